@@ -1,0 +1,1 @@
+//! Services, devices, policies and reports: controller and agent as state machines.

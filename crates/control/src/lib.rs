@@ -1,0 +1,1 @@
+//! P4Info and P4Runtime as pure functions over a switch.

@@ -1,0 +1,1 @@
+//! P4_16 source to a typed program, or diagnostics.

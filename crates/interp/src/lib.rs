@@ -1,0 +1,1 @@
+//! The obvious executor of a typed program.

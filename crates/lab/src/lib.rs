@@ -1,0 +1,1 @@
+//! A rack on this machine: namespaces, veth pairs, devices, load generator.

@@ -1,0 +1,1 @@
+//! Packets in and out: AF_PACKET, pcap, in-memory.

@@ -1,0 +1,1 @@
+//! Packet builder, vector runner, differential runner.

@@ -1,0 +1,1 @@
+//! The v1model architecture, generic over the executor; no I/O.
