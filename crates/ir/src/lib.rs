@@ -1,1 +1,30 @@
-//! The typed P4 program: types, values, verifier, text form, table entries, executor traits.
+//! The typed P4 program that the front end produces and the executors run.
+//!
+//! A [`Program`] is closed and instantiated: every name is an index, every type is known, every extern, parser, control
+//! and table instance stands on its own, generics are gone and compile-time expressions are constants.
+//! Expressions have no side effects; whatever has one (calls, table application, extraction) is a statement.
+//! That is what lets an executor evaluate an expression in any order, and compile it straight to native code.
+//!
+//! The crate names no architecture. Architectures meet programs in three places only: [`Package`] (which blocks were
+//! passed to the package constructor), [`ExternFn`]s (called through [`Env::call_extern`]) and frame slots
+//! ([`Executor`]), the variables that an architecture carries from block to block.
+//!
+//! A program that passes [`verify`](verify::verify) cannot make an executor panic.
+
+pub mod bits;
+pub mod exec;
+pub mod program;
+pub mod stmt;
+pub mod table;
+pub mod text;
+pub mod types;
+pub mod value;
+pub mod verify;
+
+pub use bits::Bits;
+pub use exec::{ControlOutcome, Env, Executor, ExternCall, LoadError, Lookup, ParseOutcome};
+pub use program::*;
+pub use stmt::*;
+pub use table::{ActionCall, Entry, EntryAction, EntryError, EntryHandle, KeyMatch, TableStore};
+pub use types::{EnumDef, Field, StructDef, Type, TypeId, Types};
+pub use value::{Const, Value};

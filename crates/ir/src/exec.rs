@@ -1,0 +1,142 @@
+//! The contract between executors and architectures.
+//!
+//! An architecture drives a packet through the blocks of a [`Program`]; an [`Executor`] runs one block; the
+//! architecture's [`Env`] answers whatever reaches outside the block: table look-ups and externs.
+
+use crate::bits::Bits;
+use crate::program::{ControlId, ExternFnId, ExternInstanceId, ParserId, Program, TableId, ValueSetId};
+use crate::table::{ActionCall, EntryHandle, KeyMatch};
+use crate::types::TypeId;
+use crate::value::Value;
+use std::sync::Arc;
+
+/// Runs the blocks of one program.
+///
+/// The values that an architecture carries from block to block (headers, metadata) live in a *frame*, one *slot* per
+/// such variable. How a frame is laid out is the executor's business; the architecture reads and writes it by slot and
+/// path, and copies it whole when it clones a packet.
+pub trait Executor: Sized {
+    /// The variables of one packet.
+    type Frame: Clone + Send;
+
+    /// Prepares `program` for running with slots of these types.
+    fn load(program: Arc<Program>, slots: &[TypeId]) -> Result<Self, LoadError>;
+
+    /// The program that was loaded.
+    fn program(&self) -> &Arc<Program>;
+
+    /// A frame with every slot at its default value.
+    fn new_frame(&self) -> Self::Frame;
+
+    /// Sets every slot to its default value.
+    fn reset(&self, frame: &mut Self::Frame);
+
+    /// A scalar: `path` are field (or element) indices from the slot's variable. `None` if there is no such scalar.
+    fn get(&self, frame: &Self::Frame, slot: usize, path: &[u32]) -> Option<Bits>;
+
+    /// Sets a scalar, truncating or zero-extending. False if there is no such scalar.
+    fn set(&self, frame: &mut Self::Frame, slot: usize, path: &[u32], value: &Bits) -> bool;
+
+    /// The whole value of a slot.
+    fn value(&self, frame: &Self::Frame, slot: usize) -> Value;
+
+    /// Replaces the whole value of a slot; `value` must be of the slot's type.
+    fn set_value(&self, frame: &mut Self::Frame, slot: usize, value: Value);
+
+    /// Runs a parser. `slots[i]` is the frame slot bound to parameter `i`.
+    fn parse(
+        &self,
+        parser: ParserId,
+        slots: &[usize],
+        frame: &mut Self::Frame,
+        packet: &[u8],
+        env: &mut dyn Env,
+    ) -> ParseOutcome;
+
+    /// Runs a control. What it emits is appended to `emitted`.
+    fn control(
+        &self,
+        control: ControlId,
+        slots: &[usize],
+        frame: &mut Self::Frame,
+        emitted: &mut Vec<u8>,
+        env: &mut dyn Env,
+    ) -> ControlOutcome;
+}
+
+/// Why a program cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadError(pub String);
+
+impl std::fmt::Display for LoadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// What a parser did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParseOutcome {
+    /// False: it went to `reject`.
+    pub accepted: bool,
+    /// Index into [`Program::errors`]; 0 is `NoError`.
+    pub error: u32,
+    /// Bits of the packet that were extracted or skipped.
+    pub consumed_bits: usize,
+}
+
+/// What a control did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControlOutcome {
+    /// It ended by `exit`.
+    pub exited: bool,
+}
+
+/// Result of a table look-up.
+#[derive(Clone, Debug)]
+pub struct Lookup {
+    /// The entry, if one was hit.
+    pub hit: Option<EntryHandle>,
+    /// What runs: the entry's action or the default action. `None`: nothing (an empty action profile group).
+    pub action: Option<Arc<ActionCall>>,
+}
+
+/// A call of an extern function or method.
+#[derive(Clone, Copy, Debug)]
+pub struct ExternCall<'a> {
+    /// Which function or method.
+    pub function: ExternFnId,
+    /// The object, for methods.
+    pub instance: Option<ExternInstanceId>,
+    /// Type arguments.
+    pub type_args: &'a [TypeId],
+    /// Type of the result (`Void` for procedures).
+    pub returns: Option<TypeId>,
+}
+
+/// What a block reaches outside itself. Implemented by architectures.
+pub trait Env {
+    /// Looks up `table`. `key` holds every matched key field in order, `selectors` those of kind `selector`.
+    fn lookup(&mut self, table: TableId, key: &[Bits], selectors: &[Bits]) -> Lookup;
+
+    /// Calls an extern. `args` holds one value per parameter; those of `out` and `inout` parameters are taken back
+    /// from it after the call, so they must keep their types.
+    fn call_extern(&mut self, call: ExternCall<'_>, args: &mut [Value]) -> Value;
+
+    /// The members of a value set; each has one match per field.
+    fn value_set(&self, set: ValueSetId) -> &[Vec<KeyMatch>];
+
+    /// For tracing: an executor calls it where something happens that a developer follows. The default does nothing.
+    fn trace(&mut self, _event: TraceEvent) {}
+}
+
+/// What an executor reports for a packet trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceEvent {
+    /// Entered a state of a parser.
+    State(ParserId, u32),
+    /// Ran an action of a table.
+    Action(TableId, u32),
+}

@@ -1,0 +1,458 @@
+//! The program: its blocks and instances.
+
+use crate::stmt::{Expr, KeySet, LValue, Span, Stmt};
+use crate::table::ActionCall;
+use crate::types::{TypeId, Types};
+use crate::value::Const;
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub u32);
+        impl $name {
+            /// As an index into the program's list.
+            pub fn index(self) -> usize { self.0 as usize }
+        }
+    )*};
+}
+
+ids! {
+    /// Index into [`Program::actions`].
+    ActionId;
+    /// Index into [`Program::functions`].
+    FunctionId;
+    /// Index into [`Program::tables`].
+    TableId;
+    /// Index into [`Program::parsers`].
+    ParserId;
+    /// Index into [`Program::controls`].
+    ControlId;
+    /// Index into [`Program::externs`].
+    ExternInstanceId;
+    /// Index into [`Program::extern_fns`].
+    ExternFnId;
+    /// Index into [`Program::value_sets`].
+    ValueSetId;
+}
+
+/// A whole program, closed and instantiated.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// Every type.
+    pub types: Types,
+    /// Names of the `error` members; `NoError` is 0, then core.p4's in its order, then the program's.
+    pub errors: Vec<String>,
+    /// Actions; one per instance of the control that declares them. Top-level actions stand once.
+    pub actions: Vec<Action>,
+    /// Functions.
+    pub functions: Vec<Function>,
+    /// Table instances.
+    pub tables: Vec<Table>,
+    /// Parser instances.
+    pub parsers: Vec<Parser>,
+    /// Control instances.
+    pub controls: Vec<Control>,
+    /// Extern functions and methods that the program calls.
+    pub extern_fns: Vec<ExternFn>,
+    /// Extern object instances.
+    pub externs: Vec<ExternInstance>,
+    /// Parser value sets.
+    pub value_sets: Vec<ValueSet>,
+    /// What was passed to the package that is called `main`.
+    pub package: Package,
+    /// Annotations on the package instance, such as `@pkginfo`.
+    pub package_annotations: Annotations,
+}
+
+/// Annotations on a declaration, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Annotations(pub Vec<Annotation>);
+
+/// `@name`, `@name(...)` or `@name[...]`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Annotation {
+    /// Without the `@`.
+    pub name: String,
+    /// What follows it.
+    pub body: AnnotationBody,
+}
+
+/// Body of an annotation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum AnnotationBody {
+    /// Nothing.
+    Empty,
+    /// Unstructured: the tokens between the parentheses; string literals without quotes and escapes, marked as such.
+    Tokens(Vec<AnnotationToken>),
+    /// Structured list `@a[1, "x"]`.
+    List(Vec<AnnotationValue>),
+    /// Structured pairs `@a[k = v]`.
+    Pairs(Vec<(String, AnnotationValue)>),
+}
+
+/// A token of an unstructured annotation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum AnnotationToken {
+    /// A string literal, unquoted and unescaped.
+    String(String),
+    /// An integer literal, evaluated (width and sign dropped).
+    Int(num_bigint::BigInt),
+    /// Any other token, as written.
+    Other(String),
+}
+
+/// A value in a structured annotation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum AnnotationValue {
+    /// String.
+    String(String),
+    /// Integer.
+    Int(num_bigint::BigInt),
+    /// Boolean.
+    Bool(bool),
+}
+
+impl Annotations {
+    /// The first annotation called `name`.
+    pub fn get(&self, name: &str) -> Option<&Annotation> {
+        self.0.iter().find(|a| a.name == name)
+    }
+
+    /// Is `name` there?
+    pub fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// The single string of `@name("...")`, as `@name`, `@deprecated` or `@brief` carry it.
+    pub fn string(&self, name: &str) -> Option<&str> {
+        match &self.get(name)?.body {
+            AnnotationBody::Tokens(t) => match t.as_slice() {
+                [AnnotationToken::String(s)] => Some(s),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The single integer of `@name(n)`, as `@id` or `@priority` carry it.
+    pub fn int(&self, name: &str) -> Option<&num_bigint::BigInt> {
+        match &self.get(name)?.body {
+            AnnotationBody::Tokens(t) => match t.as_slice() {
+                [AnnotationToken::Int(i)] => Some(i),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// Direction of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// None: action data, or a compile-time parameter.
+    None,
+    /// `in`.
+    In,
+    /// `out`.
+    Out,
+    /// `inout`.
+    InOut,
+}
+
+/// A variable of a frame.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Var {
+    /// Name as declared; temporaries start with `$`.
+    pub name: String,
+    /// Its type.
+    pub ty: TypeId,
+}
+
+/// A parameter. Parameter `i` is variable `i` of the frame. `packet_in` and `packet_out` are never among them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Param {
+    /// Name as declared.
+    pub name: String,
+    /// How it is passed.
+    pub direction: Direction,
+    /// Its type.
+    pub ty: TypeId,
+    /// On the parameter.
+    pub annotations: Annotations,
+}
+
+/// Common to everything that is called: frame and code.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Frame {
+    /// Parameters.
+    pub params: Vec<Param>,
+    /// All variables; the first are the parameters. Each starts with its default value.
+    pub vars: Vec<Var>,
+}
+
+/// An action.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Action {
+    /// Fully qualified control-plane name (`ingress.lb.set_port`), `@name` applied.
+    pub name: String,
+    /// The control whose frame is [`VarRef::Outer`](crate::VarRef::Outer); `None` for top-level actions.
+    pub control: Option<ControlId>,
+    /// Parameters with direction come first; those without are the action data.
+    pub frame: Frame,
+    /// Code.
+    pub body: Vec<Stmt>,
+    /// On the declaration.
+    pub annotations: Annotations,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// A function.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Function {
+    /// Name as declared.
+    pub name: String,
+    /// Parameters and locals.
+    pub frame: Frame,
+    /// `Void` for procedures.
+    pub returns: TypeId,
+    /// Code.
+    pub body: Vec<Stmt>,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// How a key field is matched. `Range`, `Optional` and `Selector` are declared by architectures, but what they mean is
+/// common to all that have them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // each is the match kind of that name
+pub enum MatchKind {
+    Exact,
+    Lpm,
+    Ternary,
+    Range,
+    Optional,
+    /// Not matched: input of an action selector's hash.
+    Selector,
+}
+
+/// A key field.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Key {
+    /// Control-plane name: `@name`, or the expression's text as P4Runtime prescribes (`hdr.ipv4.dst_addr`,
+    /// `hdr.stack[0].x`, `hdr.ipv4.isValid()`, `meta.x[7:0]`).
+    pub name: String,
+    /// A scalar, in the frame of the table's control (variables are [`VarRef::Local`](crate::VarRef::Local)).
+    pub expr: Expr,
+    /// How it is matched.
+    pub match_kind: MatchKind,
+    /// On the key.
+    pub annotations: Annotations,
+}
+
+/// An action in a table's list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableAction {
+    /// Which action.
+    pub action: ActionId,
+    /// Arguments for its parameters with direction, in the control's frame.
+    pub bound: Vec<crate::stmt::Arg>,
+    /// `@defaultonly`.
+    pub default_only: bool,
+    /// `@tableonly`.
+    pub table_only: bool,
+    /// On the list element.
+    pub annotations: Annotations,
+}
+
+/// A table instance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Fully qualified control-plane name.
+    pub name: String,
+    /// The control whose frame keys and bound arguments are in.
+    pub control: ControlId,
+    /// May be empty: then every lookup misses.
+    pub keys: Vec<Key>,
+    /// In order of declaration.
+    pub actions: Vec<TableAction>,
+    /// `args` are the action data only; `action` indexes [`Table::actions`].
+    pub default_action: ActionCall,
+    /// `const default_action`.
+    pub const_default: bool,
+    /// Entries written in the program, highest precedence first, with the priorities that P4Runtime shows.
+    pub entries: Vec<crate::table::Entry>,
+    /// `const entries`: the control plane may not touch them, nor add any.
+    pub const_entries: bool,
+    /// `size`, if given.
+    pub size: Option<u64>,
+    /// Further properties whose value is an extern instance (`counters`, `implementation`, `meters` ...).
+    pub extern_properties: Vec<(String, ExternInstanceId)>,
+    /// Further properties whose value is a constant (`support_timeout` ...).
+    pub const_properties: Vec<(String, Const)>,
+    /// On the declaration.
+    pub annotations: Annotations,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// Where a parser goes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateRef {
+    /// Index into [`Parser::states`].
+    State(u32),
+    /// Done.
+    Accept,
+    /// Failed; the error is set, or becomes `NoMatch` for a select without a matching case.
+    Reject,
+}
+
+/// How a state ends.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Transition {
+    /// `transition s`.
+    Goto(StateRef),
+    /// `transition select(...)`. Nothing matches: reject with `NoMatch`.
+    Select {
+        /// What is looked at.
+        on: Vec<Expr>,
+        /// In order; the first that matches wins.
+        cases: Vec<SelectCase>,
+    },
+}
+
+/// A case of a select.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SelectCase {
+    /// One per expression of the select (a value set covers several).
+    pub keys: Vec<KeySet>,
+    /// Where it goes.
+    pub next: StateRef,
+}
+
+/// A parser state.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    /// Name as declared.
+    pub name: String,
+    /// Code.
+    pub body: Vec<Stmt>,
+    /// How it ends.
+    pub transition: Transition,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// A parser instance. State 0 is `start`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parser {
+    /// Fully qualified name of the instance; for an argument of the package the name of its type.
+    pub name: String,
+    /// Parameters and locals.
+    pub frame: Frame,
+    /// Initialisers of locals; they run before `start`.
+    pub init: Vec<Stmt>,
+    /// The states.
+    pub states: Vec<State>,
+    /// On the declaration.
+    pub annotations: Annotations,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// A control instance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Control {
+    /// Fully qualified name of the instance; for an argument of the package the name of its type.
+    pub name: String,
+    /// Parameters and locals.
+    pub frame: Frame,
+    /// Initialisers of locals, then the `apply` block.
+    pub body: Vec<Stmt>,
+    /// On the declaration.
+    pub annotations: Annotations,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// An extern function, or a method of an extern object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExternFn {
+    /// Object type for methods (`register`), `None` for functions.
+    pub object: Option<String>,
+    /// `read`, `hash`, `mark_to_drop` ...
+    pub name: String,
+    /// Names of the parameters: overloads of one name differ here.
+    pub params: Vec<String>,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// An extern object instance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExternInstance {
+    /// Fully qualified control-plane name.
+    pub name: String,
+    /// `register`, `counter` ...
+    pub object: String,
+    /// Type arguments, written or inferred.
+    pub type_args: Vec<TypeId>,
+    /// Constructor arguments with the parameter's name.
+    pub args: Vec<(String, Const)>,
+    /// On the declaration.
+    pub annotations: Annotations,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// A parser value set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ValueSet {
+    /// Fully qualified control-plane name.
+    pub name: String,
+    /// Type of its elements.
+    pub elem: TypeId,
+    /// How many it holds.
+    pub size: u64,
+    /// On the declaration.
+    pub annotations: Annotations,
+}
+
+/// The package instance `main`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Package {
+    /// Name of the package type (`V1Switch`).
+    pub name: String,
+    /// Arguments with the parameter's name, in order of the parameters.
+    pub args: Vec<(String, PackageArg)>,
+}
+
+/// An argument of a package.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PackageArg {
+    /// A parser instance.
+    Parser(ParserId),
+    /// A control instance.
+    Control(ControlId),
+    /// An extern instance.
+    Extern(ExternInstanceId),
+    /// A nested package.
+    Package(Package),
+    /// A constant.
+    Const(Const),
+}
+
+impl Package {
+    /// The argument called `name`.
+    pub fn arg(&self, name: &str) -> Option<&PackageArg> {
+        self.args.iter().find(|(n, _)| n == name).map(|(_, a)| a)
+    }
+}
+
+impl LValue {
+    /// The whole variable `root` of type `ty`.
+    pub fn var(root: crate::stmt::VarRef, ty: TypeId) -> Self {
+        LValue { root, path: Vec::new(), ty }
+    }
+}
