@@ -1,1 +1,16 @@
-//! P4_16 source to a typed program, or diagnostics.
+//! P4_16 source in, a typed [`Program`](pointsman_ir::Program) or diagnostics out.
+//!
+//! The passes, each in its own module, and what holds after each:
+//! 1. `lex`: text of one file into tokens with spans.
+//! 2. `preprocess`: includes, macros and conditionals; one token stream, every token with the span where it was written.
+//! 3. `parse`: tokens into the syntax tree of [`ast`]. Names are not resolved.
+//! 4. `check`: names resolved, types known and checked, compile-time values evaluated; every rule of the language that
+//!    does not depend on instantiation has been checked.
+//! 5. `lower`: instances made, calls ordered into temporaries, everything written as `ir`.
+//!
+//! Nothing here reads files or prints: sources come through a [`source::Loader`], problems leave as
+//! [`diag::Diagnostic`]s.
+
+pub mod ast;
+pub mod diag;
+pub mod source;
