@@ -147,7 +147,7 @@ pub struct InstanceDecl {
 /// `typedef` and `type`.
 #[derive(Clone, Debug)]
 pub struct TypedefDecl {
-    /// The type (or, for `typedef struct S {...} T`, a declaration is rejected by the parser as P4_16 1.2.5 does).
+    /// The type. (`typedef struct S {...} T` is two declarations: `struct S`, then `typedef S T`.)
     pub ty: TypeExpr,
     /// Name.
     pub name: Ident,
@@ -648,8 +648,8 @@ pub enum ExprKind {
     This,
     /// A name of a value, instance or type; which of them, only resolution knows.
     Name(Path),
-    /// A type where an expression can stand: `error` in `error.X`, `bit<8>` in a cast-like call, `register<bit<8>>`
-    /// in a constructor call.
+    /// A type where an expression can stand: `error` in `error.X`, `C<T>` in the direct application `C<T>.apply()`.
+    /// A constructor call `C<T>(args)` is a [`ExprKind::Call`] of the name `C` with type arguments.
     Type(TypeExpr),
     /// `e.name`
     Member(Box<Expr>, Ident),
@@ -657,6 +657,8 @@ pub enum ExprKind {
     Index(Box<Expr>, Box<Expr>),
     /// `e[hi:lo]`
     Slice(Box<Expr>, Box<Expr>, Box<Expr>),
+    /// `e[lo+:width]`
+    PlusSlice(Box<Expr>, Box<Expr>, Box<Expr>),
     /// `{a, b, ...}`; `rest`: ends with `...`
     List {
         /// Elements.
