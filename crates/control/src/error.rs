@@ -1,0 +1,196 @@
+//! gRPC statuses without gRPC: what an RPC answers when it fails.
+
+use crate::proto::{p4rt, rpc};
+use prost::Message;
+use prost_types::Any;
+use std::fmt;
+
+/// The canonical status codes of gRPC (`google.rpc.Code`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(i32)]
+#[allow(missing_docs)] // the names are the specification's
+pub enum Code {
+    Ok = 0,
+    Cancelled = 1,
+    Unknown = 2,
+    InvalidArgument = 3,
+    DeadlineExceeded = 4,
+    NotFound = 5,
+    AlreadyExists = 6,
+    PermissionDenied = 7,
+    ResourceExhausted = 8,
+    FailedPrecondition = 9,
+    Aborted = 10,
+    OutOfRange = 11,
+    Unimplemented = 12,
+    Internal = 13,
+    Unavailable = 14,
+    DataLoss = 15,
+    Unauthenticated = 16,
+}
+
+impl Code {
+    /// The number on the wire.
+    pub fn number(self) -> i32 {
+        self as i32
+    }
+}
+
+/// Why one entity of a batch was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntityError {
+    /// What kind of refusal.
+    pub code: Code,
+    /// What is wrong and, where that is not obvious, what to do.
+    pub message: String,
+}
+
+impl EntityError {
+    /// An error with a code and a message.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        EntityError { code, message: message.into() }
+    }
+
+    /// The entity does not make sense, whatever the state of the switch.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(Code::InvalidArgument, message)
+    }
+
+    /// The entity names something that is not there.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(Code::NotFound, message)
+    }
+
+    /// The request is valid P4Runtime, but this target does not offer it.
+    pub fn unimplemented(message: impl Into<String>) -> Self {
+        Self::new(Code::Unimplemented, message)
+    }
+
+    /// The same error with the place where it happened in front.
+    pub fn at(mut self, place: impl fmt::Display) -> Self {
+        self.message = format!("{place}: {}", self.message);
+        self
+    }
+
+    fn to_proto(&self) -> p4rt::Error {
+        p4rt::Error { canonical_code: self.code.number(), message: self.message.clone(), ..Default::default() }
+    }
+}
+
+impl fmt::Display for EntityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.code, self.message)
+    }
+}
+
+impl std::error::Error for EntityError {}
+
+/// A failed RPC: the fields of `google.rpc.Status`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RpcError {
+    /// What kind of failure.
+    pub code: Code,
+    /// What went wrong, for a person.
+    pub message: String,
+    /// One [`p4rt::Error`] for every entity of a batch, in the batch's order; empty where the request failed as a
+    /// whole (P4Runtime specification, "Error Reporting").
+    pub details: Vec<p4rt::Error>,
+}
+
+/// How `p4.v1.Error` is named inside `google.protobuf.Any`.
+pub const ERROR_TYPE_URL: &str = "type.googleapis.com/p4.v1.Error";
+
+impl RpcError {
+    /// An error about a request as a whole.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        RpcError { code, message: message.into(), details: Vec::new() }
+    }
+
+    /// The error of a batch with these outcomes, or `None` where all of them are well.
+    pub fn from_batch(what: &str, outcomes: &[Result<(), EntityError>]) -> Option<Self> {
+        let failed = outcomes.iter().filter(|o| o.is_err()).count();
+        let first = outcomes.iter().enumerate().find_map(|(i, o)| Some((i, o.as_ref().err()?)));
+        let (index, error) = first?;
+        let details = outcomes
+            .iter()
+            .map(|o| match o {
+                Ok(()) => p4rt::Error::default(),
+                Err(e) => e.to_proto(),
+            })
+            .collect();
+        let message =
+            format!("{failed} of {} {what} failed, the first is number {index}: {}", outcomes.len(), error.message);
+        Some(RpcError { code: Code::Unknown, message, details })
+    }
+
+    /// The whole error as the message that travels in the trailer `grpc-status-details-bin`.
+    pub fn to_status(&self) -> rpc::Status {
+        let details = self
+            .details
+            .iter()
+            .map(|e| Any { type_url: ERROR_TYPE_URL.to_string(), value: e.encode_to_vec() })
+            .collect();
+        rpc::Status { code: self.code.number(), message: self.message.clone(), details }
+    }
+}
+
+impl From<EntityError> for RpcError {
+    fn from(e: EntityError) -> Self {
+        RpcError::new(e.code, e.message)
+    }
+}
+
+impl fmt::Display for RpcError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.code, self.message)
+    }
+}
+
+impl std::error::Error for RpcError {}
+
+impl From<RpcError> for tonic::Status {
+    fn from(e: RpcError) -> Self {
+        let code = tonic::Code::from_i32(e.code.number());
+        if e.details.is_empty() {
+            tonic::Status::new(code, e.message)
+        } else {
+            let details = e.to_status().encode_to_vec();
+            tonic::Status::with_details(code, e.message, details.into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_reports_every_entity() {
+        let outcomes = [Ok(()), Err(EntityError::not_found("no such entry")), Ok(())];
+        let e = RpcError::from_batch("updates", &outcomes).expect("one failed");
+        assert_eq!(e.code, Code::Unknown);
+        assert_eq!(e.details.iter().map(|d| d.canonical_code).collect::<Vec<_>>(), [0, 5, 0]);
+        assert_eq!(e.details[1].message, "no such entry");
+        assert_eq!(e.message, "1 of 3 updates failed, the first is number 1: no such entry");
+    }
+
+    #[test]
+    fn a_good_batch_is_no_error() {
+        assert_eq!(RpcError::from_batch("updates", &[Ok(()), Ok(())]), None);
+    }
+
+    #[test]
+    fn tonic_carries_the_details() {
+        let e = RpcError::from_batch("updates", &[Err(EntityError::invalid("bad"))]).expect("failed");
+        let status: tonic::Status = e.clone().into();
+        assert_eq!(status.code(), tonic::Code::Unknown);
+        assert_eq!(rpc::Status::decode(status.details()).expect("a Status"), e.to_status());
+        assert_eq!(e.to_status().details[0].type_url, ERROR_TYPE_URL);
+    }
+
+    #[test]
+    fn an_error_of_the_whole_request_has_no_details() {
+        let status: tonic::Status = RpcError::new(Code::PermissionDenied, "no").into();
+        assert!(status.details().is_empty());
+    }
+}
