@@ -73,7 +73,11 @@ impl EntityError {
     }
 
     fn to_proto(&self) -> p4rt::Error {
-        p4rt::Error { canonical_code: self.code.number(), message: self.message.clone(), ..Default::default() }
+        p4rt::Error {
+            canonical_code: self.code.number(),
+            message: self.message.clone(),
+            ..Default::default()
+        }
     }
 }
 
@@ -118,8 +122,11 @@ impl RpcError {
                 Err(e) => e.to_proto(),
             })
             .collect();
-        let message =
-            format!("{failed} of {} {what} failed, the first is number {index}: {}", outcomes.len(), error.message);
+        let message = format!(
+            "{failed} of {} {what} failed, the first is number {index}: {}",
+            outcomes.len(),
+            error.message
+        );
         Some(RpcError { code: Code::Unknown, message, details })
     }
 

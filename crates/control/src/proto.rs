@@ -22,12 +22,12 @@ mod generated {
 pub use generated::google;
 pub use generated::p4;
 
+/// `google.rpc.Status` (package `google.rpc`).
+pub use generated::google::rpc;
 /// The P4Info message and everything below it (package `p4.config.v1`).
 pub use generated::p4::config::v1 as p4info;
 /// The P4Runtime messages, client and server stubs (package `p4.v1`).
 pub use generated::p4::v1 as p4rt;
-/// `google.rpc.Status` (package `google.rpc`).
-pub use generated::google::rpc;
 
 /// The compiled definitions as a serialized `google.protobuf.FileDescriptorSet`, for server reflection and tests.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

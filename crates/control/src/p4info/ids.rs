@@ -180,7 +180,9 @@ mod tests {
         let mut s = Symbols::default();
         s.add(Prefix::Table, "t", Some(0x0212_ab34)).expect("the right prefix");
         assert!(s.add(Prefix::Table, "u", Some(0x12_ab34)).expect_err("taken").contains("taken"));
-        assert!(s.add(Prefix::Table, "v", Some(0x0100_0001)).expect_err("an action's").contains("0x02000001"));
+        assert!(
+            s.add(Prefix::Table, "v", Some(0x0100_0001)).expect_err("an action's").contains("0x02000001")
+        );
         s.add(Prefix::Action, "w", Some(0x12_ab34)).expect("another kind");
         s.assign();
         assert_eq!(s.id(Prefix::Action, "w"), 0x0112_ab34);

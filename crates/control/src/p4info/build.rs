@@ -1,0 +1,706 @@
+//! The walk over a program that fills its P4Info.
+
+use super::annotations::{self, Sorted};
+use super::ids::{Symbols, field_ids};
+use super::types::{TypeTable, controller_width, flat_fields, new_type_name};
+use super::{ARCHITECTURE, DEFAULT_TABLE_SIZE};
+use crate::bytestring;
+use crate::proto::p4info::{self as pb, P4Info, p4_ids::Prefix};
+use pointsman_ir::{
+    Action, ActionId, AnnotationToken, Annotations, Callee, Const, Direction, ExternInstance,
+    ExternInstanceId, MatchKind, Program, Stmt, StmtKind, Table, Type, TypeId, Value, ValueSet,
+};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Why a program has no P4Info.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct P4InfoError(pub String);
+
+impl fmt::Display for P4InfoError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for P4InfoError {}
+
+/// The P4Info of a program.
+///
+/// # Errors
+/// An annotation that P4Info needs is malformed, an `@id` is used twice, two objects of one kind have the same name, or
+/// a type cannot be described. The message names the object.
+pub fn p4info(program: &Program) -> Result<P4Info, P4InfoError> {
+    build(program).map_err(P4InfoError)
+}
+
+/// What the control plane sees of a program, before it has ids.
+struct Objects<'a> {
+    actions: Vec<ActionId>,
+    tables: Vec<&'a Table>,
+    /// Name and type of every digest.
+    digests: BTreeMap<String, TypeId>,
+    headers: Vec<(&'a pointsman_ir::StructDef, String)>,
+}
+
+fn build(program: &Program) -> Result<P4Info, String> {
+    let objects = collect(program)?;
+    let symbols = name(program, &objects)?;
+    let mut out = Builder { program, symbols, types: TypeTable::new(program), info: P4Info::default() };
+    out.info.pkg_info = Some(pkg_info(&program.package_annotations)?);
+    for t in &objects.tables {
+        out.table(t).map_err(|e| format!("table {}: {e}", t.name))?;
+    }
+    for id in &objects.actions {
+        let a = &program.actions[id.index()];
+        out.action(a).map_err(|e| format!("action {}: {e}", a.name))?;
+    }
+    for x in &program.externs {
+        out.external(x).map_err(|e| format!("{} {}: {e}", x.object, x.name))?;
+    }
+    for (header, controller_name) in &objects.headers {
+        out.controller_header(header, controller_name).map_err(|e| format!("header {}: {e}", header.name))?;
+    }
+    for v in &program.value_sets {
+        out.value_set(v).map_err(|e| format!("value_set {}: {e}", v.name))?;
+    }
+    for (name, ty) in &objects.digests {
+        let type_spec = out.types.spec(*ty).map_err(|e| format!("digest {name}: {e}"))?;
+        let preamble = out.preamble(Prefix::Digest, name, Sorted::default());
+        out.info.digests.push(pb::Digest { preamble: Some(preamble), type_spec: Some(type_spec) });
+    }
+    out.info.type_info = Some(out.types.info);
+    Ok(out.info)
+}
+
+fn collect(program: &Program) -> Result<Objects<'_>, String> {
+    let mut actions = vec![false; program.actions.len()];
+    let mut digests = BTreeMap::new();
+    for t in &program.tables {
+        for a in &t.actions {
+            if let Some(seen) = actions.get_mut(a.action.index()) {
+                *seen = true;
+            }
+        }
+    }
+    let mut calls = Calls { program, actions: &mut actions, digests: &mut digests, unnamed: 0 };
+    for c in &program.controls {
+        calls.walk(&c.body);
+    }
+    // An action that only other actions call is called all the same.
+    for a in &program.actions {
+        calls.walk(&a.body);
+    }
+    let mut headers: Vec<(&pointsman_ir::StructDef, String)> = Vec::new();
+    for (_, ty) in program.types.iter() {
+        if let Type::Header(def) = ty
+            && def.annotations.has("controller_header")
+            && !headers.iter().any(|(h, _)| h.name == def.name)
+        {
+            let name = def.annotations.string("controller_header");
+            let name = name.ok_or_else(|| {
+                format!(
+                    "header {}: @controller_header takes one string, \"packet_in\" or \"packet_out\"",
+                    def.name
+                )
+            })?;
+            headers.push((def, name.to_string()));
+        }
+    }
+    let actions = (0u32..).zip(actions).filter(|(_, seen)| *seen).map(|(i, _)| ActionId(i)).collect();
+    Ok(Objects { actions, tables: program.tables.iter().collect(), digests, headers })
+}
+
+/// Finds the actions and digests in code.
+struct Calls<'a> {
+    program: &'a Program,
+    actions: &'a mut [bool],
+    digests: &'a mut BTreeMap<String, TypeId>,
+    unnamed: usize,
+}
+
+impl Calls<'_> {
+    fn walk(&mut self, body: &[Stmt]) {
+        for s in body {
+            match &s.kind {
+                StmtKind::Call { callee: Callee::Action(a), .. } => {
+                    if let Some(seen) = self.actions.get_mut(a.index()) {
+                        *seen = true;
+                    }
+                }
+                StmtKind::Call { callee: Callee::Extern { function, instance: None }, type_args, .. } => {
+                    let f = self.program.extern_fns.get(function.index());
+                    if f.is_some_and(|f| f.name == "digest" && f.object.is_none())
+                        && let [ty] = type_args.as_slice()
+                    {
+                        self.digest(*ty);
+                    }
+                }
+                StmtKind::If(_, then, otherwise) => {
+                    self.walk(then);
+                    self.walk(otherwise);
+                }
+                StmtKind::Switch { cases, default, .. } => {
+                    cases.iter().for_each(|(_, body)| self.walk(body));
+                    self.walk(default);
+                }
+                StmtKind::Loop { body, update, .. } => {
+                    self.walk(body);
+                    self.walk(update);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A digest is named by its type; calls with the same type are one digest.
+    fn digest(&mut self, ty: TypeId) {
+        let name = match self.program.types.get(ty) {
+            Type::Struct(d) | Type::Header(d) | Type::HeaderUnion(d) => d.name.clone(),
+            Type::NewType { name, .. } | Type::SerEnum { name, .. } => name.clone(),
+            Type::Enum(d) => d.name.clone(),
+            _ if self.digests.values().any(|t| *t == ty) => return,
+            _ => {
+                self.unnamed += 1;
+                format!("digest_{}", self.unnamed - 1)
+            }
+        };
+        self.digests.insert(name, ty);
+    }
+}
+
+/// The P4Info object that an extern instance becomes.
+fn extern_kind(object: &str) -> Option<Prefix> {
+    Some(match object {
+        "counter" => Prefix::Counter,
+        "direct_counter" => Prefix::DirectCounter,
+        "meter" => Prefix::Meter,
+        "direct_meter" => Prefix::DirectMeter,
+        "register" => Prefix::Register,
+        "action_profile" | "action_selector" => Prefix::ActionProfile,
+        _ => return None,
+    })
+}
+
+/// Names everything, and insists that names are unique within a kind.
+fn name(program: &Program, objects: &Objects<'_>) -> Result<Symbols, String> {
+    let mut symbols = Symbols::default();
+    let mut seen = std::collections::BTreeSet::new();
+    let mut add = |kind: Prefix, what: &str, name: &str, on: &Annotations| -> Result<(), String> {
+        let id = annotations::id(on).map_err(|e| format!("{what} {name}: {e}"))?;
+        if !seen.insert((kind as u32, name.to_string())) {
+            return Err(format!(
+                "two objects of the kind {what} are called {name}: give one of them another @name"
+            ));
+        }
+        symbols.add(kind, name, id).map_err(|e| format!("{what} {e}"))
+    };
+    for id in &objects.actions {
+        let a = &program.actions[id.index()];
+        add(Prefix::Action, "action", &a.name, &a.annotations)?;
+    }
+    for t in &objects.tables {
+        add(Prefix::Table, "table", &t.name, &t.annotations)?;
+    }
+    for v in &program.value_sets {
+        add(Prefix::ValueSet, "value_set", &v.name, &v.annotations)?;
+    }
+    for (h, _) in &objects.headers {
+        add(Prefix::ControllerHeader, "header", &h.name, &h.annotations)?;
+    }
+    for x in &program.externs {
+        if let Some(kind) = extern_kind(&x.object) {
+            add(kind, &x.object, &x.name, &x.annotations)?;
+        }
+    }
+    for name in objects.digests.keys() {
+        add(Prefix::Digest, "digest", name, &Annotations::default())?;
+    }
+    symbols.assign();
+    Ok(symbols)
+}
+
+fn pkg_info(on: &Annotations) -> Result<pb::PkgInfo, String> {
+    let sorted = annotations::sort(on, &["pkginfo", "platform_property"])?;
+    let mut info = pb::PkgInfo {
+        arch: ARCHITECTURE.to_string(),
+        annotations: sorted.text,
+        structured_annotations: sorted.structured,
+        doc: sorted.doc,
+        ..Default::default()
+    };
+    for a in on.0.iter().filter(|a| a.name == "pkginfo") {
+        for (key, value) in annotations::pairs(a)? {
+            let AnnotationToken::String(value) = value else {
+                return Err(format!("@pkginfo: {key} takes a string"));
+            };
+            let field = match key {
+                "name" => &mut info.name,
+                "version" => &mut info.version,
+                "organization" => &mut info.organization,
+                "contact" => &mut info.contact,
+                "url" => &mut info.url,
+                // Ours to say (specification, "Annotating P4 code with PkgInfo").
+                "arch" => continue,
+                _ => {
+                    return Err(format!(
+                        "@pkginfo: {key} is none of name, version, organization, contact, url"
+                    ));
+                }
+            };
+            *field = value.clone();
+        }
+    }
+    for a in on.0.iter().filter(|a| a.name == "platform_property") {
+        let platform = info.platform_properties.get_or_insert_default();
+        for (key, value) in annotations::pairs(a)? {
+            let field = match key {
+                "multicast_group_table_size" => &mut platform.multicast_group_table_size,
+                "multicast_group_table_total_replicas" => &mut platform.multicast_group_table_total_replicas,
+                "multicast_group_table_max_replicas_per_entry" => {
+                    &mut platform.multicast_group_table_max_replicas_per_entry
+                }
+                _ => return Err(format!("@platform_property: {key} is no property")),
+            };
+            *field = match value {
+                AnnotationToken::Int(i) => i32::try_from(i).ok(),
+                _ => None,
+            }
+            .ok_or_else(|| format!("@platform_property: {key} takes a number"))?;
+        }
+    }
+    Ok(info)
+}
+
+struct Builder<'a> {
+    program: &'a Program,
+    symbols: Symbols,
+    types: TypeTable<'a>,
+    info: P4Info,
+}
+
+impl Builder<'_> {
+    fn preamble(&self, kind: Prefix, name: &str, sorted: Sorted) -> pb::Preamble {
+        pb::Preamble {
+            id: self.symbols.id(kind, name),
+            name: name.to_string(),
+            alias: self.symbols.alias(name).to_string(),
+            annotations: sorted.text,
+            doc: sorted.doc,
+            structured_annotations: sorted.structured,
+            annotation_locations: Vec::new(),
+        }
+    }
+
+    fn extern_name(&self, id: ExternInstanceId) -> Option<&ExternInstance> {
+        self.program.externs.get(id.index())
+    }
+
+    fn table(&mut self, t: &Table) -> Result<(), String> {
+        if t.annotations.has("hidden") {
+            return Ok(());
+        }
+        let match_fields = self.match_fields(t)?;
+        let mut action_refs = Vec::new();
+        for a in &t.actions {
+            let name = &self.program.actions[a.action.index()].name;
+            let scope = match (a.table_only, a.default_only) {
+                (true, true) => return Err(format!("action {name} is both @tableonly and @defaultonly")),
+                (true, false) => pb::action_ref::Scope::TableOnly,
+                (false, true) => pb::action_ref::Scope::DefaultOnly,
+                (false, false) => pb::action_ref::Scope::TableAndDefault,
+            };
+            let sorted = annotations::sort(&a.annotations, &[])?;
+            action_refs.push(pb::ActionRef {
+                id: self.symbols.id(Prefix::Action, name),
+                annotations: sorted.text,
+                scope: scope as i32,
+                structured_annotations: sorted.structured,
+                annotation_locations: Vec::new(),
+            });
+        }
+        let default = self.default_action(t)?;
+        let mut direct_resource_ids = Vec::new();
+        let mut implementation_id = 0;
+        for (property, instance) in &t.extern_properties {
+            let Some(x) = self.extern_name(*instance) else { continue };
+            let id = extern_kind(&x.object).map(|kind| self.symbols.id(kind, &x.name)).unwrap_or(0);
+            match property.as_str() {
+                "counters" | "meters" => direct_resource_ids.push(id),
+                "implementation" => implementation_id = id,
+                _ => {}
+            }
+        }
+        let notify = t
+            .const_properties
+            .iter()
+            .any(|(name, value)| name == "support_timeout" && *value == Const::Value(Value::Bool(true)));
+        let size = match t.size {
+            None | Some(0) => DEFAULT_TABLE_SIZE,
+            Some(size) => size,
+        };
+        let behaviour = if notify {
+            pb::table::IdleTimeoutBehavior::NotifyControl
+        } else {
+            pb::table::IdleTimeoutBehavior::NoTimeout
+        };
+        let table = pb::Table {
+            preamble: Some(self.preamble(Prefix::Table, &t.name, annotations::sort(&t.annotations, &[])?)),
+            match_fields,
+            action_refs,
+            const_default_action_id: if t.const_default { default.action_id } else { 0 },
+            initial_default_action: Some(default),
+            implementation_id,
+            direct_resource_ids,
+            size: i64::try_from(size).unwrap_or(i64::MAX),
+            idle_timeout_behavior: behaviour as i32,
+            is_const_table: t.const_entries,
+            has_initial_entries: !t.entries.is_empty(),
+            other_properties: None,
+        };
+        self.info.tables.push(table);
+        Ok(())
+    }
+
+    fn match_fields(&mut self, t: &Table) -> Result<Vec<pb::MatchField>, String> {
+        let given = t.keys.iter().map(|k| annotations::id(&k.annotations)).collect::<Result<Vec<_>, _>>()?;
+        let ids = field_ids(&given)?;
+        let mut fields = Vec::new();
+        for (key, id) in t.keys.iter().zip(ids) {
+            let Some(kind) = match_type(key.match_kind) else { continue };
+            self.types.spec(key.expr.ty).map_err(|e| format!("key {}: {e}", key.name))?;
+            let sorted = annotations::sort(&key.annotations, &[])?;
+            fields.push(pb::MatchField {
+                id,
+                name: key.name.clone(),
+                annotations: sorted.text,
+                bitwidth: controller_width(self.program, key.expr.ty)
+                    .map_err(|e| format!("key {}: {e}", key.name))?,
+                doc: sorted.doc,
+                type_name: new_type_name(self.program, key.expr.ty),
+                structured_annotations: sorted.structured,
+                annotation_locations: Vec::new(),
+                r#match: Some(pb::match_field::Match::MatchType(kind as i32)),
+            });
+        }
+        Ok(fields)
+    }
+
+    fn default_action(&self, t: &Table) -> Result<pb::TableActionCall, String> {
+        let listed =
+            t.actions.get(t.default_action.action as usize).ok_or("the default action is not listed")?;
+        let action = &self.program.actions[listed.action.index()];
+        let ids = param_ids(action)?;
+        let mut arguments = Vec::new();
+        for (((_, p), id), value) in data_params(action).zip(ids).zip(&t.default_action.args) {
+            let bits = value.to_bits().ok_or("an argument of the default action is no scalar")?;
+            let signed = matches!(self.program.types.repr_type(p.ty), Type::Int(_));
+            let value = if signed { bytestring::encode_signed(&bits) } else { bytestring::encode(&bits) };
+            arguments.push(pb::table_action_call::Argument { param_id: id, value });
+        }
+        Ok(pb::TableActionCall { action_id: self.symbols.id(Prefix::Action, &action.name), arguments })
+    }
+
+    fn action(&mut self, a: &Action) -> Result<(), String> {
+        if a.annotations.has("hidden") {
+            return Ok(());
+        }
+        let ids = param_ids(a)?;
+        let mut params = Vec::new();
+        for ((_, p), id) in data_params(a).zip(ids) {
+            let sorted = annotations::sort(&p.annotations, &[])?;
+            self.types.spec(p.ty).map_err(|e| format!("parameter {}: {e}", p.name))?;
+            // Members of an enum without representation travel by name: there is no width to speak of.
+            let (bitwidth, type_name) = match self.program.types.get(p.ty) {
+                Type::Enum(def) => (0, Some(pb::P4NamedType { name: def.name.clone() })),
+                _ => (
+                    controller_width(self.program, p.ty).map_err(|e| format!("parameter {}: {e}", p.name))?,
+                    new_type_name(self.program, p.ty),
+                ),
+            };
+            params.push(pb::action::Param {
+                id,
+                name: p.name.clone(),
+                annotations: sorted.text,
+                bitwidth,
+                doc: sorted.doc,
+                type_name,
+                structured_annotations: sorted.structured,
+                annotation_locations: Vec::new(),
+            });
+        }
+        let preamble = self.preamble(Prefix::Action, &a.name, annotations::sort(&a.annotations, &[])?);
+        self.info.actions.push(pb::Action { preamble: Some(preamble), params });
+        Ok(())
+    }
+
+    /// Ids of the tables whose property `property` is this instance.
+    fn users(&self, instance: &ExternInstance, property: &str) -> Vec<u32> {
+        let uses = |t: &&Table| {
+            t.extern_properties.iter().any(|(p, x)| {
+                p == property
+                    && self
+                        .extern_name(*x)
+                        .is_some_and(|x| x.name == instance.name && x.object == instance.object)
+            })
+        };
+        let mut tables: Vec<_> = self.program.tables.iter().filter(uses).map(|t| t.name.as_str()).collect();
+        tables.sort_unstable();
+        tables.iter().map(|t| self.symbols.id(Prefix::Table, t)).collect()
+    }
+
+    fn external(&mut self, x: &ExternInstance) -> Result<(), String> {
+        let Some(kind) = extern_kind(&x.object) else { return Ok(()) };
+        const PROFILE: [&str; 3] = ["max_group_size", "selector_size_semantics", "max_member_weight"];
+        let taken: &[&str] = if kind == Prefix::ActionProfile { &PROFILE } else { &[] };
+        let preamble = Some(self.preamble(kind, &x.name, annotations::sort(&x.annotations, taken)?));
+        match kind {
+            Prefix::Counter => {
+                let spec = Some(pb::CounterSpec { unit: self.counter_unit(x) });
+                let counter = pb::Counter { preamble, spec, size: size(x)?, index_type_name: None };
+                self.info.counters.push(counter);
+            }
+            Prefix::Meter => {
+                let spec = Some(pb::MeterSpec { unit: self.meter_unit(x), r#type: 0 });
+                let meter = pb::Meter { preamble, spec, size: size(x)?, index_type_name: None };
+                self.info.meters.push(meter);
+            }
+            Prefix::DirectCounter => {
+                let spec = Some(pb::CounterSpec { unit: self.counter_unit(x) });
+                // Without a table there is nothing to read.
+                if let Some(direct_table_id) = only(self.users(x, "counters"))? {
+                    self.info.direct_counters.push(pb::DirectCounter { preamble, spec, direct_table_id });
+                }
+            }
+            Prefix::DirectMeter => {
+                let spec = Some(pb::MeterSpec { unit: self.meter_unit(x), r#type: 0 });
+                if let Some(direct_table_id) = only(self.users(x, "meters"))? {
+                    self.info.direct_meters.push(pb::DirectMeter { preamble, spec, direct_table_id });
+                }
+            }
+            Prefix::Register => {
+                let ty = x.type_args.first().ok_or("a register without a type")?;
+                let type_spec = Some(self.types.spec(*ty)?);
+                let size = i32::try_from(size(x)?).map_err(|_| "more than 2147483647 cells".to_string())?;
+                self.info.registers.push(pb::Register { preamble, type_spec, size, index_type_name: None });
+            }
+            _ => {
+                let mut profile = pb::ActionProfile {
+                    preamble,
+                    table_ids: self.users(x, "implementation"),
+                    with_selector: x.object == "action_selector",
+                    size: size(x)?,
+                    ..Default::default()
+                };
+                if profile.with_selector {
+                    selector_annotations(&mut profile, &x.annotations)?;
+                }
+                self.info.action_profiles.push(profile);
+            }
+        }
+        Ok(())
+    }
+
+    /// The member that constructor argument `type` names, of the enum `enumeration`.
+    fn type_member(&self, x: &ExternInstance, enumeration: &str) -> Option<String> {
+        let Const::Value(Value::Enum(ordinal)) = &x.args.iter().find(|(n, _)| n == "type")?.1 else {
+            return None;
+        };
+        self.program.types.iter().find_map(|(_, t)| match t {
+            Type::Enum(def) if def.name == enumeration => def.members.get(*ordinal as usize).cloned(),
+            _ => None,
+        })
+    }
+
+    fn counter_unit(&self, x: &ExternInstance) -> i32 {
+        let unit = match self.type_member(x, "CounterType").as_deref() {
+            Some("packets") => pb::counter_spec::Unit::Packets,
+            Some("bytes") => pb::counter_spec::Unit::Bytes,
+            Some("packets_and_bytes") => pb::counter_spec::Unit::Both,
+            _ => pb::counter_spec::Unit::Unspecified,
+        };
+        unit as i32
+    }
+
+    fn meter_unit(&self, x: &ExternInstance) -> i32 {
+        let unit = match self.type_member(x, "MeterType").as_deref() {
+            Some("packets") => pb::meter_spec::Unit::Packets,
+            Some("bytes") => pb::meter_spec::Unit::Bytes,
+            _ => pb::meter_spec::Unit::Unspecified,
+        };
+        unit as i32
+    }
+
+    fn controller_header(
+        &mut self,
+        def: &pointsman_ir::StructDef,
+        controller_name: &str,
+    ) -> Result<(), String> {
+        if def.annotations.has("hidden") {
+            return Ok(());
+        }
+        // A field inside a struct carries no annotations of its own here: structs in controller headers are rare.
+        let fields = flat_fields(self.program, def);
+        let on: Vec<Annotations> = fields
+            .iter()
+            .map(|(name, _)| {
+                def.fields.iter().find(|f| f.name == *name).map(|f| f.annotations.clone()).unwrap_or_default()
+            })
+            .collect();
+        let given = on.iter().map(annotations::id).collect::<Result<Vec<_>, _>>()?;
+        let mut metadata = Vec::new();
+        for (((name, ty), id), on) in fields.into_iter().zip(field_ids(&given)?).zip(&on) {
+            if on.has("hidden") {
+                continue;
+            }
+            let sorted = annotations::sort(on, &[])?;
+            self.types.spec(ty).map_err(|e| format!("field {name}: {e}"))?;
+            metadata.push(pb::controller_packet_metadata::Metadata {
+                id,
+                annotations: sorted.text,
+                bitwidth: controller_width(self.program, ty).map_err(|e| format!("field {name}: {e}"))?,
+                type_name: new_type_name(self.program, ty),
+                structured_annotations: sorted.structured,
+                annotation_locations: Vec::new(),
+                name,
+            });
+        }
+        let mut preamble =
+            self.preamble(Prefix::ControllerHeader, &def.name, annotations::sort(&def.annotations, &[])?);
+        preamble.name = controller_name.to_string();
+        preamble.alias = controller_name.to_string();
+        self.info
+            .controller_packet_metadata
+            .push(pb::ControllerPacketMetadata { preamble: Some(preamble), metadata });
+        Ok(())
+    }
+
+    fn value_set(&mut self, v: &ValueSet) -> Result<(), String> {
+        let program = self.program;
+        let field = |id, name: &str, ty, kind: pb::match_field::MatchType, sorted: Sorted| {
+            Ok::<_, String>(pb::MatchField {
+                id,
+                name: name.to_string(),
+                annotations: sorted.text,
+                bitwidth: controller_width(program, ty)?,
+                doc: sorted.doc,
+                type_name: new_type_name(program, ty),
+                structured_annotations: sorted.structured,
+                annotation_locations: Vec::new(),
+                r#match: Some(pb::match_field::Match::MatchType(kind as i32)),
+            })
+        };
+        let mut fields = Vec::new();
+        match program.types.repr_type(v.elem) {
+            Type::Struct(def) => {
+                let given = def
+                    .fields
+                    .iter()
+                    .map(|f| annotations::id(&f.annotations))
+                    .collect::<Result<Vec<_>, _>>()?;
+                for (f, id) in def.fields.iter().zip(field_ids(&given)?) {
+                    let kind =
+                        value_set_match(&f.annotations).map_err(|e| format!("field {}: {e}", f.name))?;
+                    let sorted = annotations::sort(&f.annotations, &["match"])?;
+                    fields.push(field(id, &f.name, f.ty, kind, sorted)?);
+                }
+            }
+            Type::Tuple(members) => {
+                for (id, ty) in (1..).zip(members) {
+                    fields.push(field(id, "", *ty, pb::match_field::MatchType::Exact, Sorted::default())?);
+                }
+            }
+            _ => fields.push(field(1, "", v.elem, pb::match_field::MatchType::Exact, Sorted::default())?),
+        }
+        self.info.value_sets.push(pb::ValueSet {
+            preamble: Some(self.preamble(Prefix::ValueSet, &v.name, annotations::sort(&v.annotations, &[])?)),
+            r#match: fields,
+            size: i32::try_from(v.size).map_err(|_| "more than 2147483647 members")?,
+        });
+        Ok(())
+    }
+}
+
+/// The parameters that a table entry fills, with their index in the frame.
+pub(crate) fn data_params(action: &Action) -> impl Iterator<Item = (usize, &pointsman_ir::Param)> {
+    action.frame.params.iter().enumerate().filter(|(_, p)| p.direction == Direction::None)
+}
+
+fn param_ids(action: &Action) -> Result<Vec<u32>, String> {
+    let given =
+        data_params(action).map(|(_, p)| annotations::id(&p.annotations)).collect::<Result<Vec<_>, _>>()?;
+    field_ids(&given)
+}
+
+fn match_type(kind: MatchKind) -> Option<pb::match_field::MatchType> {
+    use pb::match_field::MatchType;
+    Some(match kind {
+        MatchKind::Exact => MatchType::Exact,
+        MatchKind::Lpm => MatchType::Lpm,
+        MatchKind::Ternary => MatchType::Ternary,
+        MatchKind::Range => MatchType::Range,
+        MatchKind::Optional => MatchType::Optional,
+        MatchKind::Selector => return None,
+    })
+}
+
+/// `@match(kind)` on a field of a value set's struct; exact without it.
+fn value_set_match(on: &Annotations) -> Result<pb::match_field::MatchType, String> {
+    use pb::match_field::MatchType;
+    let Some(a) = on.get("match") else { return Ok(MatchType::Exact) };
+    let pointsman_ir::AnnotationBody::Tokens(tokens) = &a.body else {
+        return Err("@match takes a match kind".to_string());
+    };
+    match tokens.as_slice() {
+        [AnnotationToken::Other(kind)] => match kind.as_str() {
+            "exact" => Ok(MatchType::Exact),
+            "lpm" => Ok(MatchType::Lpm),
+            "ternary" => Ok(MatchType::Ternary),
+            "range" => Ok(MatchType::Range),
+            "optional" => Ok(MatchType::Optional),
+            _ => Err(format!("@match({kind}) is no match kind of a value set")),
+        },
+        _ => Err("@match takes a match kind".to_string()),
+    }
+}
+
+fn size(x: &ExternInstance) -> Result<i64, String> {
+    let size = x.args.iter().find(|(name, _)| name == "size").and_then(|(_, v)| v.as_u64());
+    size.and_then(|s| i64::try_from(s).ok()).ok_or_else(|| "it has no constant size".to_string())
+}
+
+/// A direct resource belongs to one table.
+fn only(tables: Vec<u32>) -> Result<Option<u32>, String> {
+    match tables.as_slice() {
+        [] => Ok(None),
+        [one] => Ok(Some(*one)),
+        _ => Err("several tables share it: declare one for each".to_string()),
+    }
+}
+
+/// `@max_group_size`, `@selector_size_semantics` and `@max_member_weight` of an action selector.
+fn selector_annotations(profile: &mut pb::ActionProfile, on: &Annotations) -> Result<(), String> {
+    use pb::action_profile::{SelectorSizeSemantics, SumOfMembers, SumOfWeights};
+    let number = |name: &str| -> Result<Option<i32>, String> {
+        if !on.has(name) {
+            return Ok(None);
+        }
+        let n = on.int(name).and_then(|i| i32::try_from(i).ok()).filter(|n| *n >= 0);
+        n.map(Some).ok_or_else(|| format!("@{name} takes a number from 0 to 2147483647"))
+    };
+    profile.max_group_size = number("max_group_size")?.unwrap_or(0);
+    let max_member_weight = number("max_member_weight")?.unwrap_or(0);
+    if on.has("selector_size_semantics") {
+        let semantics = on.string("selector_size_semantics").unwrap_or("");
+        profile.selector_size_semantics = Some(match semantics.to_ascii_lowercase().as_str() {
+            "sum_of_weights" => SelectorSizeSemantics::SumOfWeights(SumOfWeights {}),
+            "sum_of_members" => SelectorSizeSemantics::SumOfMembers(SumOfMembers { max_member_weight }),
+            _ => {
+                return Err(
+                    "@selector_size_semantics takes \"sum_of_weights\" or \"sum_of_members\"".to_string()
+                );
+            }
+        });
+    }
+    Ok(())
+}

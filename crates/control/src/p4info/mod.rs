@@ -1,0 +1,19 @@
+//! From a program to its P4Info.
+//!
+//! P4Runtime specification, "The P4Info Message". Ids, names and aliases are those that the reference compiler gives
+//! for v1model, so that controllers need not care which compiler a P4Info came from. Beyond the specification, names of
+//! properties and externs are v1model's: `counters`, `meters`, `implementation`, `support_timeout`, `counter`,
+//! `direct_counter`, `meter`, `direct_meter`, `register`, `action_profile`, `action_selector` and `digest`.
+
+mod annotations;
+mod build;
+mod ids;
+mod types;
+
+pub use build::{P4InfoError, p4info};
+
+/// The architecture that programs are written for, as `PkgInfo.arch` names it.
+pub const ARCHITECTURE: &str = "v1model";
+
+/// Size of a table without `size` property.
+pub const DEFAULT_TABLE_SIZE: u64 = 1024;
