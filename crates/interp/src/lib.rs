@@ -1,1 +1,279 @@
-//! The obvious executor of a typed program.
+//! The obvious executor of a typed program: it walks the statements and expressions of [`Program`] as they stand.
+//!
+//! It is the oracle of any faster executor, so where P4_16 leaves something undefined it says what happens here:
+//! - variables start with zero, false, invalid, first member ([`Value::default_of`]); the fields of an invalid header
+//!   keep what they had; writing them is harmless, they can be read again after `setValid()`;
+//! - an index out of range reads a default value, a write there is lost, and `extract` there consumes the bits;
+//! - `lastIndex` of an empty stack is all ones; division by zero gives zero;
+//! - `setInvalid()` on, or assigning an invalid header to, a member of a header union leaves the other members alone
+//!   (as p4c and BMv2 do);
+//! - `advance` and the width of a varbit field must be whole bytes, else `ParserInvalidArgument` (as in BMv2); all else
+//!   may stand at any bit offset;
+//! - values of `out` and `inout` parameters are copied back however a callee ends: return, `exit`, `reject`;
+//! - what is emitted ends on a byte border, filled with zero bits;
+//! - a parser that makes more than [`MAX_TRANSITIONS`] transitions rejects with `ParserTimeout`; after
+//!   [`MAX_LOOP_ROUNDS`] rounds of loops in one run of a block, every loop ends as if its condition were false;
+//! - a table whose look-up names no action runs none, and the index of the action that ran is then all ones.
+
+mod bitio;
+mod eval;
+mod parse;
+mod place;
+mod run;
+mod values;
+
+use crate::eval::Eval;
+use crate::run::{Run, Stop};
+use pointsman_ir::{
+    Bits, Callee, ControlId, ControlOutcome, Direction, Env, Executor, LoadError, Param, ParseOutcome,
+    ParserId, Program, Type, TypeId, Types, Value, verify,
+};
+use std::sync::Arc;
+
+/// State transitions that a parser may make on one packet, its sub-parsers included.
+pub const MAX_TRANSITIONS: u32 = 10_000;
+
+/// Rounds that all loops together may make in one run of a parser or control.
+pub const MAX_LOOP_ROUNDS: u32 = 1 << 20;
+
+/// Runs one program. See the crate's documentation for what it does where P4 leaves a choice.
+#[derive(Debug)]
+pub struct Interp {
+    program: Arc<Program>,
+    /// Types of the frame's slots and the values that they start with.
+    slots: Vec<TypeId>,
+    slot_defaults: Vec<Value>,
+    errors: CoreErrors,
+    /// By type.
+    sizes: Vec<Size>,
+    /// The variables of each callable at their defaults.
+    parsers: Vec<Vec<Value>>,
+    controls: Vec<Vec<Value>>,
+    actions: Vec<Vec<Value>>,
+    functions: Vec<Vec<Value>>,
+}
+
+/// The variables of one packet, one value per slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    slots: Vec<Value>,
+}
+
+/// Size of a type in a packet, in bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Size {
+    /// Without varbit fields.
+    pub(crate) fixed: usize,
+    /// The most that varbit fields can hold.
+    pub(crate) varbit: usize,
+}
+
+/// The errors that parsing itself can set, as indices into [`Program::errors`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CoreErrors {
+    pub(crate) packet_too_short: u32,
+    pub(crate) no_match: u32,
+    pub(crate) stack_out_of_bounds: u32,
+    pub(crate) header_too_short: u32,
+    pub(crate) parser_timeout: u32,
+    pub(crate) parser_invalid_argument: u32,
+}
+
+impl CoreErrors {
+    /// Finds them. A program without parsers needs none.
+    fn find(program: &Program) -> Result<Self, LoadError> {
+        let find = |name: &str| match program.errors.iter().position(|e| e == name) {
+            Some(i) => Ok(i as u32),
+            None if program.parsers.is_empty() => Ok(0),
+            None => Err(LoadError(format!("the program does not declare error.{name}; include core.p4"))),
+        };
+        Ok(CoreErrors {
+            packet_too_short: find("PacketTooShort")?,
+            no_match: find("NoMatch")?,
+            stack_out_of_bounds: find("StackOutOfBounds")?,
+            header_too_short: find("HeaderTooShort")?,
+            parser_timeout: find("ParserTimeout")?,
+            parser_invalid_argument: find("ParserInvalidArgument")?,
+        })
+    }
+}
+
+impl Size {
+    fn of(types: &Types, ty: TypeId) -> Size {
+        let sum = |tys: &mut dyn Iterator<Item = TypeId>| {
+            tys.map(|t| Size::of(types, t))
+                .fold(Size::default(), |a, b| Size { fixed: a.fixed + b.fixed, varbit: a.varbit + b.varbit })
+        };
+        match types.repr_type(ty) {
+            Type::Bool => Size { fixed: 1, varbit: 0 },
+            Type::Bit(w) | Type::Int(w) => Size { fixed: *w as usize, varbit: 0 },
+            Type::Varbit(w) => Size { fixed: 0, varbit: *w as usize },
+            Type::Struct(d) | Type::Header(d) => sum(&mut d.fields.iter().map(|f| f.ty)),
+            Type::Tuple(t) => sum(&mut t.iter().copied()),
+            _ => Size::default(),
+        }
+    }
+}
+
+impl Interp {
+    fn eval(&self) -> Eval<'_> {
+        Eval { types: &self.program.types, errors: self.errors }
+    }
+
+    /// The variables of a callable at their defaults; none for externs.
+    fn template(&self, callee: Callee) -> &[Value] {
+        match callee {
+            Callee::Action(id) => &self.actions[id.index()],
+            Callee::Function(id) => &self.functions[id.index()],
+            Callee::Control(id) => &self.controls[id.index()],
+            Callee::Parser(id) => &self.parsers[id.index()],
+            Callee::Extern { .. } => &[],
+        }
+    }
+
+    fn size(&self, ty: TypeId) -> Size {
+        self.sizes[ty.0 as usize]
+    }
+
+    /// The frame of a block that the architecture runs: parameters moved from their slots, the rest at defaults.
+    fn enter(&self, params: &[Param], template: &[Value], slots: &[usize], frame: &mut Frame) -> Vec<Value> {
+        debug_assert_eq!(params.len(), slots.len(), "one slot per parameter");
+        let mut vars = Vec::with_capacity(template.len());
+        for (i, param) in params.iter().enumerate() {
+            vars.push(match (param.direction, slots.get(i)) {
+                (Direction::Out, _) | (_, None) => template[i].clone(),
+                (_, Some(&slot)) if !self.fits(param, slot) => template[i].clone(),
+                (_, Some(&slot)) if shared(slots, slot) => frame.slots[slot].clone(),
+                (_, Some(&slot)) => std::mem::replace(&mut frame.slots[slot], Value::Void),
+            });
+        }
+        vars.extend_from_slice(&template[params.len()..]);
+        vars
+    }
+
+    /// Puts the parameters back into their slots. Nothing can have written an `in` parameter, so it goes back too.
+    fn leave(&self, params: &[Param], slots: &[usize], frame: &mut Frame, vars: Vec<Value>) {
+        for ((param, &slot), value) in params.iter().zip(slots).zip(vars) {
+            let out = matches!(param.direction, Direction::Out | Direction::InOut);
+            if self.fits(param, slot) && (out || !shared(slots, slot)) {
+                frame.slots[slot] = value;
+            }
+        }
+    }
+
+    /// Does the slot hold values of the parameter's type? An architecture sees to that when it checks the package.
+    fn fits(&self, param: &Param, slot: usize) -> bool {
+        let types = &self.program.types;
+        let fits = self.slots.get(slot).is_some_and(|ty| types.repr(*ty) == types.repr(param.ty));
+        debug_assert!(fits, "slot {slot} has another type than the parameter {}", param.name);
+        fits
+    }
+}
+
+fn shared(slots: &[usize], slot: usize) -> bool {
+    slots.iter().filter(|s| **s == slot).count() > 1
+}
+
+impl Executor for Interp {
+    type Frame = Frame;
+
+    fn load(program: Arc<Program>, slots: &[TypeId]) -> Result<Self, LoadError> {
+        let wrong = verify::verify(&program);
+        if !wrong.is_empty() {
+            return Err(LoadError(wrong.join("\n")));
+        }
+        let types = &program.types;
+        if let Some(ty) = slots.iter().find(|ty| !types.contains(**ty)) {
+            return Err(LoadError(format!("a slot has type {}, which the program does not have", ty.0)));
+        }
+        let template = |frame: &pointsman_ir::Frame| -> Vec<Value> {
+            frame.vars.iter().map(|v| Value::default_of(types, v.ty)).collect()
+        };
+        Ok(Interp {
+            slots: slots.to_vec(),
+            slot_defaults: slots.iter().map(|ty| Value::default_of(types, *ty)).collect(),
+            errors: CoreErrors::find(&program)?,
+            sizes: types.iter().map(|(ty, _)| Size::of(types, ty)).collect(),
+            parsers: program.parsers.iter().map(|p| template(&p.frame)).collect(),
+            controls: program.controls.iter().map(|c| template(&c.frame)).collect(),
+            actions: program.actions.iter().map(|a| template(&a.frame)).collect(),
+            functions: program.functions.iter().map(|f| template(&f.frame)).collect(),
+            program,
+        })
+    }
+
+    fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    fn new_frame(&self) -> Frame {
+        Frame { slots: self.slot_defaults.clone() }
+    }
+
+    fn reset(&self, frame: &mut Frame) {
+        frame.slots.iter_mut().zip(&self.slot_defaults).for_each(|(v, d)| values::copy(v, d));
+    }
+
+    fn get(&self, frame: &Frame, slot: usize, path: &[u32]) -> Option<Bits> {
+        path.iter().try_fold(frame.slots.get(slot)?, |v, i| values::step(v, *i))?.to_bits()
+    }
+
+    fn set(&self, frame: &mut Frame, slot: usize, path: &[u32], value: &Bits) -> bool {
+        let Some(root) = frame.slots.get_mut(slot) else { return false };
+        let place = path.iter().try_fold(root, |v, i| values::step_mut(v, *i));
+        match place {
+            Some(Value::Bits(b)) => *b = value.zero_extend(b.width()),
+            Some(Value::Bool(b)) => *b = !value.is_zero(),
+            Some(Value::Enum(n) | Value::Error(n)) => *n = value.low_u64() as u32,
+            _ => return false,
+        }
+        true
+    }
+
+    fn value(&self, frame: &Frame, slot: usize) -> Value {
+        frame.slots.get(slot).cloned().unwrap_or(Value::Void)
+    }
+
+    fn set_value(&self, frame: &mut Frame, slot: usize, value: Value) {
+        if let (Some(v), Some(ty)) = (frame.slots.get_mut(slot), self.slots.get(slot)) {
+            *v = values::conform(&self.program.types, *ty, value);
+        }
+    }
+
+    fn parse(
+        &self,
+        parser: ParserId,
+        slots: &[usize],
+        frame: &mut Frame,
+        packet: &[u8],
+        env: &mut dyn Env,
+    ) -> ParseOutcome {
+        let params = &self.program.parsers[parser.index()].frame.params;
+        let mut vars = self.enter(params, self.template(Callee::Parser(parser)), slots, frame);
+        let mut emitted = Vec::new();
+        let mut run = Run::new(self, env, packet, &mut emitted);
+        let outcome = run.parser(parser, &mut vars);
+        let consumed_bits = run.position;
+        self.leave(params, slots, frame, vars);
+        let (accepted, error) = match outcome {
+            Err(Stop::Reject(error)) => (false, error),
+            _ => (true, 0),
+        };
+        ParseOutcome { accepted, error, consumed_bits }
+    }
+
+    fn control(
+        &self,
+        control: ControlId,
+        slots: &[usize],
+        frame: &mut Frame,
+        emitted: &mut Vec<u8>,
+        env: &mut dyn Env,
+    ) -> ControlOutcome {
+        let params = &self.program.controls[control.index()].frame.params;
+        let mut vars = self.enter(params, self.template(Callee::Control(control)), slots, frame);
+        let outcome = Run::new(self, env, &[], emitted).control(control, &mut vars);
+        self.leave(params, slots, frame, vars);
+        ControlOutcome { exited: outcome == Err(Stop::Exit) }
+    }
+}

@@ -1,0 +1,415 @@
+//! Statements, calls and tables.
+
+use crate::bitio::Writer;
+use crate::eval::Eval;
+use crate::place::{Place, Scope};
+use crate::values::{self, conform};
+use crate::{Interp, MAX_LOOP_ROUNDS, MAX_TRANSITIONS};
+use pointsman_ir::exec::TraceEvent;
+use pointsman_ir::{
+    ActionId, Arg, Bits, Callee, ControlId, Env, ExternCall, LValue, Program, Stmt, StmtKind, TableId,
+    TypeId, Value,
+};
+use smallvec::SmallVec;
+
+/// Why a sequence of statements ended early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// `break`.
+    Break,
+    /// `continue`.
+    Continue,
+    /// `return`; the value is in [`Run::returned`].
+    Return,
+    /// `exit`.
+    Exit,
+    /// The parser rejects with this error.
+    Reject(u32),
+}
+
+pub(crate) type Outcome = Result<(), Stop>;
+
+/// One block of the program at work on one packet.
+pub(crate) struct Run<'a> {
+    pub(crate) interp: &'a Interp,
+    pub(crate) program: &'a Program,
+    pub(crate) eval: Eval<'a>,
+    pub(crate) env: &'a mut dyn Env,
+    /// What a parser reads.
+    pub(crate) packet: &'a [u8],
+    /// The next bit of it.
+    pub(crate) position: usize,
+    /// Where `emit` writes.
+    pub(crate) out: Writer<'a>,
+    pub(crate) transitions_left: u32,
+    loop_rounds_left: u32,
+    /// What the function that is returning returns.
+    returned: Value,
+    /// Keys of the table that is being looked up, kept for their memory.
+    key: Vec<Bits>,
+    selectors: Vec<Bits>,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(
+        interp: &'a Interp,
+        env: &'a mut dyn Env,
+        packet: &'a [u8],
+        out: &'a mut Vec<u8>,
+    ) -> Self {
+        Run {
+            interp,
+            program: &interp.program,
+            eval: interp.eval(),
+            env,
+            packet,
+            position: 0,
+            out: Writer::new(out),
+            transitions_left: MAX_TRANSITIONS,
+            loop_rounds_left: MAX_LOOP_ROUNDS,
+            returned: Value::Void,
+            key: Vec::new(),
+            selectors: Vec::new(),
+        }
+    }
+
+    /// Runs a control in its frame. `return` ends there, `exit` does not.
+    pub(crate) fn control(&mut self, control: ControlId, frame: &mut [Value]) -> Outcome {
+        let body = &self.program.controls[control.index()].body;
+        let mut scope = Scope { local: frame, outer: &mut [], in_action: false };
+        returned(self.block(&mut scope, body))
+    }
+
+    /// Runs statements until one of them stops.
+    pub(crate) fn block(&mut self, scope: &mut Scope<'_>, stmts: &'a [Stmt]) -> Outcome {
+        stmts.iter().try_for_each(|s| self.stmt(scope, s))
+    }
+
+    fn stmt(&mut self, scope: &mut Scope<'_>, stmt: &'a Stmt) -> Outcome {
+        let eval = self.eval;
+        match &stmt.kind {
+            StmtKind::Assign(lv, e) => {
+                let place = Place::resolve(eval, scope, lv)?;
+                let value = eval.expr(scope, e)?.into_owned();
+                if let Some(place) = place {
+                    place.store(scope, value);
+                }
+                Ok(())
+            }
+            StmtKind::SetValid(lv) => self.set_valid(scope, lv, true),
+            StmtKind::SetInvalid(lv) => self.set_valid(scope, lv, false),
+            StmtKind::PushFront(lv, n) => self.shift(scope, lv, i64::from(*n)),
+            StmtKind::PopFront(lv, n) => self.shift(scope, lv, -i64::from(*n)),
+            StmtKind::Call { result, callee, type_args, args } => {
+                self.call(scope, result.as_ref(), *callee, type_args, args)
+            }
+            StmtKind::Apply { table, hit, action_run } => {
+                self.apply(scope, *table, hit.as_ref(), action_run.as_ref())
+            }
+            StmtKind::If(cond, yes, no) => {
+                let branch = if eval.condition(scope, cond)? { yes } else { no };
+                self.block(scope, branch)
+            }
+            StmtKind::Switch { on, cases, default } => {
+                let body = {
+                    let v = eval.expr(scope, on)?;
+                    cases.iter().find(|(labels, _)| labels.contains(&v)).map_or(default, |(_, body)| body)
+                };
+                self.block(scope, body)
+            }
+            StmtKind::Loop { cond, body, update } => self.repeat(scope, cond, body, update),
+            StmtKind::Break => Err(Stop::Break),
+            StmtKind::Continue => Err(Stop::Continue),
+            StmtKind::Return(value) => {
+                self.returned = match value {
+                    Some(e) => eval.expr(scope, e)?.into_owned(),
+                    None => Value::Void,
+                };
+                Err(Stop::Return)
+            }
+            StmtKind::Exit => Err(Stop::Exit),
+            StmtKind::Extract { header, varbits } => self.extract(scope, header, varbits.as_ref()),
+            StmtKind::Lookahead(lv) => self.lookahead(scope, lv),
+            StmtKind::Advance(e) => self.advance(scope, e),
+            StmtKind::PacketLength(lv) => {
+                let length = Value::Bits(Bits::new(32, self.packet.len() as u128));
+                self.store(scope, lv, length)
+            }
+            StmtKind::Verify(cond, error) => {
+                if eval.condition(scope, cond)? {
+                    return Ok(());
+                }
+                match &*eval.expr(scope, error)? {
+                    Value::Error(e) => Err(Stop::Reject(*e)),
+                    _ => Err(Stop::Reject(0)),
+                }
+            }
+            StmtKind::Emit(e) => {
+                values::pack(&*eval.expr(scope, e)?, &mut self.out);
+                Ok(())
+            }
+        }
+    }
+
+    /// Resolves `lv` and writes there; lost if there is no such place.
+    pub(crate) fn store(&mut self, scope: &mut Scope<'_>, lv: &LValue, value: Value) -> Outcome {
+        if let Some(place) = Place::resolve(self.eval, scope, lv)? {
+            place.store(scope, value);
+        }
+        Ok(())
+    }
+
+    fn set_valid(&mut self, scope: &mut Scope<'_>, lv: &LValue, to: bool) -> Outcome {
+        if let Some(place) = Place::resolve(self.eval, scope, lv)? {
+            place.update(scope, |v| {
+                if let Value::Header { valid, .. } = v {
+                    *valid = to;
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// `push_front(by)`, or `pop_front(-by)` (P4_16 section 8.18).
+    fn shift(&mut self, scope: &mut Scope<'_>, lv: &LValue, by: i64) -> Outcome {
+        let Some(place) = Place::resolve(self.eval, scope, lv)? else { return Ok(()) };
+        place.update(scope, |v| {
+            let Value::Stack { next, elems } = v else { return };
+            let size = elems.len() as i64;
+            let n = by.unsigned_abs().min(elems.len() as u64) as usize;
+            let fresh = if by >= 0 {
+                elems.rotate_right(n);
+                0..n
+            } else {
+                elems.rotate_left(n);
+                elems.len() - n..elems.len()
+            };
+            elems[fresh].iter_mut().for_each(invalidate);
+            *next = (i64::from(*next) + by).clamp(0, size) as u32;
+        });
+        Ok(())
+    }
+
+    fn repeat(
+        &mut self,
+        scope: &mut Scope<'_>,
+        cond: &'a pointsman_ir::Expr,
+        body: &'a [Stmt],
+        update: &'a [Stmt],
+    ) -> Outcome {
+        while self.eval.condition(scope, cond)? {
+            let Some(left) = self.loop_rounds_left.checked_sub(1) else { break };
+            self.loop_rounds_left = left;
+            match self.block(scope, body) {
+                Ok(()) | Err(Stop::Continue) => self.block(scope, update)?,
+                Err(Stop::Break) => break,
+                Err(stop) => return Err(stop),
+            }
+        }
+        Ok(())
+    }
+
+    /// A call: arguments from left to right, the callee, results back from left to right. They are copied back
+    /// however the callee ends, by `exit` and `reject` too (P4_16 section 12.5).
+    fn call(
+        &mut self,
+        scope: &mut Scope<'_>,
+        result: Option<&LValue>,
+        callee: Callee,
+        type_args: &'a [TypeId],
+        args: &'a [Arg],
+    ) -> Outcome {
+        let result_place = match result {
+            Some(lv) => Place::resolve(self.eval, scope, lv)?,
+            None => None,
+        };
+        let template = self.interp.template(callee);
+        let mut call = Arguments::copy_in(self, scope, callee, args, template.len())?;
+        let (outcome, value) = match callee {
+            Callee::Extern { function, instance } => {
+                let returns = result.map(|lv| lv.ty);
+                let this = ExternCall { function, instance, type_args, returns };
+                let value = self.env.call_extern(this, &mut call.values);
+                for (value, arg) in call.values.iter_mut().zip(args) {
+                    if let Arg::Out(lv) | Arg::InOut(lv) = arg {
+                        let v = std::mem::replace(value, Value::Void);
+                        *value = conform(&self.program.types, lv.ty, v);
+                    }
+                }
+                (Ok(()), returns.map(|ty| conform(&self.program.types, ty, value)))
+            }
+            Callee::Action(action) => {
+                call.fill(template);
+                (self.action(scope, action, &mut call.values), None)
+            }
+            Callee::Control(control) => {
+                call.fill(template);
+                (self.control(control, &mut call.values), None)
+            }
+            Callee::Parser(parser) => {
+                call.fill(template);
+                (self.parser(parser, &mut call.values), None)
+            }
+            Callee::Function(function) => {
+                call.fill(template);
+                let function = &self.program.functions[function.index()];
+                self.returned = Value::Void;
+                let mut inner = Scope { local: &mut call.values, outer: &mut [], in_action: false };
+                let outcome = returned(self.block(&mut inner, &function.body));
+                let value = match std::mem::replace(&mut self.returned, Value::Void) {
+                    // The end of a function that should return something: undefined, so the default.
+                    Value::Void => Value::default_of(&self.program.types, function.returns),
+                    value => value,
+                };
+                (outcome, Some(value))
+            }
+        };
+        call.copy_out(scope);
+        outcome?;
+        if let (Some(place), Some(value)) = (result_place, value) {
+            place.store(scope, value);
+        }
+        Ok(())
+    }
+
+    /// Runs an action in its frame; `caller` is the control that called it, or another action of that control.
+    fn action(&mut self, caller: &mut Scope<'_>, action: ActionId, frame: &mut [Value]) -> Outcome {
+        let action = &self.program.actions[action.index()];
+        let outer: &mut [Value] = match (action.control, caller.in_action) {
+            (None, _) => &mut [],
+            (Some(_), true) => caller.outer,
+            (Some(_), false) => caller.local,
+        };
+        let mut scope = Scope { local: frame, outer, in_action: true };
+        returned(self.block(&mut scope, &action.body))
+    }
+
+    /// `table.apply()` (P4_16 section 14.2.4).
+    fn apply(
+        &mut self,
+        scope: &mut Scope<'_>,
+        id: TableId,
+        hit: Option<&LValue>,
+        action_run: Option<&LValue>,
+    ) -> Outcome {
+        let table = &self.program.tables[id.index()];
+        let (mut key, mut selectors) = (std::mem::take(&mut self.key), std::mem::take(&mut self.selectors));
+        key.clear();
+        selectors.clear();
+        for k in &table.keys {
+            let bits = self.eval.expr(scope, &k.expr)?.to_bits().unwrap_or_else(|| Bits::zero(0));
+            let selector = k.match_kind == pointsman_ir::MatchKind::Selector;
+            if selector { selectors.push(bits) } else { key.push(bits) }
+        }
+        let found = self.env.lookup(id, &key, &selectors);
+        (self.key, self.selectors) = (key, selectors);
+        let mut ran = u32::MAX;
+        if let Some(call) = &found.action
+            && let Some(listed) = table.actions.get(call.action as usize)
+        {
+            ran = call.action;
+            self.env.trace(TraceEvent::Action(id, ran));
+            let callee = Callee::Action(listed.action);
+            let template = self.interp.template(callee);
+            let mut args = Arguments::copy_in(self, scope, callee, &listed.bound, template.len())?;
+            let params = &self.program.actions[listed.action.index()].frame.params;
+            for (value, param) in call.args.iter().zip(params.iter().skip(listed.bound.len())) {
+                args.values.push(conform(&self.program.types, param.ty, value.clone()));
+            }
+            args.fill(template);
+            let outcome = self.action(scope, listed.action, &mut args.values);
+            args.copy_out(scope);
+            outcome?;
+        }
+        if let Some(lv) = hit {
+            self.store(scope, lv, Value::Bool(found.hit.is_some()))?;
+        }
+        if let Some(lv) = action_run {
+            self.store(scope, lv, Value::Bits(Bits::new(32, u128::from(ran))))?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes `return` the normal end of a callable.
+pub(crate) fn returned(outcome: Outcome) -> Outcome {
+    match outcome {
+        // The verifier keeps `break` and `continue` inside loops.
+        Err(Stop::Return | Stop::Break | Stop::Continue) => Ok(()),
+        other => other,
+    }
+}
+
+fn invalidate(value: &mut Value) {
+    match value {
+        Value::Header { valid, .. } => *valid = false,
+        Value::Union(members) => members.iter_mut().for_each(invalidate),
+        _ => {}
+    }
+}
+
+/// The arguments of a call on their way in and out.
+struct Arguments {
+    /// The callee's frame in the making.
+    values: Vec<Value>,
+    /// Where values go after the call: index of the argument and place.
+    back: SmallVec<[(usize, Place); 4]>,
+}
+
+impl Arguments {
+    /// Evaluates arguments from left to right. An `inout` value that nobody can see during the call is moved, not
+    /// copied: passing all headers to a control costs nothing.
+    fn copy_in(
+        run: &Run<'_>,
+        scope: &mut Scope<'_>,
+        callee: Callee,
+        args: &[Arg],
+        capacity: usize,
+    ) -> Result<Self, Stop> {
+        let types = run.eval.types;
+        let mut values = Vec::with_capacity(capacity.max(args.len()));
+        let mut back: SmallVec<[(usize, Place); 4]> = SmallVec::new();
+        let mut copied: SmallVec<[usize; 4]> = SmallVec::new();
+        for (i, arg) in args.iter().enumerate() {
+            values.push(match arg {
+                Arg::In(e) => run.eval.expr(scope, e)?.into_owned(),
+                Arg::Out(lv) | Arg::InOut(lv) => {
+                    if let Some(place) = Place::resolve(run.eval, scope, lv)? {
+                        back.push((i, place));
+                        if matches!(arg, Arg::InOut(_)) {
+                            copied.push(back.len() - 1);
+                        }
+                    }
+                    Value::default_of(types, lv.ty)
+                }
+            });
+        }
+        // All are evaluated, so from here on values can be moved. Actions see the control's variables.
+        let hidden = match callee {
+            Callee::Action(a) => run.program.actions[a.index()].control.is_none(),
+            _ => true,
+        };
+        for n in copied {
+            let (i, place) = &back[n];
+            let alone = back.iter().enumerate().all(|(m, (_, other))| m == n || !place.overlaps(other));
+            let value = if hidden && alone { place.take(scope) } else { place.clone_value(scope) };
+            if let Some(value) = value {
+                values[*i] = value;
+            }
+        }
+        Ok(Arguments { values, back })
+    }
+
+    /// Completes the callee's frame with default values.
+    fn fill(&mut self, template: &[Value]) {
+        self.values.extend_from_slice(template.get(self.values.len()..).unwrap_or_default());
+    }
+
+    fn copy_out(mut self, scope: &mut Scope<'_>) {
+        for (i, place) in &self.back {
+            if let Some(value) = self.values.get_mut(*i) {
+                place.store(scope, std::mem::replace(value, Value::Void));
+            }
+        }
+    }
+}

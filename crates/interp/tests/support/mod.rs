@@ -1,0 +1,132 @@
+//! Running small programs: an environment of tables in memory and externs that record their calls.
+#![allow(dead_code)]
+
+#[path = "../../../ir/tests/common/mod.rs"]
+pub mod build;
+
+pub use build::*;
+use pointsman_interp::{Frame as Slots, Interp};
+use pointsman_ir::exec::TraceEvent;
+use pointsman_ir::*;
+use std::sync::Arc;
+
+/// The tables of a program at their initial entries; externs are looked up by name.
+pub struct World {
+    pub program: Arc<Program>,
+    pub tables: Vec<TableStore>,
+    pub value_sets: Vec<Vec<Vec<KeyMatch>>>,
+    pub log: Vec<String>,
+    pub trace: Vec<TraceEvent>,
+}
+
+impl World {
+    pub fn new(program: &Arc<Program>) -> Self {
+        let tables = program.tables.iter().map(|t| {
+            let kinds = t.keys.iter().map(|k| k.match_kind).filter(|k| *k != MatchKind::Selector).collect();
+            let mut store = TableStore::new(kinds, 1024, Arc::new(t.default_action.clone()));
+            t.entries.iter().for_each(|e| assert!(store.insert(e.clone()).is_ok()));
+            store
+        });
+        World {
+            tables: tables.collect(),
+            value_sets: vec![vec![]; program.value_sets.len()],
+            log: vec![],
+            trace: vec![],
+            program: program.clone(),
+        }
+    }
+}
+
+impl Env for World {
+    fn lookup(&mut self, table: TableId, key: &[Bits], selectors: &[Bits]) -> Lookup {
+        self.log.push(format!("{} {key:?} {selectors:?}", self.program.tables[table.index()].name));
+        let store = &self.tables[table.index()];
+        match store.lookup(key) {
+            Some((handle, entry)) => {
+                let action = match &entry.action {
+                    EntryAction::Call(call) => Some(call.clone()),
+                    _ => None,
+                };
+                Lookup { hit: Some(handle), action }
+            }
+            None => Lookup { hit: None, action: Some(store.default_action().clone()) },
+        }
+    }
+
+    fn call_extern(&mut self, call: ExternCall<'_>, args: &mut [Value]) -> Value {
+        let f = &self.program.extern_fns[call.function.index()];
+        self.log.push(format!("{} {args:?}", f.name));
+        match f.name.as_str() {
+            // bump(in amount, inout counter) returns the old value
+            "bump" => match args {
+                [Value::Bits(by), Value::Bits(counter)] => {
+                    let old = counter.clone();
+                    *counter = counter.add(by);
+                    Value::Bits(old)
+                }
+                _ => Value::Void,
+            },
+            // breaks the rules: everything gets another type
+            "vandal" => {
+                args.iter_mut().for_each(|a| *a = Value::String("broken".into()));
+                Value::Bits(Bits::new(77, 5))
+            }
+            _ => Value::Void,
+        }
+    }
+
+    fn value_set(&self, set: ValueSetId) -> &[Vec<KeyMatch>] {
+        &self.value_sets[set.index()]
+    }
+
+    fn trace(&mut self, event: TraceEvent) {
+        self.trace.push(event);
+    }
+}
+
+/// A program that is loaded with one slot per parameter of the block that is run.
+pub struct Rig {
+    pub interp: Interp,
+    pub world: World,
+    pub slots: Slots,
+    pub emitted: Vec<u8>,
+}
+
+impl Rig {
+    /// `like`: the frame whose parameters are the slots.
+    pub fn new(b: &Builder, like: &Frame) -> Self {
+        let types: Vec<TypeId> = like.params.iter().map(|p| p.ty).collect();
+        let program = b.finish();
+        let interp = Interp::load(program.clone(), &types).unwrap_or_else(|e| panic!("{e}"));
+        let slots = interp.new_frame();
+        Rig { world: World::new(&program), slots, interp, emitted: vec![] }
+    }
+
+    fn all(&self, params: usize) -> Vec<usize> {
+        (0..params).collect()
+    }
+
+    pub fn parse(&mut self, parser: u32, packet: &[u8]) -> ParseOutcome {
+        let n = self.interp.program().parsers[parser as usize].frame.params.len();
+        self.interp.parse(ParserId(parser), &self.all(n), &mut self.slots, packet, &mut self.world)
+    }
+
+    pub fn control(&mut self, control: u32) -> ControlOutcome {
+        let n = self.interp.program().controls[control as usize].frame.params.len();
+        let slots = self.all(n);
+        self.interp.control(ControlId(control), &slots, &mut self.slots, &mut self.emitted, &mut self.world)
+    }
+
+    /// A scalar of a slot as a number.
+    pub fn get(&self, slot: usize, path: &[u32]) -> u128 {
+        self.interp.get(&self.slots, slot, path).unwrap().to_u128().unwrap()
+    }
+
+    pub fn set(&mut self, slot: usize, path: &[u32], width: u32, value: u128) {
+        assert!(self.interp.set(&mut self.slots, slot, path, &Bits::new(width, value)));
+    }
+
+    pub fn value(&self, slot: usize) -> Value {
+        self.interp.value(&self.slots, slot)
+    }
+}
