@@ -1,1 +1,64 @@
 //! Packets in and out: AF_PACKET, pcap, in-memory.
+//!
+//! A [`Port`] moves whole Ethernet frames in batches. It knows nothing of P4, switches or time: the caller
+//! passes the time (`now_ns`) and owns the buffers (a [`FramePool`]). What a caller sees are always complete,
+//! ordinary packets: [`AfPacket`] finishes checksums that the kernel left to the hardware and cuts segmentation
+//! super-frames, so that a program may rewrite headers with incremental checksums.
+//!
+//! | port | what it is |
+//! |---|---|
+//! | [`AfPacket`] | a Linux network interface, as root or rootless in a user namespace |
+//! | [`PcapPort`] | replays one capture file, records into another |
+//! | [`MemoryPort`] | one end of a cable inside the process, for tests |
+//! | [`Traced`] | any port, with everything that passes written to `<name>_in.pcap` and `<name>_out.pcap` |
+//! | [`Faulty`] | any port, behind a cable that loses, doubles and reorders frames |
+//!
+//! A forwarding loop waits with a [`Poller`], then, for each ready port, receives a batch and transmits it:
+//!
+//! ```
+//! use pointsman_ports::{FramePool, MemoryPort, Port, PortError};
+//!
+//! fn forward(now_ns: u64, from: &mut dyn Port, to: &mut dyn Port, pool: &mut FramePool) -> Result<(), PortError> {
+//!     let mut frames = Vec::new();
+//!     from.receive(now_ns, pool, &mut frames)?;
+//!     to.transmit(now_ns, pool, &mut frames)?;
+//!     to.discard(pool, &mut frames); // or keep them and wait until the port can take more
+//!     Ok(())
+//! }
+//!
+//! let mut pool = FramePool::default();
+//! let (mut host_a, mut left) = MemoryPort::pair("host-a", "left", 64)?;
+//! let (mut right, mut host_b) = MemoryPort::pair("right", "host-b", 64)?;
+//! host_a.send(&[0xff; 60]);
+//! forward(0, &mut left, &mut right, &mut pool)?;
+//! assert_eq!(host_b.take(), [[0xff; 60]]);
+//! # Ok::<(), PortError>(())
+//! ```
+
+#![deny(unsafe_code)]
+
+mod af_packet;
+mod checksum;
+mod counters;
+mod error;
+mod faulty;
+mod frame;
+mod memory;
+mod offload;
+pub mod pcap;
+mod poller;
+mod port;
+#[allow(unsafe_code)]
+mod sys;
+mod traced;
+
+pub use af_packet::{AfPacket, AfPacketConfig};
+pub use counters::{Counters, Direction, DropReason};
+pub use error::PortError;
+pub use faulty::{FaultConfig, Faults, Faulty};
+pub use frame::{Frame, FramePool};
+pub use memory::MemoryPort;
+pub use pcap::{Pace, PcapPort};
+pub use poller::{Poller, Ready, Waker};
+pub use port::Port;
+pub use traced::Traced;

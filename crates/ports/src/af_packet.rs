@@ -1,0 +1,339 @@
+//! Linux network interfaces through packet sockets.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use crate::offload::{self, VnetHeader};
+use crate::sys::{self, MAX_BATCH, ReceiveBuffers};
+use crate::{Counters, DropReason, Frame, FramePool, Port, PortError};
+
+/// How often to look whether an interface that is down has returned.
+const RECOVERY_INTERVAL_NS: u64 = 100_000_000;
+
+/// Hardware types (ARPHRD_*) with an Ethernet header.
+const ETHERNET: u16 = 1;
+const LOOPBACK: u16 = 772;
+
+/// How an [`AfPacket`] port works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AfPacketConfig {
+    /// Messages received in one system call, 1 to 64. Super-frames are cut afterwards, so that a batch may hold more
+    /// frames than this.
+    pub batch: usize,
+    /// Size of the kernel's buffer, one for each direction. Without CAP_NET_ADMIN in the initial user namespace the
+    /// kernel reduces it to net.core.rmem_max and net.core.wmem_max. Large buffers ride out pauses, and queue more.
+    pub socket_buffer_bytes: usize,
+    /// Receive frames for other addresses too. A switch needs it.
+    pub promiscuous: bool,
+    /// Transmit past the interface's queueing discipline. Faster on some devices, but tc's shaping and tc's counters
+    /// do not see the frames.
+    pub bypass_qdisc: bool,
+}
+
+impl Default for AfPacketConfig {
+    fn default() -> Self {
+        Self { batch: MAX_BATCH, socket_buffer_bytes: 4 << 20, promiscuous: true, bypass_qdisc: false }
+    }
+}
+
+impl AfPacketConfig {
+    /// Checks the ranges.
+    ///
+    /// # Errors
+    /// [`PortError::Config`] naming the field.
+    pub fn validate(&self) -> Result<(), PortError> {
+        if !(1..=MAX_BATCH).contains(&self.batch) {
+            return Err(PortError::Config { field: "batch", rule: "between 1 and 64 messages" });
+        }
+        if !(4096..=1 << 30).contains(&self.socket_buffer_bytes) {
+            let rule = "between 4096 bytes and 1 GiB";
+            return Err(PortError::Config { field: "socket_buffer_bytes", rule });
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Link {
+    Up,
+    Down,
+    Gone,
+}
+
+/// A Linux network interface, such as one end of a veth pair.
+///
+/// It needs CAP_NET_RAW in the user namespace that owns the network namespace: root has it, and so has everybody
+/// inside `unshare -Urn`. The port belongs to the network namespace in which it was opened, wherever the thread that
+/// uses it goes.
+///
+/// Frames that this machine sends through the interface by other means are not received.
+pub struct AfPacket {
+    name: String,
+    socket: OwnedFd,
+    config: AfPacketConfig,
+    interface: i32,
+    link: Link,
+    /// A change of `link` that the caller has not been told yet.
+    news: bool,
+    checked_ns: u64,
+    buffers: Box<ReceiveBuffers>,
+    counters: Counters,
+}
+
+impl AfPacket {
+    /// Opens the interface `name` of the current network namespace. An interface that is down is opened too: the
+    /// port is then not [`up`](Port::is_up), and starts to work when it is brought up.
+    ///
+    /// # Errors
+    /// [`PortError`] naming the interface and the remedy.
+    pub fn open(name: &str, config: AfPacketConfig) -> Result<Self, PortError> {
+        config.validate()?;
+        let sound = (1..16).contains(&name.len()) && !name.bytes().any(|byte| byte == b'/' || byte <= b' ');
+        if !sound {
+            return Err(PortError::BadInterfaceName { interface: name.into() });
+        }
+        let failed = |doing| {
+            move |source: io::Error| match source.raw_os_error() {
+                Some(libc::ENODEV) => PortError::NoSuchInterface { interface: name.into() },
+                Some(libc::EPERM | libc::EACCES) => PortError::PermissionDenied { interface: name.into() },
+                _ => PortError::System { port: name.into(), doing, source },
+            }
+        };
+        let socket = sys::packet_socket().map_err(failed("open a packet socket"))?;
+        let found = sys::interface(&socket, name).map_err(failed("look up the interface"))?;
+        if !matches!(found.hardware, ETHERNET | LOOPBACK) {
+            return Err(PortError::NotEthernet { interface: name.into(), hardware: found.hardware });
+        }
+        let option = sys::set_packet_option;
+        option(&socket, libc::PACKET_VNET_HDR, 1).map_err(failed("ask for offload headers"))?;
+        option(&socket, libc::PACKET_AUXDATA, 1).map_err(failed("ask for VLAN tags"))?;
+        // Before Linux 4.20 the packet type of each frame has to do.
+        let _ = option(&socket, libc::PACKET_IGNORE_OUTGOING, 1);
+        if config.bypass_qdisc {
+            option(&socket, libc::PACKET_QDISC_BYPASS, 1)
+                .map_err(failed("bypass the queueing discipline"))?;
+        }
+        let bytes = i32::try_from(config.socket_buffer_bytes).unwrap_or(i32::MAX);
+        sys::set_buffers(&socket, bytes).map_err(failed("enlarge the socket's buffers"))?;
+
+        let mut port = Self {
+            name: name.into(),
+            socket,
+            config,
+            interface: 0,
+            link: Link::Gone,
+            news: false,
+            checked_ns: 0,
+            buffers: ReceiveBuffers::new(),
+            counters: Counters::default(),
+        };
+        port.attach(&found).map_err(failed("bind to the interface"))?;
+        port.news = false;
+        Ok(port)
+    }
+
+    fn attach(&mut self, found: &sys::Interface) -> io::Result<()> {
+        if found.index != self.interface {
+            sys::bind(&self.socket, found.index)?;
+            if self.config.promiscuous {
+                sys::set_promiscuous(&self.socket, found.index)?;
+            }
+            self.interface = found.index;
+        }
+        self.set_link(if found.up { Link::Up } else { Link::Down });
+        Ok(())
+    }
+
+    fn set_link(&mut self, link: Link) {
+        self.news |= link != self.link && link != Link::Up;
+        self.link = link;
+    }
+
+    /// Looks what has become of the interface, and moves to a new one of the same name.
+    fn check_link(&mut self) {
+        let attached = sys::interface(&self.socket, &self.name).and_then(|found| self.attach(&found));
+        if attached.is_err() {
+            self.interface = 0;
+            self.set_link(Link::Gone);
+        }
+    }
+
+    /// Tells the caller once that the link is not what it was.
+    fn tell(&mut self) -> Result<(), PortError> {
+        if !std::mem::take(&mut self.news) {
+            return Ok(());
+        }
+        let interface = self.name.clone();
+        match self.link {
+            Link::Up => Ok(()),
+            Link::Down => Err(PortError::LinkDown { interface }),
+            Link::Gone => Err(PortError::LinkGone { interface }),
+        }
+    }
+
+    fn drop_front(
+        &mut self,
+        reason: DropReason,
+        count: usize,
+        pool: &mut FramePool,
+        frames: &mut Vec<Frame>,
+    ) {
+        self.counters.add_drops(reason, count as u64);
+        pool.give_all(frames.drain(..count));
+    }
+}
+
+/// Errors that mean that the interface is down or was removed.
+fn is_link_trouble(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV))
+}
+
+impl Port for AfPacket {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn raw_fd(&self) -> Option<RawFd> {
+        Some(self.socket.as_raw_fd())
+    }
+
+    fn due(&self) -> Option<u64> {
+        (self.link != Link::Up).then(|| self.checked_ns.saturating_add(RECOVERY_INTERVAL_NS))
+    }
+
+    fn receive(
+        &mut self,
+        now_ns: u64,
+        pool: &mut FramePool,
+        frames: &mut Vec<Frame>,
+    ) -> Result<usize, PortError> {
+        if self.link != Link::Up && now_ns.abs_diff(self.checked_ns) >= RECOVERY_INTERVAL_NS {
+            self.checked_ns = now_ns;
+            self.check_link();
+        }
+        let before = frames.len();
+        let counters = &mut self.counters;
+        let received = self.buffers.receive(&self.socket, self.config.batch).map(|messages| {
+            for message in messages.filter(|message| !message.outgoing) {
+                if message.truncated {
+                    counters.add_drops(DropReason::RxTruncated, 1);
+                    continue;
+                }
+                let mut header = VnetHeader::parse(&message.vnet);
+                let buffer = message.room_and_frame;
+                let frame = match message.vlan {
+                    Some((tpid, tci)) if buffer.len() >= 16 => {
+                        offload::restore_vlan(buffer, &mut header, tpid, tci);
+                        buffer
+                    }
+                    _ => &mut buffer[4..],
+                };
+                if let Err(reason) = offload::expand(&header, frame, pool, frames) {
+                    counters.add_drops(reason, 1);
+                }
+            }
+        });
+        self.counters.add_received(&frames[before..]);
+        match received {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            // The kernel has a super-frame that its header cannot describe, and has thrown it away.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                self.counters.add_drops(DropReason::RxUnsupportedOffload, 1);
+            }
+            Err(error) if is_link_trouble(&error) => {
+                self.checked_ns = now_ns;
+                self.check_link();
+            }
+            Err(source) => {
+                return Err(PortError::System { port: self.name.clone(), doing: "receive", source });
+            }
+        }
+        self.tell()?;
+        Ok(frames.len() - before)
+    }
+
+    fn transmit(
+        &mut self,
+        now_ns: u64,
+        pool: &mut FramePool,
+        frames: &mut Vec<Frame>,
+    ) -> Result<usize, PortError> {
+        let mut total = 0;
+        let mut checked = false;
+        while let Some(first) = frames.first() {
+            let error = match sys::send(&self.socket, frames) {
+                Ok(sent) => {
+                    self.counters.add_sent(&frames[..sent]);
+                    pool.give_all(frames.drain(..sent));
+                    total += sent;
+                    continue;
+                }
+                Err(error) => error,
+            };
+            if error.kind() == io::ErrorKind::WouldBlock {
+                break;
+            } else if is_link_trouble(&error) {
+                self.checked_ns = now_ns;
+                self.check_link();
+                if self.link == Link::Up && !checked {
+                    // The news was old: the link has come back meanwhile.
+                    checked = true;
+                    continue;
+                }
+                self.drop_front(DropReason::TxLinkDown, frames.len(), pool, frames);
+            } else if first.len() < 14 {
+                self.drop_front(DropReason::TxTooShort, 1, pool, frames);
+            } else if error.raw_os_error() == Some(libc::EMSGSIZE) {
+                self.drop_front(DropReason::TxTooLong, 1, pool, frames);
+            } else {
+                self.drop_front(DropReason::TxRefused, 1, pool, frames);
+            }
+        }
+        self.tell()?;
+        Ok(total)
+    }
+
+    fn discard(&mut self, pool: &mut FramePool, frames: &mut Vec<Frame>) {
+        self.drop_front(DropReason::TxQueueFull, frames.len(), pool, frames);
+    }
+
+    fn is_up(&self) -> bool {
+        self.link == Link::Up
+    }
+
+    fn counters(&mut self) -> Counters {
+        if let Ok(drops) = sys::take_kernel_drops(&self.socket) {
+            self.counters.add_drops(DropReason::RxSocketFull, drops);
+        }
+        self.counters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(config: AfPacketConfig, field: Option<&str>) {
+        let found = config.validate().err().map(|error| error.to_string());
+        assert_eq!(found.is_some(), field.is_some(), "{found:?}");
+        assert!(found.unwrap_or_default().starts_with(field.unwrap_or_default()));
+    }
+
+    #[test]
+    fn configurations_are_checked() {
+        let good = AfPacketConfig::default();
+        check(good, None);
+        check(AfPacketConfig { batch: 0, ..good }, Some("batch"));
+        check(AfPacketConfig { batch: 65, ..good }, Some("batch"));
+        check(AfPacketConfig { socket_buffer_bytes: 0, ..good }, Some("socket_buffer_bytes"));
+    }
+
+    #[test]
+    fn names_that_cannot_be_are_refused() {
+        for name in ["", "sixteen-letters-", "a b", "a/b", "a\n", "a\0b"] {
+            let error = AfPacket::open(name, AfPacketConfig::default()).err().unwrap();
+            assert!(matches!(error, PortError::BadInterfaceName { .. }), "{error}");
+        }
+    }
+}

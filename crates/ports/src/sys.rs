@@ -1,0 +1,320 @@
+//! The system calls that the standard library lacks, behind safe functions. The only unsafe code of the crate.
+
+use std::io;
+use std::mem::{self, MaybeUninit};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use crate::offload::VNET_HEADER_BYTES;
+
+/// Messages handed to the kernel in one call at most.
+pub(crate) const MAX_BATCH: usize = 64;
+
+/// Room for one frame: the largest super-frame (64 KB and headers) behind four bytes for a VLAN tag. Not a multiple
+/// of the page size, lest the starts of all frames compete for the same few cache lines.
+const SLOT_BYTES: usize = 66_752;
+const VLAN_ROOM: usize = 4;
+
+/// In u64, which aligns it for `cmsghdr`; room for one `tpacket_auxdata` (40 bytes) and some.
+const CONTROL_WORDS: usize = 8;
+
+fn check(result: libc::c_int) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// `check` that tries again when a signal came in between.
+fn retry(mut call: impl FnMut() -> libc::c_int) -> io::Result<usize> {
+    loop {
+        match check(call()) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+fn own(result: libc::c_int) -> io::Result<OwnedFd> {
+    check(result)?;
+    // SAFETY: the kernel has just made the descriptor for us; nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(result) })
+}
+
+/// A raw packet socket that receives nothing until it is bound.
+pub(crate) fn packet_socket() -> io::Result<OwnedFd> {
+    // SAFETY: no pointers.
+    own(unsafe {
+        libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0)
+    })
+}
+
+fn set_option<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+    let length = mem::size_of::<T>() as libc::socklen_t;
+    // SAFETY: the pointer and the length describe `value`.
+    check(unsafe {
+        libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const *value).cast(), length)
+    })?;
+    Ok(())
+}
+
+/// Sets an option of packet sockets that is an int.
+pub(crate) fn set_packet_option(socket: &OwnedFd, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    set_option(socket, libc::SOL_PACKET, option, &value)
+}
+
+/// Enlarges both buffers, beyond the system's limit where that is allowed.
+pub(crate) fn set_buffers(socket: &OwnedFd, bytes: libc::c_int) -> io::Result<()> {
+    for (force, polite) in [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)]
+    {
+        set_option(socket, libc::SOL_SOCKET, force, &bytes)
+            .or_else(|_| set_option(socket, libc::SOL_SOCKET, polite, &bytes))?;
+    }
+    Ok(())
+}
+
+/// Receives from now on everything that arrives on the interface.
+pub(crate) fn bind(socket: &OwnedFd, interface: libc::c_int) -> io::Result<()> {
+    // SAFETY: all-zero is a value of this plain structure.
+    let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    address.sll_ifindex = interface;
+    let length = mem::size_of_val(&address) as libc::socklen_t;
+    // SAFETY: the pointer and the length describe `address`.
+    check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })?;
+    Ok(())
+}
+
+/// Promiscuous mode for as long as the socket lives and is bound to the interface.
+pub(crate) fn set_promiscuous(socket: &OwnedFd, interface: libc::c_int) -> io::Result<()> {
+    let request = libc::packet_mreq {
+        mr_ifindex: interface,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
+}
+
+/// Frames that the kernel dropped because the receive buffer was full, since the last call.
+pub(crate) fn take_kernel_drops(socket: &OwnedFd) -> io::Result<u64> {
+    // SAFETY: all-zero is a value of this plain structure.
+    let mut stats: libc::tpacket_stats = unsafe { mem::zeroed() };
+    let mut length = mem::size_of_val(&stats) as libc::socklen_t;
+    let (fd, option) = (socket.as_raw_fd(), libc::PACKET_STATISTICS);
+    // SAFETY: the pointer and the length describe `stats`.
+    let result =
+        unsafe { libc::getsockopt(fd, libc::SOL_PACKET, option, (&raw mut stats).cast(), &mut length) };
+    check(result)?;
+    Ok(u64::from(stats.tp_drops))
+}
+
+/// What the kernel knows about an interface.
+pub(crate) struct Interface {
+    pub index: libc::c_int,
+    pub up: bool,
+    /// ARPHRD_*
+    pub hardware: u16,
+}
+
+/// Looks an interface up in the network namespace of the socket, which need not be that of the thread.
+/// ENODEV when there is none.
+pub(crate) fn interface(socket: &OwnedFd, name: &str) -> io::Result<Interface> {
+    // SAFETY: all-zero is a value of this plain structure.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    if name.len() >= request.ifr_name.len() {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    let mut ask = |what: libc::c_ulong| {
+        // SAFETY: each of these requests reads the name and writes one member of the union.
+        check(unsafe { libc::ioctl(socket.as_raw_fd(), what as _, &raw mut request) })?;
+        Ok::<_, io::Error>(request.ifr_ifru)
+    };
+    // SAFETY: every member of the union is plain data, and the kernel has just written the one that is read.
+    unsafe {
+        Ok(Interface {
+            index: ask(libc::SIOCGIFINDEX as libc::c_ulong)?.ifru_ifindex,
+            up: i32::from(ask(libc::SIOCGIFFLAGS as libc::c_ulong)?.ifru_flags) & libc::IFF_UP != 0,
+            hardware: ask(libc::SIOCGIFHWADDR as libc::c_ulong)?.ifru_hwaddr.sa_family,
+        })
+    }
+}
+
+/// One received message.
+pub(crate) struct Message<'a> {
+    /// The header that says what is unfinished.
+    pub vnet: [u8; VNET_HEADER_BYTES],
+    /// Four unused bytes, then the frame as far as it fitted.
+    pub room_and_frame: &'a mut [u8],
+    /// The frame was longer.
+    pub truncated: bool,
+    /// TPID and TCI of a VLAN tag that the kernel took out of the frame.
+    pub vlan: Option<(u16, u16)>,
+    /// It is a frame that this machine sent.
+    pub outgoing: bool,
+}
+
+/// The buffers that a batch is received into.
+pub(crate) struct ReceiveBuffers {
+    frames: Vec<u8>,
+    vnet: [[u8; VNET_HEADER_BYTES]; MAX_BATCH],
+    control: [[u64; CONTROL_WORDS]; MAX_BATCH],
+    from: [libc::sockaddr_ll; MAX_BATCH],
+    meta: Vec<Meta>,
+}
+
+struct Meta {
+    frame_bytes: usize,
+    truncated: bool,
+    vlan: Option<(u16, u16)>,
+}
+
+impl ReceiveBuffers {
+    pub fn new() -> Box<Self> {
+        Box::new(Self {
+            frames: vec![0; SLOT_BYTES * MAX_BATCH],
+            vnet: [[0; VNET_HEADER_BYTES]; MAX_BATCH],
+            control: [[0; CONTROL_WORDS]; MAX_BATCH],
+            // SAFETY: all-zero is a value of this plain structure.
+            from: unsafe { mem::zeroed() },
+            meta: Vec::with_capacity(MAX_BATCH),
+        })
+    }
+
+    /// Receives at most `batch` messages, without waiting. They are there until the next call.
+    pub fn receive(
+        &mut self,
+        socket: &OwnedFd,
+        batch: usize,
+    ) -> io::Result<impl Iterator<Item = Message<'_>>> {
+        self.meta.clear();
+        let batch = batch.min(MAX_BATCH);
+        let mut parts = [const { MaybeUninit::<[libc::iovec; 2]>::uninit() }; MAX_BATCH];
+        // SAFETY: all-zero is a value of this plain structure.
+        let mut messages: [libc::mmsghdr; MAX_BATCH] = unsafe { mem::zeroed() };
+        for (index, slot) in self.frames.chunks_exact_mut(SLOT_BYTES).take(batch).enumerate() {
+            let vnet = &mut self.vnet[index];
+            let parts = parts[index].write([
+                libc::iovec { iov_base: vnet.as_mut_ptr().cast(), iov_len: vnet.len() },
+                libc::iovec {
+                    iov_base: slot[VLAN_ROOM..].as_mut_ptr().cast(),
+                    iov_len: SLOT_BYTES - VLAN_ROOM,
+                },
+            ]);
+            let message = &mut messages[index].msg_hdr;
+            message.msg_iov = parts.as_mut_ptr();
+            message.msg_iovlen = 2;
+            message.msg_name = (&raw mut self.from[index]).cast();
+            message.msg_namelen = mem::size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+            message.msg_control = self.control[index].as_mut_ptr().cast();
+            message.msg_controllen = mem::size_of_val(&self.control[index]) as _;
+        }
+        let (fd, flags) = (socket.as_raw_fd(), libc::MSG_DONTWAIT as _);
+        // SAFETY: every message describes buffers of `self` that outlive the call, each with its length; the
+        // kernel writes only into those.
+        let count = retry(|| unsafe {
+            libc::recvmmsg(fd, messages.as_mut_ptr(), batch as libc::c_uint, flags, std::ptr::null_mut())
+        })?;
+        for message in &messages[..count] {
+            self.meta.push(Meta {
+                frame_bytes: (message.msg_len as usize).saturating_sub(VNET_HEADER_BYTES),
+                truncated: message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
+                vlan: vlan(&message.msg_hdr),
+            });
+        }
+        let slots = self.frames.chunks_exact_mut(SLOT_BYTES).zip(&self.vnet).zip(&self.from);
+        Ok(slots.zip(&self.meta).map(|(((slot, vnet), from), meta)| Message {
+            vnet: *vnet,
+            room_and_frame: &mut slot[..(VLAN_ROOM + meta.frame_bytes).min(SLOT_BYTES)],
+            truncated: meta.truncated,
+            vlan: meta.vlan,
+            outgoing: from.sll_pkttype == libc::PACKET_OUTGOING,
+        }))
+    }
+}
+
+/// Finds the VLAN tag in a message's auxiliary data.
+fn vlan(message: &libc::msghdr) -> Option<(u16, u16)> {
+    // SAFETY: the kernel has filled msg_control and set msg_controllen; the macros stay within.
+    unsafe {
+        let mut control = libc::CMSG_FIRSTHDR(message);
+        while let Some(header) = control.as_ref() {
+            let (level, kind) = (header.cmsg_level, header.cmsg_type);
+            let length = libc::CMSG_LEN(mem::size_of::<libc::tpacket_auxdata>() as libc::c_uint);
+            if (level, kind) == (libc::SOL_PACKET, libc::PACKET_AUXDATA) && header.cmsg_len >= length as _ {
+                let data: libc::tpacket_auxdata =
+                    libc::CMSG_DATA(control).cast::<libc::tpacket_auxdata>().read_unaligned();
+                if data.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
+                    return None;
+                }
+                let named = data.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
+                return Some((if named { data.tp_vlan_tpid } else { 0x8100 }, data.tp_vlan_tci));
+            }
+            control = libc::CMSG_NXTHDR(message, control);
+        }
+    }
+    None
+}
+
+/// Sends frames from the front, each behind a header that promises a finished packet, and says how many the kernel
+/// took. An error is about the first frame.
+pub(crate) fn send(socket: &OwnedFd, frames: &[Vec<u8>]) -> io::Result<usize> {
+    const FINISHED: [u8; VNET_HEADER_BYTES] = [0; VNET_HEADER_BYTES];
+    let batch = frames.len().min(MAX_BATCH);
+    let mut parts = [const { MaybeUninit::<[libc::iovec; 2]>::uninit() }; MAX_BATCH];
+    // SAFETY: all-zero is a value of this plain structure.
+    let mut messages: [libc::mmsghdr; MAX_BATCH] = unsafe { mem::zeroed() };
+    for ((frame, parts), message) in frames.iter().zip(&mut parts).zip(&mut messages) {
+        let parts = parts.write([
+            libc::iovec { iov_base: FINISHED.as_ptr().cast_mut().cast(), iov_len: FINISHED.len() },
+            libc::iovec { iov_base: frame.as_ptr().cast_mut().cast(), iov_len: frame.len() },
+        ]);
+        message.msg_hdr.msg_iov = parts.as_mut_ptr();
+        message.msg_hdr.msg_iovlen = 2;
+    }
+    let (fd, flags) = (socket.as_raw_fd(), libc::MSG_DONTWAIT as _);
+    // SAFETY: every message describes buffers that outlive the call, each with its length; sending only reads.
+    retry(|| unsafe { libc::sendmmsg(fd, messages.as_mut_ptr(), batch as libc::c_uint, flags) })
+}
+
+/// An event counter: readable while it is not zero.
+pub(crate) fn eventfd() -> io::Result<OwnedFd> {
+    // SAFETY: no pointers.
+    own(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })
+}
+
+/// Makes the event counter readable.
+pub(crate) fn raise(event: BorrowedFd) -> io::Result<()> {
+    let one = 1u64;
+    // SAFETY: eight bytes are read from `one`.
+    let result = unsafe { libc::write(event.as_raw_fd(), (&raw const one).cast(), 8) };
+    // A full counter is readable all the same.
+    if result < 0 && io::Error::last_os_error().kind() != io::ErrorKind::WouldBlock {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Resets the event counter and says whether it was raised.
+pub(crate) fn lower(event: BorrowedFd) -> bool {
+    let mut count = 0u64;
+    // SAFETY: at most eight bytes are written into `count`.
+    unsafe { libc::read(event.as_raw_fd(), (&raw mut count).cast(), 8) == 8 }
+}
+
+/// Waits until one of the descriptors has what it is asked for, or an error; or until the time is over.
+pub(crate) fn poll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> io::Result<usize> {
+    let timeout = timeout.map(|time| libc::timespec {
+        tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: time.subsec_nanos() as _,
+    });
+    let pointer = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the pointer and the length describe `fds`; `timeout` outlives the call; no signal mask is given.
+    check(unsafe { libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, pointer, std::ptr::null()) })
+}
+
+/// An entry for [`poll`].
+pub(crate) fn poll_entry(fd: RawFd) -> libc::pollfd {
+    libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
+}

@@ -1,0 +1,448 @@
+//! AF_PACKET ports between network namespaces that the test makes itself, as root and rootless.
+//!
+//! A client and a server namespace hang on a switch namespace by veth pairs with their default offloads:
+//! `client/c0 -- s0/switch/s1 -- d0/server`.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::panic::{self, AssertUnwindSafe};
+use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use pointsman_ports::{
+    AfPacket, AfPacketConfig, Counters, Direction, DropReason, Frame, FramePool, Poller, Port, PortError,
+    Waker,
+};
+
+mod support;
+use support::Netns;
+
+const TESTS: &[(&str, fn())] = &[
+    ("a_tcp_stream_crosses_over_ipv4", a_tcp_stream_crosses_over_ipv4),
+    ("a_tcp_stream_crosses_over_ipv6", a_tcp_stream_crosses_over_ipv6),
+    ("udp_super_frames_arrive_as_datagrams", udp_super_frames_arrive_as_datagrams),
+    ("vlan_tags_are_kept", vlan_tags_are_kept),
+    ("frames_that_cannot_be_sent_are_counted", frames_that_cannot_be_sent_are_counted),
+    ("frames_that_overflow_the_socket_are_counted", frames_that_overflow_the_socket_are_counted),
+    ("an_interface_may_go_and_come_back", an_interface_may_go_and_come_back),
+    ("an_interface_may_be_removed_and_made_again", an_interface_may_be_removed_and_made_again),
+    ("an_unknown_interface_is_named", an_unknown_interface_is_named),
+];
+
+/// How the process runs itself again as an ordinary user.
+const ROOTLESS: &str = "--rootless";
+const NOBODY: u32 = 65534;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|argument| argument == "--list") {
+        return ExitCode::SUCCESS;
+    }
+    let again = arguments.iter().any(|argument| argument == ROOTLESS);
+    let mode = if support::is_root() { "root" } else { "rootless" };
+    let mut good = true;
+    if !support::is_root() {
+        good &= run("permission_is_asked_for", mode, permission_is_asked_for);
+        if let Err(error) = support::enter_user_namespace() {
+            println!("SKIP: rootless network namespaces: user namespaces are not allowed here ({error})");
+            return if good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        }
+    } else if let Err(error) = Netns::new() {
+        println!("SKIP: network namespaces: not allowed here even as root ({error})");
+        return ExitCode::SUCCESS;
+    } else if !again {
+        let status = Command::new("/proc/self/exe")
+            .args(&arguments)
+            .arg(ROOTLESS)
+            .uid(NOBODY)
+            .gid(NOBODY)
+            .current_dir("/")
+            .status();
+        match status {
+            Ok(status) => good &= status.success(),
+            Err(error) => println!("SKIP: rootless: cannot run this test as an ordinary user ({error})"),
+        }
+    }
+    let filters: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
+    for (name, test) in TESTS {
+        if filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str())) {
+            good &= run(name, mode, *test);
+        }
+    }
+    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn run(name: &str, mode: &str, test: fn()) -> bool {
+    let start = Instant::now();
+    let good = panic::catch_unwind(AssertUnwindSafe(test)).is_ok();
+    let result = if good { "ok" } else { "FAILED" };
+    println!("test {name} ({mode}) ... {result} in {:.2} s", start.elapsed().as_secs_f64());
+    good
+}
+
+fn now_ns() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+struct Rack {
+    client: Netns,
+    switch: Netns,
+    server: Netns,
+}
+
+impl Rack {
+    fn new() -> Self {
+        let [client, switch, server] = [(); 3].map(|()| Netns::new().expect("network namespace"));
+        client.veth("c0", &switch, "s0").expect("veth pair");
+        switch.veth("s1", &server, "d0").expect("veth pair");
+        for (netns, interface, last) in [(&client, "c0", 1), (&server, "d0", 2)] {
+            netns.address(interface, ip(&format!("10.9.0.{last}")), 24).expect("IPv4 address");
+            netns.address(interface, ip(&format!("fd00:9::{last}")), 64).expect("IPv6 address");
+        }
+        Self { client, switch, server }
+    }
+
+    fn open(&self, interface: &str, config: AfPacketConfig) -> AfPacket {
+        self.switch.run(|| AfPacket::open(interface, config)).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Runs `work` while frames are forwarded between both ports, and returns what was seen.
+    fn forward(&self, config: AfPacketConfig, work: impl FnOnce()) -> Seen {
+        let ports = [self.open("s0", config), self.open("s1", config)];
+        let poller = Poller::new().expect("poller");
+        let waker = poller.waker();
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let forwarder = scope.spawn(|| forward(ports, poller, &stop));
+            let stopper = Stopper { stop: &stop, waker };
+            work();
+            drop(stopper);
+            forwarder.join().expect("forwarder")
+        })
+    }
+}
+
+/// Ends the forwarder, also when the test fails.
+struct Stopper<'a> {
+    stop: &'a AtomicBool,
+    waker: Waker,
+}
+
+impl Drop for Stopper<'_> {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.waker.wake().expect("wake");
+    }
+}
+
+#[derive(Default)]
+struct Seen {
+    longest_frame: usize,
+    largest_batch: usize,
+    counters: [Counters; 2],
+}
+
+/// The plain loop: what comes in on one port goes out on the other.
+fn forward(mut ports: [AfPacket; 2], mut poller: Poller, stop: &AtomicBool) -> Seen {
+    let mut pool = FramePool::default();
+    let (mut frames, mut ready) = (Vec::new(), Vec::new());
+    let mut seen = Seen::default();
+    for (key, port) in ports.iter().enumerate() {
+        poller.add(key, port.raw_fd().expect("a descriptor"));
+    }
+    while !stop.load(Ordering::Relaxed) {
+        poller.wait(None, &mut ready).expect("poll");
+        for event in &ready {
+            let now_ns = now_ns();
+            let count = ports[event.key].receive(now_ns, &mut pool, &mut frames).expect("receive");
+            seen.largest_batch = seen.largest_batch.max(count);
+            for frame in &frames {
+                seen.longest_frame = seen.longest_frame.max(frame.len());
+            }
+            ports[1 - event.key].transmit(now_ns, &mut pool, &mut frames).expect("transmit");
+            ports[1 - event.key].discard(&mut pool, &mut frames);
+        }
+    }
+    seen.counters = ports.map(|mut port| port.counters());
+    seen
+}
+
+const STREAM_BYTES: usize = 20_000_000;
+
+/// The byte at a position of the stream. Its period has nothing to do with segment sizes.
+fn stream_byte(position: usize) -> u8 {
+    (position % 251 + position / 65_521) as u8
+}
+
+fn check_stream(address: &str) {
+    let rack = Rack::new();
+    let listener = rack.server.run(|| TcpListener::bind((ip(address), 7000))).expect("listen");
+    // Fewer messages in a batch than a single super-frame has pieces.
+    let config = AfPacketConfig { batch: 16, ..Default::default() };
+    let seen = rack.forward(config, || {
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut stream =
+                    rack.client.run(|| TcpStream::connect((ip(address), 7000))).expect("connect");
+                stream.set_write_timeout(Some(Duration::from_secs(20))).expect("timeout");
+                let bytes: Vec<u8> = (0..STREAM_BYTES).map(stream_byte).collect();
+                stream.write_all(&bytes).expect("send");
+            });
+            let (mut stream, _) = listener.accept().expect("accept");
+            stream.set_read_timeout(Some(Duration::from_secs(20))).expect("timeout");
+            let mut received = Vec::new();
+            stream.read_to_end(&mut received).expect("receive");
+            assert_eq!(received.len(), STREAM_BYTES);
+            let wrong = received.iter().enumerate().position(|(at, &byte)| byte != stream_byte(at));
+            assert_eq!(wrong, None, "the first wrong byte");
+        });
+    });
+    assert!(seen.longest_frame <= 1514, "a frame of {} bytes", seen.longest_frame);
+    assert!(seen.largest_batch > 16, "no super-frames came: this test does not show that they are cut");
+    let [left, right] = seen.counters;
+    assert!(left.rx_packets as usize > STREAM_BYTES / 1448 && left.rx_bytes as usize > STREAM_BYTES);
+    assert_eq!(left.rx_packets, right.tx_packets + right.dropped_total(Direction::Transmit));
+    for reason in [DropReason::RxBadOffload, DropReason::RxUnsupportedOffload, DropReason::RxTruncated] {
+        assert_eq!(left.dropped(reason) + right.dropped(reason), 0, "{}", reason.name());
+    }
+}
+
+fn a_tcp_stream_crosses_over_ipv4() {
+    check_stream("10.9.0.2");
+}
+
+fn a_tcp_stream_crosses_over_ipv6() {
+    check_stream("fd00:9::2");
+}
+
+fn udp_super_frames_arrive_as_datagrams() {
+    let rack = Rack::new();
+    for (from, to) in [("10.9.0.1", "10.9.0.2"), ("fd00:9::1", "fd00:9::2")] {
+        let sender = rack.client.run(|| UdpSocket::bind((ip(from), 0))).expect("bind");
+        let receiver = rack.server.run(|| UdpSocket::bind((ip(to), 7001))).expect("bind");
+        receiver.set_read_timeout(Some(Duration::from_secs(10))).expect("timeout");
+        let segment: libc::c_int = 1000;
+        // SAFETY: the pointer and the length describe `segment`.
+        let result = unsafe {
+            let (fd, length) = (sender.as_raw_fd(), size_of_val(&segment) as libc::socklen_t);
+            libc::setsockopt(fd, libc::SOL_UDP, libc::UDP_SEGMENT, (&raw const segment).cast(), length)
+        };
+        if result != 0 {
+            println!(
+                "SKIP: UDP super-frames: this kernel has no UDP_SEGMENT ({})",
+                io::Error::last_os_error()
+            );
+            return;
+        }
+        let bytes: Vec<u8> = (0..5500).map(stream_byte).collect();
+        let seen = rack.forward(AfPacketConfig { batch: 1, ..Default::default() }, || {
+            sender.send_to(&bytes, SocketAddr::new(ip(to), 7001)).expect("send");
+            let mut received = Vec::new();
+            let mut buffer = [0; 9000];
+            for length in [1000, 1000, 1000, 1000, 1000, 500] {
+                let count = receiver.recv(&mut buffer).expect("receive");
+                assert_eq!(count, length);
+                received.extend_from_slice(&buffer[..count]);
+            }
+            assert_eq!(received, bytes);
+        });
+        assert_eq!(
+            seen.largest_batch, 6,
+            "the datagrams came one by one: this test does not show that they are cut"
+        );
+    }
+}
+
+/// Waits for frames that `wanted` accepts, which the kernel's own chatter (IPv6) is not.
+fn receive(port: &mut AfPacket, count: usize, wanted: impl Fn(&Frame) -> bool) -> Vec<Frame> {
+    let (mut pool, mut frames) = (FramePool::default(), Vec::new());
+    let mut poller = Poller::new().expect("poller");
+    poller.add(0, port.raw_fd().expect("a descriptor"));
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let mut ready = Vec::new();
+    while frames.len() < count && Instant::now() < deadline {
+        poller.wait(Some(deadline), &mut ready).expect("poll");
+        port.receive(now_ns(), &mut pool, &mut frames).expect("receive");
+        frames.retain(&wanted);
+    }
+    frames
+}
+
+/// A frame of an experimental ethertype (IEEE 802, local experimental 1), behind tags.
+fn experimental(tags: &[u8], length: usize) -> Frame {
+    let mut frame = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2], tags, &[0x88, 0xb5]].concat();
+    frame.resize(length, 0x5a);
+    frame
+}
+
+fn is_experimental(frame: &Frame) -> bool {
+    frame.windows(2).take(25).any(|pair| pair == [0x88, 0xb5])
+}
+
+fn send(port: &mut AfPacket, frames: &[Frame]) -> usize {
+    let mut frames = frames.to_vec();
+    let sent = port.transmit(now_ns(), &mut FramePool::default(), &mut frames).expect("transmit");
+    assert!(frames.is_empty());
+    sent
+}
+
+fn vlan_tags_are_kept() {
+    let rack = Rack::new();
+    let mut host = rack.client.run(|| AfPacket::open("c0", AfPacketConfig::default())).expect("open");
+    let mut port = rack.open("s0", AfPacketConfig::default());
+    let frames = [
+        experimental(&[], 60),
+        experimental(&[0x81, 0x00, 0x20, 0x05], 64),
+        experimental(&[0x88, 0xa8, 0x00, 0x07], 64),
+        experimental(&[0x88, 0xa8, 0x00, 0x07, 0x81, 0x00, 0x0f, 0xff], 1514),
+        // Priority only.
+        experimental(&[0x81, 0x00, 0xe0, 0x00], 64),
+    ];
+    assert_eq!(send(&mut host, &frames), frames.len());
+    assert_eq!(receive(&mut port, frames.len(), is_experimental), frames);
+    // What the port sent itself does not come back to it.
+    assert_eq!(send(&mut port, &frames), frames.len());
+    assert_eq!(receive(&mut host, frames.len(), is_experimental), frames);
+    let mut echo = Vec::new();
+    port.receive(now_ns(), &mut FramePool::default(), &mut echo).expect("receive");
+    assert!(!echo.iter().any(is_experimental));
+}
+
+fn frames_that_cannot_be_sent_are_counted() {
+    let rack = Rack::new();
+    let mut port = rack.open("s0", AfPacketConfig::default());
+    let good = experimental(&[], 1514);
+    let frames =
+        [good.clone(), experimental(&[], 1515), vec![1; 13], vec![], good.clone(), vec![7; 70_000], good];
+    assert_eq!(send(&mut port, &frames), 3);
+    let counters = port.counters();
+    assert_eq!((counters.tx_packets, counters.tx_bytes), (3, 3 * 1514));
+    assert_eq!(counters.dropped(DropReason::TxTooLong), 2);
+    assert_eq!(counters.dropped(DropReason::TxTooShort), 2);
+    assert_eq!(counters.dropped_total(Direction::Transmit), 4);
+}
+
+fn frames_that_overflow_the_socket_are_counted() {
+    let rack = Rack::new();
+    let small = AfPacketConfig { socket_buffer_bytes: 16 * 1024, ..Default::default() };
+    let mut port = rack.open("s0", small);
+    let mut host = rack.client.run(|| AfPacket::open("c0", AfPacketConfig::default())).expect("open");
+    assert_eq!(send(&mut host, &vec![experimental(&[], 1000); 200]), 200);
+    let received = receive(&mut port, 1, is_experimental).len() as u64;
+    assert!((1..200).contains(&received));
+    assert!(port.counters().dropped(DropReason::RxSocketFull) >= 200 - received);
+    assert_eq!(
+        port.counters().dropped(DropReason::RxSocketFull),
+        port.counters().dropped(DropReason::RxSocketFull)
+    );
+}
+
+/// Receives until the port says what has happened, and returns that.
+fn wait_for_error(port: &mut AfPacket) -> PortError {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < deadline {
+        if let Err(error) = port.receive(now_ns(), &mut FramePool::default(), &mut Vec::new()) {
+            return error;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    panic!("nothing was said");
+}
+
+/// Waits as a switch does: for the descriptor or the time at which the port wants to be called.
+fn wait_until_up(port: &mut AfPacket) {
+    let mut poller = Poller::new().expect("poller");
+    poller.add(0, port.raw_fd().expect("a descriptor"));
+    let end = Instant::now() + Duration::from_secs(10);
+    while !port.is_up() && Instant::now() < end {
+        let due_ns = port.due().expect("a port that is down wants to be called");
+        let deadline = Instant::now() + Duration::from_nanos(due_ns.saturating_sub(now_ns()));
+        poller.wait(Some(deadline), &mut Vec::new()).expect("poll");
+        port.receive(now_ns(), &mut FramePool::default(), &mut Vec::new()).expect("receive");
+    }
+    assert!(port.is_up());
+}
+
+fn check_traffic(rack: &Rack, port: &mut AfPacket) {
+    let mut host = rack.client.run(|| AfPacket::open("c0", AfPacketConfig::default())).expect("open");
+    let frame = experimental(&[], 80);
+    assert_eq!(send(&mut host, std::slice::from_ref(&frame)), 1);
+    assert_eq!(receive(port, 1, is_experimental), std::slice::from_ref(&frame));
+    assert_eq!(send(port, std::slice::from_ref(&frame)), 1);
+    assert_eq!(receive(&mut host, 1, is_experimental), [frame]);
+}
+
+fn an_interface_may_go_and_come_back() {
+    let rack = Rack::new();
+    let mut port = rack.open("s0", AfPacketConfig::default());
+    check_traffic(&rack, &mut port);
+    rack.switch.link_down("s0").expect("down");
+    let error = wait_for_error(&mut port);
+    assert!(matches!(error, PortError::LinkDown { .. }), "{error}");
+    assert!(error.to_string().contains("ip link set s0 up"), "{error}");
+    assert!(!port.is_up());
+    // Said once; from then on the port is quiet and counts.
+    assert_eq!(send(&mut port, &vec![experimental(&[], 60); 3]), 0);
+    assert_eq!(port.counters().dropped(DropReason::TxLinkDown), 3);
+
+    rack.switch.link_up("s0").expect("up");
+    wait_until_up(&mut port);
+    check_traffic(&rack, &mut port);
+
+    // Transmitting may be the first to notice.
+    rack.switch.link_down("s0").expect("down");
+    let mut frames = vec![experimental(&[], 60); 2];
+    let error = port.transmit(now_ns(), &mut FramePool::default(), &mut frames).unwrap_err();
+    assert!(matches!(error, PortError::LinkDown { .. }), "{error}");
+    assert!(frames.is_empty());
+
+    // An interface that is down can be opened, and works once it is up.
+    let mut late = rack.open("s0", AfPacketConfig::default());
+    assert!(!late.is_up());
+    rack.switch.link_up("s0").expect("up");
+    wait_until_up(&mut late);
+    check_traffic(&rack, &mut late);
+}
+
+fn an_interface_may_be_removed_and_made_again() {
+    let rack = Rack::new();
+    let mut port = rack.open("s0", AfPacketConfig::default());
+    let fd = port.raw_fd();
+    rack.switch.link_delete("s0").expect("delete");
+    let error = wait_for_error(&mut port);
+    assert!(matches!(error, PortError::LinkGone { .. }), "{error}");
+    assert!(error.to_string().starts_with("'s0' was removed"), "{error}");
+    assert_eq!(send(&mut port, &vec![experimental(&[], 60); 3]), 0);
+    assert_eq!(port.counters().dropped(DropReason::TxLinkDown), 3);
+
+    // Another interface of the same name takes its place, under the same descriptor.
+    rack.client.veth("c0", &rack.switch, "s0").expect("veth pair");
+    wait_until_up(&mut port);
+    assert_eq!(port.raw_fd(), fd);
+    check_traffic(&rack, &mut port);
+}
+
+fn an_unknown_interface_is_named() {
+    let rack = Rack::new();
+    let error =
+        rack.switch.run(|| AfPacket::open("veth9", AfPacketConfig::default())).err().expect("an error");
+    let message = error.to_string();
+    assert!(
+        message.starts_with("no such interface 'veth9': create it with `ip link add veth9 type veth`"),
+        "{message}"
+    );
+}
+
+fn permission_is_asked_for() {
+    let error = AfPacket::open("lo", AfPacketConfig::default()).err().expect("an error").to_string();
+    assert!(error.contains("permission denied") && error.contains("'lo'"), "{error}");
+    assert!(error.contains("run as root or inside `unshare -Urn`"), "{error}");
+}

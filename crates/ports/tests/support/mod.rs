@@ -1,0 +1,198 @@
+//! Network namespaces and veth pairs for the tests, through netlink (rtnetlink(7)).
+
+#![allow(dead_code)]
+
+use std::fs::File;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::thread;
+
+/// Enters a new user namespace as its root. Only possible while the process has a single thread.
+pub fn enter_user_namespace() -> io::Result<()> {
+    // SAFETY: no pointers.
+    let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+    // SAFETY: no pointers.
+    check(unsafe { libc::unshare(libc::CLONE_NEWUSER) })?;
+    std::fs::write("/proc/self/setgroups", "deny")?;
+    std::fs::write("/proc/self/uid_map", format!("0 {uid} 1"))?;
+    std::fs::write("/proc/self/gid_map", format!("0 {gid} 1"))
+}
+
+pub fn is_root() -> bool {
+    // SAFETY: no pointers.
+    unsafe { libc::geteuid() == 0 }
+}
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// A network namespace. It goes away, with all its interfaces, when the last user of it is gone.
+pub struct Netns(File);
+
+impl Netns {
+    pub fn new() -> io::Result<Self> {
+        thread::spawn(|| {
+            // SAFETY: no pointers; only this thread moves.
+            check(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
+            link_up("lo")?;
+            File::open("/proc/thread-self/ns/net").map(Self)
+        })
+        .join()
+        .expect("the thread does not panic")
+    }
+
+    /// Runs `work` in a thread inside the namespace.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        thread::scope(|scope| {
+            let inside = scope.spawn(|| {
+                // SAFETY: no pointers; only this thread moves.
+                check(unsafe { libc::setns(self.0.as_raw_fd(), libc::CLONE_NEWNET) }).expect("setns");
+                work()
+            });
+            inside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// Makes a veth pair with one end here and the other in `other`; both are up.
+    pub fn veth(&self, name: &str, other: &Netns, peer: &str) -> io::Result<()> {
+        self.run(|| {
+            let mut request = Request::link(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL, 0);
+            request.string(libc::IFLA_IFNAME, name);
+            request.nest(libc::IFLA_LINKINFO, |info| {
+                info.string(libc::IFLA_INFO_KIND, "veth");
+                info.nest(libc::IFLA_INFO_DATA, |data| {
+                    data.nest(VETH_INFO_PEER, |end| {
+                        end.bytes.extend_from_slice(&[0; 16]);
+                        end.string(libc::IFLA_IFNAME, peer);
+                        end.attribute(libc::IFLA_NET_NS_FD, &other.0.as_raw_fd().to_ne_bytes());
+                    });
+                });
+            });
+            request.send()
+        })?;
+        self.run(|| link_up(name))?;
+        other.run(|| link_up(peer))
+    }
+
+    /// Gives an interface an address at once, without looking for duplicates.
+    pub fn address(&self, interface: &str, address: IpAddr, prefix: u8) -> io::Result<()> {
+        self.run(|| {
+            let mut request = Request::new(libc::RTM_NEWADDR, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
+            let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 } as u8;
+            let nodad = 2;
+            request.bytes.extend_from_slice(&[family, prefix, nodad, 0]);
+            request.bytes.extend_from_slice(&index(interface)?.to_ne_bytes());
+            let octets = match address {
+                IpAddr::V4(v4) => v4.octets().to_vec(),
+                IpAddr::V6(v6) => v6.octets().to_vec(),
+            };
+            request.attribute(libc::IFA_LOCAL, &octets);
+            request.attribute(libc::IFA_ADDRESS, &octets);
+            request.send()
+        })
+    }
+
+    pub fn link_up(&self, interface: &str) -> io::Result<()> {
+        self.run(|| link_up(interface))
+    }
+
+    pub fn link_down(&self, interface: &str) -> io::Result<()> {
+        self.run(|| {
+            let mut request = Request::link(libc::RTM_NEWLINK, 0, libc::IFF_UP as u32);
+            request.string(libc::IFLA_IFNAME, interface);
+            request.send()
+        })
+    }
+
+    pub fn link_delete(&self, interface: &str) -> io::Result<()> {
+        self.run(|| {
+            let mut request = Request::link(libc::RTM_DELLINK, 0, 0);
+            request.string(libc::IFLA_IFNAME, interface);
+            request.send()
+        })
+    }
+}
+
+const VETH_INFO_PEER: u16 = 1;
+
+fn link_up(interface: &str) -> io::Result<()> {
+    let mut request = Request::link(libc::RTM_NEWLINK, 0, libc::IFF_UP as u32);
+    request.bytes[24..28].copy_from_slice(&(libc::IFF_UP as u32).to_ne_bytes());
+    request.string(libc::IFLA_IFNAME, interface);
+    request.send()
+}
+
+fn index(interface: &str) -> io::Result<u32> {
+    let name = std::ffi::CString::new(interface)?;
+    // SAFETY: the name ends with a zero.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => Ok(index),
+    }
+}
+
+/// A netlink request: `nlmsghdr`, the family's header, attributes.
+struct Request {
+    bytes: Vec<u8>,
+}
+
+impl Request {
+    fn new(kind: u16, flags: libc::c_int) -> Self {
+        let mut bytes = vec![0; 16];
+        bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+        let flags = flags | libc::NLM_F_REQUEST | libc::NLM_F_ACK;
+        bytes[6..8].copy_from_slice(&(flags as u16).to_ne_bytes());
+        Self { bytes }
+    }
+
+    /// With an `ifinfomsg` that changes the flags in `change` to zero.
+    fn link(kind: u16, flags: libc::c_int, change: u32) -> Self {
+        let mut request = Self::new(kind, flags);
+        request.bytes.extend_from_slice(&[0; 12]);
+        request.bytes.extend_from_slice(&change.to_ne_bytes());
+        request
+    }
+
+    fn attribute(&mut self, kind: u16, value: &[u8]) {
+        self.nest(kind, |request| request.bytes.extend_from_slice(value));
+    }
+
+    fn string(&mut self, kind: u16, value: &str) {
+        self.attribute(kind, &[value.as_bytes(), &[0]].concat());
+    }
+
+    fn nest(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&[0; 4]);
+        fill(self);
+        let length = (self.bytes.len() - start) as u16;
+        self.bytes[start..start + 2].copy_from_slice(&length.to_ne_bytes());
+        self.bytes[start + 2..start + 4].copy_from_slice(&kind.to_ne_bytes());
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+    }
+
+    fn send(mut self) -> io::Result<()> {
+        let length = self.bytes.len() as u32;
+        self.bytes[..4].copy_from_slice(&length.to_ne_bytes());
+        // SAFETY: no pointers; the descriptor is ours.
+        let socket = unsafe {
+            let fd = libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE);
+            check(fd)?;
+            OwnedFd::from_raw_fd(fd)
+        };
+        let mut answer = [0u8; 4096];
+        // SAFETY: the pointers and lengths describe the two buffers.
+        let received = unsafe {
+            check(libc::send(socket.as_raw_fd(), self.bytes.as_ptr().cast(), self.bytes.len(), 0) as i32)?;
+            libc::recv(socket.as_raw_fd(), answer.as_mut_ptr().cast(), answer.len(), 0)
+        };
+        check(received as i32)?;
+        // NLMSG_ERROR: the header, then the error, 0 for success.
+        match i32::from_ne_bytes([answer[16], answer[17], answer[18], answer[19]]) {
+            0 => Ok(()),
+            error => Err(io::Error::from_raw_os_error(-error)),
+        }
+    }
+}
