@@ -56,6 +56,7 @@ control Heartbeats(in bit<8> mask, in server_t server, in bit<8> enabled, in tim
 
     apply {
         bool ask = mask == 0;
+        fresh = 0;
         device0.apply(mask[0:0] == 1, ask, server, enabled[0:0], now, timeout, fresh[0:0]);
         device1.apply(mask[1:1] == 1, ask, server, enabled[1:1], now, timeout, fresh[1:1]);
         device2.apply(mask[2:2] == 1, ask, server, enabled[2:2], now, timeout, fresh[2:2]);
@@ -205,7 +206,7 @@ control Select(inout metadata_t meta, in bit<8> mask, in bit<8> available, in ti
             } else if (ring_length != 0) {
                 if (meta.policy == POLICY_ROUND_ROBIN) {
                     next_position.apply(ring, ring_length, position);
-                } else {
+                } else if (meta.policy == POLICY_HASH) {
                     hash_position.apply(meta, ring_length, position);
                 }
                 rings.apply();
