@@ -42,7 +42,9 @@ control BalancerIngress(inout headers_t hdr,
     register<bit<32>>(65536) report_sequence;                      // newest report, by device whose agent sent it
 
     Connections() connections;
-    Select() select_device;
+    LoadState() load;
+    SelectServer() select_server;
+    SelectDevice() select_device;
     Respond() respond;
     Translate() translate;
 
@@ -69,6 +71,9 @@ control BalancerIngress(inout headers_t hdr,
     bool sent = false;       // a next hop is known
     device_t sender = 0;     // of a report
     bit<8> may_report = 0;
+    pool_t pool;
+    bit<8> fresh = 0;        // devices that were heard of lately
+    bit<8> available = 0;    // devices that can take new connections
 
     // --- The switch itself ---
 
@@ -412,7 +417,7 @@ control BalancerIngress(inout headers_t hdr,
                     } else {
                         report_sequence.write((bit<32>)sender, hdr.report.sequence);
                         meta.server = hdr.report.server[12:0];
-                        select_device.apply(meta, hdr.report.mask, hdr.report.available, now);
+                        load.apply(hdr.report.mask, hdr.report.available, meta.server, 0, 0, now, fresh, available);
                         meta.drop_reason = REPORT_ACCEPTED;
                     }
                 }
@@ -459,7 +464,11 @@ control BalancerIngress(inout headers_t hdr,
                 } else if (!conn.room) {
                     meta.drop_reason = DROP_TABLE_FULL;
                 } else {
-                    select_device.apply(meta, 0, 0, now);
+                    select_server.apply(meta, pool);
+                    if (meta.drop_reason == DROP_NONE) {
+                        load.apply(0, 0, meta.server, pool.devices, pool.report_timeout, now, fresh, available);
+                        select_device.apply(meta, pool, fresh, available);
+                    }
                     if (meta.drop_reason == DROP_NONE) {
                         conn.last_seen = now;
                         conn.idle_ms = meta.idle_ms;

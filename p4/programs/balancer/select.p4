@@ -4,7 +4,7 @@
 // The server comes from a slot table: hash of the flow -> slot -> server. The controller fills the slots, so weights are
 // numbers of slots, and when a server goes only its own slots change hands. No state is kept per connection here.
 //
-// The device comes from the service's policy. Each policy proposes one device; what all of them share stands in `Select`:
+// The device comes from the service's policy. Each policy proposes one device; what all of them share stands in `SelectDevice`:
 // only devices that the pool enables and whose agents were heard of lately are candidates, and if the proposal is none of
 // them, the priorities of `dip_table` choose among the candidates. A new policy is a new block that proposes.
 //
@@ -22,8 +22,8 @@ const bit<8> POLICY_HASH = 0;         // ECMP: by hash over the server's ring
 const bit<8> POLICY_ROUND_ROBIN = 1;  // WRR: one step around the ring per connection
 const bit<8> POLICY_AVAILABILITY = 2; // P4Mite: the first device by priority that reports to be available
 
-// The load that agents report, as P4Mite keeps it: AccelState, one bit per device, 1 for available.
-// One instance per device slot keeps when that device was last heard of.
+// When one device of each server was last heard of. The load itself is kept as P4Mite does, in one bit per device
+// (AccelState), 1 for available.
 control Freshness(in bool heard, in bool ask, in server_t server, in bit<1> enabled, in time_us_t now,
                   in time_us_t timeout, out bit<1> fresh) {
     register<bit<48>>(MAX_SERVERS) last_heard; // microseconds since start, 0 for never
@@ -42,9 +42,12 @@ control Freshness(in bool heard, in bool ask, in server_t server, in bit<1> enab
     }
 }
 
-// Takes note of a report (mask != 0), or tells which of the enabled devices were heard of within the timeout.
-control Heartbeats(in bit<8> mask, in server_t server, in bit<8> enabled, in time_us_t now, in time_us_t timeout,
-                   out bit<8> fresh) {
+// The load of every server, as its agents report it. Two uses: with mask != 0 it takes note of a report about these
+// devices; otherwise it tells which of the enabled devices were heard of within the timeout and which are available.
+control LoadState(in bit<8> mask, in bit<8> reported, in server_t server, in bit<8> enabled, in time_us_t timeout,
+                  in time_us_t now, out bit<8> fresh, out bit<8> available) {
+    register<bit<8>>(MAX_SERVERS) accel_state;
+
     Freshness() device0;
     Freshness() device1;
     Freshness() device2;
@@ -65,6 +68,11 @@ control Heartbeats(in bit<8> mask, in server_t server, in bit<8> enabled, in tim
         device5.apply(mask[5:5] == 1, ask, server, enabled[5:5], now, timeout, fresh[5:5]);
         device6.apply(mask[6:6] == 1, ask, server, enabled[6:6], now, timeout, fresh[6:6]);
         device7.apply(mask[7:7] == 1, ask, server, enabled[7:7], now, timeout, fresh[7:7]);
+        accel_state.read(available, (bit<32>)server);
+        if (!ask) {
+            available = (available & ~mask) | (reported & mask);
+            accel_state.write((bit<32>)server, available);
+        }
     }
 }
 
@@ -93,24 +101,16 @@ control NextPosition(in bit<32> ring, in bit<16> length, out bit<16> position) {
     }
 }
 
-// Chooses meta.server and meta.device, or says in meta.drop_reason why there is none.
-// With mask != 0 it only takes note of a report about these devices of meta.server.
-control Select(inout metadata_t meta, in bit<8> mask, in bit<8> available, in time_us_t now) {
-    register<bit<8>>(MAX_SERVERS) accel_state;
+// What a service may use of a server.
+struct pool_t {
+    bit<8>    devices;     // enabled: one bit per device
+    bit<32>   ring;
+    bit<16>   ring_length;
+    time_us_t report_timeout;
+}
 
-    Heartbeats() heartbeats;
-    HashPosition() hash_position;
-    NextPosition() next_position;
-
-    bit<8> enabled = 0;
-    bit<8> candidates = 0;
-    bit<16> ring_length = 0;
-    bit<32> ring = 0;
-    bit<16> position = 0;
-    time_us_t report_timeout = 0;
-    slot_t slot = 0;
-    bool proposed = false;
-
+// Chooses meta.server, or says in meta.drop_reason why there is none.
+control SelectServer(inout metadata_t meta, out pool_t pool) {
     action use_server(server_t server) {
         meta.server = server;
     }
@@ -129,11 +129,11 @@ control Select(inout metadata_t meta, in bit<8> mask, in bit<8> available, in ti
 
     // What a service uses of a server: enabled devices (a bitmap), its ring, and after how many milliseconds without
     // a report a device is out (0: reports are not needed).
-    action set_pool(bit<8> devices, bit<32> ring_id, bit<16> length, bit<32> timeout_ms) {
-        enabled = devices;
-        ring = ring_id;
-        ring_length = length;
-        report_timeout = (bit<48>)timeout_ms * 1000;
+    action set_pool(bit<8> devices, bit<32> ring, bit<16> ring_length, bit<32> timeout_ms) {
+        pool.devices = devices;
+        pool.ring = ring;
+        pool.ring_length = ring_length;
+        pool.report_timeout = (bit<48>)timeout_ms * 1000;
     }
 
     table pools {
@@ -146,6 +146,26 @@ control Select(inout metadata_t meta, in bit<8> mask, in bit<8> available, in ti
         const default_action = NoAction;
         size = 65536;
     }
+
+    apply {
+        pool = { 0, 0, 0, 0 };
+        if (!server_slots.apply().hit) {
+            meta.drop_reason = DROP_NO_SERVER;
+        } else if (!pools.apply().hit || pool.devices == 0) {
+            meta.drop_reason = DROP_NO_DEVICE;
+        }
+    }
+}
+
+// Chooses meta.device of meta.server, given which devices of the pool are fresh and which available.
+control SelectDevice(inout metadata_t meta, in pool_t pool, in bit<8> reporting, in bit<8> available) {
+    HashPosition() hash_position;
+    NextPosition() next_position;
+
+    bit<8> candidates = 0;
+    bit<16> position = 0;
+    slot_t slot = 0;
+    bool proposed = false;
 
     action use_device(slot_t device) {
         slot = device;
@@ -179,48 +199,34 @@ control Select(inout metadata_t meta, in bit<8> mask, in bit<8> available, in ti
     }
 
     apply {
-        if (mask != 0) {
-            bit<8> before;
-            accel_state.read(before, (bit<32>)meta.server);
-            accel_state.write((bit<32>)meta.server, (before & ~mask) | (available & mask));
-            heartbeats.apply(mask, meta.server, 0, now, 0, candidates);
-        } else if (!server_slots.apply().hit) {
-            meta.drop_reason = DROP_NO_SERVER;
-        } else if (!pools.apply().hit || enabled == 0) {
-            meta.drop_reason = DROP_NO_DEVICE;
+        // All agents silent at once is more likely their fault than the devices': better any device than none.
+        bit<8> fresh = reporting;
+        if (fresh == 0) {
+            fresh = pool.devices;
+        }
+        candidates = fresh;
+        if (meta.policy == POLICY_AVAILABILITY) {
+            // All busy: the priorities alone decide.
+            if ((available & fresh) != 0) {
+                candidates = available & fresh;
+            }
+        } else if (pool.ring_length != 0) {
+            if (meta.policy == POLICY_ROUND_ROBIN) {
+                next_position.apply(pool.ring, pool.ring_length, position);
+            } else if (meta.policy == POLICY_HASH) {
+                hash_position.apply(meta, pool.ring_length, position);
+            }
+            rings.apply();
+        }
+        bit<8> choice = (bit<8>)1 << (bit<8>)slot;
+        if (!proposed || (choice & fresh) == 0) {
+            proposed = false;
+            dip_table.apply();
+        }
+        if (proposed) {
+            meta.device = meta.server ++ slot;
         } else {
-            bit<8> fresh;
-            heartbeats.apply(0, meta.server, enabled, now, report_timeout, fresh);
-            // All agents silent at once is more likely their fault than the devices': better any device than none.
-            if (fresh == 0) {
-                fresh = enabled;
-            }
-            candidates = fresh;
-            if (meta.policy == POLICY_AVAILABILITY) {
-                bit<8> state;
-                accel_state.read(state, (bit<32>)meta.server);
-                // All busy: the priorities alone decide.
-                if ((state & fresh) != 0) {
-                    candidates = state & fresh;
-                }
-            } else if (ring_length != 0) {
-                if (meta.policy == POLICY_ROUND_ROBIN) {
-                    next_position.apply(ring, ring_length, position);
-                } else if (meta.policy == POLICY_HASH) {
-                    hash_position.apply(meta, ring_length, position);
-                }
-                rings.apply();
-            }
-            bit<8> choice = (bit<8>)1 << (bit<8>)slot;
-            if (!proposed || (choice & fresh) == 0) {
-                proposed = false;
-                dip_table.apply();
-            }
-            if (proposed) {
-                meta.device = meta.server ++ slot;
-            } else {
-                meta.drop_reason = DROP_NO_DEVICE;
-            }
+            meta.drop_reason = DROP_NO_DEVICE;
         }
     }
 }
