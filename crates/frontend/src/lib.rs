@@ -13,4 +13,25 @@
 
 pub mod ast;
 pub mod diag;
+mod lex;
+mod parse;
+mod preprocess;
 pub mod source;
+
+pub use preprocess::Define;
+
+/// Reads a program: `main_text`, known as `main_path`, and what it includes, with macros defined as `defines` say.
+///
+/// The tree holds what could be read. If a diagnostic is an error, it is not all of the program, and only good for
+/// looking for more errors.
+pub fn parse_program(
+    main_path: &str,
+    main_text: &str,
+    loader: &dyn source::Loader,
+    defines: &[Define],
+) -> (source::SourceMap, ast::Program, Vec<diag::Diagnostic>) {
+    let (map, tokens, mut diags) = preprocess::preprocess(main_path, main_text, loader, defines);
+    let (program, syntax) = parse::parse(tokens);
+    diags.extend(syntax);
+    (map, program, diags)
+}

@@ -16,6 +16,8 @@ pub struct SourceFile {
     pub path: String,
     /// Its text.
     pub text: String,
+    /// The `#include` that brought it in.
+    pub included_from: Option<Span>,
 }
 
 /// All files of a compilation; [`Span::file`] is an index here.
@@ -28,7 +30,13 @@ pub struct SourceMap {
 impl SourceMap {
     /// Adds a file and returns its index.
     pub fn add(&mut self, path: String, text: String) -> u32 {
-        self.files.push(SourceFile { path, text });
+        self.files.push(SourceFile { path, text, included_from: None });
+        self.files.len() as u32 - 1
+    }
+
+    /// Adds a file that the directive at `from` includes and returns its index.
+    pub fn add_included(&mut self, path: String, text: String, from: Span) -> u32 {
+        self.files.push(SourceFile { path, text, included_from: Some(from) });
         self.files.len() as u32 - 1
     }
 

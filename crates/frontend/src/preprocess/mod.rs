@@ -1,0 +1,359 @@
+//! Includes, macros and conditionals: the files of a program become one stream of tokens.
+//!
+//! P4_16 section 6.2 asks for a subset of the C preprocessor; this is the usual part of it, function-like macros
+//! included. It works on tokens. Before: text of files. After: every token has the span where it was written; the text
+//! of a macro has the span of its use; no directives are left, and macros are expanded.
+
+mod condition;
+mod expand;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use pointsman_ir::Span;
+
+use crate::diag::Diagnostic;
+use crate::lex::{Lexer, Token, TokenKind, unescape};
+use crate::source::{Loader, SourceMap};
+
+/// Includes deeper than this are taken for endless.
+const MAX_INCLUDE_DEPTH: usize = 64;
+/// Macro expansion stops after so many steps: a few lines of macros can ask for exponentially many tokens.
+const MAX_EXPANSION_STEPS: usize = 2_000_000;
+/// Files, and all of them together, may have at most so many bytes.
+const MAX_TOTAL_BYTES: usize = 256 << 20;
+
+/// A macro defined or undefined from outside, as `-D` and `-U` do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Define {
+    /// `-Dname` (value `1`), `-Dname=value`, `-Dname(params)=value`.
+    Set {
+        /// Name, with parameters in parentheses if it has any.
+        name: String,
+        /// Replacement text.
+        value: String,
+    },
+    /// `-Uname`
+    Unset(String),
+}
+
+impl Define {
+    /// From the argument of `-D`: `NAME` or `NAME=VALUE`.
+    pub fn set(arg: &str) -> Self {
+        let (name, value) = arg.split_once('=').unwrap_or((arg, "1"));
+        Define::Set { name: name.to_string(), value: value.to_string() }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Macro {
+    /// `None`: object-like.
+    params: Option<Vec<Rc<str>>>,
+    /// The last parameter takes the rest of the arguments.
+    variadic: bool,
+    body: Vec<Token>,
+    span: Span,
+}
+
+/// One `#if` that is open.
+struct Conditional {
+    span: Span,
+    /// Are the surroundings active?
+    outer: bool,
+    /// Is the present group active?
+    active: bool,
+    /// Was some group active?
+    taken: bool,
+    /// `#else` was seen.
+    last: bool,
+}
+
+pub(crate) struct Preprocessor<'a> {
+    map: SourceMap,
+    loader: &'a dyn Loader,
+    macros: BTreeMap<Rc<str>, Macro>,
+    once: BTreeSet<String>,
+    diags: Vec<Diagnostic>,
+    out: Vec<Token>,
+    steps: usize,
+    bytes: usize,
+}
+
+/// Reads `main_text` and what it includes. The tokens end with one of kind `Eof`.
+pub(crate) fn preprocess(
+    main_path: &str,
+    main_text: &str,
+    loader: &dyn Loader,
+    defines: &[Define],
+) -> (SourceMap, Vec<Token>, Vec<Diagnostic>) {
+    let mut pp = Preprocessor {
+        map: SourceMap::default(),
+        loader,
+        macros: BTreeMap::new(),
+        once: BTreeSet::new(),
+        diags: Vec::new(),
+        out: Vec::new(),
+        steps: 0,
+        bytes: 0,
+    };
+    let main = pp.map.add(main_path.to_string(), main_text.to_string());
+    pp.predefine(defines);
+    pp.file(main, 0);
+    let end = main_text.len() as u32;
+    pp.out.push(Token {
+        kind: TokenKind::Eof,
+        text: Rc::from(""),
+        span: Span { file: main, lo: end, hi: end },
+        line_start: true,
+        space_before: true,
+        hide: None,
+    });
+    (pp.map, pp.out, pp.diags)
+}
+
+impl Preprocessor<'_> {
+    fn predefine(&mut self, defines: &[Define]) {
+        let mut text = "#define __POINTSMAN__ 1\n".to_string();
+        for d in defines {
+            text += &match d {
+                Define::Set { name, value } => format!("#define {name} {}\n", value.replace('\n', " ")),
+                Define::Unset(name) => format!("#undef {name}\n"),
+            };
+        }
+        let file = self.map.add("<predefined>".to_string(), text);
+        self.file(file, 0);
+    }
+
+    fn file(&mut self, file: u32, depth: usize) {
+        let text: Rc<str> = self.map.files.get(file as usize).map_or("", |f| &f.text).into();
+        self.bytes += text.len();
+        if self.bytes > MAX_TOTAL_BYTES {
+            let span = Span { file, lo: 0, hi: 0 };
+            self.diags.push(Diagnostic::error("P0112", span, "the program and its includes are too large"));
+            return;
+        }
+        let mut lexer = Lexer::new(&text, file);
+        let mut open: Vec<Conditional> = Vec::new();
+        let mut run = Vec::new();
+        let mut token = lexer.next(true);
+        loop {
+            let active = open.last().is_none_or(|c| c.active);
+            if token.is("#") && token.line_start {
+                self.flush(&mut run);
+                let mut line = Vec::new();
+                let next = loop {
+                    let t = lexer.next(true);
+                    if t.line_start || t.is_eof() {
+                        break t;
+                    }
+                    line.push(t);
+                };
+                self.directive(&text, &token, &line, active, &mut open, depth);
+                // A string at the start of a line is the only token that reads differently outside of directives.
+                token = match &next.kind {
+                    TokenKind::Bad(d) if d.code == "P0104" => lexer.again(&next),
+                    _ => next,
+                };
+                continue;
+            }
+            match &token.kind {
+                TokenKind::Eof => break,
+                TokenKind::Bad(d) if d.code == "P0102" => self.diags.push((**d).clone()),
+                _ if active => run.push(token),
+                _ => {}
+            }
+            token = lexer.next(!active);
+        }
+        self.flush(&mut run);
+        for c in open {
+            self.diags.push(
+                Diagnostic::error("P0115", c.span, "this conditional has no end")
+                    .label("starts here")
+                    .help("add `#endif`"),
+            );
+        }
+    }
+
+    /// Expands and passes on a run of text between two directives.
+    fn flush(&mut self, run: &mut Vec<Token>) {
+        if !run.is_empty() {
+            let tokens = std::mem::take(run);
+            let mut expanded = self.expand(tokens, 0);
+            self.out.append(&mut expanded);
+        }
+    }
+
+    fn directive(
+        &mut self,
+        text: &str,
+        hash: &Token,
+        line: &[Token],
+        active: bool,
+        open: &mut Vec<Conditional>,
+        depth: usize,
+    ) {
+        let Some((name, args)) = line.split_first() else { return };
+        let span = Span { hi: name.span.hi, ..hash.span };
+        match &*name.text {
+            "if" | "ifdef" | "ifndef" => {
+                let value = active
+                    && match &*name.text {
+                        "if" => self.condition(span, args),
+                        word => self.is_defined(span, args) == (word == "ifdef"),
+                    };
+                open.push(Conditional { span, outer: active, active: value, taken: value, last: false });
+            }
+            "elif" | "else" | "endif" => {
+                let Some(c) = open.last() else {
+                    let d = Diagnostic::error("P0116", span, format!("`#{}` without `#if`", name.text));
+                    self.diags.push(d.help("remove it, or add the `#if` that it belongs to"));
+                    return;
+                };
+                if &*name.text == "endif" {
+                    open.pop();
+                    return;
+                }
+                if c.last {
+                    let d = Diagnostic::error("P0116", span, format!("`#{}` after `#else`", name.text));
+                    self.diags.push(d.related(c.span, "the conditional starts here"));
+                    return;
+                }
+                let want = c.outer && !c.taken;
+                let value = want && (&*name.text == "else" || self.condition(span, args));
+                if let Some(c) = open.last_mut() {
+                    c.last = &*name.text == "else";
+                    c.active = value;
+                    c.taken |= value;
+                }
+            }
+            _ if !active => {}
+            "define" => self.define(span, args),
+            "undef" => match args {
+                [name] if name.is_ident() => {
+                    self.macros.remove(&name.text);
+                }
+                _ => self.malformed(span, args, "a macro name", "#undef NAME"),
+            },
+            "include" => self.include(text, span, args, depth),
+            "error" | "warning" => {
+                let (lo, hi) = (name.span.hi as usize, line.last().map_or(0, |t| t.span.hi) as usize);
+                let message = text.get(lo..hi).unwrap_or("").trim();
+                let message =
+                    if message.is_empty() { format!("#{}", name.text) } else { message.to_string() };
+                let span = Span { hi: line.last().map_or(span.hi, |t| t.span.hi), ..span };
+                self.diags.push(match &*name.text {
+                    "error" => Diagnostic::error("P0113", span, message),
+                    _ => Diagnostic::warning("P0114", span, message),
+                });
+            }
+            "pragma" => {
+                if let [what] = args
+                    && what.is_word("once")
+                    && let Some(f) = self.map.files.get(hash.span.file as usize)
+                {
+                    self.once.insert(f.path.clone());
+                }
+            }
+            // Line markers would replace true positions by others; sources are here, so they are not needed.
+            "line" => {}
+            _ if name.kind == TokenKind::Int => {}
+            other => {
+                let d = Diagnostic::error("P0110", span, format!("unknown directive `#{other}`"));
+                self.diags.push(d.help(
+                    "known are include, define, undef, if, ifdef, ifndef, elif, else, endif, error, warning, line, pragma",
+                ));
+            }
+        }
+    }
+
+    fn malformed(&mut self, span: Span, args: &[Token], expected: &str, usage: &str) {
+        let (at, found) = match args.first() {
+            Some(t) => (t.span, format!("found `{}`", t.text)),
+            None => (span, "found the end of the line".to_string()),
+        };
+        self.diags.push(
+            Diagnostic::error("P0110", at, format!("expected {expected}, {found}"))
+                .help(format!("write `{usage}`")),
+        );
+    }
+
+    fn is_defined(&mut self, span: Span, args: &[Token]) -> bool {
+        match args {
+            [name, ..] if name.is_ident() => {
+                if let Some(extra) = args.get(1) {
+                    let d = Diagnostic::warning("P0110", extra.span, "what follows the name is ignored");
+                    self.diags.push(d);
+                }
+                self.knows(&name.text)
+            }
+            _ => {
+                self.malformed(span, args, "a macro name", "#ifdef NAME");
+                false
+            }
+        }
+    }
+
+    fn knows(&self, name: &str) -> bool {
+        self.macros.contains_key(name) || name == "__FILE__" || name == "__LINE__"
+    }
+
+    fn include(&mut self, text: &str, span: Span, args: &[Token], depth: usize) {
+        // The name may come from a macro, but `<...>` is taken as written.
+        let expanded;
+        let args = match args.first() {
+            Some(t) if t.is_ident() => {
+                expanded = self.expand(args.to_vec(), 0);
+                &expanded[..]
+            }
+            _ => args,
+        };
+        let (name, quoted, end) = match args {
+            [s] if s.kind == TokenKind::Str => (unescape(&s.text), true, s.span.hi),
+            [lt, .., gt] if lt.is("<") && gt.is(">") => {
+                let written = text.get(lt.span.hi as usize..gt.span.lo as usize).unwrap_or("");
+                let name = match lt.span.file == span.file && lt.span != gt.span {
+                    true => written.to_string(),
+                    false => args[1..args.len() - 1].iter().map(|t| &*t.text).collect(),
+                };
+                (name, false, gt.span.hi)
+            }
+            _ => {
+                self.malformed(span, args, "a file name", "#include <core.p4>` or `#include \"file.p4\"");
+                return;
+            }
+        };
+        let span = Span { hi: end.max(span.hi), ..span };
+        if depth + 1 >= MAX_INCLUDE_DEPTH {
+            self.diags.push(
+                Diagnostic::error(
+                    "P0112",
+                    span,
+                    format!("includes are nested deeper than {MAX_INCLUDE_DEPTH}"),
+                )
+                .help("a file that includes itself needs a guard: #ifndef NAME, #define NAME, ..., #endif"),
+            );
+            return;
+        }
+        let from = self.map.files.get(span.file as usize).map_or("", |f| &f.path);
+        match self.loader.include(&name, quoted, from) {
+            Some((path, text)) => {
+                if !self.once.contains(&path) {
+                    let file = self.map.add_included(path, text, span);
+                    self.file(file, depth + 1);
+                }
+            }
+            None => {
+                let d = Diagnostic::error("P0111", span, format!("cannot find the file `{name}`"));
+                self.diags.push(d.help(match quoted {
+                    true => "the name is relative to the including file or to an include directory",
+                    false => {
+                        "`<...>` is looked for in the include directories only; use quotes for your own files"
+                    }
+                }));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
