@@ -1,1 +1,50 @@
 //! The v1model architecture, generic over the executor; no I/O.
+//!
+//! [`Pipeline::load`] checks a program and binds it to the architecture; a [`Switch`] runs packets through it: parser,
+//! checksum verification, ingress, traffic manager, egress, checksum update, deparser. What a packet does after ingress
+//! and after egress (clone, resubmit, multicast, recirculate, drop) follows BMv2's `simple_switch.md`.
+//!
+//! There are no sockets, threads or clocks here. Time comes as an argument, randomness from a seed: the same inputs at
+//! the same times give the same outputs.
+//!
+//! ```text
+//! receive --> input --> parser, verify, ingress --+--> queues --> egress, compute, deparser --+--> sink
+//!              ^  ^                               |    ^                                       |
+//!              |  +------- resubmit --------------+    +------- clone (egress) ----------------+
+//!              +---------- recirculate --------------------------------------------------------+
+//! ```
+
+mod config;
+mod counter;
+mod env;
+mod externs;
+mod fields;
+mod hash;
+mod meter;
+mod pipeline;
+mod profile;
+mod queue;
+mod random;
+mod register;
+mod replication;
+mod state;
+mod stats;
+mod switch;
+mod tables;
+mod time;
+
+pub use config::{ConfigError, SwitchConfig};
+pub use counter::{CounterArray, CounterCell, CounterKind};
+pub use hash::{BitBuffer, Crc, CrcParams, HashAlgorithm, csum16, identity, xor16};
+pub use meter::{Color, Meter, MeterArray, MeterConfig, MeterKind};
+pub use pipeline::{Pipeline, Problem};
+pub use profile::{ActionProfile, Group, GroupMember, ProfileError, SelectorConfig};
+pub use queue::QueueConfig;
+pub use random::Random;
+pub use register::Register;
+pub use replication::{CloneSession, MAX_CLONE_SESSION, Replica, Replication, ReplicationError};
+pub use state::{Digest, Event, EventKind, IdleEntry, State, StateError};
+pub use stats::{Anomalies, DropReason, PortStats, Stats};
+pub use switch::{Keep, Output, PipelineError, Polled, Sink, Switch};
+pub use tables::{DEFAULT_TABLE_SIZE, TableError, TableState};
+pub use time::Time;

@@ -1,0 +1,288 @@
+//! What a running block reaches outside itself.
+
+use crate::externs::{Function, Instance};
+use crate::pipeline::Pipeline;
+use crate::state::{Digest, EventKind, State};
+use crate::time::Time;
+use pointsman_ir::{
+    Bits, Env, ExternCall, ExternInstanceId, KeyMatch, Lookup, TableId, Type, TypeId, Types, Value,
+    ValueSetId,
+};
+
+/// What a program asked for while a block ran; the architecture acts on it when the block has ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Effects {
+    /// Session and field list of the last clone call.
+    pub clone: Option<(u32, Option<u8>)>,
+    /// Field list of the last resubmit call.
+    pub resubmit: Option<u8>,
+    /// Field list of the last recirculate call.
+    pub recirculate: Option<u8>,
+    /// Length of the last truncate call.
+    pub truncate: Option<u32>,
+    /// `mark_to_drop()` without arguments was called.
+    pub drop: bool,
+    /// A `verify_checksum` failed.
+    pub checksum_error: bool,
+    /// An `assert` or `assume` was false.
+    pub assertion_failed: bool,
+}
+
+/// The environment of one block.
+pub(crate) struct BlockEnv<'a> {
+    pub pipeline: &'a Pipeline,
+    pub state: &'a mut State,
+    pub effects: &'a mut Effects,
+    pub now: Time,
+    /// Length of the packet as it entered this pass.
+    pub bytes: u32,
+    /// What the parser left.
+    pub payload: &'a [u8],
+    pub drop_port: u32,
+}
+
+/// The verifier guarantees the types of arguments; a wrong one reads as zero rather than panics.
+fn bits(args: &[Value], i: usize) -> Bits {
+    args.get(i).and_then(Value::to_bits).unwrap_or_else(|| Bits::zero(32))
+}
+
+fn flag(args: &[Value], i: usize) -> bool {
+    matches!(args.get(i), Some(Value::Bool(true)))
+}
+
+/// Stores `value` in the out argument `i`, fitted to its type.
+fn store(args: &mut [Value], i: usize, value: &Bits) {
+    match args.get_mut(i) {
+        Some(Value::Bits(b)) => *b = value.zero_extend(b.width()),
+        Some(Value::Bool(b)) => *b = !value.is_zero(),
+        Some(Value::Enum(n)) => *n = value.low_u64() as u32,
+        Some(Value::Error(n)) => *n = value.low_u64() as u32,
+        _ => {}
+    }
+}
+
+fn store_u64(args: &mut [Value], i: usize, value: u64) {
+    store(args, i, &Bits::new(64, u128::from(value)));
+}
+
+impl BlockEnv<'_> {
+    fn instance(&mut self, id: Option<ExternInstanceId>) -> Option<&mut Instance> {
+        self.state.instances.get_mut(id?.index())
+    }
+
+    /// The hash of argument `data` (and the payload) by the algorithm in argument `algo`.
+    fn hash(&mut self, args: &[Value], algo: usize, data: usize, payload: bool) -> u64 {
+        let hasher = &mut self.state.hasher;
+        hasher.buffer.clear();
+        if let Some(v) = args.get(data) {
+            hasher.buffer.push_value(v);
+        }
+        if payload {
+            hasher.buffer.push_bytes(self.payload);
+        }
+        let algorithm = match args.get(algo) {
+            Some(Value::Enum(n)) => self.pipeline.algorithms.get(*n as usize),
+            _ => None,
+        };
+        match algorithm {
+            Some(a) => hasher.compute(*a, &mut self.state.random),
+            None => 0,
+        }
+    }
+
+    fn log(&mut self, type_args: &[TypeId], args: &[Value]) {
+        let Some(Value::String(text)) = args.first() else { return };
+        let mut values = Vec::new();
+        if let (Some(v), Some(ty)) = (args.get(1), type_args.first()) {
+            format_values(&self.pipeline.program.types, &self.pipeline.program.errors, *ty, v, &mut values);
+        }
+        let mut values = values.into_iter();
+        let mut out = String::new();
+        let mut rest: &str = text;
+        while let Some((before, after)) = rest.split_once("{}") {
+            out.push_str(before);
+            out.push_str(&values.next().unwrap_or_else(|| "{}".into()));
+            rest = after;
+        }
+        out.push_str(rest);
+        self.state.push_event(self.now, EventKind::Log(out));
+    }
+}
+
+/// Every scalar of `value` in order, as people write them.
+fn format_values(types: &Types, errors: &[String], ty: TypeId, value: &Value, out: &mut Vec<String>) {
+    match (types.repr_type(ty), value) {
+        (Type::Int(w), Value::Bits(b)) if b.is_negative() && *w > 0 => {
+            out.push(format!("-{}", b.neg().to_biguint()));
+        }
+        (_, Value::Bits(b) | Value::Varbit(b)) => out.push(b.to_biguint().to_string()),
+        (_, Value::Bool(b)) => out.push(b.to_string()),
+        (Type::Enum(d), Value::Enum(n)) => {
+            out.push(d.members.get(*n as usize).cloned().unwrap_or_else(|| n.to_string()));
+        }
+        (_, Value::Error(n)) => {
+            out.push(errors.get(*n as usize).cloned().unwrap_or_else(|| n.to_string()));
+        }
+        (_, Value::String(s)) => out.push(s.to_string()),
+        (Type::Struct(d), Value::Struct(vs)) => {
+            d.fields.iter().zip(vs).for_each(|(f, v)| format_values(types, errors, f.ty, v, out));
+        }
+        (Type::Header(d), Value::Header { valid: true, fields }) => {
+            d.fields.iter().zip(fields).for_each(|(f, v)| format_values(types, errors, f.ty, v, out));
+        }
+        (Type::Tuple(ts), Value::Struct(vs)) => {
+            ts.iter().zip(vs).for_each(|(t, v)| format_values(types, errors, *t, v, out));
+        }
+        (_, Value::Header { valid: false, .. }) => out.push("invalid".into()),
+        _ => {}
+    }
+}
+
+impl Env for BlockEnv<'_> {
+    fn lookup(&mut self, table: TableId, key: &[Bits], selectors: &[Bits]) -> Lookup {
+        self.state.lookup(self.now, self.bytes, table, key, selectors)
+    }
+
+    fn value_set(&self, set: ValueSetId) -> &[Vec<KeyMatch>] {
+        self.state.value_set(set).unwrap_or(&[])
+    }
+
+    fn call_extern(&mut self, call: ExternCall<'_>, args: &mut [Value]) -> Value {
+        let Some(function) = self.pipeline.functions.get(call.function.index()).copied() else {
+            return Value::Void;
+        };
+        match function {
+            Function::MarkToDrop => {
+                let std = &self.pipeline.std;
+                if let Some(Value::Struct(fields)) = args.first_mut() {
+                    if let Some(Value::Bits(spec)) = fields.get_mut(std.egress_spec as usize) {
+                        *spec = Bits::new(std.port_width, u128::from(self.drop_port));
+                    }
+                    if let Some(Value::Bits(group)) = fields.get_mut(std.mcast_grp as usize) {
+                        *group = Bits::zero(group.width());
+                    }
+                }
+            }
+            Function::MarkToDropOld => self.effects.drop = true,
+            Function::RegisterRead => {
+                let index = bits(args, 1).saturating_u64();
+                let mut missed = false;
+                if let Some(Instance::Register(r)) = self.instance(call.instance) {
+                    let value = r.get(index);
+                    missed = value.is_none();
+                    r.out_of_range += u64::from(missed);
+                    let value = value.unwrap_or_else(|| Bits::zero(r.width()));
+                    store(args, 0, &value);
+                }
+                self.state.anomalies.register_index += u64::from(missed);
+            }
+            Function::RegisterWrite => {
+                let (index, value) = (bits(args, 0).saturating_u64(), bits(args, 1));
+                let mut missed = false;
+                if let Some(Instance::Register(r)) = self.instance(call.instance) {
+                    missed = !r.set(index, &value);
+                    r.out_of_range += u64::from(missed);
+                }
+                self.state.anomalies.register_index += u64::from(missed);
+            }
+            Function::Count => {
+                let (index, bytes) = (bits(args, 0).saturating_u64(), self.bytes);
+                let mut missed = false;
+                if let Some(Instance::Counter(c)) = self.instance(call.instance) {
+                    let kind = c.kind;
+                    match usize::try_from(index).ok().and_then(|i| c.cells.get_mut(i)) {
+                        Some(cell) => cell.count(kind, bytes),
+                        None => missed = true,
+                    }
+                    c.out_of_range += u64::from(missed);
+                }
+                self.state.anomalies.counter_index += u64::from(missed);
+            }
+            // Every hit of the table has counted already, called or not.
+            Function::DirectCount => {}
+            Function::ExecuteMeter => {
+                let (index, bytes, now) = (bits(args, 0).saturating_u64(), self.bytes, self.now);
+                let mut missed = false;
+                if let Some(Instance::Meter(m)) = self.instance(call.instance) {
+                    let kind = m.kind;
+                    match usize::try_from(index).ok().and_then(|i| m.cells.get_mut(i)) {
+                        Some(cell) => {
+                            store_u64(args, 1, cell.execute(now, kind.amount(bytes)) as u64);
+                        }
+                        None => missed = true,
+                    }
+                    m.out_of_range += u64::from(missed);
+                }
+                self.state.anomalies.meter_index += u64::from(missed);
+            }
+            Function::DirectMeterRead => {
+                if let Some(Instance::DirectMeter(color)) = self.instance(call.instance) {
+                    let color = *color as u64;
+                    store_u64(args, 0, color);
+                }
+            }
+            Function::Hash => {
+                let hash = self.hash(args, 1, 3, false);
+                let max = bits(args, 4).saturating_u64();
+                let offset = if max == 0 { 0 } else { hash % max };
+                let width = args.first().and_then(Value::to_bits).map_or(64, |b| b.width());
+                let base = bits(args, 2).zero_extend(width.max(64));
+                store(args, 0, &base.add(&Bits::new(width.max(64), u128::from(offset))));
+            }
+            Function::VerifyChecksum { payload } => {
+                if flag(args, 0) {
+                    let want = bits(args, 2);
+                    let got = self.hash(args, 3, 1, payload);
+                    if Bits::new(64, u128::from(got)).zero_extend(want.width()) != want {
+                        self.effects.checksum_error = true;
+                    }
+                }
+            }
+            Function::UpdateChecksum { payload } => {
+                if flag(args, 0) {
+                    let sum = self.hash(args, 3, 1, payload);
+                    store_u64(args, 2, sum);
+                }
+            }
+            Function::Clone => self.effects.clone = Some((bits(args, 1).low_u64() as u32, None)),
+            Function::ClonePreserving => {
+                let list = bits(args, 2).low_u64() as u8;
+                self.effects.clone = Some((bits(args, 1).low_u64() as u32, Some(list)));
+            }
+            Function::Resubmit => self.effects.resubmit = Some(bits(args, 0).low_u64() as u8),
+            Function::Recirculate => self.effects.recirculate = Some(bits(args, 0).low_u64() as u8),
+            Function::Truncate => self.effects.truncate = Some(bits(args, 0).low_u64() as u32),
+            Function::Random => match self.state.random.between(&bits(args, 1), &bits(args, 2)) {
+                Some(v) => store(args, 0, &v),
+                None => self.state.anomalies.empty_random_range += 1,
+            },
+            Function::Digest => {
+                if let (Some(ty), Some(data)) = (call.type_args.first(), args.get(1)) {
+                    let digest = Digest { time: self.now, ty: *ty, data: data.clone() };
+                    self.state.push_digest(digest);
+                }
+            }
+            Function::Assert | Function::Assume => {
+                if !flag(args, 0) {
+                    self.effects.assertion_failed = true;
+                    let kind = match function {
+                        Function::Assert => EventKind::AssertFailed,
+                        _ => EventKind::AssumeFailed,
+                    };
+                    self.state.push_event(self.now, kind);
+                }
+            }
+            Function::LogMsg => self.log(call.type_args, args),
+            Function::Checksum16Get => {
+                let hasher = &mut self.state.hasher;
+                hasher.buffer.clear();
+                if let Some(v) = args.first() {
+                    hasher.buffer.push_value(v);
+                }
+                let sum = crate::hash::csum16(hasher.buffer.bytes());
+                return Value::Bits(Bits::new(16, u128::from(sum)));
+            }
+        }
+        Value::Void
+    }
+}

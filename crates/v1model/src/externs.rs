@@ -1,0 +1,226 @@
+//! Extern functions and objects of v1model, resolved once when a program is loaded.
+
+use crate::counter::{CounterArray, CounterKind};
+use crate::hash::HashAlgorithm;
+use crate::meter::{Color, MeterArray, MeterKind};
+use crate::pipeline::Problem;
+use crate::profile::{ActionProfile, SelectorConfig};
+use crate::register::Register;
+use pointsman_ir::{Const, ExternFn, ExternInstance, Program, TableId, Type, TypeId, Value};
+
+/// An extern function or method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Function {
+    MarkToDrop,
+    MarkToDropOld,
+    RegisterRead,
+    RegisterWrite,
+    Count,
+    DirectCount,
+    ExecuteMeter,
+    DirectMeterRead,
+    Hash,
+    VerifyChecksum { payload: bool },
+    UpdateChecksum { payload: bool },
+    Clone,
+    ClonePreserving,
+    Resubmit,
+    Recirculate,
+    Truncate,
+    Random,
+    Digest,
+    Assert,
+    Assume,
+    LogMsg,
+    Checksum16Get,
+}
+
+/// Finds out which function this is.
+pub(crate) fn resolve_function(f: &ExternFn) -> Result<Function, Problem> {
+    use Function::*;
+    let params = f.params.len();
+    let full = match &f.object {
+        Some(o) => format!("{o}.{}", f.name),
+        None => f.name.clone(),
+    };
+    let old = |instead: &str| {
+        Err(Problem::at(
+            f.span,
+            format!("{full} is not supported: its metadata would be lost. Use {instead} and @field_list"),
+        ))
+    };
+    Ok(match (full.as_str(), params) {
+        ("mark_to_drop", 1) => MarkToDrop,
+        ("mark_to_drop", 0) => MarkToDropOld,
+        ("register.read", 2) => RegisterRead,
+        ("register.write", 2) => RegisterWrite,
+        ("counter.count", 1) => Count,
+        ("direct_counter.count", 0) => DirectCount,
+        ("meter.execute_meter", 2) => ExecuteMeter,
+        ("direct_meter.read", 1) => DirectMeterRead,
+        ("hash", 5) => Hash,
+        ("verify_checksum", 4) => VerifyChecksum { payload: false },
+        ("verify_checksum_with_payload", 4) => VerifyChecksum { payload: true },
+        ("update_checksum", 4) => UpdateChecksum { payload: false },
+        ("update_checksum_with_payload", 4) => UpdateChecksum { payload: true },
+        ("clone", 2) => Clone,
+        ("clone_preserving_field_list", 3) => ClonePreserving,
+        ("resubmit_preserving_field_list", 1) => Resubmit,
+        ("recirculate_preserving_field_list", 1) => Recirculate,
+        ("truncate", 1) => Truncate,
+        ("random", 3) => Random,
+        ("digest", 2) => Digest,
+        ("assert", 1) => Assert,
+        ("assume", 1) => Assume,
+        ("log_msg", 1 | 2) => LogMsg,
+        ("Checksum16.get", 1) => Checksum16Get,
+        ("clone3", _) => return old("clone_preserving_field_list"),
+        ("resubmit", _) => return old("resubmit_preserving_field_list"),
+        ("recirculate", _) => return old("recirculate_preserving_field_list"),
+        _ => {
+            return Err(Problem::at(
+                f.span,
+                format!("the extern {full} with {params} parameters is not part of v1model"),
+            ));
+        }
+    })
+}
+
+/// What an extern object is, checked; enough to make its state.
+#[derive(Clone, Debug)]
+pub(crate) enum InstancePlan {
+    Register { elem: TypeId, width: u32, size: usize },
+    Counter { kind: CounterKind, size: usize },
+    DirectCounter { kind: CounterKind },
+    Meter { kind: MeterKind, size: usize },
+    DirectMeter { kind: MeterKind },
+    Profile { size: u64, selector: Option<SelectorConfig>, tables: Vec<TableId> },
+    Checksum16,
+}
+
+/// The state of an extern object.
+#[derive(Clone, Debug)]
+pub(crate) enum Instance {
+    Register(Register),
+    Counter(CounterArray),
+    /// Its cells lie with the entries of its table.
+    DirectCounter,
+    Meter(MeterArray),
+    /// Its cells lie with the entries of its table; this is the colour of the entry that was hit last.
+    DirectMeter(Color),
+    Profile(ActionProfile),
+    Checksum16,
+}
+
+impl InstancePlan {
+    pub(crate) fn build(&self) -> Instance {
+        match self {
+            InstancePlan::Register { elem, width, size } => {
+                Instance::Register(Register::new(*elem, *width, *size))
+            }
+            InstancePlan::Counter { kind, size } => Instance::Counter(CounterArray::new(*kind, *size)),
+            InstancePlan::DirectCounter { .. } => Instance::DirectCounter,
+            InstancePlan::Meter { kind, size } => Instance::Meter(MeterArray::new(*kind, *size)),
+            InstancePlan::DirectMeter { .. } => Instance::DirectMeter(Color::Green),
+            InstancePlan::Profile { size, selector, tables } => {
+                let mut profile = ActionProfile::new(*size, *selector);
+                profile.tables = tables.clone();
+                Instance::Profile(profile)
+            }
+            InstancePlan::Checksum16 => Instance::Checksum16,
+        }
+    }
+
+    /// Memory for the cells, in bytes, about.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            InstancePlan::Register { width, size, .. } => Register::bytes(*width, *size as u64),
+            InstancePlan::Counter { size, .. } => 16 * *size as u64,
+            InstancePlan::Meter { size, .. } => 8 * *size as u64,
+            _ => 0,
+        }
+    }
+}
+
+/// The name of a member of an enum without representation.
+fn enum_member<'a>(program: &'a Program, enum_name: &str, value: Option<&Const>) -> Option<&'a str> {
+    let Some(Const::Value(Value::Enum(ordinal))) = value else { return None };
+    program.types.iter().find_map(|(_, t)| match t {
+        Type::Enum(d) if d.name == enum_name => d.members.get(*ordinal as usize).map(String::as_str),
+        _ => None,
+    })
+}
+
+/// Algorithms by ordinal of the program's `HashAlgorithm`.
+pub(crate) fn hash_algorithms(program: &Program) -> Result<Vec<HashAlgorithm>, Problem> {
+    let def = program.types.iter().find_map(|(_, t)| match t {
+        Type::Enum(d) if d.name == "HashAlgorithm" => Some(d),
+        _ => None,
+    });
+    let Some(def) = def else { return Ok(Vec::new()) };
+    let known = |name: &String| {
+        HashAlgorithm::from_name(name)
+            .ok_or_else(|| Problem::new(format!("the hash algorithm {name} is not part of v1model")))
+    };
+    def.members.iter().map(known).collect()
+}
+
+/// Checks an extern object.
+pub(crate) fn plan_instance(program: &Program, e: &ExternInstance) -> Result<InstancePlan, Problem> {
+    let problem = |m: String| Problem::at(e.span, format!("{} {}: {m}", e.object, e.name));
+    let arg = |name: &str| e.args.iter().find(|(n, _)| n == name).map(|(_, c)| c);
+    let size = || {
+        arg("size")
+            .and_then(Const::as_u64)
+            .ok_or_else(|| problem("its size is not a constant that fits 64 bits".into()))
+    };
+    let cells = || {
+        let n = size()?;
+        if n == 0 {
+            return Err(problem("its size is 0: give it at least one cell".into()));
+        }
+        usize::try_from(n).map_err(|_| problem(format!("its size {n} is too large for this machine")))
+    };
+    let kind = |enum_name: &str| {
+        enum_member(program, enum_name, arg("type"))
+            .ok_or_else(|| problem(format!("its type is not a member of {enum_name}")))
+    };
+    let counter_kind = || {
+        let k = kind("CounterType")?;
+        CounterKind::from_name(k).ok_or_else(|| problem(format!("counter type {k} is not part of v1model")))
+    };
+    let meter_kind = || {
+        let k = kind("MeterType")?;
+        MeterKind::from_name(k).ok_or_else(|| problem(format!("meter type {k} is not part of v1model")))
+    };
+    Ok(match e.object.as_str() {
+        "register" => {
+            let elem = e.type_args.first().copied();
+            let width = elem.and_then(|t| program.types.scalar_width(t));
+            let (Some(elem), Some(width)) = (elem, width) else {
+                return Err(problem("its elements must be bit<W>, int<W> or another scalar".into()));
+            };
+            InstancePlan::Register { elem, width, size: cells()? }
+        }
+        "counter" => InstancePlan::Counter { kind: counter_kind()?, size: cells()? },
+        "direct_counter" => InstancePlan::DirectCounter { kind: counter_kind()? },
+        "meter" => InstancePlan::Meter { kind: meter_kind()?, size: cells()? },
+        "direct_meter" => InstancePlan::DirectMeter { kind: meter_kind()? },
+        "action_profile" => InstancePlan::Profile { size: size()?, selector: None, tables: Vec::new() },
+        "action_selector" => {
+            let algorithm = enum_member(program, "HashAlgorithm", arg("algorithm"))
+                .and_then(HashAlgorithm::from_name)
+                .ok_or_else(|| problem("its algorithm is not a member of HashAlgorithm".into()))?;
+            let output_width = arg("outputWidth").and_then(Const::as_u64).unwrap_or(0);
+            if !(1..=64).contains(&output_width) {
+                return Err(problem(format!("its outputWidth is {output_width}: choose 1 to 64")));
+            }
+            let selector = Some(SelectorConfig { algorithm, output_width: output_width as u32 });
+            InstancePlan::Profile { size: size()?, selector, tables: Vec::new() }
+        }
+        "Checksum16" => InstancePlan::Checksum16,
+        other => {
+            return Err(problem(format!("the extern object {other} is not part of v1model")));
+        }
+    })
+}

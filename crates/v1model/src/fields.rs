@@ -1,0 +1,222 @@
+//! Fields of the metadata that the architecture itself touches.
+
+use crate::pipeline::Problem;
+use pointsman_ir::{AnnotationBody, AnnotationToken, Bits, Executor, Type, TypeId, Types, Value};
+use std::collections::BTreeMap;
+
+macro_rules! std_fields {
+    ($($field:ident $width:tt,)*) => {
+        /// Indices of the fields of `standard_metadata_t`.
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) struct StdFields {
+            $(pub $field: u32,)*
+            /// Width of `PortId_t`.
+            pub port_width: u32,
+        }
+
+        impl StdFields {
+            /// Finds the fields of v1model.p4 in `ty`.
+            pub fn bind(types: &Types, ty: TypeId) -> Result<StdFields, Vec<Problem>> {
+                let Some(def) = types.struct_def(ty) else {
+                    return Err(vec![Problem::new("standard_metadata is not a struct")]);
+                };
+                let mut problems = Vec::new();
+                let mut find = |name: &str, width: Option<u32>, error: bool| {
+                    let Some(i) = def.field(name) else {
+                        problems.push(Problem::new(format!(
+                            "{} has no field {name}: include the v1model.p4 that comes with this switch",
+                            def.name
+                        )));
+                        return 0;
+                    };
+                    let ty = def.fields[i].ty;
+                    let right = match types.repr_type(ty) {
+                        Type::Error => error,
+                        Type::Bit(w) => !error && width.is_none_or(|want| want == *w),
+                        _ => false,
+                    };
+                    if !right {
+                        problems.push(Problem::new(format!(
+                            "field {name} of {} has another type than in v1model.p4",
+                            def.name
+                        )));
+                    }
+                    i as u32
+                };
+                $(let $field = std_fields!(@find find, $field, $width);)*
+                let width = |name: &str| def.field(name).and_then(|i| types.scalar_width(def.fields[i].ty));
+                let port_width = width("egress_spec").unwrap_or(0);
+                if problems.is_empty()
+                    && (!(1..=32).contains(&port_width)
+                        || width("egress_port") != Some(port_width)
+                        || width("ingress_port") != Some(port_width))
+                {
+                    problems.push(Problem::new(
+                        "ingress_port, egress_spec and egress_port must be of one type, bit<1> to bit<32>",
+                    ));
+                }
+                if !problems.is_empty() {
+                    return Err(problems);
+                }
+                Ok(StdFields { $($field,)* port_width })
+            }
+        }
+    };
+    (@find $find:ident, $field:ident, error) => { $find(stringify!($field), None, true) };
+    (@find $find:ident, $field:ident, port) => { $find(stringify!($field), None, false) };
+    (@find $find:ident, $field:ident, $width:literal) => { $find(stringify!($field), Some($width), false) };
+}
+
+std_fields! {
+    ingress_port port,
+    egress_spec port,
+    egress_port port,
+    instance_type 32,
+    packet_length 32,
+    enq_timestamp 32,
+    enq_qdepth 19,
+    deq_timedelta 32,
+    deq_qdepth 19,
+    ingress_global_timestamp 48,
+    egress_global_timestamp 48,
+    mcast_grp 16,
+    egress_rid 16,
+    checksum_error 1,
+    parser_error error,
+    priority 3,
+}
+
+/// The user metadata that one field list preserves.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FieldList {
+    /// Paths of scalars.
+    scalars: Vec<Vec<u32>>,
+    /// Paths of headers, stacks and whatever else has more than bits.
+    others: Vec<Vec<u32>>,
+}
+
+impl FieldList {
+    /// Copies the listed fields of `slot` from one frame to another.
+    pub fn copy<E: Executor>(&self, exec: &E, slot: usize, from: &E::Frame, to: &mut E::Frame) {
+        if !self.others.is_empty() {
+            let source = exec.value(from, slot);
+            let mut target = exec.value(to, slot);
+            for path in &self.others {
+                if let (Some(s), Some(t)) = (at(&source, path), at_mut(&mut target, path)) {
+                    t.clone_from(s);
+                }
+            }
+            exec.set_value(to, slot, target);
+        }
+        for path in &self.scalars {
+            let value: Option<Bits> = exec.get(from, slot, path);
+            if let Some(v) = value {
+                exec.set(to, slot, path, &v);
+            }
+        }
+    }
+}
+
+fn at<'v>(value: &'v Value, path: &[u32]) -> Option<&'v Value> {
+    path.iter().try_fold(value, |v, i| match v {
+        Value::Struct(f) => f.get(*i as usize),
+        _ => None,
+    })
+}
+
+fn at_mut<'v>(value: &'v mut Value, path: &[u32]) -> Option<&'v mut Value> {
+    path.iter().try_fold(value, |v, i| match v {
+        Value::Struct(f) => f.get_mut(*i as usize),
+        _ => None,
+    })
+}
+
+/// The field lists of the user metadata, by index: fields marked `@field_list(1, 2)` are in lists 1 and 2.
+pub(crate) fn field_lists(
+    types: &Types,
+    meta: TypeId,
+    problems: &mut Vec<Problem>,
+) -> BTreeMap<u8, FieldList> {
+    let mut lists = BTreeMap::new();
+    find_marked(types, meta, &mut Vec::new(), &mut lists, problems);
+    lists
+}
+
+fn find_marked(
+    types: &Types,
+    ty: TypeId,
+    path: &mut Vec<u32>,
+    lists: &mut BTreeMap<u8, FieldList>,
+    problems: &mut Vec<Problem>,
+) {
+    let Type::Struct(def) = types.repr_type(ty) else { return };
+    for (i, field) in def.fields.iter().enumerate() {
+        path.push(i as u32);
+        for annotation in field.annotations.0.iter().filter(|a| a.name == "field_list") {
+            match indices(&annotation.body) {
+                Some(found) => {
+                    for index in found {
+                        add(types, field.ty, path, lists.entry(index).or_default());
+                    }
+                }
+                None => problems.push(Problem::new(format!(
+                    "@field_list of field {} of {}: its arguments must be numbers from 0 to 255",
+                    field.name, def.name
+                ))),
+            }
+        }
+        find_marked(types, field.ty, path, lists, problems);
+        path.pop();
+    }
+}
+
+fn indices(body: &AnnotationBody) -> Option<Vec<u8>> {
+    let ints: Vec<&num_bigint::BigInt> = match body {
+        AnnotationBody::Tokens(tokens) => tokens
+            .iter()
+            .filter_map(|t| match t {
+                AnnotationToken::Int(i) => Some(Some(i)),
+                AnnotationToken::Other(s) if s == "," => None,
+                _ => Some(None),
+            })
+            .collect::<Option<_>>()?,
+        AnnotationBody::List(values) => values
+            .iter()
+            .map(|v| match v {
+                pointsman_ir::AnnotationValue::Int(i) => Some(i),
+                _ => None,
+            })
+            .collect::<Option<_>>()?,
+        _ => return None,
+    };
+    ints.into_iter().map(|i| u8::try_from(i).ok()).collect()
+}
+
+/// Adds a field and everything inside it.
+fn add(types: &Types, ty: TypeId, path: &[u32], list: &mut FieldList) {
+    match types.repr_type(ty) {
+        Type::Struct(def) => {
+            for (i, f) in def.fields.iter().enumerate() {
+                let mut inner = path.to_vec();
+                inner.push(i as u32);
+                add(types, f.ty, &inner, list);
+            }
+        }
+        Type::Tuple(tys) => {
+            for (i, t) in tys.iter().enumerate() {
+                let mut inner = path.to_vec();
+                inner.push(i as u32);
+                add(types, *t, &inner, list);
+            }
+        }
+        _ => {
+            let paths = match types.scalar_width(ty) {
+                Some(_) => &mut list.scalars,
+                None => &mut list.others,
+            };
+            if !paths.iter().any(|p| p == path) {
+                paths.push(path.to_vec());
+            }
+        }
+    }
+}

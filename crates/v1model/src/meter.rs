@@ -1,0 +1,195 @@
+//! Meters: two rates, three colours, colour-blind (RFC 2698 section 3).
+
+use crate::time::Time;
+
+/// What a meter measures (v1model's `MeterType`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MeterKind {
+    /// Packets, whatever their length.
+    Packets,
+    /// Bytes of the packets as they came in.
+    Bytes,
+}
+
+impl MeterKind {
+    /// The kind of that name in v1model.p4.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "packets" => MeterKind::Packets,
+            "bytes" => MeterKind::Bytes,
+            _ => return None,
+        })
+    }
+
+    /// How much a packet of `bytes` weighs.
+    pub fn amount(self, bytes: u32) -> u64 {
+        match self {
+            MeterKind::Packets => 1,
+            MeterKind::Bytes => u64::from(bytes),
+        }
+    }
+}
+
+/// Result of a meter. The numbers are those that v1model programs see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Color {
+    /// Within the committed rate.
+    Green = 0,
+    /// Above the committed rate, within the peak rate.
+    Yellow = 1,
+    /// Above the peak rate.
+    Red = 2,
+}
+
+/// Rates in packets or bytes per second, bursts in packets or bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MeterConfig {
+    /// Committed information rate.
+    pub cir: u64,
+    /// Committed burst size.
+    pub cburst: u64,
+    /// Peak information rate.
+    pub pir: u64,
+    /// Peak burst size.
+    pub pburst: u64,
+}
+
+impl MeterConfig {
+    /// RFC 2698 wants the peak rate at least as large as the committed rate.
+    pub fn validate(&self) -> Result<(), String> {
+        if self.pir < self.cir {
+            return Err(format!(
+                "peak rate {} is below the committed rate {}: raise pir or lower cir",
+                self.pir, self.cir
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Tokens are kept in billionths, so that rate times nanoseconds is exact.
+const SCALE: u128 = 1_000_000_000;
+
+#[derive(Clone, Debug)]
+struct Buckets {
+    config: MeterConfig,
+    committed: u128,
+    peak: u128,
+    last: Time,
+}
+
+/// One meter. Without a configuration it marks everything green.
+#[derive(Clone, Debug, Default)]
+pub struct Meter(Option<Box<Buckets>>);
+
+impl Meter {
+    /// Sets rates and bursts and fills both buckets; `None` takes the configuration away.
+    pub fn configure(&mut self, now: Time, config: Option<MeterConfig>) {
+        self.0 = config.map(|config| {
+            Box::new(Buckets {
+                config,
+                committed: u128::from(config.cburst) * SCALE,
+                peak: u128::from(config.pburst) * SCALE,
+                last: now,
+            })
+        });
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> Option<MeterConfig> {
+        self.0.as_ref().map(|b| b.config)
+    }
+
+    /// Marks `amount` packets or bytes.
+    pub fn execute(&mut self, now: Time, amount: u64) -> Color {
+        let Some(b) = &mut self.0 else { return Color::Green };
+        let elapsed = u128::from(now.since(b.last));
+        b.last = b.last.max(now);
+        let refill = |tokens: u128, rate: u64, burst: u64| {
+            (tokens + u128::from(rate) * elapsed).min(u128::from(burst) * SCALE)
+        };
+        b.committed = refill(b.committed, b.config.cir, b.config.cburst);
+        b.peak = refill(b.peak, b.config.pir, b.config.pburst);
+        let amount = u128::from(amount) * SCALE;
+        if b.peak < amount {
+            return Color::Red;
+        }
+        b.peak -= amount;
+        if b.committed < amount {
+            return Color::Yellow;
+        }
+        b.committed -= amount;
+        Color::Green
+    }
+}
+
+/// An array of meters.
+#[derive(Clone, Debug)]
+pub struct MeterArray {
+    /// What is measured.
+    pub kind: MeterKind,
+    /// The meters.
+    pub cells: Vec<Meter>,
+    /// Calls by packets whose index was out of range.
+    pub out_of_range: u64,
+}
+
+impl MeterArray {
+    /// `size` meters without a configuration.
+    pub fn new(kind: MeterKind, size: usize) -> Self {
+        MeterArray { kind, cells: vec![Meter::default(); size], out_of_range: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(config: MeterConfig, packets: &[(u64, u64, Color)]) {
+        let mut m = Meter::default();
+        m.configure(Time::ZERO, Some(config));
+        for (i, (ms, amount, color)) in packets.iter().enumerate() {
+            assert_eq!(m.execute(Time::from_millis(*ms), *amount), *color, "packet {i}");
+        }
+    }
+
+    #[test]
+    fn two_rates_three_colours() {
+        use Color::*;
+        let config = MeterConfig { cir: 1000, cburst: 1000, pir: 2000, pburst: 2000 };
+        check(
+            config,
+            &[
+                (0, 1000, Green),
+                (0, 1000, Yellow),
+                (0, 1, Red),
+                // 100 ms later: 100 committed tokens, 200 peak ones.
+                (100, 100, Green),
+                (100, 100, Yellow),
+                (100, 1, Red),
+                // Buckets do not grow beyond their bursts.
+                (60_000, 1000, Green),
+                (60_000, 1000, Yellow),
+                (60_000, 1, Red),
+                // A red packet takes nothing.
+                (60_001, 3, Red),
+                (60_001, 1, Green),
+            ],
+        );
+        assert_eq!(Meter::default().execute(Time::ZERO, u64::MAX), Green);
+    }
+
+    /// Rates are exact: no rounding error adds up, however short the steps.
+    #[test]
+    fn long_run_rate_is_exact() {
+        let config = MeterConfig { cir: 333, cburst: 2, pir: 333, pburst: 2 };
+        let mut m = Meter::default();
+        m.configure(Time::ZERO, Some(config));
+        let green = (1..=300_000u64)
+            .filter(|i| m.execute(Time::from_micros(i * 1001 / 10), 1) == Color::Green)
+            .count();
+        // 30.03 seconds at 333 a second (9999.99), and the burst.
+        assert!((10_000..=10_002).contains(&green), "{green}");
+        assert!(MeterConfig { cir: 2, pir: 1, ..config }.validate().is_err());
+    }
+}

@@ -1,0 +1,146 @@
+//! Counters of a switch: what became of every packet.
+
+use std::collections::BTreeMap;
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {
+        /// Why a packet was dropped.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum DropReason {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl DropReason {
+            /// Every reason, in order.
+            pub const ALL: &'static [DropReason] = &[$(DropReason::$name),*];
+
+            /// The name under which it is reported.
+            pub fn name(self) -> &'static str {
+                match self { $(DropReason::$name => $text,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// `egress_spec` was the drop port after ingress.
+    Ingress = "ingress";
+    /// `egress_spec` was the drop port after egress.
+    Egress = "egress";
+    /// The egress queue was full.
+    QueueFull = "queue_full";
+    /// Too many received packets waited for ingress.
+    InputFull = "input_full";
+    /// Too many resubmitted or recirculated packets waited for ingress.
+    RecirculationFull = "recirculation_full";
+    /// Received longer than the configured maximum.
+    TooLong = "too_long";
+    /// Received on a port that the switch does not have.
+    UnknownIngressPort = "unknown_ingress_port";
+    /// Sent to a port that the switch does not have.
+    UnknownEgressPort = "unknown_egress_port";
+    /// Received while no program was loaded.
+    NoPipeline = "no_pipeline";
+    /// Multicast to a group that nobody configured.
+    UnknownMulticastGroup = "unknown_multicast_group";
+    /// Multicast to a group without replicas.
+    EmptyMulticastGroup = "empty_multicast_group";
+    /// An `assert` or `assume` was false.
+    AssertionFailed = "assertion_failed";
+    /// In the switch while its program was replaced.
+    PipelineReplaced = "pipeline_replaced";
+}
+
+/// Counters of one port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortStats {
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Packets dropped because an egress queue of this port was full.
+    pub queue_full: u64,
+    /// Packets in its egress queues now.
+    pub queued: u64,
+}
+
+/// Things that went wrong without deciding a packet's fate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Anomalies {
+    /// Register reads and writes out of range.
+    pub register_index: u64,
+    /// Counter indices out of range.
+    pub counter_index: u64,
+    /// Meter indices out of range.
+    pub meter_index: u64,
+    /// Clones to a session that nobody configured.
+    pub unknown_clone_session: u64,
+    /// Digests lost because too many waited.
+    pub digests_lost: u64,
+    /// Events lost because too many waited.
+    pub events_lost: u64,
+    /// `random` with an empty range.
+    pub empty_random_range: u64,
+    /// Table entries whose action profile group had no member to choose.
+    pub empty_group: u64,
+}
+
+/// Counters of a switch since it was made.
+///
+/// Packets are conserved: [`Stats::received`] + [`Stats::created`] = [`Stats::transmitted`] + [`Stats::to_cpu`] +
+/// [`Stats::dropped`] + [`Stats::queued`], after every call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Packets received, from ports and from the control plane.
+    pub received: u64,
+    /// Of these, from the control plane.
+    pub received_from_cpu: u64,
+    /// Ingress clones made.
+    pub ingress_clones: u64,
+    /// Egress clones made.
+    pub egress_clones: u64,
+    /// Copies made by multicast; the first replica is the packet itself and does not count.
+    pub replicas: u64,
+    /// Packets sent on ports.
+    pub transmitted: u64,
+    /// Packets sent to the control plane.
+    pub to_cpu: u64,
+    /// Packets resubmitted.
+    pub resubmitted: u64,
+    /// Packets recirculated.
+    pub recirculated: u64,
+    /// Packets in the switch now: in input, recirculation and egress queues.
+    pub queued: u64,
+    /// Times that a parser went to reject, by error name.
+    pub parser_errors: BTreeMap<String, u64>,
+    /// Packets dropped, by reason; those that never happened are left out.
+    pub drops: BTreeMap<DropReason, u64>,
+    /// What else went wrong.
+    pub anomalies: Anomalies,
+}
+
+impl Stats {
+    /// Packets made inside the switch.
+    pub fn created(&self) -> u64 {
+        self.ingress_clones + self.egress_clones + self.replicas
+    }
+
+    /// Packets dropped for any reason.
+    pub fn dropped(&self) -> u64 {
+        self.drops.values().sum()
+    }
+
+    /// Packets dropped for one reason.
+    pub fn dropped_by(&self, reason: DropReason) -> u64 {
+        self.drops.get(&reason).copied().unwrap_or(0)
+    }
+
+    /// Does every packet have exactly one fate?
+    pub fn is_conserved(&self) -> bool {
+        self.received + self.created() == self.transmitted + self.to_cpu + self.dropped() + self.queued
+    }
+}
