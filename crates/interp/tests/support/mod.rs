@@ -2,9 +2,9 @@
 #![allow(dead_code)]
 
 #[path = "../../../ir/tests/common/mod.rs"]
-pub mod build;
+pub mod common;
 
-pub use build::*;
+pub use common::build::*;
 use pointsman_interp::{Frame as Slots, Interp};
 use pointsman_ir::exec::TraceEvent;
 use pointsman_ir::*;
