@@ -66,7 +66,8 @@ enum Link {
 /// inside `unshare -Urn`. The port belongs to the network namespace in which it was opened, wherever the thread that
 /// uses it goes.
 ///
-/// Frames that this machine sends through the interface by other means are not received.
+/// Frames that this machine sends through the interface by other means are not received. The kernel's own network
+/// stack gets what the port receives as well: give the interface no IP address, lest the kernel answer too.
 pub struct AfPacket {
     name: String,
     socket: OwnedFd,

@@ -21,6 +21,8 @@ pub struct Traced<P> {
     /// Records of frames that may be sent, and where each ends.
     records: Vec<u8>,
     ends: Vec<usize>,
+    /// A file that could not be written, which the caller has not been told yet.
+    trouble: Option<PortError>,
 }
 
 impl<P: Port> Traced<P> {
@@ -40,7 +42,14 @@ impl<P: Port> Traced<P> {
             outgoing: Some(outgoing),
             records: Vec::new(),
             ends: Vec::new(),
+            trouble: None,
         })
+    }
+
+    /// The result of the port inside; or, if that is good, what is wrong with a file.
+    fn tell(&mut self, result: Result<usize, PortError>) -> Result<usize, PortError> {
+        let count = result?;
+        self.trouble.take().map_or(Ok(count), Err)
     }
 
     /// The port inside.
@@ -49,16 +58,16 @@ impl<P: Port> Traced<P> {
     }
 }
 
-/// Writes with `write`; gives the file up when it fails.
+/// Writes with `write`; gives the file up and says why when it fails.
 fn write(
     file: &mut Option<Writer<File>>,
     write: impl FnOnce(&mut Writer<File>) -> io::Result<()>,
-) -> Result<(), PortError> {
-    let Some(writer) = file else { return Ok(()) };
-    let Err(source) = write(writer).and_then(|()| writer.flush()) else { return Ok(()) };
+) -> Option<PortError> {
+    let writer = file.as_mut()?;
+    let source = write(writer).and_then(|()| writer.flush()).err()?;
     let path = writer.path().into();
     *file = None;
-    Err(PortError::Capture { path, source })
+    Some(PortError::Capture { path, source })
 }
 
 impl<P: Port> Port for Traced<P> {
@@ -84,11 +93,11 @@ impl<P: Port> Port for Traced<P> {
         let result = self.inner.receive(now_ns, pool, frames);
         let new = &frames[before..];
         if !new.is_empty() {
-            let recorded =
+            let trouble =
                 write(&mut self.incoming, |file| new.iter().try_for_each(|frame| file.record(now_ns, frame)));
-            return result.and_then(|count| recorded.map(|()| count));
+            self.trouble = trouble.or(self.trouble.take());
         }
-        result
+        self.tell(result)
     }
 
     fn transmit(
@@ -111,10 +120,10 @@ impl<P: Port> Port for Traced<P> {
         let taken = offered - frames.len();
         if let Some(&end) = taken.checked_sub(1).and_then(|last| self.ends.get(last)) {
             let records = &self.records[..end];
-            let recorded = write(&mut self.outgoing, |file| file.record_all(records));
-            return result.and_then(|count| recorded.map(|()| count));
+            let trouble = write(&mut self.outgoing, |file| file.record_all(records));
+            self.trouble = trouble.or(self.trouble.take());
         }
-        result
+        self.tell(result)
     }
 
     fn discard(&mut self, pool: &mut FramePool, frames: &mut Vec<Frame>) {
@@ -169,7 +178,8 @@ pub(crate) mod tests {
     fn both_directions_are_recorded_at_once() {
         let scratch = Scratch::new("traced");
         let (left, mut right) = MemoryPort::pair("left", "right", 2).unwrap();
-        let mut traced = Traced::new(left, &scratch.0).unwrap();
+        let any: Box<dyn Port> = Box::new(left);
+        let mut traced = Traced::new(any, &scratch.0).unwrap();
         let mut pool = FramePool::default();
         right.send(&[1; 60]);
         let mut frames = Vec::new();
