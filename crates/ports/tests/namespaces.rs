@@ -26,6 +26,7 @@ const TESTS: &[(&str, fn())] = &[
     ("a_tcp_stream_crosses_over_ipv6", a_tcp_stream_crosses_over_ipv6),
     ("udp_super_frames_arrive_as_datagrams", udp_super_frames_arrive_as_datagrams),
     ("vlan_tags_are_kept", vlan_tags_are_kept),
+    ("frames_of_this_machine_are_not_received", frames_of_this_machine_are_not_received),
     ("frames_that_cannot_be_sent_are_counted", frames_that_cannot_be_sent_are_counted),
     ("frames_that_overflow_the_socket_are_counted", frames_that_overflow_the_socket_are_counted),
     ("an_interface_may_go_and_come_back", an_interface_may_go_and_come_back),
@@ -334,9 +335,19 @@ fn vlan_tags_are_kept() {
     // What the port sent itself does not come back to it.
     assert_eq!(send(&mut port, &frames), frames.len());
     assert_eq!(receive(&mut host, frames.len(), is_experimental), frames);
-    let mut echo = Vec::new();
-    port.receive(now_ns(), &mut FramePool::default(), &mut echo).expect("receive");
-    assert!(!echo.iter().any(is_experimental));
+}
+
+fn frames_of_this_machine_are_not_received() {
+    let rack = Rack::new();
+    let mut port = rack.open("s0", AfPacketConfig::default());
+    let mut other = rack.open("s0", AfPacketConfig::default());
+    let mut host = rack.client.run(|| AfPacket::open("c0", AfPacketConfig::default())).expect("open");
+    assert_eq!(send(&mut other, &vec![experimental(&[], 60); 3]), 3);
+    // The first that comes is the one from the far end, to both.
+    assert_eq!(send(&mut host, &[experimental(&[], 61)]), 1);
+    for port in [&mut port, &mut other] {
+        assert_eq!(receive(port, 1, is_experimental), [experimental(&[], 61)]);
+    }
 }
 
 fn frames_that_cannot_be_sent_are_counted() {
@@ -417,6 +428,8 @@ fn an_interface_may_go_and_come_back() {
     assert_eq!(port.counters().dropped(DropReason::TxLinkDown), 3);
 
     rack.switch.link_up("s0").expect("up");
+    rack.switch.wait_running("s0").expect("running");
+    rack.client.wait_running("c0").expect("running");
     wait_until_up(&mut port);
     check_traffic(&rack, &mut port);
 
@@ -431,6 +444,8 @@ fn an_interface_may_go_and_come_back() {
     let mut late = rack.open("s0", AfPacketConfig::default());
     assert!(!late.is_up());
     rack.switch.link_up("s0").expect("up");
+    rack.switch.wait_running("s0").expect("running");
+    rack.client.wait_running("c0").expect("running");
     wait_until_up(&mut late);
     check_traffic(&rack, &mut late);
 }
@@ -450,6 +465,14 @@ fn an_interface_may_be_removed_and_made_again() {
     rack.client.veth("c0", &rack.switch, "s0").expect("veth pair");
     wait_until_up(&mut port);
     assert_eq!(port.raw_fd(), fd);
+    check_traffic(&rack, &mut port);
+
+    // So fast that the port never sees it missing.
+    rack.switch.link_delete("s0").expect("delete");
+    rack.client.veth("c0", &rack.switch, "s0").expect("veth pair");
+    let mut frames = Vec::new();
+    port.receive(now_ns(), &mut FramePool::default(), &mut frames).expect("receive");
+    assert!(port.is_up());
     check_traffic(&rack, &mut port);
 }
 

@@ -7,6 +7,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// Enters a new user namespace as its root. Only possible while the process has a single thread.
 pub fn enter_user_namespace() -> io::Result<()> {
@@ -73,7 +74,23 @@ impl Netns {
             request.send()
         })?;
         self.run(|| link_up(name))?;
-        other.run(|| link_up(peer))
+        other.run(|| link_up(peer))?;
+        self.wait_running(name)?;
+        other.wait_running(peer)
+    }
+
+    /// Waits until the interface carries frames. A kernel worker sees to that some time after both ends of a pair
+    /// are up; before, frames are sent into nothing.
+    pub fn wait_running(&self, interface: &str) -> io::Result<()> {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !self.run(|| is_operational(interface))? {
+            if Instant::now() >= deadline {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the link does not come up"));
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        // Changes wait for the lock under which the worker says "up" and then makes it true.
+        self.link_up(interface)
     }
 
     /// Gives an interface an address at once, without looking for duplicates.
@@ -124,6 +141,24 @@ fn link_up(interface: &str) -> io::Result<()> {
     request.send()
 }
 
+/// The operational state of RFC 2863. Unlike the flag IFF_RUNNING it tells "up" from "not known yet".
+fn is_operational(interface: &str) -> io::Result<bool> {
+    let mut request = Request::link(libc::RTM_GETLINK, 0, 0);
+    request.string(libc::IFLA_IFNAME, interface);
+    let answer = request.exchange()?;
+    let mut attributes = answer.get(32..).unwrap_or_default();
+    while let [l0, l1, k0, k1, rest @ ..] = attributes {
+        let length = usize::from(u16::from_ne_bytes([*l0, *l1]));
+        if u16::from_ne_bytes([*k0, *k1]) == libc::IFLA_OPERSTATE {
+            return Ok(rest.first() == Some(&IF_OPER_UP));
+        }
+        attributes = attributes.get(length.next_multiple_of(4).max(4)..).unwrap_or_default();
+    }
+    Ok(false)
+}
+
+const IF_OPER_UP: u8 = 6;
+
 fn index(interface: &str) -> io::Result<u32> {
     let name = std::ffi::CString::new(interface)?;
     // SAFETY: the name ends with a zero.
@@ -173,7 +208,12 @@ impl Request {
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
     }
 
-    fn send(mut self) -> io::Result<()> {
+    fn send(self) -> io::Result<()> {
+        self.exchange().map(|_| ())
+    }
+
+    /// Sends the request and returns the answer, which is not an error.
+    fn exchange(mut self) -> io::Result<Vec<u8>> {
         let length = self.bytes.len() as u32;
         self.bytes[..4].copy_from_slice(&length.to_ne_bytes());
         // SAFETY: no pointers; the descriptor is ours.
@@ -182,17 +222,21 @@ impl Request {
             check(fd)?;
             OwnedFd::from_raw_fd(fd)
         };
-        let mut answer = [0u8; 4096];
+        let mut answer = vec![0u8; 32 * 1024];
         // SAFETY: the pointers and lengths describe the two buffers.
         let received = unsafe {
             check(libc::send(socket.as_raw_fd(), self.bytes.as_ptr().cast(), self.bytes.len(), 0) as i32)?;
             libc::recv(socket.as_raw_fd(), answer.as_mut_ptr().cast(), answer.len(), 0)
         };
         check(received as i32)?;
-        // NLMSG_ERROR: the header, then the error, 0 for success.
+        answer.truncate(received as usize);
+        let kind = u16::from_ne_bytes([answer[4], answer[5]]);
+        // After the header comes the error, 0 for success.
         match i32::from_ne_bytes([answer[16], answer[17], answer[18], answer[19]]) {
-            0 => Ok(()),
-            error => Err(io::Error::from_raw_os_error(-error)),
+            error if libc::c_int::from(kind) == libc::NLMSG_ERROR && error != 0 => {
+                Err(io::Error::from_raw_os_error(-error))
+            }
+            _ => Ok(answer),
         }
     }
 }
