@@ -35,6 +35,58 @@ pub(crate) enum Function {
     Checksum16Get,
 }
 
+/// A block of the architecture, as a place of calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Parser,
+    Verify,
+    Ingress,
+    Egress,
+    Compute,
+    Deparser,
+}
+
+impl Place {
+    pub fn name(self) -> &'static str {
+        match self {
+            Place::Parser => "the parser",
+            Place::Verify => "the checksum verification",
+            Place::Ingress => "ingress",
+            Place::Egress => "egress",
+            Place::Compute => "the checksum update",
+            Place::Deparser => "the deparser",
+        }
+    }
+}
+
+impl Function {
+    /// Does a call in this block do anything? Elsewhere it would be lost without a word.
+    pub fn allowed(self, place: Place) -> bool {
+        match self {
+            Function::Clone | Function::ClonePreserving | Function::Truncate => {
+                matches!(place, Place::Ingress | Place::Egress)
+            }
+            Function::MarkToDrop | Function::MarkToDropOld => {
+                matches!(place, Place::Parser | Place::Ingress | Place::Egress)
+            }
+            Function::Resubmit | Function::Digest => place == Place::Ingress,
+            Function::Recirculate => place == Place::Egress,
+            Function::VerifyChecksum { .. } => place == Place::Verify,
+            _ => true,
+        }
+    }
+
+    /// Where it belongs.
+    pub fn home(self) -> &'static str {
+        match self {
+            Function::Resubmit | Function::Digest => "ingress",
+            Function::Recirculate => "egress",
+            Function::VerifyChecksum { .. } => "the checksum verification",
+            _ => "ingress or egress",
+        }
+    }
+}
+
 /// Finds out which function this is.
 pub(crate) fn resolve_function(f: &ExternFn) -> Result<Function, Problem> {
     use Function::*;

@@ -32,6 +32,7 @@ mod stats;
 mod switch;
 mod tables;
 mod time;
+mod usage;
 
 pub use config::{ConfigError, SwitchConfig};
 pub use counter::{CounterArray, CounterCell, CounterKind};

@@ -1,11 +1,12 @@
 //! A program checked and bound to the architecture.
 
 use crate::counter::CounterKind;
-use crate::externs::{self, Function, InstancePlan};
+use crate::externs::{self, Function, InstancePlan, Place};
 use crate::fields::{FieldList, StdFields, field_lists};
 use crate::hash::HashAlgorithm;
 use crate::meter::MeterKind;
 use crate::tables::{Attached, TableState};
+use crate::usage::{Unit, usage};
 use pointsman_ir::{
     Const, ControlId, ExternInstanceId, PackageArg, Param, ParserId, Program, Span, TableId, TypeId, Value,
 };
@@ -81,6 +82,8 @@ pub struct Pipeline {
     pub(crate) tables: Vec<TableState>,
     pub(crate) algorithms: Vec<HashAlgorithm>,
     pub(crate) field_lists: BTreeMap<u8, FieldList>,
+    /// Does egress look at `packet_length`? Then it is worth knowing what ingress did to the headers.
+    pub(crate) egress_reads_length: bool,
 }
 
 impl Pipeline {
@@ -110,11 +113,27 @@ impl Pipeline {
             tables = load_tables(&program, &mut instances, &mut problems);
         }
         let Some((blocks, slots, std)) = bound else { return Err(problems) };
+        let egress_reads_length = if problems.is_empty() {
+            check_placement(&program, &blocks, &functions, slots[STD], std.packet_length, &mut problems)
+        } else {
+            false
+        };
         let field_lists = field_lists(&program.types, slots[META], &mut problems);
         if !problems.is_empty() {
             return Err(problems);
         }
-        Ok(Pipeline { program, blocks, slots, std, functions, instances, tables, algorithms, field_lists })
+        Ok(Pipeline {
+            program,
+            blocks,
+            slots,
+            std,
+            functions,
+            instances,
+            tables,
+            algorithms,
+            field_lists,
+            egress_reads_length,
+        })
     }
 
     /// The program.
@@ -222,6 +241,42 @@ fn bind_blocks(program: &Program, problems: &mut Vec<Problem>) -> Option<Bound> 
 
 fn wrong_params(block: &str, want: usize, got: usize) -> String {
     format!("{block} has {got} parameters besides the packet; V1Switch wants {want}")
+}
+
+/// Are externs called only in the blocks where they have a meaning? Gives whether egress reads the packet's length.
+fn check_placement(
+    program: &Program,
+    blocks: &Blocks,
+    functions: &[Function],
+    std: TypeId,
+    length: u32,
+    problems: &mut Vec<Problem>,
+) -> bool {
+    let mut egress_reads_length = false;
+    for (unit, block) in [
+        (Unit::Parser(blocks.parser), Place::Parser),
+        (Unit::Control(blocks.verify), Place::Verify),
+        (Unit::Control(blocks.ingress), Place::Ingress),
+        (Unit::Control(blocks.egress), Place::Egress),
+        (Unit::Control(blocks.compute), Place::Compute),
+        (Unit::Control(blocks.deparser), Place::Deparser),
+    ] {
+        let used = usage(program, unit, std, length);
+        if block == Place::Egress {
+            egress_reads_length = used.reads_field;
+        }
+        for (function, span) in used.externs {
+            let Some(f) = functions.get(function.index()) else { continue };
+            if !f.allowed(block) {
+                let name = &program.extern_fns[function.index()].name;
+                problems.push(Problem::at(
+                    span,
+                    format!("{name} has no meaning in {}: call it in {}", block.name(), f.home()),
+                ));
+            }
+        }
+    }
+    egress_reads_length
 }
 
 fn load_tables(

@@ -1,0 +1,262 @@
+//! The state of a running program, and the control plane's way to it.
+//!
+//! Every method of the control plane is atomic: it happens between two packets, whole or not at all.
+
+mod objects;
+mod tables;
+
+pub use objects::StateError;
+
+use crate::externs::Instance;
+use crate::hash::{BitBuffer, Crc, CrcParams, HashAlgorithm, csum16, identity, xor16};
+use crate::meter::Color;
+use crate::pipeline::Pipeline;
+use crate::random::Random;
+use crate::replication::Replication;
+use crate::stats::Anomalies;
+use crate::tables::TableState;
+use crate::time::Time;
+use pointsman_ir::{Bits, EntryAction, EntryHandle, KeyMatch, Lookup, Program, TableId, TypeId, Value};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// A message from the program to the control plane (`digest`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Digest {
+    /// When it was made.
+    pub time: Time,
+    /// Type of the data: what names the digest.
+    pub ty: TypeId,
+    /// The data, as it was at the call.
+    pub data: Value,
+}
+
+/// Something that a person may want to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When it happened.
+    pub time: Time,
+    /// What happened.
+    pub kind: EventKind,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// The program called `log_msg`.
+    Log(String),
+    /// An `assert` was false; the packet was dropped.
+    AssertFailed,
+    /// An `assume` was false; the packet was dropped.
+    AssumeFailed,
+}
+
+/// An entry that nothing has hit for its idle timeout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdleEntry {
+    /// Its table.
+    pub table: TableId,
+    /// The entry.
+    pub handle: EntryHandle,
+}
+
+/// The algorithms with their tables.
+#[derive(Clone, Debug)]
+pub(crate) struct Hasher {
+    crc16: Crc,
+    crc32: Crc,
+    crc16_custom: Crc,
+    crc32_custom: Crc,
+    pub buffer: BitBuffer,
+}
+
+impl Hasher {
+    fn new() -> Self {
+        let (crc16, crc32) = (Crc::new(16, CrcParams::CRC16), Crc::new(32, CrcParams::CRC32));
+        Hasher {
+            crc16_custom: crc16.clone(),
+            crc32_custom: crc32.clone(),
+            crc16,
+            crc32,
+            buffer: BitBuffer::default(),
+        }
+    }
+
+    /// The hash of what is in the buffer.
+    pub fn compute(&self, algorithm: HashAlgorithm, random: &mut Random) -> u64 {
+        let data = self.buffer.bytes();
+        match algorithm {
+            HashAlgorithm::Crc32 => self.crc32.compute(data).into(),
+            HashAlgorithm::Crc32Custom => self.crc32_custom.compute(data).into(),
+            HashAlgorithm::Crc16 => self.crc16.compute(data).into(),
+            HashAlgorithm::Crc16Custom => self.crc16_custom.compute(data).into(),
+            HashAlgorithm::Random => random.next_u64(),
+            HashAlgorithm::Identity => identity(data),
+            HashAlgorithm::Csum16 => csum16(data).into(),
+            HashAlgorithm::Xor16 => xor16(data).into(),
+        }
+    }
+}
+
+/// The state of a running program: tables, extern objects, value sets, multicast groups and clone sessions.
+#[derive(Clone, Debug)]
+pub struct State {
+    pub(crate) program: Arc<Program>,
+    pub(crate) tables: Vec<TableState>,
+    pub(crate) instances: Vec<Instance>,
+    pub(crate) value_sets: Vec<Vec<Vec<KeyMatch>>>,
+    pub(crate) hasher: Hasher,
+    pub(crate) random: Random,
+    pub(crate) anomalies: Anomalies,
+    pub(crate) digests: VecDeque<Digest>,
+    pub(crate) events: VecDeque<Event>,
+    max_digests: usize,
+    max_events: usize,
+    /// When to look at an entry's idle time again.
+    timers: BTreeSet<(Time, TableId, EntryHandle)>,
+    /// Multicast groups and clone sessions. They outlive a change of the program.
+    pub replication: Replication,
+}
+
+impl State {
+    pub(crate) fn new(pipeline: &Pipeline, config: &crate::SwitchConfig) -> State {
+        State {
+            program: pipeline.program.clone(),
+            tables: pipeline.tables.clone(),
+            instances: pipeline.instances.iter().map(|p| p.build()).collect(),
+            value_sets: vec![Vec::new(); pipeline.program.value_sets.len()],
+            hasher: Hasher::new(),
+            random: Random::new(config.seed),
+            anomalies: Anomalies::default(),
+            digests: VecDeque::new(),
+            events: VecDeque::new(),
+            max_digests: config.max_waiting_digests,
+            max_events: config.max_waiting_events,
+            timers: BTreeSet::new(),
+            replication: Replication::default(),
+        }
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    pub(crate) fn push_digest(&mut self, digest: Digest) {
+        if self.digests.len() >= self.max_digests {
+            self.anomalies.digests_lost += 1;
+        } else {
+            self.digests.push_back(digest);
+        }
+    }
+
+    pub(crate) fn push_event(&mut self, time: Time, kind: EventKind) {
+        if self.events.len() >= self.max_events {
+            self.anomalies.events_lost += 1;
+        } else {
+            self.events.push_back(Event { time, kind });
+        }
+    }
+
+    /// Looks up a table for a packet and counts the hit.
+    pub(crate) fn lookup(
+        &mut self,
+        now: Time,
+        bytes: u32,
+        id: TableId,
+        key: &[Bits],
+        selectors: &[Bits],
+    ) -> Lookup {
+        let Some(table) = self.tables.get_mut(id.index()) else { return Lookup { hit: None, action: None } };
+        let Some((handle, entry)) = table.store.lookup(key) else {
+            if let Some(kind) = table.direct_counter {
+                table.default_counter.count(kind, bytes);
+            }
+            if let Some((meter, _)) = table.direct_meter
+                && let Some(Instance::DirectMeter(color)) = self.instances.get_mut(meter.index())
+            {
+                *color = Color::Green;
+            }
+            return Lookup { hit: None, action: Some(table.store.default_action().clone()) };
+        };
+        let action = match (&entry.action, table.profile.map(|p| &self.instances[p.index()])) {
+            (EntryAction::Call(call), _) => Some(call.clone()),
+            (EntryAction::Member(m), Some(Instance::Profile(p))) => p.member(*m).cloned(),
+            (EntryAction::Group(g), Some(Instance::Profile(p))) => {
+                let member = p.group(*g).zip(p.selector).and_then(|(group, selector)| {
+                    self.hasher.buffer.clear();
+                    selectors.iter().for_each(|b| self.hasher.buffer.push(b));
+                    let hash = self.hasher.compute(selector.algorithm, &mut self.random);
+                    group.pick(hash & (u64::MAX >> (64 - selector.output_width.clamp(1, 64))))
+                });
+                let call = member.and_then(|m| p.member(m)).cloned();
+                if call.is_none() {
+                    self.anomalies.empty_group += 1;
+                }
+                call
+            }
+            _ => None,
+        };
+        if table.direct_counter.is_some() || table.direct_meter.is_some() || table.idle_timeouts {
+            let info = table.info.entry(handle).or_default();
+            info.last_hit = now;
+            if let Some(kind) = table.direct_counter {
+                info.counter.count(kind, bytes);
+            }
+            if let Some((meter, kind)) = table.direct_meter {
+                let result = info.meter.execute(now, kind.amount(bytes));
+                if let Some(Instance::DirectMeter(color)) = self.instances.get_mut(meter.index()) {
+                    *color = result;
+                }
+            }
+        }
+        Lookup { hit: Some(handle), action }
+    }
+
+    /// Takes over from the state of an earlier program whatever has the same name and shape here.
+    pub(crate) fn adopt(&mut self, old: &State) {
+        for (i, table) in self.tables.iter_mut().enumerate() {
+            let name = &self.program.tables[i].name;
+            let Some(j) = old.program.tables.iter().position(|t| t.name == *name) else { continue };
+            if table.same_shape(&self.program.types, &old.tables[j], &old.program.types) {
+                table.adopt(&old.tables[j]);
+            }
+        }
+        for (i, instance) in self.instances.iter_mut().enumerate() {
+            let name = &self.program.externs[i].name;
+            let Some(j) = old.program.externs.iter().position(|e| e.name == *name) else { continue };
+            match (instance, &old.instances[j]) {
+                (Instance::Register(new), Instance::Register(old))
+                    if new.width() == old.width() && new.len() == old.len() =>
+                {
+                    let elem = new.elem;
+                    *new = old.clone();
+                    new.elem = elem;
+                }
+                (Instance::Counter(new), Instance::Counter(old))
+                    if new.kind == old.kind && new.cells.len() == old.cells.len() =>
+                {
+                    *new = old.clone();
+                }
+                (Instance::Meter(new), Instance::Meter(old))
+                    if new.kind == old.kind && new.cells.len() == old.cells.len() =>
+                {
+                    *new = old.clone();
+                }
+                (Instance::Profile(new), Instance::Profile(old))
+                    if new.size == old.size && new.selector == old.selector =>
+                {
+                    new.members = old.members.clone();
+                    new.groups = old.groups.clone();
+                }
+                _ => {}
+            }
+        }
+        for (i, set) in self.program.value_sets.iter().enumerate() {
+            let same = |s: &pointsman_ir::ValueSet| s.name == set.name && s.size == set.size;
+            if let Some(j) = old.program.value_sets.iter().position(same) {
+                self.value_sets[i] = old.value_sets[j].clone();
+            }
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The control plane's way to registers, counters, meters, value sets, action profiles and hash parameters.
+
+use crate::counter::{CounterArray, CounterCell};
+use crate::externs::Instance;
+use crate::hash::{Crc, CrcParams};
+use crate::meter::{Meter, MeterArray, MeterConfig};
+use crate::profile::{ActionProfile, Group, ProfileError};
+use crate::register::Register;
+use crate::state::State;
+use crate::tables::check_match;
+use crate::time::Time;
+use pointsman_ir::{ActionCall, Bits, EntryAction, ExternInstanceId, KeyMatch, Type, ValueSetId};
+
+/// Why a register, counter, meter or value set could not be read or written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StateError {
+    /// There is no such object, or it is of another kind.
+    UnknownObject,
+    /// The index is out of range; the size is given.
+    IndexOutOfRange(u64),
+    /// The value is of another width than the cells.
+    BadWidth {
+        /// Width of a cell in bits.
+        want: u32,
+        /// Width of the value in bits.
+        got: u32,
+    },
+    /// Rates that no meter can have.
+    BadMeterConfig(String),
+    /// Members that do not fit the value set.
+    BadMember(String),
+    /// More members than the value set holds.
+    TooManyMembers(u64),
+}
+
+impl std::fmt::Display for StateError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            StateError::UnknownObject => write!(f, "no such object of this kind"),
+            StateError::IndexOutOfRange(size) => write!(f, "the index is out of range: there are {size}"),
+            StateError::BadWidth { want, got } => write!(f, "a value of {got} bits for {want} bits"),
+            StateError::BadMeterConfig(m) | StateError::BadMember(m) => f.write_str(m),
+            StateError::TooManyMembers(size) => write!(f, "the value set holds {size} members at most"),
+        }
+    }
+}
+
+impl std::error::Error for StateError {}
+
+impl State {
+    /// A register array.
+    pub fn register(&self, id: ExternInstanceId) -> Option<&Register> {
+        match self.instances.get(id.index()) {
+            Some(Instance::Register(r)) => Some(r),
+            _ => None,
+        }
+    }
+
+    /// Reads a cell of a register array.
+    pub fn read_register(&self, id: ExternInstanceId, index: u64) -> Result<Bits, StateError> {
+        let r = self.register(id).ok_or(StateError::UnknownObject)?;
+        r.get(index).ok_or(StateError::IndexOutOfRange(r.len() as u64))
+    }
+
+    /// Writes a cell of a register array.
+    pub fn write_register(
+        &mut self,
+        id: ExternInstanceId,
+        index: u64,
+        value: &Bits,
+    ) -> Result<(), StateError> {
+        let Some(Instance::Register(r)) = self.instances.get_mut(id.index()) else {
+            return Err(StateError::UnknownObject);
+        };
+        if value.width() != r.width() {
+            return Err(StateError::BadWidth { want: r.width(), got: value.width() });
+        }
+        let size = r.len() as u64;
+        if r.set(index, value) { Ok(()) } else { Err(StateError::IndexOutOfRange(size)) }
+    }
+
+    // ---- counters and meters ----
+
+    /// A counter array.
+    pub fn counter(&self, id: ExternInstanceId) -> Option<&CounterArray> {
+        match self.instances.get(id.index()) {
+            Some(Instance::Counter(c)) => Some(c),
+            _ => None,
+        }
+    }
+
+    /// Reads a counter.
+    pub fn read_counter(&self, id: ExternInstanceId, index: u64) -> Result<CounterCell, StateError> {
+        let c = self.counter(id).ok_or(StateError::UnknownObject)?;
+        cell(&c.cells, index).copied()
+    }
+
+    /// Sets a counter.
+    pub fn write_counter(
+        &mut self,
+        id: ExternInstanceId,
+        index: u64,
+        value: CounterCell,
+    ) -> Result<(), StateError> {
+        let Some(Instance::Counter(c)) = self.instances.get_mut(id.index()) else {
+            return Err(StateError::UnknownObject);
+        };
+        *cell_mut(&mut c.cells, index)? = value;
+        Ok(())
+    }
+
+    /// A meter array.
+    pub fn meter(&self, id: ExternInstanceId) -> Option<&MeterArray> {
+        match self.instances.get(id.index()) {
+            Some(Instance::Meter(m)) => Some(m),
+            _ => None,
+        }
+    }
+
+    /// The configuration of a meter.
+    pub fn read_meter(&self, id: ExternInstanceId, index: u64) -> Result<Option<MeterConfig>, StateError> {
+        let m = self.meter(id).ok_or(StateError::UnknownObject)?;
+        cell(&m.cells, index).map(Meter::config)
+    }
+
+    /// Configures a meter; `None` marks everything green again.
+    pub fn write_meter(
+        &mut self,
+        now: Time,
+        id: ExternInstanceId,
+        index: u64,
+        config: Option<MeterConfig>,
+    ) -> Result<(), StateError> {
+        let Some(Instance::Meter(m)) = self.instances.get_mut(id.index()) else {
+            return Err(StateError::UnknownObject);
+        };
+        if let Some(c) = config {
+            c.validate().map_err(StateError::BadMeterConfig)?;
+        }
+        cell_mut(&mut m.cells, index)?.configure(now, config);
+        Ok(())
+    }
+
+    // ---- value sets ----
+
+    /// The members of a value set.
+    pub fn value_set(&self, id: ValueSetId) -> Option<&[Vec<KeyMatch>]> {
+        self.value_sets.get(id.index()).map(Vec::as_slice)
+    }
+
+    /// Replaces the members of a value set; each has one match per field of its element type.
+    pub fn set_value_set(&mut self, id: ValueSetId, members: Vec<Vec<KeyMatch>>) -> Result<(), StateError> {
+        let (Some(set), Some(slot)) =
+            (self.program.value_sets.get(id.index()), self.value_sets.get_mut(id.index()))
+        else {
+            return Err(StateError::UnknownObject);
+        };
+        if members.len() as u64 > set.size {
+            return Err(StateError::TooManyMembers(set.size));
+        }
+        let types = &self.program.types;
+        let widths: Vec<u32> = match types.repr_type(set.elem) {
+            Type::Struct(d) => d.fields.iter().filter_map(|f| types.scalar_width(f.ty)).collect(),
+            Type::Tuple(ts) => ts.iter().filter_map(|t| types.scalar_width(*t)).collect(),
+            _ => types.scalar_width(set.elem).into_iter().collect(),
+        };
+        for member in &members {
+            if member.len() != widths.len() {
+                return Err(StateError::BadMember(format!(
+                    "a member has {} fields, the value set {}",
+                    member.len(),
+                    widths.len()
+                )));
+            }
+            for (m, width) in member.iter().zip(&widths) {
+                check_match(m, m.kind(), *width).map_err(StateError::BadMember)?;
+            }
+        }
+        *slot = members;
+        Ok(())
+    }
+
+    // ---- action profiles ----
+
+    /// An action profile or selector.
+    pub fn profile(&self, id: ExternInstanceId) -> Option<&ActionProfile> {
+        match self.instances.get(id.index()) {
+            Some(Instance::Profile(p)) => Some(p),
+            _ => None,
+        }
+    }
+
+    fn profile_mut(&mut self, id: ExternInstanceId) -> Result<&mut ActionProfile, ProfileError> {
+        match self.instances.get_mut(id.index()) {
+            Some(Instance::Profile(p)) => Ok(p),
+            _ => Err(ProfileError::UnknownProfile),
+        }
+    }
+
+    fn check_member(&self, id: ExternInstanceId, call: &ActionCall) -> Result<(), ProfileError> {
+        let profile = self.profile(id).ok_or(ProfileError::UnknownProfile)?;
+        let table = profile.tables.first().and_then(|t| self.table(*t));
+        let table =
+            table.ok_or_else(|| ProfileError::BadAction("no table uses this action profile".into()))?;
+        table.check_call(&self.program.types, call, false).map_err(|e| ProfileError::BadAction(e.to_string()))
+    }
+
+    fn entry_uses(&self, id: ExternInstanceId, action: &EntryAction) -> bool {
+        let tables = self.profile(id).map_or(&[][..], |p| &p.tables);
+        tables.iter().any(|t| self.entries(*t).any(|(_, e)| e.action == *action))
+    }
+
+    /// Adds a member to an action profile. `call.action` indexes the action list of its tables.
+    pub fn insert_member(
+        &mut self,
+        id: ExternInstanceId,
+        member: u32,
+        call: ActionCall,
+    ) -> Result<(), ProfileError> {
+        self.check_member(id, &call)?;
+        self.profile_mut(id)?.insert_member(member, call)
+    }
+
+    /// Replaces what a member does.
+    pub fn modify_member(
+        &mut self,
+        id: ExternInstanceId,
+        member: u32,
+        call: ActionCall,
+    ) -> Result<(), ProfileError> {
+        self.check_member(id, &call)?;
+        self.profile_mut(id)?.modify_member(member, call)
+    }
+
+    /// Removes a member that no entry and no group uses.
+    pub fn delete_member(&mut self, id: ExternInstanceId, member: u32) -> Result<(), ProfileError> {
+        if self.entry_uses(id, &EntryAction::Member(member)) {
+            return Err(ProfileError::InUse);
+        }
+        self.profile_mut(id)?.delete_member(member)
+    }
+
+    /// Adds a group to an action selector.
+    pub fn insert_group(
+        &mut self,
+        id: ExternInstanceId,
+        group: u32,
+        value: Group,
+    ) -> Result<(), ProfileError> {
+        self.profile_mut(id)?.insert_group(group, value)
+    }
+
+    /// Replaces the members of a group.
+    pub fn modify_group(
+        &mut self,
+        id: ExternInstanceId,
+        group: u32,
+        value: Group,
+    ) -> Result<(), ProfileError> {
+        self.profile_mut(id)?.modify_group(group, value)
+    }
+
+    /// Removes a group that no entry uses.
+    pub fn delete_group(&mut self, id: ExternInstanceId, group: u32) -> Result<(), ProfileError> {
+        if self.entry_uses(id, &EntryAction::Group(group)) {
+            return Err(ProfileError::InUse);
+        }
+        self.profile_mut(id)?.delete_group(group)
+    }
+
+    // ---- hashes ----
+
+    /// Sets the parameters of `crc16_custom`.
+    pub fn set_crc16_custom(&mut self, params: CrcParams) {
+        self.hasher.crc16_custom = Crc::new(16, params);
+    }
+
+    /// Sets the parameters of `crc32_custom`.
+    pub fn set_crc32_custom(&mut self, params: CrcParams) {
+        self.hasher.crc32_custom = Crc::new(32, params);
+    }
+}
+
+fn cell<T>(cells: &[T], index: u64) -> Result<&T, StateError> {
+    let i = usize::try_from(index).unwrap_or(usize::MAX);
+    cells.get(i).ok_or(StateError::IndexOutOfRange(cells.len() as u64))
+}
+
+fn cell_mut<T>(cells: &mut [T], index: u64) -> Result<&mut T, StateError> {
+    let size = cells.len() as u64;
+    let i = usize::try_from(index).unwrap_or(usize::MAX);
+    cells.get_mut(i).ok_or(StateError::IndexOutOfRange(size))
+}

@@ -1,0 +1,217 @@
+//! The control plane's way to tables: entries, default actions, direct counters and meters, idle timeouts.
+
+use crate::counter::CounterCell;
+use crate::meter::MeterConfig;
+use crate::state::{IdleEntry, State};
+use crate::tables::{TableError, TableState};
+use crate::time::Time;
+use pointsman_ir::{ActionCall, Entry, EntryAction, EntryHandle, KeyMatch, TableId};
+
+impl State {
+    /// A table.
+    pub fn table(&self, id: TableId) -> Option<&TableState> {
+        self.tables.get(id.index())
+    }
+
+    fn table_mut(&mut self, id: TableId) -> Result<&mut TableState, TableError> {
+        self.tables.get_mut(id.index()).ok_or(TableError::UnknownTable)
+    }
+
+    fn check_entry(&self, id: TableId, entry: &Entry) -> Result<(), TableError> {
+        let table = self.table(id).ok_or(TableError::UnknownTable)?;
+        table.check_entries_changeable()?;
+        table.check_entry(&self.program.types, entry)?;
+        let Some(profile) = table.profile.and_then(|p| self.profile(p)) else { return Ok(()) };
+        match entry.action {
+            EntryAction::Member(m) if profile.member(m).is_none() => {
+                Err(TableError::BadAction(format!("the action profile has no member {m}")))
+            }
+            EntryAction::Group(g) if profile.group(g).is_none() => {
+                Err(TableError::BadAction(format!("the action profile has no group {g}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds an entry; its idle time starts now.
+    pub fn insert(&mut self, now: Time, id: TableId, entry: Entry) -> Result<EntryHandle, TableError> {
+        self.check_entry(id, &entry)?;
+        let timeout = entry.idle_timeout_ns;
+        let table = self.table_mut(id)?;
+        let handle = table.store.insert(entry)?;
+        table.track(handle, now);
+        self.arm(now, id, handle, timeout);
+        Ok(handle)
+    }
+
+    /// Replaces action, metadata and idle timeout of the entry with the same match and priority. Its counter and meter
+    /// stay; its idle time starts anew.
+    pub fn modify(&mut self, now: Time, id: TableId, entry: Entry) -> Result<EntryHandle, TableError> {
+        self.check_entry(id, &entry)?;
+        let timeout = entry.idle_timeout_ns;
+        let table = self.table_mut(id)?;
+        let handle = table.store.modify(entry)?;
+        if let Some(info) = table.info.get_mut(&handle) {
+            info.last_hit = now;
+        }
+        self.arm(now, id, handle, timeout);
+        Ok(handle)
+    }
+
+    /// Removes an entry and gives it back.
+    pub fn delete(&mut self, id: TableId, matches: &[KeyMatch], priority: i32) -> Result<Entry, TableError> {
+        let table = self.table_mut(id)?;
+        table.check_entries_changeable()?;
+        let (handle, entry) = table.store.delete(matches, priority)?;
+        let timer = table.info.remove(&handle).and_then(|i| i.timer);
+        if let Some(t) = timer {
+            self.timers.remove(&(t, id, handle));
+        }
+        Ok(entry)
+    }
+
+    /// Sets the default action.
+    pub fn set_default(&mut self, id: TableId, call: ActionCall) -> Result<(), TableError> {
+        let types = self.program.clone();
+        let table = self.table_mut(id)?;
+        table.check_default_changeable()?;
+        table.check_call(&types.types, &call, true)?;
+        table.set_default(Some(call));
+        Ok(())
+    }
+
+    /// Sets the default action back to the program's.
+    pub fn reset_default(&mut self, id: TableId) -> Result<(), TableError> {
+        let table = self.table_mut(id)?;
+        table.check_default_changeable()?;
+        table.set_default(None);
+        Ok(())
+    }
+
+    /// Entries of a table in the order in which they were added.
+    pub fn entries(&self, id: TableId) -> impl Iterator<Item = (EntryHandle, &Entry)> {
+        self.table(id).into_iter().flat_map(|t| t.store.iter())
+    }
+
+    /// The direct counter of an entry; of the default action for `None`.
+    pub fn direct_counter(
+        &self,
+        id: TableId,
+        handle: Option<EntryHandle>,
+    ) -> Result<CounterCell, TableError> {
+        let table = self.table(id).ok_or(TableError::UnknownTable)?;
+        table.direct_counter.ok_or(TableError::NoDirectResource)?;
+        match handle {
+            None => Ok(table.default_counter),
+            Some(h) => table.info.get(&h).map(|i| i.counter).ok_or(TableError::NotFound),
+        }
+    }
+
+    /// Sets the direct counter of an entry, or of the default action.
+    pub fn set_direct_counter(
+        &mut self,
+        id: TableId,
+        handle: Option<EntryHandle>,
+        value: CounterCell,
+    ) -> Result<(), TableError> {
+        let table = self.table_mut(id)?;
+        table.direct_counter.ok_or(TableError::NoDirectResource)?;
+        match handle {
+            None => table.default_counter = value,
+            Some(h) => table.info.get_mut(&h).ok_or(TableError::NotFound)?.counter = value,
+        }
+        Ok(())
+    }
+
+    /// The configuration of an entry's direct meter.
+    pub fn direct_meter(&self, id: TableId, handle: EntryHandle) -> Result<Option<MeterConfig>, TableError> {
+        let table = self.table(id).ok_or(TableError::UnknownTable)?;
+        table.direct_meter.ok_or(TableError::NoDirectResource)?;
+        table.info.get(&handle).map(|i| i.meter.config()).ok_or(TableError::NotFound)
+    }
+
+    /// Configures an entry's direct meter; `None` marks everything green again.
+    pub fn set_direct_meter(
+        &mut self,
+        now: Time,
+        id: TableId,
+        handle: EntryHandle,
+        config: Option<MeterConfig>,
+    ) -> Result<(), TableError> {
+        let table = self.table_mut(id)?;
+        table.direct_meter.ok_or(TableError::NoDirectResource)?;
+        if let Some(c) = config {
+            c.validate().map_err(TableError::BadAction)?;
+        }
+        table.info.get_mut(&handle).ok_or(TableError::NotFound)?.meter.configure(now, config);
+        Ok(())
+    }
+
+    /// Nanoseconds since a packet last hit the entry (or since it was added or modified).
+    pub fn idle_ns(&self, now: Time, id: TableId, handle: EntryHandle) -> Result<u64, TableError> {
+        let table = self.table(id).ok_or(TableError::UnknownTable)?;
+        if !table.idle_timeouts {
+            return Err(TableError::NoIdleTimeout);
+        }
+        table.info.get(&handle).map(|i| now.since(i.last_hit)).ok_or(TableError::NotFound)
+    }
+
+    fn arm(&mut self, now: Time, id: TableId, handle: EntryHandle, timeout_ns: u64) {
+        let Some(info) = self.tables.get_mut(id.index()).and_then(|t| t.info.get_mut(&handle)) else {
+            return;
+        };
+        if let Some(old) = info.timer.take() {
+            self.timers.remove(&(old, id, handle));
+        }
+        if timeout_ns != 0 {
+            let at = now.plus_ns(timeout_ns);
+            info.timer = Some(at);
+            self.timers.insert((at, id, handle));
+        }
+    }
+
+    /// Entries whose idle timeout has passed. An entry that stays idle is reported again after each further timeout.
+    pub fn take_idle(&mut self, now: Time) -> Vec<IdleEntry> {
+        let mut idle = Vec::new();
+        while let Some(&(at, table, handle)) = self.timers.first() {
+            if at > now {
+                break;
+            }
+            self.timers.pop_first();
+            let Some(t) = self.tables.get_mut(table.index()) else { continue };
+            let timeout = t.store.get(handle).map_or(0, |e| e.idle_timeout_ns);
+            let Some(info) = t.info.get_mut(&handle) else { continue };
+            info.timer = None;
+            if timeout == 0 {
+                continue;
+            }
+            // Packets do not move timers, they only note the time: so the timer may come too early.
+            let due = info.last_hit.plus_ns(timeout);
+            if due <= now {
+                idle.push(IdleEntry { table, handle });
+                self.arm(now, table, handle, timeout);
+            } else {
+                info.timer = Some(due);
+                self.timers.insert((due, table, handle));
+            }
+        }
+        idle
+    }
+
+    /// When [`State::take_idle`] next has something to look at.
+    pub fn next_idle(&self) -> Option<Time> {
+        self.timers.first().map(|(at, _, _)| *at)
+    }
+
+    /// Starts the idle timers of entries that came with the program or were taken over.
+    pub(crate) fn arm_all(&mut self, now: Time) {
+        let mut entries = Vec::new();
+        for (i, table) in self.tables.iter().enumerate().filter(|(_, t)| t.idle_timeouts) {
+            let timed = table.store.iter().filter(|(_, e)| e.idle_timeout_ns != 0);
+            entries.extend(timed.map(|(h, e)| (TableId(i as u32), h, e.idle_timeout_ns)));
+        }
+        for (table, handle, timeout) in entries {
+            self.arm(now, table, handle, timeout);
+        }
+    }
+}

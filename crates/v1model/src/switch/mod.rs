@@ -1,0 +1,332 @@
+//! The switch: packets in, packets out.
+
+mod core;
+#[cfg(test)]
+mod fake;
+mod passes;
+#[cfg(test)]
+mod tests;
+
+use self::core::Core;
+use self::passes::Loaded;
+use crate::config::{ConfigError, SwitchConfig};
+use crate::pipeline::{Pipeline, Problem};
+use crate::queue::QueueConfig;
+use crate::state::{Digest, Event, IdleEntry, State};
+use crate::stats::{DropReason, PortStats, Stats};
+use crate::time::Time;
+use pointsman_ir::{Executor, LoadError};
+use std::collections::BTreeSet;
+
+/// Where packets go that leave the switch.
+pub trait Sink {
+    /// A packet leaves on a port.
+    fn transmit(&mut self, port: u32, packet: &[u8]);
+    /// A packet leaves to the control plane (through the CPU port).
+    fn to_cpu(&mut self, packet: &[u8]);
+}
+
+/// A packet that left the switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// On a port.
+    Port(u32, Vec<u8>),
+    /// To the control plane.
+    Cpu(Vec<u8>),
+}
+
+impl Sink for Vec<Output> {
+    fn transmit(&mut self, port: u32, packet: &[u8]) {
+        self.push(Output::Port(port, packet.to_vec()));
+    }
+
+    fn to_cpu(&mut self, packet: &[u8]) {
+        self.push(Output::Cpu(packet.to_vec()));
+    }
+}
+
+/// What a new program takes over from the old one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Nothing but multicast groups, clone sessions and queue settings.
+    Nothing,
+    /// Also tables, registers, counters, meters, action profiles and value sets that have the same name and shape.
+    Fitting,
+}
+
+/// Why a program was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PipelineError {
+    /// It does not go with the switch's configuration.
+    Config(Problem),
+    /// The executor cannot run it.
+    Load(LoadError),
+}
+
+impl std::fmt::Display for PipelineError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            PipelineError::Config(p) => p.fmt(f),
+            PipelineError::Load(e) => e.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for PipelineError {}
+
+/// What [`Switch::poll`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Polled {
+    /// Passes through ingress or egress.
+    pub passes: usize,
+    /// There is more to do at the same time: the budget was too small.
+    pub more: bool,
+}
+
+/// A v1model switch.
+pub struct Switch<E: Executor> {
+    loaded: Option<Loaded<E>>,
+    core: Core<E::Frame>,
+}
+
+impl<E: Executor> Switch<E> {
+    /// A switch without a program: it drops everything until it has one.
+    pub fn new(config: SwitchConfig) -> Result<Self, ConfigError> {
+        config.validate()?;
+        Ok(Switch { loaded: None, core: Core::new(config) })
+    }
+
+    /// How the switch was made.
+    pub fn config(&self) -> &SwitchConfig {
+        &self.core.config
+    }
+
+    /// Runs `pipeline` from now on. Packets between ingress and egress are dropped and counted; packets that wait for
+    /// ingress go through the new program. If it is refused, the old one stays.
+    pub fn set_pipeline(&mut self, now: Time, pipeline: Pipeline, keep: Keep) -> Result<(), PipelineError> {
+        let width = pipeline.port_width();
+        let config = &self.core.config;
+        let fits = |port: u32| width >= 32 || port < 1 << width;
+        for (what, port) in [("drop port", Some(config.drop_port)), ("CPU port", config.cpu_port)] {
+            if let Some(port) = port.filter(|p| !fits(*p)) {
+                let message = format!(
+                    "the {what} {port} does not fit PortId_t, which has {width} bits: configure a smaller one"
+                );
+                return Err(PipelineError::Config(Problem::new(message)));
+            }
+        }
+        let exec = E::load(pipeline.program.clone(), &pipeline.slots).map_err(PipelineError::Load)?;
+        let mut state = State::new(&pipeline, config);
+        self.fold_parser_errors();
+        if let Some(old) = self.loaded.take() {
+            if keep == Keep::Fitting {
+                state.adopt(&old.state);
+            }
+            state.digests = old.state.digests;
+            state.events = old.state.events;
+            state.anomalies = old.state.anomalies;
+            state.replication = old.state.replication;
+        }
+        state.arm_all(now);
+        let core = &mut self.core;
+        core.port_limit = 1 << width;
+        // Their frames are laid out for the old program.
+        core.pool.clear();
+        let lost = core.queues.drain().len() + std::mem::take(&mut core.again).len();
+        core.drops[DropReason::PipelineReplaced as usize] += lost as u64;
+        for packet in &mut core.input {
+            packet.frame = exec.new_frame();
+        }
+        self.loaded = Some(Loaded { exec, pipeline, state });
+        Ok(())
+    }
+
+    /// The program that runs.
+    pub fn pipeline(&self) -> Option<&Pipeline> {
+        self.loaded.as_ref().map(|l| &l.pipeline)
+    }
+
+    /// Tables, registers and everything else that the control plane reads.
+    pub fn state(&self) -> Option<&State> {
+        self.loaded.as_ref().map(|l| &l.state)
+    }
+
+    /// Tables, registers and everything else that the control plane writes.
+    pub fn state_mut(&mut self) -> Option<&mut State> {
+        self.loaded.as_mut().map(|l| &mut l.state)
+    }
+
+    /// Takes a packet from a port. It is processed by [`Switch::poll`]; its ingress timestamp is now.
+    pub fn receive(&mut self, now: Time, port: u32, packet: &[u8]) {
+        let core = &mut self.core;
+        core.last_now = core.last_now.max(now);
+        core.stats.received += 1;
+        let Some(loaded) = &self.loaded else { return core.refuse(DropReason::NoPipeline) };
+        if !core.has_port(port) {
+            return core.refuse(DropReason::UnknownIngressPort);
+        }
+        let stats = core.port(port);
+        stats.rx_packets += 1;
+        stats.rx_bytes += packet.len() as u64;
+        if packet.len() > core.config.max_packet_bytes as usize {
+            return core.refuse(DropReason::TooLong);
+        }
+        if core.input.len() >= core.config.input_depth_packets as usize {
+            return core.refuse(DropReason::InputFull);
+        }
+        let mut p = loaded.packet(core);
+        p.data.clear();
+        p.data.extend_from_slice(packet);
+        p.ingress_port = port;
+        p.received = now;
+        p.fresh = true;
+        core.input.push_back(p);
+    }
+
+    /// Takes a packet from the control plane: it comes in on the CPU port. Without a CPU port it is dropped as from an
+    /// unknown port.
+    pub fn receive_cpu(&mut self, now: Time, packet: &[u8]) {
+        self.core.stats.received_from_cpu += 1;
+        match self.core.config.cpu_port {
+            Some(port) => self.receive(now, port, packet),
+            None => {
+                self.core.stats.received += 1;
+                self.core.refuse(DropReason::UnknownIngressPort);
+            }
+        }
+    }
+
+    /// Processes what can be processed now, at most `budget` passes through ingress or egress. Packets that leave go to
+    /// `sink`. Packets that recirculate for ever use up budgets, not time.
+    pub fn poll(&mut self, now: Time, budget: usize, sink: &mut dyn Sink) -> Polled {
+        let core = &mut self.core;
+        core.last_now = core.last_now.max(now);
+        let Some(loaded) = &mut self.loaded else { return Polled { passes: 0, more: false } };
+        let mut passes = 0;
+        while passes < budget {
+            // Egress first: packets leave as soon as they may, and queues stay short.
+            if let Some(d) = core.queues.pop(now) {
+                loaded.egress(core, now, d.port, d.depth, d.packet, sink);
+            } else if let Some(packet) = core.next_input() {
+                loaded.ingress(core, now, packet);
+            } else {
+                break;
+            }
+            passes += 1;
+        }
+        let waiting = !core.input.is_empty() || !core.again.is_empty();
+        Polled { passes, more: waiting || core.queues.next().is_some_and(|t| t <= now) }
+    }
+
+    /// When [`Switch::poll`] next has something to do (perhaps already), or an idle timeout may have passed
+    /// ([`Switch::take_idle`]). `None`: not before the next packet.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let core = &self.core;
+        let input = (!core.input.is_empty() || !core.again.is_empty()).then_some(core.last_now);
+        let idle = self.loaded.as_ref().and_then(|l| l.state.next_idle());
+        [input, core.queues.next(), idle].into_iter().flatten().min()
+    }
+
+    /// Digests since the last call, oldest first.
+    pub fn take_digests(&mut self) -> Vec<Digest> {
+        self.loaded.as_mut().map(|l| l.state.digests.drain(..).collect()).unwrap_or_default()
+    }
+
+    /// Log messages and failed assertions since the last call, oldest first.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        self.loaded.as_mut().map(|l| l.state.events.drain(..).collect()).unwrap_or_default()
+    }
+
+    /// Entries whose idle timeout has passed; see [`State::take_idle`].
+    pub fn take_idle(&mut self, now: Time) -> Vec<IdleEntry> {
+        self.loaded.as_mut().map(|l| l.state.take_idle(now)).unwrap_or_default()
+    }
+
+    fn fold_parser_errors(&mut self) {
+        if let Some(l) = &self.loaded {
+            let stats = &mut self.core.stats;
+            for (i, n) in self.core.parser_errors.drain(..).enumerate().filter(|(_, n)| *n != 0) {
+                let name = l.pipeline.program.errors.get(i).cloned().unwrap_or_else(|| i.to_string());
+                *stats.parser_errors.entry(name).or_default() += n;
+            }
+        }
+    }
+
+    /// The counters.
+    pub fn stats(&mut self) -> &Stats {
+        self.fold_parser_errors();
+        let core = &mut self.core;
+        let stats = &mut core.stats;
+        stats.drops =
+            DropReason::ALL.iter().map(|r| (*r, core.drops[*r as usize])).filter(|(_, n)| *n != 0).collect();
+        stats.queued = core.input.len() as u64 + core.again.len() as u64 + core.queues.len();
+        if let Some(l) = &self.loaded {
+            stats.anomalies = l.state.anomalies;
+        }
+        stats
+    }
+
+    /// Counters of one port.
+    pub fn port_stats(&self, port: u32) -> PortStats {
+        let mut stats = self.core.port_stats.get(port).copied().unwrap_or_default();
+        stats.queued = self.core.queues.port_len(port);
+        stats
+    }
+
+    /// The ports, if they are restricted.
+    pub fn ports(&self) -> Option<&BTreeSet<u32>> {
+        self.core.ports.as_ref()
+    }
+
+    /// Adds a port. From then on only ports that were added exist.
+    pub fn add_port(&mut self, port: u32) -> Result<(), ConfigError> {
+        if port == self.core.config.drop_port {
+            return Err(ConfigError(format!("port {port} is the drop port: choose another number")));
+        }
+        self.core.ports.get_or_insert_default().insert(port);
+        Ok(())
+    }
+
+    /// Removes a port. Packets in its queues are dropped when their turn comes.
+    pub fn remove_port(&mut self, port: u32) -> bool {
+        self.core.ports.as_mut().is_some_and(|p| p.remove(&port))
+    }
+
+    /// Depth and rate of a queue.
+    pub fn queue_config(&self, port: u32, priority: u8) -> QueueConfig {
+        self.core.queues.config(port, priority)
+    }
+
+    /// Sets depth and rate of one queue of a port, or of all its queues. Packets that wait already keep their times.
+    pub fn configure_queue(
+        &mut self,
+        port: u32,
+        priority: Option<u8>,
+        config: QueueConfig,
+    ) -> Result<(), ConfigError> {
+        check_queue(&config)?;
+        if let Some(p) = priority.filter(|p| *p >= self.core.config.queues_per_port) {
+            let n = self.core.config.queues_per_port;
+            return Err(ConfigError(format!("no queue of priority {p}: each port has {n}")));
+        }
+        self.core.queues.configure(port, priority, config);
+        Ok(())
+    }
+
+    /// Sets depth and rate of all queues.
+    pub fn configure_all_queues(&mut self, config: QueueConfig) -> Result<(), ConfigError> {
+        check_queue(&config)?;
+        self.core.queues.configure_all(config);
+        Ok(())
+    }
+}
+
+fn check_queue(config: &QueueConfig) -> Result<(), ConfigError> {
+    if config.depth_packets == 0 {
+        return Err(ConfigError("depth_packets is 0: choose at least 1".into()));
+    }
+    if config.rate_pps == Some(0) {
+        return Err(ConfigError("rate_pps is 0: leave it out for no limit".into()));
+    }
+    Ok(())
+}

@@ -1,0 +1,399 @@
+//! One packet's way through ingress, or through egress.
+
+use super::Sink;
+use super::core::{Boxed, Core, Packet, instance};
+use crate::env::{BlockEnv, Effects};
+use crate::pipeline::{ALL_SLOTS, CHECKSUM_SLOTS, DEPARSER_SLOTS, HEADERS, META, Pipeline, STD};
+use crate::replication::Replica;
+use crate::state::State;
+use crate::stats::DropReason;
+use crate::time::Time;
+use pointsman_ir::{Bits, Executor, Value};
+
+/// A program that runs.
+pub(super) struct Loaded<E: Executor> {
+    pub exec: E,
+    pub pipeline: Pipeline,
+    pub state: State,
+}
+
+impl<E: Executor> Loaded<E> {
+    pub fn packet(&self, core: &mut Core<E::Frame>) -> Boxed<E::Frame> {
+        core.pool.pop().unwrap_or_else(|| {
+            Box::new(Packet {
+                frame: self.exec.new_frame(),
+                data: Vec::new(),
+                payload: 0,
+                ingress_port: 0,
+                received: Time::ZERO,
+                bytes: 0,
+                parsed_bits: 0,
+                truncate: None,
+                enqueued: Time::ZERO,
+                fresh: true,
+            })
+        })
+    }
+
+    /// A packet that descends from `from`, without its data and frame.
+    fn descendant(&self, core: &mut Core<E::Frame>, from: &Packet<E::Frame>) -> Boxed<E::Frame> {
+        let mut new = self.packet(core);
+        new.data.clear();
+        new.payload = from.payload;
+        new.ingress_port = from.ingress_port;
+        new.received = from.received;
+        new.bytes = from.bytes;
+        new.parsed_bits = from.parsed_bits;
+        new.truncate = from.truncate;
+        new.fresh = false;
+        new
+    }
+
+    fn set(&self, frame: &mut E::Frame, field: u32, width: u32, value: u64) {
+        self.exec.set(frame, STD, &[field], &Bits::new(width, u128::from(value)));
+    }
+
+    fn get(&self, frame: &E::Frame, field: u32) -> u32 {
+        self.exec.get(frame, STD, &[field]).map_or(0, |b| b.low_u64() as u32)
+    }
+
+    /// Readies the frame for a pass through the parser.
+    fn begin(&self, packet: &mut Packet<E::Frame>, instance_type: u32) {
+        let std = &self.pipeline.std;
+        self.exec.reset(&mut packet.frame);
+        packet.bytes = packet.data.len() as u32;
+        packet.truncate = None;
+        packet.fresh = false;
+        let frame = &mut packet.frame;
+        self.set(frame, std.ingress_port, std.port_width, u64::from(packet.ingress_port));
+        self.set(frame, std.packet_length, 32, u64::from(packet.bytes));
+        self.set(frame, std.ingress_global_timestamp, 48, packet.received.micros());
+        if instance_type != instance::NORMAL {
+            self.set(frame, std.instance_type, 32, u64::from(instance_type));
+        }
+    }
+
+    /// Copies the user metadata of a field list.
+    fn preserve(&self, list: Option<u8>, from: &E::Frame, to: &mut E::Frame) {
+        if let Some(fields) = list.and_then(|l| self.pipeline.field_lists.get(&l)) {
+            fields.copy(&self.exec, META, from, to);
+        }
+    }
+
+    fn env<'a>(
+        pipeline: &'a Pipeline,
+        state: &'a mut State,
+        effects: &'a mut Effects,
+        core: &Core<E::Frame>,
+        now: Time,
+        bytes: u32,
+        payload: &'a [u8],
+    ) -> BlockEnv<'a> {
+        BlockEnv { pipeline, state, effects, now, bytes, payload, drop_port: core.config.drop_port }
+    }
+
+    /// Runs the parser and notes its error.
+    fn parse(&mut self, core: &mut Core<E::Frame>, now: Time, packet: &mut Packet<E::Frame>) -> Effects {
+        let mut effects = Effects::default();
+        let mut env = Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, packet.bytes, &[]);
+        let parser = self.pipeline.blocks.parser;
+        let outcome = self.exec.parse(parser, ALL_SLOTS, &mut packet.frame, &packet.data, &mut env);
+        // Headers are whole bytes; only an odd `advance` could stop inside one.
+        packet.payload = outcome.consumed_bits.div_ceil(8).min(packet.data.len());
+        if !outcome.accepted {
+            let i = outcome.error as usize;
+            if core.parser_errors.len() <= i {
+                core.parser_errors.resize(i + 1, 0);
+            }
+            core.parser_errors[i] += 1;
+        }
+        if outcome.error != 0 {
+            self.set(&mut packet.frame, self.pipeline.std.parser_error, 32, u64::from(outcome.error));
+        }
+        packet.parsed_bits = self.header_bits(&packet.frame);
+        effects
+    }
+
+    /// Bits of all valid headers, where egress wants to know.
+    fn header_bits(&self, frame: &E::Frame) -> u64 {
+        if self.pipeline.egress_reads_length { valid_bits(&self.exec.value(frame, HEADERS)) } else { 0 }
+    }
+
+    pub fn ingress(&mut self, core: &mut Core<E::Frame>, now: Time, mut packet: Boxed<E::Frame>) {
+        if packet.fresh {
+            self.begin(&mut packet, instance::NORMAL);
+        }
+        let mut effects = self.parse(core, now, &mut packet);
+        let std = self.pipeline.std;
+        let blocks = self.pipeline.blocks;
+        let p = &mut *packet;
+        let payload = &p.data[p.payload..];
+        let emitted = &mut Vec::new();
+        let mut env = Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, p.bytes, payload);
+        self.exec.control(blocks.verify, CHECKSUM_SLOTS, &mut p.frame, emitted, &mut env);
+        if env.effects.checksum_error {
+            self.exec.set(&mut p.frame, STD, &[std.checksum_error], &Bits::new(1, 1));
+        }
+        self.exec.control(blocks.ingress, ALL_SLOTS, &mut p.frame, emitted, &mut env);
+        if effects.assertion_failed {
+            return core.drop(packet, DropReason::AssertionFailed);
+        }
+        if effects.truncate.is_some() {
+            packet.truncate = effects.truncate;
+        }
+
+        if let Some((session, list)) = effects.clone {
+            self.clone_ingress(core, now, &packet, session, list);
+        }
+        if let Some(list) = effects.resubmit {
+            let mut again = self.descendant(core, &packet);
+            std::mem::swap(&mut again.data, &mut packet.data);
+            self.begin(&mut again, instance::RESUBMITTED);
+            self.preserve(Some(list), &packet.frame, &mut again.frame);
+            core.recycle(packet);
+            core.stats.resubmitted += 1;
+            return core.push_again(again);
+        }
+        let (mut port, mut group) =
+            (self.get(&packet.frame, std.egress_spec), self.get(&packet.frame, std.mcast_grp));
+        if effects.drop {
+            (port, group) = (core.config.drop_port, 0);
+        }
+        if group != 0 {
+            self.set(&mut packet.frame, std.instance_type, 32, instance::REPLICATION.into());
+            let Some(replicas) = self.state.replication.group(group) else {
+                return core.drop(packet, DropReason::UnknownMulticastGroup);
+            };
+            let replicas = replicas.to_vec();
+            let made = self.replicate(core, now, packet, &replicas, None);
+            core.stats.replicas += made;
+            return;
+        }
+        if port == core.config.drop_port {
+            return core.drop(packet, DropReason::Ingress);
+        }
+        // Also for packets that were resubmitted or recirculated: this is what BMv2 does.
+        self.set(&mut packet.frame, std.instance_type, 32, instance::NORMAL.into());
+        self.enqueue(core, now, port, None, packet);
+    }
+
+    /// Sends a packet to every replica; gives the number of packets that this made.
+    fn replicate(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        packet: Boxed<E::Frame>,
+        replicas: &[Replica],
+        priority: Option<u8>,
+    ) -> u64 {
+        let Some((last, others)) = replicas.split_last() else {
+            core.drop(packet, DropReason::EmptyMulticastGroup);
+            return 0;
+        };
+        for r in others {
+            let mut copy = self.descendant(core, &packet);
+            copy.frame.clone_from(&packet.frame);
+            copy.data.extend_from_slice(&packet.data);
+            self.replica(core, now, r, priority, copy);
+        }
+        self.replica(core, now, last, priority, packet);
+        others.len() as u64
+    }
+
+    fn replica(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        replica: &Replica,
+        priority: Option<u8>,
+        mut packet: Boxed<E::Frame>,
+    ) {
+        let rid = self.pipeline.std.egress_rid;
+        self.set(&mut packet.frame, rid, 16, u64::from(replica.instance));
+        self.enqueue(core, now, replica.port, priority, packet);
+    }
+
+    /// Replicas of a clone session, its truncation and its class of service.
+    fn session(&mut self, id: u32) -> Option<(Vec<Replica>, Option<u32>, u8)> {
+        let Some(session) = self.state.replication.session(id) else {
+            self.state.anomalies.unknown_clone_session += 1;
+            return None;
+        };
+        let group = session.multicast_group.and_then(|g| self.state.replication.group(g)).unwrap_or(&[]);
+        let replicas = group.iter().chain(&session.replicas).copied().collect();
+        let truncate = (session.truncate_bytes != 0).then_some(session.truncate_bytes);
+        Some((replicas, truncate, session.class_of_service))
+    }
+
+    /// Copies of the packet as it entered ingress, parsed anew.
+    fn clone_ingress(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        packet: &Packet<E::Frame>,
+        session: u32,
+        list: Option<u8>,
+    ) {
+        let Some((replicas, truncate, class)) = self.session(session) else { return };
+        if replicas.is_empty() {
+            return;
+        }
+        let mut copy = self.descendant(core, packet);
+        copy.data.extend_from_slice(&packet.data);
+        self.begin(&mut copy, instance::INGRESS_CLONE);
+        self.preserve(list, &packet.frame, &mut copy.frame);
+        self.parse(core, now, &mut copy);
+        // The parser saw the preserved fields and may have changed them: what ingress left counts.
+        self.preserve(list, &packet.frame, &mut copy.frame);
+        copy.truncate = truncate;
+        core.stats.ingress_clones += 1;
+        core.stats.ingress_clones += self.replicate(core, now, copy, &replicas, Some(class));
+    }
+
+    /// Copies of the packet as egress left it, not deparsed.
+    fn clone_egress(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        packet: &Packet<E::Frame>,
+        session: u32,
+        list: Option<u8>,
+    ) {
+        let Some((replicas, truncate, class)) = self.session(session) else { return };
+        if replicas.is_empty() {
+            return;
+        }
+        let mut copy = self.descendant(core, packet);
+        copy.data.extend_from_slice(&packet.data);
+        self.begin(&mut copy, instance::EGRESS_CLONE);
+        self.exec.set_value(&mut copy.frame, HEADERS, self.exec.value(&packet.frame, HEADERS));
+        self.preserve(list, &packet.frame, &mut copy.frame);
+        copy.truncate = truncate;
+        core.stats.egress_clones += 1;
+        core.stats.egress_clones += self.replicate(core, now, copy, &replicas, Some(class));
+    }
+
+    /// Puts a packet into an egress queue. Without `priority` the program's choice counts.
+    fn enqueue(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        port: u32,
+        priority: Option<u8>,
+        mut packet: Boxed<E::Frame>,
+    ) {
+        let std = &self.pipeline.std;
+        let priority = match priority {
+            _ if core.config.queues_per_port == 1 => 0,
+            Some(p) => p,
+            None => self.get(&packet.frame, std.priority) as u8,
+        };
+        if core.queues.is_full(port, priority) {
+            core.port(port).queue_full += 1;
+            return core.drop(packet, DropReason::QueueFull);
+        }
+        packet.enqueued = now;
+        let depth = core.queues.depth(port, priority);
+        self.set(&mut packet.frame, std.enq_timestamp, 32, now.micros());
+        self.set(&mut packet.frame, std.enq_qdepth, 19, u64::from(depth));
+        core.queues.push(now, port, priority, packet);
+    }
+
+    pub fn egress(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        port: u32,
+        depth: u32,
+        mut packet: Boxed<E::Frame>,
+        sink: &mut dyn Sink,
+    ) {
+        let std = self.pipeline.std;
+        let blocks = self.pipeline.blocks;
+        let p = &mut *packet;
+        let waited = now.micros().saturating_sub(p.enqueued.micros());
+        self.set(&mut p.frame, std.egress_global_timestamp, 48, now.micros());
+        self.set(&mut p.frame, std.deq_timedelta, 32, waited);
+        self.set(&mut p.frame, std.deq_qdepth, 19, u64::from(depth));
+        self.set(&mut p.frame, std.egress_port, std.port_width, u64::from(port));
+        // Anything but the drop port: a program that does not touch it does not drop.
+        let spec = u64::from(core.config.drop_port) + 1;
+        self.set(&mut p.frame, std.egress_spec, std.port_width, spec);
+        let length = if self.pipeline.egress_reads_length {
+            let now = u64::from(p.bytes) + self.header_bits(&p.frame) / 8;
+            now.saturating_sub(p.parsed_bits / 8)
+        } else {
+            u64::from(p.bytes)
+        };
+        self.set(&mut p.frame, std.packet_length, 32, length);
+
+        let mut effects = Effects::default();
+        let payload = &p.data[p.payload..];
+        let mut emitted = std::mem::take(&mut core.emitted);
+        emitted.clear();
+        let mut env = Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, p.bytes, payload);
+        self.exec.control(blocks.egress, ALL_SLOTS, &mut p.frame, &mut emitted, &mut env);
+        if effects.assertion_failed {
+            core.emitted = emitted;
+            return core.drop(packet, DropReason::AssertionFailed);
+        }
+        if effects.truncate.is_some() {
+            packet.truncate = effects.truncate;
+        }
+        if let Some((session, list)) = effects.clone {
+            self.clone_egress(core, now, &packet, session, list);
+        }
+        if effects.drop || self.get(&packet.frame, std.egress_spec) == core.config.drop_port {
+            core.emitted = emitted;
+            return core.drop(packet, DropReason::Egress);
+        }
+
+        let p = &mut *packet;
+        let payload = &p.data[p.payload..];
+        let mut env = Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, p.bytes, payload);
+        emitted.clear();
+        self.exec.control(blocks.compute, CHECKSUM_SLOTS, &mut p.frame, &mut emitted, &mut env);
+        emitted.clear();
+        self.exec.control(blocks.deparser, DEPARSER_SLOTS, &mut p.frame, &mut emitted, &mut env);
+        emitted.extend_from_slice(payload);
+        if let Some(n) = packet.truncate {
+            emitted.truncate(n as usize);
+        }
+        if effects.assertion_failed {
+            core.emitted = emitted;
+            return core.drop(packet, DropReason::AssertionFailed);
+        }
+
+        if let Some(list) = effects.recirculate {
+            let mut again = self.descendant(core, &packet);
+            again.data.extend_from_slice(&emitted);
+            self.begin(&mut again, instance::RECIRCULATED);
+            self.preserve(Some(list), &packet.frame, &mut again.frame);
+            core.recycle(packet);
+            core.stats.recirculated += 1;
+            core.push_again(again);
+        } else {
+            core.send(port, packet, &emitted, sink);
+        }
+        core.emitted = emitted;
+    }
+}
+
+/// Bits of every valid header inside `value`.
+fn valid_bits(value: &Value) -> u64 {
+    match value {
+        Value::Struct(vs) | Value::Union(vs) => vs.iter().map(valid_bits).sum(),
+        Value::Stack { elems, .. } => elems.iter().map(valid_bits).sum(),
+        Value::Header { valid: true, fields } => fields.iter().map(field_bits).sum(),
+        _ => 0,
+    }
+}
+
+fn field_bits(value: &Value) -> u64 {
+    match value {
+        Value::Bits(b) | Value::Varbit(b) => u64::from(b.width()),
+        Value::Bool(_) => 1,
+        Value::Struct(vs) => vs.iter().map(field_bits).sum(),
+        _ => 0,
+    }
+}
