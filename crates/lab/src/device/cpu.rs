@@ -1,0 +1,177 @@
+//! Real computation: a calibrated loop on worker threads, under a CPU quota where one is asked for.
+
+use super::cgroup::CpuGroup;
+use crate::error::{Error, Result};
+use crate::netns::Namespace;
+use crate::rng;
+use crate::sys::{self, Waker};
+use std::collections::VecDeque;
+use std::hint::black_box;
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How fast this machine runs the loop that stands for a request's work.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Calibration {
+    iterations_per_ns: f64,
+}
+
+impl Calibration {
+    /// Measures for some 20 ms; the best of several rounds counts, since everything that disturbs only
+    /// slows down.
+    pub fn measure() -> Self {
+        const ITERATIONS: u64 = 500_000;
+        let best = (0..20)
+            .map(|_| {
+                let start = Instant::now();
+                burn(ITERATIONS);
+                start.elapsed()
+            })
+            .min()
+            .unwrap_or(Duration::from_millis(1));
+        Self { iterations_per_ns: ITERATIONS as f64 / best.as_nanos().max(1) as f64 }
+    }
+
+    /// Iterations that take `time` on one undisturbed processor.
+    fn iterations(self, time: Duration) -> u64 {
+        (time.as_nanos() as f64 * self.iterations_per_ns) as u64
+    }
+}
+
+/// The work: a chain of multiplications that cannot be done in parallel or skipped.
+fn burn(iterations: u64) {
+    let mut x = black_box(1u64);
+    for _ in 0..iterations {
+        x = rng::mix(x);
+    }
+    black_box(x);
+}
+
+struct State<T> {
+    jobs: VecDeque<(T, u64)>,
+    in_system: usize,
+    stopping: bool,
+}
+
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    work: Condvar,
+}
+
+impl<T> Shared<T> {
+    /// A worker that panicked leaves the state whole: every change of it is one statement.
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Worker threads with a common queue.
+pub(super) struct Pool<T> {
+    shared: Arc<Shared<T>>,
+    done: Receiver<(T, u64)>,
+    calibration: Calibration,
+    limit: usize,
+    workers: Vec<JoinHandle<()>>,
+    /// Dropped after the workers have ended: a group with threads cannot be removed.
+    _group: Option<CpuGroup>,
+}
+
+impl<T: Send + 'static> Pool<T> {
+    /// Starts `servers` workers inside `namespace`; together they get `quota` processors, if given.
+    pub fn start(
+        namespace: &Namespace,
+        name: &str,
+        servers: usize,
+        buffer: usize,
+        quota: Option<f64>,
+        calibration: Calibration,
+        waker: &Arc<Waker>,
+    ) -> Result<Self> {
+        let group = quota.map(|cores| CpuGroup::create(name, cores)).transpose()?.map(Arc::new);
+        let state = State { jobs: VecDeque::new(), in_system: 0, stopping: false };
+        let shared = Arc::new(Shared { state: Mutex::new(state), work: Condvar::new() });
+        let (sender, done) = mpsc::channel();
+        let mut pool = Self {
+            shared,
+            done,
+            calibration,
+            limit: servers.saturating_add(buffer),
+            workers: Vec::new(),
+            _group: None,
+        };
+        for i in 0..servers {
+            let (shared, sender, waker) = (pool.shared.clone(), sender.clone(), waker.clone());
+            let (group, (report, joined)) = (group.clone(), mpsc::sync_channel(1));
+            let worker = namespace.spawn(&format!("{name} {i}"), move || {
+                let entered = group.map_or(Ok(()), |g| g.add_thread(sys::thread_id()));
+                let failed = entered.is_err();
+                // The pool waits for exactly this message.
+                let _ = report.send(entered);
+                while !failed && let Some((job, iterations)) = next(&shared) {
+                    let start = Instant::now();
+                    burn(iterations);
+                    if sender.send((job, start.elapsed().as_nanos() as u64)).is_err() {
+                        return;
+                    }
+                    waker.wake();
+                }
+            })?;
+            pool.workers.push(worker);
+            joined.recv().map_err(|_| Error::new(format!("a worker of {name} ended early")))??;
+        }
+        pool._group = group.and_then(Arc::into_inner);
+        Ok(pool)
+    }
+
+    /// Takes a job of this much work, unless the buffer is full.
+    pub fn offer(&mut self, service: Duration, job: T) -> bool {
+        let iterations = self.calibration.iterations(service);
+        let mut state = self.shared.lock();
+        if state.in_system >= self.limit {
+            return false;
+        }
+        state.in_system += 1;
+        state.jobs.push_back((job, iterations));
+        drop(state);
+        self.shared.work.notify_one();
+        true
+    }
+
+    /// Removes a finished job; returns it and the nanoseconds it took.
+    pub fn pop_finished(&mut self) -> Option<(T, u64)> {
+        let finished = self.done.try_recv().ok()?;
+        self.shared.lock().in_system -= 1;
+        Some(finished)
+    }
+
+    /// Jobs waiting or in service.
+    pub fn len(&self) -> usize {
+        self.shared.lock().in_system
+    }
+}
+
+impl<T> Drop for Pool<T> {
+    fn drop(&mut self) {
+        self.shared.lock().stopping = true;
+        self.shared.work.notify_all();
+        for worker in self.workers.drain(..) {
+            // A panic of a worker has been printed already.
+            let _ = worker.join();
+        }
+    }
+}
+
+fn next<T>(shared: &Shared<T>) -> Option<(T, u64)> {
+    let mut state = shared.lock();
+    loop {
+        if state.stopping {
+            return None;
+        }
+        if let Some(job) = state.jobs.pop_front() {
+            return Some(job);
+        }
+        state = shared.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+    }
+}

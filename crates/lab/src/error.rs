@@ -1,0 +1,55 @@
+//! The one error type of the crate: what failed, why, and what to do about it.
+
+use std::fmt;
+use std::io;
+
+/// An operation of the laboratory that could not be done.
+///
+/// Prints on one line: the operation, the cause, and the remedy where one is known.
+#[derive(Debug)]
+pub struct Error {
+    what: String,
+    cause: Option<io::Error>,
+    remedy: Option<String>,
+}
+
+/// Result with the crate's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// An error of our own finding, such as a configuration value out of range.
+    pub fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), cause: None, remedy: None }
+    }
+
+    /// A failed system call: `what` names the operation and its object.
+    pub fn os(what: impl Into<String>, cause: io::Error) -> Self {
+        Self { what: what.into(), cause: Some(cause), remedy: None }
+    }
+
+    /// Adds what the person can do about it.
+    pub fn with_remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = Some(remedy.into());
+        self
+    }
+
+    /// The operating system's error, if the failure was a system call's.
+    pub fn io(&self) -> Option<&io::Error> {
+        self.cause.as_ref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        if let Some(cause) = &self.cause {
+            write!(f, ": {cause}")?;
+        }
+        if let Some(remedy) = &self.remedy {
+            write!(f, "; {remedy}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,238 @@
+//! Just enough rtnetlink to wire a rack: veth pairs, addresses, routes, permanent neighbours.
+//!
+//! Written out by hand because five kinds of message with one reply each are smaller than the crates that
+//! cover all of netlink, and because a rack must not depend on the `ip` command being installed.
+//! Layouts: linux/netlink.h, linux/rtnetlink.h, linux/if_link.h, linux/neighbour.h, linux/veth.h.
+
+use crate::error::{Error, Result};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{self, Read};
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+const NLM_F_REQUEST: u16 = 0x01;
+const NLM_F_ACK: u16 = 0x04;
+const NLM_F_REPLACE: u16 = 0x100;
+const NLM_F_EXCL: u16 = 0x200;
+const NLM_F_CREATE: u16 = 0x400;
+const NLMSG_ERROR: u16 = 2;
+
+const RTM_NEWLINK: u16 = 16;
+const RTM_NEWADDR: u16 = 20;
+const RTM_NEWROUTE: u16 = 24;
+const RTM_NEWNEIGH: u16 = 28;
+
+const IFLA_ADDRESS: u16 = 1;
+const IFLA_IFNAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_INFO_KIND: u16 = 1;
+const IFLA_INFO_DATA: u16 = 2;
+const IFLA_NET_NS_FD: u16 = 28;
+const VETH_INFO_PEER: u16 = 1;
+
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+const IFA_FLAGS: u16 = 8;
+/// Skip duplicate address detection: an address is usable at once.
+const IFA_F_NODAD: u32 = 0x02;
+
+const RTA_OIF: u16 = 4;
+const RTA_GATEWAY: u16 = 5;
+const RT_TABLE_MAIN: u8 = 254;
+const RTPROT_STATIC: u8 = 4;
+const RTN_UNICAST: u8 = 1;
+
+const NDA_DST: u16 = 1;
+const NDA_LLADDR: u16 = 2;
+const NUD_PERMANENT: u16 = 0x80;
+
+/// A netlink message under construction: header, fixed part, attributes.
+struct Message(Vec<u8>);
+
+impl Message {
+    fn new(kind: u16, flags: u16, fixed: &[u8]) -> Self {
+        let mut bytes = vec![0; 16];
+        bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+        bytes[6..8].copy_from_slice(&(NLM_F_REQUEST | NLM_F_ACK | flags).to_ne_bytes());
+        bytes[8..12].copy_from_slice(&1u32.to_ne_bytes());
+        bytes.extend_from_slice(fixed);
+        Self(bytes)
+    }
+
+    fn attribute(&mut self, kind: u16, value: &[u8]) -> &mut Self {
+        self.nest(kind, |m| m.0.extend_from_slice(value))
+    }
+
+    /// An attribute whose content `fill` writes. Lengths are those of the content, padding excluded.
+    fn nest(&mut self, kind: u16, fill: impl FnOnce(&mut Self)) -> &mut Self {
+        let start = self.0.len();
+        self.0.extend_from_slice(&[0, 0]);
+        self.0.extend_from_slice(&kind.to_ne_bytes());
+        fill(self);
+        // All attributes written here are far below 64 KiB.
+        let length = (self.0.len() - start) as u16;
+        self.0[start..start + 2].copy_from_slice(&length.to_ne_bytes());
+        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        self
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        let length = self.0.len() as u32;
+        self.0[..4].copy_from_slice(&length.to_ne_bytes());
+        self.0
+    }
+}
+
+fn family(address: IpAddr) -> u8 {
+    match address {
+        IpAddr::V4(_) => libc::AF_INET as u8,
+        IpAddr::V6(_) => libc::AF_INET6 as u8,
+    }
+}
+
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(a) => a.octets().to_vec(),
+        IpAddr::V6(a) => a.octets().to_vec(),
+    }
+}
+
+/// Fixed part of link messages: family, padding, type, index, flags, mask of changed flags.
+fn ifinfo(index: u32, flags: u32) -> [u8; 16] {
+    let mut fixed = [0; 16];
+    fixed[4..8].copy_from_slice(&index.to_ne_bytes());
+    fixed[8..12].copy_from_slice(&flags.to_ne_bytes());
+    fixed[12..16].copy_from_slice(&flags.to_ne_bytes());
+    fixed
+}
+
+/// One end of a veth pair that is to be made.
+pub(crate) struct VethEnd<'a> {
+    pub name: &'a str,
+    /// Interface index in its namespace, which must be free there.
+    pub index: u32,
+    pub mac: [u8; 6],
+    pub namespace: BorrowedFd<'a>,
+}
+
+impl VethEnd<'_> {
+    fn write(&self, message: &mut Message, mtu: u32) {
+        let mut name = self.name.as_bytes().to_vec();
+        name.push(0);
+        message
+            .attribute(IFLA_IFNAME, &name)
+            .attribute(IFLA_ADDRESS, &self.mac)
+            .attribute(IFLA_MTU, &mtu.to_ne_bytes())
+            .attribute(IFLA_NET_NS_FD, &self.namespace.as_raw_fd().to_ne_bytes());
+    }
+}
+
+/// A route socket of the namespace in which it was opened.
+pub(crate) struct Netlink(Socket);
+
+impl Netlink {
+    /// Opens the socket in the calling thread's network namespace.
+    pub fn open() -> Result<Self> {
+        let protocol = Protocol::from(libc::NETLINK_ROUTE);
+        let socket = Socket::new(Domain::from(libc::AF_NETLINK), Type::RAW, Some(protocol))
+            .and_then(|s| s.set_read_timeout(Some(Duration::from_secs(10))).map(|()| s))
+            .map_err(|e| Error::os("cannot open a netlink socket", e))?;
+        Ok(Self(socket))
+    }
+
+    /// Sends one request and waits for its acknowledgement.
+    fn request(&mut self, message: Message, what: impl FnOnce() -> String) -> Result<()> {
+        match self.exchange(&message.finish()) {
+            Ok(()) => Ok(()),
+            Err(e) => Err(Error::os(what(), e)),
+        }
+    }
+
+    fn exchange(&mut self, message: &[u8]) -> io::Result<()> {
+        self.0.send(message)?;
+        let mut reply = [0u8; 4096];
+        loop {
+            let n = self.0.read(&mut reply)?;
+            // An acknowledgement is an error message with code 0: header (16 bytes), then the code.
+            if n >= 20 && u16::from_ne_bytes([reply[4], reply[5]]) == NLMSG_ERROR {
+                let code = i32::from_ne_bytes([reply[16], reply[17], reply[18], reply[19]]);
+                return if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-code)) };
+            }
+        }
+    }
+
+    /// Makes a veth pair, each end at once in its namespace.
+    pub fn add_veth(&mut self, a: &VethEnd<'_>, b: &VethEnd<'_>, mtu: u32) -> Result<()> {
+        let mut message = Message::new(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &ifinfo(a.index, 0));
+        a.write(&mut message, mtu);
+        message.nest(IFLA_LINKINFO, |m| {
+            m.attribute(IFLA_INFO_KIND, b"veth\0");
+            m.nest(IFLA_INFO_DATA, |m| {
+                m.nest(VETH_INFO_PEER, |m| {
+                    m.0.extend_from_slice(&ifinfo(b.index, 0));
+                    b.write(m, mtu);
+                });
+            });
+        });
+        self.request(message, || format!("cannot make the veth pair {}-{}", a.name, b.name))
+    }
+
+    /// Brings an interface up.
+    pub fn set_up(&mut self, index: u32) -> Result<()> {
+        let message = Message::new(RTM_NEWLINK, 0, &ifinfo(index, libc::IFF_UP as u32));
+        self.request(message, || format!("cannot bring interface {index} up"))
+    }
+
+    /// Gives an interface an address with its on-link prefix, usable at once.
+    pub fn add_address(&mut self, index: u32, address: IpAddr, prefix: u8) -> Result<()> {
+        let mut fixed = [family(address), prefix, 0, 0, 0, 0, 0, 0];
+        fixed[4..8].copy_from_slice(&index.to_ne_bytes());
+        let bytes = octets(address);
+        let mut message = Message::new(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &fixed);
+        message.attribute(IFA_LOCAL, &bytes).attribute(IFA_ADDRESS, &bytes);
+        if address.is_ipv6() {
+            message.attribute(IFA_FLAGS, &IFA_F_NODAD.to_ne_bytes());
+        }
+        self.request(message, || format!("cannot add the address {address}/{prefix}"))
+    }
+
+    /// Makes `gateway` the default route of its address family.
+    pub fn add_default_route(&mut self, index: u32, gateway: IpAddr) -> Result<()> {
+        let fixed = [family(gateway), 0, 0, 0, RT_TABLE_MAIN, RTPROT_STATIC, 0, RTN_UNICAST, 0, 0, 0, 0];
+        let mut message = Message::new(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, &fixed);
+        message.attribute(RTA_GATEWAY, &octets(gateway)).attribute(RTA_OIF, &index.to_ne_bytes());
+        self.request(message, || format!("cannot add the default route via {gateway}"))
+    }
+
+    /// Tells an interface the MAC address of a neighbour, for good.
+    pub fn add_neighbour(&mut self, index: u32, address: IpAddr, mac: [u8; 6]) -> Result<()> {
+        let mut fixed = [0; 12];
+        fixed[0] = family(address);
+        fixed[4..8].copy_from_slice(&index.to_ne_bytes());
+        fixed[8..10].copy_from_slice(&NUD_PERMANENT.to_ne_bytes());
+        let mut message = Message::new(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, &fixed);
+        message.attribute(NDA_DST, &octets(address)).attribute(NDA_LLADDR, &mac);
+        self.request(message, || format!("cannot add the neighbour {address}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_padded_but_their_lengths_are_not() {
+        let mut message = Message::new(RTM_NEWLINK, 0, &[]);
+        message.nest(IFLA_LINKINFO, |m| {
+            m.attribute(IFLA_INFO_KIND, b"veth\0");
+            m.attribute(IFLA_MTU, &[1, 2, 3, 4]);
+        });
+        let bytes = message.finish();
+        assert_eq!(bytes.len(), 16 + 4 + (4 + 5 + 3) + 8);
+        assert_eq!(u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize, bytes.len());
+        let length_at = |i: usize| u16::from_ne_bytes([bytes[i], bytes[i + 1]]);
+        assert_eq!((length_at(16), length_at(20), length_at(32)), (24, 9, 8));
+    }
+}

@@ -1,0 +1,190 @@
+//! Network namespaces without names, and the right to make them.
+//!
+//! A [`Namespace`] is held by a file descriptor of this process and by nothing else: no name under
+//! `/run/netns`, no file, no helper process. When the last descriptor is closed and the last thread in it
+//! has ended, the kernel removes the namespace with its interfaces, so there is nothing to clean up after
+//! Ctrl-C, a crash, or SIGKILL.
+//!
+//! In Linux a network namespace belongs to a thread. Code runs "in" a namespace on a thread that moved
+//! there; sockets stay in the namespace of the thread that opened them, whoever uses them later. Threads
+//! start in the namespace of the thread that starts them, so an asynchronous runtime built inside
+//! [`Namespace::spawn`] has all its workers there.
+
+use crate::error::{Error, Result};
+use crate::sys;
+use std::fs::{self, File};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+/// An anonymous network namespace. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Namespace {
+    name: String,
+    fd: Arc<OwnedFd>,
+}
+
+impl Namespace {
+    /// Makes a new, empty namespace with its loopback interface down. `name` is for messages only.
+    ///
+    /// Fails where the process may not make namespaces; see [`ensure_privileges`].
+    pub fn new(name: impl Into<String>) -> Result<Self> {
+        let name = name.into();
+        let made = on_thread(&name, || -> Result<OwnedFd> {
+            sys::unshare(libc::CLONE_NEWNET)
+                .map_err(|e| Error::os("cannot make a network namespace", e).with_remedy(PRIVILEGE_REMEDY))?;
+            // The thread is about to end; the open file keeps its namespace alive.
+            let file = File::open("/proc/thread-self/ns/net")
+                .map_err(|e| Error::os("cannot open /proc/thread-self/ns/net", e))?;
+            Ok(file.into())
+        })?;
+        Ok(Self { name, fd: Arc::new(made?) })
+    }
+
+    /// The name given to [`Namespace::new`].
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Runs `f` on a thread inside the namespace and waits for its result. A panic of `f` goes on here.
+    pub fn enter<T: Send>(&self, f: impl FnOnce() -> T + Send) -> Result<T> {
+        on_thread(&self.name, || self.join().map(|()| f()))?
+    }
+
+    /// Starts a thread called `thread_name` inside the namespace.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        thread_name: &str,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<JoinHandle<T>> {
+        // A thread starts where its parent is: so the parent goes there first, and its failure is ours.
+        self.enter(|| thread::Builder::new().name(thread_name.to_owned()).spawn(f))?
+            .map_err(|e| Error::os(format!("cannot start the thread {thread_name}"), e))
+    }
+
+    /// Moves the calling thread into the namespace.
+    fn join(&self) -> Result<()> {
+        sys::set_network_namespace(self.fd.as_fd())
+            .map_err(|e| Error::os(format!("cannot enter the network namespace {}", self.name), e))
+    }
+}
+
+impl AsFd for Namespace {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Runs `f` on a thread of its own, because what it does to its namespaces cannot be undone.
+fn on_thread<T: Send>(name: &str, f: impl FnOnce() -> T + Send) -> Result<T> {
+    thread::scope(|scope| {
+        let handle = thread::Builder::new()
+            .name(format!("enter {name}"))
+            .spawn_scoped(scope, f)
+            .map_err(|e| Error::os("cannot start a thread", e))?;
+        handle.join().map_err(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+const PRIVILEGE_REMEDY: &str = "run as root (sudo), or allow unprivileged user namespaces \
+     (sysctl kernel.unprivileged_userns_clone=1, or on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0; \
+     in a container: --privileged)";
+
+/// What to do about a namespace that could not be made.
+fn remedy(error: &std::io::Error) -> &'static str {
+    match error.raw_os_error() {
+        // unshare(2): the limits of user namespaces are reported like this.
+        Some(libc::ENOSPC) => "raise the sysctls user.max_user_namespaces and user.max_net_namespaces",
+        _ => PRIVILEGE_REMEDY,
+    }
+}
+
+/// By which right the process may make network namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Privileges {
+    /// The process has CAP_SYS_ADMIN and CAP_NET_ADMIN where it stands (root, or already root inside a
+    /// user namespace that somebody else made, as under `unshare -Urn`).
+    Root,
+    /// The process has just become root of a user namespace of its own.
+    UserNamespace,
+}
+
+/// Makes sure that this process may build a rack: does nothing as root, else becomes root in a user
+/// namespace. Call it first thing in `main`, before any thread is started.
+///
+/// The error is one line that says what to do.
+pub fn ensure_privileges() -> Result<Privileges> {
+    let status = fs::read_to_string("/proc/thread-self/status")
+        .map_err(|e| Error::os("cannot read /proc/thread-self/status", e))?;
+    let privileges = if has_capabilities(&status) {
+        Privileges::Root
+    } else {
+        become_root_in_user_namespace()?;
+        Privileges::UserNamespace
+    };
+    // Capabilities are not everything: a security module or a limit may still say no, and should say it now.
+    Namespace::new("trial").map(|_| privileges)
+}
+
+/// Whether the effective capabilities in a `/proc/PID/status` contain those that a rack needs.
+fn has_capabilities(status: &str) -> bool {
+    const CAP_NET_ADMIN: u32 = 12;
+    const CAP_NET_RAW: u32 = 13;
+    const CAP_SYS_ADMIN: u32 = 21;
+    let needed = [CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN].iter().fold(0u64, |m, c| m | 1 << c);
+    field(status, "CapEff")
+        .and_then(|v| u64::from_str_radix(v, 16).ok())
+        .is_some_and(|c| c & needed == needed)
+}
+
+/// The value of a `Name:\tvalue` line.
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
+}
+
+/// Moves the process into a user namespace of its own, in which it is root, and a network namespace that
+/// belongs to it. Files and processes of the machine are seen as before, with the rights of the user.
+///
+/// Must be called before any thread is started: the kernel lets only single-threaded processes do this.
+pub fn become_root_in_user_namespace() -> Result<()> {
+    let (user, group) = sys::effective_ids();
+    sys::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET).map_err(|e| {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let threads = field(&status, "Threads").unwrap_or("1");
+        if threads != "1" {
+            Error::os(format!("cannot make a user namespace in a process of {threads} threads"), e)
+                .with_remedy("it must be done before any thread is started")
+        } else {
+            let remedy = remedy(&e);
+            Error::os("this user may not make namespaces", e).with_remedy(remedy)
+        }
+    })?;
+    // An unprivileged process may map one group only after giving up setgroups (user_namespaces(7)).
+    // The file is absent before Linux 3.19, where that was not required.
+    if let Err(e) = fs::write("/proc/self/setgroups", "deny")
+        && e.kind() != std::io::ErrorKind::NotFound
+    {
+        return Err(Error::os("cannot write /proc/self/setgroups", e).with_remedy(PRIVILEGE_REMEDY));
+    }
+    for (file, id) in [("/proc/self/uid_map", user), ("/proc/self/gid_map", group)] {
+        fs::write(file, format!("0 {id} 1\n"))
+            .map_err(|e| Error::os(format!("cannot write {file}"), e).with_remedy(PRIVILEGE_REMEDY))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_are_read_from_status() {
+        let status = |caps: &str| format!("Name:\tx\nThreads:\t1\nCapEff:\t{caps}\nSeccomp:\t0\n");
+        assert!(has_capabilities(&status("000001ffffffffff")));
+        // Docker's default set: CAP_NET_RAW, but neither CAP_NET_ADMIN nor CAP_SYS_ADMIN.
+        assert!(!has_capabilities(&status("00000000a80425fb")));
+        assert!(!has_capabilities(&status("0000000000000000")));
+        assert!(!has_capabilities("no such line"));
+        assert_eq!(field(&status("0"), "Threads"), Some("1"));
+    }
+}

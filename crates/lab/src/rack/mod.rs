@@ -1,0 +1,275 @@
+//! Builds a rack: a namespace for the switch and one for every host, joined by veth pairs.
+
+mod spec;
+
+pub use spec::{ClientSpec, DeviceKind, DeviceSpec, Link, Mac, RackSpec, ServerSpec};
+
+use crate::error::{Error, Result};
+use crate::netlink::{Netlink, VethEnd};
+use crate::netns::Namespace;
+use crate::sys::{self, Offload};
+use std::fs;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// One host of the rack.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// `client`, `s1/cpu` and so on.
+    pub name: String,
+    /// Where its sockets live.
+    pub namespace: Namespace,
+    /// Its only interface apart from loopback.
+    pub interface: String,
+    /// Its port and addresses.
+    pub link: Link,
+}
+
+/// One port of the switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SwitchPort {
+    /// The port number that the P4 program sees.
+    pub number: u16,
+    /// The interface in the switch's namespace.
+    pub interface: String,
+    /// The host at the other end.
+    pub host: String,
+}
+
+/// A rack that stands. Dropping it and everything that runs in its namespaces removes it.
+#[derive(Clone, Debug)]
+pub struct Rack {
+    /// Where the switch (and its control plane) runs. Its kernel has no addresses but loopback's and
+    /// forwards nothing: whatever passes, passes through the switch program.
+    pub switch: Namespace,
+    /// The switch's ports in ascending order.
+    pub ports: Vec<SwitchPort>,
+    /// Clients, then devices server by server.
+    pub hosts: Vec<Host>,
+    /// Settings that the kernel refused and that the rack can do without (a read-only /proc/sys, say).
+    pub warnings: Vec<String>,
+    /// What it was built from.
+    pub spec: RackSpec,
+}
+
+impl Rack {
+    /// Builds the rack that `spec` describes. Needs [`crate::ensure_privileges`].
+    pub fn build(spec: &RackSpec) -> Result<Self> {
+        spec.validate()?;
+        let switch = Namespace::new("switch")?;
+        let mut rack =
+            Self { switch, ports: Vec::new(), hosts: Vec::new(), warnings: Vec::new(), spec: spec.clone() };
+        rack.warnings = rack.switch.enter(|| {
+            Netlink::open()?.set_up(LOOPBACK_INDEX)?;
+            Ok(apply_sysctls(SWITCH_SYSCTLS))
+        })??;
+        for (name, link) in spec.hosts() {
+            let extra = spec.clients.iter().find(|c| c.name == name);
+            rack.plug(name, link, extra)?;
+        }
+        rack.ports.sort_by_key(|p| p.number);
+        Ok(rack)
+    }
+
+    /// The host called `name`.
+    pub fn host(&self, name: &str) -> Result<&Host> {
+        self.hosts.iter().find(|h| h.name == name).ok_or_else(|| {
+            let known: Vec<&str> = self.hosts.iter().map(|h| h.name.as_str()).collect();
+            Error::new(format!("the rack has no host '{name}'"))
+                .with_remedy(format!("its hosts are {}", known.join(", ")))
+        })
+    }
+
+    /// Makes the switch's kernel an ordinary router with the gateway addresses: the baseline without any
+    /// program, and a check of the wiring. The VIP is nobody's then.
+    pub fn route_by_kernel(&mut self) -> Result<()> {
+        let warnings = self.switch.enter(|| {
+            let mut warnings = apply_sysctls(ROUTER_SYSCTLS);
+            let mut netlink = Netlink::open()?;
+            for port in &self.ports {
+                let Some(host) = self.hosts.iter().find(|h| h.name == port.host) else { continue };
+                let enable = format!("net/ipv6/conf/{}/disable_ipv6", port.interface);
+                warnings.extend(apply_sysctls(&[(&enable, "0")]));
+                let index = switch_index(port.number);
+                let link = &host.link;
+                netlink.add_address(index, link.gateway_ipv4.into(), link.prefix_ipv4)?;
+                netlink.add_address(index, link.gateway_ipv6.into(), link.prefix_ipv6)?;
+            }
+            Ok(warnings)
+        })??;
+        self.warnings.extend(warnings.into_iter().map(|w| format!("switch: {w}")));
+        Ok(())
+    }
+
+    /// Adds one host: namespace, veth pair, addresses, routes.
+    fn plug(&mut self, name: String, link: &Link, client: Option<&ClientSpec>) -> Result<()> {
+        let namespace = Namespace::new(&name)?;
+        let interface = format!("veth{}", link.port);
+        let settings = HostSettings {
+            addresses: client.map_or_else(
+                || vec![link.ipv4.into(), link.ipv6.into()],
+                |c| [c.ipv4_addresses(), c.ipv6_addresses()].concat(),
+            ),
+            link,
+            offloads: self.spec.offloads,
+            static_neighbours: self.spec.static_neighbours,
+        };
+        let host_end =
+            VethEnd { name: INTERFACE, index: HOST_INDEX, mac: link.mac.0, namespace: namespace.as_fd() };
+        let switch_end = VethEnd {
+            name: &interface,
+            index: switch_index(link.port),
+            mac: link.gateway_mac.0,
+            namespace: self.switch.as_fd(),
+        };
+        let mtu = self.spec.mtu;
+        let in_place = |e: Error| Error::new(format!("host {name}: {e}"));
+
+        let mut warnings = namespace.enter(|| apply_sysctls(HOST_SYSCTLS))?;
+        self.switch
+            .enter(|| {
+                let mut netlink = Netlink::open()?;
+                netlink.add_veth(&host_end, &switch_end, mtu)?;
+                netlink.set_up(switch_index(link.port))
+            })?
+            .map_err(in_place)?;
+        warnings.extend(namespace.enter(|| settings.apply(HOST_INDEX))?.map_err(in_place)?);
+        self.switch.enter(|| wait_until_running(&interface))?.map_err(in_place)?;
+
+        self.warnings.extend(warnings.into_iter().map(|w| format!("{name}: {w}")));
+        self.ports.push(SwitchPort { number: link.port, interface, host: name.clone() });
+        self.hosts.push(Host { name, namespace, interface: INTERFACE.to_owned(), link: link.clone() });
+        Ok(())
+    }
+}
+
+/// Name of a host's interface, in every host.
+const INTERFACE: &str = "eth0";
+/// Index of the loopback interface of every namespace.
+const LOOPBACK_INDEX: u32 = 1;
+/// Index of a host's interface.
+const HOST_INDEX: u32 = 2;
+
+/// Index of a switch port's interface. The two ends of a pair must differ in index: if they are equal, which
+/// they easily are in namespaces of their own, the kernel takes them for ordinary links and may let a second
+/// pass before it switches them on (linkwatch_urgent_event in net/core/link_watch.c).
+fn switch_index(port: u16) -> u32 {
+    1000 + u32::from(port)
+}
+
+/// Joins two namespaces by a cable, without a switch: the baseline of all measurements. Each side's link
+/// names the other side's address as its gateway. Returns warnings as in [`Rack::warnings`].
+pub fn join(a: (&Namespace, &Link), b: (&Namespace, &Link), mtu: u32) -> Result<Vec<String>> {
+    let mut warnings = Vec::new();
+    for (namespace, _) in [a, b] {
+        warnings.extend(namespace.enter(|| apply_sysctls(HOST_SYSCTLS))?);
+    }
+    let ends = [(a, HOST_INDEX), (b, HOST_INDEX + 1)].map(|((namespace, link), index)| VethEnd {
+        name: INTERFACE,
+        index,
+        mac: link.mac.0,
+        namespace: namespace.as_fd(),
+    });
+    a.0.enter(|| Netlink::open()?.add_veth(&ends[0], &ends[1], mtu))??;
+    b.0.enter(|| Netlink::open()?.set_up(ends[1].index))??;
+    for ((namespace, link), end) in [a, b].into_iter().zip(&ends) {
+        let addresses = vec![link.ipv4.into(), link.ipv6.into()];
+        let settings = HostSettings { addresses, link, offloads: true, static_neighbours: false };
+        warnings.extend(namespace.enter(|| settings.apply(end.index))??);
+    }
+    Ok(warnings)
+}
+
+/// What is set inside a host's namespace once its interface exists.
+struct HostSettings<'a> {
+    addresses: Vec<IpAddr>,
+    link: &'a Link,
+    offloads: bool,
+    static_neighbours: bool,
+}
+
+impl HostSettings<'_> {
+    /// Runs inside the namespace once the other end is up; returns warnings.
+    fn apply(&self, index: u32) -> Result<Vec<String>> {
+        let mut warnings = Vec::new();
+        let mut netlink = Netlink::open()?;
+        netlink.set_up(LOOPBACK_INDEX)?;
+        if !self.offloads {
+            // A switch that rewrites addresses and patches checksums needs checksums that are complete,
+            // and packets that fit the wire.
+            let off = [Offload::TransmitChecksum, Offload::TcpSegmentation, Offload::GenericSegmentation];
+            for offload in off {
+                if let Err(e) = sys::set_offload(INTERFACE, offload, false) {
+                    warnings.push(format!("cannot switch off {offload:?} of {INTERFACE}: {e}"));
+                }
+            }
+        }
+        netlink.set_up(index)?;
+        wait_until_running(INTERFACE)?;
+        for address in &self.addresses {
+            let prefix = if address.is_ipv4() { self.link.prefix_ipv4 } else { self.link.prefix_ipv6 };
+            netlink.add_address(index, *address, prefix)?;
+        }
+        for gateway in [IpAddr::V4(self.link.gateway_ipv4), IpAddr::V6(self.link.gateway_ipv6)] {
+            netlink.add_default_route(index, gateway)?;
+            if self.static_neighbours {
+                netlink.add_neighbour(index, gateway, self.link.gateway_mac.0)?;
+            }
+        }
+        Ok(warnings)
+    }
+}
+
+/// Waits until an interface of the calling thread's namespace carries packets. The kernel switches it on some
+/// time after both ends are up, and drops without a word what is sent before.
+fn wait_until_running(interface: &str) -> Result<()> {
+    let failed = |e| Error::os(format!("no interface {interface}"), e);
+    let end = Instant::now() + Duration::from_secs(10);
+    while !sys::interface_runs(interface).map_err(failed)? {
+        if Instant::now() > end {
+            return Err(Error::new(format!("interface {interface} does not come up")));
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// Set before interfaces exist, so that these inherit them.
+const HOST_SYSCTLS: &[(&str, &str)] = &[
+    // Addresses work at once (the kernel asks both values), and no router is looked for.
+    ("net/ipv6/conf/all/accept_dad", "0"),
+    ("net/ipv6/conf/default/accept_dad", "0"),
+    ("net/ipv6/conf/default/accept_ra", "0"),
+    ("net/ipv6/conf/default/router_solicitations", "0"),
+    // Answers may come from a virtual address: one default route, so nothing to filter.
+    ("net/ipv4/conf/all/rp_filter", "0"),
+    ("net/ipv4/conf/default/rp_filter", "0"),
+    // ICMP errors are part of what is tested; the default of one a second per peer would hide them.
+    ("net/ipv4/icmp_ratelimit", "0"),
+    ("net/ipv6/icmp/ratelimit", "0"),
+];
+
+const SWITCH_SYSCTLS: &[(&str, &str)] = &[
+    // The kernel under the switch keeps silent: no IPv6 of its own on any port, no forwarding.
+    ("net/ipv6/conf/default/disable_ipv6", "1"),
+    ("net/ipv6/conf/all/accept_dad", "0"),
+    ("net/ipv6/conf/default/accept_dad", "0"),
+    ("net/ipv4/ip_forward", "0"),
+    ("net/ipv4/conf/all/rp_filter", "0"),
+];
+
+const ROUTER_SYSCTLS: &[(&str, &str)] =
+    &[("net/ipv4/ip_forward", "1"), ("net/ipv6/conf/all/forwarding", "1")];
+
+/// Writes settings of the calling thread's network namespace; returns what was refused.
+fn apply_sysctls(settings: &[(&str, &str)]) -> Vec<String> {
+    settings
+        .iter()
+        .filter_map(|(key, value)| {
+            let error = fs::write(format!("/proc/sys/{key}"), value).err()?;
+            Some(format!("cannot set {key} to {value}: {error}"))
+        })
+        .collect()
+}

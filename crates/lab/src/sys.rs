@@ -1,0 +1,298 @@
+//! Safe wrappers around the few system calls that the standard library and `socket2` do not offer.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+/// Turns the -1 convention of libc into a `Result`.
+fn check(rc: libc::c_int) -> io::Result<libc::c_int> {
+    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(rc) }
+}
+
+fn owned(rc: libc::c_int) -> io::Result<OwnedFd> {
+    let fd = check(rc)?;
+    // SAFETY: the kernel has just returned this descriptor to us, so nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Detaches the calling thread from some of its namespaces (`CLONE_NEW...` flags).
+pub(crate) fn unshare(flags: libc::c_int) -> io::Result<()> {
+    // SAFETY: no memory is passed; with the CLONE_NEW* flags used here only the calling task changes.
+    check(unsafe { libc::unshare(flags) }).map(drop)
+}
+
+/// Moves the calling thread into the network namespace that `fd` refers to.
+pub(crate) fn set_network_namespace(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: `fd` is a live descriptor for the length of the call; no memory is passed.
+    check(unsafe { libc::setns(fd.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
+}
+
+/// Effective user and group of the process.
+pub(crate) fn effective_ids() -> (u32, u32) {
+    // SAFETY: these calls cannot fail and touch no memory.
+    unsafe { (libc::geteuid(), libc::getegid()) }
+}
+
+/// The kernel's identifier of the calling thread.
+pub(crate) fn thread_id() -> libc::pid_t {
+    // SAFETY: cannot fail, touches no memory.
+    unsafe { libc::gettid() }
+}
+
+/// Asks for timers and time-outs of this thread to be as exact as the kernel can (the default slack of
+/// 50 us would be half of what we promise). Best effort: only precision suffers if it is refused.
+pub(crate) fn minimise_timer_slack() {
+    // SAFETY: PR_SET_TIMERSLACK takes one integer and changes only the calling thread.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
+}
+
+/// Raises the soft limit of open files to the hard limit and returns it.
+pub fn raise_open_file_limit() -> io::Result<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid, exclusively borrowed rlimit for both calls.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) })?;
+    if limit.rlim_cur < limit.rlim_max {
+        limit.rlim_cur = limit.rlim_max;
+        // SAFETY: as above.
+        check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) })?;
+    }
+    Ok(limit.rlim_cur)
+}
+
+/// An interface request: the request's name is set, the rest is zero.
+fn interface_request(name: &str) -> io::Result<(OwnedFd, libc::ifreq)> {
+    if name.len() >= libc::IFNAMSIZ {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
+    // SAFETY: creates a descriptor, passes no memory.
+    let socket = owned(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
+    // SAFETY: ifreq is plain data for which all zeroes is valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    Ok((socket, request))
+}
+
+/// Whether interface `name` (in the calling thread's namespace) is up and carries packets.
+pub(crate) fn interface_runs(name: &str) -> io::Result<bool> {
+    let (socket, mut request) = interface_request(name)?;
+    // SAFETY: the request is an ifreq with a NUL-terminated name; SIOCGIFFLAGS writes its flags. The type of
+    // the request code differs between C libraries, hence `as _`.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS as _, &raw mut request) })?;
+    // SAFETY: the call has just written this member.
+    let flags = libc::c_int::from(unsafe { request.ifr_ifru.ifru_flags });
+    Ok(flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0)
+}
+
+/// Ethtool commands that switch an offload on or off (linux/ethtool.h).
+#[derive(Clone, Copy, Debug)]
+#[repr(u32)]
+pub(crate) enum Offload {
+    /// Transmit checksumming: off means that the kernel completes checksums itself.
+    TransmitChecksum = 0x17,
+    /// TCP segmentation: off means that segments fit the MTU.
+    TcpSegmentation = 0x1f,
+    /// Generic segmentation of what the stack hands over in one piece.
+    GenericSegmentation = 0x24,
+}
+
+/// Layout of `struct ethtool_value`.
+#[repr(C)]
+struct EthtoolValue {
+    command: u32,
+    data: u32,
+}
+
+/// Switches an offload of interface `name` (in the calling thread's namespace).
+pub(crate) fn set_offload(name: &str, offload: Offload, on: bool) -> io::Result<()> {
+    const SIOCETHTOOL: libc::c_ulong = 0x8946;
+    let (socket, mut request) = interface_request(name)?;
+    let mut value = EthtoolValue { command: offload as u32, data: u32::from(on) };
+    request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    // SAFETY: the request names a NUL-terminated interface and points to an ethtool_value, as SIOCETHTOOL
+    // asks; both outlive the call.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) }).map(drop)
+}
+
+/// An epoll instance whose events carry a `u64` token of the caller's.
+pub(crate) struct Epoll(OwnedFd);
+
+/// What [`Epoll::wait`] reports for one descriptor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ready {
+    pub token: u64,
+    pub readable: bool,
+    pub writable: bool,
+    /// Error or hang-up: a read or write will tell which.
+    pub failed: bool,
+}
+
+/// What a descriptor is watched for. Errors and hang-ups are reported always.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Interest(libc::c_int);
+
+impl Interest {
+    pub const READ: Self = Self(libc::EPOLLIN);
+    pub const WRITE: Self = Self(libc::EPOLLOUT);
+    pub const BOTH: Self = Self(libc::EPOLLIN | libc::EPOLLOUT);
+}
+
+impl Epoll {
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: creates a descriptor, passes no memory.
+        owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }).map(Self)
+    }
+
+    fn control(&self, operation: libc::c_int, fd: RawFd, token: u64, interest: Interest) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: interest.0 as u32, u64: token };
+        // SAFETY: both descriptors are live and `event` outlives the call.
+        check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), operation, fd, &mut event) }).map(drop)
+    }
+
+    /// Watches `fd`, level-triggered, until it is closed.
+    pub fn add(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd.as_fd().as_raw_fd(), token, interest)
+    }
+
+    /// Changes what `fd` is watched for.
+    pub fn modify(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, fd.as_fd().as_raw_fd(), token, interest)
+    }
+
+    /// Stops watching `fd` without closing it.
+    pub fn remove(&self, fd: impl AsFd) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_DEL, fd.as_fd().as_raw_fd(), 0, Interest(0))
+    }
+
+    /// Sleeps until something is ready or `timeout` (None: forever) has passed; `ready` is replaced.
+    pub fn wait(&self, ready: &mut Vec<Ready>, timeout: Option<Duration>) -> io::Result<()> {
+        ready.clear();
+        // Rounded up: waking before the deadline would only mean waiting again.
+        let ms = timeout.map_or(-1, |t| i32::try_from(t.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX));
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 256];
+        // SAFETY: `events` has room for the number of entries that is passed.
+        let rc = unsafe {
+            libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), events.len() as libc::c_int, ms)
+        };
+        let count = match check(rc) {
+            Ok(n) => n as usize,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => 0,
+            Err(e) => return Err(e),
+        };
+        ready.extend(events[..count].iter().map(|event| {
+            let bits = event.events as libc::c_int;
+            Ready {
+                token: event.u64,
+                readable: bits & libc::EPOLLIN != 0,
+                writable: bits & libc::EPOLLOUT != 0,
+                failed: bits & (libc::EPOLLERR | libc::EPOLLHUP) != 0,
+            }
+        }));
+        Ok(())
+    }
+}
+
+/// A one-shot timer on the monotonic clock with the resolution of the kernel's high-resolution timers
+/// (the time-out of `epoll_wait` is whole milliseconds).
+pub(crate) struct Timer(OwnedFd);
+
+impl Timer {
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: creates a descriptor, passes no memory.
+        owned(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) })
+            .map(Self)
+    }
+
+    /// Arms the timer to become readable after `delay` (at least 1 ns: zero would disarm it).
+    pub fn arm(&self, delay: Duration) -> io::Result<()> {
+        let delay = delay.max(Duration::from_nanos(1));
+        let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let spec = libc::itimerspec {
+            it_interval: zero,
+            it_value: libc::timespec {
+                tv_sec: delay.as_secs() as libc::time_t,
+                tv_nsec: delay.subsec_nanos() as _,
+            },
+        };
+        // SAFETY: `spec` outlives the call; the old value is not asked for.
+        check(unsafe { libc::timerfd_settime(self.0.as_raw_fd(), 0, &spec, std::ptr::null_mut()) }).map(drop)
+    }
+
+    /// Takes note of an expiry, so that the timer is no longer readable.
+    pub fn clear(&self) {
+        drain_counter(self.0.as_fd());
+    }
+}
+
+impl AsFd for Timer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Wakes an epoll loop from another thread.
+#[derive(Debug)]
+pub(crate) struct Waker(OwnedFd);
+
+impl Waker {
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: creates a descriptor, passes no memory.
+        owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) }).map(Self)
+    }
+
+    /// Makes the descriptor readable. Cannot fail in a way that matters: a full counter is readable too.
+    pub fn wake(&self) {
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: the buffer holds the eight bytes that are announced.
+        unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+    }
+
+    pub fn clear(&self) {
+        drain_counter(self.0.as_fd());
+    }
+}
+
+impl AsFd for Waker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Reads the counter of a timerfd or eventfd. "Nothing there" is as good as a value.
+fn drain_counter(fd: BorrowedFd<'_>) {
+    let mut count = [0u8; 8];
+    // SAFETY: the buffer has room for the eight bytes that are asked for.
+    unsafe { libc::read(fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn timer_wakes_epoll_after_its_delay() {
+        let (epoll, timer, mut ready) = (Epoll::new().unwrap(), Timer::new().unwrap(), Vec::new());
+        epoll.add(&timer, 7, Interest::READ).unwrap();
+        let start = Instant::now();
+        timer.arm(Duration::from_micros(2500)).unwrap();
+        epoll.wait(&mut ready, Some(Duration::from_secs(5))).unwrap();
+        assert!(start.elapsed() >= Duration::from_micros(2500));
+        assert_eq!(ready.iter().map(|r| (r.token, r.readable)).collect::<Vec<_>>(), [(7, true)]);
+        timer.clear();
+        epoll.wait(&mut ready, Some(Duration::ZERO)).unwrap();
+        assert!(ready.is_empty());
+    }
+
+    #[test]
+    fn waker_wakes_from_another_thread() {
+        let (epoll, waker, mut ready) = (Epoll::new().unwrap(), Waker::new().unwrap(), Vec::new());
+        epoll.add(&waker, 1, Interest::READ).unwrap();
+        std::thread::scope(|s| {
+            s.spawn(|| waker.wake());
+            epoll.wait(&mut ready, Some(Duration::from_secs(5))).unwrap();
+        });
+        assert_eq!(ready.len(), 1);
+    }
+}
