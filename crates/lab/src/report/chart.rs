@@ -166,8 +166,8 @@ pub(super) fn lines(series: &[Series], x: Axis, y: Axis, labels: (&str, &str), g
                 let _ = write!(
                     svg,
                     r#"<line class="guide" x1="{LEFT}" y1="{bottom}" x2="{x2:.1}" y2="{y2:.1}"/><text class="guide-label" x="{:.1}" y="{:.1}" text-anchor="end">{}</text>"#,
-                    x2 - 12.0,
-                    y2 + 6.0,
+                    x_at(&x, end * 0.85) - 14.0,
+                    y_at(&y, end * 0.85) - 2.0,
                     escape(label)
                 );
             }
@@ -189,7 +189,8 @@ pub(super) fn lines(series: &[Series], x: Axis, y: Axis, labels: (&str, &str), g
     svg
 }
 
-/// How many colours (CSS classes `s0`, `s1`...) the page defines.
+/// How many colours the page defines for policies (CSS classes `s0`, `s1`...) and, in pairs of dark and light,
+/// for devices (`d0`, `d1`...).
 pub(super) const COLOURS: usize = 8;
 
 /// Shapes differ as well as colours, for those who cannot tell the colours apart.
@@ -213,7 +214,7 @@ pub(super) fn marker(svg: &mut String, series: usize, x: f64, y: f64) {
 
 /// A stack of bars per category: `parts` gives each category's label and its heights, in a fixed order.
 pub(super) fn stacks(names: &[String], parts: &[(String, Vec<f64>)], label: &str) -> String {
-    let (width, height, left, bottom, top) = (340.0, 220.0, 40.0, 40.0, 8.0);
+    let (width, height, left, bottom, top) = (340.0, 220.0, 46.0, 40.0, 8.0);
     let mut svg = format!(
         r#"<svg viewBox="0 0 {width} {height}" role="img" aria-label="share of answered requests by device">"#
     );
@@ -240,7 +241,7 @@ pub(super) fn stacks(names: &[String], parts: &[(String, Vec<f64>)], label: &str
             if h > 0.0 {
                 let _ = write!(
                     svg,
-                    r#"<rect class="part s{}" x="{x:.1}" y="{y:.1}" width="{:.1}" height="{h:.1}"><title>{}: {:.1} % at {}</title></rect>"#,
+                    r#"<rect class="part d{}" x="{x:.1}" y="{y:.1}" width="{:.1}" height="{h:.1}"><title>{}: {:.1} % at {}</title></rect>"#,
                     j % COLOURS,
                     slot * 0.76,
                     escape(&names[j]),

@@ -80,8 +80,8 @@ fn summary(report: &Report) -> String {
         "</table>\n<p class=\"caption\">The highest offered load at which nothing was lost and the \
         99th percentile stayed within ten times the unloaded latency",
     );
-    if let Some(policy) = report.policies.iter().find(|p| p.unloaded_ms > 0.0) {
-        let _ = write!(out, " ({})", milliseconds(policy.unloaded_ms));
+    if let Some(unloaded) = unloaded(report) {
+        let _ = write!(out, " ({})", milliseconds(unloaded));
     }
     out.push_str(".</p>\n<ul>\n");
     for line in findings(report).iter().chain(&report.notes) {
@@ -109,7 +109,8 @@ fn legend(names: &[String], marks: bool) -> String {
         }
         let _ = write!(
             out,
-            "<span><svg class=\"key s{}\" viewBox=\"0 0 22 14\">{key}</svg>{}</span>",
+            "<span><svg class=\"key {}{}\" viewBox=\"0 0 22 14\">{key}</svg>{}</span>",
+            if marks { "s" } else { "d" },
             i % COLOURS,
             escape(name)
         );
@@ -150,9 +151,15 @@ fn load_axis(report: &Report) -> Axis {
 
 const LOAD: &str = "offered load, requests a second";
 
+/// The unloaded latency, if it is one for all policies.
+fn unloaded(report: &Report) -> Option<f64> {
+    let first = report.policies.first()?.unloaded_ms;
+    let same = first > 0.0 && report.policies.iter().all(|p| p.unloaded_ms == first);
+    same.then_some(first)
+}
+
 fn latency_chart(report: &Report) -> String {
-    let unloaded = report.policies.iter().map(|p| p.unloaded_ms).find(|u| *u > 0.0);
-    let limit = unloaded.map(|u| u * 10.0);
+    let limit = unloaded(report).map(|u| u * 10.0);
     let values = report.policies.iter().flat_map(|p| &p.points).map(|p| p.p99_ms);
     let guides: Vec<Guide> =
         limit.map(|l| Guide::Level(l, "ten times the unloaded latency".to_owned())).into_iter().collect();
@@ -275,6 +282,14 @@ mod tests {
         assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
         assert_eq!(page.matches("<g ").count(), page.matches("</g>").count());
         assert!(!page.contains("NaN") && !page.contains("inf\""));
+    }
+
+    #[test]
+    fn the_limit_is_drawn_only_if_it_is_one_for_all() {
+        let mut report = sample();
+        assert!(html(&report, "t").contains("class=\"guide-label\" x=\"70.0\""));
+        report.policies[1].unloaded_ms = 25.0;
+        assert!(!html(&report, "t").contains("class=\"guide-label\" x=\"70.0\""));
     }
 
     #[test]
