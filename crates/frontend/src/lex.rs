@@ -227,10 +227,8 @@ impl<'a> Lexer<'a> {
                 None => break,
             }
         }
-        self.pos = i.min(self.text.len());
-        while !self.text.is_char_boundary(self.pos) {
-            self.pos += 1;
-        }
+        // Whatever follows its first line is more likely program than string.
+        self.pos = self.rest().find('\n').map_or(self.text.len(), |n| lo + n);
         let span = Span { file: self.file, lo: lo as u32, hi: lo as u32 + 1 };
         TokenKind::Bad(Rc::new(
             Diagnostic::error("P0104", span, "this string has no end").label("starts here").help("add `\"`"),

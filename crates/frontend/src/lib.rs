@@ -16,6 +16,7 @@ pub mod diag;
 mod lex;
 mod parse;
 mod preprocess;
+pub mod render;
 pub mod source;
 
 pub use preprocess::Define;

@@ -376,7 +376,7 @@ impl Parser {
                 (None, false) => None,
             };
             members.push((member, value));
-            if !self.eat(",") {
+            if !self.comma() {
                 break;
             }
         }
@@ -390,7 +390,7 @@ impl Parser {
         let mut names = Vec::new();
         while !self.at("}") {
             names.push(self.name(&format!("the name of a member of `{of}`"))?);
-            if !self.eat(",") {
+            if !self.comma() {
                 break;
             }
         }
@@ -398,16 +398,20 @@ impl Parser {
         Ok(names)
     }
 
+    /// A comma between members; a semicolon is reported and taken for one.
+    fn comma(&mut self) -> bool {
+        if self.at(";") {
+            let d = Diagnostic::error("P0201", self.peek().span, "expected `,` or `}`, found `;`");
+            self.report(d.help("members are separated by `,`"));
+            self.bump();
+            return true;
+        }
+        self.eat(",")
+    }
+
     fn end_of_members(&mut self, open: Span, empty: bool) -> P<()> {
         if !self.at("}") {
-            let semicolon = self.at(";");
-            let message = match semicolon {
-                true => "expected `,` or `}`, found `;`".to_string(),
-                false => return Err(self.unexpected("`,` or `}`")),
-            };
-            let d = Diagnostic::error("P0201", self.peek().span, message);
-            self.report(d.help("members are separated by `,`"));
-            return Err(Abandon);
+            return Err(self.unexpected("`,` or `}`"));
         }
         if empty {
             let d = Diagnostic::error(

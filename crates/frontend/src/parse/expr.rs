@@ -300,6 +300,8 @@ impl Parser {
                 }
                 return Ok((expr(ExprKind::String(text), self.since(t.span)), 1));
             }
+            // A string without an end: reported already.
+            TokenKind::Bad(_) => ExprKind::String(String::new()),
             TokenKind::Punct => return self.punct_primary(t.span),
             TokenKind::Ident => match &*t.text {
                 "true" => ExprKind::Bool(true),

@@ -152,8 +152,10 @@ fn report_bad(tokens: Vec<Token>, diags: &mut Vec<Diagnostic>) -> Vec<Token> {
             if diags.len() < MAX_ERRORS {
                 diags.push((**d).clone());
             }
-            line_start |= t.line_start;
-            continue;
+            if d.code != "P0104" {
+                line_start |= t.line_start;
+                continue;
+            }
         }
         t.line_start |= std::mem::take(&mut line_start);
         out.push(t);
@@ -337,6 +339,8 @@ impl Parser {
         }
         match rule(self) {
             Ok(v) if self.diags.len() == diags => Some(v),
+            // Too deep is too deep, whatever it was meant to be.
+            _ if self.stopped && !stopped => None,
             _ => {
                 self.diags.truncate(diags);
                 (self.pos, self.depth, self.no_gt, self.stopped, self.last_error) =

@@ -24,7 +24,7 @@ fn describe(t: &Token) -> String {
 
 impl Parser {
     pub(super) fn report(&mut self, d: Diagnostic) {
-        if self.last_error == Some(self.pos) && !self.diags.is_empty() {
+        if self.stopped || self.last_error == Some(self.pos) {
             return;
         }
         self.last_error = Some(self.pos);
@@ -56,6 +56,12 @@ impl Parser {
             return Ok(());
         }
         let t = self.peek();
+        // A string without an end may have swallowed it.
+        let swallowed =
+            self.pos.checked_sub(1).is_some_and(|i| matches!(self.tokens[i].kind, TokenKind::Bad(_)));
+        if swallowed && t.line_start {
+            return Ok(());
+        }
         if t.line_start || t.is("}") || t.is_eof() {
             let end = self.previous();
             let at = Span { lo: end.hi, ..end };
@@ -88,6 +94,9 @@ impl Parser {
             }
             let (start, depth, scopes, no_gt) = (self.pos, self.depth, self.scopes.len(), self.no_gt);
             if item(self).is_err() {
+                if self.stopped {
+                    return Err(Abandon);
+                }
                 self.depth = depth;
                 self.no_gt = no_gt;
                 self.scopes.truncate(scopes);
@@ -98,7 +107,12 @@ impl Parser {
 
     /// Skips to where the next item of a braced list can start: behind `;`, before the closing `}`, or behind a block.
     fn recover(&mut self, start: usize) {
-        let mut nesting = 0;
+        // Braces that the failed item itself has opened.
+        let mut nesting = 0usize;
+        for t in self.tokens.get(start..self.pos).unwrap_or_default() {
+            nesting += usize::from(t.is("{"));
+            nesting = nesting.saturating_sub(usize::from(t.is("}")));
+        }
         while !self.peek().is_eof() {
             let t = self.peek();
             if nesting == 0 {
@@ -115,11 +129,17 @@ impl Parser {
             let (open, close, end) = (t.is("{"), t.is("}"), t.is(";"));
             self.bump();
             nesting += usize::from(open);
-            nesting -= usize::from(close);
-            if nesting == 0 && (close || end) {
+            nesting = nesting.saturating_sub(usize::from(close));
+            if nesting == 0 && self.ends_item(close, end) {
                 return;
             }
         }
+    }
+
+    /// Behind `}` an item has ended, unless more of it stands on the same line.
+    fn ends_item(&self, close: bool, semicolon: bool) -> bool {
+        let next = self.peek();
+        semicolon || close && (next.line_start || next.is("}"))
     }
 
     /// The same at the top level.
@@ -140,7 +160,7 @@ impl Parser {
             self.bump();
             nesting += usize::from(open);
             nesting = nesting.saturating_sub(usize::from(close));
-            if nesting == 0 && (close || end) {
+            if nesting == 0 && self.ends_item(close, end) {
                 return;
             }
         }

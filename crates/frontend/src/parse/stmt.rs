@@ -153,7 +153,11 @@ impl Parser {
         } else if self.at(">") && self.peek_at(1).is(">=") && !self.peek_at(1).space_before {
             self.bump();
             Some(BinaryOp::Shr)
-        } else if matches!(lhs.kind, ExprKind::Call { .. }) {
+        } else if let ExprKind::Call { callee, .. } = &lhs.kind {
+            if !is_place(callee) && !matches!(callee.kind, ExprKind::Type(_)) {
+                let d = Diagnostic::error("P0206", callee.span, "this cannot be called");
+                self.report(d.help("functions, methods, actions, tables and controls are called"));
+            }
             if instances && self.is_name(0) && !self.peek().line_start {
                 return self.instance_from_call(lhs);
             }

@@ -272,7 +272,7 @@ impl Preprocessor<'_> {
             );
             let mut d = Diagnostic::error("P0120", name.span, message);
             if let Some(m) = self.macros.get(&name.text) {
-                d = d.related(m.span, "defined here");
+                d = d.related(m.span, "defined here").help("arguments with commas in them need parentheses");
             }
             self.diags.push(d);
             return None;

@@ -242,8 +242,8 @@ impl Preprocessor<'_> {
                     if message.is_empty() { format!("#{}", name.text) } else { message.to_string() };
                 let span = Span { hi: line.last().map_or(span.hi, |t| t.span.hi), ..span };
                 self.diags.push(match &*name.text {
-                    "error" => Diagnostic::error("P0113", span, message),
-                    _ => Diagnostic::warning("P0114", span, message),
+                    "error" => Diagnostic::error("P0113", span, message).label("says the program"),
+                    _ => Diagnostic::warning("P0114", span, message).label("says the program"),
                 });
             }
             "pragma" => {
