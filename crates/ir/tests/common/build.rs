@@ -187,7 +187,7 @@ impl Builder {
     /// A constant `int<w>`.
     pub fn inum(&mut self, w: u32, v: i128) -> Expr {
         let ty = self.int(w);
-        self.expr(ExprKind::Const(Value::Bits(Bits::new(w, v as u128))), ty)
+        self.expr(ExprKind::Const(Value::Bits(Bits::new(128, v as u128).sign_extend(w))), ty)
     }
 
     pub fn truth(&mut self, v: bool) -> Expr {
@@ -234,6 +234,12 @@ impl Builder {
     /// `place = value`.
     pub fn set(&mut self, place: &str, value: Expr) -> Stmt {
         stmt(StmtKind::Assign(self.lv(place), value))
+    }
+
+    /// `to = from`.
+    pub fn copy(&mut self, to: &str, from: &str) -> Stmt {
+        let value = self.rd(from);
+        self.set(to, value)
     }
 
     /// `place = w-bit number of the place's width`.
