@@ -18,6 +18,8 @@ mod config;
 mod counter;
 mod env;
 mod externs;
+#[cfg(test)]
+mod fake;
 mod fields;
 mod hash;
 mod meter;

@@ -352,3 +352,116 @@ fn load_tables(
     }
     tables
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::program;
+    use pointsman_ir::{ExternFn, ExternInstance, Stmt, StmtKind, StructDef, Type};
+
+    /// Changes a good program; `expected` is part of the one problem that comes of it.
+    fn check(change: impl FnOnce(&mut Program), expected: &str) {
+        let mut p = program();
+        change(&mut p);
+        match Pipeline::load(p) {
+            Ok(_) => assert_eq!(expected, "fine"),
+            Err(problems) => {
+                assert_eq!(problems.len(), 1, "{problems:?}");
+                assert!(problems[0].message.contains(expected), "{problems:?}");
+            }
+        }
+    }
+
+    fn instance(object: &str, size: i32) -> ExternInstance {
+        ExternInstance {
+            name: "ingress.x".into(),
+            object: object.into(),
+            type_args: vec![],
+            args: vec![("size".into(), Const::Int(size.into()))],
+            annotations: Default::default(),
+            span: Span::default(),
+        }
+    }
+
+    fn function(object: Option<&str>, name: &str, params: usize) -> ExternFn {
+        ExternFn {
+            object: object.map(Into::into),
+            name: name.into(),
+            params: vec!["p".into(); params],
+            span: Span::default(),
+        }
+    }
+
+    /// Adds a call of the function at the end of `control`.
+    fn call(p: &mut Program, control: usize, f: ExternFn) {
+        p.extern_fns.push(f);
+        let function = pointsman_ir::ExternFnId(p.extern_fns.len() as u32 - 1);
+        let callee = pointsman_ir::Callee::Extern { function, instance: None };
+        let kind = StmtKind::Call { result: None, callee, type_args: vec![], args: vec![] };
+        p.controls[control].body.push(Stmt { kind, span: Span::default() });
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        check(|_| {}, "fine");
+        check(|p| p.package.name = "PSA_Switch".into(), "PSA_Switch");
+        check(|p| p.package.args.retain(|(n, _)| n != "ck"), "argument ck");
+        check(|p| p.package.args[0].1 = PackageArg::Control(ControlId(0)), "argument p");
+        check(|p| drop(p.controls[2].frame.params.pop()), "E has 2 parameters");
+        let another_type = |p: &mut Program| {
+            let ty = p.types.intern(Type::Bit(77));
+            p.controls[1].frame.params[1].ty = ty;
+        };
+        check(another_type, "another type");
+        check(|p| p.extern_fns.push(function(None, "teleport", 1)), "teleport");
+        check(|p| p.extern_fns.push(function(Some("register"), "swap", 2)), "register.swap");
+        check(|p| p.extern_fns.push(function(None, "clone3", 3)), "clone_preserving_field_list");
+        check(|p| p.externs.push(instance("oracle", 1)), "oracle");
+        check(|p| p.externs.push(instance("register", 1)), "bit<W>");
+        let register = |p: &mut Program, size: i32| {
+            let elem = p.types.intern(Type::Bit(32));
+            p.externs.push(ExternInstance { type_args: vec![elem], ..instance("register", size) });
+        };
+        check(|p| register(p, 10), "fine");
+        check(|p| register(p, 0), "size is 0");
+        check(|p| register(p, -1), "fits 64 bits");
+        check(|p| register(p, i32::MAX), "MiB");
+        check(|p| p.externs.push(instance("counter", 1)), "CounterType");
+    }
+
+    #[test]
+    fn externs_have_their_places() {
+        let resubmit = || function(None, "resubmit_preserving_field_list", 1);
+        check(|p| call(p, 1, resubmit()), "fine");
+        check(|p| call(p, 2, resubmit()), "no meaning in egress: call it in ingress");
+        check(|p| call(p, 2, function(None, "recirculate_preserving_field_list", 1)), "fine");
+        check(|p| call(p, 1, function(None, "recirculate_preserving_field_list", 1)), "call it in egress");
+        check(|p| call(p, 0, function(None, "verify_checksum", 4)), "fine");
+        check(|p| call(p, 1, function(None, "verify_checksum", 4)), "no meaning in ingress");
+        check(|p| call(p, 3, function(None, "clone", 2)), "no meaning in the checksum update");
+    }
+
+    #[test]
+    fn standard_metadata_is_checked() {
+        let change = |f: fn(&mut StructDef, &mut pointsman_ir::Types)| {
+            let mut p = program();
+            let old = p.parsers[0].frame.params[2].ty;
+            let mut def = p.types.struct_def(old).cloned().unwrap();
+            f(&mut def, &mut p.types);
+            let new = p.types.intern(Type::Struct(def));
+            p.parsers[0].frame.params[2].ty = new;
+            p.controls[1].frame.params[2].ty = new;
+            p.controls[2].frame.params[2].ty = new;
+            let problems = Pipeline::load(p).err().unwrap_or_default();
+            problems.into_iter().map(|p| p.message).collect::<Vec<_>>().join("; ")
+        };
+        // Fields are found by name, so their order does not matter and more of them do no harm.
+        assert_eq!(change(|d, _| d.fields.reverse()), "");
+        let gone = change(|d, _| d.fields.retain(|f| f.name != "egress_rid" && f.name != "priority"));
+        assert!(gone.contains("no field egress_rid") && gone.contains("no field priority"), "{gone}");
+        let wide = change(|d, types| d.fields[5].ty = types.intern(Type::Bit(48)));
+        assert!(wide.contains("enq_timestamp"), "{wide}");
+        let ports = change(|d, types| d.fields[0].ty = types.intern(Type::Bit(16)));
+        assert!(ports.contains("one type"), "{ports}");
+    }
+}

@@ -4,6 +4,8 @@
 
 mod objects;
 mod tables;
+#[cfg(test)]
+mod tests;
 
 pub use objects::StateError;
 

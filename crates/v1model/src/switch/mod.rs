@@ -1,8 +1,6 @@
 //! The switch: packets in, packets out.
 
 mod core;
-#[cfg(test)]
-mod fake;
 mod passes;
 #[cfg(test)]
 mod tests;

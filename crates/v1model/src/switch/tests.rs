@@ -1,6 +1,6 @@
 //! What becomes of packets after ingress and after egress.
 
-use super::fake::{Block, Rig, Script, bits};
+use crate::fake::{Block, Rig, Script, bits};
 use crate::{CloneSession, DropReason, Keep, Output, QueueConfig, Random, Replica, SwitchConfig, Time};
 use pointsman_ir::Value;
 use std::cell::RefCell;
@@ -474,8 +474,8 @@ fn changing_the_program() {
 #[test]
 fn drop_port_must_fit() {
     let config = SwitchConfig { drop_port: 512, ..SwitchConfig::default() };
-    let mut switch = crate::Switch::<super::fake::Fake>::new(config).unwrap();
-    let pipeline = crate::Pipeline::load(super::fake::program()).unwrap();
+    let mut switch = crate::Switch::<crate::fake::Fake>::new(config).unwrap();
+    let pipeline = crate::Pipeline::load(crate::fake::program()).unwrap();
     let e = switch.set_pipeline(Time::ZERO, pipeline, Keep::Nothing).unwrap_err();
     assert!(e.to_string().contains("512") && e.to_string().contains("9 bits"), "{e}");
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// A block while it runs.
-pub(super) struct Block<'a> {
+pub(crate) struct Block<'a> {
     program: &'a Program,
     frame: &'a mut [Value],
     env: &'a mut dyn Env,
@@ -122,7 +122,7 @@ impl Block<'_> {
     }
 }
 
-pub(super) fn bits(width: u32, value: u32) -> Value {
+pub(crate) fn bits(width: u32, value: u32) -> Value {
     Value::Bits(Bits::new(width, value.into()))
 }
 
@@ -130,7 +130,7 @@ type Code = Rc<dyn Fn(&mut Block<'_>)>;
 
 /// What the blocks do.
 #[derive(Clone)]
-pub(super) struct Script {
+pub(crate) struct Script {
     pub parser: Code,
     pub verify: Code,
     pub ingress: Code,
@@ -156,7 +156,7 @@ thread_local! {
     static SCRIPT: RefCell<Script> = RefCell::default();
 }
 
-pub(super) struct Fake {
+pub(crate) struct Fake {
     program: Arc<Program>,
     slots: Vec<TypeId>,
     script: Script,
@@ -270,9 +270,9 @@ fn def(name: &str, fields: Vec<Field>) -> StructDef {
 }
 
 /// Headers { header { bit<8> a, b } }, metadata { bit<8> x, y; header } and all externs above.
-pub(super) fn program() -> Program {
-    let mut p = Program::default();
-    p.errors = vec!["NoError".into(), "PacketTooShort".into()];
+pub(crate) fn program() -> Program {
+    let errors = vec!["NoError".into(), "PacketTooShort".into()];
+    let mut p = Program { errors, ..Program::default() };
     let byte = p.types.intern(Type::Bit(8));
     let error = p.types.intern(Type::Error);
     let header = def("h_t", vec![field("a", byte, None), field("b", byte, None)]);
@@ -332,7 +332,7 @@ pub(super) fn program() -> Program {
 }
 
 /// A switch, and what came out of it.
-pub(super) struct Rig {
+pub(crate) struct Rig {
     pub switch: Switch<Fake>,
     pub out: Vec<Output>,
 }
