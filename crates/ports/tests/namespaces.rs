@@ -14,8 +14,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use pointsman_ports::{
-    AfPacket, AfPacketConfig, Counters, Direction, DropReason, Frame, FramePool, Poller, Port, PortError,
-    Waker,
+    AfPacket, AfPacketConfig, Counters, Direction, DropReason, Frame, FramePool, Observer, Poller, Port,
+    PortError, Waker, Way,
 };
 
 mod support;
@@ -27,6 +27,7 @@ const TESTS: &[(&str, fn())] = &[
     ("udp_super_frames_arrive_as_datagrams", udp_super_frames_arrive_as_datagrams),
     ("vlan_tags_are_kept", vlan_tags_are_kept),
     ("frames_of_this_machine_are_not_received", frames_of_this_machine_are_not_received),
+    ("an_observer_sees_both_ways", an_observer_sees_both_ways),
     ("frames_that_cannot_be_sent_are_counted", frames_that_cannot_be_sent_are_counted),
     ("frames_that_overflow_the_socket_are_counted", frames_that_overflow_the_socket_are_counted),
     ("an_interface_may_go_and_come_back", an_interface_may_go_and_come_back),
@@ -348,6 +349,31 @@ fn frames_of_this_machine_are_not_received() {
     for port in [&mut port, &mut other] {
         assert_eq!(receive(port, 1, is_experimental), [experimental(&[], 61)]);
     }
+}
+
+fn an_observer_sees_both_ways() {
+    let rack = Rack::new();
+    let mut observer = rack.client.run(|| Observer::open("c0")).expect("open");
+    let mut port = rack.open("s0", AfPacketConfig::default());
+    let mut host = rack.client.run(|| AfPacket::open("c0", AfPacketConfig::default())).expect("open");
+    assert_eq!(send(&mut host, &[experimental(&[], 61)]), 1);
+    assert_eq!(send(&mut port, &[experimental(&[], 62)]), 1);
+    let mut seen = Vec::new();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while seen.len() < 2 && Instant::now() < deadline {
+        let each = |way, frame: &[u8]| {
+            if is_experimental(&frame.to_vec()) {
+                seen.push((way, frame.len()));
+            }
+        };
+        observer.observe(each).expect("observe");
+        thread::sleep(Duration::from_millis(1));
+    }
+    seen.sort_by_key(|(_, length)| *length);
+    assert_eq!(seen, [(Way::Out, 61), (Way::In, 62)]);
+    assert_eq!(observer.missed(), 0);
+    let error = rack.client.run(|| Observer::open("none")).err().expect("no such interface");
+    assert!(error.to_string().contains("none"));
 }
 
 fn frames_that_cannot_be_sent_are_counted() {
