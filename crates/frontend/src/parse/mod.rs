@@ -8,6 +8,7 @@
 //! does not know are left to the checker wherever the syntax alone is clear, since "unknown type" says more than
 //! "syntax error".
 
+mod blocks;
 mod decl;
 mod expr;
 mod recover;

@@ -45,6 +45,12 @@ impl Parser {
         let previous = self.pos.checked_sub(1).and_then(|i| self.tokens.get(i));
         if previous.is_some_and(|p| p.is(",")) && [")", "]", ">"].iter().any(|c| t.is(c)) {
             d = d.help("remove the comma before it");
+        } else if t.is(":") && self.peek_at(1).is("=") {
+            d = d.help("write `=` instead of `:=`");
+        } else if t.is("-") && self.peek_at(1).is(">") {
+            d = d.help("there is no `->`; write `:` before a state or action, and `.` before a field");
+        } else if t.is("=") && expected == "`)`" {
+            d = d.help("comparison is written with `==`");
         }
         self.report(d);
         Abandon
@@ -107,6 +113,7 @@ impl Parser {
 
     /// Skips to where the next item of a braced list can start: behind `;`, before the closing `}`, or behind a block.
     fn recover(&mut self, start: usize) {
+        debug_assert!(!self.diags.is_empty(), "a rule failed and nobody said why");
         // Braces that the failed item itself has opened.
         let mut nesting = 0usize;
         for t in self.tokens.get(start..self.pos).unwrap_or_default() {
@@ -144,6 +151,7 @@ impl Parser {
 
     /// The same at the top level.
     pub(super) fn recover_top(&mut self, start: usize) {
+        debug_assert!(!self.diags.is_empty(), "a rule failed and nobody said why");
         if self.pos == start {
             self.bump();
         }

@@ -133,6 +133,18 @@ impl Parser {
     /// here with a better message).
     fn simple_statement(&mut self, instances: bool) -> P<StmtKind> {
         let start = self.pos;
+        let t = self.peek();
+        let foreign = match &*t.text {
+            "elseif" | "elsif" | "elif" => "write `else if`",
+            "while" | "foreach" => "loops are written with `for`",
+            "case" => "labels stand in `switch` only, and are written without `case`",
+            _ => "",
+        };
+        if t.is_ident() && !foreign.is_empty() && self.peek_at(1).is("(") && self.lookup(&t.text).is_none() {
+            let d = Diagnostic::error("P0201", t.span, format!("there is no `{}` in P4", t.text));
+            self.report(d.help(foreign));
+            return Err(Abandon);
+        }
         let (lhs, _) = match self.postfix(true) {
             Ok(e) => e,
             Err(Abandon) => {

@@ -54,7 +54,7 @@ impl Preprocessor<'_> {
         };
         if &*name.text == "defined" || &*name.text == "__FILE__" || &*name.text == "__LINE__" {
             let d = Diagnostic::error("P0118", name.span, format!("`{}` cannot be defined", name.text));
-            self.diags.push(d.help("choose another name"));
+            self.report(d.help("choose another name"));
             return;
         }
         let mut new = Macro { params: None, variadic: false, body: Vec::new(), span: name.span };
@@ -74,14 +74,14 @@ impl Preprocessor<'_> {
         }
         if let Some(t) = [new.body.first(), new.body.last()].into_iter().flatten().find(|t| t.is("##")) {
             let d = Diagnostic::error("P0118", t.span, "`##` joins two tokens, but there is only one");
-            self.diags.push(d.help("write a token on both sides of it"));
+            self.report(d.help("write a token on both sides of it"));
             return;
         }
         if new.params.is_some() {
             for (i, t) in new.body.iter().enumerate() {
                 if t.is("#") && new.body.get(i + 1).and_then(|n| new.param(n)).is_none() {
                     let d = Diagnostic::error("P0118", t.span, "`#` stands before no parameter of the macro");
-                    self.diags.push(d.help("`#param` makes a string of an argument"));
+                    self.report(d.help("`#param` makes a string of an argument"));
                     return;
                 }
             }
@@ -90,7 +90,7 @@ impl Preprocessor<'_> {
             && !same_body(old, &new)
         {
             let message = format!("the macro `{}` is defined again, differently", name.text);
-            self.diags.push(
+            self.report(
                 Diagnostic::warning("P0119", name.span, message)
                     .related(old.span, "first definition")
                     .help("`#undef` it first"),
@@ -138,7 +138,7 @@ impl Preprocessor<'_> {
         }
         if let Some((span, message)) = bad {
             let d = Diagnostic::error("P0118", span, message);
-            self.diags.push(d.help("write `#define NAME(a, b) text`, or `#define NAME (text)` with a space"));
+            self.report(d.help("write `#define NAME(a, b) text`, or `#define NAME (text)` with a space"));
             return None;
         }
         new.params = Some(params);
@@ -165,7 +165,7 @@ impl Preprocessor<'_> {
             self.steps += 1 + m.body.len();
             if self.steps > MAX_EXPANSION_STEPS {
                 if self.steps - (1 + m.body.len()) <= MAX_EXPANSION_STEPS {
-                    self.diags.push(Diagnostic::error("P0121", token.span, "macros expand to too much text"));
+                    self.report(Diagnostic::error("P0121", token.span, "macros expand to too much text"));
                 }
                 continue;
             }
@@ -234,7 +234,7 @@ impl Preprocessor<'_> {
         let mut nesting = 0;
         let close = loop {
             let Some(t) = input.pop_front() else {
-                self.diags.push(
+                self.report(
                     Diagnostic::error(
                         "P0120",
                         open.span,
@@ -265,16 +265,13 @@ impl Preprocessor<'_> {
             args.push(Vec::new());
         }
         if args.len() != count {
-            let message = format!(
-                "macro `{}` has {count} parameters, but {} arguments are given",
-                name.text,
-                args.len()
-            );
+            let s = if count == 1 { "" } else { "s" };
+            let message = format!("macro `{}` takes {count} argument{s}, not {}", name.text, args.len());
             let mut d = Diagnostic::error("P0120", name.span, message);
             if let Some(m) = self.macros.get(&name.text) {
                 d = d.related(m.span, "defined here").help("arguments with commas in them need parentheses");
             }
-            self.diags.push(d);
+            self.report(d);
             return None;
         }
         Some((args, close))
@@ -338,7 +335,7 @@ impl Preprocessor<'_> {
                                 self.expand(args[p].clone(), depth + 1)
                             } else {
                                 let message = "macro calls are nested too deep";
-                                self.diags.push(Diagnostic::error("P0121", span, message));
+                                self.report(Diagnostic::error("P0121", span, message));
                                 Vec::new()
                             };
                             expanded[p] = Some(tokens);
@@ -366,7 +363,7 @@ impl Preprocessor<'_> {
         let joined = lexer.next(true);
         if matches!(joined.kind, TokenKind::Bad(_)) || !lexer.next(true).is_eof() {
             let message = format!("`{}` and `{}` together are no token", a.text, b.text);
-            self.diags.push(Diagnostic::error("P0122", span, message).help("remove the `##` between them"));
+            self.report(Diagnostic::error("P0122", span, message).help("remove the `##` between them"));
             return vec![a.clone(), b.clone()];
         }
         let hide = intersection(&a.hide, &b.hide);

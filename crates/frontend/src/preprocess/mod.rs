@@ -20,6 +20,8 @@ use crate::source::{Loader, SourceMap};
 const MAX_INCLUDE_DEPTH: usize = 64;
 /// Macro expansion stops after so many steps: a few lines of macros can ask for exponentially many tokens.
 const MAX_EXPANSION_STEPS: usize = 2_000_000;
+/// After so many diagnostics, no more are made.
+const MAX_DIAGNOSTICS: usize = 100;
 /// Files, and all of them together, may have at most so many bytes.
 const MAX_TOTAL_BYTES: usize = 256 << 20;
 
@@ -77,6 +79,8 @@ pub(crate) struct Preprocessor<'a> {
     out: Vec<Token>,
     steps: usize,
     bytes: usize,
+    /// Includes were nested too deep; no more are read.
+    too_deep: bool,
 }
 
 /// Reads `main_text` and what it includes. The tokens end with one of kind `Eof`.
@@ -95,6 +99,7 @@ pub(crate) fn preprocess(
         out: Vec::new(),
         steps: 0,
         bytes: 0,
+        too_deep: false,
     };
     let main = pp.map.add(main_path.to_string(), main_text.to_string());
     pp.predefine(defines);
@@ -112,6 +117,15 @@ pub(crate) fn preprocess(
 }
 
 impl Preprocessor<'_> {
+    fn report(&mut self, d: Diagnostic) {
+        if self.diags.len() < MAX_DIAGNOSTICS {
+            self.diags.push(d);
+        } else if self.diags.len() == MAX_DIAGNOSTICS {
+            let message = "too many problems in directives and macros; no more of them are shown";
+            self.diags.push(Diagnostic::error("P0199", d.span, message).help("correct those above first"));
+        }
+    }
+
     fn predefine(&mut self, defines: &[Define]) {
         let mut text = "#define __POINTSMAN__ 1\n".to_string();
         for d in defines {
@@ -129,7 +143,10 @@ impl Preprocessor<'_> {
         self.bytes += text.len();
         if self.bytes > MAX_TOTAL_BYTES {
             let span = Span { file, lo: 0, hi: 0 };
-            self.diags.push(Diagnostic::error("P0112", span, "the program and its includes are too large"));
+            self.report(
+                Diagnostic::error("P0112", span, "the program and its includes are too large")
+                    .label("this file is too much"),
+            );
             return;
         }
         let mut lexer = Lexer::new(&text, file);
@@ -158,7 +175,7 @@ impl Preprocessor<'_> {
             }
             match &token.kind {
                 TokenKind::Eof => break,
-                TokenKind::Bad(d) if d.code == "P0102" => self.diags.push((**d).clone()),
+                TokenKind::Bad(d) if d.code == "P0102" => self.report((**d).clone()),
                 _ if active => run.push(token),
                 _ => {}
             }
@@ -166,7 +183,7 @@ impl Preprocessor<'_> {
         }
         self.flush(&mut run);
         for c in open {
-            self.diags.push(
+            self.report(
                 Diagnostic::error("P0115", c.span, "this conditional has no end")
                     .label("starts here")
                     .help("add `#endif`"),
@@ -206,7 +223,7 @@ impl Preprocessor<'_> {
             "elif" | "else" | "endif" => {
                 let Some(c) = open.last() else {
                     let d = Diagnostic::error("P0116", span, format!("`#{}` without `#if`", name.text));
-                    self.diags.push(d.help("remove it, or add the `#if` that it belongs to"));
+                    self.report(d.help("remove it, or add the `#if` that it belongs to"));
                     return;
                 };
                 if &*name.text == "endif" {
@@ -215,7 +232,7 @@ impl Preprocessor<'_> {
                 }
                 if c.last {
                     let d = Diagnostic::error("P0116", span, format!("`#{}` after `#else`", name.text));
-                    self.diags.push(d.related(c.span, "the conditional starts here"));
+                    self.report(d.related(c.span, "the conditional starts here"));
                     return;
                 }
                 let want = c.outer && !c.taken;
@@ -241,7 +258,7 @@ impl Preprocessor<'_> {
                 let message =
                     if message.is_empty() { format!("#{}", name.text) } else { message.to_string() };
                 let span = Span { hi: line.last().map_or(span.hi, |t| t.span.hi), ..span };
-                self.diags.push(match &*name.text {
+                self.report(match &*name.text {
                     "error" => Diagnostic::error("P0113", span, message).label("says the program"),
                     _ => Diagnostic::warning("P0114", span, message).label("says the program"),
                 });
@@ -259,7 +276,7 @@ impl Preprocessor<'_> {
             _ if name.kind == TokenKind::Int => {}
             other => {
                 let d = Diagnostic::error("P0110", span, format!("unknown directive `#{other}`"));
-                self.diags.push(d.help(
+                self.report(d.help(
                     "known are include, define, undef, if, ifdef, ifndef, elif, else, endif, error, warning, line, pragma",
                 ));
             }
@@ -271,7 +288,7 @@ impl Preprocessor<'_> {
             Some(t) => (t.span, format!("found `{}`", t.text)),
             None => (span, "found the end of the line".to_string()),
         };
-        self.diags.push(
+        self.report(
             Diagnostic::error("P0110", at, format!("expected {expected}, {found}"))
                 .help(format!("write `{usage}`")),
         );
@@ -282,7 +299,7 @@ impl Preprocessor<'_> {
             [name, ..] if name.is_ident() => {
                 if let Some(extra) = args.get(1) {
                     let d = Diagnostic::warning("P0110", extra.span, "what follows the name is ignored");
-                    self.diags.push(d);
+                    self.report(d);
                 }
                 self.knows(&name.text)
             }
@@ -323,8 +340,13 @@ impl Preprocessor<'_> {
             }
         };
         let span = Span { hi: end.max(span.hi), ..span };
+        if self.too_deep {
+            return;
+        }
         if depth + 1 >= MAX_INCLUDE_DEPTH {
-            self.diags.push(
+            // A file that includes itself twice would be read exponentially often.
+            self.too_deep = true;
+            self.report(
                 Diagnostic::error(
                     "P0112",
                     span,
@@ -344,7 +366,7 @@ impl Preprocessor<'_> {
             }
             None => {
                 let d = Diagnostic::error("P0111", span, format!("cannot find the file `{name}`"));
-                self.diags.push(d.help(match quoted {
+                self.report(d.help(match quoted {
                     true => "the name is relative to the including file or to an include directory",
                     false => {
                         "`<...>` is looked for in the include directories only; use quotes for your own files"

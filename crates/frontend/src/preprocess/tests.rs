@@ -13,7 +13,7 @@ impl Loader for Files {
 fn run(text: &str) -> (String, Vec<&'static str>) {
     let files = Files(BTreeMap::from([
         ("a.p4", "A1 A2"),
-        ("self.p4", "x\n#include \"self.p4\"\n"),
+        ("self.p4", "x\n#include \"self.p4\"\n#include \"self.p4\"\n"),
         ("once.p4", "#pragma once\nonce\n"),
     ]));
     let defines = [Define::set("ONE"), Define::set("SQ(x)=((x)*(x))"), Define::Unset("__POINTSMAN__".into())];
@@ -90,6 +90,8 @@ fn includes_and_messages() {
         "y",
         &["P0113", "P0114", "P0110"],
     );
+    let (_, codes) = run(&"#foo\n".repeat(1000));
+    assert_eq!((codes.len(), codes.last()), (101, Some(&"P0199")));
     check("/* x", "", &["P0102"]);
     check("#define X\n\"two\nlines\"", "\"two\nlines\"", &[]);
 }

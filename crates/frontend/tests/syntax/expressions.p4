@@ -27,7 +27,10 @@ void f(inout bit<8> x, inout bit<8> y) {
         3: { }
         { } //~ ERROR P0201 expected a label
     }
-    while (x == y) { } //~ ERROR P0201
+    while (x == y) { } //~ ERROR P0201 there is no `while` in P4
+    if (x == y) { } elseif (x == 2) { x = 3; } //~ ERROR P0201 there is no `elseif` in P4
+    x := 3; //~ ERROR P0201
+    x->y = 3; //~ ERROR P0201 found `-`
     x = x[3; //~ ERROR P0201 expected `]`
     x = x[7:4] ++ x[0+:4];
     x >>= 2;

@@ -5,7 +5,7 @@
 #define TWICE(x) ((x) * 2)
 #define TWICE(x) ((x) + (x)) //~ WARNING P0119 defined again
 const bit<8> a = TWICE(3);
-const bit<8> b = TWICE(3, 4); //~ ERROR P0120 has 1 parameters, but 2 arguments
+const bit<8> b = TWICE(3, 4); //~ ERROR P0120 takes 1 argument, not 2
 //~^ ERROR P0201 expected an expression
 #if defined(TWICE) && (1 << 3) == 8
 #warning yes //~ WARNING P0114 yes
