@@ -303,7 +303,12 @@ pub(crate) fn program() -> Program {
         name: "P".into(),
         frame: frame(&all),
         init: vec![],
-        states: vec![],
+        states: vec![State {
+            name: "start".into(),
+            body: vec![],
+            transition: Transition::Goto(StateRef::Accept),
+            span: Span::default(),
+        }],
         annotations: Annotations::default(),
         span: Span::default(),
     });

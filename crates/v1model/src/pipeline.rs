@@ -9,6 +9,7 @@ use crate::tables::{Attached, TableState};
 use crate::usage::{Unit, usage};
 use pointsman_ir::{
     Const, ControlId, ExternInstanceId, PackageArg, Param, ParserId, Program, Span, TableId, TypeId, Value,
+    verify,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -90,6 +91,11 @@ impl Pipeline {
     /// Finds the blocks of `program`, binds them and checks everything that the architecture relies on.
     pub fn load(program: impl Into<Arc<Program>>) -> Result<Pipeline, Vec<Problem>> {
         let program: Arc<Program> = program.into();
+        // Everything below relies on a program that is sound in itself.
+        let unsound = verify::verify(&program);
+        if !unsound.is_empty() {
+            return Err(unsound.into_iter().map(Problem::new).collect());
+        }
         let mut problems = Vec::new();
         let bound = bind_blocks(&program, &mut problems);
         let functions = collect(&mut problems, program.extern_fns.iter().map(externs::resolve_function));
@@ -357,7 +363,7 @@ fn load_tables(
 mod tests {
     use super::*;
     use crate::fake::program;
-    use pointsman_ir::{ExternFn, ExternInstance, Stmt, StmtKind, StructDef, Type};
+    use pointsman_ir::{Arg, Expr, ExprKind, ExternFn, ExternInstance, Stmt, StmtKind, StructDef, Type};
 
     /// Changes a good program; `expected` is part of the one problem that comes of it.
     fn check(change: impl FnOnce(&mut Program), expected: &str) {
@@ -397,7 +403,10 @@ mod tests {
         p.extern_fns.push(f);
         let function = pointsman_ir::ExternFnId(p.extern_fns.len() as u32 - 1);
         let callee = pointsman_ir::Callee::Extern { function, instance: None };
-        let kind = StmtKind::Call { result: None, callee, type_args: vec![], args: vec![] };
+        let ty = p.types.intern(Type::Bit(8));
+        let arg = Expr { kind: ExprKind::Const(crate::fake::bits(8, 0)), ty, span: Span::default() };
+        let args = p.extern_fns[function.index()].params.iter().map(|_| Arg::In(arg.clone())).collect();
+        let kind = StmtKind::Call { result: None, callee, type_args: vec![], args };
         p.controls[control].body.push(Stmt { kind, span: Span::default() });
     }
 
@@ -407,10 +416,15 @@ mod tests {
         check(|p| p.package.name = "PSA_Switch".into(), "PSA_Switch");
         check(|p| p.package.args.retain(|(n, _)| n != "ck"), "argument ck");
         check(|p| p.package.args[0].1 = PackageArg::Control(ControlId(0)), "argument p");
-        check(|p| drop(p.controls[2].frame.params.pop()), "E has 2 parameters");
+        let fewer = |p: &mut Program| {
+            p.controls[2].frame.params.pop();
+            p.controls[2].frame.vars.pop();
+        };
+        check(fewer, "E has 2 parameters");
         let another_type = |p: &mut Program| {
             let ty = p.types.intern(Type::Bit(77));
             p.controls[1].frame.params[1].ty = ty;
+            p.controls[1].frame.vars[1].ty = ty;
         };
         check(another_type, "another type");
         check(|p| p.extern_fns.push(function(None, "teleport", 1)), "teleport");
@@ -449,9 +463,12 @@ mod tests {
             let mut def = p.types.struct_def(old).cloned().unwrap();
             f(&mut def, &mut p.types);
             let new = p.types.intern(Type::Struct(def));
-            p.parsers[0].frame.params[2].ty = new;
-            p.controls[1].frame.params[2].ty = new;
-            p.controls[2].frame.params[2].ty = new;
+            for frame in
+                [&mut p.parsers[0].frame].into_iter().chain(p.controls[1..3].iter_mut().map(|c| &mut c.frame))
+            {
+                frame.params[2].ty = new;
+                frame.vars[2].ty = new;
+            }
             let problems = Pipeline::load(p).err().unwrap_or_default();
             problems.into_iter().map(|p| p.message).collect::<Vec<_>>().join("; ")
         };
