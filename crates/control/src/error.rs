@@ -2,6 +2,7 @@
 
 use crate::proto::{p4rt, rpc};
 use prost::Message;
+use pointsman_v1model::{ProfileError, ReplicationError, StateError, TableError};
 use prost_types::Any;
 use std::fmt;
 
@@ -88,6 +89,69 @@ impl fmt::Display for EntityError {
 }
 
 impl std::error::Error for EntityError {}
+
+impl From<TableError> for EntityError {
+    fn from(e: TableError) -> Self {
+        let code = match &e {
+            TableError::ConstEntries | TableError::ConstDefault => Code::PermissionDenied,
+            TableError::Duplicate => Code::AlreadyExists,
+            TableError::NotFound => Code::NotFound,
+            TableError::Full => Code::ResourceExhausted,
+            TableError::UnknownTable
+            | TableError::BadMatch(_)
+            | TableError::BadPriority(_)
+            | TableError::BadAction(_)
+            | TableError::NoIdleTimeout
+            | TableError::NoDirectResource => Code::InvalidArgument,
+        };
+        EntityError::new(code, e.to_string())
+    }
+}
+
+impl From<StateError> for EntityError {
+    fn from(e: StateError) -> Self {
+        let code = match &e {
+            StateError::IndexOutOfRange(_) => Code::OutOfRange,
+            StateError::TooManyMembers(_) => Code::ResourceExhausted,
+            StateError::UnknownObject
+            | StateError::BadWidth { .. }
+            | StateError::BadMeterConfig(_)
+            | StateError::BadMember(_) => Code::InvalidArgument,
+        };
+        EntityError::new(code, e.to_string())
+    }
+}
+
+/// The codes are those of the specification's "Member Programming" and "Group Programming".
+impl From<ProfileError> for EntityError {
+    fn from(e: ProfileError) -> Self {
+        let code = match &e {
+            ProfileError::Duplicate => Code::AlreadyExists,
+            ProfileError::NotFound | ProfileError::UnknownMember(_) => Code::NotFound,
+            ProfileError::InUse => Code::FailedPrecondition,
+            ProfileError::Full => Code::ResourceExhausted,
+            ProfileError::UnknownProfile
+            | ProfileError::NotASelector
+            | ProfileError::BadWeight(_)
+            | ProfileError::BadAction(_) => Code::InvalidArgument,
+        };
+        EntityError::new(code, e.to_string())
+    }
+}
+
+impl From<ReplicationError> for EntityError {
+    fn from(e: ReplicationError) -> Self {
+        let code = match &e {
+            ReplicationError::Duplicate => Code::AlreadyExists,
+            ReplicationError::NotFound => Code::NotFound,
+            ReplicationError::GroupZero
+            | ReplicationError::OutOfRange
+            | ReplicationError::RepeatedReplica(_)
+            | ReplicationError::BadClassOfService(_) => Code::InvalidArgument,
+        };
+        EntityError::new(code, e.to_string())
+    }
+}
 
 /// A failed RPC: the fields of `google.rpc.Status`.
 #[derive(Clone, Debug, PartialEq, Eq)]

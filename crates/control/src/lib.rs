@@ -2,13 +2,21 @@
 //!
 //! - [`proto`]: the messages, and gRPC stubs that bring no sockets of their own; [`text`]: their text format.
 //! - [`p4info::p4info`]: what a controller may know of a program.
+//! - [`Server`]: the P4Runtime server of a device as a state machine; [`device::Device`] is the device as it sees it.
 //!
 //! Implemented from the P4Runtime specification 1.5; comments cite its sections by title.
 
 pub mod bytestring;
+pub mod device;
+mod entry;
 pub mod error;
+pub mod p4data;
 pub mod p4info;
 pub mod proto;
+mod schema;
+pub mod server;
 pub mod text;
 
+pub use device::{Device, SwitchDevice};
 pub use error::{Code, EntityError, RpcError};
+pub use server::{ConnId, Output, PacketInError, ReadOutcome, RoleKey, Server, ServerConfig};

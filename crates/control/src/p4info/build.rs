@@ -34,6 +34,11 @@ pub fn p4info(program: &Program) -> Result<P4Info, P4InfoError> {
     build(program).map_err(P4InfoError)
 }
 
+/// Name and type of every digest of a program.
+pub(crate) fn digests(program: &Program) -> BTreeMap<String, TypeId> {
+    collect(program).map(|o| o.digests).unwrap_or_default()
+}
+
 /// What the control plane sees of a program, before it has ids.
 struct Objects<'a> {
     actions: Vec<ActionId>,

@@ -7,10 +7,14 @@
 
 mod annotations;
 mod build;
+mod compare;
 mod ids;
 mod types;
 
 pub use build::{P4InfoError, p4info};
+pub(crate) use compare::differences;
+pub(crate) use build::{data_params, digests};
+pub(crate) use types::{Translation, flat_fields, translation};
 
 /// The architecture that programs are written for, as `PkgInfo.arch` names it.
 pub const ARCHITECTURE: &str = "v1model";

@@ -1,0 +1,59 @@
+//! What the server needs of the device that it controls: its switch, and a compiler.
+
+use pointsman_ir::{Executor, Program};
+use pointsman_v1model::{Keep, Pipeline, State, Switch, SwitchConfig, Time};
+use std::collections::BTreeSet;
+
+/// A device with one switch.
+pub trait Device {
+    /// Compiles the `p4_device_config` of a pipeline configuration. For this target, that is P4 source text.
+    ///
+    /// # Errors
+    /// The text is no program that runs here; the message holds the diagnostics.
+    fn compile(&self, device_config: &[u8]) -> Result<Program, String>;
+
+    /// How the switch was made.
+    fn config(&self) -> &SwitchConfig;
+
+    /// The ports; `None`: every number that the program's port type can hold.
+    fn ports(&self) -> Option<&BTreeSet<u32>>;
+
+    /// The state of the running program, once there is one.
+    fn state_mut(&mut self) -> Option<&mut State>;
+
+    /// Runs another program from now on, in its initial state.
+    ///
+    /// # Errors
+    /// The switch cannot run it; the old one stays.
+    fn set_pipeline(&mut self, now: Time, pipeline: Pipeline) -> Result<(), String>;
+}
+
+/// A [`Switch`] with a compiler.
+pub struct SwitchDevice<'a, E: Executor, C: Fn(&[u8]) -> Result<Program, String>> {
+    /// The switch.
+    pub switch: &'a mut Switch<E>,
+    /// From P4 source text to a program, or diagnostics.
+    pub compile: C,
+}
+
+impl<E: Executor, C: Fn(&[u8]) -> Result<Program, String>> Device for SwitchDevice<'_, E, C> {
+    fn compile(&self, device_config: &[u8]) -> Result<Program, String> {
+        (self.compile)(device_config)
+    }
+
+    fn config(&self) -> &SwitchConfig {
+        self.switch.config()
+    }
+
+    fn ports(&self) -> Option<&BTreeSet<u32>> {
+        self.switch.ports()
+    }
+
+    fn state_mut(&mut self) -> Option<&mut State> {
+        self.switch.state_mut()
+    }
+
+    fn set_pipeline(&mut self, now: Time, pipeline: Pipeline) -> Result<(), String> {
+        self.switch.set_pipeline(now, pipeline, Keep::Nothing).map_err(|e| e.to_string())
+    }
+}

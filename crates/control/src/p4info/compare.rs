@@ -1,0 +1,147 @@
+//! Does a P4Info describe a program?
+
+use crate::proto::p4info::{self as pb, P4Info};
+use std::collections::BTreeMap;
+
+/// What of an object controllers and target must agree on.
+type Facts = BTreeMap<u32, (String, String)>;
+
+/// What is wrong with a client's P4Info for a program whose own is `ours`; empty where they agree.
+///
+/// Only what requests depend on counts: ids, names, widths, kinds of match, actions, types. Objects that are missing
+/// from the client's are not an error: it may have been written by a compiler that drops what is never used.
+pub(crate) fn differences(ours: &P4Info, theirs: &P4Info) -> Vec<String> {
+    let mut found = Vec::new();
+    let (ours, theirs) = (facts(ours), facts(theirs));
+    for ((kind, theirs), (_, ours)) in theirs.iter().zip(&ours) {
+        for (id, (name, shape)) in theirs {
+            match ours.get(id) {
+                None => {
+                    let same_name = ours.iter().find(|(_, (n, _))| n == name);
+                    found.push(match same_name {
+                        Some((id_here, _)) => format!("{kind} {name} has the id {id:#010x} there, {id_here:#010x} in the program"),
+                        None => format!("{kind} {name} (id {id:#010x}) is not in the program"),
+                    });
+                }
+                Some((name_here, _)) if name_here != name => {
+                    found.push(format!("id {id:#010x} is {kind} {name} there, {name_here} in the program"));
+                }
+                Some((_, shape_here)) if shape_here != shape => {
+                    found.push(format!("{kind} {name} is {shape} there, {shape_here} in the program"));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    found
+}
+
+fn facts(info: &P4Info) -> [(&'static str, Facts); 12] {
+    [
+        ("table", collect(&info.tables, |t| &t.preamble, table)),
+        ("action", collect(&info.actions, |a| &a.preamble, action)),
+        ("action profile", collect(&info.action_profiles, |p| &p.preamble, |p| {
+            format!("selector {}, tables {}", p.with_selector, sorted(p.table_ids.iter()))
+        })),
+        ("counter", collect(&info.counters, |c| &c.preamble, |c| format!("of {} cells", c.size))),
+        ("direct counter", collect(&info.direct_counters, |c| &c.preamble, |c| format!("of table {}", c.direct_table_id))),
+        ("meter", collect(&info.meters, |m| &m.preamble, |m| format!("of {} cells", m.size))),
+        ("direct meter", collect(&info.direct_meters, |m| &m.preamble, |m| format!("of table {}", m.direct_table_id))),
+        ("controller header", collect(&info.controller_packet_metadata, |h| &h.preamble, |h| {
+            sorted(h.metadata.iter().map(|m| format!("{} {} ({} bits)", m.id, m.name, m.bitwidth)))
+        })),
+        ("value set", collect(&info.value_sets, |v| &v.preamble, |v| sorted(v.r#match.iter().map(field)))),
+        ("register", collect(&info.registers, |r| &r.preamble, |r| format!("of {} cells, {}", r.size, type_spec(&r.type_spec)))),
+        ("digest", collect(&info.digests, |d| &d.preamble, |d| type_spec(&d.type_spec))),
+        ("extern", info.externs.iter().flat_map(|x| &x.instances).map(|i| {
+            let p = i.preamble.clone().unwrap_or_default();
+            (p.id, (p.name, String::new()))
+        }).collect()),
+    ]
+}
+
+fn collect<M>(messages: &[M], preamble: impl Fn(&M) -> &Option<pb::Preamble>, shape: impl Fn(&M) -> String) -> Facts {
+    let fact = |m| {
+        let p = preamble(m).clone().unwrap_or_default();
+        (p.id, (p.name, shape(m)))
+    };
+    messages.iter().map(fact).collect()
+}
+
+fn sorted<S: ToString>(items: impl Iterator<Item = S>) -> String {
+    let mut items: Vec<String> = items.map(|i| i.to_string()).collect();
+    items.sort_unstable();
+    format!("[{}]", items.join(", "))
+}
+
+fn field(f: &pb::MatchField) -> String {
+    let kind = format!("{:?}", crate::schema::match_type(f)).to_lowercase();
+    format!("{} {} ({} bits, {kind})", f.id, f.name, f.bitwidth)
+}
+
+fn table(t: &pb::Table) -> String {
+    format!(
+        "key {}, actions {}, resources {}, implementation {}",
+        sorted(t.match_fields.iter().map(field)),
+        sorted(t.action_refs.iter().map(|a| a.id)),
+        sorted(t.direct_resource_ids.iter()),
+        t.implementation_id
+    )
+}
+
+fn action(a: &pb::Action) -> String {
+    sorted(a.params.iter().map(|p| format!("{} {} ({} bits)", p.id, p.name, p.bitwidth)))
+}
+
+fn type_spec(spec: &Option<pb::P4DataTypeSpec>) -> String {
+    use pb::p4_bitstring_like_type_spec::TypeSpec as Bits;
+    use pb::p4_data_type_spec::TypeSpec;
+    let named = |kind: &str, t: &pb::P4NamedType| format!("{kind} {}", t.name);
+    match spec.as_ref().and_then(|s| s.type_spec.as_ref()) {
+        None => "untyped".to_string(),
+        Some(TypeSpec::Bool(_)) => "bool".to_string(),
+        Some(TypeSpec::Error(_)) => "error".to_string(),
+        Some(TypeSpec::Bitstring(b)) => match &b.type_spec {
+            None => "bits".to_string(),
+            Some(Bits::Bit(b)) => format!("bit<{}>", b.bitwidth),
+            Some(Bits::Int(b)) => format!("int<{}>", b.bitwidth),
+            Some(Bits::Varbit(b)) => format!("varbit<{}>", b.max_bitwidth),
+        },
+        Some(TypeSpec::Struct(t)) => named("struct", t),
+        Some(TypeSpec::Header(t)) => named("header", t),
+        Some(TypeSpec::HeaderUnion(t)) => named("header_union", t),
+        Some(TypeSpec::Enum(t) | TypeSpec::SerializableEnum(t)) => named("enum", t),
+        Some(TypeSpec::NewType(t)) => named("type", t),
+        Some(TypeSpec::Tuple(t)) => {
+            let members = t.members.iter().map(|m| type_spec(&Some(m.clone()))).collect::<Vec<_>>();
+            format!("tuple<{}>", members.join(", "))
+        }
+        Some(TypeSpec::HeaderStack(s)) => format!("header stack of {}", s.size),
+        Some(TypeSpec::HeaderUnionStack(s)) => format!("header union stack of {}", s.size),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(id: u32, name: &str, width: i32) -> P4Info {
+        let preamble = Some(pb::Preamble { id, name: name.into(), ..Default::default() });
+        let params = vec![pb::action::Param { id: 1, name: "p".into(), bitwidth: width, ..Default::default() }];
+        P4Info { actions: vec![pb::Action { preamble, params }], ..Default::default() }
+    }
+
+    #[test]
+    fn what_counts() {
+        let check = |theirs: P4Info, part: &str| {
+            let found = differences(&info(1, "a", 8), &theirs);
+            assert!(found.len() == 1 && found[0].contains(part), "{found:?}");
+        };
+        assert!(differences(&info(1, "a", 8), &info(1, "a", 8)).is_empty());
+        assert!(differences(&info(1, "a", 8), &P4Info::default()).is_empty());
+        check(info(1, "a", 9), "action a is [1 p (9 bits)] there, [1 p (8 bits)] in the program");
+        check(info(2, "a", 8), "has the id 0x00000002 there, 0x00000001 in the program");
+        check(info(1, "b", 8), "is action b there, a in the program");
+        check(info(2, "b", 8), "is not in the program");
+    }
+}

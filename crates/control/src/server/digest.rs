@@ -1,0 +1,189 @@
+//! Digests (P4Runtime specification, "`DigestEntry`").
+
+use super::resources::by_id;
+use super::tables::set_or_remove;
+use super::write::{Op, Undo, UndoLog};
+use super::{Access, ConnId, Output, Server, stream_error};
+use crate::error::{Code, EntityError};
+use crate::p4data;
+use crate::proto::p4rt::{self as pb, P4Data, digest_entry::Config, entity::Entity};
+use pointsman_v1model::{Digest, Time};
+use prost::Message;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Where the client sets no limit.
+const MAX_LIST_SIZE: usize = 1000;
+
+/// One enabled digest.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DigestState {
+    pub config: Config,
+    /// Not sent yet, with the time at which the first of them came.
+    buffer: Vec<P4Data>,
+    since: Time,
+    /// What is in `buffer` or was sent and not acknowledged: not to be sent again.
+    known: BTreeSet<Vec<u8>>,
+    /// By list id: when it was sent, and what of `known` it brought.
+    unacknowledged: BTreeMap<u64, (Time, Vec<Vec<u8>>)>,
+}
+
+fn ns(n: i64) -> u64 {
+    u64::try_from(n).unwrap_or(0)
+}
+
+impl DigestState {
+    /// Takes a message; true where the list is to be sent now.
+    fn push(&mut self, data: P4Data, now: Time) -> bool {
+        if !self.known.insert(data.encode_to_vec()) {
+            return false;
+        }
+        if self.buffer.is_empty() {
+            self.since = now;
+        }
+        self.buffer.push(data);
+        let limit = usize::try_from(self.config.max_list_size).ok().filter(|n| *n > 0).unwrap_or(MAX_LIST_SIZE);
+        self.config.max_timeout_ns == 0 || self.buffer.len() >= limit
+    }
+
+    fn due(&self) -> Option<Time> {
+        (!self.buffer.is_empty()).then(|| self.since.plus_ns(ns(self.config.max_timeout_ns)))
+    }
+
+    /// Empties the buffer into a list.
+    fn list(&mut self, digest_id: u32, list_id: u64, now: Time, unix_ns: i64) -> pb::DigestList {
+        let data = std::mem::take(&mut self.buffer);
+        let keys: Vec<Vec<u8>> = data.iter().map(Message::encode_to_vec).collect();
+        if self.config.ack_timeout_ns > 0 {
+            self.unacknowledged.insert(list_id, (now, keys));
+        } else {
+            keys.iter().for_each(|k| {
+                self.known.remove(k);
+            });
+        }
+        pb::DigestList { digest_id, list_id, data, timestamp: unix_ns }
+    }
+
+    fn forget(&mut self, list_id: u64) {
+        if let Some((_, keys)) = self.unacknowledged.remove(&list_id) {
+            keys.iter().for_each(|k| {
+                self.known.remove(k);
+            });
+        }
+    }
+
+    fn expire(&mut self, now: Time) {
+        let timeout = ns(self.config.ack_timeout_ns);
+        let old = self.unacknowledged.iter().filter(|(_, (sent, _))| now.since(*sent) >= timeout);
+        let old: Vec<u64> = old.map(|(id, _)| *id).collect();
+        old.into_iter().for_each(|id| self.forget(id));
+    }
+}
+
+impl Server {
+    /// The program made digests. Those that a client has enabled are sent, or wait for [`Server::tick`]; all others
+    /// are dropped. `unix_ns` is the time of day for the message.
+    pub fn digests(&mut self, digests: &[Digest], now: Time, unix_ns: i64) -> Vec<Output> {
+        let mut lists = Vec::new();
+        if let Some(live) = &mut self.live {
+            for digest in digests {
+                let found = live.schema.digests.iter().find(|(_, d)| d.ty == digest.ty);
+                let Some((id, schema)) = found else { continue };
+                let Some(state) = live.book.digests.get_mut(id) else { continue };
+                state.expire(now);
+                if state.push(p4data::encode(&live.schema.program, schema.ty, &digest.data), now) {
+                    self.last_list_id += 1;
+                    lists.push(state.list(*id, self.last_list_id, now, unix_ns));
+                }
+            }
+        }
+        self.send_digests(lists)
+    }
+
+    /// Sends the digests that have waited long enough; to be called at [`Server::next_deadline`].
+    pub fn tick(&mut self, now: Time, unix_ns: i64) -> Vec<Output> {
+        let mut lists = Vec::new();
+        if let Some(live) = &mut self.live {
+            for (id, state) in &mut live.book.digests {
+                state.expire(now);
+                if state.due().is_some_and(|due| due <= now) {
+                    self.last_list_id += 1;
+                    lists.push(state.list(*id, self.last_list_id, now, unix_ns));
+                }
+            }
+        }
+        self.send_digests(lists)
+    }
+
+    /// When [`Server::tick`] next has something to do.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.live.iter().flat_map(|l| l.book.digests.values().filter_map(DigestState::due)).min()
+    }
+
+    fn send_digests(&self, lists: Vec<pb::DigestList>) -> Vec<Output> {
+        use pb::stream_message_response::Update;
+        lists.into_iter().flat_map(|list| self.to_primaries(&Update::Digest(list))).collect()
+    }
+
+    pub(super) fn digest_ack(&mut self, conn: ConnId, ack: &pb::DigestListAck) -> Vec<Output> {
+        let known = self.live.as_ref().is_some_and(|l| l.schema.digests.contains_key(&ack.digest_id));
+        if !known {
+            let message = format!("there is no digest with id {:#010x}", ack.digest_id);
+            let details = pb::DigestListAckError { digest_list_ack: Some(*ack) };
+            let details = pb::stream_error::Details::DigestListAck(details);
+            return vec![stream_error(conn, Code::InvalidArgument, message, details)];
+        }
+        let state = self.live.as_mut().and_then(|l| l.book.digests.get_mut(&ack.digest_id));
+        if let Some(state) = state
+            && self.arbitration.is_primary(conn)
+        {
+            state.forget(ack.list_id);
+        }
+        Vec::new()
+    }
+}
+
+impl Access<'_> {
+    pub(super) fn write_digest(&mut self, op: Op, e: &pb::DigestEntry, undo: UndoLog) -> Result<(), EntityError> {
+        let digest = by_id(&self.schema.digests, "digest", e.digest_id)?;
+        let place = |error: EntityError| error.at(format_args!("digest {}", digest.name));
+        let id = e.digest_id;
+        let old = self.book.digests.get(&id).cloned();
+        let new = match (op, &old) {
+            (Op::Insert, Some(_)) => {
+                return Err(place(EntityError::new(Code::AlreadyExists, "it is enabled already")));
+            }
+            (Op::Modify | Op::Delete, None) => return Err(place(EntityError::not_found("it is not enabled"))),
+            (Op::Delete, Some(_)) => None,
+            (Op::Insert | Op::Modify, old) => {
+                let config = e.config.unwrap_or_default();
+                for (what, n) in [
+                    ("max_timeout_ns", config.max_timeout_ns),
+                    ("max_list_size", i64::from(config.max_list_size)),
+                    ("ack_timeout_ns", config.ack_timeout_ns),
+                ] {
+                    if n < 0 {
+                        let message = format!("{what} is {n}: it cannot be negative");
+                        return Err(place(EntityError::invalid(message)));
+                    }
+                }
+                Some(DigestState { config, ..old.clone().unwrap_or_default() })
+            }
+        };
+        set_or_remove(&mut self.book.digests, id, new);
+        if let Some(undo) = undo {
+            let step: Undo = Box::new(move |book, _| set_or_remove(&mut book.digests, id, old));
+            undo.push(step);
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_digests(&self, e: &pb::DigestEntry, out: &mut Vec<Entity>) -> Result<(), EntityError> {
+        if e.digest_id != 0 {
+            by_id(&self.schema.digests, "digest", e.digest_id)?;
+        }
+        for (id, state) in self.book.digests.iter().filter(|(id, _)| e.digest_id == 0 || e.digest_id == **id) {
+            out.push(Entity::DigestEntry(pb::DigestEntry { digest_id: *id, config: Some(state.config) }));
+        }
+        Ok(())
+    }
+}

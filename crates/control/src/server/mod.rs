@@ -1,0 +1,250 @@
+//! The P4Runtime server as a state machine: messages in, messages out; no sockets, no clock.
+//!
+//! A caller with sockets gives every stream channel a [`ConnId`], hands its messages to [`Server::stream_message`] and
+//! sends what comes back. Unary calls are plain method calls. The switch is passed to each call as a [`Device`], so
+//! that whoever owns the data path keeps it; because a call has the switch for itself, every batch is atomic for the
+//! data plane. `now` is the switch's own time.
+
+mod arbitration;
+mod digest;
+mod packet;
+mod pipeline;
+mod profiles;
+mod read;
+mod replication;
+mod resources;
+mod tables;
+mod write;
+
+pub use arbitration::{ConnId, RoleKey, election_id};
+pub use packet::PacketInError;
+pub use read::ReadOutcome;
+
+use crate::device::Device;
+use crate::error::{Code, RpcError};
+use crate::proto::p4rt as pb;
+use crate::schema::Schema;
+use arbitration::{Arbitration, Notice};
+use pointsman_ir::{EntryHandle, TableId};
+use pointsman_v1model::{Pipeline, State, Time};
+use replication::Ports;
+use std::collections::BTreeMap;
+
+/// The version of the P4Runtime API that this server implements.
+pub const API_VERSION: &str = "1.5.0";
+
+/// What clients look for to see that there is no pipeline yet.
+const NO_PIPELINE: &str = "No forwarding pipeline config set for this device: send one with VERIFY_AND_COMMIT";
+
+/// Settings of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// The device that this server stands for; not 0.
+    pub device_id: u64,
+    /// Stream channels that may share a role.
+    pub max_clients_per_role: usize,
+    /// Entities in one message of a read's stream: keeps messages below the 4 MiB that gRPC clients accept.
+    pub entities_per_response: usize,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        ServerConfig { device_id: 1, max_clients_per_role: 16, entities_per_response: 1024 }
+    }
+}
+
+impl ServerConfig {
+    /// Checks every field.
+    ///
+    /// # Errors
+    /// Says what is wrong and what to do.
+    pub fn validate(&self) -> Result<(), String> {
+        if self.device_id == 0 {
+            return Err("device_id is 0, which P4Runtime reserves: choose 1 or more".to_string());
+        }
+        if self.max_clients_per_role == 0 {
+            return Err("max_clients_per_role is 0: nobody could connect; choose 1 or more".to_string());
+        }
+        if self.entities_per_response == 0 {
+            return Err("entities_per_response is 0: choose 1 or more".to_string());
+        }
+        Ok(())
+    }
+}
+
+/// What is to be done after a message.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// Send this on a stream channel.
+    Send {
+        /// To whom.
+        conn: ConnId,
+        /// What.
+        response: pb::StreamMessageResponse,
+    },
+    /// End a stream channel with this status. [`Server::connection_closed`] has been done already.
+    Close {
+        /// Whose.
+        conn: ConnId,
+        /// Why.
+        error: RpcError,
+    },
+    /// Give this packet to the switch as if it had arrived on its CPU port.
+    PacketOut {
+        /// The packet, with the `packet_out` header in front where the program has one.
+        packet: Vec<u8>,
+    },
+}
+
+/// What the switch does not keep for us: opaque data of controllers, and messages as they were written.
+#[derive(Clone, Debug, Default)]
+struct Book {
+    /// The deprecated 64-bit cookie of entries.
+    cookies: BTreeMap<(TableId, EntryHandle), u64>,
+    /// Cookie and metadata of default entries.
+    defaults: BTreeMap<TableId, (u64, Vec<u8>)>,
+    groups: BTreeMap<u32, pb::MulticastGroupEntry>,
+    sessions: BTreeMap<u32, pb::CloneSessionEntry>,
+    digests: BTreeMap<u32, digest::DigestState>,
+}
+
+/// A pipeline configuration and what belongs to it.
+struct Installed {
+    schema: Schema,
+    config: pb::ForwardingPipelineConfig,
+    book: Book,
+}
+
+/// A pipeline after `VERIFY_AND_SAVE`: it takes reads and writes, but no packets.
+struct Saved {
+    installed: Installed,
+    pipeline: Pipeline,
+    state: State,
+}
+
+/// A pipeline with its state, for the time of one call.
+struct Access<'a> {
+    schema: &'a Schema,
+    book: &'a mut Book,
+    state: &'a mut State,
+    ports: Ports,
+    now: Time,
+}
+
+/// The P4Runtime server of one device.
+pub struct Server {
+    config: ServerConfig,
+    arbitration: Arbitration,
+    live: Option<Installed>,
+    saved: Option<Saved>,
+    /// Of the last digest list.
+    last_list_id: u64,
+}
+
+impl Server {
+    /// A server without clients and without a pipeline.
+    ///
+    /// # Errors
+    /// The configuration is invalid.
+    pub fn new(config: ServerConfig) -> Result<Self, String> {
+        config.validate()?;
+        let arbitration = Arbitration::new(config.device_id, config.max_clients_per_role);
+        Ok(Server { config, arbitration, live: None, saved: None, last_list_id: 0 })
+    }
+
+    /// A client sent a message on its stream channel.
+    pub fn stream_message(
+        &mut self,
+        conn: ConnId,
+        message: &pb::StreamMessageRequest,
+    ) -> Vec<Output> {
+        use pb::stream_message_request::Update;
+        match &message.update {
+            Some(Update::Arbitration(update)) => match self.arbitration.update(conn, update) {
+                Ok(notices) => send_all(notices),
+                Err(error) => {
+                    let mut out = self.connection_closed(conn);
+                    out.push(Output::Close { conn, error });
+                    out
+                }
+            },
+            Some(Update::Packet(packet)) => self.packet_out(conn, packet),
+            Some(Update::DigestAck(ack)) => self.digest_ack(conn, ack),
+            Some(Update::Other(other)) => {
+                let details = pb::stream_error::Details::Other(pb::StreamOtherError { other: Some(other.clone()) });
+                let message = "this target has no stream messages of its own".to_string();
+                vec![stream_error(conn, Code::Unimplemented, message, details)]
+            }
+            None => {
+                let details = pb::stream_error::Details::Other(pb::StreamOtherError::default());
+                vec![stream_error(conn, Code::InvalidArgument, "the message is empty".to_string(), details)]
+            }
+        }
+    }
+
+    /// A stream channel has ended.
+    pub fn connection_closed(&mut self, conn: ConnId) -> Vec<Output> {
+        send_all(self.arbitration.close(conn))
+    }
+
+    /// The primary client of a role.
+    pub fn primary(&self, role: &RoleKey) -> Option<ConnId> {
+        self.arbitration.primary(role)
+    }
+
+    /// The answer to `Capabilities`.
+    ///
+    /// # Errors
+    /// The request is about another device.
+    pub fn capabilities(&self, request: &pb::CapabilitiesRequest) -> Result<pb::CapabilitiesResponse, RpcError> {
+        if request.device_id != 0 {
+            self.check_device(request.device_id)?;
+        }
+        Ok(pb::CapabilitiesResponse { p4runtime_api_version: API_VERSION.to_string(), experimental: None })
+    }
+
+    fn check_device(&self, device_id: u64) -> Result<(), RpcError> {
+        if device_id == self.config.device_id {
+            return Ok(());
+        }
+        let message = format!("this is device {}, not {device_id}", self.config.device_id);
+        Err(RpcError::new(Code::NotFound, message))
+    }
+
+    /// The pipeline that requests refer to: a saved one where there is one ("`SetForwardingPipelineConfig` RPC").
+    ///
+    /// # Errors
+    /// There is none.
+    fn access<'a>(&'a mut self, device: &'a mut dyn Device, now: Time) -> Result<Access<'a>, RpcError> {
+        let ports = Ports { cpu: device.config().cpu_port, all: device.ports().cloned() };
+        if let Some(Saved { installed, state, .. }) = &mut self.saved {
+            let Installed { schema, book, .. } = installed;
+            return Ok(Access { schema, book, state, ports, now });
+        }
+        match (&mut self.live, device.state_mut()) {
+            (Some(Installed { schema, book, .. }), Some(state)) => Ok(Access { schema, book, state, ports, now }),
+            _ => Err(RpcError::new(Code::FailedPrecondition, NO_PIPELINE)),
+        }
+    }
+}
+
+fn send_all(notices: Vec<Notice>) -> Vec<Output> {
+    use pb::stream_message_response::Update;
+    let send = |(conn, update)| Output::Send {
+        conn,
+        response: pb::StreamMessageResponse { update: Some(Update::Arbitration(update)) },
+    };
+    notices.into_iter().map(send).collect()
+}
+
+/// "Stream Error Reporting".
+fn stream_error(conn: ConnId, code: Code, message: String, details: pb::stream_error::Details) -> Output {
+    let error = pb::StreamError {
+        canonical_code: code.number(),
+        message,
+        details: Some(details),
+        ..Default::default()
+    };
+    let update = Some(pb::stream_message_response::Update::Error(error));
+    Output::Send { conn, response: pb::StreamMessageResponse { update } }
+}
