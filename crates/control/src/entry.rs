@@ -18,13 +18,17 @@ impl Scalar {
                  with a number of bits",
             ));
         }
-        let decoded =
-            if self.signed { bytestring::decode_signed(self.width, bytes) } else { bytestring::decode(self.width, bytes) };
+        let decoded = if self.signed {
+            bytestring::decode_signed(self.width, bytes)
+        } else {
+            bytestring::decode(self.width, bytes)
+        };
         let value = decoded.map_err(|e| EntityError::invalid(e.to_string()))?;
         match self.limit {
-            Some(limit) if value.saturating_u64() >= u64::from(limit) => {
-                Err(EntityError::invalid(format!("the type has {limit} members, number {} is none", value.low_u64())))
-            }
+            Some(limit) if value.saturating_u64() >= u64::from(limit) => Err(EntityError::invalid(format!(
+                "the type has {limit} members, number {} is none",
+                value.low_u64()
+            ))),
             _ => Ok(value),
         }
     }
@@ -43,14 +47,20 @@ pub(crate) fn table(schema: &Schema, id: u32) -> Result<&TableSchema, EntityErro
     if id == 0 {
         return Err(EntityError::invalid("table_id is not set"));
     }
-    schema.tables.get(&id).ok_or_else(|| EntityError::invalid(format!("there is no table with id {id:#010x}")))
+    schema
+        .tables
+        .get(&id)
+        .ok_or_else(|| EntityError::invalid(format!("there is no table with id {id:#010x}")))
 }
 
 /// The match of an entry: one per field, in the table's order.
 ///
 /// # Errors
 /// A field is unknown, given twice, missing where it must not be, of another kind, or its value is malformed.
-pub(crate) fn decode_match(fields: &[FieldSchema], given: &[pb::FieldMatch]) -> Result<Vec<KeyMatch>, EntityError> {
+pub(crate) fn decode_match(
+    fields: &[FieldSchema],
+    given: &[pb::FieldMatch],
+) -> Result<Vec<KeyMatch>, EntityError> {
     let mut found: Vec<Option<KeyMatch>> = vec![None; fields.len()];
     for m in given {
         let index = fields.iter().position(|f| f.id == m.field_id);
@@ -69,13 +79,15 @@ pub(crate) fn decode_match(fields: &[FieldSchema], given: &[pb::FieldMatch]) -> 
     }
     let fill = |(field, m): (&FieldSchema, Option<KeyMatch>)| match (m, field.kind) {
         (Some(m), _) => Ok(m),
-        (None, MatchKind::Exact | MatchKind::Selector) => {
-            Err(EntityError::invalid(format!("match field {} is missing: exact fields cannot be left out", field.name)))
-        }
+        (None, MatchKind::Exact | MatchKind::Selector) => Err(EntityError::invalid(format!(
+            "match field {} is missing: exact fields cannot be left out",
+            field.name
+        ))),
         (None, MatchKind::Lpm) => Ok(KeyMatch::Lpm { value: Bits::zero(field.scalar.width), prefix_len: 0 }),
-        (None, MatchKind::Ternary) => {
-            Ok(KeyMatch::Ternary { value: Bits::zero(field.scalar.width), mask: Bits::zero(field.scalar.width) })
-        }
+        (None, MatchKind::Ternary) => Ok(KeyMatch::Ternary {
+            value: Bits::zero(field.scalar.width),
+            mask: Bits::zero(field.scalar.width),
+        }),
         (None, MatchKind::Range) => {
             Ok(KeyMatch::Range { lo: Bits::zero(field.scalar.width), hi: Bits::ones(field.scalar.width) })
         }
@@ -172,7 +184,9 @@ pub(crate) fn encode_match(fields: &[FieldSchema], matches: &[KeyMatch]) -> Vec<
             KeyMatch::Range { lo, hi } => {
                 FieldMatchType::Range(pb::field_match::Range { low: bytes(lo), high: bytes(hi) })
             }
-            KeyMatch::Optional(Some(v)) => FieldMatchType::Optional(pb::field_match::Optional { value: bytes(v) }),
+            KeyMatch::Optional(Some(v)) => {
+                FieldMatchType::Optional(pb::field_match::Optional { value: bytes(v) })
+            }
         };
         Some(pb::FieldMatch { field_id: field.id, field_match_type: Some(matched) })
     };
@@ -225,7 +239,8 @@ pub(crate) fn decode_action(
             return Err(EntityError::invalid(message));
         };
         let param = &described.params[index];
-        let place = |e: EntityError| e.at(format_args!("action {}, parameter {}", described.name, param.name));
+        let place =
+            |e: EntityError| e.at(format_args!("action {}, parameter {}", described.name, param.name));
         let bits = param.scalar.decode(&p.value).map_err(place)?;
         let value = Value::from_bits(&schema.program.types, param.scalar.ty, &bits)
             .ok_or_else(|| place(EntityError::invalid("the parameter is no scalar")))?;
@@ -235,7 +250,8 @@ pub(crate) fn decode_action(
     }
     let missing = args.iter().zip(&described.params).find(|(a, _)| a.is_none());
     if let Some((_, param)) = missing {
-        let message = format!("action {}: parameter {} (id {}) is missing", described.name, param.name, param.id);
+        let message =
+            format!("action {}: parameter {} (id {}) is missing", described.name, param.name, param.id);
         return Err(EntityError::invalid(message));
     }
     Ok(ActionCall { action: listed.index, args: args.into_iter().flatten().collect() })

@@ -1,8 +1,8 @@
 //! gRPC statuses without gRPC: what an RPC answers when it fails.
 
 use crate::proto::{p4rt, rpc};
-use prost::Message;
 use pointsman_v1model::{ProfileError, ReplicationError, StateError, TableError};
+use prost::Message;
 use prost_types::Any;
 use std::fmt;
 

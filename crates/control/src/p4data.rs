@@ -32,8 +32,10 @@ fn encode_data(program: &Program, ty: TypeId, value: &Value) -> Option<Data> {
             let members = types.iter().zip(values).map(|(ty, v)| encode(program, *ty, v)).collect();
             Data::Tuple(pb::P4StructLike { members })
         }
-        (Type::Header(_), value) => Data::Header(encode_header(program, value)),
-        (Type::HeaderUnion(def), Value::Union(headers)) => Data::HeaderUnion(encode_union(program, def, headers)),
+        (Type::Header(_), value) => Data::Header(encode_header(program, ty, value)),
+        (Type::HeaderUnion(def), Value::Union(headers)) => {
+            Data::HeaderUnion(encode_union(program, def, headers))
+        }
         (Type::Stack { elem, .. }, Value::Stack { elems, .. }) => match program.types.repr_type(*elem) {
             Type::HeaderUnion(def) => {
                 let union = |v: &Value| match v {
@@ -43,7 +45,7 @@ fn encode_data(program: &Program, ty: TypeId, value: &Value) -> Option<Data> {
                 Data::HeaderUnionStack(pb::P4HeaderUnionStack { entries: elems.iter().map(union).collect() })
             }
             _ => {
-                let entries = elems.iter().map(|h| encode_header(program, h)).collect();
+                let entries = elems.iter().map(|h| encode_header(program, *elem, h)).collect();
                 Data::HeaderStack(pb::P4HeaderStack { entries })
             }
         },
@@ -51,17 +53,21 @@ fn encode_data(program: &Program, ty: TypeId, value: &Value) -> Option<Data> {
     })
 }
 
-fn encode_header(program: &Program, value: &Value) -> pb::P4Header {
-    fn flatten(program: &Program, value: &Value, out: &mut Vec<Vec<u8>>) {
-        match value {
-            Value::Struct(fields) => fields.iter().for_each(|f| flatten(program, f, out)),
-            other => out.push(other.to_bits().map(|b| bytestring::encode(&b)).unwrap_or_else(|| vec![0])),
+fn encode_header(program: &Program, ty: TypeId, value: &Value) -> pb::P4Header {
+    fn flatten(program: &Program, ty: TypeId, value: &Value, out: &mut Vec<Vec<u8>>) {
+        match (program.types.repr_type(ty), value) {
+            (Type::Struct(def), Value::Struct(values)) => {
+                def.fields.iter().zip(values).for_each(|(f, v)| flatten(program, f.ty, v, out));
+            }
+            (Type::Int(_), Value::Bits(b)) => out.push(bytestring::encode_signed(b)),
+            (Type::Varbit(_), Value::Varbit(b)) => out.push(b.to_be_bytes()),
+            (_, other) => out.push(bytestring::encode(&other.to_bits().unwrap_or(Bits::zero(1)))),
         }
     }
-    match value {
-        Value::Header { valid: true, fields } => {
+    match (program.types.struct_def(ty), value) {
+        (Some(def), Value::Header { valid: true, fields }) => {
             let mut bitstrings = Vec::new();
-            fields.iter().for_each(|f| flatten(program, f, &mut bitstrings));
+            def.fields.iter().zip(fields).for_each(|(f, v)| flatten(program, f.ty, v, &mut bitstrings));
             pb::P4Header { is_valid: true, bitstrings }
         }
         _ => pb::P4Header::default(),
@@ -73,7 +79,7 @@ fn encode_union(program: &Program, def: &pointsman_ir::StructDef, headers: &[Val
     match valid {
         Some((f, h)) => pb::P4HeaderUnion {
             valid_header_name: f.name.clone(),
-            valid_header: Some(encode_header(program, h)),
+            valid_header: Some(encode_header(program, f.ty, h)),
         },
         None => pb::P4HeaderUnion::default(),
     }
@@ -175,7 +181,8 @@ fn decode_header(program: &Program, ty: TypeId, header: &pb::P4Header) -> Result
             _ => bytestring::decode(width, bytes),
         };
         let value = value.map_err(|e| e.to_string())?;
-        Value::from_bits(&program.types, ty, &value).ok_or_else(|| "headers with such fields cannot be written".into())
+        Value::from_bits(&program.types, ty, &value)
+            .ok_or_else(|| "headers with such fields cannot be written".into())
     }
     if !header.is_valid {
         if !header.bitstrings.is_empty() {
@@ -237,7 +244,8 @@ mod tests {
         let boolean = p.types.intern(Type::Bool);
         let error = p.types.intern(Type::Error);
         let varbit = p.types.intern(Type::Varbit(16));
-        let color = p.types.intern(Type::Enum(EnumDef { name: "C".into(), members: vec!["A".into(), "B".into()] }));
+        let color =
+            p.types.intern(Type::Enum(EnumDef { name: "C".into(), members: vec!["A".into(), "B".into()] }));
         let ser = p.types.intern(Type::SerEnum { name: "S".into(), repr: bit, members: vec![] });
         let pair = p.types.intern(Type::Struct(struct_def("P", vec![field("x", bit), field("ok", boolean)])));
         let header = p.types.intern(Type::Header(struct_def("H", vec![field("x", bit), field("y", ser)])));
@@ -251,7 +259,12 @@ mod tests {
         let varbits = pb::P4Varbit { bitstring: vec![1, 2], bitwidth: 16 };
         check(&p, varbit, Value::Varbit(Bits::new(16, 0x102)), Data::Varbit(varbits));
         let members = vec![encode(&p, bit, &v(1)), encode(&p, boolean, &Value::Bool(false))];
-        check(&p, pair, Value::Struct(vec![v(1), Value::Bool(false)]), Data::Struct(pb::P4StructLike { members }));
+        check(
+            &p,
+            pair,
+            Value::Struct(vec![v(1), Value::Bool(false)]),
+            Data::Struct(pb::P4StructLike { members }),
+        );
         let data = pb::P4Header { is_valid: true, bitstrings: vec![vec![1], vec![2]] };
         check(&p, header, Value::Header { valid: true, fields: vec![v(1), v(2)] }, Data::Header(data));
         check(&p, header, Value::default_of(&p.types, header), Data::Header(pb::P4Header::default()));

@@ -1,8 +1,11 @@
 //! The way from P4Info's ids to the program's indices, built once per pipeline.
 
 use crate::p4info::{P4InfoError, data_params, flat_fields, p4info};
-use crate::proto::p4info::{self as pb, P4Info, match_field::{Match, MatchType}};
-use pointsman_ir::{ActionCall, ExternInstanceId, MatchKind, Program, TableId, Type, TypeId, ValueSetId};
+use crate::proto::p4info::{
+    self as pb, P4Info,
+    match_field::{Match, MatchType},
+};
+use pointsman_ir::{ExternInstanceId, MatchKind, Program, TableId, Type, TypeId, ValueSetId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -54,13 +57,14 @@ pub(crate) struct TableSchema {
     pub direct_meter: Option<u32>,
     /// Instance of the action profile or selector.
     pub profile: Option<ExternInstanceId>,
-    pub initial_default: Arc<ActionCall>,
 }
 
 impl TableSchema {
     /// Does the key leave open which of several matching entries wins?
     pub fn needs_priority(&self) -> bool {
-        self.fields.iter().any(|f| matches!(f.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional))
+        self.fields
+            .iter()
+            .any(|f| matches!(f.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional))
     }
 
     /// The P4Info id of one of the table's actions.
@@ -116,7 +120,6 @@ pub(crate) struct ValueSetSchema {
     pub name: String,
     pub set: ValueSetId,
     pub fields: Vec<FieldSchema>,
-    pub size: u64,
 }
 
 /// Everything that a controller can name.
@@ -233,7 +236,8 @@ impl Schema {
         let keys = t.keys.iter().filter(|k| k.match_kind != MatchKind::Selector);
         let mut fields = Vec::new();
         for (key, field) in keys.zip(&info.match_fields) {
-            let scalar = scalar(program, key.expr.ty).map_err(|e| format!("table {name}, key {}: {e}", key.name))?;
+            let scalar =
+                scalar(program, key.expr.ty).map_err(|e| format!("table {name}, key {}: {e}", key.name))?;
             fields.push(FieldSchema { id: field.id, name: key.name.clone(), kind: key.match_kind, scalar });
         }
         let mut actions = BTreeMap::new();
@@ -269,7 +273,6 @@ impl Schema {
             direct_counter: direct("direct_counter").and(resource(pb::p4_ids::Prefix::DirectCounter)),
             direct_meter: direct("direct_meter").and(resource(pb::p4_ids::Prefix::DirectMeter)),
             profile: implementation,
-            initial_default: Arc::new(t.default_action.clone()),
         })
     }
 
@@ -285,7 +288,9 @@ fn id_and_name(preamble: &Option<pb::Preamble>) -> (u32, &str) {
 
 fn array(program: &Program, object: &str, name: &str, size: i64) -> Result<ArraySchema, String> {
     let index = program.externs.iter().position(|x| x.object == object && x.name == name);
-    let index = index.and_then(|i| u32::try_from(i).ok()).ok_or_else(|| format!("the program has no {object} {name}"))?;
+    let index = index
+        .and_then(|i| u32::try_from(i).ok())
+        .ok_or_else(|| format!("the program has no {object} {name}"))?;
     Ok(ArraySchema {
         name: name.to_string(),
         instance: ExternInstanceId(index),
@@ -298,7 +303,8 @@ fn action(program: &Program, name: &str, info: &pb::Action) -> Result<ActionSche
     let a = a.ok_or_else(|| format!("the program has no action {name}"))?;
     let mut params = Vec::new();
     for ((_, p), described) in data_params(a).zip(&info.params) {
-        let scalar = scalar(program, p.ty).map_err(|e| format!("action {name}, parameter {}: {e}", p.name))?;
+        let scalar =
+            scalar(program, p.ty).map_err(|e| format!("action {name}, parameter {}: {e}", p.name))?;
         params.push(ParamSchema { id: described.id, name: p.name.clone(), scalar });
     }
     Ok(ActionSchema { name: name.to_string(), params })
@@ -343,7 +349,9 @@ fn digest_type(program: &Program, name: &str) -> Option<TypeId> {
 
 fn value_set(program: &Program, name: &str, info: &pb::ValueSet) -> Result<ValueSetSchema, String> {
     let index = program.value_sets.iter().position(|v| v.name == name);
-    let index = index.and_then(|i| u32::try_from(i).ok()).ok_or_else(|| format!("the program has no value_set {name}"))?;
+    let index = index
+        .and_then(|i| u32::try_from(i).ok())
+        .ok_or_else(|| format!("the program has no value_set {name}"))?;
     let set = &program.value_sets[index as usize];
     let types: Vec<TypeId> = match program.types.repr_type(set.elem) {
         Type::Struct(def) => def.fields.iter().map(|f| f.ty).collect(),
@@ -359,10 +367,11 @@ fn value_set(program: &Program, name: &str, info: &pb::ValueSet) -> Result<Value
             MatchType::Optional => MatchKind::Optional,
             MatchType::Exact | MatchType::Unspecified => MatchKind::Exact,
         };
-        let scalar = scalar(program, ty).map_err(|e| format!("value_set {name}, field {}: {e}", field.name))?;
+        let scalar =
+            scalar(program, ty).map_err(|e| format!("value_set {name}, field {}: {e}", field.name))?;
         fields.push(FieldSchema { id: field.id, name: field.name.clone(), kind, scalar });
     }
-    Ok(ValueSetSchema { name: name.to_string(), set: ValueSetId(index), fields, size: set.size })
+    Ok(ValueSetSchema { name: name.to_string(), set: ValueSetId(index), fields })
 }
 
 /// The match type of a field of P4Info.

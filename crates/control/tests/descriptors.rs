@@ -13,7 +13,9 @@ fn python() -> Option<PathBuf> {
 }
 
 fn skip(why: &str) {
-    eprintln!("SKIP descriptors: {why}; to run it: python3 -m venv .venv && .venv/bin/pip install p4runtime==1.6.0");
+    eprintln!(
+        "SKIP descriptors: {why}; to run it: python3 -m venv .venv && .venv/bin/pip install p4runtime==1.6.0"
+    );
 }
 
 #[test]
@@ -23,7 +25,8 @@ fn descriptors_agree_with_the_published_ones() {
     std::fs::write(&file, pointsman_control::proto::DESCRIPTORS).expect("the target directory is writable");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/descriptors.py");
     let output = Command::new(&python).arg(script).arg(&file).output().expect("the interpreter starts");
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     match output.status.code() {
         Some(77) => skip(text.trim()),
         Some(0) => println!("{}", text.trim()),

@@ -19,7 +19,9 @@ pub(crate) fn differences(ours: &P4Info, theirs: &P4Info) -> Vec<String> {
                 None => {
                     let same_name = ours.iter().find(|(_, (n, _))| n == name);
                     found.push(match same_name {
-                        Some((id_here, _)) => format!("{kind} {name} has the id {id:#010x} there, {id_here:#010x} in the program"),
+                        Some((id_here, _)) => format!(
+                            "{kind} {name} has the id {id:#010x} there, {id_here:#010x} in the program"
+                        ),
                         None => format!("{kind} {name} (id {id:#010x}) is not in the program"),
                     });
                 }
@@ -40,27 +42,61 @@ fn facts(info: &P4Info) -> [(&'static str, Facts); 12] {
     [
         ("table", collect(&info.tables, |t| &t.preamble, table)),
         ("action", collect(&info.actions, |a| &a.preamble, action)),
-        ("action profile", collect(&info.action_profiles, |p| &p.preamble, |p| {
-            format!("selector {}, tables {}", p.with_selector, sorted(p.table_ids.iter()))
-        })),
+        (
+            "action profile",
+            collect(
+                &info.action_profiles,
+                |p| &p.preamble,
+                |p| format!("selector {}, tables {}", p.with_selector, sorted(p.table_ids.iter())),
+            ),
+        ),
         ("counter", collect(&info.counters, |c| &c.preamble, |c| format!("of {} cells", c.size))),
-        ("direct counter", collect(&info.direct_counters, |c| &c.preamble, |c| format!("of table {}", c.direct_table_id))),
+        (
+            "direct counter",
+            collect(&info.direct_counters, |c| &c.preamble, |c| format!("of table {}", c.direct_table_id)),
+        ),
         ("meter", collect(&info.meters, |m| &m.preamble, |m| format!("of {} cells", m.size))),
-        ("direct meter", collect(&info.direct_meters, |m| &m.preamble, |m| format!("of table {}", m.direct_table_id))),
-        ("controller header", collect(&info.controller_packet_metadata, |h| &h.preamble, |h| {
-            sorted(h.metadata.iter().map(|m| format!("{} {} ({} bits)", m.id, m.name, m.bitwidth)))
-        })),
+        (
+            "direct meter",
+            collect(&info.direct_meters, |m| &m.preamble, |m| format!("of table {}", m.direct_table_id)),
+        ),
+        (
+            "controller header",
+            collect(
+                &info.controller_packet_metadata,
+                |h| &h.preamble,
+                |h| sorted(h.metadata.iter().map(|m| format!("{} {} ({} bits)", m.id, m.name, m.bitwidth))),
+            ),
+        ),
         ("value set", collect(&info.value_sets, |v| &v.preamble, |v| sorted(v.r#match.iter().map(field)))),
-        ("register", collect(&info.registers, |r| &r.preamble, |r| format!("of {} cells, {}", r.size, type_spec(&r.type_spec)))),
+        (
+            "register",
+            collect(
+                &info.registers,
+                |r| &r.preamble,
+                |r| format!("of {} cells, {}", r.size, type_spec(&r.type_spec)),
+            ),
+        ),
         ("digest", collect(&info.digests, |d| &d.preamble, |d| type_spec(&d.type_spec))),
-        ("extern", info.externs.iter().flat_map(|x| &x.instances).map(|i| {
-            let p = i.preamble.clone().unwrap_or_default();
-            (p.id, (p.name, String::new()))
-        }).collect()),
+        (
+            "extern",
+            info.externs
+                .iter()
+                .flat_map(|x| &x.instances)
+                .map(|i| {
+                    let p = i.preamble.clone().unwrap_or_default();
+                    (p.id, (p.name, String::new()))
+                })
+                .collect(),
+        ),
     ]
 }
 
-fn collect<M>(messages: &[M], preamble: impl Fn(&M) -> &Option<pb::Preamble>, shape: impl Fn(&M) -> String) -> Facts {
+fn collect<M>(
+    messages: &[M],
+    preamble: impl Fn(&M) -> &Option<pb::Preamble>,
+    shape: impl Fn(&M) -> String,
+) -> Facts {
     let fact = |m| {
         let p = preamble(m).clone().unwrap_or_default();
         (p.id, (p.name, shape(m)))
@@ -127,7 +163,8 @@ mod tests {
 
     fn info(id: u32, name: &str, width: i32) -> P4Info {
         let preamble = Some(pb::Preamble { id, name: name.into(), ..Default::default() });
-        let params = vec![pb::action::Param { id: 1, name: "p".into(), bitwidth: width, ..Default::default() }];
+        let params =
+            vec![pb::action::Param { id: 1, name: "p".into(), bitwidth: width, ..Default::default() }];
         P4Info { actions: vec![pb::Action { preamble, params }], ..Default::default() }
     }
 

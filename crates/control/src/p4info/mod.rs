@@ -12,8 +12,8 @@ mod ids;
 mod types;
 
 pub use build::{P4InfoError, p4info};
-pub(crate) use compare::differences;
 pub(crate) use build::{data_params, digests};
+pub(crate) use compare::differences;
 pub(crate) use types::{Translation, flat_fields, translation};
 
 /// The architecture that programs are written for, as `PkgInfo.arch` names it.

@@ -99,10 +99,14 @@ impl Arbitration {
             return Err(RpcError::new(Code::FailedPrecondition, message));
         }
         if let Some(id) = id
-            && self.clients.iter().any(|(c, client)| *c != conn && client.role == role && client.election_id == Some(id))
+            && self
+                .clients
+                .iter()
+                .any(|(c, client)| *c != conn && client.role == role && client.election_id == Some(id))
         {
             // Clients recognise this sentence.
-            let message = format!("Election id {id} is already used by another connection with the same role");
+            let message =
+                format!("Election id {id} is already used by another connection with the same role");
             return Err(RpcError::new(Code::InvalidArgument, message));
         }
         let others = self.clients.iter().filter(|(c, client)| **c != conn && client.role == role).count();
@@ -162,7 +166,10 @@ impl Arbitration {
     /// `NOT_FOUND` for a role that no client ever had, `PERMISSION_DENIED` for anyone but the primary.
     pub fn authorize(&self, role: &RoleKey, id: Option<&p4rt::Uint128>) -> Result<(), RpcError> {
         let Some(state) = self.roles.get(role) else {
-            return Err(RpcError::new(Code::NotFound, format!("no client has ever asked for role \"{}\"", role.name)));
+            return Err(RpcError::new(
+                Code::NotFound,
+                format!("no client has ever asked for role \"{}\"", role.name),
+            ));
         };
         let id = id.map(election_id);
         if id.is_some() && id == state.highest && self.primary(role).is_some() {
@@ -170,8 +177,12 @@ impl Arbitration {
         }
         let message = match (id, state.highest) {
             (None, _) => "the request has no election id: only the primary client may write".to_string(),
-            (Some(id), None) => format!("no client is primary, so election id {id} is not: send an arbitration first"),
-            (Some(id), Some(highest)) => format!("not the primary: the request has election id {id}, the highest is {highest}"),
+            (Some(id), None) => {
+                format!("no client is primary, so election id {id} is not: send an arbitration first")
+            }
+            (Some(id), Some(highest)) => {
+                format!("not the primary: the request has election id {id}, the highest is {highest}")
+            }
         };
         Err(RpcError::new(Code::PermissionDenied, message))
     }
@@ -200,7 +211,11 @@ impl Arbitration {
             device_id: self.device_id,
             role,
             election_id: state.highest.map(to_proto),
-            status: Some(rpc::Status { code: code.number(), message: message.to_string(), details: Vec::new() }),
+            status: Some(rpc::Status {
+                code: code.number(),
+                message: message.to_string(),
+                details: Vec::new(),
+            }),
         };
         Some((conn, update))
     }
@@ -222,12 +237,18 @@ mod tests {
     }
 
     /// Sends an update; each notice as (connection, status code, election id).
-    fn send(a: &mut Arbitration, conn: u64, role: &str, id: Option<u128>) -> Result<Vec<(u64, i32, Option<u128>)>, Code> {
+    fn send(
+        a: &mut Arbitration,
+        conn: u64,
+        role: &str,
+        id: Option<u128>,
+    ) -> Result<Vec<(u64, i32, Option<u128>)>, Code> {
         a.update(ConnId(conn), &message(1, role, id)).map(facts).map_err(|e| e.code)
     }
 
     fn facts(notices: Vec<Notice>) -> Vec<(u64, i32, Option<u128>)> {
-        let fact = |(c, u): Notice| (c.0, u.status.map_or(-1, |s| s.code), u.election_id.as_ref().map(election_id));
+        let fact =
+            |(c, u): Notice| (c.0, u.status.map_or(-1, |s| s.code), u.election_id.as_ref().map(election_id));
         notices.into_iter().map(fact).collect()
     }
 
@@ -236,9 +257,15 @@ mod tests {
         let mut a = arbitration();
         assert_eq!(send(&mut a, 1, ROLE, Some(10)), Ok(vec![(1, 0, Some(10))]));
         assert_eq!(send(&mut a, 2, ROLE, Some(5)), Ok(vec![(2, 6, Some(10))]));
-        assert_eq!(send(&mut a, 3, ROLE, Some(11)), Ok(vec![(1, 6, Some(11)), (2, 6, Some(11)), (3, 0, Some(11))]));
+        assert_eq!(
+            send(&mut a, 3, ROLE, Some(11)),
+            Ok(vec![(1, 6, Some(11)), (2, 6, Some(11)), (3, 0, Some(11))])
+        );
         // The new primary is told last even where its number is low.
-        assert_eq!(send(&mut a, 1, ROLE, Some(12)), Ok(vec![(2, 6, Some(12)), (3, 6, Some(12)), (1, 0, Some(12))]));
+        assert_eq!(
+            send(&mut a, 1, ROLE, Some(12)),
+            Ok(vec![(2, 6, Some(12)), (3, 6, Some(12)), (1, 0, Some(12))])
+        );
     }
 
     #[test]
@@ -268,7 +295,10 @@ mod tests {
         let mut a = arbitration();
         assert_eq!(send(&mut a, 1, ROLE, None), Ok(vec![(1, 5, None)]));
         assert_eq!(send(&mut a, 2, ROLE, None), Ok(vec![(2, 5, None)]));
-        assert_eq!(send(&mut a, 3, ROLE, Some(0)), Ok(vec![(1, 6, Some(0)), (2, 6, Some(0)), (3, 0, Some(0))]));
+        assert_eq!(
+            send(&mut a, 3, ROLE, Some(0)),
+            Ok(vec![(1, 6, Some(0)), (2, 6, Some(0)), (3, 0, Some(0))])
+        );
         assert_eq!(a.authorize(&RoleKey::default(), None).map_err(|e| e.code), Err(Code::PermissionDenied));
         assert_eq!(a.authorize(&RoleKey::default(), Some(&to_proto(0))), Ok(()));
     }
@@ -310,7 +340,8 @@ mod tests {
     #[test]
     fn writers() {
         let mut a = arbitration();
-        let denied = |a: &Arbitration, role: &RoleKey, id| a.authorize(role, Some(&to_proto(id))).map_err(|e| e.code);
+        let denied =
+            |a: &Arbitration, role: &RoleKey, id| a.authorize(role, Some(&to_proto(id))).map_err(|e| e.code);
         let default = RoleKey::default();
         assert_eq!(denied(&a, &default, 1), Err(Code::PermissionDenied));
         assert_eq!(denied(&a, &RoleKey::new("x", 0), 1), Err(Code::NotFound));

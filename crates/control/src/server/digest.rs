@@ -41,7 +41,8 @@ impl DigestState {
             self.since = now;
         }
         self.buffer.push(data);
-        let limit = usize::try_from(self.config.max_list_size).ok().filter(|n| *n > 0).unwrap_or(MAX_LIST_SIZE);
+        let limit =
+            usize::try_from(self.config.max_list_size).ok().filter(|n| *n > 0).unwrap_or(MAX_LIST_SIZE);
         self.config.max_timeout_ns == 0 || self.buffer.len() >= limit
     }
 
@@ -143,7 +144,12 @@ impl Server {
 }
 
 impl Access<'_> {
-    pub(super) fn write_digest(&mut self, op: Op, e: &pb::DigestEntry, undo: UndoLog) -> Result<(), EntityError> {
+    pub(super) fn write_digest(
+        &mut self,
+        op: Op,
+        e: &pb::DigestEntry,
+        undo: UndoLog,
+    ) -> Result<(), EntityError> {
         let digest = by_id(&self.schema.digests, "digest", e.digest_id)?;
         let place = |error: EntityError| error.at(format_args!("digest {}", digest.name));
         let id = e.digest_id;
@@ -152,7 +158,9 @@ impl Access<'_> {
             (Op::Insert, Some(_)) => {
                 return Err(place(EntityError::new(Code::AlreadyExists, "it is enabled already")));
             }
-            (Op::Modify | Op::Delete, None) => return Err(place(EntityError::not_found("it is not enabled"))),
+            (Op::Modify | Op::Delete, None) => {
+                return Err(place(EntityError::not_found("it is not enabled")));
+            }
             (Op::Delete, Some(_)) => None,
             (Op::Insert | Op::Modify, old) => {
                 let config = e.config.unwrap_or_default();
@@ -181,7 +189,8 @@ impl Access<'_> {
         if e.digest_id != 0 {
             by_id(&self.schema.digests, "digest", e.digest_id)?;
         }
-        for (id, state) in self.book.digests.iter().filter(|(id, _)| e.digest_id == 0 || e.digest_id == **id) {
+        for (id, state) in self.book.digests.iter().filter(|(id, _)| e.digest_id == 0 || e.digest_id == **id)
+        {
             out.push(Entity::DigestEntry(pb::DigestEntry { digest_id: *id, config: Some(state.config) }));
         }
         Ok(())

@@ -34,7 +34,8 @@ use std::collections::BTreeMap;
 pub const API_VERSION: &str = "1.5.0";
 
 /// What clients look for to see that there is no pipeline yet.
-const NO_PIPELINE: &str = "No forwarding pipeline config set for this device: send one with VERIFY_AND_COMMIT";
+const NO_PIPELINE: &str =
+    "No forwarding pipeline config set for this device: send one with VERIFY_AND_COMMIT";
 
 /// Settings of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,11 +154,7 @@ impl Server {
     }
 
     /// A client sent a message on its stream channel.
-    pub fn stream_message(
-        &mut self,
-        conn: ConnId,
-        message: &pb::StreamMessageRequest,
-    ) -> Vec<Output> {
+    pub fn stream_message(&mut self, conn: ConnId, message: &pb::StreamMessageRequest) -> Vec<Output> {
         use pb::stream_message_request::Update;
         match &message.update {
             Some(Update::Arbitration(update)) => match self.arbitration.update(conn, update) {
@@ -171,7 +168,8 @@ impl Server {
             Some(Update::Packet(packet)) => self.packet_out(conn, packet),
             Some(Update::DigestAck(ack)) => self.digest_ack(conn, ack),
             Some(Update::Other(other)) => {
-                let details = pb::stream_error::Details::Other(pb::StreamOtherError { other: Some(other.clone()) });
+                let details =
+                    pb::stream_error::Details::Other(pb::StreamOtherError { other: Some(other.clone()) });
                 let message = "this target has no stream messages of its own".to_string();
                 vec![stream_error(conn, Code::Unimplemented, message, details)]
             }
@@ -196,7 +194,10 @@ impl Server {
     ///
     /// # Errors
     /// The request is about another device.
-    pub fn capabilities(&self, request: &pb::CapabilitiesRequest) -> Result<pb::CapabilitiesResponse, RpcError> {
+    pub fn capabilities(
+        &self,
+        request: &pb::CapabilitiesRequest,
+    ) -> Result<pb::CapabilitiesResponse, RpcError> {
         if request.device_id != 0 {
             self.check_device(request.device_id)?;
         }
@@ -222,7 +223,9 @@ impl Server {
             return Ok(Access { schema, book, state, ports, now });
         }
         match (&mut self.live, device.state_mut()) {
-            (Some(Installed { schema, book, .. }), Some(state)) => Ok(Access { schema, book, state, ports, now }),
+            (Some(Installed { schema, book, .. }), Some(state)) => {
+                Ok(Access { schema, book, state, ports, now })
+            }
             _ => Err(RpcError::new(Code::FailedPrecondition, NO_PIPELINE)),
         }
     }

@@ -82,11 +82,15 @@ impl Server {
             let message = "only the primary client may send packets";
             return Err(EntityError::new(Code::PermissionDenied, message));
         }
-        let live = self.live.as_ref().ok_or_else(|| EntityError::new(Code::FailedPrecondition, NO_PIPELINE))?;
+        let live =
+            self.live.as_ref().ok_or_else(|| EntityError::new(Code::FailedPrecondition, NO_PIPELINE))?;
         let fields = live.schema.packet_out.as_deref().unwrap_or(&[]);
         let unknown = packet.metadata.iter().find(|m| !fields.iter().any(|f| f.id == Some(m.metadata_id)));
         if let Some(m) = unknown {
-            return Err(EntityError::invalid(format!("there is no packet_out metadata with id {}", m.metadata_id)));
+            return Err(EntityError::invalid(format!(
+                "there is no packet_out metadata with id {}",
+                m.metadata_id
+            )));
         }
         let mut header = Bits::zero(0);
         for field in fields {
@@ -142,7 +146,10 @@ fn aligned(bits: &Bits) -> Bits {
 }
 
 /// Splits a packet into the metadata of its first header and the rest.
-fn unpack<'a>(fields: &[HeaderField], packet: &'a [u8]) -> Result<(Vec<pb::PacketMetadata>, &'a [u8]), PacketInError> {
+fn unpack<'a>(
+    fields: &[HeaderField],
+    packet: &'a [u8],
+) -> Result<(Vec<pb::PacketMetadata>, &'a [u8]), PacketInError> {
     let width: u32 = fields.iter().map(|f| f.scalar.width).sum();
     let need = width.div_ceil(8) as usize;
     let Some((header, payload)) = packet.split_at_checked(need) else {

@@ -58,10 +58,15 @@ impl Server {
             }
             Ok(Action::Commit) => {
                 if config.is_some() {
-                    return Err(invalid("COMMIT takes the saved config: leave out config, or use VERIFY_AND_COMMIT"));
+                    return Err(invalid(
+                        "COMMIT takes the saved config: leave out config, or use VERIFY_AND_COMMIT",
+                    ));
                 }
                 let Some(Saved { installed, pipeline, state }) = self.saved.take() else {
-                    return Err(RpcError::new(Code::NotFound, "no config is saved: send VERIFY_AND_SAVE first"));
+                    return Err(RpcError::new(
+                        Code::NotFound,
+                        "no config is saved: send VERIFY_AND_SAVE first",
+                    ));
                 };
                 self.commit(device, installed, pipeline, state, now)?;
             }
@@ -82,7 +87,8 @@ impl Server {
     /// # Errors
     /// The program cannot run here.
     pub fn boot(&mut self, device: &mut dyn Device, device_config: &[u8], now: Time) -> Result<(), RpcError> {
-        let config = pb::ForwardingPipelineConfig { p4_device_config: device_config.to_vec(), ..Default::default() };
+        let config =
+            pb::ForwardingPipelineConfig { p4_device_config: device_config.to_vec(), ..Default::default() };
         let (installed, pipeline) = prepare(device, Some(&config))?;
         let state = State::new(&pipeline, device.config());
         self.commit(device, installed, pipeline, state, now)
@@ -96,7 +102,9 @@ impl Server {
         state: State,
         now: Time,
     ) -> Result<(), RpcError> {
-        device.set_pipeline(now, pipeline).map_err(|e| invalid(format!("the switch cannot run the program: {e}")))?;
+        device
+            .set_pipeline(now, pipeline)
+            .map_err(|e| invalid(format!("the switch cannot run the program: {e}")))?;
         if let Some(live) = device.state_mut() {
             live.replace(state);
         }
@@ -122,13 +130,18 @@ impl Server {
             return Ok(());
         };
         let old = Access { schema, book, state, ports: old_ports, now };
-        let updates = old.snapshot().map_err(|e| invalid(format!("the present state cannot be read: {}", e.message)))?;
+        let updates = old
+            .snapshot()
+            .map_err(|e| invalid(format!("the present state cannot be read: {}", e.message)))?;
         clear_initial_entries(&new.schema, new_state);
         let Installed { schema, book, .. } = new;
         let mut access = Access { schema, book, state: new_state, ports: new_ports, now };
         for update in &updates {
             access.update(update, None).map_err(|e| {
-                invalid(format!("the present state does not fit the new program: {}; VERIFY_AND_COMMIT drops it", e.message))
+                invalid(format!(
+                    "the present state does not fit the new program: {}; VERIFY_AND_COMMIT drops it",
+                    e.message
+                ))
             })?;
         }
         Ok(())
@@ -180,7 +193,8 @@ fn prepare(
         .compile(&config.p4_device_config)
         .map_err(|e| invalid(format!("p4_device_config does not compile:\n{e}")))?;
     let program = Arc::new(program);
-    let schema = Schema::new(program.clone()).map_err(|e| invalid(format!("the program has no P4Info: {e}")))?;
+    let schema =
+        Schema::new(program.clone()).map_err(|e| invalid(format!("the program has no P4Info: {e}")))?;
     let pipeline = Pipeline::load(program).map_err(|problems| {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
         invalid(format!("the program does not fit the architecture:\n{}", problems.join("\n")))
@@ -196,7 +210,9 @@ fn prepare(
                 if more > 0 {
                     text.push_str(&format!("\nand {more} more"));
                 }
-                return Err(invalid(format!("p4info does not describe the program in p4_device_config:\n{text}")));
+                return Err(invalid(format!(
+                    "p4info does not describe the program in p4_device_config:\n{text}"
+                )));
             }
         }
     }
@@ -224,7 +240,8 @@ impl Access<'_> {
     /// None that a client could bring about.
     fn snapshot(&self) -> Result<Vec<pb::Update>, EntityError> {
         use pb::packet_replication_engine_entry::Type as Replication;
-        let replication = |r| Entity::PacketReplicationEngineEntry(pb::PacketReplicationEngineEntry { r#type: Some(r) });
+        let replication =
+            |r| Entity::PacketReplicationEngineEntry(pb::PacketReplicationEngineEntry { r#type: Some(r) });
         let with_resources = pb::TableEntry {
             counter_data: Some(pb::CounterData::default()),
             meter_config: Some(pb::MeterConfig::default()),
@@ -259,7 +276,8 @@ impl Access<'_> {
             Entity::TableEntry(e) if e.is_default_action => {
                 let table = self.schema.tables.get(&e.table_id)?.table;
                 let initial = self.state.table(table).is_some_and(|t| t.default_is_initial());
-                let plain = e.metadata.is_empty() && e.counter_data.is_none_or(|c| c == pb::CounterData::default());
+                let plain =
+                    e.metadata.is_empty() && e.counter_data.is_none_or(|c| c == pb::CounterData::default());
                 if initial && plain {
                     return None;
                 }

@@ -19,7 +19,8 @@ impl Access<'_> {
     ) -> Result<(), EntityError> {
         let profile = by_id(&self.schema.profiles, "action_profile", e.action_profile_id)?;
         let (instance, id) = (profile.array.instance, e.member_id);
-        let place = |error: EntityError| error.at(format_args!("action profile {}, member {id}", profile.array.name));
+        let place =
+            |error: EntityError| error.at(format_args!("action profile {}, member {id}", profile.array.name));
         if id == 0 {
             return Err(place(EntityError::invalid("member_id is not set")));
         }
@@ -55,7 +56,8 @@ impl Access<'_> {
         action: Option<&pb::Action>,
     ) -> Result<ActionCall, EntityError> {
         let table = profile.tables.first().and_then(|id| self.schema.tables.get(id));
-        let table = table.ok_or_else(|| EntityError::invalid("no table uses the profile, so it has no actions"))?;
+        let table =
+            table.ok_or_else(|| EntityError::invalid("no table uses the profile, so it has no actions"))?;
         let action = action.ok_or_else(|| EntityError::invalid("a member needs an action"))?;
         entry::decode_action(self.schema, table, action, Use::Entry)
     }
@@ -68,7 +70,8 @@ impl Access<'_> {
     ) -> Result<(), EntityError> {
         let profile = by_id(&self.schema.profiles, "action_profile", e.action_profile_id)?;
         let (instance, id) = (profile.array.instance, e.group_id);
-        let place = |error: EntityError| error.at(format_args!("action profile {}, group {id}", profile.array.name));
+        let place =
+            |error: EntityError| error.at(format_args!("action profile {}, group {id}", profile.array.name));
         if id == 0 {
             return Err(place(EntityError::invalid("group_id is not set")));
         }
@@ -112,14 +115,18 @@ fn decode_group(profile: &ProfileSchema, e: &pb::ActionProfileGroup) -> Result<G
     let mut members: Vec<GroupMember> = Vec::new();
     for m in &e.members {
         let weight = u32::try_from(m.weight).ok().filter(|w| *w > 0).ok_or_else(|| {
-            let message = format!("the weight of member {} is {}: it must be 1 or more", m.member_id, m.weight);
+            let message =
+                format!("the weight of member {} is {}: it must be 1 or more", m.member_id, m.weight);
             EntityError::invalid(message)
         })?;
         if m.watch_kind.is_some() {
             return Err(EntityError::unimplemented("this target does not watch ports: leave out watch_port"));
         }
         if members.iter().any(|other| other.member == m.member_id) {
-            return Err(EntityError::invalid(format!("member {} is given twice: use its weight", m.member_id)));
+            return Err(EntityError::invalid(format!(
+                "member {} is given twice: use its weight",
+                m.member_id
+            )));
         }
         members.push(GroupMember { member: m.member_id, weight });
     }

@@ -69,6 +69,9 @@ fn index(at: u64) -> Option<pb::Index> {
     Some(pb::Index { index: i64::try_from(at).unwrap_or(i64::MAX) })
 }
 
+/// An entry (`None`: the default entry) with the message that names it.
+type DirectEntry<'a> = (&'a TableSchema, Option<EntryHandle>, pb::TableEntry);
+
 impl Access<'_> {
     /// Appends what one request of a batch asks for; a failed one appends nothing.
     ///
@@ -120,7 +123,12 @@ impl Access<'_> {
         self.read_table(table, e, out).map_err(|error| error.at(format_args!("table {}", table.name)))
     }
 
-    fn read_table(&self, table: &TableSchema, e: &pb::TableEntry, out: &mut Vec<Entity>) -> Result<(), EntityError> {
+    fn read_table(
+        &self,
+        table: &TableSchema,
+        e: &pb::TableEntry,
+        out: &mut Vec<Entity>,
+    ) -> Result<(), EntityError> {
         if e.meter_counter_data.is_some() && e.table_id != 0 {
             return Err(EntityError::unimplemented("this target does not count by meter colour"));
         }
@@ -140,7 +148,8 @@ impl Access<'_> {
         };
         let wanted = |handle: EntryHandle, entry: &Entry| {
             let cookie = self.book.cookies.get(&(table.table, handle)).copied().unwrap_or(0);
-            let action = action.is_none_or(|index| matches!(&entry.action, EntryAction::Call(c) if c.action == index));
+            let action =
+                action.is_none_or(|index| matches!(&entry.action, EntryAction::Call(c) if c.action == index));
             #[allow(deprecated)]
             let cookie = e.controller_metadata == 0 || e.controller_metadata == cookie;
             action && cookie && (e.metadata.is_empty() || e.metadata == entry.metadata)
@@ -151,7 +160,9 @@ impl Access<'_> {
             }
         };
         if e.r#match.is_empty() {
-            for (handle, entry) in state.store().iter().filter(|(_, x)| e.priority == 0 || x.priority == e.priority) {
+            for (handle, entry) in
+                state.store().iter().filter(|(_, x)| e.priority == 0 || x.priority == e.priority)
+            {
                 push(handle, entry);
             }
             return Ok(());
@@ -185,9 +196,12 @@ impl Access<'_> {
             EntryAction::Member(member) => Some(Type::ActionProfileMemberId(*member)),
             EntryAction::Group(group) => Some(Type::ActionProfileGroupId(*group)),
         };
-        let counter = request.counter_data.as_ref().and_then(|_| self.state.direct_counter(id, Some(handle)).ok());
-        let meter = request.meter_config.as_ref().and_then(|_| self.state.direct_meter(id, handle).ok()).flatten();
-        let idle = request.time_since_last_hit.as_ref().and_then(|_| self.state.idle_ns(self.now, id, handle).ok());
+        let counter =
+            request.counter_data.as_ref().and_then(|_| self.state.direct_counter(id, Some(handle)).ok());
+        let meter =
+            request.meter_config.as_ref().and_then(|_| self.state.direct_meter(id, handle).ok()).flatten();
+        let idle =
+            request.time_since_last_hit.as_ref().and_then(|_| self.state.idle_ns(self.now, id, handle).ok());
         let elapsed = |ns| pb::table_entry::IdleTimeout { elapsed_ns: i64::try_from(ns).unwrap_or(i64::MAX) };
         #[allow(deprecated)]
         pb::TableEntry {
@@ -222,16 +236,18 @@ impl Access<'_> {
         })
     }
 
-    /// The entries that a direct counter or meter read is about, with the message that names each.
+    /// The entries that a direct counter or meter read is about.
     fn direct_entries(
         &self,
         e: Option<&pb::TableEntry>,
         what: &str,
         has: impl Fn(&TableSchema) -> bool + Copy,
-    ) -> Result<Vec<(&TableSchema, Option<EntryHandle>, pb::TableEntry)>, EntityError> {
+    ) -> Result<Vec<DirectEntry<'_>>, EntityError> {
         let request = e.cloned().unwrap_or_default();
         let key = |table: &TableSchema, of: Option<EntryHandle>| match of {
-            None => Some(pb::TableEntry { table_id: table.id, is_default_action: true, ..Default::default() }),
+            None => {
+                Some(pb::TableEntry { table_id: table.id, is_default_action: true, ..Default::default() })
+            }
             Some(h) => Some(entry::encode_key(table, self.state.table(table.table)?.store().get(h)?)),
         };
         let one = request.table_id != 0
@@ -256,8 +272,14 @@ impl Access<'_> {
         Ok(found)
     }
 
-    fn read_direct_counters(&self, e: &pb::DirectCounterEntry, out: &mut Vec<Entity>) -> Result<(), EntityError> {
-        for (table, of, key) in self.direct_entries(e.table_entry.as_ref(), "counter", |t| t.direct_counter.is_some())? {
+    fn read_direct_counters(
+        &self,
+        e: &pb::DirectCounterEntry,
+        out: &mut Vec<Entity>,
+    ) -> Result<(), EntityError> {
+        for (table, of, key) in
+            self.direct_entries(e.table_entry.as_ref(), "counter", |t| t.direct_counter.is_some())?
+        {
             let data = Some(encode_counter(self.state.direct_counter(table.table, of)?));
             out.push(Entity::DirectCounterEntry(pb::DirectCounterEntry { table_entry: Some(key), data }));
         }
@@ -266,7 +288,9 @@ impl Access<'_> {
 
     fn read_direct_meters(&self, e: &pb::DirectMeterEntry, out: &mut Vec<Entity>) -> Result<(), EntityError> {
         no_colour_counters(e.counter_data.as_ref())?;
-        for (table, of, key) in self.direct_entries(e.table_entry.as_ref(), "meter", |t| t.direct_meter.is_some())? {
+        for (table, of, key) in
+            self.direct_entries(e.table_entry.as_ref(), "meter", |t| t.direct_meter.is_some())?
+        {
             let config = match of {
                 Some(handle) => self.state.direct_meter(table.table, handle)?,
                 None => None,
@@ -316,7 +340,11 @@ impl Access<'_> {
                 let bits = self.state.read_register(register.array.instance, at)?;
                 let value = Value::from_bits(&program.types, register.ty, &bits).unwrap_or(Value::Bits(bits));
                 let data = Some(p4data::encode(program, register.ty, &value));
-                out.push(Entity::RegisterEntry(pb::RegisterEntry { register_id: id, index: index(at), data }));
+                out.push(Entity::RegisterEntry(pb::RegisterEntry {
+                    register_id: id,
+                    index: index(at),
+                    data,
+                }));
             }
         }
         Ok(())
@@ -348,7 +376,9 @@ impl Access<'_> {
         out: &mut Vec<Entity>,
     ) -> Result<(), EntityError> {
         let found: Vec<Replication> = match &e.r#type {
-            None => return Err(EntityError::invalid("neither multicast groups nor clone sessions are asked for")),
+            None => {
+                return Err(EntityError::invalid("neither multicast groups nor clone sessions are asked for"));
+            }
             Some(Replication::MulticastGroupEntry(g)) => {
                 let wanted = |id: &u32| g.multicast_group_id == 0 || g.multicast_group_id == *id;
                 let groups = self.book.groups.iter().filter(|(id, _)| wanted(id));
@@ -360,7 +390,8 @@ impl Access<'_> {
                 sessions.map(|(_, s)| Replication::CloneSessionEntry(s.clone())).collect()
             }
         };
-        let entity = |r| Entity::PacketReplicationEngineEntry(pb::PacketReplicationEngineEntry { r#type: Some(r) });
+        let entity =
+            |r| Entity::PacketReplicationEngineEntry(pb::PacketReplicationEngineEntry { r#type: Some(r) });
         out.extend(found.into_iter().map(entity));
         Ok(())
     }
@@ -371,8 +402,7 @@ impl Access<'_> {
         }
         for (id, set) in select(&self.schema.value_sets, "value_set", e.value_set_id)? {
             let members = self.state.value_set(set.set).unwrap_or(&[]);
-            let member =
-                |m: &Vec<_>| pb::ValueSetMember { r#match: entry::encode_match(&set.fields, m) };
+            let member = |m: &Vec<_>| pb::ValueSetMember { r#match: entry::encode_match(&set.fields, m) };
             let members = members.iter().map(member).collect();
             out.push(Entity::ValueSetEntry(pb::ValueSetEntry { value_set_id: id, members }));
         }

@@ -134,7 +134,8 @@ impl Access<'_> {
             None => return Err(EntityError::invalid("no port is set")),
             Some(pb::replica::PortKind::EgressPort(port)) => u64::from(*port),
             Some(pb::replica::PortKind::Port(bytes)) => {
-                let port = bytestring::decode(32, bytes).map_err(|e| EntityError::invalid(format!("port: {e}")))?;
+                let port =
+                    bytestring::decode(32, bytes).map_err(|e| EntityError::invalid(format!("port: {e}")))?;
                 port.low_u64()
             }
         };
@@ -151,7 +152,9 @@ impl Access<'_> {
 /// Looks an id up, as the operation wants it to be there or not.
 fn check_presence<E: Clone>(op: Op, map: &BTreeMap<u32, E>, id: u32) -> Result<Option<E>, EntityError> {
     if id == 0 {
-        return Err(EntityError::invalid("id 0 stands for all of them in reads, and for none in the data plane"));
+        return Err(EntityError::invalid(
+            "id 0 stands for all of them in reads, and for none in the data plane",
+        ));
     }
     match (op, map.get(&id)) {
         (Op::Insert, Some(_)) => Err(EntityError::new(Code::AlreadyExists, "it is there already")),

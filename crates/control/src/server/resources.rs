@@ -80,12 +80,19 @@ pub(super) fn by_id<'a, S>(map: &'a BTreeMap<u32, S>, what: &str, id: u32) -> Re
 pub(super) fn no_colour_counters(data: Option<&pb::MeterCounterData>) -> Result<(), EntityError> {
     match data {
         None => Ok(()),
-        Some(_) => Err(EntityError::unimplemented("this target does not count by meter colour: leave out counter_data")),
+        Some(_) => Err(EntityError::unimplemented(
+            "this target does not count by meter colour: leave out counter_data",
+        )),
     }
 }
 
 impl Access<'_> {
-    pub(super) fn write_register(&mut self, op: Op, e: &pb::RegisterEntry, undo: UndoLog) -> Result<(), EntityError> {
+    pub(super) fn write_register(
+        &mut self,
+        op: Op,
+        e: &pb::RegisterEntry,
+        undo: UndoLog,
+    ) -> Result<(), EntityError> {
         let register = by_id(&self.schema.registers, "register", e.register_id)?;
         let place = |error: EntityError| error.at(format_args!("register {}", register.array.name));
         op.only_modify("registers").map_err(place)?;
@@ -93,7 +100,8 @@ impl Access<'_> {
         let data = e.data.as_ref().ok_or_else(|| place(EntityError::invalid("data is not set")))?;
         let value = p4data::decode(&self.schema.program, register.ty, data);
         let value = value.map_err(|message| place(EntityError::invalid(message)))?;
-        let value = value.to_bits().ok_or_else(|| place(EntityError::unimplemented("its cells are no scalars")))?;
+        let value =
+            value.to_bits().ok_or_else(|| place(EntityError::unimplemented("its cells are no scalars")))?;
         let instance = register.array.instance;
         if let Some(undo) = undo {
             let old = range.clone().map(|i| self.state.read_register(instance, i).map(|v| (i, v)));
@@ -111,7 +119,12 @@ impl Access<'_> {
         Ok(())
     }
 
-    pub(super) fn write_counter(&mut self, op: Op, e: &pb::CounterEntry, undo: UndoLog) -> Result<(), EntityError> {
+    pub(super) fn write_counter(
+        &mut self,
+        op: Op,
+        e: &pb::CounterEntry,
+        undo: UndoLog,
+    ) -> Result<(), EntityError> {
         let counter = by_id(&self.schema.counters, "counter", e.counter_id)?;
         let place = |error: EntityError| error.at(format_args!("counter {}", counter.name));
         op.only_modify("counters").map_err(place)?;
@@ -136,7 +149,12 @@ impl Access<'_> {
         Ok(())
     }
 
-    pub(super) fn write_meter(&mut self, op: Op, e: &pb::MeterEntry, undo: UndoLog) -> Result<(), EntityError> {
+    pub(super) fn write_meter(
+        &mut self,
+        op: Op,
+        e: &pb::MeterEntry,
+        undo: UndoLog,
+    ) -> Result<(), EntityError> {
         let meter = by_id(&self.schema.meters, "meter", e.meter_id)?;
         let place = |error: EntityError| error.at(format_args!("meter {}", meter.name));
         op.only_modify("meters").map_err(place)?;
@@ -190,7 +208,8 @@ impl Access<'_> {
         undo: UndoLog,
     ) -> Result<(), EntityError> {
         op.only_modify("direct counters")?;
-        let (table, of) = self.direct_of(e.table_entry.as_ref(), "counter", |t| t.direct_counter.is_some())?;
+        let (table, of) =
+            self.direct_of(e.table_entry.as_ref(), "counter", |t| t.direct_counter.is_some())?;
         let Some(data) = &e.data else { return Ok(()) };
         let value = decode_counter(data)?;
         let old = self.state.direct_counter(table, of)?;
@@ -239,7 +258,12 @@ impl Access<'_> {
     }
 
     /// "`ValueSetEntry`".
-    pub(super) fn write_value_set(&mut self, op: Op, e: &pb::ValueSetEntry, undo: UndoLog) -> Result<(), EntityError> {
+    pub(super) fn write_value_set(
+        &mut self,
+        op: Op,
+        e: &pb::ValueSetEntry,
+        undo: UndoLog,
+    ) -> Result<(), EntityError> {
         let set = by_id(&self.schema.value_sets, "value_set", e.value_set_id)?;
         let place = |error: EntityError| error.at(format_args!("value set {}", set.name));
         op.only_modify("value sets").map_err(place)?;

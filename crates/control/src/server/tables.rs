@@ -32,7 +32,12 @@ pub(super) fn find_again(state: &State, table: TableId, key: &EntryKey) -> Optio
 }
 
 impl Access<'_> {
-    pub(super) fn write_table_entry(&mut self, op: Op, e: &pb::TableEntry, undo: UndoLog) -> Result<(), EntityError> {
+    pub(super) fn write_table_entry(
+        &mut self,
+        op: Op,
+        e: &pb::TableEntry,
+        undo: UndoLog,
+    ) -> Result<(), EntityError> {
         let table = entry::table(self.schema, e.table_id)?;
         let result = if e.is_const {
             Err(EntityError::invalid("is_const is set by the server, never by clients"))
@@ -48,12 +53,19 @@ impl Access<'_> {
         result.map_err(|error| error.at(format_args!("table {}", table.name)))
     }
 
-    fn insert_entry(&mut self, table: &TableSchema, e: &pb::TableEntry, undo: UndoLog) -> Result<(), EntityError> {
+    fn insert_entry(
+        &mut self,
+        table: &TableSchema,
+        e: &pb::TableEntry,
+        undo: UndoLog,
+    ) -> Result<(), EntityError> {
         if table.const_entries {
             return Err(EntityError::new(Code::PermissionDenied, "its entries are const: none can be added"));
         }
         if table.fields.is_empty() {
-            return Err(EntityError::invalid("it has no key, so it holds no entries: modify its default action"));
+            return Err(EntityError::invalid(
+                "it has no key, so it holds no entries: modify its default action",
+            ));
         }
         let matches = entry::decode_match(&table.fields, &e.r#match)?;
         entry::check_priority(table, e.priority)?;
@@ -93,7 +105,12 @@ impl Access<'_> {
         Ok(())
     }
 
-    fn modify_entry(&mut self, table: &TableSchema, e: &pb::TableEntry, undo: UndoLog) -> Result<(), EntityError> {
+    fn modify_entry(
+        &mut self,
+        table: &TableSchema,
+        e: &pb::TableEntry,
+        undo: UndoLog,
+    ) -> Result<(), EntityError> {
         let (handle, old) = self.find(table, &e.r#match, e.priority)?;
         let direct = check_direct(table, e)?;
         let is_const = table.const_entries || old.is_const;
@@ -101,7 +118,8 @@ impl Access<'_> {
         if is_const {
             // Only direct resources may change ("Constant Tables").
             if e.action.is_some() {
-                let message = "the entry is const: only its counter and meter can be modified, so leave out the action";
+                let message =
+                    "the entry is const: only its counter and meter can be modified, so leave out the action";
                 return Err(EntityError::new(Code::PermissionDenied, message));
             }
         } else {
@@ -146,9 +164,17 @@ impl Access<'_> {
         Ok(())
     }
 
-    fn delete_entry(&mut self, table: &TableSchema, e: &pb::TableEntry, undo: UndoLog) -> Result<(), EntityError> {
+    fn delete_entry(
+        &mut self,
+        table: &TableSchema,
+        e: &pb::TableEntry,
+        undo: UndoLog,
+    ) -> Result<(), EntityError> {
         if table.const_entries {
-            return Err(EntityError::new(Code::PermissionDenied, "its entries are const: none can be deleted"));
+            return Err(EntityError::new(
+                Code::PermissionDenied,
+                "its entries are const: none can be deleted",
+            ));
         }
         let (handle, old) = self.find(table, &e.r#match, e.priority)?;
         if old.is_const {
@@ -240,7 +266,11 @@ impl Access<'_> {
     }
 
     /// What a matching packet is to do ("Action Specification").
-    fn decode_table_action(&self, table: &TableSchema, action: &pb::TableAction) -> Result<EntryAction, EntityError> {
+    fn decode_table_action(
+        &self,
+        table: &TableSchema,
+        action: &pb::TableAction,
+    ) -> Result<EntryAction, EntityError> {
         use pb::table_action::Type;
         let profile = table.profile.and_then(|p| self.state.profile(p));
         match (&action.r#type, profile) {
@@ -316,8 +346,9 @@ fn check_idle(table: &TableSchema, e: &pb::TableEntry) -> Result<u64, EntityErro
     if e.time_since_last_hit.is_some() {
         return Err(EntityError::invalid("time_since_last_hit is for reading only"));
     }
-    let timeout = u64::try_from(e.idle_timeout_ns)
-        .map_err(|_| EntityError::invalid(format!("idle_timeout_ns is {}: it cannot be negative", e.idle_timeout_ns)))?;
+    let timeout = u64::try_from(e.idle_timeout_ns).map_err(|_| {
+        EntityError::invalid(format!("idle_timeout_ns is {}: it cannot be negative", e.idle_timeout_ns))
+    })?;
     if timeout != 0 && !table.idle_timeouts {
         return Err(EntityError::invalid("it has no idle timeouts: declare it with support_timeout = true"));
     }

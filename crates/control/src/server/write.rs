@@ -40,9 +40,7 @@ impl Op {
     pub fn only_modify(self, what: &str) -> Result<(), EntityError> {
         match self {
             Op::Modify => Ok(()),
-            Op::Insert | Op::Delete => {
-                Err(EntityError::invalid(format!("{what} always exist: use MODIFY")))
-            }
+            Op::Insert | Op::Delete => Err(EntityError::invalid(format!("{what} always exist: use MODIFY"))),
         }
     }
 }
@@ -91,10 +89,12 @@ impl Access<'_> {
             for step in undo.into_iter().rev() {
                 step(self.book, self.state);
             }
-            let aborted = EntityError::new(Code::Aborted, format!("taken back because update {index} failed"));
+            let aborted =
+                EntityError::new(Code::Aborted, format!("taken back because update {index} failed"));
             let mut outcomes = vec![Err(aborted); updates.len()];
             for later in &mut outcomes[index + 1..] {
-                *later = Err(EntityError::new(Code::Aborted, format!("not tried because update {index} failed")));
+                *later =
+                    Err(EntityError::new(Code::Aborted, format!("not tried because update {index} failed")));
             }
             outcomes[index] = Err(error);
             return outcomes;

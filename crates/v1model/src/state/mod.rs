@@ -121,7 +121,8 @@ pub struct State {
 }
 
 impl State {
-    pub(crate) fn new(pipeline: &Pipeline, config: &crate::SwitchConfig) -> State {
+    /// The initial state of a program.
+    pub fn new(pipeline: &Pipeline, config: &crate::SwitchConfig) -> State {
         State {
             program: pipeline.program.clone(),
             tables: pipeline.tables.clone(),
@@ -137,6 +138,15 @@ impl State {
             timers: BTreeSet::new(),
             replication: Replication::default(),
         }
+    }
+
+    /// Puts a state of the same program in this one's place that was prepared aside. What was counted and logged so far
+    /// stays.
+    pub fn replace(&mut self, prepared: State) {
+        let old = std::mem::replace(self, prepared);
+        self.anomalies = old.anomalies;
+        self.events = old.events;
+        self.random = old.random;
     }
 
     /// The program.
