@@ -7,6 +7,9 @@
 //! which must then be far below saturation. The **sustained load** is the highest offered rate that was
 //! sustained while every lower rate was, too.
 //!
+//! A point at which the generator did not keep its schedule says nothing about the rack (unless requests were
+//! lost): it is measured again, `late_retries` times at most, and counts as not sustained if that does not help.
+//!
 //! The ramp measures the planned rates in ascending order until one is not sustained, then (for the charts)
 //! `beyond` more, then `refine` points between the last sustained and the first failing rate, halving the
 //! interval each time.
@@ -35,6 +38,8 @@ pub struct RampPlan {
     pub beyond: usize,
     /// Points measured between the last sustained and the first failing rate.
     pub refine: usize,
+    /// Measurements repeated because the generator was late, per point.
+    pub late_retries: usize,
     /// Times the unloaded latency that the 99th percentile may reach.
     pub latency_factor: f64,
     /// The unloaded latency, if it is known.
@@ -44,7 +49,7 @@ pub struct RampPlan {
 impl RampPlan {
     /// A plan with the usual definition: factor ten, one point beyond, two between.
     pub fn new(rates: Vec<f64>, unloaded: Option<Duration>) -> Self {
-        Self { rates, beyond: 1, refine: 2, latency_factor: 10.0, unloaded }
+        Self { rates, beyond: 1, refine: 2, late_retries: 1, latency_factor: 10.0, unloaded }
     }
 
     fn validate(&self) -> Result<()> {
@@ -121,7 +126,13 @@ pub fn ramp<P: Measured>(plan: &RampPlan, mut measure: impl FnMut(f64) -> Result
     let mut points: Vec<RampPoint<P>> = Vec::new();
     let mut unloaded = plan.unloaded;
     let mut run = |rate: f64, points: &mut Vec<RampPoint<P>>| -> Result<Verdict> {
-        let point = measure(rate)?;
+        let mut point = measure(rate)?;
+        for _ in 0..plan.late_retries {
+            if point.schedule_kept() || point.lost() > 0 {
+                break;
+            }
+            point = measure(rate)?;
+        }
         let base = *unloaded.get_or_insert_with(|| point.p50());
         let verdict = judge(&point, base.mul_f64(plan.latency_factor));
         points.push(RampPoint { rate, point, verdict });
@@ -226,6 +237,17 @@ mod tests {
         let found = ramp(&RampPlan { refine: 0, ..plan(&[20.0, 40.0]) }, late).unwrap();
         assert_eq!(found.points[1].verdict, Verdict::GeneratorLate);
         assert_eq!(found.sustained_rps, 20.0);
+    }
+
+    #[test]
+    fn a_late_generator_gets_another_chance() {
+        let mut calls = 0;
+        let once = |_| {
+            calls += 1;
+            Ok(Point { lost: 0, p99_ms: 1.0, kept: calls != 2 })
+        };
+        check(&plan(&[20.0, 40.0]), once, &[20.0, 40.0], 40.0);
+        assert_eq!(calls, 3);
     }
 
     #[test]

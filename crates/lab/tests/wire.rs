@@ -10,7 +10,9 @@ use pointsman_lab::load::{
 use pointsman_lab::rack::{Link, Rack, RackSpec, join};
 use pointsman_lab::wire::{Key, Keyring, Kind};
 use pointsman_lab::{Namespace, ensure_privileges};
-use std::net::{IpAddr, SocketAddr};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::Read;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -37,6 +39,7 @@ fn main() {
         ("a_device_that_changes_is_a_violation", a_device_that_changes_is_a_violation),
         ("bulk_transfers_are_intact", bulk_transfers_are_intact),
         ("the_rack_is_wired", the_rack_is_wired),
+        ("what_the_switch_sees_is_complete", what_the_switch_sees_is_complete),
         ("cpu_model_computes_under_a_quota", cpu_model_computes_under_a_quota),
     ];
     let mut failures = 0;
@@ -340,6 +343,44 @@ fn the_rack_is_wired() -> TestResult {
         ensure!(result.intact && result.device.as_ref() == Some(name), "{result:?}");
     }
     ensure!(rack.host("s3/cpu").is_err(), "a host that is not there");
+    Ok(())
+}
+
+/// Hosts complete their checksums and know their gateways: what a switch program relies on.
+fn what_the_switch_sees_is_complete() -> TestResult {
+    let spec = RackSpec { static_neighbours: true, ..RackSpec::demo() };
+    let rack = Rack::build(&spec)?;
+    ensure!(rack.warnings.is_empty(), "{:?}", rack.warnings);
+    let all_protocols = Protocol::from(i32::from((libc::ETH_P_ALL as u16).to_be()));
+    let mut capture = rack.switch.enter(|| Socket::new(Domain::PACKET, Type::RAW, Some(all_protocols)))??;
+    capture.set_read_timeout(Some(ms(5000)))?;
+    let client = rack.host("client")?;
+    let (source, vip) = (client.link.ipv4, spec.vip_ipv4);
+    client.namespace.enter(|| {
+        UdpSocket::bind((source, 4321))?.send_to(b"odd length", (vip, PORT)).map(drop)?;
+        UdpSocket::bind((source, 4321))?.send_to(b"even length", (vip, PORT)).map(drop)
+    })??;
+    for _ in 0..2 {
+        let frame = loop {
+            let mut frame = vec![0; 2000];
+            let n = capture.read(&mut frame)?;
+            frame.truncate(n);
+            // The kernel's own multicast reports may come first.
+            if n > 42 && frame[12..14] == [8, 0] && frame[23] == 17 {
+                break frame;
+            }
+        };
+        ensure!(frame[..6] == client.link.gateway_mac.0, "{frame:x?}");
+        ensure!(frame[6..12] == client.link.mac.0, "{frame:x?}");
+        // RFC 768: pseudo-header, header and data add up to 0xffff if the checksum is right.
+        let mut sum = u32::from(u16::try_from(frame.len() - 34)?) + 17;
+        for pair in frame[26..].chunks(2) {
+            sum += u32::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]));
+        }
+        sum = (sum & 0xffff) + (sum >> 16);
+        sum = (sum & 0xffff) + (sum >> 16);
+        ensure!(sum == 0xffff && frame[40..42] != [0, 0], "checksum of {frame:x?}");
+    }
     Ok(())
 }
 

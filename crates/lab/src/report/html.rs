@@ -195,7 +195,7 @@ fn points(report: &Report, devices: &[String]) -> String {
     for device in devices {
         let _ = write!(out, "<th class=\"n\">{}", escape(device));
     }
-    out.push_str("<th class=\"n\">Generator late by (P99)<th>Remark\n<tbody>\n");
+    out.push_str("<th class=\"n\">Left late by<th>Remark\n<tbody>\n");
     for policy in &report.policies {
         for p in &policy.points {
             let _ = write!(
