@@ -9,7 +9,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, Read};
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 const NLM_F_REQUEST: u16 = 0x01;
 const NLM_F_ACK: u16 = 0x04;
@@ -19,6 +20,7 @@ const NLM_F_CREATE: u16 = 0x400;
 const NLMSG_ERROR: u16 = 2;
 
 const RTM_NEWLINK: u16 = 16;
+const RTM_GETLINK: u16 = 18;
 const RTM_NEWADDR: u16 = 20;
 const RTM_NEWROUTE: u16 = 24;
 const RTM_NEWNEIGH: u16 = 28;
@@ -26,6 +28,9 @@ const RTM_NEWNEIGH: u16 = 28;
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
+const IFLA_OPERSTATE: u16 = 16;
+/// RFC 2863: the interface passes packets.
+const IF_OPER_UP: u8 = 6;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
@@ -129,6 +134,29 @@ impl VethEnd<'_> {
     }
 }
 
+/// The result of a request, if `reply` is its acknowledgement: an error message, with code 0 for success.
+fn acknowledgement(reply: &[u8]) -> Option<io::Result<()>> {
+    let header: &[u8; 20] = reply.first_chunk()?;
+    if u16::from_ne_bytes([header[4], header[5]]) != NLMSG_ERROR {
+        return None;
+    }
+    let code = i32::from_ne_bytes([header[16], header[17], header[18], header[19]]);
+    Some(if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-code)) })
+}
+
+/// The first byte of an attribute's value in a description of a link.
+fn find_attribute(message: &[u8], wanted: u16) -> Option<u8> {
+    let mut rest = message.get(32..)?;
+    while let Some([a, b, c, d]) = rest.first_chunk().copied() {
+        let (length, kind) = (usize::from(u16::from_ne_bytes([a, b])), u16::from_ne_bytes([c, d]));
+        if kind == wanted && length > 4 {
+            return rest.get(4).copied();
+        }
+        rest = rest.get(length.max(4).next_multiple_of(4)..)?;
+    }
+    None
+}
+
 /// A route socket of the namespace in which it was opened.
 pub(crate) struct Netlink(Socket);
 
@@ -155,10 +183,8 @@ impl Netlink {
         let mut reply = [0u8; 4096];
         loop {
             let n = self.0.read(&mut reply)?;
-            // An acknowledgement is an error message with code 0: header (16 bytes), then the code.
-            if n >= 20 && u16::from_ne_bytes([reply[4], reply[5]]) == NLMSG_ERROR {
-                let code = i32::from_ne_bytes([reply[16], reply[17], reply[18], reply[19]]);
-                return if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-code)) };
+            if let Some(done) = acknowledgement(&reply[..n]) {
+                return done;
             }
         }
     }
@@ -183,6 +209,36 @@ impl Netlink {
     pub fn set_up(&mut self, index: u32) -> Result<()> {
         let message = Message::new(RTM_NEWLINK, 0, &ifinfo(index, libc::IFF_UP as u32));
         self.request(message, || format!("cannot bring interface {index} up"))
+    }
+
+    /// Waits until an interface carries packets. The kernel switches it on some time after both ends are up,
+    /// and drops without a word what is sent before. (The flag IFF_RUNNING does not tell: it is set, too, while
+    /// the state is still unknown.)
+    pub fn wait_until_up(&mut self, index: u32) -> Result<()> {
+        let failed = |e| Error::os(format!("cannot read the state of interface {index}"), e);
+        let end = Instant::now() + Duration::from_secs(10);
+        while self.state(index).map_err(failed)? != Some(IF_OPER_UP) {
+            if Instant::now() > end {
+                return Err(Error::new(format!("interface {index} does not come up")));
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        // The state changes a moment before the queue opens, both under the lock that this request takes.
+        self.set_up(index)
+    }
+
+    /// The operational state of an interface, if the kernel tells.
+    fn state(&mut self, index: u32) -> io::Result<Option<u8>> {
+        self.0.send(&Message::new(RTM_GETLINK, 0, &ifinfo(index, 0)).finish())?;
+        let (mut state, mut reply) = (None, vec![0; 32 * 1024]);
+        // The description comes first, the acknowledgement last.
+        loop {
+            let n = self.0.read(&mut reply)?;
+            if let Some(done) = acknowledgement(&reply[..n]) {
+                return done.map(|()| state);
+            }
+            state = find_attribute(&reply[..n], IFLA_OPERSTATE).or(state);
+        }
     }
 
     /// Gives an interface an address with its on-link prefix, usable at once.
@@ -234,5 +290,23 @@ mod tests {
         assert_eq!(u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize, bytes.len());
         let length_at = |i: usize| u16::from_ne_bytes([bytes[i], bytes[i + 1]]);
         assert_eq!((length_at(16), length_at(20), length_at(32)), (24, 9, 8));
+    }
+
+    #[test]
+    fn replies_are_read_and_damaged_ones_do_no_harm() {
+        let mut link = Message::new(RTM_NEWLINK, 0, &ifinfo(2, 0));
+        link.attribute(IFLA_IFNAME, b"eth0\0").attribute(IFLA_OPERSTATE, &[IF_OPER_UP]);
+        let link = link.finish();
+        assert!(acknowledgement(&link).is_none());
+        assert_eq!(find_attribute(&link, IFLA_OPERSTATE), Some(IF_OPER_UP));
+        assert_eq!(find_attribute(&link, IFLA_MTU), None);
+        for cut in 0..link.len() - 4 {
+            assert_eq!(find_attribute(&link[..cut], IFLA_OPERSTATE), None);
+        }
+        assert_eq!(find_attribute(&[0; 100], IFLA_OPERSTATE), None);
+        let error = |code: i32| Message::new(NLMSG_ERROR, 0, &code.to_ne_bytes()).finish();
+        assert!(acknowledgement(&error(0)).unwrap().is_ok());
+        let refused = acknowledgement(&error(-libc::EPERM)).unwrap().unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(libc::EPERM));
     }
 }

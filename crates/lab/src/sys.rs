@@ -59,32 +59,6 @@ pub fn raise_open_file_limit() -> io::Result<u64> {
     Ok(limit.rlim_cur)
 }
 
-/// An interface request: the request's name is set, the rest is zero.
-fn interface_request(name: &str) -> io::Result<(OwnedFd, libc::ifreq)> {
-    if name.len() >= libc::IFNAMSIZ {
-        return Err(io::Error::from(io::ErrorKind::InvalidInput));
-    }
-    // SAFETY: creates a descriptor, passes no memory.
-    let socket = owned(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
-    // SAFETY: ifreq is plain data for which all zeroes is valid.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from as libc::c_char;
-    }
-    Ok((socket, request))
-}
-
-/// Whether interface `name` (in the calling thread's namespace) is up and carries packets.
-pub(crate) fn interface_runs(name: &str) -> io::Result<bool> {
-    let (socket, mut request) = interface_request(name)?;
-    // SAFETY: the request is an ifreq with a NUL-terminated name; SIOCGIFFLAGS writes its flags. The type of
-    // the request code differs between C libraries, hence `as _`.
-    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS as _, &raw mut request) })?;
-    // SAFETY: the call has just written this member.
-    let flags = libc::c_int::from(unsafe { request.ifr_ifru.ifru_flags });
-    Ok(flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0)
-}
-
 /// Ethtool commands that switch an offload on or off (linux/ethtool.h).
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
@@ -107,11 +81,20 @@ struct EthtoolValue {
 /// Switches an offload of interface `name` (in the calling thread's namespace).
 pub(crate) fn set_offload(name: &str, offload: Offload, on: bool) -> io::Result<()> {
     const SIOCETHTOOL: libc::c_ulong = 0x8946;
-    let (socket, mut request) = interface_request(name)?;
+    if name.len() >= libc::IFNAMSIZ {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
+    // SAFETY: creates a descriptor, passes no memory.
+    let socket = owned(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
+    // SAFETY: ifreq is plain data for which all zeroes is valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
     let mut value = EthtoolValue { command: offload as u32, data: u32::from(on) };
     request.ifr_ifru.ifru_data = (&raw mut value).cast();
     // SAFETY: the request names a NUL-terminated interface and points to an ethtool_value, as SIOCETHTOOL
-    // asks; both outlive the call.
+    // asks; both outlive the call. The request code's type differs between C libraries, hence `as _`.
     check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) }).map(drop)
 }
 

@@ -11,8 +11,6 @@ use crate::sys::{self, Offload};
 use std::fs;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
-use std::thread;
-use std::time::{Duration, Instant};
 
 /// One host of the rack.
 #[derive(Clone, Debug)]
@@ -136,7 +134,8 @@ impl Rack {
             })?
             .map_err(in_place)?;
         warnings.extend(namespace.enter(|| settings.apply(HOST_INDEX))?.map_err(in_place)?);
-        self.switch.enter(|| wait_until_running(&interface))?.map_err(in_place)?;
+        let up = || Netlink::open()?.wait_until_up(switch_index(link.port));
+        self.switch.enter(up)?.map_err(in_place)?;
 
         self.warnings.extend(warnings.into_iter().map(|w| format!("{name}: {w}")));
         self.ports.push(SwitchPort { number: link.port, interface, host: name.clone() });
@@ -207,7 +206,7 @@ impl HostSettings<'_> {
             }
         }
         netlink.set_up(index)?;
-        wait_until_running(INTERFACE)?;
+        netlink.wait_until_up(index)?;
         for address in &self.addresses {
             let prefix = if address.is_ipv4() { self.link.prefix_ipv4 } else { self.link.prefix_ipv6 };
             netlink.add_address(index, *address, prefix)?;
@@ -220,20 +219,6 @@ impl HostSettings<'_> {
         }
         Ok(warnings)
     }
-}
-
-/// Waits until an interface of the calling thread's namespace carries packets. The kernel switches it on some
-/// time after both ends are up, and drops without a word what is sent before.
-fn wait_until_running(interface: &str) -> Result<()> {
-    let failed = |e| Error::os(format!("no interface {interface}"), e);
-    let end = Instant::now() + Duration::from_secs(10);
-    while !sys::interface_runs(interface).map_err(failed)? {
-        if Instant::now() > end {
-            return Err(Error::new(format!("interface {interface} does not come up")));
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    Ok(())
 }
 
 /// Set before interfaces exist, so that these inherit them.
