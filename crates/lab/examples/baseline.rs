@@ -90,7 +90,7 @@ fn run() -> Result<()> {
     }
     let consistency = ConsistencyConfig {
         interval: Duration::from_secs(2),
-        ..ConsistencyConfig::new(target, target, 8_000, Duration::from_secs(6), SEED)
+        ..ConsistencyConfig::new(target, target, 10_000, Duration::from_secs(8), SEED)
     };
     let stop = AtomicBool::new(false);
     let checked =
