@@ -1,6 +1,7 @@
 //! Multicast groups and clone sessions.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// One copy: where it goes and which number it carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,7 +64,8 @@ impl std::error::Error for ReplicationError {}
 /// All groups and sessions.
 #[derive(Clone, Debug, Default)]
 pub struct Replication {
-    groups: BTreeMap<u32, Vec<Replica>>,
+    // Shared, so that a packet can hold on to its group while copies are made.
+    groups: BTreeMap<u32, Arc<[Replica]>>,
     sessions: BTreeMap<u32, CloneSession>,
 }
 
@@ -100,12 +102,16 @@ fn check_session(id: u32, session: &CloneSession) -> Result<(), ReplicationError
 impl Replication {
     /// Groups in order of their ids.
     pub fn groups(&self) -> impl Iterator<Item = (u32, &[Replica])> {
-        self.groups.iter().map(|(id, g)| (*id, g.as_slice()))
+        self.groups.iter().map(|(id, g)| (*id, &**g))
     }
 
     /// A multicast group.
     pub fn group(&self, id: u32) -> Option<&[Replica]> {
-        self.groups.get(&id).map(Vec::as_slice)
+        self.groups.get(&id).map(|g| &**g)
+    }
+
+    pub(crate) fn shared_group(&self, id: u32) -> Option<Arc<[Replica]>> {
+        self.groups.get(&id).cloned()
     }
 
     /// Adds a multicast group, 1 to 65535.
@@ -114,14 +120,14 @@ impl Replication {
         if self.groups.contains_key(&id) {
             return Err(ReplicationError::Duplicate);
         }
-        self.groups.insert(id, replicas);
+        self.groups.insert(id, replicas.into());
         Ok(())
     }
 
     /// Replaces the replicas of a group.
     pub fn modify_group(&mut self, id: u32, replicas: Vec<Replica>) -> Result<(), ReplicationError> {
         check_group(id, &replicas)?;
-        *self.groups.get_mut(&id).ok_or(ReplicationError::NotFound)? = replicas;
+        *self.groups.get_mut(&id).ok_or(ReplicationError::NotFound)? = replicas.into();
         Ok(())
     }
 

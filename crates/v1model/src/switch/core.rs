@@ -62,7 +62,10 @@ pub(super) struct Core<F> {
 }
 
 /// Recycled packets that are kept at most.
-const POOL: usize = 4096;
+const POOL: usize = 1024;
+
+/// Larger buffers are not kept: a burst of jumbo packets shall not hold memory for ever.
+const POOLED_BYTES: usize = 16 * 1024;
 
 impl<F> Core<F> {
     pub fn new(config: SwitchConfig) -> Self {
@@ -97,7 +100,7 @@ impl<F> Core<F> {
     }
 
     pub fn recycle(&mut self, packet: Boxed<F>) {
-        if self.pool.len() < POOL {
+        if self.pool.len() < POOL && packet.data.capacity() <= POOLED_BYTES {
             self.pool.push(packet);
         }
     }

@@ -161,10 +161,9 @@ impl<E: Executor> Loaded<E> {
         }
         if group != 0 {
             self.set(&mut packet.frame, std.instance_type, 32, instance::REPLICATION.into());
-            let Some(replicas) = self.state.replication.group(group) else {
+            let Some(replicas) = self.state.replication.shared_group(group) else {
                 return core.drop(packet, DropReason::UnknownMulticastGroup);
             };
-            let replicas = replicas.to_vec();
             let made = self.replicate(core, now, packet, &replicas, None);
             core.stats.replicas += made;
             return;
