@@ -374,13 +374,15 @@ impl Arguments {
             values.push(match arg {
                 Arg::In(e) => run.eval.expr(scope, e)?.into_owned(),
                 Arg::Out(lv) | Arg::InOut(lv) => {
-                    if let Some(place) = Place::resolve(run.eval, scope, lv)? {
-                        back.push((i, place));
-                        if matches!(arg, Arg::InOut(_)) {
-                            copied.push(back.len() - 1);
-                        }
+                    let place = Place::resolve(run.eval, scope, lv)?;
+                    let exists = place.is_some();
+                    back.extend(place.map(|place| (i, place)));
+                    if exists && matches!(arg, Arg::InOut(_)) {
+                        copied.push(back.len() - 1);
+                        Value::Void
+                    } else {
+                        Value::default_of(types, lv.ty)
                     }
-                    Value::default_of(types, lv.ty)
                 }
             });
         }

@@ -98,6 +98,33 @@ fn errors_and_where_they_leave_the_packet() {
     check(&[0x23, 0x0a, 0xbc, 0xde, 1, 2, 3, 4, 5, 6], false, "HeaderTooShort", 12);
 }
 
+/// What was extracted in order is what is emitted, whatever the packet.
+#[test]
+fn random_packets_round_trip() {
+    let (mut b, frame) = tags();
+    let deparser = b.frame(&[("in", "h", frame.params[0].ty)], &[]);
+    let body = vec![stmt(StmtKind::Emit(b.rd("h")))];
+    b.control("d", deparser, body);
+    let mut rig = Rig::new(&b, &frame);
+    let mut rng = Rng(1);
+    let mut accepted = 0;
+    for _ in 0..5000 {
+        let mut packet = rng.packet(20);
+        rig.emitted.clear();
+        let outcome = rig.parse(0, &packet);
+        rig.control(0);
+        accepted += u32::from(outcome.accepted);
+        let bits = outcome.consumed_bits;
+        assert!(bits <= packet.len() * 8);
+        packet.truncate(bits.div_ceil(8));
+        if let (Some(last), Some(cut)) = (packet.last_mut(), (8 - bits % 8).checked_rem(8)) {
+            *last &= 0xff << cut;
+        }
+        assert_eq!(rig.emitted, packet, "{outcome:?}");
+    }
+    assert!((500..4500).contains(&accepted), "{accepted} accepted: the packets are not varied enough");
+}
+
 /// A state that goes to itself without reading.
 #[test]
 fn endless_parser_times_out() {

@@ -84,6 +84,35 @@ impl Env for World {
     }
 }
 
+/// A small deterministic generator (splitmix64).
+pub struct Rng(pub u64);
+
+impl Rng {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Less than `n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n.max(1) as u64) as usize
+    }
+
+    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
+        from.get(self.below(from.len()))
+    }
+
+    /// Up to `most` bytes; often small values, so that packets get past the first select.
+    pub fn packet(&mut self, most: usize) -> Vec<u8> {
+        let small = self.below(2) == 0;
+        (0..self.below(most + 1))
+            .map(|_| if small { self.below(4) as u8 } else { self.next() as u8 })
+            .collect()
+    }
+}
+
 /// A program that is loaded with one slot per parameter of the block that is run.
 pub struct Rig {
     pub interp: Interp,
