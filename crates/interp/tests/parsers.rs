@@ -122,7 +122,7 @@ fn random_packets_round_trip() {
         }
         assert_eq!(rig.emitted, packet, "{outcome:?}");
     }
-    assert!((500..4500).contains(&accepted), "{accepted} accepted: the packets are not varied enough");
+    assert!((300..4700).contains(&accepted), "{accepted} accepted: the packets are not varied enough");
 }
 
 /// A state that goes to itself without reading.
