@@ -12,8 +12,10 @@
 //! [`diag::Diagnostic`]s.
 
 pub mod ast;
+mod check;
 pub mod diag;
 mod lex;
+mod lower;
 mod parse;
 mod preprocess;
 pub mod render;
@@ -35,4 +37,55 @@ pub fn parse_program(
     let (program, syntax) = parse::parse(tokens);
     diags.extend(syntax);
     (map, program, diags)
+}
+
+/// A program that compiled.
+#[derive(Debug)]
+pub struct Compiled {
+    /// It passes [`pointsman_ir::verify::verify`].
+    pub program: pointsman_ir::Program,
+    /// What spans refer to.
+    pub source_map: source::SourceMap,
+    /// Diagnostics that are no errors.
+    pub warnings: Vec<diag::Diagnostic>,
+}
+
+/// Why a program did not compile.
+#[derive(Debug)]
+pub struct Failure {
+    /// What spans refer to.
+    pub source_map: source::SourceMap,
+    /// At least one is an error.
+    pub diagnostics: Vec<diag::Diagnostic>,
+}
+
+/// Compiles a program: `main_text`, known as `main_path`, and what it includes, with macros defined as `defines` say.
+pub fn compile(
+    main_path: &str,
+    main_text: &str,
+    loader: &dyn source::Loader,
+    defines: &[Define],
+) -> Result<Compiled, Failure> {
+    let (source_map, tree, mut diagnostics) = parse_program(main_path, main_text, loader, defines);
+    let failed = |ds: &[diag::Diagnostic]| ds.iter().any(|d| d.severity == diag::Severity::Error);
+    // A tree with holes would only give errors that follow from the first ones.
+    if failed(&diagnostics) {
+        return Err(Failure { source_map, diagnostics });
+    }
+    let checked = check::check(&tree, &source_map, &mut diagnostics);
+    if failed(&diagnostics) {
+        return Err(Failure { source_map, diagnostics });
+    }
+    let program = lower::lower(checked, &mut diagnostics);
+    if !failed(&diagnostics) {
+        let limits = "this goes beyond what the executors accept; use smaller types or less nesting";
+        let problems = pointsman_ir::verify::verify(&program);
+        diagnostics.extend(problems.into_iter().map(|p| {
+            diag::Diagnostic::error("P0903", tree.decls.last().map(|d| d.span).unwrap_or_default(), p).help(limits)
+        }));
+    }
+    if failed(&diagnostics) {
+        return Err(Failure { source_map, diagnostics });
+    }
+    Ok(Compiled { program, source_map, warnings: diagnostics })
 }

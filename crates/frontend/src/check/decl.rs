@@ -1,0 +1,661 @@
+//! Declarations at the top level, and those that can also stand inside blocks.
+
+use super::eval::{self, Const, Evaluator, Stop};
+use super::scope::{Def, FnRef, TypeDef};
+use super::tree::{self, Expr, ExprKind, FieldDef, Param, Sig, StructKind, VarKind};
+use super::types::{Kind, Ty};
+use super::{Checker, Context, Place};
+use crate::ast::{self, DeclKind, Direction};
+use crate::diag::Diagnostic;
+use pointsman_ir::{Annotation, AnnotationBody, AnnotationValue, Annotations, Span};
+
+/// What a list of parameters belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum ParamsOf {
+    /// Constructors and packages: all without direction.
+    Constructor,
+    /// Parsers and controls.
+    Block,
+    /// Extern functions and methods.
+    Extern,
+    Function,
+    Action,
+}
+
+impl Checker<'_> {
+    /// The whole program.
+    pub fn program(&mut self, program: &ast::Program) {
+        for d in &program.decls {
+            if let Some(name) = declared_name(&d.kind) {
+                self.later.entry(name.name.clone()).or_insert(name.span);
+            }
+        }
+        for d in &program.decls {
+            self.top_level(d);
+        }
+        if self.tree.main.is_none() && !self.failed() {
+            let span = program.decls.last().map(|d| d.span).unwrap_or_default();
+            self.error(
+                "P0505",
+                span,
+                "there is no package instance called `main`",
+                "end the program with an instance such as `V1Switch(...) main;`",
+            );
+        }
+    }
+
+    fn top_level(&mut self, d: &ast::Decl) {
+        self.cx = Context::default();
+        match &d.kind {
+            DeclKind::Const(c) => self.const_decl(c),
+            DeclKind::Instance(i) => {
+                if let Some(index) = self.instance_decl(i, &d.annotations, d.span) {
+                    self.tree.top_instances.push(index);
+                    if i.name.name == "main" {
+                        self.tree.main = Some(index);
+                    }
+                }
+            }
+            DeclKind::Variable(v) => {
+                let message = format!("`{}` is a variable at the top level", v.name.name);
+                self.error("P0410", d.span, message, "make it a `const`, or declare it inside a block");
+                self.declare(&v.name, Def::Broken);
+            }
+            DeclKind::Error(names) => {
+                for n in names {
+                    if self.tree.errors.contains(&n.name) {
+                        let message = format!("error `{}` is declared twice", n.name);
+                        self.error("P0302", n.span, message, "leave out this one");
+                    } else {
+                        self.tree.errors.push(n.name.clone());
+                    }
+                }
+            }
+            DeclKind::MatchKind(names) => {
+                for n in names {
+                    if self.tree.match_kinds.contains(&n.name) {
+                        let message = format!("match kind `{}` is declared twice", n.name);
+                        self.error("P0302", n.span, message, "leave out this one");
+                    } else {
+                        self.tree.match_kinds.push(n.name.clone());
+                    }
+                }
+            }
+            DeclKind::Typedef(t) => self.typedef(t),
+            DeclKind::NewType(t) => self.new_type(t, &d.annotations),
+            DeclKind::Struct(s) => self.struct_decl(s, &d.annotations),
+            DeclKind::Enum(e) => self.enum_decl(e),
+            DeclKind::Parser(p) => self.parser_decl(p, &d.annotations),
+            DeclKind::Control(c) => self.control_decl(c, &d.annotations),
+            DeclKind::Package(p) => self.package_decl(p),
+            DeclKind::ExternObject(e) => self.extern_object(e),
+            DeclKind::ExternFunction(f) => {
+                let sig = self.in_scope(|c| c.signature(f, &d.annotations, ParamsOf::Extern));
+                self.check_overload(&f.name, &sig);
+                self.tree.extern_fns.push(sig);
+                self.declare(&f.name, Def::Functions(vec![FnRef::Extern(self.tree.extern_fns.len() - 1)]));
+            }
+            DeclKind::Function(f) => self.function_decl(f, &d.annotations),
+            DeclKind::Action(a) => {
+                self.action_decl(a, &d.annotations, false);
+            }
+            DeclKind::Table(t) => {
+                self.error("P0410", d.span, "a table cannot stand at the top level", "declare it inside a control");
+                self.declare(&t.name, Def::Broken);
+            }
+            DeclKind::ValueSet(v) => {
+                if let Some(i) = self.value_set(v, &d.annotations) {
+                    self.tree.top_value_sets.push(i);
+                }
+            }
+            DeclKind::Empty => {}
+        }
+    }
+
+    /// Annotations as the IR has them; constants in structured ones are evaluated.
+    pub fn annotations(&mut self, list: &[ast::Annotation]) -> Annotations {
+        let mut out = Vec::new();
+        for a in list {
+            let body = match &a.body {
+                ast::AnnotationBody::Empty => AnnotationBody::Empty,
+                ast::AnnotationBody::Tokens(t) => AnnotationBody::Tokens(t.clone()),
+                ast::AnnotationBody::List(es) => {
+                    AnnotationBody::List(es.iter().filter_map(|e| self.annotation_value(e)).collect())
+                }
+                ast::AnnotationBody::Pairs(ps) => {
+                    let pair = |c: &mut Self, (n, e): &(ast::Ident, ast::Expr)| {
+                        c.annotation_value(e).map(|v| (n.name.clone(), v))
+                    };
+                    AnnotationBody::Pairs(ps.iter().filter_map(|p| pair(self, p)).collect())
+                }
+            };
+            if a.name.name == "name" && !matches!(&body, AnnotationBody::Tokens(t) if matches!(t.as_slice(), [pointsman_ir::AnnotationToken::String(_)]))
+            {
+                self.error("P0416", a.span, "`@name` takes one string", "write `@name(\"...\")`");
+                continue;
+            }
+            out.push(Annotation { name: a.name.name.clone(), body });
+        }
+        Annotations(out)
+    }
+
+    fn annotation_value(&mut self, e: &ast::Expr) -> Option<AnnotationValue> {
+        let v = self.value(e);
+        if v.ty == Ty::ERROR {
+            return None;
+        }
+        let value = Evaluator { tree: &self.tree, vars: &|_| None }.eval(&v);
+        match value {
+            Ok(Const::Str(s)) => Some(AnnotationValue::String(s)),
+            Ok(Const::Bool(b)) => Some(AnnotationValue::Bool(b)),
+            Ok(c) => {
+                let int = Evaluator { tree: &self.tree, vars: &|_| None }.as_int(&c, v.ty);
+                if int.is_none() {
+                    let help = "use a string, an integer or a boolean";
+                    self.error("P0416", v.span, "this value cannot stand in an annotation", help);
+                }
+                int.map(AnnotationValue::Int)
+            }
+            Err(_) => {
+                let help = "use a literal or a constant";
+                self.error("P0501", v.span, "a value in an annotation must be known at compile time", help);
+                None
+            }
+        }
+    }
+
+    /// `const`
+    pub fn const_decl(&mut self, c: &ast::ConstDecl) {
+        let ty = self.ty(&c.ty);
+        let value = self.value(&c.value);
+        if ty == Ty::ERROR || value.ty == Ty::ERROR {
+            self.declare(&c.name, Def::Broken);
+            return;
+        }
+        if !self.is_value_type(ty) {
+            let message = format!("a constant cannot have type `{}`", self.show(ty));
+            self.error("P0406", c.ty.span, message, "use a type that has values");
+            self.declare(&c.name, Def::Broken);
+            return;
+        }
+        let value = self.coerce(value, ty, "the value of the constant");
+        if matches!(value.kind, ExprKind::Error) {
+            self.declare(&c.name, Def::Broken);
+        } else if !matches!(value.kind, ExprKind::Const(_)) && !self.compile_time(&value) {
+            let help = "a constant is made of literals and other constants; use a variable otherwise";
+            self.error("P0501", value.span, "the value of a constant must be known at compile time", help);
+            self.declare(&c.name, Def::Broken);
+        } else {
+            self.declare(&c.name, Def::Const(value));
+        }
+    }
+
+    /// An instance; returns its index.
+    pub fn instance_decl(
+        &mut self,
+        i: &ast::InstanceDecl,
+        annotations: &[ast::Annotation],
+        span: Span,
+    ) -> Option<usize> {
+        let annotations = self.annotations(annotations);
+        let callee = ast::Expr { kind: ast::ExprKind::Type(i.ty.clone()), span: i.ty.span };
+        let made = self.call(&callee, &[], &i.args, span);
+        let ExprKind::New(new) = made.kind else {
+            self.declare(&i.name, Def::Broken);
+            return None;
+        };
+        let mut fine = true;
+        if self.cx.place == Place::Top && matches!(self.tree.tys.get(new.ty), Kind::Block(..)) {
+            let help = "instantiate it inside a block, or as an argument of the package";
+            self.error("P0507", span, "parsers and controls cannot be instantiated at the top level", help);
+            fine = false;
+        }
+        if let Kind::Extern(d, _) = self.tree.tys.get(new.ty)
+            && (self.tree.externs[*d].is_abstract.contains(&true) || i.init.is_some())
+        {
+            self.unsupported(
+                span,
+                "an extern object with abstract methods",
+                "use an extern whose methods the architecture implements",
+            );
+            fine = false;
+        } else if i.init.is_some() {
+            let help = "only extern objects with abstract methods have an initialiser";
+            self.error("P0507", span, "this instance cannot have an initialiser block", help);
+            fine = false;
+        }
+        if !fine {
+            self.declare(&i.name, Def::Broken);
+            return None;
+        }
+        self.tree.instances.push(tree::Instance {
+            name: i.name.name.clone(),
+            span,
+            new: *new,
+            annotations,
+            anonymous: false,
+        });
+        let index = self.tree.instances.len() - 1;
+        self.declare(&i.name, Def::Instance(index));
+        if self.cx.place != Place::Top {
+            self.cx.block.instances.push(index);
+        }
+        Some(index)
+    }
+
+    fn typedef(&mut self, t: &ast::TypedefDecl) {
+        let ty = self.ty(&t.ty);
+        if matches!(self.tree.tys.get(ty), Kind::Void | Kind::MatchKind | Kind::String) {
+            let message = format!("`{}` cannot be given another name", self.show(ty));
+            self.error("P0406", t.ty.span, message, "use it directly (P4_16 section 7.2.11)");
+        }
+        self.declare(&t.name, if ty == Ty::ERROR { Def::Broken } else { Def::Type(TypeDef::Alias(ty)) });
+    }
+
+    fn new_type(&mut self, t: &ast::TypedefDecl, annotations: &[ast::Annotation]) {
+        let annotations = self.annotations(annotations);
+        let base = self.ty(&t.ty);
+        if base == Ty::ERROR {
+            self.declare(&t.name, Def::Broken);
+            return;
+        }
+        let allowed = match self.tree.tys.get(base) {
+            Kind::Bits { .. } | Kind::Bool | Kind::New(_) => true,
+            Kind::Enum(_) => self.tree.enum_repr(base).is_some(),
+            _ => false,
+        };
+        if !allowed {
+            let message = format!("a new type cannot be made of `{}`", self.show(base));
+            self.error("P0406", t.ty.span, message, "use `bit<W>`, `int<W>`, `bool` or a type made of them");
+            self.declare(&t.name, Def::Broken);
+            return;
+        }
+        self.tree.new_types.push(tree::NewType { name: t.name.name.clone(), base, annotations });
+        self.declare(&t.name, Def::Type(TypeDef::New(self.tree.new_types.len() - 1)));
+    }
+
+    /// Declares type parameters in the innermost scope.
+    pub fn type_params(&mut self, names: &[ast::Ident]) -> Vec<Ty> {
+        let mut out = Vec::new();
+        for n in names {
+            self.tree.type_params.push(tree::TypeParam { name: n.name.clone() });
+            let ty = self.tree.tys.intern(Kind::Param(self.tree.type_params.len() - 1));
+            self.declare(n, Def::Type(TypeDef::Alias(ty)));
+            out.push(ty);
+        }
+        out
+    }
+
+    fn struct_decl(&mut self, s: &ast::StructDecl, annotations: &[ast::Annotation]) {
+        let annotations = self.annotations(annotations);
+        let (type_params, fields) = self.in_scope(|c| {
+            let type_params = c.type_params(&s.type_params);
+            let mut fields: Vec<FieldDef> = Vec::new();
+            for f in &s.fields {
+                let annotations = c.annotations(&f.annotations);
+                let ty = c.ty(&f.ty);
+                c.check_field(s.kind, ty, f.ty.span);
+                if let Some(first) = fields.iter().find(|o| o.name == f.name.name) {
+                    let first = first.span;
+                    c.duplicate(&f.name, first);
+                    continue;
+                }
+                fields.push(FieldDef { name: f.name.name.clone(), ty, span: f.name.span, annotations });
+            }
+            (type_params, fields)
+        });
+        self.tree.structs.push(tree::StructDef {
+            kind: s.kind,
+            name: s.name.name.clone(),
+            span: s.name.span,
+            type_params,
+            fields,
+            annotations,
+        });
+        self.declare(&s.name, Def::Type(TypeDef::Struct(self.tree.structs.len() - 1)));
+    }
+
+    /// P4_16 section 7.2.11
+    fn check_field(&mut self, kind: StructKind, ty: Ty, span: Span) {
+        match kind {
+            StructKind::Struct => self.check_nesting(ty, span, "a struct"),
+            StructKind::Header => {
+                if !self.fits_header(ty) {
+                    let message = format!("`{}` cannot be a field of a header", self.show(ty));
+                    let help = "use `bit<W>`, `int<W>`, `varbit<W>`, `bool`, an enum with a representation, or a \
+                                struct of these";
+                    self.error("P0406", span, message, help);
+                }
+            }
+            StructKind::HeaderUnion => {
+                let header = self.tree.is_struct(ty, &[StructKind::Header]);
+                if !header && !matches!(self.tree.tys.get(ty), Kind::Param(_) | Kind::Error) {
+                    let message = format!("`{}` cannot be a field of a header union", self.show(ty));
+                    self.error("P0406", span, message, "use a header");
+                }
+            }
+        }
+    }
+
+    fn fits_header(&mut self, ty: Ty) -> bool {
+        match self.tree.tys.get(ty).clone() {
+            Kind::Bits { .. } | Kind::Varbit(_) | Kind::Bool | Kind::Param(_) | Kind::Error => true,
+            Kind::Enum(_) => self.tree.enum_repr(ty).is_some(),
+            Kind::New(d) => self.fits_header(self.tree.new_types[d].base),
+            Kind::Struct(d, _) if self.tree.structs[d].kind == StructKind::Struct => {
+                let fields = self.tree.fields(ty).unwrap_or_default();
+                fields.into_iter().all(|(_, t)| self.fits_header(t))
+            }
+            _ => false,
+        }
+    }
+
+    fn enum_decl(&mut self, e: &ast::EnumDecl) {
+        let repr = e.repr.as_ref().map(|t| {
+            let ty = self.ty(t);
+            if ty != Ty::ERROR && self.tree.tys.bits(ty).is_none() {
+                let message = format!("an enum cannot be represented by `{}`", self.show(ty));
+                self.error("P0406", t.span, message, "use `bit<W>` or `int<W>`");
+                return Ty::ERROR;
+            }
+            ty
+        });
+        let mut members: Vec<(String, Option<pointsman_ir::Bits>)> = Vec::new();
+        let mut spans: Vec<Span> = Vec::new();
+        for (name, value) in &e.members {
+            if let Some(i) = members.iter().position(|(n, _)| *n == name.name) {
+                let first = spans[i];
+                self.duplicate(name, first);
+                continue;
+            }
+            let bits = match (repr, value) {
+                (Some(repr), Some(v)) => self.enum_value(v, repr),
+                (Some(_), None) => {
+                    let message = format!("`{}` has no value, but the enum has a representation", name.name);
+                    self.error("P0508", name.span, message, "give it one: `name = value`");
+                    None
+                }
+                (None, Some(v)) => {
+                    let help = "declare the representation: `enum bit<8> ...`";
+                    self.error("P0508", v.span, "a member has a value, but the enum has no representation", help);
+                    None
+                }
+                (None, None) => None,
+            };
+            members.push((name.name.clone(), bits));
+            spans.push(name.span);
+        }
+        if members.is_empty() {
+            self.error("P0508", e.name.span, "an enum needs at least one member", "add one");
+        }
+        self.tree.enums.push(tree::EnumDef { name: e.name.name.clone(), span: e.name.span, repr, members });
+        self.declare(&e.name, Def::Type(TypeDef::Enum(self.tree.enums.len() - 1)));
+    }
+
+    fn enum_value(&mut self, v: &ast::Expr, repr: Ty) -> Option<pointsman_ir::Bits> {
+        let e = self.value(v);
+        let (width, signed) = self.tree.tys.bits(repr)?;
+        if e.ty == Ty::ERROR {
+            return None;
+        }
+        let e = if e.ty == Ty::INT { e } else { self.coerce(e, repr, "the value") };
+        let int = Evaluator { tree: &self.tree, vars: &|_| None }.eval_int(&e);
+        match int {
+            Ok(i) => {
+                let (bits, lost) = eval::truncate(&i, width, signed);
+                if lost {
+                    let message = format!("{i} does not fit `{}`", self.show(repr));
+                    self.error("P0508", e.span, message, "use a smaller value or a wider representation");
+                }
+                Some(bits)
+            }
+            Err(Stop::Bad(d)) => {
+                self.report(*d);
+                None
+            }
+            Err(Stop::NotConstant(_)) => {
+                if !matches!(e.kind, ExprKind::Error) {
+                    let help = "use a literal or a constant";
+                    self.error("P0501", e.span, "the value of a member must be known at compile time", help);
+                }
+                None
+            }
+        }
+    }
+
+    /// Parameters; the caller declares them where the body is.
+    pub fn params(&mut self, list: &[ast::Param], of: ParamsOf) -> Vec<Param> {
+        let mut out: Vec<Param> = Vec::new();
+        for p in list {
+            let annotations = self.annotations(&p.annotations);
+            let ty = self.param_type(p);
+            self.check_direction(p, ty, of, out.last());
+            let default = p.default.as_ref().and_then(|e| self.param_default(p, e, ty));
+            let optional = annotations.has("optional");
+            if optional && default.is_some() {
+                self.error("P0404", p.span, "an optional parameter cannot have a default value", "leave out one");
+            }
+            if let Some(first) = out.iter().find(|o| o.name == p.name.name) {
+                let first = first.span;
+                self.duplicate(&p.name, first);
+                continue;
+            }
+            let kind = if of == ParamsOf::Constructor { VarKind::Ctor } else { VarKind::Param(p.direction) };
+            let var = self.new_var(&p.name, ty, kind);
+            out.push(Param {
+                name: p.name.name.clone(),
+                span: p.name.span,
+                direction: p.direction,
+                ty,
+                default,
+                optional,
+                var,
+                annotations,
+            });
+        }
+        out
+    }
+
+    fn param_type(&mut self, p: &ast::Param) -> Ty {
+        let ty = self.ty(&p.ty);
+        if ty == Ty::VOID {
+            self.error("P0406", p.ty.span, "a parameter cannot have type `void`", "use a type that has values");
+            return Ty::ERROR;
+        }
+        ty
+    }
+
+    fn check_direction(&mut self, p: &ast::Param, ty: Ty, of: ParamsOf, previous: Option<&Param>) {
+        let none = p.direction == Direction::None;
+        match of {
+            ParamsOf::Constructor if !none => {
+                let help = "leave out the direction: constructors run at compile time";
+                self.error("P0408", p.span, "a constructor parameter has no direction", help);
+            }
+            ParamsOf::Action if !none && previous.is_some_and(|q| q.direction == Direction::None) => {
+                let help = "move parameters with a direction in front of those without";
+                self.error("P0408", p.span, "a parameter with a direction follows one without", help);
+            }
+            _ => {}
+        }
+        match self.tree.tys.get(ty) {
+            Kind::Extern(..) => {
+                if !none {
+                    self.error("P0408", p.span, "an extern object is passed without direction", "leave it out");
+                }
+                if matches!(of, ParamsOf::Action | ParamsOf::Function) {
+                    let what = if of == ParamsOf::Action { "an action" } else { "a function" };
+                    let message = format!("{what} cannot have an extern object as a parameter");
+                    self.error("P0408", p.span, message, "use the object directly where it is declared");
+                }
+            }
+            Kind::Block(..) | Kind::Package(..) if of != ParamsOf::Constructor => {
+                let help = "make it a constructor parameter";
+                self.error("P0408", p.span, "parsers, controls and packages are passed at compile time only", help);
+            }
+            Kind::Int | Kind::String if !none => {
+                let message = format!("a parameter of type `{}` has no direction", self.show(ty));
+                self.error("P0408", p.span, message, "leave it out: its value is known at compile time");
+            }
+            _ => {}
+        }
+        if p.default.is_some() && matches!(p.direction, Direction::Out | Direction::InOut) {
+            let help = "leave it out: the result needs a place to go to";
+            self.error("P0408", p.span, "an `out` or `inout` parameter cannot have a default value", help);
+        }
+    }
+
+    fn param_default(&mut self, p: &ast::Param, e: &ast::Expr, ty: Ty) -> Option<Expr> {
+        let v = self.expr(e);
+        let v = self.coerce(v, ty, &format!("the default of `{}`", p.name.name));
+        if matches!(v.kind, ExprKind::Error) {
+            return None;
+        }
+        if !self.compile_time(&v) {
+            let help = "use a literal or a constant";
+            self.error("P0501", v.span, "a default value must be known at compile time", help);
+            return None;
+        }
+        Some(v)
+    }
+
+    /// Makes parameters visible in the innermost scope.
+    pub fn declare_params(&mut self, list: &[ast::Param], params: &[Param]) {
+        for p in params {
+            if let Some(source) = list.iter().find(|s| s.name.span == p.span) {
+                let def = if p.ty == Ty::ERROR { Def::Broken } else { Def::Var(p.var) };
+                self.declare(&source.name, def);
+            }
+        }
+    }
+
+    /// The signature of a function or method; its type parameters are declared in the innermost scope.
+    pub fn signature(&mut self, f: &ast::FunctionProto, annotations: &[ast::Annotation], of: ParamsOf) -> Sig {
+        let annotations = self.annotations(annotations);
+        let type_params = self.type_params(&f.type_params);
+        let returns = self.ty(&f.returns);
+        if !self.is_value_type(returns) && returns != Ty::VOID {
+            let message = format!("`{}` cannot be returned", self.show(returns));
+            self.error("P0406", f.returns.span, message, "return a value");
+        }
+        let params = self.params(&f.params, of);
+        Sig { name: f.name.name.clone(), span: f.name.span, type_params, params, returns, annotations }
+    }
+
+    /// Reports a function that no call could tell from another of its name.
+    pub fn check_overload(&mut self, name: &ast::Ident, sig: &Sig) {
+        let path = ast::Path { rooted: false, name: name.clone() };
+        let Some(Def::Functions(others)) = self.scopes.last().and_then(|s| s.names.get(&path.name.name)).map(|b| b.def.clone())
+        else {
+            return;
+        };
+        for f in others {
+            let other = match f {
+                FnRef::Extern(i) => &self.tree.extern_fns[i],
+                FnRef::Function(i) => &self.tree.functions[i].sig,
+            };
+            if same_shape(&other.params, &sig.params) {
+                let at = other.span;
+                self.duplicate(name, at);
+                return;
+            }
+        }
+    }
+
+    fn package_decl(&mut self, p: &ast::PackageDecl) {
+        let sig = self.in_scope(|c| {
+            let type_params = c.type_params(&p.type_params);
+            let params = c.params(&p.params, ParamsOf::Constructor);
+            let annotations = Annotations::default();
+            let (name, span) = (p.name.name.clone(), p.name.span);
+            Sig { name, span, type_params, params, returns: Ty::VOID, annotations }
+        });
+        self.tree.packages.push(tree::Package { name: p.name.name.clone(), span: p.name.span, sig });
+        self.declare(&p.name, Def::Type(TypeDef::Package(self.tree.packages.len() - 1)));
+    }
+
+    fn extern_object(&mut self, e: &ast::ExternObjectDecl) {
+        self.tree.externs.push(tree::ExternDef {
+            name: e.name.name.clone(),
+            span: e.name.span,
+            type_params: Vec::new(),
+            ctors: Vec::new(),
+            methods: Vec::new(),
+            is_abstract: Vec::new(),
+        });
+        let index = self.tree.externs.len() - 1;
+        self.declare(&e.name, Def::Type(TypeDef::Extern(index)));
+        self.in_scope(|c| {
+            let type_params = c.type_params(&e.type_params);
+            c.tree.externs[index].type_params = type_params;
+            for m in &e.methods {
+                let of = if m.is_constructor { ParamsOf::Constructor } else { ParamsOf::Extern };
+                let sig = c.in_scope(|c| c.signature(&m.proto, &m.annotations, of));
+                let others =
+                    if m.is_constructor { &c.tree.externs[index].ctors } else { &c.tree.externs[index].methods };
+                let same = others.iter().find(|o| o.name == sig.name && same_shape(&o.params, &sig.params));
+                if let Some(first) = same.map(|o| o.span) {
+                    c.duplicate(&m.proto.name, first);
+                    continue;
+                }
+                if m.is_constructor {
+                    c.tree.externs[index].ctors.push(sig);
+                } else {
+                    c.tree.externs[index].methods.push(sig);
+                    c.tree.externs[index].is_abstract.push(m.is_abstract);
+                }
+            }
+        });
+    }
+
+    fn function_decl(&mut self, f: &ast::FunctionDecl, annotations: &[ast::Annotation]) {
+        self.scopes.push(Default::default());
+        let sig = self.signature(&f.proto, annotations, ParamsOf::Function);
+        let inner = self.scopes.pop().unwrap_or_default();
+        self.check_overload(&f.proto.name, &sig);
+        self.tree.functions.push(tree::Function { sig: sig.clone(), body: Vec::new(), done: false });
+        let index = self.tree.functions.len() - 1;
+        self.declare(&f.proto.name, Def::Functions(vec![FnRef::Function(index)]));
+        self.scopes.push(inner);
+        self.declare_params(&f.proto.params, &sig.params);
+        self.cx = Context { place: Place::Function, returns: Some(sig.returns), ..Context::default() };
+        let body = self.block(&f.body);
+        self.scopes.pop();
+        if sig.returns != Ty::VOID && sig.returns != Ty::ERROR && !super::stmt::always_returns(&body) && !self.failed() {
+            self.report(
+                Diagnostic::error("P0409", f.proto.name.span, format!("`{}` does not always return a value", sig.name))
+                    .help("end every path with `return value;`"),
+            );
+        }
+        let function = &mut self.tree.functions[index];
+        function.body = body;
+        function.done = true;
+    }
+}
+
+/// Would calls with the same arguments fit both?
+fn same_shape(a: &[Param], b: &[Param]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x.name == y.name)
+}
+
+/// The name that a declaration introduces at the top level.
+fn declared_name(d: &DeclKind) -> Option<&ast::Ident> {
+    Some(match d {
+        DeclKind::Const(d) => &d.name,
+        DeclKind::Variable(d) => &d.name,
+        DeclKind::Instance(d) => &d.name,
+        DeclKind::Typedef(d) | DeclKind::NewType(d) => &d.name,
+        DeclKind::Struct(d) => &d.name,
+        DeclKind::Enum(d) => &d.name,
+        DeclKind::Parser(d) => &d.name,
+        DeclKind::Control(d) => &d.name,
+        DeclKind::Package(d) => &d.name,
+        DeclKind::ExternObject(d) => &d.name,
+        DeclKind::ExternFunction(f) => &f.name,
+        DeclKind::Function(f) => &f.proto.name,
+        DeclKind::Action(d) => &d.name,
+        DeclKind::Table(d) => &d.name,
+        DeclKind::ValueSet(d) => &d.name,
+        DeclKind::Error(_) | DeclKind::MatchKind(_) | DeclKind::Empty => return None,
+    })
+}

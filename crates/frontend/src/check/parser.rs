@@ -1,0 +1,214 @@
+//! States, transitions and `select` (P4_16 sections 13.3 to 13.6), and sets of values (8.15).
+
+use super::scope::{Def, nearest};
+use super::tree::{Expr, ExprKind, KeySet, State, Target, Transition};
+use super::types::{Kind, Ty};
+use super::{Checker, Place};
+use crate::ast;
+use crate::diag::Diagnostic;
+use pointsman_ir::Span;
+
+impl Checker<'_> {
+    /// The states of a parser, `start` first.
+    pub fn states(&mut self, states: &[ast::StateDecl], parser: Span) -> Vec<State> {
+        let mut names: Vec<(String, Span)> = Vec::new();
+        let mut kept: Vec<&ast::StateDecl> = Vec::new();
+        for s in states {
+            if let "accept" | "reject" = s.name.name.as_str() {
+                let message = format!("state `{}` is built in", s.name.name);
+                self.error("P0606", s.name.span, message, "choose another name");
+            } else if let Some((_, first)) = names.iter().find(|(n, _)| *n == s.name.name) {
+                let first = *first;
+                self.duplicate(&s.name, first);
+            } else {
+                names.push((s.name.name.clone(), s.name.span));
+                kept.push(s);
+            }
+        }
+        match kept.iter().position(|s| s.name.name == "start") {
+            // The IR begins with state 0.
+            Some(i) => kept.swap(0, i),
+            None => self.error("P0607", parser, "this parser has no state `start`", "add `state start { ... }`"),
+        }
+        let names: Vec<String> = kept.iter().map(|s| s.name.name.clone()).collect();
+        let mut out = Vec::new();
+        for s in kept {
+            self.cx.place = Place::ParserState;
+            let (body, next) = self.in_scope(|c| {
+                let body = c.stmts(&s.body);
+                let next = match &s.transition {
+                    None => {
+                        let d = Diagnostic::warning(
+                            "P0606",
+                            s.name.span,
+                            format!("state `{}` has no transition: it rejects the packet", s.name.name),
+                        );
+                        c.report(d.help("end it with `transition accept;`, or say `transition reject;`"));
+                        Transition::Goto(Target::Reject)
+                    }
+                    Some(t) => c.transition(t, &names),
+                };
+                (body, next)
+            });
+            out.push(State { name: s.name.name.clone(), span: s.span, body, next });
+        }
+        self.cx.place = Place::BlockHead;
+        out
+    }
+
+    fn target(&mut self, name: &ast::Ident, names: &[String]) -> Target {
+        match name.name.as_str() {
+            "accept" => return Target::Accept,
+            "reject" => return Target::Reject,
+            _ => {}
+        }
+        if let Some(i) = names.iter().position(|n| *n == name.name) {
+            return Target::State(i);
+        }
+        let all = names.iter().map(String::as_str).chain(["accept", "reject"]);
+        let help = match nearest(&name.name, all) {
+            Some(n) => format!("did you mean `{n}`?"),
+            None => format!("add `state {} {{ ... }}`", name.name),
+        };
+        self.error("P0606", name.span, format!("there is no state `{}`", name.name), help);
+        Target::Reject
+    }
+
+    fn transition(&mut self, t: &ast::Transition, names: &[String]) -> Transition {
+        match t {
+            ast::Transition::Direct(name) => Transition::Goto(self.target(name, names)),
+            ast::Transition::Select { on, cases, span } => self.select(on, cases, names, *span),
+        }
+    }
+
+    fn select(&mut self, on: &[ast::Expr], cases: &[ast::SelectCase], names: &[String], span: Span) -> Transition {
+        // `select({a, b})` looks at a tuple: the same as `select(a, b)`.
+        let on: &[ast::Expr] = match on {
+            [ast::Expr { kind: ast::ExprKind::List { elems, rest: false }, .. }] => elems,
+            other => other,
+        };
+        let mut exprs = Vec::new();
+        for e in on {
+            let v = self.value(e);
+            let repr = self.tree.repr(v.ty);
+            let fine = matches!(
+                self.tree.tys.get(repr),
+                Kind::Bits { .. } | Kind::Bool | Kind::Enum(_) | Kind::ErrorCode | Kind::Error
+            );
+            if !fine {
+                let (message, help) = if v.ty == Ty::INT {
+                    ("the width of this value is not known".to_string(), "give the number a width, as in `8w5`")
+                } else {
+                    (
+                        format!("`select` cannot look at a value of type `{}`", self.show(v.ty)),
+                        "use `bit<W>`, `int<W>`, `bool`, an enum or `error`; list several with commas",
+                    )
+                };
+                self.error("P0608", v.span, message, help);
+                exprs.push(Expr::error(v.span));
+            } else {
+                exprs.push(v);
+            }
+        }
+        if on.is_empty() {
+            self.error("P0608", span, "`select` looks at nothing", "give at least one expression");
+        }
+        let mut out: Vec<(Vec<KeySet>, Target)> = Vec::new();
+        let mut catch_all: Option<Span> = None;
+        for case in cases {
+            if let Some(first) = catch_all {
+                self.report(
+                    Diagnostic::warning("P0608", case.span, "this case is never reached")
+                        .related(first, "this one matches everything")
+                        .help("move it in front, or leave it out"),
+                );
+            }
+            let keys = self.case_keys(&case.keys, &exprs, case.span);
+            let next = self.target(&case.next, names);
+            let Some(keys) = keys else { continue };
+            if catch_all.is_none() && keys.iter().all(|k| matches!(k, KeySet::Any)) {
+                catch_all = Some(case.span);
+            }
+            out.push((keys, next));
+        }
+        Transition::Select { on: exprs, cases: out }
+    }
+
+    fn case_keys(&mut self, keys: &[ast::Expr], on: &[Expr], span: Span) -> Option<Vec<KeySet>> {
+        if let [only] = keys {
+            match &only.kind {
+                ast::ExprKind::Default | ast::ExprKind::DontCare => return Some(vec![KeySet::Any; on.len()]),
+                ast::ExprKind::Name(path) => {
+                    if let Some(Def::ValueSet(i)) = self.find(path).map(|b| b.def.clone()) {
+                        return self.value_set_case(i, on, only.span);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let keys: &[ast::Expr] = match keys {
+            [ast::Expr { kind: ast::ExprKind::List { elems, rest: false }, .. }] if on.len() > 1 => elems,
+            other => other,
+        };
+        if keys.len() != on.len() {
+            let message = format!("{} set(s) given, but `select` looks at {} expression(s)", keys.len(), on.len());
+            self.error("P0608", span, message, "give one set for each, or `default`");
+            return None;
+        }
+        keys.iter().zip(on).map(|(k, e)| self.key_set(k, e.ty)).collect()
+    }
+
+    fn value_set_case(&mut self, set: usize, on: &[Expr], span: Span) -> Option<Vec<KeySet>> {
+        let elem = self.tree.value_sets[set].elem;
+        let fields = self.value_set_fields(elem)?;
+        let same = fields.len() == on.len()
+            && fields.iter().zip(on).all(|(f, e)| e.ty == Ty::ERROR || *f == e.ty || self.tree.repr(*f) == self.tree.repr(e.ty));
+        if !same {
+            let message = format!("a value set of `{}` does not match what `select` looks at", self.show(elem));
+            self.error("P0608", span, message, "make the types of its fields those of the expressions");
+            return None;
+        }
+        Some(vec![KeySet::ValueSet(set)])
+    }
+
+    /// A set of values of type `ty`. `None` after an error.
+    pub fn key_set(&mut self, e: &ast::Expr, ty: Ty) -> Option<KeySet> {
+        match &e.kind {
+            ast::ExprKind::Default | ast::ExprKind::DontCare => Some(KeySet::Any),
+            ast::ExprKind::Mask(a, b) => {
+                let (a, b) = self.set_bounds(a, b, ty, e.span)?;
+                Some(KeySet::Mask(a, b))
+            }
+            ast::ExprKind::Range(a, b) => {
+                let (a, b) = self.set_bounds(a, b, ty, e.span)?;
+                Some(KeySet::Range(a, b))
+            }
+            _ => {
+                let v = self.value(e);
+                let v = self.coerce(v, ty, "the value to match");
+                (!matches!(v.kind, ExprKind::Error) && v.ty != Ty::ERROR).then_some(KeySet::Value(v))
+            }
+        }
+    }
+
+    /// The two sides of a mask or range, as values of type `ty`.
+    fn set_bounds(&mut self, a: &ast::Expr, b: &ast::Expr, ty: Ty, span: Span) -> Option<(Expr, Expr)> {
+        let (a, b) = (self.value(a), self.value(b));
+        if ty == Ty::ERROR || a.ty == Ty::ERROR || b.ty == Ty::ERROR {
+            return None;
+        }
+        let repr = self.tree.repr(ty);
+        if self.tree.tys.bits(repr).is_none() {
+            let message = format!("masks and ranges are not defined for `{}`", self.show(ty));
+            self.error("P0608", span, message, "use single values");
+            return None;
+        }
+        let mut side = |e: Expr| {
+            let e = if e.ty == ty || e.ty == repr { e } else { self.coerce(e, repr, "a side of the set") };
+            self.cast_to(e, ty)
+        };
+        let (a, b) = (side(a), side(b));
+        let fine = |e: &Expr| !matches!(e.kind, ExprKind::Error);
+        (fine(&a) && fine(&b)).then_some((a, b))
+    }
+}

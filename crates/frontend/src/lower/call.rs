@@ -1,0 +1,319 @@
+//! Calls: copy-in, copy-out and the order of evaluation of P4_16 section 6.8.
+
+use super::Lower;
+use super::instance::Inst;
+use crate::check::eval::Const;
+use crate::check::tree::{Arg, Call, Callee, Expr, ExprKind, Param};
+use crate::check::types::{Kind, Ty};
+use pointsman_ir::{self as ir, LValue, Span, StmtKind};
+
+impl Lower<'_> {
+    /// A call; its value, if it has one.
+    pub fn call(&mut self, call: &Call, returns: Ty, span: Span) -> Option<ir::Expr> {
+        match &call.callee {
+            Callee::SetValid(h) => self.on_place(h, StmtKind::SetValid, span),
+            Callee::SetInvalid(h) => self.on_place(h, StmtKind::SetInvalid, span),
+            Callee::PushFront(s) => self.shift(s, call, StmtKind::PushFront, span),
+            Callee::PopFront(s) => self.shift(s, call, StmtKind::PopFront, span),
+            Callee::Method(receiver, d, m) if self.is_packet(receiver.ty) => {
+                let name = self.tree.externs[*d].methods[*m].name.clone();
+                self.packet_method(&name, call, returns, span)
+            }
+            Callee::Method(receiver, d, m) => {
+                let def = &self.tree.externs[*d];
+                let (object, sig) = (def.name.clone(), def.methods[*m].clone());
+                let Inst::Extern(instance) = self.instance_of(receiver)? else { return None };
+                let function = self.extern_fn(Some(object), &sig.name, &sig.params, call, sig.span);
+                let callee = ir::Callee::Extern { function, instance: Some(instance) };
+                self.plain_call(callee, call, returns, span)
+            }
+            Callee::ExternFn(i) => {
+                let sig = self.tree.extern_fns[*i].clone();
+                if sig.name == "verify" && call.args.len() == 2 {
+                    return self.verify(call, span);
+                }
+                let function = self.extern_fn(None, &sig.name, &sig.params, call, sig.span);
+                self.plain_call(ir::Callee::Extern { function, instance: None }, call, returns, span)
+            }
+            Callee::Function(i) => {
+                let targs: Vec<Ty> = call.type_args.iter().map(|t| self.concrete(*t)).collect();
+                let id = self.function(*i, targs, span)?;
+                self.plain_call(ir::Callee::Function(id), call, returns, span)
+            }
+            Callee::Action(i) => {
+                let id = self.env.actions.get(i).copied()?;
+                self.plain_call(ir::Callee::Action(id), call, returns, span)
+            }
+            Callee::Block(b) => {
+                let callee = match self.instance_of(b)? {
+                    Inst::Control(id) => ir::Callee::Control(id),
+                    Inst::Parser(id) => ir::Callee::Parser(id),
+                    _ => return None,
+                };
+                self.plain_call(callee, call, returns, span)
+            }
+        }
+    }
+
+    fn on_place(&mut self, e: &Expr, make: impl FnOnce(LValue) -> StmtKind, span: Span) -> Option<ir::Expr> {
+        let lv = self.place(e, false)?;
+        self.push(make(lv), span);
+        None
+    }
+
+    fn shift(
+        &mut self,
+        stack: &Expr,
+        call: &Call,
+        make: impl FnOnce(LValue, u32) -> StmtKind,
+        span: Span,
+    ) -> Option<ir::Expr> {
+        let Some(Arg::In(count)) = call.args.first() else { return None };
+        let n = self.constant_u64(count)?;
+        if n == 0 {
+            let help = "leave out the statement, or shift by 1 or more";
+            self.error("P0506", count.span, "a stack cannot be shifted by 0 elements", help);
+        }
+        let lv = self.place(stack, false)?;
+        // Beyond the size of any stack, more makes no difference.
+        self.push(make(lv, u32::try_from(n).unwrap_or(u32::MAX)), span);
+        None
+    }
+
+    /// The extern function or method; the parameters are those for which there is an argument.
+    fn extern_fn(
+        &mut self,
+        object: Option<String>,
+        name: &str,
+        params: &[Param],
+        call: &Call,
+        span: Span,
+    ) -> ir::ExternFnId {
+        let params: Vec<String> = params
+            .iter()
+            .zip(&call.args)
+            .filter(|(_, a)| !matches!(a, Arg::Missing))
+            .map(|(p, _)| p.name.clone())
+            .collect();
+        let same = |f: &ir::ExternFn| f.object == object && f.name == name && f.params == params;
+        let index = match self.program.extern_fns.iter().position(same) {
+            Some(i) => i,
+            None => {
+                self.program.extern_fns.push(ir::ExternFn { object, name: name.to_string(), params, span });
+                self.program.extern_fns.len() - 1
+            }
+        };
+        ir::ExternFnId(index as u32)
+    }
+
+    /// A call whose arguments are passed as they stand.
+    fn plain_call(&mut self, callee: ir::Callee, call: &Call, returns: Ty, span: Span) -> Option<ir::Expr> {
+        let (args, after) = self.args(call);
+        let type_args = match callee {
+            ir::Callee::Extern { .. } => call.type_args.iter().map(|t| self.ty(*t)).collect(),
+            _ => Vec::new(),
+        };
+        let result = (returns != Ty::VOID).then(|| {
+            let ty = self.ty(returns);
+            self.temp(ty)
+        });
+        self.push(StmtKind::Call { result: result.clone(), callee, type_args, args }, span);
+        self.body.out.extend(after);
+        result.map(|lv| ir::Expr { ty: lv.ty, kind: ir::ExprKind::Read(lv), span })
+    }
+
+    /// Arguments in order of the parameters, and statements that copy results back after the call.
+    fn args(&mut self, call: &Call) -> (Vec<ir::Arg>, Vec<ir::Stmt>) {
+        let mut out: Vec<Option<ir::Arg>> = vec![None; call.args.len()];
+        let mut after = Vec::new();
+        // As written, then those left to default values.
+        let rest: Vec<usize> = (0..call.args.len()).filter(|i| !call.order.contains(i)).collect();
+        let order: Vec<usize> = call.order.iter().copied().chain(rest).collect();
+        let effects = |i: usize| match &call.args[i] {
+            Arg::In(e) | Arg::Out(e) | Arg::InOut(e) => e.has_effects(),
+            Arg::Ignore(_) | Arg::Missing => false,
+        };
+        for (n, i) in order.iter().enumerate() {
+            let later = order[n + 1..].iter().any(|j| effects(*j));
+            out[*i] = match &call.args[*i] {
+                Arg::Missing => None,
+                Arg::In(e) if matches!(self.tree.tys.get(e.ty), Kind::Extern(..)) => {
+                    if !self.is_packet(e.ty) {
+                        let help = "make it a constructor parameter";
+                        self.unsupported(e.span, "an extern object as an argument", help);
+                    }
+                    None
+                }
+                Arg::In(e) => {
+                    let v = self.expr(e);
+                    Some(ir::Arg::In(if later { self.keep(v) } else { v }))
+                }
+                Arg::Ignore(ty) => {
+                    let ty = self.ty(*ty);
+                    Some(ir::Arg::Out(self.temp(ty)))
+                }
+                Arg::Out(e) => self.place(e, true).map(ir::Arg::Out),
+                Arg::InOut(e) => {
+                    let Some(lv) = self.place(e, true) else { continue };
+                    if later {
+                        // A later argument may change it: what is passed is its value now.
+                        let temp = self.temp(lv.ty);
+                        let value = ir::Expr { kind: ir::ExprKind::Read(lv.clone()), ty: lv.ty, span: e.span };
+                        self.push(StmtKind::Assign(temp.clone(), value), e.span);
+                        let back =
+                            ir::Expr { kind: ir::ExprKind::Read(temp.clone()), ty: temp.ty, span: e.span };
+                        after.push(ir::Stmt { kind: StmtKind::Assign(lv, back), span: e.span });
+                        Some(ir::Arg::InOut(temp))
+                    } else {
+                        Some(ir::Arg::InOut(lv))
+                    }
+                }
+            };
+        }
+        (out.into_iter().flatten().collect(), after)
+    }
+
+    /// `verify(condition, error)`
+    fn verify(&mut self, call: &Call, span: Span) -> Option<ir::Expr> {
+        if !self.body.in_parser {
+            self.error("P0413", span, "`verify` can be called only in parsers", "set a field of the metadata instead");
+            return None;
+        }
+        let es: Vec<&Expr> = call.args.iter().filter_map(|a| if let Arg::In(e) = a { Some(e) } else { None }).collect();
+        let mut values = self.operands(&es).into_iter();
+        if let (Some(cond), Some(error)) = (values.next(), values.next()) {
+            self.push(StmtKind::Verify(cond, error), span);
+        }
+        None
+    }
+
+    /// Methods of `packet_in` and `packet_out`, which are statements of the IR.
+    fn packet_method(&mut self, name: &str, call: &Call, returns: Ty, span: Span) -> Option<ir::Expr> {
+        let emit = name == "emit";
+        if emit != !self.body.in_parser {
+            let message = format!("`{name}` can be called only in {}", if emit { "controls" } else { "parsers" });
+            self.error("P0413", span, message, "move it there");
+            return None;
+        }
+        match (name, call.args.as_slice()) {
+            ("extract", [Arg::Out(h)]) => self.extract(h, None, span),
+            ("extract", [Arg::Out(h), Arg::In(n)]) => self.extract(h, Some(n), span),
+            ("extract", [Arg::Ignore(ty), ..]) => {
+                let ty = self.ty(*ty);
+                let header = self.temp(ty);
+                let varbits = match call.args.get(1) {
+                    Some(Arg::In(n)) => Some(self.expr(n)),
+                    _ => None,
+                };
+                self.checked_extract(header, varbits, span);
+            }
+            ("lookahead", []) => {
+                let ty = self.ty(returns);
+                if !self.readable(ty) {
+                    let help = "look ahead at `bit<W>`, or at a header or struct of fixed size";
+                    self.error("P0401", span, "`lookahead` needs a type of fixed size", help);
+                    return None;
+                }
+                let temp = self.temp(ty);
+                self.push(StmtKind::Lookahead(temp.clone()), span);
+                return Some(ir::Expr { kind: ir::ExprKind::Read(temp), ty, span });
+            }
+            ("advance", [Arg::In(n)]) => {
+                let n = self.expr(n);
+                self.push(StmtKind::Advance(n), span);
+            }
+            ("length", []) => {
+                let ty = self.ty(returns);
+                let temp = self.temp(ty);
+                self.push(StmtKind::PacketLength(temp.clone()), span);
+                return Some(ir::Expr { kind: ir::ExprKind::Read(temp), ty, span });
+            }
+            ("emit", [Arg::In(e)]) => {
+                let v = self.expr(e);
+                if !self.emittable(v.ty) {
+                    let message = format!("`{}` cannot be emitted", self.tree.show(e.ty));
+                    let help = "emit headers, header stacks, header unions, or structs of them";
+                    self.error("P0401", e.span, message, help);
+                    return None;
+                }
+                self.push(StmtKind::Emit(v), span);
+            }
+            _ => {
+                let help = "use the methods that core.p4 declares";
+                self.unsupported(span, &format!("the packet method `{name}`"), help);
+            }
+        }
+        None
+    }
+
+    fn extract(&mut self, header: &Expr, bits: Option<&Expr>, span: Span) {
+        let Some(lv) = self.place(header, bits.is_some_and(|b| b.has_effects())) else { return };
+        let bits = bits.map(|b| self.expr(b));
+        self.checked_extract(lv, bits, span);
+    }
+
+    fn checked_extract(&mut self, header: LValue, varbits: Option<ir::Expr>, span: Span) {
+        let types = &self.program.types;
+        let fields = match types.repr_type(header.ty) {
+            ir::Type::Header(d) => {
+                d.fields.iter().filter(|f| matches!(types.repr_type(f.ty), ir::Type::Varbit(_))).count()
+            }
+            _ => {
+                self.error("P0401", span, "only headers can be extracted", "extract header by header");
+                return;
+            }
+        };
+        if fields != usize::from(varbits.is_some()) {
+            let (message, help) = match (fields, varbits.is_some()) {
+                (0, true) => ("this header has no `varbit` field", "leave out the second argument"),
+                (1, false) => {
+                    ("this header has a `varbit` field", "give its width in bits as the second argument")
+                }
+                _ => ("a header with more than one `varbit` field cannot be extracted", "use several headers"),
+            };
+            self.error("P0401", span, message, help);
+            return;
+        }
+        self.push(StmtKind::Extract { header, varbits }, span);
+    }
+
+    fn readable(&self, ty: ir::TypeId) -> bool {
+        let types = &self.program.types;
+        match types.repr_type(ty) {
+            ir::Type::Bool | ir::Type::Bit(_) | ir::Type::Int(_) => true,
+            ir::Type::Header(d) | ir::Type::Struct(d) => d.fields.iter().all(|f| self.readable(f.ty)),
+            ir::Type::Tuple(ts) => ts.iter().all(|t| self.readable(*t)),
+            _ => false,
+        }
+    }
+
+    fn emittable(&self, ty: ir::TypeId) -> bool {
+        let types = &self.program.types;
+        match types.repr_type(ty) {
+            ir::Type::Header(_) | ir::Type::HeaderUnion(_) | ir::Type::Stack { .. } => true,
+            ir::Type::Struct(d) => d.fields.iter().all(|f| self.emittable(f.ty)),
+            _ => false,
+        }
+    }
+
+    /// `t.apply()`: keys that call something are evaluated first.
+    pub fn apply(&mut self, table: usize, hit: Option<LValue>, action_run: Option<LValue>, span: Span) {
+        let Some(id) = self.env.tables.get(&table).copied() else { return };
+        for (var, e) in self.env.key_calls.get(&table).cloned().unwrap_or_default() {
+            let v = self.expr(&e);
+            let place = LValue::var(ir::VarRef::Local(var), v.ty);
+            self.push(StmtKind::Assign(place, v), e.span);
+        }
+        self.push(StmtKind::Apply { table: id, hit, action_run }, span);
+    }
+
+    /// A constant action argument as a value.
+    pub fn action_data(&mut self, e: &Expr) -> Option<ir::Value> {
+        if let ExprKind::Default = e.kind {
+            let ty = self.ty(e.ty);
+            return Some(self.default_value(ty));
+        }
+        let c: Const = self.constant(e)?;
+        self.const_value(&c, e.ty, e.span)
+    }
+}

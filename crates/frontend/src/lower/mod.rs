@@ -1,0 +1,194 @@
+//! The checked program into the typed IR.
+//!
+//! Before: a [`Tree`] without errors. After: a [`Program`] in which every instance stands on its own, calls are
+//! statements in the order of P4_16 section 8.1, and every name that the control plane sees is fully qualified.
+//! `pointsman_ir::verify` accepts it.
+//!
+//! What remains to report here depends on instantiation: values of constructor parameters, control-plane names that
+//! clash, and constructs that the IR has no form for.
+
+mod call;
+mod expr;
+mod instance;
+mod names;
+mod parser;
+mod place;
+mod stmt;
+mod table;
+mod types;
+
+use crate::check::eval::{Const, Evaluator, Stop};
+use crate::check::tree::{Expr, Tree, VarId};
+use crate::check::types::Ty;
+use crate::diag::Diagnostic;
+use instance::{Bound, Inst};
+use pointsman_ir::{self as ir, Program, Span};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Lowers a checked program. Reports into `diagnostics`; the program is meaningful only if no error was reported.
+pub fn lower(tree: Tree, diagnostics: &mut Vec<Diagnostic>) -> Program {
+    let mut lower = Lower {
+        tree,
+        program: Program::default(),
+        diagnostics,
+        env: Env::default(),
+        body: Body::default(),
+        types: BTreeMap::new(),
+        functions: Vec::new(),
+        top: Env::default(),
+        names: BTreeSet::new(),
+        instances: 0,
+    };
+    lower.program();
+    lower.program
+}
+
+/// What names of the tree stand for in the instance being lowered.
+#[derive(Clone, Default)]
+struct Env {
+    /// Constructor parameters.
+    ctor: BTreeMap<VarId, Bound>,
+    /// By index into `Tree::instances`.
+    instances: BTreeMap<usize, Inst>,
+    tables: BTreeMap<usize, ir::TableId>,
+    actions: BTreeMap<usize, ir::ActionId>,
+    value_sets: BTreeMap<usize, ir::ValueSetId>,
+    /// Keys of tables that call something: temporaries to fill before the table is applied.
+    key_calls: BTreeMap<usize, Vec<(u32, Expr)>>,
+    /// Ends with a dot unless empty.
+    prefix: String,
+}
+
+/// The callable being lowered.
+#[derive(Default)]
+struct Body {
+    params: Vec<ir::Param>,
+    vars: Vec<ir::Var>,
+    map: BTreeMap<VarId, u32>,
+    /// Variables of the control around an action.
+    outer: BTreeMap<VarId, u32>,
+    /// Type parameters and arguments of a function.
+    subst: (Vec<Ty>, Vec<Ty>),
+    /// Statements so far.
+    out: Vec<ir::Stmt>,
+    /// Can the same statement run more than once in one call?
+    repeats: bool,
+    in_parser: bool,
+}
+
+struct Lower<'a> {
+    tree: Tree,
+    program: Program,
+    diagnostics: &'a mut Vec<Diagnostic>,
+    env: Env,
+    body: Body,
+    types: BTreeMap<Ty, ir::TypeId>,
+    /// Functions by declaration and type arguments.
+    functions: Vec<(usize, Vec<Ty>, ir::FunctionId)>,
+    /// Of the top level.
+    top: Env,
+    /// Control-plane names taken, by kind.
+    names: BTreeSet<(&'static str, String)>,
+    instances: u32,
+}
+
+impl Lower<'_> {
+    fn report(&mut self, d: Diagnostic) {
+        let again = |o: &Diagnostic| o.span == d.span && o.code == d.code && o.message == d.message;
+        if !self.diagnostics.iter().any(again) {
+            self.diagnostics.push(d);
+        }
+    }
+
+    fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>, help: impl Into<String>) {
+        self.report(Diagnostic::error(code, span, message).help(help));
+    }
+
+    fn unsupported(&mut self, span: Span, what: &str, help: &str) {
+        self.error("P0901", span, format!("{what} is not supported yet"), help);
+    }
+
+    /// The value of `e` with the constructor parameters of this instance.
+    fn eval(&self, e: &Expr) -> Result<Const, Stop> {
+        let vars = |v: VarId| match self.env.ctor.get(&v) {
+            Some(Bound::Const(c)) => Some(c.clone()),
+            _ => None,
+        };
+        Evaluator { tree: &self.tree, vars: &vars }.eval(e)
+    }
+
+    /// [`Lower::eval`], reporting what has no value.
+    fn constant(&mut self, e: &Expr) -> Option<Const> {
+        match self.eval(e) {
+            Ok(c) => Some(c),
+            Err(Stop::Bad(d)) => {
+                self.report(*d);
+                None
+            }
+            Err(Stop::NotConstant(span)) => {
+                let help = "use literals, constants and constructor parameters";
+                self.error("P0501", span, "this value is not known at compile time", help);
+                None
+            }
+        }
+    }
+
+    /// A non-negative integer constant.
+    fn constant_u64(&mut self, e: &Expr) -> Option<u64> {
+        let c = self.constant(e)?;
+        let int = Evaluator { tree: &self.tree, vars: &|_| None }.as_int(&c, e.ty)?;
+        let n = u64::try_from(&int).ok();
+        if n.is_none() {
+            let message = format!("{int} is out of range here");
+            self.error("P0506", e.span, message, "use a number that is not negative and below 2^64");
+        }
+        n
+    }
+
+    fn program(&mut self) {
+        self.program.errors = self.tree.errors.clone();
+        if self.program.errors.first().is_none_or(|e| e != "NoError") {
+            // Without core.p4 nothing raises errors, but executors number them from `NoError`.
+            if self.program.errors.is_empty() {
+                self.program.errors.push("NoError".into());
+            } else {
+                let help = "include core.p4 before declaring errors";
+                self.error("P0505", Span::default(), "the first error is not `NoError`", help);
+                return;
+            }
+        }
+        for i in 0..self.tree.actions.len() {
+            if !self.tree.actions[i].in_block {
+                let id = self.action(i, None);
+                self.top.actions.insert(i, id);
+                self.env.actions.insert(i, id);
+            }
+        }
+        for set in self.tree.top_value_sets.clone() {
+            if let Some(id) = self.value_set(set) {
+                self.top.value_sets.insert(set, id);
+                self.env.value_sets.insert(set, id);
+            }
+        }
+        for i in self.tree.top_instances.clone() {
+            let inst = self.named_instance(i);
+            if let (Some(Inst::Package(p)), true) = (&inst, self.tree.main == Some(i)) {
+                self.program.package = p.clone();
+                self.program.package_annotations = self.tree.instances[i].annotations.clone();
+            }
+            match inst {
+                Some(inst) => {
+                    self.top.instances.insert(i, inst.clone());
+                    self.env.instances.insert(i, inst);
+                }
+                None => continue,
+            }
+        }
+        let Some(main) = self.tree.main else { return };
+        if self.program.package.name.is_empty() && self.diagnostics.iter().all(|d| d.code != "P0510") {
+            let span = self.tree.instances[main].span;
+            let help = "end the program with an instance such as `V1Switch(...) main;`";
+            self.error("P0505", span, "`main` is not a package", help);
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Control-plane names (P4_16 section 18.3).
+
+use super::Lower;
+use crate::diag::Diagnostic;
+use pointsman_ir::{Annotations, Span};
+
+impl Lower<'_> {
+    /// The fully qualified name of something declared in the instance being lowered.
+    pub fn qualified(&self, local: &str, annotations: &Annotations) -> String {
+        let local = annotations.string("name").unwrap_or(local);
+        match local.strip_prefix('.') {
+            Some(absolute) => absolute.to_string(),
+            None => format!("{}{local}", self.env.prefix),
+        }
+    }
+
+    /// Takes `name`; reports if something of the same kind has it already.
+    pub fn claim(&mut self, kind: &'static str, name: &str, annotations: &Annotations, span: Span) {
+        if annotations.has("hidden") {
+            return;
+        }
+        if !self.names.insert((kind, name.to_string())) {
+            self.report(
+                Diagnostic::error("P0509", span, format!("two {kind}s have the control-plane name `{name}`"))
+                    .help("give one of them another: `@name(\"name\")`"),
+            );
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Tables and their entries.
+
+use super::Lower;
+use super::instance::Inst;
+use crate::check::tree::{self, Arg, Expr, ExprKind, KeySet};
+use crate::check::types::Kind;
+use pointsman_ir::{self as ir, Annotations, Bits, EntryAction, KeyMatch, MatchKind};
+use std::sync::Arc;
+
+impl Lower<'_> {
+    /// A table of the control being lowered, whose parameters and locals are declared.
+    pub fn table(&mut self, index: usize, control: ir::ControlId) -> Option<ir::TableId> {
+        let t = self.tree.tables[index].clone();
+        let name = self.qualified(&t.name, &t.annotations);
+        self.claim("table", &name, &t.annotations, t.span);
+        let keys = self.keys(index, &t);
+        let mut actions = Vec::new();
+        for a in &t.actions {
+            let action = self.env.actions.get(&a.action).copied()?;
+            actions.push(ir::TableAction {
+                action,
+                bound: self.bound(&a.bound)?,
+                default_only: a.annotations.has("defaultonly"),
+                table_only: a.annotations.has("tableonly"),
+                annotations: a.annotations.clone(),
+            });
+        }
+        let (action, data) = t.default.clone()?;
+        let args = data.iter().map(|e| self.action_data(e)).collect::<Option<Vec<_>>>()?;
+        let default_action = ir::ActionCall { action: action as u32, args };
+        let entries = self.entries(&t)?;
+        let size = match &t.size {
+            Some(e) => Some(self.constant_u64(e)?),
+            None => None,
+        };
+        let (mut extern_properties, mut const_properties) = (Vec::new(), Vec::new());
+        for (property, e, annotations) in &t.properties {
+            if matches!(self.tree.tys.get(e.ty), Kind::Extern(..)) {
+                let inst = self.property_object(e, &format!("{name}.{property}"), annotations)?;
+                if let Inst::Extern(id) = inst {
+                    extern_properties.push((property.clone(), id));
+                }
+            } else {
+                let c = self.constant(e)?;
+                const_properties.push((property.clone(), self.ctor_const(&c, e.ty, e.span)?));
+            }
+        }
+        self.program.tables.push(ir::Table {
+            name,
+            control,
+            keys,
+            actions,
+            default_action,
+            const_default: t.const_default,
+            entries,
+            const_entries: t.const_entries,
+            size,
+            extern_properties,
+            const_properties,
+            annotations: t.annotations,
+            span: t.span,
+        });
+        Some(ir::TableId(self.program.tables.len() as u32 - 1))
+    }
+
+    /// An object in a property: named, or made here.
+    fn property_object(&mut self, e: &Expr, name: &str, annotations: &Annotations) -> Option<Inst> {
+        let ExprKind::New(new) = &e.kind else { return self.instance_of(e) };
+        let name = match annotations.string("name") {
+            Some(n) => n.trim_start_matches('.').to_string(),
+            None => name.to_string(),
+        };
+        self.instantiate(new, &name, annotations)
+    }
+
+    fn keys(&mut self, index: usize, t: &tree::Table) -> Vec<ir::Key> {
+        let mut calls = Vec::new();
+        let mut out = Vec::new();
+        // A key that calls something may change what another reads: then all are evaluated in order, before.
+        let any = t.keys.iter().any(|k| self.needs_statements(&k.expr));
+        for k in &t.keys {
+            let expr = if any && !matches!(k.expr.kind, ExprKind::Const(_)) {
+                let ty = self.ty(k.expr.ty);
+                let name = format!("$key{}", self.body.vars.len());
+                let var = self.new_var(&name, ty);
+                calls.push((var, k.expr.clone()));
+                let lv = ir::LValue::var(ir::VarRef::Local(var), ty);
+                ir::Expr { kind: ir::ExprKind::Read(lv), ty, span: k.expr.span }
+            } else {
+                self.expr(&k.expr)
+            };
+            out.push(ir::Key {
+                name: k.name.clone(),
+                expr,
+                match_kind: k.kind,
+                annotations: k.annotations.clone(),
+            });
+        }
+        if !calls.is_empty() {
+            self.env.key_calls.insert(index, calls);
+        }
+        out
+    }
+
+    /// Does evaluating it take statements of its own?
+    fn needs_statements(&mut self, e: &Expr) -> bool {
+        if e.has_effects() {
+            return true;
+        }
+        let mut made = Vec::new();
+        let vars = self.body.vars.len();
+        made.extend(self.nested(|l| {
+            l.expr(e);
+        }));
+        self.body.vars.truncate(vars);
+        !made.is_empty()
+    }
+
+    fn bound(&mut self, args: &[Arg]) -> Option<Vec<ir::Arg>> {
+        let mut out = Vec::new();
+        for a in args {
+            let (e, made) = match a {
+                Arg::In(e) => {
+                    if self.needs_statements(e) {
+                        self.unsupported(e.span, "this argument in an action list", "store it in a variable first");
+                        return None;
+                    }
+                    (e, ir::Arg::In(self.expr(e)))
+                }
+                Arg::Out(e) => (e, ir::Arg::Out(self.place(e, false)?)),
+                Arg::InOut(e) => (e, ir::Arg::InOut(self.place(e, false)?)),
+                Arg::Ignore(ty) => {
+                    let ty = self.ty(*ty);
+                    out.push(ir::Arg::Out(self.temp(ty)));
+                    continue;
+                }
+                Arg::Missing => continue,
+            };
+            let _ = e;
+            out.push(made);
+        }
+        Some(out)
+    }
+
+    /// Entries, highest precedence first.
+    fn entries(&mut self, t: &tree::Table) -> Option<Vec<ir::Entry>> {
+        let mut out: Vec<ir::Entry> = Vec::new();
+        for e in &t.entries {
+            let mut matches = Vec::new();
+            for (set, key) in e.keys.iter().zip(&t.keys) {
+                if key.kind != MatchKind::Selector {
+                    matches.push(self.key_match(set, key)?);
+                }
+            }
+            let args = e.args.iter().map(|a| self.action_data(a)).collect::<Option<Vec<_>>>()?;
+            let ranked = t.keys.iter().any(|k| !matches!(k.kind, MatchKind::Exact | MatchKind::Lpm));
+            if out.iter().any(|o| o.matches == matches && o.priority == e.priority) {
+                if ranked {
+                    let d = crate::diag::Diagnostic::warning("P0604", e.span, "another entry matches the same");
+                    self.report(d.help("leave out one of them"));
+                    continue;
+                }
+                self.error("P0604", e.span, "another entry matches the same", "leave out one of them");
+                return None;
+            }
+            out.push(ir::Entry {
+                matches,
+                priority: e.priority,
+                action: EntryAction::Call(Arc::new(ir::ActionCall { action: e.action as u32, args })),
+                is_const: e.is_const,
+                metadata: Vec::new(),
+                idle_timeout_ns: 0,
+            });
+        }
+        out.sort_by_key(|e| std::cmp::Reverse(e.priority));
+        Some(out)
+    }
+
+    fn bits(&mut self, e: &Expr) -> Option<Bits> {
+        let c = self.constant(e)?;
+        self.const_bits(&c, e.ty, e.span)
+    }
+
+    fn key_match(&mut self, set: &KeySet, key: &tree::Key) -> Option<KeyMatch> {
+        let ty = self.ty(key.expr.ty);
+        let width = self.program.types.scalar_width(ty)?;
+        let full = Bits::ones(width);
+        Some(match (key.kind, set) {
+            (MatchKind::Exact, KeySet::Value(v)) => KeyMatch::Exact(self.bits(v)?),
+            (MatchKind::Optional, KeySet::Value(v)) => KeyMatch::Optional(Some(self.bits(v)?)),
+            (MatchKind::Optional, KeySet::Any) => KeyMatch::Optional(None),
+            (MatchKind::Ternary, KeySet::Value(v)) => KeyMatch::Ternary { value: self.bits(v)?, mask: full },
+            (MatchKind::Ternary, KeySet::Any) => {
+                KeyMatch::Ternary { value: Bits::zero(width), mask: Bits::zero(width) }
+            }
+            (MatchKind::Ternary, KeySet::Mask(v, m)) => {
+                let (v, mask) = (self.bits(v)?, self.bits(m)?);
+                KeyMatch::Ternary { value: v.and(&mask), mask }
+            }
+            (MatchKind::Lpm, KeySet::Value(v)) => KeyMatch::Lpm { value: self.bits(v)?, prefix_len: width },
+            (MatchKind::Lpm, KeySet::Any) => KeyMatch::Lpm { value: Bits::zero(width), prefix_len: 0 },
+            (MatchKind::Lpm, KeySet::Mask(v, m)) => {
+                let (v, mask) = (self.bits(v)?, self.bits(m)?);
+                let prefix_len = (0..width).filter(|i| mask.bit(*i)).count() as u32;
+                let prefix = full.shl(u64::from(width - prefix_len));
+                if mask != prefix {
+                    let help = "use a prefix, as in `0xff000000`";
+                    self.error("P0604", m.span, "the mask of an `lpm` key must be ones followed by zeros", help);
+                    return None;
+                }
+                KeyMatch::Lpm { value: v.and(&mask), prefix_len }
+            }
+            (MatchKind::Range, KeySet::Value(v)) => {
+                let v = self.bits(v)?;
+                KeyMatch::Range { lo: v.clone(), hi: v }
+            }
+            (MatchKind::Range, KeySet::Any) => KeyMatch::Range { lo: Bits::zero(width), hi: full },
+            (MatchKind::Range, KeySet::Range(lo, hi)) => {
+                KeyMatch::Range { lo: self.bits(lo)?, hi: self.bits(hi)? }
+            }
+            _ => {
+                let help = "use a set that suits the match kind of the key";
+                self.error("P0604", key.expr.span, "an entry does not suit this key", help);
+                return None;
+            }
+        })
+    }
+}
