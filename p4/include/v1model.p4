@@ -125,16 +125,6 @@ extern action_profile {
     action_profile(bit<32> size);
 }
 
-extern action_selector {
-    action_selector(HashAlgorithm algorithm, bit<32> size, bit<32> outputWidth);
-}
-
-// A pseudo-random number between lo and hi, both included.
-extern void random<T>(out T result, in T lo, in T hi);
-
-// A message to the control plane.
-extern void digest<T>(in bit<32> receiver, in T data);
-
 enum HashAlgorithm {
     crc32,
     crc32_custom,
@@ -145,6 +135,16 @@ enum HashAlgorithm {
     csum16,
     xor16
 }
+
+extern action_selector {
+    action_selector(HashAlgorithm algorithm, bit<32> size, bit<32> outputWidth);
+}
+
+// A pseudo-random number between lo and hi, both included.
+extern void random<T>(out T result, in T lo, in T hi);
+
+// A message to the control plane.
+extern void digest<T>(in bit<32> receiver, in T data);
 
 @deprecated("use mark_to_drop(standard_metadata)")
 extern void mark_to_drop();

@@ -81,7 +81,8 @@ pub fn compile(
         let limits = "this goes beyond what the executors accept; use smaller types or less nesting";
         let problems = pointsman_ir::verify::verify(&program);
         diagnostics.extend(problems.into_iter().map(|p| {
-            diag::Diagnostic::error("P0903", tree.decls.last().map(|d| d.span).unwrap_or_default(), p).help(limits)
+            diag::Diagnostic::error("P0903", tree.decls.last().map(|d| d.span).unwrap_or_default(), p)
+                .help(limits)
         }));
     }
     if failed(&diagnostics) {

@@ -74,7 +74,9 @@ impl Checker<'_> {
             (ExprKind::Aggregate(parts), Kind::Record(names, rest)) => {
                 self.record_to_struct(parts, &names, rest, to, what, span)
             }
-            (ExprKind::Aggregate(parts), Kind::OpenTuple(_)) => self.list_to(parts, true, e.ty, to, what, span),
+            (ExprKind::Aggregate(parts), Kind::OpenTuple(_)) => {
+                self.list_to(parts, true, e.ty, to, what, span)
+            }
             (ExprKind::Aggregate(parts), _) => self.list_to(parts, false, e.ty, to, what, span),
             (ExprKind::Const(Const::Tuple(values)), Kind::Tuple(tys)) => {
                 let parts = values.into_iter().zip(tys).enumerate();
@@ -84,7 +86,11 @@ impl Checker<'_> {
             (kind, Kind::Tuple(tys)) => {
                 let whole = Expr { kind, ty: e.ty, span };
                 if whole.has_effects() {
-                    self.unsupported(span, "converting the result of a call to a struct", "store it in a variable first");
+                    self.unsupported(
+                        span,
+                        "converting the result of a call to a struct",
+                        "store it in a variable first",
+                    );
                     return Expr { kind: ExprKind::Error, ty: to, span };
                 }
                 let part = |(i, t): (usize, Ty)| {
@@ -129,9 +135,17 @@ impl Checker<'_> {
             }
         };
         if parts.len() > tys.len() || (parts.len() < tys.len() && !rest) {
-            let message =
-                format!("{what}: `{}` has {} field(s), but {} are given", self.show(to), tys.len(), parts.len());
-            let help = if parts.len() < tys.len() { "give all of them, or end with `...`" } else { "leave some out" };
+            let message = format!(
+                "{what}: `{}` has {} field(s), but {} are given",
+                self.show(to),
+                tys.len(),
+                parts.len()
+            );
+            let help = if parts.len() < tys.len() {
+                "give all of them, or end with `...`"
+            } else {
+                "leave some out"
+            };
             self.error("P0412", span, message, help);
             return Expr { kind: ExprKind::Error, ty: to, span };
         }

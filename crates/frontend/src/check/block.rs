@@ -58,7 +58,12 @@ impl Checker<'_> {
         let annotations = self.annotations(annotations);
         if head.has_body && !head.type_params.is_empty() {
             let help = "use concrete types; only types of parsers and controls can be generic";
-            self.error("P0405", head.name.span, "a parser or control with a body cannot have type parameters", help);
+            self.error(
+                "P0405",
+                head.name.span,
+                "a parser or control with a body cannot have type parameters",
+                help,
+            );
         }
         self.scopes.push(Default::default());
         let type_params = self.type_params(head.type_params);
@@ -104,7 +109,12 @@ impl Checker<'_> {
             };
             if wrong {
                 let message = format!("`{}` cannot be a constructor parameter here", self.show(p.ty));
-                self.error("P0408", p.span, message, "controls take controls, parsers take parsers, both take externs");
+                self.error(
+                    "P0408",
+                    p.span,
+                    message,
+                    "controls take controls, parsers take parsers, both take externs",
+                );
             }
         }
     }
@@ -213,11 +223,21 @@ impl Checker<'_> {
         }
         if !self.compile_time(&size) || (size.ty != Ty::INT && self.tree.tys.bits(size.ty).is_none()) {
             let help = "use a literal or a constant";
-            self.error("P0501", size.span, "the size of a value set must be an integer known at compile time", help);
+            self.error(
+                "P0501",
+                size.span,
+                "the size of a value set must be an integer known at compile time",
+                help,
+            );
         }
         if self.value_set_fields(elem).is_none() {
             let message = format!("a value set cannot hold `{}`", self.show(elem));
-            self.error("P0406", v.elem.span, message, "use `bit<W>`, an enum with a representation, or a struct of these");
+            self.error(
+                "P0406",
+                v.elem.span,
+                message,
+                "use `bit<W>`, an enum with a representation, or a struct of these",
+            );
             self.declare(&v.name, Def::Broken);
             return None;
         }

@@ -17,6 +17,27 @@ pub struct Bound {
     pub order: Vec<usize>,
 }
 
+/// What arguments are matched to.
+#[derive(Clone, Copy)]
+pub struct Signature<'a> {
+    pub name: &'a str,
+    pub params: &'a [Param],
+    pub type_params: &'a [Ty],
+    /// Type arguments as written; empty: to be inferred.
+    pub explicit: &'a [Ty],
+}
+
+impl<'a> Signature<'a> {
+    /// Without type parameters.
+    pub fn plain(name: &'a str, params: &'a [Param]) -> Self {
+        Signature { name, params, type_params: &[], explicit: &[] }
+    }
+
+    fn of(sig: &'a tree::Sig, explicit: &'a [Ty]) -> Self {
+        Signature { name: &sig.name, params: &sig.params, type_params: &sig.type_params, explicit }
+    }
+}
+
 /// How directionless parameters behave.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Style {
@@ -45,10 +66,13 @@ fn match_args(params: &[Param], args: &[ast::Arg]) -> Result<Vec<Option<usize>>,
         match out.get_mut(k) {
             None => {
                 let s = if params.len() == 1 { "" } else { "s" };
-                let message = format!("{} argument(s) given, but there are {} parameter{s}", args.len(), params.len());
+                let message =
+                    format!("{} argument(s) given, but there are {} parameter{s}", args.len(), params.len());
                 return Err((Some(a.span), message));
             }
-            Some(Some(_)) => return Err((Some(a.span), format!("parameter `{}` is given twice", params[k].name))),
+            Some(Some(_)) => {
+                return Err((Some(a.span), format!("parameter `{}` is given twice", params[k].name)));
+            }
             Some(slot) => *slot = Some(i),
         }
     }
@@ -58,15 +82,19 @@ fn match_args(params: &[Param], args: &[ast::Arg]) -> Result<Vec<Option<usize>>,
         .filter(|(p, o)| o.is_none() && p.default.is_none() && !p.optional)
         .map(|(p, _)| p.name.as_str())
         .collect();
-    if missing.is_empty() { Ok(out) } else { Err((None, format!("no argument for `{}`", missing.join("`, `")))) }
+    if missing.is_empty() {
+        Ok(out)
+    } else {
+        Err((None, format!("no argument for `{}`", missing.join("`, `"))))
+    }
 }
 
 impl Checker<'_> {
     /// Which of several signatures fits the arguments by number and names.
-    pub fn overload<'p>(
+    pub fn overload(
         &mut self,
         name: &str,
-        candidates: &[(Span, &'p [Param])],
+        candidates: &[(Span, &[Param])],
         args: &[ast::Arg],
         span: Span,
     ) -> Option<usize> {
@@ -96,7 +124,8 @@ impl Checker<'_> {
                 if let [one] = exact.as_slice() {
                     return Some(*one);
                 }
-                let mut d = Diagnostic::error("P0308", span, format!("more than one `{name}` fits these arguments"));
+                let mut d =
+                    Diagnostic::error("P0308", span, format!("more than one `{name}` fits these arguments"));
                 for i in fitting {
                     d = d.related(candidates[i].0, "this one fits");
                 }
@@ -107,16 +136,8 @@ impl Checker<'_> {
     }
 
     /// Checks arguments against parameters that they are known to match in number and names.
-    pub fn arguments(
-        &mut self,
-        name: &str,
-        params: &[Param],
-        type_params: &[Ty],
-        explicit: &[Ty],
-        args: &[ast::Arg],
-        style: Style,
-        span: Span,
-    ) -> Option<Bound> {
+    pub fn arguments(&mut self, to: Signature, args: &[ast::Arg], style: Style, span: Span) -> Option<Bound> {
+        let Signature { name, params, type_params, explicit } = to;
         let matched = match match_args(params, args) {
             Ok(m) => m,
             Err((at, message)) => {
@@ -126,7 +147,8 @@ impl Checker<'_> {
             }
         };
         if !explicit.is_empty() && explicit.len() != type_params.len() {
-            let message = format!("`{name}` takes {} type argument(s), not {}", type_params.len(), explicit.len());
+            let message =
+                format!("`{name}` takes {} type argument(s), not {}", type_params.len(), explicit.len());
             self.error("P0405", span, message, "give as many as it has type parameters, or none");
             return None;
         }
@@ -135,7 +157,8 @@ impl Checker<'_> {
         } else {
             explicit.to_vec()
         };
-        let values: Vec<Option<Expr>> = args.iter().map(|a| a.value.as_ref().map(|v| self.argument_value(v))).collect();
+        let values: Vec<Option<Expr>> =
+            args.iter().map(|a| a.value.as_ref().map(|v| self.argument_value(v))).collect();
         let tys: Vec<Ty> = params.iter().map(|p| self.tree.tys.subst(p.ty, type_params, &given)).collect();
 
         let mut solution = Solution::default();
@@ -180,7 +203,12 @@ impl Checker<'_> {
                     }
                     None => {
                         let message = format!("`_` cannot be the argument for `{}`", p.name);
-                        self.error("P0404", args[i].span, message, "`_` is for `out` parameters; give a value");
+                        self.error(
+                            "P0404",
+                            args[i].span,
+                            message,
+                            "`_` is for `out` parameters; give a value",
+                        );
                         return None;
                     }
                 },
@@ -219,7 +247,9 @@ impl Checker<'_> {
                 format!("the width of an integer that determines `{show}` of `{name}` is not known"),
                 "give the number a width, as in `8w5`".to_string(),
             )
-        } else if has(self, &|k| matches!(k, Kind::Record(..) | Kind::OpenTuple(_) | Kind::Invalid | Kind::Dots)) {
+        } else if has(self, &|k| {
+            matches!(k, Kind::Record(..) | Kind::OpenTuple(_) | Kind::Invalid | Kind::Dots)
+        }) {
             (
                 format!("the type of an argument that determines `{show}` of `{name}` is not known"),
                 "cast the argument to its type: `(T) {...}`".to_string(),
@@ -238,7 +268,10 @@ impl Checker<'_> {
         let what = format!("the argument for `{}`", p.name);
         match p.direction {
             Direction::Out | Direction::InOut => {
-                if !self.check_lvalue(&e, &format!("passed as `{}`", if p.direction == Direction::Out { "out" } else { "inout" })) {
+                if !self.check_lvalue(
+                    &e,
+                    &format!("passed as `{}`", if p.direction == Direction::Out { "out" } else { "inout" }),
+                ) {
                     return None;
                 }
                 if e.ty != ty {
@@ -252,10 +285,16 @@ impl Checker<'_> {
             Direction::In => Some(Arg::In(self.coerce(e, ty, &what))),
             Direction::None => {
                 let e = self.coerce(e, ty, &what);
-                let object = matches!(self.tree.tys.get(ty), Kind::Extern(..) | Kind::Block(..) | Kind::Package(..));
+                let object =
+                    matches!(self.tree.tys.get(ty), Kind::Extern(..) | Kind::Block(..) | Kind::Package(..));
                 if style == Style::Other && !object && e.ty != Ty::ERROR && !self.compile_time(&e) {
                     let message = format!("{what} must be known at compile time");
-                    self.error("P0501", e.span, message, "use a literal, a constant or a constructor parameter");
+                    self.error(
+                        "P0501",
+                        e.span,
+                        message,
+                        "use a literal, a constant or a constructor parameter",
+                    );
                     return None;
                 }
                 Some(Arg::In(e))
@@ -264,7 +303,13 @@ impl Checker<'_> {
     }
 
     /// A call expression of any kind.
-    pub fn call(&mut self, callee: &ast::Expr, type_args: &[ast::TypeExpr], args: &[ast::Arg], span: Span) -> Expr {
+    pub fn call(
+        &mut self,
+        callee: &ast::Expr,
+        type_args: &[ast::TypeExpr],
+        args: &[ast::Arg],
+        span: Span,
+    ) -> Expr {
         match &callee.kind {
             Ast::Name(path) => {
                 let Some(binding) = self.lookup(path) else {
@@ -281,7 +326,8 @@ impl Checker<'_> {
                         Expr::error(span)
                     }
                     other => {
-                        let message = format!("`{}` is {}: it cannot be called", path.name.name, other.describe());
+                        let message =
+                            format!("`{}` is {}: it cannot be called", path.name.name, other.describe());
                         let help = match other {
                             Def::Table(_) | Def::Instance(_) => "call its `apply()` or one of its methods",
                             _ => "call a function, an action or a method",
@@ -317,7 +363,12 @@ impl Checker<'_> {
                 self.call_member(base, name, &explicit, args, span)
             }
             _ => {
-                self.error("P0303", callee.span, "this cannot be called", "call a function, an action or a method");
+                self.error(
+                    "P0303",
+                    callee.span,
+                    "this cannot be called",
+                    "call a function, an action or a method",
+                );
                 Expr::error(span)
             }
         }
@@ -335,11 +386,23 @@ impl Checker<'_> {
     /// Reports a call that the place does not allow (P4_16 appendix on restrictions).
     fn check_place(&mut self, what: &str, allowed: &[Place], where_: &str, span: Span) {
         if !allowed.contains(&self.cx.place) {
-            self.error("P0413", span, format!("{what} cannot be called here"), format!("call it from {where_}"));
+            self.error(
+                "P0413",
+                span,
+                format!("{what} cannot be called here"),
+                format!("call it from {where_}"),
+            );
         }
     }
 
-    fn call_function(&mut self, name: &str, fns: &[FnRef], explicit: &[Ty], args: &[ast::Arg], span: Span) -> Expr {
+    fn call_function(
+        &mut self,
+        name: &str,
+        fns: &[FnRef],
+        explicit: &[Ty],
+        args: &[ast::Arg],
+        span: Span,
+    ) -> Expr {
         let sigs: Vec<tree::Sig> = fns
             .iter()
             .map(|f| match f {
@@ -361,7 +424,7 @@ impl Checker<'_> {
             return Expr::error(span);
         }
         self.deprecation(&sig.annotations, name, span);
-        let bound = self.arguments(name, &sig.params, &sig.type_params, explicit, args, Style::Other, span);
+        let bound = self.arguments(Signature::of(sig, explicit), args, Style::Other, span);
         let is_static_assert = matches!(fns[which], FnRef::Extern(_)) && name == "static_assert";
         if !is_static_assert {
             use Place::*;
@@ -430,12 +493,17 @@ impl Checker<'_> {
             return Expr { kind: ExprKind::Error, ty: Ty::VOID, span };
         };
         if !self.tree.actions[actions[which]].done {
-            self.error("P0306", span, format!("`{name}` calls itself"), "P4 has no recursion: repeat the code");
+            self.error(
+                "P0306",
+                span,
+                format!("`{name}` calls itself"),
+                "P4 has no recursion: repeat the code",
+            );
             return Expr { kind: ExprKind::Error, ty: Ty::VOID, span };
         }
         let where_ = "the `apply` block of a control or from another action";
         self.check_place(&format!("action `{name}`"), &[Place::ControlApply, Place::Action], where_, span);
-        match self.arguments(name, &sigs[which].params, &[], &[], args, Style::Action, span) {
+        match self.arguments(Signature::plain(name, &sigs[which].params), args, Style::Action, span) {
             Some(bound) => self.call_node(Callee::Action(actions[which]), bound, Ty::VOID, span),
             None => Expr { kind: ExprKind::Error, ty: Ty::VOID, span },
         }
@@ -451,7 +519,9 @@ impl Checker<'_> {
     ) -> Expr {
         if let Some(def) = self.as_type(base) {
             return match def {
-                TypeDef::Block(block) if name.name == "apply" => self.apply_type(block, args, base.span, span),
+                TypeDef::Block(block) if name.name == "apply" => {
+                    self.apply_type(block, args, base.span, span)
+                }
                 _ => {
                     let ty = match &base.kind {
                         Ast::Type(t) => self.ty(t),
@@ -483,7 +553,7 @@ impl Checker<'_> {
             return Expr::error(span);
         }
         match self.tree.tys.get(b.ty).clone() {
-            Kind::Extern(d, targs) => self.call_method(b, d, &targs, name, explicit, args, span),
+            Kind::Extern(..) => self.call_method(b, name, explicit, args, span),
             Kind::Block(d, targs) if name.name == "apply" => self.apply_block(b, d, &targs, args, span),
             _ => self.builtin_method(b, name, args, span),
         }
@@ -492,13 +562,13 @@ impl Checker<'_> {
     fn call_method(
         &mut self,
         receiver: Expr,
-        d: usize,
-        targs: &[Ty],
         name: &ast::Ident,
         explicit: &[Ty],
         args: &[ast::Arg],
         span: Span,
     ) -> Expr {
+        let Kind::Extern(d, targs) = self.tree.tys.get(receiver.ty).clone() else { return Expr::error(span) };
+        let targs = &targs;
         let object_params = self.tree.externs[d].type_params.clone();
         let found: Vec<usize> = (0..self.tree.externs[d].methods.len())
             .filter(|i| self.tree.externs[d].methods[*i].name == name.name)
@@ -513,7 +583,8 @@ impl Checker<'_> {
             self.check_args_anyway(args);
             return Expr::error(span);
         }
-        let mut sigs: Vec<tree::Sig> = found.iter().map(|i| self.tree.externs[d].methods[*i].clone()).collect();
+        let mut sigs: Vec<tree::Sig> =
+            found.iter().map(|i| self.tree.externs[d].methods[*i].clone()).collect();
         for sig in &mut sigs {
             for p in &mut sig.params {
                 p.ty = self.tree.tys.subst(p.ty, &object_params, targs);
@@ -530,7 +601,7 @@ impl Checker<'_> {
         self.check_place(&format!("`{}`", name.name), &allowed, "a block, an action or a function", span);
         let sig = &sigs[which];
         self.deprecation(&sig.annotations, &name.name, span);
-        match self.arguments(&name.name, &sig.params, &sig.type_params, explicit, args, Style::Other, span) {
+        match self.arguments(Signature::of(sig, explicit), args, Style::Other, span) {
             Some(bound) => {
                 let ty = self.tree.tys.subst(sig.returns, &sig.type_params, &bound.type_args);
                 self.call_node(Callee::Method(receiver, d, found[which]), bound, ty, span)
@@ -567,7 +638,7 @@ impl Checker<'_> {
         };
         let what = if is_parser { "a parser" } else { "a control" };
         self.check_place(what, &[allowed], where_, span);
-        match self.arguments(&name, &params, &[], &[], args, Style::Other, span) {
+        match self.arguments(Signature::plain(&name, &params), args, Style::Other, span) {
             Some(bound) => self.call_node(Callee::Block(b), bound, Ty::VOID, span),
             None => Expr { kind: ExprKind::Error, ty: Ty::VOID, span },
         }
@@ -582,7 +653,13 @@ impl Checker<'_> {
         };
         let (name, ty) = (self.tree.blocks[block].name.clone(), new.ty);
         let annotations = Default::default();
-        self.tree.instances.push(tree::Instance { name, span: type_span, new: *new, annotations, anonymous: true });
+        self.tree.instances.push(tree::Instance {
+            name,
+            span: type_span,
+            new: *new,
+            annotations,
+            anonymous: true,
+        });
         let index = self.tree.instances.len() - 1;
         self.cx.block.instances.push(index);
         let b = Expr { kind: ExprKind::Instance(index), ty, span: type_span };
@@ -619,14 +696,22 @@ impl Checker<'_> {
                 if !count(self, 0) || !self.check_lvalue(&b, "made valid or invalid") {
                     return void_error;
                 }
-                statement(if method == "setValid" { Callee::SetValid(b) } else { Callee::SetInvalid(b) }, vec![])
+                statement(
+                    if method == "setValid" { Callee::SetValid(b) } else { Callee::SetInvalid(b) },
+                    vec![],
+                )
             }
             "push_front" | "pop_front" if stack => {
                 if !count(self, 1) || !self.check_lvalue(&b, "shifted") {
                     return void_error;
                 }
                 let Some(value) = args[0].value.as_ref() else {
-                    self.error("P0404", args[0].span, "a number is needed here", "give how many elements to shift by");
+                    self.error(
+                        "P0404",
+                        args[0].span,
+                        "a number is needed here",
+                        "give how many elements to shift by",
+                    );
                     return void_error;
                 };
                 let n = self.value(value);
@@ -634,7 +719,8 @@ impl Checker<'_> {
                     return void_error;
                 }
                 if !self.compile_time(&n) || (n.ty != Ty::INT && self.tree.tys.bits(n.ty).is_none()) {
-                    let message = format!("the argument of `{method}` must be an integer known at compile time");
+                    let message =
+                        format!("the argument of `{method}` must be an integer known at compile time");
                     self.error("P0501", n.span, message, "use a literal or a constant");
                     return void_error;
                 }
@@ -651,7 +737,8 @@ impl Checker<'_> {
                     ["isValid", "setValid", "setInvalid", "push_front", "pop_front", "apply"].into_iter(),
                 );
                 let message = format!("`{}` has no method `{method}`", self.show(b.ty));
-                let help = near.map_or("see P4_16 chapter 8 for what it has".into(), |n| format!("did you mean `{n}`?"));
+                let help = near
+                    .map_or("see P4_16 chapter 8 for what it has".into(), |n| format!("did you mean `{n}`?"));
                 self.error("P0304", name.span, message, help);
                 self.check_args_anyway(args);
                 Expr::error(span)
@@ -691,7 +778,12 @@ impl Checker<'_> {
                 let b = &self.tree.blocks[d];
                 if !b.done {
                     let help = "P4 has no recursion: a block cannot contain itself";
-                    self.error("P0306", span, format!("`{}` contains an instance of itself", b.name.clone()), help);
+                    self.error(
+                        "P0306",
+                        span,
+                        format!("`{}` contains an instance of itself", b.name.clone()),
+                        help,
+                    );
                     return Expr::error(span);
                 }
                 if b.body.is_none() {
@@ -712,7 +804,8 @@ impl Checker<'_> {
                 return Expr::error(span);
             }
         };
-        let Some(bound) = self.arguments(&name, &params, &tparams, explicit, args, Style::Other, span) else {
+        let to = Signature { name: &name, params: &params, type_params: &tparams, explicit };
+        let Some(bound) = self.arguments(to, args, Style::Other, span) else {
             return Expr::error(span);
         };
         let ty = match def {

@@ -100,7 +100,12 @@ impl Checker<'_> {
                 self.action_decl(a, &d.annotations, false);
             }
             DeclKind::Table(t) => {
-                self.error("P0410", d.span, "a table cannot stand at the top level", "declare it inside a control");
+                self.error(
+                    "P0410",
+                    d.span,
+                    "a table cannot stand at the top level",
+                    "declare it inside a control",
+                );
                 self.declare(&t.name, Def::Broken);
             }
             DeclKind::ValueSet(v) => {
@@ -129,7 +134,8 @@ impl Checker<'_> {
                     AnnotationBody::Pairs(ps.iter().filter_map(|p| pair(self, p)).collect())
                 }
             };
-            if a.name.name == "name" && !matches!(&body, AnnotationBody::Tokens(t) if matches!(t.as_slice(), [pointsman_ir::AnnotationToken::String(_)]))
+            if a.name.name == "name"
+                && !matches!(&body, AnnotationBody::Tokens(t) if matches!(t.as_slice(), [pointsman_ir::AnnotationToken::String(_)]))
             {
                 self.error("P0416", a.span, "`@name` takes one string", "write `@name(\"...\")`");
                 continue;
@@ -377,7 +383,12 @@ impl Checker<'_> {
                 }
                 (None, Some(v)) => {
                     let help = "declare the representation: `enum bit<8> ...`";
-                    self.error("P0508", v.span, "a member has a value, but the enum has no representation", help);
+                    self.error(
+                        "P0508",
+                        v.span,
+                        "a member has a value, but the enum has no representation",
+                        help,
+                    );
                     None
                 }
                 (None, None) => None,
@@ -433,7 +444,12 @@ impl Checker<'_> {
             let default = p.default.as_ref().and_then(|e| self.param_default(p, e, ty));
             let optional = annotations.has("optional");
             if optional && default.is_some() {
-                self.error("P0404", p.span, "an optional parameter cannot have a default value", "leave out one");
+                self.error(
+                    "P0404",
+                    p.span,
+                    "an optional parameter cannot have a default value",
+                    "leave out one",
+                );
             }
             if let Some(first) = out.iter().find(|o| o.name == p.name.name) {
                 let first = first.span;
@@ -459,7 +475,12 @@ impl Checker<'_> {
     fn param_type(&mut self, p: &ast::Param) -> Ty {
         let ty = self.ty(&p.ty);
         if ty == Ty::VOID {
-            self.error("P0406", p.ty.span, "a parameter cannot have type `void`", "use a type that has values");
+            self.error(
+                "P0406",
+                p.ty.span,
+                "a parameter cannot have type `void`",
+                "use a type that has values",
+            );
             return Ty::ERROR;
         }
         ty
@@ -481,7 +502,12 @@ impl Checker<'_> {
         match self.tree.tys.get(ty) {
             Kind::Extern(..) => {
                 if !none {
-                    self.error("P0408", p.span, "an extern object is passed without direction", "leave it out");
+                    self.error(
+                        "P0408",
+                        p.span,
+                        "an extern object is passed without direction",
+                        "leave it out",
+                    );
                 }
                 if matches!(of, ParamsOf::Action | ParamsOf::Function) {
                     let what = if of == ParamsOf::Action { "an action" } else { "a function" };
@@ -491,7 +517,12 @@ impl Checker<'_> {
             }
             Kind::Block(..) | Kind::Package(..) if of != ParamsOf::Constructor => {
                 let help = "make it a constructor parameter";
-                self.error("P0408", p.span, "parsers, controls and packages are passed at compile time only", help);
+                self.error(
+                    "P0408",
+                    p.span,
+                    "parsers, controls and packages are passed at compile time only",
+                    help,
+                );
             }
             Kind::Int | Kind::String if !none => {
                 let message = format!("a parameter of type `{}` has no direction", self.show(ty));
@@ -530,7 +561,12 @@ impl Checker<'_> {
     }
 
     /// The signature of a function or method; its type parameters are declared in the innermost scope.
-    pub fn signature(&mut self, f: &ast::FunctionProto, annotations: &[ast::Annotation], of: ParamsOf) -> Sig {
+    pub fn signature(
+        &mut self,
+        f: &ast::FunctionProto,
+        annotations: &[ast::Annotation],
+        of: ParamsOf,
+    ) -> Sig {
         let annotations = self.annotations(annotations);
         let type_params = self.type_params(&f.type_params);
         let returns = self.ty(&f.returns);
@@ -545,7 +581,8 @@ impl Checker<'_> {
     /// Reports a function that no call could tell from another of its name.
     pub fn check_overload(&mut self, name: &ast::Ident, sig: &Sig) {
         let path = ast::Path { rooted: false, name: name.clone() };
-        let Some(Def::Functions(others)) = self.scopes.last().and_then(|s| s.names.get(&path.name.name)).map(|b| b.def.clone())
+        let Some(Def::Functions(others)) =
+            self.scopes.last().and_then(|s| s.names.get(&path.name.name)).map(|b| b.def.clone())
         else {
             return;
         };
@@ -570,7 +607,7 @@ impl Checker<'_> {
             let (name, span) = (p.name.name.clone(), p.name.span);
             Sig { name, span, type_params, params, returns: Ty::VOID, annotations }
         });
-        self.tree.packages.push(tree::Package { name: p.name.name.clone(), span: p.name.span, sig });
+        self.tree.packages.push(tree::Package { name: p.name.name.clone(), sig });
         self.declare(&p.name, Def::Type(TypeDef::Package(self.tree.packages.len() - 1)));
     }
 
@@ -591,8 +628,11 @@ impl Checker<'_> {
             for m in &e.methods {
                 let of = if m.is_constructor { ParamsOf::Constructor } else { ParamsOf::Extern };
                 let sig = c.in_scope(|c| c.signature(&m.proto, &m.annotations, of));
-                let others =
-                    if m.is_constructor { &c.tree.externs[index].ctors } else { &c.tree.externs[index].methods };
+                let others = if m.is_constructor {
+                    &c.tree.externs[index].ctors
+                } else {
+                    &c.tree.externs[index].methods
+                };
                 let same = others.iter().find(|o| o.name == sig.name && same_shape(&o.params, &sig.params));
                 if let Some(first) = same.map(|o| o.span) {
                     c.duplicate(&m.proto.name, first);
@@ -621,10 +661,18 @@ impl Checker<'_> {
         self.cx = Context { place: Place::Function, returns: Some(sig.returns), ..Context::default() };
         let body = self.block(&f.body);
         self.scopes.pop();
-        if sig.returns != Ty::VOID && sig.returns != Ty::ERROR && !super::stmt::always_returns(&body) && !self.failed() {
+        if sig.returns != Ty::VOID
+            && sig.returns != Ty::ERROR
+            && !super::stmt::always_returns(&body)
+            && !self.failed()
+        {
             self.report(
-                Diagnostic::error("P0409", f.proto.name.span, format!("`{}` does not always return a value", sig.name))
-                    .help("end every path with `return value;`"),
+                Diagnostic::error(
+                    "P0409",
+                    f.proto.name.span,
+                    format!("`{}` does not always return a value", sig.name),
+                )
+                .help("end every path with `return value;`"),
             );
         }
         let function = &mut self.tree.functions[index];

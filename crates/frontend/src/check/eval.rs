@@ -165,7 +165,12 @@ impl Evaluator<'_> {
 
     fn shift(&self, op: BinaryOp, a: Const, by: BigInt, signed: bool, span: Span) -> Eval {
         if by.sign() == Sign::Minus {
-            return Err(bad(span, "P0503", "shift by a negative amount", "shift the other way by a positive amount"));
+            return Err(bad(
+                span,
+                "P0503",
+                "shift by a negative amount",
+                "shift the other way by a positive amount",
+            ));
         }
         let by = u64::try_from(&by).unwrap_or(u64::MAX);
         match a {
@@ -213,7 +218,9 @@ impl Evaluator<'_> {
                 self.tree.structs[*d].fields.iter().map(|f| f.ty).collect()
             }
             // The types of a generic struct's fields matter only for those left out.
-            Kind::Struct(d, _) if self.tree.structs[*d].fields.len() == parts.len() => vec![Ty::ERROR; parts.len()],
+            Kind::Struct(d, _) if self.tree.structs[*d].fields.len() == parts.len() => {
+                vec![Ty::ERROR; parts.len()]
+            }
             _ => return Err(Stop::NotConstant(e.span)),
         };
         let mut all = Vec::new();
@@ -221,7 +228,11 @@ impl Evaluator<'_> {
             let given = values.iter().find(|(k, _)| *k as usize == i).map(|(_, c)| c.clone());
             all.push(given.or_else(|| self.default_of(*ty)).ok_or(Stop::NotConstant(e.span))?);
         }
-        Ok(if self.tree.is_struct(e.ty, &[StructKind::Header]) { Const::Header(all) } else { Const::Tuple(all) })
+        Ok(if self.tree.is_struct(e.ty, &[StructKind::Header]) {
+            Const::Header(all)
+        } else {
+            Const::Tuple(all)
+        })
     }
 
     /// The default value of a type (P4_16 section 7.3), where it is one of ours.
@@ -233,15 +244,17 @@ impl Evaluator<'_> {
             Kind::String => Some(Const::Str(String::new())),
             Kind::ErrorCode => Some(Const::Error(0)),
             Kind::Enum(_) => Some(Const::Enum(0)),
-            Kind::Tuple(ts) => ts.iter().map(|t| self.default_of(*t)).collect::<Option<_>>().map(Const::Tuple),
-            Kind::Struct(d, args) if args.is_empty() && self.tree.structs[*d].kind == StructKind::Struct => self
-                .tree
-                .structs[*d]
-                .fields
-                .iter()
-                .map(|f| self.default_of(f.ty))
-                .collect::<Option<_>>()
-                .map(Const::Tuple),
+            Kind::Tuple(ts) => {
+                ts.iter().map(|t| self.default_of(*t)).collect::<Option<_>>().map(Const::Tuple)
+            }
+            Kind::Struct(d, args) if args.is_empty() && self.tree.structs[*d].kind == StructKind::Struct => {
+                self.tree.structs[*d]
+                    .fields
+                    .iter()
+                    .map(|f| self.default_of(f.ty))
+                    .collect::<Option<_>>()
+                    .map(Const::Tuple)
+            }
             _ => None,
         }
     }

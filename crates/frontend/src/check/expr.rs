@@ -160,9 +160,13 @@ impl Checker<'_> {
                     _ => "use a value".to_string(),
                 };
                 self.report(
-                    Diagnostic::error("P0303", span, format!("`{name}` is {}, not a value", other.describe()))
-                        .related(binding.span, "declared here")
-                        .help(help),
+                    Diagnostic::error(
+                        "P0303",
+                        span,
+                        format!("`{name}` is {}, not a value", other.describe()),
+                    )
+                    .related(binding.span, "declared here")
+                    .help(help),
                 );
                 Expr::error(span)
             }
@@ -336,7 +340,9 @@ impl Checker<'_> {
             ExprKind::Instance(_) => {
                 Some((format!("an instance cannot be {what}"), "call its methods".into(), None))
             }
-            ExprKind::Const(_) => Some((format!("a constant cannot be {what}"), "use a variable".into(), None)),
+            ExprKind::Const(_) => {
+                Some((format!("a constant cannot be {what}"), "use a variable".into(), None))
+            }
             _ => Some((
                 format!("this is not a place: it cannot be {what}"),
                 "use a variable, a field of one, or a slice".into(),

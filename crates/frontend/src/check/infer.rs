@@ -148,7 +148,9 @@ impl Checker<'_> {
         d = match (self.tree.tys.get(e.ty), self.tree.tys.get(to)) {
             (Kind::Bits { width: a, signed: s }, Kind::Bits { width: b, signed: t }) if s != t && a != b => {
                 let sign = if *t { "int" } else { "bit" };
-                d.help(format!("a cast cannot change width and sign at once: `({want})({sign}<{a}>)` in front of it"))
+                d.help(format!(
+                    "a cast cannot change width and sign at once: `({want})({sign}<{a}>)` in front of it"
+                ))
             }
             (Kind::Bits { .. } | Kind::New(_), Kind::Bits { .. } | Kind::New(_) | Kind::Enum(_)) => {
                 d.help(format!("convert it explicitly: `({want})` in front of it"))
@@ -160,11 +162,9 @@ impl Checker<'_> {
             }
             (Kind::Bool, Kind::Bits { width: 1, .. }) => d.help(format!("convert it explicitly: `({want})`")),
             (Kind::Void, _) => d.help("use something that has a value"),
-            (Kind::Block(..), Kind::Block(..)) => {
-                d.note("number, directions and types of the parameters must agree").help(format!(
-                    "declare its parameters as those of `{want}`"
-                ))
-            }
+            (Kind::Block(..), Kind::Block(..)) => d
+                .note("number, directions and types of the parameters must agree")
+                .help(format!("declare its parameters as those of `{want}`")),
             _ => d.help(format!("use an expression of type `{want}`")),
         };
         self.report(d);
@@ -179,7 +179,8 @@ impl Checker<'_> {
             if lost && lost_either {
                 let message = format!("{i} does not fit `{}`: its high bits are lost", self.show(to));
                 self.report(
-                    Diagnostic::warning("P0502", e.span, message).help("use a smaller number or a wider type"),
+                    Diagnostic::warning("P0502", e.span, message)
+                        .help("use a smaller number or a wider type"),
                 );
             }
         }

@@ -50,7 +50,9 @@ impl Checker<'_> {
             }
             Kind::Stack(elem, size) => self.stack_member(b, elem, size, name, span),
             Kind::Record(fields, _) => match fields.iter().position(|(n, _)| *n == name.name) {
-                Some(i) => self.fold(Expr { kind: ExprKind::Field(Box::new(b), i as u32), ty: fields[i].1, span }),
+                Some(i) => {
+                    self.fold(Expr { kind: ExprKind::Field(Box::new(b), i as u32), ty: fields[i].1, span })
+                }
                 None => {
                     self.no_member(&b, name, None);
                     Expr::error(span)
@@ -61,7 +63,12 @@ impl Checker<'_> {
                 "miss" => Expr { kind: ExprKind::Hit { table, negate: true }, ty: Ty::BOOL, span },
                 "action_run" => {
                     let help = "write `switch (table.apply().action_run) { ... }`";
-                    self.error("P0410", span, "`action_run` can be used only as the expression of a `switch`", help);
+                    self.error(
+                        "P0410",
+                        span,
+                        "`action_run` can be used only as the expression of a `switch`",
+                        help,
+                    );
                     Expr::error(span)
                 }
                 _ => {
@@ -159,7 +166,8 @@ impl Checker<'_> {
                             format!("enum `{}` has no member `{}`", def.name, name.name),
                         )
                         .related(def.span, "declared here");
-                        let help = near.map_or("use one of its members".into(), |n| format!("did you mean `{n}`?"));
+                        let help =
+                            near.map_or("use one of its members".into(), |n| format!("did you mean `{n}`?"));
                         self.report(d.help(help));
                         Expr::error(span)
                     }

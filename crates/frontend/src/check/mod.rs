@@ -107,7 +107,13 @@ impl Checker<'_> {
     }
 
     /// An error with one sentence of what to do.
-    pub fn error(&mut self, code: &'static str, span: Span, message: impl Into<String>, help: impl Into<String>) {
+    pub fn error(
+        &mut self,
+        code: &'static str,
+        span: Span,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
         self.report(Diagnostic::error(code, span, message).help(help));
     }
 

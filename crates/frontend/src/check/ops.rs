@@ -99,9 +99,10 @@ impl Checker<'_> {
 
     fn undefined(&mut self, op: BinaryOp, a: &Expr, b: &Expr, span: Span) -> Expr {
         let (x, y) = (self.show(a.ty), self.show(b.ty));
-        let mut d = Diagnostic::error("P0402", span, format!("`{}` is not defined for `{x}` and `{y}`", symbol(op)))
-            .related(a.span, format!("this is `{x}`"))
-            .related(b.span, format!("this is `{y}`"));
+        let mut d =
+            Diagnostic::error("P0402", span, format!("`{}` is not defined for `{x}` and `{y}`", symbol(op)))
+                .related(a.span, format!("this is `{x}`"))
+                .related(b.span, format!("this is `{y}`"));
         let bits = (self.tree.tys.bits(a.ty), self.tree.tys.bits(b.ty));
         d = match bits {
             (Some((v, s)), Some((w, t))) if v != w && s == t => {
@@ -111,7 +112,9 @@ impl Checker<'_> {
                 d.help(format!("make the signs equal with a cast: `({x})` or `({y})`"))
             }
             (Some(_), Some(_)) => d.help("make widths and signs equal with casts, one after the other"),
-            _ if matches!(self.tree.tys.get(a.ty), Kind::New(_)) || matches!(self.tree.tys.get(b.ty), Kind::New(_)) => {
+            _ if matches!(self.tree.tys.get(a.ty), Kind::New(_))
+                || matches!(self.tree.tys.get(b.ty), Kind::New(_)) =>
+            {
                 d.help("a type declared by `type` has no arithmetic: cast to its base type first")
             }
             _ if a.ty == Ty::INT && b.ty == Ty::INT => d.help("give one of them a width, as in `8w5`"),
@@ -197,12 +200,16 @@ impl Checker<'_> {
         if a.ty != b.ty {
             return self.undefined(op, &a, &b, span);
         }
-        let comparable = match self.tree.tys.get(a.ty) {
-            Kind::Void | Kind::Extern(..) | Kind::Block(..) | Kind::Package(..) | Kind::Applied(_) => false,
-            Kind::Param(_) | Kind::Record(..) | Kind::OpenTuple(_) | Kind::Invalid | Kind::Dots => false,
-            Kind::List(_) => false,
-            _ => true,
-        };
+        let open = matches!(
+            self.tree.tys.get(a.ty),
+            Kind::Param(_)
+                | Kind::Record(..)
+                | Kind::OpenTuple(_)
+                | Kind::Invalid
+                | Kind::Dots
+                | Kind::List(_)
+        );
+        let comparable = !open && self.is_value_type(a.ty);
         if !comparable {
             return self.undefined(op, &a, &b, span);
         }
@@ -228,7 +235,10 @@ impl Checker<'_> {
                         return Expr::error(span);
                     }
                     _ => {
-                        let message = format!("the amount of a shift cannot be signed, but it is `{}`", self.show(b.ty));
+                        let message = format!(
+                            "the amount of a shift cannot be signed, but it is `{}`",
+                            self.show(b.ty)
+                        );
                         self.error("P0402", b.span, message, "cast it to `bit<W>`");
                         return Expr::error(span);
                     }
@@ -286,7 +296,12 @@ impl Checker<'_> {
             (Some((v, signed)), Some((w, _))) => {
                 let width = v.saturating_add(w);
                 if width > 1 << 16 {
-                    self.error("P0506", span, format!("a result of {width} bits is too wide"), "concatenate less");
+                    self.error(
+                        "P0506",
+                        span,
+                        format!("a result of {width} bits is too wide"),
+                        "concatenate less",
+                    );
                     return Expr::error(span);
                 }
                 let ty = self.tree.tys.intern(Kind::Bits { width, signed });
@@ -342,15 +357,13 @@ impl Checker<'_> {
             return Expr { span, ..e };
         }
         let (from_kind, to_kind) = (self.tree.tys.get(e.ty).clone(), self.tree.tys.get(to).clone());
-        match (&from_kind, &to_kind) {
-            (
-                Kind::Tuple(_) | Kind::OpenTuple(_) | Kind::Record(..) | Kind::Invalid | Kind::Dots,
-                Kind::Struct(..) | Kind::Stack(..) | Kind::List(_) | Kind::Tuple(_),
-            ) => {
-                let e = self.coerce(e, to, "the operand of the cast");
-                return Expr { span, ..e };
-            }
-            _ => {}
+        if let (
+            Kind::Tuple(_) | Kind::OpenTuple(_) | Kind::Record(..) | Kind::Invalid | Kind::Dots,
+            Kind::Struct(..) | Kind::Stack(..) | Kind::List(_) | Kind::Tuple(_),
+        ) = (&from_kind, &to_kind)
+        {
+            let e = self.coerce(e, to, "the operand of the cast");
+            return Expr { span, ..e };
         }
         if !self.cast_allowed(&e, &from_kind, &to_kind) {
             return self.bad_cast(&e, to, span);
@@ -386,7 +399,9 @@ impl Checker<'_> {
             && eval::truncate(i, width, !signed).1
         {
             let message = format!("{i} does not fit `{}`: its high bits are lost", self.show(to));
-            self.report(Diagnostic::warning("P0502", e.span, message).help("use a smaller number or a wider type"));
+            self.report(
+                Diagnostic::warning("P0502", e.span, message).help("use a smaller number or a wider type"),
+            );
         }
     }
 
@@ -418,7 +433,9 @@ impl Checker<'_> {
             (Kind::Int, Kind::Bits { .. }) => true,
             (Kind::Bits { .. }, Kind::Int) => self.compile_time(e),
             (Kind::Enum(d), _) => match self.tree.enums[*d].repr {
-                Some(repr) => self.cast_allowed(e, self.tree.tys.get(repr), to) || self.tree.tys.get(repr) == to,
+                Some(repr) => {
+                    self.cast_allowed(e, self.tree.tys.get(repr), to) || self.tree.tys.get(repr) == to
+                }
                 None => false,
             },
             (_, Kind::Enum(d)) => match self.tree.enums[*d].repr {

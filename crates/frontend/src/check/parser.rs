@@ -28,7 +28,9 @@ impl Checker<'_> {
         match kept.iter().position(|s| s.name.name == "start") {
             // The IR begins with state 0.
             Some(i) => kept.swap(0, i),
-            None => self.error("P0607", parser, "this parser has no state `start`", "add `state start { ... }`"),
+            None => {
+                self.error("P0607", parser, "this parser has no state `start`", "add `state start { ... }`")
+            }
         }
         let names: Vec<String> = kept.iter().map(|s| s.name.name.clone()).collect();
         let mut out = Vec::new();
@@ -81,7 +83,13 @@ impl Checker<'_> {
         }
     }
 
-    fn select(&mut self, on: &[ast::Expr], cases: &[ast::SelectCase], names: &[String], span: Span) -> Transition {
+    fn select(
+        &mut self,
+        on: &[ast::Expr],
+        cases: &[ast::SelectCase],
+        names: &[String],
+        span: Span,
+    ) -> Transition {
         // `select({a, b})` looks at a tuple: the same as `select(a, b)`.
         let on: &[ast::Expr] = match on {
             [ast::Expr { kind: ast::ExprKind::List { elems, rest: false }, .. }] => elems,
@@ -97,7 +105,10 @@ impl Checker<'_> {
             );
             if !fine {
                 let (message, help) = if v.ty == Ty::INT {
-                    ("the width of this value is not known".to_string(), "give the number a width, as in `8w5`")
+                    (
+                        "the width of this value is not known".to_string(),
+                        "give the number a width, as in `8w5`",
+                    )
                 } else {
                     (
                         format!("`select` cannot look at a value of type `{}`", self.show(v.ty)),
@@ -151,7 +162,8 @@ impl Checker<'_> {
             other => other,
         };
         if keys.len() != on.len() {
-            let message = format!("{} set(s) given, but `select` looks at {} expression(s)", keys.len(), on.len());
+            let message =
+                format!("{} set(s) given, but `select` looks at {} expression(s)", keys.len(), on.len());
             self.error("P0608", span, message, "give one set for each, or `default`");
             return None;
         }
@@ -162,9 +174,13 @@ impl Checker<'_> {
         let elem = self.tree.value_sets[set].elem;
         let fields = self.value_set_fields(elem)?;
         let same = fields.len() == on.len()
-            && fields.iter().zip(on).all(|(f, e)| e.ty == Ty::ERROR || *f == e.ty || self.tree.repr(*f) == self.tree.repr(e.ty));
+            && fields
+                .iter()
+                .zip(on)
+                .all(|(f, e)| e.ty == Ty::ERROR || *f == e.ty || self.tree.repr(*f) == self.tree.repr(e.ty));
         if !same {
-            let message = format!("a value set of `{}` does not match what `select` looks at", self.show(elem));
+            let message =
+                format!("a value set of `{}` does not match what `select` looks at", self.show(elem));
             self.error("P0608", span, message, "make the types of its fields those of the expressions");
             return None;
         }

@@ -129,7 +129,8 @@ impl Checker<'_> {
             return Some(b.clone());
         }
         let name = &path.name.name;
-        let mut d = Diagnostic::error("P0301", path.name.span, format!("unknown name `{name}`")).label("not declared");
+        let mut d = Diagnostic::error("P0301", path.name.span, format!("unknown name `{name}`"))
+            .label("not declared");
         if let Some(later) = self.later.get(name) {
             d = d
                 .related(*later, "declared here")

@@ -102,7 +102,12 @@ impl Checker<'_> {
                     _ => ("continue", StmtKind::Continue),
                 };
                 if self.cx.loops == 0 {
-                    self.error("P0410", span, format!("`{word}` stands outside of any loop"), "use it inside `for`");
+                    self.error(
+                        "P0410",
+                        span,
+                        format!("`{word}` stands outside of any loop"),
+                        "use it inside `for`",
+                    );
                     return None;
                 }
                 Some(kind)
@@ -173,7 +178,11 @@ impl Checker<'_> {
         let r = match op {
             None => r,
             Some(_) if l.has_effects() => {
-                self.unsupported(l.span, "a call inside the left side of a compound assignment", "store it first");
+                self.unsupported(
+                    l.span,
+                    "a call inside the left side of a compound assignment",
+                    "store it first",
+                );
                 return None;
             }
             Some(op) => self.binary(op, l.clone(), r, span),
@@ -251,7 +260,8 @@ impl Checker<'_> {
         match over {
             Over::Range(lo, hi) => {
                 if self.tree.tys.bits(place.ty).is_none() {
-                    let message = format!("a range gives numbers, but `{}` is `{}`", var.name, self.show(place.ty));
+                    let message =
+                        format!("a range gives numbers, but `{}` is `{}`", var.name, self.show(place.ty));
                     self.error("P0401", var.span, message, "make it `bit<W>` or `int<W>`");
                     return None;
                 }
@@ -414,10 +424,10 @@ impl Checker<'_> {
                                 "`{}` is not an action of table `{}`",
                                 path.name.name, self.tree.tables[table].name
                             );
-                            let help = near.map_or(
-                                "use an action of its `actions` list, or `default`".into(),
-                                |n| format!("did you mean `{n}`?"),
-                            );
+                            let help = near
+                                .map_or("use an action of its `actions` list, or `default`".into(), |n| {
+                                    format!("did you mean `{n}`?")
+                                });
                             let at = self.tree.tables[table].span;
                             self.report(
                                 Diagnostic::error("P0610", case.label.span, message)

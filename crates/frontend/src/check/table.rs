@@ -1,6 +1,6 @@
 //! Tables (P4_16 section 14.2).
 
-use super::call::Style;
+use super::call::{Signature, Style};
 use super::eval::{self, Const, Evaluator, Stop};
 use super::scope::{Def, nearest};
 use super::tree::{ActionRef, Arg, Direction, Entry, Expr, ExprKind, Key, KeySet, Param, Table};
@@ -19,7 +19,12 @@ struct Priorities {
 
 impl Checker<'_> {
     /// A table; returns its index.
-    pub fn table_decl(&mut self, t: &ast::TableDecl, annotations: &[ast::Annotation], span: Span) -> Option<usize> {
+    pub fn table_decl(
+        &mut self,
+        t: &ast::TableDecl,
+        annotations: &[ast::Annotation],
+        span: Span,
+    ) -> Option<usize> {
         let annotations = self.annotations(annotations);
         let mut table = Table {
             name: t.name.name.clone(),
@@ -122,24 +127,36 @@ impl Checker<'_> {
             return None;
         }
         let repr = self.tree.repr(expr.ty);
-        let scalar =
-            matches!(self.tree.tys.get(repr), Kind::Bits { .. } | Kind::Bool | Kind::Enum(_) | Kind::ErrorCode);
+        let scalar = matches!(
+            self.tree.tys.get(repr),
+            Kind::Bits { .. } | Kind::Bool | Kind::Enum(_) | Kind::ErrorCode
+        );
         if !scalar {
             let (message, help) = match self.tree.tys.get(expr.ty) {
-                Kind::Int => ("the width of this key is not known".to_string(), "give the number a width, as in `8w5`"),
+                Kind::Int => {
+                    ("the width of this key is not known".to_string(), "give the number a width, as in `8w5`")
+                }
                 Kind::Varbit(_) | Kind::Struct(..) | Kind::Tuple(_) | Kind::Stack(..) => (
                     format!("a key of type `{}` is not supported", self.show(expr.ty)),
                     "match its fields one by one",
                 ),
-                _ => (format!("`{}` cannot be a key", self.show(expr.ty)), "use `bit<W>`, `int<W>`, `bool` or an enum"),
+                _ => (
+                    format!("`{}` cannot be a key", self.show(expr.ty)),
+                    "use `bit<W>`, `int<W>`, `bool` or an enum",
+                ),
             };
             self.error("P0602", expr.span, message, help);
             return None;
         }
         let kind = kind?;
-        if matches!(kind, MatchKind::Lpm | MatchKind::Range) && self.tree.tys.bits(repr).is_none_or(|(_, s)| s) {
-            let message =
-                format!("a key of type `{}` cannot be matched with `{}`", self.show(expr.ty), k.match_kind.name);
+        if matches!(kind, MatchKind::Lpm | MatchKind::Range)
+            && self.tree.tys.bits(repr).is_none_or(|(_, s)| s)
+        {
+            let message = format!(
+                "a key of type `{}` cannot be matched with `{}`",
+                self.show(expr.ty),
+                k.match_kind.name
+            );
             self.error("P0602", expr.span, message, "use `bit<W>`, or match it with `exact` or `ternary`");
             return None;
         }
@@ -281,14 +298,18 @@ impl Checker<'_> {
         }
         let params = directed(self, action);
         let place = std::mem::replace(&mut self.cx.place, Place::ControlApply);
-        let bound = self.arguments(&name, &params, &[], &[], args, Style::Action, a.span);
+        let bound = self.arguments(Signature::plain(&name, &params), args, Style::Action, a.span);
         self.cx.place = place;
         let bound = bound?.args;
         for arg in &bound {
             if let Arg::In(e) | Arg::Out(e) | Arg::InOut(e) = arg
                 && e.has_effects()
             {
-                self.unsupported(e.span, "a call in an argument bound in an action list", "store its result first");
+                self.unsupported(
+                    e.span,
+                    "a call in an argument bound in an action list",
+                    "store its result first",
+                );
                 return None;
             }
         }
@@ -302,7 +323,12 @@ impl Checker<'_> {
             Ast::Call { callee, args, .. } => match &callee.kind {
                 Ast::Name(p) => (p, args),
                 _ => {
-                    self.error("P0603", e.span, "this is not an action", "name an action of the `actions` list");
+                    self.error(
+                        "P0603",
+                        e.span,
+                        "this is not an action",
+                        "name an action of the `actions` list",
+                    );
                     return None;
                 }
             },
@@ -336,7 +362,8 @@ impl Checker<'_> {
         // Arguments that the list has bound already may be repeated, and are then the same, or left out.
         let by_name = args.iter().any(|a| a.name.is_some());
         let repeated: Vec<&ast::Arg> = if by_name {
-            let is = |a: &&ast::Arg| a.name.as_ref().is_some_and(|n| directed.iter().any(|p| p.name == n.name));
+            let is =
+                |a: &&ast::Arg| a.name.as_ref().is_some_and(|n| directed.iter().any(|p| p.name == n.name));
             args.iter().filter(is).collect()
         } else if args.len() > data.len() {
             args.iter().take(directed.len()).collect()
@@ -349,8 +376,9 @@ impl Checker<'_> {
             self.check_same_argument(r, p, &actions[index]);
         }
         let name = path.name.name.clone();
-        let bound = self.arguments(&name, &data, &[], &[], &rest, Style::Other, e.span)?;
-        let data = bound.args.into_iter().filter_map(|a| if let Arg::In(e) = a { Some(e) } else { None }).collect();
+        let bound = self.arguments(Signature::plain(&name, &data), &rest, Style::Other, e.span)?;
+        let data =
+            bound.args.into_iter().filter_map(|a| if let Arg::In(e) = a { Some(e) } else { None }).collect();
         Some((index, data))
     }
 
@@ -379,7 +407,11 @@ impl Checker<'_> {
     fn default_action(&mut self, e: &ast::Expr, actions: &[ActionRef]) -> Option<(usize, Vec<Expr>)> {
         let (index, data) = self.action_call(e, actions)?;
         if actions[index].annotations.has("tableonly") {
-            let d = Diagnostic::error("P0603", e.span, "this action is `@tableonly`: it cannot be the default action");
+            let d = Diagnostic::error(
+                "P0603",
+                e.span,
+                "this action is `@tableonly`: it cannot be the default action",
+            );
             self.report(d.related(actions[index].span, "listed here").help("use another action"));
         }
         Some((index, data))
@@ -393,15 +425,18 @@ impl Checker<'_> {
             _ => None,
         };
         let Some(no_action) = no_action else {
-            let message = format!("table `{}` has no `default_action`, and there is no `NoAction`", table.name);
+            let message =
+                format!("table `{}` has no `default_action`, and there is no `NoAction`", table.name);
             self.error("P0601", table.span, message, "add `default_action = ...;`, or include core.p4");
             return;
         };
         let index = match table.actions.iter().position(|a| a.action == no_action) {
             Some(i) => i,
             None => {
-                let default_only =
-                    pointsman_ir::Annotation { name: "defaultonly".into(), body: pointsman_ir::AnnotationBody::Empty };
+                let default_only = pointsman_ir::Annotation {
+                    name: "defaultonly".into(),
+                    body: pointsman_ir::AnnotationBody::Empty,
+                };
                 table.actions.push(ActionRef {
                     action: no_action,
                     bound: Vec::new(),
@@ -428,7 +463,9 @@ impl Checker<'_> {
         }
         match name.name.as_str() {
             "size" => {
-                if !self.compile_time(&value) || (value.ty != Ty::INT && self.tree.tys.bits(value.ty).is_none()) {
+                if !self.compile_time(&value)
+                    || (value.ty != Ty::INT && self.tree.tys.bits(value.ty).is_none())
+                {
                     let help = "use a literal or a constant";
                     self.error("P0601", value.span, "`size` must be an integer known at compile time", help);
                 } else {
@@ -437,18 +474,30 @@ impl Checker<'_> {
             }
             "largest_priority_wins" => match value.kind {
                 ExprKind::Const(Const::Bool(b)) => priorities.largest_wins = b,
-                _ => self.error("P0605", value.span, "`largest_priority_wins` must be a boolean constant", "write `true` or `false`"),
+                _ => self.error(
+                    "P0605",
+                    value.span,
+                    "`largest_priority_wins` must be a boolean constant",
+                    "write `true` or `false`",
+                ),
             },
             "priority_delta" => match self.small_int(&value, "priority_delta") {
                 Some(d) if d > 0 => priorities.delta = i64::from(d),
-                Some(_) => self.error("P0605", value.span, "`priority_delta` must be positive", "write 1 or more"),
+                Some(_) => {
+                    self.error("P0605", value.span, "`priority_delta` must be positive", "write 1 or more")
+                }
                 None => {}
             },
             _ => {
                 let object = matches!(self.tree.tys.get(value.ty), Kind::Extern(..));
                 if !object && !self.compile_time(&value) {
                     let message = format!("the value of `{}` must be known at compile time", name.name);
-                    self.error("P0601", value.span, message, "use an extern instance, a literal or a constant");
+                    self.error(
+                        "P0601",
+                        value.span,
+                        message,
+                        "use an extern instance, a literal or a constant",
+                    );
                     return;
                 }
                 let annotations = self.annotations(&p.annotations);
@@ -480,16 +529,28 @@ impl Checker<'_> {
         }
     }
 
-    fn entries(&mut self, list: &[ast::EntryDecl], p: &ast::Property, table: &mut Table, priorities: &Priorities) {
+    fn entries(
+        &mut self,
+        list: &[ast::EntryDecl],
+        p: &ast::Property,
+        table: &mut Table,
+        priorities: &Priorities,
+    ) {
         if table.keys.is_empty() {
             let help = "add a `key`, or make the action the default action";
             self.error("P0604", p.span, "a table without keys cannot have entries", help);
             return;
         }
         let annotations = self.annotations(&p.annotations);
-        let quiet = |what: &str| annotations.0.iter().any(|a| a.name == "noWarn" && annotations.string("noWarn") == Some(what));
-        let (quiet_equal, quiet_order) = (quiet("duplicate_priorities"), quiet("entries_out_of_priority_order"));
-        let ranked = table.keys.iter().any(|k| !matches!(k.kind, MatchKind::Exact | MatchKind::Lpm | MatchKind::Selector));
+        let quiet = |what: &str| {
+            annotations.0.iter().any(|a| a.name == "noWarn" && annotations.string("noWarn") == Some(what))
+        };
+        let (quiet_equal, quiet_order) =
+            (quiet("duplicate_priorities"), quiet("entries_out_of_priority_order"));
+        let ranked = table
+            .keys
+            .iter()
+            .any(|k| !matches!(k.kind, MatchKind::Exact | MatchKind::Lpm | MatchKind::Selector));
         let given = self.given_priorities(list, p.is_const, ranked);
         let prios = self.assign_priorities(&given, priorities, list);
         if ranked && !p.is_const {
@@ -503,17 +564,30 @@ impl Checker<'_> {
             let (Some(keys), Some((action, args))) = (keys, call) else { continue };
             if table.actions[action].annotations.has("defaultonly") {
                 let at = table.actions[action].span;
-                let d = Diagnostic::error("P0604", e.span, "this action is `@defaultonly`: no entry can have it");
+                let d =
+                    Diagnostic::error("P0604", e.span, "this action is `@defaultonly`: no entry can have it");
                 self.report(d.related(at, "listed here").help("use another action"));
             }
             // P4Runtime lets the larger win: the other convention is turned around.
             let prio = if priorities.largest_wins { prio } else { top + low - prio };
             let priority = if ranked { i32::try_from(prio).unwrap_or(i32::MAX) } else { 0 };
-            table.entries.push(Entry { is_const: p.is_const || e.is_const, priority, keys, action, args, span: e.span });
+            table.entries.push(Entry {
+                is_const: p.is_const || e.is_const,
+                priority,
+                keys,
+                action,
+                args,
+                span: e.span,
+            });
         }
     }
 
-    fn given_priorities(&mut self, list: &[ast::EntryDecl], is_const: bool, ranked: bool) -> Vec<Option<i64>> {
+    fn given_priorities(
+        &mut self,
+        list: &[ast::EntryDecl],
+        is_const: bool,
+        ranked: bool,
+    ) -> Vec<Option<i64>> {
         let mut out = Vec::new();
         for e in list {
             let Some(p) = &e.priority else {
@@ -539,7 +613,12 @@ impl Checker<'_> {
     }
 
     /// P4_16 section 14.2.1.4.1
-    fn assign_priorities(&mut self, given: &[Option<i64>], how: &Priorities, list: &[ast::EntryDecl]) -> Vec<i64> {
+    fn assign_priorities(
+        &mut self,
+        given: &[Option<i64>],
+        how: &Priorities,
+        list: &[ast::EntryDecl],
+    ) -> Vec<i64> {
         let n = given.len() as i64;
         if given.iter().all(Option::is_none) {
             let rank = |i: i64| if how.largest_wins { n - 1 - i } else { i };
@@ -583,13 +662,22 @@ impl Checker<'_> {
     ) {
         for i in 1..prios.len() {
             if !quiet_equal && prios[..i].contains(&prios[i]) {
-                let d = Diagnostic::warning("P0605", list[i].span, format!("another entry has priority {}, too", prios[i]));
-                self.report(d.help("give it another, or write `@noWarn(\"duplicate_priorities\")` before `entries`"));
+                let d = Diagnostic::warning(
+                    "P0605",
+                    list[i].span,
+                    format!("another entry has priority {}, too", prios[i]),
+                );
+                self.report(
+                    d.help("give it another, or write `@noWarn(\"duplicate_priorities\")` before `entries`"),
+                );
             }
             let wrong = if how.largest_wins { prios[i - 1] < prios[i] } else { prios[i - 1] > prios[i] };
             if !quiet_order && wrong {
-                let d = Diagnostic::warning("P0605", list[i].span, "this entry comes before the one above it");
-                self.report(d.help("reorder them, or write `@noWarn(\"entries_out_of_priority_order\")` before `entries`"));
+                let d =
+                    Diagnostic::warning("P0605", list[i].span, "this entry comes before the one above it");
+                self.report(d.help(
+                    "reorder them, or write `@noWarn(\"entries_out_of_priority_order\")` before `entries`",
+                ));
             }
         }
     }
@@ -604,7 +692,8 @@ impl Checker<'_> {
             return self.check_entry_kinds(&all, &matched, e.span).then_some(all);
         }
         if e.keys.len() != matched.len() {
-            let message = format!("{} set(s) given, but the table has {} key(s)", e.keys.len(), matched.len());
+            let message =
+                format!("{} set(s) given, but the table has {} key(s)", e.keys.len(), matched.len());
             self.error("P0604", e.span, message, "give one set for each key");
             return None;
         }
@@ -634,10 +723,13 @@ impl Checker<'_> {
         for (s, k) in sets.iter().zip(keys) {
             let (message, help) = match (k.kind, s) {
                 (MatchKind::Exact, KeySet::Value(_)) => continue,
-                (MatchKind::Exact, _) => ("an `exact` key matches single values only", "give a value, or use `ternary`"),
-                (MatchKind::Lpm | MatchKind::Ternary, KeySet::Range(..)) => {
-                    ("this key cannot be matched against a range", "use a mask, or match the key with `range`")
+                (MatchKind::Exact, _) => {
+                    ("an `exact` key matches single values only", "give a value, or use `ternary`")
                 }
+                (MatchKind::Lpm | MatchKind::Ternary, KeySet::Range(..)) => (
+                    "this key cannot be matched against a range",
+                    "use a mask, or match the key with `range`",
+                ),
                 (MatchKind::Range, KeySet::Mask(..)) => {
                     ("a `range` key cannot be matched against a mask", "use a range `lo .. hi`")
                 }
@@ -645,12 +737,17 @@ impl Checker<'_> {
                     ("an `optional` key matches a single value or anything", "give a value or `_`")
                 }
                 (MatchKind::Lpm, KeySet::Mask(_, m)) => {
-                    let Ok(Const::Bits(m)) = (Evaluator { tree: &self.tree, vars: &|_| None }).eval(m) else { continue };
+                    let Ok(Const::Bits(m)) = (Evaluator { tree: &self.tree, vars: &|_| None }).eval(m) else {
+                        continue;
+                    };
                     let inverted = eval::to_int(&m.not(), false);
                     if (&inverted & (&inverted + BigInt::from(1))) == BigInt::from(0) {
                         continue;
                     }
-                    ("the mask of an `lpm` key must be ones followed by zeros", "use a prefix, as in `0xff000000`")
+                    (
+                        "the mask of an `lpm` key must be ones followed by zeros",
+                        "use a prefix, as in `0xff000000`",
+                    )
                 }
                 _ => continue,
             };
@@ -664,4 +761,3 @@ impl Checker<'_> {
         fine
     }
 }
-

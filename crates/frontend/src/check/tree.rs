@@ -167,7 +167,6 @@ pub struct Body {
 #[derive(Clone, Debug)]
 pub struct Package {
     pub name: String,
-    pub span: Span,
     pub sig: Sig,
 }
 
@@ -333,7 +332,10 @@ pub enum ExprKind {
     /// `t.apply()`; as a value only inside `Hit`.
     Apply(usize),
     /// `t.apply().hit`; negated: `.miss`.
-    Hit { table: usize, negate: bool },
+    Hit {
+        table: usize,
+        negate: bool,
+    },
 }
 
 /// A call.
@@ -395,13 +397,35 @@ pub enum StmtKind {
     Block(Vec<Stmt>),
     If(Expr, Vec<Stmt>, Vec<Stmt>),
     /// Labels of a case are constants.
-    Switch { on: Expr, cases: Vec<(Vec<Expr>, Vec<Stmt>)>, default: Vec<Stmt> },
+    Switch {
+        on: Expr,
+        cases: Vec<(Vec<Expr>, Vec<Stmt>)>,
+        default: Vec<Stmt>,
+    },
     /// `switch (t.apply().action_run)`: labels are indices into the table's actions.
-    ActionSwitch { table: usize, cases: Vec<(Vec<usize>, Vec<Stmt>)>, default: Vec<Stmt> },
-    For { init: Vec<Stmt>, cond: Expr, update: Vec<Stmt>, body: Vec<Stmt> },
-    ForRange { var: Expr, lo: Expr, hi: Expr, body: Vec<Stmt> },
+    ActionSwitch {
+        table: usize,
+        cases: Vec<(Vec<usize>, Vec<Stmt>)>,
+        default: Vec<Stmt>,
+    },
+    For {
+        init: Vec<Stmt>,
+        cond: Expr,
+        update: Vec<Stmt>,
+        body: Vec<Stmt>,
+    },
+    ForRange {
+        var: Expr,
+        lo: Expr,
+        hi: Expr,
+        body: Vec<Stmt>,
+    },
     /// Over the elements of a stack, or a list or tuple expression.
-    ForEach { var: Expr, over: Expr, body: Vec<Stmt> },
+    ForEach {
+        var: Expr,
+        over: Expr,
+        body: Vec<Stmt>,
+    },
     Return(Option<Expr>),
     Exit,
     Break,
@@ -558,9 +582,14 @@ impl Expr {
         match &self.kind {
             Error | Const(_) | Var(_) | Instance(_) | This | Invalid | Default | Apply(_) | Hit { .. } => {}
             New(n) => n.args.iter().flatten().for_each(f),
-            Field(e, _) | Next(e) | Last(e) | LastIndex(e) | Slice(e, ..) | Unary(_, e) | Cast(e) | IsValid(e) => {
-                f(e)
-            }
+            Field(e, _)
+            | Next(e)
+            | Last(e)
+            | LastIndex(e)
+            | Slice(e, ..)
+            | Unary(_, e)
+            | Cast(e)
+            | IsValid(e) => f(e),
             Index(a, b) | Binary(_, a, b) => {
                 f(a);
                 f(b);

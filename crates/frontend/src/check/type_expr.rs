@@ -125,9 +125,13 @@ impl Checker<'_> {
             Def::Broken => return Ty::ERROR,
             other => {
                 self.report(
-                    Diagnostic::error("P0303", span, format!("`{}` is {}, not a type", path.name.name, other.describe()))
-                        .related(binding.span, "declared here")
-                        .help("use the name of a type"),
+                    Diagnostic::error(
+                        "P0303",
+                        span,
+                        format!("`{}` is {}, not a type", path.name.name, other.describe()),
+                    )
+                    .related(binding.span, "declared here")
+                    .help("use the name of a type"),
                 );
                 return Ty::ERROR;
             }
@@ -144,7 +148,9 @@ impl Checker<'_> {
             TypeDef::Alias(t) => (self.show(t), 0),
             TypeDef::Extern(d) => (self.tree.externs[d].name.clone(), self.tree.externs[d].type_params.len()),
             TypeDef::Block(d) => (self.tree.blocks[d].name.clone(), self.tree.blocks[d].type_params.len()),
-            TypeDef::Package(d) => (self.tree.packages[d].name.clone(), self.tree.packages[d].sig.type_params.len()),
+            TypeDef::Package(d) => {
+                (self.tree.packages[d].name.clone(), self.tree.packages[d].sig.type_params.len())
+            }
         };
         let args: Vec<Ty> = if args.is_empty() && infer {
             (0..wanted).map(|_| self.fresh()).collect()
@@ -189,14 +195,17 @@ impl Checker<'_> {
 
     /// Reports a type that cannot be inside a struct or tuple (P4_16 section 7.2.11).
     pub fn check_nesting(&mut self, ty: Ty, span: Span, container: &str) {
-        let wrong = match self.tree.tys.get(ty) {
-            Kind::Void | Kind::Int | Kind::String | Kind::MatchKind | Kind::List(_) => true,
-            Kind::Extern(..) | Kind::Block(..) | Kind::Package(..) => true,
-            _ => false,
-        };
+        let compile_time =
+            matches!(self.tree.tys.get(ty), Kind::Int | Kind::String | Kind::MatchKind | Kind::List(_));
+        let wrong = compile_time || !self.is_value_type(ty);
         if wrong {
             let message = format!("`{}` cannot be inside {container}", self.show(ty));
-            self.error("P0406", span, message, "use a type with a fixed representation (P4_16 section 7.2.11)");
+            self.error(
+                "P0406",
+                span,
+                message,
+                "use a type with a fixed representation (P4_16 section 7.2.11)",
+            );
         }
     }
 

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 pub struct Ty(u32);
 
 /// What a type is.
+#[allow(clippy::enum_variant_names)] // `match_kind` is called so
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Stands for a type after an error; goes with everything.

@@ -158,7 +158,8 @@ impl Lower<'_> {
                     if later {
                         // A later argument may change it: what is passed is its value now.
                         let temp = self.temp(lv.ty);
-                        let value = ir::Expr { kind: ir::ExprKind::Read(lv.clone()), ty: lv.ty, span: e.span };
+                        let value =
+                            ir::Expr { kind: ir::ExprKind::Read(lv.clone()), ty: lv.ty, span: e.span };
                         self.push(StmtKind::Assign(temp.clone(), value), e.span);
                         let back =
                             ir::Expr { kind: ir::ExprKind::Read(temp.clone()), ty: temp.ty, span: e.span };
@@ -176,10 +177,16 @@ impl Lower<'_> {
     /// `verify(condition, error)`
     fn verify(&mut self, call: &Call, span: Span) -> Option<ir::Expr> {
         if !self.body.in_parser {
-            self.error("P0413", span, "`verify` can be called only in parsers", "set a field of the metadata instead");
+            self.error(
+                "P0413",
+                span,
+                "`verify` can be called only in parsers",
+                "set a field of the metadata instead",
+            );
             return None;
         }
-        let es: Vec<&Expr> = call.args.iter().filter_map(|a| if let Arg::In(e) = a { Some(e) } else { None }).collect();
+        let es: Vec<&Expr> =
+            call.args.iter().filter_map(|a| if let Arg::In(e) = a { Some(e) } else { None }).collect();
         let mut values = self.operands(&es).into_iter();
         if let (Some(cond), Some(error)) = (values.next(), values.next()) {
             self.push(StmtKind::Verify(cond, error), span);
@@ -190,8 +197,9 @@ impl Lower<'_> {
     /// Methods of `packet_in` and `packet_out`, which are statements of the IR.
     fn packet_method(&mut self, name: &str, call: &Call, returns: Ty, span: Span) -> Option<ir::Expr> {
         let emit = name == "emit";
-        if emit != !self.body.in_parser {
-            let message = format!("`{name}` can be called only in {}", if emit { "controls" } else { "parsers" });
+        if emit == self.body.in_parser {
+            let message =
+                format!("`{name}` can be called only in {}", if emit { "controls" } else { "parsers" });
             self.error("P0413", span, message, "move it there");
             return None;
         }
@@ -269,7 +277,9 @@ impl Lower<'_> {
                 (1, false) => {
                     ("this header has a `varbit` field", "give its width in bits as the second argument")
                 }
-                _ => ("a header with more than one `varbit` field cannot be extracted", "use several headers"),
+                _ => {
+                    ("a header with more than one `varbit` field cannot be extracted", "use several headers")
+                }
             };
             self.error("P0401", span, message, help);
             return;

@@ -85,7 +85,9 @@ impl Lower<'_> {
                     UnaryOp::Plus => a.kind,
                 }
             }
-            ExprKind::Binary(BinaryOp::And | BinaryOp::Or, _, b) if b.has_effects() => self.short_circuit(e, ty),
+            ExprKind::Binary(BinaryOp::And | BinaryOp::Or, _, b) if b.has_effects() => {
+                self.short_circuit(e, ty)
+            }
             ExprKind::Binary(op, a, b) => {
                 let mut parts = self.operands(&[a, b]).into_iter();
                 match (parts.next(), parts.next()) {
@@ -189,7 +191,9 @@ impl Lower<'_> {
         let concrete = self.concrete(e.ty);
         let tys: Vec<Ty> = match self.tree.tys.get(concrete).clone() {
             Kind::Tuple(ts) => ts,
-            Kind::Struct(..) => self.tree.fields(concrete).unwrap_or_default().into_iter().map(|(_, t)| t).collect(),
+            Kind::Struct(..) => {
+                self.tree.fields(concrete).unwrap_or_default().into_iter().map(|(_, t)| t).collect()
+            }
             Kind::Stack(t, n) => vec![t; n as usize],
             // A literal that is not converted to anything: its own parts.
             Kind::Record(fields, _) => fields.into_iter().map(|(_, t)| t).collect(),

@@ -65,7 +65,11 @@ impl Lower<'_> {
                         Bound::Const(c) => args.push((p.name.clone(), self.ctor_const(&c, a.ty, a.span)?)),
                         Bound::Inst(_) => {
                             let help = "use constants as its arguments";
-                            self.unsupported(a.span, "an object as a constructor argument of an extern", help);
+                            self.unsupported(
+                                a.span,
+                                "an object as a constructor argument of an extern",
+                                help,
+                            );
                             return None;
                         }
                     }
@@ -118,9 +122,7 @@ impl Lower<'_> {
     fn bind(&mut self, e: &Expr, name: &str) -> Option<Bound> {
         match &e.kind {
             ExprKind::Instance(i) => self.env.instances.get(i).cloned().map(Bound::Inst),
-            ExprKind::New(new) => {
-                self.instantiate(new, name, &Annotations::default()).map(Bound::Inst)
-            }
+            ExprKind::New(new) => self.instantiate(new, name, &Annotations::default()).map(Bound::Inst),
             ExprKind::Var(v) if self.env.ctor.contains_key(v) => self.env.ctor.get(v).cloned(),
             _ => self.constant(e).map(Bound::Const),
         }
@@ -144,7 +146,8 @@ impl Lower<'_> {
     }
 
     fn package(&mut self, d: usize, new: &New, name: &str) -> Option<Inst> {
-        let (package, params) = (self.tree.packages[d].name.clone(), self.tree.packages[d].sig.params.clone());
+        let (package, params) =
+            (self.tree.packages[d].name.clone(), self.tree.packages[d].sig.params.clone());
         let mut args = Vec::new();
         for (p, a) in params.iter().zip(&new.args) {
             let Some(a) = a else { continue };
@@ -329,7 +332,12 @@ impl Lower<'_> {
     }
 
     /// A function with these type arguments.
-    pub fn function(&mut self, index: usize, type_args: Vec<crate::check::types::Ty>, span: Span) -> Option<ir::FunctionId> {
+    pub fn function(
+        &mut self,
+        index: usize,
+        type_args: Vec<crate::check::types::Ty>,
+        span: Span,
+    ) -> Option<ir::FunctionId> {
         if let Some((_, _, id)) = self.functions.iter().find(|(i, t, _)| *i == index && *t == type_args) {
             return Some(*id);
         }

@@ -160,7 +160,8 @@ impl Lower<'_> {
         self.push(StmtKind::Assign(end.clone(), hi), span);
         let bool_ty = self.bool_type();
         let more = self.temp(bool_ty);
-        let binary = |op, a, b, ty| ir::Expr { kind: ir::ExprKind::Binary(op, Box::new(a), Box::new(b)), ty, span };
+        let binary =
+            |op, a, b, ty| ir::Expr { kind: ir::ExprKind::Binary(op, Box::new(a), Box::new(b)), ty, span };
         let (a, e) = (Self::get(&at, span), Self::get(&end, span));
         let start = binary(ir::BinaryOp::Le, a.clone(), e.clone(), bool_ty);
         self.push(StmtKind::Assign(more.clone(), start), span);
@@ -205,7 +206,11 @@ impl Lower<'_> {
         let zero = Self::number(u32_ty, 32, 0, span);
         self.push(StmtKind::Assign(at.clone(), zero), span);
         let bool_ty = self.bool_type();
-        let binary = |op, b, ty| ir::Expr { kind: ir::ExprKind::Binary(op, Box::new(i.clone()), Box::new(b)), ty, span };
+        let binary = |op, b, ty| ir::Expr {
+            kind: ir::ExprKind::Binary(op, Box::new(i.clone()), Box::new(b)),
+            ty,
+            span,
+        };
         let cond = binary(ir::BinaryOp::Lt, Self::number(u32_ty, 32, count, span), bool_ty);
         let next = binary(ir::BinaryOp::Add, Self::number(u32_ty, 32, 1, span), u32_ty);
         let mut inner = vec![ir::Stmt { kind: take, span }];
@@ -230,7 +235,9 @@ impl Lower<'_> {
                 out
             }
             _ => {
-                let Some(crate::check::eval::Const::Tuple(cs)) = self.constant(over) else { return Vec::new() };
+                let Some(crate::check::eval::Const::Tuple(cs)) = self.constant(over) else {
+                    return Vec::new();
+                };
                 cs.iter()
                     .map(|c| {
                         let e = Expr { kind: ExprKind::Error, ty: elem, span: over.span };

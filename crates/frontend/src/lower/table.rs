@@ -122,7 +122,11 @@ impl Lower<'_> {
             let (e, made) = match a {
                 Arg::In(e) => {
                     if self.needs_statements(e) {
-                        self.unsupported(e.span, "this argument in an action list", "store it in a variable first");
+                        self.unsupported(
+                            e.span,
+                            "this argument in an action list",
+                            "store it in a variable first",
+                        );
                         return None;
                     }
                     (e, ir::Arg::In(self.expr(e)))
@@ -156,7 +160,8 @@ impl Lower<'_> {
             let ranked = t.keys.iter().any(|k| !matches!(k.kind, MatchKind::Exact | MatchKind::Lpm));
             if out.iter().any(|o| o.matches == matches && o.priority == e.priority) {
                 if ranked {
-                    let d = crate::diag::Diagnostic::warning("P0604", e.span, "another entry matches the same");
+                    let d =
+                        crate::diag::Diagnostic::warning("P0604", e.span, "another entry matches the same");
                     self.report(d.help("leave out one of them"));
                     continue;
                 }
@@ -205,7 +210,12 @@ impl Lower<'_> {
                 let prefix = full.shl(u64::from(width - prefix_len));
                 if mask != prefix {
                     let help = "use a prefix, as in `0xff000000`";
-                    self.error("P0604", m.span, "the mask of an `lpm` key must be ones followed by zeros", help);
+                    self.error(
+                        "P0604",
+                        m.span,
+                        "the mask of an `lpm` key must be ones followed by zeros",
+                        help,
+                    );
                     return None;
                 }
                 KeyMatch::Lpm { value: v.and(&mask), prefix_len }

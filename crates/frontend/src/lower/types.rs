@@ -53,7 +53,8 @@ impl Lower<'_> {
                         annotations: self.tree.structs[d].fields[i].annotations.clone(),
                     })
                     .collect();
-                let def = ir::StructDef { name, fields, annotations: self.tree.structs[d].annotations.clone() };
+                let def =
+                    ir::StructDef { name, fields, annotations: self.tree.structs[d].annotations.clone() };
                 match self.tree.structs[d].kind {
                     StructKind::Struct => Type::Struct(def),
                     StructKind::Header => Type::Header(def),

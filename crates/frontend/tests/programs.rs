@@ -1,0 +1,37 @@
+//! The programs of this repository, and small ones in `tests/accept`, compile to programs that the verifier accepts.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::{Dirs, p4_files};
+use pointsman_frontend::{compile, render};
+
+/// Compiles these files.
+fn compile_all(files: Vec<PathBuf>) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let loader = Dirs(vec![root.join("../../p4/include"), root.join("../../p4/lib")]);
+    assert!(!files.is_empty(), "no programs");
+    let mut failures = Vec::new();
+    for file in files {
+        let text = String::from_utf8_lossy(&std::fs::read(&file).expect("readable")).into_owned();
+        if let Err(f) = compile(&file.to_string_lossy(), &text, &loader, &[]) {
+            failures.extend(f.diagnostics.iter().map(|d| render::to_text(&f.source_map, d, false)));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn programs_of_the_repository() {
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4/programs");
+    let mut dirs: Vec<PathBuf> =
+        std::fs::read_dir(&programs).expect("p4/programs").filter_map(|e| e.ok().map(|e| e.path())).collect();
+    dirs.sort();
+    compile_all(dirs.into_iter().map(|d| d.join("main.p4")).filter(|f| f.exists()).collect());
+}
+
+#[test]
+fn accepted() {
+    compile_all(p4_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/accept")));
+}
