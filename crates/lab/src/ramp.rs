@@ -7,8 +7,10 @@
 //! which must then be far below saturation. The **sustained load** is the highest offered rate that was
 //! sustained while every lower rate was, too.
 //!
-//! A point at which the generator did not keep its schedule says nothing about the rack (unless requests were
-//! lost): it is measured again, `late_retries` times at most, and counts as not sustained if that does not help.
+//! Latency counts from the time at which a request should have left, so a generator that falls behind its
+//! schedule only ever makes a point look worse: a sustained point is sustained whatever the generator did. But
+//! a point that fails while the generator was late says little about the rack: it is measured again,
+//! `late_retries` times at most, and counts as not sustained if that does not help.
 //!
 //! The ramp measures the planned rates in ascending order until one is not sustained, then (for the charts)
 //! `beyond` more, then `refine` points between the last sustained and the first failing rate, halving the
@@ -76,7 +78,7 @@ pub enum Verdict {
     Lost,
     /// The 99th percentile is above the limit.
     TooSlow,
-    /// The generator did not keep its schedule, so the load that was asked for was not offered.
+    /// The 99th percentile is above the limit, but the generator did not keep its schedule: it may be to blame.
     GeneratorLate,
 }
 
@@ -89,6 +91,9 @@ pub struct RampPoint<P> {
     pub point: P,
     /// Whether it counts.
     pub verdict: Verdict,
+    /// How often it was measured: more than once if earlier measurements were discarded because the generator
+    /// was late.
+    pub measurements: usize,
 }
 
 /// What a ramp found.
@@ -106,16 +111,14 @@ pub struct Ramp<P> {
 }
 
 fn judge<P: Measured>(point: &P, limit: Duration) -> Verdict {
-    // Loss first: it stands whatever the generator did. A late generator inflates latencies with its own
-    // delay, so its points prove neither way.
     if point.lost() > 0 {
         Verdict::Lost
-    } else if !point.schedule_kept() {
-        Verdict::GeneratorLate
-    } else if point.p99() > limit {
+    } else if point.p99() <= limit {
+        Verdict::Sustained
+    } else if point.schedule_kept() {
         Verdict::TooSlow
     } else {
-        Verdict::Sustained
+        Verdict::GeneratorLate
     }
 }
 
@@ -127,15 +130,18 @@ pub fn ramp<P: Measured>(plan: &RampPlan, mut measure: impl FnMut(f64) -> Result
     let mut unloaded = plan.unloaded;
     let mut run = |rate: f64, points: &mut Vec<RampPoint<P>>| -> Result<Verdict> {
         let mut point = measure(rate)?;
+        let base = *unloaded.get_or_insert_with(|| point.p50());
+        let limit = base.mul_f64(plan.latency_factor);
+        let (mut verdict, mut measurements) = (judge(&point, limit), 1);
         for _ in 0..plan.late_retries {
-            if point.schedule_kept() || point.lost() > 0 {
+            if verdict == Verdict::Sustained || point.schedule_kept() {
                 break;
             }
             point = measure(rate)?;
+            verdict = judge(&point, limit);
+            measurements += 1;
         }
-        let base = *unloaded.get_or_insert_with(|| point.p50());
-        let verdict = judge(&point, base.mul_f64(plan.latency_factor));
-        points.push(RampPoint { rate, point, verdict });
+        points.push(RampPoint { rate, point, verdict, measurements });
         Ok(verdict)
     };
     let mut failed = 0;
@@ -233,21 +239,30 @@ mod tests {
         assert_eq!(verdict(50.0), Verdict::Sustained);
         assert_eq!(verdict(95.0), Verdict::TooSlow);
         assert_eq!(verdict(150.0), Verdict::Lost);
-        let late = |rate| Ok(Point { lost: 0, p99_ms: 1.0, kept: rate < 30.0 });
+        let late = |rate| Ok(Point { lost: 0, p99_ms: rate / 3.0, kept: false });
         let found = ramp(&RampPlan { refine: 0, ..plan(&[20.0, 40.0]) }, late).unwrap();
+        assert_eq!(found.points[0].verdict, Verdict::Sustained);
         assert_eq!(found.points[1].verdict, Verdict::GeneratorLate);
         assert_eq!(found.sustained_rps, 20.0);
     }
 
     #[test]
     fn a_late_generator_gets_another_chance() {
-        let mut calls = 0;
+        let mut calls = 0u32;
         let once = |_| {
             calls += 1;
-            Ok(Point { lost: 0, p99_ms: 1.0, kept: calls != 2 })
+            let late = calls == 2;
+            Ok(Point { lost: u64::from(late), p99_ms: 1.0, kept: !late })
         };
         check(&plan(&[20.0, 40.0]), once, &[20.0, 40.0], 40.0);
         assert_eq!(calls, 3);
+        calls = 0;
+        let found = ramp(&plan(&[20.0, 40.0]), |_| {
+            calls += 1;
+            Ok(Point { lost: 0, p99_ms: 1.0 + f64::from(calls == 2) * 99.0, kept: calls != 2 })
+        });
+        let counts: Vec<usize> = found.unwrap().points.iter().map(|p| p.measurements).collect();
+        assert_eq!(counts, [1, 2]);
     }
 
     #[test]

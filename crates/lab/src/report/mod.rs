@@ -196,6 +196,9 @@ pub struct PointReport {
     /// `sustained`, `lost`, `too-slow` or `generator-late`.
     #[serde(default)]
     pub verdict: String,
+    /// How often the point was measured; all but the last were discarded because the generator was late.
+    #[serde(default)]
+    pub measurements: u64,
     /// 99th percentile of how late requests left the generator.
     #[serde(default)]
     pub lateness_p99_ms: f64,
@@ -235,6 +238,7 @@ impl From<&RampPoint<LoadResult>> for PointReport {
             share: point.share(),
             answered_rps: point.answered_rps(),
             verdict: verdict.to_owned(),
+            measurements: measured.measurements as u64,
             lateness_p99_ms: ms(point.lateness_p99),
             lateness_max_ms: ms(point.lateness_max),
             bad_signatures: point.bad_signatures,
@@ -400,6 +404,7 @@ pub(crate) mod tests {
                     share: share.map(|(name, share)| (name.to_owned(), share)).into(),
                     answered_rps: (sent - lost) as f64 / 3.0,
                     verdict: if lost > 0 { "lost" } else { "sustained" }.to_owned(),
+                    measurements: 1,
                     lateness_p99_ms: 0.1,
                     lateness_max_ms: 0.4,
                     bad_signatures: 0,
