@@ -10,6 +10,8 @@ pub mod bytestring;
 pub mod device;
 mod entry;
 pub mod error;
+#[cfg(test)]
+mod fixture;
 pub mod p4data;
 pub mod p4info;
 pub mod proto;

@@ -14,6 +14,8 @@ mod read;
 mod replication;
 mod resources;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod write;
 
 pub use arbitration::{ConnId, RoleKey, election_id};

@@ -377,7 +377,9 @@ impl Access<'_> {
     ) -> Result<(), EntityError> {
         let found: Vec<Replication> = match &e.r#type {
             None => {
-                return Err(EntityError::invalid("neither multicast groups nor clone sessions are asked for"));
+                return Err(EntityError::invalid(
+                    "neither multicast groups nor clone sessions are asked for",
+                ));
             }
             Some(Replication::MulticastGroupEntry(g)) => {
                 let wanted = |id: &u32| g.multicast_group_id == 0 || g.multicast_group_id == *id;

@@ -1,0 +1,398 @@
+//! Random requests: nothing may panic, and what was refused must have changed nothing.
+
+use super::*;
+use pb::write_request::Atomicity;
+
+/// A small deterministic generator (SplitMix64).
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    fn pick<T: Clone>(&mut self, items: &[T]) -> T {
+        items[self.below(items.len() as u64) as usize].clone()
+    }
+
+    fn bytes(&mut self) -> Vec<u8> {
+        let len = self.pick(&[0, 1, 1, 1, 1, 2, 2, 4, 9]);
+        (0..len).map(|_| self.pick(&[0, 0, 1, 2, 0xff, 0x80])).collect()
+    }
+
+    fn number(&mut self) -> i64 {
+        self.pick(&[0, 0, 1, 1, 2, 3, 4, 5, -1, i64::from(i32::MAX), i64::MAX, i64::MIN])
+    }
+
+    fn small(&mut self) -> i32 {
+        self.pick(&[0, 0, 1, 1, 2, 8, 9, 16, 32, 33, -1, i32::MAX, i32::MIN])
+    }
+
+    fn maybe<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        (!self.one_in(3)).then(|| make(self))
+    }
+}
+
+/// Ids that mean something, and some that do not.
+struct Ids {
+    tables: Vec<u32>,
+    actions: Vec<u32>,
+    others: Vec<u32>,
+}
+
+impl Ids {
+    fn any(&self, dice: &mut Dice) -> u32 {
+        dice.pick(&[self.tables.as_slice(), &self.actions, &self.others, &[0, 1, u32::MAX]].concat())
+    }
+
+    fn of(&self, dice: &mut Dice, kind: &[u32]) -> u32 {
+        if dice.one_in(8) { self.any(dice) } else { dice.pick(kind) }
+    }
+}
+
+fn field_match(dice: &mut Dice) -> pb::FieldMatch {
+    use pb::field_match::FieldMatchType as M;
+    let field_match_type = dice.maybe(|d| match d.below(6) {
+        0 => M::Exact(pb::field_match::Exact { value: d.bytes() }),
+        1 => M::Lpm(pb::field_match::Lpm { value: d.bytes(), prefix_len: d.small() }),
+        2 => M::Ternary(pb::field_match::Ternary { value: d.bytes(), mask: d.bytes() }),
+        3 => M::Range(pb::field_match::Range { low: d.bytes(), high: d.bytes() }),
+        4 => M::Optional(pb::field_match::Optional { value: d.bytes() }),
+        _ => M::Other(prost_types::Any::default()),
+    });
+    pb::FieldMatch { field_id: dice.pick(&[1, 1, 2, 3, 0, 7]), field_match_type }
+}
+
+fn action(dice: &mut Dice, ids: &Ids) -> pb::Action {
+    let param =
+        |dice: &mut Dice| pb::action::Param { param_id: dice.pick(&[1, 2, 2, 0, 3]), value: dice.bytes() };
+    let count = dice.pick(&[0, 0, 2, 2, 3]);
+    pb::Action { action_id: ids.of(dice, &ids.actions), params: (0..count).map(|_| param(dice)).collect() }
+}
+
+fn table_action(dice: &mut Dice, ids: &Ids) -> pb::TableAction {
+    use pb::table_action::Type as T;
+    let r#type = dice.maybe(|d| match d.below(6) {
+        0 => T::ActionProfileMemberId(d.below(3) as u32),
+        1 => T::ActionProfileGroupId(d.below(3) as u32),
+        2 => T::ActionProfileActionSet(Default::default()),
+        _ => T::Action(action(d, ids)),
+    });
+    pb::TableAction { r#type }
+}
+
+#[allow(deprecated)]
+fn table_entry(dice: &mut Dice, ids: &Ids) -> pb::TableEntry {
+    let fields = dice.below(4);
+    pb::TableEntry {
+        table_id: ids.of(dice, &ids.tables),
+        r#match: (0..fields).map(|_| field_match(dice)).collect(),
+        action: dice.maybe(|d| table_action(d, ids)),
+        priority: dice.small(),
+        controller_metadata: dice.below(3),
+        meter_config: if dice.one_in(4) { Some(meter(dice)) } else { None },
+        counter_data: if dice.one_in(4) { Some(counter(dice)) } else { None },
+        is_default_action: dice.one_in(6),
+        idle_timeout_ns: if dice.one_in(4) { dice.number() } else { 0 },
+        time_since_last_hit: if dice.one_in(9) { Some(Default::default()) } else { None },
+        metadata: dice.bytes(),
+        meter_counter_data: if dice.one_in(9) { Some(Default::default()) } else { None },
+        is_const: dice.one_in(9),
+    }
+}
+
+fn meter(dice: &mut Dice) -> pb::MeterConfig {
+    let (cir, cburst, pir, pburst) = (dice.number(), dice.number(), dice.number(), dice.number());
+    pb::MeterConfig { cir, cburst, pir, pburst, eburst: i64::from(dice.one_in(9)) }
+}
+
+fn counter(dice: &mut Dice) -> pb::CounterData {
+    pb::CounterData { byte_count: dice.number(), packet_count: dice.number() }
+}
+
+fn p4data(dice: &mut Dice) -> pb::P4Data {
+    use pb::p4_data::Data as D;
+    let data = dice.maybe(|d| match d.below(6) {
+        0 => D::Bool(true),
+        1 => D::Struct(pb::P4StructLike { members: vec![Default::default()] }),
+        2 => D::Varbit(pb::P4Varbit { bitstring: d.bytes(), bitwidth: d.small() }),
+        3 => D::Header(pb::P4Header { is_valid: true, bitstrings: vec![d.bytes()] }),
+        _ => D::Bitstring(d.bytes()),
+    });
+    pb::P4Data { data }
+}
+
+fn replicas(dice: &mut Dice) -> Vec<pb::Replica> {
+    let count = dice.below(3);
+    let replica = |d: &mut Dice| pb::Replica {
+        port_kind: d.maybe(|d| pb::replica::PortKind::Port(d.bytes())),
+        instance: d.small() as u32,
+        backup_replicas: if d.one_in(9) { vec![Default::default()] } else { vec![] },
+    };
+    (0..count).map(|_| replica(dice)).collect()
+}
+
+fn entity(dice: &mut Dice, ids: &Ids) -> Entity {
+    use pb::packet_replication_engine_entry::Type as R;
+    let other = ids.of(dice, &ids.others);
+    let index = dice.maybe(|d| pb::Index { index: d.number() });
+    let id = dice.below(3) as u32;
+    match dice.below(16) {
+        0 => Entity::RegisterEntry(pb::RegisterEntry { register_id: other, index, data: dice.maybe(p4data) }),
+        1 => Entity::CounterEntry(pb::CounterEntry { counter_id: other, index, data: dice.maybe(counter) }),
+        2 => Entity::MeterEntry(pb::MeterEntry {
+            meter_id: other,
+            index,
+            config: dice.maybe(meter),
+            counter_data: None,
+        }),
+        3 => Entity::DirectCounterEntry(pb::DirectCounterEntry {
+            table_entry: dice.maybe(|d| table_entry(d, ids)),
+            data: dice.maybe(counter),
+        }),
+        4 => Entity::DirectMeterEntry(pb::DirectMeterEntry {
+            table_entry: dice.maybe(|d| table_entry(d, ids)),
+            config: dice.maybe(meter),
+            counter_data: None,
+        }),
+        5 => Entity::ActionProfileMember(pb::ActionProfileMember {
+            action_profile_id: other,
+            member_id: id,
+            action: dice.maybe(|d| action(d, ids)),
+        }),
+        6 => {
+            let member = |d: &mut Dice| pb::action_profile_group::Member {
+                member_id: d.below(3) as u32,
+                weight: d.small(),
+                watch_kind: None,
+            };
+            let members = (0..dice.below(3)).map(|_| member(dice)).collect();
+            let max_size = dice.small();
+            let action_profile_id = other;
+            Entity::ActionProfileGroup(pb::ActionProfileGroup {
+                action_profile_id,
+                group_id: id,
+                members,
+                max_size,
+            })
+        }
+        7 => {
+            let group = pb::MulticastGroupEntry {
+                multicast_group_id: id,
+                replicas: replicas(dice),
+                metadata: vec![],
+            };
+            let r#type = Some(R::MulticastGroupEntry(group));
+            Entity::PacketReplicationEngineEntry(pb::PacketReplicationEngineEntry { r#type })
+        }
+        8 => {
+            let session = pb::CloneSessionEntry {
+                session_id: id,
+                replicas: replicas(dice),
+                class_of_service: dice.small() as u32,
+                packet_length_bytes: dice.small(),
+            };
+            let r#type = Some(R::CloneSessionEntry(session));
+            Entity::PacketReplicationEngineEntry(pb::PacketReplicationEngineEntry { r#type })
+        }
+        9 => {
+            let member = |d: &mut Dice| pb::ValueSetMember { r#match: vec![field_match(d)] };
+            let members = (0..dice.below(4)).map(|_| member(dice)).collect();
+            Entity::ValueSetEntry(pb::ValueSetEntry { value_set_id: other, members })
+        }
+        10 => {
+            let config = dice.maybe(|d| pb::digest_entry::Config {
+                max_timeout_ns: d.number(),
+                max_list_size: d.small(),
+                ack_timeout_ns: d.number(),
+            });
+            Entity::DigestEntry(pb::DigestEntry { digest_id: other, config })
+        }
+        11 => Entity::ExternEntry(pb::ExternEntry { extern_type_id: id, ..Default::default() }),
+        _ => Entity::TableEntry(table_entry(dice, ids)),
+    }
+}
+
+/// Entities that are mostly in order, so that something is accepted and state builds up.
+fn sensible(dice: &mut Dice, rig: &Rig) -> Entity {
+    use pb::packet_replication_engine_entry::Type as R;
+    let value = [dice.below(3) as u8];
+    let (name, matches, priority) = match dice.below(5) {
+        0 => ("exact", vec![exact(1, &value), exact(2, &[1])], 0),
+        1 => ("lpm", vec![lpm(1, &[value[0], 0, 0, 0], 8)], 0),
+        2 => ("acl", vec![ternary(1, &value, &[0xff]), range(2, &value, &[9])], 1),
+        3 => ("mixed", vec![exact(1, &value)], 0),
+        _ => ("chosen", vec![exact(1, &value)], 0),
+    };
+    let mut entry = pb::TableEntry { priority, ..rig.entry(name, matches) };
+    if name == "chosen" {
+        let group = pb::table_action::Type::ActionProfileGroupId(1);
+        let member = pb::table_action::Type::ActionProfileMemberId(1);
+        entry.action = Some(pb::TableAction { r#type: Some(dice.pick(&[group, member])) });
+    } else if dice.one_in(2) {
+        entry.action = rig.table_action("set", &[&value, &[1, 2]]);
+    }
+    if name == "exact" && dice.one_in(2) {
+        entry.counter_data = Some(pb::CounterData { byte_count: 5, packet_count: i64::from(value[0]) });
+    }
+    if name == "acl" && dice.one_in(2) {
+        entry.meter_config = Some(pb::MeterConfig { cir: 1, cburst: 1, pir: 2, pburst: 2, eburst: 0 });
+        entry.idle_timeout_ns = 7;
+    }
+    let index = Some(pb::Index { index: dice.below(2) as i64 });
+    let id = dice.below(2) as u32 + 1;
+    let profile = rig.id("spread");
+    match dice.below(12) {
+        0 => {
+            let data = pb::P4Data { data: Some(pb::p4_data::Data::Bitstring(value.to_vec())) };
+            Entity::RegisterEntry(pb::RegisterEntry { register_id: rig.id("reg"), index, data: Some(data) })
+        }
+        1 => Entity::ActionProfileMember(pb::ActionProfileMember {
+            action_profile_id: profile,
+            member_id: id,
+            action: Some(rig.action("set", &[&value, &[1]])),
+        }),
+        2 => {
+            let member = pb::action_profile_group::Member { member_id: id, weight: 1, watch_kind: None };
+            let (action_profile_id, group_id, members) = (profile, 1, vec![member]);
+            Entity::ActionProfileGroup(pb::ActionProfileGroup {
+                action_profile_id,
+                group_id,
+                members,
+                max_size: 0,
+            })
+        }
+        3 => {
+            let port = Some(pb::replica::PortKind::Port(vec![id as u8]));
+            let replicas = vec![pb::Replica { port_kind: port, ..Default::default() }];
+            let group =
+                pb::MulticastGroupEntry { multicast_group_id: id, replicas, metadata: value.to_vec() };
+            let r#type = Some(R::MulticastGroupEntry(group));
+            Entity::PacketReplicationEngineEntry(pb::PacketReplicationEngineEntry { r#type })
+        }
+        4 => {
+            entry.r#match = vec![];
+            entry.priority = 0;
+            entry.idle_timeout_ns = 0;
+            entry.meter_config = None;
+            entry.is_default_action = true;
+            Entity::TableEntry(entry)
+        }
+        _ => Entity::TableEntry(entry),
+    }
+}
+
+fn everything(rig: &mut Rig) -> Vec<Vec<Entity>> {
+    use pb::packet_replication_engine_entry::Type as R;
+    let replication =
+        |r| Entity::PacketReplicationEngineEntry(pb::PacketReplicationEngineEntry { r#type: Some(r) });
+    let with_resources = pb::TableEntry {
+        counter_data: Some(Default::default()),
+        meter_config: Some(Default::default()),
+        ..Default::default()
+    };
+    let requests = [
+        Entity::TableEntry(pb::TableEntry { is_default_action: true, ..with_resources.clone() }),
+        Entity::TableEntry(with_resources),
+        Entity::RegisterEntry(Default::default()),
+        Entity::CounterEntry(Default::default()),
+        Entity::MeterEntry(Default::default()),
+        Entity::ActionProfileMember(Default::default()),
+        Entity::ActionProfileGroup(Default::default()),
+        Entity::ValueSetEntry(Default::default()),
+        Entity::DigestEntry(Default::default()),
+        replication(R::MulticastGroupEntry(Default::default())),
+        replication(R::CloneSessionEntry(Default::default())),
+    ];
+    let mut found: Vec<Vec<Entity>> = requests.into_iter().map(|r| rig.read_ok(r)).collect();
+    // An entry that was deleted and put back stands at another place of its table's list.
+    for list in &mut found {
+        list.sort_by_key(|e| format!("{e:?}"));
+    }
+    found
+}
+
+#[test]
+fn random_writes() {
+    let mut rig = Rig::new();
+    let ids = Ids {
+        tables: ["exact", "lpm", "acl", "fixed", "mixed", "keyless", "chosen"].map(|n| rig.id(n)).to_vec(),
+        actions: ["set", "drop", "NoAction"].map(|n| rig.id(n)).to_vec(),
+        others: ["reg", "cnt", "met", "spread", "types", "learn_t"].map(|n| rig.id(n)).to_vec(),
+    };
+    let (mut accepted, mut refused) = (0, 0);
+    for seed in 0..2000 {
+        let mut dice = Dice(seed);
+        let atomicity =
+            dice.pick(&[Atomicity::ContinueOnError, Atomicity::RollbackOnError, Atomicity::DataplaneAtomic]);
+        let updates: Vec<_> = (0..dice.pick(&[1, 1, 2, 3, 8]))
+            .map(|_| {
+                let entity = if dice.one_in(4) { entity(&mut dice, &ids) } else { sensible(&mut dice, &rig) };
+                (dice.pick(&[Insert, Insert, Modify, Modify, Delete, Type::Unspecified]), entity)
+            })
+            .collect();
+        let before = everything(&mut rig);
+        let result = rig.write_all(atomicity, updates.clone());
+        match &result {
+            Ok(()) => accepted += 1,
+            Err(e) => {
+                refused += 1;
+                assert_eq!(e.details.len(), updates.len());
+                let all_failed = e.details.iter().all(|d| d.canonical_code != 0);
+                assert!(all_failed || atomicity == Atomicity::ContinueOnError, "seed {seed}");
+                if all_failed {
+                    assert_eq!(everything(&mut rig), before, "seed {seed}: {e}\n{updates:?}");
+                }
+            }
+        }
+        // Reads of anything, too.
+        let _ = rig.read(entity(&mut dice, &ids));
+    }
+    assert!(accepted > 250 && refused > 250, "{accepted} accepted, {refused} refused");
+}
+
+#[test]
+fn random_streams() {
+    use pb::stream_message_request::Update;
+    let mut rig = Rig::new();
+    for seed in 0..2000 {
+        let mut dice = Dice(seed);
+        let conn = ConnId(dice.below(4));
+        let update = dice.maybe(|d| match d.below(4) {
+            0 => {
+                let metadata =
+                    |d: &mut Dice| pb::PacketMetadata { metadata_id: d.below(4) as u32, value: d.bytes() };
+                let metadata = (0..d.below(3)).map(|_| metadata(d)).collect();
+                Update::Packet(pb::PacketOut { payload: d.bytes(), metadata })
+            }
+            1 => Update::DigestAck(pb::DigestListAck { digest_id: d.below(3) as u32, list_id: d.next() }),
+            _ => Update::Arbitration(pb::MasterArbitrationUpdate {
+                device_id: d.pick(&[1, 1, 1, 1, 1, 1, 2]),
+                role: if d.one_in(5) {
+                    Some(pb::Role { name: "r".into(), ..Default::default() })
+                } else {
+                    None
+                },
+                election_id: d.maybe(|d| pb::Uint128 { high: d.below(2), low: d.below(5) }),
+                status: None,
+            }),
+        });
+        let out = rig.server.stream_message(conn, &pb::StreamMessageRequest { update });
+        if out.iter().any(|o| matches!(o, Output::Close { .. })) || dice.one_in(10) {
+            rig.server.connection_closed(conn);
+        }
+        let _ = rig.server.packet_in(&dice.bytes());
+    }
+}

@@ -1,0 +1,261 @@
+//! Pipeline configurations, and who may do what.
+
+use super::*;
+use crate::p4info::p4info;
+use pb::get_forwarding_pipeline_config_request::ResponseType;
+
+fn get(rig: &Rig, response_type: ResponseType) -> Option<pb::ForwardingPipelineConfig> {
+    let request =
+        pb::GetForwardingPipelineConfigRequest { device_id: 1, response_type: response_type as i32 };
+    rig.server.get_pipeline(&request).expect("valid").config
+}
+
+fn register(rig: &Rig, value: u8) -> Entity {
+    Entity::RegisterEntry(pb::RegisterEntry {
+        register_id: rig.id("reg"),
+        index: index(0),
+        data: Some(pb::P4Data { data: Some(pb::p4_data::Data::Bitstring(vec![value])) }),
+    })
+}
+
+fn lpm_entry(rig: &Rig) -> Entity {
+    Entity::TableEntry(rig.entry("lpm", vec![lpm(1, &[10, 0, 0, 0], 8)]))
+}
+
+#[test]
+fn nothing_works_without_a_pipeline() {
+    let mut rig = Rig::empty();
+    assert_eq!(get(&rig, ResponseType::All), None);
+    let e = rig.write_all(Default::default(), vec![]).expect_err("no pipeline");
+    assert_eq!((e.code, e.details.len()), (Code::FailedPrecondition, 0));
+    assert!(e.message.starts_with("No forwarding pipeline config set for this device"));
+    rig.read_refused(
+        Entity::TableEntry(Default::default()),
+        Code::FailedPrecondition,
+        "No forwarding pipeline",
+    );
+}
+
+#[test]
+fn the_config_is_returned() {
+    let mut rig = Rig::empty();
+    let config = pb::ForwardingPipelineConfig {
+        p4info: Some(p4info(&crate::fixture::program()).expect("valid")),
+        p4_device_config: b"main".to_vec(),
+        cookie: Some(pb::forwarding_pipeline_config::Cookie { cookie: 77 }),
+    };
+    let request = pb::SetForwardingPipelineConfigRequest {
+        device_id: 1,
+        election_id: Some(pb::Uint128 { high: 0, low: 1 }),
+        action: PipelineAction::VerifyAndCommit as i32,
+        config: Some(config.clone()),
+        ..Default::default()
+    };
+    rig.server.set_pipeline(&mut rig.device, &request, rig.now).expect("valid");
+    assert_eq!(get(&rig, ResponseType::All), Some(config.clone()));
+    let cookie = pb::ForwardingPipelineConfig { cookie: config.cookie, ..Default::default() };
+    assert_eq!(get(&rig, ResponseType::CookieOnly), Some(cookie.clone()));
+    let info = pb::ForwardingPipelineConfig { p4info: config.p4info.clone(), ..cookie.clone() };
+    assert_eq!(get(&rig, ResponseType::P4infoAndCookie), Some(info));
+    let device = pb::ForwardingPipelineConfig { p4_device_config: config.p4_device_config, ..cookie };
+    assert_eq!(get(&rig, ResponseType::DeviceConfigAndCookie), Some(device));
+    let unknown = pb::GetForwardingPipelineConfigRequest { device_id: 2, response_type: 0 };
+    assert_eq!(rig.server.get_pipeline(&unknown).expect_err("another device").code, Code::NotFound);
+}
+
+#[test]
+fn bad_configs() {
+    let mut rig = Rig::new();
+    let mut check = |action, source: &str, code, part: &str| {
+        let e = rig.set_pipeline(action, source).expect_err("invalid");
+        assert!(e.code == code && e.message.contains(part), "{e}");
+    };
+    check(PipelineAction::VerifyAndCommit, "", Code::InvalidArgument, "config is not set");
+    check(PipelineAction::Verify, "nonsense", Code::InvalidArgument, "main.p4:1:1: error");
+    check(PipelineAction::Unspecified, "main", Code::InvalidArgument, "action is not set");
+    check(PipelineAction::Commit, "", Code::NotFound, "no config is saved");
+    check(PipelineAction::Commit, "main", Code::InvalidArgument, "leave out config");
+    // The old pipeline is still there.
+    rig.ok(Insert, lpm_entry(&rig));
+}
+
+#[test]
+fn the_p4info_must_describe_the_program() {
+    let mut rig = Rig::empty();
+    let mut p4info = p4info(&crate::fixture::program()).expect("valid");
+    p4info.tables[0].match_fields[0].bitwidth = 17;
+    let config = pb::ForwardingPipelineConfig {
+        p4info: Some(p4info),
+        p4_device_config: b"main".to_vec(),
+        ..Default::default()
+    };
+    let request = pb::SetForwardingPipelineConfigRequest {
+        device_id: 1,
+        election_id: Some(pb::Uint128 { high: 0, low: 1 }),
+        action: PipelineAction::Verify as i32,
+        config: Some(config),
+        ..Default::default()
+    };
+    let e = rig.server.set_pipeline(&mut rig.device, &request, rig.now).expect_err("other widths");
+    assert_eq!(e.code, Code::InvalidArgument);
+    assert!(e.message.contains("table ingress.exact is key [1 hdr.a (17 bits, exact)"), "{e}");
+}
+
+#[test]
+fn verify_changes_nothing_and_commit_clears() {
+    let mut rig = Rig::new();
+    rig.ok(Modify, register(&rig, 5));
+    rig.set_pipeline(PipelineAction::Verify, "other").expect("valid");
+    rig.ok(Insert, lpm_entry(&rig));
+    rig.set_pipeline(PipelineAction::VerifyAndCommit, "main").expect("valid");
+    assert_eq!(rig.read_ok(register(&rig, 0)), [register(&rig, 0)]);
+    rig.ok(Insert, lpm_entry(&rig));
+    rig.set_pipeline(PipelineAction::VerifyAndCommit, "other").expect("valid");
+    rig.refused(Insert, lpm_entry(&rig), Code::InvalidArgument, "no table with id");
+}
+
+#[test]
+fn a_saved_config_takes_writes_before_it_runs() {
+    let mut rig = Rig::new();
+    rig.ok(Modify, register(&rig, 5));
+    rig.set_pipeline(PipelineAction::VerifyAndSave, "other").expect("valid");
+    assert_eq!(get(&rig, ResponseType::All).expect("a config").p4_device_config, b"other");
+    rig.refused(Insert, lpm_entry(&rig), Code::InvalidArgument, "no table with id");
+    assert_eq!(rig.read_ok(register(&rig, 0)), [register(&rig, 0)]);
+    rig.ok(Modify, register(&rig, 6));
+    let live = |rig: &Rig| {
+        let state = rig.device.state.as_ref().expect("a pipeline");
+        (
+            state.program().tables.len(),
+            state.read_register(pointsman_ir::ExternInstanceId(3), 0).expect("a register"),
+        )
+    };
+    assert_eq!(live(&rig), (7, pointsman_ir::Bits::new(32, 5)));
+    rig.set_pipeline(PipelineAction::Commit, "").expect("saved");
+    assert_eq!(live(&rig), (6, pointsman_ir::Bits::new(32, 6)));
+    assert_eq!(rig.set_pipeline(PipelineAction::Commit, "").expect_err("used up").code, Code::NotFound);
+}
+
+#[test]
+#[allow(deprecated)]
+fn reconciliation_keeps_what_fits() {
+    let mut rig = Rig::new();
+    let replica = pb::Replica { port_kind: Some(pb::replica::PortKind::Port(vec![1])), ..Default::default() };
+    use pb::packet_replication_engine_entry::Type as Replication;
+    let group = pb::MulticastGroupEntry { multicast_group_id: 3, replicas: vec![replica], metadata: vec![1] };
+    let group = pb::PacketReplicationEngineEntry { r#type: Some(Replication::MulticastGroupEntry(group)) };
+    let exact_entry = pb::TableEntry {
+        controller_metadata: 8,
+        metadata: vec![3],
+        counter_data: Some(pb::CounterData { byte_count: 7, packet_count: 6 }),
+        ..rig.entry("exact", vec![exact(1, &[1]), exact(2, &[2])])
+    };
+    let default = pb::TableEntry { is_default_action: true, ..rig.entry("exact", vec![]) };
+    let mixed = rig.entry("mixed", vec![exact(1, &[2])]);
+    let entities = [
+        (Modify, register(&rig, 5)),
+        (Insert, Entity::TableEntry(exact_entry)),
+        (Modify, Entity::TableEntry(default)),
+        (Delete, Entity::TableEntry(mixed)),
+        (Insert, Entity::PacketReplicationEngineEntry(group)),
+    ];
+    for (ty, e) in entities {
+        rig.ok(ty, e);
+    }
+    let all = pb::TableEntry { counter_data: Some(Default::default()), ..Default::default() };
+    let groups = pb::PacketReplicationEngineEntry {
+        r#type: Some(Replication::MulticastGroupEntry(Default::default())),
+    };
+    let reads = [
+        Entity::TableEntry(all),
+        Entity::RegisterEntry(Default::default()),
+        Entity::PacketReplicationEngineEntry(groups),
+    ];
+    let before = reads.clone().map(|e| rig.read_ok(e));
+    rig.set_pipeline(PipelineAction::ReconcileAndCommit, "other").expect("fits");
+    assert_eq!(reads.clone().map(|e| rig.read_ok(e)), before);
+    rig.set_pipeline(PipelineAction::ReconcileAndCommit, "main").expect("fits");
+    rig.ok(Insert, lpm_entry(&rig));
+    let e = rig.set_pipeline(PipelineAction::ReconcileAndCommit, "other").expect_err("an entry of lpm");
+    assert!(e.code == Code::InvalidArgument && e.message.contains("no table with id"), "{e}");
+    assert!(rig.read_ok(Entity::TableEntry(Default::default())).len() > before[0].len());
+}
+
+#[test]
+fn only_the_primary_may_change_anything() {
+    let mut rig = Rig::new();
+    let write = |device_id, role: &str, id: Option<u64>| pb::WriteRequest {
+        device_id,
+        role: role.into(),
+        election_id: id.map(|low| pb::Uint128 { high: 0, low }),
+        ..Default::default()
+    };
+    let mut check = |request: pb::WriteRequest, code: Option<Code>| {
+        let found = rig.server.write(&mut rig.device, &request, rig.now).err().map(|e| e.code);
+        assert_eq!(found, code);
+    };
+    check(write(1, "", Some(1)), None);
+    check(write(2, "", Some(1)), Some(Code::NotFound));
+    check(write(1, "unheard of", Some(1)), Some(Code::NotFound));
+    check(write(1, "", Some(2)), Some(Code::PermissionDenied));
+    check(write(1, "", None), Some(Code::PermissionDenied));
+    let mut odd = write(1, "", Some(1));
+    odd.atomicity = 9;
+    check(odd, Some(Code::InvalidArgument));
+    rig.arbitrate(ConnId(2), 5);
+    assert_eq!(
+        rig.set_pipeline(PipelineAction::Verify, "main").expect_err("a backup").code,
+        Code::PermissionDenied
+    );
+    assert!(rig.write_all(Default::default(), vec![]).is_err());
+    // Reading is free for all.
+    rig.read_ok(Entity::TableEntry(Default::default()));
+}
+
+#[test]
+fn booting_needs_no_client() {
+    let mut server = Server::new(ServerConfig::default()).expect("valid");
+    let mut device = TestDevice::new();
+    server.boot(&mut device, b"main", Time::ZERO).expect("valid");
+    assert!(server.boot(&mut device, b"nonsense", Time::ZERO).is_err());
+    let request = pb::ReadRequest {
+        device_id: 1,
+        entities: vec![pb::Entity { entity: Some(Entity::TableEntry(Default::default())) }],
+        ..Default::default()
+    };
+    assert_eq!(server.read(&mut device, &request, Time::ZERO).status, Ok(()));
+}
+
+#[test]
+fn a_batch_of_reads_goes_on_after_errors() {
+    let mut rig = Rig::new();
+    let bad = Entity::RegisterEntry(pb::RegisterEntry { register_id: 1, ..Default::default() });
+    let entities = [Entity::TableEntry(Default::default()), bad, register(&rig, 0)];
+    let mut request = pb::ReadRequest { device_id: 1, ..Default::default() };
+    request.entities = entities.into_iter().map(|e| pb::Entity { entity: Some(e) }).collect();
+    request.entities.push(pb::Entity::default());
+    let outcome = rig.server.read(&mut rig.device, &request, rig.now);
+    let found: usize = outcome.responses.iter().map(|r| r.entities.len()).sum();
+    assert_eq!(found, 5);
+    let e = outcome.status.expect_err("two fail");
+    assert_eq!(e.details.iter().map(|d| d.canonical_code).collect::<Vec<_>>(), [0, 3, 0, 3]);
+    request.device_id = 9;
+    let outcome = rig.server.read(&mut rig.device, &request, rig.now);
+    assert_eq!(outcome.status.expect_err("another device").code, Code::NotFound);
+}
+
+#[test]
+fn settings_and_capabilities() {
+    for config in [
+        ServerConfig { device_id: 0, ..Default::default() },
+        ServerConfig { max_clients_per_role: 0, ..Default::default() },
+        ServerConfig { entities_per_response: 0, ..Default::default() },
+    ] {
+        assert!(Server::new(config).is_err());
+    }
+    let rig = Rig::empty();
+    let ask = |device_id| rig.server.capabilities(&pb::CapabilitiesRequest { device_id });
+    assert_eq!(ask(0).expect("server-wide").p4runtime_api_version, API_VERSION);
+    assert!(ask(1).is_ok());
+    assert_eq!(ask(2).expect_err("another device").code, Code::NotFound);
+}
