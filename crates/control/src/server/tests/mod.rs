@@ -1,5 +1,8 @@
 //! Tests of the server through its messages, as clients send them.
 
+// `[e.clone()]` says "exactly this entry" better than `slice::from_ref(&e)`.
+#![allow(clippy::cloned_ref_to_slice_refs)]
+
 mod fuzz;
 mod pipeline;
 mod resources;
