@@ -1,1 +1,10 @@
-//! Packet builder, vector runner, differential runner.
+//! Tools for tests: frames with right checksums, programs on a switch in virtual time, packet tests written as text.
+
+pub mod compile;
+pub mod entries;
+pub mod packet;
+pub mod random;
+pub mod rig;
+pub mod stf;
+
+pub use rig::Rig;

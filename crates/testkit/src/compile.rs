@@ -1,0 +1,55 @@
+//! From a file to a program.
+
+use pointsman_frontend::diag::Diagnostic;
+use pointsman_frontend::source::{Loader, SourceMap};
+use pointsman_ir::Program;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Reads includes from directories.
+struct Dirs(Vec<PathBuf>);
+
+impl Loader for Dirs {
+    fn include(&self, name: &str, quoted: bool, from: &str) -> Option<(String, String)> {
+        let beside = quoted.then(|| Path::new(from).parent().map(Path::to_path_buf)).flatten();
+        beside.iter().chain(&self.0).find_map(|dir| {
+            let path = dir.join(name);
+            let text = read(&path).ok()?;
+            Some((path.to_string_lossy().into_owned(), text))
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let bytes = std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Our own core.p4 and v1model.p4.
+pub fn own_includes() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4/include")
+}
+
+/// One of our programs: `p4/programs/<name>/main.p4`.
+pub fn own_program(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4/programs").join(name).join("main.p4")
+}
+
+fn describe(map: &SourceMap, diagnostics: &[Diagnostic]) -> String {
+    let one = |d: &Diagnostic| {
+        let (line, column) = map.line_column(d.span);
+        let path = map.files.get(d.span.file as usize).map_or("?", |f| f.path.as_str());
+        format!("{path}:{line}:{column}: {} {}", d.code, d.message)
+    };
+    diagnostics.iter().map(one).collect::<Vec<_>>().join("\n")
+}
+
+/// Compiles the program at `path`; `includes` are searched for `#include`. The error has one line per diagnostic.
+pub fn compile(path: &Path, includes: &[&Path]) -> Result<Arc<Program>, String> {
+    let text = read(path)?;
+    let loader = Dirs(includes.iter().map(|p| p.to_path_buf()).collect());
+    match pointsman_frontend::compile(&path.to_string_lossy(), &text, &loader, &[]) {
+        Ok(compiled) => Ok(Arc::new(compiled.program)),
+        Err(failure) => Err(describe(&failure.source_map, &failure.diagnostics)),
+    }
+}

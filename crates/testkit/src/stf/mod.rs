@@ -1,0 +1,64 @@
+//! STF, the packet test language of p4c: one command a line.
+//!
+//! | command | meaning |
+//! |---|---|
+//! | `packet PORT HEX` | a packet arrives; what it causes happens before the next command |
+//! | `expect PORT [HEX][$]` | the next packet that leaves on that port; `*` stands for any digit; without `$` it may be longer; without data any packet does |
+//! | `no_packet` | nothing has left since the last `packet` |
+//! | `add TABLE [PRIORITY] KEY:MATCH ... ACTION(PARAM:VALUE, ...)` | an entry; a larger priority wins |
+//! | `setdefault TABLE ACTION(...)` | the default action |
+//! | `remove all` | every entry of every table that is not `const` |
+//! | `check_counter NAME(INDEX) [packets\|bytes OP VALUE]` | `OP` is one of `==`, `!=`, `<`, `<=`, `>`, `>=` |
+//! | `counter_read NAME INDEX`, `counter_write NAME INDEX PACKETS BYTES` | |
+//! | `register_read NAME INDEX`, `register_write NAME INDEX VALUE`, `register_reset NAME` | |
+//! | `check_register NAME(INDEX) OP VALUE` | ours |
+//! | `meter_get_rates NAME INDEX`, `meter_set_rates NAME INDEX RATE:BURST RATE:BURST`, `meter_array_set_rates NAME ...` | rates in units per microsecond |
+//! | `mirroring_add SESSION PORT`, `mirroring_add_mc SESSION GROUP`, `mirroring_delete SESSION`, `mirroring_get SESSION` | clone sessions |
+//! | `mc_mgrp_create GROUP`, `mc_node_create INSTANCE PORT ...`, `mc_node_update NODE PORT ...`, `mc_node_associate GROUP NODE` | multicast; nodes are numbered from 0 |
+//! | `wait [MILLISECONDS]` | time passes, a second unless told |
+//!
+//! Packets expected on a port are matched in order, and there must be no others on any port that the test names. `#`
+//! starts a comment. Matches are written as in [`entries`](crate::entries::parse_match).
+
+mod parse;
+mod run;
+
+pub use parse::{Command, Line, parse};
+pub use run::run;
+
+/// What is wrong with a test, or with the switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StfError {
+    /// Line of the test, from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl std::fmt::Display for StfError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "line {}: {}", self.line, self.message)
+    }
+}
+
+impl std::error::Error for StfError {}
+
+/// What a test did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Packets that arrived.
+    pub packets_in: usize,
+    /// Packets that left on ports that the test names.
+    pub packets_out: usize,
+    /// Packets that left on other ports: not checked.
+    pub unchecked: usize,
+    /// What was not as expected; empty if the test passed.
+    pub failures: Vec<StfError>,
+}
+
+impl Report {
+    /// Was everything as expected?
+    pub fn passed(&self) -> bool {
+        self.failures.is_empty()
+    }
+}

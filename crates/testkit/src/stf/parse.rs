@@ -1,0 +1,503 @@
+//! Text to commands.
+
+use super::StfError;
+use crate::entries::{ActionText, EntryText};
+
+/// A command with its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Line of the test, from 1.
+    pub number: usize,
+    /// What is to be done.
+    pub command: Command,
+}
+
+/// What packets and bytes are compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// `==`, `!=`, `<`, `<=`, `>` or `>=`.
+    pub op: String,
+    /// The value, as written.
+    pub value: String,
+}
+
+impl Condition {
+    /// Does `ordering` (of what is there to what was written) satisfy it?
+    pub fn holds(&self, ordering: std::cmp::Ordering) -> bool {
+        match self.op.as_str() {
+            "==" => ordering.is_eq(),
+            "!=" => ordering.is_ne(),
+            "<" => ordering.is_lt(),
+            "<=" => ordering.is_le(),
+            ">" => ordering.is_gt(),
+            _ => ordering.is_ge(),
+        }
+    }
+}
+
+/// A command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // see the module's table
+pub enum Command {
+    Packet {
+        port: u32,
+        bytes: Vec<u8>,
+    },
+    /// `digits` are hexadecimal digits in lower case or `*`.
+    Expect {
+        port: u32,
+        digits: Option<String>,
+        exact: bool,
+    },
+    NoPacket,
+    Add(EntryText),
+    SetDefault {
+        table: String,
+        action: ActionText,
+    },
+    RemoveAll,
+    /// `check`: bytes rather than packets? and the condition.
+    CheckCounter {
+        name: String,
+        index: u64,
+        check: Option<(bool, Condition)>,
+    },
+    CounterWrite {
+        name: String,
+        index: u64,
+        packets: u64,
+        bytes: u64,
+    },
+    /// Without a condition it must exist.
+    CheckRegister {
+        name: String,
+        index: u64,
+        check: Option<Condition>,
+    },
+    RegisterWrite {
+        name: String,
+        index: u64,
+        value: String,
+    },
+    RegisterReset {
+        name: String,
+    },
+    MeterGetRates {
+        name: String,
+        index: u64,
+    },
+    /// Rates in units per second; without an index all of them.
+    MeterSetRates {
+        name: String,
+        index: Option<u64>,
+        rates: Vec<(u64, u64)>,
+    },
+    MirroringAdd {
+        session: u32,
+        port: u32,
+    },
+    MirroringAddMc {
+        session: u32,
+        group: u32,
+    },
+    MirroringDelete {
+        session: u32,
+    },
+    MirroringGet {
+        session: u32,
+    },
+    GroupCreate {
+        group: u32,
+    },
+    NodeCreate {
+        instance: u16,
+        ports: Vec<u32>,
+    },
+    NodeUpdate {
+        node: usize,
+        ports: Vec<u32>,
+    },
+    NodeAssociate {
+        group: u32,
+        node: usize,
+    },
+    Wait {
+        ms: u64,
+    },
+}
+
+/// Reads a test.
+pub fn parse(text: &str) -> Result<Vec<Line>, StfError> {
+    let mut lines = Vec::new();
+    for (i, line) in text.lines().enumerate() {
+        let number = i + 1;
+        let line = without_comment(line).trim();
+        if !line.is_empty() {
+            let command = command(line).map_err(|message| StfError { line: number, message })?;
+            lines.push(Line { number, command });
+        }
+    }
+    Ok(lines)
+}
+
+/// The part before a `#` that is not inside quotes.
+fn without_comment(line: &str) -> &str {
+    let mut quoted = false;
+    for (i, c) in line.char_indices() {
+        match c {
+            '"' => quoted = !quoted,
+            '#' if !quoted => return &line[..i],
+            _ => {}
+        }
+    }
+    line
+}
+
+fn command(line: &str) -> Result<Command, String> {
+    let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let rest = rest.trim();
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let count = |n: usize| match words.len() == n {
+        true => Ok(()),
+        false => Err(format!("{word} takes {n} words, not {}", words.len())),
+    };
+    Ok(match word.to_ascii_lowercase().as_str() {
+        "packet" => {
+            let (port, data) = port_and_data(rest)?;
+            if !data.len().is_multiple_of(2) {
+                return Err(format!("{} hexadecimal digits are no whole bytes", data.len()));
+            }
+            let byte = |pair: &[u8]| std::str::from_utf8(pair).ok().and_then(|p| u8::from_str_radix(p, 16).ok());
+            let bytes: Option<Vec<u8>> = data.as_bytes().chunks(2).map(byte).collect();
+            Command::Packet { port, bytes: bytes.ok_or("a packet has hexadecimal digits only")? }
+        }
+        "expect" => {
+            let (port, data) = port_and_data(rest)?;
+            let exact = data.ends_with('$');
+            let digits = data.trim_end_matches('$').to_string();
+            if digits.contains('$') {
+                return Err("$ stands at the end".into());
+            }
+            // A lone $ is a packet without any bytes.
+            let digits = (exact || !digits.is_empty()).then_some(digits);
+            Command::Expect { port, digits, exact }
+        }
+        "no_packet" => Command::NoPacket,
+        "add" => Command::Add(entry(rest)?),
+        "setdefault" => {
+            let (table, action) = rest.split_once(char::is_whitespace).ok_or("setdefault TABLE ACTION(...)")?;
+            Command::SetDefault { table: unquoted(table), action: action_text(action)? }
+        }
+        "remove" if rest.eq_ignore_ascii_case("all") => Command::RemoveAll,
+        "remove" => return Err("only `remove all` is known".into()),
+        "check_counter" => {
+            let (name, index, rest) = name_and_index(rest)?;
+            let words: Vec<&str> = rest.split_whitespace().collect();
+            let check = match words.as_slice() {
+                [] => None,
+                [what, rest @ ..] if what.eq_ignore_ascii_case("packets") => Some((false, condition(rest)?)),
+                [what, rest @ ..] if what.eq_ignore_ascii_case("bytes") => Some((true, condition(rest)?)),
+                [what, ..] => return Err(format!("{what}: write packets or bytes")),
+            };
+            Command::CheckCounter { name, index, check }
+        }
+        "check_register" => {
+            let (name, index, rest) = name_and_index(rest)?;
+            let words: Vec<&str> = rest.split_whitespace().collect();
+            Command::CheckRegister { name, index, check: Some(condition(&words)?) }
+        }
+        "counter_read" => {
+            count(2)?;
+            Command::CheckCounter { name: unquoted(words[0]), index: int(words[1])?, check: None }
+        }
+        "counter_write" => {
+            count(4)?;
+            let (packets, bytes) = (int(words[2])?, int(words[3])?);
+            Command::CounterWrite { name: unquoted(words[0]), index: int(words[1])?, packets, bytes }
+        }
+        "register_read" => {
+            count(2)?;
+            Command::CheckRegister { name: unquoted(words[0]), index: int(words[1])?, check: None }
+        }
+        "register_write" => {
+            count(3)?;
+            let value = words[2].to_string();
+            Command::RegisterWrite { name: unquoted(words[0]), index: int(words[1])?, value }
+        }
+        "register_reset" => {
+            count(1)?;
+            Command::RegisterReset { name: unquoted(words[0]) }
+        }
+        "meter_get_rates" => {
+            count(2)?;
+            Command::MeterGetRates { name: unquoted(words[0]), index: int(words[1])? }
+        }
+        "meter_set_rates" => match words.as_slice() {
+            [name, index, rest @ ..] => Command::MeterSetRates {
+                name: unquoted(name),
+                index: Some(int(index)?),
+                rates: rates(rest)?,
+            },
+            _ => return Err("meter_set_rates NAME INDEX RATE:BURST RATE:BURST".into()),
+        },
+        "meter_array_set_rates" => match words.as_slice() {
+            [name, rest @ ..] => {
+                Command::MeterSetRates { name: unquoted(name), index: None, rates: rates(rest)? }
+            }
+            _ => return Err("meter_array_set_rates NAME RATE:BURST RATE:BURST".into()),
+        },
+        "mirroring_add" => {
+            count(2)?;
+            Command::MirroringAdd { session: int(words[0])?, port: int(words[1])? }
+        }
+        "mirroring_add_mc" => {
+            count(2)?;
+            Command::MirroringAddMc { session: int(words[0])?, group: int(words[1])? }
+        }
+        "mirroring_delete" => {
+            count(1)?;
+            Command::MirroringDelete { session: int(words[0])? }
+        }
+        "mirroring_get" => {
+            count(1)?;
+            Command::MirroringGet { session: int(words[0])? }
+        }
+        "mc_mgrp_create" => {
+            count(1)?;
+            Command::GroupCreate { group: int(words[0])? }
+        }
+        "mc_node_create" | "mc_node_update" => {
+            let (first, ports) = words.split_first().ok_or_else(|| format!("{word} NUMBER PORT ..."))?;
+            let ports = ports.iter().map(|p| int(p)).collect::<Result<_, _>>()?;
+            match word.to_ascii_lowercase().as_str() {
+                "mc_node_create" => Command::NodeCreate { instance: int(first)?, ports },
+                _ => Command::NodeUpdate { node: int(first)?, ports },
+            }
+        }
+        "mc_node_associate" => {
+            count(2)?;
+            Command::NodeAssociate { group: int(words[0])?, node: int(words[1])? }
+        }
+        "wait" => match words.as_slice() {
+            [] => Command::Wait { ms: 1000 },
+            [ms] => Command::Wait { ms: int(ms)? },
+            _ => return Err("wait [MILLISECONDS]".into()),
+        },
+        _ => return Err(format!("{word} is no command")),
+    })
+}
+
+fn int<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    let value = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    };
+    value.and_then(|v| T::try_from(v).ok()).ok_or_else(|| format!("{text} is no number that fits here"))
+}
+
+fn unquoted(text: &str) -> String {
+    text.trim().trim_matches('"').to_string()
+}
+
+fn port_and_data(text: &str) -> Result<(u32, String), String> {
+    let (port, data) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let data: String = data.chars().filter(|c| !c.is_whitespace()).collect();
+    if let Some(c) = data.chars().find(|c| !c.is_ascii_hexdigit() && !"*$".contains(*c)) {
+        return Err(format!("{c} is no hexadecimal digit"));
+    }
+    Ok((int(port)?, data.to_ascii_lowercase()))
+}
+
+/// `NAME(INDEX) ...`
+fn name_and_index(text: &str) -> Result<(String, u64, &str), String> {
+    let usage = || format!("{text}: write NAME(INDEX)");
+    let (name, rest) = text.split_once('(').ok_or_else(usage)?;
+    let (index, rest) = rest.split_once(')').ok_or_else(usage)?;
+    Ok((unquoted(name), int(index.trim())?, rest.trim()))
+}
+
+fn condition(words: &[&str]) -> Result<Condition, String> {
+    match words {
+        [op @ ("==" | "!=" | "<" | "<=" | ">" | ">="), value] => {
+            Ok(Condition { op: op.to_string(), value: value.to_string() })
+        }
+        _ => Err(format!("{}: write == VALUE, or another comparison", words.join(" "))),
+    }
+}
+
+/// `RATE:BURST ...`, rates in units per microsecond.
+fn rates(words: &[&str]) -> Result<Vec<(u64, u64)>, String> {
+    let one = |word: &&str| {
+        let (rate, burst) = word.split_once(':')?;
+        let rate: f64 = rate.parse().ok().filter(|r: &f64| r.is_finite() && *r >= 0.0)?;
+        Some(((rate * 1e6).round() as u64, burst.parse().ok()?))
+    };
+    let rates: Option<Vec<_>> = words.iter().map(one).collect();
+    rates.filter(|r| r.len() == 2).ok_or_else(|| "a meter has two RATE:BURST".to_string())
+}
+
+/// Splits at blanks that are neither inside quotes nor inside parentheses.
+fn split_words(text: &str) -> Vec<String> {
+    let (mut words, mut word) = (Vec::new(), String::new());
+    let (mut quoted, mut depth) = (false, 0usize);
+    for c in text.chars() {
+        match c {
+            '"' => {
+                quoted = !quoted;
+                continue;
+            }
+            '(' if !quoted => depth += 1,
+            ')' if !quoted => depth = depth.saturating_sub(1),
+            c if c.is_whitespace() && !quoted => {
+                if depth == 0 && !word.is_empty() {
+                    words.push(std::mem::take(&mut word));
+                }
+                continue;
+            }
+            _ => {}
+        }
+        word.push(c);
+    }
+    if !word.is_empty() {
+        words.push(word);
+    }
+    words
+}
+
+/// `TABLE [PRIORITY] KEY:MATCH ... ACTION(...) [= ID]`
+fn entry(text: &str) -> Result<EntryText, String> {
+    let mut words = split_words(text);
+    // An id names the entry for later commands; none of ours needs it.
+    if let [.., eq, _] = words.as_slice()
+        && eq == "="
+    {
+        words.truncate(words.len() - 2);
+    }
+    // The parameters may stand apart from the action's name.
+    if let [.., name, args] = words.as_slice()
+        && args.starts_with('(')
+    {
+        let whole = format!("{name}{args}");
+        words.truncate(words.len() - 2);
+        words.push(whole);
+    }
+    let usage = "add TABLE [PRIORITY] KEY:MATCH ... ACTION(PARAM:VALUE, ...)";
+    let [table, middle @ .., action] = words.as_slice() else { return Err(usage.into()) };
+    let (mut priority, mut keys) = (None, Vec::new());
+    for (i, word) in middle.iter().enumerate() {
+        match word.split_once(':') {
+            Some((key, value)) => keys.push((key.to_string(), value.to_string())),
+            None if i == 0 => {
+                // Tables with priorities want 1 or more; tests start at 0.
+                let p: i32 = int::<u64>(word).ok().and_then(|p| i32::try_from(p).ok()).ok_or_else(|| {
+                    format!("{word} is neither a priority nor a key: {usage}")
+                })?;
+                priority = Some(p.saturating_add(1));
+            }
+            None => return Err(format!("{word} is no key: {usage}")),
+        }
+    }
+    Ok(EntryText { table: table.clone(), priority, keys, action: action_text(action)? })
+}
+
+/// `ACTION(PARAM:VALUE, ...)`
+fn action_text(text: &str) -> Result<ActionText, String> {
+    let text: String = text.chars().filter(|c| !c.is_whitespace() && *c != '"').collect();
+    let wrong = || format!("{text}: write ACTION(PARAM:VALUE, ...)");
+    let (name, rest) = text.split_once('(').ok_or_else(wrong)?;
+    let args = rest.strip_suffix(')').ok_or_else(wrong)?;
+    let arg = |a: &str| match a.split_once(':') {
+        // An address may have colons itself, a parameter's name starts with a letter.
+        Some((n, v)) if n.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') => {
+            (Some(n.to_string()), v.to_string())
+        }
+        _ => (None, a.to_string()),
+    };
+    let args = args.split(',').filter(|a| !a.is_empty()).map(arg).collect();
+    Ok(ActionText { name: name.to_string(), args })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, want: Command) {
+        let lines = parse(text).unwrap_or_else(|e| panic!("{text}: {e}"));
+        assert_eq!(lines.into_iter().map(|l| l.command).collect::<Vec<_>>(), [want], "{text}");
+    }
+
+    fn fails(text: &str, want: &str) {
+        let error = parse(text).expect_err(text).to_string();
+        assert!(error.contains(want), "{text}: {error}");
+    }
+
+    #[test]
+    fn packets() {
+        check("packet 3 0a 0B0c # end", Command::Packet { port: 3, bytes: vec![10, 11, 12] });
+        let expect = |digits: Option<&str>, exact| Command::Expect { port: 1, digits: digits.map(Into::into), exact };
+        check("EXPECT 1", expect(None, false));
+        check("expect 1 0A ** $", expect(Some("0a**"), true));
+        check("expect 1 0a$", expect(Some("0a"), true));
+        check("expect 1 $", expect(Some(""), true));
+        fails("packet 1 0", "no whole bytes");
+        fails("packet 1 0*", "hexadecimal digits only");
+        fails("\npacket 1 0g", "line 2: g is no hexadecimal digit");
+        fails("expect 1 0a$0b", "$ stands at the end");
+        fails("expect x 00", "x is no number");
+        fails("send 1 00", "send is no command");
+    }
+
+    #[test]
+    fn entries() {
+        let key = |n: &str, v: &str| (n.to_string(), v.to_string());
+        let arg = |n: &str, v: &str| (Some(n.to_string()), v.to_string());
+        let want = |priority, keys, name: &str, args| {
+            let action = ActionText { name: name.into(), args };
+            Command::Add(EntryText { table: "c.t".into(), priority, keys, action })
+        };
+        check(
+            "add c.t 5 a.b:0x** \"x y\":7 ig.go(p:1, q:0x2) = A",
+            want(Some(6), vec![key("a.b", "0x**"), key("xy", "7")], "ig.go", vec![arg("p", "1"), arg("q", "0x2")]),
+        );
+        check("add c.t a:1 go()", want(None, vec![key("a", "1")], "go", vec![]));
+        check("add c.t go ( p:3 )", want(None, vec![], "go", vec![arg("p", "3")]));
+        check(
+            "setdefault t go(p:1)",
+            Command::SetDefault {
+                table: "t".into(),
+                action: ActionText { name: "go".into(), args: vec![arg("p", "1")] },
+            },
+        );
+        fails("add t", "add TABLE");
+        fails("add t x go()", "x is neither a priority nor a key");
+        fails("add t a:1 go", "write ACTION");
+        fails("remove t", "only `remove all`");
+    }
+
+    #[test]
+    fn the_others() {
+        let condition = |op: &str, value: &str| Condition { op: op.into(), value: value.into() };
+        check(
+            "check_counter ig.c(3) packets == 2",
+            Command::CheckCounter { name: "ig.c".into(), index: 3, check: Some((false, condition("==", "2"))) },
+        );
+        check("counter_read c 0", Command::CheckCounter { name: "c".into(), index: 0, check: None });
+        check(
+            "check_register r(1) >= 0x10",
+            Command::CheckRegister { name: "r".into(), index: 1, check: Some(condition(">=", "0x10")) },
+        );
+        check(
+            "meter_set_rates m 2 0.000005:4 0.00002:5",
+            Command::MeterSetRates { name: "m".into(), index: Some(2), rates: vec![(5, 4), (20, 5)] },
+        );
+        check("mc_node_create 400 6 7", Command::NodeCreate { instance: 400, ports: vec![6, 7] });
+        check("wait", Command::Wait { ms: 1000 });
+        check("wait 5", Command::Wait { ms: 5 });
+        fails("check_counter c packets == 2", "write NAME(INDEX)");
+        fails("check_counter c(1) octets == 2", "write packets or bytes");
+        fails("check_register r(1) = 2", "write == VALUE");
+        fails("mirroring_add 1", "mirroring_add takes 2 words, not 1");
+        fails("mc_node_create 70000 1", "70000 is no number that fits here");
+        fails("meter_set_rates m 2 1:1", "two RATE:BURST");
+    }
+}

@@ -1,0 +1,284 @@
+//! Runs a test on a switch.
+
+use super::parse::{Command, Condition, Line};
+use super::{Report, StfError};
+use crate::entries::{build_action, build_entry, find_extern, find_table, parse_bits};
+use crate::rig::Rig;
+use pointsman_ir::{KeyMatch, Program, TableId};
+use pointsman_v1model::{CloneSession, CounterCell, MeterConfig, Output, Replica, State};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Time from one packet to the next.
+const STEP_MS: u64 = 1;
+
+/// What a packet must look like.
+#[derive(Debug)]
+struct Expected {
+    line: usize,
+    digits: Option<String>,
+    exact: bool,
+}
+
+struct Runner<'a> {
+    rig: &'a mut Rig,
+    report: Report,
+    /// Ports that the test names.
+    ports: BTreeSet<u32>,
+    left: BTreeMap<u32, VecDeque<Vec<u8>>>,
+    expected: BTreeMap<u32, VecDeque<Expected>>,
+    /// Packets that left since the last one arrived.
+    since_packet: usize,
+    nodes: Vec<Vec<Replica>>,
+    /// Nodes of each multicast group.
+    groups: BTreeMap<u32, Vec<usize>>,
+}
+
+/// Runs a test on a fresh rig. An error is a mistake in the test; what the switch did wrong is in the report.
+pub fn run(rig: &mut Rig, lines: &[Line]) -> Result<Report, StfError> {
+    let ports = lines.iter().filter_map(|l| match l.command {
+        Command::Packet { port, .. } | Command::Expect { port, .. } => Some(port),
+        _ => None,
+    });
+    let mut runner = Runner {
+        ports: ports.collect(),
+        rig,
+        report: Report::default(),
+        left: BTreeMap::new(),
+        expected: BTreeMap::new(),
+        since_packet: 0,
+        nodes: Vec::new(),
+        groups: BTreeMap::new(),
+    };
+    for line in lines {
+        runner
+            .execute(line)
+            .map_err(|message| StfError { line: line.number, message })?;
+    }
+    runner.compare();
+    Ok(runner.report)
+}
+
+fn text(e: impl std::fmt::Display) -> String {
+    e.to_string()
+}
+
+impl Runner<'_> {
+    fn program(&self) -> std::sync::Arc<Program> {
+        self.rig.program().clone()
+    }
+
+    fn state(&mut self) -> &mut State {
+        self.rig.state()
+    }
+
+    fn fail(&mut self, line: usize, message: String) {
+        self.report.failures.push(StfError { line, message });
+    }
+
+    fn execute(&mut self, line: &Line) -> Result<(), String> {
+        let program = self.program();
+        let now = self.rig.now;
+        match &line.command {
+            Command::Packet { port, bytes } => {
+                self.report.packets_in += 1;
+                self.since_packet = 0;
+                let out = self.rig.send(*port, bytes);
+                self.rig.wait_ms(STEP_MS);
+                for packet in out {
+                    let Output::Port(port, bytes) = packet else { continue };
+                    self.since_packet += 1;
+                    if self.ports.contains(&port) {
+                        self.report.packets_out += 1;
+                        self.left.entry(port).or_default().push_back(bytes);
+                    } else {
+                        self.report.unchecked += 1;
+                    }
+                }
+            }
+            Command::Expect { port, digits, exact } => {
+                let expected = Expected { line: line.number, digits: digits.clone(), exact: *exact };
+                self.expected.entry(*port).or_default().push_back(expected);
+            }
+            Command::NoPacket => {
+                if self.since_packet != 0 {
+                    let n = self.since_packet;
+                    self.fail(line.number, format!("{n} packets left, none expected"));
+                }
+            }
+            Command::Add(entry) => {
+                let (table, entry) = build_entry(&program, entry)?;
+                self.state().insert(now, table, entry).map_err(text)?;
+            }
+            Command::SetDefault { table, action } => {
+                let id = find_table(&program, table)?;
+                let call = build_action(&program, &program.tables[id.index()], action)?;
+                self.state().set_default(id, call).map_err(text)?;
+            }
+            Command::RemoveAll => {
+                for (i, table) in program.tables.iter().enumerate().filter(|(_, t)| !t.const_entries) {
+                    let id = TableId(i as u32);
+                    let entries: Vec<(Vec<KeyMatch>, i32)> =
+                        self.state().entries(id).map(|(_, e)| (e.matches.clone(), e.priority)).collect();
+                    for (matches, priority) in entries {
+                        self.state()
+                            .delete(id, &matches, priority)
+                            .map_err(|e| format!("{}: {e}", table.name))?;
+                    }
+                }
+            }
+            Command::CheckCounter { name, index, check } => {
+                let id = find_extern(&program, "counter", name)?;
+                let cell = self.state().read_counter(id, *index).map_err(text)?;
+                if let Some((bytes, condition)) = check {
+                    let is = if *bytes { cell.bytes } else { cell.packets };
+                    let want = condition.value.parse::<u64>().map_err(|_| "no number to compare with")?;
+                    if !condition.holds(is.cmp(&want)) {
+                        let what = if *bytes { "bytes" } else { "packets" };
+                        let m = format!("{name}({index}) counts {is} {what}, not {} {want}", condition.op);
+                        self.fail(line.number, m);
+                    }
+                }
+            }
+            Command::CounterWrite { name, index, packets, bytes } => {
+                let id = find_extern(&program, "counter", name)?;
+                let cell = CounterCell { packets: *packets, bytes: *bytes };
+                self.state().write_counter(id, *index, cell).map_err(text)?;
+            }
+            Command::CheckRegister { name, index, check } => {
+                self.check_register(line.number, name, *index, check.as_ref())?;
+            }
+            Command::RegisterWrite { name, index, value } => self.rig.write_register(name, *index, value)?,
+            Command::RegisterReset { name } => {
+                let id = find_extern(&program, "register", name)?;
+                let size = self.state().register(id).map_or(0, |r| r.len() as u64);
+                for i in 0..size {
+                    self.rig.write_register(name, i, "0")?;
+                }
+            }
+            Command::MeterGetRates { name, index } => {
+                let id = find_extern(&program, "meter", name)?;
+                self.state().read_meter(id, *index).map_err(text)?;
+            }
+            Command::MeterSetRates { name, index, rates } => {
+                let id = find_extern(&program, "meter", name)?;
+                let [(cir, cburst), (pir, pburst)] = rates[..] else { return Err("two rates".into()) };
+                let config = Some(MeterConfig { cir, cburst, pir, pburst });
+                let size = self.state().meter(id).map_or(0, |m| m.cells.len() as u64);
+                let cells = index.map_or(0..size, |i| i..i + 1);
+                for i in cells {
+                    self.state().write_meter(now, id, i, config).map_err(text)?;
+                }
+            }
+            Command::MirroringAdd { session, port } => {
+                let replicas = vec![Replica { port: *port, instance: 0 }];
+                let session_of = CloneSession { replicas, ..CloneSession::default() };
+                self.state().replication.insert_session(*session, session_of).map_err(text)?;
+            }
+            Command::MirroringAddMc { session, group } => {
+                let session_of = CloneSession { multicast_group: Some(*group), ..CloneSession::default() };
+                self.state().replication.insert_session(*session, session_of).map_err(text)?;
+            }
+            Command::MirroringDelete { session } => {
+                self.state().replication.delete_session(*session).map_err(text)?;
+            }
+            Command::MirroringGet { session } => {
+                if self.state().replication.session(*session).is_none() {
+                    self.fail(line.number, format!("there is no clone session {session}"));
+                }
+            }
+            Command::GroupCreate { group } => {
+                self.state().replication.insert_group(*group, Vec::new()).map_err(text)?;
+                self.groups.insert(*group, Vec::new());
+            }
+            Command::NodeCreate { instance, ports } => self.nodes.push(node(*instance, ports)),
+            Command::NodeUpdate { node: n, ports } => {
+                let known = self.nodes.get_mut(*n).ok_or_else(|| format!("there is no node {n}"))?;
+                let instance = known.first().map_or(0, |r| r.instance);
+                *known = node(instance, ports);
+                let groups: Vec<u32> =
+                    self.groups.iter().filter(|(_, nodes)| nodes.contains(n)).map(|(g, _)| *g).collect();
+                groups.into_iter().try_for_each(|g| self.store_group(g))?;
+            }
+            Command::NodeAssociate { group, node } => {
+                if *node >= self.nodes.len() {
+                    return Err(format!("there is no node {node}"));
+                }
+                let nodes = self.groups.get_mut(group).ok_or_else(|| format!("there is no group {group}"))?;
+                nodes.push(*node);
+                self.store_group(*group)?;
+            }
+            Command::Wait { ms } => self.rig.wait_ms(*ms),
+        }
+        Ok(())
+    }
+
+    fn store_group(&mut self, group: u32) -> Result<(), String> {
+        let nodes = self.groups.get(&group).cloned().unwrap_or_default();
+        let replicas = nodes.iter().flat_map(|n| self.nodes[*n].clone()).collect();
+        self.state().replication.modify_group(group, replicas).map_err(text)
+    }
+
+    fn check_register(
+        &mut self,
+        line: usize,
+        name: &str,
+        index: u64,
+        check: Option<&Condition>,
+    ) -> Result<(), String> {
+        let is = self.rig.register(name, index)?;
+        if let Some(condition) = check {
+            let want = parse_bits(is.width(), &condition.value)?;
+            if !condition.holds(is.cmp_unsigned(&want)) {
+                let (is, want) = (is.to_biguint(), want.to_biguint());
+                self.fail(line, format!("{name}({index}) holds {is:#x}, not {} {want:#x}", condition.op));
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares what left with what was expected, port by port.
+    fn compare(&mut self) {
+        let mut failures = Vec::new();
+        let mut fail = |line, message| failures.push(StfError { line, message });
+        for port in &self.ports {
+            let mut left = self.left.remove(port).unwrap_or_default();
+            for expected in self.expected.remove(port).unwrap_or_default() {
+                match left.pop_front() {
+                    None => fail(expected.line, format!("no packet on port {port}")),
+                    Some(frame) => {
+                        if let Err(e) = matches(&expected, &frame) {
+                            fail(expected.line, format!("port {port}: {e}"));
+                        }
+                    }
+                }
+            }
+            for frame in left {
+                fail(0, format!("an unexpected packet on port {port}: {}", hex(&frame)));
+            }
+        }
+        self.report.failures.extend(failures);
+        self.report.failures.sort_by_key(|f| f.line);
+    }
+}
+
+fn node(instance: u16, ports: &[u32]) -> Vec<Replica> {
+    ports.iter().map(|p| Replica { port: *p, instance }).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn matches(expected: &Expected, frame: &[u8]) -> Result<(), String> {
+    let Some(digits) = &expected.digits else { return Ok(()) };
+    let got = hex(frame);
+    let differs = digits.chars().zip(got.chars()).position(|(d, g)| d != '*' && d != g);
+    match differs {
+        Some(at) => Err(format!("differs at digit {at} (byte {}):\n  want {digits}\n  got  {got}", at / 2)),
+        None if got.len() < digits.len() => Err(format!("too short:\n  want {digits}\n  got  {got}")),
+        None if expected.exact && got.len() > digits.len() => {
+            Err(format!("too long:\n  want {digits}\n  got  {got}"))
+        }
+        None => Ok(()),
+    }
+}
