@@ -1,6 +1,8 @@
 //! A program on a switch in virtual time, with everything named as people name it.
 
-use crate::entries::{build_action, build_entry, find_extern, find_table, parse_action, parse_bits, parse_entry};
+use crate::entries::{
+    build_action, build_entry, find_extern, find_table, parse_action, parse_bits, parse_entry,
+};
 use pointsman_interp::Interp;
 use pointsman_ir::{Bits, EntryAction, Program};
 use pointsman_v1model::{CounterCell, Keep, Output, Pipeline, State, Stats, Switch, SwitchConfig, Time};

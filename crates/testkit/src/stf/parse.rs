@@ -167,7 +167,8 @@ fn command(line: &str) -> Result<Command, String> {
             if !data.len().is_multiple_of(2) {
                 return Err(format!("{} hexadecimal digits are no whole bytes", data.len()));
             }
-            let byte = |pair: &[u8]| std::str::from_utf8(pair).ok().and_then(|p| u8::from_str_radix(p, 16).ok());
+            let byte =
+                |pair: &[u8]| std::str::from_utf8(pair).ok().and_then(|p| u8::from_str_radix(p, 16).ok());
             let bytes: Option<Vec<u8>> = data.as_bytes().chunks(2).map(byte).collect();
             Command::Packet { port, bytes: bytes.ok_or("a packet has hexadecimal digits only")? }
         }
@@ -185,7 +186,8 @@ fn command(line: &str) -> Result<Command, String> {
         "no_packet" => Command::NoPacket,
         "add" => Command::Add(entry(rest)?),
         "setdefault" => {
-            let (table, action) = rest.split_once(char::is_whitespace).ok_or("setdefault TABLE ACTION(...)")?;
+            let (table, action) =
+                rest.split_once(char::is_whitespace).ok_or("setdefault TABLE ACTION(...)")?;
             Command::SetDefault { table: unquoted(table), action: action_text(action)? }
         }
         "remove" if rest.eq_ignore_ascii_case("all") => Command::RemoveAll,
@@ -233,11 +235,9 @@ fn command(line: &str) -> Result<Command, String> {
             Command::MeterGetRates { name: unquoted(words[0]), index: int(words[1])? }
         }
         "meter_set_rates" => match words.as_slice() {
-            [name, index, rest @ ..] => Command::MeterSetRates {
-                name: unquoted(name),
-                index: Some(int(index)?),
-                rates: rates(rest)?,
-            },
+            [name, index, rest @ ..] => {
+                Command::MeterSetRates { name: unquoted(name), index: Some(int(index)?), rates: rates(rest)? }
+            }
             _ => return Err("meter_set_rates NAME INDEX RATE:BURST RATE:BURST".into()),
         },
         "meter_array_set_rates" => match words.as_slice() {
@@ -389,9 +389,10 @@ fn entry(text: &str) -> Result<EntryText, String> {
             Some((key, value)) => keys.push((key.to_string(), value.to_string())),
             None if i == 0 => {
                 // Tables with priorities want 1 or more; tests start at 0.
-                let p: i32 = int::<u64>(word).ok().and_then(|p| i32::try_from(p).ok()).ok_or_else(|| {
-                    format!("{word} is neither a priority nor a key: {usage}")
-                })?;
+                let p: i32 = int::<u64>(word)
+                    .ok()
+                    .and_then(|p| i32::try_from(p).ok())
+                    .ok_or_else(|| format!("{word} is neither a priority nor a key: {usage}"))?;
                 priority = Some(p.saturating_add(1));
             }
             None => return Err(format!("{word} is no key: {usage}")),
@@ -434,7 +435,8 @@ mod tests {
     #[test]
     fn packets() {
         check("packet 3 0a 0B0c # end", Command::Packet { port: 3, bytes: vec![10, 11, 12] });
-        let expect = |digits: Option<&str>, exact| Command::Expect { port: 1, digits: digits.map(Into::into), exact };
+        let expect =
+            |digits: Option<&str>, exact| Command::Expect { port: 1, digits: digits.map(Into::into), exact };
         check("EXPECT 1", expect(None, false));
         check("expect 1 0A ** $", expect(Some("0a**"), true));
         check("expect 1 0a$", expect(Some("0a"), true));
@@ -457,7 +459,12 @@ mod tests {
         };
         check(
             "add c.t 5 a.b:0x** \"x y\":7 ig.go(p:1, q:0x2) = A",
-            want(Some(6), vec![key("a.b", "0x**"), key("xy", "7")], "ig.go", vec![arg("p", "1"), arg("q", "0x2")]),
+            want(
+                Some(6),
+                vec![key("a.b", "0x**"), key("xy", "7")],
+                "ig.go",
+                vec![arg("p", "1"), arg("q", "0x2")],
+            ),
         );
         check("add c.t a:1 go()", want(None, vec![key("a", "1")], "go", vec![]));
         check("add c.t go ( p:3 )", want(None, vec![], "go", vec![arg("p", "3")]));
@@ -479,7 +486,11 @@ mod tests {
         let condition = |op: &str, value: &str| Condition { op: op.into(), value: value.into() };
         check(
             "check_counter ig.c(3) packets == 2",
-            Command::CheckCounter { name: "ig.c".into(), index: 3, check: Some((false, condition("==", "2"))) },
+            Command::CheckCounter {
+                name: "ig.c".into(),
+                index: 3,
+                check: Some((false, condition("==", "2"))),
+            },
         );
         check("counter_read c 0", Command::CheckCounter { name: "c".into(), index: 0, check: None });
         check(

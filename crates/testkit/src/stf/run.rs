@@ -50,9 +50,7 @@ pub fn run(rig: &mut Rig, lines: &[Line]) -> Result<Report, StfError> {
         groups: BTreeMap::new(),
     };
     for line in lines {
-        runner
-            .execute(line)
-            .map_err(|message| StfError { line: line.number, message })?;
+        runner.execute(line).map_err(|message| StfError { line: line.number, message })?;
     }
     runner.compare();
     Ok(runner.report)
