@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The core library of P4_16: what every architecture has (P4_16 specification, appendix D).
 
-#ifndef POINTSMAN_CORE_P4
-#define POINTSMAN_CORE_P4
+// Programs test whether this name is defined.
+#ifndef _CORE_P4_
+#define _CORE_P4_
 
 // Standard errors. The order gives their numbers; programs add theirs behind.
 error {

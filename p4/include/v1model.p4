@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The v1model architecture: parser, checksum verification, ingress, traffic manager, egress, checksum update, deparser.
 
-#ifndef POINTSMAN_V1MODEL_P4
-#define POINTSMAN_V1MODEL_P4
+// Programs test whether this name is defined.
+#ifndef _V1_MODEL_P4_
+#define _V1_MODEL_P4_
 
 #include <core.p4>
 

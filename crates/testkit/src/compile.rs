@@ -1,6 +1,6 @@
 //! From a file to a program.
 
-use pointsman_frontend::diag::Diagnostic;
+use pointsman_frontend::diag::{Diagnostic, Severity};
 use pointsman_frontend::source::{Loader, SourceMap};
 use pointsman_ir::Program;
 use std::path::{Path, PathBuf};
@@ -41,10 +41,10 @@ fn describe(map: &SourceMap, diagnostics: &[Diagnostic]) -> String {
         let path = map.files.get(d.span.file as usize).map_or("?", |f| f.path.as_str());
         format!("{path}:{line}:{column}: {} {}", d.code, d.message)
     };
-    diagnostics.iter().map(one).collect::<Vec<_>>().join("\n")
+    diagnostics.iter().filter(|d| d.severity == Severity::Error).map(one).collect::<Vec<_>>().join("\n")
 }
 
-/// Compiles the program at `path`; `includes` are searched for `#include`. The error has one line per diagnostic.
+/// Compiles the program at `path`; `includes` are searched for `#include`. The text of the error has a line for each.
 pub fn compile(path: &Path, includes: &[&Path]) -> Result<Arc<Program>, String> {
     let text = read(path)?;
     let loader = Dirs(includes.iter().map(|p| p.to_path_buf()).collect());

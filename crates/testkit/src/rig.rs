@@ -4,7 +4,7 @@ use crate::entries::{
     build_action, build_entry, find_extern, find_table, parse_action, parse_bits, parse_entry,
 };
 use pointsman_interp::Interp;
-use pointsman_ir::{Bits, EntryAction, Program};
+use pointsman_ir::{Bits, Program};
 use pointsman_v1model::{CounterCell, Keep, Output, Pipeline, State, Stats, Switch, SwitchConfig, Time};
 use std::path::Path;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ impl Rig {
         }
     }
 
-    /// Removes every entry of a table whose text form has these keys (those not named match any).
+    /// Removes every entry of a table.
     pub fn clear(&mut self, table: &str) -> Result<(), String> {
         let id = find_table(&self.program, table)?;
         let state = self.state();
@@ -147,13 +147,5 @@ impl Rig {
         let width = self.register(name, index)?.width();
         let value = parse_bits(width, value)?;
         self.state().write_register(id, index, &value).map_err(|e| format!("{name}[{index}]: {e}"))
-    }
-}
-
-/// The action that an entry calls, if it calls one directly.
-pub fn called_action(entry: &pointsman_ir::Entry) -> Option<u32> {
-    match &entry.action {
-        EntryAction::Call(call) => Some(call.action),
-        _ => None,
     }
 }

@@ -133,7 +133,11 @@ impl Lower<'_> {
                 self.unsupported(span, "a match kind as a constructor argument", "use an enum");
                 None
             }
-            _ => self.const_value(c, ty, span).map(ir::Const::Value),
+            _ => {
+                // The names of an enum's members are found by its type, so the program must have it.
+                self.ty(ty);
+                self.const_value(c, ty, span).map(ir::Const::Value)
+            }
         }
     }
 

@@ -26,6 +26,18 @@ mod run;
 pub use parse::{Command, Line, parse};
 pub use run::run;
 
+use crate::rig::Rig;
+use pointsman_v1model::SwitchConfig;
+use std::path::Path;
+
+/// Runs a test against the program at `path`; `includes` are searched for `#include`. An error is what kept the test from
+/// being run: a program that does not compile, a line that is not understood.
+pub fn run_stf(path: &Path, includes: &[&Path], stf: &str) -> Result<Report, String> {
+    let lines = parse(stf).map_err(|e| e.to_string())?;
+    let mut rig = Rig::load(path, includes, SwitchConfig::default())?;
+    run(&mut rig, &lines).map_err(|e| e.to_string())
+}
+
 /// What is wrong with a test, or with the switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StfError {
