@@ -1,1 +1,17 @@
 //! Services, devices, policies and reports: controller and agent as state machines.
+//!
+//! Nothing here has a clock, a socket or a thread: time and input are arguments, so the same code runs on the wire and
+//! in a simulator.
+//!
+//! - [`config`]: `rack.toml`, checked once;
+//! - [`agent`]: what runs on every device;
+//! - [`report`]: the load reports that agents send to the switch.
+
+pub mod agent;
+pub mod config;
+mod mix;
+pub mod report;
+pub mod types;
+
+pub use config::{ConfigErrors, Rack};
+pub use types::{DeviceKind, DeviceNumber, Mac, Policy, Prefix, Protocol};

@@ -1,0 +1,343 @@
+//! The agent of one device: watches its traffic and its machine, and tells the switch whether the device can take new
+//! connections.
+//!
+//! A metric at or above its high threshold makes the device busy; it is available again when every metric is at or below
+//! its low threshold and the hold time is over. Every change is reported at once, and once more a few milliseconds later,
+//! since a report may be lost; without change a report goes out every heartbeat, which also tells the switch that the
+//! device is alive.
+//!
+//! Metrics: request latency and the number of unanswered requests (`latency`), use of processor, memory and network
+//! (`proc`).
+
+mod latency;
+mod packet;
+mod proc;
+#[cfg(test)]
+mod tests;
+
+use crate::config::{AgentSettings, Rack, Threshold};
+use crate::report::Report;
+use crate::types::{DeviceNumber, Protocol, REPORT_PORT, address_bits};
+use latency::Latency;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// What an agent has to know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AgentConfig {
+    /// The device.
+    pub device: DeviceNumber,
+    /// `server/device`.
+    pub name: String,
+    /// The device's addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Where it serves.
+    pub ports: BTreeSet<(Protocol, u16)>,
+    /// A local address of the switch, and the port for reports there.
+    pub report_to: SocketAddr,
+    /// The network interface whose use counts.
+    pub interface: String,
+    /// How to measure and decide.
+    pub settings: AgentSettings,
+}
+
+impl AgentConfig {
+    /// The agent of a device of the rack. `interface` is the name of the device's network interface.
+    ///
+    /// # Errors
+    /// There is no such device, or no address of the switch that it could send reports to.
+    pub fn from_rack(rack: &Rack, server: &str, device: &str, interface: &str) -> Result<Self, String> {
+        let Some(of) = rack.server(server) else {
+            let names: Vec<&str> = rack.servers.iter().map(|s| s.name.as_str()).collect();
+            return Err(format!("no server `{server}` in the rack; there are: {}", names.join(", ")));
+        };
+        let Some(found) = of.devices.iter().find(|d| d.name == device) else {
+            let names: Vec<&str> = of.devices.iter().map(|d| d.name.as_str()).collect();
+            return Err(format!(
+                "server `{server}` has no device `{device}`; there are: {}",
+                names.join(", ")
+            ));
+        };
+        let number = found.number;
+        let of_device =
+            rack.services.iter().filter(|s| s.members.iter().any(|m| m.server == number.server()));
+        let ports = of_device.flat_map(|s| s.frontends().map(|f| (f.protocol, f.port))).collect();
+        let report_to = found.addresses().find_map(|own| {
+            // The nearest gateway by prefix; without one, a VIP will do, since it is an address of the switch too.
+            let near = |a: &IpAddr| (address_bits(*a) ^ address_bits(own)).leading_zeros();
+            let family = |a: &IpAddr| a.is_ipv4() == own.is_ipv4();
+            let gateway = rack.switch.gateways.iter().copied().filter(family).max_by_key(near);
+            gateway.or_else(|| rack.services.iter().flat_map(|s| s.vips.iter().copied()).find(family))
+        });
+        let report_to = report_to.ok_or_else(|| {
+            format!("no address of the switch for reports of `{server}/{device}`: write one of its family in switch.gateways")
+        })?;
+        Ok(AgentConfig {
+            device: number,
+            name: format!("{server}/{device}"),
+            addresses: found.addresses().collect(),
+            ports,
+            report_to: SocketAddr::new(report_to, REPORT_PORT),
+            interface: interface.into(),
+            settings: found.agent.clone(),
+        })
+    }
+}
+
+/// Which way a packet went at the device's interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// To the device.
+    In,
+    /// From the device.
+    Out,
+}
+
+/// What an agent is told.
+#[derive(Clone, Copy, Debug)]
+pub enum Input<'a> {
+    /// A packet passed the interface; the first 128 bytes of its Ethernet frame are enough.
+    Packet {
+        /// Which way.
+        direction: Direction,
+        /// The frame's beginning.
+        frame: &'a [u8],
+    },
+    /// The text of `/proc/stat`.
+    Stat(&'a str),
+    /// The text of `/proc/meminfo`.
+    MemInfo(&'a str),
+    /// The text of `/proc/net/dev`.
+    NetDev(&'a str),
+    /// Nothing but the time.
+    Tick,
+}
+
+/// What an agent wants done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// Send a UDP datagram.
+    Send {
+        /// Destination.
+        to: SocketAddr,
+        /// Payload.
+        payload: Vec<u8>,
+    },
+    /// The device became busy; the text says by which metric.
+    Busy(String),
+    /// The device is available again.
+    Available,
+    /// Something cannot be measured; said once for each kind.
+    Problem(String),
+}
+
+/// The state of all metrics. What is not measured is `None`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Metrics {
+    /// Request latency in milliseconds.
+    pub latency_ms: f64,
+    /// Unanswered requests.
+    pub outstanding: usize,
+    /// Processor use.
+    pub cpu_percent: Option<f64>,
+    /// Memory use.
+    pub memory_percent: Option<f64>,
+    /// Network use.
+    pub network_percent: Option<f64>,
+    /// Requests answered since the start.
+    pub answered: u64,
+    /// Requests given up since the start.
+    pub lost: u64,
+}
+
+/// The agent of one device. Times count from any fixed moment, which must not change while the switch runs: reports
+/// carry the milliseconds since then.
+#[derive(Debug)]
+pub struct Agent {
+    config: AgentConfig,
+    latency: Latency,
+    cpu: proc::Cpu,
+    memory_percent: Option<f64>,
+    network: proc::Network,
+    busy: bool,
+    hold_until: Duration,
+    heartbeat_at: Duration,
+    repeat_at: Option<Duration>,
+    problems: BTreeSet<String>,
+    /// Time of the last step.
+    now: Duration,
+}
+
+fn ms(n: u32) -> Duration {
+    Duration::from_millis(u64::from(n))
+}
+
+impl Agent {
+    /// An agent that sends its first report at its first step.
+    pub fn new(config: AgentConfig) -> Self {
+        Agent {
+            config,
+            latency: Latency::default(),
+            cpu: proc::Cpu::default(),
+            memory_percent: None,
+            network: proc::Network::default(),
+            busy: false,
+            hold_until: Duration::ZERO,
+            heartbeat_at: Duration::ZERO,
+            repeat_at: None,
+            problems: BTreeSet::new(),
+            now: Duration::ZERO,
+        }
+    }
+
+    /// Whether the device takes no new connections.
+    pub fn is_busy(&self) -> bool {
+        self.busy
+    }
+
+    /// The configuration it was made with.
+    pub fn config(&self) -> &AgentConfig {
+        &self.config
+    }
+
+    /// All metrics at this time.
+    pub fn metrics(&self, now: Duration) -> Metrics {
+        Metrics {
+            latency_ms: self.latency.current_ms(now),
+            outstanding: self.latency.outstanding(),
+            cpu_percent: self.cpu.percent.get(),
+            memory_percent: self.memory_percent,
+            network_percent: self.network.percent.get(),
+            answered: self.latency.answers,
+            lost: self.latency.lost,
+        }
+    }
+
+    /// Takes one input at time `now` and says what to do. Time must not run backwards.
+    pub fn step(&mut self, now: Duration, input: Input<'_>) -> Vec<Output> {
+        let mut out = Vec::new();
+        self.now = now;
+        let window = ms(self.config.settings.window_ms);
+        let read = match input {
+            Input::Packet { direction, frame } => {
+                self.packet(now, direction, frame);
+                Ok(())
+            }
+            Input::Stat(text) => self.cpu.read(now, text, window),
+            Input::MemInfo(text) => proc::memory(text).map(|p| self.memory_percent = Some(p)),
+            Input::NetDev(text) => match self.config.settings.network_mbit_s {
+                Some(speed) => self.network.read(now, text, &self.config.interface, speed, window),
+                None => Ok(()),
+            },
+            Input::Tick => Ok(()),
+        };
+        if let Err(problem) = read
+            && self.problems.insert(problem.clone())
+        {
+            out.push(Output::Problem(problem));
+        }
+        self.latency.expire(now, ms(self.config.settings.lost_after_ms));
+        self.decide(now, &mut out);
+        if now >= self.heartbeat_at || self.repeat_at.is_some_and(|at| now >= at) {
+            if self.repeat_at.is_some_and(|at| now >= at) {
+                self.repeat_at = None;
+            }
+            self.report(now, &mut out);
+        }
+        out
+    }
+
+    /// When to step again with [`Input::Tick`] at the latest.
+    pub fn next_deadline(&self) -> Duration {
+        let s = &self.config.settings;
+        let mut at = self.heartbeat_at;
+        let mut sooner = |other: Option<Duration>| at = other.map_or(at, |o| o.min(at));
+        sooner(self.repeat_at);
+        if self.busy {
+            // Only what is over by itself: the hold time, or a request that is given up.
+            sooner(Some(self.hold_until).filter(|at| *at > self.now));
+        } else if let (Some(oldest), Some(t)) = (self.latency.oldest(), s.latency_ms) {
+            // Rounding may make the age a hair less than the threshold then: no sooner than a little later.
+            let crossing = oldest + Duration::from_secs_f64(t.high / 1e3);
+            sooner(Some(crossing.max(self.now + Duration::from_micros(1))));
+        }
+        sooner(self.latency.expiry(ms(s.lost_after_ms)));
+        at
+    }
+
+    fn packet(&mut self, now: Duration, direction: Direction, frame: &[u8]) {
+        let Some(seen) = packet::parse(frame) else { return };
+        let (own, client) = match direction {
+            Direction::In => (seen.destination, seen.source),
+            Direction::Out => (seen.source, seen.destination),
+        };
+        if !self.config.addresses.contains(&own.0) || !self.config.ports.contains(&(seen.protocol, own.1)) {
+            return;
+        }
+        let key = (seen.protocol, own.1, client.0, client.1);
+        if seen.syn || seen.fin_or_rst && (direction == Direction::Out || seen.payload == 0) {
+            self.latency.close(&key);
+            return;
+        }
+        match direction {
+            // An empty datagram is a request too; a TCP segment without data only acknowledges.
+            Direction::In if seen.payload > 0 || seen.protocol == Protocol::Udp => {
+                self.latency.request(now, key, seen.sequence.wrapping_add(seen.payload));
+            }
+            Direction::Out if seen.payload > 0 || seen.protocol == Protocol::Udp => {
+                self.latency.answer(now, &key, self.config.settings.smoothing);
+            }
+            Direction::In | Direction::Out => {}
+        }
+    }
+
+    /// Every metric that has a threshold: name, value and unit.
+    fn judged(&self, now: Duration) -> impl Iterator<Item = (&'static str, f64, Threshold)> {
+        let s = &self.config.settings;
+        let m = self.metrics(now);
+        [
+            ("latency_ms", Some(m.latency_ms), s.latency_ms),
+            ("outstanding", Some(m.outstanding as f64), s.outstanding),
+            ("cpu_percent", m.cpu_percent, s.cpu_percent),
+            ("memory_percent", m.memory_percent, s.memory_percent),
+            ("network_percent", m.network_percent, s.network_percent),
+        ]
+        .into_iter()
+        .filter_map(|(name, value, threshold)| Some((name, value?, threshold?)))
+    }
+
+    fn decide(&mut self, now: Duration, out: &mut Vec<Output>) {
+        if !self.busy {
+            let Some((name, value, t)) = self.judged(now).find(|(_, value, t)| *value >= t.high) else {
+                return;
+            };
+            self.busy = true;
+            self.hold_until = now + ms(self.config.settings.hold_ms);
+            out.push(Output::Busy(format!("{name} is {value:.1}, threshold {}", t.high)));
+        } else if now >= self.hold_until && self.judged(now).all(|(_, value, t)| value <= t.low) {
+            self.busy = false;
+            out.push(Output::Available);
+        } else {
+            return;
+        }
+        self.report(now, out);
+        self.repeat_at =
+            (self.config.settings.repeat_ms > 0).then(|| now + ms(self.config.settings.repeat_ms));
+    }
+
+    fn report(&mut self, now: Duration, out: &mut Vec<Output>) {
+        let mask = 1 << self.config.device.slot();
+        let report = Report {
+            server: self.config.device.server(),
+            mask,
+            available: if self.busy { 0 } else { mask },
+            metrics: 0,
+            // The data plane compares modulo 2^32.
+            sequence: now.as_millis() as u32,
+            words: Vec::new(),
+        };
+        out.push(Output::Send { to: self.config.report_to, payload: report.encode() });
+        self.heartbeat_at = now + ms(self.config.settings.heartbeat_ms);
+    }
+}

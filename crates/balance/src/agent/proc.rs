@@ -1,0 +1,170 @@
+//! Use of processor, memory and network, from the texts of `/proc`.
+
+use std::time::Duration;
+
+/// A ratio over time that forgets exponentially.
+#[derive(Debug, Default)]
+pub(super) struct Smoothed {
+    value: Option<f64>,
+}
+
+impl Smoothed {
+    fn add(&mut self, value: f64, over: Duration, window: Duration) {
+        let weight = 1.0 - (-over.as_secs_f64() / window.as_secs_f64().max(1e-9)).exp();
+        self.value = Some(self.value.map_or(value, |v| v + weight * (value - v)));
+    }
+
+    pub fn get(&self) -> Option<f64> {
+        self.value
+    }
+}
+
+/// Processor use: the share of time that was neither idle nor waiting for disks (proc_stat(5)).
+#[derive(Debug, Default)]
+pub(super) struct Cpu {
+    last: Option<(Duration, u64, u64)>,
+    pub percent: Smoothed,
+}
+
+impl Cpu {
+    /// Takes the text of `/proc/stat`.
+    pub fn read(&mut self, now: Duration, text: &str, window: Duration) -> Result<(), String> {
+        let line = text.lines().find(|l| l.starts_with("cpu ")).ok_or("/proc/stat has no line `cpu`")?;
+        // user nice system idle iowait irq softirq steal; guest time is part of user already.
+        let ticks: Vec<u64> =
+            line.split_ascii_whitespace().skip(1).take(8).map_while(|n| n.parse().ok()).collect();
+        if ticks.len() < 4 {
+            return Err("/proc/stat: the line `cpu` has fewer than four numbers".into());
+        }
+        let total = ticks.iter().fold(0u64, |a, n| a.saturating_add(*n));
+        let idle = ticks[3].saturating_add(ticks.get(4).copied().unwrap_or(0));
+        if let Some((at, last_total, last_idle)) = self.last {
+            let spent = total.saturating_sub(last_total);
+            if spent == 0 {
+                return Ok(()); // less than a tick since
+            }
+            // iowait may run backwards.
+            let idled = idle.saturating_sub(last_idle).min(spent);
+            let used = 100.0 * (spent - idled) as f64 / spent as f64;
+            self.percent.add(used, now.saturating_sub(at), window);
+        }
+        self.last = Some((now, total, idle));
+        Ok(())
+    }
+}
+
+/// Memory use in per cent, from the text of `/proc/meminfo`: what is not available to programs (proc_meminfo(5)).
+pub(super) fn memory(text: &str) -> Result<f64, String> {
+    let field = |name: &str| -> Option<f64> {
+        let line = text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':'))?;
+        line.split_ascii_whitespace().next()?.parse::<u64>().ok().map(|n| n as f64)
+    };
+    let total = field("MemTotal").filter(|t| *t > 0.0).ok_or("/proc/meminfo has no MemTotal")?;
+    // Linux before 3.14 does not say what is available.
+    let available = field("MemAvailable")
+        .or_else(|| {
+            Some(field("MemFree")? + field("Buffers").unwrap_or(0.0) + field("Cached").unwrap_or(0.0))
+        })
+        .ok_or("/proc/meminfo has neither MemAvailable nor MemFree")?;
+    Ok((100.0 * (1.0 - available / total)).clamp(0.0, 100.0))
+}
+
+/// Use of one network interface.
+#[derive(Debug, Default)]
+pub(super) struct Network {
+    last: Option<(Duration, u64, u64)>,
+    pub percent: Smoothed,
+}
+
+impl Network {
+    /// Takes the text of `/proc/net/dev`. The busier direction counts.
+    pub fn read(
+        &mut self,
+        now: Duration,
+        text: &str,
+        interface: &str,
+        mbit_s: f64,
+        window: Duration,
+    ) -> Result<(), String> {
+        let line = text.lines().find_map(|l| l.trim_start().strip_prefix(interface)?.strip_prefix(':'));
+        let line = line.ok_or_else(|| format!("/proc/net/dev has no interface `{interface}`"))?;
+        let fields: Vec<u64> = line.split_ascii_whitespace().map_while(|n| n.parse().ok()).collect();
+        let (Some(received), Some(sent)) = (fields.first().copied(), fields.get(8).copied()) else {
+            return Err(format!("/proc/net/dev: too few numbers for `{interface}`"));
+        };
+        if let Some((at, last_received, last_sent)) = self.last {
+            let over = now.saturating_sub(at);
+            if over.is_zero() {
+                return Ok(());
+            }
+            // Counters that went back were reset with the interface.
+            let bytes = received.saturating_sub(last_received).max(sent.saturating_sub(last_sent));
+            let percent = 100.0 * (bytes as f64 * 8.0) / (over.as_secs_f64() * mbit_s * 1e6);
+            self.percent.add(percent.min(100.0), over, window);
+        }
+        self.last = Some((now, received, sent));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(a: Option<f64>, b: f64) {
+        let a = a.expect("a value");
+        assert!((a - b).abs() < 1e-6, "{a} is not {b}");
+    }
+
+    const WINDOW: Duration = Duration::from_nanos(1); // no smoothing
+
+    #[test]
+    fn cpu() {
+        let mut cpu = Cpu::default();
+        let mut at = |s, text: &str| {
+            cpu.read(Duration::from_secs(s), text, WINDOW).expect("valid");
+            cpu.percent.get()
+        };
+        assert_eq!(at(1, "cpu  100 0 100 700 100 0 0 0 0 0\ncpu0 1 2 3 4\n"), None);
+        close(at(2, "cpu  150 10 120 760 110 5 5 0 40 0\n"), 100.0 * (90.0 / 160.0));
+        close(at(2, "cpu  150 10 120 760 110 5 5 0 40 0\n"), 100.0 * (90.0 / 160.0));
+        close(at(3, "cpu  250 10 120 760 100 5 5 0 40 0\n"), 100.0);
+        assert!(cpu.read(Duration::ZERO, "intr 5", WINDOW).is_err());
+        assert!(cpu.read(Duration::ZERO, "cpu  x", WINDOW).is_err());
+    }
+
+    #[test]
+    fn meminfo() {
+        close(memory("MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable:  250 kB\n").ok(), 75.0);
+        close(memory("MemTotal:  1000 kB\nMemFree: 100 kB\nBuffers: 50 kB\nCached:  250 kB\n").ok(), 60.0);
+        assert!(memory("").is_err());
+        assert!(memory("MemTotal: 0 kB\nMemFree: 0 kB").is_err());
+        assert!(memory("MemTotal: 10 kB").is_err());
+    }
+
+    #[test]
+    fn network() {
+        let text = |received: u64, sent: u64| {
+            format!(
+                "Inter-|   Receive\n  lo: 9 9 0 0 0 0 0 0 9 9\n  eth0:{received} 5 0 0 0 0 0 0 {sent} 6 0 0 0 0 0 0\n"
+            )
+        };
+        let mut n = Network::default();
+        n.read(Duration::from_secs(1), &text(0, 0), "eth0", 8.0, WINDOW).expect("valid");
+        n.read(Duration::from_secs(2), &text(100_000, 250_000), "eth0", 8.0, WINDOW).expect("valid");
+        close(n.percent.get(), 25.0);
+        n.read(Duration::from_secs(3), &text(0, 0), "eth0", 8.0, WINDOW).expect("valid");
+        close(n.percent.get(), 0.0);
+        assert!(n.read(Duration::from_secs(3), &text(0, 0), "eth", 8.0, WINDOW).is_err());
+        assert!(n.read(Duration::from_secs(3), "eth0: 1 2", "eth0", 8.0, WINDOW).is_err());
+    }
+
+    #[test]
+    fn smoothing_forgets_with_time() {
+        let mut s = Smoothed::default();
+        s.add(100.0, Duration::from_secs(1), Duration::from_secs(1));
+        close(s.get(), 100.0);
+        s.add(0.0, Duration::from_secs(1), Duration::from_secs(1));
+        close(s.get(), 100.0 * (-1.0f64).exp());
+    }
+}

@@ -1,0 +1,395 @@
+use super::*;
+use crate::mix::Random;
+
+const RACK: &str = r#"
+[switch]
+mac = "02:50:4d:00:00:01"
+gateways = ["10.0.0.1", "10.0.1.1", "fd00::1"]
+[agent]
+heartbeat_ms = 100
+repeat_ms = 5
+hold_ms = 20
+smoothing = 0.5
+latency_ms = { high = 20, low = 10 }
+[[server]]
+name = "s1"
+[[server.device]]
+name = "cpu"
+kind = "cpu"
+port = 2
+address = "10.0.1.11"
+address6 = "fd00::11"
+[[server.device]]
+name = "nic"
+kind = "smartnic"
+port = 3
+address = "10.0.1.12"
+address6 = "fd00::12"
+[[service]]
+name = "web"
+vip = ["10.0.0.100", "fd00::100"]
+protocol = ["tcp", "udp"]
+port = 8000
+policy = "p4mite"
+"#;
+
+fn agent_with(from: &str, to: &str) -> Agent {
+    assert!(RACK.contains(from));
+    let rack = Rack::parse("rack.toml", &RACK.replace(from, to)).expect("valid");
+    Agent::new(AgentConfig::from_rack(&rack, "s1", "nic", "eth0").expect("known"))
+}
+
+fn agent() -> Agent {
+    agent_with("", "")
+}
+
+fn at(us: u64) -> Duration {
+    Duration::from_micros(us)
+}
+
+#[derive(Clone, Copy)]
+struct Tcp {
+    sequence: u32,
+    flags: u8,
+}
+
+const DEVICE4: [u8; 4] = [10, 0, 1, 12];
+const ACK: u8 = 0x10;
+
+/// A frame of a client, to the device or (turned around) back.
+fn frame(v6: bool, direction: Direction, port: u16, tcp: Option<Tcp>, payload: usize) -> Vec<u8> {
+    let ports = match direction {
+        Direction::In => [port, 8000],
+        Direction::Out => [8000, port],
+    };
+    let mut l4: Vec<u8> = ports.iter().flat_map(|p| p.to_be_bytes()).collect();
+    match tcp {
+        Some(t) => {
+            l4.extend(t.sequence.to_be_bytes());
+            l4.extend([0, 0, 0, 0, 0x50, t.flags, 1, 0, 0, 0, 0, 0]);
+        }
+        None => {
+            l4.extend(((payload + 8) as u16).to_be_bytes());
+            l4.extend([0, 0]);
+        }
+    }
+    let header = l4.len();
+    l4.extend(std::iter::repeat_n(7, payload.min(60)));
+    let number = if tcp.is_some() { 6 } else { 17 };
+    let mut f = vec![2; 12];
+    if v6 {
+        f.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+        f.extend(((header + payload) as u16).to_be_bytes());
+        f.extend([number, 64]);
+        let (device, client) = ("fd00::12", "fd00::2");
+        let (s, d) = if direction == Direction::In { (client, device) } else { (device, client) };
+        for a in [s, d] {
+            f.extend(a.parse::<std::net::Ipv6Addr>().expect("valid").octets());
+        }
+    } else {
+        f.extend([0x08, 0x00, 0x45, 0]);
+        f.extend(((20 + header + payload) as u16).to_be_bytes());
+        f.extend([0, 0, 0, 0, 64, number, 0, 0]);
+        let (s, d) =
+            if direction == Direction::In { ([10, 0, 0, 2], DEVICE4) } else { (DEVICE4, [10, 0, 0, 2]) };
+        f.extend(s);
+        f.extend(d);
+    }
+    f.extend(l4);
+    f
+}
+
+fn udp(a: &mut Agent, now: Duration, direction: Direction, port: u16) -> Vec<Output> {
+    a.step(now, Input::Packet { direction, frame: &frame(false, direction, port, None, 32) })
+}
+
+fn tcp(
+    a: &mut Agent,
+    now: Duration,
+    direction: Direction,
+    sequence: u32,
+    flags: u8,
+    payload: usize,
+) -> Vec<Output> {
+    let tcp = Some(Tcp { sequence, flags });
+    a.step(now, Input::Packet { direction, frame: &frame(true, direction, 5000, tcp, payload) })
+}
+
+/// The reports among the outputs: is the device available?
+fn reports(out: &[Output]) -> Vec<bool> {
+    out.iter()
+        .filter_map(|o| match o {
+            Output::Send { to, payload } => {
+                assert_eq!(to.to_string(), "10.0.1.1:9876");
+                let r = Report::decode(payload).expect("a report");
+                assert_eq!((r.server, r.mask, r.available & !2), (1, 2, 0));
+                Some(r.available == 2)
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn configuration() {
+    let a = agent();
+    assert_eq!(a.config().device, DeviceNumber::new(1, 1));
+    assert_eq!(a.config().ports, [(Protocol::Tcp, 8000), (Protocol::Udp, 8000)].into());
+    let rack = Rack::parse("r", RACK).expect("valid");
+    let fails = |s, d| AgentConfig::from_rack(&rack, s, d, "eth0").expect_err("unknown");
+    assert!(fails("s2", "cpu").contains("there are: s1"));
+    assert!(fails("s1", "gpu").contains("there are: cpu, nic"));
+    let rack =
+        Rack::parse("r", &RACK.replace("[\"10.0.0.1\", \"10.0.1.1\", \"fd00::1\"]", "[]")).expect("valid");
+    let config = AgentConfig::from_rack(&rack, "s1", "cpu", "eth0").expect("a VIP will do");
+    assert_eq!(config.report_to.to_string(), "10.0.0.100:9876");
+}
+
+/// Steps at every deadline up to `end`; the times of the reports, in milliseconds.
+fn run(a: &mut Agent, end: Duration) -> Vec<(u64, bool)> {
+    let mut sent = Vec::new();
+    let mut last = None;
+    while a.next_deadline() <= end {
+        let now = a.next_deadline();
+        assert_ne!(last, Some(now), "the deadline does not move");
+        last = Some(now);
+        sent.extend(reports(&a.step(now, Input::Tick)).into_iter().map(|r| (now.as_millis() as u64, r)));
+    }
+    sent
+}
+
+#[test]
+fn heartbeat() {
+    let mut a = agent();
+    assert_eq!(run(&mut a, at(350_000)), [(0, true), (100, true), (200, true), (300, true)]);
+}
+
+/// A device that stops answering is reported busy when its oldest request is as old as the threshold, twice.
+#[test]
+fn stuck() {
+    let mut a = agent();
+    run(&mut a, at(0));
+    udp(&mut a, at(10_000), Direction::In, 1000);
+    assert_eq!(a.next_deadline(), at(30_000));
+    assert_eq!(run(&mut a, at(120_000)), [(30, false), (35, false)]);
+    assert_eq!(run(&mut a, at(140_000)), [(135, false)], "heartbeats go on");
+    // The answer comes: nothing waits, so it is available, and says so twice.
+    assert_eq!(reports(&udp(&mut a, at(150_000), Direction::Out, 1000)), [true]);
+    assert_eq!(run(&mut a, at(200_000)), [(155, true)]);
+}
+
+/// A device that answers nothing at all is given up and tried again.
+#[test]
+fn dead() {
+    let mut a = agent();
+    udp(&mut a, at(0), Direction::In, 1000);
+    let sent = run(&mut a, at(11_000_000));
+    assert!(sent.iter().filter(|(t, _)| (20..10_000).contains(t)).all(|(_, available)| !available));
+    assert!(sent.iter().filter(|(t, _)| *t >= 10_000).all(|(_, available)| *available));
+    assert_eq!(a.metrics(at(11_000_000)).lost, 1);
+}
+
+#[test]
+fn crossing_and_hysteresis() {
+    let mut a = agent();
+    run(&mut a, at(0));
+    // A queue: requests every 5 ms, each answered after 15 ms: between the thresholds, still available.
+    for i in 0..20u64 {
+        let out = udp(&mut a, at(i * 5_000 + 1), Direction::In, 1000 + i as u16);
+        assert!(!out.iter().any(|o| matches!(o, Output::Busy(_))));
+        if i >= 3 {
+            udp(&mut a, at(i * 5_000 + 2), Direction::Out, 1000 + i as u16 - 3);
+        }
+        assert!(!a.is_busy(), "{i}");
+    }
+    let mut now = 100_000;
+    // The queue grows: the oldest of four waits longer than 20 ms.
+    let out = udp(&mut a, at(now + 20_000), Direction::In, 2000);
+    assert!(matches!(&out[0], Output::Busy(why) if why.starts_with("latency_ms is 3")), "{out:?}");
+    assert_eq!(reports(&out), [false]);
+    // It shrinks: the average and the oldest fall below the high threshold, but not yet to the low one.
+    for port in 1017..1020 {
+        now += 9_000;
+        udp(&mut a, at(now + 20_000), Direction::Out, port);
+        assert!(a.is_busy());
+    }
+    // The last one is answered: nothing waits.
+    let out = udp(&mut a, at(now + 25_000), Direction::Out, 2000);
+    assert!(out.contains(&Output::Available), "{out:?}");
+}
+
+#[test]
+fn hold_time() {
+    let mut a = agent_with(
+        "latency_ms = { high = 20, low = 10 }",
+        "latency_ms = { high = 999, low = 999 }\noutstanding = { high = 2, low = 1 }",
+    );
+    run(&mut a, at(0));
+    udp(&mut a, at(1_000), Direction::In, 1);
+    let out = udp(&mut a, at(2_000), Direction::In, 2);
+    assert_eq!(out[0], Output::Busy("outstanding is 2.0, threshold 2".into()));
+    // Below the low threshold at once, but held for 20 ms.
+    assert_eq!(reports(&udp(&mut a, at(3_000), Direction::Out, 1)), []);
+    assert!(a.is_busy());
+    assert_eq!(run(&mut a, at(21_999)), [(7, false)]);
+    assert_eq!(run(&mut a, at(22_000)), [(22, true)]);
+    assert!(!a.is_busy());
+}
+
+#[test]
+fn requests_that_were_overtaken_are_lost() {
+    let mut a = agent();
+    udp(&mut a, at(0), Direction::In, 1);
+    udp(&mut a, at(1_000), Direction::In, 2);
+    udp(&mut a, at(2_000), Direction::Out, 2);
+    run(&mut a, at(999_000));
+    assert!(a.is_busy());
+    run(&mut a, at(1_001_000));
+    assert!(!a.is_busy());
+    assert_eq!((a.metrics(at(1_001_000)).lost, a.metrics(at(1_001_000)).outstanding), (1, 0));
+}
+
+#[test]
+fn several_datagrams_are_one_request() {
+    let mut a = agent();
+    for t in [0, 1_000, 2_000] {
+        udp(&mut a, at(t), Direction::In, 1);
+    }
+    assert_eq!(a.metrics(at(5_000)).outstanding, 1);
+    assert_eq!(a.metrics(at(5_000)).latency_ms, 5.0);
+    udp(&mut a, at(6_000), Direction::Out, 1);
+    udp(&mut a, at(7_000), Direction::Out, 1);
+    assert_eq!((a.metrics(at(7_000)).answered, a.metrics(at(7_000)).outstanding), (1, 0));
+}
+
+#[test]
+fn tcp_connections() {
+    let mut a = agent();
+    let outstanding = |a: &Agent| a.metrics(at(0)).outstanding;
+    tcp(&mut a, at(0), Direction::In, 100, 0x02, 0);
+    tcp(&mut a, at(0), Direction::Out, 900, 0x12, 0);
+    tcp(&mut a, at(0), Direction::In, 101, ACK, 0);
+    assert_eq!(outstanding(&a), 0, "a handshake is no request");
+    tcp(&mut a, at(1_000), Direction::In, 101, ACK, 1000);
+    tcp(&mut a, at(2_000), Direction::In, 1101, ACK, 1000);
+    assert_eq!(a.metrics(at(3_000)).latency_ms, 1.0, "from the last segment");
+    tcp(&mut a, at(4_000), Direction::In, 1101, ACK, 1000);
+    assert_eq!(a.metrics(at(5_000)).latency_ms, 3.0, "a retransmission does not count");
+    tcp(&mut a, at(6_000), Direction::Out, 901, ACK, 0);
+    assert_eq!(outstanding(&a), 1, "an acknowledgement is no answer");
+    tcp(&mut a, at(7_000), Direction::Out, 901, ACK, 500);
+    assert_eq!(outstanding(&a), 0);
+    tcp(&mut a, at(8_000), Direction::In, 2101, ACK, 10);
+    tcp(&mut a, at(9_000), Direction::Out, 1401, 0x14, 0);
+    assert_eq!(outstanding(&a), 0, "reset: nobody waits");
+    tcp(&mut a, at(10_000), Direction::In, 2111, ACK, 10);
+    tcp(&mut a, at(11_000), Direction::In, 2121, 0x11, 0);
+    assert_eq!(outstanding(&a), 0, "the client went away");
+    tcp(&mut a, at(12_000), Direction::In, 5, 0x11 | 8, 10);
+    assert_eq!(outstanding(&a), 1, "the last request comes with the FIN");
+}
+
+#[test]
+fn other_traffic_does_not_count() {
+    let mut a = agent();
+    let mut f = frame(false, Direction::In, 9, None, 5);
+    f[36] ^= 1; // another port
+    a.step(at(0), Input::Packet { direction: Direction::In, frame: &f });
+    let mut f = frame(false, Direction::In, 9, None, 5);
+    f[33] ^= 1; // another address
+    a.step(at(0), Input::Packet { direction: Direction::In, frame: &f });
+    let mut f = frame(false, Direction::In, 9, None, 5);
+    f[21] = 1; // a later fragment
+    a.step(at(0), Input::Packet { direction: Direction::In, frame: &f });
+    assert_eq!(a.metrics(at(0)).outstanding, 0);
+    a.step(
+        at(0),
+        Input::Packet { direction: Direction::In, frame: &frame(false, Direction::In, 9, None, 5) },
+    );
+    assert_eq!(a.metrics(at(0)).outstanding, 1);
+}
+
+#[test]
+fn machine() {
+    let settings = "outstanding = { high = 9, low = 9 }\ncpu_percent = { high = 90, low = 50 }\nmemory_percent = { high = 90, low = 80 }\nwindow_ms = 1\nnetwork_percent = { high = 50, low = 10 }\nnetwork_mbit_s = 8";
+    let mut a = agent_with("latency_ms = { high = 20, low = 10 }", settings);
+    a.step(at(0), Input::Stat("cpu  0 0 0 0 0 0 0 0"));
+    let out = a.step(at(50_000), Input::Stat("cpu  95 0 0 5 0 0 0 0"));
+    assert_eq!(out[0], Output::Busy("cpu_percent is 95.0, threshold 90".into()));
+    a.step(at(200_000), Input::Stat("cpu  95 0 0 105 0 0 0 0"));
+    assert!(!a.is_busy());
+    let out = a.step(at(210_000), Input::MemInfo("MemTotal: 100 kB\nMemAvailable: 5 kB"));
+    assert_eq!(out[0], Output::Busy("memory_percent is 95.0, threshold 90".into()));
+    a.step(at(300_000), Input::MemInfo("MemTotal: 100 kB\nMemAvailable: 50 kB"));
+    assert!(!a.is_busy());
+    a.step(at(300_000), Input::NetDev("eth0: 0 0 0 0 0 0 0 0 0 0"));
+    let out = a.step(at(400_000), Input::NetDev("eth0: 60000 0 0 0 0 0 0 0 9 0"));
+    assert_eq!(out[0], Output::Busy("network_percent is 60.0, threshold 50".into()));
+    let out = a.step(at(400_000), Input::MemInfo("nonsense"));
+    assert_eq!(out, [Output::Problem("/proc/meminfo has no MemTotal".into())]);
+    assert_eq!(a.step(at(400_000), Input::MemInfo("nonsense")), [], "said once");
+}
+
+/// Random frames, mangled frames: no panic, bounded memory, deadlines never in the past for long.
+#[test]
+fn random_frames() {
+    let mut random = Random::new(11);
+    let mut a = agent();
+    let mut now = Duration::ZERO;
+    for _ in 0..200_000 {
+        now += at(random.below(50));
+        let direction = if random.below(2) == 0 { Direction::In } else { Direction::Out };
+        let tcp = (random.below(2) == 0)
+            .then(|| Tcp { sequence: random.next() as u32, flags: random.next() as u8 });
+        let payload = random.below(1400) as usize;
+        let mut f = frame(random.below(2) == 0, direction, random.next() as u16, tcp, payload);
+        match random.below(4) {
+            0 => f.truncate(random.below(f.len() as u64 + 1) as usize),
+            1 => {
+                let i = random.below(f.len() as u64) as usize;
+                f[i] = random.next() as u8;
+            }
+            _ => {}
+        }
+        a.step(now, Input::Packet { direction, frame: &f });
+    }
+    assert!(a.metrics(now).outstanding <= latency::MAX_PENDING);
+    assert!(a.metrics(now).answered > 0);
+}
+
+#[test]
+fn memory_is_bounded() {
+    let mut l = Latency::default();
+    for i in 0..latency::MAX_PENDING as u32 + 10 {
+        let client = IpAddr::from(i.to_be_bytes());
+        l.request(at(u64::from(i)), (Protocol::Udp, 1, client, 1), 0);
+    }
+    assert_eq!((l.outstanding(), l.lost), (latency::MAX_PENDING, 10));
+    assert_eq!(l.oldest(), Some(at(10)));
+}
+
+/// Whatever the thresholds, a deadline that has come is over after a step: nobody has to spin.
+#[test]
+fn deadlines_pass() {
+    let mut random = Random::new(5);
+    for _ in 0..300 {
+        let high = 0.1 + random.below(100_000) as f64 / 3000.0;
+        let low = high / 2.0;
+        let to = format!("latency_ms = {{ high = {high}, low = {low} }}");
+        let mut a = agent_with("latency_ms = { high = 20, low = 10 }", &to);
+        let mut now = Duration::ZERO;
+        let mut spins = 0;
+        for _ in 0..100 {
+            let next = a.next_deadline();
+            spins = if next <= now { spins + 1 } else { 0 };
+            assert!(spins < 3, "high {high}: {next:?} at {now:?}");
+            now = now.max(next.min(now + at(random.below(20_000))));
+            let direction = if random.below(2) == 0 { Direction::In } else { Direction::Out };
+            if random.below(2) == 0 {
+                udp(&mut a, now, direction, random.below(5) as u16);
+            } else {
+                a.step(now, Input::Tick);
+            }
+        }
+    }
+}

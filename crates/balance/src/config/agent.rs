@@ -1,0 +1,129 @@
+//! How an agent measures and decides: `[agent]` for all, `[server.device.agent]` for one.
+
+use super::reader::{Problems, Table};
+
+/// Where a metric makes a device busy, and where available again.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Threshold {
+    /// At this value or above the device is busy.
+    pub high: f64,
+    /// At this value or below it is available again.
+    pub low: f64,
+}
+
+/// How an agent measures and decides. A metric without threshold does not count.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AgentSettings {
+    /// A report is sent at least this often, in milliseconds.
+    pub heartbeat_ms: u32,
+    /// A change is reported again after so many milliseconds, against loss; 0 for not.
+    pub repeat_ms: u32,
+    /// A busy device stays busy at least so long, in milliseconds.
+    pub hold_ms: u32,
+    /// Metrics forget what is older than about this, in milliseconds.
+    pub window_ms: u32,
+    /// Weight of the newest answer in the average of latencies, 0 (exclusive) to 1.
+    pub smoothing: f64,
+    /// An unanswered request that was overtaken by answers to later ones counts as lost after this, in milliseconds.
+    pub lost_after_ms: u32,
+    /// Request latency in milliseconds.
+    pub latency_ms: Option<Threshold>,
+    /// Requests that wait for their answer.
+    pub outstanding: Option<Threshold>,
+    /// Processor use in per cent of all processors.
+    pub cpu_percent: Option<Threshold>,
+    /// Memory use in per cent.
+    pub memory_percent: Option<Threshold>,
+    /// Network use in per cent of `network_mbit_s`, the busier direction.
+    pub network_percent: Option<Threshold>,
+    /// Speed of the device's link in Mbit/s.
+    pub network_mbit_s: Option<f64>,
+}
+
+impl Default for AgentSettings {
+    fn default() -> Self {
+        AgentSettings {
+            heartbeat_ms: 100,
+            repeat_ms: 5,
+            hold_ms: 20,
+            window_ms: 200,
+            smoothing: 0.3,
+            lost_after_ms: 1000,
+            latency_ms: Some(Threshold { high: 20.0, low: 10.0 }),
+            outstanding: None,
+            cpu_percent: None,
+            memory_percent: None,
+            network_percent: None,
+            network_mbit_s: None,
+        }
+    }
+}
+
+fn threshold(
+    table: &mut Table<'_, '_>,
+    name: &'static str,
+    max: f64,
+    default: Option<Threshold>,
+    problems: &mut Problems<'_>,
+) -> Option<Threshold> {
+    let place = table.place_of(name);
+    let field = table.field(name);
+    let Some(mut t) = table.table(name, problems) else { return default };
+    let high = t.number("high", 0.0, max, problems);
+    let low = t.number("low", 0.0, max, problems);
+    t.finish(problems);
+    match (high, low) {
+        (Some(high), Some(low)) if low.value <= high.value && high.value > 0.0 => {
+            Some(Threshold { high: high.value, low: low.value })
+        }
+        (Some(_), Some(low)) => {
+            problems.add(&low.place, format!("{field}.low"), "must not exceed `high`, which must exceed 0");
+            None
+        }
+        _ => {
+            problems.add(&place, field, "write both bounds: { high = 20, low = 10 }");
+            None
+        }
+    }
+}
+
+/// Reads the settings of `[agent]` on top of `base`. The caller finishes the table.
+pub(super) fn read_settings(
+    t: &mut Table<'_, '_>,
+    base: &AgentSettings,
+    problems: &mut Problems<'_>,
+) -> AgentSettings {
+    let mut ms = |name, min, default: u32, problems: &mut Problems<'_>| {
+        t.integer(name, min, 3_600_000, problems).map_or(default, |v| v.value as u32)
+    };
+    let heartbeat_ms = ms("heartbeat_ms", 1, base.heartbeat_ms, problems);
+    let repeat_ms = ms("repeat_ms", 0, base.repeat_ms, problems);
+    let hold_ms = ms("hold_ms", 0, base.hold_ms, problems);
+    let window_ms = ms("window_ms", 1, base.window_ms, problems);
+    let lost_after_ms = ms("lost_after_ms", 1, base.lost_after_ms, problems);
+    let settings = AgentSettings {
+        heartbeat_ms,
+        repeat_ms,
+        hold_ms,
+        window_ms,
+        lost_after_ms,
+        smoothing: t.number("smoothing", 0.001, 1.0, problems).map_or(base.smoothing, |v| v.value),
+        latency_ms: threshold(t, "latency_ms", 3.6e6, base.latency_ms, problems),
+        outstanding: threshold(t, "outstanding", 1e6, base.outstanding, problems),
+        cpu_percent: threshold(t, "cpu_percent", 100.0, base.cpu_percent, problems),
+        memory_percent: threshold(t, "memory_percent", 100.0, base.memory_percent, problems),
+        network_percent: threshold(t, "network_percent", 100.0, base.network_percent, problems),
+        network_mbit_s: t
+            .number("network_mbit_s", 0.001, 1e7, problems)
+            .map(|v| v.value)
+            .or(base.network_mbit_s),
+    };
+    if settings.network_percent.is_some() && settings.network_mbit_s.is_none() {
+        t.missing(
+            "network_mbit_s",
+            "`network_percent` needs the speed of the link to compare with",
+            problems,
+        );
+    }
+    settings
+}

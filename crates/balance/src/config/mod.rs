@@ -1,0 +1,273 @@
+//! `rack.toml`: services, servers, devices and the switch between them.
+//!
+//! [`Rack::parse`] checks everything once, here at the edge; what it returns is consistent: numbers are unique and in
+//! range, names resolved, every service can be served by the devices that it names.
+
+mod agent;
+mod check;
+mod read;
+mod reader;
+#[cfg(test)]
+mod tests;
+
+pub use agent::{AgentSettings, Threshold};
+use reader::Problems;
+pub use reader::{ConfigError, ConfigErrors};
+
+use crate::types::{DeviceKind, DeviceNumber, Mac, Policy, Prefix, Protocol};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// A whole configuration.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Rack {
+    /// The switch and how to talk to it.
+    pub switch: Switch,
+    /// Where packets go that are for no service and no station on the same wire.
+    pub routes: Vec<Route>,
+    /// Stations that the switch bridges to.
+    pub bridge: Vec<Station>,
+    /// Servers with their devices.
+    pub servers: Vec<Server>,
+    /// What clients ask for.
+    pub services: Vec<Service>,
+}
+
+/// The data plane that the controller installs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// The balancer that comes with Pointsman.
+    BuiltIn,
+    /// A P4 file: path as written.
+    File(String),
+}
+
+/// The switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// Host and port of its P4Runtime server.
+    pub p4runtime: String,
+    /// P4Runtime device id.
+    pub device_id: u64,
+    /// P4Runtime election id of the controller; the highest is in charge.
+    pub election_id: u64,
+    /// What it runs.
+    pub program: Program,
+    /// Its own MAC address, on all ports.
+    pub mac: Mac,
+    /// Its own addresses beside the VIPs, where agents send their reports to.
+    pub gateways: Vec<IpAddr>,
+    /// The port behind which the controller sits.
+    pub cpu_port: u16,
+    /// A device that was not heard of for so long gets no new connections, in milliseconds; 0: reports are not needed.
+    pub report_timeout_ms: u32,
+    /// How often the controller looks whether servers are heard of, in milliseconds.
+    pub poll_interval_ms: u32,
+}
+
+/// How to reach a next hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextHop {
+    /// By this MAC address.
+    Mac(Mac),
+    /// By the MAC address that this neighbour answers with.
+    Neighbour(IpAddr),
+}
+
+/// A route of the switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Destinations.
+    pub prefix: Prefix,
+    /// Port of the switch.
+    pub port: u16,
+    /// Next hop behind the port.
+    pub hop: NextHop,
+}
+
+/// A station on the bridge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Station {
+    /// Its MAC address.
+    pub mac: Mac,
+    /// Port of the switch.
+    pub port: u16,
+}
+
+/// A server: up to eight devices that share a number.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Server {
+    /// Unique name.
+    pub name: String,
+    /// Its number in the data plane and in reports.
+    pub number: u16,
+    /// Its devices.
+    pub devices: Vec<Device>,
+}
+
+/// A device: something with an address of its own that serves requests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Device {
+    /// Name, unique in the server.
+    pub name: String,
+    /// Its number in the data plane.
+    pub number: DeviceNumber,
+    /// What it is.
+    pub kind: DeviceKind,
+    /// Port of the switch.
+    pub port: u16,
+    /// IPv4 address. At least one of the two addresses is there.
+    pub address: Option<Ipv4Addr>,
+    /// IPv6 address.
+    pub address6: Option<Ipv6Addr>,
+    /// MAC address; without it the controller asks the device for it.
+    pub mac: Option<Mac>,
+    /// Whether it takes new connections.
+    pub enabled: bool,
+    /// How its agent works.
+    pub agent: AgentSettings,
+}
+
+impl Device {
+    /// Its address of one family.
+    pub fn address(&self, v6: bool) -> Option<IpAddr> {
+        if v6 { self.address6.map(IpAddr::V6) } else { self.address.map(IpAddr::V4) }
+    }
+
+    /// All its addresses.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        [self.address(false), self.address(true)].into_iter().flatten()
+    }
+}
+
+/// A service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// Unique name.
+    pub name: String,
+    /// One or two virtual addresses, IPv4 first.
+    pub vips: Vec<IpAddr>,
+    /// One or two protocols.
+    pub protocols: Vec<Protocol>,
+    /// Port, at the VIP and at the devices.
+    pub port: u16,
+    /// How connections are spread.
+    pub policy: Policy,
+    /// Size of its slot table: a power of two.
+    pub slots: u32,
+    /// After so long without a packet a connection is forgotten, in milliseconds.
+    pub idle_timeout_ms: u32,
+    /// The servers that serve it.
+    pub members: Vec<Member>,
+}
+
+impl Service {
+    /// What clients can connect to: every combination of VIP and protocol.
+    pub fn frontends(&self) -> impl Iterator<Item = Frontend> + '_ {
+        self.vips.iter().flat_map(move |vip| {
+            self.protocols.iter().map(move |p| Frontend { vip: *vip, protocol: *p, port: self.port })
+        })
+    }
+}
+
+/// A server's part in a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The server's number.
+    pub server: u16,
+    /// Its weight among the servers; 0 for no new connections.
+    pub weight: u32,
+    /// Its devices, the ones to prefer first.
+    pub devices: Vec<MemberDevice>,
+}
+
+/// A device's part in a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemberDevice {
+    /// The device.
+    pub number: DeviceNumber,
+    /// What it is.
+    pub kind: DeviceKind,
+    /// Whether it takes new connections.
+    pub enabled: bool,
+    /// Its rank: lower is preferred.
+    pub priority: u8,
+    /// Its weight among the devices of the rack, for WRR.
+    pub weight: u32,
+}
+
+/// One address, protocol and port that clients connect to: what the data plane calls a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Frontend {
+    /// The virtual address.
+    pub vip: IpAddr,
+    /// TCP or UDP.
+    pub protocol: Protocol,
+    /// The port.
+    pub port: u16,
+}
+
+impl fmt::Display for Frontend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.vip {
+            IpAddr::V4(a) => write!(f, "{}/{a}:{}", self.protocol, self.port),
+            IpAddr::V6(a) => write!(f, "{}/[{a}]:{}", self.protocol, self.port),
+        }
+    }
+}
+
+impl Rack {
+    /// Reads and checks a configuration. `file` is how messages call the text.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, each with line, field and remedy.
+    pub fn parse(file: &str, text: &str) -> Result<Rack, ConfigErrors> {
+        let mut problems = Problems::new(file, text);
+        let rack = problems.parse().and_then(|table| read::rack(&table, &mut problems));
+        problems.into_result(rack)
+    }
+
+    /// The server of this name.
+    pub fn server(&self, name: &str) -> Option<&Server> {
+        self.servers.iter().find(|s| s.name == name)
+    }
+
+    /// All devices with their servers.
+    pub fn devices(&self) -> impl Iterator<Item = (&Server, &Device)> {
+        self.servers.iter().flat_map(|s| s.devices.iter().map(move |d| (s, d)))
+    }
+
+    /// The device of this number.
+    pub fn device(&self, number: DeviceNumber) -> Option<(&Server, &Device)> {
+        self.devices().find(|(_, d)| d.number == number)
+    }
+
+    /// `server/device` for messages; the number where the configuration does not know it.
+    pub fn device_name(&self, number: DeviceNumber) -> String {
+        self.device(number).map_or_else(|| number.to_string(), |(s, d)| format!("{}/{}", s.name, d.name))
+    }
+
+    /// The same configuration with another policy for one service.
+    ///
+    /// # Errors
+    /// There is no such service, or it lacks what the policy needs.
+    pub fn with_policy(&self, service: &str, policy: Policy) -> Result<Rack, String> {
+        let mut rack = self.clone();
+        let found = rack.services.iter_mut().find(|s| s.name == service);
+        let Some(found) = found else {
+            let names: Vec<&str> = self.services.iter().map(|s| s.name.as_str()).collect();
+            return Err(format!("no service `{service}`; there are: {}", names.join(", ")));
+        };
+        check::policy_needs(policy, &found.members, self.switch.report_timeout_ms, &|n| self.server_name(n))
+            .map_err(|e| format!("service `{service}`: {e}"))?;
+        found.policy = policy;
+        Ok(rack)
+    }
+
+    /// The name of a server; its number where the configuration does not know it.
+    pub fn server_name(&self, number: u16) -> String {
+        let found = self.servers.iter().find(|s| s.number == number);
+        found.map_or_else(|| number.to_string(), |s| s.name.clone())
+    }
+}

@@ -1,0 +1,367 @@
+//! From TOML to the types of the configuration, table by table. What concerns several tables is in `check`.
+
+use super::agent::{AgentSettings, read_settings};
+use super::check;
+use super::reader::{At, Place, Problems, Table};
+use super::{Device, NextHop, Program, Rack, Route, Service, Station, Switch};
+use crate::types::{DeviceNumber, MAX_DEVICES, MAX_PORT, MAX_SERVER, Mac, Policy, Prefix, Protocol};
+use std::net::IpAddr;
+use toml::Spanned;
+use toml::de::DeTable;
+
+const WANT_IP: &str = "write an IPv4 or IPv6 address";
+
+/// A service as written, before its servers are looked up.
+pub(super) struct RawService {
+    pub service: Service,
+    pub place: Place,
+    pub servers: Option<Vec<(At<String>, u32)>>,
+    pub priorities: Vec<(At<String>, u64)>,
+    pub weights: Vec<(At<String>, u64)>,
+    pub policy_place: Place,
+    pub vip_places: Vec<Place>,
+}
+
+/// A device as written: what `check` needs beside the device itself.
+pub(super) struct RawDevice {
+    pub device: Device,
+    pub place: Place,
+    pub priority: u8,
+    pub weight: u32,
+    /// Of its slot, port, addresses and MAC.
+    pub places: [Place; 5],
+}
+
+/// A server as written.
+pub(super) struct RawServer {
+    pub name: At<String>,
+    pub number: At<u64>,
+    pub devices: Vec<RawDevice>,
+}
+
+/// The whole file as written.
+pub(super) struct Raw {
+    pub switch: Switch,
+    pub switch_places: SwitchPlaces,
+    pub routes: Vec<(Route, Place)>,
+    pub bridge: Vec<(Station, Place)>,
+    pub servers: Vec<RawServer>,
+    pub services: Vec<RawService>,
+}
+
+/// Where the fields of `[switch]` stand that other fields must agree with.
+pub(super) struct SwitchPlaces {
+    pub gateways: Vec<Place>,
+    pub report_timeout: Place,
+}
+
+pub(super) fn rack(table: &Spanned<DeTable<'_>>, problems: &mut Problems<'_>) -> Option<Rack> {
+    let mut top = Table::top(table);
+    let settings = match top.table("agent", problems) {
+        Some(mut t) => {
+            let settings = read_settings(&mut t, &AgentSettings::default(), problems);
+            t.finish(problems);
+            settings
+        }
+        None => AgentSettings::default(),
+    };
+    let switch = match top.table("switch", problems) {
+        Some(t) => switch(t, problems),
+        None => {
+            top.missing("switch", "write a table [switch] with at least `p4runtime` and `mac`", problems);
+            None
+        }
+    };
+    let routes = top.tables("route", problems).into_iter().filter_map(|t| route(t, problems)).collect();
+    let bridge = top.tables("bridge", problems).into_iter().filter_map(|t| station(t, problems)).collect();
+    let mut servers = Vec::new();
+    for (index, t) in top.tables("server", problems).into_iter().enumerate() {
+        servers.extend(server(t, index, &settings, problems));
+    }
+    let services = top.tables("service", problems).into_iter().filter_map(|t| service(t, problems)).collect();
+    top.finish(problems);
+    // Cross-checks against tables that could not be read would only report the same mistake twice.
+    if !problems.is_empty() {
+        return None;
+    }
+    let (switch, switch_places) = switch?;
+    check::rack(Raw { switch, switch_places, routes, bridge, servers, services }, problems)
+}
+
+fn port(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<u16> {
+    let place = t.place_of("port");
+    match t.integer("port", 0, u64::from(MAX_PORT), problems) {
+        Some(p) => Some(p.value as u16),
+        None => {
+            if place == t.place {
+                t.missing("port", "which port of the switch?", problems);
+            }
+            None
+        }
+    }
+}
+
+fn unicast(mac: Option<At<Mac>>, t: &Table<'_, '_>, problems: &mut Problems<'_>) -> Option<Mac> {
+    let mac = mac?;
+    if mac.value.is_group() || mac.value.to_u64() == 0 {
+        let message = format!("{} is no address of one station: its first byte must be even", mac.value);
+        problems.add(&mac.place, t.field("mac"), message);
+        return None;
+    }
+    Some(mac.value)
+}
+
+fn switch(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<(Switch, SwitchPlaces)> {
+    let p4runtime: Option<At<String>> = t.text("p4runtime", "write host:port, 127.0.0.1:9559", problems);
+    let p4runtime = p4runtime.map_or_else(
+        || "127.0.0.1:9559".to_string(),
+        |a| {
+            let good = a
+                .value
+                .rsplit_once(':')
+                .is_some_and(|(h, p)| !h.is_empty() && p.parse::<u16>().is_ok_and(|p| p > 0));
+            if !good {
+                problems.add(
+                    &a.place,
+                    t.field("p4runtime"),
+                    format!("`{}`: write host:port, 127.0.0.1:9559", a.value),
+                );
+            }
+            a.value
+        },
+    );
+    let device_id = t.integer("device_id", 1, u64::MAX >> 1, problems).map_or(1, |v| v.value);
+    let election_id = t.integer("election_id", 1, u64::MAX >> 1, problems).map_or(1, |v| v.value);
+    let program: Option<At<String>> =
+        t.text("program", "write \"balancer\" or the path of a P4 file", problems);
+    let mac = t.text::<Mac>("mac", "", problems);
+    if mac.is_none() && t.place_of("mac") == t.place {
+        t.missing("mac", "the switch needs a MAC address of its own: 02:50:4d:00:00:01", problems);
+    }
+    let mac = unicast(mac, &t, problems);
+    let gateways = t.list::<IpAddr>("gateways", WANT_IP, problems).unwrap_or_default();
+    let cpu_port = t.integer("cpu_port", 1, u64::from(MAX_PORT), problems).map_or(510, |v| v.value as u16);
+    let report_timeout = t.place_of("report_timeout_ms");
+    let timeout = t.integer("report_timeout_ms", 0, 3_600_000, problems).map_or(500, |v| v.value as u32);
+    let default_poll = if timeout == 0 { 1000 } else { (timeout / 2).max(1) };
+    let poll = t.integer("poll_interval_ms", 1, 3_600_000, problems).map_or(default_poll, |v| v.value as u32);
+    let places =
+        SwitchPlaces { gateways: gateways.iter().map(|g| g.place.clone()).collect(), report_timeout };
+    t.finish(problems);
+    let switch = Switch {
+        p4runtime,
+        device_id,
+        election_id,
+        program: match program {
+            Some(p) if p.value != "balancer" => Program::File(p.value),
+            _ => Program::BuiltIn,
+        },
+        mac: mac?,
+        gateways: gateways.into_iter().map(|g| g.value).collect(),
+        cpu_port,
+        report_timeout_ms: timeout,
+        poll_interval_ms: poll,
+    };
+    Some((switch, places))
+}
+
+fn route(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<(Route, Place)> {
+    let place = t.place_of("prefix");
+    if place == t.place {
+        t.missing("prefix", "write the destinations, 10.0.0.0/24", problems);
+    }
+    let prefix = t.text::<Prefix>("prefix", "", problems);
+    let port = port(&mut t, problems);
+    let mac = t.text::<Mac>("mac", "", problems);
+    let via = t.text::<IpAddr>("via", WANT_IP, problems);
+    let hop = match (mac, via) {
+        (Some(mac), None) => unicast(Some(mac), &t, problems).map(NextHop::Mac),
+        (None, Some(via)) => {
+            if prefix.as_ref().is_some_and(|p| p.value.address().is_ipv4() != via.value.is_ipv4()) {
+                problems.add(
+                    &via.place,
+                    t.field("via"),
+                    "the prefix is of the other address family: write one of its own",
+                );
+            }
+            Some(NextHop::Neighbour(via.value))
+        }
+        (Some(mac), Some(_)) => {
+            problems.add(&mac.place, t.field("mac"), "write either `mac` or `via`, not both");
+            None
+        }
+        (None, None) => {
+            if t.place_of("mac") == t.place && t.place_of("via") == t.place {
+                t.missing(
+                    "via",
+                    "write `via` with the next hop's address, or `mac` with its MAC address",
+                    problems,
+                );
+            }
+            None
+        }
+    };
+    t.finish(problems);
+    Some((Route { prefix: prefix?.value, port: port?, hop: hop? }, place))
+}
+
+fn station(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<(Station, Place)> {
+    let place = t.place_of("mac");
+    if place == t.place {
+        t.missing("mac", "which station?", problems);
+    }
+    let mac = t.text::<Mac>("mac", "", problems);
+    let mac = unicast(mac, &t, problems);
+    let port = port(&mut t, problems);
+    t.finish(problems);
+    Some((Station { mac: mac?, port: port? }, place))
+}
+
+fn server(
+    mut t: Table<'_, '_>,
+    index: usize,
+    settings: &AgentSettings,
+    problems: &mut Problems<'_>,
+) -> Option<RawServer> {
+    let name = t.name("name", "every server needs a name", problems);
+    let place = t.place.clone();
+    let number = t
+        .integer("id", 1, u64::from(MAX_SERVER), problems)
+        .unwrap_or(At { value: index as u64 + 1, place: place.clone() });
+    if number.value > u64::from(MAX_SERVER) {
+        problems.add(&place, t.field("id"), format!("more than {MAX_SERVER} servers: use a second switch"));
+    }
+    let mut devices = Vec::new();
+    let tables = t.tables("device", problems);
+    if tables.is_empty() {
+        t.missing("device", "a server needs at least one [[server.device]], its CPU", problems);
+    }
+    for (slot, d) in tables.into_iter().enumerate() {
+        devices.extend(device(d, number.value as u16, slot, settings, problems));
+    }
+    t.finish(problems);
+    Some(RawServer { name: name?, number, devices })
+}
+
+fn device(
+    mut t: Table<'_, '_>,
+    server: u16,
+    index: usize,
+    settings: &AgentSettings,
+    problems: &mut Problems<'_>,
+) -> Option<RawDevice> {
+    if index >= MAX_DEVICES {
+        let message =
+            format!("a server has at most {MAX_DEVICES} devices: make this one part of another server");
+        problems.add(&t.place, t.field("slot"), message);
+        return None;
+    }
+    let place = t.place.clone();
+    let places = ["slot", "port", "address", "address6", "mac"].map(|n| t.place_of(n));
+    let name = t.name("name", "every device needs a name", problems);
+    let kind = t.text("kind", "", problems);
+    if kind.is_none() && t.place_of("kind") == t.place {
+        t.missing("kind", "write \"cpu\", \"smartnic\", \"gpu\", \"fpga\" or \"other\"", problems);
+    }
+    let slot = t.integer("slot", 0, MAX_DEVICES as u64 - 1, problems).map_or(index as u8, |v| v.value as u8);
+    let port = port(&mut t, problems);
+    let address = t.text("address", "write an IPv4 address; an IPv6 address goes into `address6`", problems);
+    let address6 = t.text("address6", "write an IPv6 address; an IPv4 address goes into `address`", problems);
+    if places[2] == t.place && places[3] == t.place {
+        t.missing("address", "write the device's IPv4 address, or its IPv6 address as `address6`", problems);
+    }
+    let mac = t.text::<Mac>("mac", "", problems);
+    let mac = unicast(mac, &t, problems);
+    let priority = t.integer("priority", 0, 255, problems).map_or(index as u8 + 1, |v| v.value as u8);
+    let weight = t.integer("weight", 1, 1000, problems).map_or(1, |v| v.value as u32);
+    let enabled = t.boolean("enabled", problems).unwrap_or(true);
+    let agent = match t.table("agent", problems) {
+        Some(mut a) => {
+            let settings = read_settings(&mut a, settings, problems);
+            a.finish(problems);
+            settings
+        }
+        None => settings.clone(),
+    };
+    t.finish(problems);
+    let device = Device {
+        name: name?.value,
+        number: DeviceNumber::new(server, slot),
+        kind: kind?.value,
+        port: port?,
+        address: address.map(|a| a.value),
+        address6: address6.map(|a| a.value),
+        mac,
+        enabled,
+        agent,
+    };
+    Some(RawDevice { device, place, priority, weight, places })
+}
+
+fn service(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<RawService> {
+    let place = t.place.clone();
+    let name = t.name("name", "every service needs a name", problems);
+    let mut vips = t.list::<IpAddr>("vip", WANT_IP, problems).unwrap_or_default();
+    if vips.is_empty() && t.place_of("vip") == t.place {
+        t.missing("vip", "write the service's address, or one of each family in brackets", problems);
+    }
+    vips.sort_by_key(|v| v.value);
+    for pair in vips.windows(2) {
+        if pair[0].value.is_ipv4() == pair[1].value.is_ipv4() {
+            let message = "one VIP of each address family: write another [[service]] for a second one";
+            problems.add(&pair[1].place, t.field("vip"), message);
+        }
+    }
+    let mut protocols = t.list::<Protocol>("protocol", "", problems).unwrap_or_default();
+    if protocols.is_empty() {
+        t.missing("protocol", "write \"tcp\", \"udp\" or [\"tcp\", \"udp\"]", problems);
+    }
+    protocols.sort_by_key(|p| p.value);
+    protocols.dedup_by_key(|p| p.value);
+    let port = t.integer("port", 1, 65535, problems);
+    if port.is_none() && t.place_of("port") == t.place {
+        t.missing("port", "which port do clients connect to?", problems);
+    }
+    let policy_place = t.place_of("policy");
+    let policy = t.text::<Policy>("policy", "", problems);
+    if policy.is_none() && policy_place == t.place {
+        t.missing("policy", "write \"server-only\", \"ecmp\", \"wrr\" or \"p4mite\"", problems);
+    }
+    let slots = t.integer("slots", 16, 65536, problems);
+    if let Some(s) = slots.as_ref().filter(|s| !s.value.is_power_of_two()) {
+        let message = format!("{} is no power of two: write {}", s.value, s.value.next_power_of_two());
+        problems.add(&s.place, t.field("slots"), message);
+    }
+    // 24 bits in the data plane.
+    let idle = t.integer("idle_timeout_ms", 100, 0xff_ffff, problems).map_or(30_000, |v| v.value as u32);
+    let servers = t.names_or_tables("servers", problems).map(|items| {
+        let mut out = Vec::new();
+        for item in items {
+            match item {
+                Ok(name) => out.push((name, 1)),
+                Err(mut s) => {
+                    let name = s.name("name", "which server?", problems);
+                    let weight = s.integer("weight", 0, 1000, problems).map_or(1, |v| v.value as u32);
+                    s.finish(problems);
+                    out.extend(name.map(|n| (n, weight)));
+                }
+            }
+        }
+        out
+    });
+    let priorities = t.table("priority", problems).map(|p| p.integers(0, 255, problems)).unwrap_or_default();
+    let weights = t.table("weight", problems).map(|w| w.integers(1, 1000, problems)).unwrap_or_default();
+    t.finish(problems);
+    let vip_places = vips.iter().map(|v| v.place.clone()).collect();
+    let service = Service {
+        name: name?.value,
+        vips: vips.into_iter().map(|v| v.value).collect(),
+        protocols: protocols.into_iter().map(|p| p.value).collect(),
+        port: port?.value as u16,
+        policy: policy?.value,
+        slots: slots.map_or(256, |s| s.value as u32),
+        idle_timeout_ms: idle,
+        members: Vec::new(),
+    };
+    Some(RawService { service, place, servers, priorities, weights, policy_place, vip_places })
+}

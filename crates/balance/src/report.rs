@@ -1,0 +1,197 @@
+//! Load reports as agents send them: `report_t` of the data plane, in a UDP datagram to port
+//! [`crate::types::REPORT_PORT`] of a local address of the switch. All fields are big-endian.
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 1 | version, 1 |
+//! | 1 | length of the report in words of four bytes, at least 3 |
+//! | 2 | server |
+//! | 1 | mask: devices that the report speaks of |
+//! | 1 | available: those of them that can take new connections |
+//! | 2 | metrics: which words follow |
+//! | 4 | sequence: the sender's milliseconds |
+//! | 4 n | metrics, one word each; a receiver skips those that it does not know |
+
+use crate::types::MAX_SERVER;
+use std::fmt;
+
+/// The version of this format.
+pub const VERSION: u8 = 1;
+/// Bytes of a report without metrics.
+pub const HEADER_LEN: usize = 12;
+/// Most metrics of a report: its length is one byte of words.
+pub const MAX_METRICS: usize = 255 - HEADER_LEN / 4;
+
+/// A load report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The server, 13 bits.
+    pub server: u16,
+    /// Devices that this report speaks of, one bit per slot; never 0.
+    pub mask: u8,
+    /// Those of them that can take new connections.
+    pub available: u8,
+    /// Which metrics follow.
+    pub metrics: u16,
+    /// The sender's milliseconds.
+    pub sequence: u32,
+    /// The metrics; at most [`MAX_METRICS`].
+    pub words: Vec<u32>,
+}
+
+/// Why bytes are no report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReportError {
+    /// Fewer bytes than a report has.
+    Truncated,
+    /// Another version than 1.
+    Version(u8),
+    /// The length field is not the number of words.
+    Length {
+        /// The field.
+        words: u8,
+        /// Bytes there are.
+        bytes: usize,
+    },
+    /// It speaks of no device.
+    NoDevice,
+    /// The server number has more than 13 bits.
+    Server(u16),
+}
+
+impl fmt::Display for ReportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReportError::Truncated => write!(f, "shorter than the {HEADER_LEN} bytes of a report"),
+            ReportError::Version(v) => write!(f, "version {v}, but only {VERSION} is known"),
+            ReportError::Length { words, bytes } => {
+                write!(f, "it says that it has {words} words of four bytes, but there are {bytes} bytes")
+            }
+            ReportError::NoDevice => f.write_str("its mask names no device"),
+            ReportError::Server(n) => write!(f, "server {n}, but numbers end at {MAX_SERVER}"),
+        }
+    }
+}
+
+impl std::error::Error for ReportError {}
+
+impl Report {
+    /// The datagram's payload. Metrics beyond [`MAX_METRICS`] are left out.
+    pub fn encode(&self) -> Vec<u8> {
+        let words = &self.words[..self.words.len().min(MAX_METRICS)];
+        let mut out = Vec::with_capacity(HEADER_LEN + 4 * words.len());
+        out.extend([VERSION, (HEADER_LEN / 4 + words.len()) as u8]);
+        out.extend(self.server.to_be_bytes());
+        out.extend([self.mask, self.available]);
+        out.extend(self.metrics.to_be_bytes());
+        out.extend(self.sequence.to_be_bytes());
+        for w in words {
+            out.extend(w.to_be_bytes());
+        }
+        out
+    }
+
+    /// Reads a datagram's payload as strictly as the data plane does.
+    ///
+    /// # Errors
+    /// It is no report of this version, its lengths disagree, or it names no device.
+    pub fn decode(bytes: &[u8]) -> Result<Report, ReportError> {
+        let Some((head, rest)) = bytes.split_first_chunk::<HEADER_LEN>() else {
+            return Err(ReportError::Truncated);
+        };
+        let [version, words, s0, s1, mask, available, m0, m1, q0, q1, q2, q3] = *head;
+        if version != VERSION {
+            return Err(ReportError::Version(version));
+        }
+        if usize::from(words) * 4 != bytes.len() {
+            return Err(ReportError::Length { words, bytes: bytes.len() });
+        }
+        if mask == 0 {
+            return Err(ReportError::NoDevice);
+        }
+        let server = u16::from_be_bytes([s0, s1]);
+        if server > MAX_SERVER {
+            return Err(ReportError::Server(server));
+        }
+        Ok(Report {
+            server,
+            mask,
+            available,
+            metrics: u16::from_be_bytes([m0, m1]),
+            sequence: u32::from_be_bytes([q0, q1, q2, q3]),
+            words: rest.as_chunks::<4>().0.iter().map(|w| u32::from_be_bytes(*w)).collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mix::Random;
+
+    fn report() -> Report {
+        Report { server: 0x1234, mask: 3, available: 2, metrics: 0, sequence: 0xa1b2_c3d4, words: vec![] }
+    }
+
+    #[test]
+    fn layout() {
+        assert_eq!(report().encode(), [1, 3, 0x12, 0x34, 3, 2, 0, 0, 0xa1, 0xb2, 0xc3, 0xd4]);
+        let with = Report { metrics: 0x8001, words: vec![1, 0xffff_0000], ..report() };
+        assert_eq!(
+            with.encode(),
+            [1, 5, 0x12, 0x34, 3, 2, 0x80, 1, 0xa1, 0xb2, 0xc3, 0xd4, 0, 0, 0, 1, 0xff, 0xff, 0, 0]
+        );
+    }
+
+    #[test]
+    fn refuses() {
+        let check = |change: &dyn Fn(&mut Vec<u8>), expected: ReportError| {
+            let mut bytes = report().encode();
+            change(&mut bytes);
+            assert_eq!(Report::decode(&bytes), Err(expected));
+        };
+        check(&|b| b.truncate(11), ReportError::Truncated);
+        check(&|b| b.clear(), ReportError::Truncated);
+        check(&|b| b[0] = 2, ReportError::Version(2));
+        check(&|b| b[1] = 4, ReportError::Length { words: 4, bytes: 12 });
+        check(&|b| b[1] = 2, ReportError::Length { words: 2, bytes: 12 });
+        check(&|b| b.push(0), ReportError::Length { words: 3, bytes: 13 });
+        check(&|b| b[4] = 0, ReportError::NoDevice);
+        check(&|b| b[2] = 0x20, ReportError::Server(0x2034));
+    }
+
+    /// Random bytes never make a panic, and what decodes encodes to the same bytes.
+    #[test]
+    fn random_bytes() {
+        let mut random = Random::new(7);
+        let mut good = 0;
+        for _ in 0..200_000 {
+            let mut bytes: Vec<u8> = (0..random.below(30)).map(|_| random.next() as u8).collect();
+            if bytes.len() >= 2 && random.below(4) > 0 {
+                bytes[0] = VERSION;
+                bytes[1] = (bytes.len() / 4) as u8;
+            }
+            if let Ok(r) = Report::decode(&bytes) {
+                assert_eq!(r.encode(), bytes);
+                good += 1;
+            }
+        }
+        assert!(good > 1000, "only {good} of the random reports were valid");
+    }
+
+    #[test]
+    fn random_reports() {
+        let mut random = Random::new(8);
+        for _ in 0..10_000 {
+            let r = Report {
+                server: random.next() as u16 & MAX_SERVER,
+                mask: 1 << random.below(8) | random.next() as u8,
+                available: random.next() as u8,
+                metrics: random.next() as u16,
+                sequence: random.next() as u32,
+                words: (0..random.below(MAX_METRICS as u64 + 1)).map(|_| random.next() as u32).collect(),
+            };
+            assert_eq!(Report::decode(&r.encode()), Ok(r));
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! Small types that everything here speaks in.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+/// Devices that one server can have: a bitmap of eight bits says something about each.
+pub const MAX_DEVICES: usize = 8;
+/// Largest server number: `server_t` of the data plane has 13 bits.
+pub const MAX_SERVER: u16 = 8191;
+/// Largest port of the switch: ports have 9 bits and 511 drops.
+pub const MAX_PORT: u16 = 510;
+/// UDP port of a local address of the switch that takes load reports.
+pub const REPORT_PORT: u16 = 9876;
+
+/// An Ethernet address.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Mac(pub [u8; 6]);
+
+impl Mac {
+    /// All ones.
+    pub const BROADCAST: Mac = Mac([0xff; 6]);
+
+    /// Whether the address stands for a group (or everybody), not one station.
+    pub fn is_group(self) -> bool {
+        self.0[0] & 1 != 0
+    }
+
+    /// The 48 bits as a number.
+    pub fn to_u64(self) -> u64 {
+        self.0.iter().fold(0, |n, b| n << 8 | u64::from(*b))
+    }
+
+    /// The address with these 48 bits; higher ones are ignored.
+    pub fn from_u64(bits: u64) -> Self {
+        let b = bits.to_be_bytes();
+        Mac([b[2], b[3], b[4], b[5], b[6], b[7]])
+    }
+}
+
+impl FromStr for Mac {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        let wrong = || format!("`{s}` is no MAC address: write six hexadecimal bytes, 02:00:00:00:00:01");
+        let mut bytes = [0; 6];
+        let mut parts = s.split(':');
+        for byte in &mut bytes {
+            let part = parts.next().ok_or_else(wrong)?;
+            if part.len() != 2 || !part.bytes().all(|b| b.is_ascii_hexdigit()) {
+                return Err(wrong());
+            }
+            *byte = u8::from_str_radix(part, 16).map_err(|_| wrong())?;
+        }
+        if parts.next().is_some() { Err(wrong()) } else { Ok(Mac(bytes)) }
+    }
+}
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl fmt::Debug for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The bits of an address as a number.
+pub fn address_bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(a) => u128::from(a.to_bits()),
+        IpAddr::V6(a) => a.to_bits(),
+    }
+}
+
+/// The IPv4 (`v6` false) or IPv6 address with these bits.
+pub fn address_from_bits(v6: bool, bits: u128) -> IpAddr {
+    if v6 { Ipv6Addr::from_bits(bits).into() } else { Ipv4Addr::from_bits(bits as u32).into() }
+}
+
+/// An address prefix; bits beyond its length are zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Prefix {
+    address: IpAddr,
+    len: u8,
+}
+
+impl Prefix {
+    /// The prefix of `len` bits.
+    ///
+    /// # Errors
+    /// The length exceeds the address's, or bits beyond it are set.
+    pub fn new(address: IpAddr, len: u8) -> Result<Self, String> {
+        let width: u8 = if address.is_ipv4() { 32 } else { 128 };
+        if len > width {
+            return Err(format!("a prefix of {len} bits, but such an address has {width}"));
+        }
+        let p = Prefix { address, len };
+        let network = address_from_bits(address.is_ipv6(), address_bits(address) & p.mask());
+        if network != address {
+            return Err(format!("{address}/{len} has bits set beyond its length: write {network}/{len}"));
+        }
+        Ok(p)
+    }
+
+    fn mask(&self) -> u128 {
+        let width = if self.address.is_ipv4() { 32 } else { 128u32 };
+        let host = width - u32::from(self.len);
+        if host == 128 { 0 } else { u128::MAX << host }
+    }
+
+    /// The first address.
+    pub fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// How many bits count.
+    pub fn len(&self) -> u8 {
+        self.len
+    }
+
+    /// Whether no bit counts: the default route.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether the address begins with this prefix.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        address.is_ipv4() == self.address.is_ipv4()
+            && address_bits(address) & self.mask() == address_bits(self.address)
+    }
+}
+
+impl FromStr for Prefix {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        let wrong = || format!("`{s}` is no prefix: write 10.0.0.0/24 or 2001:db8::/64");
+        let (address, len) = s.split_once('/').ok_or_else(wrong)?;
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        Prefix::new(address, len.parse().map_err(|_| wrong())?)
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.len)
+    }
+}
+
+/// A transport protocol that is balanced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+impl Protocol {
+    /// Its number in IP headers.
+    pub fn number(self) -> u8 {
+        match self {
+            Protocol::Tcp => 6,
+            Protocol::Udp => 17,
+        }
+    }
+
+    /// The protocol with this number.
+    pub fn from_number(number: u8) -> Option<Self> {
+        [Protocol::Tcp, Protocol::Udp].into_iter().find(|p| p.number() == number)
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Protocol::Tcp => "tcp",
+            Protocol::Udp => "udp",
+        })
+    }
+}
+
+impl FromStr for Protocol {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "tcp" => Ok(Protocol::Tcp),
+            "udp" => Ok(Protocol::Udp),
+            _ => Err(format!("`{s}` is no protocol that is balanced: write \"tcp\" or \"udp\"")),
+        }
+    }
+}
+
+/// A device as the data plane names it: server number and slot there (`device_t`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceNumber(u16);
+
+impl DeviceNumber {
+    /// The device in this slot of this server. Bits beyond 13 and 3 are ignored.
+    pub fn new(server: u16, slot: u8) -> Self {
+        DeviceNumber((server & MAX_SERVER) << 3 | u16::from(slot & 7))
+    }
+
+    /// From the 16 bits of `device_t`.
+    pub fn from_bits(bits: u16) -> Self {
+        DeviceNumber(bits)
+    }
+
+    /// The 16 bits of `device_t`.
+    pub fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// The server.
+    pub fn server(self) -> u16 {
+        self.0 >> 3
+    }
+
+    /// The place among the server's devices, 0 to 7.
+    pub fn slot(self) -> u8 {
+        (self.0 & 7) as u8
+    }
+}
+
+impl fmt::Display for DeviceNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.server(), self.slot())
+    }
+}
+
+/// How connections are spread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Policy {
+    /// Accelerators stay idle: only devices of kind `cpu` serve.
+    ServerOnly,
+    /// Every device gets the same share, by hash.
+    Ecmp,
+    /// Devices get shares by weight, connection by connection.
+    Wrr,
+    /// The first device by priority that reports to be available (P4Mite).
+    P4mite,
+}
+
+impl Policy {
+    /// All policies.
+    pub const ALL: [Policy; 4] = [Policy::ServerOnly, Policy::Ecmp, Policy::Wrr, Policy::P4mite];
+
+    /// Its name in configuration files and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Policy::ServerOnly => "server-only",
+            Policy::Ecmp => "ecmp",
+            Policy::Wrr => "wrr",
+            Policy::P4mite => "p4mite",
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Policy {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        Policy::ALL.into_iter().find(|p| p.name() == s).ok_or_else(|| {
+            format!("`{s}` is no policy: write \"server-only\", \"ecmp\", \"wrr\" or \"p4mite\"")
+        })
+    }
+}
+
+/// What a device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DeviceKind {
+    /// The host's own processor.
+    Cpu,
+    /// A network card that computes.
+    SmartNic,
+    /// A graphics processor.
+    Gpu,
+    /// Programmable logic.
+    Fpga,
+    /// Anything else.
+    Other,
+}
+
+impl DeviceKind {
+    /// All kinds.
+    pub const ALL: [DeviceKind; 5] =
+        [DeviceKind::Cpu, DeviceKind::SmartNic, DeviceKind::Gpu, DeviceKind::Fpga, DeviceKind::Other];
+
+    /// Its name in configuration files.
+    pub fn name(self) -> &'static str {
+        match self {
+            DeviceKind::Cpu => "cpu",
+            DeviceKind::SmartNic => "smartnic",
+            DeviceKind::Gpu => "gpu",
+            DeviceKind::Fpga => "fpga",
+            DeviceKind::Other => "other",
+        }
+    }
+}
+
+impl FromStr for DeviceKind {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        DeviceKind::ALL.into_iter().find(|k| k.name() == s).ok_or_else(|| {
+            format!("`{s}` is no kind of device: write \"cpu\", \"smartnic\", \"gpu\", \"fpga\" or \"other\"")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn macs() {
+        let mac: Mac = "02:50:4d:00:00:0a".parse().expect("valid");
+        assert_eq!(mac.to_string(), "02:50:4d:00:00:0a");
+        assert_eq!(Mac::from_u64(mac.to_u64()), mac);
+        assert!(!mac.is_group() && Mac::BROADCAST.is_group());
+        for bad in [
+            "",
+            "02:50:4d:00:00",
+            "02:50:4d:00:00:0a:0b",
+            "2:50:4d:00:00:0a",
+            "02-50-4d-00-00-0a",
+            "+2:50:4d:00:00:0a",
+        ] {
+            assert!(bad.parse::<Mac>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn prefixes() {
+        let p: Prefix = "10.1.0.0/16".parse().expect("valid");
+        let at = |s: &str| s.parse::<IpAddr>().expect("an address");
+        assert!(p.contains(at("10.1.255.1")) && !p.contains(at("10.2.0.1")) && !p.contains(at("::1")));
+        let all: Prefix = "::/0".parse().expect("valid");
+        assert!(all.contains(at("2001:db8::1")) && !all.contains(at("1.2.3.4")) && all.is_empty());
+        assert!("10.1.0.1/16".parse::<Prefix>().expect_err("host bits").contains("10.1.0.0/16"));
+        for bad in ["10.0.0.0", "10.0.0.0/33", "x/8", "::/129", "10.0.0.0/-1"] {
+            assert!(bad.parse::<Prefix>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn devices() {
+        let d = DeviceNumber::new(8191, 7);
+        assert_eq!((d.bits(), d.server(), d.slot()), (0xffff, 8191, 7));
+        assert_eq!(DeviceNumber::from_bits(17), DeviceNumber::new(2, 1));
+    }
+}
