@@ -1,0 +1,134 @@
+//! P4Info against p4c's own: its test programs come with the P4Info that p4c writes for them.
+//!
+//! `POINTSMAN_P4C` names a checkout of p4c; without it, the test only says that it is skipped.
+
+use pointsman_control::p4info::p4info;
+use pointsman_control::proto::p4info::{self as pb, P4Info};
+use pointsman_control::text::from_text;
+use pointsman_frontend::source::Loader;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+
+/// Reads includes from directories.
+struct Dirs(Vec<PathBuf>);
+
+impl Loader for Dirs {
+    fn include(&self, name: &str, quoted: bool, from: &str) -> Option<(String, String)> {
+        let beside = quoted.then(|| Path::new(from).parent().map(Path::to_path_buf)).flatten();
+        beside.iter().chain(&self.0).find_map(|dir| {
+            let path = dir.join(name);
+            Some((path.to_string_lossy().into_owned(), std::fs::read_to_string(&path).ok()?))
+        })
+    }
+}
+
+/// What differs between objects of one kind. Theirs must be in ours; ours may hold more, because p4c drops what is
+/// never used.
+fn compare<M: Clone + PartialEq + Debug>(
+    kind: &str,
+    ours: &[M],
+    theirs: &[M],
+    id: impl Fn(&M) -> (u32, String),
+    out: &mut Vec<String>,
+) {
+    let ours: BTreeMap<_, _> = ours.iter().map(|m| (id(m), m)).collect();
+    for m in theirs {
+        match ours.get(&id(m)) {
+            None => out.push(format!("{kind} {:?} is missing", id(m))),
+            Some(found) if *found != m => out.push(format!("{kind}:\n  ours   {found:?}\n  theirs {m:?}")),
+            Some(_) => {}
+        }
+    }
+}
+
+fn name(p: &Option<pb::Preamble>) -> (u32, String) {
+    p.as_ref().map_or((0, String::new()), |p| (p.id, p.name.clone()))
+}
+
+fn differences(ours: &P4Info, theirs: &P4Info) -> Vec<String> {
+    let mut out = Vec::new();
+    compare("table", &ours.tables, &theirs.tables, |m| name(&m.preamble), &mut out);
+    compare("action", &ours.actions, &theirs.actions, |m| name(&m.preamble), &mut out);
+    compare("profile", &ours.action_profiles, &theirs.action_profiles, |m| name(&m.preamble), &mut out);
+    compare("counter", &ours.counters, &theirs.counters, |m| name(&m.preamble), &mut out);
+    compare("direct counter", &ours.direct_counters, &theirs.direct_counters, |m| name(&m.preamble), &mut out);
+    compare("meter", &ours.meters, &theirs.meters, |m| name(&m.preamble), &mut out);
+    compare("direct meter", &ours.direct_meters, &theirs.direct_meters, |m| name(&m.preamble), &mut out);
+    let (a, b) = (&ours.controller_packet_metadata, &theirs.controller_packet_metadata);
+    compare("controller header", a, b, |m| name(&m.preamble), &mut out);
+    compare("value set", &ours.value_sets, &theirs.value_sets, |m| name(&m.preamble), &mut out);
+    compare("register", &ours.registers, &theirs.registers, |m| name(&m.preamble), &mut out);
+    compare("digest", &ours.digests, &theirs.digests, |m| name(&m.preamble), &mut out);
+    let pkg = |p: &P4Info| p.pkg_info.clone().into_iter().collect::<Vec<_>>();
+    compare("pkg_info", &pkg(ours), &pkg(theirs), |_| (0, String::new()), &mut out);
+    let (ours, theirs) = (ours.type_info.clone().unwrap_or_default(), theirs.type_info.clone().unwrap_or_default());
+    compare_types("struct", &ours.structs, &theirs.structs, &mut out);
+    compare_types("header", &ours.headers, &theirs.headers, &mut out);
+    compare_types("header union", &ours.header_unions, &theirs.header_unions, &mut out);
+    compare_types("enum", &ours.enums, &theirs.enums, &mut out);
+    compare_types("serializable enum", &ours.serializable_enums, &theirs.serializable_enums, &mut out);
+    compare_types("new type", &ours.new_types, &theirs.new_types, &mut out);
+    out
+}
+
+fn compare_types<M: PartialEq + Debug>(
+    kind: &str,
+    ours: &BTreeMap<String, M>,
+    theirs: &BTreeMap<String, M>,
+    out: &mut Vec<String>,
+) {
+    for (name, m) in theirs {
+        match ours.get(name) {
+            Some(found) if found == m => {}
+            found => out.push(format!("{kind} {name}:\n  ours   {found:?}\n  theirs {m:?}")),
+        }
+    }
+}
+
+#[test]
+fn p4info_is_that_of_p4c() {
+    let Some(p4c) = std::env::var_os("POINTSMAN_P4C").map(PathBuf::from) else {
+        eprintln!("SKIP: POINTSMAN_P4C names no checkout of p4c");
+        return;
+    };
+    let samples = p4c.join("testdata/p4_16_samples");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(p4c.join("testdata/p4_16_samples_outputs"))
+        .expect("a checkout of p4c")
+        .filter_map(|e| e.ok().map(|e| e.path()))
+        .filter(|p| p.to_string_lossy().ends_with(".p4info.txtpb"))
+        .collect();
+    files.sort();
+    let loader = Dirs(vec![p4c.join("p4include"), samples.clone()]);
+    let (mut same, mut not_compiled, mut bad) = (0, 0, Vec::new());
+    for file in &files {
+        let theirs: P4Info = match from_text(&std::fs::read_to_string(file).expect("readable")) {
+            Ok(info) => info,
+            Err(e) => {
+                bad.push(format!("{}: {e}", file.display()));
+                continue;
+            }
+        };
+        if theirs.pkg_info.as_ref().is_none_or(|p| p.arch != "v1model") {
+            continue;
+        }
+        let program = file.file_name().unwrap_or_default().to_string_lossy().replace(".p4info.txtpb", "");
+        let path = samples.join(&program);
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        let Ok(compiled) = pointsman_frontend::compile(&path.to_string_lossy(), &text, &loader, &[]) else {
+            not_compiled += 1;
+            continue;
+        };
+        let found = match p4info(&compiled.program) {
+            Ok(ours) => differences(&ours, &theirs),
+            Err(e) => vec![e.to_string()],
+        };
+        if found.is_empty() {
+            same += 1;
+        } else {
+            bad.push(format!("{program}: {}", found.join("\n")));
+        }
+    }
+    println!("{same} programs have the same P4Info, {not_compiled} do not compile here");
+    assert!(bad.is_empty(), "{} differ\n{}", bad.len(), bad.join("\n"));
+}
