@@ -23,6 +23,22 @@ impl Loader for Dirs {
     }
 }
 
+/// p4c writes values as wide as their types; the canonical form, which we write, is the shortest.
+fn shorten(value: &mut Vec<u8>) {
+    let zeros = value.iter().take_while(|b| **b == 0).count().min(value.len().saturating_sub(1));
+    value.drain(..zeros);
+}
+
+fn canonical(mut info: P4Info) -> P4Info {
+    for t in &mut info.tables {
+        let arguments = t.initial_default_action.iter_mut().flat_map(|d| &mut d.arguments);
+        arguments.for_each(|a| shorten(&mut a.value));
+    }
+    let enums = info.type_info.iter_mut().flat_map(|t| t.serializable_enums.values_mut());
+    enums.flat_map(|e| &mut e.members).for_each(|m| shorten(&mut m.value));
+    info
+}
+
 /// What differs between objects of one kind. Theirs must be in ours; ours may hold more, because p4c drops what is
 /// never used.
 fn compare<M: Clone + PartialEq + Debug>(
@@ -52,7 +68,13 @@ fn differences(ours: &P4Info, theirs: &P4Info) -> Vec<String> {
     compare("action", &ours.actions, &theirs.actions, |m| name(&m.preamble), &mut out);
     compare("profile", &ours.action_profiles, &theirs.action_profiles, |m| name(&m.preamble), &mut out);
     compare("counter", &ours.counters, &theirs.counters, |m| name(&m.preamble), &mut out);
-    compare("direct counter", &ours.direct_counters, &theirs.direct_counters, |m| name(&m.preamble), &mut out);
+    compare(
+        "direct counter",
+        &ours.direct_counters,
+        &theirs.direct_counters,
+        |m| name(&m.preamble),
+        &mut out,
+    );
     compare("meter", &ours.meters, &theirs.meters, |m| name(&m.preamble), &mut out);
     compare("direct meter", &ours.direct_meters, &theirs.direct_meters, |m| name(&m.preamble), &mut out);
     let (a, b) = (&ours.controller_packet_metadata, &theirs.controller_packet_metadata);
@@ -62,7 +84,8 @@ fn differences(ours: &P4Info, theirs: &P4Info) -> Vec<String> {
     compare("digest", &ours.digests, &theirs.digests, |m| name(&m.preamble), &mut out);
     let pkg = |p: &P4Info| p.pkg_info.clone().into_iter().collect::<Vec<_>>();
     compare("pkg_info", &pkg(ours), &pkg(theirs), |_| (0, String::new()), &mut out);
-    let (ours, theirs) = (ours.type_info.clone().unwrap_or_default(), theirs.type_info.clone().unwrap_or_default());
+    let (ours, theirs) =
+        (ours.type_info.clone().unwrap_or_default(), theirs.type_info.clone().unwrap_or_default());
     compare_types("struct", &ours.structs, &theirs.structs, &mut out);
     compare_types("header", &ours.headers, &theirs.headers, &mut out);
     compare_types("header union", &ours.header_unions, &theirs.header_unions, &mut out);
@@ -85,6 +108,14 @@ fn compare_types<M: PartialEq + Debug>(
         }
     }
 }
+
+/// Programs whose P4Info differs on purpose.
+const DIFFERENT: [&str; 2] = [
+    // A key without @name is named by its expression as the source has it; p4c writes the constants in it anew.
+    "match-on-exprs2-bmv2.p4",
+    // @name on the declaration of a control that is passed to the package: p4c leaves it out of the names inside.
+    "name_annotations_to_p4info-bmv2.p4",
+];
 
 #[test]
 fn p4info_is_that_of_p4c() {
@@ -120,13 +151,14 @@ fn p4info_is_that_of_p4c() {
             continue;
         };
         let found = match p4info(&compiled.program) {
-            Ok(ours) => differences(&ours, &theirs),
+            Ok(ours) => differences(&ours, &canonical(theirs)),
             Err(e) => vec![e.to_string()],
         };
-        if found.is_empty() {
-            same += 1;
-        } else {
-            bad.push(format!("{program}: {}", found.join("\n")));
+        match (found.is_empty(), DIFFERENT.contains(&program.as_str())) {
+            (true, false) => same += 1,
+            (false, true) => {}
+            (false, false) => bad.push(format!("{program}: {}", found.join("\n"))),
+            (true, true) => bad.push(format!("{program}: no difference any more; take it off the list")),
         }
     }
     println!("{same} programs have the same P4Info, {not_compiled} do not compile here");

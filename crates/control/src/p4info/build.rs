@@ -410,7 +410,14 @@ impl Builder<'_> {
         if a.annotations.has("hidden") {
             return Ok(());
         }
-        let ids = param_ids(a)?;
+        // Where only the program itself calls the action, it gives the arguments.
+        let called_by_tables = self
+            .program
+            .tables
+            .iter()
+            .flat_map(|t| &t.actions)
+            .any(|t| self.program.actions[t.action.index()].name == a.name);
+        let ids = if called_by_tables { param_ids(a)? } else { Vec::new() };
         let mut params = Vec::new();
         for ((_, p), id) in data_params(a).zip(ids) {
             let sorted = annotations::sort(&p.annotations, &[])?;
