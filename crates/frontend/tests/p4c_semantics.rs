@@ -54,7 +54,12 @@ fn wrong_programs_are_refused() {
         let text = String::from_utf8_lossy(&std::fs::read(&file).expect("readable")).into_owned();
         total += 1;
         match compile(&file.to_string_lossy(), &text, &loader(&dir), &[]) {
-            Err(_) => refused += 1,
+            Err(f) => {
+                let codes: std::collections::BTreeSet<&str> =
+                    f.diagnostics.iter().filter(|d| d.severity == Severity::Error).map(|d| d.code).collect();
+                refused += 1;
+                println!("{:?} {}", codes, file.file_name().unwrap_or_default().to_string_lossy());
+            }
             Ok(_) => println!("accepted: {}", file.display()),
         }
     }

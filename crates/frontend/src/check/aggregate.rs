@@ -1,7 +1,6 @@
 //! Tuple, list and structure-valued expressions (P4_16 sections 8.12 to 8.14, 8.26).
 
 use super::Checker;
-use super::eval::Const;
 use super::tree::{Expr, ExprKind, StructKind};
 use super::types::{Kind, Ty};
 use crate::ast;
@@ -58,7 +57,7 @@ impl Checker<'_> {
         let span = e.span;
         let from = self.tree.tys.get(e.ty).clone();
         match (e.kind, from) {
-            (_, Kind::Dots) => self.fold(Expr { kind: ExprKind::Default, ty: to, span }),
+            (_, Kind::Dots) => self.default_expr(to, span),
             (kind, Kind::Invalid) => {
                 if self.is_header(to) {
                     return Expr { kind: ExprKind::Invalid, ty: to, span };
@@ -78,33 +77,22 @@ impl Checker<'_> {
                 self.list_to(parts, true, e.ty, to, what, span)
             }
             (ExprKind::Aggregate(parts), _) => self.list_to(parts, false, e.ty, to, what, span),
-            (ExprKind::Const(Const::Tuple(values)), Kind::Tuple(tys)) => {
-                let parts = values.into_iter().zip(tys).enumerate();
-                let parts = parts.map(|(i, (c, t))| (i as u32, Expr::constant(c, t, span))).collect();
-                self.list_to(parts, false, e.ty, to, what, span)
-            }
-            (kind, Kind::Tuple(tys)) => {
-                let whole = Expr { kind, ty: e.ty, span };
-                if whole.has_effects() {
-                    self.unsupported(
-                        span,
-                        "converting the result of a call to a struct",
-                        "store it in a variable first",
-                    );
-                    return Expr { kind: ExprKind::Error, ty: to, span };
-                }
-                let part = |(i, t): (usize, Ty)| {
-                    let i = i as u32;
-                    (i, Expr { kind: ExprKind::Field(Box::new(whole.clone()), i), ty: t, span })
-                };
-                let parts = tys.into_iter().enumerate().map(part).collect();
-                self.list_to(parts, false, e.ty, to, what, span)
-            }
             (kind, _) => {
                 self.mismatch(&Expr { kind, ty: e.ty, span }, to, what);
                 Expr { kind: ExprKind::Error, ty: to, span }
             }
         }
+    }
+
+    /// The default value of type `ty`, if it has one (P4_16 section 7.3).
+    pub fn default_expr(&mut self, ty: Ty, span: Span) -> Expr {
+        if self.tree.tys.any(ty, &|k| matches!(k, Kind::List(_) | Kind::MatchKind)) || !self.is_value_type(ty)
+        {
+            let message = format!("`{}` has no default value", self.show(ty));
+            self.error("P0401", span, message, "write the value");
+            return Expr { kind: ExprKind::Error, ty, span };
+        }
+        self.fold(Expr { kind: ExprKind::Default, ty, span })
     }
 
     fn list_to(

@@ -137,7 +137,7 @@ impl Checker<'_> {
                     }
                 }
                 DeclKind::Table(t) if !self.cx.in_parser => {
-                    if let Some(i) = self.table_decl(t, &d.annotations, d.span) {
+                    if let Some(i) = self.table_decl(t, &d.annotations) {
                         self.cx.block.tables.push(i);
                     }
                 }

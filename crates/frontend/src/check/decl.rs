@@ -7,7 +7,7 @@ use super::types::{Kind, Ty};
 use super::{Checker, Context, Place};
 use crate::ast::{self, DeclKind, Direction};
 use crate::diag::Diagnostic;
-use pointsman_ir::{Annotation, AnnotationBody, AnnotationValue, Annotations, Span};
+use pointsman_ir::{Annotation, AnnotationBody, AnnotationToken, AnnotationValue, Annotations, Span};
 
 /// What a list of parameters belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,6 +46,12 @@ impl Checker<'_> {
 
     fn top_level(&mut self, d: &ast::Decl) {
         self.cx = Context::default();
+        if let DeclKind::Typedef(_) | DeclKind::Enum(_) | DeclKind::Package(_) | DeclKind::ExternObject(_) =
+            &d.kind
+        {
+            // Nothing keeps them, but they have to be right.
+            self.annotations(&d.annotations);
+        }
         match &d.kind {
             DeclKind::Const(c) => self.const_decl(c),
             DeclKind::Instance(i) => {
@@ -134,10 +140,18 @@ impl Checker<'_> {
                     AnnotationBody::Pairs(ps.iter().filter_map(|p| pair(self, p)).collect())
                 }
             };
-            if a.name.name == "name"
-                && !matches!(&body, AnnotationBody::Tokens(t) if matches!(t.as_slice(), [pointsman_ir::AnnotationToken::String(_)]))
-            {
-                self.error("P0416", a.span, "`@name` takes one string", "write `@name(\"...\")`");
+            let one_string = matches!(&body, AnnotationBody::Tokens(t) if matches!(t.as_slice(), [AnnotationToken::String(_)]));
+            let name = a.name.name.as_str();
+            if matches!(name, "name" | "deprecated") && !one_string {
+                let message = format!("`@{name}` takes one string");
+                self.error("P0416", a.span, message, format!("write `@{name}(\"...\")`"));
+                continue;
+            }
+            let structured =
+                |b: &AnnotationBody| matches!(b, AnnotationBody::List(_) | AnnotationBody::Pairs(_));
+            if out.iter().any(|o: &Annotation| o.name == name && (structured(&o.body) || structured(&body))) {
+                let message = format!("`@{name}` is there already");
+                self.error("P0416", a.span, message, "give a structured annotation once");
                 continue;
             }
             out.push(Annotation { name: a.name.name.clone(), body });
@@ -216,16 +230,7 @@ impl Checker<'_> {
             self.error("P0507", span, "parsers and controls cannot be instantiated at the top level", help);
             fine = false;
         }
-        if let Kind::Extern(d, _) = self.tree.tys.get(new.ty)
-            && (self.tree.externs[*d].is_abstract.contains(&true) || i.init.is_some())
-        {
-            self.unsupported(
-                span,
-                "an extern object with abstract methods",
-                "use an extern whose methods the architecture implements",
-            );
-            fine = false;
-        } else if i.init.is_some() {
+        if i.init.is_some() {
             let help = "only extern objects with abstract methods have an initialiser";
             self.error("P0507", span, "this instance cannot have an initialiser block", help);
             fine = false;
@@ -322,7 +327,7 @@ impl Checker<'_> {
     }
 
     /// P4_16 section 7.2.11
-    fn check_field(&mut self, kind: StructKind, ty: Ty, span: Span) {
+    pub fn check_field(&mut self, kind: StructKind, ty: Ty, span: Span) {
         match kind {
             StructKind::Struct => self.check_nesting(ty, span, "a struct"),
             StructKind::Header => {
@@ -335,7 +340,8 @@ impl Checker<'_> {
             }
             StructKind::HeaderUnion => {
                 let header = self.tree.is_struct(ty, &[StructKind::Header]);
-                if !header && !matches!(self.tree.tys.get(ty), Kind::Param(_) | Kind::Error) {
+                if !header && !matches!(self.tree.tys.get(ty), Kind::Param(_) | Kind::Infer(_) | Kind::Error)
+                {
                     let message = format!("`{}` cannot be a field of a header union", self.show(ty));
                     self.error("P0406", span, message, "use a header");
                 }
@@ -345,7 +351,8 @@ impl Checker<'_> {
 
     fn fits_header(&mut self, ty: Ty) -> bool {
         match self.tree.tys.get(ty).clone() {
-            Kind::Bits { .. } | Kind::Varbit(_) | Kind::Bool | Kind::Param(_) | Kind::Error => true,
+            Kind::Bits { .. } | Kind::Varbit(_) | Kind::Bool | Kind::Error => true,
+            Kind::Param(_) | Kind::Infer(_) => true,
             Kind::Enum(_) => self.tree.enum_repr(ty).is_some(),
             Kind::New(d) => self.fits_header(self.tree.new_types[d].base),
             Kind::Struct(d, _) if self.tree.structs[d].kind == StructKind::Struct => {
@@ -523,6 +530,10 @@ impl Checker<'_> {
                     "parsers, controls and packages are passed at compile time only",
                     help,
                 );
+            }
+            Kind::Int | Kind::String if of == ParamsOf::Action => {
+                let message = format!("a parameter of an action cannot have type `{}`", self.show(ty));
+                self.error("P0406", p.ty.span, message, "give it a width, as in `bit<32>`");
             }
             Kind::Int | Kind::String if !none => {
                 let message = format!("a parameter of type `{}` has no direction", self.show(ty));

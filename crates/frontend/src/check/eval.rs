@@ -290,6 +290,9 @@ fn int_binary(op: BinaryOp, a: BigInt, b: BigInt, e: &Expr, eb: &Expr) -> Eval {
         Add => limited(a + b, e.span),
         Sub => limited(a - b, e.span),
         Mul => limited(a * b, e.span),
+        BitAnd => Ok(Const::Int(a & b)),
+        BitOr => Ok(Const::Int(a | b)),
+        BitXor => Ok(Const::Int(a ^ b)),
         Div | Mod => {
             if b.sign() == Sign::NoSign {
                 return Err(divisor_problem(eb.span));

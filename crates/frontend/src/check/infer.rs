@@ -129,9 +129,7 @@ impl Checker<'_> {
                 Kind::Tuple(_) | Kind::OpenTuple(_) | Kind::Record(..) | Kind::Invalid | Kind::Dots,
                 Kind::Struct(..) | Kind::Tuple(_) | Kind::Stack(..) | Kind::List(_),
             ) => self.coerce_aggregate(e, to, what),
-            (Kind::Dots, _) if self.is_value_type(to) => {
-                self.fold(Expr { kind: ExprKind::Default, ty: to, span: e.span })
-            }
+            (Kind::Dots, _) => self.default_expr(to, e.span),
             (Kind::Block(..), Kind::Block(..)) if self.unify(to, e.ty, &mut Solution::default()) => e,
             _ => {
                 self.mismatch(&e, to, what);

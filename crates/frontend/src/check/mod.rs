@@ -11,13 +11,17 @@
 #![allow(missing_docs)]
 
 mod aggregate;
+mod arguments;
 mod block;
 mod call;
+mod construct;
 mod decl;
+mod entries;
 pub mod eval;
 mod expr;
 mod infer;
 mod member;
+mod methods;
 mod ops;
 mod parser;
 mod scope;
@@ -143,7 +147,12 @@ impl Checker<'_> {
     /// Is the value of `e` known after instantiation (P4_16 section 18.1)?
     pub fn compile_time(&self, e: &Expr) -> bool {
         match &e.kind {
-            ExprKind::Var(v) => self.tree.vars[v.0].kind == VarKind::Ctor,
+            // A value of type `int` or `string` cannot be anything else.
+            ExprKind::Var(v) => {
+                let var = &self.tree.vars[v.0];
+                var.kind == VarKind::Ctor || matches!(var.ty, Ty::INT | Ty::STRING)
+            }
+            ExprKind::Target => false,
             ExprKind::Call(_) | ExprKind::Apply(_) | ExprKind::Hit { .. } | ExprKind::IsValid(_) => false,
             ExprKind::Next(_) | ExprKind::Last(_) | ExprKind::LastIndex(_) => false,
             _ => {

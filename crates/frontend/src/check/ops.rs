@@ -79,6 +79,10 @@ impl Checker<'_> {
             let ty = if matches!(op, Eq | Ne | Lt | Le | Gt | Ge | And | Or) { Ty::BOOL } else { Ty::ERROR };
             return Expr { kind: ExprKind::Error, ty, span };
         }
+        let equality = matches!(op, Eq | Ne);
+        if [a.ty, b.ty].contains(&Ty::DOTS) || (!equality && [a.ty, b.ty].contains(&Ty::INVALID)) {
+            return self.undefined(op, &a, &b, span);
+        }
         match op {
             And | Or => {
                 let what = format!("an operand of `{}`", symbol(op));
@@ -147,7 +151,8 @@ impl Checker<'_> {
         let (a, b) = (self.enum_to_repr(a), self.enum_to_repr(b));
         let (a, b) = self.unify_numeric(a, b);
         let compare = matches!(op, Lt | Le | Gt | Ge);
-        let int_ok = compare || matches!(op, Add | Sub | Mul | Div | Mod);
+        // The specification leaves out bitwise operators on `int`; p4c has them, and flags are written so.
+        let int_ok = compare || !matches!(op, SatAdd | SatSub);
         let bits = self.tree.tys.bits(a.ty);
         if a.ty != b.ty || !(bits.is_some() || (a.ty == Ty::INT && int_ok)) {
             return self.undefined(op, &a, &b, span);
@@ -445,13 +450,24 @@ impl Checker<'_> {
                 }
                 None => false,
             },
+            (Kind::New(a), Kind::New(b)) => {
+                let (base_a, base_b) = (self.tree.new_types[*a].base, self.tree.new_types[*b].base);
+                let (base_a, base_b) = (self.tree.tys.get(base_a), self.tree.tys.get(base_b));
+                base_a == to
+                    || base_b == from
+                    || (matches!(base_a, Kind::New(_)) && self.cast_allowed(e, base_a, to))
+                    || (matches!(base_b, Kind::New(_)) && self.cast_allowed(e, from, base_b))
+            }
+            // Only to and from the original type, but through any number of new types.
             (Kind::New(d), _) => {
                 let base = self.tree.tys.get(self.tree.new_types[*d].base);
-                base == to || self.cast_allowed(e, base, to)
+                base == to || (matches!(base, Kind::New(_)) && self.cast_allowed(e, base, to))
             }
             (_, Kind::New(d)) => {
                 let base = self.tree.tys.get(self.tree.new_types[*d].base);
-                base == from || self.cast_allowed(e, from, base)
+                base == from
+                    || (matches!((from, base), (Kind::Int, _) | (_, Kind::New(_)))
+                        && self.cast_allowed(e, from, base))
             }
             (Kind::Bool, Kind::Bool) => true,
             _ => false,

@@ -79,17 +79,11 @@ impl Checker<'_> {
     fn transition(&mut self, t: &ast::Transition, names: &[String]) -> Transition {
         match t {
             ast::Transition::Direct(name) => Transition::Goto(self.target(name, names)),
-            ast::Transition::Select { on, cases, span } => self.select(on, cases, names, *span),
+            ast::Transition::Select { on, cases, .. } => self.select(on, cases, names),
         }
     }
 
-    fn select(
-        &mut self,
-        on: &[ast::Expr],
-        cases: &[ast::SelectCase],
-        names: &[String],
-        span: Span,
-    ) -> Transition {
+    fn select(&mut self, on: &[ast::Expr], cases: &[ast::SelectCase], names: &[String]) -> Transition {
         // `select({a, b})` looks at a tuple: the same as `select(a, b)`.
         let on: &[ast::Expr] = match on {
             [ast::Expr { kind: ast::ExprKind::List { elems, rest: false }, .. }] => elems,
@@ -120,9 +114,6 @@ impl Checker<'_> {
             } else {
                 exprs.push(v);
             }
-        }
-        if on.is_empty() {
-            self.error("P0608", span, "`select` looks at nothing", "give at least one expression");
         }
         let mut out: Vec<(Vec<KeySet>, Target)> = Vec::new();
         let mut catch_all: Option<Span> = None;
@@ -158,7 +149,7 @@ impl Checker<'_> {
             }
         }
         let keys: &[ast::Expr] = match keys {
-            [ast::Expr { kind: ast::ExprKind::List { elems, rest: false }, .. }] if on.len() > 1 => elems,
+            [ast::Expr { kind: ast::ExprKind::List { elems, rest: false }, .. }] => elems,
             other => other,
         };
         if keys.len() != on.len() {

@@ -165,7 +165,7 @@ impl Checker<'_> {
         rhs: &ast::Expr,
         span: Span,
     ) -> Option<StmtKind> {
-        let mut l = self.value(lhs);
+        let l = self.value(lhs);
         let r = self.value(rhs);
         if !self.check_lvalue(&l, "assigned to") {
             return None;
@@ -175,44 +175,16 @@ impl Checker<'_> {
             self.error("P0401", l.span, message, "objects are bound once, when they are instantiated");
             return None;
         }
-        // `a[f()] += b` calls f once.
-        let mut before = Vec::new();
-        if op.is_some() {
-            self.hoist_indices(&mut l, &mut before);
-        }
         let r = match op {
             None => r,
-            Some(op) => self.binary(op, l.clone(), r, span),
+            Some(op) => {
+                let old = Expr { kind: ExprKind::Target, ty: l.ty, span: l.span };
+                self.binary(op, old, r, span)
+            }
         };
         let ty = l.ty;
         let r = self.coerce(r, ty, "the assigned value");
-        let assign = StmtKind::Assign(l, r);
-        if before.is_empty() {
-            return Some(assign);
-        }
-        before.push(Stmt { kind: assign, span });
-        Some(StmtKind::Block(before))
-    }
-
-    /// Moves indices of a place that do something into variables of their own.
-    fn hoist_indices(&mut self, place: &mut Expr, before: &mut Vec<Stmt>) {
-        match &mut place.kind {
-            ExprKind::Field(e, _) | ExprKind::Next(e) | ExprKind::Last(e) | ExprKind::Slice(e, ..) => {
-                self.hoist_indices(e, before);
-            }
-            ExprKind::Index(e, index) => {
-                self.hoist_indices(e, before);
-                if index.has_effects() {
-                    let (ty, span) = (index.ty, index.span);
-                    let name = ast::Ident { name: "$index".into(), span };
-                    let var = self.new_var(&name, ty, VarKind::Local);
-                    let local = Expr { kind: ExprKind::Var(var), ty, span };
-                    let value = std::mem::replace(&mut **index, local);
-                    before.push(Stmt { kind: StmtKind::Declare(var, Some(value)), span });
-                }
-            }
-            _ => {}
-        }
+        Some(StmtKind::Assign(l, r))
     }
 
     fn return_stmt(&mut self, value: Option<&ast::Expr>, span: Span) -> Option<StmtKind> {

@@ -89,8 +89,9 @@ impl Checker<'_> {
             return self.fresh();
         }
         let ty = self.ty(t);
-        if ty == Ty::VOID {
-            self.error("P0406", t.span, "`void` cannot be a type argument", "use another type");
+        if !self.is_value_type(ty) {
+            let message = format!("`{}` cannot be a type argument", self.show(ty));
+            self.error("P0406", t.span, message, "use a type that has values");
             return Ty::ERROR;
         }
         ty
@@ -173,6 +174,11 @@ impl Checker<'_> {
         if args.contains(&Ty::ERROR) {
             return Ty::ERROR;
         }
+        if let TypeDef::Struct(d) = def
+            && !args.is_empty()
+        {
+            self.check_specialized(d, &args, span);
+        }
         let kind = match def {
             TypeDef::Struct(d) => Kind::Struct(d, args),
             TypeDef::Enum(d) => Kind::Enum(d),
@@ -183,6 +189,19 @@ impl Checker<'_> {
             TypeDef::Package(d) => Kind::Package(d, args),
         };
         self.tree.tys.intern(kind)
+    }
+
+    /// Do the fields of a generic struct still have types that they may have?
+    fn check_specialized(&mut self, d: usize, args: &[Ty], span: Span) {
+        let def = &self.tree.structs[d];
+        let (kind, params) = (def.kind, def.type_params.clone());
+        let fields: Vec<Ty> = def.fields.iter().map(|f| f.ty).collect();
+        for f in fields {
+            let ty = self.tree.tys.subst(f, &params, args);
+            if ty != f {
+                self.check_field(kind, ty, span);
+            }
+        }
     }
 
     /// Is `ty` the type of a value that a variable can hold?

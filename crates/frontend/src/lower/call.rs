@@ -45,7 +45,11 @@ impl Lower<'_> {
                 self.plain_call(ir::Callee::Action(id), call, returns, span)
             }
             Callee::Block(b) => {
-                let callee = match self.instance_of(b)? {
+                let inst = match self.instance_of(b)? {
+                    Inst::Deferred(i) => self.apply_deferred(i, &call.args, span)?,
+                    inst => inst,
+                };
+                let callee = match inst {
                     Inst::Control(id) => ir::Callee::Control(id),
                     Inst::Parser(id) => ir::Callee::Parser(id),
                     _ => return None,
@@ -133,15 +137,19 @@ impl Lower<'_> {
             Arg::In(e) | Arg::Out(e) | Arg::InOut(e) => e.has_effects(),
             Arg::Ignore(_) | Arg::Missing => false,
         };
+        let block = matches!(call.callee, Callee::Block(_));
         for (n, i) in order.iter().enumerate() {
             let later = order[n + 1..].iter().any(|j| effects(*j));
             out[*i] = match &call.args[*i] {
                 Arg::Missing => None,
+                // Blocks know these already.
+                Arg::In(e) if block && matches!(self.tree.tys.get(e.ty), Kind::Extern(..) | Kind::Int) => {
+                    None
+                }
+                Arg::In(e) if block && e.ty == Ty::STRING => None,
                 Arg::In(e) if matches!(self.tree.tys.get(e.ty), Kind::Extern(..)) => {
-                    if !self.is_packet(e.ty) {
-                        let help = "make it a constructor parameter";
-                        self.unsupported(e.span, "an extern object as an argument", help);
-                    }
+                    let help = "use it directly where it is declared";
+                    self.unsupported(e.span, "an extern object as an argument", help);
                     None
                 }
                 Arg::In(e) => {
@@ -213,15 +221,10 @@ impl Lower<'_> {
                     Some(Arg::In(n)) => Some(self.expr(n)),
                     _ => None,
                 };
-                self.checked_extract(header, varbits, span);
+                self.push(StmtKind::Extract { header, varbits }, span);
             }
             ("lookahead", []) => {
                 let ty = self.ty(returns);
-                if !self.readable(ty) {
-                    let help = "look ahead at `bit<W>`, or at a header or struct of fixed size";
-                    self.error("P0401", span, "`lookahead` needs a type of fixed size", help);
-                    return None;
-                }
                 let temp = self.temp(ty);
                 self.push(StmtKind::Lookahead(temp.clone()), span);
                 return Some(ir::Expr { kind: ir::ExprKind::Read(temp), ty, span });
@@ -238,12 +241,6 @@ impl Lower<'_> {
             }
             ("emit", [Arg::In(e)]) => {
                 let v = self.expr(e);
-                if !self.emittable(v.ty) {
-                    let message = format!("`{}` cannot be emitted", self.tree.show(e.ty));
-                    let help = "emit headers, header stacks, header unions, or structs of them";
-                    self.error("P0401", e.span, message, help);
-                    return None;
-                }
                 self.push(StmtKind::Emit(v), span);
             }
             _ => {
@@ -257,53 +254,7 @@ impl Lower<'_> {
     fn extract(&mut self, header: &Expr, bits: Option<&Expr>, span: Span) {
         let Some(lv) = self.place(header, bits.is_some_and(|b| b.has_effects())) else { return };
         let bits = bits.map(|b| self.expr(b));
-        self.checked_extract(lv, bits, span);
-    }
-
-    fn checked_extract(&mut self, header: LValue, varbits: Option<ir::Expr>, span: Span) {
-        let types = &self.program.types;
-        let fields = match types.repr_type(header.ty) {
-            ir::Type::Header(d) => {
-                d.fields.iter().filter(|f| matches!(types.repr_type(f.ty), ir::Type::Varbit(_))).count()
-            }
-            _ => {
-                self.error("P0401", span, "only headers can be extracted", "extract header by header");
-                return;
-            }
-        };
-        if fields != usize::from(varbits.is_some()) {
-            let (message, help) = match (fields, varbits.is_some()) {
-                (0, true) => ("this header has no `varbit` field", "leave out the second argument"),
-                (1, false) => {
-                    ("this header has a `varbit` field", "give its width in bits as the second argument")
-                }
-                _ => {
-                    ("a header with more than one `varbit` field cannot be extracted", "use several headers")
-                }
-            };
-            self.error("P0401", span, message, help);
-            return;
-        }
-        self.push(StmtKind::Extract { header, varbits }, span);
-    }
-
-    fn readable(&self, ty: ir::TypeId) -> bool {
-        let types = &self.program.types;
-        match types.repr_type(ty) {
-            ir::Type::Bool | ir::Type::Bit(_) | ir::Type::Int(_) => true,
-            ir::Type::Header(d) | ir::Type::Struct(d) => d.fields.iter().all(|f| self.readable(f.ty)),
-            ir::Type::Tuple(ts) => ts.iter().all(|t| self.readable(*t)),
-            _ => false,
-        }
-    }
-
-    fn emittable(&self, ty: ir::TypeId) -> bool {
-        let types = &self.program.types;
-        match types.repr_type(ty) {
-            ir::Type::Header(_) | ir::Type::HeaderUnion(_) | ir::Type::Stack { .. } => true,
-            ir::Type::Struct(d) => d.fields.iter().all(|f| self.emittable(f.ty)),
-            _ => false,
-        }
+        self.push(StmtKind::Extract { header: lv, varbits: bits }, span);
     }
 
     /// `t.apply()`: keys that call something are evaluated first.

@@ -16,7 +16,7 @@ impl Lower<'_> {
     /// Does the value depend on a constructor parameter?
     fn uses_ctor(&self, e: &Expr) -> bool {
         let mut found = match &e.kind {
-            ExprKind::Var(v) => self.tree.vars[v.0].kind == VarKind::Ctor,
+            ExprKind::Var(v) => self.tree.vars[v.0].kind == VarKind::Ctor || self.env.ctor.contains_key(v),
             _ => false,
         };
         e.each_child(&mut |c| found = found || self.uses_ctor(c));
@@ -136,6 +136,10 @@ impl Lower<'_> {
                     read
                 }
             }
+            ExprKind::Target => match self.body.target.clone() {
+                Some(lv) => ir::ExprKind::Read(lv),
+                None => ir::ExprKind::Const(self.default_value(ty)),
+            },
             // Constants were seen to above; the others have no value and were reported by the check.
             ExprKind::Const(_)
             | ExprKind::Error

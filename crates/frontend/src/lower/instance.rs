@@ -11,16 +11,27 @@ use pointsman_ir::{self as ir, Annotations, Span};
 const MAX_INSTANCES: u32 = 4096;
 
 /// An instance.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Inst {
     Parser(ir::ParserId),
     Control(ir::ControlId),
     Extern(ir::ExternInstanceId),
     Package(ir::Package),
+    /// A block with parameters that only `apply` gives and that are known at compile time: index into
+    /// `Lower::deferred`.
+    Deferred(usize),
+}
+
+/// A block to be lowered once for each set of such arguments.
+pub struct Deferred {
+    block: usize,
+    name: String,
+    env: Env,
+    done: Vec<(Vec<Bound>, Inst)>,
 }
 
 /// What a constructor parameter is bound to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Bound {
     Const(Const),
     Inst(Inst),
@@ -50,8 +61,7 @@ impl Lower<'_> {
     pub fn instantiate(&mut self, new: &New, name: &str, annotations: &Annotations) -> Option<Inst> {
         self.instances += 1;
         if self.instances > MAX_INSTANCES {
-            let message = format!("the program has more than {MAX_INSTANCES} instances");
-            self.error("P0510", new.span, message, "share instances, or nest fewer blocks");
+            self.too_many(new.span);
             return None;
         }
         match self.tree.tys.get(new.ty).clone() {
@@ -90,17 +100,63 @@ impl Lower<'_> {
                 let params = self.tree.blocks[d].ctor_params.clone();
                 let ctor = self.bind_all(&params, new, name)?;
                 let env = Env { ctor, prefix: format!("{name}."), ..self.top.clone() };
-                let outer = std::mem::replace(&mut self.env, env);
-                let body = std::mem::take(&mut self.body);
-                let inst =
-                    if self.tree.blocks[d].is_parser { self.parser(d, name) } else { self.control(d, name) };
-                self.env = outer;
-                self.body = body;
-                inst
+                if self.tree.blocks[d].params.iter().any(|p| self.is_bound_at_apply(p)) {
+                    let name = name.to_string();
+                    self.deferred.push(Deferred { block: d, name, env, done: Vec::new() });
+                    return Some(Inst::Deferred(self.deferred.len() - 1));
+                }
+                self.block_instance(d, name, env)
             }
             Kind::Package(d, _) => self.package(d, new, name),
             _ => None,
         }
+    }
+
+    fn block_instance(&mut self, block: usize, name: &str, env: Env) -> Option<Inst> {
+        let outer = std::mem::replace(&mut self.env, env);
+        let body = std::mem::take(&mut self.body);
+        let is_parser = self.tree.blocks[block].is_parser;
+        let inst = if is_parser { self.parser(block, name) } else { self.control(block, name) };
+        self.env = outer;
+        self.body = body;
+        inst
+    }
+
+    /// Is the parameter no variable, but an object or a value that is known at compile time?
+    pub fn is_bound_at_apply(&self, p: &Param) -> bool {
+        let kind = self.tree.tys.get(p.ty);
+        matches!(kind, Kind::Extern(..) | Kind::Int | Kind::String) && !self.is_packet(p.ty)
+    }
+
+    /// The block behind a deferred instance for these arguments, one for each of its parameters.
+    pub fn apply_deferred(&mut self, index: usize, args: &[tree::Arg], span: Span) -> Option<Inst> {
+        let (block, name) = (self.deferred[index].block, self.deferred[index].name.clone());
+        let params = self.tree.blocks[block].params.clone();
+        let mut bound = Vec::new();
+        let mut env = self.deferred[index].env.clone();
+        for (p, a) in params.iter().zip(args) {
+            if let (true, tree::Arg::In(e)) = (self.is_bound_at_apply(p), a) {
+                let b = self.bind(e, &format!("{name}.{}", p.name))?;
+                env.ctor.insert(p.var, b.clone());
+                bound.push(b);
+            }
+        }
+        if let Some((_, inst)) = self.deferred[index].done.iter().find(|(b, _)| *b == bound) {
+            return Some(inst.clone());
+        }
+        self.instances += 1;
+        if self.instances > MAX_INSTANCES {
+            self.too_many(span);
+            return None;
+        }
+        let inst = self.block_instance(block, &name, env)?;
+        self.deferred[index].done.push((bound, inst.clone()));
+        Some(inst)
+    }
+
+    fn too_many(&mut self, span: Span) {
+        let message = format!("the program has more than {MAX_INSTANCES} instances");
+        self.error("P0510", span, message, "share instances, or nest fewer blocks");
     }
 
     fn bind_all(
@@ -166,6 +222,15 @@ impl Lower<'_> {
                 Bound::Inst(Inst::Control(i)) => ir::PackageArg::Control(i),
                 Bound::Inst(Inst::Extern(i)) => ir::PackageArg::Extern(i),
                 Bound::Inst(Inst::Package(i)) => ir::PackageArg::Package(i),
+                Bound::Inst(Inst::Deferred(_)) => {
+                    let help = "make it a constructor parameter";
+                    self.unsupported(
+                        a.span,
+                        "an extern object as a parameter of a block of the package",
+                        help,
+                    );
+                    return None;
+                }
             };
             args.push((p.name.clone(), arg));
         }
@@ -183,12 +248,7 @@ impl Lower<'_> {
     /// Parameters as the first variables of the frame.
     pub fn declare_params(&mut self, params: &[Param]) {
         for p in params {
-            if self.is_packet(p.ty) {
-                continue;
-            }
-            if let Kind::Extern(..) = self.tree.tys.get(p.ty) {
-                let help = "make it a constructor parameter";
-                self.unsupported(p.span, "an extern object as a parameter of `apply`", help);
+            if self.is_packet(p.ty) || self.is_bound_at_apply(p) {
                 continue;
             }
             let ty = self.ty(p.ty);

@@ -38,6 +38,7 @@ pub fn lower(tree: Tree, diagnostics: &mut Vec<Diagnostic>) -> Program {
         top: Env::default(),
         names: BTreeSet::new(),
         instances: 0,
+        deferred: Vec::new(),
     };
     lower.program();
     lower.program
@@ -71,6 +72,8 @@ struct Body {
     subst: (Vec<Ty>, Vec<Ty>),
     /// Statements so far.
     out: Vec<ir::Stmt>,
+    /// What the statement being lowered assigns to.
+    target: Option<ir::LValue>,
     /// Can the same statement run more than once in one call?
     repeats: bool,
     in_parser: bool,
@@ -90,6 +93,8 @@ struct Lower<'a> {
     /// Control-plane names taken, by kind.
     names: BTreeSet<(&'static str, String)>,
     instances: u32,
+    /// Blocks that are lowered when they are applied.
+    deferred: Vec<instance::Deferred>,
 }
 
 impl Lower<'_> {

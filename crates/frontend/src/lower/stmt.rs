@@ -39,7 +39,9 @@ impl Lower<'_> {
             Tree::Assign(l, r) => {
                 // The left side is evaluated first: what its indices depend on may change on the right.
                 let Some(lv) = self.place(l, r.has_effects()) else { return };
+                let outer = self.body.target.replace(lv.clone());
                 let value = self.expr(r);
+                self.body.target = outer;
                 self.push(StmtKind::Assign(lv, value), span);
             }
             Tree::Eval(e) => match &e.kind {

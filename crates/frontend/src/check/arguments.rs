@@ -1,0 +1,314 @@
+//! Arguments matched to parameters, overloads chosen, type arguments inferred (P4_16 sections 6.8 and 7.2.13).
+
+use super::Checker;
+use super::infer::Solution;
+use super::tree::{self, Arg, Direction, Expr, Param};
+use super::types::{Kind, Ty};
+use crate::ast;
+use crate::diag::Diagnostic;
+use pointsman_ir::Span;
+
+/// Arguments matched to parameters.
+pub struct Bound {
+    pub type_args: Vec<Ty>,
+    pub args: Vec<Arg>,
+    pub order: Vec<usize>,
+}
+
+/// What arguments are matched to.
+#[derive(Clone, Copy)]
+pub struct Signature<'a> {
+    pub name: &'a str,
+    pub params: &'a [Param],
+    pub type_params: &'a [Ty],
+    /// Type arguments as written; empty: to be inferred.
+    pub explicit: &'a [Ty],
+}
+
+impl<'a> Signature<'a> {
+    /// Without type parameters.
+    pub fn plain(name: &'a str, params: &'a [Param]) -> Self {
+        Signature { name, params, type_params: &[], explicit: &[] }
+    }
+
+    pub fn of(sig: &'a tree::Sig, explicit: &'a [Ty]) -> Self {
+        Signature { name: &sig.name, params: &sig.params, type_params: &sig.type_params, explicit }
+    }
+}
+
+/// How directionless parameters behave.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// Like `in`.
+    Action,
+    /// The argument must be known at compile time.
+    Other,
+}
+
+/// Which argument goes to which parameter; an error says what is wrong.
+pub fn match_args(params: &[Param], args: &[ast::Arg]) -> Result<Vec<Option<usize>>, (Option<Span>, String)> {
+    let mut out = vec![None; params.len()];
+    let named = args.iter().filter(|a| a.name.is_some()).count();
+    if named > 0 && named < args.len() {
+        let at = args.iter().find(|a| a.name.is_none()).map(|a| a.span);
+        return Err((at, "either all arguments have names or none has".into()));
+    }
+    for (i, a) in args.iter().enumerate() {
+        let k = match &a.name {
+            None => i,
+            Some(n) => match params.iter().position(|p| p.name == n.name) {
+                Some(k) => k,
+                None => return Err((Some(n.span), format!("there is no parameter `{}`", n.name))),
+            },
+        };
+        match out.get_mut(k) {
+            None => {
+                let s = if params.len() == 1 { "" } else { "s" };
+                let message =
+                    format!("{} argument(s) given, but there are {} parameter{s}", args.len(), params.len());
+                return Err((Some(a.span), message));
+            }
+            Some(Some(_)) => {
+                return Err((Some(a.span), format!("parameter `{}` is given twice", params[k].name)));
+            }
+            Some(slot) => *slot = Some(i),
+        }
+    }
+    let missing: Vec<&str> = params
+        .iter()
+        .zip(&out)
+        .filter(|(p, o)| o.is_none() && p.default.is_none() && !p.optional)
+        .map(|(p, _)| p.name.as_str())
+        .collect();
+    if missing.is_empty() {
+        Ok(out)
+    } else {
+        Err((None, format!("no argument for `{}`", missing.join("`, `"))))
+    }
+}
+
+impl Checker<'_> {
+    /// Which of several signatures fits the arguments by number and names.
+    pub fn overload(
+        &mut self,
+        name: &str,
+        candidates: &[(Span, &[Param])],
+        args: &[ast::Arg],
+        span: Span,
+    ) -> Option<usize> {
+        let tried: Vec<_> = candidates.iter().map(|(_, ps)| match_args(ps, args)).collect();
+        let fitting: Vec<usize> = (0..tried.len()).filter(|i| tried[*i].is_ok()).collect();
+        match fitting.as_slice() {
+            [one] => Some(*one),
+            [] => {
+                let mut d = match tried.first() {
+                    Some(Err((at, message))) if tried.len() == 1 => {
+                        Diagnostic::error("P0404", at.unwrap_or(span), format!("call of `{name}`: {message}"))
+                            .help("give one argument for every parameter, all by position or all by name")
+                    }
+                    _ => Diagnostic::error("P0307", span, format!("no `{name}` takes these arguments"))
+                        .help("match the number or the names of the parameters of one of them"),
+                };
+                for (at, _) in candidates.iter().take(4) {
+                    d = d.related(*at, "declared here");
+                }
+                self.report(d);
+                None
+            }
+            _ => {
+                // A signature whose parameters are all given wins over one that needs defaults.
+                let exact: Vec<usize> =
+                    fitting.iter().copied().filter(|i| candidates[*i].1.len() == args.len()).collect();
+                if let [one] = exact.as_slice() {
+                    return Some(*one);
+                }
+                let mut d =
+                    Diagnostic::error("P0308", span, format!("more than one `{name}` fits these arguments"));
+                for i in fitting {
+                    d = d.related(candidates[i].0, "this one fits");
+                }
+                self.report(d.help("name the arguments, or give all of them"));
+                None
+            }
+        }
+    }
+
+    /// Checks arguments against parameters that they are known to match in number and names.
+    pub fn arguments(&mut self, to: Signature, args: &[ast::Arg], style: Style, span: Span) -> Option<Bound> {
+        let Signature { name, params, type_params, explicit } = to;
+        let matched = match match_args(params, args) {
+            Ok(m) => m,
+            Err((at, message)) => {
+                let help = "give one argument for every parameter, all by position or all by name";
+                self.error("P0404", at.unwrap_or(span), format!("call of `{name}`: {message}"), help);
+                return None;
+            }
+        };
+        if !explicit.is_empty() && explicit.len() != type_params.len() {
+            let message =
+                format!("`{name}` takes {} type argument(s), not {}", type_params.len(), explicit.len());
+            self.error("P0405", span, message, "give as many as it has type parameters, or none");
+            return None;
+        }
+        let given: Vec<Ty> = if explicit.is_empty() {
+            type_params.iter().map(|_| self.fresh()).collect()
+        } else {
+            explicit.to_vec()
+        };
+        let values: Vec<Option<Expr>> =
+            args.iter().map(|a| a.value.as_ref().map(|v| self.argument_value(v))).collect();
+        let tys: Vec<Ty> = params.iter().map(|p| self.tree.tys.subst(p.ty, type_params, &given)).collect();
+
+        let mut solution = Solution::default();
+        let mut broken = given.contains(&Ty::ERROR);
+        for weak in [false, true] {
+            for (k, m) in matched.iter().enumerate() {
+                let e = match m {
+                    Some(i) => values[*i].as_ref(),
+                    None => params[k].default.as_ref(),
+                };
+                let Some(e) = e else { continue };
+                if e.ty == Ty::ERROR {
+                    broken = true;
+                    continue;
+                }
+                if self.is_weak(e.ty) == weak {
+                    let ty = e.ty;
+                    self.unify(tys[k], ty, &mut solution);
+                }
+            }
+        }
+        let type_args: Vec<Ty> = given.iter().map(|t| self.resolve(*t, &solution)).collect();
+        for (p, t) in type_params.iter().zip(&type_args) {
+            broken |= !self.inferred(name, *p, *t, explicit.is_empty(), broken, span);
+        }
+        if broken {
+            return None;
+        }
+        let mut out = Vec::new();
+        for (k, p) in params.iter().enumerate() {
+            let ty = self.resolve(tys[k], &solution);
+            let arg = match matched[k] {
+                Some(i) => match &values[i] {
+                    Some(e) => self.pass(p, ty, e.clone(), style)?,
+                    None if p.direction == Direction::Out => {
+                        if self.tree.tys.any(ty, &|k| matches!(k, Kind::Infer(_))) {
+                            let help = "name a variable instead, or give the type arguments";
+                            self.error("P0405", args[i].span, "the type of this `_` is not known", help);
+                            return None;
+                        }
+                        Arg::Ignore(ty)
+                    }
+                    None => {
+                        let message = format!("`_` cannot be the argument for `{}`", p.name);
+                        self.error(
+                            "P0404",
+                            args[i].span,
+                            message,
+                            "`_` is for `out` parameters; give a value",
+                        );
+                        return None;
+                    }
+                },
+                None => match &p.default {
+                    Some(d) => Arg::In(self.coerce(d.clone(), ty, &format!("the default of `{}`", p.name))),
+                    None => Arg::Missing,
+                },
+            };
+            out.push(arg);
+        }
+        let order = (0..args.len()).filter_map(|i| matched.iter().position(|m| *m == Some(i))).collect();
+        Some(Bound { type_args, args: out, order })
+    }
+
+    /// A value or an instance.
+    fn argument_value(&mut self, e: &ast::Expr) -> Expr {
+        let v = self.expr(e);
+        if matches!(self.tree.tys.get(v.ty), Kind::Void | Kind::Applied(_)) {
+            self.error("P0401", v.span, "an argument must have a value", "use an expression that has one");
+            return Expr::error(v.span);
+        }
+        v
+    }
+
+    /// Is the type argument fully known? Reports if not.
+    fn inferred(&mut self, name: &str, param: Ty, arg: Ty, infer: bool, quiet: bool, span: Span) -> bool {
+        let has = |c: &Self, f: &dyn Fn(&Kind) -> bool| c.tree.tys.any(arg, f);
+        let show = self.show(param);
+        let (message, help) = if has(self, &|k| matches!(k, Kind::Infer(_))) {
+            (
+                format!("the type argument `{show}` of `{name}` cannot be inferred"),
+                format!("write it: `{name}<...>(...)`"),
+            )
+        } else if infer && has(self, &|k| matches!(k, Kind::Int)) {
+            (
+                format!("the width of an integer that determines `{show}` of `{name}` is not known"),
+                "give the number a width, as in `8w5`".to_string(),
+            )
+        } else if has(self, &|k| {
+            matches!(k, Kind::Record(..) | Kind::OpenTuple(_) | Kind::Invalid | Kind::Dots)
+        }) {
+            (
+                format!("the type of an argument that determines `{show}` of `{name}` is not known"),
+                "cast the argument to its type: `(T) {...}`".to_string(),
+            )
+        } else {
+            return true;
+        };
+        if !quiet {
+            self.error("P0405", span, message, help);
+        }
+        false
+    }
+
+    /// `e` as the argument for `p`.
+    fn pass(&mut self, p: &Param, ty: Ty, e: Expr, style: Style) -> Option<Arg> {
+        let what = format!("the argument for `{}`", p.name);
+        let compile_time = self.tree.tys.any(ty, &|k| matches!(k, Kind::String | Kind::Int));
+        if p.direction != Direction::None && compile_time && e.ty != Ty::ERROR {
+            let message =
+                format!("{what} cannot have type `{}`: the parameter has a direction", self.show(ty));
+            self.error("P0408", e.span, message, "such values exist only at compile time");
+            return None;
+        }
+        if !self.is_value_type(ty) && matches!(self.tree.tys.get(p.ty), Kind::Param(_)) && ty != Ty::ERROR {
+            let message = format!("{what} cannot be an object of type `{}`", self.show(ty));
+            self.error("P0408", e.span, message, "pass a value");
+            return None;
+        }
+        match p.direction {
+            Direction::Out | Direction::InOut => {
+                if !self.check_lvalue(
+                    &e,
+                    &format!("passed as `{}`", if p.direction == Direction::Out { "out" } else { "inout" }),
+                ) {
+                    return None;
+                }
+                if e.ty != ty {
+                    if ty != Ty::ERROR {
+                        self.mismatch(&e, ty, &what);
+                    }
+                    return None;
+                }
+                Some(if p.direction == Direction::Out { Arg::Out(e) } else { Arg::InOut(e) })
+            }
+            Direction::In => Some(Arg::In(self.coerce(e, ty, &what))),
+            Direction::None => {
+                let e = self.coerce(e, ty, &what);
+                let object =
+                    matches!(self.tree.tys.get(ty), Kind::Extern(..) | Kind::Block(..) | Kind::Package(..));
+                if style == Style::Other && !object && e.ty != Ty::ERROR && !self.compile_time(&e) {
+                    let message = format!("{what} must be known at compile time");
+                    self.error(
+                        "P0501",
+                        e.span,
+                        message,
+                        "use a literal, a constant or a constructor parameter",
+                    );
+                    return None;
+                }
+                Some(Arg::In(e))
+            }
+        }
+    }
+}
