@@ -1,0 +1,71 @@
+// Action profile, action selector, every match kind, multicast to a selected group.
+#include <core.p4>
+#include <v1model.p4>
+
+header h_t {
+    bit<8>  key;
+    bit<8>  flow;
+    bit<16> result;
+}
+
+struct headers_t { h_t h; }
+struct meta_t { bit<16> group; }
+
+parser P(packet_in b, out headers_t h, inout meta_t m, inout standard_metadata_t s) {
+    state start {
+        b.extract(h.h);
+        transition accept;
+    }
+}
+
+control V(inout headers_t h, inout meta_t m) { apply { } }
+
+control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
+    action_selector(HashAlgorithm.identity, 16, 8) members;
+    action_profile(4) profile;
+
+    action set_out(bit<16> value) { h.h.result = value; }
+    action nothing() { }
+
+    table selected {
+        key = {
+            h.h.key: exact;
+            h.h.flow: selector;
+        }
+        actions = { set_out; nothing; }
+        implementation = members;
+        default_action = nothing();
+    }
+    table profiled {
+        key = { h.h.key: lpm; }
+        actions = { set_out; nothing; }
+        implementation = profile;
+    }
+    table matched {
+        key = {
+            h.h.key: ternary;
+            h.h.flow: range;
+            h.h.result: optional;
+        }
+        actions = { set_out; nothing; }
+        const default_action = nothing();
+        size = 3;
+    }
+
+    apply {
+        s.egress_spec = 1;
+        if (!selected.apply().hit) {
+            if (!profiled.apply().hit) {
+                matched.apply();
+            }
+        }
+    }
+}
+
+control E(inout headers_t h, inout meta_t m, inout standard_metadata_t s) { apply { } }
+
+control C(inout headers_t h, inout meta_t m) { apply { } }
+
+control D(packet_out b, in headers_t h) { apply { b.emit(h.h); } }
+
+V1Switch(P(), V(), I(), E(), C(), D()) main;
