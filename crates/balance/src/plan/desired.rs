@@ -1,0 +1,314 @@
+//! What the tables should hold.
+
+use super::entries::{Action, Entries, Epoch, Key};
+use super::generation::{Generation, Pool};
+use super::share::{assign_slots, ring};
+use crate::config::{Device, Frontend, Member, NextHop, Rack, Service};
+use crate::types::{DeviceKind, DeviceNumber, Mac, Policy};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+/// MAC addresses that were learnt, by the port and address of the neighbour.
+pub type Neighbours = BTreeMap<(u16, IpAddr), Mac>;
+
+/// Everything that decides what the tables should hold, beside what they hold now.
+#[derive(Clone, Copy, Debug)]
+pub struct Situation<'a> {
+    /// The configuration.
+    pub rack: &'a Rack,
+    /// What ARP and neighbour discovery told.
+    pub neighbours: &'a Neighbours,
+    /// Devices that were not heard of for too long.
+    pub silent: &'a BTreeSet<DeviceNumber>,
+    /// Devices that left the configuration and whose connections are over.
+    pub drained_devices: &'a BTreeSet<DeviceNumber>,
+    /// Services (by number) that left the configuration and whose connections are over.
+    pub drained_services: &'a BTreeSet<u16>,
+}
+
+/// What the tables should hold.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// Every entry.
+    pub entries: Entries,
+    /// Devices that cannot be used yet since nobody knows their MAC address.
+    pub unresolved: BTreeSet<DeviceNumber>,
+    /// What does not come out exactly as configured.
+    pub notes: Vec<String>,
+}
+
+/// Number of a policy in the data plane (`POLICY_*`).
+pub fn policy_number(policy: Policy) -> u8 {
+    match policy {
+        Policy::ServerOnly | Policy::Ecmp => 0,
+        Policy::Wrr => 1,
+        Policy::P4mite => 2,
+    }
+}
+
+/// The MAC address of a device: configured, else learnt.
+pub fn device_mac(device: &Device, neighbours: &Neighbours) -> Option<Mac> {
+    device.mac.or_else(|| device.addresses().find_map(|a| neighbours.get(&(device.port, a)).copied()))
+}
+
+/// Numbers of services in `have`, by frontend.
+fn known_services(have: &Entries) -> BTreeMap<Frontend, u16> {
+    let of = |(k, a): (&Key, &Action)| match (k, a) {
+        (Key::Service(f), Action::SetService { service, .. }) => Some((*f, *service)),
+        _ => None,
+    };
+    have.iter().filter_map(of).collect()
+}
+
+/// What the tables should hold, given what they hold: numbers, epochs and slots stay as they are wherever possible, so
+/// that a controller that starts anew finds nothing to do.
+pub fn desired(s: &Situation<'_>, have: &Entries) -> Plan {
+    let mut plan = Plan::default();
+    stations(s, &mut plan);
+    let known = known_services(have);
+    // Services that left the configuration while connections may be alive keep their entry, so that these go on.
+    let configured: BTreeSet<Frontend> = s.rack.services.iter().flat_map(Service::frontends).collect();
+    let mut numbers: BTreeSet<u16> = BTreeSet::new();
+    for (frontend, number) in &known {
+        let leaving = !configured.contains(frontend) && !s.drained_services.contains(number);
+        if leaving && let Some(action) = have.get(&Key::Service(*frontend)) {
+            plan.entries.insert(Key::Service(*frontend), *action);
+            plan.entries.insert(Key::Local(frontend.vip), Action::IsLocal);
+        }
+        if leaving || configured.contains(frontend) {
+            numbers.insert(*number);
+        }
+    }
+    devices(s, have, &mut plan);
+    let mut rings = Rings { used: used_rings(have) };
+    for service in &s.rack.services {
+        for frontend in service.frontends() {
+            let number =
+                known.get(&frontend).copied().or_else(|| (1..=u16::MAX).find(|n| !numbers.contains(n)));
+            // 65535 frontends do not fit into the slot table, which the configuration was checked for.
+            let Some(number) = number else { continue };
+            numbers.insert(number);
+            serve(s, have, service, frontend, number, &mut rings, &mut plan);
+        }
+    }
+    // Answers of connections that may be alive: the device stays, perhaps without new ones.
+    for (key, action) in have {
+        if let (Key::Backend { .. }, Action::SetBackend { service, device, vip }) = (key, action) {
+            let known_device = plan.entries.contains_key(&Key::Device { device: *device, v6: vip.is_ipv6() });
+            if known_device && numbers.contains(service) {
+                plan.entries.entry(*key).or_insert(*action);
+            }
+        }
+    }
+    plan
+}
+
+/// Tables that have nothing to do with services.
+fn stations(s: &Situation<'_>, plan: &mut Plan) {
+    let out = &mut plan.entries;
+    out.insert(Key::SwitchConfig, Action::SetSwitch { mac: s.rack.switch.mac });
+    for station in &s.rack.bridge {
+        out.insert(Key::Bridge(station.mac), Action::Forward { port: station.port });
+    }
+    for route in &s.rack.routes {
+        let mac = match route.hop {
+            NextHop::Mac(mac) => Some(mac),
+            NextHop::Neighbour(via) => s.neighbours.get(&(route.port, via)).copied(),
+        };
+        if let Some(mac) = mac {
+            out.insert(Key::Route(route.prefix), Action::NextHop { port: route.port, mac });
+        }
+    }
+    let vips = s.rack.services.iter().flat_map(|s| s.vips.iter());
+    for address in s.rack.switch.gateways.iter().chain(vips) {
+        out.insert(Key::Local(*address), Action::IsLocal);
+    }
+}
+
+fn devices(s: &Situation<'_>, have: &Entries, plan: &mut Plan) {
+    let mut configured = BTreeSet::new();
+    for (_, device) in s.rack.devices() {
+        let number = device.number;
+        configured.insert(number);
+        let Some(mac) = device_mac(device, s.neighbours) else {
+            plan.unresolved.insert(number);
+            // Until it answers where it is now, it stays where it was.
+            for address in device.addresses() {
+                let key = Key::Device { device: number, v6: address.is_ipv6() };
+                if let Some(action @ Action::SetDevice { address: was, .. }) = have.get(&key)
+                    && *was == address
+                {
+                    plan.entries.insert(key, *action);
+                }
+            }
+            continue;
+        };
+        for address in device.addresses() {
+            let key = Key::Device { device: number, v6: address.is_ipv6() };
+            plan.entries.insert(key, Action::SetDevice { address, port: device.port, mac });
+            let source = Key::ReportSource { port: device.port, source: address, server: number.server() };
+            plan.entries.insert(source, Action::AcceptReports { devices: 1 << number.slot(), agent: number });
+        }
+    }
+    for (key, action) in have {
+        if let Key::Device { device, .. } = key
+            && !configured.contains(device)
+            && !s.drained_devices.contains(device)
+        {
+            plan.entries.insert(*key, *action);
+        }
+    }
+}
+
+/// Ring numbers: dense, since the data plane keeps a pointer for each.
+struct Rings {
+    used: BTreeSet<u32>,
+}
+
+impl Rings {
+    fn next(&mut self) -> u32 {
+        let free = (1..).find(|n| !self.used.contains(n)).unwrap_or(u32::MAX);
+        self.used.insert(free);
+        free
+    }
+}
+
+fn used_rings(have: &Entries) -> BTreeSet<u32> {
+    let of = |a: &Action| match a {
+        Action::SetPool { ring, ring_length, .. } if *ring_length > 0 => Some(*ring),
+        _ => None,
+    };
+    have.values().filter_map(of).collect()
+}
+
+/// What a service may use of one server, as bits and orders of slots.
+fn pool(
+    s: &Situation<'_>,
+    service: &Service,
+    v6: bool,
+    member: &Member,
+    notes: &mut Vec<String>,
+) -> Option<Pool> {
+    let usable: Vec<_> = member
+        .devices
+        .iter()
+        .filter(|d| {
+            let known = s.rack.device(d.number).is_some_and(|(_, device)| {
+                device.address(v6).is_some() && device_mac(device, s.neighbours).is_some()
+            });
+            d.enabled && known && (service.policy != Policy::ServerOnly || d.kind == DeviceKind::Cpu)
+        })
+        .collect();
+    if usable.is_empty() || member.weight == 0 {
+        return None;
+    }
+    let order: Vec<u8> = usable.iter().map(|d| d.number.slot()).collect();
+    let mut by_slot: Vec<(u8, u32)> = usable.iter().map(|d| (d.number.slot(), d.weight)).collect();
+    by_slot.sort_unstable();
+    let ring = match service.policy {
+        Policy::P4mite => Vec::new(),
+        Policy::ServerOnly | Policy::Ecmp => by_slot.iter().map(|(slot, _)| *slot).collect(),
+        Policy::Wrr => {
+            let (ring, error) = ring(&by_slot);
+            if error > 0.0 {
+                notes.push(format!(
+                    "service `{}`: the weights of server `{}` need too long a ring; shares are off by up to {:.2} % of it",
+                    service.name,
+                    s.rack.server_name(member.server),
+                    error * 100.0
+                ));
+            }
+            ring
+        }
+    };
+    Some(Pool { timeout_ms: s.rack.switch.report_timeout_ms, ring, order })
+}
+
+/// A server's weight in the slot table: under policies that spread over all devices it counts once for each (ECMP) or
+/// with their weights (WRR), so that shares are right in the whole rack, not only inside each server.
+fn server_weight(policy: Policy, member: &Member, pool: &Pool) -> u64 {
+    let devices = match policy {
+        Policy::ServerOnly | Policy::P4mite => 1,
+        Policy::Ecmp => pool.order.len() as u64,
+        Policy::Wrr => {
+            let used = member.devices.iter().filter(|d| pool.order.contains(&d.number.slot()));
+            used.map(|d| u64::from(d.weight)).sum()
+        }
+    };
+    u64::from(member.weight) * devices
+}
+
+fn serve(
+    s: &Situation<'_>,
+    have: &Entries,
+    service: &Service,
+    frontend: Frontend,
+    number: u16,
+    rings: &mut Rings,
+    plan: &mut Plan,
+) {
+    let v6 = frontend.vip.is_ipv6();
+    let current = match have.get(&Key::Service(frontend)) {
+        Some(Action::SetService { epoch, slots_mask, .. }) => {
+            Some((*epoch, Generation::read(have, Epoch { service: number, epoch: *epoch }, *slots_mask)))
+        }
+        _ => None,
+    };
+    let mut pools = BTreeMap::new();
+    let mut weights = BTreeMap::new();
+    for member in &service.members {
+        if let Some(pool) = pool(s, service, v6, member, &mut plan.notes) {
+            weights.insert(member.server, server_weight(service.policy, member, &pool));
+            pools.insert(member.server, pool);
+        }
+        for device in &member.devices {
+            let Some((_, found)) = s.rack.device(device.number) else { continue };
+            let Some(address) = found.address(v6) else { continue };
+            if plan.entries.contains_key(&Key::Device { device: device.number, v6 }) {
+                let key = Key::Backend { address, protocol: frontend.protocol.number(), port: frontend.port };
+                let action = Action::SetBackend { service: number, device: device.number, vip: frontend.vip };
+                plan.entries.insert(key, action);
+            }
+        }
+    }
+    // A server is silent if nothing of its pool was heard of. All of them silent at once is more likely the agents'
+    // fault than the devices'.
+    let heard = |server: &u16| {
+        pools.get(server).is_some_and(|p: &Pool| {
+            p.order.iter().any(|slot| !s.silent.contains(&DeviceNumber::new(*server, *slot)))
+        })
+    };
+    if weights.keys().any(heard) {
+        weights.retain(|server, _| heard(server));
+    }
+    let size = service.slots as usize;
+    let previous = match &current {
+        Some((_, g)) if g.slots.len() == size => g.slots.clone(),
+        _ => vec![None; size],
+    };
+    let wanted = Generation { pools, slots: assign_slots(&previous, &weights) };
+    // Slots can change one by one: every server that they name has its pool. All else changes as a whole, in the other
+    // epoch, which nothing sees before the service's entry says so.
+    let epoch = match &current {
+        None => 0,
+        Some((epoch, g)) if g.pools == wanted.pools && g.slots.len() == size => *epoch,
+        Some((epoch, _)) => epoch ^ 1,
+    };
+    let same = current.as_ref().is_some_and(|(e, _)| *e == epoch);
+    let of = Epoch { service: number, epoch };
+    wanted.write(of, &mut plan.entries, |server| {
+        let kept = match have.get(&Key::Pool { of, server }) {
+            Some(Action::SetPool { ring, .. }) if same => Some(*ring),
+            _ => None,
+        };
+        kept.unwrap_or_else(|| rings.next())
+    });
+    let action = Action::SetService {
+        service: number,
+        policy: policy_number(service.policy),
+        epoch,
+        slots_mask: (service.slots - 1) as u16,
+        idle_ms: service.idle_timeout_ms,
+    };
+    plan.entries.insert(Key::Service(frontend), action);
+}

@@ -1,0 +1,155 @@
+//! Entries of the balancer's tables as types, instead of names, ids and bytes.
+
+use crate::config::Frontend;
+use crate::types::{DeviceNumber, Mac, Prefix};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+
+/// What a switch's tables hold.
+pub type Entries = BTreeMap<Key, Action>;
+
+/// One of two generations of what a service's entry points to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Epoch {
+    /// Number of the service.
+    pub service: u16,
+    /// 0 or 1.
+    pub epoch: u8,
+}
+
+/// What an entry matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)] // the fields are the tables' key fields
+pub enum Key {
+    /// The default action of `switch_config`.
+    SwitchConfig,
+    /// `bridge`.
+    Bridge(Mac),
+    /// `routes_v4`, `routes_v6`.
+    Route(Prefix),
+    /// `local_v4`, `local_v6`.
+    Local(IpAddr),
+    /// `devices_v4`, `devices_v6`.
+    Device { device: DeviceNumber, v6: bool },
+    /// `backends_v4`, `backends_v6`.
+    Backend { address: IpAddr, protocol: u8, port: u16 },
+    /// `report_sources_v4`, `report_sources_v6`.
+    ReportSource { port: u16, source: IpAddr, server: u16 },
+    /// `dip_table`: the bit of one device.
+    Dip { of: Epoch, server: u16, slot: u8, priority: i32 },
+    /// `rings`.
+    Ring { of: Epoch, server: u16, position: u16 },
+    /// `pools`.
+    Pool { of: Epoch, server: u16 },
+    /// `server_slots`.
+    Slot { of: Epoch, slot: u16 },
+    /// `services_v4`, `services_v6`.
+    Service(Frontend),
+}
+
+impl Key {
+    /// The generation that the entry is part of.
+    pub fn epoch(&self) -> Option<Epoch> {
+        match self {
+            Key::Dip { of, .. } | Key::Ring { of, .. } | Key::Pool { of, .. } | Key::Slot { of, .. } => {
+                Some(*of)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let family = |a: &IpAddr| if a.is_ipv6() { "v6" } else { "v4" };
+        match self {
+            Key::SwitchConfig => f.write_str("switch_config"),
+            Key::Bridge(mac) => write!(f, "bridge[{mac}]"),
+            Key::Route(p) => write!(f, "routes_{}[{p}]", family(&p.address())),
+            Key::Local(a) => write!(f, "local_{}[{a}]", family(a)),
+            Key::Device { device, v6 } => write!(f, "devices_{}[{device}]", if *v6 { "v6" } else { "v4" }),
+            Key::Backend { address, protocol, port } => {
+                write!(f, "backends_{}[{address}, protocol {protocol}, port {port}]", family(address))
+            }
+            Key::ReportSource { port, source, server } => {
+                write!(f, "report_sources_{}[port {port}, {source}, server {server}]", family(source))
+            }
+            Key::Dip { of, server, slot, priority } => {
+                write!(f, "dip_table[{of}, server {server}, device {slot}, priority {priority}]")
+            }
+            Key::Ring { of, server, position } => {
+                write!(f, "rings[{of}, server {server}, position {position}]")
+            }
+            Key::Pool { of, server } => write!(f, "pools[{of}, server {server}]"),
+            Key::Slot { of, slot } => write!(f, "server_slots[{of}, slot {slot}]"),
+            Key::Service(frontend) => write!(f, "services_{}[{frontend}]", family(&frontend.vip)),
+        }
+    }
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "service {}, epoch {}", self.service, self.epoch)
+    }
+}
+
+/// What an entry does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)] // the fields are the actions' parameters
+pub enum Action {
+    SetSwitch { mac: Mac },
+    Forward { port: u16 },
+    NextHop { port: u16, mac: Mac },
+    IsLocal,
+    SetDevice { address: IpAddr, port: u16, mac: Mac },
+    SetBackend { service: u16, device: DeviceNumber, vip: IpAddr },
+    AcceptReports { devices: u8, agent: DeviceNumber },
+    UseDevice { slot: u8 },
+    SetPool { devices: u8, ring: u32, ring_length: u16, timeout_ms: u32 },
+    UseServer { server: u16 },
+    SetService { service: u16, policy: u8, epoch: u8, slots_mask: u16, idle_ms: u32 },
+}
+
+/// What happens to an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It is new.
+    Insert,
+    /// It does something else now.
+    Modify,
+    /// It goes.
+    Delete,
+}
+
+/// A change of one entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Update {
+    /// What happens.
+    pub change: Change,
+    /// To which entry.
+    pub key: Key,
+    /// What it does; for [`Change::Delete`], what it did.
+    pub action: Action,
+}
+
+impl Update {
+    /// Makes the change in a copy of the tables.
+    pub fn apply(&self, entries: &mut Entries) {
+        match self.change {
+            Change::Delete => drop(entries.remove(&self.key)),
+            Change::Insert | Change::Modify => drop(entries.insert(self.key, self.action)),
+        }
+    }
+}
+
+impl fmt::Display for Update {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verb = match self.change {
+            Change::Insert => "insert",
+            Change::Modify => "modify",
+            Change::Delete => "delete",
+        };
+        write!(f, "{verb} {}", self.key)
+    }
+}

@@ -1,0 +1,22 @@
+//! From configuration and circumstances to table entries: pure functions.
+//!
+//! All numbers that the controller chooses (services, epochs, rings, slots) are read back from the switch's own tables, so
+//! no other memory is needed, and a controller that starts anew goes on where the last one stopped.
+
+mod conflicts;
+mod desired;
+mod entries;
+mod generation;
+pub(crate) mod schema;
+mod share;
+mod steps;
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use conflicts::conflict;
+pub use desired::{Neighbours, Plan, Situation, desired, device_mac, policy_number};
+pub use entries::{Action, Change, Entries, Epoch, Key, Update};
+pub use generation::{Generation, Pool};
+pub use schema::Schema;
+pub use share::{MAX_RING, apportion, assign_slots, ring};
+pub use steps::steps;

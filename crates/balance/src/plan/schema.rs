@@ -1,0 +1,407 @@
+//! Names of the balancer's P4 objects to the ids of a P4Info, and entries to P4Runtime messages and back.
+
+use super::entries::{Action, Epoch, Key};
+use crate::config::Frontend;
+use crate::types::{DeviceNumber, Mac, Prefix, Protocol, address_bits, address_from_bits};
+use pointsman_control::proto::p4info::{P4Info, match_field, match_field::MatchType};
+use pointsman_control::proto::p4rt;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// Tables with their key fields.
+const TABLES: [(&str, &[&str]); 18] = [
+    ("BalancerIngress.switch_config", &[]),
+    ("BalancerIngress.bridge", &["mac"]),
+    ("BalancerIngress.routes_v4", &["prefix"]),
+    ("BalancerIngress.routes_v6", &["prefix"]),
+    ("BalancerIngress.local_v4", &["address"]),
+    ("BalancerIngress.local_v6", &["address"]),
+    ("BalancerIngress.devices_v4", &["device"]),
+    ("BalancerIngress.devices_v6", &["device"]),
+    ("BalancerIngress.backends_v4", &["address", "protocol", "port"]),
+    ("BalancerIngress.backends_v6", &["address", "protocol", "port"]),
+    ("BalancerIngress.report_sources_v4", &["ingress_port", "source", "server"]),
+    ("BalancerIngress.report_sources_v6", &["ingress_port", "source", "server"]),
+    ("BalancerIngress.select_device.dip_table", &["service", "epoch", "server", "available"]),
+    ("BalancerIngress.select_device.rings", &["service", "epoch", "server", "position"]),
+    ("BalancerIngress.select_server.pools", &["service", "epoch", "server"]),
+    ("BalancerIngress.select_server.server_slots", &["service", "epoch", "slot"]),
+    ("BalancerIngress.services_v4", &["vip", "protocol", "port"]),
+    ("BalancerIngress.services_v6", &["vip", "protocol", "port"]),
+];
+const SWITCH_CONFIG: usize = 0;
+const BRIDGE: usize = 1;
+const ROUTES: usize = 2;
+const LOCAL: usize = 4;
+const DEVICES: usize = 6;
+const BACKENDS: usize = 8;
+const REPORT_SOURCES: usize = 10;
+const DIP_TABLE: usize = 12;
+const RINGS: usize = 13;
+const POOLS: usize = 14;
+const SLOTS: usize = 15;
+const SERVICES: usize = 16;
+
+/// Actions with their parameters.
+const ACTIONS: [(&str, &[&str]); 13] = [
+    ("BalancerIngress.set_switch", &["mac"]),
+    ("BalancerIngress.forward", &["port"]),
+    ("BalancerIngress.next_hop", &["port", "mac"]),
+    ("BalancerIngress.is_local", &[]),
+    ("BalancerIngress.set_device_v4", &["address", "port", "mac"]),
+    ("BalancerIngress.set_device_v6", &["address", "port", "mac"]),
+    ("BalancerIngress.set_backend_v4", &["service", "device", "vip"]),
+    ("BalancerIngress.set_backend_v6", &["service", "device", "vip"]),
+    ("BalancerIngress.accept_reports", &["devices", "agent"]),
+    ("BalancerIngress.select_device.use_device", &["device"]),
+    ("BalancerIngress.select_server.set_pool", &["devices", "ring", "ring_length", "timeout_ms"]),
+    ("BalancerIngress.select_server.use_server", &["server"]),
+    ("BalancerIngress.set_service", &["service", "policy", "epoch", "slots_mask", "idle_ms"]),
+];
+const SET_SWITCH: usize = 0;
+const FORWARD: usize = 1;
+const NEXT_HOP: usize = 2;
+const IS_LOCAL: usize = 3;
+const SET_DEVICE: usize = 4;
+const SET_BACKEND: usize = 6;
+const ACCEPT_REPORTS: usize = 8;
+const USE_DEVICE: usize = 9;
+const SET_POOL: usize = 10;
+const USE_SERVER: usize = 11;
+const SET_SERVICE: usize = 12;
+
+/// The ids of everything that the controller names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schema {
+    tables: Vec<(u32, Vec<(u32, MatchType)>)>,
+    actions: Vec<(u32, Vec<u32>)>,
+    /// Register `last_heard` of the devices in slot 0 to 7.
+    pub last_heard: Vec<u32>,
+    /// Counter of packets towards devices, by device number.
+    pub device_packets: u32,
+    /// Counter of packets towards devices, by service number.
+    pub service_packets: u32,
+    /// Metadata `egress_port` of packet-out.
+    pub egress_port: u32,
+    /// Metadata `ingress_port` of packet-in.
+    pub ingress_port: u32,
+}
+
+/// The shortest byte string of a number (P4Runtime specification, "Bytestrings").
+pub(crate) fn bytes(n: u128) -> Vec<u8> {
+    let all = n.to_be_bytes();
+    let first = all.iter().position(|b| *b != 0).unwrap_or(all.len() - 1);
+    all[first..].to_vec()
+}
+
+/// The number of a byte string of any length, if it has at most 128 bits.
+pub(crate) fn number(bytes: &[u8]) -> Option<u128> {
+    let first = bytes.iter().position(|b| *b != 0).unwrap_or(bytes.len());
+    let significant = &bytes[first..];
+    if bytes.is_empty() || significant.len() > 16 {
+        return None;
+    }
+    Some(significant.iter().fold(0, |n, b| n << 8 | u128::from(*b)))
+}
+
+impl Schema {
+    /// Finds all names in a P4Info.
+    ///
+    /// # Errors
+    /// The first object that is missing, by name.
+    pub fn new(info: &P4Info) -> Result<Schema, String> {
+        let missing = |what: &str, name: &str| {
+            format!("the program has no {what} `{name}`: it is not a balancer of this version")
+        };
+        let mut tables = Vec::new();
+        for (name, fields) in TABLES {
+            let found = info.tables.iter().find(|t| t.preamble.as_ref().is_some_and(|p| p.name == name));
+            let table = found.ok_or_else(|| missing("table", name))?;
+            let mut ids = Vec::new();
+            for field in fields {
+                let found = table.match_fields.iter().find(|f| f.name == *field);
+                let found = found.ok_or_else(|| missing("match field", &format!("{name}.{field}")))?;
+                let kind = match &found.r#match {
+                    Some(match_field::Match::MatchType(kind)) => MatchType::try_from(*kind).ok(),
+                    _ => None,
+                };
+                ids.push((found.id, kind.unwrap_or(MatchType::Unspecified)));
+            }
+            if table.match_fields.len() != fields.len() {
+                return Err(format!("table `{name}` has other match fields than: {}", fields.join(", ")));
+            }
+            tables.push((table.preamble.as_ref().map_or(0, |p| p.id), ids));
+        }
+        let mut actions = Vec::new();
+        for (name, params) in ACTIONS {
+            let found = info.actions.iter().find(|a| a.preamble.as_ref().is_some_and(|p| p.name == name));
+            let action = found.ok_or_else(|| missing("action", name))?;
+            let mut ids = Vec::new();
+            for param in params {
+                let found = action.params.iter().find(|p| p.name == *param);
+                ids.push(found.ok_or_else(|| missing("parameter", &format!("{name}.{param}")))?.id);
+            }
+            if action.params.len() != params.len() {
+                return Err(format!("action `{name}` has other parameters than: {}", params.join(", ")));
+            }
+            actions.push((action.preamble.as_ref().map_or(0, |p| p.id), ids));
+        }
+        let register = |name: String| {
+            let of = |r: &&pointsman_control::proto::p4info::Register| {
+                r.preamble.as_ref().is_some_and(|p| p.name == name)
+            };
+            let found = info.registers.iter().find(of).and_then(|r| r.preamble.as_ref());
+            found.map(|p| p.id).ok_or_else(|| missing("register", &name))
+        };
+        let counter = |name: &str| {
+            let of = |c: &&pointsman_control::proto::p4info::Counter| {
+                c.preamble.as_ref().is_some_and(|p| p.name == name)
+            };
+            let found = info.counters.iter().find(of).and_then(|c| c.preamble.as_ref());
+            found.map(|p| p.id).ok_or_else(|| missing("counter", name))
+        };
+        let metadata = |header: &str, field: &str| {
+            let found = info
+                .controller_packet_metadata
+                .iter()
+                .find(|m| m.preamble.as_ref().is_some_and(|p| p.name == header))
+                .and_then(|m| m.metadata.iter().find(|f| f.name == field));
+            found
+                .map(|f| f.id)
+                .ok_or_else(|| missing("controller header field", &format!("{header}.{field}")))
+        };
+        Ok(Schema {
+            tables,
+            actions,
+            last_heard: (0..8)
+                .map(|i| register(format!("BalancerIngress.load.device{i}.last_heard")))
+                .collect::<Result<_, _>>()?,
+            device_packets: counter("BalancerIngress.device_packets")?,
+            service_packets: counter("BalancerIngress.service_packets")?,
+            egress_port: metadata("packet_out", "egress_port")?,
+            ingress_port: metadata("packet_in", "ingress_port")?,
+        })
+    }
+
+    /// The ids of all tables that the controller fills.
+    pub fn table_ids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.tables.iter().map(|(id, _)| *id)
+    }
+
+    /// The id of the table whose default action is the switch's configuration.
+    pub fn switch_config(&self) -> u32 {
+        self.tables[SWITCH_CONFIG].0
+    }
+
+    /// The message of an entry.
+    pub fn encode(&self, key: &Key, action: &Action) -> p4rt::TableEntry {
+        let v6 = |a: &IpAddr| usize::from(a.is_ipv6());
+        let epoch = |of: &Epoch| [u128::from(of.service), u128::from(of.epoch)];
+        let mut priority = 0;
+        // Of the field that is no exact match: prefix length or mask.
+        let mut extent = 0u128;
+        let (table, fields): (usize, Vec<u128>) = match key {
+            Key::SwitchConfig => (SWITCH_CONFIG, vec![]),
+            Key::Bridge(mac) => (BRIDGE, vec![mac.to_u64().into()]),
+            Key::Route(p) => {
+                extent = p.len().into();
+                (ROUTES + v6(&p.address()), vec![address_bits(p.address())])
+            }
+            Key::Local(a) => (LOCAL + v6(a), vec![address_bits(*a)]),
+            Key::Device { device, v6 } => (DEVICES + usize::from(*v6), vec![device.bits().into()]),
+            Key::Backend { address: a, protocol, port } => {
+                (BACKENDS + v6(a), vec![address_bits(*a), (*protocol).into(), (*port).into()])
+            }
+            Key::ReportSource { port, source, server } => {
+                (REPORT_SOURCES + v6(source), vec![(*port).into(), address_bits(*source), (*server).into()])
+            }
+            Key::Dip { of, server, slot, priority: p } => {
+                priority = *p;
+                extent = 1 << slot;
+                let [service, epoch] = epoch(of);
+                (DIP_TABLE, vec![service, epoch, (*server).into(), 1 << slot])
+            }
+            Key::Ring { of, server, position } => {
+                let [service, epoch] = epoch(of);
+                (RINGS, vec![service, epoch, (*server).into(), (*position).into()])
+            }
+            Key::Pool { of, server } => {
+                let [service, epoch] = epoch(of);
+                (POOLS, vec![service, epoch, (*server).into()])
+            }
+            Key::Slot { of, slot } => {
+                let [service, epoch] = epoch(of);
+                (SLOTS, vec![service, epoch, (*slot).into()])
+            }
+            Key::Service(f) => {
+                (SERVICES + v6(&f.vip), vec![address_bits(f.vip), f.protocol.number().into(), f.port.into()])
+            }
+        };
+        let (table_id, field_ids) = &self.tables[table];
+        let field = |((id, kind), value): (&(u32, MatchType), u128)| {
+            let value = bytes(value);
+            use p4rt::field_match::{Exact, FieldMatchType, Lpm, Ternary};
+            let kind = match kind {
+                MatchType::Lpm => FieldMatchType::Lpm(Lpm { value, prefix_len: extent as i32 }),
+                MatchType::Ternary => FieldMatchType::Ternary(Ternary { value, mask: bytes(extent) }),
+                _ => FieldMatchType::Exact(Exact { value }),
+            };
+            p4rt::FieldMatch { field_id: *id, field_match_type: Some(kind) }
+        };
+        let all = field_ids.iter().zip(fields).map(field);
+        // The default route matches everything: its field is left out (specification, "Match Format").
+        let keep = !matches!(key, Key::Route(p) if p.is_empty());
+        p4rt::TableEntry {
+            table_id: *table_id,
+            r#match: if keep { all.collect() } else { Vec::new() },
+            action: Some(p4rt::TableAction {
+                r#type: Some(p4rt::table_action::Type::Action(self.action(action))),
+            }),
+            priority,
+            is_default_action: *key == Key::SwitchConfig,
+            ..Default::default()
+        }
+    }
+
+    fn action(&self, action: &Action) -> p4rt::Action {
+        let v6 = |a: &IpAddr| usize::from(a.is_ipv6());
+        let (index, params): (usize, Vec<u128>) = match action {
+            Action::SetSwitch { mac } => (SET_SWITCH, vec![mac.to_u64().into()]),
+            Action::Forward { port } => (FORWARD, vec![(*port).into()]),
+            Action::NextHop { port, mac } => (NEXT_HOP, vec![(*port).into(), mac.to_u64().into()]),
+            Action::IsLocal => (IS_LOCAL, vec![]),
+            Action::SetDevice { address, port, mac } => {
+                (SET_DEVICE + v6(address), vec![address_bits(*address), (*port).into(), mac.to_u64().into()])
+            }
+            Action::SetBackend { service, device, vip } => {
+                (SET_BACKEND + v6(vip), vec![(*service).into(), device.bits().into(), address_bits(*vip)])
+            }
+            Action::AcceptReports { devices, agent } => {
+                (ACCEPT_REPORTS, vec![(*devices).into(), agent.bits().into()])
+            }
+            Action::UseDevice { slot } => (USE_DEVICE, vec![(*slot).into()]),
+            Action::SetPool { devices, ring, ring_length, timeout_ms } => (
+                SET_POOL,
+                vec![(*devices).into(), (*ring).into(), (*ring_length).into(), (*timeout_ms).into()],
+            ),
+            Action::UseServer { server } => (USE_SERVER, vec![(*server).into()]),
+            Action::SetService { service, policy, epoch, slots_mask, idle_ms } => {
+                let params = [*service, (*policy).into(), (*epoch).into(), *slots_mask].map(u128::from);
+                (SET_SERVICE, params.into_iter().chain([u128::from(*idle_ms)]).collect())
+            }
+        };
+        let (action_id, param_ids) = &self.actions[index];
+        let params = param_ids.iter().zip(params);
+        let params = params.map(|(id, v)| p4rt::action::Param { param_id: *id, value: bytes(v) }).collect();
+        p4rt::Action { action_id: *action_id, params }
+    }
+
+    /// The entry of a message; `None` for entries that the controller would never write.
+    pub fn decode(&self, entry: &p4rt::TableEntry) -> Option<(Key, Action)> {
+        let table = self.tables.iter().position(|(id, _)| *id == entry.table_id)?;
+        let (_, field_ids) = &self.tables[table];
+        let mut found: BTreeMap<u32, (u128, u128)> = BTreeMap::new();
+        for m in &entry.r#match {
+            use p4rt::field_match::FieldMatchType;
+            let value = match m.field_match_type.as_ref()? {
+                FieldMatchType::Exact(e) => (number(&e.value)?, 0),
+                FieldMatchType::Lpm(l) => (number(&l.value)?, u128::try_from(l.prefix_len).ok()?),
+                FieldMatchType::Ternary(t) => (number(&t.value)?, number(&t.mask)?),
+                _ => return None,
+            };
+            found.insert(m.field_id, value);
+        }
+        let get = |i: usize| {
+            let (id, kind) = field_ids.get(i)?;
+            found.get(id).copied().or((*kind == MatchType::Lpm).then_some((0, 0)))
+        };
+        let field = |i: usize| get(i).map(|(v, _)| v);
+        let half = |i: usize| field(i).and_then(|v| u16::try_from(v).ok());
+        let byte = |i: usize| field(i).and_then(|v| u8::try_from(v).ok());
+        let epoch = || Some(Epoch { service: half(0)?, epoch: byte(1)? });
+        let v6 = |first: usize| table - first == 1;
+        let address = |first: usize, i: usize| Some(address_from_bits(v6(first), field(i)?));
+        let key = match table {
+            SWITCH_CONFIG => Key::SwitchConfig,
+            BRIDGE => Key::Bridge(Mac::from_u64(field(0)? as u64)),
+            2..=3 => {
+                let (bits, len) = get(0)?;
+                Key::Route(Prefix::new(address_from_bits(v6(ROUTES), bits), u8::try_from(len).ok()?).ok()?)
+            }
+            4..=5 => Key::Local(address(LOCAL, 0)?),
+            6..=7 => Key::Device { device: DeviceNumber::from_bits(half(0)?), v6: v6(DEVICES) },
+            8..=9 => Key::Backend { address: address(BACKENDS, 0)?, protocol: byte(1)?, port: half(2)? },
+            10..=11 => {
+                Key::ReportSource { port: half(0)?, source: address(REPORT_SOURCES, 1)?, server: half(2)? }
+            }
+            DIP_TABLE => {
+                let (value, mask) = get(3)?;
+                let bit = u8::try_from(value).ok().filter(|v| v.is_power_of_two() && value == mask)?;
+                let slot = bit.trailing_zeros() as u8;
+                Key::Dip { of: epoch()?, server: half(2)?, slot, priority: entry.priority }
+            }
+            RINGS => Key::Ring { of: epoch()?, server: half(2)?, position: half(3)? },
+            POOLS => Key::Pool { of: epoch()?, server: half(2)? },
+            SLOTS => Key::Slot { of: epoch()?, slot: half(2)? },
+            _ => {
+                let protocol = Protocol::from_number(byte(1)?)?;
+                Key::Service(Frontend { vip: address(SERVICES, 0)?, protocol, port: half(2)? })
+            }
+        };
+        let Some(p4rt::table_action::Type::Action(action)) = entry.action.as_ref()?.r#type.as_ref() else {
+            return None;
+        };
+        let decoded = self.decode_action(action)?;
+        // Anything that would not be written back the same way is not ours.
+        let same = self.encode(&key, &decoded);
+        let equal =
+            same.r#match.len() == entry.r#match.len() && same.is_default_action == entry.is_default_action;
+        equal.then_some((key, decoded))
+    }
+
+    fn decode_action(&self, action: &p4rt::Action) -> Option<Action> {
+        let index = self.actions.iter().position(|(id, _)| *id == action.action_id)?;
+        let (_, param_ids) = &self.actions[index];
+        let param = |i: usize| {
+            let id = param_ids.get(i)?;
+            number(&action.params.iter().find(|p| p.param_id == *id)?.value)
+        };
+        let half = |i: usize| param(i).and_then(|v| u16::try_from(v).ok());
+        let byte = |i: usize| param(i).and_then(|v| u8::try_from(v).ok());
+        let word = |i: usize| param(i).and_then(|v| u32::try_from(v).ok());
+        let mac = |i: usize| param(i).map(|v| Mac::from_u64(v as u64));
+        let device = |i: usize| half(i).map(DeviceNumber::from_bits);
+        Some(match index {
+            SET_SWITCH => Action::SetSwitch { mac: mac(0)? },
+            FORWARD => Action::Forward { port: half(0)? },
+            NEXT_HOP => Action::NextHop { port: half(0)?, mac: mac(1)? },
+            IS_LOCAL => Action::IsLocal,
+            4..=5 => Action::SetDevice {
+                address: address_from_bits(index - SET_DEVICE == 1, param(0)?),
+                port: half(1)?,
+                mac: mac(2)?,
+            },
+            6..=7 => Action::SetBackend {
+                service: half(0)?,
+                device: device(1)?,
+                vip: address_from_bits(index - SET_BACKEND == 1, param(2)?),
+            },
+            ACCEPT_REPORTS => Action::AcceptReports { devices: byte(0)?, agent: device(1)? },
+            USE_DEVICE => Action::UseDevice { slot: byte(0)? },
+            SET_POOL => Action::SetPool {
+                devices: byte(0)?,
+                ring: word(1)?,
+                ring_length: half(2)?,
+                timeout_ms: word(3)?,
+            },
+            USE_SERVER => Action::UseServer { server: half(0)? },
+            _ => Action::SetService {
+                service: half(0)?,
+                policy: byte(1)?,
+                epoch: byte(2)?,
+                slots_mask: half(3)?,
+                idle_ms: word(4)?,
+            },
+        })
+    }
+}

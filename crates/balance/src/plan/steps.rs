@@ -1,0 +1,48 @@
+//! From what the tables hold to what they should hold, in an order in which no packet sees half a change.
+
+use super::entries::{Action, Change, Entries, Epoch, Key, Update};
+use std::collections::BTreeSet;
+
+/// The generations that services point to.
+fn in_force(entries: &Entries) -> BTreeSet<Epoch> {
+    let of = |a: &Action| match a {
+        Action::SetService { service, epoch, .. } => Some(Epoch { service: *service, epoch: *epoch }),
+        _ => None,
+    };
+    entries.values().filter_map(of).collect()
+}
+
+/// The changes in steps. A step may be made in any order, but must be complete before the next begins:
+///
+/// 1. leftovers in generations that are not in force go, and everything new comes, except the services' entries;
+/// 2. the services' entries change: each switches from a complete generation to a complete one in one write;
+/// 3. services go that are no longer wanted;
+/// 4. everything goes that nothing points to any more.
+pub fn steps(have: &Entries, want: &Entries) -> Vec<Vec<Update>> {
+    let in_force = in_force(have);
+    let mut steps = vec![Vec::new(); 4];
+    for (key, action) in have {
+        if want.contains_key(key) || *key == Key::SwitchConfig {
+            continue;
+        }
+        let step = match key {
+            Key::Service(_) => 2,
+            _ if key.epoch().is_some_and(|e| !in_force.contains(&e)) => 0,
+            _ => 3,
+        };
+        steps[step].push(Update { change: Change::Delete, key: *key, action: *action });
+    }
+    for (key, action) in want {
+        let change = match have.get(key) {
+            Some(old) if old == action => continue,
+            Some(_) => Change::Modify,
+            // A default action cannot be inserted.
+            None if *key == Key::SwitchConfig => Change::Modify,
+            None => Change::Insert,
+        };
+        let step = usize::from(matches!(key, Key::Service(_)));
+        steps[step].push(Update { change, key: *key, action: *action });
+    }
+    steps.retain(|s| !s.is_empty());
+    steps
+}

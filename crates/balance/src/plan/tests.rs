@@ -1,0 +1,611 @@
+use super::schema::{bytes, number};
+use super::*;
+use crate::config::Rack;
+use crate::mix::Random;
+use crate::types::{DeviceNumber, Mac, Policy, Protocol};
+use pointsman_control::proto::p4info::P4Info;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+/// The P4Info that p4c makes of the balancer.
+pub(crate) fn p4info() -> P4Info {
+    pointsman_control::text::from_text(include_str!("../../tests/data/balancer.p4info.txtpb")).expect("valid")
+}
+
+/// A rack with devices that have MAC addresses: the text of a configuration.
+#[derive(Clone)]
+pub(crate) struct Shape {
+    /// Server number, then devices: slot, kind, weight, enabled.
+    pub servers: BTreeMap<u16, BTreeMap<u8, (&'static str, u32, bool)>>,
+    /// Services by port: policy, protocols, slots, servers with weights (none: all).
+    pub services: BTreeMap<u16, (Policy, &'static str, u32, Vec<(u16, u32)>)>,
+    pub macs: bool,
+}
+
+impl Shape {
+    /// `n` servers with CPU and NIC each, one service.
+    pub fn new(n: u16, policy: Policy) -> Shape {
+        let devices: BTreeMap<_, _> = [(0, ("cpu", 5, true)), (1, ("smartnic", 1, true))].into();
+        let service = (policy, "[\"udp\", \"tcp\"]", 64, vec![]);
+        Shape {
+            servers: (1..=n).map(|i| (i, devices.clone())).collect(),
+            services: [(8000, service)].into(),
+            macs: true,
+        }
+    }
+
+    pub fn text(&self) -> String {
+        let mut t =
+            "[switch]\nmac = \"02:50:4d:00:00:01\"\ngateways = [\"10.0.0.1\", \"fd00::1\"]\n".to_string();
+        t += "[[route]]\nprefix = \"0.0.0.0/0\"\nport = 1\n";
+        t += if self.macs { "mac = \"02:00:00:00:00:02\"\n" } else { "via = \"10.0.0.2\"\n" };
+        for (server, devices) in &self.servers {
+            let _ = writeln!(t, "[[server]]\nname = \"s{server}\"\nid = {server}");
+            for (slot, (kind, weight, enabled)) in devices {
+                let n = DeviceNumber::new(*server, *slot).bits();
+                let _ = writeln!(
+                    t,
+                    "[[server.device]]\nname = \"d{slot}\"\nslot = {slot}\nkind = \"{kind}\"\nport = {}\n\
+                     address = \"10.1.{}.{}\"\naddress6 = \"fd01::{n:x}\"\nweight = {weight}\nenabled = {enabled}",
+                    2 + n % 500,
+                    n >> 8,
+                    n & 255,
+                );
+                if self.macs {
+                    let _ = writeln!(t, "mac = \"{}\"", Mac::from_u64(0x0200_0000_0000 | u64::from(n)));
+                }
+            }
+        }
+        for (port, (policy, protocols, slots, servers)) in &self.services {
+            let _ = writeln!(
+                t,
+                "[[service]]\nname = \"p{port}\"\nvip = [\"10.0.0.100\", \"fd00::100\"]\nprotocol = {protocols}\n\
+                 port = {port}\npolicy = \"{policy}\"\nslots = {slots}"
+            );
+            if !servers.is_empty() {
+                let list: Vec<String> =
+                    servers.iter().map(|(s, w)| format!("{{ name = \"s{s}\", weight = {w} }}")).collect();
+                let _ = writeln!(t, "servers = [{}]", list.join(", "));
+            }
+        }
+        t
+    }
+
+    pub fn rack(&self) -> Rack {
+        match Rack::parse("rack.toml", &self.text()) {
+            Ok(rack) => rack,
+            Err(e) => panic!("{e}\n{}", self.text()),
+        }
+    }
+}
+
+/// Circumstances, owned.
+#[derive(Clone, Default)]
+struct State {
+    neighbours: Neighbours,
+    silent: BTreeSet<DeviceNumber>,
+    drained_devices: BTreeSet<DeviceNumber>,
+    drained_services: BTreeSet<u16>,
+}
+
+impl State {
+    fn of<'a>(&'a self, rack: &'a Rack) -> Situation<'a> {
+        Situation {
+            rack,
+            neighbours: &self.neighbours,
+            silent: &self.silent,
+            drained_devices: &self.drained_devices,
+            drained_services: &self.drained_services,
+        }
+    }
+
+    fn plan(&self, rack: &Rack, have: &Entries) -> Entries {
+        desired(&self.of(rack), have).entries
+    }
+}
+
+/// Looks up everything that a packet for one of the rack's services can meet, in the epoch in force, and fails where
+/// something is missing. Shares no code with what made the entries.
+pub(crate) fn assert_complete(entries: &Entries, rack: &Rack, when: &str) {
+    let mut numbers = BTreeSet::new();
+    let mut rings = BTreeSet::new();
+    for (key, action) in entries {
+        let (Key::Service(f), Action::SetService { service, policy, epoch, slots_mask, .. }) = (key, action)
+        else {
+            continue;
+        };
+        assert!(numbers.insert(*service), "{when}: two services have number {service}");
+        assert!(entries.contains_key(&Key::Local(f.vip)), "{when}: {f} is not local");
+        if !rack.services.iter().any(|s| s.frontends().any(|g| g == *f)) {
+            continue; // leaving: connections that exist, no new ones
+        }
+        let of = Epoch { service: *service, epoch: *epoch };
+        let mut servers = BTreeSet::new();
+        let mut filled = 0;
+        for slot in 0..=*slots_mask {
+            if let Some(Action::UseServer { server }) = entries.get(&Key::Slot { of, slot }) {
+                servers.insert(*server);
+                filled += 1;
+            }
+        }
+        assert!(
+            filled == 0 || filled == u32::from(*slots_mask) + 1,
+            "{when}: {f}: {filled} slots are filled"
+        );
+        for server in servers {
+            let pool = entries.get(&Key::Pool { of, server });
+            let Some(Action::SetPool { devices, ring, ring_length, .. }) = pool else {
+                panic!("{when}: {f}: slots name server {server}, which has no pool");
+            };
+            assert_ne!(*devices, 0, "{when}: {f}: server {server} without devices");
+            assert_eq!(
+                *policy == 2,
+                *ring_length == 0,
+                "{when}: {f}: a ring of {ring_length} for policy {policy}"
+            );
+            if *ring_length > 0 {
+                assert!(rings.insert(*ring) && *ring < 65536, "{when}: ring {ring} is used twice");
+            }
+            for position in 0..*ring_length {
+                match entries.get(&Key::Ring { of, server, position }) {
+                    Some(Action::UseDevice { slot }) => {
+                        assert_ne!(devices & 1 << slot, 0, "{when}: {f}: foreign device")
+                    }
+                    other => panic!("{when}: {f}: ring of server {server} has {other:?} at {position}"),
+                }
+            }
+            for slot in (0..8).filter(|s| devices & 1 << s != 0) {
+                let number = DeviceNumber::new(server, slot);
+                let found: Vec<i32> = entries
+                    .iter()
+                    .filter_map(|(k, a)| match k {
+                        Key::Dip { of: o, server: s, slot: d, priority }
+                            if (*o, *s, *d) == (of, server, slot) =>
+                        {
+                            assert_eq!(*a, Action::UseDevice { slot });
+                            Some(*priority)
+                        }
+                        _ => None,
+                    })
+                    .collect();
+                assert_eq!(found.len(), 1, "{when}: {f}: priorities of {number}: {found:?}");
+                let v6 = f.vip.is_ipv6();
+                let Some(Action::SetDevice { address, .. }) =
+                    entries.get(&Key::Device { device: number, v6 })
+                else {
+                    panic!("{when}: {f}: nobody knows where {number} is");
+                };
+                let back = entries.get(&Key::Backend {
+                    address: *address,
+                    protocol: f.protocol.number(),
+                    port: f.port,
+                });
+                assert_eq!(
+                    back,
+                    Some(&Action::SetBackend { service: *service, device: number, vip: f.vip }),
+                    "{when}"
+                );
+            }
+        }
+    }
+}
+
+/// Makes the changes of `steps` one by one, in random order inside each step, and checks after each.
+fn walk(have: &mut Entries, want: &Entries, rack: &Rack, random: &mut Random) -> usize {
+    let mut n = 0;
+    for mut step in steps(have, want) {
+        while !step.is_empty() {
+            let update = step.swap_remove(random.below(step.len() as u64) as usize);
+            match update.change {
+                Change::Insert => assert!(!have.contains_key(&update.key), "{update}"),
+                Change::Modify if update.key == Key::SwitchConfig => {}
+                Change::Modify | Change::Delete => assert!(have.contains_key(&update.key), "{update}"),
+            }
+            update.apply(have);
+            n += 1;
+            // All of it is checked only now and then: it is slow.
+            if matches!(update.key, Key::Service(_)) || n % 37 == 0 {
+                assert_complete(have, rack, &format!("after {update}"));
+            }
+        }
+        assert_complete(have, rack, "after a step");
+    }
+    assert_eq!(have, want);
+    n
+}
+
+fn install(rack: &Rack) -> Entries {
+    State::default().plan(rack, &Entries::new())
+}
+
+fn slots_of(entries: &Entries, service: u16) -> BTreeMap<u16, usize> {
+    let mut out = BTreeMap::new();
+    for (k, a) in entries {
+        if let (Key::Slot { of, .. }, Action::UseServer { server }) = (k, a)
+            && of.service == service
+        {
+            *out.entry(*server).or_default() += 1;
+        }
+    }
+    out
+}
+
+#[test]
+fn initial() {
+    let rack = Shape::new(2, Policy::P4mite).rack();
+    let entries = install(&rack);
+    assert_complete(&entries, &rack, "installed");
+    let count = |f: &dyn Fn(&Key) -> bool| entries.keys().filter(|k| f(k)).count();
+    assert_eq!(count(&|k| matches!(k, Key::Service(_))), 4);
+    assert_eq!(count(&|k| matches!(k, Key::Local(_))), 4);
+    assert_eq!(count(&|k| matches!(k, Key::Device { .. })), 8);
+    assert_eq!(count(&|k| matches!(k, Key::Backend { .. })), 16);
+    assert_eq!(count(&|k| matches!(k, Key::ReportSource { .. })), 8);
+    assert_eq!(count(&|k| matches!(k, Key::Slot { .. })), 4 * 64);
+    assert_eq!(count(&|k| matches!(k, Key::Dip { .. })), 16);
+    assert_eq!(count(&|k| matches!(k, Key::Ring { .. })), 0);
+    assert_eq!(slots_of(&entries, 1), [(1, 32), (2, 32)].into());
+    let of = Epoch { service: 1, epoch: 0 };
+    // The first in the file is preferred; higher numbers win.
+    assert!(entries.contains_key(&Key::Dip { of, server: 1, slot: 0, priority: 2 }));
+    assert!(entries.contains_key(&Key::Dip { of, server: 1, slot: 1, priority: 1 }));
+}
+
+#[test]
+fn policies() {
+    let ring = |policy| -> Vec<u8> {
+        let entries = install(&Shape::new(1, policy).rack());
+        let of = Epoch { service: 1, epoch: 0 };
+        (0..)
+            .map_while(|position| match entries.get(&Key::Ring { of, server: 1, position }) {
+                Some(Action::UseDevice { slot }) => Some(*slot),
+                _ => None,
+            })
+            .collect()
+    };
+    assert_eq!(ring(Policy::ServerOnly), [0]);
+    assert_eq!(ring(Policy::Ecmp), [0, 1]);
+    assert_eq!(ring(Policy::Wrr), [0, 0, 0, 1, 0, 0]);
+    assert_eq!(ring(Policy::P4mite), []);
+}
+
+/// Under ECMP and WRR every device of the rack gets its share, whatever server it is in.
+#[test]
+fn shares_of_devices() {
+    let slots = |policy, first: &[(u8, (&'static str, u32, bool))], servers: Vec<(u16, u32)>| {
+        let mut shape = Shape::new(2, policy);
+        shape.servers.insert(1, first.iter().copied().collect());
+        if let Some(s) = shape.services.get_mut(&8000) {
+            s.3 = servers;
+        }
+        let of = slots_of(&install(&shape.rack()), 1);
+        (of.get(&1).copied().unwrap_or(0), of.get(&2).copied().unwrap_or(0))
+    };
+    let alone = [(0, ("cpu", 5, true))];
+    assert_eq!(slots(Policy::Ecmp, &alone, vec![]), (21, 43));
+    assert_eq!(slots(Policy::Wrr, &alone, vec![]), (29, 35));
+    assert_eq!(slots(Policy::P4mite, &alone, vec![]), (32, 32));
+    assert_eq!(slots(Policy::ServerOnly, &alone, vec![]), (32, 32));
+    assert_eq!(slots(Policy::P4mite, &alone, vec![(1, 3), (2, 1)]), (48, 16));
+    assert_eq!(slots(Policy::P4mite, &alone, vec![(1, 1), (2, 0)]), (64, 0));
+    assert_eq!(slots(Policy::Ecmp, &[(0, ("cpu", 5, false)), (1, ("gpu", 1, true))], vec![]), (21, 43));
+    assert_eq!(slots(Policy::P4mite, &[(0, ("cpu", 5, false))], vec![]), (0, 64));
+}
+
+#[test]
+fn policy_change_uses_the_other_epoch() {
+    let mut random = Random::new(1);
+    let mut have = install(&Shape::new(3, Policy::P4mite).rack());
+    let mut expected = 0;
+    for policy in [Policy::Wrr, Policy::Ecmp, Policy::ServerOnly, Policy::P4mite] {
+        let rack = Shape::new(3, policy).rack();
+        let want = State::default().plan(&rack, &have);
+        let before = slots_of(&have, 1);
+        walk(&mut have, &want, &rack, &mut random);
+        expected ^= 1;
+        assert!(have.keys().filter_map(Key::epoch).all(|e| e.epoch == expected));
+        assert_eq!(slots_of(&have, 1), before, "equal servers: no slot moves");
+        // Ring numbers are dense.
+        let rings: BTreeSet<u32> = have
+            .values()
+            .filter_map(|a| match a {
+                Action::SetPool { ring, ring_length, .. } if *ring_length > 0 => Some(*ring),
+                _ => None,
+            })
+            .collect();
+        assert!(rings.len() <= 12 && rings.last().is_none_or(|r| *r <= 24), "{rings:?}");
+    }
+}
+
+/// A silent server's slots move in place, nothing else changes, and they come back.
+#[test]
+fn silent_servers() {
+    let rack = Shape::new(3, Policy::P4mite).rack();
+    let have = install(&rack);
+    let mut state = State { silent: [DeviceNumber::new(2, 0)].into(), ..State::default() };
+    assert_eq!(state.plan(&rack, &have), have, "its other device speaks");
+    state.silent.insert(DeviceNumber::new(2, 1));
+    let without = state.plan(&rack, &have);
+    let changed = steps(&have, &without);
+    assert_eq!(changed.len(), 1);
+    assert!(changed[0].iter().all(|u| u.change == Change::Modify && matches!(u.key, Key::Slot { .. })));
+    assert_eq!(changed[0].len(), 4 * 21);
+    assert_eq!(slots_of(&without, 1), [(1, 32), (3, 32)].into());
+    // Only the CPU counts for a policy that uses only the CPU.
+    state.silent.remove(&DeviceNumber::new(2, 1));
+    let cpus = Shape::new(3, Policy::ServerOnly).rack();
+    assert_eq!(slots_of(&state.plan(&cpus, &Entries::new()), 1).len(), 2);
+    // Everybody silent: as if nobody were.
+    state.silent.extend((1..=3).flat_map(|s| [DeviceNumber::new(s, 0), DeviceNumber::new(s, 1)]));
+    assert_eq!(slots_of(&state.plan(&rack, &have), 1), slots_of(&have, 1));
+    let back = State::default().plan(&rack, &without);
+    let servers: Vec<usize> = slots_of(&back, 1).into_values().collect();
+    assert_eq!(servers.iter().sum::<usize>(), 64);
+    assert!(servers.iter().all(|n| (21..=22).contains(n)));
+}
+
+#[test]
+fn removed_devices_drain() {
+    let mut random = Random::new(4);
+    let shape = Shape::new(2, Policy::Ecmp);
+    let mut have = install(&shape.rack());
+    let mut less = shape.clone();
+    less.servers.remove(&2);
+    less.servers.entry(1).or_default().remove(&1);
+    let rack = less.rack();
+    let mut state = State::default();
+    let want = state.plan(&rack, &have);
+    walk(&mut have, &want, &rack, &mut random);
+    let of = |entries: &Entries, number: DeviceNumber| {
+        entries
+            .iter()
+            .filter(|(k, a)| {
+                matches!(k, Key::Device { device, .. } if *device == number)
+                    || matches!(a, Action::SetBackend { device, .. } if *device == number)
+            })
+            .count()
+    };
+    let gone = [DeviceNumber::new(1, 1), DeviceNumber::new(2, 0), DeviceNumber::new(2, 1)];
+    for d in gone {
+        assert_eq!(of(&have, d), 6, "{d} keeps its place and its answers");
+    }
+    assert!(!have.keys().any(|k| matches!(k, Key::ReportSource { server: 2, .. })));
+    assert_eq!(slots_of(&have, 1), [(1, 64)].into());
+    assert_eq!(state.plan(&rack, &have), have);
+    state.drained_devices.extend(gone);
+    let want = state.plan(&rack, &have);
+    walk(&mut have, &want, &rack, &mut random);
+    assert!(gone.iter().all(|d| of(&have, *d) == 0));
+    // And back again.
+    let want = State::default().plan(&shape.rack(), &have);
+    walk(&mut have, &want, &shape.rack(), &mut random);
+    assert_eq!(slots_of(&have, 1), [(1, 32), (2, 32)].into());
+}
+
+#[test]
+fn removed_services_drain() {
+    let mut random = Random::new(5);
+    let mut shape = Shape::new(2, Policy::Ecmp);
+    shape.services.insert(9000, shape.services[&8000].clone());
+    let mut have = install(&shape.rack());
+    let numbers = known(&have);
+    shape.services.remove(&8000);
+    let rack = shape.rack();
+    let mut state = State::default();
+    let want = state.plan(&rack, &have);
+    walk(&mut have, &want, &rack, &mut random);
+    assert_eq!(known(&have), numbers, "its connections go on");
+    assert!(!have.keys().any(|k| k.epoch().is_some_and(|e| e.service <= 4)), "but there are no new ones");
+    // A new service does not get the number of one that drains.
+    shape.services.insert(9001, shape.services[&9000].clone());
+    let rack = shape.rack();
+    let want = state.plan(&rack, &have);
+    walk(&mut have, &want, &rack, &mut random);
+    assert_eq!(known(&have).len(), 12);
+    state.drained_services = (1..=4).collect();
+    let want = state.plan(&rack, &have);
+    walk(&mut have, &want, &rack, &mut random);
+    assert_eq!(known(&have).len(), 8);
+    assert!(have.values().all(|a| !matches!(a, Action::SetBackend { service: 1..=4, .. })));
+}
+
+fn known(entries: &Entries) -> BTreeMap<u16, Key> {
+    entries
+        .iter()
+        .filter_map(|(k, a)| match a {
+            Action::SetService { service, .. } => Some((*service, *k)),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn conflicts() {
+    let shape = Shape::new(2, Policy::Ecmp);
+    let have = install(&shape.rack());
+    let check = |text: &str, expected: &str| {
+        let rack = Rack::parse("r", text).expect("valid");
+        let state = State::default();
+        match conflict(&state.of(&rack), &have) {
+            Ok(()) => assert_eq!(expected, ""),
+            Err(e) => assert!(!expected.is_empty() && e.contains(expected), "{e}"),
+        }
+    };
+    let text = shape.text();
+    check(&text, "");
+    check(&text.replace("id = 2", "id = 3"), "keep it by writing `id = 2`");
+    let moved = text.replace("address = \"10.1.0.16\"", "address = \"10.9.0.1\"");
+    check(&moved, "would get number 2/0, which 10.1.0.16 has");
+    check(&text.replace("10.0.0.100", "10.0.0.101"), "where connections of tcp/10.0.0.100:8000 may be alive");
+    check(&text.replace("port = 8000", "port = 8001"), "");
+    // When the connections are over, all of it is possible.
+    let rack = Rack::parse("r", &moved).expect("valid");
+    let state = State { drained_devices: [DeviceNumber::new(2, 0)].into(), ..State::default() };
+    assert_eq!(conflict(&state.of(&rack), &have), Ok(()));
+}
+
+#[test]
+fn unresolved_devices_wait() {
+    let mut random = Random::new(6);
+    let mut shape = Shape::new(2, Policy::Ecmp);
+    shape.macs = false;
+    let rack = shape.rack();
+    let mut state = State::default();
+    let plan = desired(&state.of(&rack), &Entries::new());
+    assert_eq!(plan.unresolved.len(), 4);
+    assert!(!plan.entries.keys().any(|k| matches!(k, Key::Slot { .. } | Key::Device { .. } | Key::Route(_))));
+    let mut have = Entries::new();
+    walk(&mut have, &plan.entries, &rack, &mut random);
+    // One after the other answers.
+    for (i, (_, d)) in rack.devices().enumerate() {
+        state.neighbours.insert((d.port, d.address(i % 2 == 1).expect("both")), Mac::from_u64(7 + i as u64));
+        let want = state.plan(&rack, &have);
+        walk(&mut have, &want, &rack, &mut random);
+    }
+    assert_eq!(slots_of(&have, 1), [(1, 32), (2, 32)].into());
+    state.neighbours.insert((1, "10.0.0.2".parse().expect("valid")), Mac::from_u64(99));
+    assert!(state.plan(&rack, &have).keys().any(|k| matches!(k, Key::Route(_))));
+}
+
+/// Random changes one after the other: at every moment every look-up is complete, and at rest nothing is left to do.
+#[test]
+fn random_changes() {
+    let mut random = Random::new(7);
+    let protocols = ["\"udp\"", "\"tcp\"", "[\"udp\", \"tcp\"]"];
+    let kinds = ["smartnic", "gpu", "fpga", "other"];
+    let mut shape = Shape::new(3, Policy::Ecmp);
+    let mut have = Entries::new();
+    let mut writes = 0;
+    for round in 0..150 {
+        let mut next = shape.clone();
+        let server = 1 + random.below(5) as u16;
+        match random.below(8) {
+            0 => {
+                next.servers.remove(&server);
+                for s in next.services.values_mut() {
+                    s.3.retain(|(n, _)| *n != server);
+                }
+            }
+            1 | 2 => {
+                let slot = 1 + random.below(7) as u8;
+                let kind = kinds[random.below(4) as usize];
+                let device = (kind, 1 + random.below(300) as u32, random.below(4) > 0);
+                next.servers
+                    .entry(server)
+                    .or_insert_with(|| [(0, ("cpu", 3, true))].into())
+                    .insert(slot, device);
+            }
+            3 => drop(next.servers.get_mut(&server).and_then(|d| d.remove(&(1 + random.below(7) as u8)))),
+            4 => {
+                let port = 8000 + random.below(3) as u16;
+                let service =
+                    (Policy::ALL[random.below(4) as usize], protocols[random.below(3) as usize], 64, vec![]);
+                next.services.insert(port, service);
+            }
+            5 if next.services.len() > 1 => drop(next.services.pop_first()),
+            _ => {
+                let servers: Vec<u16> = next.servers.keys().copied().collect();
+                if let Some(s) = next.services.values_mut().next() {
+                    s.0 = Policy::ALL[random.below(4) as usize];
+                    s.2 = 16 << random.below(4);
+                    s.3 = servers.iter().map(|n| (*n, random.below(4) as u32)).collect();
+                }
+            }
+        }
+        if next.servers.is_empty() {
+            continue;
+        }
+        let rack = next.rack();
+        let mut state = State::default();
+        for (_, d) in rack.devices() {
+            if random.below(4) == 0 {
+                state.silent.insert(d.number);
+            }
+        }
+        if random.below(3) == 0 {
+            // Everything that left has drained.
+            state.drained_devices = (0..=u16::MAX >> 6).map(DeviceNumber::from_bits).collect();
+            state.drained_services = (1..100).collect();
+        }
+        let plan = state.plan(&rack, &have);
+        assert_eq!(
+            steps(&plan, &state.plan(&rack, &plan)),
+            Vec::<Vec<Update>>::new(),
+            "round {round}: at rest"
+        );
+        writes += walk(&mut have, &plan, &rack, &mut random);
+        shape = next;
+    }
+    assert!(writes > 10_000, "{writes}");
+}
+
+/// A controller that dies in the middle leaves something from which the next one gets to the same end.
+#[test]
+fn interrupted() {
+    let mut random = Random::new(8);
+    for _ in 0..60 {
+        let mut have = install(&Shape::new(3, Policy::Wrr).rack());
+        let rack = Shape::new(4, Policy::ALL[random.below(4) as usize]).rack();
+        let want = State::default().plan(&rack, &have);
+        let all: Vec<Update> = steps(&have, &want).into_iter().flatten().collect();
+        for update in all.iter().take(random.below(all.len() as u64 + 1) as usize) {
+            update.apply(&mut have);
+        }
+        assert_complete(&have, &rack, "interrupted");
+        let want = State::default().plan(&rack, &have);
+        walk(&mut have, &want, &rack, &mut random);
+    }
+}
+
+#[test]
+fn messages() {
+    let schema = Schema::new(&p4info()).expect("the balancer");
+    let mut shape = Shape::new(3, Policy::Wrr);
+    shape.services.insert(9000, (Policy::P4mite, "\"udp\"", 16, vec![]));
+    let text = format!(
+        "{}[[bridge]]\nmac = \"02:00:00:00:00:09\"\nport = 4\n[[route]]\nprefix = \"fd07::/64\"\nport = 3\nmac = \"02:00:00:00:00:08\"\n",
+        shape.text()
+    );
+    let entries = install(&Rack::parse("r", &text).expect("valid"));
+    for (key, action) in &entries {
+        let message = schema.encode(key, action);
+        assert_eq!(schema.decode(&message), Some((*key, *action)), "{key}");
+    }
+    assert_eq!(
+        entries.keys().map(std::mem::discriminant).collect::<std::collections::HashSet<_>>().len(),
+        12
+    );
+    assert_eq!(number(&bytes(0x1_0000)), Some(0x1_0000));
+    assert_eq!((bytes(0), number(&[]), number(&[0, 0, 5]), number(&[1; 17])), (vec![0], None, Some(5), None));
+
+    // Entries that nobody here writes: another mask, another table, no action.
+    let of = Epoch { service: 1, epoch: 0 };
+    let good =
+        schema.encode(&Key::Dip { of, server: 1, slot: 2, priority: 3 }, &Action::UseDevice { slot: 2 });
+    assert!(schema.decode(&good).is_some());
+    let mut bad = good.clone();
+    bad.table_id ^= 1;
+    assert_eq!(schema.decode(&bad), None);
+    let mut bad = good.clone();
+    bad.action = None;
+    assert_eq!(schema.decode(&bad), None);
+    let mut bad = good;
+    if let Some(pointsman_control::proto::p4rt::field_match::FieldMatchType::Ternary(t)) =
+        &mut bad.r#match[3].field_match_type
+    {
+        t.mask = vec![6];
+    }
+    assert_eq!(schema.decode(&bad), None);
+}
+
+#[test]
+fn another_program() {
+    let mut info = p4info();
+    info.tables.retain(|t| t.preamble.as_ref().is_some_and(|p| !p.name.ends_with("pools")));
+    let e = Schema::new(&info).expect_err("no pools");
+    assert!(e.contains("no table `BalancerIngress.select_server.pools`"), "{e}");
+    let mut info = p4info();
+    info.registers.clear();
+    assert!(Schema::new(&info).expect_err("no registers").contains("load.device0.last_heard"));
+    assert_eq!(Protocol::from_number(6), Some(Protocol::Tcp));
+}
