@@ -1,16 +1,17 @@
 //! The walk over a program that fills its P4Info.
 
+use super::DEFAULT_TABLE_SIZE;
 use super::annotations::{self, Sorted};
+use super::collect::{collect, extern_kind, name};
 use super::ids::{Symbols, field_ids};
+use super::package::pkg_info;
 use super::types::{TypeTable, controller_width, flat_fields, new_type_name};
-use super::{ARCHITECTURE, DEFAULT_TABLE_SIZE};
 use crate::bytestring;
 use crate::proto::p4info::{self as pb, P4Info, p4_ids::Prefix};
 use pointsman_ir::{
-    Action, ActionId, AnnotationToken, Annotations, Callee, Const, Direction, ExternInstance,
-    ExternInstanceId, MatchKind, Program, Stmt, StmtKind, Table, Type, TypeId, Value, ValueSet,
+    Action, AnnotationToken, Annotations, Const, Direction, ExternInstance, ExternInstanceId, MatchKind,
+    Program, Table, Type, Value, ValueSet,
 };
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// Why a program has no P4Info.
@@ -32,20 +33,6 @@ impl std::error::Error for P4InfoError {}
 /// a type cannot be described. The message names the object.
 pub fn p4info(program: &Program) -> Result<P4Info, P4InfoError> {
     build(program).map_err(P4InfoError)
-}
-
-/// Name and type of every digest of a program.
-pub(crate) fn digests(program: &Program) -> BTreeMap<String, TypeId> {
-    collect(program).map(|o| o.digests).unwrap_or_default()
-}
-
-/// What the control plane sees of a program, before it has ids.
-struct Objects<'a> {
-    actions: Vec<ActionId>,
-    tables: Vec<&'a Table>,
-    /// Name and type of every digest.
-    digests: BTreeMap<String, TypeId>,
-    headers: Vec<(&'a pointsman_ir::StructDef, String)>,
 }
 
 fn build(program: &Program) -> Result<P4Info, String> {
@@ -76,205 +63,6 @@ fn build(program: &Program) -> Result<P4Info, String> {
     }
     out.info.type_info = Some(out.types.info);
     Ok(out.info)
-}
-
-fn collect(program: &Program) -> Result<Objects<'_>, String> {
-    let mut actions = vec![false; program.actions.len()];
-    let mut digests = BTreeMap::new();
-    for t in &program.tables {
-        for a in &t.actions {
-            if let Some(seen) = actions.get_mut(a.action.index()) {
-                *seen = true;
-            }
-        }
-    }
-    let mut calls = Calls { program, actions: &mut actions, digests: &mut digests, unnamed: 0 };
-    for c in &program.controls {
-        calls.walk(&c.body);
-    }
-    // An action that only other actions call is called all the same.
-    for a in &program.actions {
-        calls.walk(&a.body);
-    }
-    let mut headers: Vec<(&pointsman_ir::StructDef, String)> = Vec::new();
-    for (_, ty) in program.types.iter() {
-        if let Type::Header(def) = ty
-            && def.annotations.has("controller_header")
-            && !headers.iter().any(|(h, _)| h.name == def.name)
-        {
-            let name = def.annotations.string("controller_header");
-            let name = name.ok_or_else(|| {
-                format!(
-                    "header {}: @controller_header takes one string, \"packet_in\" or \"packet_out\"",
-                    def.name
-                )
-            })?;
-            headers.push((def, name.to_string()));
-        }
-    }
-    let actions = (0u32..).zip(actions).filter(|(_, seen)| *seen).map(|(i, _)| ActionId(i)).collect();
-    Ok(Objects { actions, tables: program.tables.iter().collect(), digests, headers })
-}
-
-/// Finds the actions and digests in code.
-struct Calls<'a> {
-    program: &'a Program,
-    actions: &'a mut [bool],
-    digests: &'a mut BTreeMap<String, TypeId>,
-    unnamed: usize,
-}
-
-impl Calls<'_> {
-    fn walk(&mut self, body: &[Stmt]) {
-        for s in body {
-            match &s.kind {
-                StmtKind::Call { callee: Callee::Action(a), .. } => {
-                    if let Some(seen) = self.actions.get_mut(a.index()) {
-                        *seen = true;
-                    }
-                }
-                StmtKind::Call { callee: Callee::Extern { function, instance: None }, type_args, .. } => {
-                    let f = self.program.extern_fns.get(function.index());
-                    if f.is_some_and(|f| f.name == "digest" && f.object.is_none())
-                        && let [ty] = type_args.as_slice()
-                    {
-                        self.digest(*ty);
-                    }
-                }
-                StmtKind::If(_, then, otherwise) => {
-                    self.walk(then);
-                    self.walk(otherwise);
-                }
-                StmtKind::Switch { cases, default, .. } => {
-                    cases.iter().for_each(|(_, body)| self.walk(body));
-                    self.walk(default);
-                }
-                StmtKind::Loop { body, update, .. } => {
-                    self.walk(body);
-                    self.walk(update);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// A digest is named by its type; calls with the same type are one digest.
-    fn digest(&mut self, ty: TypeId) {
-        let name = match self.program.types.get(ty) {
-            Type::Struct(d) | Type::Header(d) | Type::HeaderUnion(d) => d.name.clone(),
-            Type::NewType { name, .. } | Type::SerEnum { name, .. } => name.clone(),
-            Type::Enum(d) => d.name.clone(),
-            _ if self.digests.values().any(|t| *t == ty) => return,
-            _ => {
-                self.unnamed += 1;
-                format!("digest_{}", self.unnamed - 1)
-            }
-        };
-        self.digests.insert(name, ty);
-    }
-}
-
-/// The P4Info object that an extern instance becomes.
-fn extern_kind(object: &str) -> Option<Prefix> {
-    Some(match object {
-        "counter" => Prefix::Counter,
-        "direct_counter" => Prefix::DirectCounter,
-        "meter" => Prefix::Meter,
-        "direct_meter" => Prefix::DirectMeter,
-        "register" => Prefix::Register,
-        "action_profile" | "action_selector" => Prefix::ActionProfile,
-        _ => return None,
-    })
-}
-
-/// Names everything, and insists that names are unique within a kind.
-fn name(program: &Program, objects: &Objects<'_>) -> Result<Symbols, String> {
-    let mut symbols = Symbols::default();
-    let mut seen = std::collections::BTreeSet::new();
-    let mut add = |kind: Prefix, what: &str, name: &str, on: &Annotations| -> Result<(), String> {
-        let id = annotations::id(on).map_err(|e| format!("{what} {name}: {e}"))?;
-        if !seen.insert((kind as u32, name.to_string())) {
-            return Err(format!(
-                "two objects of the kind {what} are called {name}: give one of them another @name"
-            ));
-        }
-        symbols.add(kind, name, id).map_err(|e| format!("{what} {e}"))
-    };
-    for id in &objects.actions {
-        let a = &program.actions[id.index()];
-        add(Prefix::Action, "action", &a.name, &a.annotations)?;
-    }
-    for t in &objects.tables {
-        add(Prefix::Table, "table", &t.name, &t.annotations)?;
-    }
-    for v in &program.value_sets {
-        add(Prefix::ValueSet, "value_set", &v.name, &v.annotations)?;
-    }
-    for (h, _) in &objects.headers {
-        add(Prefix::ControllerHeader, "header", &h.name, &h.annotations)?;
-    }
-    for x in &program.externs {
-        if let Some(kind) = extern_kind(&x.object) {
-            add(kind, &x.object, &x.name, &x.annotations)?;
-        }
-    }
-    for name in objects.digests.keys() {
-        add(Prefix::Digest, "digest", name, &Annotations::default())?;
-    }
-    symbols.assign();
-    Ok(symbols)
-}
-
-fn pkg_info(on: &Annotations) -> Result<pb::PkgInfo, String> {
-    let sorted = annotations::sort(on, &["pkginfo", "platform_property"])?;
-    let mut info = pb::PkgInfo {
-        arch: ARCHITECTURE.to_string(),
-        annotations: sorted.text,
-        structured_annotations: sorted.structured,
-        doc: sorted.doc,
-        ..Default::default()
-    };
-    for a in on.0.iter().filter(|a| a.name == "pkginfo") {
-        for (key, value) in annotations::pairs(a)? {
-            let AnnotationToken::String(value) = value else {
-                return Err(format!("@pkginfo: {key} takes a string"));
-            };
-            let field = match key {
-                "name" => &mut info.name,
-                "version" => &mut info.version,
-                "organization" => &mut info.organization,
-                "contact" => &mut info.contact,
-                "url" => &mut info.url,
-                // Ours to say (specification, "Annotating P4 code with PkgInfo").
-                "arch" => continue,
-                _ => {
-                    return Err(format!(
-                        "@pkginfo: {key} is none of name, version, organization, contact, url"
-                    ));
-                }
-            };
-            *field = value.clone();
-        }
-    }
-    for a in on.0.iter().filter(|a| a.name == "platform_property") {
-        let platform = info.platform_properties.get_or_insert_default();
-        for (key, value) in annotations::pairs(a)? {
-            let field = match key {
-                "multicast_group_table_size" => &mut platform.multicast_group_table_size,
-                "multicast_group_table_total_replicas" => &mut platform.multicast_group_table_total_replicas,
-                "multicast_group_table_max_replicas_per_entry" => {
-                    &mut platform.multicast_group_table_max_replicas_per_entry
-                }
-                _ => return Err(format!("@platform_property: {key} is no property")),
-            };
-            *field = match value {
-                AnnotationToken::Int(i) => i32::try_from(i).ok(),
-                _ => None,
-            }
-            .ok_or_else(|| format!("@platform_property: {key} takes a number"))?;
-        }
-    }
-    Ok(info)
 }
 
 struct Builder<'a> {

@@ -7,12 +7,15 @@
 
 mod annotations;
 mod build;
+mod collect;
 mod compare;
 mod ids;
+mod package;
 mod types;
 
+pub(crate) use build::data_params;
 pub use build::{P4InfoError, p4info};
-pub(crate) use build::{data_params, digests};
+pub(crate) use collect::digests;
 pub(crate) use compare::differences;
 pub(crate) use types::{Translation, flat_fields, translation};
 

@@ -16,8 +16,21 @@ use std::sync::Arc;
 /// How many differences between two P4Infos an error lists.
 const SHOWN: usize = 5;
 
+/// Bytes of diagnostics that an error carries: clients accept about 8 KiB of headers by default (specification, "gRPC
+/// Metadata Maximum Size"), and line ends and quotes grow on the way.
+const CLIPPED: usize = 3000;
+
 fn invalid(message: impl Into<String>) -> RpcError {
-    RpcError::new(Code::InvalidArgument, message)
+    RpcError::new(Code::InvalidArgument, clip(message.into()))
+}
+
+fn clip(mut message: String) -> String {
+    if message.len() > CLIPPED {
+        let end = (0..=CLIPPED).rev().find(|i| message.is_char_boundary(*i)).unwrap_or(0);
+        message.truncate(end);
+        message.push_str("\n... and more");
+    }
+    message
 }
 
 impl Server {

@@ -1,0 +1,176 @@
+//! What of a program controllers see, and how it is called.
+
+use super::annotations;
+use super::ids::Symbols;
+use crate::proto::p4info::p4_ids::Prefix;
+use pointsman_ir::{ActionId, Annotations, Callee, Program, Stmt, StmtKind, StructDef, Table, Type, TypeId};
+use std::collections::BTreeMap;
+
+/// Name and type of every digest of a program.
+pub(crate) fn digests(program: &Program) -> BTreeMap<String, TypeId> {
+    collect(program).map(|o| o.digests).unwrap_or_default()
+}
+
+/// What the control plane sees of a program, before it has ids.
+pub(super) struct Objects<'a> {
+    pub actions: Vec<ActionId>,
+    pub tables: Vec<&'a Table>,
+    /// Name and type of every digest.
+    pub digests: BTreeMap<String, TypeId>,
+    /// With the name of their annotation.
+    pub headers: Vec<(&'a StructDef, String)>,
+}
+
+/// Finds everything that has a name for controllers.
+///
+/// # Errors
+/// A malformed `@controller_header`.
+pub(super) fn collect(program: &Program) -> Result<Objects<'_>, String> {
+    let mut actions = vec![false; program.actions.len()];
+    let mut digests = BTreeMap::new();
+    for t in &program.tables {
+        for a in &t.actions {
+            if let Some(seen) = actions.get_mut(a.action.index()) {
+                *seen = true;
+            }
+        }
+    }
+    let mut calls = Calls { program, actions: &mut actions, digests: &mut digests, unnamed: 0 };
+    for c in &program.controls {
+        calls.walk(&c.body);
+    }
+    // An action that only other actions call is called all the same.
+    for a in &program.actions {
+        calls.walk(&a.body);
+    }
+    let mut headers: Vec<(&StructDef, String)> = Vec::new();
+    for (_, ty) in program.types.iter() {
+        if let Type::Header(def) = ty
+            && def.annotations.has("controller_header")
+            && !headers.iter().any(|(h, _)| h.name == def.name)
+        {
+            let name = def.annotations.string("controller_header");
+            let name = name.ok_or_else(|| {
+                format!(
+                    "header {}: @controller_header takes one string, \"packet_in\" or \"packet_out\"",
+                    def.name
+                )
+            })?;
+            headers.push((def, name.to_string()));
+        }
+    }
+    let actions = (0u32..).zip(actions).filter(|(_, seen)| *seen).map(|(i, _)| ActionId(i)).collect();
+    Ok(Objects { actions, tables: program.tables.iter().collect(), digests, headers })
+}
+
+/// Finds the actions and digests in code.
+struct Calls<'a> {
+    program: &'a Program,
+    actions: &'a mut [bool],
+    digests: &'a mut BTreeMap<String, TypeId>,
+    unnamed: usize,
+}
+
+impl Calls<'_> {
+    fn walk(&mut self, body: &[Stmt]) {
+        for s in body {
+            match &s.kind {
+                StmtKind::Call { callee: Callee::Action(a), .. } => {
+                    if let Some(seen) = self.actions.get_mut(a.index()) {
+                        *seen = true;
+                    }
+                }
+                StmtKind::Call { callee: Callee::Extern { function, instance: None }, type_args, .. } => {
+                    let f = self.program.extern_fns.get(function.index());
+                    if f.is_some_and(|f| f.name == "digest" && f.object.is_none())
+                        && let [ty] = type_args.as_slice()
+                    {
+                        self.digest(*ty);
+                    }
+                }
+                StmtKind::If(_, then, otherwise) => {
+                    self.walk(then);
+                    self.walk(otherwise);
+                }
+                StmtKind::Switch { cases, default, .. } => {
+                    cases.iter().for_each(|(_, body)| self.walk(body));
+                    self.walk(default);
+                }
+                StmtKind::Loop { body, update, .. } => {
+                    self.walk(body);
+                    self.walk(update);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A digest is named by its type; calls with the same type are one digest.
+    fn digest(&mut self, ty: TypeId) {
+        let name = match self.program.types.get(ty) {
+            Type::Struct(d) | Type::Header(d) | Type::HeaderUnion(d) => d.name.clone(),
+            Type::NewType { name, .. } | Type::SerEnum { name, .. } => name.clone(),
+            Type::Enum(d) => d.name.clone(),
+            _ if self.digests.values().any(|t| *t == ty) => return,
+            _ => {
+                self.unnamed += 1;
+                format!("digest_{}", self.unnamed - 1)
+            }
+        };
+        self.digests.insert(name, ty);
+    }
+}
+
+/// The P4Info object that an extern instance becomes.
+pub(super) fn extern_kind(object: &str) -> Option<Prefix> {
+    Some(match object {
+        "counter" => Prefix::Counter,
+        "direct_counter" => Prefix::DirectCounter,
+        "meter" => Prefix::Meter,
+        "direct_meter" => Prefix::DirectMeter,
+        "register" => Prefix::Register,
+        "action_profile" | "action_selector" => Prefix::ActionProfile,
+        _ => return None,
+    })
+}
+
+/// Names everything.
+///
+/// # Errors
+/// Two objects of a kind have the same name, or an `@id` is invalid.
+pub(super) fn name(program: &Program, objects: &Objects<'_>) -> Result<Symbols, String> {
+    let mut symbols = Symbols::default();
+    let mut seen = std::collections::BTreeSet::new();
+    let mut add = |kind: Prefix, what: &str, name: &str, on: &Annotations| -> Result<(), String> {
+        let id = annotations::id(on).map_err(|e| format!("{what} {name}: {e}"))?;
+        if !seen.insert((kind as u32, name.to_string())) {
+            return Err(format!(
+                "two objects of the kind {what} are called {name}: give one of them another @name"
+            ));
+        }
+        symbols.add(kind, name, id).map_err(|e| format!("{what} {e}"))
+    };
+    for id in &objects.actions {
+        let a = &program.actions[id.index()];
+        add(Prefix::Action, "action", &a.name, &a.annotations)?;
+    }
+    for t in &objects.tables {
+        add(Prefix::Table, "table", &t.name, &t.annotations)?;
+    }
+    for v in &program.value_sets {
+        add(Prefix::ValueSet, "value_set", &v.name, &v.annotations)?;
+    }
+    for (h, _) in &objects.headers {
+        add(Prefix::ControllerHeader, "header", &h.name, &h.annotations)?;
+    }
+    for x in &program.externs {
+        if let Some(kind) = extern_kind(&x.object) {
+            add(kind, &x.object, &x.name, &x.annotations)?;
+        }
+    }
+    for name in objects.digests.keys() {
+        add(Prefix::Digest, "digest", name, &Annotations::default())?;
+    }
+    symbols.assign();
+    Ok(symbols)
+}
