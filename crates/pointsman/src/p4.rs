@@ -1,0 +1,101 @@
+//! `pointsman p4 ...`
+
+use crate::sources::Sources;
+use clap::{Args, ValueEnum};
+use pointsman_frontend::{Compiled, Failure, compile, render};
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What to do with P4 source.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Compile a program and say everything that is wrong with it.
+    Check {
+        #[command(flatten)]
+        source: Source,
+    },
+    /// Print the program's P4Info.
+    Info {
+        #[command(flatten)]
+        source: Source,
+        /// Binary protobuf instead of text.
+        #[arg(long)]
+        binary: bool,
+    },
+    /// Print the program's typed form.
+    Ir {
+        #[command(flatten)]
+        source: Source,
+    },
+}
+
+/// A program and how to read it.
+#[derive(Args)]
+pub struct Source {
+    /// The program's main file.
+    file: PathBuf,
+    /// Folder to search for included files; may be given several times.
+    #[arg(short = 'I', value_name = "DIR")]
+    include: Vec<PathBuf>,
+    /// Macro to define.
+    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
+    define: Vec<String>,
+    /// How diagnostics are written.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, ValueEnum)]
+enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line, for editors.
+    Json,
+}
+
+impl Source {
+    /// Compiles; diagnostics go to standard error. `None` if there were errors.
+    fn compile(&self) -> Result<Option<Compiled>, String> {
+        let path = self.file.display().to_string();
+        let text = std::fs::read_to_string(&self.file).map_err(|e| format!("cannot read {path}: {e}"))?;
+        let sources = Sources { include_dirs: self.include.clone() };
+        let defines: Vec<(String, String)> = self
+            .define
+            .iter()
+            .map(|d| d.split_once('=').map_or((d.clone(), "1".into()), |(n, v)| (n.into(), v.into())))
+            .collect();
+        let result = compile(&path, &text, &sources, &defines);
+        let (map, diagnostics) = match &result {
+            Ok(c) => (&c.source_map, &c.warnings),
+            Err(Failure { source_map, diagnostics }) => (source_map, diagnostics),
+        };
+        let shown = match self.format {
+            Format::Text => render::text(map, diagnostics, std::io::stderr().is_terminal()),
+            Format::Json => render::json(map, diagnostics),
+        };
+        eprint!("{shown}");
+        Ok(result.ok())
+    }
+}
+
+/// Runs the command. The exit code says whether the program is right.
+pub fn run(command: Command) -> Result<ExitCode, String> {
+    let (Command::Check { source } | Command::Info { source, .. } | Command::Ir { source }) = &command;
+    let Some(compiled) = source.compile()? else { return Ok(ExitCode::FAILURE) };
+    let output = match &command {
+        Command::Check { .. } => return Ok(ExitCode::SUCCESS),
+        Command::Ir { .. } => pointsman_ir::text::print(&compiled.program).into_bytes(),
+        Command::Info { binary, .. } => {
+            let info = pointsman_control::p4info(&compiled.program).map_err(|e| e.to_string())?;
+            if *binary {
+                pointsman_control::prost::Message::encode_to_vec(&info)
+            } else {
+                pointsman_control::to_text(&info).map_err(|e| e.to_string())?.into_bytes()
+            }
+        }
+    };
+    std::io::stdout().write_all(&output).map_err(|e| format!("cannot write: {e}"))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,119 @@
+//! P4 source: files on disk, and those that the binary carries.
+
+use pointsman_frontend::source::Loader;
+use std::path::{Path, PathBuf};
+
+macro_rules! carried {
+    ($($name:literal => $path:literal),* $(,)?) => { &[$(($name, include_str!($path))),*] };
+}
+
+/// `#include <...>`: the language's core library and the architecture.
+const SYSTEM: &[(&str, &str)] = carried! {
+    "core.p4" => "../../../p4/include/core.p4",
+    "v1model.p4" => "../../../p4/include/v1model.p4",
+};
+
+/// The balancer, as it stands in `p4/programs/balancer`.
+const BALANCER: &[(&str, &str)] = carried! {
+    "main.p4" => "../../../p4/programs/balancer/main.p4",
+    "headers.p4" => "../../../p4/programs/balancer/headers.p4",
+    "parser.p4" => "../../../p4/programs/balancer/parser.p4",
+    "checksum.p4" => "../../../p4/programs/balancer/checksum.p4",
+    "connections.p4" => "../../../p4/programs/balancer/connections.p4",
+    "respond.p4" => "../../../p4/programs/balancer/respond.p4",
+    "select.p4" => "../../../p4/programs/balancer/select.p4",
+    "translate.p4" => "../../../p4/programs/balancer/translate.p4",
+};
+
+/// Finds includes: beside the including file, in the `-I` folders, among what the binary carries.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// Folders of `-I`, in order.
+    pub include_dirs: Vec<PathBuf>,
+}
+
+impl Loader for Sources {
+    fn include(&self, name: &str, quoted: bool, from: &str) -> Option<(String, String)> {
+        let beside = quoted.then(|| Path::new(from).parent().map(Path::to_path_buf)).flatten();
+        for dir in beside.iter().chain(&self.include_dirs) {
+            let path = dir.join(name);
+            if let Ok(text) = std::fs::read_to_string(&path) {
+                return Some((path.display().to_string(), text));
+            }
+        }
+        find(SYSTEM, name).map(|text| (format!("<{name}>"), text.to_string()))
+    }
+}
+
+fn find(set: &'static [(&str, &str)], name: &str) -> Option<&'static str> {
+    set.iter().find(|(n, _)| *n == name).map(|(_, text)| *text)
+}
+
+/// The balancer as one text: what a controller sends as `p4_device_config`.
+pub fn balancer() -> String {
+    flatten("main.p4", find(BALANCER, "main.p4").unwrap_or_default(), &|name, _| {
+        find(BALANCER, name).map(|text| (name.to_string(), text.to_string()))
+    })
+}
+
+/// A program on disk as one text. Only `#include "..."` is resolved: what stands in `<...>` every switch has.
+pub fn flatten_file(path: &Path) -> std::io::Result<String> {
+    let text = std::fs::read_to_string(path)?;
+    Ok(flatten(&path.display().to_string(), &text, &|name, from| {
+        let file = Path::new(from).parent().unwrap_or(Path::new("")).join(name);
+        std::fs::read_to_string(&file).ok().map(|text| (file.display().to_string(), text))
+    }))
+}
+
+/// Puts the files of `#include "..."` in place of the directive, as often as they are included: their include guards
+/// work as before, since the text is preprocessed afterwards. What cannot be found stays for the compiler to complain.
+fn flatten(path: &str, text: &str, find: &dyn Fn(&str, &str) -> Option<(String, String)>) -> String {
+    fn put(path: &str, text: &str, find: &dyn Fn(&str, &str) -> Option<(String, String)>, depth: u32, out: &mut String) {
+        for line in text.lines() {
+            let name = line
+                .trim_start()
+                .strip_prefix('#')
+                .and_then(|l| l.trim_start().strip_prefix("include"))
+                .and_then(|l| l.trim().strip_prefix('"'))
+                .and_then(|l| l.split_once('"'))
+                .map(|(name, _)| name);
+            // A file that includes itself without a guard would go on for ever; the compiler reports it.
+            match name.filter(|_| depth < 32).and_then(|name| find(name, path)) {
+                Some((path, text)) => put(&path, &text, find, depth + 1, out),
+                None => {
+                    out.push_str(line);
+                    out.push('\n');
+                }
+            }
+        }
+    }
+    let mut out = String::new();
+    put(path, text, find, 0, &mut out);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_balancer_is_one_text() {
+        let text = balancer();
+        assert!(!text.contains("#include \""), "every file of the balancer is carried");
+        assert!(text.contains("#include <v1model.p4>"));
+        assert!(text.contains("control Translate("));
+    }
+
+    #[test]
+    fn includes_nest_and_end() {
+        let find = |name: &str, _: &str| match name {
+            "a" => Some(("a".into(), "x\n#include \"b\"\n".into())),
+            "b" => Some(("b".into(), "y\n".into())),
+            "loop" => Some(("loop".into(), "#include \"loop\"\n".into())),
+            _ => None,
+        };
+        assert_eq!(flatten("m", "#include \"a\"\n# include  \"b\"\nz", &find), "x\ny\ny\nz\n");
+        assert_eq!(flatten("m", "#include \"none\"", &find), "#include \"none\"\n");
+        assert!(flatten("m", "#include \"loop\"", &find).contains("loop"));
+    }
+}

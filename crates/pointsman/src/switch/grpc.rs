@@ -1,0 +1,147 @@
+//! P4Runtime over gRPC: every call becomes a job for the switch's thread.
+
+use super::runtime::{Gone, Handle, StreamItem};
+use pointsman_control::RpcError;
+use pointsman_control::proto::p4rt;
+use pointsman_control::proto::p4rt::p4_runtime_server::P4Runtime;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio_stream::Stream;
+use tonic::{Request, Response, Status, Streaming};
+
+/// Longest message that is accepted: a pipeline configuration carries a whole program.
+pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
+
+/// The service.
+pub struct Service {
+    handle: Handle,
+}
+
+impl Service {
+    /// Serves the switch behind `handle`.
+    pub fn new(handle: Handle) -> Self {
+        Service { handle }
+    }
+}
+
+impl From<Gone> for Status {
+    fn from(_: Gone) -> Self {
+        Status::unavailable("the switch is shutting down")
+    }
+}
+
+fn answer<T>(result: Result<T, RpcError>) -> Result<Response<T>, Status> {
+    result.map(Response::new).map_err(Status::from)
+}
+
+/// What goes to one client; tells the switch when the client is gone.
+pub struct Channel {
+    items: UnboundedReceiver<StreamItem>,
+    _close: CloseOnDrop,
+}
+
+struct CloseOnDrop(Option<Box<dyn FnOnce() + Send>>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        if let Some(close) = self.0.take() {
+            close();
+        }
+    }
+}
+
+impl Stream for Channel {
+    type Item = Result<p4rt::StreamMessageResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.items.poll_recv(cx).map(|item| item.map(|r| r.map_err(Status::from)))
+    }
+}
+
+#[tonic::async_trait]
+impl P4Runtime for Service {
+    type ReadStream = tokio_stream::Iter<std::vec::IntoIter<Result<p4rt::ReadResponse, Status>>>;
+    type StreamChannelStream = Channel;
+
+    async fn write(&self, request: Request<p4rt::WriteRequest>) -> Result<Response<p4rt::WriteResponse>, Status> {
+        let request = request.into_inner();
+        answer(
+            self.handle
+                .call(move |core| {
+                    let now = core.now().0;
+                    core.server.write(&mut core.device, &request, now)
+                })
+                .await?,
+        )
+    }
+
+    async fn read(&self, request: Request<p4rt::ReadRequest>) -> Result<Response<Self::ReadStream>, Status> {
+        let request = request.into_inner();
+        let outcome = self
+            .handle
+            .call(move |core| {
+                let now = core.now().0;
+                core.server.read(&mut core.device, &request, now)
+            })
+            .await?
+            .map_err(Status::from)?;
+        // What could be read comes first; what could not ends the stream ("Read RPC").
+        let items = outcome.responses.into_iter().map(Ok).chain(outcome.error.map(|e| Err(Status::from(e))));
+        Ok(Response::new(tokio_stream::iter(items.collect::<Vec<_>>())))
+    }
+
+    async fn set_forwarding_pipeline_config(
+        &self,
+        request: Request<p4rt::SetForwardingPipelineConfigRequest>,
+    ) -> Result<Response<p4rt::SetForwardingPipelineConfigResponse>, Status> {
+        let request = request.into_inner();
+        answer(
+            self.handle
+                .call(move |core| {
+                    let now = core.now().0;
+                    core.server.set_pipeline(&mut core.device, &request, now)
+                })
+                .await?,
+        )
+    }
+
+    async fn get_forwarding_pipeline_config(
+        &self,
+        request: Request<p4rt::GetForwardingPipelineConfigRequest>,
+    ) -> Result<Response<p4rt::GetForwardingPipelineConfigResponse>, Status> {
+        let request = request.into_inner();
+        answer(self.handle.call(move |core| core.server.get_pipeline(&request)).await?)
+    }
+
+    async fn stream_channel(
+        &self,
+        request: Request<Streaming<p4rt::StreamMessageRequest>>,
+    ) -> Result<Response<Channel>, Status> {
+        let mut incoming = request.into_inner();
+        let (conn, items) = self.handle.call(|core| core.open_stream()).await?;
+        let handle = self.handle.clone();
+        tokio::spawn(async move {
+            // An error on the way in is the client hanging up.
+            while let Ok(Some(message)) = incoming.message().await {
+                if handle.post(move |core| core.stream_message(conn, &message)).is_err() {
+                    return;
+                }
+            }
+            let _ = handle.post(move |core| core.close_stream(conn));
+        });
+        let handle = self.handle.clone();
+        let close = move || {
+            let _ = handle.post(move |core| core.close_stream(conn));
+        };
+        Ok(Response::new(Channel { items, _close: CloseOnDrop(Some(Box::new(close))) }))
+    }
+
+    async fn capabilities(
+        &self,
+        request: Request<p4rt::CapabilitiesRequest>,
+    ) -> Result<Response<p4rt::CapabilitiesResponse>, Status> {
+        let request = request.into_inner();
+        answer(self.handle.call(move |core| core.server.capabilities(&request)).await?)
+    }
+}

@@ -1,0 +1,152 @@
+//! The ports of a running switch: frames in, frames out.
+
+use pointsman_ports::{Frame, FramePool, Poller, Port, Ready};
+use pointsman_v1model::Sink;
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Instant;
+
+/// Frames that may wait for a port whose interface does not take them; more are dropped and counted. Small: a switch
+/// that queues before the kernel only adds delay.
+const MAX_WAITING: usize = 1024;
+
+/// One port.
+struct Wire {
+    number: u32,
+    port: Box<dyn Port>,
+    out: Vec<Frame>,
+    /// An error that was told once.
+    failed: bool,
+}
+
+/// All ports.
+pub struct Wires {
+    wires: Vec<Wire>,
+    by_number: BTreeMap<u32, usize>,
+    pool: FramePool,
+    poller: Poller,
+    batch: Vec<Frame>,
+    ready: Vec<Ready>,
+    /// Packets for the control plane since the last [`Wires::take_cpu`].
+    cpu: Vec<Vec<u8>>,
+    /// What the ports complained about since the last [`Wires::take_complaints`].
+    complaints: Vec<String>,
+}
+
+impl Wires {
+    /// Ports by number. Numbers must differ.
+    pub fn new(ports: Vec<(u32, Box<dyn Port>)>) -> io::Result<Self> {
+        let mut poller = Poller::new()?;
+        let mut wires = Vec::new();
+        let mut by_number = BTreeMap::new();
+        for (number, port) in ports {
+            if let Some(fd) = port.raw_fd() {
+                poller.add(wires.len(), fd);
+            }
+            by_number.insert(number, wires.len());
+            wires.push(Wire { number, port, out: Vec::new(), failed: false });
+        }
+        Ok(Wires {
+            wires,
+            by_number,
+            pool: FramePool::new(4096),
+            poller,
+            batch: Vec::new(),
+            ready: Vec::new(),
+            cpu: Vec::new(),
+            complaints: Vec::new(),
+        })
+    }
+
+    /// Ends the current or the next [`Wires::wait`] from any thread.
+    pub fn waker(&self) -> pointsman_ports::Waker {
+        self.poller.waker()
+    }
+
+    /// Receives one batch from every port and gives each frame to `each` together with what it may send through.
+    /// Says how many frames there were. `unix_ns`: the ports' time.
+    pub fn receive(&mut self, unix_ns: u64, mut each: impl FnMut(&mut Self, u32, &[u8])) -> usize {
+        let mut total = 0;
+        for at in 0..self.wires.len() {
+            let mut batch = std::mem::take(&mut self.batch);
+            let wire = &mut self.wires[at];
+            let number = wire.number;
+            match wire.port.receive(unix_ns, &mut self.pool, &mut batch) {
+                Ok(_) => wire.failed = false,
+                Err(e) if !wire.failed => {
+                    wire.failed = true;
+                    self.complaints.push(format!("port {number}: {e}"));
+                }
+                Err(_) => {}
+            }
+            total += batch.len();
+            for frame in &batch {
+                each(self, number, frame);
+            }
+            self.pool.give_all(batch.drain(..));
+            self.batch = batch;
+        }
+        total
+    }
+
+    /// Sends what waits, as far as the interfaces take it.
+    pub fn flush(&mut self, unix_ns: u64) {
+        for (key, wire) in self.wires.iter_mut().enumerate() {
+            if wire.out.is_empty() {
+                continue;
+            }
+            if let Err(e) = wire.port.transmit(unix_ns, &mut self.pool, &mut wire.out)
+                && !wire.failed
+            {
+                wire.failed = true;
+                self.complaints.push(format!("port {}: {e}", wire.number));
+            }
+            if wire.out.len() > MAX_WAITING {
+                wire.port.discard(&mut self.pool, &mut wire.out);
+            }
+            self.poller.want_writable(key, !wire.out.is_empty());
+        }
+    }
+
+    /// Waits for a frame, room to send, the waker or the deadline.
+    pub fn wait(&mut self, unix_ns: u64, deadline: Option<Instant>) -> io::Result<()> {
+        let due = self.wires.iter().filter_map(|w| w.port.due()).min();
+        let due = due.map(|at| Instant::now() + std::time::Duration::from_nanos(at.saturating_sub(unix_ns)));
+        let deadline = [deadline, due].into_iter().flatten().min();
+        self.poller.wait(deadline, &mut self.ready)?;
+        for ready in &self.ready {
+            if ready.closed {
+                self.poller.remove(ready.key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Packets that the program sent to the control plane.
+    pub fn take_cpu(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.cpu)
+    }
+
+    /// What went wrong with the ports, once per change.
+    pub fn take_complaints(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.complaints)
+    }
+
+    /// Every port with its counters.
+    pub fn ports(&mut self) -> impl Iterator<Item = (u32, &mut dyn Port)> {
+        self.wires.iter_mut().map(|w| (w.number, &mut *w.port as &mut dyn Port))
+    }
+}
+
+impl Sink for Wires {
+    fn transmit(&mut self, port: u32, packet: &[u8]) {
+        if let Some(&at) = self.by_number.get(&port) {
+            let frame = self.pool.copy_of(packet);
+            self.wires[at].out.push(frame);
+        }
+    }
+
+    fn to_cpu(&mut self, packet: &[u8]) {
+        self.cpu.push(packet.to_vec());
+    }
+}
