@@ -1,11 +1,8 @@
-//! Pointsman: accelerator-aware balancing of connections in the network, and the P4 switch under it.
-//!
-//! This crate is the only room with flags, files, threads, sockets and the wall clock.
+//! The command line of Pointsman.
 
-mod p4;
-mod sources;
 
 use clap::{Parser, Subcommand};
+use pointsman::{p4, switch};
 use std::process::ExitCode;
 
 /// Balances connections over servers and, inside each, over its CPU and accelerators, in a P4 switch.
@@ -21,11 +18,13 @@ enum Command {
     /// Work on P4 source: check it, show its P4Info or its typed form.
     #[command(subcommand)]
     P4(p4::Command),
+    Switch(switch::Args),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::P4(command) => p4::run(command),
+        Command::Switch(args) => switch::run(args),
     };
     match done {
         Ok(code) => code,

@@ -2,7 +2,10 @@
 
 use crate::sources::Sources;
 use clap::{Args, ValueEnum};
-use pointsman_frontend::{Compiled, Failure, compile, render};
+use pointsman_frontend::{Compiled, Define, Failure, compile, render};
+use pointsman_control::p4info::p4info;
+use pointsman_control::text::to_text;
+use prost::Message;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -61,19 +64,15 @@ impl Source {
         let path = self.file.display().to_string();
         let text = std::fs::read_to_string(&self.file).map_err(|e| format!("cannot read {path}: {e}"))?;
         let sources = Sources { include_dirs: self.include.clone() };
-        let defines: Vec<(String, String)> = self
-            .define
-            .iter()
-            .map(|d| d.split_once('=').map_or((d.clone(), "1".into()), |(n, v)| (n.into(), v.into())))
-            .collect();
+        let defines: Vec<Define> = self.define.iter().map(|d| Define::set(d)).collect();
         let result = compile(&path, &text, &sources, &defines);
         let (map, diagnostics) = match &result {
             Ok(c) => (&c.source_map, &c.warnings),
             Err(Failure { source_map, diagnostics }) => (source_map, diagnostics),
         };
         let shown = match self.format {
-            Format::Text => render::text(map, diagnostics, std::io::stderr().is_terminal()),
-            Format::Json => render::json(map, diagnostics),
+            Format::Text => render::all_to_text(map, diagnostics, std::io::stderr().is_terminal()),
+            Format::Json => diagnostics.iter().map(|d| render::to_json(map, d) + "\n").collect(),
         };
         eprint!("{shown}");
         Ok(result.ok())
@@ -88,12 +87,8 @@ pub fn run(command: Command) -> Result<ExitCode, String> {
         Command::Check { .. } => return Ok(ExitCode::SUCCESS),
         Command::Ir { .. } => pointsman_ir::text::print(&compiled.program).into_bytes(),
         Command::Info { binary, .. } => {
-            let info = pointsman_control::p4info(&compiled.program).map_err(|e| e.to_string())?;
-            if *binary {
-                pointsman_control::prost::Message::encode_to_vec(&info)
-            } else {
-                pointsman_control::to_text(&info).map_err(|e| e.to_string())?.into_bytes()
-            }
+            let info = p4info(&compiled.program).map_err(|e| e.to_string())?;
+            if *binary { info.encode_to_vec() } else { to_text(&info).map_err(|e| e.to_string())?.into_bytes() }
         }
     };
     std::io::stdout().write_all(&output).map_err(|e| format!("cannot write: {e}"))?;

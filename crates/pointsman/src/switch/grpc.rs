@@ -68,10 +68,7 @@ impl P4Runtime for Service {
         let request = request.into_inner();
         answer(
             self.handle
-                .call(move |core| {
-                    let now = core.now().0;
-                    core.server.write(&mut core.device, &request, now)
-                })
+                .call(move |core| core.control(|server, device, now| server.write(device, &request, now)))
                 .await?,
         )
     }
@@ -80,14 +77,10 @@ impl P4Runtime for Service {
         let request = request.into_inner();
         let outcome = self
             .handle
-            .call(move |core| {
-                let now = core.now().0;
-                core.server.read(&mut core.device, &request, now)
-            })
-            .await?
-            .map_err(Status::from)?;
+            .call(move |core| core.control(|server, device, now| server.read(device, &request, now)))
+            .await?;
         // What could be read comes first; what could not ends the stream ("Read RPC").
-        let items = outcome.responses.into_iter().map(Ok).chain(outcome.error.map(|e| Err(Status::from(e))));
+        let items = outcome.responses.into_iter().map(Ok).chain(outcome.status.err().map(|e| Err(Status::from(e))));
         Ok(Response::new(tokio_stream::iter(items.collect::<Vec<_>>())))
     }
 
@@ -98,10 +91,7 @@ impl P4Runtime for Service {
         let request = request.into_inner();
         answer(
             self.handle
-                .call(move |core| {
-                    let now = core.now().0;
-                    core.server.set_pipeline(&mut core.device, &request, now)
-                })
+                .call(move |core| core.control(|server, device, now| server.set_pipeline(device, &request, now)))
                 .await?,
         )
     }
@@ -111,7 +101,7 @@ impl P4Runtime for Service {
         request: Request<p4rt::GetForwardingPipelineConfigRequest>,
     ) -> Result<Response<p4rt::GetForwardingPipelineConfigResponse>, Status> {
         let request = request.into_inner();
-        answer(self.handle.call(move |core| core.server.get_pipeline(&request)).await?)
+        answer(self.handle.call(move |core| core.control(|server, _, _| server.get_pipeline(&request))).await?)
     }
 
     async fn stream_channel(
@@ -142,6 +132,6 @@ impl P4Runtime for Service {
         request: Request<p4rt::CapabilitiesRequest>,
     ) -> Result<Response<p4rt::CapabilitiesResponse>, Status> {
         let request = request.into_inner();
-        answer(self.handle.call(move |core| core.server.capabilities(&request)).await?)
+        answer(self.handle.call(move |core| core.control(|server, _, _| server.capabilities(&request))).await?)
     }
 }

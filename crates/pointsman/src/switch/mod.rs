@@ -1,15 +1,12 @@
 //! `pointsman switch`: a P4 program on Linux interfaces, with P4Runtime.
 
-mod device;
 pub mod grpc;
 pub mod runtime;
 pub mod wires;
 
-pub use device::BoxDevice;
-
 use crate::sources::Sources;
 use pointsman_control::proto::p4rt::p4_runtime_server::P4RuntimeServer;
-use pointsman_control::server::ServerConfig;
+use pointsman_control::ServerConfig;
 use pointsman_ports::{AfPacket, AfPacketConfig, Port, Traced};
 use pointsman_v1model::SwitchConfig;
 use runtime::{Handle, Runtime};
@@ -111,8 +108,8 @@ pub fn build(setup: Setup) -> Result<Runtime, String> {
         queue_depth_packets: setup.queue_depth,
         ..SwitchConfig::default()
     };
-    let device = BoxDevice::new(config, setup.sources)?;
-    Runtime::new(device, ServerConfig { device_id: setup.device_id, ..ServerConfig::default() }, wires)
+    let server = ServerConfig { device_id: setup.device_id, ..ServerConfig::default() };
+    Runtime::new(config, server, setup.sources, wires)
 }
 
 /// Serves P4Runtime on `listener` until the switch or the process ends.
@@ -140,7 +137,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     })?;
     if let Some(file) = &args.file {
         let text = crate::sources::flatten_file(file).map_err(|e| format!("cannot read {}: {e}", file.display()))?;
-        runtime.core().load(&file.display().to_string(), &text)?;
+        runtime.boot(&text)?;
     }
     let handle = runtime.handle();
     let tokio = tokio::runtime::Builder::new_multi_thread()

@@ -1,29 +1,32 @@
 //! The thread that owns a switch: packets, time and the control plane's calls meet here, one after the other.
 
 use super::wires::Wires;
-use pointsman_control::server::{ConnId, Output, Server, ServerConfig};
+use crate::compiler;
+use crate::sources::Sources;
 use pointsman_control::proto::p4rt;
-use pointsman_control::RpcError;
-use pointsman_v1model::Time;
+use pointsman_control::{ConnId, Device, Output, RpcError, Server, ServerConfig, SwitchDevice};
+use pointsman_interp::Interp;
+use pointsman_ir::Program;
+use pointsman_v1model::{Stats, Switch, SwitchConfig, Time};
 use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc as stream, oneshot};
-
-use super::device::BoxDevice;
 
 /// Passes through the pipeline before the ports are looked at again.
 const BUDGET: usize = 256;
 
+/// Jobs of the control plane between two looks at the ports: one that writes without end must not keep packets waiting.
+const JOBS: usize = 64;
+
 /// What goes down a stream channel.
 pub type StreamItem = Result<p4rt::StreamMessageResponse, RpcError>;
 
-/// Everything that the thread owns.
+/// Everything that the thread owns apart from the ports.
 pub struct Core {
-    /// The switch.
-    pub device: BoxDevice,
-    /// P4Runtime.
-    pub server: Server<BoxDevice>,
+    switch: Switch<Interp>,
+    server: Server,
+    sources: Sources,
     streams: BTreeMap<ConnId, stream::UnboundedSender<StreamItem>>,
     next_conn: u64,
     start: Instant,
@@ -52,7 +55,10 @@ impl Handle {
     }
 
     /// The same, with an answer.
-    pub async fn call<R: Send + 'static>(&self, job: impl FnOnce(&mut Core) -> R + Send + 'static) -> Result<R, Gone> {
+    pub async fn call<R: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Core) -> R + Send + 'static,
+    ) -> Result<R, Gone> {
         let (tx, rx) = oneshot::channel();
         self.post(move |core| {
             // The caller may have gone away: then nobody wants the answer.
@@ -71,7 +77,21 @@ impl Handle {
 impl Core {
     /// Time since the switch started.
     pub fn now(&self) -> Time {
-        Time(self.start.elapsed().as_nanos() as u64)
+        elapsed(self.start)
+    }
+
+    /// P4Runtime and the device that it serves.
+    pub fn control<R>(&mut self, call: impl FnOnce(&mut Server, &mut dyn Device, Time) -> R) -> R {
+        let now = self.now();
+        let sources = &self.sources;
+        let compile = |text: &[u8]| compile_config(sources, text);
+        let mut device = SwitchDevice { switch: &mut self.switch, compile };
+        call(&mut self.server, &mut device, now)
+    }
+
+    /// Counters of the whole switch.
+    pub fn stats(&mut self) -> Stats {
+        self.switch.stats().clone()
     }
 
     /// A new stream channel; what the server has to say on it comes out of the receiver.
@@ -85,8 +105,7 @@ impl Core {
 
     /// A message came on a stream channel.
     pub fn stream_message(&mut self, conn: ConnId, message: &p4rt::StreamMessageRequest) {
-        let now = self.now().0;
-        let outputs = self.server.stream_message(&mut self.device, conn, message, now);
+        let outputs = self.server.stream_message(conn, message);
         self.deliver(outputs);
     }
 
@@ -114,22 +133,51 @@ impl Core {
                 }
                 Output::PacketOut { packet } => {
                     let now = self.now();
-                    self.device.receive_cpu(now, &packet);
+                    self.switch.receive_cpu(now, &packet);
                 }
             }
         }
     }
 
-    /// What the data plane has to say to the control plane.
-    fn notify(&mut self, wires: &mut Wires) {
-        let now = self.now().0;
+    /// What the data plane has to say to the control plane. Complaints go to `log`.
+    fn notify(&mut self, wires: &mut Wires, log: &mut dyn FnMut(&str)) {
+        let now = self.now();
         for packet in wires.take_cpu() {
-            let outputs = self.server.packet_in(&mut self.device, &packet);
+            match self.server.packet_in(&packet) {
+                Ok(outputs) => self.deliver(outputs),
+                // Ordinary while no controller is there.
+                Err(pointsman_control::PacketInError::NoPrimary) => {}
+                Err(e) => log(&format!("a packet for the control plane was dropped: {e}")),
+            }
+        }
+        let digests = self.switch.take_digests();
+        if !digests.is_empty() {
+            let outputs = self.server.digests(&digests, now, unix_ns() as i64);
             self.deliver(outputs);
         }
-        let outputs = self.server.poll(&mut self.device, now);
-        self.deliver(outputs);
+        if self.server.next_deadline().is_some_and(|at| at <= now) {
+            let outputs = self.server.tick(now, unix_ns() as i64);
+            self.deliver(outputs);
+        }
+        let idle = self.switch.take_idle(now);
+        if !idle.is_empty()
+            && let Some(state) = self.switch.state()
+        {
+            let outputs = self.server.idle_entries(state, &idle, unix_ns() as i64);
+            self.deliver(outputs);
+        }
+        for event in self.switch.take_events() {
+            log(&event.to_string());
+        }
     }
+}
+
+/// Compiles what a controller sends as `p4_device_config`: P4 source text.
+fn compile_config(sources: &Sources, text: &[u8]) -> Result<Program, String> {
+    let text = std::str::from_utf8(text).map_err(|e| {
+        format!("p4_device_config is not UTF-8 text ({e}): this target takes P4 source, not a compiler's output")
+    })?;
+    compiler::compile("p4_device_config", text, sources, &[]).map(|c| c.program)
 }
 
 /// A switch that is about to run.
@@ -142,12 +190,13 @@ pub struct Runtime {
 
 impl Runtime {
     /// A switch over these ports.
-    pub fn new(device: BoxDevice, config: ServerConfig, wires: Wires) -> Result<Self, String> {
+    pub fn new(switch: SwitchConfig, server: ServerConfig, sources: Sources, wires: Wires) -> Result<Self, String> {
         let (tx, jobs) = channel();
         let handle = Handle { jobs: tx, waker: wires.waker() };
         let core = Core {
-            device,
-            server: Server::new(config)?,
+            switch: Switch::new(switch).map_err(|e| e.to_string())?,
+            server: Server::new(server)?,
+            sources,
             streams: BTreeMap::new(),
             next_conn: 1,
             start: Instant::now(),
@@ -161,41 +210,35 @@ impl Runtime {
         self.handle.clone()
     }
 
-    /// The state before the thread starts.
-    pub fn core(&mut self) -> &mut Core {
-        &mut self.core
+    /// Starts with this program (one text, see [`crate::sources::flatten_file`]).
+    pub fn boot(&mut self, text: &str) -> Result<(), String> {
+        let bytes = text.as_bytes();
+        self.core.control(|server, device, now| server.boot(device, bytes, now)).map_err(|e| e.message)
     }
 
     /// Runs until it is stopped. `log` gets what an operator should know.
     pub fn run(mut self, mut log: impl FnMut(&str)) -> Result<(), String> {
         while !self.core.stop {
-            // A controller that writes without end must not keep packets waiting.
-            for _ in 0..64 {
-                match self.jobs.try_recv() {
-                    Ok(job) => job(&mut self.core),
-                    Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
-                }
+            for _ in 0..JOBS {
+                let Ok(job) = self.jobs.try_recv() else { break };
+                job(&mut self.core);
             }
             let unix = unix_ns();
-            let device = &mut self.core.device;
-            let start = self.core.start;
+            let (switch, start) = (&mut self.core.switch, self.core.start);
+            // Each packet goes all the way through before the next: queues hold what queues must, not a batch.
             let frames = self.wires.receive(unix, |wires, port, frame| {
-                let now = Time(start.elapsed().as_nanos() as u64);
-                device.receive(now, port, frame);
-                device.poll(now, BUDGET, wires);
+                let now = elapsed(start);
+                switch.receive(now, port, frame);
+                switch.poll(now, BUDGET, wires);
             });
-            let now = Time(start.elapsed().as_nanos() as u64);
-            let more = device.poll(now, BUDGET, &mut self.wires);
+            let polled = switch.poll(elapsed(start), BUDGET, &mut self.wires);
             self.wires.flush(unix);
-            self.core.notify(&mut self.wires);
-            for event in self.core.device.take_events() {
-                log(&event);
-            }
+            self.core.notify(&mut self.wires, &mut log);
             for complaint in self.wires.take_complaints() {
                 log(&complaint);
             }
-            if frames == 0 && !more {
-                let deadline = [self.core.device.next_deadline(), self.core.server.next_deadline().map(Time)]
+            if frames == 0 && !polled.more {
+                let deadline = [self.core.switch.next_deadline(), self.core.server.next_deadline()]
                     .into_iter()
                     .flatten()
                     .min()
@@ -207,7 +250,11 @@ impl Runtime {
     }
 }
 
-/// Wall clock for the ports: capture files carry it.
+fn elapsed(start: Instant) -> Time {
+    Time(start.elapsed().as_nanos() as u64)
+}
+
+/// Time of day for ports and messages: captures and notifications carry it.
 fn unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
 }

@@ -1,0 +1,9 @@
+//! Pointsman: accelerator-aware balancing of connections in the network, and the P4 switch under it.
+//!
+//! This crate is the only room with flags, files, threads, sockets and the wall clock.
+
+pub mod compiler;
+pub mod p4;
+pub mod signals;
+pub mod sources;
+pub mod switch;
