@@ -1,6 +1,5 @@
 //! The command line of Pointsman.
 
-
 use clap::{Parser, Subcommand};
 use pointsman::{p4, switch};
 use std::process::ExitCode;

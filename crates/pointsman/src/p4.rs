@@ -2,9 +2,9 @@
 
 use crate::sources::Sources;
 use clap::{Args, ValueEnum};
-use pointsman_frontend::{Compiled, Define, Failure, compile, render};
 use pointsman_control::p4info::p4info;
 use pointsman_control::text::to_text;
+use pointsman_frontend::{Compiled, Define, Failure, compile, render};
 use prost::Message;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -15,11 +15,13 @@ use std::process::ExitCode;
 pub enum Command {
     /// Compile a program and say everything that is wrong with it.
     Check {
+        /// The program.
         #[command(flatten)]
         source: Source,
     },
     /// Print the program's P4Info.
     Info {
+        /// The program.
         #[command(flatten)]
         source: Source,
         /// Binary protobuf instead of text.
@@ -28,6 +30,7 @@ pub enum Command {
     },
     /// Print the program's typed form.
     Ir {
+        /// The program.
         #[command(flatten)]
         source: Source,
     },
@@ -88,7 +91,11 @@ pub fn run(command: Command) -> Result<ExitCode, String> {
         Command::Ir { .. } => pointsman_ir::text::print(&compiled.program).into_bytes(),
         Command::Info { binary, .. } => {
             let info = p4info(&compiled.program).map_err(|e| e.to_string())?;
-            if *binary { info.encode_to_vec() } else { to_text(&info).map_err(|e| e.to_string())?.into_bytes() }
+            if *binary {
+                info.encode_to_vec()
+            } else {
+                to_text(&info).map_err(|e| e.to_string())?.into_bytes()
+            }
         }
     };
     std::io::stdout().write_all(&output).map_err(|e| format!("cannot write: {e}"))?;

@@ -65,10 +65,13 @@ pub fn flatten_file(path: &Path) -> std::io::Result<String> {
     }))
 }
 
+/// Finds what a quoted include names: name as written and path of the including file in, path and text out.
+type Find<'a> = dyn Fn(&str, &str) -> Option<(String, String)> + 'a;
+
 /// Puts the files of `#include "..."` in place of the directive, as often as they are included: their include guards
 /// work as before, since the text is preprocessed afterwards. What cannot be found stays for the compiler to complain.
-fn flatten(path: &str, text: &str, find: &dyn Fn(&str, &str) -> Option<(String, String)>) -> String {
-    fn put(path: &str, text: &str, find: &dyn Fn(&str, &str) -> Option<(String, String)>, depth: u32, out: &mut String) {
+fn flatten(path: &str, text: &str, find: &Find<'_>) -> String {
+    fn put(path: &str, text: &str, find: &Find<'_>, depth: u32, out: &mut String) {
         for line in text.lines() {
             let name = line
                 .trim_start()

@@ -93,7 +93,11 @@ impl Lower<'_> {
             Const::Bool(b) => Value::Bool(*b),
             Const::Bits(b) => Value::Bits(b.clone()),
             Const::Str(s) => Value::String(s.as_str().into()),
-            Const::Enum(n) => Value::Enum(*n),
+            Const::Enum(n) => {
+                // Architectures find the member's name by the type, so it must be in the program.
+                self.ty(ty);
+                Value::Enum(*n)
+            }
             Const::Error(n) => Value::Error(*n),
             Const::Tuple(cs) => Value::Struct(self.const_values(cs, ty, span)?),
             Const::Header(cs) => Value::Header { valid: true, fields: self.const_values(cs, ty, span)? },

@@ -64,7 +64,10 @@ impl P4Runtime for Service {
     type ReadStream = tokio_stream::Iter<std::vec::IntoIter<Result<p4rt::ReadResponse, Status>>>;
     type StreamChannelStream = Channel;
 
-    async fn write(&self, request: Request<p4rt::WriteRequest>) -> Result<Response<p4rt::WriteResponse>, Status> {
+    async fn write(
+        &self,
+        request: Request<p4rt::WriteRequest>,
+    ) -> Result<Response<p4rt::WriteResponse>, Status> {
         let request = request.into_inner();
         answer(
             self.handle
@@ -80,7 +83,8 @@ impl P4Runtime for Service {
             .call(move |core| core.control(|server, device, now| server.read(device, &request, now)))
             .await?;
         // What could be read comes first; what could not ends the stream ("Read RPC").
-        let items = outcome.responses.into_iter().map(Ok).chain(outcome.status.err().map(|e| Err(Status::from(e))));
+        let items =
+            outcome.responses.into_iter().map(Ok).chain(outcome.status.err().map(|e| Err(Status::from(e))));
         Ok(Response::new(tokio_stream::iter(items.collect::<Vec<_>>())))
     }
 
@@ -91,7 +95,9 @@ impl P4Runtime for Service {
         let request = request.into_inner();
         answer(
             self.handle
-                .call(move |core| core.control(|server, device, now| server.set_pipeline(device, &request, now)))
+                .call(move |core| {
+                    core.control(|server, device, now| server.set_pipeline(device, &request, now))
+                })
                 .await?,
         )
     }
@@ -101,7 +107,9 @@ impl P4Runtime for Service {
         request: Request<p4rt::GetForwardingPipelineConfigRequest>,
     ) -> Result<Response<p4rt::GetForwardingPipelineConfigResponse>, Status> {
         let request = request.into_inner();
-        answer(self.handle.call(move |core| core.control(|server, _, _| server.get_pipeline(&request))).await?)
+        answer(
+            self.handle.call(move |core| core.control(|server, _, _| server.get_pipeline(&request))).await?,
+        )
     }
 
     async fn stream_channel(
@@ -132,6 +140,8 @@ impl P4Runtime for Service {
         request: Request<p4rt::CapabilitiesRequest>,
     ) -> Result<Response<p4rt::CapabilitiesResponse>, Status> {
         let request = request.into_inner();
-        answer(self.handle.call(move |core| core.control(|server, _, _| server.capabilities(&request))).await?)
+        answer(
+            self.handle.call(move |core| core.control(|server, _, _| server.capabilities(&request))).await?,
+        )
     }
 }

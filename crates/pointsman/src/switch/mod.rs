@@ -5,8 +5,8 @@ pub mod runtime;
 pub mod wires;
 
 use crate::sources::Sources;
-use pointsman_control::proto::p4rt::p4_runtime_server::P4RuntimeServer;
 use pointsman_control::ServerConfig;
+use pointsman_control::proto::p4rt::p4_runtime_server::P4RuntimeServer;
 use pointsman_ports::{AfPacket, AfPacketConfig, Port, Traced};
 use pointsman_v1model::SwitchConfig;
 use runtime::{Handle, Runtime};
@@ -29,8 +29,9 @@ impl std::str::FromStr for Interface {
     type Err = String;
 
     fn from_str(s: &str) -> Result<Self, String> {
-        let (number, name) =
-            s.split_once('@').ok_or_else(|| format!("'{s}' is no port: write NUMBER@INTERFACE, such as 1@veth1"))?;
+        let (number, name) = s
+            .split_once('@')
+            .ok_or_else(|| format!("'{s}' is no port: write NUMBER@INTERFACE, such as 1@veth1"))?;
         let number = number.parse().map_err(|_| format!("'{number}' in '{s}' is no port number"))?;
         if name.is_empty() {
             return Err(format!("'{s}' names no interface: write NUMBER@INTERFACE, such as 1@veth1"));
@@ -90,7 +91,14 @@ pub fn build(setup: Setup) -> Result<Runtime, String> {
         return Err("two interfaces have the same port number: give each its own".into());
     }
     if numbers.contains(&setup.cpu_port) {
-        return Err(format!("port {} is the control plane's: choose another number, or --cpu-port", setup.cpu_port));
+        return Err(format!(
+            "port {} is the control plane's: choose another number, or --cpu-port",
+            setup.cpu_port
+        ));
+    }
+    if let Some(dir) = &setup.pcap {
+        std::fs::create_dir_all(dir)
+            .map_err(|e| format!("cannot make {} for captures: {e}", dir.display()))?;
     }
     let mut ports: Vec<(u32, Box<dyn Port>)> = Vec::new();
     for interface in &setup.interfaces {
@@ -136,7 +144,8 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         sources,
     })?;
     if let Some(file) = &args.file {
-        let text = crate::sources::flatten_file(file).map_err(|e| format!("cannot read {}: {e}", file.display()))?;
+        let text =
+            crate::sources::flatten_file(file).map_err(|e| format!("cannot read {}: {e}", file.display()))?;
         runtime.boot(&text)?;
     }
     let handle = runtime.handle();

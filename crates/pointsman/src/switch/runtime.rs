@@ -7,7 +7,7 @@ use pointsman_control::proto::p4rt;
 use pointsman_control::{ConnId, Device, Output, RpcError, Server, ServerConfig, SwitchDevice};
 use pointsman_interp::Interp;
 use pointsman_ir::Program;
-use pointsman_v1model::{Stats, Switch, SwitchConfig, Time};
+use pointsman_v1model::{EventKind, Stats, Switch, SwitchConfig, Time};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -167,7 +167,12 @@ impl Core {
             self.deliver(outputs);
         }
         for event in self.switch.take_events() {
-            log(&event.to_string());
+            let what = match event.kind {
+                EventKind::Log(message) => message,
+                EventKind::AssertFailed => "an assert was false; the packet was dropped".to_string(),
+                EventKind::AssumeFailed => "an assume was false; the packet was dropped".to_string(),
+            };
+            log(&format!("[{:.6} s] {what}", event.time.0 as f64 / 1e9));
         }
     }
 }
@@ -175,7 +180,9 @@ impl Core {
 /// Compiles what a controller sends as `p4_device_config`: P4 source text.
 fn compile_config(sources: &Sources, text: &[u8]) -> Result<Program, String> {
     let text = std::str::from_utf8(text).map_err(|e| {
-        format!("p4_device_config is not UTF-8 text ({e}): this target takes P4 source, not a compiler's output")
+        format!(
+            "p4_device_config is not UTF-8 text ({e}): this target takes P4 source, not a compiler's output"
+        )
     })?;
     compiler::compile("p4_device_config", text, sources, &[]).map(|c| c.program)
 }
@@ -190,7 +197,12 @@ pub struct Runtime {
 
 impl Runtime {
     /// A switch over these ports.
-    pub fn new(switch: SwitchConfig, server: ServerConfig, sources: Sources, wires: Wires) -> Result<Self, String> {
+    pub fn new(
+        switch: SwitchConfig,
+        server: ServerConfig,
+        sources: Sources,
+        wires: Wires,
+    ) -> Result<Self, String> {
         let (tx, jobs) = channel();
         let handle = Handle { jobs: tx, waker: wires.waker() };
         let core = Core {
