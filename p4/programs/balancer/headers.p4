@@ -220,6 +220,7 @@ const bit<8> DROP_ICMP_UNMATCHED = 15;    // ICMP error about no known connectio
 const bit<8> DROP_ARP = 16;               // ARP or neighbour discovery that concerns nobody here
 const bit<8> DROP_ETHERTYPE = 17;         // for us, but neither ARP nor IP
 const bit<8> DROP_ADDRESS = 18;           // source address multicast, loopback or zero
+const bit<8> DROP_PACKET_OUT = 19;        // from the controller, for a port that cannot be
 const bit<8> REPORT_ACCEPTED = 32;        // not a drop: consumed
 
 #endif

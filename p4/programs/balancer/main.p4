@@ -345,7 +345,12 @@ control BalancerIngress(inout headers_t hdr,
         bool for_switch = hdr.ethernet.dst == switch_mac;
 
         if (hdr.packet_out.isValid()) {
-            standard_metadata.egress_spec = hdr.packet_out.egress_port[8:0];
+            if (hdr.packet_out.egress_port < (bit<16>)CPU_PORT) {
+                standard_metadata.egress_spec = hdr.packet_out.egress_port[8:0];
+            } else {
+                drops.count((bit<32>)DROP_PACKET_OUT);
+                mark_to_drop(standard_metadata);
+            }
             hdr.packet_out.setInvalid();
             exit;
         }

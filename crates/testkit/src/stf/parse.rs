@@ -461,7 +461,7 @@ mod tests {
             "add c.t 5 a.b:0x** \"x y\":7 ig.go(p:1, q:0x2) = A",
             want(
                 Some(6),
-                vec![key("a.b", "0x**"), key("xy", "7")],
+                vec![key("a.b", "0x**"), key("x y", "7")],
                 "ig.go",
                 vec![arg("p", "1"), arg("q", "0x2")],
             ),

@@ -1,0 +1,177 @@
+//! Every reason to drop a packet can be reached, and is what is counted then.
+
+use crate::full_table::places;
+use crate::world::*;
+use pointsman_testkit::packet::numbers::*;
+use pointsman_testkit::packet::{Body, Packet, Report, tcp_flags::*};
+
+/// A packet (and its port) for each reason.
+fn example(w: &mut World, reason: &str) -> (u32, Vec<u8>) {
+    let web = |flags| segment(&client4(1), WEB4, flags);
+    let report = |r: Report| report_packet(8, true, &r).bytes();
+    let p = match reason {
+        "DROP_MALFORMED" => return (1, syn(&client4(1), WEB4).bytes()[..40].to_vec()),
+        "DROP_CHECKSUM" => {
+            let mut frame = syn(&client4(1), WEB4).bytes();
+            frame[24] ^= 1;
+            return (1, frame);
+        }
+        "DROP_UNKNOWN_MAC" => web(SYN).to_mac([2, 9, 9, 9, 9, 9]),
+        "DROP_NO_ROUTE" => {
+            w.rig.clear("routes_v6").expect("a table");
+            Packet::udp("[fd09::1]:1", "[2001:db8::1]:1", "").macs(PLAIN, SWITCH)
+        }
+        "DROP_TTL" => web(SYN).ttl(1),
+        "DROP_VIP_NO_SERVICE" => segment(&client4(1), "10.0.0.100:81", SYN),
+        "DROP_FRAGMENT" => web(SYN).with_ip(|ip| ip.fragment = 1),
+        "DROP_NO_CONNECTION" => web(ACK),
+        // See full_table.rs.
+        "DROP_TABLE_FULL" => {
+            fill_places(w);
+            web(SYN)
+        }
+        "DROP_NO_SERVER" => {
+            w.rig.clear("server_slots").expect("a table");
+            web(SYN)
+        }
+        "DROP_NO_DEVICE" => {
+            w.rig.clear("pools").expect("a table");
+            web(SYN)
+        }
+        "DROP_REPORT_MALFORMED" => return (2, report(Report { version: 9, ..Report::new(1, 1, 1, 1) })),
+        "DROP_REPORT_SOURCE" => return (3, report(Report::new(1, 1, 1, 1))),
+        "DROP_REPORT_STALE" => {
+            w.report(8, true);
+            let sequence = (w.rig.now.0 / 1_000_000) as u32 - 1;
+            return (2, report(Report::new(1, 1, 1, sequence)));
+        }
+        "DROP_ICMP_UNMATCHED" => {
+            let about = Packet::tcp(WEB4, client4(1), ACK);
+            Packet::icmp_error("198.51.100.9", VIP4, 3, 1, &about, 8).macs(ROUTER, SWITCH)
+        }
+        "DROP_ARP" => Packet::arp(ARP_REQUEST, "10.0.1.8", "10.0.1.9").macs(ROUTER, SWITCH),
+        "DROP_ETHERTYPE" => {
+            Packet::new(Body::Other { ethertype: 0x88cc, bytes: vec![1] }).macs(ROUTER, SWITCH)
+        }
+        "DROP_ADDRESS" => web(SYN).src("127.0.0.1"),
+        "DROP_PACKET_OUT" => {
+            let frame = [CPU.to_be_bytes()[2..].to_vec(), web(SYN).bytes()].concat();
+            return (CPU, frame);
+        }
+        "REPORT_ACCEPTED" => return (2, report(Report::new(1, 1, 1, 1))),
+        other => panic!("no example of {other}: add one"),
+    };
+    (1, p.bytes())
+}
+
+/// Puts somebody else's live connections into the four places of `client4(1)`.
+fn fill_places(w: &mut World) {
+    // last_seen, idle_ms, device, flags
+    let state = u128::from(w.rig.now.micros()) << 48 | 0xff_ffff << 24 | 8 << 8 | 1;
+    let std::net::SocketAddr::V4(client) = client4(1).parse().expect("an address") else { panic!("IPv4") };
+    let address = std::net::Ipv6Addr::from(u128::from(u32::from(*client.ip())));
+    let places = places(address, client.port(), 1);
+    // Halves of hash_a and hash_b; see connections.p4.
+    for (way, shift) in [32, 0, 48, 16].into_iter().enumerate() {
+        let place = places >> shift & 0xffff;
+        w.rig
+            .write_register(&format!("connections.way{way}.state"), place, &state.to_string())
+            .expect("a register");
+    }
+}
+
+#[test]
+fn every_reason() {
+    let all = reasons();
+    assert!(all.len() >= 20, "{all:?}");
+    for (reason, number) in all {
+        if number == 0 {
+            continue; // none
+        }
+        let mut w = World::new();
+        let (port, frame) = example(&mut w, &reason);
+        w.dropped_frame(port, &frame, &reason);
+    }
+}
+
+/// Numbers that stand for nothing are never counted.
+#[test]
+fn other_numbers_stay_zero() {
+    let mut w = World::new();
+    for reason in reasons().keys().filter(|r| *r != "DROP_NONE" && *r != "DROP_TABLE_FULL") {
+        let (port, frame) = example(&mut w, reason);
+        w.send(port, &frame);
+    }
+    for number in 0..64 {
+        let known = number != 0 && reasons().values().any(|n| *n == number);
+        let counted = w.rig.counter("drops", number).expect("a counter").packets;
+        assert!(known || counted == 0, "number {number} counts {counted}");
+    }
+}
+
+/// What is malformed, cut anywhere: dropped for that, or for what its first bytes already say.
+#[test]
+fn cut_short() {
+    let mut w = World::new();
+    for p in [
+        syn(&client4(1), WEB4),
+        syn(&client6(1), WEB6),
+        datagram(&client4(1), DNS4),
+        datagram(&client6(1), DNS6),
+    ] {
+        let frame = p.clone().payload("").bytes();
+        for len in 0..frame.len() {
+            w.dropped_frame(CLIENTS, &frame[..len], "DROP_MALFORMED");
+        }
+        w.device_of(&p);
+    }
+    for p in [
+        Packet::arp(ARP_REQUEST, "192.0.2.1", VIP4),
+        Packet::echo("192.0.2.1", VIP4, ""),
+        Packet::echo("2001:db8::1", VIP6, ""),
+    ] {
+        let frame = p.macs(ROUTER, SWITCH).bytes();
+        for len in 0..frame.len() {
+            w.dropped_frame(CLIENTS, &frame[..len], "DROP_MALFORMED");
+        }
+    }
+    // Without its options.
+    let options = syn(&client4(2), WEB4).with_ip(|ip| ip.options = vec![1; 40]).bytes();
+    for len in 34..74 {
+        w.dropped_frame(CLIENTS, &options[..len], "DROP_MALFORMED");
+    }
+}
+
+#[test]
+fn inconsistent_headers() {
+    let mut w = World::new();
+    let mut check = |p: &Packet, at: usize, value: u8| {
+        let mut frame = p.bytes();
+        frame[at] = value;
+        w.dropped_frame(CLIENTS, &frame, "DROP_MALFORMED");
+    };
+    let (v4, v6) = (syn(&client4(1), WEB4), syn(&client6(1), WEB6));
+    // Version, header length, total length, TCP's data offset.
+    for first in [0x05, 0x44, 0x40, 0x55, 0x65] {
+        check(&v4, 14, first);
+    }
+    check(&v4, 17, 19);
+    check(&v6, 14, 0x40);
+    check(&v6, 14, 0x70);
+    check(&v4, 46, 0x40);
+    check(&v6, 66, 0x00);
+}
+
+/// The IPv4 header's checksum, with and without options; every byte of it.
+#[test]
+fn damaged_headers() {
+    let mut w = World::new();
+    for p in [syn(&client4(1), WEB4), syn(&client4(1), WEB4).with_ip(|ip| ip.options = vec![1, 1, 7, 0])] {
+        let frame = p.bytes();
+        for byte in [15, 18, 19, 22, 24, 25, 26, 29, 33].into_iter().chain(34..frame.len() - 20) {
+            let mut wrong = frame.clone();
+            wrong[byte] ^= 0x08;
+            w.dropped_frame(CLIENTS, &wrong, "DROP_CHECKSUM");
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Packet tests of p4/programs/balancer: what it must do to every kind of packet, one theme a module.
+
+mod affinity;
+mod answers;
+mod drops;
+mod forwarding;
+mod full_table;
+mod icmp_errors;
+mod policies;
+mod reports;
+mod robustness;
+mod translation;
+mod world;

@@ -1,0 +1,302 @@
+//! Which server and which device a new connection gets.
+
+use crate::world::*;
+use std::collections::BTreeMap;
+
+/// Opens `n` connections and counts them by device.
+fn shares(w: &mut World, n: u32) -> BTreeMap<u16, u32> {
+    let mut out = BTreeMap::new();
+    for i in 0..n {
+        *out.entry(w.device_of(&syn(&client4(i), WEB4))).or_default() += 1;
+    }
+    out
+}
+
+/// Chi-squared of counts against weights.
+fn chi_squared(counts: &BTreeMap<u16, u32>, weights: &[(u16, f64)]) -> f64 {
+    let n: u32 = counts.values().sum();
+    let total: f64 = weights.iter().map(|(_, w)| w).sum();
+    let one = |(device, weight): &(u16, f64)| {
+        let expected = f64::from(n) * weight / total;
+        (f64::from(counts.get(device).copied().unwrap_or(0)) - expected).powi(2) / expected
+    };
+    weights.iter().map(one).sum()
+}
+
+/// 99.9 % quantiles of chi-squared, by degrees of freedom.
+const LIMIT: [f64; 4] = [0.0, 10.8, 13.8, 16.3];
+
+#[test]
+fn servers_share_by_their_slots() {
+    let mut w = World::new();
+    w.service(1, AVAILABILITY, 0);
+    let counts = shares(&mut w, 4000);
+    assert!(chi_squared(&counts, &[(8, 1.0), (16, 1.0)]) < LIMIT[1], "{counts:?}");
+    // Three quarters of the slots.
+    let mut w = World::new();
+    w.slots(1, 0, &[1, 1, 2, 1]);
+    w.service(1, AVAILABILITY, 0);
+    let counts = shares(&mut w, 4000);
+    assert!(chi_squared(&counts, &[(8, 3.0), (16, 1.0)]) < LIMIT[1], "{counts:?}");
+}
+
+/// When one server goes, only its own slots change hands: clients of the other stay where they would have gone.
+#[test]
+fn slots_disturb_little() {
+    let mut w = World::new();
+    w.service(1, AVAILABILITY, 0);
+    let server = |w: &mut World, i: u32| w.device_of(&syn(&client4(i), WEB4)) >> 3;
+    let before: Vec<u16> = (0..300).map(|i| server(&mut w, i)).collect();
+    let mut w = World::new();
+    w.service(1, AVAILABILITY, 0);
+    for slot in (0..16).filter(|s| s % 4 == 3) {
+        w.set(&format!("server_slots service=1 epoch=0 slot={slot} -> use_server(1)"));
+    }
+    let mut moved = 0;
+    for (i, was) in before.iter().enumerate() {
+        let is = server(&mut w, i as u32);
+        assert!(is == *was || is == 1, "client {i} went from {was} to {is}");
+        moved += u32::from(is != *was);
+    }
+    // Half of the server's slots.
+    assert!((45..105).contains(&moved), "{moved} of 300 moved");
+}
+
+#[test]
+fn hash_spreads_over_the_ring() {
+    let mut w = World::new();
+    let counts = shares(&mut w, 6000);
+    let weights = [(8, 5.0), (9, 1.0), (16, 5.0), (17, 1.0)];
+    assert!(chi_squared(&counts, &weights) < LIMIT[3], "{counts:?}");
+    let mut w = World::one_server(HASH);
+    w.fill(1, 0, &[1], &[0, 1]);
+    let counts = shares(&mut w, 4000);
+    assert!(chi_squared(&counts, &[(8, 1.0), (9, 1.0)]) < LIMIT[1], "{counts:?}");
+}
+
+/// Clients that differ in one bit of address or port only.
+#[test]
+fn hash_spreads_neighbours() {
+    for v4 in [true, false] {
+        let mut w = World::one_server(HASH);
+        for service in [1, 3] {
+            w.fill(service, 0, &[1], &[0, 1]);
+        }
+        let mut counts = BTreeMap::new();
+        for i in 0..2000u32 {
+            let device = if v4 {
+                w.device_of(&syn(&format!("192.0.2.{}:{}", i % 250, 40_000 + i / 250), WEB4))
+            } else {
+                w.device_of(&syn(&format!("[2001:db8::{:x}]:40000", i), WEB6))
+            };
+            *counts.entry(device).or_default() += 1;
+        }
+        assert!(chi_squared(&counts, &[(8, 1.0), (9, 1.0)]) < LIMIT[1], "{counts:?}");
+    }
+}
+
+/// Stateless: the same client gets the same device from another switch.
+#[test]
+fn hash_is_the_same_everywhere() {
+    let (mut a, mut b) = (World::new(), World::new());
+    b.wait(12_345);
+    shares(&mut b, 17);
+    for i in 100..200 {
+        assert_eq!(a.device_of(&syn(&client4(i), WEB4)), b.device_of(&syn(&client4(i), WEB4)));
+    }
+}
+
+/// Five to one is exactly five to one in each turn, and packets of connections that stand do not advance the ring.
+#[test]
+fn round_robin_counts_connections() {
+    let mut w = World::one_server(ROUND_ROBIN);
+    let mut n = 0;
+    for turn in 0..20 {
+        let mut got = Vec::new();
+        for _ in 0..6 {
+            let client = client4(n);
+            got.push(w.device_of(&syn(&client, WEB4)));
+            for old in [n, n / 2, 0] {
+                w.forward(CLIENTS, &ack(&client4(old), WEB4));
+            }
+            n += 1;
+        }
+        assert_eq!(got, [8, 8, 8, 8, 8, 9], "turn {turn}");
+    }
+}
+
+/// Every server and every service has a ring of its own.
+#[test]
+fn rings_are_independent() {
+    let mut w = World::new();
+    for service in 1..=4 {
+        w.service(service, ROUND_ROBIN, 0);
+    }
+    let mut got: BTreeMap<(usize, u16), Vec<u16>> = BTreeMap::new();
+    for i in 0..120 {
+        let packets = [
+            syn(&client4(i), WEB4),
+            datagram(&client4(i), DNS4),
+            syn(&client6(i), WEB6),
+            datagram(&client6(i), DNS6),
+        ];
+        for (s, p) in packets.iter().enumerate() {
+            let device = w.device_of(p);
+            got.entry((s, device >> 3)).or_default().push(device & 7);
+        }
+    }
+    assert_eq!(got.len(), 8);
+    for (ring, slots) in got {
+        let want: Vec<u16> = (0..slots.len()).map(|i| u16::from(i % 6 == 5)).collect();
+        assert_eq!(slots, want, "{ring:?}");
+    }
+}
+
+/// A ring that becomes shorter or longer goes on without a gap.
+#[test]
+fn rings_change_their_length() {
+    let mut w = World::one_server(ROUND_ROBIN);
+    let mut n = 0;
+    let mut open = |w: &mut World| {
+        n += 1;
+        w.device_of(&syn(&client4(n), WEB4))
+    };
+    (0..5).for_each(|_| assert_eq!(open(&mut w), 8));
+    w.fill(1, 0, &[1], &[1, 0]);
+    let got: Vec<u16> = (0..4).map(|_| open(&mut w)).collect();
+    assert_eq!(got, [9, 8, 9, 8]);
+    w.fill(1, 0, &[1], &[0, 1, 1]);
+    let got: Vec<u16> = (0..6).map(|_| open(&mut w)).collect();
+    assert_eq!(got, [8, 9, 9, 8, 9, 9]);
+}
+
+/// P4Mite: the first device by priority among those that report to be available.
+#[test]
+fn availability_and_priorities() {
+    let cases: [(&[u8], [bool; 2], u16); 8] = [
+        (&[0, 1], [true, true], 8),
+        (&[0, 1], [false, true], 9),
+        (&[0, 1], [true, false], 8),
+        (&[1, 0], [true, true], 9),
+        (&[1, 0], [true, false], 8),
+        (&[1, 0], [false, true], 9),
+        // All busy: the priorities alone decide.
+        (&[0, 1], [false, false], 8),
+        (&[1, 0], [false, false], 9),
+    ];
+    for (priorities, available, want) in cases {
+        let mut w = World::one_server(AVAILABILITY);
+        w.priorities(1, 0, 1, priorities);
+        w.report(8, available[0]);
+        w.report(9, available[1]);
+        for i in 0..5 {
+            assert_eq!(w.device_of(&syn(&client4(i), WEB4)), want, "{priorities:?} {available:?}");
+        }
+    }
+}
+
+/// A report takes effect with the next connection.
+#[test]
+fn availability_changes() {
+    let mut w = World::one_server(AVAILABILITY);
+    w.report(8, true);
+    w.report(9, true);
+    for i in 0..20 {
+        let busy = i % 3 == 1;
+        w.wait(10);
+        w.report(8, !busy);
+        assert_eq!(w.device_of(&syn(&client4(i), WEB4)), if busy { 9 } else { 8 });
+        assert_eq!(w.device_of(&syn(&client6(i), WEB6)), if busy { 9 } else { 8 });
+    }
+}
+
+/// The load of one server says nothing about another.
+#[test]
+fn availability_of_each_server() {
+    let mut w = World::new();
+    w.service(1, AVAILABILITY, 0);
+    w.report(8, false);
+    w.report(9, true);
+    w.report(16, true);
+    w.report(17, false);
+    let counts = shares(&mut w, 100);
+    assert_eq!(counts.keys().collect::<Vec<_>>(), [&9, &16]);
+}
+
+/// Eight devices, each preferred in turn.
+#[test]
+fn a_server_with_eight_devices() {
+    let mut w = World::one_server(AVAILABILITY);
+    for slot in 2..8 {
+        let d = 8 + slot;
+        w.add(&format!("devices_v4 device={d} -> set_device_v4(10.0.1.{d}, 2, 02:00:00:00:01:{d:02x})"));
+    }
+    w.pool(1, 0, 1, 0xff, 0, 0);
+    w.priorities(1, 0, 1, &[7, 6, 5, 4, 3, 2, 1, 0]);
+    for slot in 0..8u32 {
+        // The agent of the server's CPU speaks for all of them here.
+        w.rig.write_register("load.accel_state", 1, &(1u32 << slot).to_string()).expect("a register");
+        let (_, got) = w.forward(CLIENTS, &syn(&client4(slot), WEB4));
+        assert_eq!(got.dst_mac, [2, 0, 0, 0, 1, 8 + slot as u8]);
+    }
+}
+
+/// Only devices that the pool enables are candidates, whatever they report and wherever the ring points.
+#[test]
+fn pools_restrict_every_policy() {
+    for policy in [HASH, ROUND_ROBIN, AVAILABILITY] {
+        for (enabled, want) in [(1, 8), (2, 9)] {
+            let mut w = World::one_server(policy);
+            w.report(8, true);
+            w.report(9, true);
+            w.pool(1, 0, 1, enabled, 6, 0);
+            for i in 0..20 {
+                assert_eq!(w.device_of(&syn(&client4(i), WEB4)), want, "policy {policy}");
+            }
+        }
+    }
+}
+
+/// An unknown policy, an empty ring, a hole in the ring: the priorities decide.
+#[test]
+fn priorities_are_the_last_resort() {
+    let mut w = World::one_server(77);
+    assert_eq!(w.device_of(&syn(&client4(1), WEB4)), 8);
+    for policy in [HASH, ROUND_ROBIN] {
+        let mut w = World::one_server(policy);
+        w.pool(1, 0, 1, 3, 0, 0);
+        assert_eq!(w.device_of(&syn(&client4(1), WEB4)), 8);
+        w.pool(1, 0, 1, 3, 7, 0);
+        // Position 6 has no entry.
+        for i in 10..60 {
+            w.device_of(&syn(&client4(i), WEB4));
+        }
+    }
+}
+
+/// One write of the service's entry switches slots, pools, rings and priorities at once.
+#[test]
+fn epochs() {
+    let mut w = World::new();
+    w.service(1, AVAILABILITY, 0);
+    // The generation that is not in force is filled without anybody noticing.
+    w.fill(1, 1, &[2], &[1]);
+    w.pool(1, 1, 2, 2, 1, 0);
+    for i in 0..50 {
+        let device = w.device_of(&syn(&client4(i), WEB4));
+        assert!(device == 8 || device == 16);
+    }
+    w.service(1, AVAILABILITY, 1);
+    for i in 50..100 {
+        assert_eq!(w.device_of(&syn(&client4(i), WEB4)), 17);
+    }
+    w.service(1, HASH, 1);
+    for i in 100..150 {
+        assert_eq!(w.device_of(&syn(&client4(i), WEB4)), 17);
+    }
+    w.service(1, AVAILABILITY, 0);
+    let device = w.device_of(&syn(&client4(200), WEB4));
+    assert!(device == 8 || device == 16);
+    // Other services have epochs of their own.
+    assert_ne!(w.device_of(&datagram(&client4(1), DNS4)), 0);
+}
