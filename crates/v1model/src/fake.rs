@@ -316,7 +316,8 @@ pub(crate) fn program() -> Program {
         p.controls.push(Control {
             name: name.into(),
             frame: frame(&all[..n]),
-            body: vec![],
+            // Empty controls are not run at all.
+            body: vec![Stmt { kind: StmtKind::Return(None), span: Span::default() }],
             annotations: Annotations::default(),
             span: Span::default(),
         });

@@ -171,25 +171,23 @@ fn find_marked(
 }
 
 fn indices(body: &AnnotationBody) -> Option<Vec<u8>> {
-    let ints: Vec<&num_bigint::BigInt> = match body {
+    match body {
         AnnotationBody::Tokens(tokens) => tokens
-            .iter()
-            .filter_map(|t| match t {
-                AnnotationToken::Int(i) => Some(Some(i)),
-                AnnotationToken::Other(s) if s == "," => None,
-                _ => Some(None),
+            .split(|t| matches!(t, AnnotationToken::Other(s) if s == ","))
+            .map(|argument| match argument {
+                [AnnotationToken::Int(i)] => u8::try_from(i).ok(),
+                _ => None,
             })
-            .collect::<Option<_>>()?,
+            .collect(),
         AnnotationBody::List(values) => values
             .iter()
             .map(|v| match v {
-                pointsman_ir::AnnotationValue::Int(i) => Some(i),
+                pointsman_ir::AnnotationValue::Int(i) => u8::try_from(i).ok(),
                 _ => None,
             })
-            .collect::<Option<_>>()?,
-        _ => return None,
-    };
-    ints.into_iter().map(|i| u8::try_from(i).ok()).collect()
+            .collect(),
+        _ => None,
+    }
 }
 
 /// Adds a field and everything inside it.

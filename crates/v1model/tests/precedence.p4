@@ -14,13 +14,18 @@ header op_t {
     bit<8> ingress;     // ingress adds 1: shows how often it ran on this very packet
     bit<8> egress;      // egress writes instance type and kept metadata
     bit<8> rid;
+    bit<8> both;        // egress writes what was kept of `both`
 }
 
 struct headers_t { op_t op; }
 
+// Field lists may be numbers, constants or members of an enum.
+enum bit<8> List { egress = 1, clone = 2 }
+const bit<8> CLONE = 2;
+
 struct meta_t {
     @field_list(1)    bit<4> kept;
-    @field_list(1, 2) bit<4> both;
+    @field_list(List.egress, CLONE) bit<4> both;
     bit<8> lost;
 }
 
@@ -44,7 +49,7 @@ control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
             m.kept = 5;
             m.both = 6;
             m.lost = 7;
-            if (h.op.clone == 1) { clone_preserving_field_list(CloneType.I2E, 1, 2); }
+            if (h.op.clone == 1) { clone_preserving_field_list(CloneType.I2E, 1, List.clone); }
             if (h.op.resubmit == 1) { resubmit_preserving_field_list(1); }
             if (h.op.multicast == 1) { s.mcast_grp = 1; }
             if (h.op.drop == 1) { mark_to_drop(s); }
@@ -58,6 +63,7 @@ control E(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
     apply {
         h.op.egress = s.instance_type[3:0] ++ (m.lost == 0 ? m.kept : 4w15);
         h.op.rid = s.egress_rid[7:0];
+        h.op.both = (bit<8>) m.both;
         if (s.egress_port == 1 && s.instance_type == 0) {
             m.kept = 1;
             m.both = 2;

@@ -129,6 +129,9 @@ impl Checker<'_> {
         for a in list {
             let body = match &a.body {
                 ast::AnnotationBody::Empty => AnnotationBody::Empty,
+                ast::AnnotationBody::Tokens(t) if a.name.name == "field_list" => {
+                    AnnotationBody::Tokens(self.evaluated_tokens(t, a.span))
+                }
                 ast::AnnotationBody::Tokens(t) => AnnotationBody::Tokens(t.clone()),
                 ast::AnnotationBody::List(es) => {
                     AnnotationBody::List(es.iter().filter_map(|e| self.annotation_value(e)).collect())
@@ -157,6 +160,40 @@ impl Checker<'_> {
             out.push(Annotation { name: a.name.name.clone(), body });
         }
         Annotations(out)
+    }
+
+    /// The tokens of an annotation that takes a list of expressions although it is unstructured, as v1model's
+    /// `@field_list` does: arguments `NAME` and `ENUM.MEMBER` become their numbers.
+    fn evaluated_tokens(&mut self, tokens: &[AnnotationToken], span: Span) -> Vec<AnnotationToken> {
+        let comma = AnnotationToken::Other(",".into());
+        let mut out = Vec::new();
+        for argument in tokens.split(|t| *t == comma) {
+            if !out.is_empty() {
+                out.push(comma.clone());
+            }
+            let ident = |name: &str| ast::Ident { name: name.into(), span };
+            let name = |n: &str| {
+                let path = ast::Path { rooted: false, name: ident(n) };
+                ast::Expr { kind: ast::ExprKind::Name(path), span }
+            };
+            let is_name = |n: &str| n.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+            let expr = match argument {
+                [AnnotationToken::Other(n)] if is_name(n) => Some(name(n)),
+                [AnnotationToken::Other(e), AnnotationToken::Other(dot), AnnotationToken::Other(m)]
+                    if dot == "." && is_name(e) && is_name(m) =>
+                {
+                    Some(ast::Expr { kind: ast::ExprKind::Member(Box::new(name(e)), ident(m)), span })
+                }
+                _ => None,
+            };
+            match expr.map(|e| self.annotation_value(&e)) {
+                Some(Some(AnnotationValue::Int(i))) => out.push(AnnotationToken::Int(i)),
+                // An error has been reported.
+                Some(None) => {}
+                _ => out.extend_from_slice(argument),
+            }
+        }
+        out
     }
 
     fn annotation_value(&mut self, e: &ast::Expr) -> Option<AnnotationValue> {

@@ -8,7 +8,7 @@ use crate::replication::Replica;
 use crate::state::State;
 use crate::stats::DropReason;
 use crate::time::Time;
-use pointsman_ir::{Bits, Executor, Value};
+use pointsman_ir::{Bits, ControlId, Executor, Value};
 
 /// A program that runs.
 pub(super) struct Loaded<E: Executor> {
@@ -130,11 +130,11 @@ impl<E: Executor> Loaded<E> {
         let payload = &p.data[p.payload..];
         let emitted = &mut Vec::new();
         let mut env = Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, p.bytes, payload);
-        self.exec.control(blocks.verify, CHECKSUM_SLOTS, &mut p.frame, emitted, &mut env);
+        run(&self.exec, blocks.verify, CHECKSUM_SLOTS, &mut p.frame, emitted, &mut env);
         if env.effects.checksum_error {
             self.exec.set(&mut p.frame, STD, &[std.checksum_error], &Bits::new(1, 1));
         }
-        self.exec.control(blocks.ingress, ALL_SLOTS, &mut p.frame, emitted, &mut env);
+        run(&self.exec, blocks.ingress, ALL_SLOTS, &mut p.frame, emitted, &mut env);
         if effects.assertion_failed {
             return core.drop(packet, DropReason::AssertionFailed);
         }
@@ -331,7 +331,7 @@ impl<E: Executor> Loaded<E> {
         let mut emitted = std::mem::take(&mut core.emitted);
         emitted.clear();
         let mut env = Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, p.bytes, payload);
-        self.exec.control(blocks.egress, ALL_SLOTS, &mut p.frame, &mut emitted, &mut env);
+        run(&self.exec, blocks.egress, ALL_SLOTS, &mut p.frame, &mut emitted, &mut env);
         if effects.assertion_failed {
             core.emitted = emitted;
             return core.drop(packet, DropReason::AssertionFailed);
@@ -351,9 +351,9 @@ impl<E: Executor> Loaded<E> {
         let payload = &p.data[p.payload..];
         let mut env = Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, p.bytes, payload);
         emitted.clear();
-        self.exec.control(blocks.compute, CHECKSUM_SLOTS, &mut p.frame, &mut emitted, &mut env);
+        run(&self.exec, blocks.compute, CHECKSUM_SLOTS, &mut p.frame, &mut emitted, &mut env);
         emitted.clear();
-        self.exec.control(blocks.deparser, DEPARSER_SLOTS, &mut p.frame, &mut emitted, &mut env);
+        run(&self.exec, blocks.deparser, DEPARSER_SLOTS, &mut p.frame, &mut emitted, &mut env);
         emitted.extend_from_slice(payload);
         if let Some(n) = packet.truncate {
             emitted.truncate(n as usize);
@@ -375,6 +375,20 @@ impl<E: Executor> Loaded<E> {
             core.send(port, packet, &emitted, sink);
         }
         core.emitted = emitted;
+    }
+}
+
+/// Runs a control, unless it does nothing: many programs leave the checksum blocks and egress empty.
+fn run<E: Executor>(
+    exec: &E,
+    control: ControlId,
+    slots: &[usize],
+    frame: &mut E::Frame,
+    emitted: &mut Vec<u8>,
+    env: &mut BlockEnv<'_>,
+) {
+    if exec.program().controls.get(control.index()).is_some_and(|c| !c.body.is_empty()) {
+        exec.control(control, slots, frame, emitted, env);
     }
 }
 
