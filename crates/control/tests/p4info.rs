@@ -1,0 +1,88 @@
+//! The P4Info of programs in `p4info/`: each has its `.txtpb` beside it. Those have been compared with what p4c writes
+//! for the same programs; where they differ, the program's comments say so.
+
+use pointsman_control::p4info::p4info;
+use pointsman_control::proto::p4info::P4Info;
+use pointsman_control::text::{from_text, to_text};
+use pointsman_frontend::render::all_to_text;
+use pointsman_frontend::source::Loader;
+use std::path::Path;
+
+/// Our own core.p4 and v1model.p4.
+struct Includes;
+
+impl Loader for Includes {
+    fn include(&self, name: &str, _: bool, _: &str) -> Option<(String, String)> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4/include").join(name);
+        Some((name.to_string(), std::fs::read_to_string(path).ok()?))
+    }
+}
+
+fn compile(source: &str) -> pointsman_ir::Program {
+    match pointsman_frontend::compile("test.p4", source, &Includes, &[]) {
+        Ok(compiled) => compiled.program,
+        Err(failure) => panic!("{}", all_to_text(&failure.source_map, &failure.diagnostics, false)),
+    }
+}
+
+#[test]
+fn programs_have_the_expected_p4info() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/p4info");
+    let mut programs = 0;
+    for file in std::fs::read_dir(&dir).expect("the directory is there") {
+        let path = file.expect("readable").path();
+        if path.extension().is_none_or(|e| e != "p4") {
+            continue;
+        }
+        programs += 1;
+        let program = compile(&std::fs::read_to_string(&path).expect("readable"));
+        let text = to_text(&p4info(&program).expect("valid")).expect("a message of ours");
+        let expected = path.with_extension("txtpb");
+        if std::env::var_os("POINTSMAN_BLESS").is_some() {
+            std::fs::write(&expected, &text).expect("writable");
+        }
+        let expected = std::fs::read_to_string(&expected).unwrap_or_default();
+        assert!(text == expected, "{}: POINTSMAN_BLESS=1 writes it anew. It is:\n{text}", path.display());
+        let read: P4Info = from_text(&text).expect("what was written can be read");
+        assert_eq!(to_text(&read).as_ref(), Ok(&text));
+    }
+    assert!(programs > 0);
+}
+
+/// Each program with one mistake; the message must name it.
+#[test]
+fn mistakes() {
+    let check = |locals: &str, package: &str, part: &str| {
+        let source = format!(
+            "#include <core.p4>
+             #include <v1model.p4>
+             struct h_t {{}} struct m_t {{ bit<8> x; }}
+             parser P(packet_in p, out h_t h, inout m_t m, inout standard_metadata_t s) {{ state start {{ transition accept; }} }}
+             control V(inout h_t h, inout m_t m) {{ apply {{}} }}
+             control I(inout h_t h, inout m_t m, inout standard_metadata_t s) {{ {locals} apply {{ t.apply(); u.apply(); }} }}
+             control E(inout h_t h, inout m_t m, inout standard_metadata_t s) {{ apply {{}} }}
+             control D(packet_out p, in h_t h) {{ apply {{}} }}
+             {package} V1Switch(P(), V(), I(), E(), V(), D()) main;"
+        );
+        let e = p4info(&compile(&source)).expect_err("a mistake");
+        assert!(e.0.contains(part), "{e}");
+    };
+    let tables = |t: &str, u: &str| {
+        format!(
+            "{t} table t {{ key = {{ m.x: exact; }} actions = {{ NoAction; }} }} {u} table u {{ actions = {{ NoAction; }} }}"
+        )
+    };
+    check(&tables("@id(1)", "@id(0x02000001)"), "", "table I.u: @id(0x02000001) is taken");
+    check(&tables("@id(0x05000001)", ""), "", "top byte 0x05");
+    check(&tables("@id(\"x\")", ""), "", "@id takes one number");
+    check(&tables("@big[99999999999999999999]", ""), "", "write it as a string");
+    check(&tables("", ""), "@pkginfo(nonsense=\"1\")", "nonsense is none of");
+    check(&tables("", ""), "@pkginfo(name=1)", "takes a string");
+    check(&tables("", ""), "@platform_property(multicast_group_table_size=\"1\")", "takes a number");
+    let key = "table t { key = { m.x: exact @id(0); } actions = { NoAction; } } table u { actions = { NoAction; } }";
+    check(key, "", "@id(0) is not a valid id");
+    let direct = "direct_counter(CounterType.bytes) c;
+        table t { key = { m.x: exact; } actions = { NoAction; } counters = c; }
+        table u { key = { m.x: exact; } actions = { NoAction; } counters = c; }";
+    check(direct, "", "several tables share it");
+}
