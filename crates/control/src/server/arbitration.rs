@@ -283,6 +283,16 @@ mod tests {
     }
 
     #[test]
+    fn everyone_hears_of_a_primary_with_the_old_id() {
+        let mut a = arbitration();
+        for (conn, id) in [(1, 10), (2, 5), (3, 4)] {
+            send(&mut a, conn, ROLE, Some(id)).expect("accepted");
+        }
+        a.close(ConnId(1));
+        assert_eq!(send(&mut a, 2, ROLE, Some(10)), Ok(vec![(3, 6, Some(10)), (2, 0, Some(10))]));
+    }
+
+    #[test]
     fn a_primary_may_step_down() {
         let mut a = arbitration();
         send(&mut a, 1, ROLE, Some(10)).expect("accepted");

@@ -226,6 +226,7 @@ fn entity(dice: &mut Dice, ids: &Ids) -> Entity {
 }
 
 /// Entities that are mostly in order, so that something is accepted and state builds up.
+#[allow(deprecated)]
 fn sensible(dice: &mut Dice, rig: &Rig) -> Entity {
     use pb::packet_replication_engine_entry::Type as R;
     let value = [dice.below(3) as u8];
@@ -236,7 +237,8 @@ fn sensible(dice: &mut Dice, rig: &Rig) -> Entity {
         3 => ("mixed", vec![exact(1, &value)], 0),
         _ => ("chosen", vec![exact(1, &value)], 0),
     };
-    let mut entry = pb::TableEntry { priority, ..rig.entry(name, matches) };
+    let mut entry =
+        pb::TableEntry { priority, controller_metadata: dice.below(3), ..rig.entry(name, matches) };
     if name == "chosen" {
         let group = pb::table_action::Type::ActionProfileGroupId(1);
         let member = pb::table_action::Type::ActionProfileMemberId(1);

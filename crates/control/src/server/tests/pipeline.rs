@@ -155,7 +155,7 @@ fn reconciliation_keeps_what_fits() {
     let entities = [
         (Modify, register(&rig, 5)),
         (Insert, Entity::TableEntry(exact_entry)),
-        (Modify, Entity::TableEntry(default)),
+        (Modify, Entity::TableEntry(default.clone())),
         (Delete, Entity::TableEntry(mixed)),
         (Insert, Entity::PacketReplicationEngineEntry(group)),
     ];
@@ -166,8 +166,11 @@ fn reconciliation_keeps_what_fits() {
     let groups = pb::PacketReplicationEngineEntry {
         r#type: Some(Replication::MulticastGroupEntry(Default::default())),
     };
+    let default =
+        pb::TableEntry { table_id: default.table_id, is_default_action: true, ..Default::default() };
     let reads = [
         Entity::TableEntry(all),
+        Entity::TableEntry(default),
         Entity::RegisterEntry(Default::default()),
         Entity::PacketReplicationEngineEntry(groups),
     ];

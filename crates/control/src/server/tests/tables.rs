@@ -381,15 +381,19 @@ fn batches_go_on_after_errors() {
 fn batches_that_fail_leave_nothing() {
     for atomicity in [Atomicity::RollbackOnError, Atomicity::DataplaneAtomic] {
         let mut rig = Rig::new();
+        #[allow(deprecated)]
         let kept = pb::TableEntry {
+            controller_metadata: 11,
             counter_data: Some(pb::CounterData { byte_count: 1, packet_count: 1 }),
             metadata: vec![1],
             ..exact_entry(&rig, 1)
         };
         rig.ok(Insert, entry(kept.clone()));
+        #[allow(deprecated)]
         let set = pb::TableEntry {
             action: rig.table_action("set", &[&[1], &[1]]),
             counter_data: Some(Default::default()),
+            controller_metadata: 12,
             metadata: vec![2],
             ..kept.clone()
         };
