@@ -1,6 +1,6 @@
 //! The protobuf types of P4Runtime and P4Info, generated from `proto/`, and their text format.
 
-#[allow(missing_docs, clippy::all)]
+#[allow(missing_docs, clippy::all, rustdoc::all)]
 mod generated {
     pub mod google {
         pub mod rpc {
