@@ -22,17 +22,18 @@ impl Eval<'_> {
     pub(crate) fn expr<'v>(self, scope: &'v Scope<'_>, e: &'v Expr) -> Result<Cow<'v, Value>> {
         Ok(Cow::Owned(match &e.kind {
             ExprKind::Const(v) => return Ok(Cow::Borrowed(v)),
-            ExprKind::Read(lv) => return self.read(scope, lv),
+            ExprKind::Read(lv) => {
+                return match scope.peek(lv) {
+                    Some(v) => Ok(Cow::Borrowed(v)),
+                    None => self.read(scope, lv),
+                };
+            }
+            ExprKind::Unary(UnaryOp::Not, _) | ExprKind::Binary(BinaryOp::And | BinaryOp::Or, ..) => {
+                Value::Bool(self.condition(scope, e)?)
+            }
             ExprKind::Unary(op, a) => unary(*op, &*self.expr(scope, a)?),
-            ExprKind::Binary(BinaryOp::And, a, b) => {
-                Value::Bool(self.condition(scope, a)? && self.condition(scope, b)?)
-            }
-            ExprKind::Binary(BinaryOp::Or, a, b) => {
-                Value::Bool(self.condition(scope, a)? || self.condition(scope, b)?)
-            }
             ExprKind::Binary(op, a, b) => {
-                let (x, y) = (self.expr(scope, a)?, self.expr(scope, b)?);
-                binary(*op, self.signed(a.ty), &x, &y)
+                self.operands(scope, a, b, |x, y| binary(*op, || self.signed(a.ty), x, y))?
             }
             ExprKind::Mux(c, a, b) => {
                 return self.expr(scope, if self.condition(scope, c)? { a } else { b });
@@ -54,11 +55,11 @@ impl Eval<'_> {
                     values::step_mut(&mut v, *i).map_or(Value::Void, |f| std::mem::replace(f, Value::Void))
                 }
             },
-            ExprKind::Aggregate(parts) => {
-                let parts = parts
-                    .iter()
-                    .map(|p| self.expr(scope, p).map(Cow::into_owned))
-                    .collect::<Result<Vec<_>>>()?;
+            ExprKind::Aggregate(exprs) => {
+                let mut parts = Vec::with_capacity(exprs.len());
+                for e in exprs {
+                    parts.push(self.owned(scope, e)?);
+                }
                 match self.types.repr_type(e.ty) {
                     Type::Header(_) => Value::Header { valid: true, fields: parts },
                     Type::Stack { .. } => Value::Stack { next: 0, elems: parts },
@@ -66,7 +67,7 @@ impl Eval<'_> {
                 }
             }
             ExprKind::Invalid => Value::default_of(self.types, e.ty),
-            ExprKind::IsValid(lv) => Value::Bool(values::is_valid(&*self.read(scope, lv)?)),
+            ExprKind::IsValid(_) => Value::Bool(self.condition(scope, e)?),
             ExprKind::LastIndex(lv) => match &*self.read(scope, lv)? {
                 // Undefined for an empty stack (P4_16 section 8.18): all ones here.
                 Value::Stack { next, .. } => Value::Bits(Bits::new(32, u128::from(next.wrapping_sub(1)))),
@@ -77,7 +78,63 @@ impl Eval<'_> {
 
     /// A `bool` expression.
     pub(crate) fn condition(self, scope: &Scope<'_>, e: &Expr) -> Result<bool> {
-        Ok(is_true(&*self.expr(scope, e)?))
+        match &e.kind {
+            ExprKind::Unary(UnaryOp::Not, a) => Ok(!self.condition(scope, a)?),
+            ExprKind::Binary(BinaryOp::And, a, b) => {
+                Ok(self.condition(scope, a)? && self.condition(scope, b)?)
+            }
+            ExprKind::Binary(BinaryOp::Or, a, b) => {
+                Ok(self.condition(scope, a)? || self.condition(scope, b)?)
+            }
+            ExprKind::Binary(op, a, b) => {
+                let result = |x: &_, y: &_| relation(*op, || self.signed(a.ty), x, y);
+                Ok(self.operands(scope, a, b, result)?.unwrap_or(false))
+            }
+            ExprKind::IsValid(lv) => match scope.peek(lv) {
+                Some(v) => Ok(values::is_valid(v)),
+                None => Ok(values::is_valid(&*self.read(scope, lv)?)),
+            },
+            _ => Ok(is_true(&*self.expr(scope, e)?)),
+        }
+    }
+
+    /// The value of `e` if it stands somewhere and is found without evaluating anything.
+    #[inline]
+    pub(crate) fn peek<'v>(self, scope: &'v Scope<'_>, e: &'v Expr) -> Option<&'v Value> {
+        match &e.kind {
+            ExprKind::Const(v) => Some(v),
+            ExprKind::Read(lv) => scope.peek(lv),
+            _ => None,
+        }
+    }
+
+    /// The value of `e`, copied.
+    #[inline]
+    pub(crate) fn owned(self, scope: &Scope<'_>, e: &Expr) -> Result<Value> {
+        match self.peek(scope, e) {
+            Some(v) => Ok(v.clone()),
+            None => self.expr(scope, e).map(Cow::into_owned),
+        }
+    }
+
+    /// `apply` to the values of two operands.
+    #[inline]
+    fn operands<R>(
+        self,
+        scope: &Scope<'_>,
+        a: &Expr,
+        b: &Expr,
+        apply: impl FnOnce(&Value, &Value) -> R,
+    ) -> Result<R> {
+        Ok(match (self.peek(scope, a), self.peek(scope, b)) {
+            (Some(x), Some(y)) => apply(x, y),
+            (Some(x), None) => apply(x, &*self.expr(scope, b)?),
+            (None, Some(y)) => apply(&*self.expr(scope, a)?, y),
+            (None, None) => {
+                let x = self.expr(scope, a)?;
+                apply(&x, &*self.expr(scope, b)?)
+            }
+        })
     }
 
     /// A `bit<32>` expression that counts something.
@@ -159,7 +216,6 @@ impl Eval<'_> {
 
 fn unary(op: UnaryOp, value: &Value) -> Value {
     match (op, value) {
-        (UnaryOp::Not, Value::Bool(b)) => Value::Bool(!b),
         (UnaryOp::BitNot, Value::Bits(b)) => Value::Bits(b.not()),
         (UnaryOp::Neg, Value::Bits(b)) => Value::Bits(b.neg()),
         _ => Value::Void,
@@ -171,14 +227,25 @@ pub(crate) fn compare(signed: bool, a: &Bits, b: &Bits) -> Ordering {
     if signed { a.cmp_signed(b) } else { a.cmp_unsigned(b) }
 }
 
-/// `signed`: the left operand is an `int<W>`.
-fn binary(op: BinaryOp, signed: bool, a: &Value, b: &Value) -> Value {
+/// The result of an operator that compares; `None` for the others. `signed`: is the left operand an `int<W>`?
+fn relation(op: BinaryOp, signed: impl Fn() -> bool, a: &Value, b: &Value) -> Option<bool> {
+    let order = || Some(compare(signed(), bits(a)?, bits(b)?));
     match op {
-        BinaryOp::Eq => return Value::Bool(equal(a, b)),
-        BinaryOp::Ne => return Value::Bool(!equal(a, b)),
-        _ => {}
+        BinaryOp::Eq => Some(equal(a, b)),
+        BinaryOp::Ne => Some(!equal(a, b)),
+        BinaryOp::Lt => Some(order()?.is_lt()),
+        BinaryOp::Le => Some(order()?.is_le()),
+        BinaryOp::Gt => Some(order()?.is_gt()),
+        BinaryOp::Ge => Some(order()?.is_ge()),
+        _ => None,
     }
-    let (Some(a), Some(b)) = (bits(a), bits(b)) else { return Value::Void };
+}
+
+/// An operator whose operands are both evaluated.
+fn binary(op: BinaryOp, signed: impl Fn() -> bool, x: &Value, y: &Value) -> Value {
+    let (Some(a), Some(b)) = (bits(x), bits(y)) else {
+        return relation(op, signed, x, y).map_or(Value::Void, Value::Bool);
+    };
     Value::Bits(match op {
         BinaryOp::Add => a.add(b),
         BinaryOp::Sub => a.sub(b),
@@ -186,22 +253,17 @@ fn binary(op: BinaryOp, signed: bool, a: &Value, b: &Value) -> Value {
         // Division by zero gives zero: P4 has no run-time division, so nothing else defines it.
         BinaryOp::Div => a.div(b).unwrap_or_else(|| Bits::zero(a.width())),
         BinaryOp::Mod => a.rem(b).unwrap_or_else(|| Bits::zero(a.width())),
-        BinaryOp::SatAdd if signed => a.sat_add_signed(b),
+        BinaryOp::SatAdd if signed() => a.sat_add_signed(b),
         BinaryOp::SatAdd => a.sat_add_unsigned(b),
-        BinaryOp::SatSub if signed => a.sat_sub_signed(b),
+        BinaryOp::SatSub if signed() => a.sat_sub_signed(b),
         BinaryOp::SatSub => a.sat_sub_unsigned(b),
         BinaryOp::BitAnd => a.and(b),
         BinaryOp::BitOr => a.or(b),
         BinaryOp::BitXor => a.xor(b),
         BinaryOp::Shl => a.shl(b.saturating_u64()),
-        BinaryOp::Shr if signed => a.shr_signed(b.saturating_u64()),
+        BinaryOp::Shr if signed() => a.shr_signed(b.saturating_u64()),
         BinaryOp::Shr => a.shr(b.saturating_u64()),
         BinaryOp::Concat => a.concat(b),
-        BinaryOp::Lt => return Value::Bool(compare(signed, a, b).is_lt()),
-        BinaryOp::Le => return Value::Bool(compare(signed, a, b).is_le()),
-        BinaryOp::Gt => return Value::Bool(compare(signed, a, b).is_gt()),
-        BinaryOp::Ge => return Value::Bool(compare(signed, a, b).is_ge()),
-        // Logical operators are lazy and handled before, equality above.
-        BinaryOp::And | BinaryOp::Or | BinaryOp::Eq | BinaryOp::Ne => return Value::Void,
+        _ => return relation(op, signed, x, y).map_or(Value::Void, Value::Bool),
     })
 }

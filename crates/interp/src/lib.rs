@@ -46,6 +46,8 @@ pub struct Interp {
     errors: CoreErrors,
     /// By type.
     sizes: Vec<Size>,
+    /// By type: is it a struct, a header or something else that is made of fields?
+    aggregates: Vec<bool>,
     /// The variables of each callable at their defaults.
     parsers: Vec<Vec<Value>>,
     controls: Vec<Vec<Value>>,
@@ -131,6 +133,10 @@ impl Interp {
         }
     }
 
+    fn aggregate(&self, ty: TypeId) -> bool {
+        self.aggregates[ty.0 as usize]
+    }
+
     fn size(&self, ty: TypeId) -> Size {
         self.sizes[ty.0 as usize]
     }
@@ -140,11 +146,18 @@ impl Interp {
         debug_assert_eq!(params.len(), slots.len(), "one slot per parameter");
         let mut vars = Vec::with_capacity(template.len());
         for (i, param) in params.iter().enumerate() {
-            vars.push(match (param.direction, slots.get(i)) {
-                (Direction::Out, _) | (_, None) => template[i].clone(),
-                (_, Some(&slot)) if !self.fits(param, slot) => template[i].clone(),
+            let slot = slots.get(i).filter(|slot| self.fits(param, **slot));
+            vars.push(match (param.direction, slot) {
+                (_, None) => template[i].clone(),
+                (Direction::Out, Some(&slot)) if shared(slots, slot) => template[i].clone(),
                 (_, Some(&slot)) if shared(slots, slot) => frame.slots[slot].clone(),
-                (_, Some(&slot)) => std::mem::replace(&mut frame.slots[slot], Value::Void),
+                (direction, Some(&slot)) => {
+                    let mut value = std::mem::replace(&mut frame.slots[slot], Value::Void);
+                    if direction == Direction::Out {
+                        values::copy(&mut value, &template[i]);
+                    }
+                    value
+                }
             });
         }
         vars.extend_from_slice(&template[params.len()..]);
@@ -193,6 +206,7 @@ impl Executor for Interp {
             slots: slots.to_vec(),
             slot_defaults: slots.iter().map(|ty| Value::default_of(types, *ty)).collect(),
             errors: CoreErrors::find(&program)?,
+            aggregates: types.iter().map(|(ty, _)| types.scalar_width(ty).is_none()).collect(),
             sizes: types.iter().map(|(ty, _)| Size::of(types, ty)).collect(),
             parsers: program.parsers.iter().map(|p| template(&p.frame)).collect(),
             controls: program.controls.iter().map(|c| template(&c.frame)).collect(),

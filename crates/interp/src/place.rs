@@ -17,6 +17,29 @@ pub(crate) struct Scope<'f> {
 }
 
 impl Scope<'_> {
+    /// The value of a place that is nothing but fields away from its variable. Most are, and need no [`Place`].
+    #[inline]
+    pub(crate) fn peek(&self, lv: &LValue) -> Option<&Value> {
+        if let Some(Proj::Slice { .. }) = lv.path.last() {
+            return None;
+        }
+        lv.path.iter().try_fold(self.var(lv.root)?, |v, proj| match proj {
+            Proj::Field(i) => step(v, *i),
+            _ => None,
+        })
+    }
+
+    /// The same for writing, where no header union is on the way, whose members depend on each other.
+    #[inline]
+    pub(crate) fn peek_mut(&mut self, lv: &LValue) -> Option<&mut Value> {
+        lv.path.iter().try_fold(self.var_mut(lv.root)?, |v, proj| match (proj, v) {
+            (_, Value::Union(_)) => None,
+            (Proj::Field(i), v) => step_mut(v, *i),
+            _ => None,
+        })
+    }
+
+    #[inline]
     pub(crate) fn var(&self, root: VarRef) -> Option<&Value> {
         match root {
             VarRef::Local(i) => self.local.get(i as usize),
@@ -24,6 +47,7 @@ impl Scope<'_> {
         }
     }
 
+    #[inline]
     fn var_mut(&mut self, root: VarRef) -> Option<&mut Value> {
         match root {
             VarRef::Local(i) => self.local.get_mut(i as usize),
@@ -37,11 +61,11 @@ impl Scope<'_> {
 pub(crate) struct Place {
     root: VarRef,
     /// Fields and elements from the variable on.
-    path: SmallVec<[u32; 8]>,
+    path: SmallVec<[u32; 4]>,
     /// Bits of the value there.
     slice: Option<(u32, u32)>,
     /// The length of the path to the last stack that `next` was taken of: what `extract` advances.
-    next_of: Option<usize>,
+    next_of: Option<u32>,
 }
 
 impl Place {
@@ -57,7 +81,7 @@ impl Place {
                     None => return Ok(None),
                 },
                 Proj::Next => {
-                    place.next_of = Some(place.path.len());
+                    place.next_of = Some(place.path.len() as u32);
                     eval.next_index(value)?
                 }
                 Proj::Last => eval.last_index(value)?,
@@ -107,7 +131,14 @@ impl Place {
             }
             return;
         }
-        self.update(scope, |v| *v = value);
+        self.update(scope, |v| values::put(v, value));
+    }
+
+    /// Returns a value that was taken.
+    pub(crate) fn put_back(&self, scope: &mut Scope<'_>, value: Value) {
+        if let Some(v) = self.get_mut(scope) {
+            values::put(v, value);
+        }
     }
 
     /// Changes the value there, keeping the rule of header unions.
@@ -132,7 +163,7 @@ impl Place {
     pub(crate) fn advance_next(&self, scope: &mut Scope<'_>) {
         let Some(depth) = self.next_of else { return };
         let Some(root) = scope.var_mut(self.root) else { return };
-        let stack = self.path.iter().take(depth).try_fold(root, |v, i| step_mut(v, *i));
+        let stack = self.path.iter().take(depth as usize).try_fold(root, |v, i| step_mut(v, *i));
         if let Some(Value::Stack { next, .. }) = stack {
             *next = next.saturating_add(1);
         }

@@ -7,10 +7,9 @@ use crate::values::{self, conform};
 use crate::{Interp, MAX_LOOP_ROUNDS, MAX_TRANSITIONS};
 use pointsman_ir::exec::TraceEvent;
 use pointsman_ir::{
-    ActionId, Arg, Bits, Callee, ControlId, Env, ExternCall, LValue, Program, Stmt, StmtKind, TableId,
-    TypeId, Value,
+    ActionId, Arg, Bits, Callee, ControlId, Env, Expr, ExprKind, ExternCall, LValue, Program, Stmt, StmtKind,
+    TableId, TypeId, Value,
 };
-use smallvec::SmallVec;
 
 /// Why a sequence of statements ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +47,10 @@ pub(crate) struct Run<'a> {
     /// Keys of the table that is being looked up, kept for their memory.
     key: Vec<Bits>,
     selectors: Vec<Bits>,
+    /// Frames of calls that are over, kept for their memory.
+    frames: Vec<Vec<Value>>,
+    /// Arguments of the calls under way that have places.
+    back: Vec<Back>,
 }
 
 impl<'a> Run<'a> {
@@ -70,6 +73,8 @@ impl<'a> Run<'a> {
             returned: Value::Void,
             key: Vec::new(),
             selectors: Vec::new(),
+            frames: Vec::new(),
+            back: Vec::new(),
         }
     }
 
@@ -89,12 +94,8 @@ impl<'a> Run<'a> {
         let eval = self.eval;
         match &stmt.kind {
             StmtKind::Assign(lv, e) => {
-                let place = Place::resolve(eval, scope, lv)?;
-                let value = eval.expr(scope, e)?.into_owned();
-                if let Some(place) = place {
-                    place.store(scope, value);
-                }
-                Ok(())
+                let value = eval.owned(scope, e)?;
+                self.store(scope, lv, value)
             }
             StmtKind::SetValid(lv) => self.set_valid(scope, lv, true),
             StmtKind::SetInvalid(lv) => self.set_valid(scope, lv, false),
@@ -153,6 +154,10 @@ impl<'a> Run<'a> {
 
     /// Resolves `lv` and writes there; lost if there is no such place.
     pub(crate) fn store(&mut self, scope: &mut Scope<'_>, lv: &LValue, value: Value) -> Outcome {
+        if let Some(v) = scope.peek_mut(lv) {
+            values::put(v, value);
+            return Ok(());
+        }
         if let Some(place) = Place::resolve(self.eval, scope, lv)? {
             place.store(scope, value);
         }
@@ -193,7 +198,7 @@ impl<'a> Run<'a> {
     fn repeat(
         &mut self,
         scope: &mut Scope<'_>,
-        cond: &'a pointsman_ir::Expr,
+        cond: &'a Expr,
         body: &'a [Stmt],
         update: &'a [Stmt],
     ) -> Outcome {
@@ -224,13 +229,13 @@ impl<'a> Run<'a> {
             None => None,
         };
         let template = self.interp.template(callee);
-        let mut call = Arguments::copy_in(self, scope, callee, args, template.len())?;
+        let mut call = self.copy_in(scope, callee, args)?;
         let (outcome, value) = match callee {
             Callee::Extern { function, instance } => {
                 let returns = result.map(|lv| lv.ty);
                 let this = ExternCall { function, instance, type_args, returns };
-                let value = self.env.call_extern(this, &mut call.values);
-                for (value, arg) in call.values.iter_mut().zip(args) {
+                let value = self.env.call_extern(this, &mut call.frame);
+                for (value, arg) in call.frame.iter_mut().zip(args) {
                     if let Arg::Out(lv) | Arg::InOut(lv) = arg {
                         let v = std::mem::replace(value, Value::Void);
                         *value = conform(&self.program.types, lv.ty, v);
@@ -240,21 +245,21 @@ impl<'a> Run<'a> {
             }
             Callee::Action(action) => {
                 call.fill(template);
-                (self.action(scope, action, &mut call.values), None)
+                (self.action(scope, action, &mut call.frame), None)
             }
             Callee::Control(control) => {
                 call.fill(template);
-                (self.control(control, &mut call.values), None)
+                (self.control(control, &mut call.frame), None)
             }
             Callee::Parser(parser) => {
                 call.fill(template);
-                (self.parser(parser, &mut call.values), None)
+                (self.parser(parser, &mut call.frame), None)
             }
             Callee::Function(function) => {
                 call.fill(template);
                 let function = &self.program.functions[function.index()];
                 self.returned = Value::Void;
-                let mut inner = Scope { local: &mut call.values, outer: &mut [], in_action: false };
+                let mut inner = Scope { local: &mut call.frame, outer: &mut [], in_action: false };
                 let outcome = returned(self.block(&mut inner, &function.body));
                 let value = match std::mem::replace(&mut self.returned, Value::Void) {
                     // The end of a function that should return something: undefined, so the default.
@@ -264,7 +269,7 @@ impl<'a> Run<'a> {
                 (outcome, Some(value))
             }
         };
-        call.copy_out(scope);
+        self.copy_out(scope, call);
         outcome?;
         if let (Some(place), Some(value)) = (result_place, value) {
             place.store(scope, value);
@@ -311,14 +316,14 @@ impl<'a> Run<'a> {
             self.env.trace(TraceEvent::Action(id, ran));
             let callee = Callee::Action(listed.action);
             let template = self.interp.template(callee);
-            let mut args = Arguments::copy_in(self, scope, callee, &listed.bound, template.len())?;
+            let mut args = self.copy_in(scope, callee, &listed.bound)?;
             let params = &self.program.actions[listed.action.index()].frame.params;
             for (value, param) in call.args.iter().zip(params.iter().skip(listed.bound.len())) {
-                args.values.push(conform(&self.program.types, param.ty, value.clone()));
+                args.frame.push(conform(&self.program.types, param.ty, value.clone()));
             }
             args.fill(template);
-            let outcome = self.action(scope, listed.action, &mut args.values);
-            args.copy_out(scope);
+            let outcome = self.action(scope, listed.action, &mut args.frame);
+            self.copy_out(scope, args);
             outcome?;
         }
         if let Some(lv) = hit {
@@ -348,70 +353,115 @@ fn invalidate(value: &mut Value) {
     }
 }
 
-/// The arguments of a call on their way in and out.
-struct Arguments {
-    /// The callee's frame in the making.
-    values: Vec<Value>,
-    /// Where values go after the call: index of the argument and place.
-    back: SmallVec<[(usize, Place); 4]>,
+/// A call on its way.
+struct Call {
+    /// The callee's frame.
+    frame: Vec<Value>,
+    /// What goes back after the call: [`Run::back`] from here on.
+    back: usize,
 }
 
-impl Arguments {
-    /// Evaluates arguments from left to right. An `inout` value that nobody can see during the call is moved, not
+/// An argument that has a place.
+struct Back {
+    /// Index of the argument.
+    arg: usize,
+    place: Place,
+    passed: Passed,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Passed {
+    Out,
+    InOut,
+    /// An `in` argument whose value is moved into the callee, which cannot write it, and back.
+    Lent,
+    /// An `in` argument that was copied.
+    Copied,
+}
+
+impl<'a> Run<'a> {
+    /// Evaluates arguments from left to right. Structs and headers that nobody can see during the call are moved, not
     /// copied: passing all headers to a control costs nothing.
-    fn copy_in(
-        run: &Run<'_>,
-        scope: &mut Scope<'_>,
-        callee: Callee,
-        args: &[Arg],
-        capacity: usize,
-    ) -> Result<Self, Stop> {
-        let types = run.eval.types;
-        let mut values = Vec::with_capacity(capacity.max(args.len()));
-        let mut back: SmallVec<[(usize, Place); 4]> = SmallVec::new();
-        let mut copied: SmallVec<[usize; 4]> = SmallVec::new();
-        for (i, arg) in args.iter().enumerate() {
-            values.push(match arg {
-                Arg::In(e) => run.eval.expr(scope, e)?.into_owned(),
-                Arg::Out(lv) | Arg::InOut(lv) => {
-                    let place = Place::resolve(run.eval, scope, lv)?;
-                    let exists = place.is_some();
-                    back.extend(place.map(|place| (i, place)));
-                    if exists && matches!(arg, Arg::InOut(_)) {
-                        copied.push(back.len() - 1);
-                        Value::Void
-                    } else {
-                        Value::default_of(types, lv.ty)
-                    }
-                }
-            });
-        }
-        // All are evaluated, so from here on values can be moved. Actions see the control's variables.
-        let hidden = match callee {
-            Callee::Action(a) => run.program.actions[a.index()].control.is_none(),
-            _ => true,
+    fn copy_in(&mut self, scope: &mut Scope<'_>, callee: Callee, args: &'a [Arg]) -> Result<Call, Stop> {
+        // Actions see the control's variables; an extern might change what it is lent.
+        let (hidden, lend) = match callee {
+            Callee::Action(a) => (self.program.actions[a.index()].control.is_none(), false),
+            Callee::Extern { .. } => (true, false),
+            _ => (true, true),
         };
-        for n in copied {
-            let (i, place) = &back[n];
-            let alone = back.iter().enumerate().all(|(m, (_, other))| m == n || !place.overlaps(other));
+        let mut call = Call { frame: self.frames.pop().unwrap_or_default(), back: self.back.len() };
+        if let Err(stop) = self.evaluate(scope, &mut call.frame, lend, args) {
+            self.back.truncate(call.back);
+            return Err(stop);
+        }
+        // All are evaluated, so from here on values can be moved.
+        for n in call.back..self.back.len() {
+            let Back { arg, place, passed } = &self.back[n];
+            if *passed == Passed::Out {
+                continue;
+            }
+            let others = self.back[call.back..].iter().enumerate().filter(|(m, _)| call.back + m != n);
+            let alone = others.into_iter().all(|(_, other)| !place.overlaps(&other.place));
             let value = if hidden && alone { place.take(scope) } else { place.clone_value(scope) };
-            if let Some(value) = value {
-                values[*i] = value;
+            if let (Some(value), Some(slot)) = (value, call.frame.get_mut(*arg)) {
+                *slot = value;
+            }
+            if !alone && *passed == Passed::Lent {
+                self.back[n].passed = Passed::Copied;
             }
         }
-        Ok(Arguments { values, back })
+        Ok(call)
     }
 
-    /// Completes the callee's frame with default values.
+    /// Puts the values of arguments into `frame` and places on [`Run::back`]; values that may be moved come later.
+    fn evaluate(
+        &mut self,
+        scope: &Scope<'_>,
+        frame: &mut Vec<Value>,
+        lend: bool,
+        args: &'a [Arg],
+    ) -> Outcome {
+        for (arg, how) in args.iter().enumerate() {
+            let (lv, passed) = match how {
+                Arg::In(Expr { kind: ExprKind::Read(lv), .. }) if lend && self.interp.aggregate(lv.ty) => {
+                    (lv, Passed::Lent)
+                }
+                Arg::In(e) => {
+                    frame.push(self.eval.owned(scope, e)?);
+                    continue;
+                }
+                Arg::Out(lv) => (lv, Passed::Out),
+                Arg::InOut(lv) => (lv, Passed::InOut),
+            };
+            let place = Place::resolve(self.eval, scope, lv)?;
+            frame.push(match passed {
+                Passed::InOut | Passed::Lent if place.is_some() => Value::Void,
+                _ => Value::default_of(self.eval.types, lv.ty),
+            });
+            self.back.extend(place.map(|place| Back { arg, place, passed }));
+        }
+        Ok(())
+    }
+
+    /// Returns arguments to their places, from left to right.
+    fn copy_out(&mut self, scope: &mut Scope<'_>, mut call: Call) {
+        for Back { arg, place, passed } in self.back.drain(call.back..) {
+            let Some(value) = call.frame.get_mut(arg) else { continue };
+            let value = std::mem::replace(value, Value::Void);
+            match passed {
+                Passed::Out | Passed::InOut => place.store(scope, value),
+                Passed::Lent => place.put_back(scope, value),
+                Passed::Copied => {}
+            }
+        }
+        call.frame.clear();
+        self.frames.push(call.frame);
+    }
+}
+
+impl Call {
+    /// Completes the frame with default values.
     fn fill(&mut self, template: &[Value]) {
-        self.values.extend_from_slice(template.get(self.values.len()..).unwrap_or_default());
-    }
-
-    fn copy_out(mut self, scope: &mut Scope<'_>) {
-        for (i, place) in &self.back {
-            if let Some(value) = self.values.get_mut(*i) {
-                place.store(scope, std::mem::replace(value, Value::Void));
-            }
-        }
+        self.frame.extend_from_slice(template.get(self.frame.len()..).unwrap_or_default());
     }
 }

@@ -4,6 +4,7 @@ use crate::bitio::{self, Writer};
 use pointsman_ir::{Bits, Type, TypeId, Types, Value};
 
 /// Field or element `i` of an aggregate.
+#[inline]
 pub(crate) fn step(value: &Value, i: u32) -> Option<&Value> {
     match value {
         Value::Struct(v)
@@ -15,6 +16,7 @@ pub(crate) fn step(value: &Value, i: u32) -> Option<&Value> {
 }
 
 /// Field or element `i` of an aggregate, to change it.
+#[inline]
 pub(crate) fn step_mut(value: &mut Value, i: u32) -> Option<&mut Value> {
     match value {
         Value::Struct(v)
@@ -26,6 +28,7 @@ pub(crate) fn step_mut(value: &mut Value, i: u32) -> Option<&mut Value> {
 }
 
 /// The bit string of a `bit`, `int` or `varbit`.
+#[inline]
 pub(crate) fn bits(value: &Value) -> Option<&Bits> {
     match value {
         Value::Bits(b) | Value::Varbit(b) => Some(b),
@@ -34,6 +37,7 @@ pub(crate) fn bits(value: &Value) -> Option<&Bits> {
 }
 
 /// Is it true? Only of `bool`.
+#[inline]
 pub(crate) fn is_true(value: &Value) -> bool {
     matches!(value, Value::Bool(true))
 }
@@ -63,7 +67,13 @@ pub(crate) fn equal(a: &Value, b: &Value) -> bool {
 
 /// `source` copied into `target`, reusing its memory where the two have the same shape.
 pub(crate) fn copy(target: &mut Value, source: &Value) {
-    let all = |t: &mut [Value], s: &[Value]| t.iter_mut().zip(s).for_each(|(t, s)| copy(t, s));
+    let all = |t: &mut [Value], s: &[Value]| {
+        t.iter_mut().zip(s).for_each(|(t, s)| match (t, s) {
+            // Most fields: not worth a call.
+            (Value::Bits(t), Value::Bits(s)) => t.clone_from(s),
+            (t, s) => copy(t, s),
+        });
+    };
     match (&mut *target, source) {
         (Value::Struct(t), Value::Struct(s)) | (Value::Union(t), Value::Union(s)) if t.len() == s.len() => {
             all(t, s)
@@ -77,6 +87,16 @@ pub(crate) fn copy(target: &mut Value, source: &Value) {
             all(t, s);
         }
         _ => *target = source.clone(),
+    }
+}
+
+/// `*target = value`, without a call where there is nothing to free.
+#[inline]
+pub(crate) fn put(target: &mut Value, value: Value) {
+    match (target, value) {
+        (Value::Bits(t), Value::Bits(v)) => *t = v,
+        (Value::Bool(t), Value::Bool(v)) => *t = v,
+        (t, v) => *t = v,
     }
 }
 

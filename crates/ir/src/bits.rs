@@ -9,16 +9,21 @@ use std::fmt;
 
 /// A bit string of a fixed width, 0 bits or more. Bits above the width are always zero.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Bits {
-    width: u32,
-    repr: Repr,
-}
+pub struct Bits(Repr);
 
-/// Up to 128 bits inline; wider ones as a big integer. The width alone decides, so equal values have equal representations.
+/// Up to 128 bits inline; wider ones as a big integer. The width alone decides, so equal values have equal
+/// representations. Split in halves because a `u128` would be aligned to 16 bytes: values are copied all the time, and
+/// this keeps them at 24.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Repr {
+    Small { width: u32, high: u64, low: u64 },
+    Big { width: u32, value: Box<BigUint> },
+}
+
+/// The value behind a [`Repr`].
+enum View<'a> {
     Small(u128),
-    Big(Box<BigUint>),
+    Big(&'a BigUint),
 }
 
 fn mask(width: u32) -> u128 {
@@ -27,11 +32,13 @@ fn mask(width: u32) -> u128 {
 
 impl Bits {
     /// `value` truncated to `width` bits.
+    #[inline]
     pub fn new(width: u32, value: u128) -> Self {
         if width <= 128 {
-            Bits { width, repr: Repr::Small(value & mask(width)) }
+            let value = value & mask(width);
+            Bits(Repr::Small { width, high: (value >> 64) as u64, low: value as u64 })
         } else {
-            Bits { width, repr: Repr::Big(Box::new(BigUint::from(value))) }
+            Bits(Repr::Big { width, value: Box::new(BigUint::from(value)) })
         }
     }
 
@@ -55,7 +62,7 @@ impl Bits {
             Bits::new(width, v)
         } else {
             let m = (BigUint::from(1u8) << width) - 1u8;
-            Bits { width, repr: Repr::Big(Box::new(value & m)) }
+            Bits(Repr::Big { width, value: Box::new(value & m) })
         }
     }
 
@@ -71,10 +78,10 @@ impl Bits {
 
     /// Big-endian bytes, `ceil(width / 8)` of them, the value right-aligned.
     pub fn to_be_bytes(&self) -> Vec<u8> {
-        let n = self.width.div_ceil(8) as usize;
-        match &self.repr {
-            Repr::Small(v) => v.to_be_bytes()[16 - n..].to_vec(),
-            Repr::Big(v) => {
+        let n = self.width().div_ceil(8) as usize;
+        match self.view() {
+            View::Small(v) => v.to_be_bytes()[16 - n..].to_vec(),
+            View::Big(v) => {
                 let b = v.to_bytes_be();
                 let mut out = vec![0; n - b.len().min(n)];
                 out.extend_from_slice(&b);
@@ -84,26 +91,39 @@ impl Bits {
     }
 
     /// Width in bits.
+    #[inline]
     pub fn width(&self) -> u32 {
-        self.width
+        match self.0 {
+            Repr::Small { width, .. } | Repr::Big { width, .. } => width,
+        }
+    }
+
+    #[inline]
+    fn view(&self) -> View<'_> {
+        match &self.0 {
+            Repr::Small { high, low, .. } => View::Small(u128::from(*high) << 64 | u128::from(*low)),
+            Repr::Big { value, .. } => View::Big(value),
+        }
     }
 
     /// The value if it fits 128 bits.
+    #[inline]
     pub fn to_u128(&self) -> Option<u128> {
-        match &self.repr {
-            Repr::Small(v) => Some(*v),
-            Repr::Big(v) if v.bits() <= 128 => {
+        match self.view() {
+            View::Small(v) => Some(v),
+            View::Big(v) if v.bits() <= 128 => {
                 Some(v.iter_u64_digits().enumerate().fold(0, |a, (i, d)| a | u128::from(d) << (64 * i)))
             }
-            Repr::Big(_) => None,
+            View::Big(_) => None,
         }
     }
 
     /// The value modulo 2^64.
+    #[inline]
     pub fn low_u64(&self) -> u64 {
-        match &self.repr {
-            Repr::Small(v) => *v as u64,
-            Repr::Big(v) => v.iter_u64_digits().next().unwrap_or(0),
+        match self.view() {
+            View::Small(v) => v as u64,
+            View::Big(v) => v.iter_u64_digits().next().unwrap_or(0),
         }
     }
 
@@ -114,31 +134,32 @@ impl Bits {
 
     /// The value as a big integer, unsigned.
     pub fn to_biguint(&self) -> BigUint {
-        match &self.repr {
-            Repr::Small(v) => BigUint::from(*v),
-            Repr::Big(v) => (**v).clone(),
+        match self.view() {
+            View::Small(v) => BigUint::from(v),
+            View::Big(v) => v.clone(),
         }
     }
 
     /// Is every bit zero?
+    #[inline]
     pub fn is_zero(&self) -> bool {
-        match &self.repr {
-            Repr::Small(v) => *v == 0,
-            Repr::Big(v) => v.bits() == 0,
+        match self.view() {
+            View::Small(v) => v == 0,
+            View::Big(v) => v.bits() == 0,
         }
     }
 
     /// Bit `i` (0 is the least significant); zero above the width.
     pub fn bit(&self, i: u32) -> bool {
-        match &self.repr {
-            Repr::Small(v) => i < 128 && (v >> i) & 1 == 1,
-            Repr::Big(v) => v.bit(u64::from(i)),
+        match self.view() {
+            View::Small(v) => i < 128 && (v >> i) & 1 == 1,
+            View::Big(v) => v.bit(u64::from(i)),
         }
     }
 
     /// The sign bit of the two's-complement reading.
     pub fn is_negative(&self) -> bool {
-        self.width > 0 && self.bit(self.width - 1)
+        self.width() > 0 && self.bit(self.width() - 1)
     }
 
     fn binary(
@@ -147,9 +168,9 @@ impl Bits {
         small: impl FnOnce(u128, u128) -> u128,
         big: impl FnOnce(&BigUint, &BigUint) -> BigUint,
     ) -> Bits {
-        match (&self.repr, &other.repr) {
-            (Repr::Small(a), Repr::Small(b)) => Bits::new(self.width, small(*a, *b)),
-            _ => Bits::from_biguint(self.width, &big(&self.to_biguint(), &other.to_biguint())),
+        match (self.view(), other.view()) {
+            (View::Small(a), View::Small(b)) => Bits::new(self.width(), small(a, b)),
+            _ => Bits::from_biguint(self.width(), &big(&self.to_biguint(), &other.to_biguint())),
         }
     }
 
@@ -160,7 +181,7 @@ impl Bits {
 
     /// Difference modulo 2^width.
     pub fn sub(&self, o: &Bits) -> Bits {
-        let w = self.width;
+        let w = self.width();
         self.binary(o, u128::wrapping_sub, |a, b| a + (BigUint::from(1u8) << w) - b)
     }
 
@@ -181,16 +202,16 @@ impl Bits {
 
     /// Two's-complement negation.
     pub fn neg(&self) -> Bits {
-        Bits::zero(self.width).sub(self)
+        Bits::zero(self.width()).sub(self)
     }
 
     /// Bitwise complement.
     pub fn not(&self) -> Bits {
-        match &self.repr {
-            Repr::Small(v) => Bits::new(self.width, !*v),
-            Repr::Big(v) => {
-                let m = (BigUint::from(1u8) << self.width) - 1u8;
-                Bits { width: self.width, repr: Repr::Big(Box::new(m ^ &**v)) }
+        match self.view() {
+            View::Small(v) => Bits::new(self.width(), !v),
+            View::Big(v) => {
+                let m = (BigUint::from(1u8) << self.width()) - 1u8;
+                Bits(Repr::Big { width: self.width(), value: Box::new(m ^ v) })
             }
         }
     }
@@ -213,12 +234,12 @@ impl Bits {
     /// Saturating sum, unsigned (`|+|` on `bit<W>`).
     pub fn sat_add_unsigned(&self, o: &Bits) -> Bits {
         let s = self.add(o);
-        if s.cmp_unsigned(self) == Ordering::Less { Bits::ones(self.width) } else { s }
+        if s.cmp_unsigned(self) == Ordering::Less { Bits::ones(self.width()) } else { s }
     }
 
     /// Saturating difference, unsigned (`|-|` on `bit<W>`).
     pub fn sat_sub_unsigned(&self, o: &Bits) -> Bits {
-        if self.cmp_unsigned(o) == Ordering::Less { Bits::zero(self.width) } else { self.sub(o) }
+        if self.cmp_unsigned(o) == Ordering::Less { Bits::zero(self.width()) } else { self.sub(o) }
     }
 
     /// Saturating sum, signed (`|+|` on `int<W>`).
@@ -243,32 +264,32 @@ impl Bits {
 
     /// The least (`negative`) or greatest value of `int<width>`.
     fn signed_limit(&self, negative: bool) -> Bits {
-        if self.width == 0 {
+        if self.width() == 0 {
             return self.clone();
         }
-        let least = Bits::new(self.width, 1).shl(u64::from(self.width) - 1);
+        let least = Bits::new(self.width(), 1).shl(u64::from(self.width()) - 1);
         if negative { least } else { least.not() }
     }
 
     /// Shift left; bits shifted out are lost.
     pub fn shl(&self, by: u64) -> Bits {
-        if by >= u64::from(self.width) {
-            return Bits::zero(self.width);
+        if by >= u64::from(self.width()) {
+            return Bits::zero(self.width());
         }
-        match &self.repr {
-            Repr::Small(v) => Bits::new(self.width, v << by),
-            Repr::Big(v) => Bits::from_biguint(self.width, &(&**v << by)),
+        match self.view() {
+            View::Small(v) => Bits::new(self.width(), v << by),
+            View::Big(v) => Bits::from_biguint(self.width(), &(v << by)),
         }
     }
 
     /// Logical shift right (`bit<W>`).
     pub fn shr(&self, by: u64) -> Bits {
-        if by >= u64::from(self.width) {
-            return Bits::zero(self.width);
+        if by >= u64::from(self.width()) {
+            return Bits::zero(self.width());
         }
-        match &self.repr {
-            Repr::Small(v) => Bits::new(self.width, v >> by),
-            Repr::Big(v) => Bits::from_biguint(self.width, &(&**v >> by)),
+        match self.view() {
+            View::Small(v) => Bits::new(self.width(), v >> by),
+            View::Big(v) => Bits::from_biguint(self.width(), &(v >> by)),
         }
     }
 
@@ -277,17 +298,18 @@ impl Bits {
         if !self.is_negative() {
             return self.shr(by);
         }
-        if by >= u64::from(self.width) {
-            return Bits::ones(self.width);
+        if by >= u64::from(self.width()) {
+            return Bits::ones(self.width());
         }
         // The complement of a negative value is non-negative: shift that and complement back.
         self.not().shr(by).not()
     }
 
     /// Unsigned order.
+    #[inline]
     pub fn cmp_unsigned(&self, o: &Bits) -> Ordering {
-        match (&self.repr, &o.repr) {
-            (Repr::Small(a), Repr::Small(b)) => a.cmp(b),
+        match (self.view(), o.view()) {
+            (View::Small(a), View::Small(b)) => a.cmp(&b),
             _ => self.to_biguint().cmp(&o.to_biguint()),
         }
     }
@@ -303,43 +325,45 @@ impl Bits {
 
     /// `self ++ low`: `self` becomes the high part.
     pub fn concat(&self, low: &Bits) -> Bits {
-        let w = self.width + low.width;
+        let w = self.width() + low.width();
         if w <= 128
-            && let (Repr::Small(a), Repr::Small(b)) = (&self.repr, &low.repr)
+            && let (View::Small(a), View::Small(b)) = (self.view(), low.view())
         {
-            let high = if low.width >= 128 { 0 } else { a << low.width };
+            let high = if low.width() >= 128 { 0 } else { a << low.width() };
             return Bits::new(w, high | b);
         }
-        Bits::from_biguint(w, &((self.to_biguint() << low.width) | low.to_biguint()))
+        Bits::from_biguint(w, &((self.to_biguint() << low.width()) | low.to_biguint()))
     }
 
     /// Bits `hi..=lo`, as in `x[hi:lo]`; zeros above the width.
+    #[inline]
     pub fn slice(&self, hi: u32, lo: u32) -> Bits {
         let w = (hi + 1).saturating_sub(lo);
-        match &self.repr {
-            Repr::Small(v) => Bits::new(w, if lo >= 128 { 0 } else { v >> lo }),
-            Repr::Big(v) => Bits::from_biguint(w, &(&**v >> lo)),
+        match self.view() {
+            View::Small(v) => Bits::new(w, if lo >= 128 { 0 } else { v >> lo }),
+            View::Big(v) => Bits::from_biguint(w, &(v >> lo)),
         }
     }
 
     /// `self` with bits `hi..=lo` replaced by `part`.
     pub fn with_slice(&self, hi: u32, lo: u32, part: &Bits) -> Bits {
-        let w = self.width;
+        let w = self.width();
         let hole = Bits::ones((hi + 1).saturating_sub(lo)).zero_extend(w).shl(u64::from(lo)).not();
         self.and(&hole).or(&part.zero_extend(w).shl(u64::from(lo)))
     }
 
     /// Changed to `width` bits: truncated, or filled with zeros.
+    #[inline]
     pub fn zero_extend(&self, width: u32) -> Bits {
-        match &self.repr {
-            Repr::Small(v) => Bits::new(width, *v),
-            Repr::Big(v) => Bits::from_biguint(width, v),
+        match self.view() {
+            View::Small(v) => Bits::new(width, v),
+            View::Big(v) => Bits::from_biguint(width, v),
         }
     }
 
     /// Changed to `width` bits: truncated, or filled with copies of the sign bit.
     pub fn sign_extend(&self, width: u32) -> Bits {
-        if width > self.width && self.is_negative() {
+        if width > self.width() && self.is_negative() {
             self.not().zero_extend(width).not()
         } else {
             self.zero_extend(width)
@@ -355,9 +379,9 @@ impl From<bool> for Bits {
 
 impl fmt::Display for Bits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.repr {
-            Repr::Small(v) => write!(f, "{}w{}", self.width, v),
-            Repr::Big(v) => write!(f, "{}w{}", self.width, v),
+        match self.view() {
+            View::Small(v) => write!(f, "{}w{}", self.width(), v),
+            View::Big(v) => write!(f, "{}w{}", self.width(), v),
         }
     }
 }

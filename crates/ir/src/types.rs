@@ -129,6 +129,7 @@ impl Types {
     }
 
     /// The type that `id` names. `id` must come from this table.
+    #[inline]
     pub fn get(&self, id: TypeId) -> &Type {
         &self.types[id.0 as usize]
     }
@@ -154,6 +155,7 @@ impl Types {
     }
 
     /// The type whose values represent `id` at run time: new types and enums with representation are looked through.
+    #[inline]
     pub fn repr(&self, id: TypeId) -> TypeId {
         match self.get(id) {
             Type::NewType { base, .. } => self.repr(*base),
@@ -163,6 +165,7 @@ impl Types {
     }
 
     /// [`Types::repr`], dereferenced.
+    #[inline]
     pub fn repr_type(&self, id: TypeId) -> &Type {
         self.get(self.repr(id))
     }
