@@ -98,6 +98,38 @@ fn struct_and_part_of_it() {
     assert_eq!(result(&rig), (11, 25, 0));
 }
 
+/// Structs passed as `in` are lent, unless something else in the call can see them.
+#[test]
+fn lent_structs() {
+    let callee = |direction: &'static str| {
+        move |b: &mut Builder| {
+            let (p, b8) = (pair(b), b.bit(8));
+            let f = b.frame(&[("in", "a", p), (direction, "b", p), ("out", "r", b8)], &[]);
+            let mut body = if direction == "in" { vec![] } else { vec![b.setn("b.x", 1), b.setn("b.y", 2)] };
+            let (x, y) = (b.rd("a.x"), b.rd("b.y"));
+            let sum = b.bin(BinaryOp::Add, x, y);
+            body.push(b.set("r", sum));
+            b.control("callee", f, body);
+        }
+    };
+    let both_in = run(callee("in"), |b| {
+        let args = vec![Arg::In(b.rd("p")), Arg::In(b.rd("p")), b.out("r")];
+        vec![b.call(None, Callee::Control(ControlId(1)), args)]
+    });
+    assert_eq!(result(&both_in), (10, 20, 30));
+    let in_and_inout = run(callee("inout"), |b| {
+        let args = vec![Arg::In(b.rd("p")), b.inout("p"), b.out("r")];
+        vec![b.call(None, Callee::Control(ControlId(1)), args)]
+    });
+    assert_eq!(result(&in_and_inout), (1, 2, 12));
+    // The result goes into what was lent.
+    let into_lent = run(callee("in"), |b| {
+        let args = vec![Arg::In(b.rd("p")), Arg::In(b.rd("p")), b.out("p.x")];
+        vec![b.call(None, Callee::Control(ControlId(1)), args)]
+    });
+    assert_eq!(result(&into_lent), (30, 20, 0));
+}
+
 /// An action sees the variables of its control while it has them as arguments.
 #[test]
 fn action_and_its_control() {
