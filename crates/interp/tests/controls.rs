@@ -278,6 +278,13 @@ fn frames() {
     assert_eq!((rig.get(0, &[0, 0]), rig.get(1, &[])), (0, 7));
 }
 
+/// One loaded program can serve several threads, each with its own frames.
+#[test]
+fn shared_between_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<pointsman_interp::Interp>();
+}
+
 #[test]
 fn refuses_what_it_cannot_run() {
     let mut b = Builder::new();
