@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use common::{Dirs, p4_files};
 use pointsman_frontend::diag::{Diagnostic, Severity};
 use pointsman_frontend::source::SourceMap;
-use pointsman_frontend::{parse_program, render};
+use pointsman_frontend::{compile, parse_program, render};
 
 struct Expected {
     line: usize,
@@ -89,5 +89,13 @@ fn syntax() {
     run("syntax", |path, text, loader| {
         let (map, _, diags) = parse_program(path, text, loader, &[]);
         (map, diags)
+    });
+}
+
+#[test]
+fn errors() {
+    run("errors", |path, text, loader| match compile(path, text, loader, &[]) {
+        Ok(c) => (c.source_map, c.warnings),
+        Err(f) => (f.source_map, f.diagnostics),
     });
 }

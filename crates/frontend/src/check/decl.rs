@@ -360,7 +360,15 @@ impl Checker<'_> {
             fields,
             annotations,
         });
-        self.declare(&s.name, Def::Type(TypeDef::Struct(self.tree.structs.len() - 1)));
+        let index = self.tree.structs.len() - 1;
+        if s.type_params.is_empty() {
+            let ty = self.tree.tys.intern(Kind::Struct(index, Vec::new()));
+            if self.limited(ty, s.name.span) == Ty::ERROR {
+                self.declare(&s.name, Def::Broken);
+                return;
+            }
+        }
+        self.declare(&s.name, Def::Type(TypeDef::Struct(index)));
     }
 
     /// P4_16 section 7.2.11

@@ -99,6 +99,7 @@ impl Checker<'_> {
         ranked: bool,
     ) -> Vec<Option<i64>> {
         let mut out = Vec::new();
+        let mut broken = false;
         for e in list {
             let Some(p) = &e.priority else {
                 out.push(None);
@@ -107,6 +108,8 @@ impl Checker<'_> {
             if is_const {
                 let help = "leave it out: the order of `const entries` decides, or use `entries`";
                 self.error("P0605", p.span, "an entry of `const entries` cannot have a priority", help);
+                out.push(None);
+                continue;
             } else if !ranked {
                 let help = "leave it out: only ternary, range and optional keys need one";
                 let d = Diagnostic::warning("P0605", p.span, "the priority of this entry means nothing");
@@ -117,9 +120,11 @@ impl Checker<'_> {
             if n.is_some_and(|n| n < 0) {
                 self.error("P0605", p.span, "a priority cannot be negative", "use 1 or more");
             }
-            out.push(n.map(i64::from).or(Some(1)));
+            broken |= n.is_none_or(|n| n < 0);
+            out.push(n.map(i64::from));
         }
-        out
+        // What follows from wrong priorities is of no interest.
+        if broken { vec![None; list.len()] } else { out }
     }
 
     /// P4_16 section 14.2.1.4.1

@@ -52,10 +52,14 @@ pub fn check(program: &ast::Program, sources: &SourceMap, diagnostics: &mut Vec<
         cx: Context::default(),
         next_infer: 0,
         depth: 0,
+        sizes: BTreeMap::new(),
     };
     checker.program(program);
     checker.tree
 }
+
+/// More is of no use to anybody.
+const MAX_DIAGNOSTICS: usize = 1000;
 
 /// Where the code being checked stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,11 +103,15 @@ pub struct Checker<'a> {
     cx: Context,
     next_infer: u32,
     depth: u32,
+    sizes: BTreeMap<Ty, type_expr::Size>,
 }
 
 impl Checker<'_> {
     /// Adds a diagnostic; the same again at the same place says nothing new.
     pub fn report(&mut self, d: Diagnostic) {
+        if self.diagnostics.len() >= MAX_DIAGNOSTICS {
+            return;
+        }
         let again = |o: &Diagnostic| o.span == d.span && o.code == d.code && o.message == d.message;
         if !self.diagnostics.iter().rev().take(50).any(again) {
             self.diagnostics.push(d);

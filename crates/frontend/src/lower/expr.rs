@@ -1,6 +1,7 @@
 //! Expressions: what has effects becomes statements before them, in the order of P4_16 section 8.1.
 
 use super::Lower;
+use crate::check::eval::Const;
 use crate::check::tree::{BinaryOp, Expr, ExprKind, UnaryOp, VarKind};
 use crate::check::types::{Kind, Ty};
 use pointsman_ir::{self as ir, Stmt};
@@ -89,8 +90,15 @@ impl Lower<'_> {
                 self.short_circuit(e, ty)
             }
             ExprKind::Binary(op, a, b) => {
+                if matches!(op, BinaryOp::Shl | BinaryOp::Shr) {
+                    self.check_shift(b);
+                }
                 let mut parts = self.operands(&[a, b]).into_iter();
                 match (parts.next(), parts.next()) {
+                    (Some(_), Some(b)) if matches!(op, BinaryOp::Div | BinaryOp::Mod) && is_zero(&b) => {
+                        self.error("P0503", b.span, "division by zero", "divide by something else");
+                        ir::ExprKind::Const(self.default_value(ty))
+                    }
                     (Some(a), Some(b)) => ir::ExprKind::Binary(binary_op(*op), Box::new(a), Box::new(b)),
                     _ => ir::ExprKind::Const(self.default_value(ty)),
                 }
@@ -175,6 +183,18 @@ impl Lower<'_> {
         out
     }
 
+    /// An amount of type `int` that a constructor parameter makes negative.
+    fn check_shift(&mut self, amount: &Expr) {
+        let ExprKind::Cast(int) = &amount.kind else { return };
+        if int.ty == Ty::INT
+            && let Ok(Const::Int(i)) = self.eval(int)
+            && i.sign() == num_bigint::Sign::Minus
+        {
+            let help = "shift the other way by a positive amount";
+            self.error("P0503", amount.span, "shift by a negative amount", help);
+        }
+    }
+
     /// `a && b`, `a || b` where `b` calls something.
     fn short_circuit(&mut self, e: &Expr, ty: ir::TypeId) -> ir::ExprKind {
         let ExprKind::Binary(op, a, b) = &e.kind else { return ir::ExprKind::Const(self.default_value(ty)) };
@@ -225,6 +245,10 @@ impl Lower<'_> {
             .collect();
         ir::ExprKind::Aggregate(all)
     }
+}
+
+fn is_zero(e: &ir::Expr) -> bool {
+    matches!(&e.kind, ir::ExprKind::Const(ir::Value::Bits(b)) if b.is_zero())
 }
 
 /// The operator as the IR has it.

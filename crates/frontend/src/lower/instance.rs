@@ -372,7 +372,6 @@ impl Lower<'_> {
     pub fn action(&mut self, index: usize, control: Option<ir::ControlId>) -> ir::ActionId {
         let action = self.tree.actions[index].clone();
         let name = self.qualified(&action.sig.name, &action.sig.annotations);
-        self.claim("action", &name, &action.sig.annotations, action.sig.span);
         let inner = Body { outer: self.body.map.clone(), ..Body::default() };
         let outer = std::mem::replace(&mut self.body, inner);
         self.declare_params(&action.sig.params);

@@ -37,6 +37,8 @@ pub fn lower(tree: Tree, diagnostics: &mut Vec<Diagnostic>) -> Program {
         functions: Vec::new(),
         top: Env::default(),
         names: BTreeSet::new(),
+        listed: BTreeSet::new(),
+        clashes: Vec::new(),
         instances: 0,
         deferred: Vec::new(),
     };
@@ -92,6 +94,10 @@ struct Lower<'a> {
     top: Env,
     /// Control-plane names taken, by kind.
     names: BTreeSet<(&'static str, String)>,
+    /// Actions that are in the list of a table.
+    listed: BTreeSet<ir::ActionId>,
+    /// Those that were claimed twice.
+    clashes: Vec<String>,
     instances: u32,
     /// Blocks that are lowered when they are applied.
     deferred: Vec<instance::Deferred>,
@@ -100,7 +106,7 @@ struct Lower<'a> {
 impl Lower<'_> {
     fn report(&mut self, d: Diagnostic) {
         let again = |o: &Diagnostic| o.span == d.span && o.code == d.code && o.message == d.message;
-        if !self.diagnostics.iter().any(again) {
+        if !self.diagnostics.iter().rev().take(50).any(again) {
             self.diagnostics.push(d);
         }
     }

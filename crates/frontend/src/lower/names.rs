@@ -20,6 +20,15 @@ impl Lower<'_> {
             return;
         }
         if !self.names.insert((kind, name.to_string())) {
+            // What is inside of an instance whose name clashes clashes, too.
+            if self
+                .clashes
+                .iter()
+                .any(|c| name.strip_prefix(c.as_str()).is_some_and(|rest| rest.starts_with('.')))
+            {
+                return;
+            }
+            self.clashes.push(name.to_string());
             self.report(
                 Diagnostic::error("P0509", span, format!("two {kind}s have the control-plane name `{name}`"))
                     .help("give one of them another: `@name(\"name\")`"),

@@ -17,6 +17,13 @@ impl Lower<'_> {
         let mut actions = Vec::new();
         for a in &t.actions {
             let action = self.env.actions.get(&a.action).copied()?;
+            // The control plane knows actions by tables that have them.
+            if self.listed.insert(action) {
+                let sig = &self.tree.actions[a.action].sig;
+                let (annotations, span) = (sig.annotations.clone(), sig.span);
+                let name = self.program.actions[action.index()].name.clone();
+                self.claim("action", &name, &annotations, span);
+            }
             actions.push(ir::TableAction {
                 action,
                 bound: self.bound(&a.bound)?,
