@@ -103,7 +103,7 @@ const WORDS: &[&str] = &[
     "@optional",
 ];
 
-fn mutate(r: &mut Random, tokens: &mut Vec<String>) {
+fn mutate(r: &mut Random, tokens: &mut [String]) {
     let solid: Vec<usize> = (0..tokens.len())
         .filter(|i| !tokens[*i].trim().is_empty() && !tokens[*i].starts_with(['#', '/']))
         .collect();
