@@ -5,11 +5,13 @@
 //!
 //! - [`config`]: `rack.toml`, checked once;
 //! - [`agent`]: what runs on every device;
+//! - [`controller`]: what fills the switch;
 //! - [`plan`]: configuration to table entries;
 //! - [`report`]: the load reports that agents send to the switch.
 
 pub mod agent;
 pub mod config;
+pub mod controller;
 mod mix;
 pub mod plan;
 pub mod report;

@@ -12,13 +12,16 @@ pub(crate) fn p4info() -> P4Info {
     pointsman_control::text::from_text(include_str!("../../tests/data/balancer.p4info.txtpb")).expect("valid")
 }
 
+/// Policy, protocols, slots, servers with weights (none: all).
+type Service = (Policy, &'static str, u32, Vec<(u16, u32)>);
+
 /// A rack with devices that have MAC addresses: the text of a configuration.
 #[derive(Clone)]
 pub(crate) struct Shape {
     /// Server number, then devices: slot, kind, weight, enabled.
     pub servers: BTreeMap<u16, BTreeMap<u8, (&'static str, u32, bool)>>,
-    /// Services by port: policy, protocols, slots, servers with weights (none: all).
-    pub services: BTreeMap<u16, (Policy, &'static str, u32, Vec<(u16, u32)>)>,
+    /// Services by port.
+    pub services: BTreeMap<u16, Service>,
     pub macs: bool,
 }
 

@@ -1,0 +1,230 @@
+//! Which devices are heard of, and which of those that left are without connections, from what polls read.
+
+use crate::config::Rack;
+use crate::plan::{Action, Entries, Epoch, Generation, Key, Schema};
+use crate::types::DeviceNumber;
+use pointsman_control::proto::p4rt::{self, entity::Entity as Kind};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// A register value and since when it stands.
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    value: u128,
+    since: Duration,
+}
+
+/// Something that left the configuration while connections may be alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Leaving {
+    Device(DeviceNumber),
+    /// By its number.
+    Service(u16),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Drain {
+    count: Option<i64>,
+    quiet_since: Duration,
+}
+
+/// What changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Finding {
+    Silent(DeviceNumber),
+    Heard(DeviceNumber),
+    Draining(Leaving),
+    Drained(Leaving),
+}
+
+/// Health of devices, and drains.
+#[derive(Debug, Default)]
+pub(super) struct Health {
+    heard: BTreeMap<DeviceNumber, Heard>,
+    pub silent: BTreeSet<DeviceNumber>,
+    leaving: BTreeMap<Leaving, Drain>,
+    pub drained_devices: BTreeSet<DeviceNumber>,
+    pub drained_services: BTreeSet<u16>,
+    /// The longest idle time of any connection that may be alive.
+    max_idle: Duration,
+}
+
+impl Health {
+    /// Takes over from the tables which servers a former controller found silent: they have pools but no slots.
+    pub fn adopt(&mut self, rack: &Rack, have: &Entries) {
+        for (key, action) in have {
+            let (Key::Service(_), Action::SetService { service, epoch, slots_mask, .. }) = (key, action)
+            else {
+                continue;
+            };
+            let g = Generation::read(have, Epoch { service: *service, epoch: *epoch }, *slots_mask);
+            let with_slots: BTreeSet<u16> = g.slots.iter().flatten().copied().collect();
+            for (server, pool) in
+                g.pools.iter().filter(|(s, _)| !with_slots.is_empty() && !with_slots.contains(s))
+            {
+                let devices = pool.order.iter().map(|slot| DeviceNumber::new(*server, *slot));
+                self.silent.extend(devices.filter(|d| rack.device(*d).is_some()));
+            }
+        }
+    }
+
+    /// Nothing is known of the switch any more: everybody gets time to be heard.
+    pub fn forget(&mut self) {
+        self.heard.clear();
+        self.silent.clear();
+    }
+
+    /// The switch was out of reach: silence counts from now.
+    pub fn resume(&mut self, now: Duration) {
+        for heard in self.heard.values_mut() {
+            heard.since = now;
+        }
+        for drain in self.leaving.values_mut() {
+            drain.quiet_since = now;
+        }
+    }
+
+    /// Compares the tables with the configuration: who is leaving, who came back, who is gone.
+    pub fn compare(&mut self, now: Duration, rack: &Rack, have: &Entries) -> Vec<Finding> {
+        let configured: BTreeSet<DeviceNumber> = rack.devices().map(|(_, d)| d.number).collect();
+        self.heard.retain(|d, _| configured.contains(d));
+        self.silent.retain(|d| configured.contains(d));
+        let frontends: BTreeSet<_> = rack.services.iter().flat_map(|s| s.frontends()).collect();
+        let idle = rack.services.iter().map(|s| Duration::from_millis(s.idle_timeout_ms.into()));
+        self.max_idle = self.max_idle.max(idle.max().unwrap_or_default());
+        let mut leaving = BTreeSet::new();
+        for (key, action) in have {
+            match (key, action) {
+                (Key::Device { device, .. }, _) if !configured.contains(device) => {
+                    leaving.insert(Leaving::Device(*device));
+                }
+                (Key::Service(f), Action::SetService { service, idle_ms, .. }) => {
+                    self.max_idle = self.max_idle.max(Duration::from_millis((*idle_ms).into()));
+                    if !frontends.contains(f) {
+                        leaving.insert(Leaving::Service(*service));
+                    }
+                }
+                _ => {}
+            }
+        }
+        let mut findings = Vec::new();
+        self.leaving.retain(|l, _| leaving.contains(l));
+        self.drained_devices.retain(|d| leaving.contains(&Leaving::Device(*d)));
+        self.drained_services.retain(|s| leaving.contains(&Leaving::Service(*s)));
+        for l in leaving {
+            self.leaving.entry(l).or_insert_with(|| {
+                findings.push(Finding::Draining(l));
+                Drain { count: None, quiet_since: now }
+            });
+        }
+        findings
+    }
+
+    /// What to read.
+    pub fn questions(&self, rack: &Rack, schema: &Schema) -> Vec<p4rt::Entity> {
+        let index = |i: u16| Some(p4rt::Index { index: i.into() });
+        let mut out = Vec::new();
+        if rack.switch.report_timeout_ms > 0 {
+            for (_, d) in rack.devices().filter(|(_, d)| d.enabled) {
+                let Some(register_id) = schema.last_heard.get(usize::from(d.number.slot())).copied() else {
+                    continue;
+                };
+                let entry = p4rt::RegisterEntry { register_id, index: index(d.number.server()), data: None };
+                out.push(Kind::RegisterEntry(entry));
+            }
+        }
+        for l in self.leaving.keys() {
+            let (counter_id, i) = match l {
+                Leaving::Device(d) => (schema.device_packets, d.bits()),
+                Leaving::Service(s) => (schema.service_packets, *s),
+            };
+            out.push(Kind::CounterEntry(p4rt::CounterEntry { counter_id, index: index(i), data: None }));
+        }
+        out.into_iter().map(|e| p4rt::Entity { entity: Some(e) }).collect()
+    }
+
+    /// Takes the answers.
+    pub fn answers(
+        &mut self,
+        now: Duration,
+        rack: &Rack,
+        schema: &Schema,
+        answers: &[p4rt::Entity],
+    ) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let timeout = Duration::from_millis(rack.switch.report_timeout_ms.into());
+        for answer in answers {
+            match &answer.entity {
+                Some(Kind::RegisterEntry(e)) => {
+                    let slot = schema.last_heard.iter().position(|id| *id == e.register_id);
+                    let server = e.index.as_ref().and_then(|i| u16::try_from(i.index).ok());
+                    let (Some(slot), Some(server), Some(value)) = (slot, server, register_value(e)) else {
+                        continue;
+                    };
+                    let device = DeviceNumber::new(server, slot as u8);
+                    if rack.device(device).is_some() {
+                        findings.extend(self.heard(now, device, value, timeout));
+                    }
+                }
+                Some(Kind::CounterEntry(e)) => {
+                    let Some(i) = e.index.as_ref().and_then(|i| u16::try_from(i.index).ok()) else {
+                        continue;
+                    };
+                    let leaving = if e.counter_id == schema.device_packets {
+                        Leaving::Device(DeviceNumber::from_bits(i))
+                    } else {
+                        Leaving::Service(i)
+                    };
+                    let count = e.data.as_ref().map_or(0, |d| d.packet_count);
+                    findings.extend(self.counted(now, leaving, count));
+                }
+                _ => {}
+            }
+        }
+        findings
+    }
+
+    fn heard(
+        &mut self,
+        now: Duration,
+        device: DeviceNumber,
+        value: u128,
+        timeout: Duration,
+    ) -> Option<Finding> {
+        match self.heard.insert(device, Heard { value, since: now }) {
+            // The first look: from now on it has to change.
+            None => None,
+            Some(last) if last.value != value => {
+                self.silent.remove(&device).then_some(Finding::Heard(device))
+            }
+            Some(last) => {
+                self.heard.insert(device, last);
+                let silent = now.saturating_sub(last.since) > timeout && self.silent.insert(device);
+                silent.then_some(Finding::Silent(device))
+            }
+        }
+    }
+
+    /// Connections are over when no packet went there for longer than any of them could be idle.
+    fn counted(&mut self, now: Duration, leaving: Leaving, count: i64) -> Option<Finding> {
+        let drain = self.leaving.get_mut(&leaving)?;
+        if drain.count.replace(count) != Some(count) {
+            drain.quiet_since = now;
+        }
+        if now.saturating_sub(drain.quiet_since) <= self.max_idle {
+            return None;
+        }
+        let new = match leaving {
+            Leaving::Device(d) => self.drained_devices.insert(d),
+            Leaving::Service(s) => self.drained_services.insert(s),
+        };
+        new.then_some(Finding::Drained(leaving))
+    }
+}
+
+fn register_value(entry: &p4rt::RegisterEntry) -> Option<u128> {
+    match entry.data.as_ref()?.data.as_ref()? {
+        p4rt::p4_data::Data::Bitstring(bytes) => crate::plan::schema::number(bytes),
+        _ => None,
+    }
+}

@@ -1,0 +1,400 @@
+//! The controller of one switch, over P4Runtime.
+//!
+//! It connects, becomes primary by its election id, sees that the right program runs, reads all tables and then writes the
+//! difference to what they should hold, in steps in which no packet meets half a change (`crate::plan`). After any failure
+//! it starts again from there: what the switch holds is the only state that has to be right. It asks for MAC addresses
+//! that the configuration does not say, and polls when devices were last heard of.
+//!
+//! The caller carries messages: it does what [`Output`] says and hands back what comes as [`Input`].
+
+mod event;
+mod frames;
+mod health;
+mod neighbours;
+mod session;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub use event::Event;
+
+use crate::config::{NextHop, Rack};
+use crate::mix::fnv;
+use crate::plan::{self, Entries, Schema, Situation};
+use crate::types::Policy;
+use health::Health;
+use neighbours::Resolver;
+use pointsman_control::proto::{p4info::P4Info, p4rt};
+use pointsman_control::{Code, RpcError};
+use session::Phase;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use write::Batch;
+
+/// The data plane to install.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// What a controller may know of it.
+    pub p4info: P4Info,
+    /// What the switch needs of it: for Pointsman's switch, the P4 source with everything that it includes.
+    pub device_config: Vec<u8>,
+}
+
+/// What a controller is told. Whatever belonged to a connection that was lost is ignored.
+#[derive(Debug)]
+pub enum Input {
+    /// Nothing but the time.
+    Tick,
+    /// The connection is up and its stream channel open.
+    Connected,
+    /// The connection could not be made, or is lost.
+    Disconnected(String),
+    /// A message of the stream channel.
+    Stream(p4rt::StreamMessageResponse),
+    /// The answer to a request.
+    Response {
+        /// The request's.
+        id: u64,
+        /// What came of it.
+        result: Result<Response, RpcError>,
+    },
+    /// The configuration changed.
+    Config(Box<Rack>),
+    /// Another policy for one service, until the configuration changes.
+    SetPolicy {
+        /// The service's name.
+        service: String,
+        /// The policy.
+        policy: Policy,
+    },
+}
+
+/// What a controller wants done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// Connect to `host:port` and open the stream channel; an older connection is given up.
+    Connect(String),
+    /// Give up the connection. No `Disconnected` is expected for it.
+    Disconnect,
+    /// Send a message on the stream channel.
+    Send(p4rt::StreamMessageRequest),
+    /// Make a request and answer with the same id.
+    Request {
+        /// Never used twice.
+        id: u64,
+        /// The request.
+        request: Request,
+    },
+    /// Tell whoever watches.
+    Event(Event),
+}
+
+/// A unary (or, for `Read`, server-streaming) request of P4Runtime.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // named as in the specification
+pub enum Request {
+    GetPipeline(p4rt::GetForwardingPipelineConfigRequest),
+    SetPipeline(Box<p4rt::SetForwardingPipelineConfigRequest>),
+    Read(p4rt::ReadRequest),
+    Write(p4rt::WriteRequest),
+}
+
+/// The answer to a [`Request`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Response {
+    /// To `GetPipeline`.
+    GetPipeline(Box<p4rt::GetForwardingPipelineConfigResponse>),
+    /// To `SetPipeline`.
+    SetPipeline,
+    /// To `Read`: the entities of all messages.
+    Read(Vec<p4rt::Entity>),
+    /// To `Write`.
+    Write,
+}
+
+/// What a request was for.
+#[derive(Debug)]
+enum Purpose {
+    CheckPipeline,
+    Install,
+    ReadAll,
+    Write(Batch),
+    Poll,
+}
+
+/// How a controller stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// No connection.
+    Disconnected,
+    /// Connected; another controller is in charge.
+    Backup,
+    /// In charge, still bringing the switch up to date.
+    Working,
+    /// In charge, and the switch holds what it should.
+    InSync,
+}
+
+/// The controller of one switch. Times count from any fixed moment and must not run backwards.
+#[derive(Debug)]
+pub struct Controller {
+    rack: Rack,
+    program: Program,
+    schema: Schema,
+    cookie: u64,
+    phase: Phase,
+    /// Failures since the switch was last up to date.
+    failures: u32,
+    next_id: u64,
+    pending: BTreeMap<u64, (Purpose, Duration)>,
+    have: Entries,
+    /// Entries of our tables that nobody here would write; they go.
+    foreign: Vec<p4rt::TableEntry>,
+    /// Whether the tables were adopted once: then what is known of devices is worth more than what they tell.
+    adopted: bool,
+    queue: std::collections::VecDeque<Batch>,
+    /// Changes since the switch was last up to date.
+    writes: usize,
+    /// What the tables should hold may have changed.
+    dirty: bool,
+    in_sync: bool,
+    /// What was said already about the plan.
+    notes: Vec<String>,
+    resolver: Resolver,
+    health: Health,
+    poll_at: Duration,
+    can_poll: bool,
+}
+
+impl Controller {
+    /// A controller that connects at its first step.
+    ///
+    /// # Errors
+    /// The program is no balancer: it lacks something that the controller fills.
+    pub fn new(rack: Rack, program: Program) -> Result<Self, String> {
+        let schema = Schema::new(&program.p4info)?;
+        // Maps in protobuf messages have no order, so the ids stand for the P4Info.
+        let cookie = fnv(&program.device_config) ^ fnv(format!("{schema:?}").as_bytes());
+        let mut resolver = Resolver::default();
+        resolver.set_targets(&rack, Duration::ZERO);
+        Ok(Controller {
+            rack,
+            program,
+            schema,
+            cookie,
+            phase: Phase::Waiting { until: Duration::ZERO },
+            failures: 0,
+            next_id: 1,
+            pending: BTreeMap::new(),
+            have: Entries::new(),
+            foreign: Vec::new(),
+            adopted: false,
+            queue: std::collections::VecDeque::new(),
+            writes: 0,
+            dirty: true,
+            in_sync: false,
+            notes: Vec::new(),
+            resolver,
+            health: Health::default(),
+            poll_at: Duration::ZERO,
+            can_poll: true,
+        })
+    }
+
+    /// The configuration in force.
+    pub fn rack(&self) -> &Rack {
+        &self.rack
+    }
+
+    /// What the switch's tables hold, as far as is known.
+    pub fn entries(&self) -> &Entries {
+        &self.have
+    }
+
+    /// How it stands.
+    pub fn status(&self) -> Status {
+        match self.phase {
+            Phase::Waiting { .. } | Phase::Connecting { .. } => Status::Disconnected,
+            Phase::Backup => Status::Backup,
+            Phase::Active if self.in_sync && !self.dirty => Status::InSync,
+            _ => Status::Working,
+        }
+    }
+
+    /// Takes one input at time `now` and says what to do.
+    pub fn step(&mut self, now: Duration, input: Input) -> Vec<Output> {
+        let mut out = Vec::new();
+        match input {
+            Input::Tick => {}
+            Input::Connected => self.connected(now, &mut out),
+            Input::Disconnected(reason) => self.disconnected(now, reason, &mut out),
+            Input::Stream(message) => self.stream(now, message, &mut out),
+            Input::Response { id, result } => self.response(now, id, result, &mut out),
+            Input::Config(rack) => self.configure(now, *rack, &mut out),
+            Input::SetPolicy { service, policy } => match self.rack.with_policy(&service, policy) {
+                Ok(rack) => self.configure(now, rack, &mut out),
+                Err(reason) => out.push(Output::Event(Event::ConfigRejected { reason })),
+            },
+        }
+        self.advance(now, &mut out);
+        if self.phase == Phase::Active {
+            self.resolve(now, &mut out);
+            self.poll(now, &mut out);
+            self.reconcile(now, &mut out);
+        }
+        out
+    }
+
+    /// When to step again with [`Input::Tick`] at the latest.
+    pub fn next_deadline(&self) -> Option<Duration> {
+        let mut at = self.session_deadline();
+        let mut sooner = |other: Option<Duration>| at = at.into_iter().chain(other).min();
+        if self.phase == Phase::Active {
+            sooner(self.resolver.next_deadline());
+            sooner((self.can_poll && !self.is_polling()).then_some(self.poll_at));
+        }
+        at
+    }
+
+    fn situation(&self) -> Situation<'_> {
+        Situation {
+            rack: &self.rack,
+            neighbours: &self.resolver.known,
+            silent: &self.health.silent,
+            drained_devices: &self.health.drained_devices,
+            drained_services: &self.health.drained_services,
+        }
+    }
+
+    fn configure(&mut self, now: Duration, rack: Rack, out: &mut Vec<Output>) {
+        let checked = if rack.switch.program != self.rack.switch.program {
+            Err("switch.program cannot change while connections are alive: restart the controller with it"
+                .into())
+        } else if self.phase == Phase::Active {
+            plan::conflict(&Situation { rack: &rack, ..self.situation() }, &self.have)
+        } else {
+            Ok(())
+        };
+        if let Err(reason) = checked {
+            out.push(Output::Event(Event::ConfigRejected { reason }));
+            return;
+        }
+        let (old, new) = (&self.rack.switch, &rack.switch);
+        let reconnect = old.p4runtime != new.p4runtime || old.device_id != new.device_id;
+        let rearbitrate = old.election_id != new.election_id;
+        self.rack = rack;
+        self.resolver.set_targets(&self.rack, now);
+        self.poll_at = self.poll_at.min(now + self.poll_interval());
+        if self.rack.switch.report_timeout_ms == 0 {
+            self.health.forget();
+        }
+        self.dirty = true;
+        out.push(Output::Event(Event::ConfigAccepted));
+        if reconnect {
+            self.adopted = false;
+            self.health.forget();
+            self.reconnect(now, out);
+        } else if rearbitrate && !matches!(self.phase, Phase::Waiting { .. } | Phase::Connecting { .. }) {
+            self.arbitrate(now, out);
+        }
+    }
+
+    fn poll_interval(&self) -> Duration {
+        Duration::from_millis(self.rack.switch.poll_interval_ms.into())
+    }
+
+    fn is_polling(&self) -> bool {
+        self.pending.values().any(|(p, _)| matches!(p, Purpose::Poll))
+    }
+
+    fn poll(&mut self, now: Duration, out: &mut Vec<Output>) {
+        if !self.can_poll || now < self.poll_at || self.is_polling() {
+            return;
+        }
+        self.poll_at = now + self.poll_interval();
+        let entities = self.health.questions(&self.rack, &self.schema);
+        if !entities.is_empty() {
+            let read = self.read_request(entities);
+            self.request(now, Purpose::Poll, Request::Read(read), out);
+        }
+    }
+
+    fn polled(&mut self, now: Duration, result: Result<Vec<p4rt::Entity>, RpcError>, out: &mut Vec<Output>) {
+        match result {
+            Ok(answers) => {
+                let findings = self.health.answers(now, &self.rack, &self.schema, &answers);
+                self.note_health(findings, out);
+            }
+            Err(e) => {
+                let unable = e.code == Code::Unimplemented;
+                out.push(Output::Event(Event::RequestFailed {
+                    what: "reading when devices were last heard of",
+                    code: e.code,
+                    message: e.message.clone(),
+                }));
+                if unable {
+                    // The data plane itself still leaves out devices that are silent.
+                    self.can_poll = false;
+                } else {
+                    self.fail(now);
+                }
+            }
+        }
+    }
+
+    fn note_health(&mut self, findings: Vec<health::Finding>, out: &mut Vec<Output>) {
+        for finding in findings {
+            let name = |l: health::Leaving| match l {
+                health::Leaving::Device(d) => format!("device {}", self.rack.device_name(d)),
+                health::Leaving::Service(n) => format!("service number {n}"),
+            };
+            self.dirty |= !matches!(finding, health::Finding::Draining(_));
+            out.push(Output::Event(match finding {
+                health::Finding::Silent(d) => Event::Silent { device: self.rack.device_name(d) },
+                health::Finding::Heard(d) => Event::Heard { device: self.rack.device_name(d) },
+                health::Finding::Draining(l) => Event::Draining { what: name(l) },
+                health::Finding::Drained(l) => Event::Drained { what: name(l) },
+            }));
+        }
+    }
+
+    fn resolve(&mut self, now: Duration, out: &mut Vec<Output>) {
+        let (frames, findings) = self.resolver.poll(now, &self.rack);
+        for (port, payload) in frames {
+            let metadata = vec![p4rt::PacketMetadata {
+                metadata_id: self.schema.egress_port,
+                value: plan::schema::bytes(port.into()),
+            }];
+            let packet = p4rt::PacketOut { payload, metadata };
+            let update = Some(p4rt::stream_message_request::Update::Packet(packet));
+            out.push(Output::Send(p4rt::StreamMessageRequest { update }));
+        }
+        self.note_neighbours(findings, out);
+    }
+
+    fn note_neighbours(&mut self, findings: Vec<neighbours::Finding>, out: &mut Vec<Output>) {
+        for finding in findings {
+            out.push(Output::Event(match finding {
+                neighbours::Finding::Resolved((port, address), mac) => {
+                    self.dirty = true;
+                    Event::Resolved { address, port, mac }
+                }
+                neighbours::Finding::NoAnswer((port, address)) => Event::NoAnswer { address, port },
+            }));
+        }
+    }
+
+    /// What the configuration leaves to be asked for.
+    pub fn unresolved(&self) -> Vec<String> {
+        let devices =
+            self.rack.devices().filter(|(_, d)| plan::device_mac(d, &self.resolver.known).is_none());
+        let devices = devices.map(|(s, d)| format!("{}/{}", s.name, d.name));
+        let routes = self.rack.routes.iter().filter_map(|r| match r.hop {
+            NextHop::Neighbour(via) if !self.resolver.known.contains_key(&(r.port, via)) => {
+                Some(format!("{}", r.prefix))
+            }
+            _ => None,
+        });
+        devices.chain(routes).collect()
+    }
+}

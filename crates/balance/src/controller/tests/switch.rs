@@ -1,0 +1,236 @@
+//! A switch in memory: tables as maps, with P4Runtime's rules about who may write what.
+
+use super::super::{Output, Request, Response};
+use crate::config::Rack;
+use crate::controller::frames::tests::host;
+use crate::plan::{Entries, Key, Schema, tests::assert_complete, tests::p4info};
+use crate::types::{DeviceNumber, Mac};
+use pointsman_control::proto::p4rt::{self, entity::Entity as Kind};
+use pointsman_control::{Code, EntityError, RpcError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+pub(super) struct Switch {
+    pub schema: Schema,
+    pub cookie: Option<u64>,
+    /// Election id of the client in charge, other than the one under test.
+    pub rival: Option<u128>,
+    tables: BTreeMap<Vec<u8>, p4rt::TableEntry>,
+    pub registers: BTreeMap<(u32, i64), u64>,
+    pub counters: BTreeMap<(u32, i64), i64>,
+    /// Devices whose agents report.
+    pub speaking: BTreeSet<DeviceNumber>,
+    /// Who answers ARP and neighbour solicitations.
+    pub hosts: BTreeMap<(u16, IpAddr), Mac>,
+    /// Inserts into this table fail.
+    pub full: Option<u32>,
+    pub without_registers: bool,
+    /// Changes that were made.
+    pub writes: usize,
+    pub installs: usize,
+    /// What look-ups must find, checked on the way.
+    pub rack: Rack,
+}
+
+fn key(e: &p4rt::TableEntry) -> Vec<u8> {
+    let mut fields: Vec<String> = e.r#match.iter().map(|m| format!("{m:?}")).collect();
+    fields.sort();
+    format!("{} {} {} {fields:?}", e.table_id, e.priority, e.is_default_action).into_bytes()
+}
+
+impl Switch {
+    pub fn new(rack: Rack) -> Self {
+        Switch {
+            schema: Schema::new(&p4info()).expect("the balancer"),
+            cookie: None,
+            rival: None,
+            tables: BTreeMap::new(),
+            registers: BTreeMap::new(),
+            counters: BTreeMap::new(),
+            speaking: rack.devices().map(|(_, d)| d.number).collect(),
+            hosts: BTreeMap::new(),
+            full: None,
+            without_registers: false,
+            writes: 0,
+            installs: 0,
+            rack,
+        }
+    }
+
+    /// Power lost.
+    pub fn restart(&mut self) {
+        self.cookie = None;
+        self.wipe();
+    }
+
+    fn wipe(&mut self) {
+        self.tables.clear();
+        self.registers.clear();
+        self.counters.clear();
+    }
+
+    pub fn entries(&self) -> Entries {
+        self.tables.values().filter_map(|e| self.schema.decode(e)).collect()
+    }
+
+    pub fn add(&mut self, e: p4rt::TableEntry) {
+        self.tables.insert(key(&e), e);
+    }
+
+    pub fn len(&self) -> usize {
+        self.tables.len()
+    }
+
+    pub fn arbitrate(&self, id: u128) -> p4rt::StreamMessageResponse {
+        let leader = self.rival.filter(|r| *r > id);
+        let code = if leader.is_some() { Code::AlreadyExists } else { Code::Ok };
+        let winner = leader.unwrap_or(id);
+        let arbitration = p4rt::MasterArbitrationUpdate {
+            device_id: 1,
+            election_id: Some(p4rt::Uint128 { high: (winner >> 64) as u64, low: winner as u64 }),
+            status: Some(pointsman_control::proto::rpc::Status { code: code.number(), ..Default::default() }),
+            ..Default::default()
+        };
+        p4rt::StreamMessageResponse {
+            update: Some(p4rt::stream_message_response::Update::Arbitration(arbitration)),
+        }
+    }
+
+    fn in_charge(&self, id: Option<&p4rt::Uint128>) -> Result<(), RpcError> {
+        let id = id.map_or(0, |i| u128::from(i.high) << 64 | u128::from(i.low));
+        if self.rival.is_some_and(|r| r > id) {
+            return Err(RpcError::new(Code::PermissionDenied, "not the primary"));
+        }
+        Ok(())
+    }
+
+    fn pipeline(&self) -> Result<(), RpcError> {
+        self.cookie.map(|_| ()).ok_or_else(|| RpcError::new(Code::FailedPrecondition, "no pipeline"))
+    }
+
+    pub fn request(&mut self, now: Duration, request: &Request) -> Result<Response, RpcError> {
+        match request {
+            Request::GetPipeline(_) => {
+                self.pipeline()?;
+                let cookie = self.cookie.map(|cookie| p4rt::forwarding_pipeline_config::Cookie { cookie });
+                let config = p4rt::ForwardingPipelineConfig { cookie, ..Default::default() };
+                let config = Some(config);
+                Ok(Response::GetPipeline(Box::new(p4rt::GetForwardingPipelineConfigResponse { config })))
+            }
+            Request::SetPipeline(r) => {
+                self.in_charge(r.election_id.as_ref())?;
+                self.wipe();
+                self.cookie = r.config.as_ref().and_then(|c| c.cookie).map(|c| c.cookie);
+                self.installs += 1;
+                Ok(Response::SetPipeline)
+            }
+            Request::Read(r) => {
+                self.pipeline()?;
+                let mut out = Vec::new();
+                for e in &r.entities {
+                    out.extend(self.read(now, e.entity.as_ref().expect("an entity"))?);
+                }
+                Ok(Response::Read(out.into_iter().map(|e| p4rt::Entity { entity: Some(e) }).collect()))
+            }
+            Request::Write(r) => {
+                self.in_charge(r.election_id.as_ref())?;
+                self.pipeline()?;
+                let outcomes: Vec<_> = r.updates.iter().map(|u| self.update(u)).collect();
+                assert_complete(&self.entries(), &self.rack, "after a batch");
+                RpcError::from_batch("updates", &outcomes).map_or(Ok(Response::Write), Err)
+            }
+        }
+    }
+
+    fn read(&mut self, now: Duration, e: &Kind) -> Result<Vec<Kind>, RpcError> {
+        Ok(match e {
+            Kind::TableEntry(e) => {
+                let wanted = |t: &&p4rt::TableEntry| {
+                    t.table_id == e.table_id && t.is_default_action == e.is_default_action
+                };
+                self.tables.values().filter(wanted).cloned().map(Kind::TableEntry).collect()
+            }
+            Kind::RegisterEntry(e) => {
+                if self.without_registers {
+                    return Err(RpcError::new(Code::Unimplemented, "no registers"));
+                }
+                let index = e.index.as_ref().expect("an index").index;
+                let slot = self.schema.last_heard.iter().position(|id| *id == e.register_id).expect("known");
+                let device = DeviceNumber::new(index as u16, slot as u8);
+                if self.speaking.contains(&device) {
+                    self.registers.insert((e.register_id, index), now.as_micros() as u64 + 1);
+                }
+                let value = self.registers.get(&(e.register_id, index)).copied().unwrap_or(0);
+                let data = p4rt::P4Data {
+                    data: Some(p4rt::p4_data::Data::Bitstring(crate::plan::schema::bytes(value.into()))),
+                };
+                vec![Kind::RegisterEntry(p4rt::RegisterEntry { data: Some(data), ..e.clone() })]
+            }
+            Kind::CounterEntry(e) => {
+                let index = e.index.as_ref().expect("an index").index;
+                let packet_count = self.counters.get(&(e.counter_id, index)).copied().unwrap_or(0);
+                let data = Some(p4rt::CounterData { packet_count, ..Default::default() });
+                vec![Kind::CounterEntry(p4rt::CounterEntry { data, ..*e })]
+            }
+            other => panic!("read {other:?}"),
+        })
+    }
+
+    fn update(&mut self, u: &p4rt::Update) -> Result<(), EntityError> {
+        let Some(Kind::TableEntry(e)) = u.entity.as_ref().and_then(|e| e.entity.as_ref()) else {
+            panic!("only table entries are written");
+        };
+        let (key, exists) = (key(e), self.tables.contains_key(&key(e)));
+        let kind = p4rt::update::Type::try_from(u.r#type).expect("valid");
+        match kind {
+            p4rt::update::Type::Insert if exists => {
+                return Err(EntityError::new(Code::AlreadyExists, "it exists"));
+            }
+            p4rt::update::Type::Insert if self.full == Some(e.table_id) => {
+                return Err(EntityError::new(Code::ResourceExhausted, "the table is full"));
+            }
+            p4rt::update::Type::Modify | p4rt::update::Type::Delete if !exists && !e.is_default_action => {
+                return Err(EntityError::not_found("no such entry"));
+            }
+            p4rt::update::Type::Delete => drop(self.tables.remove(&key)),
+            _ => drop(self.tables.insert(key, e.clone())),
+        }
+        self.writes += 1;
+        // The check of everything is slow: always at the moment of truth, now and then in between.
+        let decisive = self.schema.decode(e).is_some_and(|(k, _)| matches!(k, Key::Service(_)));
+        if decisive || self.writes.is_multiple_of(61) {
+            assert_complete(&self.entries(), &self.rack, "inside a batch");
+        }
+        Ok(())
+    }
+
+    /// What comes back for a packet that is sent out.
+    pub fn packet_out(&self, packet: &p4rt::PacketOut) -> Option<p4rt::StreamMessageResponse> {
+        let meta = packet.metadata.first()?;
+        assert_eq!(meta.metadata_id, self.schema.egress_port);
+        let port = crate::plan::schema::number(&meta.value).expect("a number") as u16;
+        let at_port = self.hosts.iter().filter(|((p, _), _)| *p == port);
+        let payload = at_port.filter_map(|((_, a), mac)| host(&packet.payload, *a, *mac)).next()?;
+        let metadata = vec![p4rt::PacketMetadata {
+            metadata_id: self.schema.ingress_port,
+            value: crate::plan::schema::bytes(port.into()),
+        }];
+        let packet = p4rt::PacketIn { payload, metadata };
+        Some(p4rt::StreamMessageResponse {
+            update: Some(p4rt::stream_message_response::Update::Packet(packet)),
+        })
+    }
+}
+
+/// Only to see what a test printed.
+pub(super) fn describe(outputs: &[Output]) -> Vec<String> {
+    outputs
+        .iter()
+        .map(|o| match o {
+            Output::Event(e) => e.to_string(),
+            Output::Request { request, .. } => format!("{request:?}").chars().take(60).collect(),
+            other => format!("{other:?}").chars().take(60).collect(),
+        })
+        .collect()
+}

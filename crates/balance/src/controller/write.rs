@@ -1,0 +1,134 @@
+//! Writing the difference between what the switch holds and what it should.
+
+use super::session::code;
+use super::{Controller, Event, Output, Purpose, Request};
+use crate::plan::{self, Change, Update};
+use pointsman_control::RpcError;
+use pointsman_control::proto::p4rt;
+use std::time::Duration;
+
+/// Most changes of one write request: far below the 4 MiB that gRPC takes by default.
+const BATCH: usize = 500;
+
+/// What one write request changes.
+#[derive(Clone, Debug)]
+pub(super) enum Batch {
+    Updates(Vec<Update>),
+    /// Deletes entries that the configuration does not know.
+    Foreign(Vec<p4rt::TableEntry>),
+}
+
+impl Batch {
+    /// What change number `i` is, for messages.
+    fn name(&self, i: usize) -> Option<String> {
+        match self {
+            Batch::Updates(updates) => updates.get(i).map(Update::to_string),
+            Batch::Foreign(entries) => entries.get(i).map(|e| {
+                format!("delete an entry of table {:#010x} that is not in the configuration", e.table_id)
+            }),
+        }
+    }
+}
+
+impl Controller {
+    fn is_writing(&self) -> bool {
+        self.pending.values().any(|(p, _)| matches!(p, Purpose::Write(_)))
+    }
+
+    /// Sends the next batch; makes a new plan first if something changed. One request is under way at a time: the switch
+    /// may make the changes of one request, and requests side by side, in any order.
+    pub(super) fn reconcile(&mut self, now: Duration, out: &mut Vec<Output>) {
+        if self.is_writing() {
+            return;
+        }
+        if self.dirty {
+            // Any point between two batches is a safe one to change the plan at.
+            self.dirty = false;
+            self.in_sync = false;
+            let wanted = plan::desired(&self.situation(), &self.have);
+            self.queue.clear();
+            for step in plan::steps(&self.have, &wanted.entries) {
+                self.queue.extend(step.chunks(BATCH).map(|c| Batch::Updates(c.to_vec())));
+            }
+            self.queue.extend(self.foreign.chunks(BATCH).map(|c| Batch::Foreign(c.to_vec())));
+            for text in wanted.notes.iter().filter(|n| !self.notes.contains(n)) {
+                out.push(Output::Event(Event::Warning { text: text.clone() }));
+            }
+            self.notes = wanted.notes;
+        }
+        let Some(batch) = self.queue.pop_front() else {
+            self.settled(now, out);
+            return;
+        };
+        let updates = match &batch {
+            Batch::Updates(updates) => updates.iter().map(|u| self.message(u)).collect(),
+            Batch::Foreign(entries) => {
+                entries.iter().map(|e| message(p4rt::update::Type::Delete, e.clone())).collect()
+            }
+        };
+        let write = p4rt::WriteRequest {
+            device_id: self.rack.switch.device_id,
+            election_id: Some(p4rt::Uint128 { high: 0, low: self.rack.switch.election_id }),
+            updates,
+            ..Default::default()
+        };
+        self.request(now, Purpose::Write(batch), Request::Write(write), out);
+    }
+
+    fn settled(&mut self, now: Duration, out: &mut Vec<Output>) {
+        if self.in_sync {
+            return;
+        }
+        self.in_sync = true;
+        self.failures = 0;
+        out.push(Output::Event(Event::InSync { writes: std::mem::take(&mut self.writes) }));
+        let findings = self.health.compare(now, &self.rack, &self.have);
+        self.note_health(findings, out);
+    }
+
+    fn message(&self, update: &Update) -> p4rt::Update {
+        let kind = match update.change {
+            Change::Insert => p4rt::update::Type::Insert,
+            Change::Modify => p4rt::update::Type::Modify,
+            Change::Delete => p4rt::update::Type::Delete,
+        };
+        message(kind, self.schema.encode(&update.key, &update.action))
+    }
+
+    pub(super) fn written(&mut self, batch: &Batch) {
+        match batch {
+            Batch::Updates(updates) => {
+                self.writes += updates.len();
+                for update in updates {
+                    update.apply(&mut self.have);
+                }
+            }
+            Batch::Foreign(entries) => {
+                self.writes += entries.len();
+                self.foreign.retain(|f| !entries.contains(f));
+            }
+        }
+    }
+
+    /// Names the entries that were refused, and begins again from what the switch then holds.
+    pub(super) fn write_failed(&mut self, now: Duration, batch: &Batch, e: RpcError, out: &mut Vec<Output>) {
+        let mut named = false;
+        for (i, detail) in e.details.iter().enumerate().filter(|(_, d)| d.canonical_code != 0) {
+            if let Some(update) = batch.name(i) {
+                named = true;
+                let (code, message) = (code(detail.canonical_code), detail.message.clone());
+                out.push(Output::Event(Event::WriteFailed { update, code, message }));
+            }
+        }
+        if !named {
+            let what = "writing to the tables";
+            out.push(Output::Event(Event::RequestFailed { what, code: e.code, message: e.message }));
+        }
+        self.fail(now);
+    }
+}
+
+fn message(kind: p4rt::update::Type, entry: p4rt::TableEntry) -> p4rt::Update {
+    let entity = p4rt::Entity { entity: Some(p4rt::entity::Entity::TableEntry(entry)) };
+    p4rt::Update { r#type: kind.into(), entity: Some(entity) }
+}
