@@ -230,10 +230,16 @@ impl Runtime {
 
     /// Runs until it is stopped. `log` gets what an operator should know.
     pub fn run(mut self, mut log: impl FnMut(&str)) -> Result<(), String> {
-        while !self.core.stop {
-            for _ in 0..JOBS {
-                let Ok(job) = self.jobs.try_recv() else { break };
+        loop {
+            let mut jobs = 0;
+            while jobs < JOBS
+                && let Ok(job) = self.jobs.try_recv()
+            {
                 job(&mut self.core);
+                jobs += 1;
+            }
+            if self.core.stop {
+                break;
             }
             let unix = unix_ns();
             let (switch, start) = (&mut self.core.switch, self.core.start);
@@ -249,7 +255,8 @@ impl Runtime {
             for complaint in self.wires.take_complaints() {
                 log(&complaint);
             }
-            if frames == 0 && !polled.more {
+            // After jobs there may be more, whose wake-up is spent.
+            if jobs == 0 && frames == 0 && !polled.more {
                 let deadline = [self.core.switch.next_deadline(), self.core.server.next_deadline()]
                     .into_iter()
                     .flatten()
