@@ -56,14 +56,12 @@ control Way(in bit<2> request,
         bit<32> at = (bit<32>)place;
         bit<64> low = flow.client[31:0] ++ flow.client_port ++ flow.service;
         if (request != CONN_FIND) {
-            if (conn.way == number) {
-                state.write(at, conn.last_seen ++ conn.idle_ms ++ conn.device ++ conn.flags);
-                if (request == CONN_WRITE) {
-                    key_low.write(at, low);
-                    key_high.write(at, flow.client[127:32]);
-                }
+            state.write(at, conn.last_seen ++ conn.idle_ms ++ conn.device ++ conn.flags);
+            if (request == CONN_WRITE) {
+                key_low.write(at, low);
+                key_high.write(at, flow.client[127:32]);
             }
-        } else if (!conn.found) {
+        } else {
             bit<96> s;
             bit<64> l;
             bit<96> h;
@@ -98,7 +96,10 @@ control Way(in bit<2> request,
 }
 
 control Connections(in bit<2> request,
-                    in metadata_t meta,
+                    in flow_t flow,
+                    in bit<32> hash_a,
+                    in bit<32> hash_b,
+                    in bool opens,
                     in time_us_t now,
                     inout connection_t conn) {
     Way() way0;
@@ -107,14 +108,24 @@ control Connections(in bit<2> request,
     Way() way3;
 
     apply {
-        if (request == CONN_FIND) {
+        bool find = request == CONN_FIND;
+        if (find) {
             conn.found = false;
             conn.room = false;
         }
-        way0.apply(request, 0, meta.hash_a[15:0], meta.flow, meta.opens, now, conn);
-        way1.apply(request, 1, meta.hash_b[15:0], meta.flow, meta.opens, now, conn);
-        way2.apply(request, 2, meta.hash_a[31:16], meta.flow, meta.opens, now, conn);
-        way3.apply(request, 3, meta.hash_b[31:16], meta.flow, meta.opens, now, conn);
+        // A search ends where the key is found; what is written goes to that place alone.
+        if (find || conn.way == 0) {
+            way0.apply(request, 0, hash_a[15:0], flow, opens, now, conn);
+        }
+        if (find && !conn.found || !find && conn.way == 1) {
+            way1.apply(request, 1, hash_b[15:0], flow, opens, now, conn);
+        }
+        if (find && !conn.found || !find && conn.way == 2) {
+            way2.apply(request, 2, hash_a[31:16], flow, opens, now, conn);
+        }
+        if (find && !conn.found || !find && conn.way == 3) {
+            way3.apply(request, 3, hash_b[31:16], flow, opens, now, conn);
+        }
     }
 }
 

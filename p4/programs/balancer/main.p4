@@ -452,7 +452,7 @@ control BalancerIngress(inout headers_t hdr,
             }
             if (to_service || from_backend) {
                 hash_flow();
-                connections.apply(CONN_FIND, meta, now, conn);
+                connections.apply(CONN_FIND, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
             }
 
             if (to_service) {
@@ -460,7 +460,7 @@ control BalancerIngress(inout headers_t hdr,
                     meta.device = conn.device;
                     if (!hdr.quoted.isValid()) {
                         note_flags(CONN_FIN_CLIENT);
-                        connections.apply(CONN_TOUCH, meta, now, conn);
+                        connections.apply(CONN_TOUCH, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
                     }
                 } else if (hdr.quoted.isValid()) {
                     meta.drop_reason = DROP_ICMP_UNMATCHED;
@@ -479,7 +479,7 @@ control BalancerIngress(inout headers_t hdr,
                         conn.idle_ms = meta.idle_ms;
                         conn.device = meta.device;
                         conn.flags = CONN_LIVE;
-                        connections.apply(CONN_WRITE, meta, now, conn);
+                        connections.apply(CONN_WRITE, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
                         service_connections.count((bit<32>)meta.flow.service);
                         device_connections.count((bit<32>)meta.device);
                     }
@@ -519,7 +519,7 @@ control BalancerIngress(inout headers_t hdr,
                         }
                     } else {
                         note_flags(CONN_FIN_DEVICE);
-                        connections.apply(CONN_TOUCH, meta, now, conn);
+                        connections.apply(CONN_TOUCH, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
                     }
                     translate.apply(hdr, true, outside, new4, new6);
                 }
