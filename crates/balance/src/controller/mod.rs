@@ -21,7 +21,7 @@ pub use event::Event;
 use crate::config::{NextHop, Rack};
 use crate::mix::fnv;
 use crate::plan::{self, Entries, Schema, Situation};
-use crate::types::Policy;
+use crate::types::{DeviceNumber, Policy};
 use health::Health;
 use neighbours::Resolver;
 use pointsman_control::proto::{p4info::P4Info, p4rt};
@@ -158,12 +158,18 @@ pub struct Controller {
     /// What the tables should hold may have changed.
     dirty: bool,
     in_sync: bool,
+    /// Names of all devices that were ever configured.
+    names: BTreeMap<DeviceNumber, String>,
     /// What was said already about the plan.
     notes: Vec<String>,
     resolver: Resolver,
     health: Health,
     poll_at: Duration,
     can_poll: bool,
+}
+
+fn names(rack: &Rack) -> BTreeMap<DeviceNumber, String> {
+    rack.devices().map(|(s, d)| (d.number, format!("{}/{}", s.name, d.name))).collect()
 }
 
 impl Controller {
@@ -178,6 +184,7 @@ impl Controller {
         let mut resolver = Resolver::default();
         resolver.set_targets(&rack, Duration::ZERO);
         Ok(Controller {
+            names: names(&rack),
             rack,
             program,
             schema,
@@ -283,6 +290,7 @@ impl Controller {
         let reconnect = old.p4runtime != new.p4runtime || old.device_id != new.device_id;
         let rearbitrate = old.election_id != new.election_id;
         self.rack = rack;
+        self.names.extend(names(&self.rack));
         self.resolver.set_targets(&self.rack, now);
         self.poll_at = self.poll_at.min(now + self.poll_interval());
         if self.rack.switch.report_timeout_ms == 0 {
@@ -345,8 +353,19 @@ impl Controller {
     fn note_health(&mut self, findings: Vec<health::Finding>, out: &mut Vec<Output>) {
         for finding in findings {
             let name = |l: health::Leaving| match l {
-                health::Leaving::Device(d) => format!("device {}", self.rack.device_name(d)),
-                health::Leaving::Service(n) => format!("service number {n}"),
+                // It left the configuration, and its name with it.
+                health::Leaving::Device(d) => match self.names.get(&d) {
+                    Some(name) => format!("device {name}"),
+                    None => format!("device number {d}"),
+                },
+                health::Leaving::Service(n) => {
+                    let of = |a: &plan::Action| matches!(a, plan::Action::SetService { service, .. } if *service == n);
+                    let found = self.have.iter().find(|(_, a)| of(a));
+                    match found {
+                        Some((plan::Key::Service(f), _)) => format!("service {f}"),
+                        _ => format!("service number {n}"),
+                    }
+                }
             };
             self.dirty |= !matches!(finding, health::Finding::Draining(_));
             out.push(Output::Event(match finding {

@@ -288,7 +288,7 @@ fn devices_drain() {
     w.settle();
     let d = DeviceNumber::new(2, 0);
     let stands = |w: &World| w.switch.entries().contains_key(&Key::Device { device: d, v6: false });
-    assert!(w.had(|e| matches!(e, Event::Draining { what } if what == "device 2/0")));
+    assert!(w.had(|e| matches!(e, Event::Draining { what } if what == "device s2/d0")));
     assert_eq!(w.slots(), [(1, 32), (3, 32)].into());
     // A connection that goes on keeps the device, however long it takes.
     let counter = (w.switch.schema.device_packets, i64::from(d.bits()));
@@ -302,7 +302,7 @@ fn devices_drain() {
     assert!(stands(&w), "idle connections live for 30 seconds");
     w.run_for(ms(2_000));
     assert!(!stands(&w));
-    assert!(w.had(|e| matches!(e, Event::Drained { what } if what == "device 2/0")));
+    assert!(w.had(|e| matches!(e, Event::Drained { what } if what == "device s2/d0")));
     w.settle();
     w.config(&shape());
     w.settle();
