@@ -84,6 +84,7 @@ fn names_of_instances() {
     assert_eq!(sizes, [Some(16), Some(48), Some(16), Some(48), None, None]);
     let controls: Vec<&str> = p.controls.iter().map(|c| c.name.as_str()).collect();
     assert!(controls.contains(&"I") && controls.contains(&"absolute"), "{controls:?}");
+    assert_eq!(p.functions.iter().filter(|f| f.name == "shifted").count(), 2);
     // One version of `Passed` for each set of arguments.
     assert_eq!(controls.iter().filter(|c| **c == "absolute").count(), 2);
     assert!(matches!(p.package.arg("ig"), Some(PackageArg::Control(_))));

@@ -178,6 +178,7 @@ impl Checker<'_> {
                 }
             }
         }
+        self.bind_unused(params, &matched, type_params, &given, &mut solution);
         let type_args: Vec<Ty> = given.iter().map(|t| self.resolve(*t, &solution)).collect();
         for (p, t) in type_params.iter().zip(&type_args) {
             broken |= !self.inferred(name, *p, *t, explicit.is_empty(), broken, span);
@@ -219,6 +220,28 @@ impl Checker<'_> {
         }
         let order = (0..args.len()).filter_map(|i| matched.iter().position(|m| *m == Some(i))).collect();
         Some(Bound { type_args, args: out, order })
+    }
+
+    /// Type parameters that only optional parameters mention, for which nothing is given, stand for anything.
+    fn bind_unused(
+        &mut self,
+        params: &[Param],
+        matched: &[Option<usize>],
+        type_params: &[Ty],
+        given: &[Ty],
+        solution: &mut Solution,
+    ) {
+        for (p, g) in type_params.iter().zip(given) {
+            let now = self.resolve(*g, solution);
+            let Kind::Infer(_) = self.tree.tys.get(now) else { continue };
+            let wanted = self.tree.tys.get(*p).clone();
+            let mentions = |k: &usize| self.tree.tys.any(params[*k].ty, &|t| *t == wanted);
+            let by: Vec<usize> = (0..params.len()).filter(mentions).collect();
+            if !by.is_empty() && by.iter().all(|k| matched[*k].is_none() && params[*k].optional) {
+                let nothing = self.tree.tys.intern(Kind::Tuple(Vec::new()));
+                self.unify(*g, nothing, solution);
+            }
+        }
     }
 
     /// A value or an instance.

@@ -6,7 +6,6 @@ use super::tree::{self, Body, Param, Stmt};
 use super::types::Ty;
 use super::{Checker, Context, Place};
 use crate::ast::{self, DeclKind};
-use pointsman_ir::Span;
 
 /// The head of a parser or control.
 struct Head<'a> {
@@ -121,6 +120,9 @@ impl Checker<'_> {
 
     fn block_locals(&mut self, locals: &[ast::Decl]) {
         for d in locals {
+            if let DeclKind::Const(_) | DeclKind::Variable(_) = &d.kind {
+                self.annotations(&d.annotations);
+            }
             match &d.kind {
                 DeclKind::Const(c) => self.const_decl(c),
                 DeclKind::Variable(v) => {
@@ -173,10 +175,9 @@ impl Checker<'_> {
             returns: Ty::VOID,
             annotations,
         };
-        self.check_action_overload(&a.name, &params);
         self.tree.actions.push(tree::Action { sig, body: Vec::new(), in_block, done: false });
         let index = self.tree.actions.len() - 1;
-        self.declare(&a.name, Def::Actions(vec![index]));
+        self.declare(&a.name, Def::Action(index));
         let outer = Context {
             place: Place::Action,
             returns: None,
@@ -195,21 +196,6 @@ impl Checker<'_> {
         action.body = body;
         action.done = true;
         Some(index)
-    }
-
-    fn check_action_overload(&mut self, name: &ast::Ident, params: &[Param]) {
-        let others = match self.scopes.last().and_then(|s| s.names.get(&name.name)).map(|b| &b.def) {
-            Some(Def::Actions(all)) => all.clone(),
-            _ => return,
-        };
-        for i in others {
-            let other = &self.tree.actions[i].sig;
-            if other.params.len() == params.len() {
-                let at: Span = other.span;
-                self.duplicate(name, at);
-                return;
-            }
-        }
     }
 
     /// `value_set<T>(n) v;`

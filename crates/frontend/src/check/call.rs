@@ -28,7 +28,7 @@ impl Checker<'_> {
                 let explicit: Vec<Ty> = type_args.iter().map(|t| self.type_arg(t)).collect();
                 match self.callable(path, args).unwrap_or(binding.def) {
                     Def::Functions(fns) => self.call_function(&path.name.name, &fns, &explicit, args, span),
-                    Def::Actions(_) if !explicit.is_empty() => {
+                    Def::Action(_) if !explicit.is_empty() => {
                         self.error(
                             "P0405",
                             span,
@@ -38,7 +38,7 @@ impl Checker<'_> {
                         self.check_args_anyway(args);
                         Expr { kind: ExprKind::Error, ty: Ty::VOID, span }
                     }
-                    Def::Actions(actions) => self.call_action(&path.name.name, &actions, args, span),
+                    Def::Action(action) => self.call_action(&path.name.name, action, args, span),
                     Def::Type(def) => self.construct(def, &explicit, args, span),
                     Def::Broken => {
                         self.check_args_anyway(args);
@@ -106,7 +106,7 @@ impl Checker<'_> {
                         FnRef::Extern(i) => fits(&self.tree.extern_fns[*i].params),
                         FnRef::Function(i) => fits(&self.tree.functions[*i].sig.params),
                     }),
-                    Def::Actions(all) => all.iter().any(|i| fits(&self.tree.actions[*i].sig.params)),
+                    Def::Action(i) => fits(&self.tree.actions[*i].sig.params),
                     // Anything else hides what is further out.
                     _ => return Some(None),
                 };
@@ -234,27 +234,19 @@ impl Checker<'_> {
         Self::bool_const(true, span)
     }
 
-    fn call_action(&mut self, name: &str, actions: &[usize], args: &[ast::Arg], span: Span) -> Expr {
-        let sigs: Vec<tree::Sig> = actions.iter().map(|i| self.tree.actions[*i].sig.clone()).collect();
-        let candidates: Vec<(Span, &[Param])> = sigs.iter().map(|s| (s.span, s.params.as_slice())).collect();
-        let Some(which) = self.overload(name, &candidates, args, span) else {
-            self.check_args_anyway(args);
-            return Expr { kind: ExprKind::Error, ty: Ty::VOID, span };
-        };
-        if !self.tree.actions[actions[which]].done {
-            self.error(
-                "P0306",
-                span,
-                format!("`{name}` calls itself"),
-                "P4 has no recursion: repeat the code",
-            );
-            return Expr { kind: ExprKind::Error, ty: Ty::VOID, span };
+    fn call_action(&mut self, name: &str, action: usize, args: &[ast::Arg], span: Span) -> Expr {
+        let failed = Expr { kind: ExprKind::Error, ty: Ty::VOID, span };
+        if !self.tree.actions[action].done {
+            let help = "P4 has no recursion: repeat the code";
+            self.error("P0306", span, format!("`{name}` calls itself"), help);
+            return failed;
         }
         let where_ = "the `apply` block of a control or from another action";
         self.check_place(&format!("action `{name}`"), &[Place::ControlApply, Place::Action], where_, span);
-        match self.arguments(Signature::plain(name, &sigs[which].params), args, Style::Action, span) {
-            Some(bound) => self.call_node(Callee::Action(actions[which]), bound, Ty::VOID, span),
-            None => Expr { kind: ExprKind::Error, ty: Ty::VOID, span },
+        let params = self.tree.actions[action].sig.params.clone();
+        match self.arguments(Signature::plain(name, &params), args, Style::Action, span) {
+            Some(bound) => self.call_node(Callee::Action(action), bound, Ty::VOID, span),
+            None => failed,
         }
     }
 

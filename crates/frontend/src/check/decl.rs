@@ -46,8 +46,11 @@ impl Checker<'_> {
 
     fn top_level(&mut self, d: &ast::Decl) {
         self.cx = Context::default();
-        if let DeclKind::Typedef(_) | DeclKind::Enum(_) | DeclKind::Package(_) | DeclKind::ExternObject(_) =
-            &d.kind
+        if let DeclKind::Typedef(_)
+        | DeclKind::Enum(_)
+        | DeclKind::Package(_)
+        | DeclKind::ExternObject(_)
+        | DeclKind::Const(_) = &d.kind
         {
             // Nothing keeps them, but they have to be right.
             self.annotations(&d.annotations);
@@ -684,6 +687,11 @@ impl Checker<'_> {
             for m in &e.methods {
                 let of = if m.is_constructor { ParamsOf::Constructor } else { ParamsOf::Extern };
                 let sig = c.in_scope(|c| c.signature(&m.proto, &m.annotations, of));
+                if !m.is_constructor && sig.name == e.name.name {
+                    let help = "leave out the return type";
+                    c.error("P0408", m.proto.returns.span, "a constructor has no return type", help);
+                    continue;
+                }
                 let others = if m.is_constructor {
                     &c.tree.externs[index].ctors
                 } else {

@@ -150,7 +150,7 @@ impl Checker<'_> {
             other => {
                 let name = &path.name.name;
                 let help = match &other {
-                    Def::Functions(_) | Def::Actions(_) => format!("call it: `{name}(...)`"),
+                    Def::Functions(_) | Def::Action(_) => format!("call it: `{name}(...)`"),
                     Def::Table(_) => format!("apply it: `{name}.apply()`"),
                     Def::Type(TypeDef::Enum(_)) => format!("name a member: `{name}.member`"),
                     Def::Type(TypeDef::Block(_) | TypeDef::Extern(_)) => {

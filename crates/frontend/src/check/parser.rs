@@ -55,6 +55,10 @@ impl Checker<'_> {
             out.push(State { name: s.name.name.clone(), span: s.span, body, next });
         }
         self.cx.place = Place::BlockHead;
+        if !out.is_empty() && !ends(&out) {
+            let d = Diagnostic::warning("P0606", parser, "no state that `start` leads to ends this parser");
+            self.report(d.help("let one of its states go to `accept`"));
+        }
         out
     }
 
@@ -218,4 +222,32 @@ impl Checker<'_> {
         let fine = |e: &Expr| !matches!(e.kind, ExprKind::Error);
         (fine(&a) && fine(&b)).then_some((a, b))
     }
+}
+
+/// Can a parser come from its first state to `accept` or `reject`?
+fn ends(states: &[State]) -> bool {
+    let mut seen = vec![false; states.len()];
+    let mut open = vec![0];
+    while let Some(i) = open.pop() {
+        let Some(state) = states.get(i) else { continue };
+        if std::mem::replace(&mut seen[i], true) {
+            continue;
+        }
+        let targets: Vec<Target> = match &state.next {
+            Transition::Goto(t) => vec![*t],
+            Transition::Select { cases, .. } => {
+                // Nothing matches: the packet is rejected.
+                let all = cases.iter().any(|(keys, _)| keys.iter().all(|k| matches!(k, KeySet::Any)));
+                let rest = (!all).then_some(Target::Reject);
+                cases.iter().map(|(_, t)| *t).chain(rest).collect()
+            }
+        };
+        for t in targets {
+            match t {
+                Target::Accept | Target::Reject => return true,
+                Target::State(i) => open.push(i),
+            }
+        }
+    }
+    false
 }

@@ -35,7 +35,7 @@ pub enum Def {
     Var(VarId),
     Instance(usize),
     Functions(Vec<FnRef>),
-    Actions(Vec<usize>),
+    Action(usize),
     Table(usize),
     ValueSet(usize),
     /// Its declaration had errors; whatever uses it says no more.
@@ -54,7 +54,7 @@ impl Def {
             Def::Var(_) => "a variable",
             Def::Instance(_) => "an instance",
             Def::Functions(_) => "a function",
-            Def::Actions(_) => "an action",
+            Def::Action(_) => "an action",
             Def::Table(_) => "a table",
             Def::ValueSet(_) => "a value set",
             Def::Broken => "something declared with errors",
@@ -84,7 +84,7 @@ impl Checker<'_> {
         r
     }
 
-    /// Declares `name` in the innermost scope. Functions and actions join others of their name.
+    /// Declares `name` in the innermost scope. Functions join others of their name.
     pub fn declare(&mut self, name: &ast::Ident, def: Def) {
         let Some(scope) = self.scopes.last_mut() else { return };
         match scope.names.get_mut(&name.name) {
@@ -93,7 +93,6 @@ impl Checker<'_> {
             }
             Some(old) => match (&mut old.def, def) {
                 (Def::Functions(all), Def::Functions(new)) => all.extend(new),
-                (Def::Actions(all), Def::Actions(new)) => all.extend(new),
                 (Def::Broken, new) => old.def = new,
                 (_, Def::Broken) => {}
                 (_, new) => {

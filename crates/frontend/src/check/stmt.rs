@@ -124,6 +124,9 @@ impl Checker<'_> {
     }
 
     fn local_decl(&mut self, d: &ast::Decl) -> Option<StmtKind> {
+        if let DeclKind::Const(_) | DeclKind::Variable(_) = &d.kind {
+            self.annotations(&d.annotations);
+        }
         match &d.kind {
             DeclKind::Const(c) => {
                 self.const_decl(c);
@@ -397,11 +400,11 @@ impl Checker<'_> {
                     to_default = true;
                 }
                 ast::ExprKind::Name(path) => {
-                    let named: Vec<usize> = match self.find(path).map(|b| &b.def) {
-                        Some(Def::Actions(a)) => a.clone(),
-                        _ => Vec::new(),
+                    let named = match self.find(path).map(|b| &b.def) {
+                        Some(Def::Action(a)) => Some(*a),
+                        _ => None,
                     };
-                    match actions.iter().position(|(_, a)| named.contains(a)) {
+                    match actions.iter().position(|(_, a)| Some(*a) == named) {
                         Some(k) => {
                             if let Some((_, first)) = seen.iter().find(|(o, _)| *o == k) {
                                 self.report(

@@ -272,8 +272,8 @@ impl Checker<'_> {
         let annotations = self.annotations(&a.annotations);
         let binding = self.lookup(&a.action)?;
         let name = a.action.name.name.clone();
-        let actions = match binding.def {
-            Def::Actions(all) => all,
+        let action = match binding.def {
+            Def::Action(action) => action,
             Def::Broken => return None,
             other => {
                 let message = format!("`{name}` is {}, not an action", other.describe());
@@ -283,20 +283,6 @@ impl Checker<'_> {
             }
         };
         let args = a.args.as_deref().unwrap_or(&[]);
-        let directed = |c: &Self, i: usize| -> Vec<Param> {
-            let ps = &c.tree.actions[i].sig.params;
-            ps.iter().filter(|p| p.direction != Direction::None).cloned().collect()
-        };
-        let action = match actions.as_slice() {
-            [one] => *one,
-            all => {
-                let params: Vec<Vec<Param>> = all.iter().map(|i| directed(self, *i)).collect();
-                let spans: Vec<Span> = all.iter().map(|i| self.tree.actions[*i].sig.span).collect();
-                let candidates: Vec<(Span, &[Param])> =
-                    spans.iter().zip(&params).map(|(s, p)| (*s, p.as_slice())).collect();
-                all[self.overload(&name, &candidates, args, a.span)?]
-            }
-        };
         if let Some(o) = earlier.iter().find(|o| self.tree.actions[o.action].sig.name == name) {
             let first = o.span;
             self.report(
@@ -307,7 +293,8 @@ impl Checker<'_> {
             return None;
         }
         self.check_action_data(action, a.span);
-        let params = directed(self, action);
+        let params = &self.tree.actions[action].sig.params;
+        let params: Vec<Param> = params.iter().filter(|p| p.direction != Direction::None).cloned().collect();
         let place = std::mem::replace(&mut self.cx.place, Place::ControlApply);
         let bound = self.arguments(Signature::plain(&name, &params), args, Style::Action, a.span);
         self.cx.place = place;
@@ -367,7 +354,7 @@ impl Checker<'_> {
         };
         let binding = self.lookup(path)?;
         let named = match binding.def {
-            Def::Actions(all) => all,
+            Def::Action(action) => action,
             Def::Broken => return None,
             other => {
                 let message = format!("`{}` is {}, not an action", path.name.name, other.describe());
@@ -375,7 +362,7 @@ impl Checker<'_> {
                 return None;
             }
         };
-        let Some(index) = actions.iter().position(|a| named.contains(&a.action)) else {
+        let Some(index) = actions.iter().position(|a| a.action == named) else {
             let d = Diagnostic::error(
                 "P0603",
                 e.span,
@@ -449,7 +436,7 @@ impl Checker<'_> {
     fn implicit_default(&mut self, table: &mut Table) {
         let path = ast::Path { rooted: true, name: ast::Ident { name: "NoAction".into(), span: table.span } };
         let no_action = match self.find(&path).map(|b| &b.def) {
-            Some(Def::Actions(all)) => all.first().copied(),
+            Some(Def::Action(action)) => Some(*action),
             _ => None,
         };
         let no_action = no_action.filter(|a| self.tree.actions[*a].sig.params.is_empty());

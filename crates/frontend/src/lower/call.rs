@@ -37,7 +37,7 @@ impl Lower<'_> {
             }
             Callee::Function(i) => {
                 let targs: Vec<Ty> = call.type_args.iter().map(|t| self.concrete(*t)).collect();
-                let id = self.function(*i, targs, span)?;
+                let id = self.function(*i, targs, &call.args, span)?;
                 self.plain_call(ir::Callee::Function(id), call, returns, span)
             }
             Callee::Action(i) => {
@@ -113,6 +113,10 @@ impl Lower<'_> {
     /// A call whose arguments are passed as they stand.
     fn plain_call(&mut self, callee: ir::Callee, call: &Call, returns: Ty, span: Span) -> Option<ir::Expr> {
         let (args, after) = self.args(call);
+        if !after.is_empty() && self.may_exit(callee, &mut Vec::new()) {
+            let help = "store the results of calls among the arguments in variables first";
+            self.unsupported(span, "a call among the arguments of something that can `exit`", help);
+        }
         let type_args = match callee {
             ir::Callee::Extern { .. } => call.type_args.iter().map(|t| self.ty(*t)).collect(),
             _ => Vec::new(),
@@ -129,7 +133,7 @@ impl Lower<'_> {
     /// Arguments in order of the parameters, and statements that copy results back after the call.
     fn args(&mut self, call: &Call) -> (Vec<ir::Arg>, Vec<ir::Stmt>) {
         let mut out: Vec<Option<ir::Arg>> = vec![None; call.args.len()];
-        let mut after = Vec::new();
+        let mut back: Vec<(usize, LValue, LValue, Span)> = Vec::new();
         // As written, then those left to default values.
         let rest: Vec<usize> = (0..call.args.len()).filter(|i| !call.order.contains(i)).collect();
         let order: Vec<usize> = call.order.iter().copied().chain(rest).collect();
@@ -137,7 +141,10 @@ impl Lower<'_> {
             Arg::In(e) | Arg::Out(e) | Arg::InOut(e) => e.has_effects(),
             Arg::Ignore(_) | Arg::Missing => false,
         };
-        let block = matches!(call.callee, Callee::Block(_));
+        let block = matches!(call.callee, Callee::Block(_) | Callee::Function(_));
+        // A call among the arguments may change what another argument names: then the results are copied back here,
+        // in order.
+        let copies = (1..order.len()).any(|n| effects(order[n]));
         for (n, i) in order.iter().enumerate() {
             let later = order[n + 1..].iter().any(|j| effects(*j));
             out[*i] = match &call.args[*i] {
@@ -160,26 +167,60 @@ impl Lower<'_> {
                     let ty = self.ty(*ty);
                     Some(ir::Arg::Out(self.temp(ty)))
                 }
-                Arg::Out(e) => self.place(e, true).map(ir::Arg::Out),
-                Arg::InOut(e) => {
+                Arg::Out(e) | Arg::InOut(e) => {
                     let Some(lv) = self.place(e, true) else { continue };
-                    if later {
-                        // A later argument may change it: what is passed is its value now.
+                    let inout = matches!(&call.args[*i], Arg::InOut(_));
+                    let make = if inout { ir::Arg::InOut } else { ir::Arg::Out };
+                    if copies {
                         let temp = self.temp(lv.ty);
-                        let value =
-                            ir::Expr { kind: ir::ExprKind::Read(lv.clone()), ty: lv.ty, span: e.span };
-                        self.push(StmtKind::Assign(temp.clone(), value), e.span);
-                        let back =
-                            ir::Expr { kind: ir::ExprKind::Read(temp.clone()), ty: temp.ty, span: e.span };
-                        after.push(ir::Stmt { kind: StmtKind::Assign(lv, back), span: e.span });
-                        Some(ir::Arg::InOut(temp))
+                        if inout {
+                            let value = Self::get(&lv, e.span);
+                            self.push(StmtKind::Assign(temp.clone(), value), e.span);
+                        }
+                        back.push((*i, lv, temp.clone(), e.span));
+                        Some(make(temp))
                     } else {
-                        Some(ir::Arg::InOut(lv))
+                        Some(make(lv))
                     }
                 }
             };
         }
+        back.sort_by_key(|(i, ..)| *i);
+        let after = back
+            .into_iter()
+            .map(|(_, lv, temp, span)| ir::Stmt { kind: StmtKind::Assign(lv, Self::get(&temp, span)), span })
+            .collect();
         (out.into_iter().flatten().collect(), after)
+    }
+
+    /// Can running it end in `exit`? `seen`: blocks that were looked at.
+    fn may_exit(&self, callee: ir::Callee, seen: &mut Vec<ir::Callee>) -> bool {
+        if seen.contains(&callee) {
+            return false;
+        }
+        seen.push(callee);
+        match callee {
+            ir::Callee::Action(id) => self.exits(&self.program.actions[id.index()].body, seen),
+            ir::Callee::Control(id) => self.exits(&self.program.controls[id.index()].body, seen),
+            ir::Callee::Function(_) | ir::Callee::Parser(_) | ir::Callee::Extern { .. } => false,
+        }
+    }
+
+    fn exits(&self, stmts: &[ir::Stmt], seen: &mut Vec<ir::Callee>) -> bool {
+        stmts.iter().any(|s| match &s.kind {
+            StmtKind::Exit => true,
+            StmtKind::Call { callee, .. } => self.may_exit(*callee, seen),
+            StmtKind::Apply { table, .. } => {
+                let actions = &self.program.tables[table.index()].actions;
+                actions.iter().any(|a| self.may_exit(ir::Callee::Action(a.action), seen))
+            }
+            StmtKind::If(_, a, b) => self.exits(a, seen) || self.exits(b, seen),
+            StmtKind::Switch { cases, default, .. } => {
+                self.exits(default, seen) || cases.iter().any(|(_, b)| self.exits(b, seen))
+            }
+            StmtKind::Loop { body, update, .. } => self.exits(body, seen) || self.exits(update, seen),
+            _ => false,
+        })
     }
 
     /// `verify(condition, error)`

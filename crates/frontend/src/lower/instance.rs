@@ -390,14 +390,25 @@ impl Lower<'_> {
         ir::ActionId(self.program.actions.len() as u32 - 1)
     }
 
-    /// A function with these type arguments.
+    /// A function with these type arguments, and those of the arguments that are no variables inside it.
     pub fn function(
         &mut self,
         index: usize,
         type_args: Vec<crate::check::types::Ty>,
+        args: &[tree::Arg],
         span: Span,
     ) -> Option<ir::FunctionId> {
-        if let Some((_, _, id)) = self.functions.iter().find(|(i, t, _)| *i == index && *t == type_args) {
+        let mut env = self.top.clone();
+        let mut bound = Vec::new();
+        for (p, a) in self.tree.functions[index].sig.params.clone().iter().zip(args) {
+            if let (true, tree::Arg::In(e)) = (self.is_bound_at_apply(p), a) {
+                let b = self.bind(e, &p.name)?;
+                env.ctor.insert(p.var, b.clone());
+                bound.push(b);
+            }
+        }
+        let same = |f: &&(usize, Vec<_>, Vec<_>, _)| f.0 == index && f.1 == type_args && f.2 == bound;
+        if let Some((.., id)) = self.functions.iter().find(same) {
             return Some(*id);
         }
         if self.functions.len() >= MAX_INSTANCES as usize {
@@ -409,7 +420,7 @@ impl Lower<'_> {
         let name = f.sig.name.clone();
         let inner = Body { subst: (f.sig.type_params.clone(), type_args.clone()), ..Body::default() };
         let body = std::mem::replace(&mut self.body, inner);
-        let env = std::mem::replace(&mut self.env, self.top.clone());
+        let env = std::mem::replace(&mut self.env, env);
         self.declare_params(&f.sig.params);
         let returns = if f.sig.returns == crate::check::types::Ty::VOID {
             self.program.types.intern(ir::Type::Void)
@@ -423,7 +434,7 @@ impl Lower<'_> {
         self.env = env;
         self.program.functions.push(ir::Function { name, frame, returns, body: code, span: f.sig.span });
         let id = ir::FunctionId(self.program.functions.len() as u32 - 1);
-        self.functions.push((index, type_args, id));
+        self.functions.push((index, type_args, bound, id));
         Some(id)
     }
 }

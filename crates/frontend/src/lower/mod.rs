@@ -19,7 +19,7 @@ mod types;
 
 use crate::check::eval::{Const, Evaluator, Stop};
 use crate::check::tree::{Expr, Tree, VarId};
-use crate::check::types::Ty;
+use crate::check::types::{Kind, Ty};
 use crate::diag::Diagnostic;
 use instance::{Bound, Inst};
 use pointsman_ir::{self as ir, Program, Span};
@@ -88,8 +88,8 @@ struct Lower<'a> {
     env: Env,
     body: Body,
     types: BTreeMap<Ty, ir::TypeId>,
-    /// Functions by declaration and type arguments.
-    functions: Vec<(usize, Vec<Ty>, ir::FunctionId)>,
+    /// Functions by declaration, type arguments and arguments that are known at compile time.
+    functions: Vec<(usize, Vec<Ty>, Vec<Bound>, ir::FunctionId)>,
     /// Of the top level.
     top: Env,
     /// Control-plane names taken, by kind.
@@ -168,6 +168,14 @@ impl Lower<'_> {
                 return;
             }
         }
+        // Objects first: top-level actions may use them. Packages last: their blocks use everything.
+        let (packages, objects): (Vec<usize>, Vec<usize>) =
+            self.tree.top_instances.iter().copied().partition(|i| {
+                matches!(self.tree.tys.get(self.tree.instances[*i].new.ty), Kind::Package(..))
+            });
+        for i in objects {
+            self.top_instance(i);
+        }
         for i in 0..self.tree.actions.len() {
             if !self.tree.actions[i].in_block {
                 let id = self.action(i, None);
@@ -181,19 +189,8 @@ impl Lower<'_> {
                 self.env.value_sets.insert(set, id);
             }
         }
-        for i in self.tree.top_instances.clone() {
-            let inst = self.named_instance(i);
-            if let (Some(Inst::Package(p)), true) = (&inst, self.tree.main == Some(i)) {
-                self.program.package = p.clone();
-                self.program.package_annotations = self.tree.instances[i].annotations.clone();
-            }
-            match inst {
-                Some(inst) => {
-                    self.top.instances.insert(i, inst.clone());
-                    self.env.instances.insert(i, inst);
-                }
-                None => continue,
-            }
+        for i in packages {
+            self.top_instance(i);
         }
         let Some(main) = self.tree.main else { return };
         if self.program.package.name.is_empty() && self.diagnostics.iter().all(|d| d.code != "P0510") {
@@ -201,5 +198,15 @@ impl Lower<'_> {
             let help = "end the program with an instance such as `V1Switch(...) main;`";
             self.error("P0505", span, "`main` is not a package", help);
         }
+    }
+
+    fn top_instance(&mut self, i: usize) {
+        let Some(inst) = self.named_instance(i) else { return };
+        if let (Inst::Package(p), true) = (&inst, self.tree.main == Some(i)) {
+            self.program.package = p.clone();
+            self.program.package_annotations = self.tree.instances[i].annotations.clone();
+        }
+        self.top.instances.insert(i, inst.clone());
+        self.env.instances.insert(i, inst);
     }
 }

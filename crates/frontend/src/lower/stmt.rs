@@ -130,7 +130,8 @@ impl Lower<'_> {
         self.push(StmtKind::Loop { cond, body, update }, span);
     }
 
-    fn get(lv: &LValue, span: Span) -> ir::Expr {
+    /// The value of a place.
+    pub fn get(lv: &LValue, span: Span) -> ir::Expr {
         ir::Expr { kind: ir::ExprKind::Read(lv.clone()), ty: lv.ty, span }
     }
 

@@ -71,7 +71,7 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
         hdr.h.a = x;
     }
 
-    action set(bit<8> x, bit<8> y) {
+    action set_both(bit<8> x, bit<8> y) {
         hdr.h.a = x;
         hdr.h.b = y;
     }
@@ -97,8 +97,8 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
         hdr.stack = (h_t[3]){ { 1, 2 }, {#}, hdr.stack[0] };
         hdr.h = hdr.stack == { {#}, {#}, {#} } ? hdr.h : hdr.stack[hdr.h.a];
         set(1);
-        set(1, 2);
-        set(y = 3, x = 4);
+        set_both(1, 2);
+        set_both(y = 3, x = 4);
         if (q == r && hdr.h == {#}) {
             hdr.h.setValid();
         }

@@ -15,6 +15,24 @@ struct metadata_t {
 
 register<bit<8>>(4) common;
 
+action uses_common(in bit<8> x) {
+    .common.write(0, x);
+}
+
+bit<8> shifted(in bit<8> x, int by, string why) {
+    return x << by;
+}
+
+void both(inout bit<8> a, in bit<8> b, out bit<8> c) {
+    a = a + b;
+    c = a;
+}
+
+bit<8> bump(inout bit<8> x) {
+    x = x + 1;
+    return x;
+}
+
 control Leaf(inout bit<8> x)(bit<8> step, register<bit<8>> shared) {
     register<bit<8>>((bit<32>)step + 1) own;
 
@@ -93,6 +111,8 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
         Plain.apply(hdr.h.a, _);
         passed.apply(common, 3, meta.n);
         passed.apply(common, 4, meta.n);
+        uses_common(shifted(meta.n, 3, "three") + shifted(meta.n, 3, "three") + shifted(meta.n, 4, "four"));
+        both(meta.n, bump(meta.n), hdr.h.a);
     }
 }
 

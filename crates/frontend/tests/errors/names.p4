@@ -40,6 +40,9 @@ control C(inout S s, in E e) {
     Inner() inner;
     C() self; //~ ERROR P0306 contains an instance of itself
 
+    action twice() {}
+    action twice(bit<8> x) {} //~ ERROR P0302 `twice` is declared twice
+
     action loop() {
         loop(); //~ ERROR P0306 `loop` calls itself
     }
