@@ -35,6 +35,30 @@ impl Code {
     pub fn number(self) -> i32 {
         self as i32
     }
+
+    /// The code with this number; `Unknown` where there is none, as gRPC prescribes.
+    pub fn from_number(number: i32) -> Self {
+        const ALL: [Code; 17] = [
+            Code::Ok,
+            Code::Cancelled,
+            Code::Unknown,
+            Code::InvalidArgument,
+            Code::DeadlineExceeded,
+            Code::NotFound,
+            Code::AlreadyExists,
+            Code::PermissionDenied,
+            Code::ResourceExhausted,
+            Code::FailedPrecondition,
+            Code::Aborted,
+            Code::OutOfRange,
+            Code::Unimplemented,
+            Code::Internal,
+            Code::Unavailable,
+            Code::DataLoss,
+            Code::Unauthenticated,
+        ];
+        usize::try_from(number).ok().and_then(|n| ALL.get(n).copied()).unwrap_or(Code::Unknown)
+    }
 }
 
 /// Why one entity of a batch was refused.
@@ -231,6 +255,20 @@ impl From<RpcError> for tonic::Status {
     }
 }
 
+impl From<tonic::Status> for RpcError {
+    /// Details that are no `p4.v1.Error` are left out: a client can do nothing with them.
+    fn from(status: tonic::Status) -> Self {
+        let details = rpc::Status::decode(status.details()).map(|s| s.details).unwrap_or_default();
+        let details = details
+            .iter()
+            .filter(|any| any.type_url == ERROR_TYPE_URL)
+            .filter_map(|any| p4rt::Error::decode(any.value.as_slice()).ok())
+            .collect();
+        let code = Code::from_number(status.code() as i32);
+        RpcError { code, message: status.message().to_string(), details }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -257,6 +295,16 @@ mod tests {
         assert_eq!(status.code(), tonic::Code::Unknown);
         assert_eq!(rpc::Status::decode(status.details()).expect("a Status"), e.to_status());
         assert_eq!(e.to_status().details[0].type_url, ERROR_TYPE_URL);
+        assert_eq!(RpcError::from(status), e);
+    }
+
+    #[test]
+    fn codes_have_their_numbers() {
+        for number in 0..17 {
+            assert_eq!(Code::from_number(number).number(), number);
+        }
+        assert_eq!(Code::from_number(-1), Code::Unknown);
+        assert_eq!(Code::from_number(17), Code::Unknown);
     }
 
     #[test]

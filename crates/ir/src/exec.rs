@@ -125,12 +125,6 @@ pub trait Env {
     /// from it after the call, so they must keep their types.
     fn call_extern(&mut self, call: ExternCall<'_>, args: &mut [Value]) -> Value;
 
-    /// Does a call of this extern do nothing if its first argument is false? Then an executor may leave the call out, and
-    /// need not evaluate the other arguments. The default says no.
-    fn is_conditional(&self, _function: ExternFnId) -> bool {
-        false
-    }
-
     /// The members of a value set; each has one match per field.
     fn value_set(&self, set: ValueSetId) -> &[Vec<KeyMatch>];
 

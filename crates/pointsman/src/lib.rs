@@ -2,7 +2,11 @@
 //!
 //! This crate is the only room with flags, files, threads, sockets and the wall clock.
 
+pub mod agent;
 pub mod compiler;
+pub mod controller;
+pub mod demo;
+pub mod live;
 pub mod p4;
 pub mod signals;
 pub mod sources;

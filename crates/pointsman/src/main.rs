@@ -1,7 +1,7 @@
 //! The command line of Pointsman.
 
 use clap::{Parser, Subcommand};
-use pointsman::{p4, switch};
+use pointsman::{agent, controller, demo, p4, switch};
 use std::process::ExitCode;
 
 /// Balances connections over servers and, inside each, over its CPU and accelerators, in a P4 switch.
@@ -18,12 +18,18 @@ enum Command {
     #[command(subcommand)]
     P4(p4::Command),
     Switch(switch::Args),
+    Controller(controller::Args),
+    Agent(agent::Args),
+    Demo(demo::Args),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::P4(command) => p4::run(command),
         Command::Switch(args) => switch::run(args),
+        Command::Controller(args) => controller::run(args),
+        Command::Agent(args) => agent::run(args),
+        Command::Demo(args) => demo::run(args),
     };
     match done {
         Ok(code) => code,

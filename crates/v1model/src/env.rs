@@ -5,8 +5,8 @@ use crate::pipeline::Pipeline;
 use crate::state::{Digest, EventKind, State};
 use crate::time::Time;
 use pointsman_ir::{
-    Bits, Env, ExternCall, ExternFnId, ExternInstanceId, KeyMatch, Lookup, TableId, Type, TypeId, Types,
-    Value, ValueSetId,
+    Bits, Env, ExternCall, ExternInstanceId, KeyMatch, Lookup, TableId, Type, TypeId, Types, Value,
+    ValueSetId,
 };
 
 /// What a program asked for while a block ran; the architecture acts on it when the block has ended.
@@ -141,11 +141,6 @@ fn format_values(types: &Types, errors: &[String], ty: TypeId, value: &Value, ou
 impl Env for BlockEnv<'_> {
     fn lookup(&mut self, table: TableId, key: &[Bits], selectors: &[Bits]) -> Lookup {
         self.state.lookup(self.now, self.bytes, table, key, selectors)
-    }
-
-    fn is_conditional(&self, function: ExternFnId) -> bool {
-        let function = self.pipeline.functions.get(function.index());
-        matches!(function, Some(Function::VerifyChecksum { .. } | Function::UpdateChecksum { .. }))
     }
 
     fn value_set(&self, set: ValueSetId) -> &[Vec<KeyMatch>] {

@@ -11,8 +11,7 @@ bit<32> changed16(in bit<16> before, in bit<16> after) {
 }
 
 bit<32> changed32(in bit<32> before, in bit<32> after) {
-    bit<32> gone = ~before;
-    return (gone >> 16) + (gone & 0xffff) + (after >> 16) + (after & 0xffff);
+    return changed16(before[31:16], after[31:16]) + changed16(before[15:0], after[15:0]);
 }
 
 bit<32> changed128(in bit<128> before, in bit<128> after) {

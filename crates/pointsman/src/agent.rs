@@ -1,0 +1,190 @@
+//! `pointsman agent`: one device's agent on its interface, with its sockets and its clock.
+
+use pointsman_balance::Rack;
+use pointsman_balance::agent::{Agent, AgentConfig, Direction, Input, Output};
+use pointsman_ports::{Observer, Poller, Waker, Way};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How often processor, memory and network use are read where a threshold asks for them.
+const SAMPLE: Duration = Duration::from_millis(100);
+
+/// What the text of a file in /proc is to the agent.
+type Reading = for<'a> fn(&'a str) -> Input<'a>;
+
+/// Measure a device, where it runs, and report to the switch whether it can take new connections.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The rack's description, the same as the controller's.
+    rack: PathBuf,
+    /// Name of the server.
+    server: String,
+    /// Name of the device.
+    device: String,
+    /// Network interface of the device; default: the one that has the device's address.
+    #[arg(short, long)]
+    interface: Option<String>,
+}
+
+/// An agent that is ready to run.
+pub struct Running {
+    agent: Agent,
+    observer: Observer,
+    poller: Poller,
+    socket: UdpSocket,
+    stop: Arc<AtomicBool>,
+}
+
+/// Ends a running agent.
+#[derive(Clone)]
+pub struct Stopper {
+    stop: Arc<AtomicBool>,
+    waker: Waker,
+}
+
+impl Stopper {
+    /// Ends it.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // It looks at the flag at its next heartbeat at the latest.
+        let _ = self.waker.wake();
+    }
+}
+
+impl Running {
+    /// Opens what it needs, in the calling thread's network namespace.
+    pub fn open(config: AgentConfig) -> Result<Self, String> {
+        let observer = Observer::open(&config.interface).map_err(|e| e.to_string())?;
+        let any: IpAddr = match config.report_to {
+            to if to.is_ipv4() => Ipv4Addr::UNSPECIFIED.into(),
+            _ => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        // Reports must come from the device's own address: the switch accepts them from nowhere else.
+        let own = config.addresses.iter().copied().find(|a| a.is_ipv4() == config.report_to.is_ipv4());
+        let from = own.unwrap_or(any);
+        let socket = UdpSocket::bind((from, 0)).map_err(|e| {
+            format!("{}: cannot send from {from}: {e}; run the agent where the device has that address", config.name)
+        })?;
+        let mut poller = Poller::new().map_err(|e| format!("cannot wait: {e}"))?;
+        poller.add(0, observer.raw_fd());
+        Ok(Running { agent: Agent::new(config), observer, poller, socket, stop: Arc::default() })
+    }
+
+    /// How to end it.
+    pub fn stopper(&self) -> Stopper {
+        Stopper { stop: self.stop.clone(), waker: self.poller.waker() }
+    }
+
+    /// Runs until it is stopped. `log` gets what an operator should know.
+    pub fn run(mut self, mut log: impl FnMut(&str)) -> Result<(), String> {
+        // Monotonic, but counted from the epoch: reports of a restarted agent must not look older than those before.
+        let start = Instant::now();
+        let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let settings = self.agent.config().settings.clone();
+        let samples: [(bool, &str, Reading); 3] = [
+            (settings.cpu_percent.is_some(), "/proc/stat", |text| Input::Stat(text)),
+            (settings.memory_percent.is_some(), "/proc/meminfo", |text| Input::MemInfo(text)),
+            (settings.network_percent.is_some(), "/proc/net/dev", |text| Input::NetDev(text)),
+        ];
+        let sampling = samples.iter().any(|s| s.0);
+        let mut sample_at = Duration::ZERO;
+        let mut ready = Vec::new();
+        let mut unreachable = false;
+        let mut outputs = Vec::new();
+        while !self.stop.load(Ordering::Relaxed) {
+            let now = epoch + start.elapsed();
+            let agent = &mut self.agent;
+            let seen = self.observer.observe(|way, frame| {
+                let direction = if way == Way::In { Direction::In } else { Direction::Out };
+                outputs.extend(agent.step(now, Input::Packet { direction, frame }));
+            });
+            let seen = seen.unwrap_or_else(|e| {
+                // The link may come back; until then there is nothing to see.
+                log(&e.to_string());
+                0
+            });
+            if sampling && now >= sample_at {
+                sample_at = now + SAMPLE;
+                for (_, path, input) in samples.iter().filter(|s| s.0) {
+                    match std::fs::read_to_string(path) {
+                        Ok(text) => outputs.extend(self.agent.step(now, input(&text))),
+                        Err(e) => log(&format!("cannot read {path}: {e}")),
+                    }
+                }
+            }
+            outputs.extend(self.agent.step(now, Input::Tick));
+            for output in outputs.drain(..) {
+                match output {
+                    Output::Send { to, payload } => match self.socket.send_to(&payload, to) {
+                        Ok(_) => unreachable = false,
+                        Err(e) if !unreachable => {
+                            unreachable = true;
+                            log(&format!("cannot send reports to {to}: {e}"));
+                        }
+                        Err(_) => {}
+                    },
+                    Output::Busy(why) => log(&format!("busy: {why}")),
+                    Output::Available => log("available"),
+                    Output::Problem(what) => log(&what),
+                }
+            }
+            if seen == 0 {
+                let mut at = self.agent.next_deadline();
+                if sampling {
+                    at = at.min(sample_at);
+                }
+                let wait = at.saturating_sub(epoch + start.elapsed());
+                self.poller.wait(Some(Instant::now() + wait), &mut ready).map_err(|e| format!("cannot wait: {e}"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The interface that has one of these addresses.
+fn interface_with(addresses: &[IpAddr]) -> Option<String> {
+    let interfaces = nix::ifaddrs::getifaddrs().ok()?;
+    let mut found = interfaces.filter_map(|i| {
+        let address = i.address?;
+        let ip: IpAddr = match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
+            (Some(v4), _) => v4.ip().into(),
+            (_, Some(v6)) => v6.ip().into(),
+            _ => return None,
+        };
+        addresses.contains(&ip).then_some(i.interface_name)
+    });
+    found.next()
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, String> {
+    let path = args.rack.display().to_string();
+    let text = std::fs::read_to_string(&args.rack).map_err(|e| format!("cannot read {path}: {e}"))?;
+    let rack = Rack::parse(&path, &text).map_err(|e| e.to_string())?;
+    let mut config = AgentConfig::from_rack(&rack, &args.server, &args.device, "")?;
+    config.interface = match args.interface {
+        Some(name) => name,
+        None => interface_with(&config.addresses).ok_or_else(|| {
+            let addresses: Vec<String> = config.addresses.iter().map(IpAddr::to_string).collect();
+            format!("no interface here has {}: run the agent on the device, or name its --interface", addresses.join(" or "))
+        })?,
+    };
+    eprintln!("pointsman: agent of {} on {}, reports to {}", config.name, config.interface, config.report_to);
+    let running = Running::open(config)?;
+    let stopper = running.stopper();
+    let tokio = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|e| format!("cannot start: {e}"))?;
+    tokio.spawn(async move {
+        crate::signals::wait_for_stop().await;
+        stopper.stop();
+    });
+    running.run(|line| eprintln!("pointsman: {line}"))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,264 @@
+//! `pointsman demo`: a rack on this machine, the policies compared under rising load, connections checked end to end.
+
+mod rack;
+mod stress;
+
+pub use rack::{PORT, SERVICE, Work, devices, toml};
+
+use crate::live::{Live, Log};
+use indicatif::{ProgressBar, ProgressStyle};
+use pointsman_balance::Policy;
+use pointsman_lab::device::DeviceConfig;
+use pointsman_lab::load::{self, Arrivals, LoadConfig, LoadResult, SourcePorts};
+use pointsman_lab::rack::RackSpec;
+use pointsman_lab::ramp::{RampPlan, ramp};
+use pointsman_lab::report::{PolicyReport, RackSummary, Report, SCHEMA, html, table};
+use pointsman_lab::wire::Keyring;
+use pointsman_lab::{Namespace, ensure_privileges, raise_open_file_limit};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Build a rack of network namespaces and compare the policies under rising load.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Shorter runs: done in less than a minute, with noisier figures.
+    #[arg(long)]
+    quick: bool,
+    /// Write the figures as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Where the page with the charts goes.
+    #[arg(long, value_name = "FILE", default_value = "pointsman-demo.html")]
+    html: PathBuf,
+    /// Seed of arrivals and service times.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How devices handle requests.
+    #[arg(long, value_enum, default_value_t = Work::Timed)]
+    work: Work,
+    /// Say what switch, controller and agents do.
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+/// How long and how hard.
+struct Scale {
+    /// Offered loads as multiples of what the CPUs handle together.
+    loads: &'static [f64],
+    /// Sending time of a point below nine tenths of that.
+    easy: Duration,
+    /// Sending time of the others: queues need time to show that they grow.
+    hard: Duration,
+    /// Points between the last that held and the first that did not.
+    refine: usize,
+    /// Points beyond the first that did not hold.
+    beyond: usize,
+    stress: stress::Scale,
+}
+
+impl Scale {
+    fn duration(&self, load: f64) -> Duration {
+        if load < 0.9 { self.easy } else { self.hard }
+    }
+
+    /// Expected time of a ramp that goes all the way, with the pauses between points.
+    fn ramp(&self) -> Duration {
+        self.loads.iter().map(|l| self.duration(*l) + Duration::from_millis(150)).sum()
+    }
+}
+
+const QUICK: Scale = Scale {
+    loads: &[0.3, 0.5, 0.7, 0.9, 1.0, 1.08, 1.16],
+    easy: Duration::from_millis(800),
+    hard: Duration::from_millis(1900),
+    refine: 0,
+    beyond: 0,
+    stress: stress::Scale { duration: Duration::from_secs(6), bulk_bytes: 100_000_000 },
+};
+
+const FULL: Scale = Scale {
+    loads: &[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2, 1.25],
+    easy: Duration::from_secs(5),
+    hard: Duration::from_secs(10),
+    refine: 1,
+    beyond: 1,
+    stress: stress::Scale { duration: Duration::from_secs(30), bulk_bytes: 100_000_000 },
+};
+
+/// A request that takes longer counts as lost.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long the controller may take to bring the switch up to date.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The client's side of an experiment.
+struct Client {
+    namespace: Namespace,
+    target: SocketAddr,
+    ports: SourcePorts,
+    keys: Keyring,
+    seed: u64,
+}
+
+impl Client {
+    /// One run of requests to the VIP.
+    fn measure(&mut self, rate_rps: f64, duration: Duration, arrivals: Arrivals) -> Result<LoadResult, pointsman_lab::Error> {
+        // Another schedule for every rate, the same for every policy.
+        let seed = self.seed.wrapping_mul(1_000_003).wrapping_add(rate_rps.round() as u64);
+        let config = LoadConfig {
+            arrivals,
+            timeout: TIMEOUT,
+            ..LoadConfig::new(self.target, rate_rps, duration, seed)
+        };
+        let (ports, keys) = (&mut self.ports, &self.keys);
+        self.namespace.enter(|| load::run(&config, ports, keys, |_| {}))?
+    }
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, String> {
+    let text = |e: pointsman_lab::Error| e.to_string();
+    let privileges = ensure_privileges().map_err(text)?;
+    raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
+    let scale = if args.quick { &QUICK } else { &FULL };
+    let spec = RackSpec { offloads: true, ..RackSpec::demo() };
+    let configs = devices(&spec, args.work, args.seed);
+    let cpus: f64 = configs.iter().filter(|c| c.speed >= 1.0).map(DeviceConfig::capacity_rps).sum();
+
+    let total = scale.ramp() * Policy::ALL.len() as u32 + scale.stress.duration;
+    let bar = ProgressBar::new(total.as_millis() as u64);
+    let style = ProgressStyle::with_template("{bar:30} {percent:>3} % {eta:>4} left  {msg}");
+    bar.set_style(style.map_err(|e| format!("progress bar: {e}"))?);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar.set_message("building the rack");
+
+    let log: Log = {
+        let (bar, verbose) = (bar.clone(), args.verbose);
+        Arc::new(Mutex::new(move |line: &str| {
+            if verbose {
+                bar.suspend(|| eprintln!("{line}"));
+            }
+        }))
+    };
+    let mut live = Live::start(&spec, configs.clone(), &toml(&spec, "server-only", None), log)?;
+    live.start_controller()?;
+    live.wait_in_sync(PATIENCE)?;
+
+    let client_spec = spec.clients.first().ok_or("the rack has no client")?;
+    let mut client = Client {
+        namespace: live.rack.host(&client_spec.name).map_err(text)?.namespace.clone(),
+        target: SocketAddr::new(spec.vip_ipv4.into(), PORT),
+        // Longer than the service's idle time: a port that is used again is a new connection.
+        ports: SourcePorts::new(client_spec.ipv4_addresses(), 1024..=65535, Duration::from_secs(10)).map_err(text)?,
+        keys: Keyring::derive(args.seed, configs.iter().map(|c| c.name.clone())).map_err(text)?,
+        seed: args.seed,
+    };
+    let unloaded = unloaded_latency(&mut client, cpus * 0.02)?;
+
+    let mut policies = Vec::new();
+    for policy in Policy::ALL {
+        let before = bar.position();
+        bar.set_message(format!("{}: setting the policy", policy.name()));
+        live.set_policy(SERVICE, policy)?;
+        live.wait_in_sync(PATIENCE)?;
+        let plan = RampPlan {
+            refine: scale.refine,
+            beyond: scale.beyond,
+            ..RampPlan::new(scale.loads.iter().map(|l| l * cpus).collect(), Some(unloaded))
+        };
+        let limit = unloaded.mul_f64(plan.latency_factor);
+        let found = ramp(&plan, |rate| {
+            bar.set_message(format!("{}: {rate:.0} requests a second", policy.name()));
+            let duration = scale.duration(rate / cpus);
+            let result = client.measure(rate, duration, Arrivals::Poisson)?;
+            bar.inc(duration.as_millis() as u64 + 150);
+            // What an overloaded point leaves in the queues must not be served at the expense of the next.
+            let overloaded = result.lost > 0 || result.latencies.percentile(99.0) > limit;
+            std::thread::sleep(Duration::from_millis(if overloaded { 1000 } else { 100 }));
+            Ok(result)
+        })
+        .map_err(text)?;
+        policies.push(PolicyReport::new(policy.name(), &found));
+        bar.set_position(before + scale.ramp().as_millis() as u64);
+    }
+
+    let before = bar.position();
+    let (consistency, bulk) = stress::run(&mut live, &mut client, &spec, &scale.stress, |elapsed, message| {
+        bar.set_position(before + elapsed.as_millis() as u64);
+        bar.set_message(message);
+    })?;
+    let stats = live.stats()?;
+    bar.finish_and_clear();
+
+    let mut notes = live.rack.warnings.clone();
+    if !stats.is_conserved() {
+        notes.push("the switch lost count of packets: its counters do not add up".into());
+    }
+    let report = Report {
+        schema: SCHEMA,
+        seed: args.seed,
+        rack: RackSummary::new(&spec, &configs).map_err(text)?,
+        policies,
+        consistency,
+        bulk,
+        setup: setup(&args, scale, &format!("{privileges:?}")),
+        notes,
+    };
+    print!("{}", table(&report));
+    let write = |path: &PathBuf, text: String| {
+        std::fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))
+    };
+    write(&args.html, html(&report, "Pointsman: a rack balanced by a P4 program"))?;
+    println!("charts: {}", args.html.display());
+    if let Some(path) = &args.json {
+        write(path, report.to_json().map_err(text)?)?;
+        println!("figures: {}", path.display());
+    }
+    if report.consistency.violations > 0 {
+        return Err(format!("{} answers came from another device than their connection's", report.consistency.violations));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a request takes when nothing else is in the rack: the yardstick of all policies. A machine that is busy with other
+/// things inflates it, so the best of a few short runs counts.
+fn unloaded_latency(client: &mut Client, rate_rps: f64) -> Result<Duration, String> {
+    let mut best: Option<Duration> = None;
+    for _ in 0..3 {
+        let run = client.measure(rate_rps, Duration::from_millis(500), Arrivals::Constant).map_err(|e| e.to_string())?;
+        if run.answered == 0 {
+            return Err(format!(
+                "none of {} requests was answered on an idle rack: something is wrong; try --verbose",
+                run.sent
+            ));
+        }
+        let median = run.latencies.percentile(50.0);
+        best = Some(best.map_or(median, |b| b.min(median)));
+    }
+    best.ok_or_else(|| "nothing was measured".to_string())
+}
+
+/// What helps to repeat the experiment.
+fn setup(args: &Args, scale: &Scale, privileges: &str) -> BTreeMap<String, String> {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let cpu = read("/proc/cpuinfo");
+    let model = cpu.lines().find_map(|l| l.strip_prefix("model name")).map_or("unknown", |l| l.trim_start_matches([' ', '\t', ':']));
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    BTreeMap::from([
+        ("command".into(), std::env::args().collect::<Vec<_>>().join(" ")),
+        ("version".into(), env!("CARGO_PKG_VERSION").into()),
+        ("kernel".into(), read("/proc/sys/kernel/osrelease").trim().into()),
+        ("processors".into(), format!("{cores} x {model}")),
+        ("privileges".into(), privileges.into()),
+        ("work".into(), format!("{:?}", args.work).to_lowercase()),
+        (
+            "sending time of a point".into(),
+            format!("{} s, from nine tenths of the CPUs' capacity {} s", scale.easy.as_secs_f64(), scale.hard.as_secs_f64()),
+        ),
+        ("time-out".into(), format!("{} s", TIMEOUT.as_secs_f64())),
+    ])
+}

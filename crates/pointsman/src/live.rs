@@ -1,0 +1,250 @@
+//! A whole rack that runs on this machine: the lab's namespaces and devices with our switch, agents and controller in
+//! them, each on threads of its own. What the demo and the tests drive.
+
+use crate::agent::{Running, Stopper};
+use crate::controller::{program, pump};
+use crate::sources::Sources;
+use crate::switch::runtime::Handle;
+use crate::switch::{Interface, Setup, build, serve};
+use pointsman_balance::agent::AgentConfig;
+use pointsman_balance::config::Program as ProgramName;
+use pointsman_balance::controller::{Controller, Input, Program, Status};
+use pointsman_balance::{Policy, Rack as RackConfig};
+use pointsman_lab::device::{Device, DeviceConfig};
+use pointsman_lab::rack::{Rack, RackSpec};
+use pointsman_v1model::Stats;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, watch};
+
+/// Where the switch of a live rack serves P4Runtime, inside its own namespace.
+pub const P4RUNTIME: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 9559);
+
+/// Receives what the parts say, as `part: message`.
+pub type Log = Arc<Mutex<dyn FnMut(&str) + Send>>;
+
+/// Says one line, with who says it.
+fn say(log: &Log, who: &str, line: &str) {
+    // A logger that panicked elsewhere has said all it will.
+    if let Ok(mut log) = log.lock() {
+        log(&format!("{who}: {line}"));
+    }
+}
+
+struct SwitchPart {
+    handle: Handle,
+    thread: JoinHandle<Result<(), String>>,
+    server: tokio::task::JoinHandle<()>,
+}
+
+struct ControllerPart {
+    inputs: mpsc::UnboundedSender<Input>,
+    status: watch::Receiver<Status>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+/// The rack.
+pub struct Live {
+    /// Namespaces and cables.
+    pub rack: Rack,
+    /// What the devices run.
+    pub device_configs: Vec<DeviceConfig>,
+    config: RackConfig,
+    program: Program,
+    tokio: Runtime,
+    log: Log,
+    switch: Option<SwitchPart>,
+    controller: Option<ControllerPart>,
+    devices: BTreeMap<String, Device>,
+    agents: BTreeMap<String, (Stopper, JoinHandle<Result<(), String>>)>,
+}
+
+impl Live {
+    /// Builds the rack and starts everything but the controller. `text` is its rack.toml.
+    pub fn start(spec: &RackSpec, devices: Vec<DeviceConfig>, text: &str, log: Log) -> Result<Self, String> {
+        let config = RackConfig::parse("rack.toml", text).map_err(|e| e.to_string())?;
+        let program = program(&ProgramName::BuiltIn)?;
+        let rack = Rack::build(spec).map_err(|e| e.to_string())?;
+        // Built inside the switch's namespace, so that all its threads are there: the controller too reaches the switch
+        // over that namespace's loopback.
+        let tokio = rack
+            .switch
+            .enter(|| tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build())
+            .map_err(|e| e.to_string())?
+            .map_err(|e| format!("cannot start: {e}"))?;
+        let mut live = Live {
+            rack,
+            device_configs: devices,
+            config,
+            program,
+            tokio,
+            log,
+            switch: None,
+            controller: None,
+            devices: BTreeMap::new(),
+            agents: BTreeMap::new(),
+        };
+        live.start_switch()?;
+        for config in live.device_configs.clone() {
+            let host = live.rack.host(&config.name).map_err(|e| e.to_string())?;
+            let device = Device::start(&host.namespace, config.clone()).map_err(|e| e.to_string())?;
+            live.devices.insert(config.name.clone(), device);
+            live.start_agent(&config.name)?;
+        }
+        Ok(live)
+    }
+
+    /// The configuration that the controller was given last.
+    pub fn config(&self) -> &RackConfig {
+        &self.config
+    }
+
+    /// Starts the switch, without a program: the controller brings it.
+    pub fn start_switch(&mut self) -> Result<(), String> {
+        let interfaces = self.rack.ports.iter();
+        let setup = Setup {
+            interfaces: interfaces
+                .map(|p| Interface { number: p.number.into(), name: p.interface.clone() })
+                .collect(),
+            pcap: None,
+            cpu_port: self.config.switch.cpu_port.into(),
+            device_id: self.config.switch.device_id,
+            queue_depth: 1024,
+            sources: Sources::default(),
+        };
+        let runtime = self.rack.switch.enter(|| build(setup)).map_err(|e| e.to_string())??;
+        let handle = runtime.handle();
+        let log = self.log.clone();
+        let thread = self
+            .rack
+            .switch
+            .spawn("switch", move || runtime.run(|line| say(&log, "switch", line)))
+            .map_err(|e| e.to_string())?;
+        // A socket belongs to the namespace of the thread that makes it.
+        let bind = || self.tokio.block_on(tokio::net::TcpListener::bind(SocketAddr::from(P4RUNTIME)));
+        let listener = self
+            .rack
+            .switch
+            .enter(bind)
+            .map_err(|e| e.to_string())?
+            .map_err(|e| format!("cannot listen for P4Runtime: {e}"))?;
+        let (served, log) = (handle.clone(), self.log.clone());
+        let server = self.tokio.spawn(async move {
+            if let Err(e) = serve(served, listener).await {
+                say(&log, "switch", &e);
+            }
+        });
+        self.switch = Some(SwitchPart { handle, thread, server });
+        Ok(())
+    }
+
+    /// Ends the switch, with everything that it knows.
+    pub fn stop_switch(&mut self) -> Result<(), String> {
+        let Some(part) = self.switch.take() else { return Ok(()) };
+        part.server.abort();
+        part.handle.stop();
+        // The listener's port is free again when the aborted task is gone.
+        let _ = self.tokio.block_on(part.server);
+        part.thread.join().map_err(|_| "the switch panicked".to_string())?
+    }
+
+    /// Starts the agent of a device.
+    pub fn start_agent(&mut self, device: &str) -> Result<(), String> {
+        let host = self.rack.host(device).map_err(|e| e.to_string())?;
+        let (server, name) = device.split_once('/').ok_or_else(|| format!("{device} is no server/device"))?;
+        let config = AgentConfig::from_rack(&self.config, server, name, &host.interface)?;
+        let running = host.namespace.enter(|| Running::open(config)).map_err(|e| e.to_string())??;
+        let stopper = running.stopper();
+        let (log, who) = (self.log.clone(), format!("agent {device}"));
+        let thread = host
+            .namespace
+            .spawn(&who.clone(), move || running.run(|line| say(&log, &who, line)))
+            .map_err(|e| e.to_string())?;
+        self.agents.insert(device.to_string(), (stopper, thread));
+        Ok(())
+    }
+
+    /// Ends the agent of a device; the device goes on.
+    pub fn stop_agent(&mut self, device: &str) -> Result<(), String> {
+        let Some((stopper, thread)) = self.agents.remove(device) else { return Ok(()) };
+        stopper.stop();
+        thread.join().map_err(|_| format!("the agent of {device} panicked"))?
+    }
+
+    /// Starts the controller.
+    pub fn start_controller(&mut self) -> Result<(), String> {
+        let controller = Controller::new(self.config.clone(), self.program.clone())?;
+        let (inputs, rx) = mpsc::unbounded_channel();
+        let (tx, status) = watch::channel(Status::Disconnected);
+        let log = self.log.clone();
+        let task = self.tokio.spawn(pump(controller, rx, tx, move |event| {
+            say(&log, "controller", &event.to_string());
+        }));
+        self.controller = Some(ControllerPart { inputs, status, task });
+        Ok(())
+    }
+
+    /// Ends the controller; the switch goes on.
+    pub fn stop_controller(&mut self) {
+        if let Some(part) = self.controller.take() {
+            part.task.abort();
+            // Its connection is closed when the task is gone.
+            let _ = self.tokio.block_on(part.task);
+        }
+    }
+
+    /// Gives the controller another configuration.
+    pub fn configure(&mut self, config: RackConfig) -> Result<(), String> {
+        self.config = config.clone();
+        self.tell(Input::Config(Box::new(config)))
+    }
+
+    /// Gives a service another policy.
+    pub fn set_policy(&mut self, service: &str, policy: Policy) -> Result<(), String> {
+        self.config = self.config.with_policy(service, policy)?;
+        self.tell(Input::SetPolicy { service: service.to_string(), policy })
+    }
+
+    fn tell(&self, input: Input) -> Result<(), String> {
+        let part = self.controller.as_ref().ok_or("no controller runs")?;
+        part.inputs.send(input).map_err(|_| "the controller has ended".to_string())
+    }
+
+    /// Waits until the switch holds what the configuration says.
+    pub fn wait_in_sync(&self, patience: Duration) -> Result<(), String> {
+        let part = self.controller.as_ref().ok_or("no controller runs")?;
+        let mut status = part.status.clone();
+        let wait = async {
+            // The input that was sent last may not have been looked at yet: an idle controller is in sync with the old.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            status.wait_for(|s| *s == Status::InSync).await.map(|_| ()).map_err(|_| "the controller has ended")
+        };
+        let result = self.tokio.block_on(async { tokio::time::timeout(patience, wait).await });
+        match result {
+            Ok(r) => r.map_err(str::to_string),
+            Err(_) => Err(format!("the switch is not up to date after {} s", patience.as_secs_f64())),
+        }
+    }
+
+    /// Counters of the switch.
+    pub fn stats(&self) -> Result<Stats, String> {
+        let part = self.switch.as_ref().ok_or("no switch runs")?;
+        self.tokio.block_on(part.handle.call(|core| core.stats())).map_err(|_| "the switch has ended".to_string())
+    }
+}
+
+impl Drop for Live {
+    /// Ends the parts in the order in which they depend on each other. Nothing is left to clean up afterwards.
+    fn drop(&mut self) {
+        self.stop_controller();
+        let agents: Vec<String> = self.agents.keys().cloned().collect();
+        for agent in agents {
+            let _ = self.stop_agent(&agent);
+        }
+        let _ = self.stop_switch();
+    }
+}
