@@ -78,15 +78,29 @@ pub fn compile(
     }
     let program = lower::lower(checked, &mut diagnostics);
     if !failed(&diagnostics) {
-        let limits = "this goes beyond what the executors accept; use smaller types or less nesting";
         let problems = pointsman_ir::verify::verify(&program);
-        diagnostics.extend(problems.into_iter().map(|p| {
-            diag::Diagnostic::error("P0903", tree.decls.last().map(|d| d.span).unwrap_or_default(), p)
-                .help(limits)
-        }));
+        diagnostics.extend(problems.into_iter().map(|p| verifier_problem(&program, p)));
     }
     if failed(&diagnostics) {
         return Err(Failure { source_map, diagnostics });
     }
     Ok(Compiled { program, source_map, warnings: diagnostics })
+}
+
+/// What the verifier says, at the block that it names: a limit of the executors, or else a mistake of ours.
+fn verifier_problem(program: &pointsman_ir::Program, problem: String) -> diag::Diagnostic {
+    let blocks = program.parsers.iter().map(|p| ("parser", &p.name, p.span));
+    let blocks = blocks
+        .chain(program.controls.iter().map(|c| ("control", &c.name, c.span)))
+        .chain(program.actions.iter().map(|a| ("action", &a.name, a.span)))
+        .chain(program.functions.iter().map(|f| ("function", &f.name, f.span)))
+        .chain(program.tables.iter().map(|t| ("table", &t.name, t.span)));
+    // The longest name that fits: `control I` begins `control I2`, too.
+    let named = |(kind, name, span): (&str, &String, pointsman_ir::Span)| {
+        let block = format!("{kind} {name}");
+        problem.starts_with(&block).then_some((block.len(), span))
+    };
+    let span = blocks.filter_map(named).max_by_key(|(n, _)| *n).map(|(_, s)| s).unwrap_or_default();
+    diag::Diagnostic::error("P0903", span, problem)
+        .help("if this is about size or depth, use smaller types or less nesting; otherwise it is a bug of this compiler")
 }

@@ -224,7 +224,7 @@ impl Checker<'_> {
                 _ => "static assertion failed".to_string(),
             };
             self.error("P0504", span, text, "change what it asserts, or the program that breaks it");
-        } else if !matches!(value, Ok(Const::Bool(true))) && check.ty != Ty::ERROR {
+        } else if !matches!(value, Ok(Const::Bool(true))) && !matches!(check.kind, ExprKind::Error) {
             self.unsupported(
                 span,
                 "a static assertion about a constructor parameter",

@@ -42,6 +42,9 @@ pub enum Stop {
 /// No `int` gets larger than this many bits: a guard against programs that would eat all memory.
 const MAX_INT_BITS: u64 = 1 << 16;
 
+/// No string gets longer than this many bytes.
+const MAX_STRING: usize = 1 << 16;
+
 /// `value` as two's complement of `width` bits; the flag says whether it did not fit.
 pub fn truncate(value: &BigInt, width: u32, signed: bool) -> (Bits, bool) {
     let magnitude = Bits::from_biguint(width, value.magnitude());
@@ -151,7 +154,13 @@ impl Evaluator<'_> {
         }
         let signed = self.tree.tys.bits(self.tree.repr(ea.ty)).is_some_and(|(_, s)| s);
         match (a, b) {
-            (Const::Str(a), Const::Str(b)) if op == Concat => Ok(Const::Str(a + &b)),
+            (Const::Str(a), Const::Str(b)) if op == Concat => {
+                if a.len() + b.len() > MAX_STRING {
+                    let help = "use shorter strings";
+                    return Err(bad(e.span, "P0503", "string of more than 65536 bytes", help));
+                }
+                Ok(Const::Str(a + &b))
+            }
             (Const::Bits(a), Const::Bits(b)) if op == Concat => Ok(Const::Bits(a.concat(&b))),
             (a, b) if matches!(op, Shl | Shr) => {
                 let by = self.as_int(&b, eb.ty).ok_or(Stop::NotConstant(e.span))?;
@@ -336,4 +345,85 @@ fn bits_binary(op: BinaryOp, a: &Bits, b: &Bits, signed: bool, e: &Expr, eb: &Ex
 /// A non-negative integer below 2^32.
 pub fn to_u32(i: &BigInt) -> Option<u32> {
     u32::try_from(i).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::check::check as check_program;
+    use crate::diag::Severity;
+    use crate::source::Loader;
+
+    struct NoFiles;
+
+    impl Loader for NoFiles {
+        fn include(&self, _: &str, _: bool, _: &str) -> Option<(String, String)> {
+            None
+        }
+    }
+
+    /// The constant `c` of type `ty` and value `expr` equals `expected`; a code: it is refused with that.
+    fn check(ty: &str, expr: &str, expected: Result<&str, &str>) {
+        let claim = expected.unwrap_or("0");
+        let text = format!(
+            "extern bool static_assert(bool check);
+            enum bit<8> E {{ A = 1, B = 255 }}
+            struct S {{ bit<8> x; bool y; }}
+            const {ty} c = {expr};
+            const bool ok = static_assert(c == {claim});"
+        );
+        let (map, tree, mut diags) = crate::parse_program("test.p4", &text, &NoFiles, &[]);
+        check_program(&tree, &map, &mut diags);
+        // That there is no `main` is reported only if nothing else is.
+        let first = diags.iter().find(|d| d.severity == Severity::Error && d.code != "P0505").map(|d| d.code);
+        assert_eq!(first, expected.err(), "{expr}: {diags:?}");
+    }
+
+    #[test]
+    fn integers() {
+        check("int", "7 / 2 + 7 % 2 * 10", Ok("13"));
+        check("int", "-7 >> 1", Ok("-4"));
+        check("int", "1 << 100", Ok("1267650600228229401496703205376"));
+        check("int", "0xff & ~8w0x0f", Err("P0401"));
+        check("int", "(0xff & 0x3c) | 1", Ok("0x3d"));
+        check("int", "-7 / 2", Err("P0503"));
+        check("int", "1 / (3 - 3)", Err("P0503"));
+        check("int", "1 << -1", Err("P0503"));
+        check("bit<4>", "0xabcd[7:4]", Ok("4w0xc"));
+        check("bit<8>", "(-1)[7:0]", Ok("255"));
+    }
+
+    #[test]
+    fn fixed_widths() {
+        check("bit<8>", "250 + 8w10", Ok("4"));
+        check("bit<8>", "8w250 |+| 10", Ok("255"));
+        check("bit<8>", "8w5 |-| 10", Ok("0"));
+        check("int<8>", "8s127 + 1", Ok("-128"));
+        check("int<8>", "8s127 |+| 1", Ok("127"));
+        check("int<8>", "-8s128 >> 1", Ok("-64"));
+        check("bit<16>", "8w1 ++ (8s0 - 1)", Ok("0x1ff"));
+        check("bit<8>", "(bit<8>)16w0x1234", Ok("0x34"));
+        check("int<16>", "(int<16>)(int<8>)8w0x80", Ok("-128"));
+        check("bit<8>", "8w1 << 8", Ok("0"));
+        check("bool", "8s1 - 2 < 0", Ok("true"));
+        check("bool", "8w1 - 2 < 5", Ok("false"));
+        check("bit<0>", "0", Ok("(bit<0>)0"));
+    }
+
+    #[test]
+    fn others() {
+        check("bool", "true && !false || (1 == 2)", Ok("true"));
+        check("bit<8>", "E.B + E.A", Ok("0"));
+        check("E", "(E)8w1", Ok("E.A"));
+        check("E", "E.A + 1", Err("P0401"));
+        check("bool", "(bool)1w1", Ok("true"));
+        check("bool", "(bool)2", Err("P0407"));
+        check("string", "\"a\" ++ \"b\"", Ok("\"ab\""));
+        check("S", "{ 1, true }", Ok("{ x = 1, y = true }"));
+        check("S", "{ y = true, ... }", Ok("{ 0, true }"));
+        check("bit<8>", "((S){ 3, true }).x", Ok("3"));
+        check("bit<8>", "true ? 8w1 : 2", Ok("1"));
+        check("tuple<bit<8>, bool>", "{ 5, ... }", Ok("{ 5, false }"));
+        check("int", "S.minSizeInBits()", Ok("9"));
+        check("int", "S.maxSizeInBytes()", Ok("2"));
+    }
 }

@@ -25,6 +25,7 @@ mod methods;
 mod ops;
 mod parser;
 mod scope;
+pub mod size;
 mod stmt;
 mod table;
 pub mod tree;
@@ -52,7 +53,6 @@ pub fn check(program: &ast::Program, sources: &SourceMap, diagnostics: &mut Vec<
         cx: Context::default(),
         next_infer: 0,
         depth: 0,
-        sizes: BTreeMap::new(),
     };
     checker.program(program);
     checker.tree
@@ -103,7 +103,6 @@ pub struct Checker<'a> {
     cx: Context,
     next_infer: u32,
     depth: u32,
-    sizes: BTreeMap<Ty, type_expr::Size>,
 }
 
 impl Checker<'_> {

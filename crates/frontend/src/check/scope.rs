@@ -179,3 +179,21 @@ fn distance(a: &str, b: &str) -> usize {
     }
     row[b.len()]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suggestions() {
+        let names = ["egress_spec", "egress_port", "ingress_port", "a"];
+        let check = |name: &str, expected: Option<&str>| {
+            assert_eq!(nearest(name, names.into_iter()).as_deref(), expected, "{name}");
+        };
+        check("egres_spec", Some("egress_spec"));
+        check("egress_prot", Some("egress_port"));
+        check("b", Some("a"));
+        check("packet_length", None);
+        check("a", None);
+    }
+}

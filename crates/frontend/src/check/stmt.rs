@@ -315,7 +315,7 @@ impl Checker<'_> {
                 self.check_cases_anyway(cases);
                 return None;
             }
-            Kind::Bits { .. } | Kind::Enum(_) | Kind::ErrorCode | Kind::Bool => true,
+            Kind::Bits { .. } | Kind::Enum(_) | Kind::ErrorCode => true,
             _ => false,
         };
         if !allowed {

@@ -2,7 +2,7 @@
 
 use super::arguments::{Signature, Style};
 use super::entries::Priorities;
-use super::eval::Const;
+use super::eval::{Const, Evaluator};
 use super::scope::{Def, nearest};
 use super::tree::{ActionRef, Arg, Direction, Expr, ExprKind, Key, Param, Table};
 use super::types::{Kind, Ty};
@@ -228,7 +228,14 @@ impl Checker<'_> {
     /// The control-plane name of a key (P4_16 section 18.3.1; `$valid$` as P4Runtime programs expect it).
     fn key_name(&mut self, e: &ast::Expr) -> Option<String> {
         Some(match &e.kind {
-            Ast::Name(path) => path.name.name.clone(),
+            Ast::Name(path) => match self.find(path).map(|b| &b.def) {
+                // A constant is its value.
+                Some(Def::Const(c)) => {
+                    let e = Evaluator { tree: &self.tree, vars: &|_| None };
+                    e.eval_int(c).map_or_else(|_| path.name.name.clone(), |i| i.to_string())
+                }
+                _ => path.name.name.clone(),
+            },
             Ast::Int { .. } => self.sources.text(e.span).to_string(),
             Ast::Member(base, name) => {
                 // A field's own `@name` counts; with a leading dot it is the whole name.

@@ -7,6 +7,7 @@ use super::eval::Const;
 use super::types::{Kind, Ty, TyTable};
 pub use crate::ast::{BinaryOp, Direction, StructKind, UnaryOp};
 use pointsman_ir::{Annotations, Span};
+use std::collections::BTreeMap;
 
 /// Index into [`Tree::vars`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -460,56 +461,11 @@ pub struct Tree {
     pub top_value_sets: Vec<usize>,
     /// The instance called `main`.
     pub main: Option<usize>,
+    /// Sizes of types that were asked for.
+    pub sizes: BTreeMap<Ty, super::size::Size>,
 }
 
 impl Tree {
-    /// `ty` as a person would write it.
-    pub fn show(&self, ty: Ty) -> String {
-        let args = |name: &str, ts: &[Ty]| {
-            if ts.is_empty() { name.to_string() } else { format!("{name}<{}>", self.show_all(ts)) }
-        };
-        match self.tys.get(ty) {
-            Kind::Error => "<unknown>".into(),
-            Kind::Void => "void".into(),
-            Kind::Bool => "bool".into(),
-            Kind::Int => "int".into(),
-            Kind::Bits { width, signed: false } => format!("bit<{width}>"),
-            Kind::Bits { width, signed: true } => format!("int<{width}>"),
-            Kind::Varbit(w) => format!("varbit<{w}>"),
-            Kind::String => "string".into(),
-            Kind::ErrorCode => "error".into(),
-            Kind::MatchKind => "match_kind".into(),
-            Kind::Enum(d) => self.enums[*d].name.clone(),
-            Kind::Struct(d, ts) => args(&self.structs[*d].name, ts),
-            Kind::Stack(t, n) => format!("{}[{n}]", self.show(*t)),
-            Kind::Tuple(ts) => format!("tuple<{}>", self.show_all(ts)),
-            Kind::OpenTuple(ts) if ts.is_empty() => "{...}".into(),
-            Kind::OpenTuple(ts) => format!("{{{}, ...}}", self.show_all(ts)),
-            Kind::List(t) => format!("list<{}>", self.show(*t)),
-            Kind::New(d) => self.new_types[*d].name.clone(),
-            Kind::Extern(d, ts) => args(&self.externs[*d].name, ts),
-            Kind::Block(d, ts) => args(&self.blocks[*d].name, ts),
-            Kind::Package(d, ts) => args(&self.packages[*d].name, ts),
-            Kind::Param(d) => self.type_params[*d].name.clone(),
-            Kind::Infer(_) => "_".into(),
-            Kind::Record(fs, rest) => {
-                let mut parts: Vec<String> =
-                    fs.iter().map(|(n, t)| format!("{n} = {}", self.show(*t))).collect();
-                if *rest {
-                    parts.push("...".into());
-                }
-                format!("{{{}}}", parts.join(", "))
-            }
-            Kind::Invalid => "{#}".into(),
-            Kind::Dots => "...".into(),
-            Kind::Applied(_) => "apply_result".into(),
-        }
-    }
-
-    fn show_all(&self, ts: &[Ty]) -> String {
-        ts.iter().map(|t| self.show(*t)).collect::<Vec<_>>().join(", ")
-    }
-
     /// Is it a struct, header or union of one of these kinds?
     pub fn is_struct(&self, ty: Ty, kinds: &[StructKind]) -> bool {
         matches!(self.tys.get(ty), Kind::Struct(d, _) if kinds.contains(&self.structs[*d].kind))
@@ -538,31 +494,6 @@ impl Tree {
             Kind::New(d) => self.repr(self.new_types[*d].base),
             Kind::Enum(d) => self.enums[*d].repr.unwrap_or(ty),
             _ => ty,
-        }
-    }
-
-    /// `minSizeInBits` and `maxSizeInBits` (P4_16 chapter 9); `None` where they are not defined.
-    pub fn size_in_bits(&mut self, ty: Ty, max: bool) -> Option<u64> {
-        match self.tys.get(ty).clone() {
-            Kind::Bool => Some(1),
-            Kind::Bits { width, .. } => Some(u64::from(width)),
-            Kind::Varbit(w) => Some(if max { u64::from(w) } else { 0 }),
-            Kind::Enum(_) => self.enum_repr(ty).and_then(|r| self.size_in_bits(r, max)),
-            Kind::New(d) => self.size_in_bits(self.new_types[d].base, max),
-            Kind::Stack(t, n) => self.size_in_bits(t, max)?.checked_mul(u64::from(n)),
-            Kind::Tuple(ts) => {
-                ts.into_iter().try_fold(0u64, |sum, t| sum.checked_add(self.size_in_bits(t, max)?))
-            }
-            Kind::Struct(d, _) => {
-                let union = self.structs[d].kind == StructKind::HeaderUnion;
-                let mut total = 0u64;
-                for (_, t) in self.fields(ty)? {
-                    let n = self.size_in_bits(t, max)?;
-                    total = if union { total.max(n) } else { total.checked_add(n)? };
-                }
-                Some(total)
-            }
-            _ => None,
         }
     }
 }

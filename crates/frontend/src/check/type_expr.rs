@@ -6,21 +6,12 @@ use super::tree::StructKind;
 use super::types::{Kind, Ty};
 use crate::ast::{self, TypeExpr, TypeExprKind};
 use crate::diag::Diagnostic;
-use pointsman_ir::{Span, verify};
+use pointsman_ir::Span;
 
 /// Widths above this are refused: BMv2 and hardware are far below, and memory is finite.
 const MAX_WIDTH: u32 = 1 << 16;
 /// Elements of a header stack.
 const MAX_STACK: u32 = 1 << 16;
-
-/// How large the values of a type are.
-#[derive(Clone, Copy)]
-pub struct Size {
-    /// Values in it, itself included.
-    leaves: u64,
-    bits: u64,
-    depth: u32,
-}
 
 impl Checker<'_> {
     /// The type that `t` stands for.
@@ -205,54 +196,14 @@ impl Checker<'_> {
 
     /// `ty` unless it is too large for any executor.
     pub fn limited(&mut self, ty: Ty, span: Span) -> Ty {
-        let size = self.size(ty);
-        let problem = if size.leaves > verify::MAX_LEAVES {
-            format!("holds more than {} values", verify::MAX_LEAVES)
-        } else if size.bits > verify::MAX_TOTAL_WIDTH {
-            format!("holds more than {} bits", verify::MAX_TOTAL_WIDTH)
-        } else if size.depth > verify::MAX_TYPE_DEPTH {
-            format!("is nested deeper than {} levels", verify::MAX_TYPE_DEPTH)
-        } else {
-            return ty;
-        };
-        let message = format!("type `{}` {problem}", self.show(ty));
-        self.error("P0506", span, message, "make it smaller");
-        Ty::ERROR
-    }
-
-    /// How large values of a type are; what its parts are was found out before.
-    fn size(&mut self, ty: Ty) -> Size {
-        if let Some(s) = self.sizes.get(&ty) {
-            return *s;
-        }
-        let one = Size { leaves: 1, bits: 0, depth: 1 };
-        let parts: Vec<Ty> = match self.tree.tys.get(ty).clone() {
-            Kind::Stack(t, _) | Kind::List(t) => vec![t],
-            Kind::Tuple(ts) => ts,
-            Kind::Struct(..) => {
-                self.tree.fields(ty).unwrap_or_default().into_iter().map(|(_, t)| t).collect()
+        match self.tree.too_large(ty) {
+            None => ty,
+            Some(problem) => {
+                let message = format!("type `{}` {problem}", self.show(ty));
+                self.error("P0506", span, message, "make it smaller");
+                Ty::ERROR
             }
-            Kind::New(d) => vec![self.tree.new_types[d].base],
-            _ => Vec::new(),
-        };
-        let mut total = one;
-        for p in parts {
-            let s = self.size(p);
-            total.leaves = total.leaves.saturating_add(s.leaves);
-            total.bits = total.bits.saturating_add(s.bits);
-            total.depth = total.depth.max(s.depth + 1);
         }
-        match self.tree.tys.get(ty) {
-            Kind::Stack(_, n) => {
-                total.leaves = (total.leaves - 1).saturating_mul(u64::from(*n)).saturating_add(1);
-                total.bits = total.bits.saturating_mul(u64::from(*n));
-            }
-            Kind::Bits { width, .. } | Kind::Varbit(width) => total.bits = u64::from(*width),
-            Kind::Enum(_) | Kind::ErrorCode => total.bits = 32,
-            _ => {}
-        }
-        self.sizes.insert(ty, total);
-        total
     }
 
     /// Do the fields of a generic struct still have types that they may have?

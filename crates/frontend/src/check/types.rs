@@ -68,6 +68,8 @@ pub enum Kind {
 /// Every type met so far, each once.
 pub struct TyTable {
     kinds: Vec<Kind>,
+    /// Does the type mention variables?
+    open: Vec<bool>,
     // Only for finding; never iterated.
     index: HashMap<Kind, Ty>,
 }
@@ -97,7 +99,7 @@ common! {
 
 impl Default for TyTable {
     fn default() -> Self {
-        let mut table = TyTable { kinds: Vec::new(), index: HashMap::new() };
+        let mut table = TyTable { kinds: Vec::new(), open: Vec::new(), index: HashMap::new() };
         for k in COMMON {
             table.intern(k.clone());
         }
@@ -112,6 +114,20 @@ impl TyTable {
             return *ty;
         }
         let ty = Ty(self.kinds.len() as u32);
+        let of = |ts: &[Ty]| ts.iter().any(|t| self.open[t.0 as usize]);
+        let open = match &kind {
+            Kind::Param(_) | Kind::Infer(_) => true,
+            Kind::Struct(_, ts)
+            | Kind::Extern(_, ts)
+            | Kind::Block(_, ts)
+            | Kind::Package(_, ts)
+            | Kind::Tuple(ts)
+            | Kind::OpenTuple(ts) => of(ts),
+            Kind::Stack(t, _) | Kind::List(t) => of(&[*t]),
+            Kind::Record(fs, _) => fs.iter().any(|(_, t)| of(&[*t])),
+            _ => false,
+        };
+        self.open.push(open);
         self.kinds.push(kind.clone());
         self.index.insert(kind, ty);
         ty
@@ -129,6 +145,9 @@ impl TyTable {
 
     /// `ty` with every variable replaced that `map` knows.
     pub fn replace(&mut self, ty: Ty, map: &dyn Fn(&Kind) -> Option<Ty>) -> Ty {
+        if !self.open[ty.0 as usize] {
+            return ty;
+        }
         let kind = self.get(ty).clone();
         let all = |table: &mut Self, ts: Vec<Ty>| -> Vec<Ty> {
             ts.into_iter().map(|t| table.replace(t, map)).collect()

@@ -60,6 +60,9 @@ impl Lower<'_> {
     /// Makes an instance called `name`.
     pub fn instantiate(&mut self, new: &New, name: &str, annotations: &Annotations) -> Option<Inst> {
         self.instances += 1;
+        if self.too_much_code() {
+            return None;
+        }
         if self.instances > MAX_INSTANCES {
             self.too_many(new.span);
             return None;
@@ -115,6 +118,7 @@ impl Lower<'_> {
     fn block_instance(&mut self, block: usize, name: &str, env: Env) -> Option<Inst> {
         let outer = std::mem::replace(&mut self.env, env);
         let body = std::mem::take(&mut self.body);
+        self.span = self.tree.blocks[block].span;
         let is_parser = self.tree.blocks[block].is_parser;
         let inst = if is_parser { self.parser(block, name) } else { self.control(block, name) };
         self.env = outer;
@@ -421,6 +425,7 @@ impl Lower<'_> {
         let inner = Body { subst: (f.sig.type_params.clone(), type_args.clone()), ..Body::default() };
         let body = std::mem::replace(&mut self.body, inner);
         let env = std::mem::replace(&mut self.env, env);
+        self.span = f.sig.span;
         self.declare_params(&f.sig.params);
         let returns = if f.sig.returns == crate::check::types::Ty::VOID {
             self.program.types.intern(ir::Type::Void)

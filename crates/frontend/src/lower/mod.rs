@@ -40,6 +40,8 @@ pub fn lower(tree: Tree, diagnostics: &mut Vec<Diagnostic>) -> Program {
         listed: BTreeSet::new(),
         clashes: Vec::new(),
         instances: 0,
+        statements: 0,
+        span: Span::default(),
         deferred: Vec::new(),
     };
     lower.program();
@@ -99,6 +101,10 @@ struct Lower<'a> {
     /// Those that were claimed twice.
     clashes: Vec<String>,
     instances: u32,
+    /// Statements made so far.
+    statements: u32,
+    /// The declaration being lowered, for what has no better place.
+    span: Span,
     /// Blocks that are lowered when they are applied.
     deferred: Vec<instance::Deferred>,
 }

@@ -5,6 +5,9 @@ use crate::check::eval::Const;
 use crate::check::tree::{Expr, ExprKind};
 use pointsman_ir::{self as ir, LValue, Proj, VarRef};
 
+/// More statements than this, all instances together, are refused.
+const MAX_STATEMENTS: u32 = 2_000_000;
+
 impl Lower<'_> {
     /// Is `e` a variable or a part of one?
     pub fn is_place(&self, e: &Expr) -> bool {
@@ -93,9 +96,21 @@ impl Lower<'_> {
         temp
     }
 
+    /// Was that reported?
+    pub fn too_much_code(&self) -> bool {
+        self.statements >= MAX_STATEMENTS
+    }
+
     /// Adds a statement.
     pub fn push(&mut self, kind: ir::StmtKind, span: ir::Span) {
-        self.body.out.push(ir::Stmt { kind, span });
+        self.statements += 1;
+        if self.statements == MAX_STATEMENTS {
+            let message = format!("the program comes to more than {MAX_STATEMENTS} statements");
+            self.error("P0510", span, message, "use fewer instances of large blocks");
+        }
+        if self.statements < MAX_STATEMENTS {
+            self.body.out.push(ir::Stmt { kind, span });
+        }
     }
 
     /// The boolean constant.

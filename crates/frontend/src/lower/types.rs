@@ -19,6 +19,12 @@ impl Lower<'_> {
         if let Some(id) = self.types.get(&ty) {
             return *id;
         }
+        if let Some(problem) = self.tree.too_large(ty) {
+            let message =
+                format!("a generic function makes a type `{}`, which {problem}", self.tree.show(ty));
+            self.error("P0506", self.span, message, "make it smaller");
+            return self.program.types.intern(Type::Void);
+        }
         let lowered = match self.tree.tys.get(ty).clone() {
             Kind::Bool => Type::Bool,
             Kind::Int => Type::InfInt,
@@ -42,7 +48,7 @@ impl Lower<'_> {
                 }
             }
             Kind::Struct(d, _) => {
-                let name = self.tree.show(ty);
+                let name = self.tree.full_name(ty);
                 let fields = self.tree.fields(ty).unwrap_or_default();
                 let fields = fields
                     .into_iter()
