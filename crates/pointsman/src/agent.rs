@@ -67,7 +67,10 @@ impl Running {
         let own = config.addresses.iter().copied().find(|a| a.is_ipv4() == config.report_to.is_ipv4());
         let from = own.unwrap_or(any);
         let socket = UdpSocket::bind((from, 0)).map_err(|e| {
-            format!("{}: cannot send from {from}: {e}; run the agent where the device has that address", config.name)
+            format!(
+                "{}: cannot send from {from}: {e}; run the agent where the device has that address",
+                config.name
+            )
         })?;
         let mut poller = Poller::new().map_err(|e| format!("cannot wait: {e}"))?;
         poller.add(0, observer.raw_fd());
@@ -138,7 +141,9 @@ impl Running {
                     at = at.min(sample_at);
                 }
                 let wait = at.saturating_sub(epoch + start.elapsed());
-                self.poller.wait(Some(Instant::now() + wait), &mut ready).map_err(|e| format!("cannot wait: {e}"))?;
+                self.poller
+                    .wait(Some(Instant::now() + wait), &mut ready)
+                    .map_err(|e| format!("cannot wait: {e}"))?;
             }
         }
         Ok(())
@@ -170,7 +175,10 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         Some(name) => name,
         None => interface_with(&config.addresses).ok_or_else(|| {
             let addresses: Vec<String> = config.addresses.iter().map(IpAddr::to_string).collect();
-            format!("no interface here has {}: run the agent on the device, or name its --interface", addresses.join(" or "))
+            format!(
+                "no interface here has {}: run the agent on the device, or name its --interface",
+                addresses.join(" or ")
+            )
         })?,
     };
     eprintln!("pointsman: agent of {} on {}, reports to {}", config.name, config.interface, config.report_to);

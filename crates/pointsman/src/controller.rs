@@ -50,7 +50,8 @@ pub fn program(name: &ProgramName) -> Result<Program, String> {
         ProgramName::BuiltIn => ("balancer".to_string(), sources::balancer()),
         ProgramName::File(file) => {
             let path = Path::new(file);
-            let text = sources::flatten_file(path).map_err(|e| format!("switch.program: cannot read {file}: {e}"))?;
+            let text = sources::flatten_file(path)
+                .map_err(|e| format!("switch.program: cannot read {file}: {e}"))?;
             (file.clone(), text)
         }
     };
@@ -224,7 +225,9 @@ async fn follow(path: PathBuf, inputs: mpsc::UnboundedSender<Input>) {
         Some((meta.modified().ok()?, meta.len()))
     };
     let mut seen = stamp();
-    let Ok(mut hangup) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()) else { return };
+    let Ok(mut hangup) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()) else {
+        return;
+    };
     loop {
         let asked = tokio::select! {
             _ = hangup.recv() => true,
@@ -241,7 +244,9 @@ async fn follow(path: PathBuf, inputs: mpsc::UnboundedSender<Input>) {
                     return;
                 }
             }
-            Err(message) => eprintln!("pointsman: {message}\npointsman: the configuration before stays in force"),
+            Err(message) => {
+                eprintln!("pointsman: {message}\npointsman: the configuration before stays in force")
+            }
         }
     }
 }

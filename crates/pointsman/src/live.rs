@@ -221,7 +221,11 @@ impl Live {
         let wait = async {
             // The input that was sent last may not have been looked at yet: an idle controller is in sync with the old.
             tokio::time::sleep(Duration::from_millis(20)).await;
-            status.wait_for(|s| *s == Status::InSync).await.map(|_| ()).map_err(|_| "the controller has ended")
+            status
+                .wait_for(|s| *s == Status::InSync)
+                .await
+                .map(|_| ())
+                .map_err(|_| "the controller has ended")
         };
         let result = self.tokio.block_on(async { tokio::time::timeout(patience, wait).await });
         match result {
@@ -233,7 +237,9 @@ impl Live {
     /// Counters of the switch.
     pub fn stats(&self) -> Result<Stats, String> {
         let part = self.switch.as_ref().ok_or("no switch runs")?;
-        self.tokio.block_on(part.handle.call(|core| core.stats())).map_err(|_| "the switch has ended".to_string())
+        self.tokio
+            .block_on(part.handle.call(|core| core.stats()))
+            .map_err(|_| "the switch has ended".to_string())
     }
 }
 

@@ -106,7 +106,12 @@ struct Client {
 
 impl Client {
     /// One run of requests to the VIP.
-    fn measure(&mut self, rate_rps: f64, duration: Duration, arrivals: Arrivals) -> Result<LoadResult, pointsman_lab::Error> {
+    fn measure(
+        &mut self,
+        rate_rps: f64,
+        duration: Duration,
+        arrivals: Arrivals,
+    ) -> Result<LoadResult, pointsman_lab::Error> {
         // Another schedule for every rate, the same for every policy.
         let seed = self.seed.wrapping_mul(1_000_003).wrapping_add(rate_rps.round() as u64);
         let config = LoadConfig {
@@ -153,7 +158,8 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         namespace: live.rack.host(&client_spec.name).map_err(text)?.namespace.clone(),
         target: SocketAddr::new(spec.vip_ipv4.into(), PORT),
         // Longer than the service's idle time: a port that is used again is a new connection.
-        ports: SourcePorts::new(client_spec.ipv4_addresses(), 1024..=65535, Duration::from_secs(10)).map_err(text)?,
+        ports: SourcePorts::new(client_spec.ipv4_addresses(), 1024..=65535, Duration::from_secs(10))
+            .map_err(text)?,
         keys: Keyring::derive(args.seed, configs.iter().map(|c| c.name.clone())).map_err(text)?,
         seed: args.seed,
     };
@@ -187,10 +193,11 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     }
 
     let before = bar.position();
-    let (consistency, bulk) = stress::run(&mut live, &mut client, &spec, &scale.stress, |elapsed, message| {
-        bar.set_position(before + elapsed.as_millis() as u64);
-        bar.set_message(message);
-    })?;
+    let (consistency, bulk) =
+        stress::run(&mut live, &mut client, &spec, &scale.stress, |elapsed, message| {
+            bar.set_position(before + elapsed.as_millis() as u64);
+            bar.set_message(message);
+        })?;
     let stats = live.stats()?;
     bar.finish_and_clear();
 
@@ -219,7 +226,10 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         println!("figures: {}", path.display());
     }
     if report.consistency.violations > 0 {
-        return Err(format!("{} answers came from another device than their connection's", report.consistency.violations));
+        return Err(format!(
+            "{} answers came from another device than their connection's",
+            report.consistency.violations
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -229,7 +239,9 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
 fn unloaded_latency(client: &mut Client, rate_rps: f64) -> Result<Duration, String> {
     let mut best: Option<Duration> = None;
     for _ in 0..3 {
-        let run = client.measure(rate_rps, Duration::from_millis(500), Arrivals::Constant).map_err(|e| e.to_string())?;
+        let run = client
+            .measure(rate_rps, Duration::from_millis(500), Arrivals::Constant)
+            .map_err(|e| e.to_string())?;
         if run.answered == 0 {
             return Err(format!(
                 "none of {} requests was answered on an idle rack: something is wrong; try --verbose",
@@ -246,7 +258,10 @@ fn unloaded_latency(client: &mut Client, rate_rps: f64) -> Result<Duration, Stri
 fn setup(args: &Args, scale: &Scale, privileges: &str) -> BTreeMap<String, String> {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");
-    let model = cpu.lines().find_map(|l| l.strip_prefix("model name")).map_or("unknown", |l| l.trim_start_matches([' ', '\t', ':']));
+    let model = cpu
+        .lines()
+        .find_map(|l| l.strip_prefix("model name"))
+        .map_or("unknown", |l| l.trim_start_matches([' ', '\t', ':']));
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     BTreeMap::from([
         ("command".into(), std::env::args().collect::<Vec<_>>().join(" ")),
@@ -257,7 +272,11 @@ fn setup(args: &Args, scale: &Scale, privileges: &str) -> BTreeMap<String, Strin
         ("work".into(), format!("{:?}", args.work).to_lowercase()),
         (
             "sending time of a point".into(),
-            format!("{} s, from nine tenths of the CPUs' capacity {} s", scale.easy.as_secs_f64(), scale.hard.as_secs_f64()),
+            format!(
+                "{} s, from nine tenths of the CPUs' capacity {} s",
+                scale.easy.as_secs_f64(),
+                scale.hard.as_secs_f64()
+            ),
         ),
         ("time-out".into(), format!("{} s", TIMEOUT.as_secs_f64())),
     ])

@@ -68,10 +68,17 @@ pub fn toml(spec: &RackSpec, policy: &str, without: Option<&str>) -> String {
     for client in &spec.clients {
         let link = &client.link;
         for (address, prefix) in [
-            (link.ipv4.to_string(), format!("{}/{}", network4(link.ipv4, link.prefix_ipv4), link.prefix_ipv4)),
-            (link.ipv6.to_string(), format!("{}/{}", network6(link.ipv6, link.prefix_ipv6), link.prefix_ipv6)),
+            (
+                link.ipv4.to_string(),
+                format!("{}/{}", network4(link.ipv4, link.prefix_ipv4), link.prefix_ipv4),
+            ),
+            (
+                link.ipv6.to_string(),
+                format!("{}/{}", network6(link.ipv6, link.prefix_ipv6), link.prefix_ipv6),
+            ),
         ] {
-            let _ = write!(t, "[[route]]\nprefix = \"{prefix}\"\nport = {}\nvia = \"{address}\"\n\n", link.port);
+            let _ =
+                write!(t, "[[route]]\nprefix = \"{prefix}\"\nport = {}\nvia = \"{address}\"\n\n", link.port);
         }
     }
     for server in &spec.servers {

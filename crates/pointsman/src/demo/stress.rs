@@ -1,7 +1,7 @@
 //! Thousands of connections and a bulk transfer while policies change and a device comes and goes.
 
-use super::rack::{PORT, SERVICE, toml};
 use super::Client;
+use super::rack::{PORT, SERVICE, toml};
 use crate::live::Live;
 use pointsman_balance::{Policy, Rack as RackConfig};
 use pointsman_lab::load::{self, BulkConfig, ConsistencyConfig, Direction};
@@ -46,14 +46,17 @@ pub fn run(
         seed: client.seed,
         stall: Duration::from_secs(10),
     };
-    let parse = |without| RackConfig::parse("rack.toml", &toml(spec, "server-only", without)).map_err(|e| e.to_string());
+    let parse = |without| {
+        RackConfig::parse("rack.toml", &toml(spec, "server-only", without)).map_err(|e| e.to_string())
+    };
     let (whole, reduced) = (parse(None)?, parse(Some(DEVICE))?);
     let mut disturbances = Vec::new();
     let (namespace, ports, keys) = (client.namespace.clone(), &mut client.ports, &client.keys);
     let stop = AtomicBool::new(false);
 
     let (checked, transferred, disturbed) = std::thread::scope(|scope| {
-        let check = scope.spawn(|| namespace.enter(|| load::check_consistency(&config, ports, keys, &stop, |_| {})));
+        let check =
+            scope.spawn(|| namespace.enter(|| load::check_consistency(&config, ports, keys, &stop, |_| {})));
         let transfer = scope.spawn(|| namespace.enter(|| load::transfer(&bulk, keys, |_| {})));
         // The policy changes every second; the device is away in the middle third.
         let mut disturb = || -> Result<(), String> {
@@ -87,7 +90,8 @@ pub fn run(
     disturbed?;
     let panicked = |_| "the load generator panicked".to_string();
     let checked = checked.map_err(panicked)?.map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
-    let transferred = transferred.map_err(panicked)?.map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
+    let transferred =
+        transferred.map_err(panicked)?.map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
     Ok((
         ConsistencyReport::new(&checked, disturbances),
         vec![BulkReport::new(Direction::Download, &transferred)],
