@@ -74,7 +74,7 @@ pub fn find_extern(program: &Program, object: &str, name: &str) -> Result<Extern
 
 /// Index of the key field of `table` called `name`.
 ///
-/// `extra$0.h` means `extra[0].h`, and `h.$valid$` or `h.valid` means `h.isValid()`, as in tests of older programs.
+/// `extra$0.h` means `extra[0].h`, and `h.valid` means `h.isValid()`, which is also known as `h.$valid$`, as in tests of older programs.
 fn find_key(table: &Table, name: &str) -> Result<usize, String> {
     let names = table.keys.iter().map(|k| k.name.as_str());
     let first = resolve("key", name, names.clone());
@@ -94,12 +94,13 @@ fn find_key(table: &Table, name: &str) -> Result<usize, String> {
         }
         other.push(']');
     }
-    for valid in [".$valid$", ".$valid", ".valid"] {
+    let mut spellings = vec![other.clone()];
+    for valid in [".$valid$", ".$valid", ".valid", ".isValid()"] {
         if let Some(base) = other.strip_suffix(valid) {
-            other = format!("{base}.isValid()");
+            spellings.extend([format!("{base}.$valid$"), format!("{base}.isValid()")]);
         }
     }
-    if other == name { first } else { resolve("key", &other, names).or(first) }
+    spellings.iter().find_map(|s| resolve("key", s, names.clone()).ok()).map_or(first, Ok)
 }
 
 fn digits(text: &str) -> Option<(u32, &str)> {

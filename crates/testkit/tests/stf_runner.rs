@@ -1,0 +1,172 @@
+//! The runner of packet tests: what passes, what fails and why, what is refused.
+
+use pointsman_testkit::compile::own_includes;
+use pointsman_testkit::stf::{Report, run_stf};
+use std::path::Path;
+
+fn run(stf: &str) -> Result<Report, String> {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stf_runner.p4");
+    run_stf(&program, &[&own_includes()], stf)
+}
+
+#[track_caller]
+fn passes(stf: &str) {
+    let report = run(stf).unwrap_or_else(|e| panic!("{e}"));
+    assert!(report.passed(), "{:?}", report.failures);
+}
+
+/// Fails, and the first failure says this.
+#[track_caller]
+fn fails(stf: &str, want: &str) {
+    let report = run(stf).unwrap_or_else(|e| panic!("{e}"));
+    let got = report.failures.first().map_or("it passed".into(), |f| f.to_string());
+    assert!(got.contains(want), "{got}");
+}
+
+/// Cannot be run, and this is why.
+#[track_caller]
+fn refused(stf: &str, want: &str) {
+    let got = run(stf).map_or_else(|e| e, |r| format!("{r:?}"));
+    assert!(got.contains(want), "{got}");
+}
+
+const TO_2: &str = "add by_kind data.kind:1 send(port:2)\n";
+
+#[test]
+fn packets() {
+    passes(&format!("{TO_2}packet 0 01020003\nexpect 2 01020003"));
+    passes(&format!("{TO_2}expect 2 01 ** 0003 $\npacket 0 01 02 0003"));
+    passes(&format!("{TO_2}packet 0 01020003ff\nexpect 2 01020003\n# longer"));
+    passes(&format!("{TO_2}packet 0 01020003\nexpect 2"));
+    passes("packet 0 02020003\nno_packet");
+    // Ports that the test does not name are not looked at.
+    let report = run(&format!("{TO_2}packet 0 01020003")).expect("a report");
+    assert_eq!((report.packets_in, report.packets_out, report.unchecked), (1, 0, 1));
+    fails(&format!("{TO_2}packet 0 01020003ff\nexpect 2 01020003$"), "line 3: port 2: too long");
+    fails(&format!("{TO_2}packet 0 01020003\nexpect 2 0102000300"), "line 3: port 2: too short");
+    fails(
+        &format!("{TO_2}packet 0 01020003\nexpect 2 01020*04"),
+        "line 3: port 2: differs at digit 7 (byte 3)",
+    );
+    fails(&format!("{TO_2}packet 0 01020003\nexpect 3 01"), "line 3: no packet on port 3");
+    fails(&format!("{TO_2}packet 2 01020003"), "an unexpected packet on port 2: 01020003");
+    fails(&format!("{TO_2}packet 0 01020003\nno_packet"), "line 3: 1 packets left");
+    // In order.
+    let two = "packet 0 01aa0000\npacket 0 01bb0000\n";
+    passes(&format!("{TO_2}{two}expect 2 01aa\nexpect 2 01bb"));
+    fails(&format!("{TO_2}{two}expect 2 01bb\nexpect 2 01aa"), "differs at digit 2");
+}
+
+#[test]
+fn matches() {
+    let probe = |add: &str, packet: &str, hit: bool| {
+        let expect = if hit { "expect 3" } else { "expect 2" };
+        passes(&format!("{TO_2}{add}\npacket 0 {packet}\n{expect}"));
+    };
+    for (key, packet, hit) in [
+        ("0xab00/8", "0100abcd", true),
+        ("0xab**", "0100abcd", true),
+        ("0xabcd", "0100abcd", true),
+        ("0xabcd", "0100abce", false),
+        ("0/0", "01000000", true),
+    ] {
+        probe(&format!("add by_prefix hdr.data.b:{key} send(port:3)"), packet, hit);
+    }
+    for (keys, packet, hit) in [
+        ("data.a:0x*5", "01150000", true),
+        ("data.a:0x*5", "01160000", false),
+        ("data.a:0b***1****", "01f00000", true),
+        ("data.a:0x14&&&0x0f", "01040000", true),
+        ("data.b:1->5", "01000005", true),
+        ("data.b:1..5", "01000006", false),
+        ("more.$valid$:0", "01000000", true),
+        ("more.valid:1", "01000000", false),
+        ("data.a:*", "01000000", true),
+    ] {
+        probe(&format!("add TestIngress.by_mask 7 {keys} TestIngress.send(port:3)"), packet, hit);
+    }
+    // A larger priority wins, whatever the order.
+    passes(&format!(
+        "{TO_2}add by_mask 1 data.a:* send(port:4)\nadd by_mask 9 data.a:1 send(port:3)\n\
+         add by_mask 5 data.a:1 drop()\npacket 0 01010000\nexpect 3"
+    ));
+}
+
+#[test]
+fn tables() {
+    passes("setdefault by_kind send(port:5)\npacket 0 77000000\nexpect 5");
+    passes(&format!("{TO_2}remove all\npacket 0 01000000\nno_packet"));
+    passes(&format!("{TO_2}setdefault by_mask TestIngress.drop()\npacket 0 01000000\nno_packet"));
+    refused("add by_kin data.kind:1 send(port:2)", "line 1: no table by_kin; there are: TestIngress.by_kind");
+    refused("add by_kind data.kindly:1 send(port:2)", "no key data.kindly; there are: hdr.data.kind");
+    refused("add by_kind data.kind:1 sent(port:2)", "no action in table TestIngress.by_kind: sent");
+    refused("add by_kind data.kind:1 send(prt:2)", "has no parameter prt; it has: port");
+    refused("add by_kind data.kind:1 send()", "parameter port of TestIngress.send is missing");
+    refused("add by_kind data.kind:1 send(port:512)", "512 does not fit 9 bits");
+    refused("add by_kind data.kind:256 send(port:1)", "256 does not fit 8 bits");
+    refused("add by_kind send(port:1)", "key hdr.data.kind of table TestIngress.by_kind: is missing");
+    refused("add by_kind data.kind:1 data.kind:1 send(port:1)", "stands twice");
+    refused(&format!("{TO_2}{TO_2}"), "line 2: an entry with this match stands already");
+    refused("frobnicate", "line 1: frobnicate is no command");
+}
+
+#[test]
+fn counters_and_registers() {
+    let two = format!("{TO_2}packet 0 01000000\npacket 0 0100000000\nexpect 2\nexpect 2\n");
+    passes(&format!("{two}check_counter seen(1) packets == 2\ncheck_counter TestIngress.seen(1) bytes == 9"));
+    passes(&format!(
+        "{two}check_counter seen(1) packets > 1\ncheck_counter seen(0) packets <= 0\ncheck_counter seen(1)"
+    ));
+    fails(&format!("{two}check_counter seen(1) packets != 2"), "line 6: seen(1) counts 2 packets, not != 2");
+    passes(&format!(
+        "{two}counter_write seen 1 7 8\ncheck_counter seen(1) packets == 7\ncounter_read seen 1"
+    ));
+    passes(&format!("{two}check_register memory(1) == 2\nregister_read memory 1"));
+    fails(&format!("{two}check_register memory(1) >= 3"), "memory(1) holds 0x2, not >= 0x3");
+    passes(&format!("register_write memory 1 0x10\n{two}check_register memory(1) == 18"));
+    passes(&format!("{two}register_reset memory\ncheck_register memory(1) == 0"));
+    refused("check_counter seen(4) packets == 0", "the index is out of range: there are 4");
+    refused("register_read memory 4", "the index is out of range: there are 4");
+    refused("register_read seen 0", "no register seen; there are: TestIngress.memory");
+    refused("register_write memory 0 0x100000000", "does not fit 32 bits");
+}
+
+#[test]
+fn meters_and_time() {
+    // One packet a second after a burst of two.
+    let slow = "meter_set_rates pace 1 0.000001:1 0.000001:2\n";
+    let three = "packet 0 01000000\npacket 0 01000000\npacket 0 01000000\n";
+    passes(&format!("{TO_2}{slow}{three}expect 2\nexpect 2\nmeter_get_rates pace 1"));
+    passes(&format!("{TO_2}{slow}{three}wait\npacket 0 01000000\nexpect 2\nexpect 2\nexpect 2"));
+    passes(&format!("{TO_2}{slow}{three}wait 400\npacket 0 01000000\nexpect 2\nexpect 2"));
+    passes(&format!("{TO_2}meter_array_set_rates pace 0.000001:1 0.000001:1\n{three}expect 2"));
+    refused("meter_set_rates pace 9 1:1 1:1", "the index is out of range");
+}
+
+#[test]
+fn copies() {
+    let group = "mc_mgrp_create 7\nmc_node_create 11 4 5\nmc_node_create 12 4\nmc_node_associate 7 0\nmc_node_associate 7 1\n";
+    let add = "add by_kind data.kind:1 copy(group:7)\n";
+    let got = "expect 4 0100000b\nexpect 5 0100000b\nexpect 4 0100000c\n";
+    passes(&format!("{group}{add}packet 0 01000000\n{got}"));
+    passes(&format!(
+        "{group}mc_node_update 1 6\n{add}packet 0 01000000\nexpect 4\nexpect 5\nexpect 6 0100000c"
+    ));
+    let mirror = "add by_kind data.kind:1 mirror(port:2, session:9)\n";
+    passes(&format!(
+        "mirroring_add 9 6\nmirroring_get 9\n{mirror}packet 0 01000000\nexpect 2\nexpect 6 01000000"
+    ));
+    passes(&format!("{group}mirroring_add_mc 9 7\n{mirror}packet 0 01000000\nexpect 2\n{got}"));
+    passes(&format!("mirroring_add 9 6\nmirroring_delete 9\n{mirror}packet 6 01000000\nexpect 2"));
+    fails("mirroring_get 9", "there is no clone session 9");
+    refused("mc_node_associate 7 0", "there is no node 0");
+    refused("mc_node_create 0 1\nmc_node_associate 7 0", "there is no group 7");
+    refused("mc_mgrp_create 0", "multicast group 0 means no multicast");
+    refused("mirroring_delete 9", "no such group or session");
+}
+
+#[test]
+fn programs_that_do_not_compile() {
+    let error = run_stf(Path::new("/nonexistent.p4"), &[], "").expect_err("no such file");
+    assert!(error.contains("/nonexistent.p4"), "{error}");
+}

@@ -1,0 +1,36 @@
+//! The packet tests that lie beside our programs: `p4/programs/<name>/tests/*.stf`.
+
+use pointsman_testkit::compile::{own_includes, own_program};
+use pointsman_testkit::stf::run_stf;
+
+#[test]
+fn our_programs() {
+    let mut failures = Vec::new();
+    let mut ran = 0;
+    for name in ["balancer"] {
+        let program = own_program(name);
+        let dir = program.with_file_name("tests");
+        let mut files: Vec<_> = std::fs::read_dir(&dir)
+            .unwrap_or_else(|e| panic!("{}: {e}", dir.display()))
+            .filter_map(|e| e.ok().map(|e| e.path()))
+            .filter(|p| p.extension().is_some_and(|e| e == "stf"))
+            .collect();
+        files.sort();
+        for file in files {
+            let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+            let report = run_stf(&program, &[&own_includes()], &text);
+            let report = report.unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+            assert_eq!(
+                report.unchecked,
+                0,
+                "{}: packets left on ports that it does not name",
+                file.display()
+            );
+            failures.extend(report.failures.iter().map(|f| format!("{}: {f}", file.display())));
+            ran += report.packets_in;
+        }
+    }
+    println!("{ran} packets");
+    assert!(ran >= 70, "only {ran} packets: are the tests there?");
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
