@@ -55,7 +55,8 @@ pub fn program(name: &ProgramName) -> Result<Program, String> {
             (file.clone(), text)
         }
     };
-    let compiled = crate::compiler::compile(&path, &text, &Sources::default(), &[])?;
+    let compiled = crate::compiler::compile(&path, &text, &Sources::default(), &[])
+        .map_err(|failure| crate::compiler::rendered(&failure))?;
     let p4info = p4info(&compiled.program).map_err(|e| format!("{path}: {e}"))?;
     Ok(Program { p4info, device_config: text.into_bytes() })
 }

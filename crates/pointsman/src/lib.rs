@@ -4,6 +4,7 @@
 
 pub mod agent;
 pub mod compiler;
+pub mod console;
 pub mod controller;
 pub mod demo;
 pub mod live;

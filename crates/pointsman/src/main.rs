@@ -1,6 +1,7 @@
 //! The command line of Pointsman.
 
 use clap::{Parser, Subcommand};
+use pointsman::console::say;
 use pointsman::{agent, controller, demo, p4, switch};
 use std::process::ExitCode;
 
@@ -34,7 +35,7 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(message) => {
-            eprintln!("pointsman: {message}");
+            say(&message);
             ExitCode::FAILURE
         }
     }

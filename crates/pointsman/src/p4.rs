@@ -1,10 +1,12 @@
 //! `pointsman p4 ...`
 
-use crate::sources::Sources;
+use crate::compiler::check;
+use crate::console::show;
+use crate::sources::{Sources, parse_define, read_source};
 use clap::{Args, ValueEnum};
 use pointsman_control::p4info::p4info;
 use pointsman_control::text::to_text;
-use pointsman_frontend::{Compiled, Define, Failure, compile, render};
+use pointsman_frontend::{Compiled, Define, render};
 use prost::Message;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -45,8 +47,8 @@ pub struct Source {
     #[arg(short = 'I', value_name = "DIR")]
     include: Vec<PathBuf>,
     /// Macro to define.
-    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
-    define: Vec<String>,
+    #[arg(short = 'D', value_name = "NAME[=VALUE]", value_parser = parse_define)]
+    define: Vec<Define>,
     /// How diagnostics are written.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -65,19 +67,18 @@ impl Source {
     /// Compiles; diagnostics go to standard error. `None` if there were errors.
     fn compile(&self) -> Result<Option<Compiled>, String> {
         let path = self.file.display().to_string();
-        let text = std::fs::read_to_string(&self.file).map_err(|e| format!("cannot read {path}: {e}"))?;
+        let text = read_source(&self.file)?;
         let sources = Sources { include_dirs: self.include.clone() };
-        let defines: Vec<Define> = self.define.iter().map(|d| Define::set(d)).collect();
-        let result = compile(&path, &text, &sources, &defines);
+        let result = check(&path, &text, &sources, &self.define);
         let (map, diagnostics) = match &result {
             Ok(c) => (&c.source_map, &c.warnings),
-            Err(Failure { source_map, diagnostics }) => (source_map, diagnostics),
+            Err(failure) => (&failure.source_map, &failure.diagnostics),
         };
         let shown = match self.format {
             Format::Text => render::all_to_text(map, diagnostics, std::io::stderr().is_terminal()),
-            Format::Json => diagnostics.iter().map(|d| render::to_json(map, d) + "\n").collect(),
+            Format::Json => diagnostics.iter().map(|d| render::to_json(map, d)).collect(),
         };
-        eprint!("{shown}");
+        show(&shown);
         Ok(result.ok())
     }
 }
@@ -98,6 +99,10 @@ pub fn run(command: Command) -> Result<ExitCode, String> {
             }
         }
     };
-    std::io::stdout().write_all(&output).map_err(|e| format!("cannot write: {e}"))?;
-    Ok(ExitCode::SUCCESS)
+    match std::io::stdout().write_all(&output).and_then(|()| std::io::stdout().flush()) {
+        // Whoever reads, such as `head`, has seen enough.
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        Err(e) => Err(format!("cannot write to standard output: {e}")),
+        Ok(()) => Ok(ExitCode::SUCCESS),
+    }
 }

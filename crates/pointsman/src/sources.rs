@@ -1,7 +1,12 @@
 //! P4 source: files on disk, and those that the binary carries.
 
+use pointsman_frontend::Define;
 use pointsman_frontend::source::Loader;
-use std::path::{Path, PathBuf};
+use std::io::{self, Read};
+use std::path::{Component, Path, PathBuf};
+
+/// No P4 program is longer; a device file is endless.
+const MAX_SOURCE_BYTES: u64 = 64 << 20;
 
 macro_rules! carried {
     ($($name:literal => $path:literal),* $(,)?) => { &[$(($name, include_str!($path))),*] };
@@ -37,11 +42,70 @@ impl Loader for Sources {
         let beside = quoted.then(|| Path::new(from).parent().map(Path::to_path_buf)).flatten();
         for dir in beside.iter().chain(&self.include_dirs) {
             let path = dir.join(name);
-            if let Ok(text) = std::fs::read_to_string(&path) {
+            if let Ok(text) = read_text(&path) {
                 return Some((path.display().to_string(), text));
             }
         }
         find(SYSTEM, name).map(|text| (format!("<{name}>"), text.to_string()))
+    }
+}
+
+/// [`Sources`] for a program that came over the network: of this machine's files it gets those in the `-I` folders and
+/// no others, lest diagnostics quote them.
+#[derive(Clone, Copy, Debug)]
+pub struct Confined<'a>(pub &'a Sources);
+
+impl Loader for Confined<'_> {
+    fn include(&self, name: &str, quoted: bool, from: &str) -> Option<(String, String)> {
+        let inward =
+            Path::new(name).components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
+        // What stands beside a file is within reach if the file is.
+        let beside = quoted && self.0.include_dirs.iter().any(|dir| Path::new(from).starts_with(dir));
+        if inward { self.0.include(name, beside, from) } else { None }
+    }
+}
+
+/// Reads a text file, within bounds.
+fn read_text(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path)?.take(MAX_SOURCE_BYTES + 1).read_to_end(&mut bytes)? as u64;
+    if read > MAX_SOURCE_BYTES {
+        return Err(io::Error::other(format!("it is longer than {} MiB", MAX_SOURCE_BYTES >> 20)));
+    }
+    String::from_utf8(bytes).map_err(|e| {
+        let at = e.utf8_error().valid_up_to();
+        let line = e.as_bytes()[..at].iter().filter(|b| **b == b'\n').count() + 1;
+        io::Error::other(format!("it is not text: line {line} is not UTF-8"))
+    })
+}
+
+/// Reads a program's main file.
+///
+/// # Errors
+/// Names the file and says what to do.
+pub fn read_source(path: &Path) -> Result<String, String> {
+    read_text(path).map_err(|e| {
+        let remedy = match e.kind() {
+            io::ErrorKind::IsADirectory => "name the program's main file in it",
+            io::ErrorKind::NotFound => "check the path",
+            io::ErrorKind::PermissionDenied => "make it readable",
+            _ => "give a file of P4 source text",
+        };
+        format!("cannot read {}: {e}; {remedy}", path.display())
+    })
+}
+
+/// The argument of `-D`.
+///
+/// # Errors
+/// It does not begin with the name of a macro.
+pub fn parse_define(arg: &str) -> Result<Define, String> {
+    let name = arg.split('=').next().unwrap_or("");
+    let letter = |c: char| c == '_' || c.is_ascii_alphabetic();
+    if name.starts_with(letter) && name.chars().all(|c| letter(c) || c.is_ascii_digit()) {
+        Ok(Define::set(arg))
+    } else {
+        Err(format!("'{name}' is no macro name: write NAME or NAME=VALUE"))
     }
 }
 
@@ -57,11 +121,11 @@ pub fn balancer() -> String {
 }
 
 /// A program on disk as one text. Only `#include "..."` is resolved: what stands in `<...>` every switch has.
-pub fn flatten_file(path: &Path) -> std::io::Result<String> {
-    let text = std::fs::read_to_string(path)?;
+pub fn flatten_file(path: &Path) -> io::Result<String> {
+    let text = read_text(path)?;
     Ok(flatten(&path.display().to_string(), &text, &|name, from| {
         let file = Path::new(from).parent().unwrap_or(Path::new("")).join(name);
-        std::fs::read_to_string(&file).ok().map(|text| (file.display().to_string(), text))
+        read_text(&file).ok().map(|text| (file.display().to_string(), text))
     }))
 }
 
@@ -118,5 +182,32 @@ mod tests {
         assert_eq!(flatten("m", "#include \"a\"\n# include  \"b\"\nz", &find), "x\ny\ny\nz\n");
         assert_eq!(flatten("m", "#include \"none\"", &find), "#include \"none\"\n");
         assert!(flatten("m", "#include \"loop\"", &find).contains("loop"));
+    }
+
+    #[test]
+    fn programs_from_the_network_read_no_other_files() {
+        let dir = std::env::temp_dir().join(format!("pointsman-confined-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("lib/sub")).unwrap();
+        for name in ["outside.p4", "lib/a.p4", "lib/sub/b.p4"] {
+            std::fs::write(dir.join(name), name).unwrap();
+        }
+        let lib = dir.join("lib");
+        let sources = Sources { include_dirs: vec![lib.clone()] };
+        let check = |name: &str, from: &str, found: bool| {
+            let got = Confined(&sources).include(name, true, from);
+            assert_eq!(got.is_some(), found, "{name} from {from}: {got:?}");
+        };
+        let here = lib.join("sub/b.p4").display().to_string();
+        let outside = dir.join("outside.p4").display().to_string();
+        check("a.p4", "p4_device_config", true);
+        check("./sub/b.p4", "p4_device_config", true);
+        check("b.p4", &here, true);
+        check("b.p4", "p4_device_config", false);
+        check("outside.p4", &outside, false);
+        check("../outside.p4", "p4_device_config", false);
+        check("../../outside.p4", &here, false);
+        check(&outside, "p4_device_config", false);
+        check("core.p4", "p4_device_config", true);
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -6,7 +6,7 @@ use pointsman_control::proto::p4rt;
 use pointsman_control::proto::p4rt::p4_runtime_server::P4Runtime;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::Receiver;
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -37,7 +37,7 @@ fn answer<T>(result: Result<T, RpcError>) -> Result<Response<T>, Status> {
 
 /// What goes to one client; tells the switch when the client is gone.
 pub struct Channel {
-    items: UnboundedReceiver<StreamItem>,
+    items: Receiver<StreamItem>,
     _close: CloseOnDrop,
 }
 
@@ -122,7 +122,8 @@ impl P4Runtime for Service {
         tokio::spawn(async move {
             // An error on the way in is the client hanging up.
             while let Ok(Some(message)) = incoming.message().await {
-                if handle.post(move |core| core.stream_message(conn, &message)).is_err() {
+                // One after the other: a client that sends faster than the switch works has to wait.
+                if handle.call(move |core| core.stream_message(conn, &message)).await.is_err() {
                     return;
                 }
             }

@@ -1,14 +1,15 @@
 //! The thread that owns a switch: packets, time and the control plane's calls meet here, one after the other.
 
+use super::summary;
 use super::wires::Wires;
-use crate::compiler;
-use crate::sources::Sources;
+use crate::compiler::{self, rendered};
+use crate::sources::{Confined, Sources};
 use pointsman_control::proto::p4rt;
 use pointsman_control::{ConnId, Device, Output, RpcError, Server, ServerConfig, SwitchDevice};
 use pointsman_interp::Interp;
 use pointsman_ir::Program;
 use pointsman_v1model::{EventKind, Stats, Switch, SwitchConfig, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc as stream, oneshot};
@@ -19,6 +20,13 @@ const BUDGET: usize = 256;
 /// Jobs of the control plane between two looks at the ports: one that writes without end must not keep packets waiting.
 const JOBS: usize = 64;
 
+/// Messages that may wait for a client that does not read them. More packets, digests and idle entries are dropped for
+/// that client, which may miss them anyway; a client that is so far behind that it would miss anything else is cut off.
+const MAX_WAITING: usize = 1024;
+
+/// Of these, kept free for messages that must not be lost.
+const RESERVED: usize = 64;
+
 /// What goes down a stream channel.
 pub type StreamItem = Result<p4rt::StreamMessageResponse, RpcError>;
 
@@ -27,10 +35,19 @@ pub struct Core {
     switch: Switch<Interp>,
     server: Server,
     sources: Sources,
-    streams: BTreeMap<ConnId, stream::UnboundedSender<StreamItem>>,
+    streams: BTreeMap<ConnId, Client>,
     next_conn: u64,
+    /// What an operator should know and has not been told yet.
+    news: Vec<String>,
     start: Instant,
     stop: bool,
+}
+
+/// The switch's end of a stream channel.
+struct Client {
+    items: stream::Sender<StreamItem>,
+    /// Messages dropped since it last kept up.
+    dropped: u64,
 }
 
 type Job = Box<dyn FnOnce(&mut Core) + Send>;
@@ -95,11 +112,11 @@ impl Core {
     }
 
     /// A new stream channel; what the server has to say on it comes out of the receiver.
-    pub fn open_stream(&mut self) -> (ConnId, stream::UnboundedReceiver<StreamItem>) {
+    pub fn open_stream(&mut self) -> (ConnId, stream::Receiver<StreamItem>) {
         let conn = ConnId(self.next_conn);
         self.next_conn += 1;
-        let (tx, rx) = stream::unbounded_channel();
-        self.streams.insert(conn, tx);
+        let (items, rx) = stream::channel(MAX_WAITING);
+        self.streams.insert(conn, Client { items, dropped: 0 });
         (conn, rx)
     }
 
@@ -118,17 +135,20 @@ impl Core {
     }
 
     fn deliver(&mut self, outputs: Vec<Output>) {
-        for output in outputs {
+        let mut outputs = VecDeque::from(outputs);
+        while let Some(output) = outputs.pop_front() {
             match output {
                 Output::Send { conn, response } => {
-                    if let Some(tx) = self.streams.get(&conn) {
-                        // A client that hung up is told of by close_stream.
-                        let _ = tx.send(Ok(response));
+                    if !self.send(conn, response) {
+                        self.streams.remove(&conn);
+                        self.news.push("a P4Runtime client that reads nothing was cut off".to_string());
+                        outputs.extend(self.server.connection_closed(conn));
                     }
                 }
                 Output::Close { conn, error } => {
-                    if let Some(tx) = self.streams.remove(&conn) {
-                        let _ = tx.send(Err(error));
+                    if let Some(client) = self.streams.remove(&conn) {
+                        // If there is no room, the stream just ends.
+                        let _ = client.items.try_send(Err(error));
                     }
                 }
                 Output::PacketOut { packet } => {
@@ -137,6 +157,29 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// Sends or drops; `false` if the client is too far behind for a message that it must not miss.
+    fn send(&mut self, conn: ConnId, response: p4rt::StreamMessageResponse) -> bool {
+        use p4rt::stream_message_response::Update;
+        // A client that hung up is told of by close_stream.
+        let Some(client) = self.streams.get_mut(&conn) else { return true };
+        let notice = matches!(
+            response.update,
+            Some(Update::Packet(_) | Update::Digest(_) | Update::IdleTimeoutNotification(_))
+        );
+        if notice && client.items.capacity() <= RESERVED {
+            if client.dropped == 0 {
+                self.news.push("packets for a P4Runtime client are dropped: it does not keep up".to_string());
+            }
+            client.dropped += 1;
+            return true;
+        }
+        if client.dropped > 0 && client.items.capacity() > MAX_WAITING / 2 {
+            self.news.push(format!("{} packets for a P4Runtime client were dropped", client.dropped));
+            client.dropped = 0;
+        }
+        !matches!(client.items.try_send(Ok(response)), Err(stream::error::TrySendError::Full(_)))
     }
 
     /// What the data plane has to say to the control plane. Complaints go to `log`.
@@ -174,6 +217,9 @@ impl Core {
             };
             log(&format!("[{:.6} s] {what}", event.time.0 as f64 / 1e9));
         }
+        for news in self.news.drain(..) {
+            log(&news);
+        }
     }
 }
 
@@ -184,7 +230,9 @@ fn compile_config(sources: &Sources, text: &[u8]) -> Result<Program, String> {
             "p4_device_config is not UTF-8 text ({e}): this target takes P4 source, not a compiler's output"
         )
     })?;
-    compiler::compile("p4_device_config", text, sources, &[]).map(|c| c.program)
+    compiler::compile("p4_device_config", text, &Confined(sources), &[])
+        .map(|c| c.program)
+        .map_err(|failure| rendered(&failure))
 }
 
 /// A switch that is about to run.
@@ -211,6 +259,7 @@ impl Runtime {
             sources,
             streams: BTreeMap::new(),
             next_conn: 1,
+            news: Vec::new(),
             start: Instant::now(),
             stop: false,
         };
@@ -222,14 +271,22 @@ impl Runtime {
         self.handle.clone()
     }
 
-    /// Starts with this program (one text, see [`crate::sources::flatten_file`]).
-    pub fn boot(&mut self, text: &str) -> Result<(), String> {
-        let bytes = text.as_bytes();
-        self.core.control(|server, device, now| server.boot(device, bytes, now)).map_err(|e| e.message)
+    /// Starts with a compiled program. `config` is what controllers get as its `p4_device_config`.
+    pub fn boot(&mut self, program: &Program, config: &str) -> Result<(), String> {
+        let core = &mut self.core;
+        let now = core.now();
+        let compile = |_: &[u8]| Ok(program.clone());
+        let mut device = SwitchDevice { switch: &mut core.switch, compile };
+        core.server.boot(&mut device, config.as_bytes(), now).map_err(|e| e.message)
     }
 
     /// Runs until it is stopped. `log` gets what an operator should know.
-    pub fn run(mut self, mut log: impl FnMut(&str)) -> Result<(), String> {
+    pub fn run(mut self, log: impl FnMut(&str)) -> Result<(), String> {
+        self.run_until_stopped(log)
+    }
+
+    /// The same, and leaves the switch to be looked at.
+    pub fn run_until_stopped(&mut self, mut log: impl FnMut(&str)) -> Result<(), String> {
         loop {
             let mut jobs = 0;
             while jobs < JOBS
@@ -265,7 +322,18 @@ impl Runtime {
                 self.wires.wait(unix_ns(), deadline).map_err(|e| format!("cannot wait for packets: {e}"))?;
             }
         }
+        self.wires.flush(unix_ns());
         Ok(())
+    }
+
+    /// What became of all packets, one line for the switch and one for each port.
+    pub fn summary(&mut self) -> Vec<String> {
+        let mut lines = vec![summary::switch(self.core.switch.stats())];
+        lines.extend(self.wires.ports().map(|(number, port)| {
+            let counters = port.counters();
+            summary::port(number, port.name(), &counters)
+        }));
+        lines
     }
 }
 

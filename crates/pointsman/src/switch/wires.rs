@@ -1,6 +1,6 @@
 //! The ports of a running switch: frames in, frames out.
 
-use pointsman_ports::{Frame, FramePool, Poller, Port, Ready};
+use pointsman_ports::{Frame, FramePool, Poller, Port, PortError, Ready};
 use pointsman_v1model::Sink;
 use std::collections::BTreeMap;
 use std::io;
@@ -17,6 +17,8 @@ struct Wire {
     out: Vec<Frame>,
     /// An error that was told once.
     failed: bool,
+    /// What was told of the link.
+    up: bool,
 }
 
 /// All ports.
@@ -38,13 +40,19 @@ impl Wires {
     pub fn new(ports: Vec<(u32, Box<dyn Port>)>) -> io::Result<Self> {
         let mut poller = Poller::new()?;
         let mut wires = Vec::new();
+        let mut complaints = Vec::new();
         let mut by_number = BTreeMap::new();
         for (number, port) in ports {
             if let Some(fd) = port.raw_fd() {
                 poller.add(wires.len(), fd);
             }
             by_number.insert(number, wires.len());
-            wires.push(Wire { number, port, out: Vec::new(), failed: false });
+            let up = port.is_up();
+            if !up {
+                let interface = port.name().to_string();
+                complaints.push(format!("port {number}: {}", PortError::LinkDown { interface }));
+            }
+            wires.push(Wire { number, port, out: Vec::new(), failed: false, up });
         }
         Ok(Wires {
             wires,
@@ -54,7 +62,7 @@ impl Wires {
             batch: Vec::new(),
             ready: Vec::new(),
             cpu: Vec::new(),
-            complaints: Vec::new(),
+            complaints,
         })
     }
 
@@ -78,6 +86,13 @@ impl Wires {
                     self.complaints.push(format!("port {number}: {e}"));
                 }
                 Err(_) => {}
+            }
+            if wire.port.is_up() != wire.up {
+                wire.up = !wire.up;
+                // Going down is an error, which was told.
+                if wire.up {
+                    self.complaints.push(format!("port {number}: '{}' is up again", wire.port.name()));
+                }
             }
             total += batch.len();
             for frame in &batch {

@@ -113,6 +113,12 @@ impl<E: Executor> Switch<E> {
                 return Err(PipelineError::Config(Problem::new(message)));
             }
         }
+        if let Some(port) = self.core.ports.as_ref().and_then(|ports| ports.iter().find(|p| !fits(**p))) {
+            let message = format!(
+                "port {port} does not fit PortId_t, which has {width} bits: give it a smaller number"
+            );
+            return Err(PipelineError::Config(Problem::new(message)));
+        }
         let exec = E::load(pipeline.program.clone(), &pipeline.slots).map_err(PipelineError::Load)?;
         let mut state = State::new(&pipeline, config);
         self.fold_parser_errors();

@@ -472,12 +472,16 @@ fn changing_the_program() {
 }
 
 #[test]
-fn drop_port_must_fit() {
-    let config = SwitchConfig { drop_port: 512, ..SwitchConfig::default() };
-    let mut switch = crate::Switch::<crate::fake::Fake>::new(config).unwrap();
-    let pipeline = crate::Pipeline::load(crate::fake::program()).unwrap();
-    let e = switch.set_pipeline(Time::ZERO, pipeline, Keep::Nothing).unwrap_err();
-    assert!(e.to_string().contains("512") && e.to_string().contains("9 bits"), "{e}");
+fn ports_must_fit() {
+    let check = |config: SwitchConfig, port: &str| {
+        let mut switch = crate::Switch::<crate::fake::Fake>::new(config).unwrap();
+        let pipeline = crate::Pipeline::load(crate::fake::program()).unwrap();
+        let e = switch.set_pipeline(Time::ZERO, pipeline, Keep::Nothing).unwrap_err();
+        assert!(e.to_string().contains(port) && e.to_string().contains("9 bits"), "{e}");
+    };
+    check(SwitchConfig { drop_port: 512, ..SwitchConfig::default() }, "drop port 512");
+    check(SwitchConfig { cpu_port: Some(600), ..SwitchConfig::default() }, "CPU port 600");
+    check(SwitchConfig { ports: Some([1, 700].into()), ..SwitchConfig::default() }, "port 700");
 }
 
 /// Whatever programs do to packets, in whatever mixture: each packet has one fate, and the same seed gives the same

@@ -1,0 +1,13 @@
+//! What a command says to whoever runs it, on standard error.
+
+use std::io::Write;
+
+/// Says one line. That nobody listens any more (`2>&1 | head`) is no reason to stop.
+pub fn say(line: &str) {
+    show(&format!("pointsman: {line}\n"));
+}
+
+/// Writes text as it is, such as diagnostics.
+pub fn show(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}

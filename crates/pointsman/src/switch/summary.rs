@@ -1,0 +1,62 @@
+//! What a switch says about its packets when it ends.
+
+use pointsman_ports::{Counters, Direction};
+use pointsman_v1model::Stats;
+
+/// Every packet of the switch: what came in or was made, and what became of it. Both sides are equal.
+pub fn switch(stats: &Stats) -> String {
+    let reasons: Vec<String> = stats.drops.iter().map(|(r, n)| format!("{} {n}", r.name())).collect();
+    format!(
+        "packets: received {} (from the control plane {}), made {}; sent {}, to the control plane {}, dropped {}, \
+         waiting {}",
+        stats.received,
+        stats.received_from_cpu,
+        stats.created(),
+        stats.transmitted,
+        stats.to_cpu,
+        with_reasons(stats.dropped(), &reasons),
+        stats.queued,
+    )
+}
+
+/// The frames of one port.
+pub fn port(number: u32, name: &str, counters: &Counters) -> String {
+    let reasons: Vec<String> =
+        counters.drops().filter(|(_, n)| *n > 0).map(|(r, n)| format!("{} {n}", r.name())).collect();
+    let dropped = counters.dropped_total(Direction::Receive) + counters.dropped_total(Direction::Transmit);
+    format!(
+        "port {number} ({name}): received {} ({} bytes), sent {} ({} bytes), dropped {}",
+        counters.rx_packets,
+        counters.rx_bytes,
+        counters.tx_packets,
+        counters.tx_bytes,
+        with_reasons(dropped, &reasons),
+    )
+}
+
+fn with_reasons(total: u64, reasons: &[String]) -> String {
+    if reasons.is_empty() { total.to_string() } else { format!("{total} ({})", reasons.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pointsman_v1model::DropReason;
+
+    #[test]
+    fn lines() {
+        let drops = [(DropReason::Ingress, 2), (DropReason::QueueFull, 1)].into();
+        let stats =
+            Stats { received: 9, received_from_cpu: 1, transmitted: 5, to_cpu: 1, drops, ..Stats::default() };
+        assert!(stats.is_conserved());
+        assert_eq!(
+            switch(&stats),
+            "packets: received 9 (from the control plane 1), made 0; sent 5, to the control plane 1, dropped 3 \
+             (ingress 2, queue_full 1), waiting 0"
+        );
+        assert_eq!(
+            port(3, "veth3", &Counters::default()),
+            "port 3 (veth3): received 0 (0 bytes), sent 0 (0 bytes), dropped 0"
+        );
+    }
+}

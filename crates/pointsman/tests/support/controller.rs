@@ -1,0 +1,153 @@
+//! A small P4Runtime controller of our own, for tests that are about packets. (What other people's make of the server,
+//! `clients.rs` tests.)
+
+use pointsman_control::proto::p4info::P4Info;
+use pointsman_control::proto::p4rt as pb;
+use pb::p4_runtime_client::P4RuntimeClient;
+use pb::stream_message_request::Update as Request;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+use tonic::{Code, Status, Streaming};
+
+/// A connected controller; blocking, with a runtime of its own.
+pub struct Controller {
+    tokio: tokio::runtime::Runtime,
+    client: P4RuntimeClient<Channel>,
+    /// What the controller says on its stream.
+    pub say: mpsc::Sender<pb::StreamMessageRequest>,
+    stream: Streaming<pb::StreamMessageResponse>,
+    election: pb::Uint128,
+    /// The P4Info that the switch gave; empty if it has no program.
+    pub info: P4Info,
+}
+
+/// Connects and takes part in the arbitration with this election id. What is returned says whether it is primary.
+pub fn connect(address: SocketAddr, election: u64) -> (Controller, Code) {
+    let tokio =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime can be made");
+    let election = pb::Uint128 { high: 0, low: election };
+    let (say, said) = mpsc::channel(16);
+    let (client, stream) = tokio.block_on(async {
+        let mut client = P4RuntimeClient::connect(format!("http://{address}")).await.expect("the switch serves");
+        let update = pb::MasterArbitrationUpdate {
+            device_id: 1,
+            election_id: Some(election),
+            ..Default::default()
+        };
+        let first = pb::StreamMessageRequest { update: Some(Request::Arbitration(update)) };
+        say.send(first).await.expect("the stream is open");
+        let stream = client.stream_channel(ReceiverStream::new(said)).await.expect("a stream").into_inner();
+        (client, stream)
+    });
+    let mut controller =
+        Controller { tokio, client, say, stream, election, info: P4Info::default() };
+    let Ok(Some(pb::stream_message_response::Update::Arbitration(answer))) = controller.hear() else {
+        panic!("the first answer is about arbitration");
+    };
+    let code = answer.status.map_or(Code::Unknown, |s| Code::from_i32(s.code));
+    controller.info = controller.pipeline().unwrap_or_default();
+    (controller, code)
+}
+
+impl Controller {
+    /// The next message of the stream; `None` at its end.
+    pub fn hear(&mut self) -> Result<Option<pb::stream_message_response::Update>, Status> {
+        self.tokio.block_on(async {
+            let message = tokio::time::timeout(Duration::from_secs(10), self.stream.message());
+            let message = message.await.map_err(|_| Status::deadline_exceeded("nothing came"))??;
+            Ok(message.and_then(|m| m.update))
+        })
+    }
+
+    /// Says something on the stream.
+    pub fn tell(&mut self, update: Request) {
+        let message = pb::StreamMessageRequest { update: Some(update) };
+        self.tokio.block_on(self.say.send(message)).expect("the stream is open");
+    }
+
+    fn pipeline(&mut self) -> Result<P4Info, Status> {
+        let request = pb::GetForwardingPipelineConfigRequest { device_id: 1, ..Default::default() };
+        let answer = self.tokio.block_on(self.client.get_forwarding_pipeline_config(request))?.into_inner();
+        Ok(answer.config.and_then(|c| c.p4info).unwrap_or_default())
+    }
+
+    /// Sends a program as source text.
+    pub fn set_pipeline(&mut self, source: &[u8]) -> Result<(), Status> {
+        let config =
+            pb::ForwardingPipelineConfig { p4_device_config: source.to_vec(), ..Default::default() };
+        let request = pb::SetForwardingPipelineConfigRequest {
+            device_id: 1,
+            election_id: Some(self.election),
+            action: pb::set_forwarding_pipeline_config_request::Action::VerifyAndCommit.into(),
+            config: Some(config),
+            ..Default::default()
+        };
+        self.tokio.block_on(self.client.set_forwarding_pipeline_config(request))?;
+        self.info = self.pipeline()?;
+        Ok(())
+    }
+
+    /// Inserts entities.
+    pub fn insert(&mut self, entities: Vec<pb::entity::Entity>) -> Result<(), Status> {
+        let updates = entities.into_iter().map(|e| pb::Update {
+            r#type: pb::update::Type::Insert.into(),
+            entity: Some(pb::Entity { entity: Some(e) }),
+        });
+        let request = pb::WriteRequest {
+            device_id: 1,
+            election_id: Some(self.election),
+            updates: updates.collect(),
+            ..Default::default()
+        };
+        self.tokio.block_on(self.client.write(request)).map(|_| ())
+    }
+
+    /// Reads one kind of entity.
+    pub fn read(&mut self, entity: pb::entity::Entity) -> Result<Vec<pb::entity::Entity>, Status> {
+        let request = pb::ReadRequest {
+            device_id: 1,
+            entities: vec![pb::Entity { entity: Some(entity) }],
+            ..Default::default()
+        };
+        self.tokio.block_on(async {
+            let mut stream = self.client.read(request).await?.into_inner();
+            let mut entities = Vec::new();
+            while let Some(answer) = stream.message().await? {
+                entities.extend(answer.entities.into_iter().filter_map(|e| e.entity));
+            }
+            Ok(entities)
+        })
+    }
+
+    /// Packets and bytes of one cell of a counter.
+    pub fn counter(&mut self, name: &str, index: i64) -> (i64, i64) {
+        let counters = self.info.counters.iter().map(|c| &c.preamble);
+        let id = counters.flatten().find(|p| p.name == name).expect("the program has this counter").id;
+        let entry = pb::CounterEntry {
+            counter_id: id,
+            index: Some(pb::Index { index }),
+            ..Default::default()
+        };
+        match self.read(pb::entity::Entity::CounterEntry(entry)).expect("counters can be read").as_slice() {
+            [pb::entity::Entity::CounterEntry(e)] => {
+                e.data.as_ref().map_or((0, 0), |d| (d.packet_count, d.byte_count))
+            }
+            other => panic!("one cell was asked for, got {other:?}"),
+        }
+    }
+
+    /// The id of a table.
+    pub fn table(&self, name: &str) -> u32 {
+        let tables = self.info.tables.iter().map(|t| &t.preamble);
+        tables.flatten().find(|p| p.name == name).expect("the program has this table").id
+    }
+
+    /// The id of an action.
+    pub fn action(&self, name: &str) -> u32 {
+        let actions = self.info.actions.iter().map(|t| &t.preamble);
+        actions.flatten().find(|p| p.name == name).expect("the program has this action").id
+    }
+}
