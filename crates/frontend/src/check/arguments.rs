@@ -181,7 +181,14 @@ impl Checker<'_> {
         self.bind_unused(params, &matched, type_params, &given, &mut solution);
         let type_args: Vec<Ty> = given.iter().map(|t| self.resolve(*t, &solution)).collect();
         for (p, t) in type_params.iter().zip(&type_args) {
-            broken |= !self.inferred(name, *p, *t, explicit.is_empty(), broken, span);
+            // The argument that leaves it open, if it is one.
+            let wanted = self.tree.tys.get(*p).clone();
+            let guilty = |k: &usize| {
+                let e = matched[*k].and_then(|i| values[i].as_ref());
+                e.is_some_and(|e| self.is_weak(e.ty)) && self.tree.tys.any(params[*k].ty, &|t| *t == wanted)
+            };
+            let at = (0..params.len()).find(guilty).and_then(|k| matched[k]).map_or(span, |i| args[i].span);
+            broken |= !self.inferred(name, *p, *t, explicit.is_empty(), broken, at);
         }
         if broken {
             return None;

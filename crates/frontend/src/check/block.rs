@@ -1,7 +1,7 @@
 //! Parsers, controls and actions (P4_16 chapters 13 and 14).
 
-use super::decl::ParamsOf;
 use super::scope::{Def, TypeDef};
+use super::signature::ParamsOf;
 use super::tree::{self, Body, Param, Stmt};
 use super::types::Ty;
 use super::{Checker, Context, Place};
@@ -184,7 +184,6 @@ impl Checker<'_> {
             in_parser: false,
             loops: 0,
             block: Body::default(),
-            this: None,
         };
         let outer = std::mem::replace(&mut self.cx, outer);
         let body = self.in_scope(|c| {

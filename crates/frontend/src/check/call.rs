@@ -169,7 +169,7 @@ impl Checker<'_> {
         let is_static_assert = matches!(fns[which], FnRef::Extern(_)) && name == "static_assert";
         if !is_static_assert {
             use Place::*;
-            let allowed = [BlockHead, ParserState, ControlApply, Action, Function, Method];
+            let allowed = [BlockHead, ParserState, ControlApply, Action, Function];
             self.check_place(&format!("`{name}`"), &allowed, "a block, an action or a function", span);
         }
         if matches!(fns[which], FnRef::Extern(_))
@@ -338,7 +338,7 @@ impl Checker<'_> {
             return Expr::error(span);
         };
         use Place::*;
-        let allowed = [BlockHead, ParserState, ControlApply, Action, Function, Method];
+        let allowed = [BlockHead, ParserState, ControlApply, Action, Function];
         self.check_place(&format!("`{}`", name.name), &allowed, "a block, an action or a function", span);
         let sig = &sigs[which];
         self.deprecation(&sig.annotations, &name.name, span);

@@ -114,7 +114,7 @@ impl Checker<'_> {
         };
         let fine = match self.cx.place {
             Place::Top => true,
-            Place::Action | Place::Function | Place::Method => false,
+            Place::Action | Place::Function => false,
             Place::BlockHead | Place::ParserState | Place::ControlApply => {
                 !package && parser.is_none_or(|p| p == self.cx.in_parser)
             }

@@ -69,14 +69,11 @@ impl Checker<'_> {
             }
             Ast::Bool(b) => Self::bool_const(*b, span),
             Ast::String(s) => Expr::constant(Const::Str(s.clone()), Ty::STRING, span),
-            Ast::This => match self.cx.this {
-                Some(ty) => Expr { kind: ExprKind::This, ty, span },
-                None => {
-                    let help = "use it only in the body of an abstract method";
-                    self.error("P0410", span, "`this` stands outside of any object", help);
-                    Expr::error(span)
-                }
-            },
+            Ast::This => {
+                let help = "it belongs in the body of an abstract method, which are not supported yet";
+                self.error("P0410", span, "`this` stands outside of any object", help);
+                Expr::error(span)
+            }
             Ast::Name(path) => self.name(path, span),
             Ast::Type(t) => {
                 let ty = self.ty(t);

@@ -146,17 +146,15 @@ impl Checker<'_> {
         d = match (self.tree.tys.get(e.ty), self.tree.tys.get(to)) {
             (Kind::Bits { width: a, signed: s }, Kind::Bits { width: b, signed: t }) if s != t && a != b => {
                 let sign = if *t { "int" } else { "bit" };
-                d.help(format!(
-                    "a cast cannot change width and sign at once: `({want})({sign}<{a}>)` in front of it"
-                ))
+                d.help(format!("a cast cannot change width and sign at once: `({want})({sign}<{a}>)(...)`"))
             }
             (Kind::Bits { .. } | Kind::New(_), Kind::Bits { .. } | Kind::New(_) | Kind::Enum(_)) => {
-                d.help(format!("convert it explicitly: `({want})` in front of it"))
+                d.help(format!("convert it explicitly: `({want})(...)`"))
             }
             (Kind::Bits { width: 1, signed: false }, Kind::Bool) => d.help("compare it: `... == 1`"),
             (Kind::Bits { .. } | Kind::Int, Kind::Bool) => d.help("compare it: `... != 0`"),
             (Kind::Int, Kind::New(_) | Kind::Enum(_)) => {
-                d.help(format!("convert it explicitly: `({want})` in front of it"))
+                d.help(format!("convert it explicitly: `({want})(...)`"))
             }
             (Kind::Bool, Kind::Bits { width: 1, .. }) => d.help(format!("convert it explicitly: `({want})`")),
             (Kind::Void, _) => d.help("use something that has a value"),

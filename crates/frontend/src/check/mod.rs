@@ -25,6 +25,7 @@ mod methods;
 mod ops;
 mod parser;
 mod scope;
+mod signature;
 pub mod size;
 mod stmt;
 mod table;
@@ -73,8 +74,6 @@ pub enum Place {
     ControlApply,
     Action,
     Function,
-    /// Body of an abstract method.
-    Method,
 }
 
 /// What the code being checked may do.
@@ -88,8 +87,6 @@ pub struct Context {
     pub loops: u32,
     /// Instances of direct application, value sets and so on of the block around.
     pub block: tree::Body,
-    /// Extern object whose abstract method is being written.
-    pub this: Option<Ty>,
 }
 
 /// The pass.

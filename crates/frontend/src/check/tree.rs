@@ -309,8 +309,6 @@ pub enum ExprKind {
     New(Box<New>),
     /// In the value of a compound assignment: the place that is assigned.
     Target,
-    /// `this` in the body of an abstract method.
-    This,
     /// Field of struct, header, header union; element of a tuple.
     Field(Box<Expr>, u32),
     Index(Box<Expr>, Box<Expr>),
@@ -513,16 +511,7 @@ impl Expr {
     pub fn each_child<'a>(&'a self, f: &mut dyn FnMut(&'a Expr)) {
         use ExprKind::*;
         match &self.kind {
-            Error
-            | Const(_)
-            | Var(_)
-            | Instance(_)
-            | Target
-            | This
-            | Invalid
-            | Default
-            | Apply(_)
-            | Hit { .. } => {}
+            Error | Const(_) | Var(_) | Instance(_) | Target | Invalid | Default | Apply(_) | Hit { .. } => {}
             New(n) => n.args.iter().flatten().for_each(f),
             Field(e, _)
             | Next(e)

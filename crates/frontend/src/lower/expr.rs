@@ -153,7 +153,6 @@ impl Lower<'_> {
             | ExprKind::Error
             | ExprKind::Instance(_)
             | ExprKind::New(_)
-            | ExprKind::This
             | ExprKind::Apply(_) => {
                 let help = "use a value here";
                 self.unsupported(span, "an object in this place", help);

@@ -1,0 +1,196 @@
+//! Parameters and signatures (P4_16 sections 6.8 and 7.2.12).
+
+use super::Checker;
+use super::scope::{Def, FnRef};
+use super::tree::{Expr, ExprKind, Param, Sig, VarKind};
+use super::types::{Kind, Ty};
+use crate::ast::{self, Direction};
+
+/// What a list of parameters belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum ParamsOf {
+    /// Constructors and packages: all without direction.
+    Constructor,
+    /// Parsers and controls.
+    Block,
+    /// Extern functions and methods.
+    Extern,
+    Function,
+    Action,
+}
+
+impl Checker<'_> {
+    /// Parameters; the caller declares them where the body is.
+    pub fn params(&mut self, list: &[ast::Param], of: ParamsOf) -> Vec<Param> {
+        let mut out: Vec<Param> = Vec::new();
+        for p in list {
+            let annotations = self.annotations(&p.annotations);
+            let ty = self.param_type(p);
+            self.check_direction(p, ty, of, out.last());
+            let default = p.default.as_ref().and_then(|e| self.param_default(p, e, ty));
+            let optional = annotations.has("optional");
+            if optional && default.is_some() {
+                self.error(
+                    "P0404",
+                    p.span,
+                    "an optional parameter cannot have a default value",
+                    "leave out one",
+                );
+            }
+            if let Some(first) = out.iter().find(|o| o.name == p.name.name) {
+                let first = first.span;
+                self.duplicate(&p.name, first);
+                continue;
+            }
+            let kind = if of == ParamsOf::Constructor { VarKind::Ctor } else { VarKind::Param(p.direction) };
+            let var = self.new_var(&p.name, ty, kind);
+            out.push(Param {
+                name: p.name.name.clone(),
+                span: p.name.span,
+                direction: p.direction,
+                ty,
+                default,
+                optional,
+                var,
+                annotations,
+            });
+        }
+        out
+    }
+
+    fn param_type(&mut self, p: &ast::Param) -> Ty {
+        let ty = self.ty(&p.ty);
+        if ty == Ty::VOID {
+            self.error(
+                "P0406",
+                p.ty.span,
+                "a parameter cannot have type `void`",
+                "use a type that has values",
+            );
+            return Ty::ERROR;
+        }
+        ty
+    }
+
+    fn check_direction(&mut self, p: &ast::Param, ty: Ty, of: ParamsOf, previous: Option<&Param>) {
+        let none = p.direction == Direction::None;
+        match of {
+            ParamsOf::Constructor if !none => {
+                let help = "leave out the direction: constructors run at compile time";
+                self.error("P0408", p.span, "a constructor parameter has no direction", help);
+            }
+            ParamsOf::Action if !none && previous.is_some_and(|q| q.direction == Direction::None) => {
+                let help = "move parameters with a direction in front of those without";
+                self.error("P0408", p.span, "a parameter with a direction follows one without", help);
+            }
+            _ => {}
+        }
+        match self.tree.tys.get(ty) {
+            Kind::Extern(..) => {
+                if !none {
+                    self.error(
+                        "P0408",
+                        p.span,
+                        "an extern object is passed without direction",
+                        "leave it out",
+                    );
+                }
+                if matches!(of, ParamsOf::Action | ParamsOf::Function) {
+                    let what = if of == ParamsOf::Action { "an action" } else { "a function" };
+                    let message = format!("{what} cannot have an extern object as a parameter");
+                    self.error("P0408", p.span, message, "use the object directly where it is declared");
+                }
+            }
+            Kind::Block(..) | Kind::Package(..) if of != ParamsOf::Constructor => {
+                let help = "make it a constructor parameter";
+                self.error(
+                    "P0408",
+                    p.span,
+                    "parsers, controls and packages are passed at compile time only",
+                    help,
+                );
+            }
+            Kind::Int | Kind::String if of == ParamsOf::Action => {
+                let message = format!("a parameter of an action cannot have type `{}`", self.show(ty));
+                self.error("P0406", p.ty.span, message, "give it a width, as in `bit<32>`");
+            }
+            Kind::Int | Kind::String if !none => {
+                let message = format!("a parameter of type `{}` has no direction", self.show(ty));
+                self.error("P0408", p.span, message, "leave it out: its value is known at compile time");
+            }
+            _ => {}
+        }
+        if p.default.is_some() && matches!(p.direction, Direction::Out | Direction::InOut) {
+            let help = "leave it out: the result needs a place to go to";
+            self.error("P0408", p.span, "an `out` or `inout` parameter cannot have a default value", help);
+        }
+    }
+
+    fn param_default(&mut self, p: &ast::Param, e: &ast::Expr, ty: Ty) -> Option<Expr> {
+        let v = self.expr(e);
+        let v = self.coerce(v, ty, &format!("the default of `{}`", p.name.name));
+        if matches!(v.kind, ExprKind::Error) {
+            return None;
+        }
+        if !self.compile_time(&v) {
+            let help = "use a literal or a constant";
+            self.error("P0501", v.span, "a default value must be known at compile time", help);
+            return None;
+        }
+        Some(v)
+    }
+
+    /// Makes parameters visible in the innermost scope.
+    pub fn declare_params(&mut self, list: &[ast::Param], params: &[Param]) {
+        for p in params {
+            if let Some(source) = list.iter().find(|s| s.name.span == p.span) {
+                let def = if p.ty == Ty::ERROR { Def::Broken } else { Def::Var(p.var) };
+                self.declare(&source.name, def);
+            }
+        }
+    }
+
+    /// The signature of a function or method; its type parameters are declared in the innermost scope.
+    pub fn signature(
+        &mut self,
+        f: &ast::FunctionProto,
+        annotations: &[ast::Annotation],
+        of: ParamsOf,
+    ) -> Sig {
+        let annotations = self.annotations(annotations);
+        let type_params = self.type_params(&f.type_params);
+        let returns = self.ty(&f.returns);
+        if !self.is_value_type(returns) && returns != Ty::VOID {
+            let message = format!("`{}` cannot be returned", self.show(returns));
+            self.error("P0406", f.returns.span, message, "return a value");
+        }
+        let params = self.params(&f.params, of);
+        Sig { name: f.name.name.clone(), span: f.name.span, type_params, params, returns, annotations }
+    }
+
+    /// Reports a function that no call could tell from another of its name.
+    pub fn check_overload(&mut self, name: &ast::Ident, sig: &Sig) {
+        let path = ast::Path { rooted: false, name: name.clone() };
+        let Some(Def::Functions(others)) =
+            self.scopes.last().and_then(|s| s.names.get(&path.name.name)).map(|b| b.def.clone())
+        else {
+            return;
+        };
+        for f in others {
+            let other = match f {
+                FnRef::Extern(i) => &self.tree.extern_fns[i],
+                FnRef::Function(i) => &self.tree.functions[i].sig,
+            };
+            if same_shape(&other.params, &sig.params) {
+                let at = other.span;
+                self.duplicate(name, at);
+                return;
+            }
+        }
+    }
+}
+
+/// Would calls with the same arguments fit both?
+pub fn same_shape(a: &[Param], b: &[Param]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x.name == y.name)
+}
