@@ -1,10 +1,10 @@
 //! A small P4Runtime controller of our own, for tests that are about packets. (What other people's make of the server,
 //! `clients.rs` tests.)
 
-use pointsman_control::proto::p4info::P4Info;
-use pointsman_control::proto::p4rt as pb;
 use pb::p4_runtime_client::P4RuntimeClient;
 use pb::stream_message_request::Update as Request;
+use pointsman_control::proto::p4info::P4Info;
+use pointsman_control::proto::p4rt as pb;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -19,7 +19,7 @@ pub struct Controller {
     /// What the controller says on its stream.
     pub say: mpsc::Sender<pb::StreamMessageRequest>,
     stream: Streaming<pb::StreamMessageResponse>,
-    election: pb::Uint128,
+    election_id: pb::Uint128,
     /// The P4Info that the switch gave; empty if it has no program.
     pub info: P4Info,
 }
@@ -28,31 +28,42 @@ pub struct Controller {
 pub fn connect(address: SocketAddr, election: u64) -> (Controller, Code) {
     let tokio =
         tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime can be made");
-    let election = pb::Uint128 { high: 0, low: election };
     let (say, said) = mpsc::channel(16);
     let (client, stream) = tokio.block_on(async {
-        let mut client = P4RuntimeClient::connect(format!("http://{address}")).await.expect("the switch serves");
-        let update = pb::MasterArbitrationUpdate {
-            device_id: 1,
-            election_id: Some(election),
-            ..Default::default()
-        };
-        let first = pb::StreamMessageRequest { update: Some(Request::Arbitration(update)) };
-        say.send(first).await.expect("the stream is open");
+        let endpoint = Channel::from_shared(format!("http://{address}")).expect("an address makes a URI");
+        let mut client = P4RuntimeClient::new(endpoint.connect().await.expect("the switch serves"));
         let stream = client.stream_channel(ReceiverStream::new(said)).await.expect("a stream").into_inner();
         (client, stream)
     });
-    let mut controller =
-        Controller { tokio, client, say, stream, election, info: P4Info::default() };
-    let Ok(Some(pb::stream_message_response::Update::Arbitration(answer))) = controller.hear() else {
-        panic!("the first answer is about arbitration");
-    };
-    let code = answer.status.map_or(Code::Unknown, |s| Code::from_i32(s.code));
+    let election_id = pb::Uint128 { high: 0, low: election };
+    let mut controller = Controller { tokio, client, say, stream, election_id, info: P4Info::default() };
+    let code = controller.arbitrate(election);
     controller.info = controller.pipeline().unwrap_or_default();
     (controller, code)
 }
 
 impl Controller {
+    /// Takes part in the arbitration with this election id, and gives the answer.
+    pub fn arbitrate(&mut self, election: u64) -> Code {
+        self.election_id = pb::Uint128 { high: 0, low: election };
+        self.tell(Request::Arbitration(pb::MasterArbitrationUpdate {
+            device_id: 1,
+            election_id: Some(self.election_id),
+            ..Default::default()
+        }));
+        self.hear_arbitration()
+    }
+
+    /// The status of the next message, which must be about arbitration.
+    pub fn hear_arbitration(&mut self) -> Code {
+        match self.hear() {
+            Ok(Some(pb::stream_message_response::Update::Arbitration(update))) => {
+                update.status.map_or(Code::Unknown, |s| Code::from_i32(s.code))
+            }
+            other => panic!("not about arbitration: {other:?}"),
+        }
+    }
+
     /// The next message of the stream; `None` at its end.
     pub fn hear(&mut self) -> Result<Option<pb::stream_message_response::Update>, Status> {
         self.tokio.block_on(async {
@@ -76,11 +87,10 @@ impl Controller {
 
     /// Sends a program as source text.
     pub fn set_pipeline(&mut self, source: &[u8]) -> Result<(), Status> {
-        let config =
-            pb::ForwardingPipelineConfig { p4_device_config: source.to_vec(), ..Default::default() };
+        let config = pb::ForwardingPipelineConfig { p4_device_config: source.to_vec(), ..Default::default() };
         let request = pb::SetForwardingPipelineConfigRequest {
             device_id: 1,
-            election_id: Some(self.election),
+            election_id: Some(self.election_id),
             action: pb::set_forwarding_pipeline_config_request::Action::VerifyAndCommit.into(),
             config: Some(config),
             ..Default::default()
@@ -98,7 +108,7 @@ impl Controller {
         });
         let request = pb::WriteRequest {
             device_id: 1,
-            election_id: Some(self.election),
+            election_id: Some(self.election_id),
             updates: updates.collect(),
             ..Default::default()
         };
@@ -126,11 +136,8 @@ impl Controller {
     pub fn counter(&mut self, name: &str, index: i64) -> (i64, i64) {
         let counters = self.info.counters.iter().map(|c| &c.preamble);
         let id = counters.flatten().find(|p| p.name == name).expect("the program has this counter").id;
-        let entry = pb::CounterEntry {
-            counter_id: id,
-            index: Some(pb::Index { index }),
-            ..Default::default()
-        };
+        let entry =
+            pb::CounterEntry { counter_id: id, index: Some(pb::Index { index }), ..Default::default() };
         match self.read(pb::entity::Entity::CounterEntry(entry)).expect("counters can be read").as_slice() {
             [pb::entity::Entity::CounterEntry(e)] => {
                 e.data.as_ref().map_or((0, 0), |d| (d.packet_count, d.byte_count))

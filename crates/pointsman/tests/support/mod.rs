@@ -43,7 +43,8 @@ pub struct Finished {
 
 /// Runs a command to its end, which must come within [`PATIENCE`].
 pub fn finish(mut command: Command) -> Finished {
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
     let out = Collector::of(child.stdout.take().expect("piped"));
     let err = Collector::of(child.stderr.take().expect("piped"));
     let code = wait(&mut child, &format!("{command:?}"));
@@ -134,7 +135,12 @@ impl Switch {
     /// Starts one with these arguments, in the calling thread's network namespace, on a free port of the loopback
     /// interface, and waits until it serves.
     pub fn start(args: &[&str]) -> Switch {
-        let mut command = pointsman(&["switch", "--p4runtime", "127.0.0.1:0"]);
+        Self::start_at("127.0.0.1:0", args)
+    }
+
+    /// The same, somewhere else.
+    pub fn start_at(p4runtime: &str, args: &[&str]) -> Switch {
+        let mut command = pointsman(&["switch", "--p4runtime", p4runtime]);
         let mut child = command
             .args(args)
             .stdout(Stdio::null())

@@ -1,0 +1,315 @@
+//! `pointsman p4 ...` and `pointsman switch` at the command line, bad input included: exit codes, and messages that name
+//! place and remedy. No interfaces and no privileges; those are for `switch_wire.rs`.
+
+mod support;
+
+use nix::sys::signal::Signal;
+use pointsman_control::proto::p4rt as pb;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::process::Stdio;
+use support::controller::connect;
+use support::{Finished, Scratch, Switch, assert_no_panic, file, finish, pointsman, run};
+use tonic::Code;
+
+const GOOD: &str = "examples/forwarder/main.p4";
+
+/// Runs and checks exit code and what standard error must contain.
+fn check(args: &[&str], code: i32, parts: &[&str]) -> Finished {
+    let finished = run(args);
+    assert_eq!(finished.code, Some(code), "{args:?}: {finished:?}");
+    assert_no_panic(&finished);
+    for part in parts {
+        assert!(finished.stderr.contains(part), "{args:?}: no '{part}' in:\n{}", finished.stderr);
+    }
+    finished
+}
+
+/// A switch that must not start.
+fn refused(args: &[&str], code: i32, parts: &[&str]) {
+    let mut all = vec!["switch", "--p4runtime", "127.0.0.1:0"];
+    all.extend_from_slice(args);
+    check(&all, code, parts);
+}
+
+/// A program that is right apart from what takes the place of a control's body.
+fn program(apply: &str) -> String {
+    std::fs::read_to_string(file(GOOD)).unwrap().replace("forward.apply();", apply)
+}
+
+#[test]
+fn good_programs_pass_in_silence() {
+    for program in [GOOD, "tests/programs/controlled.p4", "p4/programs/balancer/main.p4"] {
+        for command in ["check", "info", "ir"] {
+            let done = check(&["p4", command, &file(program)], 0, &[]);
+            assert_eq!(done.stderr, "", "{program}");
+            assert_eq!(done.stdout.is_empty(), command == "check", "{program}");
+        }
+    }
+}
+
+#[test]
+fn bad_programs_are_explained() {
+    let dir = Scratch::new("bad-programs");
+    let bad = dir.write("bad.p4", program("forwrd.apply();"));
+    let parts = ["error[P0301]", "bad.p4:61:9", "`forwrd`", "^^^^^^", "help:", "1 error"];
+    for command in ["check", "info", "ir"] {
+        let done = check(&["p4", command, &bad], 1, &parts);
+        assert_eq!(done.stdout, "");
+    }
+    check(&["switch", &bad], 1, &["cannot run ", "bad.p4:61:9", "error[P0301]"]);
+
+    // One JSON object a line, in which editors find the place.
+    let worse = dir.write("worse.p4", program("forwrd.apply(); receivd.count(0);"));
+    let done = check(&["p4", "check", "--format", "json", &worse], 1, &[]);
+    let lines: Vec<serde_json::Value> =
+        done.stderr.lines().map(|l| serde_json::from_str(l).expect("each line is an object")).collect();
+    assert_eq!(lines.len(), 2, "{}", done.stderr);
+    assert_eq!(lines[0]["code"], "P0301");
+    assert_eq!((&lines[0]["line"], &lines[0]["column"]), (&61.into(), &9.into()));
+    assert_eq!(lines[0]["file"], worse.as_str());
+    assert!(!lines[0]["help"].is_null());
+    assert_eq!((&lines[1]["line"], &lines[1]["column"]), (&61.into(), &25.into()));
+
+    // Errors in included files name those, from both commands.
+    dir.write("part.p4", "const bit<8> X = 1\n");
+    let main = dir.write("main.p4", format!("#include \"part.p4\"\n{}", program("forward.apply();")));
+    for args in [vec!["p4", "check", &main], vec!["switch", &main]] {
+        check(&args, 1, &["error[P02", "part.p4:", "included from"]);
+    }
+}
+
+#[test]
+fn programs_that_v1model_refuses() {
+    let dir = Scratch::new("refused");
+    let clash = program("digest<bit<48>>(1, hdr.ethernet.src);").replace(
+        "    apply {\n        packet.emit(hdr.ethernet);",
+        "    apply {\n        packet.emit(hdr.ethernet); mark_to_drop();",
+    );
+    let path = dir.write("clash.p4", clash);
+    for args in [vec!["p4", "check", &path], vec!["switch", &path]] {
+        check(&args, 1, &["error[P1001]", "clash.p4:80:", "mark_to_drop"]);
+    }
+    // Other architectures can be checked, but not run.
+    let other =
+        dir.write("other.p4", "control C();\npackage P(C c);\ncontrol D() { apply {} }\nP(D()) main;\n");
+    check(&["p4", "check", &other], 0, &[]);
+    check(&["switch", &other], 1, &["not a V1Switch", "v1model"]);
+}
+
+#[test]
+fn files_that_are_no_programs() {
+    let dir = Scratch::new("no-programs");
+    let missing = dir.path("missing.p4");
+    let folder = dir.path("");
+    let garbage: Vec<u8> =
+        b"// text\n".iter().copied().chain((0..20_000u32).map(|i| (i * 7 + i / 251) as u8)).collect();
+    let garbage = dir.write("garbage.p4", garbage);
+    let text = dir.write("text.p4", "once upon a time \u{0} \u{1b}[31m \"'`#");
+    let empty = dir.write("empty.p4", "");
+    let deep = dir.write("deep.p4", "#include \"deep.p4\"\n");
+    let nested =
+        dir.write("nested.p4", format!("const int x = {}1{};", "(".repeat(100_000), ")".repeat(100_000)));
+    for command in [["p4", "check"], ["p4", "info"], ["switch", "--p4runtime=127.0.0.1:0"]] {
+        let check = |path: &str, parts: &[&str]| check(&[command[0], command[1], path], 1, parts);
+        check(&missing, &["missing.p4", "No such file", "check the path"]);
+        check(&folder, &["Is a directory", "main file"]);
+        check(&garbage, &["garbage.p4", "line 2 is not UTF-8", "P4 source"]);
+        check("/dev/zero", &["/dev/zero", "longer than 64 MiB"]);
+        check(&text, &["error[P0", "text.p4:1:"]);
+        check(&empty, &["error[P0505]", "empty.p4:1:1", "main"]);
+        check(&deep, &["error[P0112]", "nested deeper"]);
+        check(&nested, &["error[P0", "nested.p4:1:"]);
+    }
+}
+
+#[test]
+fn flags_of_p4() {
+    let dir = Scratch::new("flags");
+    std::fs::create_dir(dir.0.join("lib")).unwrap();
+    dir.write("lib/name.p4", "#define TABLE forward\n");
+    let main = dir.write("main.p4", format!("#include <name.p4>\n{}", program("TABLE.apply();")));
+    check(&["p4", "check", &main], 1, &["name.p4", "main.p4:1:"]);
+    check(&["p4", "check", "-I", &dir.path("lib"), &main], 0, &[]);
+    let main = dir.write("defined.p4", program("TABLE.apply();"));
+    check(&["p4", "check", &main], 1, &["`TABLE`"]);
+    check(&["p4", "check", "-D", "TABLE=forward", &main], 0, &[]);
+    check(&["p4", "check", "-D", "A B", &main], 2, &["'A B' is no macro name", "NAME=VALUE"]);
+    check(&["p4", "check", "--format", "xml", &main], 2, &["text, json"]);
+    check(&["p4", "check"], 2, &["<FILE>"]);
+    check(&["p4", "chek", &main], 2, &["chek", "check"]);
+    // Binary and text say the same.
+    let text = run(&["p4", "info", &file(GOOD)]).stdout;
+    assert!(text.contains("name: \"Forward.forward\"") && text.contains("alias: \"forward\""), "{text}");
+}
+
+#[test]
+fn output_that_nobody_reads_is_no_crash() {
+    let closed = |args: &[&str], close_stderr: bool| {
+        let mut command = pointsman(args);
+        // The reading end is closed before the process writes.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        command.stdout(writer.try_clone().unwrap());
+        if close_stderr {
+            command.stderr(writer);
+        }
+        command.status().unwrap().code()
+    };
+    assert_eq!(closed(&["p4", "info", &file(GOOD)], false), Some(0));
+    assert_eq!(closed(&["p4", "check", "/nowhere"], true), Some(1));
+    assert_eq!(closed(&["p4", "check", &file("README.md")], true), Some(1));
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = pointsman(&["p4", "info", &file(GOOD)]);
+    command.stdout(full).stderr(Stdio::piped());
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write to standard output"));
+}
+
+#[test]
+fn bad_flags_of_the_switch() {
+    let good = file(GOOD);
+    for (port, part) in [
+        ("veth1", "'veth1' is no port"),
+        ("@veth1", "'@veth1' does not begin with a port number"),
+        ("one@veth1", "'one@veth1' does not begin with a port number"),
+        ("-1@veth1", "'-1@veth1' does not begin with a port number"),
+        ("4294967296@veth1", "does not begin with a port number"),
+        ("1@", "'1@' names no interface"),
+        ("", "'' is no port"),
+    ] {
+        refused(&[&good, "-i", port], 2, &[part, "write NUMBER@INTERFACE, such as 1@veth1"]);
+    }
+    refused(&[&good, "-i", "1@x", "-i", "1@y"], 1, &["port 1 is given to two interfaces"]);
+    refused(&[&good, "-i", "1@x", "-i", "2@x"], 1, &["interface 'x' is given to two ports"]);
+    refused(&[&good, "-i", "510@x"], 1, &["port 510 is the control plane's", "--cpu-port"]);
+    refused(&[&good, "-i", "1@a/b"], 1, &["'a/b' cannot be an interface name"]);
+    refused(&[&good, "-i", "1@name_of_17_bytes"], 1, &["cannot be an interface name", "1 to 15 bytes"]);
+    refused(&[&good, "--cpu-port", "511"], 1, &["both 511", "choose different numbers"]);
+    refused(&[&good, "--cpu-port", "512"], 1, &["CPU port 512 does not fit", "9 bits"]);
+    refused(&[&good, "--device-id", "0"], 1, &["device_id is 0", "choose 1 or more"]);
+    refused(&[&good, "--queue-depth", "0"], 1, &["queue_depth_packets is 0"]);
+    refused(&[&good, "--queue-depth", "many"], 2, &["--queue-depth"]);
+    refused(&[&good, "--pcap", &good], 1, &["main.p4 for captures", "give --pcap a directory"]);
+    refused(&[&good, "--pcap", "/proc/captures"], 1, &["cannot make /proc/captures"]);
+    for (address, part) in [
+        ("127.0.0.1", "write ADDRESS:PORT, such as 127.0.0.1:9559"),
+        (":9559", "write ADDRESS:PORT"),
+        ("127.0.0.1:70000", "write ADDRESS:PORT"),
+    ] {
+        check(&["switch", "--p4runtime", address], 2, &[part]);
+    }
+    // 192.0.2.0/24 is for documentation: nobody has it.
+    check(
+        &["switch", "--p4runtime", "192.0.2.1:9559"],
+        1,
+        &["cannot listen on 192.0.2.1:9559", "--p4runtime"],
+    );
+}
+
+#[test]
+fn an_address_in_use_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    check(&["switch", "--p4runtime", &address], 1, &["cannot listen on", &address, "in use", "--p4runtime"]);
+}
+
+#[test]
+fn the_switch_ends_in_good_order() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        for args in [vec![], vec![file(GOOD)]] {
+            let args: Vec<&str> = args.iter().map(String::as_str).collect();
+            let switch = Switch::start(&args);
+            // Also while a controller is connected.
+            let (_controller, _) = connect(switch.address, 1);
+            let finished = switch.stop(signal);
+            assert_eq!(finished.code, Some(0), "{signal}: {finished:?}");
+            assert_no_panic(&finished);
+            assert!(finished.stderr.contains("packets: received 0 "), "{}", finished.stderr);
+        }
+    }
+}
+
+#[test]
+fn names_are_addresses_too() {
+    let finished = Switch::start_at("localhost:0", &[]).stop(Signal::SIGTERM);
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+}
+
+#[test]
+fn controllers_that_misbehave_harm_nobody() {
+    let switch = Switch::start(&[&file(GOOD)]);
+    // Not gRPC at all, cut short, and connections that say nothing and stay.
+    let mut idle = Vec::new();
+    for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff", b"\0", b""]
+    {
+        let mut stream = TcpStream::connect(switch.address).unwrap();
+        stream.write_all(bytes).unwrap();
+        idle.push(stream);
+    }
+    drop(idle.remove(0));
+
+    let (first, code) = connect(switch.address, 5);
+    assert_eq!(code, Code::Ok);
+    let (mut second, code) = connect(switch.address, 3);
+    assert_eq!(code, Code::AlreadyExists, "somebody else is primary");
+    // The first vanishes without a word: the second hears that nobody is primary, and takes over with a larger id.
+    drop(first);
+    assert_eq!(second.hear_arbitration(), Code::NotFound);
+    assert_eq!(second.arbitrate(6), Code::Ok);
+    second.set_pipeline(&std::fs::read(file(GOOD)).unwrap()).unwrap();
+
+    let finished = switch.stop(Signal::SIGINT);
+    assert_eq!(finished.code, Some(0));
+    assert_no_panic(&finished);
+}
+
+#[test]
+fn a_program_from_the_network_reads_no_files() {
+    let dir = Scratch::new("network");
+    let secret = dir.write("secret.txt", "the secret word\n");
+    let switch = Switch::start(&[]);
+    let (mut controller, _) = connect(switch.address, 1);
+    for include in [secret.clone(), "/etc/passwd".into(), format!("../../../../../../../..{secret}")] {
+        for text in [format!("#include \"{include}\"\n"), format!("#include <{include}>\n")] {
+            let e = controller.set_pipeline(text.as_bytes()).unwrap_err();
+            assert_eq!(e.code(), Code::InvalidArgument);
+            assert!(!e.message().contains("secret word") && !e.message().contains("root:"), "{e}");
+            assert!(e.message().contains("p4_device_config:1:"), "{e}");
+        }
+    }
+    let e = controller.set_pipeline(b"\xff\xfe\x00binary").unwrap_err();
+    assert!(e.message().contains("not UTF-8") && e.message().contains("P4 source"), "{e}");
+}
+
+#[test]
+fn a_client_that_reads_nothing_costs_a_bounded_amount() {
+    // Packets that come back as packet-ins, far more than may wait.
+    const SENT: usize = 4_000;
+    let switch = Switch::start(&[&file("tests/programs/controlled.p4")]);
+    let (mut deaf, code) = connect(switch.address, 1);
+    assert_eq!(code, Code::Ok);
+    for _ in 0..SENT {
+        let metadata =
+            [(1, 0), (2, 0)].map(|(metadata_id, v)| pb::PacketMetadata { metadata_id, value: vec![v] });
+        let packet = pb::PacketOut { payload: vec![0; 1400], metadata: metadata.to_vec() };
+        deaf.tell(pb::stream_message_request::Update::Packet(packet));
+    }
+    switch.wait_for("it does not keep up");
+    // Others are served meanwhile.
+    let (_other, code) = connect(switch.address, 0);
+    assert_eq!(code, Code::AlreadyExists);
+    let finished = switch.stop(Signal::SIGTERM);
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+}
+
+/// A switch that was told to do something on the way: help exists for all of it.
+#[test]
+fn help_is_there() {
+    for args in [vec!["--help"], vec!["switch", "--help"], vec!["p4", "check", "--help"]] {
+        let finished = finish(pointsman(&args));
+        assert_eq!(finished.code, Some(0));
+        assert!(finished.stdout.contains("Usage:"), "{}", finished.stdout);
+    }
+}
