@@ -289,9 +289,12 @@ fn never_heard_of() {
     w.pool(1, 0, 1, 3, 6, 500);
     w.report(9, false);
     assert_eq!(w.device_of(&syn(&client4(1), WEB4)), 9);
+    // The switch is younger than the timeout: that is no excuse.
+    w.pool(1, 0, 1, 3, 6, 3_600_000);
+    assert_eq!(w.device_of(&syn(&client4(2), WEB4)), 9);
     // Without a timeout they are not needed.
     w.pool(1, 0, 1, 3, 6, 0);
-    assert_eq!(w.device_of(&syn(&client4(2), WEB4)), 8);
+    assert_eq!(w.device_of(&syn(&client4(3), WEB4)), 8);
 }
 
 /// A silent device that a pool does not enable does not count as alive either.
