@@ -82,8 +82,8 @@ const QUICK: Scale = Scale {
 
 const FULL: Scale = Scale {
     loads: &[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.15, 1.2, 1.25],
-    easy: Duration::from_secs(5),
-    hard: Duration::from_secs(10),
+    easy: Duration::from_secs(3),
+    hard: Duration::from_secs(8),
     refine: 1,
     beyond: 1,
     stress: stress::Scale { duration: Duration::from_secs(30), bulk_bytes: 100_000_000 },
