@@ -3,18 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The Python interpreter with the package: `$POINTSMAN_PYTHON`, or the workspace's `.venv`.
+/// The Python interpreter with the package: `$POINTSMAN_PYTHON`, or the workspace's `.venv-finsy`.
 fn python() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os("POINTSMAN_PYTHON") {
         return Some(path.into());
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv/bin/python3");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv-finsy/bin/python3");
     path.exists().then_some(path)
 }
 
 fn skip(why: &str) {
     eprintln!(
-        "SKIP descriptors: {why}; to run it: python3 -m venv .venv && .venv/bin/pip install p4runtime==1.6.0"
+        "SKIP descriptors: {why}; to run it: python3 -m venv .venv-finsy && .venv-finsy/bin/pip install -r tests/clients/requirements-finsy.txt"
     );
 }
 

@@ -241,7 +241,7 @@ pub enum MatchKind {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Key {
     /// Control-plane name: `@name`, or the expression's text as P4Runtime prescribes (`hdr.ipv4.dst_addr`,
-    /// `hdr.stack[0].x`, `hdr.ipv4.isValid()`, `meta.x[7:0]`).
+    /// `hdr.stack[0].x`, `hdr.ipv4.$valid$` for `isValid()`, `meta.x[7:0]`).
     pub name: String,
     /// A scalar, in the frame of the table's control (variables are [`VarRef::Local`](crate::VarRef::Local)).
     pub expr: Expr,

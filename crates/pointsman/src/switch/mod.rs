@@ -79,7 +79,7 @@ pub struct Args {
     /// Port number of the control plane: what the program sends there comes out of P4Runtime as packet-in.
     #[arg(long, default_value_t = 510)]
     cpu_port: u32,
-    /// Record every port in DIR: <interface>_in.pcap and <interface>_out.pcap.
+    /// Record every port in DIR: INTERFACE_in.pcap and INTERFACE_out.pcap.
     #[arg(long, value_name = "DIR")]
     pcap: Option<PathBuf>,
     /// Packets that each egress queue holds.

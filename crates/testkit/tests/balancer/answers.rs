@@ -30,9 +30,9 @@ fn arp_that_is_not_for_us() {
     let other = Packet::arp(ARP_REQUEST, "192.0.2.7", "10.0.0.77").macs(ASKER, [0xff; 6]);
     w.dropped(1, &other, "DROP_UNKNOWN_MAC");
     w.dropped(1, &other.clone().to_mac(SWITCH), "DROP_ARP");
-    // For our address, but no request. Gratuitous ARP by somebody who claims it is not believed either.
+    // Gratuitous ARP by somebody who claims an address of ours: nothing here believes it.
     let claim = Packet::arp(ARP_REPLY, VIP4, VIP4).with_arp(|a| a.sha = ASKER).macs(ASKER, [0xff; 6]);
-    w.dropped(1, &claim, "DROP_VIP_NO_SERVICE");
+    w.dropped(1, &claim, "DROP_UNKNOWN_MAC");
 }
 
 fn solicitation(target: &str, to: &str) -> Packet {

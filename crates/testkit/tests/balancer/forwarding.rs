@@ -147,15 +147,12 @@ fn from_the_controller() {
 fn to_the_controller() {
     let mut w = World::new();
     let packets = [
+        // Asked with an address of the switch, or with none (a probe).
         Packet::arp(ARP_REPLY, "10.0.1.8", "10.0.0.1").with_arp(|a| a.sha = HOST),
+        Packet::arp(ARP_REPLY, "10.0.1.8", "0.0.0.0").with_arp(|a| a.sha = HOST),
         Packet::neighbour(ND_ADVERTISEMENT, "fd01::8", "fd00::1", 0x6000_0000, "fd01::8", HOST),
     ];
     for p in packets {
-        let p = match &p.body {
-            // The switch asked with an address of its own; what is told is the other one.
-            Body::Arp(_) => p.with_arp(|a| a.tpa = std::net::Ipv4Addr::new(10, 0, 0, 200)),
-            _ => p,
-        };
         let p = p.macs(HOST, SWITCH);
         let out = w.send(2, &p.bytes());
         let want = [&[0, 2], p.bytes().as_slice()].concat();
