@@ -98,6 +98,42 @@ fn quota(cores: f64) -> (u64, u64) {
     ((cores * period).round() as u64, period.round() as u64)
 }
 
+/// Removes this process's groups, whose threads go on without a quota: for a process that is about to exit without
+/// waiting for its devices.
+pub fn release_cpu_groups() {
+    let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
+    if let Some(hierarchy) = locate(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup")) {
+        release_in(&hierarchy, std::process::id());
+    }
+}
+
+fn release_in(hierarchy: &Hierarchy, process: u32) {
+    let (parent, threads_file) = match hierarchy {
+        Hierarchy::V1(parent) => (parent, "tasks"),
+        Hierarchy::V2(parent) => (parent, "cgroup.threads"),
+    };
+    let own = format!("{PREFIX}{process}-");
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(&own) {
+            continue;
+        }
+        // A group can be removed when no thread is in it; one may just be starting another.
+        for _ in 0..50 {
+            let threads = fs::read_to_string(entry.path().join(threads_file)).unwrap_or_default();
+            for thread in threads.lines() {
+                // It may have ended, and what stays in the group is tried again.
+                let _ = fs::write(parent.join(threads_file), thread);
+            }
+            match fs::remove_dir(entry.path()) {
+                Err(e) if e.raw_os_error() == Some(libc::EBUSY) => {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                _ => break,
+            }
+        }
+    }
+}
+
 /// Removes groups of this program's processes that no longer exist.
 fn remove_stale(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {

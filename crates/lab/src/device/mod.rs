@@ -10,6 +10,7 @@ mod queue;
 mod stats;
 mod tcp;
 
+pub use cgroup::release_cpu_groups;
 pub use cpu::Calibration;
 pub use stats::{DeviceCounters, DeviceStats};
 

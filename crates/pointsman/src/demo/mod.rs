@@ -17,7 +17,7 @@ use pointsman_lab::wire::Keyring;
 use pointsman_lab::{Namespace, ensure_privileges, raise_open_file_limit};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -127,7 +127,11 @@ impl Client {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, String> {
     let text = |e: pointsman_lab::Error| e.to_string();
+    for path in args.json.iter().chain([&args.html]) {
+        check_writable(path)?;
+    }
     let privileges = ensure_privileges().map_err(text)?;
+    end_at_signals()?;
     raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
     let scale = if args.quick { &QUICK } else { &FULL };
     let spec = RackSpec { offloads: true, ..RackSpec::demo() };
@@ -232,6 +236,39 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         ));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says now that a file cannot be written, rather than when everything has been measured.
+fn check_writable(path: &Path) -> Result<(), String> {
+    let existed = path.exists();
+    std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+    if !existed {
+        // Empty, and nobody's if the run comes to nothing.
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(())
+}
+
+/// Ends the process at SIGINT or SIGTERM. Namespaces, with all that is in them, go with it; control groups do not.
+fn end_at_signals() -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| format!("cannot wait for signals: {e}"))?;
+    let wait = move || {
+        runtime.block_on(crate::signals::wait_for_stop());
+        pointsman_lab::device::release_cpu_groups();
+        eprintln!("\npointsman: interrupted: nothing was written");
+        // What a shell reports of a program that ended by SIGINT.
+        std::process::exit(130);
+    };
+    std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(wait)
+        .map(|_| ())
+        .map_err(|e| format!("cannot wait for signals: {e}"))
 }
 
 /// What a request takes when nothing else is in the rack: the yardstick of all policies. A machine that is busy with other

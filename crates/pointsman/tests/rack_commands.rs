@@ -1,0 +1,119 @@
+//! What the commands say about files that are wrong, and that they fail.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A directory for the files of one test.
+fn scratch(test: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("rack-{test}-{}", std::process::id()));
+    std::fs::create_dir_all(&path).expect("a directory for files");
+    path
+}
+
+fn example() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/rack.toml")
+}
+
+/// Runs the program, which must exit with `status` and say all of `parts` on stderr.
+fn check(arguments: &[&str], status: i32, parts: &[&str]) {
+    let output = Command::new(env!("CARGO_BIN_EXE_pointsman")).args(arguments).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{arguments:?}: {said}");
+    for part in parts {
+        assert!(said.contains(part), "{arguments:?}: {part:?} is not in {said:?}");
+    }
+    assert!(!said.contains("panicked"), "{said}");
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a path in UTF-8")
+}
+
+#[test]
+fn the_example_is_right() {
+    check(&["controller", "--check", text(&example())], 0, &[]);
+}
+
+/// One line of the example replaced by a wrong one: place and remedy are named.
+#[test]
+fn wrong_lines_are_named() {
+    let good = std::fs::read_to_string(example()).expect("the example");
+    let directory = scratch("wrong");
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("policy = \"p4mite\"", "policy = \"p4might\"", &["p4might", "p4mite"]),
+        ("weight = 5 ", "wieght = 5 ", &["wieght", "weight"]),
+        ("address = \"10.0.1.11\"", "address = \"10.0.1.311\"", &["10.0.1.311"]),
+        ("address = \"10.0.1.12\"", "address = \"10.0.1.11\"", &["10.0.1.11"]),
+        ("mac = \"02:50:4d:00:00:01\"", "mac = \"02:50:4d:00:00\"", &["02:50:4d:00:00"]),
+        ("port = 8000", "port = 80000", &["80000"]),
+        ("protocol = [\"tcp\", \"udp\"]", "protocol = [\"tcp\", \"sctp\"]", &["sctp", "udp"]),
+        ("[switch]", "[switch", &[]),
+    ];
+    for (number, (from, to, parts)) in cases.iter().enumerate() {
+        assert!(good.contains(from), "the example has no {from:?}");
+        let file = directory.join(format!("case{number}.toml"));
+        let bad = good.replacen(from, to, 1);
+        // The last, since two devices with one address are told of at the second.
+        let wrong = bad.lines().enumerate().filter(|(_, l)| l.contains(to)).last();
+        let line = 1 + wrong.expect("the wrong line").0;
+        std::fs::write(&file, bad).expect("a file");
+        let place = format!("{}:{line}:", text(&file));
+        let mut parts = parts.to_vec();
+        parts.push(&place);
+        check(&["controller", "--check", text(&file)], 1, &parts);
+        // A column follows the line.
+        let output = Command::new(env!("CARGO_BIN_EXE_pointsman"))
+            .args(["controller", "--check", text(&file)])
+            .output()
+            .expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let after = said.split(&place).nth(1).expect("the place");
+        assert!(after.starts_with(|c: char| c.is_ascii_digit()), "no column: {said:?}");
+    }
+    let _ = std::fs::remove_dir_all(directory);
+}
+
+#[test]
+fn missing_files_are_named() {
+    for command in [
+        vec!["controller", "--check", "/nowhere/rack.toml"],
+        vec!["agent", "/nowhere/rack.toml", "s1", "cpu"],
+    ] {
+        check(&command, 1, &["/nowhere/rack.toml", "No such file"]);
+    }
+    let directory = scratch("program");
+    let file = directory.join("rack.toml");
+    let good = std::fs::read_to_string(example()).expect("the example");
+    let other = good.replacen("[switch]", "[switch]\nprogram = \"/nowhere/other.p4\"", 1);
+    std::fs::write(&file, other).expect("a file");
+    check(&["controller", "--check", text(&file)], 1, &["switch.program", "/nowhere/other.p4"]);
+    let _ = std::fs::remove_dir_all(directory);
+}
+
+#[test]
+fn unknown_devices_are_named_with_the_known_ones() {
+    let example = example();
+    check(&["agent", text(&example), "s1", "gpu"], 1, &["gpu", "cpu", "nic"]);
+    check(&["agent", text(&example), "s9", "cpu"], 1, &["s9", "s1", "s2"]);
+    // A device that is not here.
+    check(&["agent", text(&example), "s1", "cpu"], 1, &["10.0.1.11", "--interface"]);
+    check(&["agent", text(&example), "s1", "cpu", "-i", "nowhere0"], 1, &["nowhere0"]);
+}
+
+/// Before the run, not after it.
+#[test]
+fn the_demo_says_at_once_that_a_file_cannot_be_written() {
+    let directory = scratch("demo");
+    let page = directory.join("page.html");
+    for option in ["--json", "--html"] {
+        let start = std::time::Instant::now();
+        let mut arguments = vec!["demo", "--quick", option, "/nowhere/file"];
+        if option == "--json" {
+            arguments.extend(["--html", text(&page)]);
+        }
+        check(&arguments, 1, &["/nowhere/file", "No such file"]);
+        assert!(start.elapsed() < std::time::Duration::from_secs(5), "{option}: {:?}", start.elapsed());
+    }
+    assert!(!page.exists(), "a page without a run");
+    let _ = std::fs::remove_dir_all(directory);
+}

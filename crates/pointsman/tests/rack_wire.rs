@@ -1,0 +1,415 @@
+//! A whole rack on the wire: switch, controller, agents and devices in namespaces of their own, disturbed one part at a
+//! time. Rates are low and latencies are not judged, so that a busy machine passes too.
+//!
+//! Without the standard harness, because becoming root in a user namespace must happen before the first thread. Where no
+//! namespaces can be made, prints a line with SKIP and succeeds. An argument selects tests by name.
+
+use pointsman::demo::{PORT, SERVICE, Work, devices, toml};
+use pointsman::live::{Live, Log};
+use pointsman_balance::{Policy, Rack as RackConfig};
+use pointsman_lab::load::{
+    self, Arrivals, BulkConfig, ConsistencyConfig, ConsistencyResult, Direction, LoadConfig, LoadResult,
+    SourcePorts,
+};
+use pointsman_lab::rack::RackSpec;
+use pointsman_lab::wire::Keyring;
+use pointsman_lab::{Namespace, ensure_privileges, raise_open_file_limit};
+use std::net::{IpAddr, SocketAddr};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const SEED: u64 = 11;
+
+/// Generous: only a part that is stuck takes so long.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
+
+type Test = fn() -> Fallible<()>;
+
+fn main() {
+    if let Err(e) = ensure_privileges() {
+        println!("SKIP: {e}");
+        return;
+    }
+    if let Err(e) = raise_open_file_limit() {
+        println!("SKIP: cannot raise the limit of open files: {e}");
+        return;
+    }
+    let only = std::env::args().nth(1).filter(|a| !a.starts_with('-'));
+    let tests: &[(&str, Test)] = &[
+        ("a_restarted_switch_is_filled_again", a_restarted_switch_is_filled_again),
+        ("a_restarted_controller_disturbs_nothing", a_restarted_controller_disturbs_nothing),
+        ("a_silent_device_gets_nothing_new", a_silent_device_gets_nothing_new),
+        ("a_removed_device_keeps_its_connections", a_removed_device_keeps_its_connections),
+        ("both_families_and_directions", both_families_and_directions),
+        ("an_interrupted_demo_leaves_nothing", an_interrupted_demo_leaves_nothing),
+    ];
+    let mut failures = 0;
+    for (name, test) in tests.iter().filter(|(name, _)| only.as_ref().is_none_or(|o| name.contains(o))) {
+        let start = Instant::now();
+        match test() {
+            Ok(()) => println!("test {name} ... ok ({:.1} s)", start.elapsed().as_secs_f64()),
+            Err(e) => {
+                failures += 1;
+                println!("test {name} ... FAILED: {e}");
+            }
+        }
+    }
+    std::process::exit(i32::from(failures > 0));
+}
+
+/// Fails the test with the values that are to blame.
+macro_rules! ensure {
+    ($condition:expr, $($message:tt)*) => {
+        let holds: bool = $condition;
+        if !holds {
+            return Err(format!("{}: {}", stringify!($condition), format!($($message)*)).into());
+        }
+    };
+}
+
+/// A rack with its controller, and a client in it.
+struct Bench {
+    live: Live,
+    spec: RackSpec,
+    client: Client,
+    lines: Arc<Mutex<Vec<String>>>,
+}
+
+/// The client's side.
+struct Client {
+    namespace: Namespace,
+    vip: [SocketAddr; 2],
+    /// For requests; connections that stay use [`Bench::long_lived`].
+    ports: [SourcePorts; 2],
+    keys: Keyring,
+    runs: u64,
+}
+
+impl Client {
+    /// Requests at 100 a second, each a connection of its own.
+    fn requests(&mut self, v6: bool, count: u64) -> Fallible<LoadResult> {
+        self.runs += 1;
+        let config = LoadConfig {
+            arrivals: Arrivals::Constant,
+            timeout: Duration::from_secs(3),
+            ..LoadConfig::new(
+                self.vip[usize::from(v6)],
+                100.0,
+                Duration::from_millis(10 * count),
+                SEED + self.runs,
+            )
+        };
+        let (ports, keys) = (&mut self.ports[usize::from(v6)], &self.keys);
+        Ok(self.namespace.enter(|| load::run(&config, ports, keys, |_| {}))??)
+    }
+
+    /// Requests all of which must be answered, by devices that are what they say.
+    fn answered(&mut self, v6: bool, count: u64) -> Fallible<LoadResult> {
+        let result = self.requests(v6, count)?;
+        ensure!(result.sent == count && result.answered == count, "{result:?}");
+        ensure!(result.bad_signatures == 0 && result.wrong_source == 0, "{result:?}");
+        Ok(result)
+    }
+
+    /// A transfer that must arrive whole.
+    fn transfer(&self, v6: bool, bytes: u64, direction: Direction) -> Fallible<()> {
+        let config = BulkConfig {
+            target: self.vip[usize::from(v6)],
+            bytes,
+            direction,
+            seed: SEED,
+            stall: Duration::from_secs(10),
+        };
+        let result = self.namespace.enter(|| load::transfer(&config, &self.keys, |_| {}))??;
+        ensure!(
+            result.intact && result.bytes == bytes && result.device.is_some(),
+            "{direction:?} {result:?}"
+        );
+        Ok(())
+    }
+}
+
+impl Bench {
+    fn new(policy: Policy) -> Fallible<Self> {
+        let spec = RackSpec { offloads: true, ..RackSpec::demo() };
+        let configs = devices(&spec, Work::Timed, SEED);
+        let names: Vec<String> = configs.iter().map(|c| c.name.clone()).collect();
+        let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+        let log: Log = {
+            let lines = lines.clone();
+            Arc::new(Mutex::new(move |line: &str| {
+                if let Ok(mut lines) = lines.lock() {
+                    lines.push(line.to_string());
+                }
+            }))
+        };
+        let mut live = Live::start(&spec, configs, &description(&spec, policy, None), log)?;
+        live.start_controller()?;
+        live.wait_in_sync(PATIENCE)?;
+        let link = spec.clients.first().ok_or("no client")?;
+        let ports = |addresses: Vec<IpAddr>| SourcePorts::new(addresses, 1024..=30_000, PATIENCE);
+        let client = Client {
+            namespace: live.rack.host(&link.name)?.namespace.clone(),
+            vip: [SocketAddr::new(spec.vip_ipv4.into(), PORT), SocketAddr::new(spec.vip_ipv6.into(), PORT)],
+            ports: [ports(link.ipv4_addresses())?, ports(link.ipv6_addresses())?],
+            keys: Keyring::derive(SEED, names)?,
+            runs: 0,
+        };
+        Ok(Bench { live, spec, client, lines })
+    }
+
+    /// How many lines have been logged.
+    fn mark(&self) -> usize {
+        self.lines.lock().map_or(0, |l| l.len())
+    }
+
+    /// What has been logged since.
+    fn since(&self, mark: usize) -> Vec<String> {
+        self.lines.lock().map_or(Vec::new(), |l| l[mark..].to_vec())
+    }
+
+    /// Waits until a line that contains `text` is logged.
+    fn wait_for(&self, mark: usize, text: &str) -> Fallible<()> {
+        let start = Instant::now();
+        while !self.since(mark).iter().any(|l| l.contains(text)) {
+            ensure!(start.elapsed() < PATIENCE, "waited for {text:?}, got {:#?}", self.since(mark));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    /// Checks 200 connections, a fifth of them TCP, while `disturb` does something in the middle: after every connection
+    /// has had its first answer, and with seconds left.
+    fn while_connected(
+        &mut self,
+        disturb: impl FnOnce(&mut Self) -> Fallible<()>,
+    ) -> Fallible<ConsistencyResult> {
+        let target = self.client.vip[0];
+        let config = ConsistencyConfig {
+            tcp_share: 0.2,
+            interval: Duration::from_secs(1),
+            grace: Duration::from_secs(1),
+            ..ConsistencyConfig::new(target, target, 200, Duration::from_secs(6), SEED)
+        };
+        let addresses = self.spec.clients.first().ok_or("no client")?.ipv4_addresses();
+        let mut ports = SourcePorts::new(addresses, 30_001..=60_000, PATIENCE)?;
+        let (namespace, keys) = (self.client.namespace.clone(), self.client.keys.clone());
+        let stop = AtomicBool::new(false);
+        let result = std::thread::scope(|scope| {
+            let check = scope.spawn(|| {
+                namespace.enter(|| load::check_consistency(&config, &mut ports, &keys, &stop, |_| {}))
+            });
+            std::thread::sleep(Duration::from_secs(2));
+            let disturbed = disturb(self);
+            let result = check.join().map_err(|_| "the check panicked")???;
+            disturbed.map(|()| result)
+        })?;
+        ensure!(result.connections == 200 && result.tcp_connections == 40, "{result:?}");
+        ensure!(result.requests >= 1000, "{result:?}");
+        ensure!(result.violations == 0 && result.bad_signatures == 0, "{result:?}");
+        ensure!(result.tcp_resets == 0 && result.tcp_failures == 0, "{result:?}");
+        ensure!(result.answered + result.late == result.requests, "{result:?}");
+        Ok(result)
+    }
+}
+
+/// The demo's rack.toml, patient with agents on a machine that is busy.
+fn description(spec: &RackSpec, policy: Policy, without: Option<&str>) -> String {
+    toml(spec, policy.name(), without).replace("report_timeout_ms = 500", "report_timeout_ms = 1500")
+}
+
+fn answered_by(result: &LoadResult, device: &str) -> u64 {
+    result.answered_by.get(device).copied().unwrap_or(0)
+}
+
+fn a_restarted_switch_is_filled_again() -> Fallible<()> {
+    let mut bench = Bench::new(Policy::P4mite)?;
+    bench.client.answered(false, 50)?;
+    let mark = bench.mark();
+    bench.live.stop_switch()?;
+    bench.wait_for(mark, "no connection to the switch")?;
+    let dark = bench.client.requests(false, 10)?;
+    ensure!(dark.answered == 0, "a switch that is gone forwards: {dark:?}");
+    bench.live.start_switch()?;
+    bench.live.wait_in_sync(PATIENCE)?;
+    let said = bench.since(mark);
+    ensure!(said.iter().any(|l| l.contains("program installed")), "{said:#?}");
+    bench.client.answered(false, 50)?;
+    bench.client.transfer(false, 100_000, Direction::Download)?;
+    ensure!(bench.live.stats()?.is_conserved(), "{:?}", bench.live.stats()?);
+    Ok(())
+}
+
+fn a_restarted_controller_disturbs_nothing() -> Fallible<()> {
+    let mut bench = Bench::new(Policy::Ecmp)?;
+    bench.while_connected(|bench| {
+        bench.live.stop_controller();
+        std::thread::sleep(Duration::from_millis(500));
+        // Without a controller new connections are balanced all the same.
+        bench.client.answered(false, 20)?;
+        let mark = bench.mark();
+        bench.live.start_controller()?;
+        bench.live.wait_in_sync(PATIENCE)?;
+        let said = bench.since(mark);
+        ensure!(said.iter().any(|l| l.ends_with("up to date (0 changes)")), "{said:#?}");
+        ensure!(!said.iter().any(|l| l.contains("program installed")), "{said:#?}");
+        ensure!(!said.iter().any(|l| l.contains("not in the configuration")), "{said:#?}");
+        Ok(())
+    })?;
+    bench.client.answered(false, 20)?;
+    Ok(())
+}
+
+fn a_silent_device_gets_nothing_new() -> Fallible<()> {
+    let mut bench = Bench::new(Policy::P4mite)?;
+    let before = bench.client.answered(false, 100)?;
+    ensure!(answered_by(&before, "s1/cpu") > 0, "{before:?}");
+    let mark = bench.mark();
+    bench.live.stop_agent("s1/cpu")?;
+    bench.wait_for(mark, "s1/cpu is silent")?;
+    bench.live.wait_in_sync(PATIENCE)?;
+    let silent = bench.client.answered(false, 100)?;
+    ensure!(answered_by(&silent, "s1/cpu") == 0, "{silent:?}");
+    ensure!(answered_by(&silent, "s1/nic") > 0, "{silent:?}");
+    ensure!(answered_by(&silent, "s2/cpu") + answered_by(&silent, "s2/nic") > 0, "{silent:?}");
+    let mark = bench.mark();
+    bench.live.start_agent("s1/cpu")?;
+    bench.wait_for(mark, "s1/cpu is heard of again")?;
+    bench.live.wait_in_sync(PATIENCE)?;
+    let after = bench.client.answered(false, 100)?;
+    ensure!(answered_by(&after, "s1/cpu") > 0, "{after:?}");
+    Ok(())
+}
+
+fn a_removed_device_keeps_its_connections() -> Fallible<()> {
+    let mut bench = Bench::new(Policy::Ecmp)?;
+    let before = bench.client.answered(false, 100)?;
+    ensure!(answered_by(&before, "s1/nic") > 0, "{before:?}");
+    let result = bench.while_connected(|bench| {
+        let text = description(&bench.spec, Policy::Ecmp, Some("s1/nic"));
+        bench.live.configure(RackConfig::parse("rack.toml", &text)?)?;
+        bench.live.wait_in_sync(PATIENCE)?;
+        let reduced = bench.client.answered(false, 100)?;
+        ensure!(answered_by(&reduced, "s1/nic") == 0, "{reduced:?}");
+        ensure!(answered_by(&reduced, "s1/cpu") > 0, "{reduced:?}");
+        Ok(())
+    })?;
+    ensure!(result.connections_by_device.get("s1/nic").is_some_and(|n| *n > 0), "{result:?}");
+    // And back.
+    let text = description(&bench.spec, Policy::Ecmp, None);
+    bench.live.configure(RackConfig::parse("rack.toml", &text)?)?;
+    bench.live.set_policy(SERVICE, Policy::Ecmp)?;
+    bench.live.wait_in_sync(PATIENCE)?;
+    let after = bench.client.answered(false, 100)?;
+    ensure!(answered_by(&after, "s1/nic") > 0, "{after:?}");
+    Ok(())
+}
+
+fn both_families_and_directions() -> Fallible<()> {
+    let mut bench = Bench::new(Policy::Wrr)?;
+    for v6 in [false, true] {
+        let result = bench.client.answered(v6, 60)?;
+        ensure!(result.answered_by.values().filter(|n| **n > 0).count() >= 2, "{result:?}");
+        for direction in [Direction::Download, Direction::Upload] {
+            bench.client.transfer(v6, 5_000_000, direction)?;
+        }
+    }
+    ensure!(bench.live.stats()?.is_conserved(), "{:?}", bench.live.stats()?);
+    Ok(())
+}
+
+/// Control groups of the process `id`.
+fn groups_of(id: u32) -> Vec<String> {
+    fn walk(directory: &std::path::Path, prefix: &str, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|t| t.is_dir()) {
+                if entry.file_name().to_string_lossy().starts_with(prefix) {
+                    found.push(entry.path().display().to_string());
+                }
+                walk(&entry.path(), prefix, found);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk("/sys/fs/cgroup".as_ref(), &format!("pointsman-{id}-"), &mut found);
+    found
+}
+
+/// Names under /run/netns, where namespaces that have names are.
+fn named_namespaces() -> Vec<String> {
+    let entries = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Processes of a process group that are still there.
+fn processes_of_group(id: u32) -> Vec<String> {
+    let stats = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let stats = stats.filter_map(|p| std::fs::read_to_string(p.path().join("stat")).ok());
+    // proc(5): pid (comm) state ppid pgrp
+    let of_group = |stat: &String| {
+        let fields = stat.rsplit_once(") ").map(|(_, rest)| rest.split(' ').nth(2));
+        fields.flatten() == Some(id.to_string().as_str())
+    };
+    stats.filter(of_group).collect()
+}
+
+fn an_interrupted_demo_leaves_nothing() -> Fallible<()> {
+    // The demo's surroundings are a namespace of its own, where nobody else's interfaces come and go.
+    let outside = Namespace::new("outside")?;
+    let names = named_namespaces();
+    for (work, signal) in [("timed", "INT"), ("cpu", "INT"), ("timed", "TERM")] {
+        let page = std::env::temp_dir().join(format!("pointsman-rack-{}.html", std::process::id()));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pointsman"));
+        command.args(["demo", "--quick", "--work", work, "--html"]).arg(&page);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut demo = outside.enter(|| command.spawn())??;
+        let id = demo.id();
+        let started = Instant::now();
+        // In the middle of the measurements; where there are groups, they must exist to be left behind.
+        while started.elapsed() < Duration::from_secs(if work == "cpu" { 15 } else { 3 })
+            && demo.try_wait()?.is_none()
+            && groups_of(id).len() < 4
+        {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        if demo.try_wait()?.is_some() {
+            let output = demo.wait_with_output()?;
+            let said = String::from_utf8_lossy(&output.stderr);
+            if work == "cpu" && (said.contains("CPU quota") || said.contains("no cgroup")) {
+                println!("SKIP: {}", said.trim());
+                continue;
+            }
+            return Err(format!("the demo ended by itself: {said}").into());
+        }
+        ensure!(work != "cpu" || !groups_of(id).is_empty(), "--work cpu made no group in 15 s");
+        let asked = Instant::now();
+        let killed = Command::new("kill").args(["-s", signal, &id.to_string()]).status()?;
+        ensure!(killed.success(), "{killed}");
+        while demo.try_wait()?.is_none() {
+            if asked.elapsed() > Duration::from_secs(10) {
+                demo.kill()?;
+                demo.wait()?;
+                return Err(format!("--work {work}: no end within 10 s of SIG{signal}").into());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let took = asked.elapsed();
+        let output = demo.wait_with_output()?;
+        ensure!(took < Duration::from_secs(2), "--work {work}: {took:?} after SIG{signal}");
+        ensure!(!output.status.success(), "an interrupted run is no success");
+        let (groups, processes) = (groups_of(id), processes_of_group(id));
+        ensure!(groups.is_empty(), "--work {work}: {groups:?}");
+        ensure!(processes.is_empty(), "--work {work}: {processes:?}");
+        ensure!(!page.exists(), "{} was written", page.display());
+    }
+    let interfaces = outside.enter(|| std::fs::read_to_string("/proc/thread-self/net/dev"))??;
+    let left: Vec<&str> = interfaces.lines().skip(2).filter(|l| !l.trim().starts_with("lo:")).collect();
+    ensure!(left.is_empty(), "{left:?}");
+    ensure!(named_namespaces() == names, "{names:?} {:?}", named_namespaces());
+    Ok(())
+}
