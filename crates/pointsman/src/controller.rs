@@ -61,11 +61,30 @@ pub fn program(name: &ProgramName) -> Result<Program, String> {
     Ok(Program { p4info, device_config: text.into_bytes() })
 }
 
+/// How a controller stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Whether the switch holds what is known.
+    pub status: Status,
+    /// How many MAC addresses are not known yet.
+    pub unresolved: usize,
+}
+
+impl Standing {
+    /// Before it has done anything.
+    pub const START: Self = Standing { status: Status::Disconnected, unresolved: 0 };
+
+    /// Whether all that is configured works, from the first packet on.
+    pub fn is_complete(&self) -> bool {
+        self.status == Status::InSync && self.unresolved == 0
+    }
+}
+
 /// Runs a controller until `inputs` ends. `status` follows how it stands; `tell` gets its events.
 pub async fn pump(
     mut controller: Controller,
     mut inputs: mpsc::UnboundedReceiver<Input>,
-    status: watch::Sender<Status>,
+    status: watch::Sender<Standing>,
     mut tell: impl FnMut(&Event),
 ) {
     let start = Instant::now();
@@ -125,7 +144,10 @@ pub async fn pump(
             }
         }
         // Nobody may be watching.
-        status.send_replace(controller.status());
+        status.send_replace(Standing {
+            status: controller.status(),
+            unresolved: controller.unresolved().len(),
+        });
     }
 }
 
@@ -266,7 +288,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         .map_err(|e| format!("cannot start: {e}"))?;
     tokio.block_on(async {
         let (tx, rx) = mpsc::unbounded_channel();
-        let (status, _) = watch::channel(Status::Disconnected);
+        let (status, _) = watch::channel(Standing::START);
         tokio::spawn(follow(args.rack, tx));
         tokio::select! {
             () = pump(controller, rx, status, |event| eprintln!("pointsman: {event}")) => {}

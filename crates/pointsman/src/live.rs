@@ -2,13 +2,13 @@
 //! them, each on threads of its own. What the demo and the tests drive.
 
 use crate::agent::{Running, Stopper};
-use crate::controller::{program, pump};
+use crate::controller::{Standing, program, pump};
 use crate::sources::Sources;
 use crate::switch::runtime::Handle;
 use crate::switch::{Interface, Setup, build, serve};
 use pointsman_balance::agent::AgentConfig;
 use pointsman_balance::config::Program as ProgramName;
-use pointsman_balance::controller::{Controller, Input, Program, Status};
+use pointsman_balance::controller::{Controller, Input, Program};
 use pointsman_balance::{Policy, Rack as RackConfig};
 use pointsman_lab::device::{Device, DeviceConfig};
 use pointsman_lab::rack::{Rack, RackSpec};
@@ -43,7 +43,7 @@ struct SwitchPart {
 
 struct ControllerPart {
     inputs: mpsc::UnboundedSender<Input>,
-    status: watch::Receiver<Status>,
+    status: watch::Receiver<Standing>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -179,7 +179,7 @@ impl Live {
     pub fn start_controller(&mut self) -> Result<(), String> {
         let controller = Controller::new(self.config.clone(), self.program.clone())?;
         let (inputs, rx) = mpsc::unbounded_channel();
-        let (tx, status) = watch::channel(Status::Disconnected);
+        let (tx, status) = watch::channel(Standing::START);
         let log = self.log.clone();
         let task = self.tokio.spawn(pump(controller, rx, tx, move |event| {
             say(&log, "controller", &event.to_string());
@@ -214,18 +214,14 @@ impl Live {
         part.inputs.send(input).map_err(|_| "the controller has ended".to_string())
     }
 
-    /// Waits until the switch holds what the configuration says.
+    /// Waits until the switch holds what the configuration says, and knows the way to everybody in it.
     pub fn wait_in_sync(&self, patience: Duration) -> Result<(), String> {
         let part = self.controller.as_ref().ok_or("no controller runs")?;
         let mut status = part.status.clone();
         let wait = async {
             // The input that was sent last may not have been looked at yet: an idle controller is in sync with the old.
             tokio::time::sleep(Duration::from_millis(20)).await;
-            status
-                .wait_for(|s| *s == Status::InSync)
-                .await
-                .map(|_| ())
-                .map_err(|_| "the controller has ended")
+            status.wait_for(Standing::is_complete).await.map(|_| ()).map_err(|_| "the controller has ended")
         };
         let result = self.tokio.block_on(async { tokio::time::timeout(patience, wait).await });
         match result {
