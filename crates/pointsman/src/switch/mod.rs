@@ -206,7 +206,10 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         })?;
     let stopper = handle.clone();
     // From here on a signal ends the switch in good order: whoever waits for the line below may rely on it.
-    let stop = tokio.block_on(async { crate::signals::stop() });
+    let stop = {
+        let _inside = tokio.enter();
+        crate::signals::stop()
+    };
     tokio.spawn(async move {
         stop.await;
         stopper.stop();
