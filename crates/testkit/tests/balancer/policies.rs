@@ -1,6 +1,7 @@
 //! Which server and which device a new connection gets.
 
 use crate::world::*;
+use pointsman_testkit::packet::Report;
 use std::collections::BTreeMap;
 
 /// Opens `n` connections and counts them by device.
@@ -231,14 +232,27 @@ fn a_server_with_eight_devices() {
         let d = 8 + slot;
         w.add(&format!("devices_v4 device={d} -> set_device_v4(10.0.1.{d}, 2, 02:00:00:00:01:{d:02x})"));
     }
-    w.pool(1, 0, 1, 0xff, 0, 0);
+    w.pool(1, 0, 1, 0xff, 0, 500);
     w.priorities(1, 0, 1, &[7, 6, 5, 4, 3, 2, 1, 0]);
-    for slot in 0..8u32 {
-        // The agent of the server's CPU speaks for all of them here.
-        w.rig.write_register("load.accel_state", 1, &(1u32 << slot).to_string()).expect("a register");
-        let (_, got) = w.forward(CLIENTS, &syn(&client4(slot), WEB4));
-        assert_eq!(got.dst_mac, [2, 0, 0, 0, 1, 8 + slot as u8]);
+    // The agent of the CPU speaks for all of them.
+    w.set("report_sources_v4 ingress_port=2 source=10.0.1.8 server=1 -> accept_reports(0xff, 8)");
+    let mut n = 0;
+    let mut check = |w: &mut World, mask: u8, available: u8, want: u8| {
+        n += 1;
+        let report = report_packet(8, true, &Report::new(1, mask, available, 100 * n));
+        w.dropped(2, &report, "REPORT_ACCEPTED");
+        let (_, got) = w.forward(CLIENTS, &syn(&client4(n), WEB4));
+        assert_eq!(got.dst_mac, [2, 0, 0, 0, 1, 8 + want], "{mask:#x} {available:#x}");
+    };
+    for slot in 0..8 {
+        // Heard of all, one is available.
+        check(&mut w, 0xff, 1 << slot, slot);
+        // Heard of one alone, and it is busy.
+        w.wait(501);
+        check(&mut w, 1 << slot, 0, slot);
     }
+    check(&mut w, 0xff, 0xff, 7);
+    check(&mut w, 0xff, 0x3c, 5);
 }
 
 /// Only devices that the pool enables are candidates, whatever they report and wherever the ring points.
