@@ -271,6 +271,20 @@ fn pools_restrict_every_policy() {
     }
 }
 
+/// The ring proposes a device that is no candidate, and the priorities know no other: then there is none.
+#[test]
+fn a_proposal_that_is_no_candidate() {
+    for policy in [HASH, ROUND_ROBIN] {
+        let mut w = World::one_server(policy);
+        w.ring(1, 0, 1, &[0; 6]);
+        w.priorities(1, 0, 1, &[0]);
+        w.pool(1, 0, 1, 2, 6, 0);
+        w.dropped(CLIENTS, &syn(&client4(1), WEB4), "DROP_NO_DEVICE");
+        assert_eq!(w.rig.counter("service_connections", 1).expect("a counter").packets, 0);
+        w.dropped(CLIENTS, &ack(&client4(1), WEB4), "DROP_NO_CONNECTION");
+    }
+}
+
 /// An unknown policy, an empty ring, a hole in the ring: the priorities decide.
 #[test]
 fn priorities_are_the_last_resort() {
