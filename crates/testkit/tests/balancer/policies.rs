@@ -169,6 +169,11 @@ fn rings_change_their_length() {
     w.fill(1, 0, &[1], &[0, 1, 1]);
     let got: Vec<u16> = (0..6).map(|_| open(&mut w)).collect();
     assert_eq!(got, [8, 9, 9, 8, 9, 9]);
+    // The next step was the one just behind the new end.
+    (0..2).for_each(|_| _ = open(&mut w));
+    w.fill(1, 0, &[1], &[1, 0]);
+    let got: Vec<u16> = (0..3).map(|_| open(&mut w)).collect();
+    assert_eq!(got, [9, 8, 9]);
 }
 
 /// P4Mite: the first device by priority among those that report to be available.
