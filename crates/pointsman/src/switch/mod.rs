@@ -7,7 +7,7 @@ pub mod wires;
 
 use crate::compiler;
 use crate::console::{say, show};
-use crate::sources::{Sources, flatten_file, parse_define};
+use crate::sources::{Sources, balancer, flatten_file, parse_define};
 use pointsman_control::ServerConfig;
 use pointsman_control::proto::p4rt::p4_runtime_server::P4RuntimeServer;
 use pointsman_frontend::Define;
@@ -59,7 +59,8 @@ fn parse_address(s: &str) -> Result<SocketAddr, String> {
 /// Run a P4 program as a switch on Linux interfaces, with a P4Runtime server.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Program to start with. Without one the switch waits for a controller to send one.
+    /// Program to start with: a P4 file, or `balancer` for the one that is built in. Without one the switch waits for a
+    /// controller to send one.
     file: Option<PathBuf>,
     /// Port: NUMBER@INTERFACE. Repeat for each.
     #[arg(short, long = "interface", value_name = "NUMBER@INTERFACE", allow_hyphen_values = true)]
@@ -168,6 +169,12 @@ pub async fn serve(handle: Handle, listener: tokio::net::TcpListener) -> Result<
 
 /// Compiles `file`, says what is wrong with it, and starts with it.
 fn boot(runtime: &mut Runtime, file: &Path, sources: &Sources, defines: &[Define]) -> Result<(), String> {
+    if file == Path::new("balancer") && !file.exists() {
+        let config = balancer();
+        let compiled =
+            compiler::compile("balancer", &config, sources, defines).map_err(|e| compiler::rendered(&e))?;
+        return runtime.boot(&compiled.program, &config);
+    }
     let (compiled, warnings) = compiler::compile_file(file, sources, defines)?;
     show(&warnings);
     // Controllers may ask for it. What came by -I and -D is not in it.
