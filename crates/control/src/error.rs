@@ -243,14 +243,58 @@ impl fmt::Display for RpcError {
 
 impl std::error::Error for RpcError {}
 
+/// Bytes of status details, before base64, that fit the 8 KiB of headers which gRPC clients accept by default, the
+/// message and other headers included.
+const BY_DEFAULT: usize = 5200;
+
+/// The same for the 64 KiB of clients that ask for more, as the specification advises ("gRPC Metadata Maximum Size").
+const AT_MOST: usize = 40_000;
+
+/// Bytes to which the messages of single updates are shortened, one after the other, until all of it fits.
+const SHORTER: [usize; 4] = [160, 80, 40, 20];
+
+impl RpcError {
+    /// The details of a status within bounds: longer ones would not reach the client, which would then see
+    /// RESOURCE_EXHAUSTED and nothing else. Codes are kept as long as there is room for them.
+    fn details_within_bounds(&self) -> Option<Vec<u8>> {
+        let encoded = |longest: usize| {
+            let mut clipped = self.clone();
+            clipped.details.iter_mut().for_each(|d| clip(&mut d.message, longest));
+            clipped.to_status().encode_to_vec()
+        };
+        // The message travels twice: once more outside of the details.
+        let fits = |limit: usize, details: &Vec<u8>| details.len() + self.message.len() <= limit;
+        let within = |limit: usize, longest: usize| Some(encoded(longest)).filter(|d| fits(limit, d));
+        within(BY_DEFAULT, usize::MAX)
+            .or_else(|| SHORTER.iter().find_map(|longest| within(BY_DEFAULT, *longest)))
+            .or_else(|| within(AT_MOST, usize::MAX))
+            .or_else(|| SHORTER.iter().chain(&[0]).find_map(|longest| within(AT_MOST, *longest)))
+    }
+}
+
+/// Shortens a message to about so many bytes.
+fn clip(message: &mut String, longest: usize) {
+    if message.len() > longest {
+        let end = (0..=longest.saturating_sub(3)).rev().find(|i| message.is_char_boundary(*i)).unwrap_or(0);
+        message.truncate(end);
+        if longest > 3 {
+            message.push_str("...");
+        }
+    }
+}
+
 impl From<RpcError> for tonic::Status {
     fn from(e: RpcError) -> Self {
         let code = tonic::Code::from_i32(e.code.number());
         if e.details.is_empty() {
-            tonic::Status::new(code, e.message)
-        } else {
-            let details = e.to_status().encode_to_vec();
-            tonic::Status::with_details(code, e.message, details.into())
+            return tonic::Status::new(code, e.message);
+        }
+        match e.details_within_bounds() {
+            Some(details) => tonic::Status::with_details(code, e.message, details.into()),
+            None => {
+                let note = "there are too many for gRPC to tell the outcome of each: send smaller batches";
+                tonic::Status::new(code, format!("{}; {note}", e.message))
+            }
         }
     }
 }
@@ -305,6 +349,30 @@ mod tests {
         }
         assert_eq!(Code::from_number(-1), Code::Unknown);
         assert_eq!(Code::from_number(17), Code::Unknown);
+    }
+
+    #[test]
+    fn details_stay_within_what_clients_accept() {
+        let check = |count: usize, message: usize, fits: usize, shown: Option<usize>| {
+            let outcomes = vec![Err(EntityError::invalid("é".repeat(message / 2))); count];
+            let e = RpcError::from_batch("updates", &outcomes).expect("failed");
+            let status: tonic::Status = e.into();
+            assert_eq!(status.code(), Code::Unknown.number().into());
+            assert!(status.message().contains(&format!("{count} of {count} updates failed")));
+            let details = rpc::Status::decode(status.details()).expect("a Status").details;
+            assert!(status.details().len() <= fits, "{} bytes", status.details().len());
+            assert_eq!(details.len(), if shown.is_some() { count } else { 0 });
+            let message = |any: &Any| p4rt::Error::decode(&*any.value).expect("an Error");
+            assert!(details.iter().map(message).all(|e| e.canonical_code == 3));
+            let longest = details.iter().map(|any| message(any).message.len()).max();
+            assert_eq!(longest, shown, "{count} updates");
+        };
+        check(20, 100, BY_DEFAULT, Some(100));
+        check(40, 200, BY_DEFAULT, Some(39));
+        check(300, 60, AT_MOST, Some(60));
+        check(600, 200, AT_MOST, Some(19));
+        check(900, 200, AT_MOST, Some(0));
+        check(2000, 60, 0, None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! P4Info against p4c's own: its test programs come with the P4Info that p4c writes for them.
 //!
-//! `POINTSMAN_P4C` names a checkout of p4c; without it, the test only says that it is skipped.
+//! `POINTSMAN_P4C` names a checkout of p4c, `POINTSMAN_P4C_BIN` a `p4c-bm2-ss` that runs; without them, the tests only
+//! say that they are skipped.
 
 use pointsman_control::p4info::p4info;
 use pointsman_control::proto::p4info::{self as pb, P4Info};
@@ -8,6 +9,7 @@ use pointsman_control::text::from_text;
 use pointsman_frontend::source::Loader;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Reads includes from directories.
@@ -109,6 +111,11 @@ fn compare_types<M: PartialEq + Debug>(
     }
 }
 
+/// Says so past the harness, which keeps the output of tests that pass to itself.
+fn skip(why: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIP: p4c_p4info: {why}");
+}
+
 /// Programs whose P4Info differs on purpose.
 const DIFFERENT: [&str; 2] = [
     // A key without @name is named by its expression as the source has it; p4c writes the constants in it anew.
@@ -120,7 +127,7 @@ const DIFFERENT: [&str; 2] = [
 #[test]
 fn p4info_is_that_of_p4c() {
     let Some(p4c) = std::env::var_os("POINTSMAN_P4C").map(PathBuf::from) else {
-        eprintln!("SKIP: POINTSMAN_P4C names no checkout of p4c");
+        skip("POINTSMAN_P4C names no checkout of p4c");
         return;
     };
     let samples = p4c.join("testdata/p4_16_samples");
@@ -162,5 +169,109 @@ fn p4info_is_that_of_p4c() {
         }
     }
     println!("{same} programs have the same P4Info, {not_compiled} do not compile here");
+    assert!(bad.is_empty(), "{} differ\n{}", bad.len(), bad.join("\n"));
+}
+
+/// Programs of ours: P4Info exactly as p4c writes it, apart from a `type_info` that is empty or not there.
+const OURS: [&str; 4] = [
+    "p4/programs/balancer/main.p4",
+    "examples/forwarder/main.p4",
+    "tests/programs/controlled.p4",
+    "crates/v1model/tests/selector.p4",
+];
+
+/// Programs of p4c that between them have every kind of object.
+const SAMPLES: [&str; 20] = [
+    "action_profile-bmv2.p4",
+    "action_selector_shared-bmv2.p4",
+    "basic_routing-bmv2.p4",
+    "enum-bmv2.p4",
+    "flowlet_switching-bmv2.p4",
+    "issue430-1-bmv2.p4",
+    "init-entries-bmv2.p4",
+    "match-on-exprs-bmv2.p4",
+    "named_meter_1-bmv2.p4",
+    "nonstandard_table_names-bmv2.p4",
+    "pvs-bitstring-bmv2.p4",
+    "pvs-struct-3-bmv2.p4",
+    "register-serenum-bmv2.p4",
+    "table-entries-exact-ternary-bmv2.p4",
+    "table-entries-lpm-bmv2.p4",
+    "table-entries-optional-bmv2.p4",
+    "table-entries-priority-bmv2.p4",
+    "table-entries-range-bmv2.p4",
+    "table-key-serenum-bmv2.p4",
+    "v1model-const-entries-bmv2.p4",
+];
+
+/// What the given p4c says about a program.
+fn by_p4c(p4c: &Path, program: &Path) -> Result<P4Info, String> {
+    let stem = program.to_string_lossy().replace(['/', '.'], "_");
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{stem}.txtpb"));
+    let output = std::process::Command::new(p4c)
+        .arg("--p4runtime-files")
+        .arg(&out)
+        .arg("-o")
+        .arg(out.with_extension("json"))
+        .arg(program)
+        .output()
+        .map_err(|e| format!("{} does not start: {e}", p4c.display()))?;
+    if !output.status.success() {
+        return Err(format!("p4c refuses it:\n{}", String::from_utf8_lossy(&output.stderr)));
+    }
+    let text = std::fs::read_to_string(&out).map_err(|e| e.to_string())?;
+    from_text(&text).map_err(|e| e.to_string())
+}
+
+fn with_types(info: &P4Info) -> P4Info {
+    P4Info { type_info: Some(info.type_info.clone().unwrap_or_default()), ..info.clone() }
+}
+
+fn by_us(include: Vec<PathBuf>, program: &Path) -> Result<P4Info, String> {
+    let text = std::fs::read_to_string(program).map_err(|e| e.to_string())?;
+    let compiled = pointsman_frontend::compile(&program.to_string_lossy(), &text, &Dirs(include), &[])
+        .map_err(|_| "it does not compile here")?;
+    p4info(&compiled.program).map_err(|e| e.to_string())
+}
+
+#[test]
+fn p4info_is_that_of_the_p4c_that_runs() {
+    let Some(p4c) = std::env::var_os("POINTSMAN_P4C_BIN").map(PathBuf::from) else {
+        skip("POINTSMAN_P4C_BIN names no p4c-bm2-ss");
+        return;
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut bad = Vec::new();
+    for program in OURS.map(|p| root.join(p)) {
+        let (ours, theirs) = (by_us(vec![root.join("p4/include")], &program), by_p4c(&p4c, &program));
+        match (ours, theirs) {
+            (Ok(ours), Ok(theirs)) if with_types(&ours) == with_types(&theirs) => {}
+            (Ok(ours), Ok(theirs)) => {
+                let found = differences(&ours, &theirs);
+                bad.push(format!("{}: differs {}", program.display(), found.join("\n")));
+            }
+            (ours, theirs) => {
+                let error = ours.err().or(theirs.err()).unwrap_or_default();
+                bad.push(format!("{}: {error}", program.display()));
+            }
+        }
+    }
+    match std::env::var_os("POINTSMAN_P4C").map(PathBuf::from) {
+        None => skip("POINTSMAN_P4C names no checkout of p4c, so its samples are left out"),
+        Some(checkout) => {
+            let samples = checkout.join("testdata/p4_16_samples");
+            for name in SAMPLES {
+                let program = samples.join(name);
+                let ours = by_us(vec![checkout.join("p4include"), samples.clone()], &program);
+                let found = match (ours, by_p4c(&p4c, &program)) {
+                    (Ok(ours), Ok(theirs)) => differences(&ours, &canonical(theirs)),
+                    (ours, theirs) => vec![ours.err().or(theirs.err()).unwrap_or_default()],
+                };
+                if !found.is_empty() {
+                    bad.push(format!("{name}: {}", found.join("\n")));
+                }
+            }
+        }
+    }
     assert!(bad.is_empty(), "{} differ\n{}", bad.len(), bad.join("\n"));
 }

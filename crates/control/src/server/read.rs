@@ -4,7 +4,7 @@ use super::profiles::{encode_group, encode_member};
 use super::resources::{by_id, cells, encode_counter, encode_meter, no_colour_counters};
 use super::{Access, Server};
 use crate::device::Device;
-use crate::entry;
+use crate::entry::{self, Use};
 use crate::error::{EntityError, RpcError};
 use crate::p4data;
 use crate::proto::p4rt as pb;
@@ -14,6 +14,15 @@ use pb::packet_replication_engine_entry::Type as Replication;
 use pointsman_ir::{Entry, EntryAction, EntryHandle, Value};
 use pointsman_v1model::Time;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What of an entry's action a read filters by.
+enum Wanted {
+    /// Which action it is.
+    ActionId(u32),
+    /// The action with its parameters, the member, the group.
+    Action(EntryAction),
+}
 
 /// The answer to a `Read`: what was found, and then how it ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -142,14 +151,33 @@ impl Access<'_> {
             None => None,
             Some(Some(pb::table_action::Type::Action(a))) if a.params.is_empty() => {
                 let listed = table.actions.get(&a.action_id);
-                Some(listed.ok_or_else(|| EntityError::invalid("the table has no such action"))?.index)
+                let index = listed.ok_or_else(|| EntityError::invalid("the table has no such action"))?.index;
+                Some(Wanted::ActionId(index))
             }
-            Some(_) => return Err(EntityError::unimplemented("entries can be filtered by action_id alone")),
+            // More than the specification asks for. Clients often read with the message that they wrote with.
+            Some(Some(pb::table_action::Type::Action(a))) => {
+                let call = entry::decode_action(self.schema, table, a, Use::Entry)?;
+                Some(Wanted::Action(EntryAction::Call(Arc::new(call))))
+            }
+            Some(Some(pb::table_action::Type::ActionProfileMemberId(id))) => {
+                Some(Wanted::Action(EntryAction::Member(*id)))
+            }
+            Some(Some(pb::table_action::Type::ActionProfileGroupId(id))) => {
+                Some(Wanted::Action(EntryAction::Group(*id)))
+            }
+            Some(_) => {
+                return Err(EntityError::unimplemented("entries cannot be filtered by one-shot action sets"));
+            }
         };
         let wanted = |handle: EntryHandle, entry: &Entry| {
             let cookie = self.book.cookies.get(&(table.table, handle)).copied().unwrap_or(0);
-            let action =
-                action.is_none_or(|index| matches!(&entry.action, EntryAction::Call(c) if c.action == index));
+            let action = match &action {
+                None => true,
+                Some(Wanted::ActionId(id)) => {
+                    matches!(&entry.action, EntryAction::Call(c) if c.action == *id)
+                }
+                Some(Wanted::Action(action)) => entry.action == *action,
+            };
             #[allow(deprecated)]
             let cookie = e.controller_metadata == 0 || e.controller_metadata == cookie;
             action && cookie && (e.metadata.is_empty() || e.metadata == entry.metadata)

@@ -5,7 +5,7 @@ pub mod controller;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -174,6 +174,11 @@ impl Drop for Switch {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Says a line that people see even if the test passes: the harness keeps what `println` prints to itself.
+pub fn tell(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// A directory for one test, removed at the end.

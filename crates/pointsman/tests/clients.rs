@@ -1,0 +1,120 @@
+//! Other people's P4Runtime controllers, unmodified, against a real `pointsman switch`: p4runtime-shell and finsy. The
+//! tests themselves are Python (tests/clients); each class of them gets a switch of its own, without interfaces.
+//!
+//! The two need different versions of protobuf, so there are two environments:
+//!
+//! | environment | made from | where | or where this says |
+//! |---|---|---|---|
+//! | p4runtime-shell | tests/clients/requirements.txt | `.venv` | `POINTSMAN_PYTHON` |
+//! | finsy | tests/clients/requirements-finsy.txt | `.venv-finsy` | `POINTSMAN_PYTHON_FINSY` |
+//!
+//! (The variables name Python interpreters.) Where one is missing, its tests print a line with SKIP; with
+//! `POINTSMAN_REQUIRE_CLIENTS=1` they fail.
+
+mod support;
+
+use nix::sys::signal::Signal;
+use std::path::PathBuf;
+use std::process::Command;
+use support::{Scratch, Switch, assert_no_panic, file, finish, root, run};
+
+const PROGRAM: &str = "tests/programs/controlled.p4";
+
+/// An environment with one of the clients.
+enum Client {
+    Shell,
+    Finsy,
+}
+
+impl Client {
+    /// Its interpreter; `None`, after saying so, where there is none.
+    fn python(&self, who: &str) -> Option<PathBuf> {
+        let (variable, environment, requirements) = match self {
+            Client::Shell => ("POINTSMAN_PYTHON", ".venv", "requirements.txt"),
+            Client::Finsy => ("POINTSMAN_PYTHON_FINSY", ".venv-finsy", "requirements-finsy.txt"),
+        };
+        let path = std::env::var_os(variable)
+            .map_or_else(|| root().join(environment).join("bin/python3"), PathBuf::from);
+        if path.exists() {
+            return Some(path);
+        }
+        let remedy = format!(
+            "python3 -m venv {environment} && {environment}/bin/pip install -r tests/clients/{requirements}"
+        );
+        let required = std::env::var_os("POINTSMAN_REQUIRE_CLIENTS").is_some();
+        assert!(!required, "{who}: there is no {}; make it: {remedy}", path.display());
+        support::tell(&format!("SKIP: {who}: there is no {}; to run it: {remedy}", path.display()));
+        None
+    }
+}
+
+/// Runs one class of tests against a fresh switch.
+fn check(client: Client, class: &str) {
+    let Some(python) = client.python(class) else { return };
+    let dir = Scratch::new(class);
+    let info = run(&["p4", "info", &file(PROGRAM)]);
+    assert_eq!(info.code, Some(0), "{info:?}");
+    let switch = Switch::start(&[]);
+    let mut command = Command::new(python);
+    command
+        .args(["-m", "unittest", "--quiet", class])
+        .current_dir(root().join("tests/clients"))
+        .env("POINTSMAN_TARGET", switch.address.to_string())
+        .env("POINTSMAN_P4INFO", dir.write("p4info.txtpb", info.stdout))
+        .env("POINTSMAN_CONFIG", dir.write("config.p4", std::fs::read(file(PROGRAM)).unwrap()))
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    let python = finish(command);
+    let switch = switch.stop(Signal::SIGTERM);
+    assert_eq!(
+        python.code,
+        Some(0),
+        "{}\n{}\nThe switch said:\n{}",
+        python.stdout,
+        python.stderr,
+        switch.stderr
+    );
+    assert!(python.stderr.contains("\nOK"), "{}", python.stderr);
+    assert!(!python.stderr.contains("Ran 0 tests"), "{}", python.stderr);
+    assert_eq!(switch.code, Some(0), "{switch:?}");
+    assert_no_panic(&switch);
+}
+
+#[test]
+fn shell_tables() {
+    check(Client::Shell, "test_shell.Tables");
+}
+
+#[test]
+fn shell_other_entities_and_packets() {
+    check(Client::Shell, "test_shell.Others");
+}
+
+#[test]
+fn shell_batches() {
+    check(Client::Shell, "test_shell.Batches");
+}
+
+#[test]
+fn shell_sessions_and_pipelines() {
+    check(Client::Shell, "test_shell.Sessions");
+}
+
+#[test]
+fn shell_takeover() {
+    check(Client::Shell, "test_shell.Takeover");
+}
+
+#[test]
+fn finsy_connections() {
+    check(Client::Finsy, "test_finsy.Connections");
+}
+
+#[test]
+fn finsy_takeover() {
+    check(Client::Finsy, "test_finsy.Takeover");
+}
+
+#[test]
+fn finsy_entities() {
+    check(Client::Finsy, "test_finsy.Entities");
+}
