@@ -6,10 +6,10 @@ use std::process::Command;
 
 /// The Python interpreter with the package: `$POINTSMAN_PYTHON_FINSY`, or that of the workspace's `.venv-finsy`.
 fn python() -> Option<PathBuf> {
-    if let Some(path) = std::env::var_os("POINTSMAN_PYTHON_FINSY") {
-        return Some(path.into());
-    }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv-finsy/bin/python3");
+    let path = std::env::var_os("POINTSMAN_PYTHON_FINSY").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv-finsy/bin/python3"),
+        PathBuf::from,
+    );
     path.exists().then_some(path)
 }
 
