@@ -1,52 +1,16 @@
 //! Other people's P4Runtime controllers, unmodified, against a real `pointsman switch`: p4runtime-shell and finsy. The
 //! tests themselves are Python (tests/clients); each class of them gets a switch of its own, without interfaces.
 //!
-//! The two need different versions of protobuf, so there are two environments:
-//!
-//! | environment | made from | where | or where this says |
-//! |---|---|---|---|
-//! | p4runtime-shell | tests/clients/requirements.txt | `.venv` | `POINTSMAN_PYTHON` |
-//! | finsy | tests/clients/requirements-finsy.txt | `.venv-finsy` | `POINTSMAN_PYTHON_FINSY` |
-//!
-//! (The variables name Python interpreters.) Where one is missing, its tests print a line with SKIP; with
-//! `POINTSMAN_REQUIRE_CLIENTS=1` they fail.
+//! `support/python.rs` says what they need and what happens where it is missing.
 
 mod support;
 
 use nix::sys::signal::Signal;
-use std::path::PathBuf;
 use std::process::Command;
+use support::python::Client;
 use support::{Scratch, Switch, assert_no_panic, file, finish, root, run};
 
 const PROGRAM: &str = "tests/programs/controlled.p4";
-
-/// An environment with one of the clients.
-enum Client {
-    Shell,
-    Finsy,
-}
-
-impl Client {
-    /// Its interpreter; `None`, after saying so, where there is none.
-    fn python(&self, who: &str) -> Option<PathBuf> {
-        let (variable, environment, requirements) = match self {
-            Client::Shell => ("POINTSMAN_PYTHON", ".venv", "requirements.txt"),
-            Client::Finsy => ("POINTSMAN_PYTHON_FINSY", ".venv-finsy", "requirements-finsy.txt"),
-        };
-        let path = std::env::var_os(variable)
-            .map_or_else(|| root().join(environment).join("bin/python3"), PathBuf::from);
-        if path.exists() {
-            return Some(path);
-        }
-        let remedy = format!(
-            "python3 -m venv {environment} && {environment}/bin/pip install -r tests/clients/{requirements}"
-        );
-        let required = std::env::var_os("POINTSMAN_REQUIRE_CLIENTS").is_some();
-        assert!(!required, "{who}: there is no {}; make it: {remedy}", path.display());
-        support::tell(&format!("SKIP: {who}: there is no {}; to run it: {remedy}", path.display()));
-        None
-    }
-}
 
 /// Runs one class of tests against a fresh switch.
 fn check(client: Client, class: &str) {

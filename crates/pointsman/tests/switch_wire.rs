@@ -16,8 +16,10 @@ use pointsman_ports::pcap::{Reader, Record};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::Command;
 use std::time::{Duration, Instant};
 use support::controller::{Controller, connect};
+use support::python::Client;
 use support::{PATIENCE, Scratch, Switch, assert_no_panic, file, finish, pointsman};
 
 fn main() {
@@ -32,6 +34,7 @@ fn main() {
     let tests: &[(&str, fn())] = &[
         ("everything_that_is_sent_is_accounted_for", everything_that_is_sent_is_accounted_for),
         ("tcp_passes_with_the_offloads_of_veth", tcp_passes_with_the_offloads_of_veth),
+        ("the_steps_of_the_example_work", the_steps_of_the_example_work),
         ("interfaces_come_and_go", interfaces_come_and_go),
         ("ports_that_cannot_be_opened", ports_that_cannot_be_opened),
     ];
@@ -54,7 +57,8 @@ fn link(n: u8) -> Link {
     let mut link = Link::in_subnet(n.into(), 50);
     link.ipv4 = Ipv4Addr::new(10, 0, 50, n);
     link.ipv6 = format!("fd00:50::{n}").parse().unwrap();
-    link.mac = Mac::from_ipv4(link.ipv4);
+    // As in the example's README.
+    link.mac = Mac([2, 0, 0, 0, 0, n]);
     link.gateway_ipv4 = gateway;
     link.gateway_ipv6 = format!("fd00:50::{}", 200 + u16::from(n)).parse().unwrap();
     link.gateway_mac = Mac::from_ipv4(gateway);
@@ -73,21 +77,21 @@ fn host(rack: &Rack, n: u8) -> Namespace {
     rack.host(&format!("h{n}")).expect("the rack has it").namespace.clone()
 }
 
-/// The switch in the rack, and a controller that has told it where everybody is.
-fn start(rack: &Rack, extra: &[&str]) -> (Switch, Controller) {
+/// The switch in the rack.
+fn bare(rack: &Rack, extra: &[&str]) -> Switch {
     let ports: Vec<String> = rack.ports.iter().map(|p| format!("-i{}@{}", p.number, p.interface)).collect();
     let program = file(FORWARDER);
     let mut args: Vec<&str> = vec![&program];
     args.extend(ports.iter().map(String::as_str));
     args.extend_from_slice(extra);
-    let (switch, mut controller) = rack
-        .switch
-        .enter(|| {
-            let switch = Switch::start(&args);
-            let (controller, _) = connect(switch.address, 1);
-            (switch, controller)
-        })
-        .expect("the namespace can be entered");
+    rack.switch.enter(|| Switch::start(&args)).expect("the namespace can be entered")
+}
+
+/// The switch in the rack, and a controller that has told it where everybody is.
+fn start(rack: &Rack, extra: &[&str]) -> (Switch, Controller) {
+    let switch = bare(rack, extra);
+    let (mut controller, _) =
+        rack.switch.enter(|| connect(switch.address, 1)).expect("the namespace can be entered");
     let (table, send) = (controller.table("Forward.forward"), controller.action("Forward.send"));
     let mut entities = vec![flood_to(1..=3)];
     entities.extend((1..=3).map(|n| entry(table, send, link(n).mac.0, n)));
@@ -302,6 +306,40 @@ fn tcp_passes_with_the_offloads_of_veth() {
         assert!(receiver.join().unwrap() == expected, "what came is not what was sent");
     }
     assert_eq!(switch.stop(Signal::SIGTERM).code, Some(0));
+}
+
+/// What examples/forwarder/README.md tells a reader to type, typed into p4runtime-shell.
+fn the_steps_of_the_example_work() {
+    let Some(python) = Client::Shell.python("the_steps_of_the_example_work") else { return };
+    let readme = std::fs::read_to_string(file("examples/forwarder/README.md")).unwrap();
+    let typed: Vec<&str> = readme.lines().filter_map(|l| l.trim_start().strip_prefix(">>> ")).collect();
+    assert!(typed.len() > 5, "{typed:?}");
+    let rack = rack();
+    let switch = bare(&rack, &[]);
+    let dir = Scratch::new("shell");
+    let input = std::fs::File::open(dir.write("typed", typed.join("\n") + "\n")).unwrap();
+    let mut shell = Command::new(python);
+    shell
+        .args(["-m", "p4runtime_sh", "--grpc-addr", &switch.address.to_string()])
+        .args(["--device-id", "1", "--election-id", "0,1"])
+        .env("IPYTHONDIR", dir.path("ipython"))
+        .stdin(input);
+    let finished = rack.switch.enter(|| finish(shell)).unwrap();
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    for bad in ["Traceback", "Error", "Exception"] {
+        assert!(!finished.stdout.contains(bad) && !finished.stderr.contains(bad), "{finished:?}");
+    }
+    assert_eq!(finished.stdout.matches("P4Runtime sh >>>").count(), typed.len() + 1, "{}", finished.stdout);
+    for read in ["(\"Forward.send\")", "(\"Forward.received\")", "table_entry {"] {
+        assert!(finished.stdout.contains(read), "no {read} in {}", finished.stdout);
+    }
+    // And now the two hosts reach each other.
+    let server = host(&rack, 2).enter(|| UdpSocket::bind((link(2).ipv4, 5000)).unwrap()).unwrap();
+    server.set_read_timeout(Some(PATIENCE)).unwrap();
+    let client = host(&rack, 1).enter(|| UdpSocket::bind((link(1).ipv4, 0)).unwrap()).unwrap();
+    client.send_to(b"hello", (link(2).ipv4, 5000)).unwrap();
+    let (length, from) = server.recv_from(&mut [0; 16]).expect("it arrives");
+    assert_eq!((length, from), (5, client.local_addr().unwrap()));
 }
 
 fn interfaces_come_and_go() {

@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod controller;
+pub mod python;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

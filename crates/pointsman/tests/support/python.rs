@@ -1,0 +1,43 @@
+//! Python environments with other people's P4Runtime controllers.
+//!
+//! The two need different versions of protobuf, so there are two environments:
+//!
+//! | environment | made from | where | or where this says |
+//! |---|---|---|---|
+//! | p4runtime-shell | tests/clients/requirements.txt | `.venv` | `POINTSMAN_PYTHON` |
+//! | finsy | tests/clients/requirements-finsy.txt | `.venv-finsy` | `POINTSMAN_PYTHON_FINSY` |
+//!
+//! (The variables name Python interpreters.) Where one is missing, its tests print a line with SKIP; with
+//! `POINTSMAN_REQUIRE_CLIENTS=1` they fail.
+
+use super::{root, tell};
+use std::path::PathBuf;
+
+/// An environment with one of the clients.
+#[derive(Clone, Copy)]
+pub enum Client {
+    Shell,
+    Finsy,
+}
+
+impl Client {
+    /// Its interpreter; `None`, after saying so, where there is none.
+    pub fn python(self, who: &str) -> Option<PathBuf> {
+        let (variable, environment, requirements) = match self {
+            Client::Shell => ("POINTSMAN_PYTHON", ".venv", "requirements.txt"),
+            Client::Finsy => ("POINTSMAN_PYTHON_FINSY", ".venv-finsy", "requirements-finsy.txt"),
+        };
+        let path = std::env::var_os(variable)
+            .map_or_else(|| root().join(environment).join("bin/python3"), PathBuf::from);
+        if path.exists() {
+            return Some(path);
+        }
+        let remedy = format!(
+            "python3 -m venv {environment} && {environment}/bin/pip install -r tests/clients/{requirements}"
+        );
+        let required = std::env::var_os("POINTSMAN_REQUIRE_CLIENTS").is_some();
+        assert!(!required, "{who}: there is no {}; make it: {remedy}", path.display());
+        tell(&format!("SKIP: {who}: there is no {}; to run it: {remedy}", path.display()));
+        None
+    }
+}
