@@ -8,7 +8,6 @@ pub use rack::{PORT, SERVICE, Work, devices, toml};
 use crate::live::{Live, Log};
 use indicatif::{ProgressBar, ProgressStyle};
 use pointsman_balance::Policy;
-use pointsman_lab::device::DeviceConfig;
 use pointsman_lab::load::{self, Arrivals, LoadConfig, LoadResult, SourcePorts};
 use pointsman_lab::rack::RackSpec;
 use pointsman_lab::ramp::{RampPlan, ramp};
@@ -136,7 +135,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     let scale = if args.quick { &QUICK } else { &FULL };
     let spec = RackSpec { offloads: true, ..RackSpec::demo() };
     let configs = devices(&spec, args.work, args.seed);
-    let cpus: f64 = configs.iter().filter(|c| c.speed >= 1.0).map(DeviceConfig::capacity_rps).sum();
+    let cpus: f64 = configs.iter().filter(|c| c.speed >= 1.0).map(rack::capacity_rps).sum();
 
     let total = scale.ramp() * Policy::ALL.len() as u32 + scale.stress.duration;
     let bar = ProgressBar::new(total.as_millis() as u64);

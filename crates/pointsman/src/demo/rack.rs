@@ -50,6 +50,14 @@ pub fn devices(spec: &RackSpec, work: Work, seed: u64) -> Vec<DeviceConfig> {
     spec.devices().map(device).collect()
 }
 
+/// Requests a second that a device handles at most. Under a quota it is the quota that limits, not the number of workers.
+pub fn capacity_rps(config: &DeviceConfig) -> f64 {
+    match config.model {
+        Model::Cpu { quota: Some(cores), .. } => cores * config.speed / config.service.as_secs_f64(),
+        Model::Cpu { quota: None, .. } | Model::Timed(_) => config.capacity_rps(),
+    }
+}
+
 /// The rack.toml. `without` leaves out one device (`server/device`).
 pub fn toml(spec: &RackSpec, policy: &str, without: Option<&str>) -> String {
     let mut t = String::new();
@@ -131,6 +139,15 @@ fn network6(address: std::net::Ipv6Addr, prefix: u8) -> std::net::Ipv6Addr {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_quota_limits() {
+        let spec = RackSpec::demo();
+        let total = |work| devices(&spec, work, 1).iter().map(capacity_rps).sum::<f64>();
+        // Two servers with a whole and a fifth of a device each: eight at a time, or 0.4 processors.
+        assert!((total(Work::Timed) - 2.4 * 800.0).abs() < 1e-6);
+        assert!((total(Work::Cpu) - 2.4 * 40.0).abs() < 1e-6);
+    }
 
     #[test]
     fn the_description_is_right() {
