@@ -304,7 +304,14 @@ fn a_client_that_reads_nothing_costs_a_bounded_amount() {
     assert_eq!(finished.code, Some(0), "{finished:?}");
 }
 
-/// A switch that was told to do something on the way: help exists for all of it.
+#[test]
+fn a_burst_of_calls_is_answered() {
+    let switch = Switch::start(&[]);
+    let (mut controller, _) = connect(switch.address, 1);
+    let source = std::fs::read(file("tests/programs/controlled.p4")).unwrap();
+    assert_eq!(controller.burst(&source, 150), 151);
+}
+
 #[test]
 fn help_is_there() {
     for args in [vec!["--help"], vec!["switch", "--help"], vec!["p4", "check", "--help"]] {

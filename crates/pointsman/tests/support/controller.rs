@@ -100,6 +100,36 @@ impl Controller {
         Ok(())
     }
 
+    /// So many calls at once, while a pipeline is being compiled. Gives how many were answered in time.
+    pub fn burst(&mut self, source: &[u8], count: usize) -> usize {
+        let client = self.client.clone();
+        let config = pb::ForwardingPipelineConfig { p4_device_config: source.to_vec(), ..Default::default() };
+        let pipeline = pb::SetForwardingPipelineConfigRequest {
+            device_id: 1,
+            election_id: Some(self.election_id),
+            action: pb::set_forwarding_pipeline_config_request::Action::Verify.into(),
+            config: Some(config),
+            ..Default::default()
+        };
+        self.tokio.block_on(async {
+            let mut calls = tokio::task::JoinSet::new();
+            let mut first = client.clone();
+            calls.spawn(async move { first.set_forwarding_pipeline_config(pipeline).await.is_ok() });
+            for _ in 0..count {
+                let mut client = client.clone();
+                calls.spawn(
+                    async move { client.capabilities(pb::CapabilitiesRequest::default()).await.is_ok() },
+                );
+            }
+            let mut answered = 0;
+            let wait = Duration::from_secs(10);
+            while let Ok(Some(Ok(true))) = tokio::time::timeout(wait, calls.join_next()).await {
+                answered += 1;
+            }
+            answered
+        })
+    }
+
     /// Inserts entities.
     pub fn insert(&mut self, entities: Vec<pb::entity::Entity>) -> Result<(), Status> {
         let updates = entities.into_iter().map(|e| pb::Update {
