@@ -1,6 +1,6 @@
 //! P4Info against p4c's own: its test programs come with the P4Info that p4c writes for them.
 //!
-//! `POINTSMAN_P4C` names a checkout of p4c, `POINTSMAN_P4C_BIN` a `p4c-bm2-ss` that runs; without them, the tests only
+//! `P4C_DIR` names a checkout of p4c, `POINTSMAN_P4C_BIN` a `p4c-bm2-ss` that runs; without them, the tests only
 //! say that they are skipped.
 
 use pointsman_control::p4info::p4info;
@@ -126,8 +126,8 @@ const DIFFERENT: [&str; 2] = [
 
 #[test]
 fn p4info_is_that_of_p4c() {
-    let Some(p4c) = std::env::var_os("POINTSMAN_P4C").map(PathBuf::from) else {
-        skip("POINTSMAN_P4C names no checkout of p4c");
+    let Some(p4c) = std::env::var_os("P4C_DIR").map(PathBuf::from) else {
+        skip("P4C_DIR names no checkout of p4c");
         return;
     };
     let samples = p4c.join("testdata/p4_16_samples");
@@ -256,8 +256,8 @@ fn p4info_is_that_of_the_p4c_that_runs() {
             }
         }
     }
-    match std::env::var_os("POINTSMAN_P4C").map(PathBuf::from) {
-        None => skip("POINTSMAN_P4C names no checkout of p4c, so its samples are left out"),
+    match std::env::var_os("P4C_DIR").map(PathBuf::from) {
+        None => skip("P4C_DIR names no checkout of p4c, so its samples are left out"),
         Some(checkout) => {
             let samples = checkout.join("testdata/p4_16_samples");
             for name in SAMPLES {

@@ -1,6 +1,6 @@
 //! The syntax of p4c's own test programs: what p4c accepts is accepted.
 //!
-//! `POINTSMAN_P4C` names a checkout of p4c; without it, the tests only say that they are skipped.
+//! `P4C_DIR` names a checkout of p4c; without it, the tests only say that they are skipped.
 
 mod common;
 
@@ -11,9 +11,9 @@ use pointsman_frontend::diag::Severity;
 use pointsman_frontend::parse_program;
 
 fn checkout() -> Option<PathBuf> {
-    let dir = std::env::var_os("POINTSMAN_P4C").map(PathBuf::from);
+    let dir = std::env::var_os("P4C_DIR").map(PathBuf::from);
     if dir.is_none() {
-        eprintln!("SKIP: POINTSMAN_P4C names no checkout of p4c");
+        eprintln!("SKIP: P4C_DIR names no checkout of p4c");
     }
     dir
 }

@@ -1,4 +1,4 @@
-//! Programs of p4c's test suite, if `POINTSMAN_P4C` names a checkout of it: those for v1model must compile, those with
+//! Programs of p4c's test suite, if `P4C_DIR` names a checkout of it: those for v1model must compile, those with
 //! errors must be refused. What differs is listed in `data/` with the reason, and the lists can only shrink.
 
 mod common;
@@ -37,9 +37,9 @@ fn outcomes(dir: &Path, take: impl Fn(&str) -> bool) -> BTreeMap<String, Option<
 }
 
 fn checkout() -> Option<PathBuf> {
-    let p4c = std::env::var_os("POINTSMAN_P4C").map(PathBuf::from);
+    let p4c = std::env::var_os("P4C_DIR").map(PathBuf::from);
     if p4c.is_none() {
-        println!("SKIP: POINTSMAN_P4C names no checkout of p4c");
+        println!("SKIP: P4C_DIR names no checkout of p4c");
     }
     p4c
 }
