@@ -12,3 +12,4 @@ pub mod p4;
 pub mod signals;
 pub mod sources;
 pub mod switch;
+pub mod tools;

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use pointsman::console::say;
-use pointsman::{agent, controller, demo, p4, switch};
+use pointsman::{agent, controller, demo, switch, tools};
 use std::process::ExitCode;
 
 /// Balances connections over servers and, inside each, over its CPU and accelerators, in a P4 switch.
@@ -15,9 +15,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Work on P4 source: check it, show its P4Info or its typed form.
+    /// Work on P4 source: check it, show its P4Info or its typed form, run packet tests.
     #[command(subcommand)]
-    P4(p4::Command),
+    P4(tools::P4),
     Switch(switch::Args),
     Controller(controller::Args),
     Agent(agent::Args),
@@ -26,7 +26,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::P4(command) => p4::run(command),
+        Command::P4(command) => tools::run(command),
         Command::Switch(args) => switch::run(args),
         Command::Controller(args) => controller::run(args),
         Command::Agent(args) => agent::run(args),

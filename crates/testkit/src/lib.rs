@@ -1,10 +1,9 @@
 //! Tools for tests: frames with right checksums, programs on a switch in virtual time, packet tests written as text.
 
 pub mod compile;
-pub mod entries;
 pub mod packet;
 pub mod random;
 pub mod rig;
 pub mod stf;
 
-pub use rig::Rig;
+pub use pointsman_stf::{Rig, entries};

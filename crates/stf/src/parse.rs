@@ -1,6 +1,6 @@
 //! Text to commands.
 
-use super::StfError;
+use crate::StfError;
 use crate::entries::{ActionText, EntryText};
 
 /// A command with its place.
@@ -50,21 +50,29 @@ pub enum Command {
         exact: bool,
     },
     NoPacket,
-    Add(EntryText),
+    /// `id` names the entry.
+    Add {
+        entry: EntryText,
+        id: Option<String>,
+    },
     SetDefault {
         table: String,
         action: ActionText,
     },
     RemoveAll,
+    /// The entry that an earlier `add` named.
+    RemoveNamed(String),
+    /// Table, keys and priority count; the action is empty.
+    Remove(EntryText),
     /// `check`: bytes rather than packets? and the condition.
     CheckCounter {
         name: String,
-        index: u64,
+        index: Index,
         check: Option<(bool, Condition)>,
     },
     CounterWrite {
         name: String,
-        index: u64,
+        index: Index,
         packets: u64,
         bytes: u64,
     },
@@ -84,12 +92,12 @@ pub enum Command {
     },
     MeterGetRates {
         name: String,
-        index: u64,
+        index: Index,
     },
     /// Rates in units per second; without an index all of them.
     MeterSetRates {
         name: String,
-        index: Option<u64>,
+        index: Option<Index>,
         rates: Vec<(u64, u64)>,
     },
     MirroringAdd {
@@ -121,9 +129,42 @@ pub enum Command {
         group: u32,
         node: usize,
     },
+    MemberCreate {
+        profile: String,
+        member: u32,
+        action: ActionText,
+    },
+    /// Members with weights.
+    ProfileGroupCreate {
+        profile: String,
+        group: u32,
+        members: Vec<(u32, u32)>,
+    },
+    ValueSetAdd {
+        name: String,
+        fields: Vec<String>,
+    },
     Wait {
         ms: u64,
     },
+}
+
+/// A cell of a counter or meter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Index {
+    /// Of an array.
+    At(u64),
+    /// Of the entry with this id.
+    Entry(String),
+}
+
+impl std::fmt::Display for Index {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Index::At(i) => i.fmt(f),
+            Index::Entry(id) => write!(f, "${id}"),
+        }
+    }
 }
 
 /// Reads a test.
@@ -184,16 +225,23 @@ fn command(line: &str) -> Result<Command, String> {
             Command::Expect { port, digits, exact }
         }
         "no_packet" => Command::NoPacket,
-        "add" => Command::Add(entry(rest)?),
+        "add" => {
+            let (entry, id) = entry(rest)?;
+            Command::Add { entry, id }
+        }
         "setdefault" => {
             let (table, action) =
                 rest.split_once(char::is_whitespace).ok_or("setdefault TABLE ACTION(...)")?;
             Command::SetDefault { table: unquoted(table), action: action_text(action)? }
         }
         "remove" if rest.eq_ignore_ascii_case("all") => Command::RemoveAll,
-        "remove" => return Err("only `remove all` is known".into()),
+        "remove" => match rest.strip_prefix('$') {
+            Some(id) => Command::RemoveNamed(id.to_string()),
+            None => Command::Remove(entry_of(&split_words(rest), ActionText::default())?),
+        },
         "check_counter" => {
             let (name, index, rest) = name_and_index(rest)?;
+            let index = cell(index)?;
             let words: Vec<&str> = rest.split_whitespace().collect();
             let check = match words.as_slice() {
                 [] => None,
@@ -206,16 +254,16 @@ fn command(line: &str) -> Result<Command, String> {
         "check_register" => {
             let (name, index, rest) = name_and_index(rest)?;
             let words: Vec<&str> = rest.split_whitespace().collect();
-            Command::CheckRegister { name, index, check: Some(condition(&words)?) }
+            Command::CheckRegister { name, index: int(index)?, check: Some(condition(&words)?) }
         }
         "counter_read" => {
             count(2)?;
-            Command::CheckCounter { name: unquoted(words[0]), index: int(words[1])?, check: None }
+            Command::CheckCounter { name: unquoted(words[0]), index: cell(words[1])?, check: None }
         }
         "counter_write" => {
             count(4)?;
             let (packets, bytes) = (int(words[2])?, int(words[3])?);
-            Command::CounterWrite { name: unquoted(words[0]), index: int(words[1])?, packets, bytes }
+            Command::CounterWrite { name: unquoted(words[0]), index: cell(words[1])?, packets, bytes }
         }
         "register_read" => {
             count(2)?;
@@ -232,12 +280,14 @@ fn command(line: &str) -> Result<Command, String> {
         }
         "meter_get_rates" => {
             count(2)?;
-            Command::MeterGetRates { name: unquoted(words[0]), index: int(words[1])? }
+            Command::MeterGetRates { name: unquoted(words[0]), index: cell(words[1])? }
         }
         "meter_set_rates" => match words.as_slice() {
-            [name, index, rest @ ..] => {
-                Command::MeterSetRates { name: unquoted(name), index: Some(int(index)?), rates: rates(rest)? }
-            }
+            [name, index, rest @ ..] => Command::MeterSetRates {
+                name: unquoted(name),
+                index: Some(cell(index)?),
+                rates: rates(rest)?,
+            },
             _ => return Err("meter_set_rates NAME INDEX RATE:BURST RATE:BURST".into()),
         },
         "meter_array_set_rates" => match words.as_slice() {
@@ -278,6 +328,31 @@ fn command(line: &str) -> Result<Command, String> {
             count(2)?;
             Command::NodeAssociate { group: int(words[0])?, node: int(words[1])? }
         }
+        "member_create" => {
+            let usage = "member_create PROFILE MEMBER ACTION(...)";
+            let (profile, rest) = rest.split_once(char::is_whitespace).ok_or(usage)?;
+            let (member, action) = rest.trim().split_once(char::is_whitespace).ok_or(usage)?;
+            let (profile, action) = (unquoted(profile), action_text(action)?);
+            Command::MemberCreate { profile, member: int(member)?, action }
+        }
+        "group_create" => match words.as_slice() {
+            [profile, group, members @ ..] => {
+                let weighted = |m: &&str| {
+                    let (member, weight) = m.split_once(':').unwrap_or((m, "1"));
+                    Ok((int(member)?, int(weight)?))
+                };
+                let members = members.iter().map(weighted).collect::<Result<_, String>>()?;
+                Command::ProfileGroupCreate { profile: unquoted(profile), group: int(group)?, members }
+            }
+            _ => return Err("group_create PROFILE GROUP MEMBER[:WEIGHT] ...".into()),
+        },
+        "value_set_add" => match rest.split_once(char::is_whitespace) {
+            Some((name, fields)) => {
+                let fields = fields.split(',').map(|f| f.trim().to_string()).collect();
+                Command::ValueSetAdd { name: unquoted(name), fields }
+            }
+            None => return Err("value_set_add NAME MATCH[,MATCH ...]".into()),
+        },
         "wait" => match words.as_slice() {
             [] => Command::Wait { ms: 1000 },
             [ms] => Command::Wait { ms: int(ms)? },
@@ -308,12 +383,20 @@ fn port_and_data(text: &str) -> Result<(u32, String), String> {
     Ok((int(port)?, data.to_ascii_lowercase()))
 }
 
+/// An index, or `$ID` of an entry.
+fn cell(text: &str) -> Result<Index, String> {
+    match text.strip_prefix('$') {
+        Some(id) => Ok(Index::Entry(id.to_string())),
+        None => int(text).map(Index::At),
+    }
+}
+
 /// `NAME(INDEX) ...`
-fn name_and_index(text: &str) -> Result<(String, u64, &str), String> {
+fn name_and_index(text: &str) -> Result<(String, &str, &str), String> {
     let usage = || format!("{text}: write NAME(INDEX)");
     let (name, rest) = text.split_once('(').ok_or_else(usage)?;
     let (index, rest) = rest.split_once(')').ok_or_else(usage)?;
-    Ok((unquoted(name), int(index.trim())?, rest.trim()))
+    Ok((unquoted(name), index.trim(), rest.trim()))
 }
 
 fn condition(words: &[&str]) -> Result<Condition, String> {
@@ -365,12 +448,13 @@ fn split_words(text: &str) -> Vec<String> {
 }
 
 /// `TABLE [PRIORITY] KEY:MATCH ... ACTION(...) [= ID]`
-fn entry(text: &str) -> Result<EntryText, String> {
+fn entry(text: &str) -> Result<(EntryText, Option<String>), String> {
     let mut words = split_words(text);
-    // An id names the entry for later commands; none of ours needs it.
-    if let [.., eq, _] = words.as_slice()
+    let mut id = None;
+    if let [.., eq, name] = words.as_slice()
         && eq == "="
     {
+        id = Some(name.clone());
         words.truncate(words.len() - 2);
     }
     // The parameters may stand apart from the action's name.
@@ -382,9 +466,18 @@ fn entry(text: &str) -> Result<EntryText, String> {
         words.push(whole);
     }
     let usage = "add TABLE [PRIORITY] KEY:MATCH ... ACTION(PARAM:VALUE, ...)";
-    let [table, middle @ .., action] = words.as_slice() else { return Err(usage.into()) };
+    match words.as_slice() {
+        [left @ .., action] if !left.is_empty() => Ok((entry_of(left, action_text(action)?)?, id)),
+        _ => Err(usage.into()),
+    }
+}
+
+/// `TABLE [PRIORITY] KEY:MATCH ...`
+fn entry_of(words: &[String], action: ActionText) -> Result<EntryText, String> {
+    let usage = "TABLE [PRIORITY] KEY:MATCH ...";
+    let [table, words @ ..] = words else { return Err(format!("no table: write {usage}")) };
     let (mut priority, mut keys) = (None, Vec::new());
-    for (i, word) in middle.iter().enumerate() {
+    for (i, word) in words.iter().enumerate() {
         match word.split_once(':') {
             Some((key, value)) => keys.push((key.to_string(), value.to_string())),
             None if i == 0 => {
@@ -392,13 +485,13 @@ fn entry(text: &str) -> Result<EntryText, String> {
                 let p: i32 = int::<u64>(word)
                     .ok()
                     .and_then(|p| i32::try_from(p).ok())
-                    .ok_or_else(|| format!("{word} is neither a priority nor a key: {usage}"))?;
+                    .ok_or_else(|| format!("{word} is neither a priority nor a key: write {usage}"))?;
                 priority = Some(p.saturating_add(1));
             }
-            None => return Err(format!("{word} is no key: {usage}")),
+            None => return Err(format!("{word} is no key: write {usage}")),
         }
     }
-    Ok(EntryText { table: table.clone(), priority, keys, action: action_text(action)? })
+    Ok(EntryText { table: table.clone(), priority, keys, action })
 }
 
 /// `ACTION(PARAM:VALUE, ...)`
@@ -419,96 +512,4 @@ fn action_text(text: &str) -> Result<ActionText, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(text: &str, want: Command) {
-        let lines = parse(text).unwrap_or_else(|e| panic!("{text}: {e}"));
-        assert_eq!(lines.into_iter().map(|l| l.command).collect::<Vec<_>>(), [want], "{text}");
-    }
-
-    fn fails(text: &str, want: &str) {
-        let error = parse(text).expect_err(text).to_string();
-        assert!(error.contains(want), "{text}: {error}");
-    }
-
-    #[test]
-    fn packets() {
-        check("packet 3 0a 0B0c # end", Command::Packet { port: 3, bytes: vec![10, 11, 12] });
-        let expect =
-            |digits: Option<&str>, exact| Command::Expect { port: 1, digits: digits.map(Into::into), exact };
-        check("EXPECT 1", expect(None, false));
-        check("expect 1 0A ** $", expect(Some("0a**"), true));
-        check("expect 1 0a$", expect(Some("0a"), true));
-        check("expect 1 $", expect(Some(""), true));
-        fails("packet 1 0", "no whole bytes");
-        fails("packet 1 0*", "hexadecimal digits only");
-        fails("\npacket 1 0g", "line 2: g is no hexadecimal digit");
-        fails("expect 1 0a$0b", "$ stands at the end");
-        fails("expect x 00", "x is no number");
-        fails("send 1 00", "send is no command");
-    }
-
-    #[test]
-    fn entries() {
-        let key = |n: &str, v: &str| (n.to_string(), v.to_string());
-        let arg = |n: &str, v: &str| (Some(n.to_string()), v.to_string());
-        let want = |priority, keys, name: &str, args| {
-            let action = ActionText { name: name.into(), args };
-            Command::Add(EntryText { table: "c.t".into(), priority, keys, action })
-        };
-        check(
-            "add c.t 5 a.b:0x** \"x y\":7 ig.go(p:1, q:0x2) = A",
-            want(
-                Some(6),
-                vec![key("a.b", "0x**"), key("x y", "7")],
-                "ig.go",
-                vec![arg("p", "1"), arg("q", "0x2")],
-            ),
-        );
-        check("add c.t a:1 go()", want(None, vec![key("a", "1")], "go", vec![]));
-        check("add c.t go ( p:3 )", want(None, vec![], "go", vec![arg("p", "3")]));
-        check(
-            "setdefault t go(p:1)",
-            Command::SetDefault {
-                table: "t".into(),
-                action: ActionText { name: "go".into(), args: vec![arg("p", "1")] },
-            },
-        );
-        fails("add t", "add TABLE");
-        fails("add t x go()", "x is neither a priority nor a key");
-        fails("add t a:1 go", "write ACTION");
-        fails("remove t", "only `remove all`");
-    }
-
-    #[test]
-    fn the_others() {
-        let condition = |op: &str, value: &str| Condition { op: op.into(), value: value.into() };
-        check(
-            "check_counter ig.c(3) packets == 2",
-            Command::CheckCounter {
-                name: "ig.c".into(),
-                index: 3,
-                check: Some((false, condition("==", "2"))),
-            },
-        );
-        check("counter_read c 0", Command::CheckCounter { name: "c".into(), index: 0, check: None });
-        check(
-            "check_register r(1) >= 0x10",
-            Command::CheckRegister { name: "r".into(), index: 1, check: Some(condition(">=", "0x10")) },
-        );
-        check(
-            "meter_set_rates m 2 0.000005:4 0.00002:5",
-            Command::MeterSetRates { name: "m".into(), index: Some(2), rates: vec![(5, 4), (20, 5)] },
-        );
-        check("mc_node_create 400 6 7", Command::NodeCreate { instance: 400, ports: vec![6, 7] });
-        check("wait", Command::Wait { ms: 1000 });
-        check("wait 5", Command::Wait { ms: 5 });
-        fails("check_counter c packets == 2", "write NAME(INDEX)");
-        fails("check_counter c(1) octets == 2", "write packets or bytes");
-        fails("check_register r(1) = 2", "write == VALUE");
-        fails("mirroring_add 1", "mirroring_add takes 2 words, not 1");
-        fails("mc_node_create 70000 1", "70000 is no number that fits here");
-        fails("meter_set_rates m 2 1:1", "two RATE:BURST");
-    }
-}
+mod tests;

@@ -5,13 +5,13 @@
 
 use pointsman_ir::{
     ActionCall, Bits, Entry, EntryAction, ExternInstanceId, KeyMatch, MatchKind, Program, Table, TableId,
-    Type, TypeId, Value,
+    Type, TypeId, Value, ValueSetId,
 };
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 /// An action with its arguments as written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ActionText {
     /// Name of the action.
     pub name: String,
@@ -318,8 +318,51 @@ pub fn build_action(program: &Program, table: &Table, text: &ActionText) -> Resu
     Ok(ActionCall { action: index as u32, args: args.collect::<Result<_, _>>()? })
 }
 
-/// The entry that `text` describes. Without a priority, tables that need one get 1.
-pub fn build_entry(program: &Program, text: &EntryText) -> Result<(TableId, Entry), String> {
+/// The value set called `name`.
+pub fn find_value_set(program: &Program, name: &str) -> Result<ValueSetId, String> {
+    let names = program.value_sets.iter().map(|v| v.name.as_str());
+    resolve("value set", name, names).map(|i| ValueSetId(i as u32))
+}
+
+/// A member of a value set: a match for each field of its element, of the kind that its text shows.
+pub fn build_member(program: &Program, set: ValueSetId, fields: &[String]) -> Result<Vec<KeyMatch>, String> {
+    let set = &program.value_sets[set.index()];
+    let types = &program.types;
+    let widths: Vec<u32> = match types.repr_type(set.elem) {
+        Type::Struct(d) => d.fields.iter().filter_map(|f| types.scalar_width(f.ty)).collect(),
+        Type::Tuple(ts) => ts.iter().filter_map(|t| types.scalar_width(*t)).collect(),
+        _ => types.scalar_width(set.elem).into_iter().collect(),
+    };
+    if fields.len() != widths.len() {
+        return Err(format!("a member of {} has {} fields, not {}", set.name, widths.len(), fields.len()));
+    }
+    let one = |(text, width): (&String, u32)| {
+        let kind = match text {
+            t if t.contains("..") || t.contains("->") => MatchKind::Range,
+            t if t.contains("&&&") || t.contains('*') => MatchKind::Ternary,
+            _ => MatchKind::Exact,
+        };
+        parse_match(kind, width, text)
+    };
+    fields.iter().zip(widths).map(one).collect()
+}
+
+/// The action of an entry: `member(ID)` or `group(ID)` in a table with an action profile, else a call.
+fn build_entry_action(program: &Program, table: &Table, text: &ActionText) -> Result<EntryAction, String> {
+    let indirect = table.extern_properties.iter().any(|(name, _)| name == "implementation");
+    if let (true, [(None, id)]) = (indirect, text.args.as_slice()) {
+        let id = || id.parse::<u32>().map_err(|_| format!("{id} is no number of a {}", text.name));
+        match text.name.as_str() {
+            "member" => return Ok(EntryAction::Member(id()?)),
+            "group" => return Ok(EntryAction::Group(id()?)),
+            _ => {}
+        }
+    }
+    Ok(EntryAction::Call(Arc::new(build_action(program, table, text)?)))
+}
+
+/// Table, matches and priority of the entry that `text` describes. Without a priority, tables that need one get 1.
+pub fn build_matches(program: &Program, text: &EntryText) -> Result<(TableId, Vec<KeyMatch>, i32), String> {
     let id = find_table(program, &text.table)?;
     let table = &program.tables[id.index()];
     let mut written: Vec<Option<&str>> = vec![None; table.keys.len()];
@@ -346,7 +389,13 @@ pub fn build_entry(program: &Program, text: &EntryText) -> Result<(TableId, Entr
         });
     }
     let priority = if needs_priority { text.priority.unwrap_or(1) } else { 0 };
-    let action = EntryAction::Call(Arc::new(build_action(program, table, &text.action)?));
+    Ok((id, matches, priority))
+}
+
+/// The entry that `text` describes.
+pub fn build_entry(program: &Program, text: &EntryText) -> Result<(TableId, Entry), String> {
+    let (id, matches, priority) = build_matches(program, text)?;
+    let action = build_entry_action(program, &program.tables[id.index()], &text.action)?;
     let entry =
         Entry { matches, priority, action, is_const: false, metadata: Vec::new(), idle_timeout_ns: 0 };
     Ok((id, entry))

@@ -1,42 +1,37 @@
-//! STF, the packet test language of p4c: one command a line.
+//! STF, the packet test language of p4c: one statement a line.
 //!
-//! | command | meaning |
+//! | statement | meaning |
 //! |---|---|
-//! | `packet PORT HEX` | a packet arrives; what it causes happens before the next command |
+//! | `packet PORT HEX` | a packet arrives; what it causes happens before the next statement |
 //! | `expect PORT [HEX][$]` | the next packet that leaves on that port; `*` stands for any digit; without `$` it may be longer; without data any packet does |
 //! | `no_packet` | nothing has left since the last `packet` |
-//! | `add TABLE [PRIORITY] KEY:MATCH ... ACTION(PARAM:VALUE, ...)` | an entry; a larger priority wins |
+//! | `add TABLE [PRIORITY] KEY:MATCH ... ACTION(PARAM:VALUE, ...) [= ID]` | an entry; a larger priority wins; `$ID` names it from then on |
 //! | `setdefault TABLE ACTION(...)` | the default action |
 //! | `remove all` | every entry of every table that is not `const` |
-//! | `check_counter NAME(INDEX) [packets\|bytes OP VALUE]` | `OP` is one of `==`, `!=`, `<`, `<=`, `>`, `>=` |
+//! | `remove TABLE [PRIORITY] KEY:MATCH ...`, `remove $ID` | one entry (ours) |
+//! | `check_counter NAME(INDEX) [packets\|bytes OP VALUE]` | `OP` is one of `==`, `!=`, `<`, `<=`, `>`, `>=`; for a direct counter `INDEX` is `$ID` |
 //! | `counter_read NAME INDEX`, `counter_write NAME INDEX PACKETS BYTES` | |
 //! | `register_read NAME INDEX`, `register_write NAME INDEX VALUE`, `register_reset NAME` | |
 //! | `check_register NAME(INDEX) OP VALUE` | ours |
-//! | `meter_get_rates NAME INDEX`, `meter_set_rates NAME INDEX RATE:BURST RATE:BURST`, `meter_array_set_rates NAME ...` | rates in units per microsecond |
+//! | `meter_get_rates NAME INDEX`, `meter_set_rates NAME INDEX RATE:BURST RATE:BURST`, `meter_array_set_rates NAME ...` | rates in units per microsecond; for a direct meter `INDEX` is `$ID` |
 //! | `mirroring_add SESSION PORT`, `mirroring_add_mc SESSION GROUP`, `mirroring_delete SESSION`, `mirroring_get SESSION` | clone sessions |
 //! | `mc_mgrp_create GROUP`, `mc_node_create INSTANCE PORT ...`, `mc_node_update NODE PORT ...`, `mc_node_associate GROUP NODE` | multicast; nodes are numbered from 0 |
+//! | `member_create PROFILE MEMBER ACTION(...)`, `group_create PROFILE GROUP MEMBER[:WEIGHT] ...` | action profiles and selectors (ours); entries of their tables do `member(MEMBER)` or `group(GROUP)` |
+//! | `value_set_add NAME MATCH[,MATCH ...]` | a member of a parser value set (ours) |
 //! | `wait [MILLISECONDS]` | time passes, a second unless told |
 //!
 //! Packets expected on a port are matched in order, and there must be no others on any port that the test names. `#`
-//! starts a comment. Matches are written as in [`entries`](crate::entries::parse_match).
+//! starts a comment. Matches are written as in [`entries::parse_match`]. Every statement is executed; one that is not
+//! understood, or that the switch refuses, fails the test.
 
+pub mod entries;
 mod parse;
+mod rig;
 mod run;
 
-pub use parse::{Command, Line, parse};
+pub use parse::{Command, Condition, Index, Line, parse};
+pub use rig::Rig;
 pub use run::run;
-
-use crate::rig::Rig;
-use pointsman_v1model::SwitchConfig;
-use std::path::Path;
-
-/// Runs a test against the program at `path`; `includes` are searched for `#include`. An error is what kept the test from
-/// being run: a program that does not compile, a line that is not understood.
-pub fn run_stf(path: &Path, includes: &[&Path], stf: &str) -> Result<Report, String> {
-    let lines = parse(stf).map_err(|e| e.to_string())?;
-    let mut rig = Rig::load(path, includes, SwitchConfig::default())?;
-    run(&mut rig, &lines).map_err(|e| e.to_string())
-}
 
 /// What is wrong with a test, or with the switch.
 #[derive(Clone, Debug, PartialEq, Eq)]

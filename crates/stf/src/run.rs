@@ -1,11 +1,14 @@
 //! Runs a test on a switch.
 
-use super::parse::{Command, Condition, Line};
-use super::{Report, StfError};
-use crate::entries::{build_action, build_entry, find_extern, find_table, parse_bits};
+use crate::entries::{
+    build_action, build_entry, build_matches, build_member, find_extern, find_table, find_value_set,
+    parse_bits,
+};
+use crate::parse::{Command, Condition, Index, Line};
 use crate::rig::Rig;
-use pointsman_ir::{KeyMatch, Program, TableId};
-use pointsman_v1model::{CloneSession, CounterCell, MeterConfig, Output, Replica, State};
+use crate::{Report, StfError};
+use pointsman_ir::{EntryHandle, ExternInstanceId, KeyMatch, Program, TableId};
+use pointsman_v1model::{CloneSession, CounterCell, Group, GroupMember, MeterConfig, Output, Replica, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Time from one packet to the next.
@@ -31,6 +34,8 @@ struct Runner<'a> {
     nodes: Vec<Vec<Replica>>,
     /// Nodes of each multicast group.
     groups: BTreeMap<u32, Vec<usize>>,
+    /// Entries that the test named.
+    ids: BTreeMap<String, (TableId, EntryHandle)>,
 }
 
 /// Runs a test on a fresh rig. An error is a mistake in the test; what the switch did wrong is in the report.
@@ -48,6 +53,7 @@ pub fn run(rig: &mut Rig, lines: &[Line]) -> Result<Report, StfError> {
         since_packet: 0,
         nodes: Vec::new(),
         groups: BTreeMap::new(),
+        ids: BTreeMap::new(),
     };
     for line in lines {
         runner.execute(line).map_err(|message| StfError { line: line.number, message })?;
@@ -103,9 +109,22 @@ impl Runner<'_> {
                     self.fail(line.number, format!("{n} packets left, none expected"));
                 }
             }
-            Command::Add(entry) => {
+            Command::Add { entry, id } => {
                 let (table, entry) = build_entry(&program, entry)?;
-                self.state().insert(now, table, entry).map_err(text)?;
+                let handle = self.state().insert(now, table, entry).map_err(text)?;
+                if let Some(id) = id {
+                    self.ids.insert(id.clone(), (table, handle));
+                }
+            }
+            Command::Remove(entry) => {
+                let (table, matches, priority) = build_matches(&program, entry)?;
+                self.state().delete(table, &matches, priority).map_err(text)?;
+            }
+            Command::RemoveNamed(id) => {
+                let (table, handle) = self.named(id)?;
+                let entry = self.state().entries(table).find(|(h, _)| *h == handle).map(|(_, e)| e.clone());
+                let entry = entry.ok_or_else(|| format!("the entry ${id} is gone"))?;
+                self.state().delete(table, &entry.matches, entry.priority).map_err(text)?;
             }
             Command::SetDefault { table, action } => {
                 let id = find_table(&program, table)?;
@@ -125,8 +144,16 @@ impl Runner<'_> {
                 }
             }
             Command::CheckCounter { name, index, check } => {
-                let id = find_extern(&program, "counter", name)?;
-                let cell = self.state().read_counter(id, *index).map_err(text)?;
+                let cell = match index {
+                    Index::At(i) => {
+                        let id = find_extern(&program, "counter", name)?;
+                        self.state().read_counter(id, *i).map_err(text)?
+                    }
+                    Index::Entry(entry) => {
+                        let (table, handle) = self.attached("direct_counter", name, entry)?;
+                        self.state().direct_counter(table, Some(handle)).map_err(text)?
+                    }
+                };
                 if let Some((bytes, condition)) = check {
                     let is = if *bytes { cell.bytes } else { cell.packets };
                     let want = condition.value.parse::<u64>().map_err(|_| "no number to compare with")?;
@@ -138,9 +165,17 @@ impl Runner<'_> {
                 }
             }
             Command::CounterWrite { name, index, packets, bytes } => {
-                let id = find_extern(&program, "counter", name)?;
                 let cell = CounterCell { packets: *packets, bytes: *bytes };
-                self.state().write_counter(id, *index, cell).map_err(text)?;
+                match index {
+                    Index::At(i) => {
+                        let id = find_extern(&program, "counter", name)?;
+                        self.state().write_counter(id, *i, cell).map_err(text)?;
+                    }
+                    Index::Entry(entry) => {
+                        let (table, handle) = self.attached("direct_counter", name, entry)?;
+                        self.state().set_direct_counter(table, Some(handle), cell).map_err(text)?;
+                    }
+                }
             }
             Command::CheckRegister { name, index, check } => {
                 self.check_register(line.number, name, *index, check.as_ref())?;
@@ -153,16 +188,29 @@ impl Runner<'_> {
                     self.rig.write_register(name, i, "0")?;
                 }
             }
-            Command::MeterGetRates { name, index } => {
-                let id = find_extern(&program, "meter", name)?;
-                self.state().read_meter(id, *index).map_err(text)?;
-            }
+            Command::MeterGetRates { name, index } => match index {
+                Index::At(i) => {
+                    let id = find_extern(&program, "meter", name)?;
+                    self.state().read_meter(id, *i).map_err(text)?;
+                }
+                Index::Entry(entry) => {
+                    let (table, handle) = self.attached("direct_meter", name, entry)?;
+                    self.state().direct_meter(table, handle).map_err(text)?;
+                }
+            },
             Command::MeterSetRates { name, index, rates } => {
-                let id = find_extern(&program, "meter", name)?;
                 let [(cir, cburst), (pir, pburst)] = rates[..] else { return Err("two rates".into()) };
                 let config = Some(MeterConfig { cir, cburst, pir, pburst });
+                if let Some(Index::Entry(entry)) = index {
+                    let (table, handle) = self.attached("direct_meter", name, entry)?;
+                    return self.state().set_direct_meter(now, table, handle, config).map_err(text);
+                }
+                let id = find_extern(&program, "meter", name)?;
                 let size = self.state().meter(id).map_or(0, |m| m.cells.len() as u64);
-                let cells = index.map_or(0..size, |i| i..i + 1);
+                let cells = match index {
+                    Some(Index::At(i)) => *i..i.saturating_add(1),
+                    _ => 0..size,
+                };
                 for i in cells {
                     self.state().write_meter(now, id, i, config).map_err(text)?;
                 }
@@ -205,9 +253,48 @@ impl Runner<'_> {
                 nodes.push(*node);
                 self.store_group(*group)?;
             }
+            Command::MemberCreate { profile, member, action } => {
+                let id = find_profile(&program, profile)?;
+                let table = self.state().profile(id).and_then(|p| p.tables.first().copied());
+                let table = table.ok_or_else(|| format!("no table uses {profile}"))?;
+                let call = build_action(&program, &program.tables[table.index()], action)?;
+                self.state().insert_member(id, *member, call).map_err(text)?;
+            }
+            Command::ProfileGroupCreate { profile, group, members } => {
+                let id = find_profile(&program, profile)?;
+                let weighted =
+                    members.iter().map(|(member, weight)| GroupMember { member: *member, weight: *weight });
+                let of = Group { members: weighted.collect(), max_size: 0 };
+                self.state().insert_group(id, *group, of).map_err(text)?;
+            }
+            Command::ValueSetAdd { name, fields } => {
+                let id = find_value_set(&program, name)?;
+                let mut members = self.state().value_set(id).unwrap_or_default().to_vec();
+                members.push(build_member(&program, id, fields)?);
+                self.state().set_value_set(id, members).map_err(text)?;
+            }
             Command::Wait { ms } => self.rig.wait_ms(*ms),
         }
         Ok(())
+    }
+
+    fn named(&self, id: &str) -> Result<(TableId, EntryHandle), String> {
+        self.ids
+            .get(id)
+            .copied()
+            .ok_or_else(|| format!("no entry is called ${id}: write `add ... = {id}` before"))
+    }
+
+    /// The entry `id`, whose table has the direct counter or meter `name`.
+    fn attached(&self, object: &str, name: &str, id: &str) -> Result<(TableId, EntryHandle), String> {
+        let program = self.program();
+        let resource = find_extern(&program, object, name)?;
+        let (table, handle) = self.named(id)?;
+        let table_of = &program.tables[table.index()];
+        match table_of.extern_properties.iter().any(|(_, e)| *e == resource) {
+            true => Ok((table, handle)),
+            false => Err(format!("table {} of the entry ${id} does not have {name}", table_of.name)),
+        }
     }
 
     fn store_group(&mut self, group: u32) -> Result<(), String> {
@@ -259,6 +346,17 @@ impl Runner<'_> {
     }
 }
 
+/// An action profile or selector.
+fn find_profile(program: &Program, name: &str) -> Result<ExternInstanceId, String> {
+    let profile = find_extern(program, "action_profile", name);
+    profile.or_else(|e| {
+        find_extern(program, "action_selector", name).map_err(|other| {
+            // The message that knows more objects.
+            if e.len() > other.len() { e } else { other }
+        })
+    })
+}
+
 fn node(instance: u16, ports: &[u32]) -> Vec<Replica> {
     ports.iter().map(|p| Replica { port: *p, instance }).collect()
 }
@@ -272,7 +370,13 @@ fn matches(expected: &Expected, frame: &[u8]) -> Result<(), String> {
     let got = hex(frame);
     let differs = digits.chars().zip(got.chars()).position(|(d, g)| d != '*' && d != g);
     match differs {
-        Some(at) => Err(format!("differs at digit {at} (byte {}):\n  want {digits}\n  got  {got}", at / 2)),
+        Some(at) => {
+            let mark = " ".repeat(at) + "^";
+            Err(format!(
+                "differs at digit {at} (byte {}):\n  want {digits}\n  got  {got}\n       {mark}",
+                at / 2
+            ))
+        }
         None if got.len() < digits.len() => Err(format!("too short:\n  want {digits}\n  got  {got}")),
         None if expected.exact && got.len() > digits.len() => {
             Err(format!("too long:\n  want {digits}\n  got  {got}"))

@@ -1,0 +1,49 @@
+//! The developer's tools under `pointsman p4`: packet tests, packet traces, the formatter.
+
+pub mod test;
+
+use clap::Subcommand;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Everything under `pointsman p4`.
+#[derive(Subcommand)]
+pub enum P4 {
+    /// What looks at one program.
+    #[command(flatten)]
+    Program(crate::p4::Command),
+    /// What works with programs.
+    #[command(flatten)]
+    Tool(Tool),
+}
+
+/// A developer's tool.
+#[derive(Subcommand)]
+pub enum Tool {
+    /// Packet tests.
+    Test(test::Args),
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// What kept it from being done.
+pub fn run(command: P4) -> Result<ExitCode, String> {
+    match command {
+        P4::Program(command) => crate::p4::run(command),
+        P4::Tool(Tool::Test(args)) => test::run(args),
+    }
+}
+
+/// Writes to standard output. Whoever reads, such as `head`, may have seen enough: that is no error.
+///
+/// # Errors
+/// It cannot be written.
+pub fn print(text: &str) -> Result<(), String> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(e) => Err(format!("cannot write to standard output: {e}")),
+        Ok(()) => Ok(()),
+    }
+}

@@ -1,0 +1,163 @@
+//! Which tests there are, and the program of each.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Folders nested deeper are taken for endless.
+const MAX_DEPTH: usize = 32;
+
+/// A test.
+pub struct Test {
+    /// Its path without the ending: what `--filter` looks at.
+    pub name: String,
+    /// The STF file.
+    pub path: PathBuf,
+    /// What it runs against.
+    pub target: Target,
+}
+
+/// What a test runs against.
+pub enum Target {
+    /// This program.
+    Program(PathBuf),
+    /// A program that is not for this switch, and why.
+    Foreign(String),
+    /// There is none, and what to do.
+    Missing(String),
+}
+
+/// The tests that `paths` name, in the order of the paths, each folder sorted.
+///
+/// # Errors
+/// A path that is not there, or nothing was found.
+pub fn find(paths: &[PathBuf], program: Option<&Path>) -> Result<Vec<Test>, String> {
+    let mut files = Vec::new();
+    for path in paths {
+        let meta = std::fs::metadata(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+        if meta.is_dir() { walk(path, 0, &mut files)? } else { files.push(path.clone()) }
+    }
+    if files.is_empty() {
+        let given: Vec<_> = paths.iter().map(|p| p.display().to_string()).collect();
+        return Err(format!("no test in {}: packet tests are files named NAME.stf", given.join(", ")));
+    }
+    let mut seen = BTreeSet::new();
+    files.retain(|f| seen.insert(f.clone()));
+    let test = |path: PathBuf| Test {
+        name: path.with_extension("").display().to_string(),
+        target: target(&path, program),
+        path,
+    };
+    Ok(files.into_iter().map(test).collect())
+}
+
+fn walk(dir: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), String> {
+    let wrong = |e: std::io::Error| format!("cannot read {}: {e}", dir.display());
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(wrong)? {
+        entries.push(entry.map_err(wrong)?.path());
+    }
+    entries.sort();
+    for path in entries {
+        // A link may lead back up.
+        let link = path.is_symlink();
+        if path.is_dir() {
+            if depth < MAX_DEPTH && !link {
+                walk(&path, depth + 1, files)?;
+            }
+        } else if path.extension().is_some_and(|e| e == "stf") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// The program of a test.
+fn target(stf: &Path, program: Option<&Path>) -> Target {
+    let found = match program {
+        Some(path) => Some(path.to_path_buf()),
+        None => candidates(stf).into_iter().find(|p| p.is_file()),
+    };
+    let Some(found) = found else {
+        let name = stf.with_extension("p4");
+        return Target::Missing(format!("no program {} beside it: name one with --program", name.display()));
+    };
+    match std::fs::read(&found) {
+        Err(e) => Target::Missing(format!("cannot read {}: {e}", found.display())),
+        Ok(bytes) => match foreign(&String::from_utf8_lossy(&bytes)) {
+            Some(reason) => Target::Foreign(reason),
+            None => Target::Program(found),
+        },
+    }
+}
+
+fn candidates(stf: &Path) -> Vec<PathBuf> {
+    let folder = stf.parent().unwrap_or(Path::new(""));
+    let mut all = vec![stf.with_extension("p4"), folder.join("main.p4")];
+    if folder.file_name().is_some_and(|n| n == "tests") {
+        all.push(folder.join("../main.p4"));
+    }
+    all
+}
+
+/// Declarations of architectures that are not ours, by the end of their file's name.
+const ARCHITECTURES: &[(&str, &str)] = &[
+    ("psa.p4", "PSA"),
+    ("pna.p4", "PNA"),
+    ("ebpf_model.p4", "eBPF"),
+    ("ubpf_model.p4", "uBPF"),
+    ("xdp_model.p4", "XDP"),
+    ("tna.p4", "TNA"),
+    ("t2na.p4", "T2NA"),
+];
+
+/// Why a program cannot be for v1model: it includes another architecture, or it is P4_14. `None` if it may be.
+fn foreign(text: &str) -> Option<String> {
+    let includes: Vec<&str> = text.lines().filter_map(included).collect();
+    if includes.iter().any(|i| i.ends_with("v1model.p4")) {
+        return None;
+    }
+    for (file, name) in ARCHITECTURES {
+        if let Some(found) =
+            includes.iter().find(|i| i.strip_suffix(file).is_some_and(|d| d.is_empty() || d.ends_with('/')))
+        {
+            return Some(format!("for {name} ({found}): this switch has the architecture v1model"));
+        }
+    }
+    let old = |l: &str| l.starts_with("header_type ") || l.starts_with("control ingress {");
+    let p4_14 = includes.is_empty() && text.lines().any(|l| old(l.trim_start()));
+    p4_14.then(|| "P4_14: translate it to P4_16 first, as p4c's p4test does".to_string())
+}
+
+/// What an `#include` names.
+fn included(line: &str) -> Option<&str> {
+    let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
+    let end = match rest.chars().next()? {
+        '<' => '>',
+        '"' => '"',
+        _ => return None,
+    };
+    rest[1..].split_once(end).map(|(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn architectures() {
+        let check = |text: &str, want: Option<&str>| {
+            let got = foreign(text);
+            assert!(
+                got.as_deref().unwrap_or("").contains(want.unwrap_or("")) && got.is_some() == want.is_some(),
+                "{text}: {got:?}"
+            );
+        };
+        check("#include <core.p4>\n#include <v1model.p4>", None);
+        check("#include <core.p4>\n  # include \"bmv2/psa.p4\"", Some("for PSA (bmv2/psa.p4)"));
+        check("#include <ebpf_model.p4>", Some("for eBPF"));
+        check("#include \"mypsa.p4\"", None);
+        check("header_type h_t { fields { a : 8; } }", Some("P4_14"));
+        check("#include <core.p4>\nextern E { }", None);
+        check("", None);
+    }
+}

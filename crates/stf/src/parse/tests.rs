@@ -1,0 +1,121 @@
+//! What lines mean, and which are refused.
+
+use super::*;
+
+fn check(text: &str, want: Command) {
+    let lines = parse(text).unwrap_or_else(|e| panic!("{text}: {e}"));
+    assert_eq!(lines.into_iter().map(|l| l.command).collect::<Vec<_>>(), [want], "{text}");
+}
+
+fn fails(text: &str, want: &str) {
+    let error = parse(text).expect_err(text).to_string();
+    assert!(error.contains(want), "{text}: {error}");
+}
+
+#[test]
+fn packets() {
+    check("packet 3 0a 0B0c # end", Command::Packet { port: 3, bytes: vec![10, 11, 12] });
+    let expect =
+        |digits: Option<&str>, exact| Command::Expect { port: 1, digits: digits.map(Into::into), exact };
+    check("EXPECT 1", expect(None, false));
+    check("expect 1 0A ** $", expect(Some("0a**"), true));
+    check("expect 1 0a$", expect(Some("0a"), true));
+    check("expect 1 $", expect(Some(""), true));
+    fails("packet 1 0", "no whole bytes");
+    fails("packet 1 0*", "hexadecimal digits only");
+    fails("\npacket 1 0g", "line 2: g is no hexadecimal digit");
+    fails("expect 1 0a$0b", "$ stands at the end");
+    fails("expect x 00", "x is no number");
+    fails("send 1 00", "send is no command");
+}
+
+#[test]
+fn entries() {
+    let key = |n: &str, v: &str| (n.to_string(), v.to_string());
+    let arg = |n: &str, v: &str| (Some(n.to_string()), v.to_string());
+    let want = |priority, keys, name: &str, args, id: Option<&str>| {
+        let action = ActionText { name: name.into(), args };
+        let entry = EntryText { table: "c.t".into(), priority, keys, action };
+        Command::Add { entry, id: id.map(Into::into) }
+    };
+    check(
+        "add c.t 5 a.b:0x** \"x y\":7 ig.go(p:1, q:0x2) = A",
+        want(
+            Some(6),
+            vec![key("a.b", "0x**"), key("x y", "7")],
+            "ig.go",
+            vec![arg("p", "1"), arg("q", "0x2")],
+            Some("A"),
+        ),
+    );
+    check("add c.t a:1 go()", want(None, vec![key("a", "1")], "go", vec![], None));
+    check("add c.t go ( p:3 )", want(None, vec![], "go", vec![arg("p", "3")], None));
+    check(
+        "setdefault t go(p:1)",
+        Command::SetDefault {
+            table: "t".into(),
+            action: ActionText { name: "go".into(), args: vec![arg("p", "1")] },
+        },
+    );
+    fails("add t", "add TABLE");
+    fails("add t x go()", "x is neither a priority nor a key");
+    fails("add t a:1 go", "write ACTION");
+    check("remove $A", Command::RemoveNamed("A".into()));
+    let gone = EntryText {
+        table: "t".into(),
+        priority: Some(4),
+        keys: vec![key("a", "1")],
+        action: ActionText::default(),
+    };
+    check("remove t 3 a:1", Command::Remove(gone));
+    fails("remove", "no table");
+    fails("remove t x", "x is neither a priority nor a key");
+}
+
+#[test]
+fn the_others() {
+    let condition = |op: &str, value: &str| Condition { op: op.into(), value: value.into() };
+    check(
+        "check_counter ig.c(3) packets == 2",
+        Command::CheckCounter {
+            name: "ig.c".into(),
+            index: Index::At(3),
+            check: Some((false, condition("==", "2"))),
+        },
+    );
+    check("counter_read c 0", Command::CheckCounter { name: "c".into(), index: Index::At(0), check: None });
+    check(
+        "check_counter c($A)",
+        Command::CheckCounter { name: "c".into(), index: Index::Entry("A".into()), check: None },
+    );
+    let action = ActionText { name: "go".into(), args: vec![(Some("p".into()), "1".into())] };
+    check("member_create s 3 go(p:1)", Command::MemberCreate { profile: "s".into(), member: 3, action });
+    check(
+        "group_create s 1 3 4:2",
+        Command::ProfileGroupCreate { profile: "s".into(), group: 1, members: vec![(3, 1), (4, 2)] },
+    );
+    check(
+        "value_set_add v 1, 2&&&3",
+        Command::ValueSetAdd { name: "v".into(), fields: vec!["1".into(), "2&&&3".into()] },
+    );
+    fails("member_create s 3", "member_create PROFILE MEMBER ACTION");
+    fails("group_create s", "group_create PROFILE GROUP");
+    fails("value_set_add v", "value_set_add NAME MATCH");
+    check(
+        "check_register r(1) >= 0x10",
+        Command::CheckRegister { name: "r".into(), index: 1, check: Some(condition(">=", "0x10")) },
+    );
+    check(
+        "meter_set_rates m 2 0.000005:4 0.00002:5",
+        Command::MeterSetRates { name: "m".into(), index: Some(Index::At(2)), rates: vec![(5, 4), (20, 5)] },
+    );
+    check("mc_node_create 400 6 7", Command::NodeCreate { instance: 400, ports: vec![6, 7] });
+    check("wait", Command::Wait { ms: 1000 });
+    check("wait 5", Command::Wait { ms: 5 });
+    fails("check_counter c packets == 2", "write NAME(INDEX)");
+    fails("check_counter c(1) octets == 2", "write packets or bytes");
+    fails("check_register r(1) = 2", "write == VALUE");
+    fails("mirroring_add 1", "mirroring_add takes 2 words, not 1");
+    fails("mc_node_create 70000 1", "70000 is no number that fits here");
+    fails("meter_set_rates m 2 1:1", "two RATE:BURST");
+}

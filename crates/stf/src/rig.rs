@@ -1,0 +1,145 @@
+//! A program on a switch in virtual time, with everything named as people name it.
+
+use crate::entries::{
+    build_action, build_entry, find_extern, find_table, parse_action, parse_bits, parse_entry,
+};
+use pointsman_interp::Interp;
+use pointsman_ir::{Bits, Program};
+use pointsman_v1model::{CounterCell, Keep, Output, Pipeline, State, Stats, Switch, SwitchConfig, Time};
+use std::sync::Arc;
+
+/// Passes through ingress or egress that one packet may cause; more is a loop.
+const BUDGET: usize = 10_000;
+
+/// A switch that runs a program. Time passes only when told.
+pub struct Rig {
+    /// The switch.
+    pub switch: Switch<Interp>,
+    /// Now.
+    pub now: Time,
+    program: Arc<Program>,
+}
+
+impl Rig {
+    /// Puts a compiled program on a switch.
+    pub fn new(program: Arc<Program>, config: SwitchConfig) -> Result<Rig, String> {
+        let pipeline = Pipeline::load(program.clone())
+            .map_err(|ps| ps.iter().map(|p| p.message.clone()).collect::<Vec<_>>().join("; "))?;
+        let mut switch = Switch::new(config).map_err(|e| e.to_string())?;
+        let now = Time::from_millis(1);
+        switch.set_pipeline(now, pipeline, Keep::Nothing).map_err(|e| e.to_string())?;
+        Ok(Rig { switch, now, program })
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    /// Lets `ms` milliseconds pass.
+    pub fn wait_ms(&mut self, ms: u64) {
+        self.now = self.now.plus_ns(ms * 1_000_000);
+    }
+
+    /// A packet arrives; gives what leaves because of it.
+    pub fn send(&mut self, port: u32, frame: &[u8]) -> Vec<Output> {
+        self.switch.receive(self.now, port, frame);
+        self.settle()
+    }
+
+    /// A packet from the control plane; gives what leaves because of it.
+    pub fn send_from_cpu(&mut self, frame: &[u8]) -> Vec<Output> {
+        self.switch.receive_cpu(self.now, frame);
+        self.settle()
+    }
+
+    fn settle(&mut self) -> Vec<Output> {
+        let mut out = Vec::new();
+        self.switch.poll(self.now, BUDGET, &mut out);
+        out
+    }
+
+    /// Tables, registers and counters.
+    pub fn state(&mut self) -> &mut State {
+        match self.switch.state_mut() {
+            Some(state) => state,
+            None => unreachable!("a rig always has a program"),
+        }
+    }
+
+    /// Counters of the switch.
+    pub fn stats(&mut self) -> &Stats {
+        self.switch.stats()
+    }
+
+    /// Adds an entry, as [`parse_entry`] reads it.
+    pub fn add(&mut self, text: &str) -> Result<(), String> {
+        let (table, entry) = build_entry(&self.program, &parse_entry(text)?)?;
+        let now = self.now;
+        self.state().insert(now, table, entry).map(|_| ()).map_err(|e| format!("{text}: {e}"))
+    }
+
+    /// Adds an entry or replaces what it does.
+    pub fn set(&mut self, text: &str) -> Result<(), String> {
+        let (table, entry) = build_entry(&self.program, &parse_entry(text)?)?;
+        let now = self.now;
+        let state = self.state();
+        match state.modify(now, table, entry.clone()) {
+            Ok(_) => Ok(()),
+            Err(_) => state.insert(now, table, entry).map(|_| ()).map_err(|e| format!("{text}: {e}")),
+        }
+    }
+
+    /// Removes every entry of a table.
+    pub fn clear(&mut self, table: &str) -> Result<(), String> {
+        let id = find_table(&self.program, table)?;
+        let state = self.state();
+        let entries: Vec<_> = state.entries(id).map(|(_, e)| (e.matches.clone(), e.priority)).collect();
+        for (matches, priority) in entries {
+            state.delete(id, &matches, priority).map_err(|e| format!("{table}: {e}"))?;
+        }
+        Ok(())
+    }
+
+    /// Removes an entry, written with any action.
+    pub fn remove(&mut self, text: &str) -> Result<(), String> {
+        let (table, entry) = build_entry(&self.program, &parse_entry(text)?)?;
+        self.state()
+            .delete(table, &entry.matches, entry.priority)
+            .map(|_| ())
+            .map_err(|e| format!("{text}: {e}"))
+    }
+
+    /// Sets a default action: `table`, `action(param=value, ...)`.
+    pub fn set_default(&mut self, table: &str, action: &str) -> Result<(), String> {
+        let id = find_table(&self.program, table)?;
+        let call = build_action(&self.program, &self.program.tables[id.index()], &parse_action(action)?)?;
+        self.state().set_default(id, call).map_err(|e| format!("{table}: {e}"))
+    }
+
+    /// Number of entries of a table.
+    pub fn entries(&mut self, table: &str) -> Result<usize, String> {
+        let id = find_table(&self.program, table)?;
+        Ok(self.state().entries(id).count())
+    }
+
+    /// Reads a counter.
+    pub fn counter(&mut self, name: &str, index: u64) -> Result<CounterCell, String> {
+        let id = find_extern(&self.program, "counter", name)?;
+        self.state().read_counter(id, index).map_err(|e| format!("{name}[{index}]: {e}"))
+    }
+
+    /// Reads a register.
+    pub fn register(&mut self, name: &str, index: u64) -> Result<Bits, String> {
+        let id = find_extern(&self.program, "register", name)?;
+        self.state().read_register(id, index).map_err(|e| format!("{name}[{index}]: {e}"))
+    }
+
+    /// Writes a register; `value` as [`parse_bits`] reads it.
+    pub fn write_register(&mut self, name: &str, index: u64, value: &str) -> Result<(), String> {
+        let id = find_extern(&self.program, "register", name)?;
+        let width = self.register(name, index)?.width();
+        let value = parse_bits(width, value)?;
+        self.state().write_register(id, index, &value).map_err(|e| format!("{name}[{index}]: {e}"))
+    }
+}
