@@ -347,15 +347,14 @@ impl TableState {
     /// Takes over entries and default action of a table of the same shape, as far as they fit.
     pub(crate) fn adopt(&mut self, old: &TableState) {
         if !self.const_entries {
-            let program_entries: Vec<_> =
-                self.store.iter().map(|(_, e)| (e.matches.clone(), e.priority)).collect();
+            let program_entries: Vec<_> = self.store.iter().map(|(_, e)| (e.matches, e.priority)).collect();
             for (matches, priority) in program_entries {
                 if let Ok((handle, _)) = self.store.delete(&matches, priority) {
                     self.info.remove(&handle);
                 }
             }
             for (old_handle, entry) in old.store.iter() {
-                let Ok(handle) = self.store.insert(entry.clone()) else { break };
+                let Ok(handle) = self.store.insert(entry) else { break };
                 if let Some(info) = old.info.get(&old_handle) {
                     self.info.insert(handle, info.clone());
                 }

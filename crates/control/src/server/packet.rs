@@ -126,7 +126,7 @@ impl Server {
                 controller_metadata: live.book.cookies.get(&(i.table, i.handle)).copied().unwrap_or(0),
                 metadata: entry.metadata.clone(),
                 idle_timeout_ns: i64::try_from(entry.idle_timeout_ns).unwrap_or(i64::MAX),
-                ..entry::encode_key(table, entry)
+                ..entry::encode_key(table, &entry)
             };
             Some(message)
         };

@@ -182,7 +182,7 @@ impl Access<'_> {
             let cookie = e.controller_metadata == 0 || e.controller_metadata == cookie;
             action && cookie && (e.metadata.is_empty() || e.metadata == entry.metadata)
         };
-        let mut push = |handle, entry| {
+        let mut push = |handle: EntryHandle, entry: &Entry| {
             if wanted(handle, entry) {
                 out.push(Entity::TableEntry(self.table_entry(table, handle, entry, e)));
             }
@@ -191,7 +191,7 @@ impl Access<'_> {
             for (handle, entry) in
                 state.store().iter().filter(|(_, x)| e.priority == 0 || x.priority == e.priority)
             {
-                push(handle, entry);
+                push(handle, &entry);
             }
             return Ok(());
         }
@@ -199,11 +199,11 @@ impl Access<'_> {
         if e.priority != 0 || !table.needs_priority() {
             let found = state.store().find(&matches, e.priority);
             if let Some((handle, entry)) = found.and_then(|h| Some((h, state.store().get(h)?))) {
-                push(handle, entry);
+                push(handle, &entry);
             }
         } else {
             for (handle, entry) in state.store().iter().filter(|(_, x)| x.matches == matches) {
-                push(handle, entry);
+                push(handle, &entry);
             }
         }
         Ok(())
@@ -276,7 +276,7 @@ impl Access<'_> {
             None => {
                 Some(pb::TableEntry { table_id: table.id, is_default_action: true, ..Default::default() })
             }
-            Some(h) => Some(entry::encode_key(table, self.state.table(table.table)?.store().get(h)?)),
+            Some(h) => Some(entry::encode_key(table, &self.state.table(table.table)?.store().get(h)?)),
         };
         let one = request.table_id != 0
             && (request.is_default_action || !request.r#match.is_empty() || request.priority != 0);

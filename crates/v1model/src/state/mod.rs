@@ -180,7 +180,7 @@ impl State {
         selectors: &[Bits],
     ) -> Lookup {
         let Some(table) = self.tables.get_mut(id.index()) else { return Lookup { hit: None, action: None } };
-        let Some((handle, entry)) = table.store.lookup(key) else {
+        let Some((handle, action)) = table.store.hit(key) else {
             if let Some(kind) = table.direct_counter {
                 table.default_counter.count(kind, bytes);
             }
@@ -191,7 +191,7 @@ impl State {
             }
             return Lookup { hit: None, action: Some(table.store.default_action().clone()) };
         };
-        let action = match (&entry.action, table.profile.map(|p| &self.instances[p.index()])) {
+        let action = match (&action, table.profile.map(|p| &self.instances[p.index()])) {
             (EntryAction::Call(call), _) => Some(call.clone()),
             (EntryAction::Member(m), Some(Instance::Profile(p))) => p.member(*m).cloned(),
             (EntryAction::Group(g), Some(Instance::Profile(p))) => {

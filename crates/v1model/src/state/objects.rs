@@ -207,7 +207,7 @@ impl State {
 
     fn entry_uses(&self, id: ExternInstanceId, action: &EntryAction) -> bool {
         let tables = self.profile(id).map_or(&[][..], |p| &p.tables);
-        tables.iter().any(|t| self.entries(*t).any(|(_, e)| e.action == *action))
+        tables.iter().any(|t| self.table(*t).is_some_and(|t| t.store.names(action)))
     }
 
     /// Adds a member to an action profile. `call.action` indexes the action list of its tables.

@@ -88,8 +88,8 @@ impl State {
         Ok(())
     }
 
-    /// Entries of a table in the order in which they were added.
-    pub fn entries(&self, id: TableId) -> impl Iterator<Item = (EntryHandle, &Entry)> {
+    /// Entries of a table in the order in which they were added, unpacked one by one.
+    pub fn entries(&self, id: TableId) -> impl Iterator<Item = (EntryHandle, Entry)> + '_ {
         self.table(id).into_iter().flat_map(|t| t.store.iter())
     }
 
@@ -179,7 +179,7 @@ impl State {
             }
             self.timers.pop_first();
             let Some(t) = self.tables.get_mut(table.index()) else { continue };
-            let timeout = t.store.get(handle).map_or(0, |e| e.idle_timeout_ns);
+            let timeout = t.store.idle_timeout_ns(handle);
             let Some(info) = t.info.get_mut(&handle) else { continue };
             info.timer = None;
             if timeout == 0 {
@@ -207,8 +207,8 @@ impl State {
     pub(crate) fn arm_all(&mut self, now: Time) {
         let mut entries = Vec::new();
         for (i, table) in self.tables.iter().enumerate().filter(|(_, t)| t.idle_timeouts) {
-            let timed = table.store.iter().filter(|(_, e)| e.idle_timeout_ns != 0);
-            entries.extend(timed.map(|(h, e)| (TableId(i as u32), h, e.idle_timeout_ns)));
+            let timed = table.store.handles().map(|h| (TableId(i as u32), h, table.store.idle_timeout_ns(h)));
+            entries.extend(timed.filter(|(_, _, timeout)| *timeout != 0));
         }
         for (table, handle, timeout) in entries {
             self.arm(now, table, handle, timeout);
