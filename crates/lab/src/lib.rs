@@ -48,6 +48,7 @@
 
 pub mod device;
 mod error;
+pub mod harness;
 pub mod load;
 mod netlink;
 pub mod netns;

@@ -1,34 +1,27 @@
 //! Devices and load generator over real sockets, between namespaces that the test makes itself.
-//!
-//! Without the standard harness, because becoming root in a user namespace must happen before the first
-//! thread. Where no namespaces can be made, prints a line with SKIP and succeeds.
+//! `pointsman_lab::harness` runs it.
 
 use pointsman_lab::device::{Calibration, Device, DeviceConfig, Model, ServiceTime};
+use pointsman_lab::harness::{Test, run};
 use pointsman_lab::load::{
     self, Arrivals, BulkConfig, ConsistencyConfig, Direction, LoadConfig, LoadResult, SourcePorts,
 };
 use pointsman_lab::rack::{Link, Rack, RackSpec, join};
 use pointsman_lab::wire::{Key, Keyring, Kind};
-use pointsman_lab::{Namespace, ensure_privileges};
+use pointsman_lab::{Namespace, ensure};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const SEED: u64 = 7;
 const PORT: u16 = 7000;
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
-type Test = fn() -> TestResult;
-
-fn main() {
-    if let Err(e) = ensure_privileges() {
-        println!("SKIP: {e}");
-        return;
-    }
-    let only = std::env::args().nth(1).filter(|a| !a.starts_with('-'));
+fn main() -> ExitCode {
     let tests: &[(&str, Test)] = &[
         ("namespaces_are_separate_and_vanish", namespaces_are_separate_and_vanish),
         ("below_saturation_latency_is_service_time", below_saturation_latency_is_service_time),
@@ -42,28 +35,7 @@ fn main() {
         ("what_the_switch_sees_is_complete", what_the_switch_sees_is_complete),
         ("cpu_model_computes_under_a_quota", cpu_model_computes_under_a_quota),
     ];
-    let mut failures = 0;
-    for (name, test) in tests.iter().filter(|(name, _)| only.as_ref().is_none_or(|o| name.contains(o))) {
-        let start = Instant::now();
-        match test() {
-            Ok(()) => println!("test {name} ... ok ({:.1} s)", start.elapsed().as_secs_f64()),
-            Err(e) => {
-                failures += 1;
-                println!("test {name} ... FAILED: {e}");
-            }
-        }
-    }
-    std::process::exit(i32::from(failures > 0));
-}
-
-/// Fails the test with the values that are to blame.
-macro_rules! ensure {
-    ($condition:expr, $($message:tt)*) => {
-        let holds: bool = $condition;
-        if !holds {
-            return Err(format!("{}: {}", stringify!($condition), format!($($message)*)).into());
-        }
-    };
+    run("lab wire", tests)
 }
 
 /// A client and a device at the two ends of a cable.

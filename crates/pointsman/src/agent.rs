@@ -1,5 +1,6 @@
 //! `pointsman agent`: one device's agent on its interface, with its sockets and its clock.
 
+use crate::console::say;
 use pointsman_balance::Rack;
 use pointsman_balance::agent::{Agent, AgentConfig, Direction, Input, Output};
 use pointsman_ports::{Observer, Poller, Waker, Way};
@@ -181,7 +182,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
             )
         })?,
     };
-    eprintln!("pointsman: agent of {} on {}, reports to {}", config.name, config.interface, config.report_to);
+    say(&format!("agent of {} on {}, reports to {}", config.name, config.interface, config.report_to));
     let running = Running::open(config)?;
     let stopper = running.stopper();
     let tokio = tokio::runtime::Builder::new_multi_thread()
@@ -193,6 +194,6 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         crate::signals::wait_for_stop().await;
         stopper.stop();
     });
-    running.run(|line| eprintln!("pointsman: {line}"))?;
+    running.run(say)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -11,3 +11,8 @@ pub fn say(line: &str) {
 pub fn show(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
+
+/// Writes a command's result to standard output, where nobody may be reading any more.
+pub fn print(text: &str) {
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}

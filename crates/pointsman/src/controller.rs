@@ -1,5 +1,6 @@
 //! `pointsman controller`: carries the controller's messages over gRPC, and its configuration from the file.
 
+use crate::console::say;
 use crate::sources::{self, Sources};
 use pointsman_balance::Rack;
 use pointsman_balance::config::Program as ProgramName;
@@ -267,9 +268,7 @@ async fn follow(path: PathBuf, inputs: mpsc::UnboundedSender<Input>) {
                     return;
                 }
             }
-            Err(message) => {
-                eprintln!("pointsman: {message}\npointsman: the configuration before stays in force")
-            }
+            Err(message) => say(&format!("{message}\npointsman: the configuration before stays in force")),
         }
     }
 }
@@ -291,7 +290,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         let (status, _) = watch::channel(Standing::START);
         tokio::spawn(follow(args.rack, tx));
         tokio::select! {
-            () = pump(controller, rx, status, |event| eprintln!("pointsman: {event}")) => {}
+            () = pump(controller, rx, status, |event| say(&event.to_string())) => {}
             () = crate::signals::wait_for_stop() => {}
         }
     });

@@ -3,7 +3,6 @@
 
 use crate::agent::{Running, Stopper};
 use crate::controller::{Standing, program, pump};
-use crate::sources::Sources;
 use crate::switch::runtime::Handle;
 use crate::switch::{Interface, Setup, build, serve};
 use pointsman_balance::agent::AgentConfig;
@@ -106,23 +105,21 @@ impl Live {
     /// Starts the switch, without a program: the controller brings it.
     pub fn start_switch(&mut self) -> Result<(), String> {
         let interfaces = self.rack.ports.iter();
-        let setup = Setup {
+        let mut setup = Setup {
             interfaces: interfaces
                 .map(|p| Interface { number: p.number.into(), name: p.interface.clone() })
                 .collect(),
-            pcap: None,
-            cpu_port: self.config.switch.cpu_port.into(),
             device_id: self.config.switch.device_id,
-            queue_depth: 1024,
-            sources: Sources::default(),
+            ..Setup::default()
         };
+        setup.switch.cpu_port = Some(self.config.switch.cpu_port.into());
         let runtime = self.rack.switch.enter(|| build(setup)).map_err(|e| e.to_string())??;
         let handle = runtime.handle();
         let log = self.log.clone();
         let thread = self
             .rack
             .switch
-            .spawn("switch", move || runtime.run(|line| say(&log, "switch", line)))
+            .spawn("switch", move || runtime.run(|_, line| say(&log, "switch", line)))
             .map_err(|e| e.to_string())?;
         // A socket belongs to the namespace of the thread that makes it.
         let bind = || self.tokio.block_on(tokio::net::TcpListener::bind(SocketAddr::from(P4RUNTIME)));
@@ -134,7 +131,7 @@ impl Live {
             .map_err(|e| format!("cannot listen for P4Runtime: {e}"))?;
         let (served, log) = (handle.clone(), self.log.clone());
         let server = self.tokio.spawn(async move {
-            if let Err(e) = serve(served, listener).await {
+            if let Err(e) = serve(served, listener, None).await {
                 say(&log, "switch", &e);
             }
         });

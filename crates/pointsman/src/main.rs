@@ -18,16 +18,16 @@ enum Command {
     /// Work on P4 source: check it, show its P4Info or its typed form, run packet tests.
     #[command(subcommand)]
     P4(tools::P4),
-    Switch(switch::Args),
+    Switch(Box<switch::Args>),
     Controller(controller::Args),
     Agent(agent::Args),
     Demo(demo::Args),
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let done = match Cli::parse_from(switch::without_separator(std::env::args_os())).command {
         Command::P4(command) => tools::run(command),
-        Command::Switch(args) => switch::run(args),
+        Command::Switch(args) => switch::run(*args),
         Command::Controller(args) => controller::run(args),
         Command::Agent(args) => agent::run(args),
         Command::Demo(args) => demo::run(args),

@@ -1,21 +1,20 @@
 //! A whole rack on the wire: switch, controller, agents and devices in namespaces of their own, disturbed one part at a
 //! time. Rates are low and latencies are not judged, so that a busy machine passes too.
-//!
-//! Without the standard harness, because becoming root in a user namespace must happen before the first thread. Where no
-//! namespaces can be made, prints a line with SKIP and succeeds. An argument selects tests by name.
+//! `pointsman_lab::harness` runs it.
 
 use pointsman::demo::{PORT, SERVICE, Work, devices, toml};
 use pointsman::live::{Live, Log};
 use pointsman_balance::{Policy, Rack as RackConfig};
+use pointsman_lab::harness::{Test, run};
 use pointsman_lab::load::{
     self, Arrivals, BulkConfig, ConsistencyConfig, ConsistencyResult, Direction, LoadConfig, LoadResult,
     SourcePorts,
 };
 use pointsman_lab::rack::RackSpec;
 use pointsman_lab::wire::Keyring;
-use pointsman_lab::{Namespace, ensure_privileges, raise_open_file_limit};
+use pointsman_lab::{Namespace, ensure};
 use std::net::{IpAddr, SocketAddr};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -27,18 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
-type Test = fn() -> Fallible<()>;
-
-fn main() {
-    if let Err(e) = ensure_privileges() {
-        println!("SKIP: {e}");
-        return;
-    }
-    if let Err(e) = raise_open_file_limit() {
-        println!("SKIP: cannot raise the limit of open files: {e}");
-        return;
-    }
-    let only = std::env::args().nth(1).filter(|a| !a.starts_with('-'));
+fn main() -> ExitCode {
     let tests: &[(&str, Test)] = &[
         ("a_restarted_switch_is_filled_again", a_restarted_switch_is_filled_again),
         ("a_restarted_controller_disturbs_nothing", a_restarted_controller_disturbs_nothing),
@@ -47,28 +35,7 @@ fn main() {
         ("both_families_and_directions", both_families_and_directions),
         ("an_interrupted_demo_leaves_nothing", an_interrupted_demo_leaves_nothing),
     ];
-    let mut failures = 0;
-    for (name, test) in tests.iter().filter(|(name, _)| only.as_ref().is_none_or(|o| name.contains(o))) {
-        let start = Instant::now();
-        match test() {
-            Ok(()) => println!("test {name} ... ok ({:.1} s)", start.elapsed().as_secs_f64()),
-            Err(e) => {
-                failures += 1;
-                println!("test {name} ... FAILED: {e}");
-            }
-        }
-    }
-    std::process::exit(i32::from(failures > 0));
-}
-
-/// Fails the test with the values that are to blame.
-macro_rules! ensure {
-    ($condition:expr, $($message:tt)*) => {
-        let holds: bool = $condition;
-        if !holds {
-            return Err(format!("{}: {}", stringify!($condition), format!($($message)*)).into());
-        }
-    };
+    run("rack_wire", tests)
 }
 
 /// A rack with its controller, and a client in it.

@@ -188,7 +188,6 @@ fn bad_flags_of_the_switch() {
     refused(&[&good, "-i", "1@name_of_17_bytes"], 1, &["cannot be an interface name", "1 to 15 bytes"]);
     refused(&[&good, "--cpu-port", "511"], 1, &["both 511", "choose different numbers"]);
     refused(&[&good, "--cpu-port", "512"], 1, &["CPU port 512 does not fit", "9 bits"]);
-    refused(&[&good, "--device-id", "0"], 1, &["device_id is 0", "choose 1 or more"]);
     refused(&[&good, "--queue-depth", "0"], 1, &["queue_depth_packets is 0"]);
     refused(&[&good, "--queue-depth", "many"], 2, &["--queue-depth"]);
     refused(&[&good, "--pcap", &good], 1, &["main.p4 for captures", "give --pcap a directory"]);

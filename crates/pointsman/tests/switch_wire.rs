@@ -1,36 +1,27 @@
 //! `pointsman switch` on real interfaces: the kernel's UDP and TCP through examples/forwarder, between network namespaces
 //! that the test makes itself. What the hosts sent, the captures, the program's counters and the switch's own account
 //! must all say the same.
-//!
-//! Without the standard harness, because becoming root in a user namespace must happen before the first thread. Where no
-//! namespaces can be made, prints a line with SKIP and succeeds.
+//! `pointsman_lab::harness` runs it.
 
 mod support;
 
 use nix::sys::signal::Signal;
 use pb::entity::Entity;
 use pointsman_control::proto::p4rt as pb;
+use pointsman_lab::Namespace;
+use pointsman_lab::harness::run;
 use pointsman_lab::rack::{ClientSpec, Link, Mac, Rack, RackSpec, join};
-use pointsman_lab::{Namespace, ensure_privileges};
 use pointsman_ports::pcap::{Reader, Record};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 use support::controller::{Controller, connect};
 use support::python::Client;
 use support::{PATIENCE, Scratch, Switch, assert_no_panic, file, finish, pointsman};
 
-fn main() {
-    if std::env::args().any(|a| a == "--list") {
-        return;
-    }
-    if let Err(e) = ensure_privileges() {
-        println!("SKIP: switch_wire: {e}");
-        return;
-    }
-    let only = std::env::args().nth(1).filter(|a| !a.starts_with('-'));
+fn main() -> ExitCode {
     let tests: &[(&str, fn())] = &[
         ("everything_that_is_sent_is_accounted_for", everything_that_is_sent_is_accounted_for),
         ("tcp_passes_with_the_offloads_of_veth", tcp_passes_with_the_offloads_of_veth),
@@ -38,15 +29,7 @@ fn main() {
         ("interfaces_come_and_go", interfaces_come_and_go),
         ("ports_that_cannot_be_opened", ports_that_cannot_be_opened),
     ];
-    let mut failed = 0;
-    for (name, test) in tests.iter().filter(|(name, _)| only.as_ref().is_none_or(|o| name.contains(o))) {
-        let start = Instant::now();
-        let result = std::panic::catch_unwind(test);
-        let word = if result.is_ok() { "ok" } else { "FAILED" };
-        println!("test {name} ... {word} ({:.1} s)", start.elapsed().as_secs_f64());
-        failed += usize::from(result.is_err());
-    }
-    std::process::exit(i32::from(failed > 0));
+    run("switch_wire", tests)
 }
 
 const FORWARDER: &str = "examples/forwarder/main.p4";

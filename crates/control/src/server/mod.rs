@@ -42,7 +42,7 @@ const NO_PIPELINE: &str =
 /// Settings of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerConfig {
-    /// The device that this server stands for; not 0.
+    /// The device that this server stands for.
     pub device_id: u64,
     /// Stream channels that may share a role.
     pub max_clients_per_role: usize,
@@ -62,9 +62,6 @@ impl ServerConfig {
     /// # Errors
     /// Says what is wrong and what to do.
     pub fn validate(&self) -> Result<(), String> {
-        if self.device_id == 0 {
-            return Err("device_id is 0, which P4Runtime reserves: choose 1 or more".to_string());
-        }
         if self.max_clients_per_role == 0 {
             return Err("max_clients_per_role is 0: nobody could connect; choose 1 or more".to_string());
         }

@@ -5,6 +5,7 @@ mod stress;
 
 pub use rack::{PORT, SERVICE, Work, devices, toml};
 
+use crate::console::{print, show};
 use crate::live::{Live, Log};
 use indicatif::{ProgressBar, ProgressStyle};
 use pointsman_balance::Policy;
@@ -148,7 +149,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         let (bar, verbose) = (bar.clone(), args.verbose);
         Arc::new(Mutex::new(move |line: &str| {
             if verbose {
-                bar.suspend(|| eprintln!("{line}"));
+                bar.suspend(|| show(&format!("{line}\n")));
             }
         }))
     };
@@ -218,15 +219,15 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         setup: setup(&args, scale, &format!("{privileges:?}")),
         notes,
     };
-    print!("{}", table(&report));
+    print(&table(&report).to_string());
     let write = |path: &PathBuf, text: String| {
         std::fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))
     };
     write(&args.html, html(&report, "Pointsman: a rack balanced by a P4 program"))?;
-    println!("charts: {}", args.html.display());
+    print(&format!("charts: {}\n", args.html.display()));
     if let Some(path) = &args.json {
         write(path, report.to_json().map_err(text)?)?;
-        println!("figures: {}", path.display());
+        print(&format!("figures: {}\n", path.display()));
     }
     if report.consistency.violations > 0 {
         return Err(format!(
@@ -259,7 +260,7 @@ fn end_at_signals() -> Result<(), String> {
     let wait = move || {
         runtime.block_on(crate::signals::wait_for_stop());
         pointsman_lab::device::release_cpu_groups();
-        eprintln!("\npointsman: interrupted: nothing was written");
+        show("\npointsman: interrupted: nothing was written\n");
         // What a shell reports of a program that ended by SIGINT.
         std::process::exit(130);
     };

@@ -1,26 +1,39 @@
 //! `pointsman switch`: a P4 program on Linux interfaces, with P4Runtime.
 
+pub mod args;
+pub mod files;
 pub mod grpc;
+pub mod log;
+pub mod queues;
 pub mod runtime;
 pub mod summary;
+pub mod tls;
 pub mod wires;
+
+pub use args::{Args, without_separator};
 
 use crate::compiler;
 use crate::console::{say, show};
-use crate::sources::{Sources, balancer, flatten_file, parse_define};
+use crate::sources::{Sources, balancer, flatten_file};
+use files::Delayed;
+use log::Level;
 use pointsman_control::ServerConfig;
 use pointsman_control::proto::p4rt::p4_runtime_server::P4RuntimeServer;
 use pointsman_frontend::Define;
-use pointsman_ports::{AfPacket, AfPacketConfig, Port, Traced};
+use pointsman_ports::pcap::Pace;
+use pointsman_ports::{AfPacket, AfPacketConfig, PcapPort, Port, PortError, Traced};
 use pointsman_v1model::SwitchConfig;
+use queues::Setting;
 use runtime::{Handle, Runtime};
 use std::collections::BTreeSet;
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::TcpIncoming;
-use wires::Wires;
+use wires::{Watch, Wires};
 
 /// How often a silent client is asked whether it is still there, and how long it may take to answer. A controller
 /// whose machine vanished must not stay primary.
@@ -49,65 +62,41 @@ impl std::str::FromStr for Interface {
     }
 }
 
-/// The argument of `--p4runtime`: an address or a name, and a port.
-fn parse_address(s: &str) -> Result<SocketAddr, String> {
-    let wrong = |e: std::io::Error| format!("{e}: write ADDRESS:PORT, such as 127.0.0.1:9559 or [::1]:9559");
-    let none = || std::io::Error::other("the name has no address");
-    s.to_socket_addrs().and_then(|mut all| all.next().ok_or_else(none)).map_err(wrong)
-}
-
-/// Run a P4 program as a switch on Linux interfaces, with a P4Runtime server.
-#[derive(clap::Args)]
-pub struct Args {
-    /// Program to start with: a P4 file, or `balancer` for the one that is built in. Without one the switch waits for a
-    /// controller to send one.
-    file: Option<PathBuf>,
-    /// Port: NUMBER@INTERFACE. Repeat for each.
-    #[arg(short, long = "interface", value_name = "NUMBER@INTERFACE", allow_hyphen_values = true)]
-    interface: Vec<Interface>,
-    /// Where P4Runtime is served; port 0 takes a free one and says which. It has no authentication: think before you
-    /// leave loopback.
-    #[arg(
-        long,
-        value_name = "ADDRESS:PORT",
-        default_value = "127.0.0.1:9559",
-        value_parser = parse_address
-    )]
-    p4runtime: SocketAddr,
-    /// Device id in P4Runtime.
-    #[arg(long, default_value_t = 1)]
-    device_id: u64,
-    /// Port number of the control plane: what the program sends there comes out of P4Runtime as packet-in.
-    #[arg(long, default_value_t = 510)]
-    cpu_port: u32,
-    /// Record every port in DIR: INTERFACE_in.pcap and INTERFACE_out.pcap.
-    #[arg(long, value_name = "DIR")]
-    pcap: Option<PathBuf>,
-    /// Packets that each egress queue holds.
-    #[arg(long, default_value_t = 1024)]
-    queue_depth: u32,
-    /// Folder to search for included files; may be given several times.
-    #[arg(short = 'I', value_name = "DIR")]
-    include: Vec<PathBuf>,
-    /// Macro to define.
-    #[arg(short = 'D', value_name = "NAME[=VALUE]", value_parser = parse_define)]
-    define: Vec<Define>,
-}
-
 /// What a switch needs to run.
 pub struct Setup {
     /// Its ports; opened in the caller's network namespace.
     pub interfaces: Vec<Interface>,
     /// Where captures go.
     pub pcap: Option<PathBuf>,
-    /// Port of the control plane.
-    pub cpu_port: u32,
+    /// Captures in the current folder instead of interfaces, begun after so long.
+    pub use_files: Option<Duration>,
+    /// Everything about the switch but its ports.
+    pub switch: SwitchConfig,
+    /// Queues that differ from that.
+    pub queues: Vec<Setting>,
     /// Device id in P4Runtime.
     pub device_id: u64,
-    /// Packets per egress queue.
-    pub queue_depth: u32,
     /// Where includes are found.
     pub sources: Sources,
+    /// What is said of single packets.
+    pub watch: Watch,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        let switch =
+            SwitchConfig { cpu_port: Some(510), queue_depth_packets: 1024, ..SwitchConfig::default() };
+        Setup {
+            interfaces: Vec::new(),
+            pcap: None,
+            use_files: None,
+            switch,
+            queues: Vec::new(),
+            device_id: 1,
+            sources: Sources::default(),
+            watch: Watch::default(),
+        }
+    }
 }
 
 /// Opens the ports (in the calling thread's network namespace) and makes the switch.
@@ -122,11 +111,8 @@ pub fn build(setup: Setup) -> Result<Runtime, String> {
             return Err(format!("interface '{name}' is given to two ports: give each port its own"));
         }
     }
-    if numbers.contains(&setup.cpu_port) {
-        return Err(format!(
-            "port {} is the control plane's: choose another number, or --cpu-port",
-            setup.cpu_port
-        ));
+    if let Some(port) = setup.switch.cpu_port.filter(|p| numbers.contains(p)) {
+        return Err(format!("port {port} is the control plane's: choose another number, or --cpu-port"));
     }
     if let Some(dir) = &setup.pcap {
         std::fs::create_dir_all(dir).map_err(|e| {
@@ -135,36 +121,51 @@ pub fn build(setup: Setup) -> Result<Runtime, String> {
     }
     let mut ports: Vec<(u32, Box<dyn Port>)> = Vec::new();
     for interface in &setup.interfaces {
-        let port = AfPacket::open(&interface.name, AfPacketConfig::default()).map_err(|e| e.to_string())?;
-        let port: Box<dyn Port> = match &setup.pcap {
-            Some(dir) => Box::new(Traced::new(port, dir).map_err(|e| e.to_string())?),
-            None => Box::new(port),
-        };
+        let port = open(&interface.name, &setup).map_err(|e| e.to_string())?;
         ports.push((interface.number, port));
     }
-    let wires = Wires::new(ports).map_err(|e| format!("cannot wait for packets: {e}"))?;
-    let config = SwitchConfig {
-        ports: Some(numbers),
-        cpu_port: Some(setup.cpu_port),
-        queue_depth_packets: setup.queue_depth,
-        ..SwitchConfig::default()
-    };
+    let mut wires = Wires::new(ports).map_err(|e| format!("cannot wait for packets: {e}"))?;
+    wires.watch = setup.watch;
+    let config = SwitchConfig { ports: Some(numbers), ..setup.switch };
     let server = ServerConfig { device_id: setup.device_id, ..ServerConfig::default() };
-    Runtime::new(config, server, setup.sources, wires)
+    let mut runtime = Runtime::new(config, server, setup.sources, wires)?;
+    runtime.set_queues(&setup.queues)?;
+    Ok(runtime)
+}
+
+fn open(interface: &str, setup: &Setup) -> Result<Box<dyn Port>, PortError> {
+    if let Some(delay) = setup.use_files {
+        let port = PcapPort::in_directory(interface, Path::new("."), Pace::Recorded)?;
+        return Ok(Box::new(Delayed::new(port, delay)));
+    }
+    let port = AfPacket::open(interface, AfPacketConfig::default())?;
+    Ok(match &setup.pcap {
+        Some(dir) => Box::new(Traced::new(port, dir)?),
+        None => Box::new(port),
+    })
 }
 
 /// Serves P4Runtime on `listener` until the switch or the process ends.
-pub async fn serve(handle: Handle, listener: tokio::net::TcpListener) -> Result<(), String> {
-    let service = P4RuntimeServer::new(grpc::Service::new(handle))
+pub async fn serve(
+    handle: Handle,
+    listener: tokio::net::TcpListener,
+    tls: Option<Arc<rustls::ServerConfig>>,
+) -> Result<(), String> {
+    let service = P4RuntimeServer::new(grpc::Service::new(handle.clone()))
         .max_decoding_message_size(grpc::MAX_MESSAGE_BYTES)
         .max_encoding_message_size(grpc::MAX_MESSAGE_BYTES);
-    tonic::transport::Server::builder()
+    let server = tonic::transport::Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
-        .add_service(service)
-        .serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true)))
-        .await
-        .map_err(|e| format!("P4Runtime server: {e}"))
+        .add_service(service);
+    let served = match tls {
+        None => server.serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true))).await,
+        Some(config) => {
+            let incoming = ReceiverStream::new(tls::accept(listener, config, handle));
+            server.serve_with_incoming(incoming).await
+        }
+    };
+    served.map_err(|e| format!("P4Runtime server: {e}"))
 }
 
 /// Compiles `file`, says what is wrong with it, and starts with it.
@@ -182,16 +183,61 @@ fn boot(runtime: &mut Runtime, file: &Path, sources: &Sources, defines: &[Define
     runtime.boot(&compiled.program, &config)
 }
 
+/// Exit code of a command line that cannot be honoured.
+const USAGE: u8 = 2;
+
+/// Reads the file of `--queue-file` again at each SIGHUP.
+async fn reload_queues(mut hangup: Signal, handle: Handle, path: PathBuf, fixed: Vec<Setting>) {
+    while hangup.recv().await.is_some() {
+        let settings = queues::read_file(&path);
+        let fixed = fixed.clone();
+        let path = path.clone();
+        let done = handle.post(move |core| {
+            let set = settings.and_then(|more| core.set_queues(&[fixed, more].concat()));
+            match set {
+                Ok(()) => core.tell(Level::Info, format!("queues are as {} says", path.display())),
+                Err(e) => core.tell(Level::Error, format!("{e}; the queues are as they were")),
+            }
+        });
+        if done.is_err() {
+            return;
+        }
+    }
+}
+
 /// Runs the command.
-pub fn run(args: Args) -> Result<ExitCode, String> {
+pub fn run(mut args: Args) -> Result<ExitCode, String> {
+    let mut log = match args.review() {
+        Ok(warnings) => {
+            warnings.iter().for_each(|w| say(&format!("warning: {w}")));
+            args.log()?
+        }
+        Err(message) => {
+            say(&message);
+            return Ok(ExitCode::from(USAGE));
+        }
+    };
+    let tls = args.tls().map(|files| tls::load(&files, SystemTime::now())).transpose()?;
+    let mut queues = args.queue.clone();
+    if let Some(path) = &args.queue_file {
+        queues.extend(queues::read_file(path)?);
+    }
     let sources = Sources { include_dirs: args.include };
     let mut runtime = build(Setup {
         interfaces: args.interface,
         pcap: args.pcap,
-        cpu_port: args.cpu_port,
+        use_files: args.use_files.map(|s| Duration::from_secs(s.into())),
+        switch: SwitchConfig {
+            cpu_port: Some(args.cpu_port),
+            drop_port: args.drop_port,
+            queues_per_port: args.priority_queues,
+            queue_depth_packets: args.queue_depth,
+            ..SwitchConfig::default()
+        },
+        queues,
         device_id: args.device_id,
-        queue_depth: args.queue_depth,
         sources: sources.clone(),
+        watch: Watch { each: log.wants(Level::Debug), bytes: args.dump_packet_data },
     })?;
     if let Some(file) = &args.file {
         boot(&mut runtime, file, &sources, &args.define)?;
@@ -221,13 +267,26 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         stop.await;
         stopper.stop();
     });
+    if let Some(path) = args.queue_file {
+        // In force from here on, too.
+        let hangup = {
+            let _inside = tokio.enter();
+            signal(SignalKind::hangup()).map_err(|e| format!("cannot catch SIGHUP: {e}"))?
+        };
+        tokio.spawn(reload_queues(hangup, handle.clone(), path, args.queue));
+    }
+    let how = match (&tls, &args.grpc_tls_ca) {
+        (None, _) => "",
+        (Some(_), None) => ", TLS",
+        (Some(_), Some(_)) => ", mutual TLS",
+    };
     tokio.spawn(async move {
-        if let Err(message) = serve(handle, listener).await {
+        if let Err(message) = serve(handle, listener, tls).await {
             say(&message);
         }
     });
-    say(&format!("P4Runtime on {address}, device {}", args.device_id));
-    runtime.run_until_stopped(say)?;
+    say(&format!("P4Runtime on {address}, device {}{how}", args.device_id));
+    runtime.run_until_stopped(|level, line| log.line(level, line))?;
     for line in runtime.summary() {
         say(&line);
     }

@@ -1,5 +1,7 @@
 //! The thread that owns a switch: packets, time and the control plane's calls meet here, one after the other.
 
+use super::log::Level;
+use super::queues::{self, Setting};
 use super::summary;
 use super::wires::Wires;
 use crate::compiler::{self, rendered};
@@ -38,7 +40,7 @@ pub struct Core {
     streams: BTreeMap<ConnId, Client>,
     next_conn: u64,
     /// What an operator should know and has not been told yet.
-    news: Vec<String>,
+    news: Vec<(Level, String)>,
     start: Instant,
     stop: bool,
 }
@@ -106,6 +108,20 @@ impl Core {
         call(&mut self.server, &mut device, now)
     }
 
+    /// Something that an operator should know.
+    pub fn tell(&mut self, level: Level, line: String) {
+        self.news.push((level, line));
+    }
+
+    /// Makes the queues what these settings say.
+    ///
+    /// # Errors
+    /// There is no such queue.
+    pub fn set_queues(&mut self, settings: &[Setting]) -> Result<(), String> {
+        let config = self.switch.config().clone();
+        queues::apply(&mut self.switch, &config, settings)
+    }
+
     /// Counters of the whole switch.
     pub fn stats(&mut self) -> Stats {
         self.switch.stats().clone()
@@ -141,7 +157,10 @@ impl Core {
                 Output::Send { conn, response } => {
                     if !self.send(conn, response) {
                         self.streams.remove(&conn);
-                        self.news.push("a P4Runtime client that reads nothing was cut off".to_string());
+                        self.tell(
+                            Level::Warn,
+                            "a P4Runtime client that reads nothing was cut off".to_string(),
+                        );
                         outputs.extend(self.server.connection_closed(conn));
                     }
                 }
@@ -170,27 +189,29 @@ impl Core {
         );
         if notice && client.items.capacity() <= RESERVED {
             if client.dropped == 0 {
-                self.news.push("packets for a P4Runtime client are dropped: it does not keep up".to_string());
+                let line = "packets for a P4Runtime client are dropped: it does not keep up".to_string();
+                self.news.push((Level::Warn, line));
             }
             client.dropped += 1;
             return true;
         }
         if client.dropped > 0 && client.items.capacity() > MAX_WAITING / 2 {
-            self.news.push(format!("{} packets for a P4Runtime client were dropped", client.dropped));
+            let line = format!("{} packets for a P4Runtime client were dropped", client.dropped);
+            self.news.push((Level::Warn, line));
             client.dropped = 0;
         }
         !matches!(client.items.try_send(Ok(response)), Err(stream::error::TrySendError::Full(_)))
     }
 
     /// What the data plane has to say to the control plane. Complaints go to `log`.
-    fn notify(&mut self, wires: &mut Wires, log: &mut dyn FnMut(&str)) {
+    fn notify(&mut self, wires: &mut Wires, log: &mut dyn FnMut(Level, &str)) {
         let now = self.now();
         for packet in wires.take_cpu() {
             match self.server.packet_in(&packet) {
                 Ok(outputs) => self.deliver(outputs),
                 // Ordinary while no controller is there.
                 Err(pointsman_control::PacketInError::NoPrimary) => {}
-                Err(e) => log(&format!("a packet for the control plane was dropped: {e}")),
+                Err(e) => log(Level::Warn, &format!("a packet for the control plane was dropped: {e}")),
             }
         }
         let digests = self.switch.take_digests();
@@ -210,21 +231,31 @@ impl Core {
             self.deliver(outputs);
         }
         for event in self.switch.take_events() {
-            let what = match event.kind {
-                EventKind::Log(message) => message,
-                EventKind::AssertFailed => "an assert was false; the packet was dropped".to_string(),
-                EventKind::AssumeFailed => "an assume was false; the packet was dropped".to_string(),
+            let (level, what) = match event.kind {
+                EventKind::Log(message) => (Level::Info, message),
+                EventKind::AssertFailed => {
+                    (Level::Warn, "an assert was false; the packet was dropped".to_string())
+                }
+                EventKind::AssumeFailed => {
+                    (Level::Warn, "an assume was false; the packet was dropped".to_string())
+                }
             };
-            log(&format!("[{:.6} s] {what}", event.time.0 as f64 / 1e9));
+            log(level, &format!("[{:.6} s] {what}", event.time.0 as f64 / 1e9));
         }
-        for news in self.news.drain(..) {
-            log(&news);
+        for (level, news) in self.news.drain(..) {
+            log(level, &news);
         }
     }
 }
 
 /// Compiles what a controller sends as `p4_device_config`: P4 source text.
 fn compile_config(sources: &Sources, text: &[u8]) -> Result<Program, String> {
+    // What p4c makes for BMv2, which controllers are used to send.
+    if text.trim_ascii_start().starts_with(b"{") {
+        return Err("p4_device_config is JSON, a compiler's output for BMv2: this target compiles P4 itself; send the \
+                    text of the .p4 file instead"
+            .to_string());
+    }
     let text = std::str::from_utf8(text).map_err(|e| {
         format!(
             "p4_device_config is not UTF-8 text ({e}): this target takes P4 source, not a compiler's output"
@@ -271,6 +302,14 @@ impl Runtime {
         self.handle.clone()
     }
 
+    /// Makes the queues what these settings say.
+    ///
+    /// # Errors
+    /// There is no such queue.
+    pub fn set_queues(&mut self, settings: &[Setting]) -> Result<(), String> {
+        self.core.set_queues(settings)
+    }
+
     /// Starts with a compiled program. `config` is what controllers get as its `p4_device_config`.
     pub fn boot(&mut self, program: &Program, config: &str) -> Result<(), String> {
         let core = &mut self.core;
@@ -281,12 +320,12 @@ impl Runtime {
     }
 
     /// Runs until it is stopped. `log` gets what an operator should know.
-    pub fn run(mut self, log: impl FnMut(&str)) -> Result<(), String> {
+    pub fn run(mut self, log: impl FnMut(Level, &str)) -> Result<(), String> {
         self.run_until_stopped(log)
     }
 
     /// The same, and leaves the switch to be looked at.
-    pub fn run_until_stopped(&mut self, mut log: impl FnMut(&str)) -> Result<(), String> {
+    pub fn run_until_stopped(&mut self, mut log: impl FnMut(Level, &str)) -> Result<(), String> {
         loop {
             let mut jobs = 0;
             while jobs < JOBS
@@ -309,8 +348,8 @@ impl Runtime {
             let polled = switch.poll(elapsed(start), BUDGET, &mut self.wires);
             self.wires.flush(unix);
             self.core.notify(&mut self.wires, &mut log);
-            for complaint in self.wires.take_complaints() {
-                log(&complaint);
+            for (level, line) in self.wires.take_news() {
+                log(level, &line);
             }
             // After jobs there may be more, whose wake-up is spent.
             if jobs == 0 && frames == 0 && !polled.more {

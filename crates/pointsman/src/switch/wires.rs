@@ -1,5 +1,6 @@
 //! The ports of a running switch: frames in, frames out.
 
+use super::log::Level;
 use pointsman_ports::{Frame, FramePool, Poller, Port, PortError, Ready};
 use pointsman_v1model::Sink;
 use std::collections::BTreeMap;
@@ -31,8 +32,33 @@ pub struct Wires {
     ready: Vec<Ready>,
     /// Packets for the control plane since the last [`Wires::take_cpu`].
     cpu: Vec<Vec<u8>>,
-    /// What the ports complained about since the last [`Wires::take_complaints`].
-    complaints: Vec<String>,
+    /// What happened to the ports since the last [`Wires::take_news`].
+    news: Vec<(Level, String)>,
+    /// What is said of single packets.
+    pub watch: Watch,
+}
+
+/// What is said of every packet that comes in or goes out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Watch {
+    /// A line of level debug.
+    pub each: bool,
+    /// A line of level info with so many of its bytes; 0 for none.
+    pub bytes: usize,
+}
+
+impl Watch {
+    fn line(self, port: u32, what: &str, packet: &[u8]) -> Option<(Level, String)> {
+        let length = packet.len();
+        if self.bytes > 0 {
+            let shown = &packet[..length.min(self.bytes)];
+            let mut line = format!("port {port}: {what} {length} bytes: ");
+            line.extend(shown.iter().map(|b| format!("{b:02x}")));
+            Some((Level::Info, line))
+        } else {
+            self.each.then(|| (Level::Debug, format!("port {port}: {what} {length} bytes")))
+        }
+    }
 }
 
 impl Wires {
@@ -40,7 +66,7 @@ impl Wires {
     pub fn new(ports: Vec<(u32, Box<dyn Port>)>) -> io::Result<Self> {
         let mut poller = Poller::new()?;
         let mut wires = Vec::new();
-        let mut complaints = Vec::new();
+        let mut news = Vec::new();
         let mut by_number = BTreeMap::new();
         for (number, port) in ports {
             if let Some(fd) = port.raw_fd() {
@@ -50,7 +76,8 @@ impl Wires {
             let up = port.is_up();
             if !up {
                 let interface = port.name().to_string();
-                complaints.push(format!("port {number}: {}", PortError::LinkDown { interface }));
+                let line = format!("port {number}: {}", PortError::LinkDown { interface });
+                news.push((Level::Warn, line));
             }
             wires.push(Wire { number, port, out: Vec::new(), failed: false, up });
         }
@@ -62,7 +89,8 @@ impl Wires {
             batch: Vec::new(),
             ready: Vec::new(),
             cpu: Vec::new(),
-            complaints,
+            news,
+            watch: Watch::default(),
         })
     }
 
@@ -83,7 +111,7 @@ impl Wires {
                 Ok(_) => wire.failed = false,
                 Err(e) if !wire.failed => {
                     wire.failed = true;
-                    self.complaints.push(format!("port {number}: {e}"));
+                    self.news.push((Level::Warn, format!("port {number}: {e}")));
                 }
                 Err(_) => {}
             }
@@ -91,11 +119,13 @@ impl Wires {
                 wire.up = !wire.up;
                 // Going down is an error, which was told.
                 if wire.up {
-                    self.complaints.push(format!("port {number}: '{}' is up again", wire.port.name()));
+                    let line = format!("port {number}: '{}' is up again", wire.port.name());
+                    self.news.push((Level::Info, line));
                 }
             }
             total += batch.len();
             for frame in &batch {
+                self.news.extend(self.watch.line(number, "received", frame));
                 each(self, number, frame);
             }
             self.pool.give_all(batch.drain(..));
@@ -114,7 +144,7 @@ impl Wires {
                 && !wire.failed
             {
                 wire.failed = true;
-                self.complaints.push(format!("port {}: {e}", wire.number));
+                self.news.push((Level::Warn, format!("port {}: {e}", wire.number)));
             }
             if wire.out.len() > MAX_WAITING {
                 wire.port.discard(&mut self.pool, &mut wire.out);
@@ -142,9 +172,9 @@ impl Wires {
         std::mem::take(&mut self.cpu)
     }
 
-    /// What went wrong with the ports, once per change.
-    pub fn take_complaints(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.complaints)
+    /// What happened to the ports, once per change.
+    pub fn take_news(&mut self) -> Vec<(Level, String)> {
+        std::mem::take(&mut self.news)
     }
 
     /// Every port with its counters.
@@ -156,12 +186,18 @@ impl Wires {
 impl Sink for Wires {
     fn transmit(&mut self, port: u32, packet: &[u8]) {
         if let Some(&at) = self.by_number.get(&port) {
+            self.news.extend(self.watch.line(port, "sent", packet));
             let frame = self.pool.copy_of(packet);
             self.wires[at].out.push(frame);
         }
     }
 
     fn to_cpu(&mut self, packet: &[u8]) {
+        if self.watch != Watch::default()
+            && let Some((level, line)) = self.watch.line(0, "sent", packet)
+        {
+            self.news.push((level, line.replacen("port 0", "control plane", 1)));
+        }
         self.cpu.push(packet.to_vec());
     }
 }

@@ -132,10 +132,14 @@ impl Controller {
 
     /// Inserts entities.
     pub fn insert(&mut self, entities: Vec<pb::entity::Entity>) -> Result<(), Status> {
-        let updates = entities.into_iter().map(|e| pb::Update {
-            r#type: pb::update::Type::Insert.into(),
-            entity: Some(pb::Entity { entity: Some(e) }),
-        });
+        self.write(pb::update::Type::Insert, entities)
+    }
+
+    /// Writes entities in one batch.
+    pub fn write(&mut self, kind: pb::update::Type, entities: Vec<pb::entity::Entity>) -> Result<(), Status> {
+        let updates = entities
+            .into_iter()
+            .map(|e| pb::Update { r#type: kind.into(), entity: Some(pb::Entity { entity: Some(e) }) });
         let request = pb::WriteRequest {
             device_id: 1,
             election_id: Some(self.election_id),
@@ -147,6 +151,17 @@ impl Controller {
 
     /// Reads one kind of entity.
     pub fn read(&mut self, entity: pb::entity::Entity) -> Result<Vec<pb::entity::Entity>, Status> {
+        let mut entities = Vec::new();
+        self.read_each(entity, |e| entities.push(e))?;
+        Ok(entities)
+    }
+
+    /// Gives what is read to `each`, one by one, and says how many there were.
+    pub fn read_each(
+        &mut self,
+        entity: pb::entity::Entity,
+        mut each: impl FnMut(pb::entity::Entity),
+    ) -> Result<usize, Status> {
         let request = pb::ReadRequest {
             device_id: 1,
             entities: vec![pb::Entity { entity: Some(entity) }],
@@ -154,11 +169,14 @@ impl Controller {
         };
         self.tokio.block_on(async {
             let mut stream = self.client.read(request).await?.into_inner();
-            let mut entities = Vec::new();
+            let mut count = 0;
             while let Some(answer) = stream.message().await? {
-                entities.extend(answer.entities.into_iter().filter_map(|e| e.entity));
+                for entity in answer.entities.into_iter().filter_map(|e| e.entity) {
+                    count += 1;
+                    each(entity);
+                }
             }
-            Ok(entities)
+            Ok(count)
         })
     }
 

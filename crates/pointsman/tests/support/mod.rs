@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod controller;
+pub mod many;
 pub mod python;
 
 use nix::sys::signal::{Signal, kill};
@@ -159,6 +160,19 @@ impl Switch {
     /// Waits for a line that contains `text`.
     pub fn wait_for(&self, text: &str) -> String {
         self.stderr.wait_for(text, |lines| lines.iter().find(|l| l.contains(text)).cloned())
+    }
+
+    /// A figure of its memory in MiB, as /proc names it: `VmRSS`, `VmHWM`.
+    pub fn memory(&self, figure: &str) -> f64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        let line = status.lines().find_map(|l| l.strip_prefix(figure)?.strip_prefix(':'));
+        let kib = line.and_then(|l| l.trim().strip_suffix(" kB")?.parse::<f64>().ok());
+        kib.expect("/proc has this figure") / 1024.0
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id() as i32)
     }
 
     /// Sends a signal and waits for the end.

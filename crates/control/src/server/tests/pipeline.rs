@@ -250,7 +250,6 @@ fn a_batch_of_reads_goes_on_after_errors() {
 #[test]
 fn settings_and_capabilities() {
     for config in [
-        ServerConfig { device_id: 0, ..Default::default() },
         ServerConfig { max_clients_per_role: 0, ..Default::default() },
         ServerConfig { entities_per_response: 0, ..Default::default() },
     ] {

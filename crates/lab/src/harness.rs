@@ -1,0 +1,74 @@
+//! For tests in network namespaces: a `main` in place of the standard harness, because becoming root in a user namespace
+//! must happen before the first thread.
+//!
+//! The test's manifest says `harness = false`. Where no namespaces can be made, it prints a line with SKIP and succeeds.
+
+use crate::{ensure_privileges, raise_open_file_limit};
+use std::error::Error;
+use std::panic::catch_unwind;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// A test that fails with an error, see [`ensure!`](crate::ensure); it may panic, too.
+pub type Test = fn() -> Result<(), Box<dyn Error>>;
+
+/// What a test gives.
+pub trait Outcome {
+    /// Failed, and why?
+    fn failure(self) -> Option<String>;
+}
+
+impl Outcome for () {
+    fn failure(self) -> Option<String> {
+        None
+    }
+}
+
+impl Outcome for Result<(), Box<dyn Error>> {
+    fn failure(self) -> Option<String> {
+        self.err().map(|e| e.to_string())
+    }
+}
+
+// A list of names and functions is no more than that.
+#[allow(clippy::type_complexity)]
+/// Runs the tests one after the other, those whose name contains the command line's first word if there is one.
+pub fn run<R: Outcome>(who: &str, tests: &[(&str, fn() -> R)]) -> ExitCode {
+    // Asked by editors and by `cargo nextest`: there is nothing that they could run one by one.
+    if std::env::args().any(|a| a == "--list") {
+        return ExitCode::SUCCESS;
+    }
+    if let Err(e) = ensure_privileges() {
+        println!("SKIP: {who}: {e}");
+        return ExitCode::SUCCESS;
+    }
+    if let Err(e) = raise_open_file_limit() {
+        println!("SKIP: {who}: cannot raise the limit of open files: {e}");
+        return ExitCode::SUCCESS;
+    }
+    let only = std::env::args().nth(1).filter(|a| !a.starts_with('-'));
+    let mut failed = false;
+    for (name, test) in tests.iter().filter(|(name, _)| only.as_ref().is_none_or(|o| name.contains(o))) {
+        let start = Instant::now();
+        let word = match catch_unwind(test).map(R::failure) {
+            Ok(None) => "ok".to_string(),
+            Ok(Some(e)) => format!("FAILED: {e}"),
+            // The panic has been reported where it happened.
+            Err(_) => "FAILED".to_string(),
+        };
+        println!("test {name} ... {word} ({:.1} s)", start.elapsed().as_secs_f64());
+        failed |= word != "ok";
+    }
+    ExitCode::from(u8::from(failed))
+}
+
+/// Ends a test with the values that are to blame unless the condition holds.
+#[macro_export]
+macro_rules! ensure {
+    ($condition:expr, $($message:tt)*) => {
+        let holds: bool = $condition;
+        if !holds {
+            return Err(format!("{}: {}", stringify!($condition), format!($($message)*)).into());
+        }
+    };
+}

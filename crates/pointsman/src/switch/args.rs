@@ -1,0 +1,385 @@
+//! The flags of `pointsman switch`: ours, and those of simple_switch and simple_switch_grpc, which people's scripts pass.
+//! `docs/switch.md` has one table of them all; a test compares the two.
+
+use super::Interface;
+use super::log::{Level, Log, Rotation};
+use super::queues::Setting;
+use super::tls;
+use crate::sources::parse_define;
+use pointsman_frontend::Define;
+use std::ffi::OsString;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+
+/// What simple_switch takes for "no port"; in 9 bits it is 511, the drop port.
+const NO_PORT: u32 = u32::MAX;
+
+/// The argument of `--p4runtime`: an address or a name, and a port.
+fn parse_address(s: &str) -> Result<SocketAddr, String> {
+    let wrong = |e: std::io::Error| format!("{e}: write ADDRESS:PORT, such as 127.0.0.1:9559 or [::1]:9559");
+    let none = || std::io::Error::other("the name has no address");
+    s.to_socket_addrs().and_then(|mut all| all.next().ok_or_else(none)).map_err(wrong)
+}
+
+/// Run a P4 program as a switch on Linux interfaces, with a P4Runtime server.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Program to start with: a P4 file, or `balancer` for the one that is built in. Without one the switch waits for a
+    /// controller to send one.
+    pub file: Option<PathBuf>,
+    /// Port: NUMBER@INTERFACE. Repeat for each.
+    #[arg(short, long = "interface", value_name = "NUMBER@INTERFACE", allow_hyphen_values = true)]
+    pub interface: Vec<Interface>,
+    /// Where P4Runtime is served; port 0 takes a free one and says which. Unless --grpc-tls-ca is given it has no
+    /// authentication: think before you leave loopback.
+    #[arg(
+        long,
+        alias = "grpc-server-addr",
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:9559",
+        value_parser = parse_address
+    )]
+    pub p4runtime: SocketAddr,
+    /// Serve P4Runtime over TLS with this certificate: PEM, its own first, then those up to its authority.
+    #[arg(long, value_name = "FILE", requires = "grpc_tls_key")]
+    pub grpc_tls_cert: Option<PathBuf>,
+    /// The certificate's key: PEM.
+    #[arg(long, value_name = "FILE", requires = "grpc_tls_cert")]
+    pub grpc_tls_key: Option<PathBuf>,
+    /// Demand of each client a certificate of one of these authorities (mutual TLS): PEM.
+    #[arg(long, value_name = "FILE", requires = "grpc_tls_cert")]
+    pub grpc_tls_ca: Option<PathBuf>,
+    /// Device id in P4Runtime.
+    #[arg(long, default_value_t = 1)]
+    pub device_id: u64,
+    /// Port number of the control plane: what the program sends there comes out of P4Runtime as packet-in.
+    #[arg(long, default_value_t = 510)]
+    pub cpu_port: u32,
+    /// The egress_spec that means drop.
+    #[arg(long, default_value_t = 511)]
+    pub drop_port: u32,
+    /// Record every port in DIR, the current folder if none is named: INTERFACE_in.pcap and INTERFACE_out.pcap.
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
+    pub pcap: Option<PathBuf>,
+    /// Packets that each egress queue holds.
+    #[arg(long, default_value_t = 1024)]
+    pub queue_depth: u32,
+    /// Queues of each port, 1 to 8: standard_metadata.priority chooses, a larger number is served first.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub priority_queues: u8,
+    /// Rate (packets a second, or `max`) and depth (packets) of queues: 1=1000,64 for port 1, 1:7=500 for its queue of
+    /// priority 7, all=max,256 for every port. May be given several times.
+    #[arg(long, value_name = "PORT[:PRIORITY]=RATE[,DEPTH]")]
+    pub queue: Vec<Setting>,
+    /// File of such settings, one a line; read again at SIGHUP.
+    #[arg(long, value_name = "FILE")]
+    pub queue_file: Option<PathBuf>,
+    /// Folder to search for included files; may be given several times.
+    #[arg(short = 'I', value_name = "DIR")]
+    pub include: Vec<PathBuf>,
+    /// Macro to define.
+    #[arg(short = 'D', value_name = "NAME[=VALUE]", value_parser = parse_define)]
+    pub define: Vec<Define>,
+    /// Log to standard output instead of standard error, each line with time and level.
+    #[arg(long, conflicts_with = "log_file")]
+    pub log_console: bool,
+    /// Log to this file instead of standard error.
+    #[arg(long, value_name = "FILE")]
+    pub log_file: Option<PathBuf>,
+    /// Least level that is logged: `info`, or `debug` with --log-console or --log-file.
+    #[arg(short = 'L', long, value_name = "LEVEL", value_enum)]
+    pub log_level: Option<Level>,
+    /// With --log-file: bytes after which the file is set aside as FILE.1.
+    #[arg(long, value_name = "BYTES", default_value_t = 5_242_880, value_parser = clap::value_parser!(u64).range(1..))]
+    pub log_file_max_size: u64,
+    /// With --log-file: older files that are kept.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub log_file_max_files: usize,
+    /// Log the first BYTES of every packet that comes in or goes out.
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub dump_packet_data: usize,
+    /// Read packets from INTERFACE_in.pcap and write them to INTERFACE_out.pcap, in the current folder, instead of
+    /// using interfaces. Begins after so many seconds.
+    #[arg(long, value_name = "SECONDS", conflicts_with = "pcap")]
+    pub use_files: Option<u32>,
+    /// Start without a program.
+    #[arg(long)]
+    pub no_p4: bool,
+    /// Flags of simple_switch.
+    #[command(flatten)]
+    pub field: Field,
+}
+
+/// Flags of simple_switch and simple_switch_grpc that mean something else, little or nothing here: see `review`.
+#[derive(clap::Args)]
+pub struct Field {
+    #[arg(long, hide = true)]
+    grpc_server_ssl: bool,
+    #[arg(long, value_name = "FILE", hide = true)]
+    grpc_server_cert: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", hide = true)]
+    grpc_server_key: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", hide = true)]
+    grpc_server_cacert: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    grpc_server_with_client_auth: bool,
+    #[arg(long, value_name = "N", hide = true)]
+    max_port_count: Option<usize>,
+    #[arg(long, hide = true)]
+    log_flush: bool,
+    #[arg(long, hide = true)]
+    enable_swap: bool,
+    #[arg(long, hide = true)]
+    disable_swap: bool,
+    #[arg(long, value_name = "PORT", hide = true)]
+    thrift_port: Option<String>,
+    #[arg(long, value_name = "ADDRESS", hide = true)]
+    nanolog: Option<String>,
+    #[arg(long, value_name = "ADDRESS", hide = true)]
+    notifications_addr: Option<String>,
+    #[arg(long, value_name = "N", hide = true)]
+    max_mc_groups: Option<String>,
+    #[arg(long, value_name = "N", hide = true)]
+    max_l1_entries: Option<String>,
+    #[arg(long, value_name = "N", hide = true)]
+    max_l2_entries: Option<String>,
+    #[arg(long, value_name = "ADDRESS", hide = true)]
+    packet_in: Option<String>,
+    #[arg(long, hide = true)]
+    debugger: bool,
+    #[arg(long, value_name = "ADDRESS", hide = true)]
+    debugger_addr: Option<String>,
+    #[arg(long, value_name = "FILE", hide = true)]
+    restore_state: Option<String>,
+    #[arg(long, value_name = "FILES", hide = true)]
+    load_modules: Option<String>,
+    #[arg(long, value_name = "ADDRESS:PORT", hide = true)]
+    dp_grpc_server_addr: Option<String>,
+    #[arg(long, hide = true)]
+    json_version: bool,
+    #[arg(short = 'v', hide = true, action = clap::ArgAction::Version)]
+    v: Option<bool>,
+}
+
+/// The command line without the `--` that stands between simple_switch's flags and those of its target: here they are
+/// all alike. (A file whose name begins with a dash is `./-name`.)
+pub fn without_separator(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut args: Vec<OsString> = args.into_iter().collect();
+    if args.get(1).is_some_and(|a| a == "switch")
+        && let Some(at) = args.iter().position(|a| a == "--")
+    {
+        args.remove(at);
+    }
+    args
+}
+
+/// Does this look like a program rather than a folder?
+fn is_program(path: &Path) -> bool {
+    path.is_file() || path.extension().is_some_and(|e| e == "p4" || e == "json")
+}
+
+impl Args {
+    /// Settles what the flags mean together. Gives warnings about flags that do nothing here.
+    ///
+    /// # Errors
+    /// A flag that cannot be honoured, where going on without it would mislead.
+    pub fn review(&mut self) -> Result<Vec<String>, String> {
+        // `--pcap prog.p4`: simple_switch takes a folder only after `=`.
+        if self.file.is_none()
+            && let Some(program) = self.pcap.take_if(|p| is_program(p))
+        {
+            self.file = Some(program);
+            self.pcap = Some(".".into());
+        }
+        let mut warnings = Vec::new();
+        self.review_program(&mut warnings)?;
+        self.review_ports()?;
+        self.review_tls()?;
+        self.field.refuse()?;
+        self.field.warn(&mut warnings);
+        if self.field.log_flush && self.log_file.is_none() {
+            warnings.push("--log-flush does nothing without --log-file".to_string());
+        }
+        if self.dump_packet_data > 0 && self.level() > Level::Info {
+            warnings.push(
+                "--dump-packet-data does nothing at this --log-level: choose info or lower".to_string(),
+            );
+        }
+        Ok(warnings)
+    }
+
+    fn review_program(&mut self, warnings: &mut Vec<String>) -> Result<(), String> {
+        if self.no_p4 {
+            if let Some(file) = self.file.take() {
+                warnings.push(format!("{} is not used because of --no-p4", file.display()));
+            }
+            return Ok(());
+        }
+        let Some(file) = &self.file else { return Ok(()) };
+        if file.extension().is_none_or(|e| e != "json") {
+            return Ok(());
+        }
+        let source = file.with_extension("p4");
+        let remedy = if source.is_file() {
+            format!("give {}", source.display())
+        } else {
+            "give the .p4 file that it was made from".to_string()
+        };
+        Err(format!(
+            "{} is a compiler's output for BMv2: this switch compiles P4 itself; {remedy}",
+            file.display()
+        ))
+    }
+
+    fn review_ports(&self) -> Result<(), String> {
+        for (flag, port) in [("--cpu-port", self.cpu_port), ("--drop-port", self.drop_port)] {
+            if port == NO_PORT {
+                return Err(format!(
+                    "{flag} {NO_PORT} means 'none' to BMv2, which takes its last 9 bits, 511, all the same: leave {flag} \
+                     out, or choose a number that fits the program's PortId_t (up to 511)"
+                ));
+            }
+        }
+        if self.cpu_port == 0 {
+            return Err(
+                "--cpu-port 0 is no port of a control plane: choose another number, such as 510".to_string()
+            );
+        }
+        if let Some(most) = self.field.max_port_count
+            && self.interface.len() > most
+        {
+            return Err(format!(
+                "{} interfaces are more than --max-port-count {most} allows: raise it or leave it out",
+                self.interface.len()
+            ));
+        }
+        Ok(())
+    }
+
+    fn review_tls(&mut self) -> Result<(), String> {
+        let field = &mut self.field;
+        let given = [
+            ("--grpc-server-cert", field.grpc_server_cert.is_some()),
+            ("--grpc-server-key", field.grpc_server_key.is_some()),
+            ("--grpc-server-cacert", field.grpc_server_cacert.is_some()),
+            ("--grpc-server-with-client-auth", field.grpc_server_with_client_auth),
+        ];
+        if !field.grpc_server_ssl {
+            return match given.iter().find(|(_, given)| *given) {
+                Some((flag, _)) => Err(format!(
+                    "{flag} has no effect without --grpc-server-ssl, and P4Runtime would be served in the clear: add it"
+                )),
+                None => Ok(()),
+            };
+        }
+        if self.grpc_tls_cert.is_some() {
+            return Err("--grpc-server-ssl and --grpc-tls-cert say the same: give one of them".to_string());
+        }
+        let missing = |flag| format!("--grpc-server-ssl needs {flag} FILE too");
+        self.grpc_tls_cert =
+            Some(field.grpc_server_cert.take().ok_or_else(|| missing("--grpc-server-cert"))?);
+        self.grpc_tls_key = Some(field.grpc_server_key.take().ok_or_else(|| missing("--grpc-server-key"))?);
+        if field.grpc_server_with_client_auth {
+            let ca = field.grpc_server_cacert.take();
+            self.grpc_tls_ca = Some(ca.ok_or_else(|| {
+                "--grpc-server-with-client-auth needs --grpc-server-cacert FILE: whose certificates are clients to \
+                 have?"
+                .to_string()
+            })?);
+        }
+        Ok(())
+    }
+
+    /// The files of TLS, if it is wanted.
+    pub fn tls(&self) -> Option<tls::Files> {
+        Some(tls::Files {
+            cert: self.grpc_tls_cert.clone()?,
+            key: self.grpc_tls_key.clone()?,
+            client_ca: self.grpc_tls_ca.clone(),
+        })
+    }
+
+    fn level(&self) -> Level {
+        let verbose = self.log_console || self.log_file.is_some();
+        self.log_level.unwrap_or(if verbose { Level::Debug } else { Level::Info })
+    }
+
+    /// Where the log goes.
+    ///
+    /// # Errors
+    /// Its file cannot be written.
+    pub fn log(&self) -> Result<Log, String> {
+        let level = self.level();
+        match &self.log_file {
+            Some(path) => {
+                let rotation =
+                    Rotation { max_bytes: self.log_file_max_size, max_files: self.log_file_max_files };
+                Log::file(level, path, rotation)
+            }
+            None if self.log_console => Ok(Log::console(level)),
+            None => Ok(Log::plain(level)),
+        }
+    }
+}
+
+impl Field {
+    /// Flags without which the switch would do something else than its user expects.
+    fn refuse(&self) -> Result<(), String> {
+        let refused = [
+            (
+                self.packet_in.is_some(),
+                "--packet-in: packets cannot be taken from a nanomsg socket; give interfaces with -i, or captures with \
+                 --use-files",
+            ),
+            (
+                self.dp_grpc_server_addr.is_some(),
+                "--dp-grpc-server-addr: packets cannot be injected over gRPC; give interfaces with -i, captures with \
+                 --use-files, or send packet-outs",
+            ),
+            (
+                self.debugger || self.debugger_addr.is_some(),
+                "--debugger: there is no debugger; `pointsman p4 trace` shows step by step what happens to a packet",
+            ),
+            (
+                self.restore_state.is_some(),
+                "--restore-state: no state can be restored from a file; have a controller write it",
+            ),
+            (
+                self.load_modules.is_some(),
+                "--load-modules: externs cannot be loaded; those of v1model are built in",
+            ),
+            (
+                self.json_version,
+                "--json-version: there is no JSON here; this switch takes P4 source (see --version for its own)",
+            ),
+        ];
+        match refused.iter().find(|(given, _)| *given) {
+            Some((_, message)) => Err((*message).to_string()),
+            None => Ok(()),
+        }
+    }
+
+    /// Flags that can be left out without harm.
+    fn warn(&self, warnings: &mut Vec<String>) {
+        let groups =
+            self.max_mc_groups.is_some() || self.max_l1_entries.is_some() || self.max_l2_entries.is_some();
+        let idle = [
+            (self.thrift_port.is_some(), "--thrift-port: there is no Thrift server; use P4Runtime"),
+            (
+                self.nanolog.is_some(),
+                "--nanolog: there are no nanomsg events; --log-console and --pcap show what happens",
+            ),
+            (
+                self.notifications_addr.is_some(),
+                "--notifications-addr: there are no nanomsg notifications; digests and idle entries come over P4Runtime",
+            ),
+            (self.disable_swap, "--disable-swap: a controller can always replace the program"),
+            (groups, "--max-mc-groups, --max-l1-entries, --max-l2-entries: multicast is not limited here"),
+            (
+                self.grpc_server_cacert.is_some(),
+                "--grpc-server-cacert does nothing without --grpc-server-with-client-auth: clients need no certificate",
+            ),
+        ];
+        warnings.extend(idle.iter().filter(|(given, _)| *given).map(|(_, message)| (*message).to_string()));
+    }
+}

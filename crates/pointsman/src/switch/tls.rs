@@ -1,0 +1,224 @@
+//! TLS and mutual TLS for P4Runtime: the files, and connections that shake hands before gRPC sees them.
+
+use super::log::Level;
+use super::runtime::Handle;
+use rustls::RootCertStore;
+use rustls::ServerConfig;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use std::fmt::Display;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use x509_cert::der::Decode;
+
+/// How long a client may take to shake hands.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// Clients that may shake hands at a time; more wait.
+const HANDSHAKES: usize = 64;
+
+/// Pause after the system refused to hand over a connection, such as for want of descriptors.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// PEM files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Files {
+    /// The server's certificate, followed by those between it and its authority.
+    pub cert: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+    /// Authorities of clients: if given, each client needs a certificate of one of them.
+    pub client_ca: Option<PathBuf>,
+}
+
+fn read(path: &Path, what: &str) -> Result<Vec<u8>, String> {
+    std::fs::read(path)
+        .map_err(|e| format!("cannot read {} for the {what}: {e}; give a PEM file", path.display()))
+}
+
+fn certificates(path: &Path, what: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let bytes = read(path, what)?;
+    let bad =
+        |e: &dyn Display| format!("{} is no PEM file of certificates for the {what}: {e}", path.display());
+    let all: Vec<_> =
+        CertificateDer::pem_slice_iter(&bytes).collect::<Result<_, pem::Error>>().map_err(|e| bad(&e))?;
+    if all.is_empty() {
+        return Err(bad(&"it has no -----BEGIN CERTIFICATE-----"));
+    }
+    Ok(all)
+}
+
+fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
+    let bytes = read(path, "server's key")?;
+    PrivateKeyDer::from_pem_slice(&bytes).map_err(|e| {
+        let name = path.display();
+        let text = String::from_utf8_lossy(&bytes);
+        if text.contains("ENCRYPTED") {
+            return format!("{name} is protected by a passphrase: give it without (openssl pkey -in {name})");
+        }
+        match e {
+            pem::Error::NoItemsFound => {
+                format!("{name} is no PEM file of a key: it has no -----BEGIN PRIVATE KEY-----")
+            }
+            e => format!("{name} is no PEM file of a key: {e}"),
+        }
+    })
+}
+
+/// Is the certificate in force?
+fn check_validity(path: &Path, certificate: &CertificateDer, now: SystemTime) -> Result<(), String> {
+    let name = path.display();
+    let parsed = x509_cert::Certificate::from_der(certificate)
+        .map_err(|e| format!("the first certificate in {name} cannot be read: {e}"))?;
+    let validity = parsed.tbs_certificate().validity();
+    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    if now > validity.not_after.to_unix_duration() {
+        let date = validity.not_after.to_date_time();
+        return Err(format!(
+            "the certificate in {name} expired at {date}: no client would accept it; renew it"
+        ));
+    }
+    if now < validity.not_before.to_unix_duration() {
+        let date = validity.not_before.to_date_time();
+        return Err(format!(
+            "the certificate in {name} is valid from {date} only: wait, or check this machine's clock"
+        ));
+    }
+    Ok(())
+}
+
+/// Reads the files and checks that they fit together.
+///
+/// # Errors
+/// Names the file and says what to do.
+pub fn load(files: &Files, now: SystemTime) -> Result<Arc<ServerConfig>, String> {
+    let provider: Arc<CryptoProvider> = Arc::new(rustls::crypto::ring::default_provider());
+    let chain = certificates(&files.cert, "server's certificate")?;
+    let key = key(&files.key)?;
+    if let Some(first) = chain.first() {
+        check_validity(&files.cert, first, now)?;
+    }
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|e| format!("TLS: {e}"))?;
+    let builder = match &files.client_ca {
+        None => builder.with_no_client_auth(),
+        Some(path) => {
+            let mut roots = RootCertStore::empty();
+            for certificate in certificates(path, "clients' authority")? {
+                roots.add(certificate).map_err(|e| {
+                    format!("a certificate in {} cannot be the clients' authority: {e}", path.display())
+                })?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+            builder.with_client_cert_verifier(verifier.map_err(|e| format!("{}: {e}", path.display()))?)
+        }
+    };
+    let mut config = builder.with_single_cert(chain, key).map_err(|e| match e {
+        rustls::Error::InconsistentKeys(_) => format!(
+            "the key in {} does not belong to the certificate in {}: give the two that were made together",
+            files.key.display(),
+            files.cert.display()
+        ),
+        e => format!("cannot serve TLS with {} and {}: {e}", files.cert.display(), files.key.display()),
+    })?;
+    // gRPC is HTTP/2 and nothing else.
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// Says which clients were refused, each kind of trouble once in a row: one that tries for ever must not fill the log.
+struct Refusals {
+    handle: Handle,
+    last: Mutex<Option<(IpAddr, String)>>,
+}
+
+impl Refusals {
+    fn tell(&self, from: IpAddr, why: String) {
+        let Ok(mut last) = self.last.lock() else { return };
+        let this = Some((from, why));
+        if *last == this {
+            return;
+        }
+        if let Some((from, why)) = &this {
+            let line = format!("a client at {from} was refused: {why}");
+            // A switch that has ended tells nothing.
+            let _ = self.handle.post(move |core| core.tell(Level::Warn, line));
+        }
+        *last = this;
+    }
+}
+
+fn explain(error: &std::io::Error) -> String {
+    let inner = error.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>());
+    match inner {
+        Some(rustls::Error::NoCertificatesPresented) => {
+            "it has no certificate, and --grpc-tls-ca demands one".to_string()
+        }
+        Some(rustls::Error::InvalidMessage(_)) => "it does not speak TLS".to_string(),
+        Some(rustls::Error::InvalidCertificate(e)) => {
+            use rustls::CertificateError as E;
+            let why = match e {
+                E::Expired | E::ExpiredContext { .. } => "it has expired".to_string(),
+                E::NotValidYet | E::NotValidYetContext { .. } => "it is not valid yet".to_string(),
+                E::UnknownIssuer => "--grpc-tls-ca does not know who issued it".to_string(),
+                e => e.to_string(),
+            };
+            format!("its certificate is not accepted: {why}")
+        }
+        Some(rustls::Error::AlertReceived(alert)) => {
+            format!("it does not accept this switch's certificate ({alert:?})")
+        }
+        _ => format!("no TLS: {error}"),
+    }
+}
+
+/// Takes connections and shakes hands with each in a task of its own; what comes out speaks TLS.
+pub fn accept(
+    listener: TcpListener,
+    config: Arc<ServerConfig>,
+    handle: Handle,
+) -> mpsc::Receiver<Result<TlsStream<TcpStream>, std::io::Error>> {
+    let (tx, rx) = mpsc::channel(1);
+    let acceptor = TlsAcceptor::from(config);
+    let refusals = Arc::new(Refusals { handle, last: Mutex::new(None) });
+    let slots = Arc::new(Semaphore::new(HANDSHAKES));
+    tokio::spawn(async move {
+        while !tx.is_closed() {
+            // Never closed, so this cannot fail.
+            let Ok(slot) = slots.clone().acquire_owned().await else { return };
+            let taken = tokio::select! {
+                taken = listener.accept() => taken,
+                // The server has ended.
+                () = tx.closed() => return,
+            };
+            let Ok((stream, from)) = taken else {
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            };
+            // Only costs time.
+            let _ = stream.set_nodelay(true);
+            let (tx, acceptor, refusals) = (tx.clone(), acceptor.clone(), refusals.clone());
+            tokio::spawn(async move {
+                let _slot = slot;
+                match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+                    Ok(Ok(stream)) => {
+                        // If the server has ended nobody wants it.
+                        let _ = tx.send(Ok(stream)).await;
+                    }
+                    Ok(Err(e)) => refusals.tell(from.ip(), explain(&e)),
+                    Err(_) => refusals.tell(from.ip(), "it began TLS and fell silent".to_string()),
+                }
+            });
+        }
+    });
+    rx
+}

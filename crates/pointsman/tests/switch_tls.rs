@@ -1,0 +1,249 @@
+//! P4Runtime over TLS: certificates made here, good and bad; a client of our own, and finsy.
+
+mod support;
+
+use nix::sys::signal::Signal;
+use pointsman_control::proto::p4rt as pb;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    SanType, date_time_ymd,
+};
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::Command;
+use support::python::Client;
+use support::{Scratch, Switch, assert_no_panic, file, finish, pointsman, root};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
+
+type Authority = CertifiedIssuer<'static, KeyPair>;
+
+fn named(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params
+}
+
+fn authority(name: &str) -> Authority {
+    let mut params = named(name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+}
+
+/// Certificate and key in PEM.
+fn issue(by: &Authority, change: impl FnOnce(&mut CertificateParams)) -> (String, String) {
+    let mut params = named("a test");
+    params.subject_alt_names = vec![SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST))];
+    params.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    change(&mut params);
+    let key = KeyPair::generate().unwrap();
+    (params.signed_by(&key, by).unwrap().pem(), key.serialize_pem())
+}
+
+/// Everything that a test needs, in files: `ca.pem`; `server`, `client`, `stranger`, `expired`, `early`, each `.pem` and
+/// `.key`.
+struct Files {
+    dir: Scratch,
+    ca: String,
+}
+
+impl Files {
+    fn new(name: &str) -> Files {
+        let dir = Scratch::new(name);
+        let (ours, other) = (authority("ours"), authority("another"));
+        let ca = dir.write("ca.pem", ours.pem());
+        dir.write("other-ca.pem", other.pem());
+        let plain = |_: &mut CertificateParams| {};
+        for (name, (certificate, key)) in [
+            ("server", issue(&ours, plain)),
+            ("client", issue(&ours, plain)),
+            ("stranger", issue(&other, plain)),
+            ("expired", issue(&ours, |p| p.not_after = date_time_ymd(2020, 2, 3))),
+            ("early", issue(&ours, |p| p.not_before = date_time_ymd(4000, 1, 1))),
+        ] {
+            dir.write(&format!("{name}.pem"), certificate);
+            dir.write(&format!("{name}.key"), key);
+        }
+        Files { dir, ca }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.dir.path(name)
+    }
+
+    /// A switch with the server's certificate.
+    fn switch(&self, mutual: bool) -> Switch {
+        let (cert, key) = (self.path("server.pem"), self.path("server.key"));
+        let program = file("tests/programs/controlled.p4");
+        let mut args = vec![program.as_str(), "--grpc-tls-cert", &cert, "--grpc-tls-key", &key];
+        if mutual {
+            args.extend(["--grpc-tls-ca", &self.ca]);
+        }
+        Switch::start(&args)
+    }
+
+    /// What a client sees that trusts `ca` and has this certificate.
+    fn call(&self, switch: &Switch, ca: &str, identity: Option<&str>) -> Result<String, String> {
+        let read = |name: &str| std::fs::read(self.path(name)).unwrap();
+        let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read(ca)));
+        if let Some(name) = identity {
+            let [cert, key] = ["pem", "key"].map(|end| read(&format!("{name}.{end}")));
+            tls = tls.identity(Identity::from_pem(cert, key));
+        }
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        tokio.block_on(async {
+            let endpoint = Channel::from_shared(format!("https://{}", switch.address)).unwrap();
+            let channel = endpoint.tls_config(tls).unwrap().connect().await.map_err(|e| format!("{e:?}"))?;
+            let mut client = pb::p4_runtime_client::P4RuntimeClient::new(channel);
+            let answer = client.capabilities(pb::CapabilitiesRequest::default()).await;
+            answer.map(|a| a.into_inner().p4runtime_api_version).map_err(|e| format!("{e:?}"))
+        })
+    }
+}
+
+#[test]
+fn the_server_proves_who_it_is() {
+    let files = Files::new("tls");
+    let switch = files.switch(false);
+    switch.wait_for("device 1, TLS");
+    assert_eq!(files.call(&switch, "ca.pem", None).as_deref(), Ok("1.5.0"));
+    let e = files.call(&switch, "other-ca.pem", None).unwrap_err();
+    assert!(e.contains("UnknownIssuer"), "{e}");
+    let line = switch.wait_for("was refused");
+    assert!(
+        line.contains("a client at 127.0.0.1") && line.contains("does not accept this switch's"),
+        "{line}"
+    );
+    // In the clear there is nothing to be had.
+    let endpoint = Channel::from_shared(format!("http://{}", switch.address)).unwrap();
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let plain = tokio.block_on(async {
+        let mut client = pb::p4_runtime_client::P4RuntimeClient::new(endpoint.connect().await.ok()?);
+        client.capabilities(pb::CapabilitiesRequest::default()).await.ok()
+    });
+    assert!(plain.is_none());
+    switch.wait_for("it does not speak TLS");
+    // The others are served as before.
+    assert!(files.call(&switch, "ca.pem", None).is_ok());
+    let finished = switch.stop(Signal::SIGTERM);
+    assert_eq!(finished.code, Some(0));
+    assert_no_panic(&finished);
+}
+
+#[test]
+fn clients_prove_who_they_are() {
+    let files = Files::new("mtls");
+    let switch = files.switch(true);
+    switch.wait_for("device 1, mutual TLS");
+    assert_eq!(files.call(&switch, "ca.pem", Some("client")).as_deref(), Ok("1.5.0"));
+    for (identity, why) in [
+        (None, "it has no certificate, and --grpc-tls-ca demands one"),
+        (Some("stranger"), "its certificate is not accepted: --grpc-tls-ca does not know"),
+        (Some("expired"), "it has expired"),
+        (Some("early"), "it is not valid yet"),
+    ] {
+        files.call(&switch, "ca.pem", identity).expect_err(why);
+        switch.wait_for(why);
+    }
+    assert!(files.call(&switch, "ca.pem", Some("client")).is_ok());
+    assert_eq!(switch.stop(Signal::SIGTERM).code, Some(0));
+}
+
+#[test]
+fn flags_of_simple_switch_grpc() {
+    let files = Files::new("field-tls");
+    let [cert, key] = ["server.pem", "server.key"].map(|n| files.path(n));
+    let given = ["--", "--grpc-server-ssl", "--grpc-server-cert", &cert, "--grpc-server-key", &key];
+    let switch = Switch::start(&[&given[..], &["--grpc-server-cacert", &files.ca]].concat());
+    switch.wait_for("--grpc-server-cacert does nothing without --grpc-server-with-client-auth");
+    assert!(files.call(&switch, "ca.pem", None).is_ok());
+    let mutual = ["--grpc-server-cacert", &files.ca, "--grpc-server-with-client-auth"];
+    let switch = Switch::start(&[&given[..], &mutual].concat());
+    files.call(&switch, "ca.pem", None).expect_err("a certificate is demanded");
+    assert!(files.call(&switch, "ca.pem", Some("client")).is_ok());
+}
+
+#[test]
+fn files_that_will_not_do() {
+    let files = Files::new("bad-tls");
+    let check = |cert: &str, key: &str, more: &[&str], code: i32, parts: &[&str]| {
+        let (cert, key) = (files.path(cert), files.path(key));
+        let mut command = pointsman(&["switch", "--p4runtime", "127.0.0.1:0"]);
+        command.args(["--grpc-tls-cert", &cert, "--grpc-tls-key", &key]).args(more);
+        let finished = finish(command);
+        assert_eq!(finished.code, Some(code), "{finished:?}");
+        assert_no_panic(&finished);
+        for part in parts {
+            assert!(finished.stderr.contains(part), "no '{part}' in:\n{}", finished.stderr);
+        }
+    };
+    files.dir.write("empty.pem", "");
+    files.dir.write("broken.pem", "-----BEGIN CERTIFICATE-----\n!!!\n-----END CERTIFICATE-----\n");
+    files.dir.write("cut.pem", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n");
+    files.dir.write(
+        "locked.key",
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIB\n-----END ENCRYPTED PRIVATE KEY-----\n",
+    );
+    check("none.pem", "server.key", &[], 1, &["none.pem for the server's certificate", "PEM"]);
+    check("server.pem", "none.key", &[], 1, &["none.key for the server's key", "PEM"]);
+    check("empty.pem", "server.key", &[], 1, &["empty.pem", "no -----BEGIN CERTIFICATE-----"]);
+    check("broken.pem", "server.key", &[], 1, &["broken.pem"]);
+    check("cut.pem", "server.key", &[], 1, &["cut.pem cannot be read"]);
+    check("server.key", "server.key", &[], 1, &["server.key", "no -----BEGIN CERTIFICATE-----"]);
+    check("server.pem", "server.pem", &[], 1, &["server.pem", "no -----BEGIN PRIVATE KEY-----"]);
+    check("server.pem", "locked.key", &[], 1, &["locked.key", "passphrase", "openssl pkey"]);
+    check("server.pem", "client.key", &[], 1, &["client.key does not belong to", "server.pem"]);
+    check("expired.pem", "expired.key", &[], 1, &["expired.pem expired at 2020-02-03", "renew"]);
+    check("early.pem", "early.key", &[], 1, &["early.pem is valid from 4000-01-01", "clock"]);
+    let key = files.path("server.key");
+    check("server.pem", "server.key", &["--grpc-tls-ca", &key], 1, &["server.key", "clients' authority"]);
+    // Half of what is needed.
+    for (flags, part) in [
+        (&["--grpc-tls-cert", "x"][..], "--grpc-tls-key"),
+        (&["--grpc-tls-key", "x"], "--grpc-tls-cert"),
+        (&["--grpc-tls-ca", "x"], "--grpc-tls-cert"),
+        (&["--grpc-server-cert", "x"], "in the clear: add it"),
+        (&["--grpc-server-with-client-auth"], "without --grpc-server-ssl"),
+        (&["--grpc-server-ssl", "--grpc-server-key", "x"], "needs --grpc-server-cert FILE"),
+        (&["--grpc-server-ssl", "--grpc-server-cert", "x"], "needs --grpc-server-key FILE"),
+        (
+            &[
+                "--grpc-server-ssl",
+                "--grpc-server-cert=x",
+                "--grpc-server-key=x",
+                "--grpc-server-with-client-auth",
+            ],
+            "needs --grpc-server-cacert FILE",
+        ),
+    ] {
+        let mut command = pointsman(&["switch"]);
+        command.args(flags);
+        let finished = finish(command);
+        assert_eq!(finished.code, Some(2), "{finished:?}");
+        assert!(finished.stderr.contains(part), "{flags:?}: {}", finished.stderr);
+    }
+}
+
+/// finsy with TLS and mutual TLS, a wrong authority and no certificate.
+#[test]
+fn finsy_over_tls() {
+    let Some(python) = Client::Finsy.python("finsy_over_tls") else { return };
+    let files = Files::new("finsy-tls");
+    for (class, mutual) in [("test_tls.Tls", false), ("test_tls.MutualTls", true)] {
+        let switch = files.switch(mutual);
+        let mut command = Command::new(&python);
+        command
+            .args(["-m", "unittest", "--quiet", class])
+            .current_dir(root().join("tests/clients"))
+            .env("POINTSMAN_TARGET", switch.address.to_string())
+            .env("POINTSMAN_CERTIFICATES", files.path(""))
+            .env("PYTHONDONTWRITEBYTECODE", "1");
+        let python = finish(command);
+        let switch = switch.stop(Signal::SIGTERM);
+        assert_eq!(python.code, Some(0), "{}\nThe switch said:\n{}", python.stderr, switch.stderr);
+        assert!(
+            python.stderr.contains("\nOK") && !python.stderr.contains("Ran 0 tests"),
+            "{}",
+            python.stderr
+        );
+    }
+}
