@@ -21,6 +21,15 @@ pub trait Device {
     /// The state of the running program, once there is one.
     fn state_mut(&mut self) -> Option<&mut State>;
 
+    /// A port went up or down; see [`State::set_port_status`].
+    fn set_port_status(&mut self, port: u32, up: bool);
+
+    /// Would [`Device::set_pipeline`] take this program?
+    ///
+    /// # Errors
+    /// What it would say.
+    fn check_pipeline(&self, pipeline: &Pipeline) -> Result<(), String>;
+
     /// Runs another program from now on, in its initial state.
     ///
     /// # Errors
@@ -51,6 +60,14 @@ impl<E: Executor, C: Fn(&[u8]) -> Result<Program, String>> Device for SwitchDevi
 
     fn state_mut(&mut self) -> Option<&mut State> {
         self.switch.state_mut()
+    }
+
+    fn set_port_status(&mut self, port: u32, up: bool) {
+        self.switch.set_port_status(port, up);
+    }
+
+    fn check_pipeline(&self, pipeline: &Pipeline) -> Result<(), String> {
+        self.switch.check_pipeline(pipeline).map_err(|e| e.to_string())
     }
 
     fn set_pipeline(&mut self, now: Time, pipeline: Pipeline) -> Result<(), String> {

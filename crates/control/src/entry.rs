@@ -4,6 +4,7 @@ use crate::bytestring;
 use crate::error::{Code, EntityError};
 use crate::proto::p4rt::{self as pb, field_match::FieldMatchType};
 use crate::schema::{FieldSchema, Scalar, Schema, Scope, TableSchema};
+use crate::translate::{Codec, SDN_PORT_CPU, Sdn};
 use pointsman_ir::{ActionCall, Bits, Entry, KeyMatch, MatchKind, Value};
 
 impl Scalar {
@@ -11,19 +12,22 @@ impl Scalar {
     ///
     /// # Errors
     /// Empty, too wide, or no value of the type.
-    pub fn decode(&self, bytes: &[u8]) -> Result<Bits, EntityError> {
-        if self.string {
-            return Err(EntityError::unimplemented(
-                "its type is translated to strings, and this target knows no translation: use @p4runtime_translation \
-                 with a number of bits",
-            ));
-        }
-        let decoded = if self.signed {
-            bytestring::decode_signed(self.width, bytes)
-        } else {
-            bytestring::decode(self.width, bytes)
+    pub fn decode(&self, codec: &Codec, bytes: &[u8]) -> Result<Bits, EntityError> {
+        let invalid = |e: bytestring::BytestringError| EntityError::invalid(e.to_string());
+        let value = match &self.sdn {
+            Sdn::Name(space) => codec.value(space, self.width, bytes)?,
+            Sdn::Bits { width, port } => {
+                let number = bytestring::decode(*width, bytes).map_err(invalid)?;
+                match codec.ports.cpu {
+                    Some(cpu) if *port && number.saturating_u64() == SDN_PORT_CPU => {
+                        Bits::new(self.width, cpu.into())
+                    }
+                    _ => bytestring::decode(self.width, bytes).map_err(invalid)?,
+                }
+            }
+            Sdn::Plain if self.signed => bytestring::decode_signed(self.width, bytes).map_err(invalid)?,
+            Sdn::Plain => bytestring::decode(self.width, bytes).map_err(invalid)?,
         };
-        let value = decoded.map_err(|e| EntityError::invalid(e.to_string()))?;
         match self.limit {
             Some(limit) if value.saturating_u64() >= u64::from(limit) => Err(EntityError::invalid(format!(
                 "the type has {limit} members, number {} is none",
@@ -34,8 +38,35 @@ impl Scalar {
     }
 
     /// The byte string of a value.
-    pub fn encode(&self, value: &Bits) -> Vec<u8> {
-        if self.signed { bytestring::encode_signed(value) } else { bytestring::encode(value) }
+    pub fn encode(&self, codec: &Codec, value: &Bits) -> Vec<u8> {
+        match &self.sdn {
+            Sdn::Name(space) => codec.name(space, value),
+            Sdn::Bits { width: 32.., port: true }
+                if codec.ports.cpu.is_some_and(|cpu| value.saturating_u64() == u64::from(cpu)) =>
+            {
+                bytestring::encode(&Bits::new(64, SDN_PORT_CPU.into()))
+            }
+            Sdn::Plain if self.signed => bytestring::encode_signed(value),
+            Sdn::Plain | Sdn::Bits { .. } => bytestring::encode(value),
+        }
+    }
+
+    /// Bits of the value as controllers see it.
+    fn sdn_width(&self) -> u32 {
+        match &self.sdn {
+            Sdn::Bits { width, .. } => *width,
+            Sdn::Plain | Sdn::Name(_) => self.width,
+        }
+    }
+
+    /// Translated values have no order and no parts that a mask could choose ("Translation of Match Fields").
+    fn check_inexact(&self) -> Result<(), EntityError> {
+        match &self.sdn {
+            Sdn::Name(_) => Err(EntityError::unimplemented(
+                "its type is translated to strings: such fields can be matched exactly or not at all",
+            )),
+            Sdn::Plain | Sdn::Bits { .. } => Ok(()),
+        }
     }
 }
 
@@ -58,6 +89,7 @@ pub(crate) fn table(schema: &Schema, id: u32) -> Result<&TableSchema, EntityErro
 /// # Errors
 /// A field is unknown, given twice, missing where it must not be, of another kind, or its value is malformed.
 pub(crate) fn decode_match(
+    codec: &Codec,
     fields: &[FieldSchema],
     given: &[pb::FieldMatch],
 ) -> Result<Vec<KeyMatch>, EntityError> {
@@ -72,7 +104,8 @@ pub(crate) fn decode_match(
             )));
         };
         let field = &fields[index];
-        let decoded = decode_field(field, m).map_err(|e| e.at(format_args!("match field {}", field.name)))?;
+        let decoded =
+            decode_field(codec, field, m).map_err(|e| e.at(format_args!("match field {}", field.name)))?;
         if found[index].replace(decoded).is_some() {
             return Err(EntityError::invalid(format!("match field {} is given twice", field.name)));
         }
@@ -103,9 +136,9 @@ fn fields_text(fields: &[FieldSchema]) -> String {
     fields.iter().map(|f| format!("{} ({})", f.id, f.name)).collect::<Vec<_>>().join(", ")
 }
 
-fn decode_field(field: &FieldSchema, m: &pb::FieldMatch) -> Result<KeyMatch, EntityError> {
+fn decode_field(codec: &Codec, field: &FieldSchema, m: &pb::FieldMatch) -> Result<KeyMatch, EntityError> {
     let width = field.scalar.width;
-    let value = |what: &str, bytes: &[u8]| field.scalar.decode(bytes).map_err(|e| e.at(what));
+    let value = |what: &str, bytes: &[u8]| field.scalar.decode(codec, bytes).map_err(|e| e.at(what));
     let leave_out = || EntityError::invalid("it matches everything: leave the field out instead");
     match (field.kind, &m.field_match_type) {
         (_, None) => Err(EntityError::invalid("no match is set")),
@@ -114,12 +147,21 @@ fn decode_field(field: &FieldSchema, m: &pb::FieldMatch) -> Result<KeyMatch, Ent
             Ok(KeyMatch::Optional(Some(value("value", &o.value)?)))
         }
         (MatchKind::Lpm, Some(FieldMatchType::Lpm(l))) => {
+            field.scalar.check_inexact()?;
             let bits = value("value", &l.value)?;
-            let prefix_len = u32::try_from(l.prefix_len).ok().filter(|p| *p <= width).ok_or_else(|| {
-                EntityError::invalid(format!("prefix_len is {}, the field has {width} bits", l.prefix_len))
+            let seen = field.scalar.sdn_width();
+            let prefix_len = u32::try_from(l.prefix_len).ok().filter(|p| *p <= seen).ok_or_else(|| {
+                EntityError::invalid(format!("prefix_len is {}, the field has {seen} bits", l.prefix_len))
             })?;
             if prefix_len == 0 {
                 return Err(leave_out());
+            }
+            // Of a translated value, the whole is matched; where the widths are the same, a part may be.
+            let prefix_len = if prefix_len == seen { width } else { prefix_len };
+            if seen != width && prefix_len != width {
+                return Err(EntityError::unimplemented(format!(
+                    "the field is translated: prefix_len must be {seen}, its whole width"
+                )));
             }
             let rest = u64::from(width - prefix_len);
             if bits.shr(rest).shl(rest) != bits {
@@ -128,7 +170,22 @@ fn decode_field(field: &FieldSchema, m: &pb::FieldMatch) -> Result<KeyMatch, Ent
             Ok(KeyMatch::Lpm { value: bits, prefix_len })
         }
         (MatchKind::Ternary, Some(FieldMatchType::Ternary(t))) => {
-            let (bits, mask) = (value("value", &t.value)?, value("mask", &t.mask)?);
+            field.scalar.check_inexact()?;
+            let seen = field.scalar.sdn_width();
+            let mask = bytestring::decode(seen, &t.mask)
+                .map_err(|e| EntityError::invalid(e.to_string()).at("mask"))?;
+            let mask = match mask == Bits::ones(seen) {
+                true => Bits::ones(width),
+                false if mask.zero_extend(seen.max(width)).shr(width.into()).is_zero() => {
+                    mask.zero_extend(width)
+                }
+                false => {
+                    return Err(EntityError::unimplemented(
+                        "the field is translated: its mask must be all ones, or within the data plane's bits",
+                    ));
+                }
+            };
+            let bits = value("value", &t.value)?;
             if mask.is_zero() {
                 return Err(leave_out());
             }
@@ -138,6 +195,7 @@ fn decode_field(field: &FieldSchema, m: &pb::FieldMatch) -> Result<KeyMatch, Ent
             Ok(KeyMatch::Ternary { value: bits, mask })
         }
         (MatchKind::Range, Some(FieldMatchType::Range(r))) => {
+            field.scalar.check_inexact()?;
             let (lo, hi) = (value("low", &r.low)?, value("high", &r.high)?);
             if lo.cmp_unsigned(&hi).is_gt() {
                 return Err(EntityError::invalid("low is greater than high"));
@@ -166,19 +224,30 @@ fn match_name(m: &FieldMatchType) -> &'static str {
 }
 
 /// The match in protobuf; fields that match everything are left out.
-pub(crate) fn encode_match(fields: &[FieldSchema], matches: &[KeyMatch]) -> Vec<pb::FieldMatch> {
+pub(crate) fn encode_match(
+    codec: &Codec,
+    fields: &[FieldSchema],
+    matches: &[KeyMatch],
+) -> Vec<pb::FieldMatch> {
     let encode = |(field, m): (&FieldSchema, &KeyMatch)| {
-        let bytes = |b: &Bits| field.scalar.encode(b);
+        let bytes = |b: &Bits| field.scalar.encode(codec, b);
         let matched = match m {
             KeyMatch::Exact(v) => FieldMatchType::Exact(pb::field_match::Exact { value: bytes(v) }),
             KeyMatch::Lpm { prefix_len: 0, .. } | KeyMatch::Optional(None) => return None,
             KeyMatch::Lpm { value, prefix_len } => FieldMatchType::Lpm(pb::field_match::Lpm {
                 value: bytes(value),
-                prefix_len: i32::try_from(*prefix_len).unwrap_or(i32::MAX),
+                prefix_len: i32::try_from(match *prefix_len == field.scalar.width {
+                    true => field.scalar.sdn_width(),
+                    false => *prefix_len,
+                })
+                .unwrap_or(i32::MAX),
             }),
             KeyMatch::Ternary { mask, .. } if mask.is_zero() => return None,
             KeyMatch::Ternary { value, mask } => {
-                FieldMatchType::Ternary(pb::field_match::Ternary { value: bytes(value), mask: bytes(mask) })
+                let all = *mask == Bits::ones(mask.width());
+                let mask = if all { Bits::ones(field.scalar.sdn_width()) } else { mask.clone() };
+                let mask = bytestring::encode(&mask);
+                FieldMatchType::Ternary(pb::field_match::Ternary { value: bytes(value), mask })
             }
             KeyMatch::Range { lo, hi } if lo.is_zero() && *hi == Bits::ones(hi.width()) => return None,
             KeyMatch::Range { lo, hi } => {
@@ -205,6 +274,7 @@ pub(crate) enum Use {
 /// # Errors
 /// The action is not the table's, may not stand there, or its parameters are not exactly the declared ones.
 pub(crate) fn decode_action(
+    codec: &Codec,
     schema: &Schema,
     table: &TableSchema,
     action: &pb::Action,
@@ -241,7 +311,7 @@ pub(crate) fn decode_action(
         let param = &described.params[index];
         let place =
             |e: EntityError| e.at(format_args!("action {}, parameter {}", described.name, param.name));
-        let bits = param.scalar.decode(&p.value).map_err(place)?;
+        let bits = param.scalar.decode(codec, &p.value).map_err(place)?;
         let value = Value::from_bits(&schema.program.types, param.scalar.ty, &bits)
             .ok_or_else(|| place(EntityError::invalid("the parameter is no scalar")))?;
         if args[index].replace(value).is_some() {
@@ -263,12 +333,17 @@ fn actions_text(schema: &Schema, table: &TableSchema) -> String {
 }
 
 /// The action in protobuf.
-pub(crate) fn encode_action(schema: &Schema, table: &TableSchema, call: &ActionCall) -> Option<pb::Action> {
+pub(crate) fn encode_action(
+    codec: &Codec,
+    schema: &Schema,
+    table: &TableSchema,
+    call: &ActionCall,
+) -> Option<pb::Action> {
     let action_id = table.action_id(call.action)?;
     let described = schema.actions.get(&action_id);
     let params = described.map_or(&[][..], |d| d.params.as_slice());
     let param = |(p, v): (&crate::schema::ParamSchema, &Value)| {
-        let value = v.to_bits().map(|b| p.scalar.encode(&b)).unwrap_or_default();
+        let value = v.to_bits().map(|b| p.scalar.encode(codec, &b)).unwrap_or_default();
         pb::action::Param { param_id: p.id, value }
     };
     Some(pb::Action { action_id, params: params.iter().zip(&call.args).map(param).collect() })
@@ -291,10 +366,10 @@ pub(crate) fn check_priority(table: &TableSchema, priority: i32) -> Result<(), E
 }
 
 /// An entry as the key that names it: table, match, priority, without action.
-pub(crate) fn encode_key(table: &TableSchema, entry: &Entry) -> pb::TableEntry {
+pub(crate) fn encode_key(codec: &Codec, table: &TableSchema, entry: &Entry) -> pb::TableEntry {
     pb::TableEntry {
         table_id: table.id,
-        r#match: encode_match(&table.fields, &entry.matches),
+        r#match: encode_match(codec, &table.fields, &entry.matches),
         priority: entry.priority,
         ..Default::default()
     }

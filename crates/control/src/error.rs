@@ -157,6 +157,7 @@ impl From<ProfileError> for EntityError {
             ProfileError::UnknownProfile
             | ProfileError::NotASelector
             | ProfileError::BadWeight(_)
+            | ProfileError::Mixed
             | ProfileError::BadAction(_) => Code::InvalidArgument,
         };
         EntityError::new(code, e.to_string())
@@ -171,6 +172,7 @@ impl From<ReplicationError> for EntityError {
             ReplicationError::GroupZero
             | ReplicationError::OutOfRange
             | ReplicationError::RepeatedReplica(_)
+            | ReplicationError::RepeatedPort(_)
             | ReplicationError::BadClassOfService(_) => Code::InvalidArgument,
         };
         EntityError::new(code, e.to_string())

@@ -318,12 +318,14 @@ pub(crate) struct TestDevice {
     config: SwitchConfig,
     ports: BTreeSet<u32>,
     pub state: Option<pointsman_v1model::State>,
+    /// Why it takes no program.
+    pub refuses: Option<String>,
 }
 
 impl TestDevice {
     pub fn new() -> Self {
         let config = SwitchConfig { cpu_port: Some(510), ..Default::default() };
-        TestDevice { config, ports: (1..=8).collect(), state: None }
+        TestDevice { config, ports: (1..=8).collect(), state: None, refuses: None }
     }
 }
 
@@ -348,7 +350,18 @@ impl Device for TestDevice {
         self.state.as_mut()
     }
 
+    fn set_port_status(&mut self, port: u32, up: bool) {
+        if let Some(state) = &mut self.state {
+            state.set_port_status(port, up);
+        }
+    }
+
+    fn check_pipeline(&self, _: &Pipeline) -> Result<(), String> {
+        self.refuses.clone().map_or(Ok(()), Err)
+    }
+
     fn set_pipeline(&mut self, _: Time, pipeline: Pipeline) -> Result<(), String> {
+        self.check_pipeline(&pipeline)?;
         self.state = Some(pointsman_v1model::State::new(&pipeline, &self.config));
         Ok(())
     }

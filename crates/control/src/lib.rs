@@ -12,13 +12,16 @@ mod entry;
 pub mod error;
 #[cfg(test)]
 mod fixture;
-pub mod p4data;
+mod p4data;
 pub mod p4info;
 pub mod proto;
 mod schema;
 pub mod server;
 pub mod text;
+mod translate;
 
 pub use device::{Device, SwitchDevice};
 pub use error::{Code, EntityError, RpcError};
-pub use server::{ConnId, Output, PacketInError, ReadOutcome, RoleKey, Server, ServerConfig};
+pub use server::{
+    ConnId, Output, P4RoleConfig, PacketFilter, PacketInError, ReadOutcome, RoleKey, Server, ServerConfig,
+};

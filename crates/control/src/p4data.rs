@@ -2,14 +2,19 @@
 
 use crate::bytestring;
 use crate::proto::p4rt::{self as pb, P4Data, p4_data::Data};
+use crate::schema::{self, Scalar};
+use crate::translate::Codec;
 use pointsman_ir::{Bits, Program, Type, TypeId, Value};
 
 /// The `P4Data` of a value of type `ty`.
-pub fn encode(program: &Program, ty: TypeId, value: &Value) -> P4Data {
-    P4Data { data: encode_data(program, ty, value) }
+pub(crate) fn encode(codec: &Codec, program: &Program, ty: TypeId, value: &Value) -> P4Data {
+    P4Data { data: encode_data(codec, program, ty, value) }
 }
 
-fn encode_data(program: &Program, ty: TypeId, value: &Value) -> Option<Data> {
+fn encode_data(codec: &Codec, program: &Program, ty: TypeId, value: &Value) -> Option<Data> {
+    if let Some(scalar) = translated(program, ty) {
+        return value.to_bits().map(|b| Data::Bitstring(scalar.encode(codec, &b)));
+    }
     // The names of enums with representation do not matter here, only their values.
     let serializable = matches!(under_new_types(program, ty), Type::SerEnum { .. });
     Some(match (program.types.repr_type(ty), value) {
@@ -25,11 +30,12 @@ fn encode_data(program: &Program, ty: TypeId, value: &Value) -> Option<Data> {
         (Type::Enum(def), Value::Enum(n)) => Data::Enum(def.members.get(*n as usize)?.clone()),
         (Type::Error, Value::Error(n)) => Data::Error(program.errors.get(*n as usize)?.clone()),
         (Type::Struct(def), Value::Struct(values)) => {
-            let members = def.fields.iter().zip(values).map(|(f, v)| encode(program, f.ty, v)).collect();
+            let members =
+                def.fields.iter().zip(values).map(|(f, v)| encode(codec, program, f.ty, v)).collect();
             Data::Struct(pb::P4StructLike { members })
         }
         (Type::Tuple(types), Value::Struct(values)) => {
-            let members = types.iter().zip(values).map(|(ty, v)| encode(program, *ty, v)).collect();
+            let members = types.iter().zip(values).map(|(ty, v)| encode(codec, program, *ty, v)).collect();
             Data::Tuple(pb::P4StructLike { members })
         }
         (Type::Header(_), value) => Data::Header(encode_header(program, ty, value)),
@@ -85,6 +91,16 @@ fn encode_union(program: &Program, def: &pointsman_ir::StructDef, headers: &[Val
     }
 }
 
+/// How a type with `@p4runtime_translation` is seen.
+fn translated(program: &Program, ty: TypeId) -> Option<Scalar> {
+    match program.types.get(ty) {
+        Type::NewType { annotations, .. } if annotations.has("p4runtime_translation") => {
+            schema::scalar(program, ty).ok()
+        }
+        _ => None,
+    }
+}
+
 /// `type` declarations are looked through, enums with representation are not.
 fn under_new_types(program: &Program, ty: TypeId) -> &Type {
     match program.types.get(ty) {
@@ -97,8 +113,14 @@ fn under_new_types(program: &Program, ty: TypeId) -> &Type {
 ///
 /// # Errors
 /// The data is of another type, or too wide; the message says where inside a struct.
-pub fn decode(program: &Program, ty: TypeId, data: &P4Data) -> Result<Value, String> {
+pub(crate) fn decode(codec: &Codec, program: &Program, ty: TypeId, data: &P4Data) -> Result<Value, String> {
     let Some(data) = &data.data else { return Err("no data is set".to_string()) };
+    if let Some(scalar) = translated(program, ty) {
+        let Data::Bitstring(bytes) = data else {
+            return Err(format!("the data is a {}, the type is translated: set bitstring", name_of(data)));
+        };
+        return scalar.decode(codec, bytes).map(Value::Bits).map_err(|e| e.message);
+    }
     let wrong = |expected: &str| Err(format!("the data is a {}, the type is {expected}", name_of(data)));
     let serializable = matches!(under_new_types(program, ty), Type::SerEnum { .. });
     match (program.types.repr_type(ty), data) {
@@ -135,12 +157,12 @@ pub fn decode(program: &Program, ty: TypeId, data: &P4Data) -> Result<Value, Str
         (Type::Error, _) => wrong("error"),
         (Type::Struct(def), Data::Struct(s)) => {
             let types: Vec<_> = def.fields.iter().map(|f| (f.name.as_str(), f.ty)).collect();
-            decode_members(program, &types, &s.members)
+            decode_members(codec, program, &types, &s.members)
         }
         (Type::Struct(def), _) => wrong(&format!("struct {}", def.name)),
         (Type::Tuple(types), Data::Tuple(s)) => {
             let types: Vec<_> = types.iter().map(|t| ("member", *t)).collect();
-            decode_members(program, &types, &s.members)
+            decode_members(codec, program, &types, &s.members)
         }
         (Type::Tuple(_), _) => wrong("tuple"),
         (Type::Header(_), Data::Header(h)) => decode_header(program, ty, h),
@@ -153,12 +175,17 @@ fn bits(decoded: Result<Bits, bytestring::BytestringError>) -> Result<Value, Str
     decoded.map(Value::Bits).map_err(|e| e.to_string())
 }
 
-fn decode_members(program: &Program, types: &[(&str, TypeId)], members: &[P4Data]) -> Result<Value, String> {
+fn decode_members(
+    codec: &Codec,
+    program: &Program,
+    types: &[(&str, TypeId)],
+    members: &[P4Data],
+) -> Result<Value, String> {
     if types.len() != members.len() {
         return Err(format!("{} members are given, the type has {}", members.len(), types.len()));
     }
     let member = |((name, ty), data): (&(&str, TypeId), &P4Data)| {
-        decode(program, *ty, data).map_err(|e| format!("{name}: {e}"))
+        decode(codec, program, *ty, data).map_err(|e| format!("{name}: {e}"))
     };
     types.iter().zip(members).map(member).collect::<Result<_, _>>().map(Value::Struct)
 }
@@ -231,9 +258,11 @@ mod tests {
 
     /// Encodes, decodes again, and compares.
     fn check(program: &Program, ty: TypeId, value: Value, expected: Data) {
-        let data = encode(program, ty, &value);
+        let (names, ports) = Default::default();
+        let codec = Codec { names: &names, ports: &ports, learn: false };
+        let data = encode(&codec, program, ty, &value);
         assert_eq!(data.data, Some(expected));
-        assert_eq!(decode(program, ty, &data), Ok(value));
+        assert_eq!(decode(&codec, program, ty, &data), Ok(value));
     }
 
     #[test]
@@ -258,7 +287,9 @@ mod tests {
         check(&p, ser, v(7), Data::EnumValue(vec![7]));
         let varbits = pb::P4Varbit { bitstring: vec![1, 2], bitwidth: 16 };
         check(&p, varbit, Value::Varbit(Bits::new(16, 0x102)), Data::Varbit(varbits));
-        let members = vec![encode(&p, bit, &v(1)), encode(&p, boolean, &Value::Bool(false))];
+        let (names, ports) = Default::default();
+        let codec = Codec { names: &names, ports: &ports, learn: false };
+        let members = vec![encode(&codec, &p, bit, &v(1)), encode(&codec, &p, boolean, &Value::Bool(false))];
         check(
             &p,
             pair,
@@ -276,7 +307,9 @@ mod tests {
         let bit = p.types.intern(Type::Bit(8));
         let pair = p.types.intern(Type::Struct(struct_def("P", vec![field("x", bit)])));
         let check = |ty, data: Option<Data>, part: &str| {
-            let e = decode(&p, ty, &P4Data { data }).expect_err("wrong");
+            let (names, ports) = Default::default();
+            let codec = Codec { names: &names, ports: &ports, learn: false };
+            let e = decode(&codec, &p, ty, &P4Data { data }).expect_err("wrong");
             assert!(e.contains(part), "{e}");
         };
         check(bit, None, "no data");

@@ -1,10 +1,11 @@
 //! The way from P4Info's ids to the program's indices, built once per pipeline.
 
-use crate::p4info::{P4InfoError, data_params, flat_fields, p4info};
+use crate::p4info::{P4InfoError, Translation, data_params, flat_fields, p4info, translation};
 use crate::proto::p4info::{
     self as pb, P4Info,
     match_field::{Match, MatchType},
 };
+use crate::translate::{NameSpace, Sdn, is_port};
 use pointsman_ir::{ExternInstanceId, MatchKind, Program, TableId, Type, TypeId, ValueSetId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,8 +17,8 @@ pub(crate) struct Scalar {
     /// Bits of the value in the data plane.
     pub width: u32,
     pub signed: bool,
-    /// The controller knows these values by strings, which nobody has told us how to translate.
-    pub string: bool,
+    /// How controllers see the values.
+    pub sdn: Sdn,
     /// Values that do not exist (members of enums without representation).
     pub limit: Option<u32>,
 }
@@ -100,6 +101,12 @@ pub(crate) struct ProfileSchema {
     pub array: ArraySchema,
     pub selector: bool,
     pub max_group_size: u32,
+    /// Sizes count members, not weights.
+    pub counts_members: bool,
+    /// Greatest weight of a member where sizes count members; 0 for any.
+    pub max_member_weight: u32,
+    /// The switch decides about weights.
+    pub weights_disallowed: bool,
     /// P4Info ids of the tables that use it.
     pub tables: Vec<u32>,
 }
@@ -138,6 +145,8 @@ pub(crate) struct Schema {
     pub value_sets: BTreeMap<u32, ValueSetSchema>,
     pub packet_in: Option<Vec<HeaderField>>,
     pub packet_out: Option<Vec<HeaderField>>,
+    /// What ports are called where requests name them outside of the program's types.
+    pub port_names: Option<Arc<NameSpace>>,
 }
 
 impl Schema {
@@ -160,6 +169,7 @@ impl Schema {
             value_sets: BTreeMap::new(),
             packet_in: None,
             packet_out: None,
+            port_names: port_names(&program).map_err(P4InfoError)?,
             p4info: P4Info::default(),
         };
         schema.fill(&program, &info).map_err(P4InfoError)?;
@@ -199,11 +209,19 @@ impl Schema {
         }
         for p in &info.action_profiles {
             let (id, name) = id_and_name(&p.preamble);
+            use pb::action_profile::SelectorSizeSemantics as Semantics;
+            let max_member_weight = match &p.selector_size_semantics {
+                Some(Semantics::SumOfMembers(m)) => Some(u32::try_from(m.max_member_weight).unwrap_or(0)),
+                Some(Semantics::SumOfWeights(_)) | None => None,
+            };
             let object = if p.with_selector { "action_selector" } else { "action_profile" };
             let profile = ProfileSchema {
                 array: array(program, object, name, p.size)?,
                 selector: p.with_selector,
                 max_group_size: u32::try_from(p.max_group_size).unwrap_or(0),
+                counts_members: max_member_weight.is_some(),
+                max_member_weight: max_member_weight.unwrap_or(0),
+                weights_disallowed: p.weights_disallowed,
                 tables: p.table_ids.clone(),
             };
             self.profiles.insert(id, profile);
@@ -312,19 +330,36 @@ fn action(program: &Program, name: &str, info: &pb::Action) -> Result<ActionSche
 
 pub(crate) fn scalar(program: &Program, ty: TypeId) -> Result<Scalar, String> {
     let width = program.types.scalar_width(ty).ok_or("the type is no scalar")?;
-    let string = match program.types.get(ty) {
-        Type::NewType { annotations, .. } => {
-            matches!(crate::p4info::translation(annotations)?, Some((_, crate::p4info::Translation::String)))
-        }
-        _ => false,
-    };
+    let sdn = sdn(program, ty)?;
     let (signed, limit) = match program.types.repr_type(ty) {
         Type::Int(_) => (true, None),
         Type::Enum(def) => (false, u32::try_from(def.members.len()).ok()),
         Type::Error => (false, u32::try_from(program.errors.len()).ok()),
         _ => (false, None),
     };
-    Ok(Scalar { ty, width, signed, string, limit })
+    Ok(Scalar { ty, width, signed, sdn, limit })
+}
+
+/// How controllers see values of a type.
+fn sdn(program: &Program, ty: TypeId) -> Result<Sdn, String> {
+    let Type::NewType { name, annotations, .. } = program.types.get(ty) else { return Ok(Sdn::Plain) };
+    Ok(match translation(annotations)? {
+        None => Sdn::Plain,
+        Some((uri, Translation::Bits(width))) => Sdn::Bits { width, port: is_port(&uri, name) },
+        Some((uri, Translation::String)) => Sdn::Name(Arc::new(NameSpace::new(&uri, name, annotations)?)),
+    })
+}
+
+/// The names of ports, where the program has a type of ports that is translated to strings.
+fn port_names(program: &Program) -> Result<Option<Arc<NameSpace>>, String> {
+    for (ty, _) in program.types.iter() {
+        if let Sdn::Name(space) = sdn(program, ty)?
+            && space.is_port()
+        {
+            return Ok(Some(space));
+        }
+    }
+    Ok(None)
 }
 
 fn header_fields(program: &Program, info: &pb::ControllerPacketMetadata) -> Result<Vec<HeaderField>, String> {

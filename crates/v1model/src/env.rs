@@ -207,7 +207,7 @@ impl Env for BlockEnv<'_> {
                     let kind = m.kind;
                     match usize::try_from(index).ok().and_then(|i| m.cells.get_mut(i)) {
                         Some(cell) => {
-                            store_u64(args, 1, cell.execute(now, kind.amount(bytes)) as u64);
+                            store_u64(args, 1, cell.mark(now, kind, bytes) as u64);
                         }
                         None => missed = true,
                     }

@@ -267,7 +267,12 @@ pub(crate) fn plan_instance(program: &Program, e: &ExternInstance) -> Result<Ins
             if !(1..=64).contains(&output_width) {
                 return Err(problem(format!("its outputWidth is {output_width}: choose 1 to 64")));
             }
-            let selector = Some(SelectorConfig { algorithm, output_width: output_width as u32 });
+            let semantics = e.annotations.string("selector_size_semantics").unwrap_or("");
+            let selector = Some(SelectorConfig {
+                algorithm,
+                output_width: output_width as u32,
+                counts_members: semantics.eq_ignore_ascii_case("sum_of_members"),
+            });
             InstancePlan::Profile { size: size()?, selector, tables: Vec::new() }
         }
         "Checksum16" => InstancePlan::Checksum16,

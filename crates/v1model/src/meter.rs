@@ -1,5 +1,6 @@
 //! Meters: two rates, three colours, colour-blind (RFC 2698 section 3).
 
+use crate::counter::{CounterCell, CounterKind};
 use crate::time::Time;
 
 /// What a meter measures (v1model's `MeterType`).
@@ -70,7 +71,7 @@ impl MeterConfig {
 /// Tokens are kept in billionths, so that rate times nanoseconds is exact.
 const SCALE: u128 = 1_000_000_000;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Buckets {
     config: MeterConfig,
     committed: u128,
@@ -78,31 +79,60 @@ struct Buckets {
     last: Time,
 }
 
+#[derive(Clone, Copy, Debug, Default)]
+struct Used {
+    buckets: Option<Buckets>,
+    /// Packets and bytes by colour.
+    marked: [CounterCell; 3],
+}
+
 /// One meter. Without a configuration it marks everything green.
+///
+/// It takes memory once it is configured or has marked a packet.
 #[derive(Clone, Debug, Default)]
-pub struct Meter(Option<Box<Buckets>>);
+pub struct Meter(Option<Box<Used>>);
 
 impl Meter {
-    /// Sets rates and bursts and fills both buckets; `None` takes the configuration away.
+    /// Sets rates and bursts and fills both buckets; `None` takes the configuration away. What it counted stays.
     pub fn configure(&mut self, now: Time, config: Option<MeterConfig>) {
-        self.0 = config.map(|config| {
-            Box::new(Buckets {
-                config,
-                committed: u128::from(config.cburst) * SCALE,
-                peak: u128::from(config.pburst) * SCALE,
-                last: now,
-            })
+        let buckets = config.map(|config| Buckets {
+            config,
+            committed: u128::from(config.cburst) * SCALE,
+            peak: u128::from(config.pburst) * SCALE,
+            last: now,
         });
+        if buckets.is_some() || self.0.is_some() {
+            self.0.get_or_insert_default().buckets = buckets;
+        }
     }
 
     /// The configuration.
     pub fn config(&self) -> Option<MeterConfig> {
-        self.0.as_ref().map(|b| b.config)
+        self.0.as_ref()?.buckets.map(|b| b.config)
     }
 
-    /// Marks `amount` packets or bytes.
+    /// Packets and bytes that it marked green, yellow and red.
+    pub fn marked(&self) -> [CounterCell; 3] {
+        self.0.as_ref().map(|used| used.marked).unwrap_or_default()
+    }
+
+    /// Sets what [`Meter::marked`] gives.
+    pub fn set_marked(&mut self, marked: [CounterCell; 3]) {
+        if self.0.is_some() || marked != <[CounterCell; 3]>::default() {
+            self.0.get_or_insert_default().marked = marked;
+        }
+    }
+
+    /// Marks a packet of `bytes` and counts it.
+    pub fn mark(&mut self, now: Time, kind: MeterKind, bytes: u32) -> Color {
+        let color = self.execute(now, kind.amount(bytes));
+        self.0.get_or_insert_default().marked[color as usize].count(CounterKind::PacketsAndBytes, bytes);
+        color
+    }
+
+    /// The colour of `amount` packets or bytes.
     pub fn execute(&mut self, now: Time, amount: u64) -> Color {
-        let Some(b) = &mut self.0 else { return Color::Green };
+        let Some(b) = self.0.as_mut().and_then(|used| used.buckets.as_mut()) else { return Color::Green };
         let elapsed = u128::from(now.since(b.last));
         b.last = b.last.max(now);
         let refill = |tokens: u128, rate: u64, burst: u64| {
@@ -177,6 +207,21 @@ mod tests {
             ],
         );
         assert_eq!(Meter::default().execute(Time::ZERO, u64::MAX), Green);
+    }
+
+    #[test]
+    fn colours_are_counted() {
+        let mut m = Meter::default();
+        assert_eq!(m.mark(Time::ZERO, MeterKind::Bytes, 70), Color::Green);
+        m.configure(Time::ZERO, Some(MeterConfig { cir: 1, cburst: 100, pir: 1, pburst: 150 }));
+        let colors = [100, 50, 9].map(|bytes| m.mark(Time::ZERO, MeterKind::Bytes, bytes));
+        assert_eq!(colors, [Color::Green, Color::Yellow, Color::Red]);
+        let cell = |packets, bytes| CounterCell { packets, bytes };
+        assert_eq!(m.marked(), [cell(2, 170), cell(1, 50), cell(1, 9)]);
+        m.configure(Time::ZERO, None);
+        assert_eq!((m.config(), m.marked()[0]), (None, cell(2, 170)));
+        m.set_marked(Default::default());
+        assert_eq!(m.marked(), [CounterCell::default(); 3]);
     }
 
     /// Rates are exact: no rounding error adds up, however short the steps.

@@ -2,7 +2,7 @@
 
 use crate::hash::HashAlgorithm;
 use pointsman_ir::ActionCall;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What makes an action profile a selector.
@@ -12,23 +12,27 @@ pub struct SelectorConfig {
     pub algorithm: HashAlgorithm,
     /// Bits of the hash that are used.
     pub output_width: u32,
+    /// Sizes count members, not weights (`@selector_size_semantics`).
+    pub counts_members: bool,
 }
 
 /// A member of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupMember {
     /// Which member of the profile.
     pub member: u32,
     /// Its share of the packets, 1 or more.
     pub weight: u32,
+    /// Leave the member out while this port is down.
+    pub watch_port: Option<u32>,
 }
 
 /// A group: packets spread over its members by hash.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
     /// In the order given.
     pub members: Vec<GroupMember>,
-    /// Greatest sum of weights; 0 for no limit but the profile's.
+    /// Greatest size; 0 for no limit but the profile's.
     pub max_size: u32,
 }
 
@@ -38,21 +42,55 @@ impl Group {
         self.members.iter().map(|m| u64::from(m.weight)).sum()
     }
 
-    /// The member on which `hash` falls.
-    pub fn pick(&self, hash: u64) -> Option<u32> {
-        let total = self.total_weight();
-        if total == 0 {
-            return None;
-        }
-        let mut at = hash % total;
-        for m in &self.members {
-            if at < u64::from(m.weight) {
-                return Some(m.member);
-            }
-            at -= u64::from(m.weight);
-        }
-        None
+    /// The member on which `hash` falls while these ports are down.
+    pub fn pick(&self, hash: u64, down: &BTreeSet<u32>) -> Option<u32> {
+        pick(&self.members, |m| (m.weight, m.watch_port), hash, down).map(|m| m.member)
     }
+}
+
+/// A member of a one-shot group: an action that no other group shares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OneShotMember {
+    /// What it does.
+    pub call: Arc<ActionCall>,
+    /// Its share of the packets, 1 or more.
+    pub weight: u32,
+    /// Leave the member out while this port is down.
+    pub watch_port: Option<u32>,
+}
+
+/// A group that comes and goes with a table entry.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OneShot {
+    /// In the order given.
+    pub members: Vec<OneShotMember>,
+    /// Instead of the selector's.
+    pub algorithm: Option<HashAlgorithm>,
+    /// Instead of the selector's.
+    pub counts_members: Option<bool>,
+}
+
+/// The item on which `hash` falls. `weight` gives weight and watched port of an item.
+fn pick<'a, T>(
+    items: &'a [T],
+    weight: impl Fn(&T) -> (u32, Option<u32>),
+    hash: u64,
+    down: &BTreeSet<u32>,
+) -> Option<&'a T> {
+    let weight = |item: &T| match weight(item) {
+        (_, Some(port)) if down.contains(&port) => 0,
+        (weight, _) => u64::from(weight),
+    };
+    let total: u64 = items.iter().map(&weight).sum();
+    let mut at = hash.checked_rem(total)?;
+    for item in items {
+        let weight = weight(item);
+        if at < weight {
+            return Some(item);
+        }
+        at -= weight;
+    }
+    None
 }
 
 /// Why a change of an action profile was refused.
@@ -76,6 +114,8 @@ pub enum ProfileError {
     Full,
     /// The action or its arguments do not fit the tables of the profile.
     BadAction(String),
+    /// One-shot groups cannot stand beside members and groups.
+    Mixed,
 }
 
 impl std::fmt::Display for ProfileError {
@@ -89,6 +129,10 @@ impl std::fmt::Display for ProfileError {
             ProfileError::BadWeight(m) | ProfileError::BadAction(m) => f.write_str(m),
             ProfileError::InUse => write!(f, "still used by a table entry or a group"),
             ProfileError::Full => write!(f, "the action profile is full"),
+            ProfileError::Mixed => write!(
+                f,
+                "an action selector is programmed with one-shot action sets, or with members and groups, not with both"
+            ),
         }
     }
 }
@@ -98,14 +142,19 @@ impl std::error::Error for ProfileError {}
 /// An action profile, or a selector.
 #[derive(Clone, Debug)]
 pub struct ActionProfile {
-    /// How many members (of a selector: how much weight in all groups) it holds.
+    /// How many members (of a selector: how much weight, or how many members, in all groups) it holds.
     pub size: u64,
     /// Set for selectors.
     pub selector: Option<SelectorConfig>,
-    /// Members by id.
-    pub(crate) members: BTreeMap<u32, Arc<ActionCall>>,
+    /// Members by id, with the number of groups that use each.
+    members: BTreeMap<u32, (Arc<ActionCall>, u32)>,
     /// Groups by id.
-    pub(crate) groups: BTreeMap<u32, Group>,
+    groups: BTreeMap<u32, Group>,
+    /// Of one-shot groups, by the number that entries have.
+    one_shots: BTreeMap<u32, OneShot>,
+    next_one_shot: u32,
+    /// Of `size`, taken by groups.
+    used: u64,
     /// Tables whose `implementation` it is; their action lists are the same.
     pub tables: Vec<pointsman_ir::TableId>,
 }
@@ -118,18 +167,27 @@ impl ActionProfile {
             selector,
             members: BTreeMap::new(),
             groups: BTreeMap::new(),
+            one_shots: BTreeMap::new(),
+            next_one_shot: 1,
+            used: 0,
             tables: Vec::new(),
         }
     }
 
+    /// Takes over the members and groups of a profile of the same shape.
+    pub(crate) fn adopt(&mut self, old: &ActionProfile) {
+        let tables = std::mem::take(&mut self.tables);
+        *self = ActionProfile { tables, ..old.clone() };
+    }
+
     /// Members in order of their ids.
     pub fn members(&self) -> impl Iterator<Item = (u32, &Arc<ActionCall>)> {
-        self.members.iter().map(|(id, m)| (*id, m))
+        self.members.iter().map(|(id, (m, _))| (*id, m))
     }
 
     /// A member.
     pub fn member(&self, id: u32) -> Option<&Arc<ActionCall>> {
-        self.members.get(&id)
+        self.members.get(&id).map(|(m, _)| m)
     }
 
     /// Groups in order of their ids.
@@ -142,35 +200,85 @@ impl ActionProfile {
         self.groups.get(&id)
     }
 
+    /// Is it programmed with one-shot groups at present?
+    pub fn has_one_shots(&self) -> bool {
+        !self.one_shots.is_empty()
+    }
+
+    /// A one-shot group.
+    pub fn one_shot(&self, number: u32) -> Option<&OneShot> {
+        self.one_shots.get(&number)
+    }
+
+    /// Another algorithm than the selector's for this group.
+    pub(crate) fn algorithm(&self, group: u32) -> Option<HashAlgorithm> {
+        self.one_shots.get(&group)?.algorithm
+    }
+
+    /// What a packet with this hash does that hit an entry with a group.
+    pub(crate) fn pick(&self, group: u32, hash: u64, down: &BTreeSet<u32>) -> Option<&Arc<ActionCall>> {
+        if let Some(group) = self.groups.get(&group) {
+            return self.member(group.pick(hash, down)?);
+        }
+        let members = &self.one_shots.get(&group)?.members;
+        pick(members, |m| (m.weight, m.watch_port), hash, down).map(|m| &m.call)
+    }
+
     /// Adds a member; the caller has checked the call against the tables.
     pub(crate) fn insert_member(&mut self, id: u32, call: ActionCall) -> Result<(), ProfileError> {
+        if !self.one_shots.is_empty() {
+            return Err(ProfileError::Mixed);
+        }
         if self.members.contains_key(&id) {
             return Err(ProfileError::Duplicate);
         }
         if self.members.len() as u64 >= self.size {
             return Err(ProfileError::Full);
         }
-        self.members.insert(id, Arc::new(call));
+        self.members.insert(id, (Arc::new(call), 0));
         Ok(())
     }
 
     pub(crate) fn modify_member(&mut self, id: u32, call: ActionCall) -> Result<(), ProfileError> {
-        let slot = self.members.get_mut(&id).ok_or(ProfileError::NotFound)?;
+        let (slot, _) = self.members.get_mut(&id).ok_or(ProfileError::NotFound)?;
         *slot = Arc::new(call);
         Ok(())
     }
 
     /// Removes a member that no group uses; the caller has looked at the tables.
     pub(crate) fn delete_member(&mut self, id: u32) -> Result<(), ProfileError> {
-        if self.groups.values().any(|g| g.members.iter().any(|m| m.member == id)) {
-            return Err(ProfileError::InUse);
+        match self.members.get(&id) {
+            None => Err(ProfileError::NotFound),
+            Some((_, groups)) if *groups > 0 => Err(ProfileError::InUse),
+            Some(_) => {
+                self.members.remove(&id);
+                Ok(())
+            }
         }
-        self.members.remove(&id).map(|_| ()).ok_or(ProfileError::NotFound)
     }
 
-    fn check_group(&self, id: u32, group: &Group) -> Result<(), ProfileError> {
+    /// How much of `size` a group takes.
+    fn cost(&self, weights: u64, members: usize, counts_members: Option<bool>) -> u64 {
+        let by_default = self.selector.is_some_and(|s| s.counts_members);
+        if counts_members.unwrap_or(by_default) { members as u64 } else { weights }
+    }
+
+    fn group_cost(&self, group: &Group) -> u64 {
+        self.cost(group.total_weight(), group.members.len(), None)
+    }
+
+    fn one_shot_cost(&self, group: &OneShot) -> u64 {
+        let weights = group.members.iter().map(|m| u64::from(m.weight)).sum();
+        self.cost(weights, group.members.len(), group.counts_members)
+    }
+
+    /// `old` is the cost of the group that it replaces.
+    fn check_group(&self, group: &Group, old: u64) -> Result<(), ProfileError> {
         if self.selector.is_none() {
             return Err(ProfileError::NotASelector);
+        }
+        if !self.one_shots.is_empty() {
+            return Err(ProfileError::Mixed);
         }
         for m in &group.members {
             if !self.members.contains_key(&m.member) {
@@ -180,41 +288,104 @@ impl ActionProfile {
                 return Err(ProfileError::BadWeight(format!("the weight of member {} is 0", m.member)));
             }
         }
-        let total = group.total_weight();
+        let total = self.group_cost(group);
         if group.max_size != 0 && total > u64::from(group.max_size) {
             return Err(ProfileError::BadWeight(format!(
-                "the weights add up to {total}, more than the group's maximum of {}",
+                "the group's size is {total}, more than its maximum of {}",
                 group.max_size
             )));
         }
-        let others: u64 = self.groups.iter().filter(|(g, _)| **g != id).map(|(_, g)| g.total_weight()).sum();
-        if others + total > self.size {
+        if self.used - old + total > self.size {
             return Err(ProfileError::Full);
         }
         Ok(())
+    }
+
+    /// Puts a group in place, or takes it away, and keeps account of what groups use.
+    fn put_group(&mut self, id: u32, group: Option<Group>) -> Option<Group> {
+        let account = |profile: &mut Self, group: &Group, add: bool| {
+            let cost = profile.group_cost(group);
+            profile.used = if add { profile.used + cost } else { profile.used - cost };
+            for m in &group.members {
+                if let Some((_, groups)) = profile.members.get_mut(&m.member) {
+                    *groups = if add { *groups + 1 } else { groups.saturating_sub(1) };
+                }
+            }
+        };
+        let old = self.groups.remove(&id);
+        if let Some(old) = &old {
+            account(self, old, false);
+        }
+        if let Some(group) = group {
+            account(self, &group, true);
+            self.groups.insert(id, group);
+        }
+        old
     }
 
     pub(crate) fn insert_group(&mut self, id: u32, group: Group) -> Result<(), ProfileError> {
         if self.groups.contains_key(&id) {
             return Err(ProfileError::Duplicate);
         }
-        self.check_group(id, &group)?;
-        self.groups.insert(id, group);
+        self.check_group(&group, 0)?;
+        self.put_group(id, Some(group));
         Ok(())
     }
 
     pub(crate) fn modify_group(&mut self, id: u32, group: Group) -> Result<(), ProfileError> {
-        if !self.groups.contains_key(&id) {
-            return Err(ProfileError::NotFound);
-        }
-        self.check_group(id, &group)?;
-        self.groups.insert(id, group);
+        let old = self.groups.get(&id).ok_or(ProfileError::NotFound)?;
+        self.check_group(&group, self.group_cost(old))?;
+        self.put_group(id, Some(group));
         Ok(())
     }
 
     /// Removes a group; the caller has looked at the tables.
     pub(crate) fn delete_group(&mut self, id: u32) -> Result<(), ProfileError> {
-        self.groups.remove(&id).map(|_| ()).ok_or(ProfileError::NotFound)
+        self.put_group(id, None).map(|_| ()).ok_or(ProfileError::NotFound)
+    }
+
+    /// Adds a one-shot group; the caller has checked the calls against the tables.
+    pub(crate) fn insert_one_shot(&mut self, group: OneShot) -> Result<u32, ProfileError> {
+        if self.selector.is_none() {
+            return Err(ProfileError::NotASelector);
+        }
+        if !self.members.is_empty() || !self.groups.is_empty() {
+            return Err(ProfileError::Mixed);
+        }
+        if group.members.iter().any(|m| m.weight == 0) {
+            return Err(ProfileError::BadWeight("the weight of an action is 0".into()));
+        }
+        let cost = self.one_shot_cost(&group);
+        if self.used + cost > self.size {
+            return Err(ProfileError::Full);
+        }
+        let number = self.next_one_shot;
+        // Numbers are not used again until all of them were.
+        let taken = |n: &u32| *n == 0 || self.one_shots.contains_key(n);
+        let free = (1..=u64::from(u32::MAX))
+            .map(|i| number.wrapping_add(i as u32))
+            .find(|n| !taken(n) && *n != number);
+        self.next_one_shot = free.ok_or(ProfileError::Full)?;
+        self.used += cost;
+        self.one_shots.insert(number, group);
+        Ok(number)
+    }
+
+    /// Puts a one-shot group back that was deleted.
+    pub(crate) fn restore_one_shot(&mut self, number: u32, group: OneShot) -> Result<(), ProfileError> {
+        if self.one_shots.contains_key(&number) {
+            return Err(ProfileError::Duplicate);
+        }
+        self.used += self.one_shot_cost(&group);
+        self.one_shots.insert(number, group);
+        Ok(())
+    }
+
+    /// Removes a one-shot group that no entry names any more, and gives it back.
+    pub(crate) fn delete_one_shot(&mut self, number: u32) -> Result<OneShot, ProfileError> {
+        let group = self.one_shots.remove(&number).ok_or(ProfileError::NotFound)?;
+        self.used -= self.one_shot_cost(&group);
+        Ok(group)
     }
 }
 
@@ -227,21 +398,32 @@ mod tests {
     }
 
     fn group(members: &[(u32, u32)]) -> Group {
-        let members = members.iter().map(|(member, weight)| GroupMember { member: *member, weight: *weight });
+        let members = members.iter().map(|(member, weight)| GroupMember {
+            member: *member,
+            weight: *weight,
+            watch_port: None,
+        });
         Group { members: members.collect(), max_size: 0 }
     }
 
     #[test]
     fn weights_share_the_hash() {
-        let g = group(&[(7, 1), (8, 3)]);
-        let picked: Vec<_> = (0..8).filter_map(|h| g.pick(h)).collect();
+        let up = BTreeSet::new();
+        let mut g = group(&[(7, 1), (8, 3)]);
+        let picked: Vec<_> = (0..8).filter_map(|h| g.pick(h, &up)).collect();
         assert_eq!(picked, [7, 8, 8, 8, 7, 8, 8, 8]);
-        assert_eq!(group(&[]).pick(5), None);
+        assert_eq!(group(&[]).pick(5, &up), None);
+        g.members[1].watch_port = Some(2);
+        let down = BTreeSet::from([2]);
+        assert!((0..8).all(|h| g.pick(h, &down) == Some(7)));
+        g.members[0].watch_port = Some(2);
+        assert_eq!(g.pick(0, &down), None);
     }
 
     #[test]
     fn refuses_what_does_not_fit() {
-        let config = SelectorConfig { algorithm: HashAlgorithm::Crc16, output_width: 16 };
+        let config =
+            SelectorConfig { algorithm: HashAlgorithm::Crc16, output_width: 16, counts_members: false };
         let mut p = ActionProfile::new(4, Some(config));
         p.insert_member(1, call()).unwrap();
         assert_eq!(p.insert_member(1, call()), Err(ProfileError::Duplicate));
@@ -259,5 +441,36 @@ mod tests {
         plain.insert_member(1, call()).unwrap();
         assert_eq!(plain.insert_member(2, call()), Err(ProfileError::Full));
         assert_eq!(plain.insert_group(1, group(&[])), Err(ProfileError::NotASelector));
+    }
+
+    #[test]
+    fn one_shots() {
+        let config =
+            SelectorConfig { algorithm: HashAlgorithm::Crc16, output_width: 16, counts_members: false };
+        let mut p = ActionProfile::new(4, Some(config));
+        let member = |weight| OneShotMember { call: Arc::new(call()), weight, watch_port: Some(weight) };
+        let group = |weights: &[u32], counts_members| OneShot {
+            members: weights.iter().map(|w| member(*w)).collect(),
+            algorithm: None,
+            counts_members,
+        };
+        assert_eq!(p.insert_one_shot(group(&[3, 2], None)), Err(ProfileError::Full));
+        assert_eq!(p.insert_one_shot(group(&[3], None)), Ok(1));
+        assert_eq!(p.insert_one_shot(group(&[9], Some(true))), Ok(2));
+        assert_eq!(p.insert_one_shot(group(&[1], None)), Err(ProfileError::Full));
+        assert_eq!(p.insert_member(1, call()), Err(ProfileError::Mixed));
+        assert!(p.pick(1, 5, &BTreeSet::new()).is_some());
+        assert!(p.pick(1, 5, &BTreeSet::from([3])).is_none());
+        p.delete_one_shot(1).unwrap();
+        assert_eq!(p.delete_one_shot(1), Err(ProfileError::NotFound));
+        assert_eq!(p.insert_one_shot(group(&[3], None)), Ok(3));
+        p.delete_one_shot(2).unwrap();
+        p.delete_one_shot(3).unwrap();
+        p.insert_member(1, call()).unwrap();
+        assert_eq!(p.insert_one_shot(group(&[], None)), Err(ProfileError::Mixed));
+        let members = SelectorConfig { counts_members: true, ..config };
+        let mut p = ActionProfile::new(1, Some(members));
+        p.insert_one_shot(group(&[100], None)).unwrap();
+        assert_eq!(p.insert_one_shot(group(&[1], None)), Err(ProfileError::Full));
     }
 }

@@ -1,6 +1,6 @@
 //! Multicast groups and clone sessions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// One copy: where it goes and which number it carries.
@@ -38,6 +38,8 @@ pub enum ReplicationError {
     OutOfRange,
     /// The same port and instance twice.
     RepeatedReplica(Replica),
+    /// A replica and one of its backups, or two of its backups, have the same port.
+    RepeatedPort(u32),
     /// The class of service is 8 or more.
     BadClassOfService(u8),
 }
@@ -54,6 +56,9 @@ impl std::fmt::Display for ReplicationError {
             ReplicationError::RepeatedReplica(r) => {
                 write!(f, "port {} with instance {} is there twice", r.port, r.instance)
             }
+            ReplicationError::RepeatedPort(port) => {
+                write!(f, "port {port} stands twice among a replica and its backups")
+            }
             ReplicationError::BadClassOfService(c) => write!(f, "class of service {c}: use 0 to 7"),
         }
     }
@@ -61,12 +66,48 @@ impl std::fmt::Display for ReplicationError {
 
 impl std::error::Error for ReplicationError {}
 
+#[derive(Clone, Debug)]
+struct Group {
+    replicas: Arc<[Replica]>,
+    /// In order of preference, for each replica; empty where no replica has any.
+    backups: Vec<Vec<Replica>>,
+    /// The replicas in force while some ports are down.
+    // Shared, so that a packet can hold on to its group while copies are made.
+    active: Arc<[Replica]>,
+}
+
+impl Group {
+    fn new(replicas: Vec<Replica>, mut backups: Vec<Vec<Replica>>, down: &BTreeSet<u32>) -> Group {
+        if backups.iter().all(Vec::is_empty) {
+            backups.clear();
+        }
+        let replicas: Arc<[Replica]> = replicas.into();
+        let mut group = Group { active: replicas.clone(), replicas, backups };
+        group.activate(down);
+        group
+    }
+
+    /// Chooses the first of each replica and its backups whose port is up. Where none is, the replica stays: its packets
+    /// go through egress and are lost at the port (P4Runtime specification, "`MulticastGroupEntry`", second behaviour).
+    fn activate(&mut self, down: &BTreeSet<u32>) {
+        if self.backups.is_empty() {
+            return;
+        }
+        let up = |r: &&Replica| !down.contains(&r.port);
+        let choose = |(r, backups): (&Replica, &Vec<Replica>)| {
+            *std::iter::once(r).chain(backups).find(up).unwrap_or(r)
+        };
+        self.active = self.replicas.iter().zip(&self.backups).map(choose).collect();
+    }
+}
+
 /// All groups and sessions.
 #[derive(Clone, Debug, Default)]
 pub struct Replication {
-    // Shared, so that a packet can hold on to its group while copies are made.
-    groups: BTreeMap<u32, Arc<[Replica]>>,
+    groups: BTreeMap<u32, Group>,
     sessions: BTreeMap<u32, CloneSession>,
+    /// Ports that are known to be down.
+    down: BTreeSet<u32>,
 }
 
 /// Largest id of a clone session: BMv2 keeps 15 bits.
@@ -81,12 +122,20 @@ fn check_replicas(replicas: &[Replica]) -> Result<(), ReplicationError> {
     }
 }
 
-fn check_group(id: u32, replicas: &[Replica]) -> Result<(), ReplicationError> {
+fn check_group(id: u32, replicas: &[Replica], backups: &[Vec<Replica>]) -> Result<(), ReplicationError> {
     match id {
-        0 => Err(ReplicationError::GroupZero),
-        1..=0xffff => check_replicas(replicas),
-        _ => Err(ReplicationError::OutOfRange),
+        0 => return Err(ReplicationError::GroupZero),
+        1..=0xffff => {}
+        _ => return Err(ReplicationError::OutOfRange),
     }
+    for (replica, backups) in replicas.iter().zip(backups) {
+        let mut ports = BTreeSet::from([replica.port]);
+        if let Some(b) = backups.iter().find(|b| !ports.insert(b.port)) {
+            return Err(ReplicationError::RepeatedPort(b.port));
+        }
+    }
+    let all: Vec<Replica> = replicas.iter().chain(backups.iter().flatten()).copied().collect();
+    check_replicas(&all)
 }
 
 fn check_session(id: u32, session: &CloneSession) -> Result<(), ReplicationError> {
@@ -102,33 +151,81 @@ fn check_session(id: u32, session: &CloneSession) -> Result<(), ReplicationError
 impl Replication {
     /// Groups in order of their ids.
     pub fn groups(&self) -> impl Iterator<Item = (u32, &[Replica])> {
-        self.groups.iter().map(|(id, g)| (*id, &**g))
+        self.groups.iter().map(|(id, g)| (*id, &*g.replicas))
     }
 
-    /// A multicast group.
+    /// The replicas of a multicast group.
     pub fn group(&self, id: u32) -> Option<&[Replica]> {
-        self.groups.get(&id).map(|g| &**g)
+        self.groups.get(&id).map(|g| &*g.replicas)
     }
 
-    pub(crate) fn shared_group(&self, id: u32) -> Option<Arc<[Replica]>> {
-        self.groups.get(&id).cloned()
+    /// The backups of a multicast group, by replica; empty where no replica has any.
+    pub fn backups(&self, id: u32) -> Option<&[Vec<Replica>]> {
+        self.groups.get(&id).map(|g| &*g.backups)
+    }
+
+    /// The replicas of a multicast group that are in force: backups for those whose port is down.
+    pub(crate) fn active_group(&self, id: u32) -> Option<Arc<[Replica]>> {
+        self.groups.get(&id).map(|g| g.active.clone())
     }
 
     /// Adds a multicast group, 1 to 65535.
     pub fn insert_group(&mut self, id: u32, replicas: Vec<Replica>) -> Result<(), ReplicationError> {
-        check_group(id, &replicas)?;
+        self.insert_group_with_backups(id, replicas, Vec::new())
+    }
+
+    /// The same, where each replica has a list of backups, the most preferred first.
+    pub fn insert_group_with_backups(
+        &mut self,
+        id: u32,
+        replicas: Vec<Replica>,
+        backups: Vec<Vec<Replica>>,
+    ) -> Result<(), ReplicationError> {
+        check_group(id, &replicas, &backups)?;
         if self.groups.contains_key(&id) {
             return Err(ReplicationError::Duplicate);
         }
-        self.groups.insert(id, replicas.into());
+        self.groups.insert(id, Group::new(replicas, backups, &self.down));
         Ok(())
     }
 
     /// Replaces the replicas of a group.
     pub fn modify_group(&mut self, id: u32, replicas: Vec<Replica>) -> Result<(), ReplicationError> {
-        check_group(id, &replicas)?;
-        *self.groups.get_mut(&id).ok_or(ReplicationError::NotFound)? = replicas.into();
+        self.modify_group_with_backups(id, replicas, Vec::new())
+    }
+
+    /// The same, where each replica has a list of backups, the most preferred first.
+    pub fn modify_group_with_backups(
+        &mut self,
+        id: u32,
+        replicas: Vec<Replica>,
+        backups: Vec<Vec<Replica>>,
+    ) -> Result<(), ReplicationError> {
+        check_group(id, &replicas, &backups)?;
+        let group = self.groups.get_mut(&id).ok_or(ReplicationError::NotFound)?;
+        *group = Group::new(replicas, backups, &self.down);
         Ok(())
+    }
+
+    /// Ports that are known to be down.
+    pub fn down_ports(&self) -> &BTreeSet<u32> {
+        &self.down
+    }
+
+    /// A port went up or down.
+    pub(crate) fn set_port_status(&mut self, port: u32, up: bool) {
+        let changed = if up { self.down.remove(&port) } else { self.down.insert(port) };
+        if changed {
+            let down = &self.down;
+            self.groups.values_mut().for_each(|g| g.activate(down));
+        }
+    }
+
+    /// These ports are down, all others up.
+    pub(crate) fn set_down_ports(&mut self, down: BTreeSet<u32>) {
+        self.down = down;
+        let down = &self.down;
+        self.groups.values_mut().for_each(|g| g.activate(down));
     }
 
     /// Removes a group.
@@ -185,6 +282,24 @@ mod tests {
         assert_eq!(all.insert_group(1, vec![]), Err(ReplicationError::Duplicate));
         assert_eq!(all.modify_group(2, vec![]), Err(ReplicationError::NotFound));
         assert_eq!(all.group(1).map(<[_]>::len), Some(3));
+        let backups = vec![vec![r(5, 1), r(6, 1)], vec![], vec![]];
+        all.modify_group_with_backups(1, vec![r(2, 1), r(1, 1), r(1, 2)], backups.clone()).unwrap();
+        let active = |all: &Replication| all.active_group(1).expect("it is there")[0];
+        assert_eq!(active(&all), r(2, 1));
+        all.set_port_status(2, false);
+        assert_eq!((active(&all), all.group(1).map(|g| g[0])), (r(5, 1), Some(r(2, 1))));
+        all.set_port_status(5, false);
+        assert_eq!(active(&all), r(6, 1));
+        all.set_port_status(6, false);
+        assert_eq!(active(&all), r(2, 1));
+        all.set_port_status(5, true);
+        assert_eq!((active(&all), all.backups(1)), (r(5, 1), Some(&backups[..])));
+        let same_port = vec![vec![r(2, 9)]];
+        let refused = all.modify_group_with_backups(1, vec![r(2, 1)], same_port);
+        assert_eq!(refused, Err(ReplicationError::RepeatedPort(2)));
+        let same_pair = vec![vec![r(3, 1)], vec![]];
+        let refused = all.modify_group_with_backups(1, vec![r(2, 1), r(3, 1)], same_pair);
+        assert_eq!(refused, Err(ReplicationError::RepeatedReplica(r(3, 1))));
         all.delete_group(1).unwrap();
         assert_eq!(all.delete_group(1), Err(ReplicationError::NotFound));
         let s = CloneSession { replicas: vec![r(3, 0)], ..Default::default() };

@@ -106,6 +106,7 @@ pub struct TableState {
     /// By handle; only where the table has direct resources or idle timeouts. Never iterated.
     pub(crate) info: HashMap<EntryHandle, EntryInfo>,
     pub(crate) default_counter: CounterCell,
+    pub(crate) default_meter: Meter,
     initial_default: Arc<ActionCall>,
     const_default: bool,
     const_entries: bool,
@@ -161,6 +162,7 @@ impl TableState {
             idle_timeouts: attached.idle_timeouts,
             info: HashMap::new(),
             default_counter: CounterCell::default(),
+            default_meter: Meter::default(),
             initial_default: default,
             const_default: table.const_default,
             const_entries: table.const_entries,
@@ -363,6 +365,7 @@ impl TableState {
         if !self.const_default {
             self.store.set_default_action(old.store.default_action().clone());
             self.default_counter = old.default_counter;
+            self.default_meter = old.default_meter.clone();
         }
     }
 }

@@ -251,7 +251,8 @@ impl Builder<'_> {
 
     fn external(&mut self, x: &ExternInstance) -> Result<(), String> {
         let Some(kind) = extern_kind(&x.object) else { return Ok(()) };
-        const PROFILE: [&str; 3] = ["max_group_size", "selector_size_semantics", "max_member_weight"];
+        const PROFILE: [&str; 4] =
+            ["max_group_size", "selector_size_semantics", "max_member_weight", "weights_disallowed"];
         let taken: &[&str] = if kind == Prefix::ActionProfile { &PROFILE } else { &[] };
         let preamble = Some(self.preamble(kind, &x.name, annotations::sort(&x.annotations, taken)?));
         match kind {
@@ -490,6 +491,7 @@ fn selector_annotations(profile: &mut pb::ActionProfile, on: &Annotations) -> Re
     };
     profile.max_group_size = number("max_group_size")?.unwrap_or(0);
     let max_member_weight = number("max_member_weight")?.unwrap_or(0);
+    profile.weights_disallowed = on.has("weights_disallowed");
     if on.has("selector_size_semantics") {
         let semantics = on.string("selector_size_semantics").unwrap_or("");
         profile.selector_size_semantics = Some(match semantics.to_ascii_lowercase().as_str() {

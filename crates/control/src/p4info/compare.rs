@@ -1,7 +1,7 @@
 //! Does a P4Info describe a program?
 
 use crate::proto::p4info::{self as pb, P4Info};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What of an object controllers and target must agree on.
 type Facts = BTreeMap<u32, (String, String)>;
@@ -36,6 +36,67 @@ pub(crate) fn differences(ours: &P4Info, theirs: &P4Info) -> Vec<String> {
         }
     }
     found
+}
+
+/// What has changed between two programs about objects that state belongs to, so that the state would mean something
+/// else: names, keys, parameters and types. Sizes and lists of actions may change; writing shows what does not fit.
+pub(crate) fn shape_changes(old: &P4Info, new: &P4Info, used: &BTreeSet<u32>) -> Vec<String> {
+    let shapes = |info: &P4Info| -> BTreeMap<u32, (String, String)> {
+        let named =
+            |spec: &Option<pb::P4DataTypeSpec>| format!("{}{}", type_spec(spec), struct_text(info, spec));
+        let mut all = Facts::new();
+        all.extend(collect(
+            &info.tables,
+            |t| &t.preamble,
+            |t| format!("table with key {}", sorted(t.match_fields.iter().map(field))),
+        ));
+        all.extend(collect(&info.actions, |a| &a.preamble, |a| format!("action with {}", action(a))));
+        all.extend(collect(
+            &info.action_profiles,
+            |p| &p.preamble,
+            |p| (if p.with_selector { "action selector" } else { "action profile" }).to_string(),
+        ));
+        all.extend(collect(&info.counters, |c| &c.preamble, |_| "counter".to_string()));
+        all.extend(collect(&info.meters, |m| &m.preamble, |_| "meter".to_string()));
+        all.extend(collect(
+            &info.value_sets,
+            |v| &v.preamble,
+            |v| format!("value set of {}", sorted(v.r#match.iter().map(field))),
+        ));
+        all.extend(collect(
+            &info.registers,
+            |r| &r.preamble,
+            |r| format!("register of {}", named(&r.type_spec)),
+        ));
+        all.extend(collect(&info.digests, |d| &d.preamble, |d| format!("digest of {}", named(&d.type_spec))));
+        all
+    };
+    let (old, new) = (shapes(old), shapes(new));
+    let change = |id: &u32| {
+        let (old_name, old_shape) = old.get(id)?;
+        match new.get(id) {
+            None => Some(format!("{old_name} is gone: there is no object with id {id:#010x}")),
+            Some((name, shape)) if name != old_name || shape != old_shape => {
+                Some(format!("{old_name} was a {old_shape}, {name} is a {shape}"))
+            }
+            Some(_) => None,
+        }
+    };
+    used.iter().filter_map(change).collect()
+}
+
+/// The members of a struct, which its name alone does not tell.
+fn struct_text(info: &P4Info, spec: &Option<pb::P4DataTypeSpec>) -> String {
+    use pb::p4_data_type_spec::TypeSpec;
+    let Some(TypeSpec::Struct(t)) = spec.as_ref().and_then(|s| s.type_spec.as_ref()) else {
+        return String::new();
+    };
+    let def = info.type_info.as_ref().and_then(|types| types.structs.get(&t.name));
+    let member = |m: &pb::p4_struct_type_spec::Member| {
+        format!("{} {}{}", type_spec(&m.type_spec), m.name, struct_text(info, &m.type_spec))
+    };
+    let members = def.map(|d| d.members.iter().map(member).collect::<Vec<_>>().join("; "));
+    format!(" {{{}}}", members.unwrap_or_default())
 }
 
 fn facts(info: &P4Info) -> [(&'static str, Facts); 12] {

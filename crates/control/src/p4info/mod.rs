@@ -16,7 +16,7 @@ mod types;
 pub(crate) use build::data_params;
 pub use build::{P4InfoError, p4info};
 pub(crate) use collect::digests;
-pub(crate) use compare::differences;
+pub(crate) use compare::{differences, shape_changes};
 pub(crate) use types::{Translation, flat_fields, translation};
 
 /// The architecture that programs are written for, as `PkgInfo.arch` names it.

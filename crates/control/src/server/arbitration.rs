@@ -4,6 +4,7 @@
 //! server ever accepted for that role is the primary; where that client has gone there is none, until someone comes
 //! with an id at least as high.
 
+use super::roles::RoleRules;
 use crate::error::{Code, RpcError};
 use crate::proto::{p4rt, rpc};
 use prost_types::Any;
@@ -48,9 +49,20 @@ fn to_proto(id: u128) -> p4rt::Uint128 {
 struct Role {
     /// The highest id of all primaries so far.
     highest: Option<u128>,
-    /// As the primary gave it last; returned to everyone, never interpreted.
+    /// As the primary gave it last; returned to everyone.
     config: Option<Any>,
+    /// What it says.
+    rules: Option<RoleRules>,
+    /// When its last client left, counted in departures.
+    left: u64,
 }
+
+/// Roles, with clients or without. Beyond it, the roles without clients that have been left longest are forgotten, with
+/// their election ids.
+const MAX_ROLES: usize = 64;
+
+/// Bytes of a role's name.
+const MAX_NAME_BYTES: usize = 256;
 
 #[derive(Clone, Debug)]
 struct Client {
@@ -68,13 +80,14 @@ pub(super) struct Arbitration {
     max_clients_per_role: usize,
     roles: BTreeMap<RoleKey, Role>,
     clients: BTreeMap<ConnId, Client>,
+    departures: u64,
 }
 
 impl Arbitration {
     pub fn new(device_id: u64, max_clients_per_role: usize) -> Self {
         // The default role needs no introduction.
         let roles = BTreeMap::from([(RoleKey::default(), Role::default())]);
-        Arbitration { device_id, max_clients_per_role, roles, clients: BTreeMap::new() }
+        Arbitration { device_id, max_clients_per_role, roles, clients: BTreeMap::new(), departures: 0 }
     }
 
     /// Handles a `MasterArbitrationUpdate` ("Rules for Handling `MasterArbitrationUpdate` Messages").
@@ -114,13 +127,19 @@ impl Arbitration {
             let message = format!("{others} clients are connected for this role, which is the limit");
             return Err(RpcError::new(Code::ResourceExhausted, message));
         }
+        let config = update.role.as_ref().and_then(|r| r.config.clone());
+        let rules = self.check_config(&role, config.as_ref())?;
+        if !self.roles.contains_key(&role) {
+            self.make_room(&role)?;
+        }
         let was_primary = self.is_primary(conn);
         self.clients.insert(conn, Client { role: role.clone(), election_id: id });
         let state = self.roles.entry(role.clone()).or_default();
         let wins = id.is_some_and(|id| state.highest.is_none_or(|h| id >= h));
         if wins {
             state.highest = id;
-            state.config = update.role.as_ref().and_then(|r| r.config.clone());
+            state.config = config;
+            state.rules = rules;
         }
         if wins || was_primary {
             let mut notices = self.notices(&role);
@@ -134,13 +153,72 @@ impl Arbitration {
         }
     }
 
+    /// What a configuration says.
+    ///
+    /// # Errors
+    /// It is not of the kind that this server knows, or claims for itself what another role has.
+    fn check_config(&self, role: &RoleKey, config: Option<&Any>) -> Result<Option<RoleRules>, RpcError> {
+        let invalid = |message: String| RpcError::new(Code::InvalidArgument, message);
+        let Some(config) = config else { return Ok(None) };
+        if *role == RoleKey::default() {
+            return Err(invalid(
+                "the default role has full access: give the role with a config a name".into(),
+            ));
+        }
+        let rules = RoleRules::parse(config).map_err(invalid)?;
+        for (other, state) in self.roles.iter().filter(|(other, _)| *other != role && self.is_used(other)) {
+            if let Some(id) = state.rules.as_ref().and_then(|r| r.conflict(&rules)) {
+                let message =
+                    format!("role.config: {id:#010x} is exclusive, and role \"{}\" has it", other.name);
+                return Err(invalid(message));
+            }
+        }
+        Ok(Some(rules))
+    }
+
+    fn is_used(&self, role: &RoleKey) -> bool {
+        self.clients.values().any(|c| c.role == *role)
+    }
+
+    /// Forgets a role if there are too many for another one.
+    fn make_room(&mut self, new: &RoleKey) -> Result<(), RpcError> {
+        if new.name.len() > MAX_NAME_BYTES {
+            let message =
+                format!("the role's name has {} bytes: {MAX_NAME_BYTES} are allowed", new.name.len());
+            return Err(RpcError::new(Code::InvalidArgument, message));
+        }
+        if self.roles.len() < MAX_ROLES {
+            return Ok(());
+        }
+        let unused = self.roles.iter().filter(|(key, _)| **key != RoleKey::default() && !self.is_used(key));
+        let oldest = unused.min_by_key(|(_, role)| role.left).map(|(key, _)| key.clone());
+        let Some(oldest) = oldest else {
+            let message = format!("{} roles have clients, which is the limit", self.roles.len());
+            return Err(RpcError::new(Code::ResourceExhausted, message));
+        };
+        self.roles.remove(&oldest);
+        Ok(())
+    }
+
     /// Forgets a stream that was closed.
     pub fn close(&mut self, conn: ConnId) -> Vec<Notice> {
         let was_primary = self.is_primary(conn);
-        match self.clients.remove(&conn) {
-            Some(client) if was_primary => self.notices(&client.role),
-            _ => Vec::new(),
+        let Some(client) = self.clients.remove(&conn) else { return Vec::new() };
+        if !self.is_used(&client.role) {
+            self.departures += 1;
+            let never_led = self.roles.get(&client.role).is_some_and(|r| r.highest.is_none());
+            if never_led && client.role != RoleKey::default() {
+                self.roles.remove(&client.role);
+            } else if let Some(role) = self.roles.get_mut(&client.role) {
+                role.left = self.departures;
+            }
         }
+        if was_primary { self.notices(&client.role) } else { Vec::new() }
+    }
+
+    /// What a role with a configuration may do; `None` for everything.
+    pub fn rules(&self, role: &RoleKey) -> Option<&RoleRules> {
+        self.roles.get(role)?.rules.as_ref()
     }
 
     /// The primary of a role.
@@ -154,9 +232,9 @@ impl Arbitration {
         self.clients.get(&conn).is_some_and(|c| self.primary(&c.role) == Some(conn))
     }
 
-    /// The primaries of all roles.
-    pub fn primaries(&self) -> Vec<ConnId> {
-        self.roles.keys().filter_map(|r| self.primary(r)).collect()
+    /// The primaries of all roles, with what their roles may do.
+    pub fn primaries(&self) -> Vec<(ConnId, Option<&RoleRules>)> {
+        self.roles.iter().filter_map(|(key, role)| Some((self.primary(key)?, role.rules.as_ref()))).collect()
     }
 
     /// May the sender of a request with this role and election id change anything? (Specification, "`Write` RPC": the
@@ -224,6 +302,8 @@ impl Arbitration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::roles::P4RoleConfig;
+    use prost::Message;
 
     const ROLE: &str = "";
 
@@ -321,7 +401,7 @@ mod tests {
         assert_eq!(e.code, Code::InvalidArgument);
         assert!(e.message.starts_with("Election id 10 is already used"));
         assert_eq!(send(&mut a, 2, "other", Some(10)), Ok(vec![(2, 0, Some(10))]));
-        assert_eq!(a.primaries(), [ConnId(1), ConnId(2)]);
+        assert_eq!(a.primaries(), [(ConnId(1), None), (ConnId(2), None)]);
         // Sending the same again is allowed, and tells everyone again.
         assert_eq!(send(&mut a, 1, ROLE, Some(10)), Ok(vec![(1, 0, Some(10))]));
     }
@@ -368,7 +448,8 @@ mod tests {
     fn the_role_config_of_the_primary_is_returned() {
         let mut a = arbitration();
         let mut m = message(1, "r", Some(1));
-        let config = Any { type_url: "x/y".into(), value: vec![1] };
+        let config = P4RoleConfig { shared_p4_ids: vec![1], ..Default::default() };
+        let config = Any { type_url: "x/stratum.P4RoleConfig".into(), value: config.encode_to_vec() };
         m.role.as_mut().expect("set above").config = Some(config.clone());
         a.update(ConnId(1), &m).expect("accepted");
         let notices = a.update(ConnId(2), &message(1, "r", None)).expect("accepted");

@@ -1,5 +1,6 @@
 //! Digests (P4Runtime specification, "`DigestEntry`").
 
+use super::read::Found;
 use super::resources::by_id;
 use super::tables::set_or_remove;
 use super::write::{Op, Undo, UndoLog};
@@ -7,12 +8,17 @@ use super::{Access, ConnId, Output, Server, stream_error};
 use crate::error::{Code, EntityError};
 use crate::p4data;
 use crate::proto::p4rt::{self as pb, P4Data, digest_entry::Config, entity::Entity};
+use crate::translate::Codec;
 use pointsman_v1model::{Digest, Time};
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where the client sets no limit.
 const MAX_LIST_SIZE: usize = 1000;
+
+/// Messages of one digest that wait or are not acknowledged: more are dropped, so that a client that never acknowledges
+/// does not fill the memory.
+const MAX_KNOWN: usize = 1 << 16;
 
 /// One enabled digest.
 #[derive(Clone, Debug, Default)]
@@ -34,7 +40,7 @@ fn ns(n: i64) -> u64 {
 impl DigestState {
     /// Takes a message; true where the list is to be sent now.
     fn push(&mut self, data: P4Data, now: Time) -> bool {
-        if !self.known.insert(data.encode_to_vec()) {
+        if self.known.len() >= MAX_KNOWN || !self.known.insert(data.encode_to_vec()) {
             return false;
         }
         if self.buffer.is_empty() {
@@ -86,12 +92,13 @@ impl Server {
     pub fn digests(&mut self, digests: &[Digest], now: Time, unix_ns: i64) -> Vec<Output> {
         let mut lists = Vec::new();
         if let Some(live) = &mut self.live {
+            let codec = Codec { names: &live.names, ports: &self.ports, learn: false };
             for digest in digests {
                 let found = live.schema.digests.iter().find(|(_, d)| d.ty == digest.ty);
                 let Some((id, schema)) = found else { continue };
                 let Some(state) = live.book.digests.get_mut(id) else { continue };
                 state.expire(now);
-                if state.push(p4data::encode(&live.schema.program, schema.ty, &digest.data), now) {
+                if state.push(p4data::encode(&codec, &live.schema.program, schema.ty, &digest.data), now) {
                     self.last_list_id += 1;
                     lists.push(state.list(*id, self.last_list_id, now, unix_ns));
                 }
@@ -122,7 +129,13 @@ impl Server {
 
     fn send_digests(&self, lists: Vec<pb::DigestList>) -> Vec<Output> {
         use pb::stream_message_response::Update;
-        lists.into_iter().flat_map(|list| self.to_primaries(&Update::Digest(list))).collect()
+        let send = |list: pb::DigestList| {
+            self.to_primaries(|rules| {
+                let wanted = rules.is_none_or(|rules| rules.allows(&[list.digest_id]));
+                wanted.then(|| Update::Digest(list.clone()))
+            })
+        };
+        lists.into_iter().flat_map(send).collect()
     }
 
     pub(super) fn digest_ack(&mut self, conn: ConnId, ack: &pb::DigestListAck) -> Vec<Output> {
@@ -185,7 +198,7 @@ impl Access<'_> {
         Ok(())
     }
 
-    pub(super) fn read_digests(&self, e: &pb::DigestEntry, out: &mut Vec<Entity>) -> Result<(), EntityError> {
+    pub(super) fn read_digests(&self, e: &pb::DigestEntry, out: &mut Found) -> Result<(), EntityError> {
         if e.digest_id != 0 {
             by_id(&self.schema.digests, "digest", e.digest_id)?;
         }

@@ -13,6 +13,7 @@ mod profiles;
 mod read;
 mod replication;
 mod resources;
+mod roles;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -21,15 +22,16 @@ mod write;
 pub use arbitration::{ConnId, RoleKey, election_id};
 pub use packet::PacketInError;
 pub use read::ReadOutcome;
+pub use roles::{P4RoleConfig, PacketFilter};
 
 use crate::device::Device;
 use crate::error::{Code, RpcError};
 use crate::proto::p4rt as pb;
 use crate::schema::Schema;
+use crate::translate::{Codec, Names, Ports};
 use arbitration::{Arbitration, Notice};
-use pointsman_ir::{EntryHandle, TableId};
+use pointsman_ir::{EntryHandle, ExternInstanceId, TableId};
 use pointsman_v1model::{Pipeline, State, Time};
-use replication::Ports;
 use std::collections::BTreeMap;
 
 /// The version of the P4Runtime API that this server implements.
@@ -103,6 +105,10 @@ struct Book {
     cookies: BTreeMap<(TableId, EntryHandle), u64>,
     /// Cookie and metadata of default entries.
     defaults: BTreeMap<TableId, (u64, Vec<u8>)>,
+    /// The action sets that one-shot groups came from.
+    one_shots: BTreeMap<(ExternInstanceId, u32), pb::ActionProfileActionSet>,
+    /// How groups named the ports that their members watch.
+    watches: BTreeMap<(ExternInstanceId, u32), Vec<Option<pb::action_profile_group::member::WatchKind>>>,
     groups: BTreeMap<u32, pb::MulticastGroupEntry>,
     sessions: BTreeMap<u32, pb::CloneSessionEntry>,
     digests: BTreeMap<u32, digest::DigestState>,
@@ -113,6 +119,7 @@ struct Installed {
     schema: Schema,
     config: pb::ForwardingPipelineConfig,
     book: Book,
+    names: Names,
 }
 
 /// A pipeline after `VERIFY_AND_SAVE`: it takes reads and writes, but no packets.
@@ -127,8 +134,17 @@ struct Access<'a> {
     schema: &'a Schema,
     book: &'a mut Book,
     state: &'a mut State,
-    ports: Ports,
+    names: &'a Names,
+    ports: &'a Ports,
+    /// Names that nobody has used yet get a value.
+    learn: bool,
     now: Time,
+}
+
+impl<'a> Access<'a> {
+    fn codec(&self) -> Codec<'a> {
+        Codec { names: self.names, ports: self.ports, learn: self.learn }
+    }
 }
 
 /// The P4Runtime server of one device.
@@ -137,6 +153,8 @@ pub struct Server {
     arbitration: Arbitration,
     live: Option<Installed>,
     saved: Option<Saved>,
+    /// Those of the device, as they were at the last call that had it.
+    ports: Ports,
     /// Of the last digest list.
     last_list_id: u64,
 }
@@ -149,7 +167,7 @@ impl Server {
     pub fn new(config: ServerConfig) -> Result<Self, String> {
         config.validate()?;
         let arbitration = Arbitration::new(config.device_id, config.max_clients_per_role);
-        Ok(Server { config, arbitration, live: None, saved: None, last_list_id: 0 })
+        Ok(Server { config, arbitration, live: None, saved: None, ports: Ports::default(), last_list_id: 0 })
     }
 
     /// A client sent a message on its stream channel.
@@ -184,6 +202,23 @@ impl Server {
         send_all(self.arbitration.close(conn))
     }
 
+    /// What a port is called by types that are translated to strings; an interface, for example.
+    pub fn set_port_name(&mut self, port: u32, name: Option<String>) {
+        match name {
+            Some(name) => self.ports.names.insert(port, name),
+            None => self.ports.names.remove(&port),
+        };
+    }
+
+    /// A port went up or down: members that watch it, and replicas with backups, take note ("Port Translation for PSA
+    /// Extern APIs"). All ports are up at first.
+    pub fn port_status(&mut self, device: &mut dyn Device, port: u32, up: bool) {
+        device.set_port_status(port, up);
+        if let Some(saved) = &mut self.saved {
+            saved.state.set_port_status(port, up);
+        }
+    }
+
     /// The primary client of a role.
     pub fn primary(&self, role: &RoleKey) -> Option<ConnId> {
         self.arbitration.primary(role)
@@ -216,16 +251,24 @@ impl Server {
     /// # Errors
     /// There is none.
     fn access<'a>(&'a mut self, device: &'a mut dyn Device, now: Time) -> Result<Access<'a>, RpcError> {
-        let ports = Ports { cpu: device.config().cpu_port, all: device.ports().cloned() };
+        self.look_at_ports(device);
+        let (ports, learn) = (&self.ports, false);
         if let Some(Saved { installed, state, .. }) = &mut self.saved {
-            let Installed { schema, book, .. } = installed;
-            return Ok(Access { schema, book, state, ports, now });
+            let Installed { schema, book, names, .. } = installed;
+            return Ok(Access { schema, book, state, names, ports, learn, now });
         }
         match (&mut self.live, device.state_mut()) {
-            (Some(Installed { schema, book, .. }), Some(state)) => {
-                Ok(Access { schema, book, state, ports, now })
+            (Some(Installed { schema, book, names, .. }), Some(state)) => {
+                Ok(Access { schema, book, state, names, ports, learn, now })
             }
             _ => Err(RpcError::new(Code::FailedPrecondition, NO_PIPELINE)),
+        }
+    }
+
+    fn look_at_ports(&mut self, device: &dyn Device) {
+        self.ports.cpu = device.config().cpu_port;
+        if self.ports.all.as_ref() != device.ports() {
+            self.ports.all = device.ports().cloned();
         }
     }
 }

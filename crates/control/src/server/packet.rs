@@ -1,10 +1,12 @@
 //! Packets and notifications on stream channels (P4Runtime specification, "P4Runtime Stream Messages").
 
-use super::{ConnId, NO_PIPELINE, Output, Server, stream_error};
+use super::roles::RoleRules;
+use super::{ConnId, Installed, NO_PIPELINE, Output, Server, stream_error};
 use crate::entry;
 use crate::error::{Code, EntityError};
 use crate::proto::p4rt as pb;
 use crate::schema::HeaderField;
+use crate::translate::Codec;
 use pb::stream_message_response::Update;
 use pointsman_ir::Bits;
 use pointsman_v1model::{IdleEntry, State};
@@ -15,7 +17,7 @@ use std::fmt;
 pub enum PacketInError {
     /// There is no pipeline.
     NoPipeline,
-    /// No client is primary.
+    /// No client is primary, or those that are do not want it.
     NoPrimary,
     /// The packet is shorter than the program's `packet_in` header.
     TooShort {
@@ -50,20 +52,28 @@ impl Server {
         let live = self.live.as_ref().ok_or(PacketInError::NoPipeline)?;
         let (metadata, payload) = match &live.schema.packet_in {
             None => (Vec::new(), packet),
-            Some(fields) => unpack(fields, packet)?,
+            Some(fields) => unpack(&self.codec(live), fields, packet)?,
         };
-        let update = Update::Packet(pb::PacketIn { payload: payload.to_vec(), metadata });
-        let out = self.to_primaries(&update);
+        let packet = pb::PacketIn { payload: payload.to_vec(), metadata };
+        let out = self.to_primaries(|rules| {
+            let wanted = rules.is_none_or(|rules| rules.receives(&packet));
+            wanted.then(|| Update::Packet(packet.clone()))
+        });
         if out.is_empty() { Err(PacketInError::NoPrimary) } else { Ok(out) }
     }
 
-    /// The same message for the primary client of every role.
-    pub(super) fn to_primaries(&self, update: &Update) -> Vec<Output> {
-        let send = |conn| Output::Send {
-            conn,
-            response: pb::StreamMessageResponse { update: Some(update.clone()) },
+    /// A message for the primary client of each role that gets one; a role without rules may see everything.
+    pub(super) fn to_primaries(&self, message: impl Fn(Option<&RoleRules>) -> Option<Update>) -> Vec<Output> {
+        let send = |(conn, rules)| {
+            let update = Some(message(rules)?);
+            Some(Output::Send { conn, response: pb::StreamMessageResponse { update } })
         };
-        self.arbitration.primaries().into_iter().map(send).collect()
+        self.arbitration.primaries().into_iter().filter_map(send).collect()
+    }
+
+    /// Outside of writes no names are learned.
+    pub(super) fn codec<'a>(&'a self, live: &'a Installed) -> Codec<'a> {
+        Codec { names: &live.names, ports: &self.ports, learn: false }
     }
 
     pub(super) fn packet_out(&self, conn: ConnId, packet: &pb::PacketOut) -> Vec<Output> {
@@ -104,7 +114,7 @@ impl Server {
                     if given.next().is_some() {
                         return Err(place(EntityError::invalid("it is given twice")));
                     }
-                    field.scalar.decode(&value.value).map_err(place)?
+                    field.scalar.decode(&self.codec(live), &value.value).map_err(place)?
                 }
             };
             header = header.concat(&value);
@@ -118,24 +128,27 @@ impl Server {
     /// `unix_ns` the time of day for the message.
     pub fn idle_entries(&self, state: &State, idle: &[IdleEntry], unix_ns: i64) -> Vec<Output> {
         let Some(live) = &self.live else { return Vec::new() };
-        let entry = |i: &IdleEntry| {
+        let entry = |i: &IdleEntry, rules: Option<&RoleRules>| {
             let table = live.schema.table_by_index(i.table)?;
+            if rules.is_some_and(|rules| !rules.allows(&[table.id])) {
+                return None;
+            }
             let entry = state.table(i.table)?.store().get(i.handle)?;
             #[allow(deprecated)]
             let message = pb::TableEntry {
                 controller_metadata: live.book.cookies.get(&(i.table, i.handle)).copied().unwrap_or(0),
                 metadata: entry.metadata.clone(),
                 idle_timeout_ns: i64::try_from(entry.idle_timeout_ns).unwrap_or(i64::MAX),
-                ..entry::encode_key(table, &entry)
+                ..entry::encode_key(&self.codec(live), table, &entry)
             };
             Some(message)
         };
-        let table_entry: Vec<pb::TableEntry> = idle.iter().filter_map(entry).collect();
-        if table_entry.is_empty() {
-            return Vec::new();
-        }
-        let notification = pb::IdleTimeoutNotification { table_entry, timestamp: unix_ns };
-        self.to_primaries(&Update::IdleTimeoutNotification(notification))
+        self.to_primaries(|rules| {
+            let table_entry: Vec<pb::TableEntry> = idle.iter().filter_map(|i| entry(i, rules)).collect();
+            let notification = pb::IdleTimeoutNotification { table_entry, timestamp: unix_ns };
+            let some = !notification.table_entry.is_empty();
+            some.then_some(Update::IdleTimeoutNotification(notification))
+        })
     }
 }
 
@@ -147,6 +160,7 @@ fn aligned(bits: &Bits) -> Bits {
 
 /// Splits a packet into the metadata of its first header and the rest.
 fn unpack<'a>(
+    codec: &Codec,
     fields: &[HeaderField],
     packet: &'a [u8],
 ) -> Result<(Vec<pb::PacketMetadata>, &'a [u8]), PacketInError> {
@@ -162,7 +176,7 @@ fn unpack<'a>(
         let value = header.slice(high - 1, high - field.scalar.width);
         high -= field.scalar.width;
         if let Some(id) = field.id {
-            metadata.push(pb::PacketMetadata { metadata_id: id, value: field.scalar.encode(&value) });
+            metadata.push(pb::PacketMetadata { metadata_id: id, value: field.scalar.encode(codec, &value) });
         }
     }
     Ok((metadata, payload))

@@ -1,16 +1,18 @@
 //! Pipeline configurations (P4Runtime specification, "`SetForwardingPipelineConfig` RPC" and the one after it).
 
-use super::replication::Ports;
+use super::read::Found;
 use super::{Access, Book, Installed, RoleKey, Saved, Server};
 use crate::device::Device;
 use crate::error::{Code, EntityError, RpcError};
-use crate::p4info::differences;
+use crate::p4info::{differences, shape_changes};
 use crate::proto::p4rt as pb;
 use crate::schema::Schema;
+use crate::translate::Names;
 use pb::entity::Entity;
 use pb::get_forwarding_pipeline_config_request::ResponseType;
 use pb::set_forwarding_pipeline_config_request::Action;
 use pointsman_v1model::{Pipeline, State, Time};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// How many differences between two P4Infos an error lists.
@@ -22,6 +24,10 @@ const CLIPPED: usize = 3000;
 
 fn invalid(message: impl Into<String>) -> RpcError {
     RpcError::new(Code::InvalidArgument, clip(message.into()))
+}
+
+fn cannot_run(why: String) -> RpcError {
+    invalid(format!("the switch cannot run the program: {why}"))
 }
 
 fn clip(mut message: String) -> String {
@@ -40,7 +46,7 @@ impl Server {
     /// the same id and shape; a request without P4Info gets the program's.
     ///
     /// `RECONCILE_AND_COMMIT` carries over all state that controllers can read and write, and refuses the program where
-    /// any of it does not fit. Timers and token buckets start anew.
+    /// any of it does not fit, or would mean something else. Timers, token buckets and counts by meter colour start anew.
     ///
     /// # Errors
     /// As the specification has it. The old pipeline and its state stay.
@@ -54,14 +60,21 @@ impl Server {
         #[allow(deprecated)]
         let role = RoleKey::new(&request.role, request.role_id);
         self.arbitration.authorize(&role, request.election_id.as_ref())?;
+        if self.arbitration.rules(&role).is_some_and(|rules| !rules.can_push_pipeline) {
+            let message = "the role's config does not let it set the pipeline (can_push_pipeline)";
+            return Err(RpcError::new(Code::PermissionDenied, message));
+        }
         let config = request.config.as_ref();
         match Action::try_from(request.action) {
             Ok(Action::Verify) => {
-                prepare(device, config)?;
+                let (_, pipeline) = prepare(device, config)?;
+                device.check_pipeline(&pipeline).map_err(cannot_run)?;
             }
             Ok(Action::VerifyAndSave) => {
                 let (installed, pipeline) = prepare(device, config)?;
-                let state = State::new(&pipeline, device.config());
+                device.check_pipeline(&pipeline).map_err(cannot_run)?;
+                let mut state = State::new(&pipeline, device.config());
+                state.copy_port_status(device.state_mut().map(|s| &*s));
                 self.saved = Some(Saved { installed, pipeline, state });
             }
             Ok(Action::VerifyAndCommit) => {
@@ -75,13 +88,17 @@ impl Server {
                         "COMMIT takes the saved config: leave out config, or use VERIFY_AND_COMMIT",
                     ));
                 }
-                let Some(Saved { installed, pipeline, state }) = self.saved.take() else {
+                let Some(saved) = &self.saved else {
                     return Err(RpcError::new(
                         Code::NotFound,
                         "no config is saved: send VERIFY_AND_SAVE first",
                     ));
                 };
-                self.commit(device, installed, pipeline, state, now)?;
+                // Whatever may have changed since it was saved: it stays saved where it cannot run.
+                device.check_pipeline(&saved.pipeline).map_err(cannot_run)?;
+                if let Some(Saved { installed, pipeline, state }) = self.saved.take() {
+                    self.commit(device, installed, pipeline, state, now)?;
+                }
             }
             Ok(Action::ReconcileAndCommit) => {
                 let (mut installed, pipeline) = prepare(device, config)?;
@@ -115,9 +132,8 @@ impl Server {
         state: State,
         now: Time,
     ) -> Result<(), RpcError> {
-        device
-            .set_pipeline(now, pipeline)
-            .map_err(|e| invalid(format!("the switch cannot run the program: {e}")))?;
+        self.look_at_ports(device);
+        device.set_pipeline(now, pipeline).map_err(cannot_run)?;
         if let Some(live) = device.state_mut() {
             live.replace(state);
         }
@@ -137,26 +153,35 @@ impl Server {
         new_state: &mut State,
         now: Time,
     ) -> Result<(), RpcError> {
-        let ports = || Ports { cpu: device.config().cpu_port, all: device.ports().cloned() };
-        let (old_ports, new_ports) = (ports(), ports());
-        let (Some(Installed { schema, book, .. }), Some(state)) = (&mut self.live, device.state_mut()) else {
-            return Ok(());
-        };
-        let old = Access { schema, book, state, ports: old_ports, now };
+        self.look_at_ports(device);
+        let ports = &self.ports;
+        let (Some(live), Some(state)) = (&mut self.live, device.state_mut()) else { return Ok(()) };
+        let Installed { schema: old_schema, book, names, .. } = live;
+        // Values keep their names, those in registers included.
+        new.names = names.clone();
+        let old = Access { schema: old_schema, book, state, names, ports, learn: false, now };
         let updates = old
             .snapshot()
             .map_err(|e| invalid(format!("the present state cannot be read: {}", e.message)))?;
         clear_initial_entries(&new.schema, new_state);
-        let Installed { schema, book, .. } = new;
-        let mut access = Access { schema, book, state: new_state, ports: new_ports, now };
-        for update in &updates {
-            access.update(update, None).map_err(|e| {
-                invalid(format!(
-                    "the present state does not fit the new program: {}; VERIFY_AND_COMMIT drops it",
-                    e.message
-                ))
-            })?;
+        let misfit = |why: &str| {
+            invalid(format!(
+                "the present state does not fit the new program: {why}; VERIFY_AND_COMMIT drops it"
+            ))
+        };
+        let changes = shape_changes(&old_schema.p4info, &new.schema.p4info, &used_ids(&updates));
+        if let Some(change) = changes.first() {
+            return Err(misfit(change));
         }
+        let Installed { schema, book, names, .. } = new;
+        let mut access = Access { schema, book, state: new_state, names, ports, learn: true, now };
+        for Restore { update, optional } in &updates {
+            match access.update(update, None) {
+                Err(e) if !(*optional && e.code == Code::NotFound) => return Err(misfit(&e.message)),
+                _ => {}
+            }
+        }
+        access.names.settle();
         Ok(())
     }
 
@@ -229,7 +254,63 @@ fn prepare(
             }
         }
     }
-    Ok((Installed { schema, config, book: Book::default() }, pipeline))
+    Ok((Installed { schema, config, book: Book::default(), names: Names::default() }, pipeline))
+}
+
+/// An update that brings state about in another pipeline.
+struct Restore {
+    update: pb::Update,
+    /// It is about something that the program may have dropped: entries that it had as `const`.
+    optional: bool,
+}
+
+/// The ids of all objects and actions that updates name.
+fn used_ids(updates: &[Restore]) -> BTreeSet<u32> {
+    use pb::table_action::Type;
+    let mut ids = BTreeSet::new();
+    for entity in updates.iter().filter_map(|r| r.update.entity.as_ref()?.entity.as_ref()) {
+        match entity {
+            Entity::TableEntry(e) => {
+                ids.insert(e.table_id);
+                match e.action.as_ref().and_then(|a| a.r#type.as_ref()) {
+                    Some(Type::Action(a)) => {
+                        ids.insert(a.action_id);
+                    }
+                    Some(Type::ActionProfileActionSet(set)) => {
+                        let actions = set.action_profile_actions.iter().filter_map(|a| a.action.as_ref());
+                        ids.extend(actions.map(|a| a.action_id));
+                    }
+                    _ => {}
+                }
+            }
+            Entity::DirectCounterEntry(e) => ids.extend(e.table_entry.as_ref().map(|e| e.table_id)),
+            Entity::DirectMeterEntry(e) => ids.extend(e.table_entry.as_ref().map(|e| e.table_id)),
+            Entity::ActionProfileMember(e) => {
+                ids.insert(e.action_profile_id);
+                ids.extend(e.action.as_ref().map(|a| a.action_id));
+            }
+            Entity::ActionProfileGroup(e) => {
+                ids.insert(e.action_profile_id);
+            }
+            Entity::CounterEntry(e) => {
+                ids.insert(e.counter_id);
+            }
+            Entity::MeterEntry(e) => {
+                ids.insert(e.meter_id);
+            }
+            Entity::RegisterEntry(e) => {
+                ids.insert(e.register_id);
+            }
+            Entity::ValueSetEntry(e) => {
+                ids.insert(e.value_set_id);
+            }
+            Entity::DigestEntry(e) => {
+                ids.insert(e.digest_id);
+            }
+            Entity::PacketReplicationEngineEntry(_) | Entity::ExternEntry(_) => {}
+        }
+    }
+    ids
 }
 
 /// Removes the entries that a program brings and that controllers may remove.
@@ -251,7 +332,7 @@ impl Access<'_> {
     ///
     /// # Errors
     /// None that a client could bring about.
-    fn snapshot(&self) -> Result<Vec<pb::Update>, EntityError> {
+    fn snapshot(&self) -> Result<Vec<Restore>, EntityError> {
         use pb::packet_replication_engine_entry::Type as Replication;
         let replication =
             |r| Entity::PacketReplicationEngineEntry(pb::PacketReplicationEngineEntry { r#type: Some(r) });
@@ -274,42 +355,67 @@ impl Access<'_> {
             Entity::ValueSetEntry(pb::ValueSetEntry::default()),
             Entity::DigestEntry(pb::DigestEntry::default()),
         ];
-        let mut found = Vec::new();
+        let mut updates = Vec::new();
+        let mut restore = |response: pb::ReadResponse| {
+            let found = response.entities.into_iter().filter_map(|e| e.entity);
+            found.for_each(|entity| self.restore(entity, &mut updates));
+        };
+        let mut found = Found::new(1024, None, &mut restore);
         for request in requests {
             self.read(&pb::Entity { entity: Some(request) }, &mut found)?;
         }
-        Ok(found.into_iter().filter_map(|entity| self.restore(entity)).collect())
+        found.flush();
+        Ok(updates)
     }
 
-    /// The update that brings an entity about in a fresh pipeline; `None` where it is there from the start.
-    fn restore(&self, entity: Entity) -> Option<pb::Update> {
+    /// Appends the updates that bring an entity about in a fresh pipeline; none where it is there from the start.
+    fn restore(&self, entity: Entity, updates: &mut Vec<Restore>) {
         use pb::update::Type;
-        let op = match &entity {
-            Entity::TableEntry(e) if e.is_const => return None,
-            Entity::TableEntry(e) if e.is_default_action => {
-                let table = self.schema.tables.get(&e.table_id)?.table;
-                let initial = self.state.table(table).is_some_and(|t| t.default_is_initial());
-                let plain =
-                    e.metadata.is_empty() && e.counter_data.is_none_or(|c| c == pb::CounterData::default());
-                if initial && plain {
-                    return None;
+        let zero = Some(pb::CounterData::default());
+        let mut push = |op: Type, entity: Entity, optional: bool| {
+            let update = pb::Update { r#type: op as i32, entity: Some(pb::Entity { entity: Some(entity) }) };
+            updates.push(Restore { update, optional });
+        };
+        match entity {
+            Entity::TableEntry(mut e) if e.is_const || e.is_default_action => {
+                // The action may be the program's own, which cannot be written; counter and meter can.
+                let key = pb::TableEntry {
+                    table_id: e.table_id,
+                    r#match: e.r#match.clone(),
+                    priority: e.priority,
+                    is_default_action: e.is_default_action,
+                    ..Default::default()
+                };
+                let (data, config) = (e.counter_data.take(), e.meter_config.take());
+                let table = self.schema.tables.get(&e.table_id).and_then(|t| self.state.table(t.table));
+                let initial = table.is_some_and(|t| t.default_is_initial()) && e.metadata.is_empty();
+                if e.is_default_action && !e.is_const && !initial {
+                    push(Type::Modify, Entity::TableEntry(e), false);
                 }
-                Type::Modify
+                if data.is_some() && data != zero {
+                    let entry = pb::DirectCounterEntry { table_entry: Some(key.clone()), data };
+                    push(Type::Modify, Entity::DirectCounterEntry(entry), true);
+                }
+                if config.is_some() {
+                    let entry = pb::DirectMeterEntry { table_entry: Some(key), config, counter_data: None };
+                    push(Type::Modify, Entity::DirectMeterEntry(entry), true);
+                }
             }
             Entity::RegisterEntry(e) => {
-                let register = self.schema.registers.get(&e.register_id)?;
-                let index = u64::try_from(e.index.as_ref()?.index).ok()?;
-                if self.state.read_register(register.array.instance, index).ok()?.is_zero() {
-                    return None;
+                let register = self.schema.registers.get(&e.register_id).map(|r| r.array.instance);
+                let index = e.index.and_then(|i| u64::try_from(i.index).ok());
+                let cell = register.zip(index).and_then(|(r, i)| self.state.read_register(r, i).ok());
+                if !cell.is_some_and(|cell| cell.is_zero()) {
+                    push(Type::Modify, Entity::RegisterEntry(e), false);
                 }
-                Type::Modify
             }
-            Entity::CounterEntry(e) if e.data == Some(pb::CounterData::default()) => return None,
-            Entity::MeterEntry(e) if e.config.is_none() => return None,
-            Entity::ValueSetEntry(e) if e.members.is_empty() => return None,
-            Entity::CounterEntry(_) | Entity::MeterEntry(_) | Entity::ValueSetEntry(_) => Type::Modify,
-            _ => Type::Insert,
-        };
-        Some(pb::Update { r#type: op as i32, entity: Some(pb::Entity { entity: Some(entity) }) })
+            Entity::CounterEntry(e) if e.data == zero => {}
+            Entity::MeterEntry(e) if e.config.is_none() => {}
+            Entity::ValueSetEntry(e) if e.members.is_empty() => {}
+            Entity::CounterEntry(_) | Entity::MeterEntry(_) | Entity::ValueSetEntry(_) => {
+                push(Type::Modify, entity, false);
+            }
+            _ => push(Type::Insert, entity, false),
+        }
     }
 }

@@ -7,24 +7,9 @@ use crate::bytestring;
 use crate::error::{Code, EntityError};
 use crate::proto::p4rt as pb;
 use pb::packet_replication_engine_entry::Type;
+use pb::replica::PortKind;
 use pointsman_v1model::{CloneSession, Replica};
-use std::collections::{BTreeMap, BTreeSet};
-
-/// The number by which controllers know the CPU port of any device ("Translation of Port Numbers").
-const SDN_PORT_CPU: u64 = 0xffff_fffd;
-
-/// The ports of a device.
-pub(super) struct Ports {
-    pub cpu: Option<u32>,
-    /// `None`: any.
-    pub all: Option<BTreeSet<u32>>,
-}
-
-impl Ports {
-    fn has(&self, port: u32) -> bool {
-        self.cpu == Some(port) || self.all.as_ref().is_none_or(|all| all.contains(&port))
-    }
-}
+use std::collections::BTreeMap;
 
 impl Access<'_> {
     pub(super) fn write_replication(
@@ -52,19 +37,29 @@ impl Access<'_> {
     ) -> Result<(), EntityError> {
         let id = e.multicast_group_id;
         let old_entry = check_presence(op, &self.book.groups, id)?;
-        let old = self.state.replication.group(id).map(<[Replica]>::to_vec);
-        match op {
-            Op::Insert => self.state.replication.insert_group(id, self.decode_replicas(&e.replicas)?)?,
-            Op::Modify => self.state.replication.modify_group(id, self.decode_replicas(&e.replicas)?)?,
-            Op::Delete => self.state.replication.delete_group(id)?,
+        let replication = &self.state.replication;
+        let backups = replication.backups(id).unwrap_or(&[]).to_vec();
+        let old = replication.group(id).map(|g| (g.to_vec(), backups));
+        let mut new_entry = None;
+        if op != Op::Delete {
+            let (replicas, backups) = self.decode_replicas(&e.replicas)?;
+            let groups = &mut self.state.replication;
+            match op {
+                Op::Insert => groups.insert_group_with_backups(id, replicas, backups)?,
+                _ => groups.modify_group_with_backups(id, replicas, backups)?,
+            }
+            let replicas = e.replicas.iter().map(|r| self.canonical_replica(r)).collect();
+            new_entry = Some(pb::MulticastGroupEntry { replicas, ..e.clone() });
+        } else {
+            self.state.replication.delete_group(id)?;
         }
-        set_or_remove(&mut self.book.groups, id, (op != Op::Delete).then(|| e.clone()));
+        set_or_remove(&mut self.book.groups, id, new_entry);
         if let Some(undo) = undo {
             let step: Undo = Box::new(move |book, state| {
                 let groups = &mut state.replication;
                 let _ = match (op, old) {
-                    (Op::Modify, Some(old)) => groups.modify_group(id, old),
-                    (Op::Delete, Some(old)) => groups.insert_group(id, old),
+                    (Op::Modify, Some((old, backups))) => groups.modify_group_with_backups(id, old, backups),
+                    (Op::Delete, Some((old, backups))) => groups.insert_group_with_backups(id, old, backups),
                     _ => groups.delete_group(id),
                 };
                 set_or_remove(&mut book.groups, id, old_entry);
@@ -84,11 +79,18 @@ impl Access<'_> {
         let old_entry = check_presence(op, &self.book.sessions, id)?;
         let old = self.state.replication.session(id).cloned();
         match op {
-            Op::Insert => self.state.replication.insert_session(id, self.decode_session(e)?)?,
+            Op::Insert => {
+                let session = self.decode_session(e)?;
+                self.state.replication.insert_session(id, session)?
+            }
             Op::Modify => self.state.replication.modify_session(id, self.decode_session(e)?)?,
             Op::Delete => self.state.replication.delete_session(id)?,
         }
-        set_or_remove(&mut self.book.sessions, id, (op != Op::Delete).then(|| e.clone()));
+        let new_entry = (op != Op::Delete).then(|| pb::CloneSessionEntry {
+            replicas: e.replicas.iter().map(|r| self.canonical_replica(r)).collect(),
+            ..e.clone()
+        });
+        set_or_remove(&mut self.book.sessions, id, new_entry);
         if let Some(undo) = undo {
             let step: Undo = Box::new(move |book, state| {
                 let sessions = &mut state.replication;
@@ -112,41 +114,70 @@ impl Access<'_> {
         let class_of_service = u8::try_from(e.class_of_service).map_err(|_| {
             EntityError::invalid(format!("class_of_service is {}: use 0 to 7", e.class_of_service))
         })?;
-        let replicas = self.decode_replicas(&e.replicas)?;
+        if e.replicas.iter().any(|r| !r.backup_replicas.is_empty()) {
+            let message = "clone sessions have no backup replicas on this target: use a multicast group";
+            return Err(EntityError::unimplemented(message));
+        }
+        let (replicas, _) = self.decode_replicas(&e.replicas)?;
         Ok(CloneSession { replicas, multicast_group: None, truncate_bytes, class_of_service })
     }
 
-    fn decode_replicas(&self, replicas: &[pb::Replica]) -> Result<Vec<Replica>, EntityError> {
-        let decode = |(index, r): (usize, &pb::Replica)| {
-            self.decode_replica(r).map_err(|e| e.at(format_args!("replica {index}")))
-        };
-        replicas.iter().enumerate().map(decode).collect()
+    /// Replicas, and the backups of each.
+    fn decode_replicas(
+        &self,
+        replicas: &[pb::Replica],
+    ) -> Result<(Vec<Replica>, Vec<Vec<Replica>>), EntityError> {
+        let mut found = (Vec::new(), Vec::new());
+        for (index, r) in replicas.iter().enumerate() {
+            let place = |e: EntityError| e.at(format_args!("replica {index}"));
+            #[allow(deprecated)]
+            let port = match &r.port_kind {
+                None => Err(EntityError::invalid("no port is set")),
+                Some(PortKind::EgressPort(port)) => self.ports.from_sdn(u64::from(*port)),
+                Some(PortKind::Port(bytes)) => self.decode_port(bytes),
+            };
+            let replica = |port, instance| Ok(Replica { port, instance: decode_instance(instance)? });
+            found.0.push(port.and_then(|port| replica(port, r.instance)).map_err(place)?);
+            let mut backups = Vec::new();
+            for (rank, b) in r.backup_replicas.iter().enumerate() {
+                let backup = self.decode_port(&b.port).and_then(|port| replica(port, b.instance));
+                backups.push(backup.map_err(|e| place(e.at(format_args!("backup {rank}"))))?);
+            }
+            found.1.push(backups);
+        }
+        Ok(found)
     }
 
-    fn decode_replica(&self, r: &pb::Replica) -> Result<Replica, EntityError> {
-        if !r.backup_replicas.is_empty() {
-            return Err(EntityError::unimplemented("this target has no backup replicas"));
-        }
-        let instance = u16::try_from(r.instance)
-            .map_err(|_| EntityError::invalid(format!("instance {} is above {}", r.instance, u16::MAX)))?;
-        #[allow(deprecated)]
-        let number = match &r.port_kind {
-            None => return Err(EntityError::invalid("no port is set")),
-            Some(pb::replica::PortKind::EgressPort(port)) => u64::from(*port),
-            Some(pb::replica::PortKind::Port(bytes)) => {
-                let port =
-                    bytestring::decode(32, bytes).map_err(|e| EntityError::invalid(format!("port: {e}")))?;
-                port.low_u64()
-            }
-        };
-        if number == SDN_PORT_CPU {
-            let port = self.ports.cpu.ok_or_else(|| EntityError::invalid("this switch has no CPU port"))?;
-            return Ok(Replica { port, instance });
-        }
-        let port = u32::try_from(number).ok().filter(|p| self.ports.has(*p));
-        let port = port.ok_or_else(|| EntityError::invalid(format!("there is no port {number}")))?;
-        Ok(Replica { port, instance })
+    /// A port where no type of the program says what it looks like.
+    pub(super) fn decode_port(&self, bytes: &[u8]) -> Result<u32, EntityError> {
+        self.codec().port(self.schema.port_names.as_deref(), bytes)
     }
+
+    /// The same port as it is returned: names as they are, numbers in their shortest form.
+    pub(super) fn canonical_port(&self, bytes: &[u8]) -> Vec<u8> {
+        let codec = self.codec();
+        let named = self.schema.port_names.as_deref().is_some_and(|n| codec.value(n, 32, bytes).is_ok());
+        match bytestring::decode(32, bytes) {
+            Ok(number) if !named => bytestring::encode(&number),
+            _ => bytes.to_vec(),
+        }
+    }
+
+    fn canonical_replica(&self, r: &pb::Replica) -> pb::Replica {
+        let port_kind = match &r.port_kind {
+            Some(PortKind::Port(bytes)) => Some(PortKind::Port(self.canonical_port(bytes))),
+            other => other.clone(),
+        };
+        let backup =
+            |b: &pb::BackupReplica| pb::BackupReplica { port: self.canonical_port(&b.port), ..b.clone() };
+        let backup_replicas = r.backup_replicas.iter().map(backup).collect();
+        pb::Replica { port_kind, backup_replicas, ..*r }
+    }
+}
+
+fn decode_instance(instance: u32) -> Result<u16, EntityError> {
+    u16::try_from(instance)
+        .map_err(|_| EntityError::invalid(format!("instance {instance} is above {}", u16::MAX)))
 }
 
 /// Looks an id up, as the operation wants it to be there or not.

@@ -1,7 +1,7 @@
 //! Writing counters, meters, registers and value sets.
 
 use super::Access;
-use super::tables::{DirectOf, EntryKey, find_again, no_default_meter};
+use super::tables::DirectOf;
 use super::write::{Op, Undo, UndoLog};
 use crate::entry;
 use crate::error::{Code, EntityError};
@@ -77,13 +77,21 @@ pub(super) fn by_id<'a, S>(map: &'a BTreeMap<u32, S>, what: &str, id: u32) -> Re
     map.get(&id).ok_or_else(|| EntityError::invalid(format!("there is no {what} with id {id:#010x}")))
 }
 
-pub(super) fn no_colour_counters(data: Option<&pb::MeterCounterData>) -> Result<(), EntityError> {
-    match data {
-        None => Ok(()),
-        Some(_) => Err(EntityError::unimplemented(
-            "this target does not count by meter colour: leave out counter_data",
-        )),
+/// Packets and bytes by colour, in protobuf.
+pub(super) fn encode_marked(marked: [CounterCell; 3]) -> pb::MeterCounterData {
+    let [green, yellow, red] = marked.map(|cell| Some(encode_counter(cell)));
+    pb::MeterCounterData { green, yellow, red }
+}
+
+/// Are the counts by colour to be reset? Setting them is all that a client can ask for, and only to zero ("Direct
+/// Resources").
+pub(super) fn reset_marked(data: Option<&pb::MeterCounterData>) -> Result<bool, EntityError> {
+    let Some(data) = data else { return Ok(false) };
+    let zero = |cell: &Option<pb::CounterData>| cell.is_none_or(|c| c == pb::CounterData::default());
+    if [data.green, data.yellow, data.red].iter().all(zero) {
+        return Ok(true);
     }
+    Err(EntityError::invalid("counts by meter colour can only be reset: leave their numbers zero"))
 }
 
 impl Access<'_> {
@@ -98,7 +106,7 @@ impl Access<'_> {
         op.only_modify("registers").map_err(place)?;
         let range = cells(&register.array, e.index.as_ref()).map_err(place)?;
         let data = e.data.as_ref().ok_or_else(|| place(EntityError::invalid("data is not set")))?;
-        let value = p4data::decode(&self.schema.program, register.ty, data);
+        let value = p4data::decode(&self.codec(), &self.schema.program, register.ty, data);
         let value = value.map_err(|message| place(EntityError::invalid(message)))?;
         let value =
             value.to_bits().ok_or_else(|| place(EntityError::unimplemented("its cells are no scalars")))?;
@@ -159,21 +167,26 @@ impl Access<'_> {
         let place = |error: EntityError| error.at(format_args!("meter {}", meter.name));
         op.only_modify("meters").map_err(place)?;
         let range = cells(meter, e.index.as_ref()).map_err(place)?;
-        no_colour_counters(e.counter_data.as_ref()).map_err(place)?;
+        let reset = reset_marked(e.counter_data.as_ref()).map_err(place)?;
         let config = e.config.as_ref().map(decode_meter).transpose().map_err(place)?;
         let (instance, now) = (meter.instance, self.now);
         if let Some(undo) = undo {
-            let old = range.clone().map(|i| self.state.read_meter(instance, i).map(|v| (i, v)));
+            let old = range.clone().map(|i| self.state.meter_mut(instance, i).map(|m| (i, m.clone())));
             let old: Vec<_> = old.collect::<Result<_, _>>()?;
             let step: Undo = Box::new(move |_, state| {
-                for (index, config) in old {
-                    let _ = state.write_meter(now, instance, index, config);
+                for (index, old) in old {
+                    if let Ok(meter) = state.meter_mut(instance, index) {
+                        *meter = old;
+                    }
                 }
             });
             undo.push(step);
         }
         for index in range {
             self.state.write_meter(now, instance, index, config).map_err(|e| place(e.into()))?;
+            if reset {
+                self.state.meter_mut(instance, index)?.set_marked(Default::default());
+            }
         }
         Ok(())
     }
@@ -197,7 +210,7 @@ impl Access<'_> {
         if e.is_default_action {
             return Ok((table.table, None));
         }
-        let (handle, _) = self.find(table, &e.r#match, e.priority).map_err(place)?;
+        let handle = self.find(table, &e.r#match, e.priority).map_err(place)?;
         Ok((table.table, Some(handle)))
     }
 
@@ -214,11 +227,8 @@ impl Access<'_> {
         let value = decode_counter(data)?;
         let old = self.state.direct_counter(table, of)?;
         if let Some(undo) = undo {
-            let key = self.key_of(table, of);
             let step: Undo = Box::new(move |_, state| {
-                if let Some(of) = find_again(state, table, &key) {
-                    let _ = state.set_direct_counter(table, of, old);
-                }
+                let _ = state.set_direct_counter(table, of, old);
             });
             undo.push(step);
         }
@@ -234,27 +244,22 @@ impl Access<'_> {
     ) -> Result<(), EntityError> {
         op.only_modify("direct meters")?;
         let (table, of) = self.direct_of(e.table_entry.as_ref(), "meter", |t| t.direct_meter.is_some())?;
-        no_colour_counters(e.counter_data.as_ref())?;
+        let reset = reset_marked(e.counter_data.as_ref())?;
         let config = e.config.as_ref().map(decode_meter).transpose()?;
-        let handle = of.ok_or_else(no_default_meter)?;
-        let now = self.now;
-        let old = self.state.direct_meter(table, handle)?;
-        self.state.set_direct_meter(now, table, handle, config)?;
+        let old = self.state.direct_meter(table, of)?.clone();
+        self.state.set_direct_meter(self.now, table, of, config)?;
+        if reset {
+            self.state.direct_meter_mut(table, of)?.set_marked(Default::default());
+        }
         if let Some(undo) = undo {
-            let key = self.key_of(table, of);
             let step: Undo = Box::new(move |_, state| {
-                if let Some(Some(handle)) = find_again(state, table, &key) {
-                    let _ = state.set_direct_meter(now, table, handle, old);
+                if let Ok(meter) = state.direct_meter_mut(table, of) {
+                    *meter = old;
                 }
             });
             undo.push(step);
         }
         Ok(())
-    }
-
-    fn key_of(&self, table: TableId, of: DirectOf) -> EntryKey {
-        let entry = self.state.table(table)?.store().get(of?)?;
-        Some((entry.matches.clone(), entry.priority))
     }
 
     /// "`ValueSetEntry`".
@@ -269,7 +274,7 @@ impl Access<'_> {
         op.only_modify("value sets").map_err(place)?;
         let mut members = Vec::new();
         for (index, m) in e.members.iter().enumerate() {
-            let member = entry::decode_match(&set.fields, &m.r#match);
+            let member = entry::decode_match(&self.codec(), &set.fields, &m.r#match);
             let member = member.map_err(|e| place(e.at(format_args!("member {index}"))))?;
             if members.contains(&member) {
                 let message = format!("member {index} is given twice");

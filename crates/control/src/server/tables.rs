@@ -1,14 +1,14 @@
 //! Writing table entries (P4Runtime specification, "`TableEntry`").
 
 use super::Access;
-use super::resources::{decode_counter, decode_meter};
+use super::resources::{decode_counter, decode_meter, reset_marked};
 use super::write::{Op, Undo, UndoLog};
 use crate::entry::{self, Use};
 use crate::error::{Code, EntityError};
 use crate::proto::p4rt as pb;
 use crate::schema::TableSchema;
-use pointsman_ir::{ActionCall, Entry, EntryAction, EntryHandle, KeyMatch, TableId};
-use pointsman_v1model::{CounterCell, MeterConfig, State, TableError};
+use pointsman_ir::{ActionCall, Entry, EntryAction, EntryHandle, TableId};
+use pointsman_v1model::{CounterCell, MeterConfig, TableError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -16,20 +16,12 @@ use std::sync::Arc;
 struct Direct {
     counter: Option<CounterCell>,
     meter: Option<MeterConfig>,
+    /// The counts by meter colour go back to zero.
+    reset_marked: bool,
 }
 
 /// An entry of a table; `None` is the default entry.
 pub(super) type DirectOf = Option<EntryHandle>;
-
-/// Match and priority: finds an entry again when its handle has changed.
-pub(super) type EntryKey = Option<(Vec<KeyMatch>, i32)>;
-
-pub(super) fn find_again(state: &State, table: TableId, key: &EntryKey) -> Option<DirectOf> {
-    match key {
-        None => Some(None),
-        Some((matches, priority)) => state.table(table)?.store().find(matches, *priority).map(Some),
-    }
-}
 
 impl Access<'_> {
     pub(super) fn write_table_entry(
@@ -67,38 +59,50 @@ impl Access<'_> {
                 "it has no key, so it holds no entries: modify its default action",
             ));
         }
-        let matches = entry::decode_match(&table.fields, &e.r#match)?;
+        let matches = entry::decode_match(&self.codec(), &table.fields, &e.r#match)?;
         entry::check_priority(table, e.priority)?;
         let Some(action) = &e.action else {
             return Err(EntityError::invalid("an entry that is inserted needs an action"));
         };
-        let action = self.decode_table_action(table, action)?;
         let direct = check_direct(table, e)?;
         let idle_timeout_ns = check_idle(table, e)?;
+        let (id, now) = (table.table, self.now);
+        let (action, made) = self.decode_table_action(table, action)?;
         let entry = Entry {
-            matches: matches.clone(),
+            matches,
             priority: e.priority,
             action,
             is_const: false,
             metadata: e.metadata.clone(),
             idle_timeout_ns,
         };
-        let (id, priority, now) = (table.table, e.priority, self.now);
-        let handle = self.state.insert(now, id, entry).map_err(|error| self.refused(id, error))?;
+        let handle = match self.state.insert(now, id, entry) {
+            Ok(handle) => handle,
+            Err(error) => {
+                self.drop_one_shot(table, made);
+                return Err(self.refused(id, error));
+            }
+        };
         if let Some(value) = direct.counter {
             self.state.set_direct_counter(id, Some(handle), value)?;
         }
         if direct.meter.is_some() {
-            self.state.set_direct_meter(now, id, handle, direct.meter)?;
+            self.state.set_direct_meter(now, id, Some(handle), direct.meter)?;
         }
         self.set_cookie(id, handle, e);
         if let Some(undo) = undo {
+            let profile = table.profile;
             let step: Undo = Box::new(move |book, state| {
-                // A later update may have given the entry another handle; so too below.
-                if let Some(handle) = state.table(id).and_then(|t| t.store().find(&matches, priority)) {
-                    book.cookies.remove(&(id, handle));
+                book.cookies.remove(&(id, handle));
+                // Later updates have been taken back already, so it is the entry that was inserted.
+                let entry = state.table(id).and_then(|t| t.store().get(handle));
+                if let Some(entry) = entry {
+                    let _ = state.delete(id, &entry.matches, entry.priority);
                 }
-                let _ = state.delete(id, &matches, priority);
+                if let (Some(profile), Some(number)) = (profile, made) {
+                    book.one_shots.remove(&(profile, number));
+                    let _ = state.delete_one_shot(profile, number);
+                }
             });
             undo.push(step);
         }
@@ -111,10 +115,15 @@ impl Access<'_> {
         e: &pb::TableEntry,
         undo: UndoLog,
     ) -> Result<(), EntityError> {
-        let (handle, old) = self.find(table, &e.r#match, e.priority)?;
+        let handle = self.find(table, &e.r#match, e.priority)?;
         let direct = check_direct(table, e)?;
-        let is_const = table.const_entries || old.is_const;
-        let mut new = old.clone();
+        let (id, now) = (table.table, self.now);
+        let saved = self.state.save_entry(id, handle);
+        let saved = saved.ok_or_else(|| EntityError::not_found("there is no such entry"))?;
+        let is_const = table.const_entries || saved.entry().is_const;
+        let old_cookie = self.book.cookies.get(&(id, handle)).copied();
+        // The one-shot group that the entry gives up, and the one that it gets.
+        let (mut given_up, mut given) = (None, None);
         if is_const {
             // Only direct resources may change ("Constant Tables").
             if e.action.is_some() {
@@ -123,41 +132,55 @@ impl Access<'_> {
                 return Err(EntityError::new(Code::PermissionDenied, message));
             }
         } else {
-            if let Some(action) = &e.action {
-                new.action = self.decode_table_action(table, action)?;
-            }
+            let mut new = saved.entry().clone();
             new.metadata = e.metadata.clone();
             new.idle_timeout_ns = check_idle(table, e)?;
-        }
-        let (id, now) = (table.table, self.now);
-        let old_counter = self.state.direct_counter(id, Some(handle)).ok();
-        let old_meter = self.state.direct_meter(id, handle).ok();
-        let old_cookie = self.book.cookies.get(&(id, handle)).copied();
-        if !is_const {
-            self.state.modify(now, id, new).map_err(|error| self.refused(id, error))?;
+            if let Some(action) = &e.action {
+                // Taken out first, so that the two need not fit together.
+                given_up = self.take_one_shot(table, &new.action);
+                match self.decode_table_action(table, action) {
+                    Ok((action, made)) => {
+                        new.action = action;
+                        given = made;
+                    }
+                    Err(error) => {
+                        self.put_one_shot(table, given_up);
+                        return Err(error);
+                    }
+                }
+            }
+            if let Err(error) = self.state.modify(now, id, new) {
+                self.drop_one_shot(table, given);
+                self.put_one_shot(table, given_up);
+                return Err(self.refused(id, error));
+            }
             self.set_cookie(id, handle, e);
         }
         if table.direct_meter.is_some() {
             // Left out means green for all ("Direct Resources").
-            self.state.set_direct_meter(now, id, handle, direct.meter)?;
+            self.state.set_direct_meter(now, id, Some(handle), direct.meter)?;
+            if direct.reset_marked {
+                self.state.direct_meter_mut(id, Some(handle))?.set_marked(Default::default());
+            }
         }
         if let Some(value) = direct.counter {
             self.state.set_direct_counter(id, Some(handle), value)?;
         }
         if let Some(undo) = undo {
+            let profile = table.profile;
             let step: Undo = Box::new(move |book, state| {
-                let found = state.table(id).and_then(|t| t.store().find(&old.matches, old.priority));
-                let Some(handle) = found else { return };
+                if let Some(profile) = profile {
+                    if let Some(number) = given {
+                        book.one_shots.remove(&(profile, number));
+                        let _ = state.delete_one_shot(profile, number);
+                    }
+                    if let Some((number, group, message)) = given_up {
+                        let _ = state.restore_one_shot(profile, number, group);
+                        book.one_shots.insert((profile, number), message);
+                    }
+                }
+                let _ = state.restore_entry(id, saved);
                 set_or_remove(&mut book.cookies, (id, handle), old_cookie);
-                if !is_const {
-                    let _ = state.modify(now, id, old);
-                }
-                if let Some(value) = old_counter {
-                    let _ = state.set_direct_counter(id, Some(handle), value);
-                }
-                if let Some(config) = old_meter {
-                    let _ = state.set_direct_meter(now, id, handle, config);
-                }
             });
             undo.push(step);
         }
@@ -176,25 +199,25 @@ impl Access<'_> {
                 "its entries are const: none can be deleted",
             ));
         }
-        let (handle, old) = self.find(table, &e.r#match, e.priority)?;
-        if old.is_const {
+        let handle = self.find(table, &e.r#match, e.priority)?;
+        let id = table.table;
+        let saved = self.state.save_entry(id, handle);
+        let saved = saved.ok_or_else(|| EntityError::not_found("there is no such entry"))?;
+        if saved.entry().is_const {
             return Err(EntityError::new(Code::PermissionDenied, "the entry is const: it cannot be deleted"));
         }
-        let (id, now) = (table.table, self.now);
-        let old_counter = self.state.direct_counter(id, Some(handle)).ok();
-        let old_meter = self.state.direct_meter(id, handle).ok();
-        self.state.delete(id, &old.matches, old.priority)?;
+        self.state.delete(id, &saved.entry().matches, saved.entry().priority)?;
         let cookie = self.book.cookies.remove(&(id, handle));
+        let given_up = self.take_one_shot(table, &saved.entry().action);
         if let Some(undo) = undo {
+            let profile = table.profile;
             let step: Undo = Box::new(move |book, state| {
-                let Ok(handle) = state.insert(now, id, old) else { return };
+                if let (Some(profile), Some((number, group, message))) = (profile, given_up) {
+                    let _ = state.restore_one_shot(profile, number, group);
+                    book.one_shots.insert((profile, number), message);
+                }
+                let _ = state.restore_entry(id, saved);
                 set_or_remove(&mut book.cookies, (id, handle), cookie);
-                if let Some(value) = old_counter {
-                    let _ = state.set_direct_counter(id, Some(handle), value);
-                }
-                if let Some(config) = old_meter {
-                    let _ = state.set_direct_meter(now, id, handle, config);
-                }
             });
             undo.push(step);
         }
@@ -220,35 +243,41 @@ impl Access<'_> {
             return Err(EntityError::new(Code::PermissionDenied, "its default action is const"));
         }
         let direct = check_direct(table, e)?;
-        if direct.meter.is_some() {
-            return Err(no_default_meter());
-        }
         let call = match e.action.as_ref().map(|a| &a.r#type) {
             None => None,
             Some(Some(pb::table_action::Type::Action(a))) => {
-                Some(entry::decode_action(self.schema, table, a, Use::Default)?)
+                Some(entry::decode_action(&self.codec(), self.schema, table, a, Use::Default)?)
             }
             Some(_) => return Err(EntityError::invalid("the default entry takes an action, nothing else")),
         };
-        let id = table.table;
+        let (id, now) = (table.table, self.now);
         let old_call = self.state.table(id).map(|t| ActionCall::clone(t.store().default_action()));
         let old_counter = self.state.direct_counter(id, None).ok();
+        let old_meter = self.state.direct_meter(id, None).ok().cloned();
         let old_book = self.book.defaults.get(&id).cloned();
         #[allow(deprecated)]
-        let counter = match call {
+        let (counter, reset_marked) = match call {
             Some(call) => {
                 self.state.set_default(id, call)?;
                 self.book.defaults.insert(id, (e.controller_metadata, e.metadata.clone()));
-                direct.counter
+                (direct.counter, direct.reset_marked)
             }
+            // Everything goes back to what the program says.
             None => {
                 self.state.reset_default(id)?;
                 self.book.defaults.remove(&id);
-                direct.counter.or_else(|| table.direct_counter.map(|_| CounterCell::default()))
+                let zero = table.direct_counter.map(|_| CounterCell::default());
+                (direct.counter.or(zero), true)
             }
         };
         if let Some(value) = counter {
             self.state.set_direct_counter(id, None, value)?;
+        }
+        if table.direct_meter.is_some() {
+            self.state.set_direct_meter(now, id, None, direct.meter)?;
+            if reset_marked {
+                self.state.direct_meter_mut(id, None)?.set_marked(Default::default());
+            }
         }
         if let Some(undo) = undo {
             let step: Undo = Box::new(move |book, state| {
@@ -259,40 +288,55 @@ impl Access<'_> {
                 if let Some(value) = old_counter {
                     let _ = state.set_direct_counter(id, None, value);
                 }
+                if let (Some(old), Ok(meter)) = (old_meter, state.direct_meter_mut(id, None)) {
+                    *meter = old;
+                }
             });
             undo.push(step);
         }
         Ok(())
     }
 
-    /// What a matching packet is to do ("Action Specification").
+    /// What a matching packet is to do ("Action Specification"), and the number of the one-shot group that was made for
+    /// it.
     fn decode_table_action(
-        &self,
+        &mut self,
         table: &TableSchema,
         action: &pb::TableAction,
-    ) -> Result<EntryAction, EntityError> {
+    ) -> Result<(EntryAction, Option<u32>), EntityError> {
         use pb::table_action::Type;
         let profile = table.profile.and_then(|p| self.state.profile(p));
+        let named = |found: Option<EntryAction>, what: &str, id: u32, one_shots: bool| match found {
+            Some(action) => Ok((action, None)),
+            None if one_shots => Err(pointsman_v1model::ProfileError::Mixed.into()),
+            None => Err(EntityError::not_found(format!("its action profile has no {what} {id}"))),
+        };
         match (&action.r#type, profile) {
             (None, _) => Err(EntityError::invalid("the action is empty")),
             (Some(Type::Action(a)), None) => {
-                let call = entry::decode_action(self.schema, table, a, Use::Entry)?;
-                Ok(EntryAction::Call(Arc::new(call)))
+                let call = entry::decode_action(&self.codec(), self.schema, table, a, Use::Entry)?;
+                Ok((EntryAction::Call(Arc::new(call)), None))
             }
             (Some(Type::Action(_)), Some(_)) => Err(EntityError::invalid(
                 "it has an action profile: give a member (or, with a selector, a group)",
             )),
-            (Some(Type::ActionProfileMemberId(id)), Some(profile)) => match profile.member(*id) {
-                Some(_) => Ok(EntryAction::Member(*id)),
-                None => Err(EntityError::not_found(format!("its action profile has no member {id}"))),
-            },
-            (Some(Type::ActionProfileGroupId(id)), Some(profile)) => match profile.group(*id) {
-                Some(_) => Ok(EntryAction::Group(*id)),
-                None => Err(EntityError::not_found(format!("its action profile has no group {id}"))),
-            },
-            (Some(Type::ActionProfileActionSet(_)), Some(_)) => Err(EntityError::unimplemented(
-                "one-shot action sets are not offered: insert members and a group, and name the group",
-            )),
+            (Some(Type::ActionProfileMemberId(id)), Some(profile)) => {
+                let found = profile.member(*id).map(|_| EntryAction::Member(*id));
+                named(found, "member", *id, profile.has_one_shots())
+            }
+            (Some(Type::ActionProfileGroupId(id)), Some(profile)) => {
+                if profile.selector.is_none() {
+                    return Err(EntityError::invalid(
+                        "its action profile has no selector, so it has no groups",
+                    ));
+                }
+                let found = profile.group(*id).map(|_| EntryAction::Group(*id));
+                named(found, "group", *id, profile.has_one_shots())
+            }
+            (Some(Type::ActionProfileActionSet(set)), Some(_)) => {
+                let number = self.make_one_shot(table, set)?;
+                Ok((EntryAction::Group(number), Some(number)))
+            }
             (Some(_), None) => Err(EntityError::invalid("it has no action profile: give the action itself")),
         }
     }
@@ -306,11 +350,10 @@ impl Access<'_> {
         table: &TableSchema,
         matches: &[pb::FieldMatch],
         priority: i32,
-    ) -> Result<(EntryHandle, Entry), EntityError> {
-        let matches = entry::decode_match(&table.fields, matches)?;
+    ) -> Result<EntryHandle, EntityError> {
+        let matches = entry::decode_match(&self.codec(), &table.fields, matches)?;
         entry::check_priority(table, priority)?;
-        let store = self.state.table(table.table).map(|t| t.store());
-        let found = store.and_then(|s| s.find(&matches, priority).and_then(|h| Some((h, s.get(h)?.clone()))));
+        let found = self.state.table(table.table).and_then(|t| t.store().find(&matches, priority));
         found.ok_or_else(|| EntityError::not_found("there is no entry with this match and priority"))
     }
 
@@ -328,10 +371,6 @@ impl Access<'_> {
         }
         error
     }
-}
-
-pub(super) fn no_default_meter() -> EntityError {
-    EntityError::unimplemented("default entries have no meter on this target")
 }
 
 pub(super) fn set_or_remove<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
@@ -363,14 +402,12 @@ fn check_direct(table: &TableSchema, e: &pb::TableEntry) -> Result<Direct, Entit
     if e.meter_config.is_some() && table.direct_meter.is_none() {
         return Err(EntityError::invalid("it has no direct meter, so meter_config cannot be set"));
     }
-    if e.meter_counter_data.is_some() {
-        return Err(match table.direct_meter {
-            Some(_) => EntityError::unimplemented("this target does not count by meter colour"),
-            None => EntityError::invalid("it has no direct meter, so meter_counter_data cannot be set"),
-        });
+    if e.meter_counter_data.is_some() && table.direct_meter.is_none() {
+        return Err(EntityError::invalid("it has no direct meter, so meter_counter_data cannot be set"));
     }
     Ok(Direct {
         counter: e.counter_data.as_ref().map(decode_counter).transpose()?,
         meter: e.meter_config.as_ref().map(decode_meter).transpose()?,
+        reset_marked: reset_marked(e.meter_counter_data.as_ref())?,
     })
 }

@@ -1,5 +1,6 @@
 //! `Write` (P4Runtime specification, "`Write` RPC").
 
+use super::roles::{RoleRules, entity_ids};
 use super::{Access, Book, RoleKey, Server};
 use crate::device::Device;
 use crate::error::{Code, EntityError, RpcError};
@@ -67,13 +68,19 @@ impl Server {
         let atomicity = Atomicity::try_from(request.atomicity).map_err(|_| {
             RpcError::new(Code::InvalidArgument, format!("there is no atomicity {}", request.atomicity))
         })?;
+        let rules = self.arbitration.rules(&role).cloned();
         let mut access = self.access(device, now)?;
+        access.learn = true;
+        let rules = rules.as_ref();
         let outcomes = match atomicity {
             Atomicity::ContinueOnError => {
-                request.updates.iter().map(|update| access.update(update, None)).collect()
+                request.updates.iter().map(|update| access.allowed_update(rules, update, None)).collect()
             }
-            Atomicity::RollbackOnError | Atomicity::DataplaneAtomic => access.all_or_none(&request.updates),
+            Atomicity::RollbackOnError | Atomicity::DataplaneAtomic => {
+                access.all_or_none(rules, &request.updates)
+            }
         };
+        access.names.settle();
         match RpcError::from_batch("updates", &outcomes) {
             None => Ok(pb::WriteResponse {}),
             Some(error) => Err(error),
@@ -82,13 +89,19 @@ impl Server {
 }
 
 impl Access<'_> {
-    fn all_or_none(&mut self, updates: &[pb::Update]) -> Vec<Result<(), EntityError>> {
+    fn all_or_none(
+        &mut self,
+        rules: Option<&RoleRules>,
+        updates: &[pb::Update],
+    ) -> Vec<Result<(), EntityError>> {
         let mut undo = Vec::new();
+        let mark = self.names.mark();
         for (index, update) in updates.iter().enumerate() {
-            let Err(error) = self.update(update, Some(&mut undo)) else { continue };
+            let Err(error) = self.allowed_update(rules, update, Some(&mut undo)) else { continue };
             for step in undo.into_iter().rev() {
                 step(self.book, self.state);
             }
+            self.names.back_to(mark);
             let aborted =
                 EntityError::new(Code::Aborted, format!("taken back because update {index} failed"));
             let mut outcomes = vec![Err(aborted); updates.len()];
@@ -102,7 +115,29 @@ impl Access<'_> {
         vec![Ok(()); updates.len()]
     }
 
-    /// Carries out one update; a failed one changes nothing.
+    /// Carries out one update if the role may; a failed one changes nothing.
+    fn allowed_update(
+        &mut self,
+        rules: Option<&RoleRules>,
+        update: &pb::Update,
+        undo: UndoLog,
+    ) -> Result<(), EntityError> {
+        let entity = update.entity.as_ref().and_then(|e| e.entity.as_ref());
+        if let (Some(rules), Some(entity)) = (rules, entity)
+            && !rules.allows(&entity_ids(self.schema, entity))
+        {
+            let message = "the role's config does not list the entity's id";
+            return Err(EntityError::new(Code::PermissionDenied, message));
+        }
+        let mark = self.names.mark();
+        let result = self.update(update, undo);
+        if result.is_err() {
+            self.names.back_to(mark);
+        }
+        result
+    }
+
+    /// Carries out one update; a failed one changes nothing but the names of values.
     ///
     /// # Errors
     /// The update is refused; the message names the entity.

@@ -417,6 +417,26 @@ impl TableStore {
         }
         let handle = EntryHandle(self.next_handle);
         self.next_handle += 1;
+        self.place(handle, entry, shape);
+        Ok(handle)
+    }
+
+    /// Puts an entry back under the handle that it had, at the place that it had among entries of equal precedence. An
+    /// entry that stands under this handle is replaced.
+    pub fn restore(&mut self, handle: EntryHandle, entry: Entry) -> Result<(), EntryError> {
+        if self.by_handle.contains_key(&handle) {
+            return self.modify(entry).map(|_| ());
+        }
+        let shape: Vec<Part> = entry.matches.iter().map(part).collect();
+        if self.locate(&shape, &entry.matches, entry.priority).is_some() {
+            return Err(EntryError::Duplicate);
+        }
+        self.next_handle = self.next_handle.max(handle.0 + 1);
+        self.place(handle, entry, shape);
+        Ok(())
+    }
+
+    fn place(&mut self, handle: EntryHandle, entry: Entry, shape: Vec<Part>) {
         let slot = self.pack(handle, &entry);
         self.count_names(slot.does, true);
         let index = match self.free.pop() {
@@ -437,10 +457,10 @@ impl TableStore {
         if let Some(tuple) = &mut self.tuples[number as usize] {
             // All of one tuple have prefixes of one length. Equal priority: the older one wins, so that what a program
             // wrote first stays first.
-            let ahead = |i: u32| slots[i as usize].as_ref().is_some_and(|s| s.priority >= entry.priority);
-            tuple.add(hash, index, ahead);
+            let goes_before =
+                |s: &Slot| s.priority > entry.priority || s.priority == entry.priority && s.handle < handle;
+            tuple.add(hash, index, |i: u32| slots[i as usize].as_ref().is_some_and(goes_before));
         }
-        Ok(handle)
     }
 
     /// The tuple for entries of this shape, made if there is none, ready for an entry of this rank.

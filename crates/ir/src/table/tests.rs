@@ -47,6 +47,22 @@ fn longest_prefix_and_priority_win() {
 }
 
 #[test]
+fn restored_entries_stand_where_they_stood() {
+    let mut t = store(MatchKind::Ternary);
+    let tern = |v, m| KeyMatch::Ternary { value: Bits::new(8, v), mask: Bits::new(8, m) };
+    let first = t.insert(entry(tern(1, 1), 1, 1)).unwrap();
+    t.insert(entry(tern(2, 2), 1, 2)).unwrap();
+    let (handle, old) = t.delete(&[tern(1, 1)], 1).unwrap();
+    assert_eq!((handle, hit(&t, 3)), (first, Some(call(2))));
+    t.restore(handle, old).unwrap();
+    assert_eq!(hit(&t, 3), Some(call(1)));
+    assert_eq!(t.iter().map(|(h, _)| h).next(), Some(first));
+    t.restore(handle, entry(tern(1, 1), 1, 7)).unwrap();
+    assert_eq!((hit(&t, 3), t.len()), (Some(call(7)), 2));
+    assert_eq!(t.restore(EntryHandle(99), entry(tern(1, 1), 1, 7)), Err(EntryError::Duplicate));
+}
+
+#[test]
 fn exact_modify_delete() {
     let mut t = store(MatchKind::Exact);
     let exact = |v| KeyMatch::Exact(Bits::new(8, v));

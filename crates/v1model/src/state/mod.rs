@@ -8,10 +8,10 @@ mod tables;
 mod tests;
 
 pub use objects::StateError;
+pub use tables::SavedEntry;
 
 use crate::externs::Instance;
 use crate::hash::{BitBuffer, Crc, CrcParams, HashAlgorithm, csum16, identity, xor16};
-use crate::meter::Color;
 use crate::pipeline::Pipeline;
 use crate::random::Random;
 use crate::replication::Replication;
@@ -141,9 +141,10 @@ impl State {
     }
 
     /// Puts a state of the same program in this one's place that was prepared aside. What was counted and logged so far
-    /// stays.
+    /// stays, and so does which ports are down.
     pub fn replace(&mut self, prepared: State) {
         let old = std::mem::replace(self, prepared);
+        self.replication.set_down_ports(old.replication.down_ports().clone());
         self.anomalies = old.anomalies;
         self.events = old.events;
         self.random = old.random;
@@ -184,10 +185,11 @@ impl State {
             if let Some(kind) = table.direct_counter {
                 table.default_counter.count(kind, bytes);
             }
-            if let Some((meter, _)) = table.direct_meter
-                && let Some(Instance::DirectMeter(color)) = self.instances.get_mut(meter.index())
-            {
-                *color = Color::Green;
+            if let Some((meter, kind)) = table.direct_meter {
+                let result = table.default_meter.mark(now, kind, bytes);
+                if let Some(Instance::DirectMeter(color)) = self.instances.get_mut(meter.index()) {
+                    *color = result;
+                }
             }
             return Lookup { hit: None, action: Some(table.store.default_action().clone()) };
         };
@@ -195,13 +197,14 @@ impl State {
             (EntryAction::Call(call), _) => Some(call.clone()),
             (EntryAction::Member(m), Some(Instance::Profile(p))) => p.member(*m).cloned(),
             (EntryAction::Group(g), Some(Instance::Profile(p))) => {
-                let member = p.group(*g).zip(p.selector).and_then(|(group, selector)| {
+                let call = p.selector.and_then(|selector| {
                     self.hasher.buffer.clear();
                     selectors.iter().for_each(|b| self.hasher.buffer.push(b));
-                    let hash = self.hasher.compute(selector.algorithm, &mut self.random);
-                    group.pick(hash & (u64::MAX >> (64 - selector.output_width.clamp(1, 64))))
+                    let algorithm = p.algorithm(*g).unwrap_or(selector.algorithm);
+                    let hash = self.hasher.compute(algorithm, &mut self.random);
+                    let hash = hash & (u64::MAX >> (64 - selector.output_width.clamp(1, 64)));
+                    p.pick(*g, hash, self.replication.down_ports()).cloned()
                 });
-                let call = member.and_then(|m| p.member(m)).cloned();
                 if call.is_none() {
                     self.anomalies.empty_group += 1;
                 }
@@ -216,7 +219,7 @@ impl State {
                 info.counter.count(kind, bytes);
             }
             if let Some((meter, kind)) = table.direct_meter {
-                let result = info.meter.execute(now, kind.amount(bytes));
+                let result = info.meter.mark(now, kind, bytes);
                 if let Some(Instance::DirectMeter(color)) = self.instances.get_mut(meter.index()) {
                     *color = result;
                 }
@@ -258,8 +261,7 @@ impl State {
                 (Instance::Profile(new), Instance::Profile(old))
                     if new.size == old.size && new.selector == old.selector =>
                 {
-                    new.members = old.members.clone();
-                    new.groups = old.groups.clone();
+                    new.adopt(old);
                 }
                 _ => {}
             }

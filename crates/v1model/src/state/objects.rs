@@ -4,7 +4,7 @@ use crate::counter::{CounterArray, CounterCell};
 use crate::externs::Instance;
 use crate::hash::{Crc, CrcParams};
 use crate::meter::{Meter, MeterArray, MeterConfig};
-use crate::profile::{ActionProfile, Group, ProfileError};
+use crate::profile::{ActionProfile, Group, OneShot, ProfileError};
 use crate::register::Register;
 use crate::state::State;
 use crate::tables::check_match;
@@ -121,6 +121,19 @@ impl State {
     pub fn read_meter(&self, id: ExternInstanceId, index: u64) -> Result<Option<MeterConfig>, StateError> {
         let m = self.meter(id).ok_or(StateError::UnknownObject)?;
         cell(&m.cells, index).map(Meter::config)
+    }
+
+    /// One meter of an array.
+    pub fn meter_cell(&self, id: ExternInstanceId, index: u64) -> Result<&Meter, StateError> {
+        cell(&self.meter(id).ok_or(StateError::UnknownObject)?.cells, index)
+    }
+
+    /// A meter with its buckets and what it counted, to be changed or put back.
+    pub fn meter_mut(&mut self, id: ExternInstanceId, index: u64) -> Result<&mut Meter, StateError> {
+        match self.instances.get_mut(id.index()) {
+            Some(Instance::Meter(m)) => cell_mut(&mut m.cells, index),
+            _ => Err(StateError::UnknownObject),
+        }
     }
 
     /// Configures a meter; `None` marks everything green again.
@@ -266,6 +279,46 @@ impl State {
             return Err(ProfileError::InUse);
         }
         self.profile_mut(id)?.delete_group(group)
+    }
+
+    /// Adds a group with members of its own to an action selector and gives its number, which entries name like that
+    /// of any group. A selector has such groups, or members and groups, but not both.
+    pub fn insert_one_shot(&mut self, id: ExternInstanceId, group: OneShot) -> Result<u32, ProfileError> {
+        for member in &group.members {
+            self.check_member(id, &member.call)?;
+        }
+        self.profile_mut(id)?.insert_one_shot(group)
+    }
+
+    /// Removes a group that [`State::insert_one_shot`] made, and gives it back. The caller has made sure that no entry
+    /// names it.
+    pub fn delete_one_shot(&mut self, id: ExternInstanceId, number: u32) -> Result<OneShot, ProfileError> {
+        self.profile_mut(id)?.delete_one_shot(number)
+    }
+
+    /// Puts a group back that [`State::delete_one_shot`] gave.
+    pub fn restore_one_shot(
+        &mut self,
+        id: ExternInstanceId,
+        number: u32,
+        group: OneShot,
+    ) -> Result<(), ProfileError> {
+        self.profile_mut(id)?.restore_one_shot(number, group)
+    }
+
+    // ---- ports ----
+
+    /// A port went up or down. Members that watch a port which is down are not chosen, and replicas of multicast groups
+    /// give way to their backups. All ports are up at first.
+    pub fn set_port_status(&mut self, port: u32, up: bool) {
+        self.replication.set_port_status(port, up);
+    }
+
+    /// Takes over from another state which ports are down.
+    pub fn copy_port_status(&mut self, other: Option<&State>) {
+        if let Some(other) = other {
+            self.replication.set_down_ports(other.replication.down_ports().clone());
+        }
     }
 
     // ---- hashes ----

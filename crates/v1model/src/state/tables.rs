@@ -1,11 +1,31 @@
 //! The control plane's way to tables: entries, default actions, direct counters and meters, idle timeouts.
 
 use crate::counter::CounterCell;
-use crate::meter::MeterConfig;
+use crate::meter::{Meter, MeterConfig};
 use crate::state::{IdleEntry, State};
-use crate::tables::{TableError, TableState};
+use crate::tables::{EntryInfo, TableError, TableState};
 use crate::time::Time;
 use pointsman_ir::{ActionCall, Entry, EntryAction, EntryHandle, KeyMatch, TableId};
+
+/// An entry with its counter, meter and timer, as it was.
+#[derive(Clone, Debug)]
+pub struct SavedEntry {
+    handle: EntryHandle,
+    entry: Entry,
+    info: Option<EntryInfo>,
+}
+
+impl SavedEntry {
+    /// Its handle.
+    pub fn handle(&self) -> EntryHandle {
+        self.handle
+    }
+
+    /// The entry itself.
+    pub fn entry(&self) -> &Entry {
+        &self.entry
+    }
+}
 
 impl State {
     /// A table.
@@ -26,7 +46,7 @@ impl State {
             EntryAction::Member(m) if profile.member(m).is_none() => {
                 Err(TableError::BadAction(format!("the action profile has no member {m}")))
             }
-            EntryAction::Group(g) if profile.group(g).is_none() => {
+            EntryAction::Group(g) if profile.group(g).is_none() && profile.one_shot(g).is_none() => {
                 Err(TableError::BadAction(format!("the action profile has no group {g}")))
             }
             _ => Ok(()),
@@ -123,27 +143,70 @@ impl State {
         Ok(())
     }
 
-    /// The configuration of an entry's direct meter.
-    pub fn direct_meter(&self, id: TableId, handle: EntryHandle) -> Result<Option<MeterConfig>, TableError> {
+    /// The direct meter of an entry; of the default action for `None`.
+    pub fn direct_meter(&self, id: TableId, handle: Option<EntryHandle>) -> Result<&Meter, TableError> {
         let table = self.table(id).ok_or(TableError::UnknownTable)?;
         table.direct_meter.ok_or(TableError::NoDirectResource)?;
-        table.info.get(&handle).map(|i| i.meter.config()).ok_or(TableError::NotFound)
+        match handle {
+            None => Ok(&table.default_meter),
+            Some(h) => table.info.get(&h).map(|i| &i.meter).ok_or(TableError::NotFound),
+        }
     }
 
-    /// Configures an entry's direct meter; `None` marks everything green again.
+    /// The same with its buckets and what it counted, to be changed or put back.
+    pub fn direct_meter_mut(
+        &mut self,
+        id: TableId,
+        handle: Option<EntryHandle>,
+    ) -> Result<&mut Meter, TableError> {
+        let table = self.table_mut(id)?;
+        table.direct_meter.ok_or(TableError::NoDirectResource)?;
+        match handle {
+            None => Ok(&mut table.default_meter),
+            Some(h) => table.info.get_mut(&h).map(|i| &mut i.meter).ok_or(TableError::NotFound),
+        }
+    }
+
+    /// Configures the direct meter of an entry, or of the default action; `None` marks everything green again.
     pub fn set_direct_meter(
         &mut self,
         now: Time,
         id: TableId,
-        handle: EntryHandle,
+        handle: Option<EntryHandle>,
         config: Option<MeterConfig>,
     ) -> Result<(), TableError> {
-        let table = self.table_mut(id)?;
-        table.direct_meter.ok_or(TableError::NoDirectResource)?;
+        let meter = self.direct_meter_mut(id, handle)?;
         if let Some(c) = config {
             c.validate().map_err(TableError::BadAction)?;
         }
-        table.info.get_mut(&handle).ok_or(TableError::NotFound)?.meter.configure(now, config);
+        meter.configure(now, config);
+        Ok(())
+    }
+
+    /// Everything about an entry, for [`State::restore_entry`].
+    pub fn save_entry(&self, id: TableId, handle: EntryHandle) -> Option<SavedEntry> {
+        let table = self.table(id)?;
+        let entry = table.store.get(handle)?;
+        Some(SavedEntry { handle, entry, info: table.info.get(&handle).cloned() })
+    }
+
+    /// Makes an entry again what it was when it was saved, whether it was changed or deleted since: handle, place among
+    /// entries of the same priority, counter, meter and timer. Nothing else may have taken its match.
+    pub fn restore_entry(&mut self, id: TableId, saved: SavedEntry) -> Result<(), TableError> {
+        let SavedEntry { handle, entry, info } = saved;
+        let table = self.table_mut(id)?;
+        table.store.restore(handle, entry)?;
+        let timer = info.as_ref().and_then(|i| i.timer);
+        let newer = match info {
+            Some(info) => table.info.insert(handle, info),
+            None => None,
+        };
+        if let Some(at) = newer.and_then(|i| i.timer) {
+            self.timers.remove(&(at, id, handle));
+        }
+        if let Some(at) = timer {
+            self.timers.insert((at, id, handle));
+        }
         Ok(())
     }
 

@@ -217,8 +217,8 @@ fn direct_counters_and_meters_follow_hits() {
     assert_eq!(s.direct_counter(EXACT, Some(h)), Ok(bytes(7)));
     assert_eq!(s.direct_counter(TERNARY, None), Err(TableError::NoDirectResource));
     let config = MeterConfig { cir: 1, cburst: 1, pir: 1, pburst: 2 };
-    s.set_direct_meter(Time(0), EXACT, h, Some(config)).unwrap();
-    assert_eq!(s.direct_meter(EXACT, h), Ok(Some(config)));
+    s.set_direct_meter(Time(0), EXACT, Some(h), Some(config)).unwrap();
+    assert_eq!(s.direct_meter(EXACT, Some(h)).map(Meter::config), Ok(Some(config)));
     let color = |s: &State| format!("{:?}", s.instances[1]);
     for expected in ["Green", "Yellow", "Red"] {
         look(&mut s, 0, EXACT, 1, &[]);
@@ -261,7 +261,7 @@ fn selectors_spread_packets() {
     }
     let wrong = ActionCall { action: 7, args: vec![] };
     assert!(matches!(s.insert_member(PROFILE, 3, wrong), Err(ProfileError::BadAction(_))));
-    let member = |member, weight| GroupMember { member, weight };
+    let member = |member, weight| GroupMember { member, weight, watch_port: None };
     let group = |members: &[GroupMember]| Group { members: members.to_vec(), max_size: 0 };
     s.insert_group(PROFILE, 1, group(&[member(1, 1), member(2, 3)])).unwrap();
     s.insert_group(PROFILE, 2, group(&[])).unwrap();

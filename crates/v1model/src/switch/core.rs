@@ -42,6 +42,8 @@ pub(super) type Boxed<F> = Box<Packet<F>>;
 pub(super) struct Core<F> {
     pub config: SwitchConfig,
     pub ports: Option<BTreeSet<u32>>,
+    /// Known to be down.
+    pub down_ports: BTreeSet<u32>,
     /// One more than the largest number that the program's port type can hold.
     pub port_limit: u64,
     pub port_stats: PortMap<PortStats>,
@@ -73,6 +75,7 @@ impl<F> Core<F> {
             QueueConfig { depth_packets: config.queue_depth_packets, rate_pps: config.queue_rate_pps };
         Core {
             ports: config.ports.clone(),
+            down_ports: BTreeSet::new(),
             port_limit: 0,
             port_stats: PortMap::new(),
             stats: Stats::default(),

@@ -99,9 +99,12 @@ impl<E: Executor> Switch<E> {
         &self.core.config
     }
 
-    /// Runs `pipeline` from now on. Packets between ingress and egress are dropped and counted; packets that wait for
-    /// ingress go through the new program. If it is refused, the old one stays.
-    pub fn set_pipeline(&mut self, now: Time, pipeline: Pipeline, keep: Keep) -> Result<(), PipelineError> {
+    /// Would [`Switch::set_pipeline`] take this program?
+    pub fn check_pipeline(&self, pipeline: &Pipeline) -> Result<(), PipelineError> {
+        self.load(pipeline).map(|_| ())
+    }
+
+    fn load(&self, pipeline: &Pipeline) -> Result<E, PipelineError> {
         let width = pipeline.port_width();
         let config = &self.core.config;
         let fits = |port: u32| width >= 32 || port < 1 << width;
@@ -119,8 +122,15 @@ impl<E: Executor> Switch<E> {
             );
             return Err(PipelineError::Config(Problem::new(message)));
         }
-        let exec = E::load(pipeline.program.clone(), &pipeline.slots).map_err(PipelineError::Load)?;
-        let mut state = State::new(&pipeline, config);
+        E::load(pipeline.program.clone(), &pipeline.slots).map_err(PipelineError::Load)
+    }
+
+    /// Runs `pipeline` from now on. Packets between ingress and egress are dropped and counted; packets that wait for
+    /// ingress go through the new program. If it is refused, the old one stays.
+    pub fn set_pipeline(&mut self, now: Time, pipeline: Pipeline, keep: Keep) -> Result<(), PipelineError> {
+        let exec = self.load(&pipeline)?;
+        let width = pipeline.port_width();
+        let mut state = State::new(&pipeline, &self.core.config);
         self.fold_parser_errors();
         if let Some(old) = self.loaded.take() {
             if keep == Keep::Fitting {
@@ -131,6 +141,7 @@ impl<E: Executor> Switch<E> {
             state.anomalies = old.state.anomalies;
             state.replication = old.state.replication;
         }
+        state.replication.set_down_ports(self.core.down_ports.clone());
         state.arm_all(now);
         let core = &mut self.core;
         core.port_limit = 1 << width;
@@ -275,6 +286,18 @@ impl<E: Executor> Switch<E> {
         let mut stats = self.core.port_stats.get(port).copied().unwrap_or_default();
         stats.queued = self.core.queues.port_len(port);
         stats
+    }
+
+    /// A port went up or down; see [`State::set_port_status`]. It holds for later programs, too.
+    pub fn set_port_status(&mut self, port: u32, up: bool) {
+        if let Some(l) = &mut self.loaded {
+            l.state.set_port_status(port, up);
+        }
+        if up {
+            self.core.down_ports.remove(&port);
+        } else {
+            self.core.down_ports.insert(port);
+        }
     }
 
     /// The ports, if they are restricted.

@@ -161,7 +161,7 @@ impl<E: Executor> Loaded<E> {
         }
         if group != 0 {
             self.set(&mut packet.frame, std.instance_type, 32, instance::REPLICATION.into());
-            let Some(replicas) = self.state.replication.shared_group(group) else {
+            let Some(replicas) = self.state.replication.active_group(group) else {
                 return core.drop(packet, DropReason::UnknownMulticastGroup);
             };
             let made = self.replicate(core, now, packet, &replicas, None);
@@ -218,8 +218,8 @@ impl<E: Executor> Loaded<E> {
             self.state.anomalies.unknown_clone_session += 1;
             return None;
         };
-        let group = session.multicast_group.and_then(|g| self.state.replication.group(g)).unwrap_or(&[]);
-        let replicas = group.iter().chain(&session.replicas).copied().collect();
+        let group = session.multicast_group.and_then(|g| self.state.replication.active_group(g));
+        let replicas = group.iter().flat_map(|g| g.iter()).chain(&session.replicas).copied().collect();
         let truncate = (session.truncate_bytes != 0).then_some(session.truncate_bytes);
         Some((replicas, truncate, session.class_of_service))
     }

@@ -254,7 +254,7 @@ impl Rig {
                 let profile = self.object(word(rest, 0)?)?;
                 let members = rest[2..].iter().map(|w| {
                     let (member, weight) = pair(w)?;
-                    Ok(GroupMember { member, weight })
+                    Ok(GroupMember { member, weight, watch_port: None })
                 });
                 let group = Group { members: members.collect::<Outcome<_>>()?, max_size: 0 };
                 let id = number(word(rest, 1)?)? as u32;
@@ -429,7 +429,7 @@ impl Rig {
             "direct_counter" => same(self.state()?.direct_counter(table, handle), Ok(cell(&words[3..])?)),
             _ => {
                 let handle = handle.ok_or("an entry is needed")?;
-                said(self.state_mut()?.set_direct_meter(now, table, handle, Some(meter(&words[3..])?)))
+                said(self.state_mut()?.set_direct_meter(now, table, Some(handle), Some(meter(&words[3..])?)))
             }
         }
     }

@@ -186,8 +186,10 @@ fn other_fields() {
     let e = pb::TableEntry { counter_data: Some(Default::default()), ..rig.entry("lpm", vec![]) };
     rig.refused(Insert, entry(e), Code::InvalidArgument, "no direct counter");
     let acl = pb::TableEntry { priority: 1, ..rig.entry("acl", vec![]) };
-    let e = pb::TableEntry { meter_counter_data: Some(Default::default()), ..acl.clone() };
-    rig.refused(Insert, entry(e), Code::Unimplemented, "colour");
+    let green = Some(pb::CounterData { packet_count: 1, byte_count: 0 });
+    let counted = Some(pb::MeterCounterData { green, ..Default::default() });
+    let e = pb::TableEntry { meter_counter_data: counted, ..acl.clone() };
+    rig.refused(Insert, entry(e), Code::InvalidArgument, "can only be reset");
     let config = pb::MeterConfig { cir: 9, pir: 8, ..Default::default() };
     let e = pb::TableEntry { meter_config: Some(config), ..acl };
     rig.refused(Insert, entry(e), Code::InvalidArgument, "below the committed rate");
