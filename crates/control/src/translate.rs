@@ -35,7 +35,7 @@ impl Ports {
     }
 
     /// The port that a controller's number means.
-    pub fn from_sdn(&self, number: u64) -> Result<u32, EntityError> {
+    pub fn of_sdn(&self, number: u64) -> Result<u32, EntityError> {
         if number == SDN_PORT_CPU {
             return self.cpu.ok_or_else(|| EntityError::invalid("this switch has no CPU port"));
         }
@@ -263,12 +263,12 @@ impl Codec<'_> {
         if let Some(space) = names
             && let Ok(value) = self.value(space, 32, bytes)
         {
-            return self.ports.from_sdn(value.low_u64());
+            return self.ports.of_sdn(value.low_u64());
         }
         let number = crate::bytestring::decode(32, bytes)
             .map_err(|e| EntityError::invalid(format!("port: {e}")))?
             .low_u64();
-        self.ports.from_sdn(number)
+        self.ports.of_sdn(number)
     }
 }
 

@@ -195,7 +195,7 @@ impl Runner<'_> {
                 }
                 Index::Entry(entry) => {
                     let (table, handle) = self.attached("direct_meter", name, entry)?;
-                    self.state().direct_meter(table, handle).map_err(text)?;
+                    self.state().direct_meter(table, Some(handle)).map_err(text)?;
                 }
             },
             Command::MeterSetRates { name, index, rates } => {
@@ -203,7 +203,7 @@ impl Runner<'_> {
                 let config = Some(MeterConfig { cir, cburst, pir, pburst });
                 if let Some(Index::Entry(entry)) = index {
                     let (table, handle) = self.attached("direct_meter", name, entry)?;
-                    return self.state().set_direct_meter(now, table, handle, config).map_err(text);
+                    return self.state().set_direct_meter(now, table, Some(handle), config).map_err(text);
                 }
                 let id = find_extern(&program, "meter", name)?;
                 let size = self.state().meter(id).map_or(0, |m| m.cells.len() as u64);
@@ -262,8 +262,11 @@ impl Runner<'_> {
             }
             Command::ProfileGroupCreate { profile, group, members } => {
                 let id = find_profile(&program, profile)?;
-                let weighted =
-                    members.iter().map(|(member, weight)| GroupMember { member: *member, weight: *weight });
+                let weighted = members.iter().map(|(member, weight)| GroupMember {
+                    member: *member,
+                    weight: *weight,
+                    watch_port: None,
+                });
                 let of = Group { members: weighted.collect(), max_size: 0 };
                 self.state().insert_group(id, *group, of).map_err(text)?;
             }

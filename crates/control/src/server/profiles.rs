@@ -172,7 +172,7 @@ impl Access<'_> {
             Some(WatchKind::WatchPort(bytes)) if bytes.is_empty() => Ok((None, None)),
             Some(WatchKind::Watch(number)) => {
                 // Ports above 2^31 are negative here: the CPU port, for example.
-                let port = self.ports.from_sdn(u64::from(*number as u32)).map_err(|e| e.at("watch"))?;
+                let port = self.ports.of_sdn(u64::from(*number as u32)).map_err(|e| e.at("watch"))?;
                 Ok((Some(port), Some(WatchKind::Watch(*number))))
             }
             Some(WatchKind::WatchPort(bytes)) => {

@@ -133,7 +133,7 @@ impl Access<'_> {
             #[allow(deprecated)]
             let port = match &r.port_kind {
                 None => Err(EntityError::invalid("no port is set")),
-                Some(PortKind::EgressPort(port)) => self.ports.from_sdn(u64::from(*port)),
+                Some(PortKind::EgressPort(port)) => self.ports.of_sdn(u64::from(*port)),
                 Some(PortKind::Port(bytes)) => self.decode_port(bytes),
             };
             let replica = |port, instance| Ok(Replica { port, instance: decode_instance(instance)? });
