@@ -66,26 +66,107 @@ pub fn compile(
     loader: &dyn source::Loader,
     defines: &[Define],
 ) -> Result<Compiled, Failure> {
+    let checked = passes(main_path, main_text, loader, defines, &|_| true);
+    let (source_map, diagnostics) = (checked.source_map, checked.diagnostics);
+    match checked.program {
+        Some(program) => Ok(Compiled { program, source_map, warnings: diagnostics }),
+        None => Err(Failure { source_map, diagnostics }),
+    }
+}
+
+/// What is known about a program after [`check_program`].
+#[derive(Debug)]
+pub struct Checked {
+    /// What spans refer to.
+    pub source_map: source::SourceMap,
+    /// Everything there is to say.
+    pub diagnostics: Vec<diag::Diagnostic>,
+    /// The package that `main` is an instance of, and where `main` is.
+    pub package: Option<(String, pointsman_ir::Span)>,
+    /// The program, if executors can run it.
+    pub program: Option<pointsman_ir::Program>,
+}
+
+impl Checked {
+    /// Is the program right? It need not have a [`Checked::program`] for that.
+    pub fn is_right(&self) -> bool {
+        !failed(&self.diagnostics)
+    }
+}
+
+/// Checks a program for any architecture, by the declarations that it includes.
+///
+/// `runs` says of a package whether its programs are meant to run here. If so, what executors do not support is an
+/// error, as in [`compile`]. If not, only what the language forbids is one, and a program without `main` is right if
+/// its declarations are, with a warning.
+pub fn check_program(
+    main_path: &str,
+    main_text: &str,
+    loader: &dyn source::Loader,
+    defines: &[Define],
+    runs: &dyn Fn(&str) -> bool,
+) -> Checked {
+    passes(main_path, main_text, loader, defines, &|package| package.is_some_and(runs))
+}
+
+/// All passes. `strict` says of the package of `main` whether the program must be one that executors run.
+fn passes(
+    main_path: &str,
+    main_text: &str,
+    loader: &dyn source::Loader,
+    defines: &[Define],
+    strict: &dyn Fn(Option<&str>) -> bool,
+) -> Checked {
     let (source_map, tree, mut diagnostics) = parse_program(main_path, main_text, loader, defines);
-    let failed = |ds: &[diag::Diagnostic]| ds.iter().any(|d| d.severity == diag::Severity::Error);
     // A tree with holes would only give errors that follow from the first ones.
     if failed(&diagnostics) {
-        return Err(Failure { source_map, diagnostics });
+        return Checked { source_map, diagnostics, package: None, program: None };
     }
-    let checked = check::check(&tree, &source_map, &mut diagnostics);
-    if failed(&diagnostics) {
-        return Err(Failure { source_map, diagnostics });
+    let tree = check::check(&tree, &source_map, &mut diagnostics);
+    let package = tree.main_package();
+    let strict = strict(package.as_ref().map(|(name, _)| name.as_str()));
+    let relaxed = relax(&mut diagnostics, strict);
+    if failed(&diagnostics) || relaxed {
+        return Checked { source_map, diagnostics, package, program: None };
     }
-    let program = lower::lower(checked, &mut diagnostics);
+    let lowered = lower::lower(tree, &mut diagnostics);
     if !failed(&diagnostics) {
-        let problems = pointsman_ir::verify::verify(&program);
-        diagnostics.extend(problems.into_iter().map(|p| verifier_problem(&program, p)));
+        let problems = pointsman_ir::verify::verify(&lowered);
+        diagnostics.extend(problems.into_iter().map(|p| verifier_problem(&lowered, p)));
     }
-    if failed(&diagnostics) {
-        return Err(Failure { source_map, diagnostics });
-    }
-    Ok(Compiled { program, source_map, warnings: diagnostics })
+    let relaxed = relax(&mut diagnostics, strict);
+    let program = (!failed(&diagnostics) && !relaxed).then_some(lowered);
+    Checked { source_map, diagnostics, package, program }
 }
+
+fn failed(diagnostics: &[diag::Diagnostic]) -> bool {
+    diagnostics.iter().any(|d| d.severity == diag::Severity::Error)
+}
+
+/// Unless `strict`, what is only wrong with a program that is to be run is an error no longer: that it is not whole
+/// becomes a warning, what executors do not support is not said. Tells whether there was any of this.
+fn relax(diagnostics: &mut Vec<diag::Diagnostic>, strict: bool) -> bool {
+    if strict {
+        return false;
+    }
+    let mut found = false;
+    diagnostics.retain_mut(|d| match d.code {
+        check::NO_MAIN => {
+            d.severity = diag::Severity::Warning;
+            found = true;
+            true
+        }
+        check::UNSUPPORTED | TOO_LARGE => {
+            found = true;
+            false
+        }
+        _ => true,
+    });
+    found
+}
+
+/// The code of what the verifier says.
+const TOO_LARGE: &str = "P0903";
 
 /// What the verifier says, at the block that it names: a limit of the executors, or else a mistake of ours.
 fn verifier_problem(program: &pointsman_ir::Program, problem: String) -> diag::Diagnostic {
@@ -101,6 +182,6 @@ fn verifier_problem(program: &pointsman_ir::Program, problem: String) -> diag::D
         problem.starts_with(&block).then_some((block.len(), span))
     };
     let span = blocks.filter_map(named).max_by_key(|(n, _)| *n).map(|(_, s)| s).unwrap_or_default();
-    diag::Diagnostic::error("P0903", span, problem)
+    diag::Diagnostic::error(TOO_LARGE, span, problem)
         .help("if this is about size or depth, use smaller types or less nesting; otherwise it is a bug of this compiler")
 }

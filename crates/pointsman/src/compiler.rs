@@ -1,9 +1,9 @@
 //! The front end with files, followed by the checks of the architecture.
 
 use crate::sources::read_source;
-use pointsman_frontend::diag::Diagnostic;
+use pointsman_frontend::diag::{Diagnostic, Severity};
 use pointsman_frontend::source::Loader;
-use pointsman_frontend::{Compiled, Define, Failure, render};
+use pointsman_frontend::{Checked, Compiled, Define, Failure, render};
 use pointsman_v1model::{Pipeline, Problem};
 use std::path::Path;
 
@@ -20,33 +20,40 @@ pub fn compile(
     loader: &dyn Loader,
     defines: &[Define],
 ) -> Result<Compiled, Box<Failure>> {
-    fitting(pointsman_frontend::compile(path, text, loader, defines)?)
-}
-
-/// Compiles a program. Whether it suits the architecture is checked only if it says that it is for v1model: others can
-/// be compiled as well, though not run.
-///
-/// # Errors
-/// It does not compile.
-pub fn check(
-    path: &str,
-    text: &str,
-    loader: &dyn Loader,
-    defines: &[Define],
-) -> Result<Compiled, Box<Failure>> {
-    let compiled = pointsman_frontend::compile(path, text, loader, defines)?;
-    if compiled.program.package.name == PACKAGE { fitting(compiled) } else { Ok(compiled) }
-}
-
-fn fitting(compiled: Compiled) -> Result<Compiled, Box<Failure>> {
-    match Pipeline::load(compiled.program.clone()) {
-        Ok(_) => Ok(compiled),
-        Err(problems) => {
-            let Compiled { source_map, warnings, .. } = compiled;
-            let diagnostics = warnings.into_iter().chain(problems.into_iter().map(diagnostic)).collect();
-            Err(Box::new(Failure { source_map, diagnostics }))
+    let Checked { source_map, mut diagnostics, package, program } = check(path, text, loader, defines);
+    let right = diagnostics.iter().all(|d| d.severity != Severity::Error);
+    match (package, program) {
+        (Some((name, _)), Some(program)) if name == PACKAGE => {
+            return Ok(Compiled { program, source_map, warnings: diagnostics });
         }
+        (Some((name, span)), _) if right => {
+            let message = format!("this program is for another architecture: `main` is a `{name}`");
+            let error = Diagnostic::error("P1002", span, message);
+            diagnostics.push(error.help("the switch runs programs for v1model: `V1Switch(...) main;`"));
+        }
+        // A program without `main` is right, but cannot run.
+        _ if right => {
+            let no_main = |d: &&mut Diagnostic| d.code == "P0505";
+            diagnostics.iter_mut().filter(no_main).for_each(|d| d.severity = Severity::Error);
+        }
+        _ => {}
     }
+    Err(Box::new(Failure { source_map, diagnostics }))
+}
+
+/// Checks a program for any architecture, by the declarations that it includes. One for v1model must also be what this
+/// switch can run.
+pub fn check(path: &str, text: &str, loader: &dyn Loader, defines: &[Define]) -> Checked {
+    let mut checked =
+        pointsman_frontend::check_program(path, text, loader, defines, &|package| package == PACKAGE);
+    if let (Some((name, _)), Some(program)) = (&checked.package, &checked.program)
+        && name == PACKAGE
+        && let Err(problems) = Pipeline::load(program.clone())
+    {
+        checked.diagnostics.extend(problems.into_iter().map(diagnostic));
+        checked.program = None;
+    }
+    checked
 }
 
 fn diagnostic(problem: Problem) -> Diagnostic {

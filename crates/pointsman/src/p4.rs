@@ -1,11 +1,13 @@
 //! `pointsman p4 ...`
 
-use crate::compiler::check;
+use crate::compiler::{check, compile};
 use crate::console::show;
 use crate::sources::{Sources, parse_define, read_source};
 use clap::{Args, ValueEnum};
 use pointsman_control::p4info::p4info;
 use pointsman_control::text::to_text;
+use pointsman_frontend::diag::Diagnostic;
+use pointsman_frontend::source::SourceMap;
 use pointsman_frontend::{Compiled, Define, render};
 use prost::Message;
 use std::io::{IsTerminal, Write};
@@ -15,7 +17,7 @@ use std::process::ExitCode;
 /// What to do with P4 source.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Compile a program and say everything that is wrong with it.
+    /// Say everything that is wrong with a program, for any architecture whose declarations it includes.
     Check {
         /// The program.
         #[command(flatten)]
@@ -43,8 +45,9 @@ pub enum Command {
 pub struct Source {
     /// The program's main file.
     file: PathBuf,
-    /// Folder to search for included files; may be given several times.
-    #[arg(short = 'I', value_name = "DIR")]
+    /// Folder to search for included files; may be given several times. A `core.p4` or `v1model.p4` in it is used
+    /// instead of our own.
+    #[arg(short = 'I', long, value_name = "DIR")]
     include: Vec<PathBuf>,
     /// Macro to define.
     #[arg(short = 'D', value_name = "NAME[=VALUE]", value_parser = parse_define)]
@@ -64,28 +67,56 @@ enum Format {
 }
 
 impl Source {
-    /// Compiles; diagnostics go to standard error. `None` if there were errors.
-    fn compile(&self) -> Result<Option<Compiled>, String> {
+    /// Reads the program; `compile` makes of its path, text and so on a result with diagnostics, which go to standard
+    /// error.
+    fn read<T>(
+        &self,
+        compile: impl FnOnce(&str, &str, &Sources, &[Define]) -> T,
+        said: impl FnOnce(&T) -> (&SourceMap, &[Diagnostic]),
+    ) -> Result<T, String> {
         let path = self.file.display().to_string();
         let text = read_source(&self.file)?;
         let sources = Sources { include_dirs: self.include.clone() };
-        let result = check(&path, &text, &sources, &self.define);
-        let (map, diagnostics) = match &result {
-            Ok(c) => (&c.source_map, &c.warnings),
-            Err(failure) => (&failure.source_map, &failure.diagnostics),
-        };
+        let result = compile(&path, &text, &sources, &self.define);
+        let (map, diagnostics) = said(&result);
         let shown = match self.format {
             Format::Text => render::all_to_text(map, diagnostics, std::io::stderr().is_terminal()),
             Format::Json => diagnostics.iter().map(|d| render::to_json(map, d)).collect(),
         };
         show(&shown);
+        Ok(result)
+    }
+
+    /// Checks the program, whatever its architecture. Is it right?
+    fn check(&self) -> Result<bool, String> {
+        let checked = self.read(
+            |path, text, sources, defines| check(path, text, sources, defines),
+            |checked| (&checked.source_map, &checked.diagnostics),
+        )?;
+        Ok(checked.is_right())
+    }
+
+    /// Compiles the program for this switch. `None` if there were errors.
+    fn compile(&self) -> Result<Option<Compiled>, String> {
+        let result = self.read(
+            |path, text, sources, defines| compile(path, text, sources, defines),
+            |result| match result {
+                Ok(c) => (&c.source_map, &c.warnings),
+                Err(failure) => (&failure.source_map, &failure.diagnostics),
+            },
+        )?;
         Ok(result.ok())
     }
 }
 
 /// Runs the command. The exit code says whether the program is right.
 pub fn run(command: Command) -> Result<ExitCode, String> {
-    let (Command::Check { source } | Command::Info { source, .. } | Command::Ir { source }) = &command;
+    let source = match &command {
+        Command::Check { source } => {
+            return Ok(if source.check()? { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+        Command::Info { source, .. } | Command::Ir { source } => source,
+    };
     let Some(compiled) = source.compile()? else { return Ok(ExitCode::FAILURE) };
     let output = match &command {
         Command::Check { .. } => return Ok(ExitCode::SUCCESS),

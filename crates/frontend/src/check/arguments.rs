@@ -41,6 +41,8 @@ impl<'a> Signature<'a> {
 pub enum Style {
     /// Like `in`.
     Action,
+    /// What they mean, the architecture decides: v1model's are known at compile time, PNA's need not be.
+    Extern,
     /// The argument must be known at compile time.
     Other,
 }
@@ -244,7 +246,12 @@ impl Checker<'_> {
             let wanted = self.tree.tys.get(*p).clone();
             let mentions = |k: &usize| self.tree.tys.any(params[*k].ty, &|t| *t == wanted);
             let by: Vec<usize> = (0..params.len()).filter(mentions).collect();
-            if !by.is_empty() && by.iter().all(|k| matched[*k].is_none() && params[*k].optional) {
+            // A block that agrees with its type whatever the variable stands for leaves it open, too.
+            let open = |k: &usize| {
+                (matched[*k].is_none() && params[*k].optional)
+                    || matches!(self.tree.tys.get(params[*k].ty), Kind::Block(..))
+            };
+            if !by.is_empty() && by.iter().all(open) {
                 let nothing = self.tree.tys.intern(Kind::Tuple(Vec::new()));
                 self.unify(*g, nothing, solution);
             }
@@ -327,7 +334,11 @@ impl Checker<'_> {
                 let e = self.coerce(e, ty, &what);
                 let object =
                     matches!(self.tree.tys.get(ty), Kind::Extern(..) | Kind::Block(..) | Kind::Package(..));
-                if style == Style::Other && !object && e.ty != Ty::ERROR && !self.compile_time(&e) {
+                let open = !object && e.ty != Ty::ERROR && !self.compile_time(&e);
+                if open && style == Style::Extern {
+                    let what = format!("a value of run time for `{}`, which has no direction,", p.name);
+                    self.unsupported(e.span, &what, "use a literal, a constant or a constructor parameter");
+                } else if open && style == Style::Other {
                     let message = format!("{what} must be known at compile time");
                     self.error(
                         "P0501",

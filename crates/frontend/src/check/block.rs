@@ -55,15 +55,6 @@ impl Checker<'_> {
 
     fn block_decl(&mut self, head: Head, annotations: &[ast::Annotation], body: impl FnOnce(&mut Self)) {
         let annotations = self.annotations(annotations);
-        if head.has_body && !head.type_params.is_empty() {
-            let help = "use concrete types; only types of parsers and controls can be generic";
-            self.error(
-                "P0405",
-                head.name.span,
-                "a parser or control with a body cannot have type parameters",
-                help,
-            );
-        }
         self.scopes.push(Default::default());
         let type_params = self.type_params(head.type_params);
         let params = self.params(head.params, ParamsOf::Block);

@@ -165,7 +165,8 @@ impl Checker<'_> {
             return Expr::error(span);
         }
         self.deprecation(&sig.annotations, name, span);
-        let bound = self.arguments(Signature::of(sig, explicit), args, Style::Other, span);
+        let style = if matches!(fns[which], FnRef::Extern(_)) { Style::Extern } else { Style::Other };
+        let bound = self.arguments(Signature::of(sig, explicit), args, style, span);
         let is_static_assert = matches!(fns[which], FnRef::Extern(_)) && name == "static_assert";
         if !is_static_assert {
             use Place::*;
@@ -342,7 +343,7 @@ impl Checker<'_> {
         self.check_place(&format!("`{}`", name.name), &allowed, "a block, an action or a function", span);
         let sig = &sigs[which];
         self.deprecation(&sig.annotations, &name.name, span);
-        match self.arguments(Signature::of(sig, explicit), args, Style::Other, span) {
+        match self.arguments(Signature::of(sig, explicit), args, Style::Extern, span) {
             Some(bound) => {
                 let ty = self.tree.tys.subst(sig.returns, &sig.type_params, &bound.type_args);
                 self.check_packet_call(d, &name.name, &bound, ty, span);

@@ -24,7 +24,7 @@ impl Checker<'_> {
         if self.tree.main.is_none() && !self.failed() {
             let span = program.decls.last().map(|d| d.span).unwrap_or_default();
             self.error(
-                "P0505",
+                super::NO_MAIN,
                 span,
                 "there is no package instance called `main`",
                 "end the program with an instance such as `V1Switch(...) main;`",
@@ -50,6 +50,10 @@ impl Checker<'_> {
                     self.tree.top_instances.push(index);
                     if i.name.name == "main" {
                         self.tree.main = Some(index);
+                        if self.tree.main_package().is_none() {
+                            let help = "end the program with an instance such as `V1Switch(...) main;`";
+                            self.error("P0511", d.span, "`main` is not a package", help);
+                        }
                     }
                 }
             }

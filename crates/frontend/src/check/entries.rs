@@ -46,6 +46,9 @@ impl Checker<'_> {
         table: &mut Table,
         priorities: &Priorities,
     ) {
+        if table.keys.is_empty() && list.is_empty() {
+            return;
+        }
         if table.keys.is_empty() {
             let help = "add a `key`, or make the action the default action";
             self.error("P0604", p.span, "a table without keys cannot have entries", help);

@@ -323,11 +323,6 @@ impl Checker<'_> {
                     )),
                 }
             }
-            ExprKind::Field(b, _) if matches!(self.tree.tys.get(b.ty), Kind::Tuple(_)) => Some((
-                format!("an element of a tuple cannot be {what}"),
-                "assign the whole tuple, or use a struct".into(),
-                None,
-            )),
             ExprKind::Field(b, _) | ExprKind::Index(b, _) | ExprKind::Next(b) | ExprKind::Slice(b, ..) => {
                 return self.check_lvalue(b, what);
             }

@@ -96,7 +96,7 @@ impl Checker<'_> {
             return false;
         }
         let pick = |ps: &[Param]| -> Vec<(crate::ast::Direction, Ty, bool)> {
-            ps.iter().map(|p| (p.direction, p.ty, p.optional)).collect()
+            ps.iter().map(|p| (p.direction, p.ty, p.optional || p.default.is_some())).collect()
         };
         let (pa, pb) = (pick(&self.tree.blocks[a].params), pick(&self.tree.blocks[b].params));
         let (ta, tb) = (self.tree.blocks[a].type_params.clone(), self.tree.blocks[b].type_params.clone());

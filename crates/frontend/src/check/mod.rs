@@ -59,6 +59,11 @@ pub fn check(program: &ast::Program, sources: &SourceMap, diagnostics: &mut Vec<
     checker.tree
 }
 
+/// The code of what executors do not support.
+pub const UNSUPPORTED: &str = "P0901";
+/// The code of a program that is not whole.
+pub const NO_MAIN: &str = "P0505";
+
 /// More is of no use to anybody.
 const MAX_DIAGNOSTICS: usize = 1000;
 
@@ -127,7 +132,7 @@ impl Checker<'_> {
 
     /// A construct that this version does not handle.
     pub fn unsupported(&mut self, span: Span, what: &str, help: &str) {
-        self.error("P0901", span, format!("{what} is not supported yet"), help);
+        self.error(UNSUPPORTED, span, format!("{what} is not supported yet"), help);
     }
 
     /// Has anything gone wrong?

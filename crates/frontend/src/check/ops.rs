@@ -164,13 +164,8 @@ impl Checker<'_> {
                 return Expr::error(span);
             }
             if !self.compile_time(&b) {
-                self.error(
-                    "P0402",
-                    b.span,
-                    "division by a value that is known only at run time",
-                    "divide by a constant, or shift right by a power of two",
-                );
-                return Expr::error(span);
+                let help = "divide by a constant, or shift right by a power of two";
+                self.unsupported(b.span, "division by a value that is known only at run time", help);
             }
             if let ExprKind::Const(Const::Bits(d)) = &b.kind
                 && d.is_zero()

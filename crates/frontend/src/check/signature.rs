@@ -160,7 +160,9 @@ impl Checker<'_> {
         let annotations = self.annotations(annotations);
         let type_params = self.type_params(&f.type_params);
         let returns = self.ty(&f.returns);
-        if !self.is_value_type(returns) && returns != Ty::VOID {
+        // Externs may make objects.
+        let object = of == ParamsOf::Extern && matches!(self.tree.tys.get(returns), Kind::Extern(..));
+        if !self.is_value_type(returns) && returns != Ty::VOID && !object {
             let message = format!("`{}` cannot be returned", self.show(returns));
             self.error("P0406", f.returns.span, message, "return a value");
         }

@@ -205,7 +205,7 @@ impl Checker<'_> {
             _ => {
                 let what = format!("match kind `{}`", name.name);
                 self.unsupported(name.span, &what, "use exact, lpm, ternary, range, optional or selector");
-                return None;
+                MatchKind::Ternary
             }
         })
     }
@@ -330,10 +330,8 @@ impl Checker<'_> {
                 Kind::Bits { .. } | Kind::Bool | Kind::Enum(_) | Kind::ErrorCode | Kind::Error
             );
             if p.direction == Direction::None && !scalar {
-                let message =
-                    format!("the control plane cannot supply `{}` of type `{}`", p.name, self.show(p.ty));
-                let d = Diagnostic::error("P0603", span, message).related(p.span, "declared here");
-                self.report(d.help("give the action one parameter for each field"));
+                let what = format!("`{}` of type `{}` from the control plane", p.name, self.show(p.ty));
+                self.unsupported(span, &what, "give the action one parameter for each field");
             }
         }
     }

@@ -464,6 +464,15 @@ pub struct Tree {
 }
 
 impl Tree {
+    /// The package that `main` is an instance of, and where `main` is.
+    pub fn main_package(&self) -> Option<(String, Span)> {
+        let main = &self.instances[self.main?];
+        match self.tys.get(main.new.ty) {
+            Kind::Package(p, _) => Some((self.packages[*p].name.clone(), main.span)),
+            _ => None,
+        }
+    }
+
     /// Is it a struct, header or union of one of these kinds?
     pub fn is_struct(&self, ty: Ty, kinds: &[StructKind]) -> bool {
         matches!(self.tys.get(ty), Kind::Struct(d, _) if kinds.contains(&self.structs[*d].kind))

@@ -91,7 +91,8 @@ impl Checker<'_> {
             return self.fresh();
         }
         let ty = self.ty(t);
-        if !self.is_value_type(ty) {
+        // `void` says that an extern does not use the argument.
+        if !self.is_value_type(ty) && ty != Ty::VOID {
             let message = format!("`{}` cannot be a type argument", self.show(ty));
             self.error("P0406", t.span, message, "use a type that has values");
             return Ty::ERROR;

@@ -99,6 +99,11 @@ impl Lower<'_> {
                 });
                 Some(Inst::Extern(ir::ExternInstanceId(self.program.externs.len() as u32 - 1)))
             }
+            Kind::Block(_, targs) if !targs.is_empty() => {
+                let help = "use concrete types in its declaration";
+                self.unsupported(new.span, "a generic parser or control with a body", help);
+                None
+            }
             Kind::Block(d, _) => {
                 let params = self.tree.blocks[d].ctor_params.clone();
                 let ctor = self.bind_all(&params, new, name)?;

@@ -170,7 +170,7 @@ impl Lower<'_> {
                 self.program.errors.push("NoError".into());
             } else {
                 let help = "include core.p4 before declaring errors";
-                self.error("P0505", Span::default(), "the first error is not `NoError`", help);
+                self.error("P0512", Span::default(), "the first error is not `NoError`", help);
                 return;
             }
         }
@@ -197,12 +197,6 @@ impl Lower<'_> {
         }
         for i in packages {
             self.top_instance(i);
-        }
-        let Some(main) = self.tree.main else { return };
-        if self.program.package.name.is_empty() && self.diagnostics.iter().all(|d| d.code != "P0510") {
-            let span = self.tree.instances[main].span;
-            let help = "end the program with an instance such as `V1Switch(...) main;`";
-            self.error("P0505", span, "`main` is not a package", help);
         }
     }
 

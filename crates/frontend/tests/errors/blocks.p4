@@ -27,7 +27,7 @@ action object(packet_in p) {} //~ ERROR P0408 extern object
 action number(int x) {} //~ ERROR P0406 cannot have type `int`
 extern void defaults(out bit<8> x = 1); //~ ERROR P0408 default value
 extern void text(in string s); //~ ERROR P0408 has no direction
-control G<T>(in T x) { //~ ERROR P0405 cannot have type parameters
+control G<T>(in T x) {
     apply {}
 }
 package Q(in bit<8> x); //~ ERROR P0408 no direction

@@ -64,7 +64,7 @@ control C(inout S s, in bit<8> fixed, inout Port p, inout Kind k, inout H[2] sta
         x = (bit<8>)(1 << x); //~ ERROR P0402 an `int` can be shifted only
         x = !x; //~ ERROR P0402 `!` is not defined for `bit<8>`
         x = (bit<8>)~1; //~ ERROR P0402 `~` is not defined for `int`
-        x = x / x; //~ ERROR P0402 division by a value that is known only at run time
+        x = x / x; //~ ERROR P0901 division by a value that is known only at run time
         z = z / 2; //~ ERROR P0402 not defined for signed
         x = x / 0; //~ ERROR P0503 division by zero
         x = x << -1; //~ ERROR P0503 negative
@@ -97,7 +97,7 @@ control C(inout S s, in bit<8> fixed, inout Port p, inout Kind k, inout H[2] sta
         x = {#}; //~ ERROR P0401
         tuple<bit<8>> t = { 1 };
         s.h = t; //~ ERROR P0401 must be `H`, not `tuple<bit<8>>`
-        t[0] = 2; //~ ERROR P0403 element of a tuple
+        t[0] = 2;
         place(5); //~ ERROR P0403
         place(y); //~ ERROR P0401 must be `bit<8>`, not `bit<16>`
         place(); //~ ERROR P0404 no argument for `x`
