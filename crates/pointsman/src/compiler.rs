@@ -27,9 +27,10 @@ pub fn compile(
             return Ok(Compiled { program, source_map, warnings: diagnostics });
         }
         (Some((name, span)), _) if right => {
-            let message = format!("this program is for another architecture: `main` is a `{name}`");
+            let message =
+                format!("`main` is a `{name}`, not a V1Switch: the program is for another architecture");
             let error = Diagnostic::error("P1002", span, message);
-            diagnostics.push(error.help("the switch runs programs for v1model: `V1Switch(...) main;`"));
+            diagnostics.push(error.help("`pointsman p4 check` checks it; what runs here are programs for v1model: `V1Switch(...) main;`"));
         }
         // A program without `main` is right, but cannot run.
         _ if right => {

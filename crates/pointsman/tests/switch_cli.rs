@@ -117,10 +117,44 @@ fn files_that_are_no_programs() {
         check(&garbage, &["garbage.p4", "line 2 is not UTF-8", "P4 source"]);
         check("/dev/zero", &["/dev/zero", "longer than 64 MiB"]);
         check(&text, &["error[P0", "text.p4:1:"]);
-        check(&empty, &["error[P0505]", "empty.p4:1:1", "main"]);
         check(&deep, &["error[P0112]", "nested deeper"]);
         check(&nested, &["error[P0", "nested.p4:1:"]);
     }
+    // Nothing is wrong with it, but it cannot run.
+    check(&["p4", "check", &empty], 0, &["warning[P0505]", "empty.p4:1:1", "main"]);
+    check(&["p4", "info", &empty], 1, &["error[P0505]", "main"]);
+    check(&["switch", &empty], 1, &["error[P0505]", "main"]);
+}
+
+#[test]
+fn other_architectures_are_checked() {
+    let dir = Scratch::new("architectures");
+    std::fs::create_dir(dir.0.join("arch")).unwrap();
+    dir.write(
+        "arch/other.p4",
+        "#include <core.p4>\nmatch_kind { nearest }\nextern Meter { Meter(bit<32> n); void run(bit<8> x); }\n\
+         control C<H>(inout H h);\npackage Other<H>(C<H> c);\n",
+    );
+    let program = |body: &str| {
+        format!(
+            "#include <other.p4>\nstruct H {{ bit<8> x; }}\ncontrol D(inout H h) {{\n    Meter(5) m;\n    \
+             table t {{ key = {{ h.x: nearest; }} actions = {{ NoAction; }} }}\n    apply {{ t.apply(); {body} }}\n}}\n\
+             Other(D()) main;\n"
+        )
+    };
+    let right = dir.write("right.p4", program("m.run(h.x);"));
+    let wrong = dir.write("wrong.p4", program("m.rum(h.x); m.run(h.y);"));
+    let arch = dir.path("arch");
+    check(&["p4", "check", "--include", &arch, &right], 0, &[]);
+    check(&["p4", "check", "-I", &arch, &wrong], 1, &["wrong.p4:6:", "did you mean `run`", "no field `y`"]);
+    check(&["p4", "check", &right], 1, &["error[P0111]", "other.p4"]);
+    check(&["p4", "info", "-I", &arch, &right], 1, &["error[P1002]", "`Other`", "p4 check"]);
+    check(&["switch", "-I", &arch, &right], 1, &["error[P1002]", "`Other`", "V1Switch"]);
+    // A file of declarations.
+    check(&["p4", "check", &dir.path("arch/other.p4")], 0, &["warning[P0505]"]);
+    // The user's own v1model.p4 and core.p4 are used instead of ours.
+    dir.write("arch/core.p4", "error { NoError }\n");
+    check(&["p4", "check", "-I", &arch, &right], 1, &["NoAction"]);
 }
 
 #[test]

@@ -22,7 +22,8 @@ impl Sink for Count {
 }
 
 fn rack() -> Result<Rig, String> {
-    let mut rig = pointsman_testkit::rig::load(&own_program("balancer"), &[&own_includes()], SwitchConfig::default())?;
+    let mut rig =
+        pointsman_testkit::rig::load(&own_program("balancer"), &[&own_includes()], SwitchConfig::default())?;
     for entry in [
         "local_v4 address=10.0.0.100 -> is_local",
         "local_v6 address=fd00::100 -> is_local",

@@ -45,6 +45,8 @@ pub enum Style {
     Extern,
     /// The argument must be known at compile time.
     Other,
+    /// Like `Other`, of a block that is instantiated: its type arguments may stay open.
+    Block,
 }
 
 /// Which argument goes to which parameter; an error says what is wrong.
@@ -175,7 +177,7 @@ impl Checker<'_> {
                     continue;
                 }
                 if self.is_weak(e.ty) == weak {
-                    let ty = e.ty;
+                    let ty = self.tree.tys.subst(e.ty, type_params, &given);
                     self.unify(tys[k], ty, &mut solution);
                 }
             }
@@ -190,7 +192,9 @@ impl Checker<'_> {
                 e.is_some_and(|e| self.is_weak(e.ty)) && self.tree.tys.any(params[*k].ty, &|t| *t == wanted)
             };
             let at = (0..params.len()).find(guilty).and_then(|k| matched[k]).map_or(span, |i| args[i].span);
-            broken |= !self.inferred(name, *p, *t, explicit.is_empty(), broken, at);
+            // The type arguments of a block can be left to what it becomes an argument of.
+            let left = style == Style::Block && self.tree.tys.any(*t, &|k| matches!(k, Kind::Infer(_)));
+            broken |= !left && !self.inferred(name, *p, *t, explicit.is_empty(), broken, at);
         }
         if broken {
             return None;
@@ -221,7 +225,11 @@ impl Checker<'_> {
                     }
                 },
                 None => match &p.default {
-                    Some(d) => Arg::In(self.coerce(d.clone(), ty, &format!("the default of `{}`", p.name))),
+                    Some(d) => {
+                        let own = self.tree.tys.subst(d.ty, type_params, &type_args);
+                        let d = Expr { ty: own, ..d.clone() };
+                        Arg::In(self.coerce(d, ty, &format!("the default of `{}`", p.name)))
+                    }
                     None => Arg::Missing,
                 },
             };
@@ -247,9 +255,9 @@ impl Checker<'_> {
             let mentions = |k: &usize| self.tree.tys.any(params[*k].ty, &|t| *t == wanted);
             let by: Vec<usize> = (0..params.len()).filter(mentions).collect();
             // A block that agrees with its type whatever the variable stands for leaves it open, too.
-            let open = |k: &usize| {
-                (matched[*k].is_none() && params[*k].optional)
-                    || matches!(self.tree.tys.get(params[*k].ty), Kind::Block(..))
+            let open = |k: &usize| match matched[*k] {
+                None => params[*k].optional,
+                Some(_) => matches!(self.tree.tys.get(params[*k].ty), Kind::Block(..)),
             };
             if !by.is_empty() && by.iter().all(open) {
                 let nothing = self.tree.tys.intern(Kind::Tuple(Vec::new()));
@@ -300,6 +308,13 @@ impl Checker<'_> {
 
     /// `e` as the argument for `p`.
     fn pass(&mut self, p: &Param, ty: Ty, e: Expr, style: Style) -> Option<Arg> {
+        let before = self.diagnostics.len();
+        let arg = self.pass_unlabelled(p, ty, e, style);
+        self.relate(before, p.span, "the parameter is declared here");
+        arg
+    }
+
+    fn pass_unlabelled(&mut self, p: &Param, ty: Ty, e: Expr, style: Style) -> Option<Arg> {
         let what = format!("the argument for `{}`", p.name);
         let compile_time = self.tree.tys.any(ty, &|k| matches!(k, Kind::String | Kind::Int));
         if p.direction != Direction::None && compile_time && e.ty != Ty::ERROR {
@@ -309,6 +324,13 @@ impl Checker<'_> {
             return None;
         }
         if !self.is_value_type(ty) && matches!(self.tree.tys.get(p.ty), Kind::Param(_)) && ty != Ty::ERROR {
+            // By reference (P4_16 section 6.8), if the extern can do something with any object.
+            let object = matches!(self.tree.tys.get(ty), Kind::Extern(..)) && style == Style::Extern;
+            if object && p.direction == Direction::None {
+                let what = format!("an object of type `{}` as an argument of any type", self.show(ty));
+                self.unsupported(e.span, &what, "pass a value");
+                return Some(Arg::In(e));
+            }
             let message = format!("{what} cannot be an object of type `{}`", self.show(ty));
             self.error("P0408", e.span, message, "pass a value");
             return None;
@@ -338,7 +360,7 @@ impl Checker<'_> {
                 if open && style == Style::Extern {
                     let what = format!("a value of run time for `{}`, which has no direction,", p.name);
                     self.unsupported(e.span, &what, "use a literal, a constant or a constructor parameter");
-                } else if open && style == Style::Other {
+                } else if open && style != Style::Action {
                     let message = format!("{what} must be known at compile time");
                     self.error(
                         "P0501",

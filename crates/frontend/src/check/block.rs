@@ -57,7 +57,8 @@ impl Checker<'_> {
         let annotations = self.annotations(annotations);
         self.scopes.push(Default::default());
         let type_params = self.type_params(head.type_params);
-        let params = self.params(head.params, ParamsOf::Block);
+        let of = if head.has_body { ParamsOf::Block } else { ParamsOf::BlockType };
+        let params = self.params(head.params, of);
         let ctor_params = self.params(head.ctor_params, ParamsOf::Constructor);
         self.check_ctor_params(&ctor_params, head.is_parser);
         self.declare_params(head.params, &params);
@@ -71,6 +72,7 @@ impl Checker<'_> {
             params,
             ctor_params,
             body: None,
+            has_body: head.has_body,
             annotations,
             done: !head.has_body,
         });

@@ -165,10 +165,12 @@ impl Checker<'_> {
             return Expr::error(span);
         }
         self.deprecation(&sig.annotations, name, span);
-        let style = if matches!(fns[which], FnRef::Extern(_)) { Style::Extern } else { Style::Other };
+        let style = Style::Extern;
         let bound = self.arguments(Signature::of(sig, explicit), args, style, span);
         let is_static_assert = matches!(fns[which], FnRef::Extern(_)) && name == "static_assert";
-        if !is_static_assert {
+        // Objects come from constructors and from extern functions like them.
+        let makes_object = matches!(self.tree.tys.get(sig.returns), Kind::Extern(..));
+        if !is_static_assert && (!makes_object || !matches!(self.cx.place, Place::Top)) {
             use Place::*;
             let allowed = [BlockHead, ParserState, ControlApply, Action, Function];
             self.check_place(&format!("`{name}`"), &allowed, "a block, an action or a function", span);
@@ -262,7 +264,13 @@ impl Checker<'_> {
         if let Some(def) = self.as_type(base) {
             return match def {
                 TypeDef::Block(block) if name.name == "apply" => {
-                    self.apply_type(block, args, base.span, span)
+                    let explicit: Vec<Ty> = match &base.kind {
+                        Ast::Type(ast::TypeExpr { kind: TypeExprKind::Specialized(_, ts), .. }) => {
+                            ts.iter().map(|t| self.type_arg(t)).collect()
+                        }
+                        _ => Vec::new(),
+                    };
+                    self.apply_type(block, &explicit, args, base.span, span)
                 }
                 _ => {
                     let ty = match &base.kind {
@@ -297,7 +305,13 @@ impl Checker<'_> {
         match self.tree.tys.get(b.ty).clone() {
             Kind::Extern(..) => self.call_method(b, name, explicit, args, span),
             Kind::Block(d, targs) if name.name == "apply" => self.apply_block(b, d, &targs, args, span),
-            _ => self.builtin_method(b, name, args, span),
+            _ => {
+                if !explicit.is_empty() {
+                    let message = format!("`{}` takes no type arguments", name.name);
+                    self.error("P0405", span, message, "leave out the `<...>`");
+                }
+                self.builtin_method(b, name, args, span)
+            }
         }
     }
 
@@ -388,8 +402,15 @@ impl Checker<'_> {
     }
 
     /// `C.apply(...)`: a new instance of its own (P4_16 section 15.1).
-    fn apply_type(&mut self, block: usize, args: &[ast::Arg], type_span: Span, span: Span) -> Expr {
-        let made = self.construct(TypeDef::Block(block), &[], &[], type_span);
+    fn apply_type(
+        &mut self,
+        block: usize,
+        explicit: &[Ty],
+        args: &[ast::Arg],
+        type_span: Span,
+        span: Span,
+    ) -> Expr {
+        let made = self.construct(TypeDef::Block(block), explicit, &[], type_span);
         let ExprKind::New(new) = made.kind else {
             self.check_args_anyway(args);
             return Expr { kind: ExprKind::Error, ty: Ty::VOID, span };
@@ -406,6 +427,10 @@ impl Checker<'_> {
         let index = self.tree.instances.len() - 1;
         self.cx.block.instances.push(index);
         let b = Expr { kind: ExprKind::Instance(index), ty, span: type_span };
-        self.apply_block(b, block, &[], args, span)
+        let targs = match self.tree.tys.get(ty).clone() {
+            Kind::Block(_, targs) => targs,
+            _ => Vec::new(),
+        };
+        self.apply_block(b, block, &targs, args, span)
     }
 }

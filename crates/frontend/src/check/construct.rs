@@ -78,7 +78,8 @@ impl Checker<'_> {
             }
         };
         let to = Signature { name: &name, params: &params, type_params: &tparams, explicit };
-        let Some(bound) = self.arguments(to, args, Style::Other, span) else {
+        let style = if matches!(def, TypeDef::Block(_)) { Style::Block } else { Style::Other };
+        let Some(bound) = self.arguments(to, args, style, span) else {
             return Expr::error(span);
         };
         let ty = match def {

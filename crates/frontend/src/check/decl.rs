@@ -3,7 +3,7 @@
 use super::eval::{self, Const, Evaluator, Stop};
 use super::scope::{Def, FnRef, TypeDef};
 use super::signature::{ParamsOf, same_shape};
-use super::tree::{self, ExprKind, FieldDef, Sig, StructKind};
+use super::tree::{self, Expr, ExprKind, FieldDef, Sig, StructKind};
 use super::types::{Kind, Ty};
 use super::{Checker, Context, Place};
 use crate::ast::{self, DeclKind};
@@ -18,7 +18,23 @@ impl Checker<'_> {
                 self.later.entry(name.name.clone()).or_insert(name.span);
             }
         }
+        // Executors number errors from `NoError`, also if a program declares its own before it includes core.p4.
+        let no_error = |d: &&ast::Decl| matches!(&d.kind, DeclKind::Error(names) if names.iter().any(|n| n.name == "NoError"));
+        if program.decls.iter().any(|d| no_error(&d)) {
+            self.tree.errors.push("NoError".into());
+        }
+        self.has_errors = program.decls.iter().any(|d| matches!(d.kind, DeclKind::Error(_)));
         for d in &program.decls {
+            if let Some(name) = declared_name(&d.kind)
+                && name.name == "main"
+                && !matches!(
+                    d.kind,
+                    DeclKind::Instance(_) | DeclKind::Function(_) | DeclKind::ExternFunction(_)
+                )
+            {
+                let help = "end the program with an instance such as `V1Switch(...) main;`";
+                self.error("P0511", name.span, "`main` is not an instance of a package", help);
+            }
             self.top_level(d);
         }
         if self.tree.main.is_none() && !self.failed() {
@@ -64,6 +80,9 @@ impl Checker<'_> {
             }
             DeclKind::Error(names) => {
                 for n in names {
+                    if n.name == "NoError" && !std::mem::replace(&mut self.no_error, true) {
+                        continue;
+                    }
                     if self.tree.errors.contains(&n.name) {
                         let message = format!("error `{}` is declared twice", n.name);
                         self.error("P0302", n.span, message, "leave out this one");
@@ -138,11 +157,16 @@ impl Checker<'_> {
                     AnnotationBody::Pairs(ps.iter().filter_map(|p| pair(self, p)).collect())
                 }
             };
+            let body = joined(body);
             let one_string = matches!(&body, AnnotationBody::Tokens(t) if matches!(t.as_slice(), [AnnotationToken::String(_)]));
             let name = a.name.name.as_str();
             if matches!(name, "name" | "deprecated") && !one_string {
                 let message = format!("`@{name}` takes one string");
                 self.error("P0416", a.span, message, format!("write `@{name}(\"...\")`"));
+                continue;
+            }
+            if let Some(help) = self.wrong_body(name, &body) {
+                self.error("P0416", a.span, format!("`@{name}` does not take this"), help);
                 continue;
             }
             let structured =
@@ -155,6 +179,32 @@ impl Checker<'_> {
             out.push(Annotation { name: a.name.name.clone(), body });
         }
         Annotations(out)
+    }
+
+    /// What known annotations look like.
+    fn wrong_body(&self, name: &str, body: &AnnotationBody) -> Option<&'static str> {
+        use AnnotationToken::{Int, Other, String};
+        let fine = match (name, body) {
+            ("pkginfo", AnnotationBody::Empty) => {
+                return Some("write `@pkginfo[name=\"...\", version=\"...\"]`");
+            }
+            ("match", AnnotationBody::Tokens(ts)) => match ts.as_slice() {
+                [Other(kind)] => self.tree.match_kinds.is_empty() || self.tree.match_kinds.contains(kind),
+                _ => false,
+            },
+            ("p4runtime_translation", AnnotationBody::Tokens(ts)) => match ts.as_slice() {
+                [String(_), Other(comma), first, ..] if comma == "," => {
+                    matches!(first, Int(_)) || matches!(first, Other(t) if t == "bit" || t == "string")
+                }
+                _ => false,
+            },
+            _ => true,
+        };
+        match (fine, name) {
+            (true, _) => None,
+            (_, "match") => Some("write `@match(ternary)`, or another match kind that is declared"),
+            _ => Some("write `@p4runtime_translation(\"uri\", bit<W>)`, or `string` instead of `bit<W>`"),
+        }
     }
 
     /// The tokens of an annotation that takes a list of expressions although it is unstructured, as v1model's
@@ -250,12 +300,22 @@ impl Checker<'_> {
         span: Span,
     ) -> Option<usize> {
         let annotations = self.annotations(annotations);
-        let callee = ast::Expr { kind: ast::ExprKind::Type(i.ty.clone()), span: i.ty.span };
+        let (ty, count) = match &i.ty.kind {
+            ast::TypeExprKind::Stack(elem, size) => (elem.as_ref(), Some(size)),
+            _ => (&i.ty, None),
+        };
+        let callee = ast::Expr { kind: ast::ExprKind::Type(ty.clone()), span: ty.span };
         let made = self.call(&callee, &[], &i.args, span);
-        let ExprKind::New(new) = made.kind else {
+        let ExprKind::New(mut new) = made.kind else {
             self.declare(&i.name, Def::Broken);
             return None;
         };
+        if let Some(size) = count {
+            let size = self.value(size);
+            let n = self.const_u32(&size, "the size of an array")?;
+            new.ty = self.tree.tys.intern(Kind::Stack(new.ty, n));
+            self.unsupported(span, "an array of objects", "declare them one by one");
+        }
         let mut fine = true;
         if self.cx.place == Place::Top && matches!(self.tree.tys.get(new.ty), Kind::Block(..)) {
             let help = "instantiate it inside a block, or as an argument of the package";
@@ -422,7 +482,16 @@ impl Checker<'_> {
                 continue;
             }
             let bits = match (repr, value) {
-                (Some(repr), Some(v)) => self.enum_value(v, repr),
+                (Some(repr), Some(v)) => self.in_scope(|c| {
+                    // Members declared before can be used by their names.
+                    for ((name, value), at) in members.iter().zip(&spans) {
+                        if let Some(b) = value {
+                            let value = Expr::constant(Const::Bits(b.clone()), repr, *at);
+                            c.declare(&ast::Ident { name: name.clone(), span: *at }, Def::Const(value));
+                        }
+                    }
+                    c.enum_value(v, repr)
+                }),
                 (Some(_), None) => {
                     let message = format!("`{}` has no value, but the enum has a representation", name.name);
                     self.error("P0508", name.span, message, "give it one: `name = value`");
@@ -484,7 +553,7 @@ impl Checker<'_> {
     fn package_decl(&mut self, p: &ast::PackageDecl) {
         let sig = self.in_scope(|c| {
             let type_params = c.type_params(&p.type_params);
-            let params = c.params(&p.params, ParamsOf::Constructor);
+            let params = c.params(&p.params, ParamsOf::Package);
             let annotations = Annotations::default();
             let (name, span) = (p.name.name.clone(), p.name.span);
             Sig { name, span, type_params, params, returns: Ty::VOID, annotations }
@@ -508,7 +577,7 @@ impl Checker<'_> {
             let type_params = c.type_params(&e.type_params);
             c.tree.externs[index].type_params = type_params;
             for m in &e.methods {
-                let of = if m.is_constructor { ParamsOf::Constructor } else { ParamsOf::Extern };
+                let of = if m.is_constructor { ParamsOf::ExternConstructor } else { ParamsOf::Extern };
                 let sig = c.in_scope(|c| c.signature(&m.proto, &m.annotations, of));
                 if !m.is_constructor && sig.name == e.name.name {
                     let help = "leave out the return type";
@@ -566,6 +635,21 @@ impl Checker<'_> {
         function.body = body;
         function.done = true;
     }
+}
+
+/// `"a" ++ "b"` as one string.
+fn joined(body: AnnotationBody) -> AnnotationBody {
+    let AnnotationBody::Tokens(tokens) = &body else { return body };
+    let mut whole = String::new();
+    let mut parts = tokens.split(|t| *t == AnnotationToken::Other("++".into()));
+    let fine = parts.all(|part| match part {
+        [AnnotationToken::String(s)] => {
+            whole += s;
+            true
+        }
+        _ => false,
+    });
+    if fine { AnnotationBody::Tokens(vec![AnnotationToken::String(whole)]) } else { body }
 }
 
 /// The name that a declaration introduces at the top level.

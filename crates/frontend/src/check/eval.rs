@@ -383,7 +383,7 @@ mod tests {
         check("int", "7 / 2 + 7 % 2 * 10", Ok("13"));
         check("int", "-7 >> 1", Ok("-4"));
         check("int", "1 << 100", Ok("1267650600228229401496703205376"));
-        check("int", "0xff & ~8w0x0f", Err("P0401"));
+        check("int", "0xff & ~8w0x0f", Ok("0xf0"));
         check("int", "(0xff & 0x3c) | 1", Ok("0x3d"));
         check("int", "-7 / 2", Err("P0503"));
         check("int", "1 / (3 - 3)", Err("P0503"));

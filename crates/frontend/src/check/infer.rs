@@ -124,6 +124,16 @@ impl Checker<'_> {
         }
         match (self.tree.tys.get(e.ty).clone(), self.tree.tys.get(to).clone()) {
             (Kind::Int, Kind::Bits { .. }) => self.cast_int(e, to),
+            // Not in the specification, but p4c does it and programs rely on it.
+            (Kind::Int, Kind::New(_)) if self.tree.tys.bits(self.tree.repr(to)).is_some() => {
+                let e = self.cast_int(e, self.tree.repr(to));
+                self.cast_to(e, to)
+            }
+            // As p4c does: a constant with a width where an `int` is expected.
+            (Kind::Bits { .. }, Kind::Int) if self.constant_int(&e).is_some() => {
+                let i = self.constant_int(&e).unwrap_or_default();
+                Expr::constant(Const::Int(i), Ty::INT, e.span)
+            }
             (Kind::Enum(d), _) if self.tree.enums[d].repr == Some(to) => self.cast_to(e, to),
             (
                 Kind::Tuple(_) | Kind::OpenTuple(_) | Kind::Record(..) | Kind::Invalid | Kind::Dots,
@@ -164,6 +174,10 @@ impl Checker<'_> {
             _ => d.help(format!("use an expression of type `{want}`")),
         };
         self.report(d);
+    }
+
+    fn constant_int(&self, e: &Expr) -> Option<num_bigint::BigInt> {
+        eval::Evaluator { tree: &self.tree, vars: &|_| None }.eval_int(e).ok()
     }
 
     /// `e` of type `int` as a fixed-width value, with a warning if it does not fit.

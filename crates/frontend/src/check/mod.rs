@@ -54,6 +54,8 @@ pub fn check(program: &ast::Program, sources: &SourceMap, diagnostics: &mut Vec<
         cx: Context::default(),
         next_infer: 0,
         depth: 0,
+        no_error: false,
+        has_errors: false,
     };
     checker.program(program);
     checker.tree
@@ -105,6 +107,10 @@ pub struct Checker<'a> {
     cx: Context,
     next_infer: u32,
     depth: u32,
+    /// `NoError` was declared.
+    no_error: bool,
+    /// The program declares errors somewhere.
+    has_errors: bool,
 }
 
 impl Checker<'_> {
@@ -116,6 +122,15 @@ impl Checker<'_> {
         let again = |o: &Diagnostic| o.span == d.span && o.code == d.code && o.message == d.message;
         if !self.diagnostics.iter().rev().take(50).any(again) {
             self.diagnostics.push(d);
+        }
+    }
+
+    /// Points the errors that were reported since there were `before` at another place that matters.
+    pub fn relate(&mut self, before: usize, span: Span, text: &str) {
+        for d in self.diagnostics.iter_mut().skip(before) {
+            if d.severity == Severity::Error && d.related.iter().all(|(s, _)| *s != span) && d.span != span {
+                d.related.push((span, text.to_string()));
+            }
         }
     }
 
@@ -162,6 +177,8 @@ impl Checker<'_> {
                 var.kind == VarKind::Ctor || matches!(var.ty, Ty::INT | Ty::STRING)
             }
             ExprKind::Target => false,
+            // What makes an object makes it once.
+            ExprKind::Call(_) if matches!(self.tree.tys.get(e.ty), types::Kind::Extern(..)) => true,
             ExprKind::Call(_) | ExprKind::Apply(_) | ExprKind::Hit { .. } | ExprKind::IsValid(_) => false,
             ExprKind::Next(_) | ExprKind::Last(_) | ExprKind::LastIndex(_) => false,
             _ => {

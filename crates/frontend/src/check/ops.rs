@@ -149,6 +149,14 @@ impl Checker<'_> {
     fn arithmetic(&mut self, op: BinaryOp, a: Expr, b: Expr, span: Span) -> Expr {
         use BinaryOp::*;
         let (a, b) = (self.enum_to_repr(a), self.enum_to_repr(b));
+        if let (true, Some(_), ExprKind::Const(Const::Int(i))) =
+            (matches!(op, Div | Mod), self.tree.tys.bits(a.ty), &b.kind)
+            && i.sign() == Sign::Minus
+        {
+            let message = format!("`{}` is not defined for negative numbers", symbol(op));
+            self.error("P0503", b.span, message, "divide by a positive number");
+            return Expr::error(span);
+        }
         let (a, b) = self.unify_numeric(a, b);
         let compare = matches!(op, Lt | Le | Gt | Ge);
         // The specification leaves out bitwise operators on `int`; p4c has them, and flags are written so.
@@ -165,7 +173,8 @@ impl Checker<'_> {
             }
             if !self.compile_time(&b) {
                 let help = "divide by a constant, or shift right by a power of two";
-                self.unsupported(b.span, "division by a value that is known only at run time", help);
+                self.error("P0402", b.span, "division by a value that is known only at run time", help);
+                return Expr::error(span);
             }
             if let ExprKind::Const(Const::Bits(d)) = &b.kind
                 && d.is_zero()
@@ -230,6 +239,11 @@ impl Checker<'_> {
                     _ => None,
                 };
                 match known {
+                    Some(false) => {
+                        let (width, _) = self.tree.tys.bits(b.ty).unwrap_or((8, true));
+                        let ty = self.tree.tys.bit(width);
+                        self.cast_to(b, ty)
+                    }
                     Some(true) => {
                         self.error("P0503", b.span, "shift by a negative amount", "shift the other way");
                         return Expr::error(span);

@@ -56,8 +56,8 @@ impl Checker<'_> {
         }
         self.cx.place = Place::BlockHead;
         if !out.is_empty() && !ends(&out) {
-            let d = Diagnostic::warning("P0606", parser, "no state that `start` leads to ends this parser");
-            self.report(d.help("let one of its states go to `accept`"));
+            let message = "no state that `start` leads to ends this parser";
+            self.error("P0606", parser, message, "let one of its states go to `accept` or `reject`");
         }
         out
     }
@@ -83,19 +83,34 @@ impl Checker<'_> {
     fn transition(&mut self, t: &ast::Transition, names: &[String]) -> Transition {
         match t {
             ast::Transition::Direct(name) => Transition::Goto(self.target(name, names)),
-            ast::Transition::Select { on, cases, .. } => self.select(on, cases, names),
+            ast::Transition::Select { on, cases, span } => self.select(on, cases, names, *span),
         }
     }
 
-    fn select(&mut self, on: &[ast::Expr], cases: &[ast::SelectCase], names: &[String]) -> Transition {
+    fn select(
+        &mut self,
+        on: &[ast::Expr],
+        cases: &[ast::SelectCase],
+        names: &[String],
+        span: Span,
+    ) -> Transition {
+        let looks_at = match on {
+            [first, .., last] => Span { hi: last.span.hi, ..first.span },
+            [one] => one.span,
+            [] => span,
+        };
         // `select({a, b})` looks at a tuple: the same as `select(a, b)`.
         let on: &[ast::Expr] = match on {
             [ast::Expr { kind: ast::ExprKind::List { elems, rest: false }, .. }] => elems,
             other => other,
         };
         let mut exprs = Vec::new();
+        let (mut all, mut shapes) = (Vec::new(), Vec::new());
         for e in on {
             let v = self.value(e);
+            shapes.push(self.spread(v, &mut all));
+        }
+        for v in all {
             let repr = self.tree.repr(v.ty);
             let fine = matches!(
                 self.tree.tys.get(repr),
@@ -129,7 +144,9 @@ impl Checker<'_> {
                         .help("move it in front, or leave it out"),
                 );
             }
-            let keys = self.case_keys(&case.keys, &exprs, case.span);
+            let before = self.diagnostics.len();
+            let keys = self.case_keys(&case.keys, &exprs, &shapes, case.span);
+            self.relate(before, looks_at, "what `select` looks at");
             let next = self.target(&case.next, names);
             let Some(keys) = keys else { continue };
             if catch_all.is_none() && keys.iter().all(|k| matches!(k, KeySet::Any)) {
@@ -140,7 +157,38 @@ impl Checker<'_> {
         Transition::Select { on: exprs, cases: out }
     }
 
-    fn case_keys(&mut self, keys: &[ast::Expr], on: &[Expr], span: Span) -> Option<Vec<KeySet>> {
+    /// The scalars of what `select` looks at: tuples become what is in them.
+    fn spread(&mut self, v: Expr, out: &mut Vec<Expr>) -> Shape {
+        let parts: Vec<Ty> = match self.tree.tys.get(v.ty).clone() {
+            Kind::Tuple(ts) => ts,
+            _ => Vec::new(),
+        };
+        if parts.is_empty() || v.has_effects() {
+            out.push(v);
+            return Shape::One;
+        }
+        let mut shapes = Vec::new();
+        for (i, ty) in parts.into_iter().enumerate() {
+            let part = match &v.kind {
+                ExprKind::Aggregate(es) => es.iter().find(|(k, _)| *k as usize == i).map(|(_, e)| e.clone()),
+                _ => None,
+            };
+            let span = v.span;
+            let field = || Expr { kind: ExprKind::Field(Box::new(v.clone()), i as u32), ty, span };
+            let part = part.unwrap_or_else(field);
+            let part = self.fold(part);
+            shapes.push(self.spread(part, out));
+        }
+        Shape::Group(shapes)
+    }
+
+    fn case_keys(
+        &mut self,
+        keys: &[ast::Expr],
+        on: &[Expr],
+        shapes: &[Shape],
+        span: Span,
+    ) -> Option<Vec<KeySet>> {
         if let [only] = keys {
             match &only.kind {
                 ast::ExprKind::Default | ast::ExprKind::DontCare => return Some(vec![KeySet::Any; on.len()]),
@@ -156,6 +204,10 @@ impl Checker<'_> {
             [ast::Expr { kind: ast::ExprKind::List { elems, rest: false }, .. }] => elems,
             other => other,
         };
+        let mut flat = Vec::new();
+        if keys.len() == shapes.len() && shapes.iter().zip(keys).all(|(s, k)| s.spread(k, &mut flat)) {
+            return flat.into_iter().zip(on).map(|(k, e)| self.key_set(k, e.ty)).collect();
+        }
         if keys.len() != on.len() {
             let message =
                 format!("{} set(s) given, but `select` looks at {} expression(s)", keys.len(), on.len());
@@ -221,6 +273,30 @@ impl Checker<'_> {
         let (a, b) = (side(a), side(b));
         let fine = |e: &Expr| !matches!(e.kind, ExprKind::Error);
         (fine(&a) && fine(&b)).then_some((a, b))
+    }
+}
+
+/// How an expression of a `select` is made of the scalars in it.
+enum Shape {
+    One,
+    Group(Vec<Shape>),
+}
+
+impl Shape {
+    /// The sets for the scalars; false: `key` does not have this shape.
+    fn spread<'a>(&self, key: &'a ast::Expr, out: &mut Vec<&'a ast::Expr>) -> bool {
+        match (self, &key.kind) {
+            (Shape::One, _) => out.push(key),
+            (Shape::Group(shapes), ast::ExprKind::Default | ast::ExprKind::DontCare) => {
+                return shapes.iter().all(|s| s.spread(key, out));
+            }
+            (Shape::Group(shapes), ast::ExprKind::List { elems, rest: false }) => {
+                return shapes.len() == elems.len()
+                    && shapes.iter().zip(elems).all(|(s, k)| s.spread(k, out));
+            }
+            _ => return false,
+        }
+        true
     }
 }
 

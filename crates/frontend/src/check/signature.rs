@@ -5,18 +5,32 @@ use super::scope::{Def, FnRef};
 use super::tree::{Expr, ExprKind, Param, Sig, VarKind};
 use super::types::{Kind, Ty};
 use crate::ast::{self, Direction};
+use crate::diag::Diagnostic;
 
 /// What a list of parameters belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum ParamsOf {
-    /// Constructors and packages: all without direction.
+    /// Constructors of parsers and controls: all without direction.
     Constructor,
+    /// Constructors of externs.
+    ExternConstructor,
+    /// Of packages.
+    Package,
     /// Parsers and controls.
     Block,
+    /// Types of parsers and controls.
+    BlockType,
     /// Extern functions and methods.
     Extern,
     Function,
     Action,
+}
+
+impl ParamsOf {
+    /// Are these known at compile time?
+    pub fn is_constructor(self) -> bool {
+        matches!(self, ParamsOf::Constructor | ParamsOf::ExternConstructor | ParamsOf::Package)
+    }
 }
 
 impl Checker<'_> {
@@ -29,6 +43,11 @@ impl Checker<'_> {
             self.check_direction(p, ty, of, out.last());
             let default = p.default.as_ref().and_then(|e| self.param_default(p, e, ty));
             let optional = annotations.has("optional");
+            if optional && matches!(of, ParamsOf::Action | ParamsOf::Function | ParamsOf::Constructor) {
+                let help = "give it a default value; optional can be parameters of packages, of externs and of types \
+                            of parsers and controls";
+                self.error("P0408", p.span, "this parameter cannot be optional", help);
+            }
             if optional && default.is_some() {
                 self.error(
                     "P0404",
@@ -42,7 +61,7 @@ impl Checker<'_> {
                 self.duplicate(&p.name, first);
                 continue;
             }
-            let kind = if of == ParamsOf::Constructor { VarKind::Ctor } else { VarKind::Param(p.direction) };
+            let kind = if of.is_constructor() { VarKind::Ctor } else { VarKind::Param(p.direction) };
             let var = self.new_var(&p.name, ty, kind);
             out.push(Param {
                 name: p.name.name.clone(),
@@ -75,7 +94,7 @@ impl Checker<'_> {
     fn check_direction(&mut self, p: &ast::Param, ty: Ty, of: ParamsOf, previous: Option<&Param>) {
         let none = p.direction == Direction::None;
         match of {
-            ParamsOf::Constructor if !none => {
+            _ if of.is_constructor() && !none => {
                 let help = "leave out the direction: constructors run at compile time";
                 self.error("P0408", p.span, "a constructor parameter has no direction", help);
             }
@@ -101,13 +120,30 @@ impl Checker<'_> {
                     self.error("P0408", p.span, message, "use the object directly where it is declared");
                 }
             }
-            Kind::Block(..) | Kind::Package(..) if of != ParamsOf::Constructor => {
+            Kind::Block(..) | Kind::Package(..) if !of.is_constructor() => {
                 let help = "make it a constructor parameter";
                 self.error(
                     "P0408",
                     p.span,
                     "parsers, controls and packages are passed at compile time only",
                     help,
+                );
+            }
+            Kind::Block(d, _) if of == ParamsOf::ExternConstructor || self.tree.blocks[*d].has_body => {
+                let what = if self.tree.blocks[*d].is_parser { "parser" } else { "control" };
+                let (message, help) = match of {
+                    ParamsOf::ExternConstructor => (
+                        format!("an extern cannot be made of a {what}"),
+                        "only packages, parsers and controls can",
+                    ),
+                    _ => (
+                        format!("`{}` is one {what}, not a type of them", self.show(ty)),
+                        "declare a type, without a body, and name that",
+                    ),
+                };
+                let at = self.tree.blocks[*d].span;
+                self.report(
+                    Diagnostic::error("P0408", p.span, message).related(at, "declared here").help(help),
                 );
             }
             Kind::Int | Kind::String if of == ParamsOf::Action => {
@@ -128,7 +164,13 @@ impl Checker<'_> {
 
     fn param_default(&mut self, p: &ast::Param, e: &ast::Expr, ty: Ty) -> Option<Expr> {
         let v = self.expr(e);
-        let v = self.coerce(v, ty, &format!("the default of `{}`", p.name.name));
+        // Whether a block suits a generic type is known when the type is.
+        let generic = self.tree.tys.any(ty, &|k| matches!(k, Kind::Param(_)))
+            && matches!(self.tree.tys.get(v.ty), Kind::Block(..));
+        let v = match generic {
+            true => v,
+            false => self.coerce(v, ty, &format!("the default of `{}`", p.name.name)),
+        };
         if matches!(v.kind, ExprKind::Error) {
             return None;
         }

@@ -134,7 +134,9 @@ impl Checker<'_> {
             }
             DeclKind::Variable(v) => self.variable(v),
             DeclKind::Instance(i) => {
-                self.instance_decl(i, &d.annotations, d.span);
+                let help = "declare it at the head of the parser or control";
+                self.error("P0507", d.span, "an instance cannot be declared among statements", help);
+                self.declare(&i.name, Def::Broken);
                 None
             }
             DeclKind::Empty => None,
@@ -302,7 +304,7 @@ impl Checker<'_> {
         {
             let b = self.expr(base);
             if let Kind::Applied(table) = self.tree.tys.get(b.ty).clone() {
-                return self.action_switch(table, cases);
+                return self.action_switch(table, cases, on.span);
             }
             if b.ty == Ty::ERROR {
                 self.check_cases_anyway(cases);
@@ -330,11 +332,13 @@ impl Checker<'_> {
         let mut to_default = false;
         for (i, case) in cases.iter().enumerate() {
             if let ast::ExprKind::Default = case.label.kind {
-                self.check_default_last(i, cases);
+                self.check_default_last(i, cases, on.span);
                 to_default = true;
             } else {
+                let before = self.diagnostics.len();
                 let label = self.value(&case.label);
                 let label = self.coerce(label, v.ty, "the label");
+                self.relate(before, v.span, "what `switch` looks at");
                 match &label.kind {
                     ExprKind::Const(c) => {
                         if let Some((_, first)) = seen.iter().find(|(o, _)| o == c) {
@@ -376,14 +380,18 @@ impl Checker<'_> {
         }
     }
 
-    fn check_default_last(&mut self, i: usize, cases: &[ast::SwitchCase]) {
-        if i + 1 != cases.len() {
-            let help = "move it to the end";
-            self.error("P0610", cases[i].label.span, "`default` must be the last label", help);
+    fn check_default_last(&mut self, i: usize, cases: &[ast::SwitchCase], on: Span) {
+        if let Some(next) = cases.get(i + 1) {
+            self.report(
+                Diagnostic::error("P0610", next.label.span, "a label follows `default`")
+                    .related(cases[i].label.span, "`default` must be the last label")
+                    .related(on, "in this `switch`")
+                    .help("move `default` to the end"),
+            );
         }
     }
 
-    fn action_switch(&mut self, table: usize, cases: &[ast::SwitchCase]) -> Option<StmtKind> {
+    fn action_switch(&mut self, table: usize, cases: &[ast::SwitchCase], on: Span) -> Option<StmtKind> {
         let actions: Vec<(String, usize)> = self.tree.tables[table]
             .actions
             .iter()
@@ -396,7 +404,7 @@ impl Checker<'_> {
         for (i, case) in cases.iter().enumerate() {
             match &case.label.kind {
                 ast::ExprKind::Default => {
-                    self.check_default_last(i, cases);
+                    self.check_default_last(i, cases, on);
                     to_default = true;
                 }
                 ast::ExprKind::Name(path) => {

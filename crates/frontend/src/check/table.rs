@@ -30,7 +30,7 @@ impl Checker<'_> {
             largest_priority_wins: true,
         };
         self.check_duplicate_properties(&t.properties);
-        self.check_property_order(&t.properties);
+        self.check_property_order(&t.properties, t.name.span);
         for p in &t.properties {
             if let PropertyKind::Key(keys) = &p.kind {
                 for k in keys {
@@ -106,7 +106,7 @@ impl Checker<'_> {
     }
 
     /// The default action stands behind the actions, entries behind both and the key.
-    fn check_property_order(&mut self, properties: &[ast::Property]) {
+    fn check_property_order(&mut self, properties: &[ast::Property], table: Span) {
         let at = |f: fn(&PropertyKind) -> bool| properties.iter().position(|p| f(&p.kind));
         let key = at(|k| matches!(k, PropertyKind::Key(_)));
         let actions = at(|k| matches!(k, PropertyKind::Actions(_)));
@@ -121,7 +121,9 @@ impl Checker<'_> {
             if let (Some(late), Some(early)) = (late, early)
                 && late < early
             {
-                self.error("P0601", properties[late].span, message, "move it behind");
+                let d = Diagnostic::error("P0601", properties[late].span, message);
+                let d = d.related(properties[early].span, "must come first").related(table, "of this table");
+                self.report(d.help("move it behind"));
             }
         }
     }
@@ -331,7 +333,9 @@ impl Checker<'_> {
             );
             if p.direction == Direction::None && !scalar {
                 let what = format!("`{}` of type `{}` from the control plane", p.name, self.show(p.ty));
-                self.unsupported(span, &what, "give the action one parameter for each field");
+                let before = self.diagnostics.len();
+                self.unsupported(p.span, &what, "give the action one parameter for each field");
+                self.relate(before, span, "the table that takes this action");
             }
         }
     }
@@ -448,7 +452,11 @@ impl Checker<'_> {
         let Some(no_action) = no_action else {
             let message =
                 format!("table `{}` has no `default_action`, and there is no `NoAction()`", table.name);
-            self.error("P0601", table.span, message, "add `default_action = ...;`, or include core.p4");
+            let mut d = Diagnostic::error("P0601", table.span, message);
+            if let Some(b) = self.find(&path) {
+                d = d.related(b.span, "this is no action without parameters");
+            }
+            self.report(d.help("add `default_action = ...;`, or include core.p4"));
             return;
         };
         let index = match table.actions.iter().position(|a| a.action == no_action) {

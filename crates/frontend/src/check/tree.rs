@@ -143,6 +143,8 @@ pub struct Block {
     pub params: Vec<Param>,
     pub ctor_params: Vec<Param>,
     pub body: Option<Body>,
+    /// It is no mere type of blocks.
+    pub has_body: bool,
     pub annotations: Annotations,
     /// False while its own body is checked.
     pub done: bool,

@@ -18,7 +18,14 @@ impl Checker<'_> {
     pub fn ty(&mut self, t: &TypeExpr) -> Ty {
         match &t.kind {
             TypeExprKind::Bool => Ty::BOOL,
-            TypeExprKind::Error => Ty::ERROR_CODE,
+            TypeExprKind::Error => {
+                if !self.has_errors {
+                    let help = "is `#include <core.p4>` missing? Or declare some: `error { ... }`";
+                    self.error("P0303", t.span, "no `error` is declared", help);
+                    return Ty::ERROR;
+                }
+                Ty::ERROR_CODE
+            }
             TypeExprKind::MatchKind => Ty::MATCH_KIND,
             TypeExprKind::String => Ty::STRING,
             TypeExprKind::Void => Ty::VOID,
@@ -75,7 +82,14 @@ impl Checker<'_> {
                 self.limited(ty, t.span)
             }
             TypeExprKind::List(t) => {
-                let e = self.type_arg(t);
+                // Lists exist at compile time only, and so does what is in them.
+                let e = match &t.kind {
+                    TypeExprKind::Tuple(ts) => {
+                        let all = ts.iter().map(|a| self.type_arg(a)).collect();
+                        self.tree.tys.intern(Kind::Tuple(all))
+                    }
+                    _ => self.type_arg(t),
+                };
                 self.tree.tys.intern(Kind::List(e))
             }
             TypeExprKind::DontCare => {
@@ -211,11 +225,13 @@ impl Checker<'_> {
     fn check_specialized(&mut self, d: usize, args: &[Ty], span: Span) {
         let def = &self.tree.structs[d];
         let (kind, params) = (def.kind, def.type_params.clone());
-        let fields: Vec<Ty> = def.fields.iter().map(|f| f.ty).collect();
-        for f in fields {
+        let fields: Vec<(Ty, Span)> = def.fields.iter().map(|f| (f.ty, f.span)).collect();
+        for (f, at) in fields {
             let ty = self.tree.tys.subst(f, &params, args);
             if ty != f {
+                let before = self.diagnostics.len();
                 self.check_field(kind, ty, span);
+                self.relate(before, at, "the field");
             }
         }
     }

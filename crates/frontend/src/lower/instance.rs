@@ -46,7 +46,7 @@ impl Lower<'_> {
             // The same type applied again needs a name of its own.
             let base = name.clone();
             let mut n = 0;
-            while self.names.contains(&("instance", name.clone())) {
+            while self.names.contains_key(&("instance", name.clone())) {
                 n += 1;
                 name = format!("{base}_{n}");
             }
@@ -188,6 +188,10 @@ impl Lower<'_> {
         match &e.kind {
             ExprKind::Instance(i) => self.env.instances.get(i).cloned().map(Bound::Inst),
             ExprKind::New(new) => self.instantiate(new, name, &Annotations::default()).map(Bound::Inst),
+            ExprKind::Call(_) if matches!(self.tree.tys.get(e.ty), Kind::Extern(..)) => {
+                self.unsupported(e.span, "an object that a call makes", "use a constructor");
+                None
+            }
             ExprKind::Var(v) if self.env.ctor.contains_key(v) => self.env.ctor.get(v).cloned(),
             _ => self.constant(e).map(Bound::Const),
         }
@@ -218,7 +222,7 @@ impl Lower<'_> {
             let Some(a) = a else { continue };
             // A block that is passed here is known by the name of its type.
             let local = match (&a.kind, self.tree.tys.get(a.ty).clone()) {
-                (ExprKind::New(_), Kind::Block(b, _)) => {
+                (ExprKind::New(_), Kind::Block(b, _)) if name == "main" => {
                     let b = &self.tree.blocks[b];
                     b.annotations.string("name").unwrap_or(&b.name).trim_start_matches('.').to_string()
                 }

@@ -36,7 +36,7 @@ pub fn lower(tree: Tree, diagnostics: &mut Vec<Diagnostic>) -> Program {
         types: BTreeMap::new(),
         functions: Vec::new(),
         top: Env::default(),
-        names: BTreeSet::new(),
+        names: BTreeMap::new(),
         listed: BTreeSet::new(),
         clashes: Vec::new(),
         instances: 0,
@@ -95,7 +95,7 @@ struct Lower<'a> {
     /// Of the top level.
     top: Env,
     /// Control-plane names taken, by kind.
-    names: BTreeSet<(&'static str, String)>,
+    names: BTreeMap<(&'static str, String), Span>,
     /// Actions that are in the list of a table.
     listed: BTreeSet<ir::ActionId>,
     /// Those that were claimed twice.

@@ -19,7 +19,7 @@ impl Lower<'_> {
         if annotations.has("hidden") {
             return;
         }
-        if !self.names.insert((kind, name.to_string())) {
+        if let Some(first) = self.names.get(&(kind, name.to_string())).copied() {
             // What is inside of an instance whose name clashes clashes, too.
             if self
                 .clashes
@@ -31,8 +31,11 @@ impl Lower<'_> {
             self.clashes.push(name.to_string());
             self.report(
                 Diagnostic::error("P0509", span, format!("two {kind}s have the control-plane name `{name}`"))
+                    .related(first, "the first of them")
                     .help("give one of them another: `@name(\"name\")`"),
             );
+        } else {
+            self.names.insert((kind, name.to_string()), span);
         }
     }
 }

@@ -104,7 +104,8 @@ pub(crate) fn preprocess(
     let main = pp.map.add(main_path.to_string(), main_text.to_string());
     pp.predefine(defines);
     pp.file(main, 0);
-    let end = main_text.len() as u32;
+    // Where the text ends for a reader: what is missing there is missing behind the last line.
+    let end = main_text.trim_end().len() as u32;
     pp.out.push(Token {
         kind: TokenKind::Eof,
         text: Rc::from(""),

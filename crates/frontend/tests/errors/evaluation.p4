@@ -31,7 +31,7 @@ control Width(inout bit<8> x)(bit<8> w) {
 
     apply {
         resubmit_preserving_field_list(x); //~ ERROR P0901 a value of run time
-        register<bit<8>>(5) inside;
+        register<bit<8>>(5) inside; //~ ERROR P0507 among statements
         bit<8> z = x.minSizeInBits() + Plain.minSizeInBits(); //~ ERROR P0501 no size
     }
 }

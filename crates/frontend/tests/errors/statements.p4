@@ -46,8 +46,8 @@ control C(inout bit<8> x, inout error e) {
         switch (x) {
             1: {}
             1: {} //~ ERROR P0610 two labels are equal
-            default: {} //~ ERROR P0610 must be the last
-            2: {}
+            default: {}
+            2: {} //~ ERROR P0610 follows `default`
         }
         switch (t.apply().action_run) {
             a: {}

@@ -17,7 +17,7 @@ control C(inout S s, inout standard_metadata_t standard_metadata) {
         s.b = from + plus;
     }
 
-    action whole(S x) {
+    action whole(S x) { //~ ERROR P0901 `x` of type
         s = x;
     }
 
@@ -54,7 +54,7 @@ control C(inout S s, inout standard_metadata_t standard_metadata) {
             set; //~ ERROR P0603 listed twice
             copy; //~ ERROR P0404 no argument for `from`
             copy(1, 2); //~ ERROR P0404
-            whole; //~ ERROR P0901 `x` of type
+            whole;
             s; //~ ERROR P0603 not an action
             missing; //~ ERROR P0301 unknown name
         }

@@ -64,14 +64,14 @@ control C(inout S s, in bit<8> fixed, inout Port p, inout Kind k, inout H[2] sta
         x = (bit<8>)(1 << x); //~ ERROR P0402 an `int` can be shifted only
         x = !x; //~ ERROR P0402 `!` is not defined for `bit<8>`
         x = (bit<8>)~1; //~ ERROR P0402 `~` is not defined for `int`
-        x = x / x; //~ ERROR P0901 division by a value that is known only at run time
+        x = x / x; //~ ERROR P0402 division by a value that is known only at run time
         z = z / 2; //~ ERROR P0402 not defined for signed
         x = x / 0; //~ ERROR P0503 division by zero
         x = x << -1; //~ ERROR P0503 negative
         b = b && x; //~ ERROR P0401 must be `bool`
         b = s == s.h; //~ ERROR P0402 `==` is not defined
         p = p + 1; //~ ERROR P0402 `+` is not defined
-        p = 5; //~ ERROR P0401 must be `Port`, not `int`
+        p = 5;
         k = 1; //~ ERROR P0401 must be `Kind`, not `int`
         k = k + 1; //~ ERROR P0401 must be `Kind`, not `bit<8>`
         x = (bit<8>)z + (bit<8>)y;
