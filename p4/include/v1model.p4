@@ -109,7 +109,7 @@ extern register<T
 , I
 #endif
 > {
-    register(bit<32> size);
+    register(bit<32> size); // of elements of fixed width: scalars, structs and headers of them
 #if V1MODEL_VERSION >= 20200408
     @noSideEffects
     void read(out T result, in I index);
@@ -139,6 +139,12 @@ enum HashAlgorithm {
 
 extern action_selector {
     action_selector(HashAlgorithm algorithm, bit<32> size, bit<32> outputWidth);
+}
+
+@deprecated("use verify_checksum and update_checksum")
+extern Checksum16 {
+    Checksum16();
+    bit<16> get<D>(in D data);
 }
 
 // A pseudo-random number between lo and hi, both included.

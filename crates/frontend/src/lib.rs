@@ -129,7 +129,8 @@ fn passes(
     if failed(&diagnostics) || relaxed {
         return Checked { source_map, diagnostics, package, program: None };
     }
-    let lowered = lower::lower(tree, &mut diagnostics);
+    let mut lowered = lower::lower(tree, &mut diagnostics);
+    lowered.sources = source_map.files.iter().map(|f| pointsman_ir::Source::new(&f.path, &f.text)).collect();
     if !failed(&diagnostics) {
         let problems = pointsman_ir::verify::verify(&lowered);
         diagnostics.extend(problems.into_iter().map(|p| verifier_problem(&lowered, p)));

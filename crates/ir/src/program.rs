@@ -63,6 +63,34 @@ pub struct Program {
     pub package: Package,
     /// Annotations on the package instance, such as `@pkginfo`.
     pub package_annotations: Annotations,
+    /// Where the text came from, for messages: [`Span::file`] is an index here. May be empty.
+    pub sources: Vec<Source>,
+}
+
+impl Program {
+    /// `file.p4:17` for a span; `None` where the sources are not known.
+    pub fn place(&self, span: Span) -> Option<String> {
+        let source = self.sources.get(span.file as usize).filter(|_| span.hi > 0)?;
+        let line = source.line_starts.partition_point(|start| *start <= span.lo);
+        Some(format!("{}:{line}", source.path))
+    }
+}
+
+/// A source file of a program, without its text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// Its path.
+    pub path: String,
+    /// Where each line starts, in bytes.
+    pub line_starts: Vec<u32>,
+}
+
+impl Source {
+    /// The file `path` with this text.
+    pub fn new(path: &str, text: &str) -> Source {
+        let ends = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i as u32 + 1);
+        Source { path: path.into(), line_starts: std::iter::once(0).chain(ends).collect() }
+    }
 }
 
 /// Annotations on a declaration, in order.

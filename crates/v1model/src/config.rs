@@ -27,6 +27,9 @@ pub struct SwitchConfig {
     pub max_waiting_digests: usize,
     /// Events that may wait for [`Switch::take_events`](crate::Switch::take_events).
     pub max_waiting_events: usize,
+    /// Added to the timestamps that programs see: microseconds between the epoch of their choice and the switch's start.
+    /// With the time of day at the start they see UNIX time. 0 as in BMv2.
+    pub clock_offset_us: u64,
     /// Of `random()` and of the `random` hash. Equal seeds and inputs give equal outputs.
     pub seed: u64,
 }
@@ -45,6 +48,7 @@ impl Default for SwitchConfig {
             max_packet_bytes: 65_535,
             max_waiting_digests: 4096,
             max_waiting_events: 4096,
+            clock_offset_us: 0,
             seed: 1,
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::externs::{Function, Instance};
 use crate::pipeline::Pipeline;
+use crate::register::Register;
 use crate::state::{Digest, EventKind, State};
 use crate::time::Time;
 use pointsman_ir::{
@@ -13,11 +14,11 @@ use pointsman_ir::{
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Effects {
     /// Session and field list of the last clone call.
-    pub clone: Option<(u32, Option<u8>)>,
+    pub clone: Option<(u32, Option<u32>)>,
     /// Field list of the last resubmit call.
-    pub resubmit: Option<u8>,
+    pub resubmit: Option<u32>,
     /// Field list of the last recirculate call.
-    pub recirculate: Option<u8>,
+    pub recirculate: Option<u32>,
     /// Length of the last truncate call.
     pub truncate: Option<u32>,
     /// `mark_to_drop()` without arguments was called.
@@ -105,6 +106,11 @@ impl BlockEnv<'_> {
             rest = after;
         }
         out.push_str(rest);
+        // More values than braces: none is lost.
+        for value in values {
+            out.push(' ');
+            out.push_str(&value);
+        }
         self.state.push_event(self.now, EventKind::Log(out));
     }
 }
@@ -172,12 +178,19 @@ impl Env for BlockEnv<'_> {
                     missed = value.is_none();
                     r.out_of_range += u64::from(missed);
                     let value = value.unwrap_or_else(|| Bits::zero(r.width()));
-                    store(args, 0, &value);
+                    match args.first_mut() {
+                        Some(cell @ (Value::Struct(_) | Value::Header { .. })) => {
+                            let elem = r.elem;
+                            *cell = Register::unpack(&self.pipeline.program.types, elem, &value);
+                        }
+                        _ => store(args, 0, &value),
+                    }
                 }
                 self.state.anomalies.register_index += u64::from(missed);
             }
             Function::RegisterWrite => {
-                let (index, value) = (bits(args, 0).saturating_u64(), bits(args, 1));
+                let index = bits(args, 0).saturating_u64();
+                let value = args.get(1).map_or_else(|| Bits::zero(0), Register::pack);
                 let mut missed = false;
                 if let Some(Instance::Register(r)) = self.instance(call.instance) {
                     missed = !r.set(index, &value);
@@ -245,12 +258,16 @@ impl Env for BlockEnv<'_> {
                 }
             }
             Function::Clone => self.effects.clone = Some((bits(args, 1).low_u64() as u32, None)),
-            Function::ClonePreserving => {
-                let list = bits(args, 2).low_u64() as u8;
+            Function::ClonePreserving | Function::CloneData => {
+                let list = bits(args, 2).low_u64() as u32;
                 self.effects.clone = Some((bits(args, 1).low_u64() as u32, Some(list)));
             }
-            Function::Resubmit => self.effects.resubmit = Some(bits(args, 0).low_u64() as u8),
-            Function::Recirculate => self.effects.recirculate = Some(bits(args, 0).low_u64() as u8),
+            Function::Resubmit | Function::ResubmitData => {
+                self.effects.resubmit = Some(bits(args, 0).low_u64() as u32);
+            }
+            Function::Recirculate | Function::RecirculateData => {
+                self.effects.recirculate = Some(bits(args, 0).low_u64() as u32);
+            }
             Function::Truncate => self.effects.truncate = Some(bits(args, 0).low_u64() as u32),
             Function::Random => match self.state.random.between(&bits(args, 1), &bits(args, 2)) {
                 Some(v) => store(args, 0, &v),
@@ -265,9 +282,11 @@ impl Env for BlockEnv<'_> {
             Function::Assert | Function::Assume => {
                 if !flag(args, 0) {
                     self.effects.assertion_failed = true;
+                    let place = args.get(1).and_then(Value::to_bits);
+                    let place = place.and_then(|n| self.pipeline.places.get(n.low_u64() as usize)?.clone());
                     let kind = match function {
-                        Function::Assert => EventKind::AssertFailed,
-                        _ => EventKind::AssumeFailed,
+                        Function::Assert => EventKind::AssertFailed(place),
+                        _ => EventKind::AssumeFailed(place),
                     };
                     self.state.push_event(self.now, kind);
                 }

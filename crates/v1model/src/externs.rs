@@ -20,12 +20,22 @@ pub(crate) enum Function {
     ExecuteMeter,
     DirectMeterRead,
     Hash,
-    VerifyChecksum { payload: bool },
-    UpdateChecksum { payload: bool },
+    VerifyChecksum {
+        payload: bool,
+    },
+    UpdateChecksum {
+        payload: bool,
+    },
     Clone,
     ClonePreserving,
+    /// `clone3`: its last argument is the number of a field list ([`crate::sites`]).
+    CloneData,
     Resubmit,
+    /// `resubmit`, likewise.
+    ResubmitData,
     Recirculate,
+    /// `recirculate`, likewise.
+    RecirculateData,
     Truncate,
     Random,
     Digest,
@@ -63,25 +73,37 @@ impl Function {
     /// Does a call in this block do anything? Elsewhere it would be lost without a word.
     pub fn allowed(self, place: Place) -> bool {
         match self {
-            Function::Clone | Function::ClonePreserving | Function::Truncate => {
+            Function::Clone | Function::ClonePreserving | Function::CloneData | Function::Truncate => {
                 matches!(place, Place::Ingress | Place::Egress)
             }
             Function::MarkToDrop | Function::MarkToDropOld => {
                 matches!(place, Place::Parser | Place::Ingress | Place::Egress)
             }
-            Function::Resubmit | Function::Digest => place == Place::Ingress,
-            Function::Recirculate => place == Place::Egress,
-            Function::VerifyChecksum { .. } => place == Place::Verify,
+            Function::Resubmit | Function::ResubmitData | Function::Digest => place == Place::Ingress,
+            Function::Recirculate | Function::RecirculateData => place == Place::Egress,
+            Function::VerifyChecksum { .. } => {
+                matches!(place, Place::Parser | Place::Verify | Place::Ingress)
+            }
             _ => true,
         }
+    }
+
+    /// Is its last argument a list of metadata?
+    pub fn takes_list(self) -> bool {
+        matches!(self, Function::CloneData | Function::ResubmitData | Function::RecirculateData)
+    }
+
+    /// Does it report where it stands?
+    pub fn is_check(self) -> bool {
+        matches!(self, Function::Assert | Function::Assume)
     }
 
     /// Where it belongs.
     pub fn home(self) -> &'static str {
         match self {
-            Function::Resubmit | Function::Digest => "ingress",
-            Function::Recirculate => "egress",
-            Function::VerifyChecksum { .. } => "the checksum verification",
+            Function::Resubmit | Function::ResubmitData | Function::Digest => "ingress",
+            Function::Recirculate | Function::RecirculateData => "egress",
+            Function::VerifyChecksum { .. } => "the checksum verification or ingress",
             _ => "ingress or egress",
         }
     }
@@ -94,12 +116,6 @@ pub(crate) fn resolve_function(f: &ExternFn) -> Result<Function, Problem> {
     let full = match &f.object {
         Some(o) => format!("{o}.{}", f.name),
         None => f.name.clone(),
-    };
-    let old = |instead: &str| {
-        Err(Problem::at(
-            f.span,
-            format!("{full} is not supported: its metadata would be lost. Use {instead} and @field_list"),
-        ))
     };
     Ok(match (full.as_str(), params) {
         ("mark_to_drop", 1) => MarkToDrop,
@@ -126,9 +142,9 @@ pub(crate) fn resolve_function(f: &ExternFn) -> Result<Function, Problem> {
         ("assume", 1) => Assume,
         ("log_msg", 1 | 2) => LogMsg,
         ("Checksum16.get", 1) => Checksum16Get,
-        ("clone3", _) => return old("clone_preserving_field_list"),
-        ("resubmit", _) => return old("resubmit_preserving_field_list"),
-        ("recirculate", _) => return old("recirculate_preserving_field_list"),
+        ("clone3", 3) => CloneData,
+        ("resubmit", 1) => ResubmitData,
+        ("recirculate", 1) => RecirculateData,
         _ => {
             return Err(Problem::at(
                 f.span,
@@ -248,9 +264,12 @@ pub(crate) fn plan_instance(program: &Program, e: &ExternInstance) -> Result<Ins
     Ok(match e.object.as_str() {
         "register" => {
             let elem = e.type_args.first().copied();
-            let width = elem.and_then(|t| program.types.scalar_width(t));
+            let width = elem.and_then(|t| Register::cell_width(&program.types, t));
             let (Some(elem), Some(width)) = (elem, width) else {
-                return Err(problem("its elements must be bit<W>, int<W> or another scalar".into()));
+                return Err(problem(
+                    "its elements must be of fixed width: bit<W>, int<W>, another scalar, or a struct or header of these"
+                        .into(),
+                ));
             };
             InstancePlan::Register { elem, width, size: cells()? }
         }

@@ -1,6 +1,6 @@
 //! Fields of the metadata that the architecture itself touches.
 
-use crate::pipeline::Problem;
+use crate::pipeline::{META, Problem};
 use pointsman_ir::{AnnotationBody, AnnotationToken, Bits, Executor, Type, TypeId, Types, Value};
 use std::collections::BTreeMap;
 
@@ -86,32 +86,63 @@ std_fields! {
     priority 3,
 }
 
-/// The user metadata that one field list preserves.
-#[derive(Clone, Debug, Default)]
+/// Slot and path of a field.
+type FieldPath = (usize, Vec<u32>);
+
+/// The metadata that one field list preserves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldList {
-    /// Paths of scalars.
-    scalars: Vec<Vec<u32>>,
-    /// Paths of headers, stacks and whatever else has more than bits.
-    others: Vec<Vec<u32>>,
+    /// Scalars.
+    scalars: Vec<FieldPath>,
+    /// Headers, stacks and whatever else has more than bits.
+    others: Vec<FieldPath>,
 }
 
 impl FieldList {
-    /// Copies the listed fields of `slot` from one frame to another.
-    pub fn copy<E: Executor>(&self, exec: &E, slot: usize, from: &E::Frame, to: &mut E::Frame) {
-        if !self.others.is_empty() {
-            let source = exec.value(from, slot);
-            let mut target = exec.value(to, slot);
-            for path in &self.others {
-                if let (Some(s), Some(t)) = (at(&source, path), at_mut(&mut target, path)) {
-                    t.clone_from(s);
-                }
+    /// Copies the listed fields from one frame to another.
+    pub fn copy<E: Executor>(&self, exec: &E, from: &E::Frame, to: &mut E::Frame) {
+        for (slot, path) in &self.others {
+            let source = exec.value(from, *slot);
+            let mut target = exec.value(to, *slot);
+            if let (Some(s), Some(t)) = (at(&source, path), at_mut(&mut target, path)) {
+                t.clone_from(s);
+                exec.set_value(to, *slot, target);
             }
-            exec.set_value(to, slot, target);
         }
-        for path in &self.scalars {
-            let value: Option<Bits> = exec.get(from, slot, path);
+        for (slot, path) in &self.scalars {
+            let value: Option<Bits> = exec.get(from, *slot, path);
             if let Some(v) = value {
-                exec.set(to, slot, path, &v);
+                exec.set(to, *slot, path, &v);
+            }
+        }
+    }
+
+    /// Takes out whatever lies in these fields of a slot.
+    pub fn remove(&mut self, slot: usize, fields: &[u32]) {
+        let stays = |p: &FieldPath| p.0 != slot || !p.1.first().is_some_and(|f| fields.contains(f));
+        self.scalars.retain(stays);
+        self.others.retain(stays);
+    }
+
+    /// Adds a field and everything inside it.
+    pub fn add(&mut self, types: &Types, ty: TypeId, slot: usize, path: &[u32]) {
+        let inner = |i: usize| [path, &[i as u32]].concat();
+        match types.repr_type(ty) {
+            Type::Struct(def) => {
+                def.fields.iter().enumerate().for_each(|(i, f)| self.add(types, f.ty, slot, &inner(i)));
+            }
+            Type::Tuple(tys) => {
+                tys.iter().enumerate().for_each(|(i, t)| self.add(types, *t, slot, &inner(i)));
+            }
+            _ => {
+                let paths = match types.scalar_width(ty) {
+                    Some(_) => &mut self.scalars,
+                    None => &mut self.others,
+                };
+                let field = (slot, path.to_vec());
+                if !paths.contains(&field) {
+                    paths.push(field);
+                }
             }
         }
     }
@@ -136,7 +167,7 @@ pub(crate) fn field_lists(
     types: &Types,
     meta: TypeId,
     problems: &mut Vec<Problem>,
-) -> BTreeMap<u8, FieldList> {
+) -> BTreeMap<u32, FieldList> {
     let mut lists = BTreeMap::new();
     find_marked(types, meta, &mut Vec::new(), &mut lists, problems);
     lists
@@ -146,7 +177,7 @@ fn find_marked(
     types: &Types,
     ty: TypeId,
     path: &mut Vec<u32>,
-    lists: &mut BTreeMap<u8, FieldList>,
+    lists: &mut BTreeMap<u32, FieldList>,
     problems: &mut Vec<Problem>,
 ) {
     let Type::Struct(def) = types.repr_type(ty) else { return };
@@ -156,7 +187,7 @@ fn find_marked(
             match indices(&annotation.body) {
                 Some(found) => {
                     for index in found {
-                        add(types, field.ty, path, lists.entry(index).or_default());
+                        lists.entry(index.into()).or_default().add(types, field.ty, META, path);
                     }
                 }
                 None => problems.push(Problem::new(format!(
@@ -187,34 +218,5 @@ fn indices(body: &AnnotationBody) -> Option<Vec<u8>> {
             })
             .collect(),
         _ => None,
-    }
-}
-
-/// Adds a field and everything inside it.
-fn add(types: &Types, ty: TypeId, path: &[u32], list: &mut FieldList) {
-    match types.repr_type(ty) {
-        Type::Struct(def) => {
-            for (i, f) in def.fields.iter().enumerate() {
-                let mut inner = path.to_vec();
-                inner.push(i as u32);
-                add(types, f.ty, &inner, list);
-            }
-        }
-        Type::Tuple(tys) => {
-            for (i, t) in tys.iter().enumerate() {
-                let mut inner = path.to_vec();
-                inner.push(i as u32);
-                add(types, *t, &inner, list);
-            }
-        }
-        _ => {
-            let paths = match types.scalar_width(ty) {
-                Some(_) => &mut list.scalars,
-                None => &mut list.others,
-            };
-            if !paths.iter().any(|p| p == path) {
-                paths.push(path.to_vec());
-            }
-        }
     }
 }

@@ -43,6 +43,7 @@ mod queue;
 mod random;
 mod register;
 mod replication;
+mod sites;
 mod state;
 mod stats;
 mod switch;
@@ -56,7 +57,7 @@ pub use hash::{BitBuffer, Crc, CrcParams, HashAlgorithm, csum16, identity, xor16
 pub use meter::{Color, Meter, MeterArray, MeterConfig, MeterKind};
 pub use pipeline::{Pipeline, Problem};
 pub use profile::{ActionProfile, Group, GroupMember, OneShot, OneShotMember, ProfileError, SelectorConfig};
-pub use queue::QueueConfig;
+pub use queue::{QueueConfig, QueueStats};
 pub use random::Random;
 pub use register::Register;
 pub use replication::{CloneSession, MAX_CLONE_SESSION, Replica, Replication, ReplicationError};

@@ -5,6 +5,7 @@ use crate::externs::{self, Function, InstancePlan, Place};
 use crate::fields::{FieldList, StdFields, field_lists};
 use crate::hash::HashAlgorithm;
 use crate::meter::MeterKind;
+use crate::sites;
 use crate::tables::{Attached, TableState};
 use crate::usage::{Unit, usage};
 use pointsman_ir::{
@@ -82,7 +83,9 @@ pub struct Pipeline {
     /// As they are before the control plane touches them.
     pub(crate) tables: Vec<TableState>,
     pub(crate) algorithms: Vec<HashAlgorithm>,
-    pub(crate) field_lists: BTreeMap<u8, FieldList>,
+    pub(crate) field_lists: BTreeMap<u32, FieldList>,
+    /// Where asserts and assumes stand.
+    pub(crate) places: Vec<Option<Arc<str>>>,
     /// Does egress look at `packet_length`? Then it is worth knowing what ingress did to the headers.
     pub(crate) egress_reads_length: bool,
 }
@@ -90,7 +93,7 @@ pub struct Pipeline {
 impl Pipeline {
     /// Finds the blocks of `program`, binds them and checks everything that the architecture relies on.
     pub fn load(program: impl Into<Arc<Program>>) -> Result<Pipeline, Vec<Problem>> {
-        let program: Arc<Program> = program.into();
+        let mut program: Arc<Program> = program.into();
         // Everything below relies on a program that is sound in itself.
         let unsound = verify::verify(&program);
         if !unsound.is_empty() {
@@ -124,7 +127,10 @@ impl Pipeline {
         } else {
             false
         };
-        let field_lists = field_lists(&program.types, slots[META], &mut problems);
+        let mut field_lists = field_lists(&program.types, slots[META], &mut problems);
+        let fixed = [std.instance_type, std.packet_length];
+        let sites = sites::rewrite(&mut program, &functions, slots, &fixed, &mut problems);
+        field_lists.extend(sites.lists);
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -138,6 +144,7 @@ impl Pipeline {
             tables,
             algorithms,
             field_lists,
+            places: sites.places,
             egress_reads_length,
         })
     }
@@ -429,7 +436,7 @@ mod tests {
         check(another_type, "another type");
         check(|p| p.extern_fns.push(function(None, "teleport", 1)), "teleport");
         check(|p| p.extern_fns.push(function(Some("register"), "swap", 2)), "register.swap");
-        check(|p| p.extern_fns.push(function(None, "clone3", 3)), "clone_preserving_field_list");
+        check(|p| p.extern_fns.push(function(None, "clone3", 3)), "fine");
         check(|p| p.externs.push(instance("oracle", 1)), "oracle");
         check(|p| p.externs.push(instance("register", 1)), "bit<W>");
         let register = |p: &mut Program, size: i32| {
@@ -451,7 +458,8 @@ mod tests {
         check(|p| call(p, 2, function(None, "recirculate_preserving_field_list", 1)), "fine");
         check(|p| call(p, 1, function(None, "recirculate_preserving_field_list", 1)), "call it in egress");
         check(|p| call(p, 0, function(None, "verify_checksum", 4)), "fine");
-        check(|p| call(p, 1, function(None, "verify_checksum", 4)), "no meaning in ingress");
+        check(|p| call(p, 1, function(None, "verify_checksum", 4)), "fine");
+        check(|p| call(p, 2, function(None, "verify_checksum", 4)), "no meaning in egress");
         check(|p| call(p, 3, function(None, "clone", 2)), "no meaning in the checksum update");
     }
 

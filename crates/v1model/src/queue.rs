@@ -47,10 +47,21 @@ pub struct QueueConfig {
     pub rate_pps: Option<u64>,
 }
 
+/// Counters of one queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueStats {
+    /// Packets in it now.
+    pub queued: u32,
+    /// Packets dropped because it was full.
+    pub full: u64,
+}
+
 #[derive(Clone, Debug)]
 struct Queue {
     config: QueueConfig,
     depth: u32,
+    /// Packets dropped because it was full.
+    full: u64,
     /// When the packet that was queued last may leave.
     last_send: Option<Time>,
     /// Billionths of a nanosecond per packet that did not make a whole nanosecond yet, times the rate.
@@ -143,8 +154,8 @@ impl<P> Queues<P> {
         let n = self.waiting.len();
         let at = usize::from(priority).min(n - 1);
         let config = self.default;
-        let queues =
-            self.queues.get_mut(port, || vec![Queue { config, depth: 0, last_send: None, remainder: 0 }; n]);
+        let new = Queue { config, depth: 0, full: 0, last_send: None, remainder: 0 };
+        let queues = self.queues.get_mut(port, || vec![new.clone(); n]);
         (at, &mut queues[at])
     }
 
@@ -153,10 +164,18 @@ impl<P> Queues<P> {
         self.queue(port, priority).1.depth
     }
 
-    /// Does a queue take no more?
-    pub fn is_full(&mut self, port: u32, priority: u8) -> bool {
+    /// Does a queue take no more? Then it counts the packet as dropped.
+    pub fn refuses(&mut self, port: u32, priority: u8) -> bool {
         let q = self.queue(port, priority).1;
-        q.depth >= q.config.depth_packets
+        let full = q.depth >= q.config.depth_packets;
+        q.full += u64::from(full);
+        full
+    }
+
+    /// Counters of a queue.
+    pub fn stats(&self, port: u32, priority: u8) -> QueueStats {
+        let queue = self.queues.get(port).and_then(|q| q.get(usize::from(priority)));
+        queue.map_or_else(QueueStats::default, |q| QueueStats { queued: q.depth, full: q.full })
     }
 
     /// Adds a packet to a queue that is not full.
@@ -259,10 +278,11 @@ mod tests {
     fn rate_spaces_departures_exactly() {
         let mut q = queues(1, Some(3));
         for i in 0..4 {
-            assert!(!q.is_full(1, 0));
+            assert!(!q.refuses(1, 0));
             q.push(Time(0), 1, 0, i);
         }
-        assert!(q.is_full(1, 0) && !q.is_full(2, 0));
+        assert!(q.refuses(1, 0) && !q.refuses(2, 0));
+        assert_eq!(q.stats(1, 0), QueueStats { queued: 4, full: 1 });
         let mut times = Vec::new();
         while let Some(t) = q.next() {
             assert!(t == Time(0) || q.pop(Time(t.0 - 1)).is_none());
@@ -291,7 +311,7 @@ mod tests {
         let mut q = queues(1, None);
         q.configure(70_000, None, QueueConfig { depth_packets: 1, rate_pps: None });
         q.push(Time(0), 70_000, 0, 1);
-        assert!(q.is_full(70_000, 0));
+        assert!(q.refuses(70_000, 0));
         assert_eq!(q.config(70_001, 0).depth_packets, 4);
         assert_eq!(q.drain(), [1]);
         assert_eq!((q.len(), q.port_len(70_000)), (0, 0));

@@ -12,8 +12,8 @@ use crate::proto::p4rt as pb;
 use crate::schema::{Schema, TableSchema};
 use pb::entity::Entity;
 use pb::packet_replication_engine_entry::Type as Replication;
-use pointsman_ir::{Entry, EntryAction, EntryHandle, KeyMatch, TableId, Value};
-use pointsman_v1model::Time;
+use pointsman_ir::{Entry, EntryAction, EntryHandle, KeyMatch, TableId};
+use pointsman_v1model::{Register, Time};
 use prost::Message;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -447,7 +447,7 @@ impl Access<'_> {
             let range = cells(&register.array, e.index.as_ref());
             for at in range.map_err(|e| e.at(format_args!("register {}", register.array.name)))? {
                 let bits = self.state.read_register(register.array.instance, at)?;
-                let value = Value::from_bits(&program.types, register.ty, &bits).unwrap_or(Value::Bits(bits));
+                let value = Register::unpack(&program.types, register.ty, &bits);
                 let data = Some(p4data::encode(&self.codec(), program, register.ty, &value));
                 out.push(Entity::RegisterEntry(pb::RegisterEntry {
                     register_id: id,

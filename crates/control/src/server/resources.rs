@@ -9,7 +9,7 @@ use crate::p4data;
 use crate::proto::p4rt as pb;
 use crate::schema::{ArraySchema, TableSchema};
 use pointsman_ir::{Bits, TableId};
-use pointsman_v1model::{CounterCell, MeterConfig};
+use pointsman_v1model::{CounterCell, MeterConfig, Register};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -108,8 +108,7 @@ impl Access<'_> {
         let data = e.data.as_ref().ok_or_else(|| place(EntityError::invalid("data is not set")))?;
         let value = p4data::decode(&self.codec(), &self.schema.program, register.ty, data);
         let value = value.map_err(|message| place(EntityError::invalid(message)))?;
-        let value =
-            value.to_bits().ok_or_else(|| place(EntityError::unimplemented("its cells are no scalars")))?;
+        let value = Register::pack(&value);
         let instance = register.array.instance;
         if let Some(undo) = undo {
             let old = range.clone().map(|i| self.state.read_register(instance, i).map(|v| (i, v)));

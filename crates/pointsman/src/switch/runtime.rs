@@ -233,12 +233,8 @@ impl Core {
         for event in self.switch.take_events() {
             let (level, what) = match event.kind {
                 EventKind::Log(message) => (Level::Info, message),
-                EventKind::AssertFailed => {
-                    (Level::Warn, "an assert was false; the packet was dropped".to_string())
-                }
-                EventKind::AssumeFailed => {
-                    (Level::Warn, "an assume was false; the packet was dropped".to_string())
-                }
+                EventKind::AssertFailed(place) => (Level::Warn, false_check("assert", place.as_deref())),
+                EventKind::AssumeFailed(place) => (Level::Warn, false_check("assume", place.as_deref())),
             };
             log(level, &format!("[{:.6} s] {what}", event.time.0 as f64 / 1e9));
         }
@@ -383,4 +379,9 @@ fn elapsed(start: Instant) -> Time {
 /// Time of day for ports and messages: captures and notifications carry it.
 fn unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
+}
+
+fn false_check(what: &str, place: Option<&str>) -> String {
+    let at = place.map(|p| format!("{p}: ")).unwrap_or_default();
+    format!("{at}an {what} was false; the packet was dropped")
 }

@@ -47,10 +47,10 @@ pub struct Event {
 pub enum EventKind {
     /// The program called `log_msg`.
     Log(String),
-    /// An `assert` was false; the packet was dropped.
-    AssertFailed,
-    /// An `assume` was false; the packet was dropped.
-    AssumeFailed,
+    /// An `assert` was false; the packet was dropped. With its place (`file.p4:17`) where the program knows it.
+    AssertFailed(Option<Arc<str>>),
+    /// An `assume` was false, likewise.
+    AssumeFailed(Option<Arc<str>>),
 }
 
 /// An entry that nothing has hit for its idle timeout.

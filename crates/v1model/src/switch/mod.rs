@@ -9,7 +9,7 @@ use self::core::Core;
 use self::passes::Loaded;
 use crate::config::{ConfigError, SwitchConfig};
 use crate::pipeline::{Pipeline, Problem};
-use crate::queue::QueueConfig;
+use crate::queue::{QueueConfig, QueueStats};
 use crate::state::{Digest, Event, IdleEntry, State};
 use crate::stats::{DropReason, PortStats, Stats};
 use crate::time::Time;
@@ -152,7 +152,8 @@ impl<E: Executor> Switch<E> {
         for packet in &mut core.input {
             packet.frame = exec.new_frame();
         }
-        self.loaded = Some(Loaded { exec, pipeline, state });
+        let clock_offset_us = core.config.clock_offset_us;
+        self.loaded = Some(Loaded { exec, pipeline, state, clock_offset_us });
         Ok(())
     }
 
@@ -317,6 +318,11 @@ impl<E: Executor> Switch<E> {
     /// Removes a port. Packets in its queues are dropped when their turn comes.
     pub fn remove_port(&mut self, port: u32) -> bool {
         self.core.ports.as_mut().is_some_and(|p| p.remove(&port))
+    }
+
+    /// Counters of one queue of a port.
+    pub fn queue_stats(&self, port: u32, priority: u8) -> QueueStats {
+        self.core.queues.stats(port, priority)
     }
 
     /// Depth and rate of a queue.

@@ -3,7 +3,7 @@
 use super::Sink;
 use super::core::{Boxed, Core, Packet, instance};
 use crate::env::{BlockEnv, Effects};
-use crate::pipeline::{ALL_SLOTS, CHECKSUM_SLOTS, DEPARSER_SLOTS, HEADERS, META, Pipeline, STD};
+use crate::pipeline::{ALL_SLOTS, CHECKSUM_SLOTS, DEPARSER_SLOTS, HEADERS, Pipeline, STD};
 use crate::replication::Replica;
 use crate::state::State;
 use crate::stats::DropReason;
@@ -15,6 +15,8 @@ pub(super) struct Loaded<E: Executor> {
     pub exec: E,
     pub pipeline: Pipeline,
     pub state: State,
+    /// See [`crate::SwitchConfig::clock_offset_us`].
+    pub clock_offset_us: u64,
 }
 
 impl<E: Executor> Loaded<E> {
@@ -57,6 +59,11 @@ impl<E: Executor> Loaded<E> {
         self.exec.get(frame, STD, &[field]).map_or(0, |b| b.low_u64() as u32)
     }
 
+    /// Microseconds as the program sees them.
+    fn stamp(&self, time: Time) -> u64 {
+        time.micros().wrapping_add(self.clock_offset_us)
+    }
+
     /// Readies the frame for a pass through the parser.
     fn begin(&self, packet: &mut Packet<E::Frame>, instance_type: u32) {
         let std = &self.pipeline.std;
@@ -67,16 +74,16 @@ impl<E: Executor> Loaded<E> {
         let frame = &mut packet.frame;
         self.set(frame, std.ingress_port, std.port_width, u64::from(packet.ingress_port));
         self.set(frame, std.packet_length, 32, u64::from(packet.bytes));
-        self.set(frame, std.ingress_global_timestamp, 48, packet.received.micros());
+        self.set(frame, std.ingress_global_timestamp, 48, self.stamp(packet.received));
         if instance_type != instance::NORMAL {
             self.set(frame, std.instance_type, 32, u64::from(instance_type));
         }
     }
 
     /// Copies the user metadata of a field list.
-    fn preserve(&self, list: Option<u8>, from: &E::Frame, to: &mut E::Frame) {
+    fn preserve(&self, list: Option<u32>, from: &E::Frame, to: &mut E::Frame) {
         if let Some(fields) = list.and_then(|l| self.pipeline.field_lists.get(&l)) {
-            fields.copy(&self.exec, META, from, to);
+            fields.copy(&self.exec, from, to);
         }
     }
 
@@ -134,7 +141,12 @@ impl<E: Executor> Loaded<E> {
         if env.effects.checksum_error {
             self.exec.set(&mut p.frame, STD, &[std.checksum_error], &Bits::new(1, 1));
         }
+        env.effects.checksum_error = false;
         run(&self.exec, blocks.ingress, ALL_SLOTS, &mut p.frame, emitted, &mut env);
+        if effects.checksum_error {
+            // Verified in ingress: egress sees it.
+            self.exec.set(&mut p.frame, STD, &[std.checksum_error], &Bits::new(1, 1));
+        }
         if effects.assertion_failed {
             return core.drop(packet, DropReason::AssertionFailed);
         }
@@ -231,7 +243,7 @@ impl<E: Executor> Loaded<E> {
         now: Time,
         packet: &Packet<E::Frame>,
         session: u32,
-        list: Option<u8>,
+        list: Option<u32>,
     ) {
         let Some((replicas, truncate, class)) = self.session(session) else { return };
         if replicas.is_empty() {
@@ -256,7 +268,7 @@ impl<E: Executor> Loaded<E> {
         now: Time,
         packet: &Packet<E::Frame>,
         session: u32,
-        list: Option<u8>,
+        list: Option<u32>,
     ) {
         let Some((replicas, truncate, class)) = self.session(session) else { return };
         if replicas.is_empty() {
@@ -287,13 +299,13 @@ impl<E: Executor> Loaded<E> {
             Some(p) => p,
             None => self.get(&packet.frame, std.priority) as u8,
         };
-        if core.queues.is_full(port, priority) {
+        if core.queues.refuses(port, priority) {
             core.port(port).queue_full += 1;
             return core.drop(packet, DropReason::QueueFull);
         }
         packet.enqueued = now;
         let depth = core.queues.depth(port, priority);
-        self.set(&mut packet.frame, std.enq_timestamp, 32, now.micros());
+        self.set(&mut packet.frame, std.enq_timestamp, 32, self.stamp(now));
         self.set(&mut packet.frame, std.enq_qdepth, 19, u64::from(depth));
         core.queues.push(now, port, priority, packet);
     }
@@ -311,7 +323,7 @@ impl<E: Executor> Loaded<E> {
         let blocks = self.pipeline.blocks;
         let p = &mut *packet;
         let waited = now.micros().saturating_sub(p.enqueued.micros());
-        self.set(&mut p.frame, std.egress_global_timestamp, 48, now.micros());
+        self.set(&mut p.frame, std.egress_global_timestamp, 48, self.stamp(now));
         self.set(&mut p.frame, std.deq_timedelta, 32, waited);
         self.set(&mut p.frame, std.deq_qdepth, 19, u64::from(depth));
         self.set(&mut p.frame, std.egress_port, std.port_width, u64::from(port));

@@ -7,8 +7,8 @@ use pointsman_ir::{
     ValueSetId,
 };
 use pointsman_v1model::{
-    CloneSession, CounterCell, DropReason, Event, EventKind, Group, GroupMember, Keep, MeterConfig, Pipeline,
-    QueueConfig, Random, Replica, Sink, State, Switch, SwitchConfig, Time,
+    CloneSession, CounterCell, CrcParams, DropReason, Event, EventKind, Group, GroupMember, Keep,
+    MeterConfig, Pipeline, QueueConfig, Random, Replica, Sink, State, Switch, SwitchConfig, Time,
 };
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -42,6 +42,24 @@ pub fn run(dir: &Path, name: &str) -> Outcome {
         rig.command(words).map_err(|e| format!("{name}.test:{number}: {}: {e}", words.join(" ")))?;
     }
     rig.none().map_err(|e| format!("{name}.test: at the end: {e}"))
+}
+
+/// Gives one packet after another to port 0 of `NAME.p4`, and what left for each: "PORT HEX", sorted.
+pub fn feed(dir: &Path, name: &str, setup: &[&str], packets: &[Vec<u8>]) -> Outcome<Vec<Vec<String>>> {
+    let mut rig = Rig::new(SwitchConfig::default(), load(&dir.join(format!("{name}.p4")))?)?;
+    for command in setup {
+        rig.command(&command.split_whitespace().collect::<Vec<_>>())?;
+    }
+    let mut all = Vec::new();
+    for packet in packets {
+        rig.switch.receive(rig.now, 0, packet);
+        rig.pass(rig.now)?;
+        let left = rig.outputs.left.drain(..);
+        let mut left: Vec<String> = left.map(|l| format!("{} {}", l.to, hex_text(&l.packet))).collect();
+        left.sort();
+        all.push(left);
+    }
+    Ok(all)
 }
 
 /// Feeds random packets to `NAME.p4`.
@@ -262,6 +280,22 @@ impl Rig {
             }
             "register" | "counter" | "meter" => self.object_command(words[0], rest),
             "direct_counter" | "direct_meter" => self.direct_command(words[0], rest),
+            "crc16" | "crc32" => {
+                let n = |i| number(word(rest, i)?).map(|n| n as u32);
+                let params = CrcParams {
+                    polynomial: n(0)?,
+                    initial: n(1)?,
+                    final_xor: n(2)?,
+                    reflect_input: n(3)? == 1,
+                    reflect_output: n(4)? == 1,
+                };
+                self.pass(self.now)?;
+                match words[0] {
+                    "crc16" => self.state_mut()?.set_crc16_custom(params),
+                    _ => self.state_mut()?.set_crc32_custom(params),
+                }
+                Ok(())
+            }
             "value_set" => {
                 let name = word(rest, 0)?;
                 let program = self.state()?.program().clone();
@@ -284,8 +318,8 @@ impl Rig {
                 self.events.extend(self.switch.take_events());
                 let text = match self.events.pop_front().map(|e| e.kind) {
                     Some(EventKind::Log(text)) => text,
-                    Some(EventKind::AssertFailed) => "assertion failed".into(),
-                    Some(EventKind::AssumeFailed) => "assumption failed".into(),
+                    Some(EventKind::AssertFailed(place)) => failed("assertion", place.as_deref()),
+                    Some(EventKind::AssumeFailed(place)) => failed("assumption", place.as_deref()),
                     None => "nothing".into(),
                 };
                 same(text, rest.join(" "))
@@ -435,9 +469,18 @@ impl Rig {
     }
 }
 
+/// `assertion failed in line 17`.
+fn failed(what: &str, place: Option<&str>) -> String {
+    let line = place.and_then(|p| p.rsplit_once(':')).map_or("?", |(_, line)| line);
+    format!("{what} failed in line {line}")
+}
+
 fn show(left: &Left) -> String {
-    let hex: String = left.packet.iter().map(|b| format!("{b:02x}")).collect();
-    format!("{} {hex} @{}us", left.to, left.at.micros())
+    format!("{} {} @{}us", left.to, hex_text(&left.packet), left.at.micros())
+}
+
+fn hex_text(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 fn same<T: PartialEq + Debug>(got: T, want: T) -> Outcome {
