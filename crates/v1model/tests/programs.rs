@@ -3,7 +3,7 @@
 //! A test file has one command a line; `#` starts a comment. Times are virtual. Commands:
 //!
 //! ```text
-//! config queues=N cpu=PORT          before anything else
+//! config queues=N cpu=PORT clock=US before anything else
 //! at TIME                           lets time pass until then (10us, 3ms, 1s)
 //! in PORT HEX...                    a packet comes in now
 //! cpu HEX...                        a packet comes from the control plane
@@ -133,7 +133,7 @@ fn every_combination() {
 #[test]
 fn random_packets() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    for name in ["checksum", "externs", "hashes", "older", "parser", "precedence", "queues", "selector"] {
+    for name in ["checksum", "externs", "hashes", "objects", "older", "parser", "precedence", "queues", "selector"] {
         script::feed_random(&dir, name, 3000).unwrap_or_else(|e| panic!("{name}: {e}"));
     }
 }
