@@ -133,7 +133,9 @@ fn every_combination() {
 #[test]
 fn random_packets() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    for name in ["checksum", "externs", "hashes", "objects", "older", "parser", "precedence", "queues", "selector"] {
+    for name in
+        ["checksum", "externs", "hashes", "objects", "older", "parser", "precedence", "queues", "selector"]
+    {
         script::feed_random(&dir, name, 3000).unwrap_or_else(|e| panic!("{name}: {e}"));
     }
 }
