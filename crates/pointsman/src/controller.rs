@@ -51,7 +51,7 @@ pub fn program(name: &ProgramName) -> Result<Program, String> {
         ProgramName::BuiltIn => ("balancer".to_string(), sources::balancer()),
         ProgramName::File(file) => {
             let path = Path::new(file);
-            let text = sources::flatten_file(path)
+            let text = sources::flatten_file(path, &Sources::default(), &[])
                 .map_err(|e| format!("switch.program: cannot read {file}: {e}"))?;
             (file.clone(), text)
         }

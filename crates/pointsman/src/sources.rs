@@ -2,6 +2,7 @@
 
 use pointsman_frontend::Define;
 use pointsman_frontend::source::Loader;
+use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
@@ -115,38 +116,66 @@ fn find(set: &'static [(&str, &str)], name: &str) -> Option<&'static str> {
 
 /// The balancer as one text: what a controller sends as `p4_device_config`.
 pub fn balancer() -> String {
-    flatten("main.p4", find(BALANCER, "main.p4").unwrap_or_default(), &|name, _| {
+    flatten("main.p4", find(BALANCER, "main.p4").unwrap_or_default(), &|name, _, _| {
         find(BALANCER, name).map(|text| (name.to_string(), text.to_string()))
     })
 }
 
-/// A program on disk as one text. Only `#include "..."` is resolved: what stands in `<...>` every switch has.
-pub fn flatten_file(path: &Path) -> io::Result<String> {
-    let text = read_text(path)?;
-    Ok(flatten(&path.display().to_string(), &text, &|name, from| {
-        let file = Path::new(from).parent().unwrap_or(Path::new("")).join(name);
-        read_text(&file).ok().map(|text| (file.display().to_string(), text))
-    }))
+/// Macros of `-D` as directives.
+pub fn directives(defines: &[Define]) -> String {
+    let line = |define: &Define| match define {
+        Define::Set { name, value } => format!("#define {name} {value}\n"),
+        Define::Unset(name) => format!("#undef {name}\n"),
+    };
+    defines.iter().map(line).collect()
 }
 
-/// Finds what a quoted include names: name as written and path of the including file in, path and text out.
-type Find<'a> = dyn Fn(&str, &str) -> Option<(String, String)> + 'a;
+/// A program on disk as one text that compiles alone: with the files that `sources` finds in place of the includes, and
+/// the macros of `-D` in front. Only includes of what every switch carries, such as `<core.p4>`, stay.
+///
+/// # Errors
+/// The program cannot be read.
+pub fn flatten_file(path: &Path, sources: &Sources, defines: &[Define]) -> io::Result<String> {
+    let text = read_text(path)?;
+    let mut out = directives(defines);
+    out.push_str(&flatten(&path.display().to_string(), &text, &|name, quoted, from| {
+        // What is carried has a name in angle brackets.
+        sources.include(name, quoted, from).filter(|(path, _)| !path.starts_with('<'))
+    }));
+    Ok(out)
+}
 
-/// Puts the files of `#include "..."` in place of the directive, as often as they are included: their include guards
-/// work as before, since the text is preprocessed afterwards. What cannot be found stays for the compiler to complain.
+/// Finds what an include names: name as written, whether in quotes, and path of the including file in; path and text
+/// out.
+type Find<'a> = dyn Fn(&str, bool, &str) -> Option<(String, String)> + 'a;
+
+/// The name in an include directive, and whether it is in quotes.
+fn included(line: &str) -> Option<(&str, bool)> {
+    let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
+    let (rest, end) = match rest.strip_prefix('"') {
+        Some(rest) => (rest, '"'),
+        None => (rest.strip_prefix('<')?, '>'),
+    };
+    rest.split_once(end).map(|(name, _)| (name, end == '"'))
+}
+
+/// Puts files in place of the directives that include them, as often as they are included: their include guards work as
+/// before, since the text is preprocessed afterwards. A file with `#pragma once` comes once. What cannot be found stays
+/// for the compiler to complain.
 fn flatten(path: &str, text: &str, find: &Find<'_>) -> String {
-    fn put(path: &str, text: &str, find: &Find<'_>, depth: u32, out: &mut String) {
+    fn put(path: &str, text: &str, find: &Find<'_>, depth: u32, once: &mut BTreeSet<String>, out: &mut String) {
         for line in text.lines() {
-            let name = line
-                .trim_start()
-                .strip_prefix('#')
-                .and_then(|l| l.trim_start().strip_prefix("include"))
-                .and_then(|l| l.trim().strip_prefix('"'))
-                .and_then(|l| l.split_once('"'))
-                .map(|(name, _)| name);
             // A file that includes itself without a guard would go on for ever; the compiler reports it.
-            match name.filter(|_| depth < 32).and_then(|name| find(name, path)) {
-                Some((path, text)) => put(&path, &text, find, depth + 1, out),
+            let name = included(line).filter(|_| depth < 32);
+            match name.and_then(|(name, quoted)| find(name, quoted, path)) {
+                Some((path, _)) if once.contains(&path) => {}
+                Some((path, text)) => {
+                    let is_once = |l: &str| l.split_whitespace().eq(["#pragma", "once"]);
+                    if text.lines().any(is_once) {
+                        once.insert(path.clone());
+                    }
+                    put(&path, &text, find, depth + 1, once, out);
+                }
                 None => {
                     out.push_str(line);
                     out.push('\n');
@@ -155,7 +184,7 @@ fn flatten(path: &str, text: &str, find: &Find<'_>) -> String {
         }
     }
     let mut out = String::new();
-    put(path, text, find, 0, &mut out);
+    put(path, text, find, 0, &mut BTreeSet::new(), &mut out);
     out
 }
 
@@ -173,14 +202,18 @@ mod tests {
 
     #[test]
     fn includes_nest_and_end() {
-        let find = |name: &str, _: &str| match name {
+        let find = |name: &str, quoted: bool, _: &str| match name {
             "a" => Some(("a".into(), "x\n#include \"b\"\n".into())),
+            "once" => Some(("once".into(), "#pragma  once\no\n".into())),
+            "angle" if !quoted => Some(("angle".into(), "<\n".into())),
             "b" => Some(("b".into(), "y\n".into())),
             "loop" => Some(("loop".into(), "#include \"loop\"\n".into())),
             _ => None,
         };
         assert_eq!(flatten("m", "#include \"a\"\n# include  \"b\"\nz", &find), "x\ny\ny\nz\n");
         assert_eq!(flatten("m", "#include \"none\"", &find), "#include \"none\"\n");
+        assert_eq!(flatten("m", "#include <angle>\n#include <none>", &find), "<\n#include <none>\n");
+        assert_eq!(flatten("m", "#include \"once\"\n#include \"once\"", &find), "#pragma  once\no\n");
         assert!(flatten("m", "#include \"loop\"", &find).contains("loop"));
     }
 

@@ -317,6 +317,24 @@ fn a_program_from_the_network_reads_no_files() {
 }
 
 #[test]
+fn what_a_controller_reads_back_compiles_alone() {
+    let dir = Scratch::new("flat");
+    std::fs::create_dir_all(dir.0.join("lib/sub")).unwrap();
+    dir.write("lib/name.p4", "#include \"sub/deep.p4\"\n");
+    dir.write("lib/sub/deep.p4", "#pragma once\nconst bit<8> DEEP = 1;\n");
+    dir.write("beside.p4", "#include <name.p4>\n#include <name.p4>\n");
+    let main = dir.write("main.p4", format!("#include \"beside.p4\"\n{}", program("if (DEEP == ONE) { TABLE.apply(); }")));
+    let switch = Switch::start(&["-I", &dir.path("lib"), "-D", "TABLE=forward", "-DONE", &main]);
+    let (mut controller, _) = connect(switch.address, 1);
+    let config = controller.device_config().unwrap();
+    // Another switch, without folders and macros.
+    let other = Switch::start(&[]);
+    let (mut controller, _) = connect(other.address, 1);
+    controller.set_pipeline(&config).unwrap();
+    assert_eq!(controller.info.tables.len(), 1);
+}
+
+#[test]
 fn a_client_that_reads_nothing_costs_a_bounded_amount() {
     // Packets that come back as packet-ins, far more than may wait.
     const SENT: usize = 4_000;

@@ -14,7 +14,7 @@ pub use args::{Args, without_separator};
 
 use crate::compiler;
 use crate::console::{say, show};
-use crate::sources::{Sources, balancer, flatten_file};
+use crate::sources::{Sources, balancer, directives, flatten_file};
 use files::Delayed;
 use log::Level;
 use pointsman_control::ServerConfig;
@@ -174,12 +174,12 @@ fn boot(runtime: &mut Runtime, file: &Path, sources: &Sources, defines: &[Define
         let config = balancer();
         let compiled =
             compiler::compile("balancer", &config, sources, defines).map_err(|e| compiler::rendered(&e))?;
-        return runtime.boot(&compiled.program, &config);
+        return runtime.boot(&compiled.program, &(directives(defines) + &config));
     }
     let (compiled, warnings) = compiler::compile_file(file, sources, defines)?;
     show(&warnings);
-    // Controllers may ask for it. What came by -I and -D is not in it.
-    let config = flatten_file(file).map_err(|e| format!("cannot read {}: {e}", file.display()))?;
+    // Controllers may ask for it, and send it to the next switch.
+    let config = flatten_file(file, sources, defines).map_err(|e| format!("cannot read {}: {e}", file.display()))?;
     runtime.boot(&compiled.program, &config)
 }
 

@@ -79,10 +79,19 @@ impl Controller {
         self.tokio.block_on(self.say.send(message)).expect("the stream is open");
     }
 
-    fn pipeline(&mut self) -> Result<P4Info, Status> {
+    fn config(&mut self) -> Result<pb::ForwardingPipelineConfig, Status> {
         let request = pb::GetForwardingPipelineConfigRequest { device_id: 1, ..Default::default() };
         let answer = self.tokio.block_on(self.client.get_forwarding_pipeline_config(request))?.into_inner();
-        Ok(answer.config.and_then(|c| c.p4info).unwrap_or_default())
+        Ok(answer.config.unwrap_or_default())
+    }
+
+    fn pipeline(&mut self) -> Result<P4Info, Status> {
+        Ok(self.config()?.p4info.unwrap_or_default())
+    }
+
+    /// The program as the switch gives it back.
+    pub fn device_config(&mut self) -> Result<Vec<u8>, Status> {
+        Ok(self.config()?.p4_device_config)
     }
 
     /// Sends a program as source text.
