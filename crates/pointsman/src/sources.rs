@@ -163,7 +163,14 @@ fn included(line: &str) -> Option<(&str, bool)> {
 /// before, since the text is preprocessed afterwards. A file with `#pragma once` comes once. What cannot be found stays
 /// for the compiler to complain.
 fn flatten(path: &str, text: &str, find: &Find<'_>) -> String {
-    fn put(path: &str, text: &str, find: &Find<'_>, depth: u32, once: &mut BTreeSet<String>, out: &mut String) {
+    fn put(
+        path: &str,
+        text: &str,
+        find: &Find<'_>,
+        depth: u32,
+        once: &mut BTreeSet<String>,
+        out: &mut String,
+    ) {
         for line in text.lines() {
             // A file that includes itself without a guard would go on for ever; the compiler reports it.
             let name = included(line).filter(|_| depth < 32);

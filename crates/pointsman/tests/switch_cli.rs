@@ -323,7 +323,10 @@ fn what_a_controller_reads_back_compiles_alone() {
     dir.write("lib/name.p4", "#include \"sub/deep.p4\"\n");
     dir.write("lib/sub/deep.p4", "#pragma once\nconst bit<8> DEEP = 1;\n");
     dir.write("beside.p4", "#include <name.p4>\n#include <name.p4>\n");
-    let main = dir.write("main.p4", format!("#include \"beside.p4\"\n{}", program("if (DEEP == ONE) { TABLE.apply(); }")));
+    let main = dir.write(
+        "main.p4",
+        format!("#include \"beside.p4\"\n{}", program("if (DEEP == ONE) { TABLE.apply(); }")),
+    );
     let switch = Switch::start(&["-I", &dir.path("lib"), "-D", "TABLE=forward", "-DONE", &main]);
     let (mut controller, _) = connect(switch.address, 1);
     let config = controller.device_config().unwrap();

@@ -303,6 +303,10 @@ impl Port for AfPacket {
         self.link == Link::Up
     }
 
+    fn has_carrier(&mut self) -> bool {
+        sys::interface(&self.socket, &self.name).is_ok_and(|found| found.running)
+    }
+
     fn counters(&mut self) -> Counters {
         if let Ok(drops) = sys::take_kernel_drops(&self.socket) {
             self.counters.add_drops(DropReason::RxSocketFull, drops);

@@ -244,6 +244,10 @@ impl<P: Port, R: FnMut() -> u64 + Send> Port for Faulty<P, R> {
         self.inner.is_up()
     }
 
+    fn has_carrier(&mut self) -> bool {
+        self.inner.has_carrier()
+    }
+
     /// The counters of the port inside with the injected losses. `rx_packets` counts what the port inside received.
     fn counters(&mut self) -> Counters {
         let mut counters = self.inner.counters();

@@ -60,6 +60,12 @@ pub trait Port: Send {
         true
     }
 
+    /// Whether there is somebody at the other end now, as far as the port can find out: up, and with a carrier. Worth
+    /// asking after [`LinkEvents`](crate::LinkEvents) said that something changed.
+    fn has_carrier(&mut self) -> bool {
+        self.is_up()
+    }
+
     /// Totals since the port was opened.
     fn counters(&mut self) -> Counters;
 }
@@ -101,6 +107,10 @@ impl<P: Port + ?Sized> Port for Box<P> {
 
     fn is_up(&self) -> bool {
         (**self).is_up()
+    }
+
+    fn has_carrier(&mut self) -> bool {
+        (**self).has_carrier()
     }
 
     fn counters(&mut self) -> Counters {

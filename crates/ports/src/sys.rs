@@ -111,6 +111,8 @@ pub(crate) fn take_kernel_drops(socket: &OwnedFd) -> io::Result<u64> {
 pub(crate) struct Interface {
     pub index: libc::c_int,
     pub up: bool,
+    /// There is somebody at the other end: up, and with a carrier.
+    pub running: bool,
     /// ARPHRD_*
     pub hardware: u16,
 }
@@ -133,11 +135,47 @@ pub(crate) fn interface(socket: &OwnedFd, name: &str) -> io::Result<Interface> {
     };
     // SAFETY: every member of the union is plain data, and the kernel has just written the one that is read.
     unsafe {
+        let flags = i32::from(ask(libc::SIOCGIFFLAGS as libc::c_ulong)?.ifru_flags);
         Ok(Interface {
             index: ask(libc::SIOCGIFINDEX as libc::c_ulong)?.ifru_ifindex,
-            up: i32::from(ask(libc::SIOCGIFFLAGS as libc::c_ulong)?.ifru_flags) & libc::IFF_UP != 0,
+            up: flags & libc::IFF_UP != 0,
+            running: flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0,
             hardware: ask(libc::SIOCGIFHWADDR as libc::c_ulong)?.ifru_hwaddr.sa_family,
         })
+    }
+}
+
+/// A socket on which the kernel says when an interface of this network namespace changes.
+pub(crate) fn link_socket() -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: no pointers.
+    let socket = own(unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) })?;
+    // SAFETY: all-zero is a value of this plain structure.
+    let mut address: libc::sockaddr_nl = unsafe { mem::zeroed() };
+    address.nl_family = libc::AF_NETLINK as u16;
+    address.nl_groups = libc::RTMGRP_LINK as u32;
+    let length = mem::size_of_val(&address) as libc::socklen_t;
+    // SAFETY: the pointer and the length describe `address`.
+    check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })?;
+    Ok(socket)
+}
+
+/// Throws away what waits on a socket and says whether there was anything, or had been before it overflowed.
+pub(crate) fn drain(socket: &OwnedFd) -> bool {
+    let mut any = false;
+    let mut buffer = [0u8; 4096];
+    loop {
+        // SAFETY: the pointer and the length describe `buffer`; what does not fit is cut off.
+        let got = unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+        if got >= 0 {
+            any = true;
+            continue;
+        }
+        match io::Error::last_os_error().raw_os_error() {
+            Some(libc::ENOBUFS) => any = true,
+            Some(libc::EINTR) => {}
+            _ => return any,
+        }
     }
 }
 

@@ -134,6 +134,10 @@ impl<P: Port> Port for Traced<P> {
         self.inner.is_up()
     }
 
+    fn has_carrier(&mut self) -> bool {
+        self.inner.has_carrier()
+    }
+
     fn counters(&mut self) -> Counters {
         self.inner.counters()
     }

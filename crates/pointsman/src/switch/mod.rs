@@ -179,7 +179,8 @@ fn boot(runtime: &mut Runtime, file: &Path, sources: &Sources, defines: &[Define
     let (compiled, warnings) = compiler::compile_file(file, sources, defines)?;
     show(&warnings);
     // Controllers may ask for it, and send it to the next switch.
-    let config = flatten_file(file, sources, defines).map_err(|e| format!("cannot read {}: {e}", file.display()))?;
+    let config =
+        flatten_file(file, sources, defines).map_err(|e| format!("cannot read {}: {e}", file.display()))?;
     runtime.boot(&compiled.program, &config)
 }
 

@@ -364,9 +364,9 @@ impl Runtime {
     /// What became of all packets, one line for the switch and one for each port.
     pub fn summary(&mut self) -> Vec<String> {
         let mut lines = vec![summary::switch(self.core.switch.stats())];
-        lines.extend(self.wires.ports().map(|(number, port)| {
+        lines.extend(self.wires.ports().map(|(state, port)| {
             let counters = port.counters();
-            summary::port(number, port.name(), &counters)
+            summary::port(state, port.name(), &counters)
         }));
         lines
     }

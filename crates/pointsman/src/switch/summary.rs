@@ -1,5 +1,6 @@
 //! What a switch says about its packets when it ends.
 
+use super::wires::PortState;
 use pointsman_ports::{Counters, Direction};
 use pointsman_v1model::Stats;
 
@@ -20,12 +21,17 @@ pub fn switch(stats: &Stats) -> String {
 }
 
 /// The frames of one port.
-pub fn port(number: u32, name: &str, counters: &Counters) -> String {
+pub fn port(state: PortState, name: &str, counters: &Counters) -> String {
+    let number = state.number;
     let reasons: Vec<String> =
         counters.drops().filter(|(_, n)| *n > 0).map(|(r, n)| format!("{} {n}", r.name())).collect();
     let dropped = counters.dropped_total(Direction::Receive) + counters.dropped_total(Direction::Transmit);
+    let links = match state.lost {
+        0 => String::new(),
+        n => format!(", link lost {n} times"),
+    };
     format!(
-        "port {number} ({name}): received {} ({} bytes), sent {} ({} bytes), dropped {}",
+        "port {number} ({name}): received {} ({} bytes), sent {} ({} bytes), dropped {}{links}",
         counters.rx_packets,
         counters.rx_bytes,
         counters.tx_packets,
@@ -55,8 +61,10 @@ mod tests {
              (ingress 2, queue_full 1), waiting 0"
         );
         assert_eq!(
-            port(3, "veth3", &Counters::default()),
+            port(PortState { number: 3, carrier: true, lost: 0 }, "veth3", &Counters::default()),
             "port 3 (veth3): received 0 (0 bytes), sent 0 (0 bytes), dropped 0"
         );
+        let lost = port(PortState { number: 3, carrier: true, lost: 2 }, "veth3", &Counters::default());
+        assert!(lost.ends_with("dropped 0, link lost 2 times"), "{lost}");
     }
 }

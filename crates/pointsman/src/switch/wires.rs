@@ -1,7 +1,7 @@
 //! The ports of a running switch: frames in, frames out.
 
 use super::log::Level;
-use pointsman_ports::{Frame, FramePool, Poller, Port, PortError, Ready};
+use pointsman_ports::{Frame, FramePool, LinkEvents, Poller, Port, PortError, Ready};
 use pointsman_v1model::Sink;
 use std::collections::BTreeMap;
 use std::io;
@@ -11,6 +11,12 @@ use std::time::Instant;
 /// that queues before the kernel only adds delay.
 const MAX_WAITING: usize = 1024;
 
+/// Where the poller keeps the news of links: no port has this place.
+const EVENTS: usize = usize::MAX;
+
+/// Receptions between two looks at the news of links while there is no time to wait for them.
+const PATIENCE: u32 = 256;
+
 /// One port.
 struct Wire {
     number: u32,
@@ -18,8 +24,12 @@ struct Wire {
     out: Vec<Frame>,
     /// An error that was told once.
     failed: bool,
-    /// What was told of the link.
+    /// What was told of the interface.
     up: bool,
+    /// Whether somebody was at the other end when it was last looked at.
+    carrier: bool,
+    /// How often there was nobody any more.
+    lost: u64,
 }
 
 /// All ports.
@@ -28,6 +38,12 @@ pub struct Wires {
     by_number: BTreeMap<u32, usize>,
     pool: FramePool,
     poller: Poller,
+    /// `None` where there are no interfaces.
+    events: Option<LinkEvents>,
+    /// Receptions until the events are looked at, should there never be time to wait.
+    patience: u32,
+    /// Ports whose link came or went since the last [`Wires::take_links`].
+    links: Vec<(u32, bool)>,
     batch: Vec<Frame>,
     ready: Vec<Ready>,
     /// Packets for the control plane since the last [`Wires::take_cpu`].
@@ -36,6 +52,17 @@ pub struct Wires {
     news: Vec<(Level, String)>,
     /// What is said of single packets.
     pub watch: Watch,
+}
+
+/// A port and its link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortState {
+    /// Port number.
+    pub number: u32,
+    /// Is somebody at the other end?
+    pub carrier: bool,
+    /// How often there was nobody any more.
+    pub lost: u64,
 }
 
 /// What is said of every packet that comes in or goes out.
@@ -65,10 +92,16 @@ impl Wires {
     /// Ports by number. Numbers must differ.
     pub fn new(ports: Vec<(u32, Box<dyn Port>)>) -> io::Result<Self> {
         let mut poller = Poller::new()?;
+        // Without it (a kernel that refuses) links are what the ports notice by themselves.
+        let events = if ports.is_empty() { None } else { LinkEvents::open().ok() };
+        if let Some(events) = &events {
+            poller.add(EVENTS, events.raw_fd());
+        }
         let mut wires = Vec::new();
+        let mut links = Vec::new();
         let mut news = Vec::new();
         let mut by_number = BTreeMap::new();
-        for (number, port) in ports {
+        for (number, mut port) in ports {
             if let Some(fd) = port.raw_fd() {
                 poller.add(wires.len(), fd);
             }
@@ -79,13 +112,24 @@ impl Wires {
                 let line = format!("port {number}: {}", PortError::LinkDown { interface });
                 news.push((Level::Warn, line));
             }
-            wires.push(Wire { number, port, out: Vec::new(), failed: false, up });
+            let carrier = port.has_carrier();
+            if up && !carrier {
+                news.push((
+                    Level::Warn,
+                    format!("port {number}: nobody is at the other end of '{}'", port.name()),
+                ));
+            }
+            links.push((number, carrier));
+            wires.push(Wire { number, port, out: Vec::new(), failed: false, up, carrier, lost: 0 });
         }
         Ok(Wires {
             wires,
             by_number,
             pool: FramePool::new(4096),
             poller,
+            events,
+            patience: PATIENCE,
+            links,
             batch: Vec::new(),
             ready: Vec::new(),
             cpu: Vec::new(),
@@ -103,6 +147,11 @@ impl Wires {
     /// Says how many frames there were. `unix_ns`: the ports' time.
     pub fn receive(&mut self, unix_ns: u64, mut each: impl FnMut(&mut Self, u32, &[u8])) -> usize {
         let mut total = 0;
+        self.patience = self.patience.saturating_sub(1);
+        if self.patience == 0 {
+            self.patience = PATIENCE;
+            self.look_at_links();
+        }
         for at in 0..self.wires.len() {
             let mut batch = std::mem::take(&mut self.batch);
             let wire = &mut self.wires[at];
@@ -134,6 +183,32 @@ impl Wires {
         total
     }
 
+    /// Finds out whose link came or went, if the kernel says that any did.
+    fn look_at_links(&mut self) {
+        if !self.events.as_mut().is_some_and(LinkEvents::take) {
+            return;
+        }
+        for wire in &mut self.wires {
+            let carrier = wire.port.has_carrier();
+            if carrier == wire.carrier {
+                continue;
+            }
+            wire.carrier = carrier;
+            wire.lost += u64::from(!carrier);
+            self.links.push((wire.number, carrier));
+            let (level, what) = match carrier {
+                true => (Level::Info, "somebody is at the other end of"),
+                false => (Level::Warn, "nobody is at the other end any more of"),
+            };
+            self.news.push((level, format!("port {}: {what} '{}'", wire.number, wire.port.name())));
+        }
+    }
+
+    /// Ports whose link came (`true`) or went since the last call; at first, all.
+    pub fn take_links(&mut self) -> Vec<(u32, bool)> {
+        std::mem::take(&mut self.links)
+    }
+
     /// Sends what waits, as far as the interfaces take it.
     pub fn flush(&mut self, unix_ns: u64) {
         for (key, wire) in self.wires.iter_mut().enumerate() {
@@ -163,6 +238,9 @@ impl Wires {
             if ready.closed {
                 self.poller.remove(ready.key);
             }
+            if ready.key == EVENTS {
+                self.patience = 1;
+            }
         }
         Ok(())
     }
@@ -177,9 +255,12 @@ impl Wires {
         std::mem::take(&mut self.news)
     }
 
-    /// Every port with its counters.
-    pub fn ports(&mut self) -> impl Iterator<Item = (u32, &mut dyn Port)> {
-        self.wires.iter_mut().map(|w| (w.number, &mut *w.port as &mut dyn Port))
+    /// Every port.
+    pub fn ports(&mut self) -> impl Iterator<Item = (PortState, &mut dyn Port)> {
+        self.wires.iter_mut().map(|w| {
+            let state = PortState { number: w.number, carrier: w.carrier, lost: w.lost };
+            (state, &mut *w.port as &mut dyn Port)
+        })
     }
 }
 

@@ -1,0 +1,33 @@
+//! News of interfaces.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use crate::sys;
+
+/// Says that some interface of a network namespace has changed: come, gone, up, down, carrier found or lost. Which one is
+/// for the ports to find out, see [`Port::has_carrier`](crate::Port::has_carrier).
+#[derive(Debug)]
+pub struct LinkEvents {
+    socket: OwnedFd,
+}
+
+impl LinkEvents {
+    /// Of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// Those of the kernel, such as too many open files.
+    pub fn open() -> io::Result<Self> {
+        Ok(Self { socket: sys::link_socket()? })
+    }
+
+    /// A descriptor that becomes readable when there is news, for a [`Poller`](crate::Poller).
+    pub fn raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
+    /// Was there news since the last call?
+    pub fn take(&mut self) -> bool {
+        sys::drain(&self.socket)
+    }
+}
