@@ -206,6 +206,64 @@ class Entities(Case):
         answer = await self.lookup(switch, "1.1.1.1")
         self.assertEqual(answer["host"], MISSED, "the default action is the program's again")
 
+    async def test_groups_and_their_members(self):
+        switch = await self.fresh()
+        members = [
+            fy.P4ActionProfileMember("members", member_id=n, action=fy.Action("member_is", value=n)) for n in (1, 2)
+        ]
+        group = fy.P4ActionProfileGroup("members", group_id=1, members=[fy.P4Member(1, weight=2)])
+        entry = fy.P4TableEntry("spread", match=fy.Match(protocol=6), action=fy.P4IndirectAction(group_id=1))
+        await switch.insert([*members, group, entry])
+        # Weights, and a port to watch.
+        group.members = [fy.P4Member(1, weight=3), fy.P4Member(2, weight=(1, 510))]
+        await switch.modify([group])
+        [read] = await gather(switch.read(fy.P4ActionProfileGroup("members")))
+        self.assertEqual(sorted(m.weight for m in read.members if isinstance(m.weight, int)), [3])
+        self.assertEqual(read.encode(switch.p4info), group.encode(switch.p4info))
+        [read] = await gather(switch.read(members[1]))
+        self.assertEqual(read.encode(switch.p4info), members[1].encode(switch.p4info))
+        await self.refused("", switch.delete([group]), (0, "FAILED_PRECONDITION"))
+        # From a group to one member, and away.
+        entry.action = fy.P4IndirectAction(member_id=2)
+        await switch.modify([entry])
+        await switch.delete([entry, group, *members])
+        self.assertEqual(await gather(switch.read(fy.P4ActionProfileMember())), [])
+
+    async def test_one_shot(self):
+        switch = await self.fresh()
+
+        def actions(*weights):
+            return fy.P4IndirectAction([w * fy.Action("member_is", value=n) for n, w in enumerate(weights)])
+
+        entry = fy.P4TableEntry("spread", match=fy.Match(protocol=6), action=actions(2, 1))
+        await switch.insert([entry])
+        [read] = await gather(switch.read(fy.P4TableEntry("spread")))
+        self.assertEqual(read.encode(switch.p4info).table_entry, entry.encode(switch.p4info).table_entry)
+        entry.action = actions(1, 1, 1)
+        await switch.modify([entry])
+        [read] = await gather(switch.read(fy.P4TableEntry("spread")))
+        self.assertEqual(read.encode(switch.p4info).table_entry, entry.encode(switch.p4info).table_entry)
+        # Members of one-shot sets are nobody's business.
+        self.assertEqual(await gather(switch.read(fy.P4ActionProfileMember())), [])
+        await switch.delete([entry])
+        self.assertEqual(await gather(switch.read(fy.P4TableEntry("spread"))), [])
+
+    async def test_multicast_and_clone_sessions(self):
+        switch = await self.fresh()
+        group = fy.P4MulticastGroupEntry(7, replicas=[(510, 1), (510, 2)])
+        session = fy.P4CloneSessionEntry(100, class_of_service=2, packet_length_bytes=64, replicas=[510])
+        await switch.insert([group, session])
+        for entity in (group, session):
+            [read] = await gather(switch.read(entity))
+            self.assertEqual(read.encode(switch.p4info), entity.encode(switch.p4info))
+        group.replicas = [(510, 3)]
+        await switch.modify([group])
+        [read] = await gather(switch.read(fy.P4MulticastGroupEntry()))
+        self.assertEqual(read.encode(switch.p4info), group.encode(switch.p4info))
+        await self.refused("", switch.insert([group, session]), (0, "ALREADY_EXISTS"), (1, "ALREADY_EXISTS"))
+        await switch.delete([group, session])
+        await self.refused("", switch.delete([group, session], strict=True), (0, "NOT_FOUND"), (1, "NOT_FOUND"))
+
     async def test_counters_meters_and_registers(self):
         switch = await self.fresh()
         await switch.insert([route("10.0.0.0/8", 1)])

@@ -211,6 +211,15 @@ impl Netlink {
         self.request(message, || format!("cannot bring interface {index} up"))
     }
 
+    /// Brings an interface down.
+    pub fn set_down(&mut self, index: u32) -> Result<()> {
+        let mut fixed = ifinfo(index, libc::IFF_UP as u32);
+        // The flag stays in the mask of what is to change.
+        fixed[8..12].fill(0);
+        let message = Message::new(RTM_NEWLINK, 0, &fixed);
+        self.request(message, || format!("cannot bring interface {index} down"))
+    }
+
     /// Waits until an interface carries packets. The kernel switches it on some time after both ends are up,
     /// and drops without a word what is sent before. (The flag IFF_RUNNING does not tell: it is set, too, while
     /// the state is still unknown.)

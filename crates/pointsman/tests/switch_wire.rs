@@ -10,7 +10,7 @@ use pb::entity::Entity;
 use pointsman_control::proto::p4rt as pb;
 use pointsman_lab::Namespace;
 use pointsman_lab::harness::run;
-use pointsman_lab::rack::{ClientSpec, Link, Mac, Rack, RackSpec, join};
+use pointsman_lab::rack::{ClientSpec, Link, Mac, Rack, RackSpec, join, plug};
 use pointsman_ports::pcap::{Reader, Record};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         ("tcp_passes_with_the_offloads_of_veth", tcp_passes_with_the_offloads_of_veth),
         ("the_steps_of_the_example_work", the_steps_of_the_example_work),
         ("interfaces_come_and_go", interfaces_come_and_go),
+        ("members_follow_the_link_that_they_watch", members_follow_the_link_that_they_watch),
         ("ports_that_cannot_be_opened", ports_that_cannot_be_opened),
     ];
     run("switch_wire", tests)
@@ -364,6 +365,85 @@ fn interfaces_come_and_go() {
     let finished = switch.stop(Signal::SIGINT);
     assert_eq!(finished.code, Some(0), "{finished:?}");
     assert_no_panic(&finished);
+}
+
+/// A selector with a member on each of two ports: when the cable of one is pulled out, all packets take the other.
+fn members_follow_the_link_that_they_watch() {
+    let switch_side = Namespace::new("switch").unwrap();
+    let host = Namespace::new("h1").unwrap();
+    join((&switch_side, &link(9)), (&host, &link(1)), 1500).unwrap();
+    let (switch, mut controller) = switch_side
+        .enter(|| {
+            let switch = Switch::start(&[&file("tests/programs/watched.p4"), "-i", "1@eth0"]);
+            let (controller, _) = connect(switch.address, 1);
+            (switch, controller)
+        })
+        .unwrap();
+    let (profile, table) =
+        (controller.info.action_profiles[0].preamble.as_ref().unwrap().id, controller.table("Pick.spread"));
+    let action = controller.action("Pick.out_of");
+    let member = |id: u32, port: u8| {
+        let param = pb::action::Param { param_id: 1, value: vec![port] };
+        Entity::ActionProfileMember(pb::ActionProfileMember {
+            action_profile_id: profile,
+            member_id: id,
+            action: Some(pb::Action { action_id: action, params: vec![param] }),
+        })
+    };
+    let watching = |member_id, port: u8| pb::action_profile_group::Member {
+        member_id,
+        weight: 1,
+        watch_kind: Some(pb::action_profile_group::member::WatchKind::WatchPort(vec![port])),
+    };
+    let group = Entity::ActionProfileGroup(pb::ActionProfileGroup {
+        action_profile_id: profile,
+        group_id: 1,
+        // Port 510 leads to the control plane and is always there.
+        members: vec![
+            watching(1, 1),
+            pb::action_profile_group::Member { member_id: 2, weight: 1, watch_kind: None },
+        ],
+        max_size: 2,
+    });
+    let entry = Entity::TableEntry(pb::TableEntry {
+        table_id: table,
+        r#match: vec![pb::FieldMatch {
+            field_id: 1,
+            field_match_type: Some(pb::field_match::FieldMatchType::Exact(pb::field_match::Exact {
+                value: vec![0],
+            })),
+        }],
+        action: Some(pb::TableAction { r#type: Some(pb::table_action::Type::ActionProfileGroupId(1)) }),
+        ..Default::default()
+    });
+    controller.insert(vec![member(1, 1), member(2, 2), group, entry]).unwrap();
+    // Packets from the control plane, each with another hash; the program counts where they go.
+    let mut send = || {
+        let before = [1, 2].map(|port| controller.counter("Pick.picked", port).0);
+        for n in 0..64u8 {
+            let packet = pb::PacketOut { payload: [&[n; 14][..], &[0; 50]].concat(), metadata: Vec::new() };
+            controller.tell(pb::stream_message_request::Update::Packet(packet));
+        }
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let after = [1, 2].map(|port| controller.counter("Pick.picked", port).0);
+            let picked = [after[0] - before[0], after[1] - before[1]];
+            if picked[0] + picked[1] == 64 {
+                return picked;
+            }
+            assert!(Instant::now() < deadline, "{picked:?} of 64");
+        }
+    };
+    let [one, two] = send();
+    assert!(one > 8 && two > 8, "{one} and {two}: spread over both");
+    plug(&host, false).unwrap();
+    switch.wait_for("port 1: nobody is at the other end any more of 'eth0'");
+    assert_eq!(send(), [0, 64]);
+    plug(&host, true).unwrap();
+    switch.wait_for("port 1: somebody is at the other end of 'eth0'");
+    assert!(send()[0] > 8);
+    let finished = switch.stop(Signal::SIGINT);
+    assert!(finished.stderr.contains("link lost 1 times"), "{}", finished.stderr);
 }
 
 fn ports_that_cannot_be_opened() {

@@ -181,6 +181,15 @@ pub fn join(a: (&Namespace, &Link), b: (&Namespace, &Link), mtu: u32) -> Result<
     Ok(warnings)
 }
 
+/// Pulls the cable out of the second of two namespaces that were [joined](join), or plugs it in again.
+pub fn plug(b: &Namespace, plugged: bool) -> Result<()> {
+    b.enter(|| {
+        let mut netlink = Netlink::open()?;
+        let index = HOST_INDEX + 1;
+        if plugged { netlink.set_up(index) } else { netlink.set_down(index) }
+    })?
+}
+
 /// What is set inside a host's namespace once its interface exists.
 struct HostSettings<'a> {
     addresses: Vec<IpAddr>,

@@ -4,9 +4,10 @@ use super::runtime::{Gone, Handle, StreamItem};
 use pointsman_control::RpcError;
 use pointsman_control::proto::p4rt;
 use pointsman_control::proto::p4rt::p4_runtime_server::P4Runtime;
+use prost::Message;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use tokio::sync::mpsc::Receiver;
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, unbounded_channel};
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -59,9 +60,26 @@ impl Stream for Channel {
     }
 }
 
+/// What a read has found, message by message. The switch does not wait for the client, so all of it may have to wait
+/// here: encoded, in which form it takes a small part of the memory.
+pub struct Reading {
+    items: UnboundedReceiver<Result<Vec<u8>, Status>>,
+}
+
+impl Stream for Reading {
+    type Item = Result<p4rt::ReadResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let decode = |bytes: Vec<u8>| {
+            p4rt::ReadResponse::decode(bytes.as_slice()).map_err(|e| Status::internal(e.to_string()))
+        };
+        self.items.poll_recv(cx).map(|item| item.map(|found| found.and_then(decode)))
+    }
+}
+
 #[tonic::async_trait]
 impl P4Runtime for Service {
-    type ReadStream = tokio_stream::Iter<std::vec::IntoIter<Result<p4rt::ReadResponse, Status>>>;
+    type ReadStream = Reading;
     type StreamChannelStream = Channel;
 
     async fn write(
@@ -78,14 +96,20 @@ impl P4Runtime for Service {
 
     async fn read(&self, request: Request<p4rt::ReadRequest>) -> Result<Response<Self::ReadStream>, Status> {
         let request = request.into_inner();
-        let outcome = self
-            .handle
-            .call(move |core| core.control(|server, device, now| server.read(device, &request, now)))
-            .await?;
-        // What could be read comes first; what could not ends the stream ("Read RPC").
-        let items =
-            outcome.responses.into_iter().map(Ok).chain(outcome.status.err().map(|e| Err(Status::from(e))));
-        Ok(Response::new(tokio_stream::iter(items.collect::<Vec<_>>())))
+        let (found, items) = unbounded_channel();
+        self.handle.post(move |core| {
+            core.control(|server, device, now| {
+                // A client that has gone away wants nothing more.
+                let read = server.read_with(device, &request, now, &mut |response| {
+                    let _ = found.send(Ok(response.encode_to_vec()));
+                });
+                // What could be read comes first; what could not ends the stream ("Read RPC").
+                if let Err(e) = read {
+                    let _ = found.send(Err(Status::from(e)));
+                }
+            });
+        })?;
+        Ok(Response::new(Reading { items }))
     }
 
     async fn set_forwarding_pipeline_config(

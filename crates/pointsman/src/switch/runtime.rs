@@ -276,13 +276,18 @@ impl Runtime {
         switch: SwitchConfig,
         server: ServerConfig,
         sources: Sources,
-        wires: Wires,
+        mut wires: Wires,
     ) -> Result<Self, String> {
         let (tx, jobs) = channel();
         let handle = Handle { jobs: tx, waker: wires.waker() };
+        let mut server = Server::new(server)?;
+        // Translated port numbers may be interfaces.
+        for (state, port) in wires.ports() {
+            server.set_port_name(state.number, Some(port.name().to_string()));
+        }
         let core = Core {
             switch: Switch::new(switch).map_err(|e| e.to_string())?,
-            server: Server::new(server)?,
+            server,
             sources,
             streams: BTreeMap::new(),
             next_conn: 1,
@@ -344,6 +349,9 @@ impl Runtime {
             let polled = switch.poll(elapsed(start), BUDGET, &mut self.wires);
             self.wires.flush(unix);
             self.core.notify(&mut self.wires, &mut log);
+            for (port, up) in self.wires.take_links() {
+                self.core.control(|server, device, _| server.port_status(device, port, up));
+            }
             for (level, line) in self.wires.take_news() {
                 log(level, &line);
             }
