@@ -229,13 +229,13 @@ class Tables(Case):
         action = sh.Action("Lookup.member_is")
         action["value"] = "5"
         entry.oneshot.add(action, weight=2)
-        self.refused("INVALID_ARGUMENT", "one-shot action sets, or with members and groups", entry.insert)
-        for n in (1, 3):
-            member(n).delete()
+        self.refused("INVALID_ARGUMENT", "not with both", entry.insert)
+        member(1).delete()
+        member(3).delete()
         entry.insert()
         [read] = sh.TableEntry("Lookup.spread").read()
-        [(one, weight)] = [(a.action, a.weight) for a in read.msg().action.action_profile_action_set.action_profile_actions]
-        self.assertEqual((one.params[0].value, weight), (b"\x05", 2))
+        self.assertEqual([(a.weight, a.action["value"]) for a in read.oneshot.actions], [(2, "0x05")])
+        self.assertEqual(list(sh.ActionProfileMember("Lookup.members").read()), [])
         entry.delete()
 
 

@@ -25,7 +25,7 @@ parser P(packet_in p, out headers h, inout meta m, inout standard_metadata_t s) 
 }
 control V(inout headers h, inout meta m) { apply {} }
 control I(inout headers h, inout meta m, inout standard_metadata_t s) {
-    action forward(bit<48> mac, PortId_t port) { h.h.a[47:0] = mac; s.egress_spec = port; }
+    action forward(bit<48> mac, bit<9> port) { h.h.a[47:0] = mac; s.egress_spec = port; }
     action drop() { mark_to_drop(s); }
     table hosts {
         key = { h.h.a: exact; }

@@ -1,5 +1,8 @@
 //! The P4Runtime service and a switch that runs packets: what is written must show in what comes out.
 
+// `[e.clone()]` says "exactly this entry" better than `slice::from_ref(&e)`.
+#![allow(clippy::cloned_ref_to_slice_refs)]
+
 #[path = "service/rig.rs"]
 mod rig;
 

@@ -445,6 +445,27 @@ mod tests {
     }
 
     #[test]
+    fn invented_roles_are_forgotten() {
+        let mut a = arbitration();
+        for n in 0..1000u64 {
+            // Half of them never lead.
+            let id = (n % 2 == 0).then_some(5);
+            send(&mut a, n, &format!("role {n}"), id).expect("accepted");
+            a.close(ConnId(n));
+        }
+        assert!(a.roles.len() <= MAX_ROLES, "{}", a.roles.len());
+        let role = |name: &str| RoleKey::new(name, 0);
+        assert_eq!(a.authorize(&role("role 2"), Some(&to_proto(5))).map_err(|e| e.code), Err(Code::NotFound));
+        // The latest are remembered, with their election ids.
+        assert_eq!(send(&mut a, 1, "role 998", Some(4)), Ok(vec![(1, 5, Some(5))]));
+        assert_eq!(send(&mut a, 2, &"x".repeat(300), Some(4)), Err(Code::InvalidArgument));
+        for n in 10..10 + MAX_ROLES as u64 - 2 {
+            send(&mut a, n, &format!("busy {n}"), Some(1)).expect("accepted");
+        }
+        assert_eq!(send(&mut a, 9, "one more", Some(1)), Err(Code::ResourceExhausted));
+    }
+
+    #[test]
     fn the_role_config_of_the_primary_is_returned() {
         let mut a = arbitration();
         let mut m = message(1, "r", Some(1));

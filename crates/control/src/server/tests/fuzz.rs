@@ -87,10 +87,32 @@ fn table_action(dice: &mut Dice, ids: &Ids) -> pb::TableAction {
     let r#type = dice.maybe(|d| match d.below(6) {
         0 => T::ActionProfileMemberId(d.below(3) as u32),
         1 => T::ActionProfileGroupId(d.below(3) as u32),
-        2 => T::ActionProfileActionSet(Default::default()),
+        2 => T::ActionProfileActionSet(action_set(d, ids)),
         _ => T::Action(action(d, ids)),
     });
     pb::TableAction { r#type }
+}
+
+#[allow(deprecated)]
+fn action_set(dice: &mut Dice, ids: &Ids) -> pb::ActionProfileActionSet {
+    use pb::action_profile_action::WatchKind as W;
+    let one = |d: &mut Dice| pb::ActionProfileAction {
+        action: d.maybe(|d| action(d, ids)),
+        weight: d.small(),
+        watch_kind: d.maybe(|d| if d.one_in(2) { W::Watch(d.small()) } else { W::WatchPort(d.bytes()) }),
+    };
+    let count = dice.below(3);
+    pb::ActionProfileActionSet {
+        action_profile_actions: (0..count).map(|_| one(dice)).collect(),
+        action_selection_mode: dice.pick(&[0, 0, 1, 2, 3]),
+        size_semantics: dice.pick(&[0, 0, 1, 2, 3]),
+        group_action: if dice.one_in(9) { Some(action(dice, ids)) } else { None },
+    }
+}
+
+fn marked(dice: &mut Dice) -> pb::MeterCounterData {
+    let cell = |d: &mut Dice| if d.one_in(4) { Some(counter(d)) } else { None };
+    pb::MeterCounterData { green: cell(dice), yellow: cell(dice), red: cell(dice) }
 }
 
 #[allow(deprecated)]
@@ -108,7 +130,7 @@ fn table_entry(dice: &mut Dice, ids: &Ids) -> pb::TableEntry {
         idle_timeout_ns: if dice.one_in(4) { dice.number() } else { 0 },
         time_since_last_hit: if dice.one_in(9) { Some(Default::default()) } else { None },
         metadata: dice.bytes(),
-        meter_counter_data: if dice.one_in(9) { Some(Default::default()) } else { None },
+        meter_counter_data: if dice.one_in(9) { Some(marked(dice)) } else { None },
         is_const: dice.one_in(9),
     }
 }
@@ -139,7 +161,11 @@ fn replicas(dice: &mut Dice) -> Vec<pb::Replica> {
     let replica = |d: &mut Dice| pb::Replica {
         port_kind: d.maybe(|d| pb::replica::PortKind::Port(d.bytes())),
         instance: d.small() as u32,
-        backup_replicas: if d.one_in(9) { vec![Default::default()] } else { vec![] },
+        backup_replicas: match d.below(4) {
+            0 => vec![pb::BackupReplica { port: d.bytes(), instance: d.small() as u32 }],
+            1 => vec![pb::BackupReplica { port: vec![2], instance: 1 }],
+            _ => vec![],
+        },
     };
     (0..count).map(|_| replica(dice)).collect()
 }
@@ -156,7 +182,7 @@ fn entity(dice: &mut Dice, ids: &Ids) -> Entity {
             meter_id: other,
             index,
             config: dice.maybe(meter),
-            counter_data: None,
+            counter_data: if dice.one_in(4) { Some(marked(dice)) } else { None },
         }),
         3 => Entity::DirectCounterEntry(pb::DirectCounterEntry {
             table_entry: dice.maybe(|d| table_entry(d, ids)),
@@ -165,7 +191,7 @@ fn entity(dice: &mut Dice, ids: &Ids) -> Entity {
         4 => Entity::DirectMeterEntry(pb::DirectMeterEntry {
             table_entry: dice.maybe(|d| table_entry(d, ids)),
             config: dice.maybe(meter),
-            counter_data: None,
+            counter_data: if dice.one_in(4) { Some(marked(dice)) } else { None },
         }),
         5 => Entity::ActionProfileMember(pb::ActionProfileMember {
             action_profile_id: other,
@@ -242,7 +268,18 @@ fn sensible(dice: &mut Dice, rig: &Rig) -> Entity {
     if name == "chosen" {
         let group = pb::table_action::Type::ActionProfileGroupId(1);
         let member = pb::table_action::Type::ActionProfileMemberId(1);
-        entry.action = Some(pb::TableAction { r#type: Some(dice.pick(&[group, member])) });
+        let choice = |weight, port: u8| pb::ActionProfileAction {
+            action: Some(rig.action("set", &[&value, &[1]])),
+            weight,
+            watch_kind: Some(pb::action_profile_action::WatchKind::WatchPort(vec![port])),
+        };
+        let set = pb::ActionProfileActionSet {
+            action_profile_actions: vec![choice(1, 1), choice(2, 2)],
+            size_semantics: dice.below(3) as i32,
+            ..Default::default()
+        };
+        let set = pb::table_action::Type::ActionProfileActionSet(set);
+        entry.action = Some(pb::TableAction { r#type: Some(dice.pick(&[group, member, set.clone(), set])) });
     } else if dice.one_in(2) {
         entry.action = rig.table_action("set", &[&value, &[1, 2]]);
     }
@@ -267,7 +304,8 @@ fn sensible(dice: &mut Dice, rig: &Rig) -> Entity {
             action: Some(rig.action("set", &[&value, &[1]])),
         }),
         2 => {
-            let member = pb::action_profile_group::Member { member_id: id, weight: 1, watch_kind: None };
+            let watch_kind = Some(pb::action_profile_group::member::WatchKind::WatchPort(vec![id as u8]));
+            let member = pb::action_profile_group::Member { member_id: id, weight: 1, watch_kind };
             let (action_profile_id, group_id, members) = (profile, 1, vec![member]);
             Entity::ActionProfileGroup(pb::ActionProfileGroup {
                 action_profile_id,
@@ -278,7 +316,9 @@ fn sensible(dice: &mut Dice, rig: &Rig) -> Entity {
         }
         3 => {
             let port = Some(pb::replica::PortKind::Port(vec![id as u8]));
-            let replicas = vec![pb::Replica { port_kind: port, ..Default::default() }];
+            let backup = pb::BackupReplica { port: vec![7], instance: 1 };
+            let backup_replicas = if dice.one_in(2) { vec![backup] } else { vec![] };
+            let replicas = vec![pb::Replica { port_kind: port, backup_replicas, ..Default::default() }];
             let group =
                 pb::MulticastGroupEntry { multicast_group_id: id, replicas, metadata: value.to_vec() };
             let r#type = Some(R::MulticastGroupEntry(group));
@@ -303,6 +343,7 @@ fn everything(rig: &mut Rig) -> Vec<Vec<Entity>> {
     let with_resources = pb::TableEntry {
         counter_data: Some(Default::default()),
         meter_config: Some(Default::default()),
+        meter_counter_data: Some(Default::default()),
         ..Default::default()
     };
     let requests = [
@@ -318,12 +359,36 @@ fn everything(rig: &mut Rig) -> Vec<Vec<Entity>> {
         replication(R::MulticastGroupEntry(Default::default())),
         replication(R::CloneSessionEntry(Default::default())),
     ];
-    let mut found: Vec<Vec<Entity>> = requests.into_iter().map(|r| rig.read_ok(r)).collect();
-    // An entry that was deleted and put back stands at another place of its table's list.
-    for list in &mut found {
-        list.sort_by_key(|e| format!("{e:?}"));
+    requests.into_iter().map(|r| rig.read_ok(r)).collect()
+}
+
+/// A batch that works, with an update that cannot in each place: all of it is taken back, whatever the place.
+#[test]
+fn batches_are_all_or_nothing() {
+    let mut rig = Rig::new();
+    let (mut batches, mut seed) = (0, 0);
+    'seeds: while batches < 40 {
+        seed += 1;
+        assert!(seed < 20_000, "no batches that work: {batches}");
+        let mut dice = Dice(1_000_000 + seed);
+        let kinds = [Insert, Insert, Modify, Delete];
+        let batch: Vec<_> = (0..5).map(|_| (dice.pick(&kinds), sensible(&mut dice, &rig))).collect();
+        let before = everything(&mut rig);
+        let atomicity = dice.pick(&[Atomicity::RollbackOnError, Atomicity::DataplaneAtomic]);
+        for at in (0..=batch.len()).rev() {
+            let mut failing = batch.clone();
+            failing.insert(at, (Insert, Entity::RegisterEntry(Default::default())));
+            let e = rig.write_all(atomicity, failing).expect_err("one cannot work");
+            if e.details[at].canonical_code != Code::InvalidArgument.number() {
+                // The batch does not even work without it.
+                continue 'seeds;
+            }
+            assert!(e.details.iter().all(|d| d.canonical_code != 0), "seed {seed}, place {at}");
+            assert_eq!(everything(&mut rig), before, "seed {seed}, place {at}: {batch:?}");
+        }
+        rig.write_all(atomicity, batch).expect("it failed for the update that was put in");
+        batches += 1;
     }
-    found
 }
 
 #[test]
@@ -362,7 +427,7 @@ fn random_writes() {
         // Reads of anything, too.
         let _ = rig.read(entity(&mut dice, &ids));
     }
-    assert!(accepted > 250 && refused > 250, "{accepted} accepted, {refused} refused");
+    assert!(accepted > 150 && refused > 250, "{accepted} accepted, {refused} refused");
 }
 
 #[test]

@@ -185,6 +185,134 @@ fn reconciliation_keeps_what_fits() {
 }
 
 #[test]
+fn verification_is_what_commit_would_do() {
+    let mut rig = Rig::new();
+    rig.device.refuses = Some("no room in the executor".to_string());
+    for action in [PipelineAction::Verify, PipelineAction::VerifyAndSave, PipelineAction::VerifyAndCommit] {
+        let e = rig.set_pipeline(action, "other").expect_err("refused");
+        assert!(e.code == Code::InvalidArgument && e.message.contains("no room in the executor"), "{e}");
+    }
+    rig.device.refuses = None;
+    rig.set_pipeline(PipelineAction::VerifyAndSave, "other").expect("valid");
+    rig.ok(Modify, register(&rig, 6));
+    rig.device.refuses = Some("not now".to_string());
+    rig.set_pipeline(PipelineAction::Commit, "").expect_err("refused");
+    // It stays saved, with what was written.
+    rig.device.refuses = None;
+    assert_eq!(rig.read_ok(register(&rig, 0)), [register(&rig, 6)]);
+    rig.set_pipeline(PipelineAction::Commit, "").expect("still saved");
+    assert_eq!(rig.read_ok(register(&rig, 0)), [register(&rig, 6)]);
+}
+
+#[test]
+fn large_reads_come_in_messages_that_clients_accept() {
+    use prost::Message;
+    let mut rig = Rig::new();
+    rig.server.config.entities_per_response = 1000;
+    for i in 0..9 {
+        let entry = pb::TableEntry {
+            metadata: vec![7; 300_000],
+            ..rig.entry("lpm", vec![lpm(1, &[10, i, 0, 0], 16)])
+        };
+        rig.ok(Insert, Entity::TableEntry(entry));
+    }
+    let all = Entity::TableEntry(pb::TableEntry { table_id: rig.id("lpm"), ..Default::default() });
+    let request = pb::ReadRequest {
+        device_id: 1,
+        entities: vec![pb::Entity { entity: Some(all) }],
+        ..Default::default()
+    };
+    let mut counts = Vec::new();
+    let status = rig.server.read_with(&mut rig.device, &request, rig.now, &mut |response| {
+        assert!(response.encoded_len() < 2 << 20);
+        counts.push(response.entities.len());
+    });
+    assert_eq!((status, counts), (Ok(()), vec![3, 3, 3]));
+}
+
+#[test]
+fn roles_with_a_configuration() {
+    use crate::server::P4RoleConfig;
+    use prost::Message;
+    let mut rig = Rig::new();
+    let arbitrate = |rig: &mut Rig, conn: ConnId, name: &str, config: Option<P4RoleConfig>| {
+        let config = config.map(|c| prost_types::Any {
+            type_url: "type.googleapis.com/stratum.P4RoleConfig".into(),
+            value: c.encode_to_vec(),
+        });
+        let update = pb::MasterArbitrationUpdate {
+            device_id: 1,
+            election_id: Some(pb::Uint128 { high: 0, low: u64::from(name.is_empty()) + 1 }),
+            role: Some(pb::Role { name: name.into(), config, ..Default::default() }),
+            ..Default::default()
+        };
+        let update = Some(pb::stream_message_request::Update::Arbitration(update));
+        let out = rig.server.stream_message(conn, &pb::StreamMessageRequest { update });
+        out.iter().find_map(|o| match o {
+            Output::Close { error, .. } => Some(error.clone()),
+            _ => None,
+        })
+    };
+    let (lpm_id, reg) = (rig.id("lpm"), rig.id("reg"));
+    let router = P4RoleConfig {
+        exclusive_p4_ids: vec![lpm_id],
+        shared_p4_ids: vec![reg],
+        receives_packet_ins: false,
+        ..Default::default()
+    };
+    assert_eq!(arbitrate(&mut rig, ConnId(2), "router", Some(router.clone())), None);
+    let e = arbitrate(&mut rig, ConnId(3), "rival", Some(router.clone())).expect("a conflict");
+    assert!(e.code == Code::InvalidArgument && e.message.contains("exclusive"), "{e}");
+    let e = arbitrate(&mut rig, ConnId(3), "", Some(router.clone())).expect("not for the default role");
+    assert!(e.message.contains("full access"), "{e}");
+    let write = |rig: &mut Rig, entities: Vec<Entity>| -> Vec<i32> {
+        let update = |e| pb::Update {
+            r#type: if matches!(e, Entity::TableEntry(_)) { Insert } else { Modify } as i32,
+            entity: Some(pb::Entity { entity: Some(e) }),
+        };
+        let count = entities.len();
+        let request = pb::WriteRequest {
+            device_id: 1,
+            role: "router".into(),
+            election_id: Some(pb::Uint128 { high: 0, low: 1 }),
+            updates: entities.into_iter().map(update).collect(),
+            ..Default::default()
+        };
+        match rig.server.write(&mut rig.device, &request, rig.now) {
+            Ok(_) => vec![0; count],
+            Err(e) => e.details.iter().map(|d| d.canonical_code).collect(),
+        }
+    };
+    let exact_entry = Entity::TableEntry(rig.entry("exact", vec![exact(1, &[1]), exact(2, &[2])]));
+    let batch = vec![lpm_entry(&rig), exact_entry.clone(), register(&rig, 3)];
+    assert_eq!(write(&mut rig, batch), [0, Code::PermissionDenied.number(), 0]);
+    // The default role may do everything.
+    rig.ok(Insert, exact_entry);
+    let read = |rig: &mut Rig, role: &str| {
+        let request = pb::ReadRequest {
+            device_id: 1,
+            role: role.into(),
+            entities: vec![pb::Entity { entity: Some(Entity::TableEntry(Default::default())) }],
+        };
+        let outcome = rig.server.read(&mut rig.device, &request, rig.now);
+        outcome.responses.iter().map(|r| r.entities.len()).sum::<usize>()
+    };
+    assert_eq!((read(&mut rig, "router"), read(&mut rig, "") > 1), (1, true));
+    let request = pb::SetForwardingPipelineConfigRequest {
+        device_id: 1,
+        role: "router".into(),
+        election_id: Some(pb::Uint128 { high: 0, low: 1 }),
+        action: PipelineAction::Verify as i32,
+        ..Default::default()
+    };
+    let e = rig.server.set_pipeline(&mut rig.device, &request, rig.now).expect_err("may not");
+    assert!(e.code == Code::PermissionDenied && e.message.contains("can_push_pipeline"), "{e}");
+    // Only the default role's client hears of packets.
+    let out = rig.server.packet_in(&[0; 8]).expect("somebody wants it");
+    assert!(matches!(&out[..], [Output::Send { conn: CLIENT, .. }]), "{out:?}");
+}
+
+#[test]
 fn only_the_primary_may_change_anything() {
     let mut rig = Rig::new();
     let write = |device_id, role: &str, id: Option<u64>| pb::WriteRequest {
