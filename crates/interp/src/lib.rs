@@ -20,6 +20,7 @@ mod eval;
 mod parse;
 mod place;
 mod run;
+mod trace;
 mod values;
 
 use crate::eval::Eval;
@@ -265,7 +266,7 @@ impl Executor for Interp {
         let params = &self.program.parsers[parser.index()].frame.params;
         let mut vars = self.enter(params, self.template(Callee::Parser(parser)), slots, frame);
         let mut emitted = Vec::new();
-        let mut run = Run::new(self, env, packet, &mut emitted);
+        let mut run = Run::new(self, env, Callee::Parser(parser), packet, &mut emitted);
         let outcome = run.parser(parser, &mut vars);
         let consumed_bits = run.position;
         self.leave(params, slots, frame, vars);
@@ -286,7 +287,7 @@ impl Executor for Interp {
     ) -> ControlOutcome {
         let params = &self.program.controls[control.index()].frame.params;
         let mut vars = self.enter(params, self.template(Callee::Control(control)), slots, frame);
-        let outcome = Run::new(self, env, &[], emitted).control(control, &mut vars);
+        let outcome = Run::new(self, env, Callee::Control(control), &[], emitted).control(control, &mut vars);
         self.leave(params, slots, frame, vars);
         ControlOutcome { exited: outcome == Err(Stop::Exit) }
     }

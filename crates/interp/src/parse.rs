@@ -5,9 +5,10 @@ use crate::eval::compare;
 use crate::place::{Place, Scope};
 use crate::run::{Outcome, Run, Stop, returned};
 use crate::values::{self, bits, equal};
-use pointsman_ir::exec::TraceEvent;
+use pointsman_ir::trace::{Named, Traced};
 use pointsman_ir::{
-    Bits, Expr, KeySet, LValue, ParserId, SelectCase, StateRef, Transition, Type, TypeId, Value, ValueSetId,
+    Bits, Expr, KeySet, LValue, ParserId, SelectCase, State, StateRef, Transition, Type, TypeId, Value,
+    ValueSetId,
 };
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -25,12 +26,25 @@ impl<'a> Run<'a> {
             };
             self.transitions_left = left;
             let Some(state) = parser.states.get(at as usize) else { return Ok(()) };
-            self.env.trace(TraceEvent::State(id, at));
+            if self.tracing {
+                self.tell(state.span, Traced::State(id, at));
+            }
             returned(self.block(&mut scope, &state.body))?;
-            let next = match &state.transition {
-                Transition::Goto(next) => *next,
-                Transition::Select { on, cases } => self.select(&scope, on, cases)?,
+            let (next, case) = match &state.transition {
+                Transition::Goto(next) => (*next, None),
+                Transition::Select { on, cases } => match self.select(&scope, on, cases) {
+                    Ok((next, case)) => (next, Some(case)),
+                    Err(stop) => {
+                        if let (true, Stop::Reject(error)) = (self.tracing, stop) {
+                            self.tell(state.span, Traced::ParserError(error));
+                        }
+                        return Err(stop);
+                    }
+                },
             };
+            if self.tracing {
+                self.tell_transition(&scope, id, state, case, next);
+            }
             match next {
                 StateRef::State(i) => at = i,
                 StateRef::Accept => return Ok(()),
@@ -40,14 +54,41 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn select(&mut self, scope: &Scope<'_>, on: &[Expr], cases: &[SelectCase]) -> Result<StateRef, Stop> {
+    /// Tells where a state goes and why.
+    fn tell_transition(
+        &mut self,
+        scope: &Scope<'_>,
+        parser: ParserId,
+        state: &'a State,
+        case: Option<u32>,
+        next: StateRef,
+    ) {
+        let exprs: &[Expr] = match &state.transition {
+            Transition::Goto(_) => &[],
+            Transition::Select { on, .. } => on,
+        };
+        let value = |e: &Expr| {
+            let value = self.eval.expr(scope, e).map_or(Value::Void, |v| v.into_owned());
+            Named { name: String::new(), ty: e.ty, value }
+        };
+        let on = exprs.iter().map(value).collect();
+        let span = exprs.first().map_or(state.span, |e| e.span);
+        self.tell(span, Traced::Transition { parser, on, case, next });
+    }
+
+    fn select(
+        &mut self,
+        scope: &Scope<'_>,
+        on: &[Expr],
+        cases: &[SelectCase],
+    ) -> Result<(StateRef, u32), Stop> {
         let mut values: SmallVec<[(Cow<'_, Value>, TypeId); 4]> = SmallVec::new();
         for e in on {
             values.push((self.eval.expr(scope, e)?, e.ty));
         }
-        for case in cases {
+        for (i, case) in cases.iter().enumerate() {
             if self.case_matches(scope, &values, &case.keys)? {
-                return Ok(case.next);
+                return Ok((case.next, i as u32));
             }
         }
         Err(Stop::Reject(self.eval.errors.no_match))

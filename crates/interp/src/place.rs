@@ -59,11 +59,11 @@ impl Scope<'_> {
 /// A place whose indices have been evaluated.
 #[derive(Debug)]
 pub(crate) struct Place {
-    root: VarRef,
+    pub(crate) root: VarRef,
     /// Fields and elements from the variable on.
-    path: SmallVec<[u32; 4]>,
+    pub(crate) path: SmallVec<[u32; 4]>,
     /// Bits of the value there.
-    slice: Option<(u32, u32)>,
+    pub(crate) slice: Option<(u32, u32)>,
     /// The length of the path to the last stack that `next` was taken of: what `extract` advances.
     next_of: Option<u32>,
 }

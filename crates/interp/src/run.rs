@@ -5,10 +5,10 @@ use crate::eval::Eval;
 use crate::place::{Place, Scope};
 use crate::values::{self, conform};
 use crate::{Interp, MAX_LOOP_ROUNDS, MAX_TRANSITIONS};
-use pointsman_ir::exec::TraceEvent;
+use pointsman_ir::trace::Traced;
 use pointsman_ir::{
-    ActionId, Arg, Bits, Callee, ControlId, Env, Expr, ExprKind, ExternCall, LValue, Program, Stmt, StmtKind,
-    TableId, TypeId, Value,
+    ActionId, Arg, Bits, Callee, ControlId, Env, Expr, ExprKind, ExternCall, LValue, Program, Span, Stmt,
+    StmtKind, TableId, TypeId, Value,
 };
 
 /// Why a sequence of statements ended early.
@@ -34,6 +34,12 @@ pub(crate) struct Run<'a> {
     pub(crate) program: &'a Program,
     pub(crate) eval: Eval<'a>,
     pub(crate) env: &'a mut dyn Env,
+    /// Somebody follows this packet.
+    pub(crate) tracing: bool,
+    /// Whose code runs, for naming places.
+    pub(crate) at: Callee,
+    /// The statement that is traced.
+    pub(crate) span: Span,
     /// What a parser reads.
     pub(crate) packet: &'a [u8],
     /// The next bit of it.
@@ -57,6 +63,7 @@ impl<'a> Run<'a> {
     pub(crate) fn new(
         interp: &'a Interp,
         env: &'a mut dyn Env,
+        at: Callee,
         packet: &'a [u8],
         out: &'a mut Vec<u8>,
     ) -> Self {
@@ -64,6 +71,9 @@ impl<'a> Run<'a> {
             interp,
             program: &interp.program,
             eval: interp.eval(),
+            tracing: env.tracing(),
+            at,
+            span: Span::default(),
             env,
             packet,
             position: 0,
@@ -91,6 +101,10 @@ impl<'a> Run<'a> {
     }
 
     fn stmt(&mut self, scope: &mut Scope<'_>, stmt: &'a Stmt) -> Outcome {
+        if self.tracing { self.traced(scope, stmt) } else { self.execute(scope, stmt) }
+    }
+
+    pub(crate) fn execute(&mut self, scope: &mut Scope<'_>, stmt: &'a Stmt) -> Outcome {
         let eval = self.eval;
         match &stmt.kind {
             StmtKind::Assign(lv, e) => {
@@ -202,7 +216,14 @@ impl<'a> Run<'a> {
         body: &'a [Stmt],
         update: &'a [Stmt],
     ) -> Outcome {
-        while self.eval.condition(scope, cond)? {
+        loop {
+            let more = self.eval.condition(scope, cond)?;
+            if self.tracing {
+                self.tell(cond.span, Traced::Condition(more));
+            }
+            if !more {
+                break;
+            }
             let Some(left) = self.loop_rounds_left.checked_sub(1) else { break };
             self.loop_rounds_left = left;
             match self.block(scope, body) {
@@ -230,10 +251,18 @@ impl<'a> Run<'a> {
         };
         let template = self.interp.template(callee);
         let mut call = self.copy_in(scope, callee, args)?;
+        let caller = self.at;
+        if !matches!(callee, Callee::Extern { .. }) {
+            if self.tracing {
+                self.tell_enter(callee, &call.frame);
+            }
+            self.at = callee;
+        }
         let (outcome, value) = match callee {
             Callee::Extern { function, instance } => {
                 let returns = result.map(|lv| lv.ty);
                 let this = ExternCall { function, instance, type_args, returns };
+                let told = if self.tracing { self.extern_args(&this, args, &call.frame) } else { Vec::new() };
                 let value = self.env.call_extern(this, &mut call.frame);
                 for (value, arg) in call.frame.iter_mut().zip(args) {
                     if let Arg::Out(lv) | Arg::InOut(lv) = arg {
@@ -241,7 +270,11 @@ impl<'a> Run<'a> {
                         *value = conform(&self.program.types, lv.ty, v);
                     }
                 }
-                (Ok(()), returns.map(|ty| conform(&self.program.types, ty, value)))
+                let value = returns.map(|ty| conform(&self.program.types, ty, value));
+                if self.tracing {
+                    self.tell_extern(&this, told, args, &call.frame, value.as_ref());
+                }
+                (Ok(()), value)
             }
             Callee::Action(action) => {
                 call.fill(template);
@@ -269,12 +302,21 @@ impl<'a> Run<'a> {
                 (outcome, Some(value))
             }
         };
+        self.leave(caller, callee);
         self.copy_out(scope, call);
         outcome?;
         if let (Some(place), Some(value)) = (result_place, value) {
             place.store(scope, value);
         }
         Ok(())
+    }
+
+    /// Back in `caller`'s code.
+    fn leave(&mut self, caller: Callee, callee: Callee) {
+        self.at = caller;
+        if self.tracing && !matches!(callee, Callee::Extern { .. }) {
+            self.tell(self.span, Traced::Leave);
+        }
     }
 
     /// Runs an action in its frame; `caller` is the control that called it, or another action of that control.
@@ -307,13 +349,15 @@ impl<'a> Run<'a> {
             if selector { selectors.push(bits) } else { key.push(bits) }
         }
         let found = self.env.lookup(id, &key, &selectors);
+        if self.tracing {
+            self.tell_lookup(id, &key, &selectors, &found);
+        }
         (self.key, self.selectors) = (key, selectors);
         let mut ran = u32::MAX;
         if let Some(call) = &found.action
             && let Some(listed) = table.actions.get(call.action as usize)
         {
             ran = call.action;
-            self.env.trace(TraceEvent::Action(id, ran));
             let callee = Callee::Action(listed.action);
             let template = self.interp.template(callee);
             let mut args = self.copy_in(scope, callee, &listed.bound)?;
@@ -322,7 +366,13 @@ impl<'a> Run<'a> {
                 args.frame.push(conform(&self.program.types, param.ty, value.clone()));
             }
             args.fill(template);
+            let caller = self.at;
+            if self.tracing {
+                self.tell_enter(callee, &args.frame);
+            }
+            self.at = callee;
             let outcome = self.action(scope, listed.action, &mut args.frame);
+            self.leave(caller, callee);
             self.copy_out(scope, args);
             outcome?;
         }

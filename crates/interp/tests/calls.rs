@@ -2,7 +2,6 @@
 
 mod support;
 
-use pointsman_ir::exec::TraceEvent;
 use pointsman_ir::*;
 use std::sync::Arc;
 use support::*;
@@ -317,11 +316,11 @@ fn tables() {
         }
         let outcome = rig.control(0);
         assert_eq!(rig.world.log, ["t [8w10, 1w1] [8w20]"]);
-        (result(&rig), outcome.exited, rig.world.trace.clone())
+        (result(&rig), outcome.exited, rig.world.ran())
     };
     let call =
         |action, args: &[Value]| Some(EntryAction::Call(Arc::new(ActionCall { action, args: args.into() })));
-    let ran = |n| vec![TraceEvent::Action(TableId(0), n)];
+    let ran = |n| vec![n];
     let five = Value::Bits(Bits::new(8, 5));
     // A miss runs the default action.
     assert_eq!(apply(None), ((10, 20, 1), false, ran(1)));

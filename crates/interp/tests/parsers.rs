@@ -2,7 +2,6 @@
 
 mod support;
 
-use pointsman_ir::exec::TraceEvent;
 use pointsman_ir::*;
 use support::*;
 
@@ -75,9 +74,7 @@ fn stack_of_unaligned_tags() {
     assert_eq!(*next, 2);
     let valid = |v: &Value| matches!(v, Value::Header { valid: true, .. });
     assert_eq!(elems.iter().map(valid).collect::<Vec<_>>(), [true, true, false]);
-    let p = ParserId(0);
-    let states = [TraceEvent::State(p, 0), TraceEvent::State(p, 1), TraceEvent::State(p, 1)];
-    assert_eq!(rig.world.trace, states);
+    assert_eq!(rig.world.states(), [0, 1, 1]);
 }
 
 #[test]

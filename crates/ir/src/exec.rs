@@ -6,6 +6,7 @@
 use crate::bits::Bits;
 use crate::program::{ControlId, ExternFnId, ExternInstanceId, ParserId, Program, TableId, ValueSetId};
 use crate::table::{ActionCall, EntryHandle, KeyMatch};
+pub use crate::trace::TraceEvent;
 use crate::types::TypeId;
 use crate::value::Value;
 use std::sync::Arc;
@@ -95,7 +96,7 @@ pub struct ControlOutcome {
 }
 
 /// Result of a table look-up.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Lookup {
     /// The entry, if one was hit.
     pub hit: Option<EntryHandle>,
@@ -128,15 +129,14 @@ pub trait Env {
     /// The members of a value set; each has one match per field.
     fn value_set(&self, set: ValueSetId) -> &[Vec<KeyMatch>];
 
-    /// For tracing: an executor calls it where something happens that a developer follows. The default does nothing.
-    fn trace(&mut self, _event: TraceEvent) {}
-}
+    /// Does somebody follow this packet? An executor asks once per block that the architecture runs.
+    fn tracing(&self) -> bool {
+        false
+    }
 
-/// What an executor reports for a packet trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TraceEvent {
-    /// Entered a state of a parser.
-    State(ParserId, u32),
-    /// Ran an action of a table.
-    Action(TableId, u32),
+    /// Takes a report. An executor calls it, while [`Env::tracing`] says so, for everything that [`trace`](crate::trace)
+    /// lists; while not, it must neither call it nor pay for it. An executor that keeps no track of single statements
+    /// (one that compiles to machine code, say) hands blocks that are traced to one that does, such as the interpreter:
+    /// the outcome must be the same.
+    fn trace(&mut self, _event: TraceEvent) {}
 }

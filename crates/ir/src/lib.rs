@@ -17,6 +17,7 @@ pub mod program;
 pub mod stmt;
 pub mod table;
 pub mod text;
+pub mod trace;
 pub mod types;
 pub mod value;
 pub mod verify;

@@ -6,7 +6,7 @@ pub mod common;
 
 pub use common::build::*;
 use pointsman_interp::{Frame as Slots, Interp};
-use pointsman_ir::exec::TraceEvent;
+use pointsman_ir::trace::{TraceEvent, Traced};
 use pointsman_ir::*;
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ pub struct World {
     pub tables: Vec<TableStore>,
     pub value_sets: Vec<Vec<Vec<KeyMatch>>>,
     pub log: Vec<String>,
+    pub tracing: bool,
     pub trace: Vec<TraceEvent>,
 }
 
@@ -31,9 +32,27 @@ impl World {
             tables: tables.collect(),
             value_sets: vec![vec![]; program.value_sets.len()],
             log: vec![],
+            tracing: true,
             trace: vec![],
             program: program.clone(),
         }
+    }
+}
+
+impl World {
+    /// The parser states that were entered.
+    pub fn states(&self) -> Vec<u32> {
+        let state = |e: &TraceEvent| if let Traced::State(_, s) = e.what { Some(s) } else { None };
+        self.trace.iter().filter_map(state).collect()
+    }
+
+    /// The actions that tables ran: each is entered right behind its look-up.
+    pub fn ran(&self) -> Vec<u32> {
+        let action = |w: &[TraceEvent]| match (&w[0].what, &w[1].what) {
+            (Traced::Lookup { .. }, Traced::Enter(Callee::Action(a), _)) => Some(a.0),
+            _ => None,
+        };
+        self.trace.windows(2).filter_map(action).collect()
     }
 }
 
@@ -77,6 +96,10 @@ impl Env for World {
 
     fn value_set(&self, set: ValueSetId) -> &[Vec<KeyMatch>] {
         &self.value_sets[set.index()]
+    }
+
+    fn tracing(&self) -> bool {
+        self.tracing
     }
 
     fn trace(&mut self, event: TraceEvent) {
