@@ -5,6 +5,8 @@ use crate::pipeline::Pipeline;
 use crate::register::Register;
 use crate::state::{Digest, EventKind, State};
 use crate::time::Time;
+use crate::trace::{StepKind, Trace};
+use pointsman_ir::trace::{TraceEvent, Traced};
 use pointsman_ir::{
     Bits, Env, ExternCall, ExternInstanceId, KeyMatch, Lookup, TableId, Type, TypeId, Types, Value,
     ValueSetId,
@@ -40,6 +42,10 @@ pub(crate) struct BlockEnv<'a> {
     /// What the parser left.
     pub payload: &'a [u8],
     pub drop_port: u32,
+    /// Takes steps, for packets that somebody follows.
+    pub trace: Option<&'a mut Trace>,
+    /// The packet, or copy of one, that they are about.
+    pub thread: u32,
 }
 
 /// The verifier guarantees the types of arguments; a wrong one reads as zero rather than panics.
@@ -67,6 +73,13 @@ fn store_u64(args: &mut [Value], i: usize, value: u64) {
 }
 
 impl BlockEnv<'_> {
+    /// Notes a step of the packet, if somebody follows it.
+    pub fn note(&mut self, what: impl FnOnce() -> StepKind) {
+        if let Some(trace) = &mut self.trace {
+            trace.step(self.thread, what());
+        }
+    }
+
     fn instance(&mut self, id: Option<ExternInstanceId>) -> Option<&mut Instance> {
         self.state.instances.get_mut(id?.index())
     }
@@ -147,6 +160,23 @@ fn format_values(types: &Types, errors: &[String], ty: TypeId, value: &Value, ou
 impl Env for BlockEnv<'_> {
     fn lookup(&mut self, table: TableId, key: &[Bits], selectors: &[Bits]) -> Lookup {
         self.state.lookup(self.now, self.bytes, table, key, selectors)
+    }
+
+    fn tracing(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    fn trace(&mut self, event: TraceEvent) {
+        let entry = match &event.what {
+            Traced::Lookup { table, found, .. } => {
+                found.hit.and_then(|handle| self.state.table(*table)?.store.get(handle))
+            }
+            _ => None,
+        };
+        self.note(|| StepKind::Inside(event));
+        if let Some(entry) = entry {
+            self.note(|| StepKind::Hit(entry));
+        }
     }
 
     fn value_set(&self, set: ValueSetId) -> &[Vec<KeyMatch>] {

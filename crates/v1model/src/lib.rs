@@ -49,6 +49,7 @@ mod stats;
 mod switch;
 mod tables;
 mod time;
+pub mod trace;
 mod usage;
 
 pub use config::{ConfigError, SwitchConfig};

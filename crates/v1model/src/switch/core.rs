@@ -5,6 +5,7 @@ use crate::config::SwitchConfig;
 use crate::queue::{PortMap, QueueConfig, Queues};
 use crate::stats::{DropReason, PortStats, Stats};
 use crate::time::Time;
+use crate::trace::{StepKind, Trace};
 use std::collections::{BTreeSet, VecDeque};
 
 /// `standard_metadata.instance_type`, with BMv2's numbers.
@@ -34,6 +35,8 @@ pub(super) struct Packet<F> {
     pub enqueued: Time,
     /// The frame holds nothing of this packet yet.
     pub fresh: bool,
+    /// Which thread of the trace it is; 0 if nobody follows it.
+    pub thread: u32,
 }
 
 pub(super) type Boxed<F> = Box<Packet<F>>;
@@ -61,6 +64,8 @@ pub(super) struct Core<F> {
     pub parser_errors: Vec<u64>,
     pub drops: [u64; DropReason::ALL.len()],
     pub last_now: Time,
+    /// Somebody follows the packets.
+    pub trace: Option<Box<Trace>>,
 }
 
 /// Recycled packets that are kept at most.
@@ -88,17 +93,37 @@ impl<F> Core<F> {
             parser_errors: Vec::new(),
             drops: [0; DropReason::ALL.len()],
             last_now: Time::ZERO,
+            trace: None,
             config,
         }
     }
 
+    /// Notes a step of a thread, if somebody follows it.
+    pub fn note(&mut self, thread: u32, what: impl FnOnce() -> StepKind) {
+        if let Some(trace) = &mut self.trace
+            && thread != 0
+        {
+            trace.step(thread, what());
+        }
+    }
+
+    /// A new thread of the trace and its first step; 0 if nobody follows packets.
+    pub fn thread(&mut self, first: impl FnOnce() -> StepKind) -> u32 {
+        let Some(trace) = &mut self.trace else { return 0 };
+        let thread = trace.thread();
+        trace.step(thread, first());
+        thread
+    }
+
     pub fn drop(&mut self, packet: Boxed<F>, reason: DropReason) {
+        self.note(packet.thread, || StepKind::Dropped(reason));
         self.drops[reason as usize] += 1;
         self.recycle(packet);
     }
 
     /// A packet that never came in.
-    pub fn refuse(&mut self, reason: DropReason) {
+    pub fn refuse(&mut self, thread: u32, reason: DropReason) {
+        self.note(thread, || StepKind::Dropped(reason));
         self.drops[reason as usize] += 1;
     }
 
@@ -136,7 +161,11 @@ impl<F> Core<F> {
     }
 
     pub fn send(&mut self, port: u32, packet: Boxed<F>, bytes: &[u8], sink: &mut dyn Sink) {
-        if self.config.cpu_port == Some(port) {
+        let to_cpu = self.config.cpu_port == Some(port);
+        if to_cpu || self.has_port(port) {
+            self.note(packet.thread, || StepKind::Sent { port, to_cpu, bytes: bytes.to_vec() });
+        }
+        if to_cpu {
             self.stats.to_cpu += 1;
             sink.to_cpu(bytes);
         } else if !self.has_port(port) {

@@ -13,6 +13,7 @@ use crate::queue::{QueueConfig, QueueStats};
 use crate::state::{Digest, Event, IdleEntry, State};
 use crate::stats::{DropReason, PortStats, Stats};
 use crate::time::Time;
+use crate::trace::{StepKind, TraceStep};
 use pointsman_ir::{Executor, LoadError};
 use std::collections::BTreeSet;
 
@@ -177,18 +178,20 @@ impl<E: Executor> Switch<E> {
         let core = &mut self.core;
         core.last_now = core.last_now.max(now);
         core.stats.received += 1;
-        let Some(loaded) = &self.loaded else { return core.refuse(DropReason::NoPipeline) };
+        core.trace.iter_mut().for_each(|t| t.now = now);
+        let thread = core.thread(|| StepKind::Received { port, bytes: packet.to_vec() });
+        let Some(loaded) = &self.loaded else { return core.refuse(thread, DropReason::NoPipeline) };
         if !core.has_port(port) {
-            return core.refuse(DropReason::UnknownIngressPort);
+            return core.refuse(thread, DropReason::UnknownIngressPort);
         }
         let stats = core.port(port);
         stats.rx_packets += 1;
         stats.rx_bytes += packet.len() as u64;
         if packet.len() > core.config.max_packet_bytes as usize {
-            return core.refuse(DropReason::TooLong);
+            return core.refuse(thread, DropReason::TooLong);
         }
         if core.input.len() >= core.config.input_depth_packets as usize {
-            return core.refuse(DropReason::InputFull);
+            return core.refuse(thread, DropReason::InputFull);
         }
         let mut p = loaded.packet(core);
         p.data.clear();
@@ -196,6 +199,7 @@ impl<E: Executor> Switch<E> {
         p.ingress_port = port;
         p.received = now;
         p.fresh = true;
+        p.thread = thread;
         core.input.push_back(p);
     }
 
@@ -207,7 +211,7 @@ impl<E: Executor> Switch<E> {
             Some(port) => self.receive(now, port, packet),
             None => {
                 self.core.stats.received += 1;
-                self.core.refuse(DropReason::UnknownIngressPort);
+                self.core.refuse(0, DropReason::UnknownIngressPort);
             }
         }
     }
@@ -217,6 +221,7 @@ impl<E: Executor> Switch<E> {
     pub fn poll(&mut self, now: Time, budget: usize, sink: &mut dyn Sink) -> Polled {
         let core = &mut self.core;
         core.last_now = core.last_now.max(now);
+        core.trace.iter_mut().for_each(|t| t.now = now);
         let Some(loaded) = &mut self.loaded else { return Polled { passes: 0, more: false } };
         let mut passes = 0;
         while passes < budget {
@@ -256,6 +261,22 @@ impl<E: Executor> Switch<E> {
     /// Entries whose idle timeout has passed; see [`State::take_idle`].
     pub fn take_idle(&mut self, now: Time) -> Vec<IdleEntry> {
         self.loaded.as_mut().map(|l| l.state.take_idle(now)).unwrap_or_default()
+    }
+
+    /// Follows packets from now on, or no longer: [`Switch::take_trace`] tells what happened to them. This costs memory
+    /// and time, packets that nobody follows cost neither.
+    pub fn set_tracing(&mut self, on: bool) {
+        match on {
+            true => {
+                self.core.trace.get_or_insert_default();
+            }
+            false => self.core.trace = None,
+        }
+    }
+
+    /// What happened to packets since the last call, in order.
+    pub fn take_trace(&mut self) -> Vec<TraceStep> {
+        self.core.trace.as_mut().map(|t| std::mem::take(&mut t.steps)).unwrap_or_default()
     }
 
     fn fold_parser_errors(&mut self) {

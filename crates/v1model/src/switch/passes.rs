@@ -8,6 +8,7 @@ use crate::replication::Replica;
 use crate::state::State;
 use crate::stats::DropReason;
 use crate::time::Time;
+use crate::trace::{Block, Origin, StepKind};
 use pointsman_ir::{Bits, ControlId, Executor, Value};
 
 /// A program that runs.
@@ -33,12 +34,18 @@ impl<E: Executor> Loaded<E> {
                 truncate: None,
                 enqueued: Time::ZERO,
                 fresh: true,
+                thread: 0,
             })
         })
     }
 
     /// A packet that descends from `from`, without its data and frame.
-    fn descendant(&self, core: &mut Core<E::Frame>, from: &Packet<E::Frame>) -> Boxed<E::Frame> {
+    fn descendant(
+        &self,
+        core: &mut Core<E::Frame>,
+        from: &Packet<E::Frame>,
+        origin: Origin,
+    ) -> Boxed<E::Frame> {
         let mut new = self.packet(core);
         new.data.clear();
         new.payload = from.payload;
@@ -48,6 +55,7 @@ impl<E: Executor> Loaded<E> {
         new.parsed_bits = from.parsed_bits;
         new.truncate = from.truncate;
         new.fresh = false;
+        new.thread = core.thread(|| StepKind::Copied { parent: from.thread, origin });
         new
     }
 
@@ -91,22 +99,28 @@ impl<E: Executor> Loaded<E> {
         pipeline: &'a Pipeline,
         state: &'a mut State,
         effects: &'a mut Effects,
-        core: &Core<E::Frame>,
+        core: &'a mut Core<E::Frame>,
         now: Time,
-        bytes: u32,
+        (bytes, thread): (u32, u32),
         payload: &'a [u8],
     ) -> BlockEnv<'a> {
-        BlockEnv { pipeline, state, effects, now, bytes, payload, drop_port: core.config.drop_port }
+        let drop_port = core.config.drop_port;
+        let trace = core.trace.as_deref_mut().filter(|_| thread != 0);
+        BlockEnv { pipeline, state, effects, now, bytes, payload, drop_port, trace, thread }
     }
 
     /// Runs the parser and notes its error.
     fn parse(&mut self, core: &mut Core<E::Frame>, now: Time, packet: &mut Packet<E::Frame>) -> Effects {
         let mut effects = Effects::default();
-        let mut env = Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, packet.bytes, &[]);
+        let of = (packet.bytes, packet.thread);
+        let mut env = Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, of, &[]);
         let parser = self.pipeline.blocks.parser;
+        env.note(|| StepKind::Begin(Block::Parser(parser)));
         let outcome = self.exec.parse(parser, ALL_SLOTS, &mut packet.frame, &packet.data, &mut env);
         // Headers are whole bytes; only an odd `advance` could stop inside one.
         packet.payload = outcome.consumed_bits.div_ceil(8).min(packet.data.len());
+        let (accepted, error, consumed_bytes) = (outcome.accepted, outcome.error, packet.payload);
+        env.note(|| StepKind::Parsed { accepted, error, consumed_bytes });
         if !outcome.accepted {
             let i = outcome.error as usize;
             if core.parser_errors.len() <= i {
@@ -136,15 +150,20 @@ impl<E: Executor> Loaded<E> {
         let p = &mut *packet;
         let payload = &p.data[p.payload..];
         let emitted = &mut Vec::new();
-        let mut env = Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, p.bytes, payload);
-        run(&self.exec, blocks.verify, CHECKSUM_SLOTS, &mut p.frame, emitted, &mut env);
+        let of = (p.bytes, p.thread);
+        let mut env = Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, of, payload);
+        let verify = blocks.verify;
+        run(&self.exec, (Block::Verify(verify), verify), CHECKSUM_SLOTS, &mut p.frame, emitted, &mut env);
         if env.effects.checksum_error {
+            env.note(|| StepKind::ChecksumError);
             self.exec.set(&mut p.frame, STD, &[std.checksum_error], &Bits::new(1, 1));
         }
         env.effects.checksum_error = false;
-        run(&self.exec, blocks.ingress, ALL_SLOTS, &mut p.frame, emitted, &mut env);
-        if effects.checksum_error {
+        let ingress = blocks.ingress;
+        run(&self.exec, (Block::Ingress(ingress), ingress), ALL_SLOTS, &mut p.frame, emitted, &mut env);
+        if env.effects.checksum_error {
             // Verified in ingress: egress sees it.
+            env.note(|| StepKind::ChecksumError);
             self.exec.set(&mut p.frame, STD, &[std.checksum_error], &Bits::new(1, 1));
         }
         if effects.assertion_failed {
@@ -158,7 +177,8 @@ impl<E: Executor> Loaded<E> {
             self.clone_ingress(core, now, &packet, session, list);
         }
         if let Some(list) = effects.resubmit {
-            let mut again = self.descendant(core, &packet);
+            let mut again = self.descendant(core, &packet, Origin::Resubmit(list));
+            core.note(packet.thread, || StepKind::Again(again.thread));
             std::mem::swap(&mut again.data, &mut packet.data);
             self.begin(&mut again, instance::RESUBMITTED);
             self.preserve(Some(list), &packet.frame, &mut again.frame);
@@ -176,6 +196,7 @@ impl<E: Executor> Loaded<E> {
             let Some(replicas) = self.state.replication.active_group(group) else {
                 return core.drop(packet, DropReason::UnknownMulticastGroup);
             };
+            core.note(packet.thread, || StepKind::Multicast { group, copies: replicas.len() });
             let made = self.replicate(core, now, packet, &replicas, None);
             core.stats.replicas += made;
             return;
@@ -202,7 +223,7 @@ impl<E: Executor> Loaded<E> {
             return 0;
         };
         for r in others {
-            let mut copy = self.descendant(core, &packet);
+            let mut copy = self.descendant(core, &packet, Origin::Replica);
             copy.frame.clone_from(&packet.frame);
             copy.data.extend_from_slice(&packet.data);
             self.replica(core, now, r, priority, copy);
@@ -245,11 +266,11 @@ impl<E: Executor> Loaded<E> {
         session: u32,
         list: Option<u32>,
     ) {
-        let Some((replicas, truncate, class)) = self.session(session) else { return };
-        if replicas.is_empty() {
-            return;
-        }
-        let mut copy = self.descendant(core, packet);
+        let found = self.session(session).filter(|(replicas, ..)| !replicas.is_empty());
+        let Some((replicas, truncate, class)) = found else {
+            return core.note(packet.thread, || StepKind::NotCloned(session));
+        };
+        let mut copy = self.descendant(core, packet, Origin::IngressClone(session));
         copy.data.extend_from_slice(&packet.data);
         self.begin(&mut copy, instance::INGRESS_CLONE);
         self.preserve(list, &packet.frame, &mut copy.frame);
@@ -270,11 +291,11 @@ impl<E: Executor> Loaded<E> {
         session: u32,
         list: Option<u32>,
     ) {
-        let Some((replicas, truncate, class)) = self.session(session) else { return };
-        if replicas.is_empty() {
-            return;
-        }
-        let mut copy = self.descendant(core, packet);
+        let found = self.session(session).filter(|(replicas, ..)| !replicas.is_empty());
+        let Some((replicas, truncate, class)) = found else {
+            return core.note(packet.thread, || StepKind::NotCloned(session));
+        };
+        let mut copy = self.descendant(core, packet, Origin::EgressClone(session));
         copy.data.extend_from_slice(&packet.data);
         self.begin(&mut copy, instance::EGRESS_CLONE);
         self.exec.set_value(&mut copy.frame, HEADERS, self.exec.value(&packet.frame, HEADERS));
@@ -307,6 +328,10 @@ impl<E: Executor> Loaded<E> {
         let depth = core.queues.depth(port, priority);
         self.set(&mut packet.frame, std.enq_timestamp, 32, self.stamp(now));
         self.set(&mut packet.frame, std.enq_qdepth, 19, u64::from(depth));
+        core.note(packet.thread, || {
+            let instance = self.get(&packet.frame, std.egress_rid) as u16;
+            StepKind::Enqueued { port, priority, depth, instance }
+        });
         core.queues.push(now, port, priority, packet);
     }
 
@@ -323,6 +348,7 @@ impl<E: Executor> Loaded<E> {
         let blocks = self.pipeline.blocks;
         let p = &mut *packet;
         let waited = now.micros().saturating_sub(p.enqueued.micros());
+        core.note(p.thread, || StepKind::Dequeued { port, waited_us: waited });
         self.set(&mut p.frame, std.egress_global_timestamp, 48, self.stamp(now));
         self.set(&mut p.frame, std.deq_timedelta, 32, waited);
         self.set(&mut p.frame, std.deq_qdepth, 19, u64::from(depth));
@@ -342,8 +368,10 @@ impl<E: Executor> Loaded<E> {
         let payload = &p.data[p.payload..];
         let mut emitted = std::mem::take(&mut core.emitted);
         emitted.clear();
-        let mut env = Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, p.bytes, payload);
-        run(&self.exec, blocks.egress, ALL_SLOTS, &mut p.frame, &mut emitted, &mut env);
+        let of = (p.bytes, p.thread);
+        let mut env = Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, of, payload);
+        let egress = blocks.egress;
+        run(&self.exec, (Block::Egress(egress), egress), ALL_SLOTS, &mut p.frame, &mut emitted, &mut env);
         if effects.assertion_failed {
             core.emitted = emitted;
             return core.drop(packet, DropReason::AssertionFailed);
@@ -361,11 +389,22 @@ impl<E: Executor> Loaded<E> {
 
         let p = &mut *packet;
         let payload = &p.data[p.payload..];
-        let mut env = Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, p.bytes, payload);
+        let of = (p.bytes, p.thread);
+        let mut env = Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, of, payload);
         emitted.clear();
-        run(&self.exec, blocks.compute, CHECKSUM_SLOTS, &mut p.frame, &mut emitted, &mut env);
+        let compute = blocks.compute;
+        run(
+            &self.exec,
+            (Block::Compute(compute), compute),
+            CHECKSUM_SLOTS,
+            &mut p.frame,
+            &mut emitted,
+            &mut env,
+        );
         emitted.clear();
-        run(&self.exec, blocks.deparser, DEPARSER_SLOTS, &mut p.frame, &mut emitted, &mut env);
+        let deparser = blocks.deparser;
+        let block = (Block::Deparser(deparser), deparser);
+        run(&self.exec, block, DEPARSER_SLOTS, &mut p.frame, &mut emitted, &mut env);
         emitted.extend_from_slice(payload);
         if let Some(n) = packet.truncate {
             emitted.truncate(n as usize);
@@ -376,7 +415,8 @@ impl<E: Executor> Loaded<E> {
         }
 
         if let Some(list) = effects.recirculate {
-            let mut again = self.descendant(core, &packet);
+            let mut again = self.descendant(core, &packet, Origin::Recirculate(list));
+            core.note(packet.thread, || StepKind::Again(again.thread));
             again.data.extend_from_slice(&emitted);
             self.begin(&mut again, instance::RECIRCULATED);
             self.preserve(Some(list), &packet.frame, &mut again.frame);
@@ -393,14 +433,16 @@ impl<E: Executor> Loaded<E> {
 /// Runs a control, unless it does nothing: many programs leave the checksum blocks and egress empty.
 fn run<E: Executor>(
     exec: &E,
-    control: ControlId,
+    (block, control): (Block, ControlId),
     slots: &[usize],
     frame: &mut E::Frame,
     emitted: &mut Vec<u8>,
     env: &mut BlockEnv<'_>,
 ) {
     if exec.program().controls.get(control.index()).is_some_and(|c| !c.body.is_empty()) {
-        exec.control(control, slots, frame, emitted, env);
+        env.note(|| StepKind::Begin(block));
+        let outcome = exec.control(control, slots, frame, emitted, env);
+        env.note(|| StepKind::End { exited: outcome.exited });
     }
 }
 

@@ -484,6 +484,51 @@ fn ports_must_fit() {
     check(SwitchConfig { ports: Some([1, 700].into()), ..SwitchConfig::default() }, "port 700");
 }
 
+#[test]
+fn traces_follow_every_copy() {
+    use crate::trace::{Origin, StepKind};
+    let mut r = rig(ingress(|b| {
+        b.clone_to(1);
+        b.clone_to(2);
+        b.set_std("mcast_grp", 1);
+    }));
+    r.receive(0, 1, &[1, 2]);
+    r.run(0);
+    assert!(r.switch.take_trace().is_empty(), "nobody followed it");
+    r.switch.set_tracing(true);
+    r.receive(7, 1, &[1, 2]);
+    r.receive(7, 600, &[1, 2]);
+    r.run(7);
+    let steps = r.switch.take_trace();
+    assert!(steps.iter().all(|s| s.time == Time::from_micros(7)));
+    let kept = |k: &StepKind| {
+        let inside = matches!(k, StepKind::Begin(_) | StepKind::End { .. } | StepKind::Parsed { .. });
+        !inside && !matches!(k, StepKind::Enqueued { .. } | StepKind::Dequeued { .. })
+    };
+    let told: Vec<_> = steps.iter().filter(|s| kept(&s.what)).map(|s| (s.thread, &s.what)).collect();
+    let bytes = vec![1, 2];
+    let sent = |port| StepKind::Sent { port, to_cpu: false, bytes: bytes.clone() };
+    let copied = |origin| StepKind::Copied { parent: 1, origin };
+    // The last clone call counts.
+    let want = [
+        (1, StepKind::Received { port: 1, bytes: bytes.clone() }),
+        (2, StepKind::Received { port: 600, bytes: bytes.clone() }),
+        (2, StepKind::Dropped(DropReason::UnknownIngressPort)),
+        (3, copied(Origin::IngressClone(2))),
+        (1, StepKind::Multicast { group: 1, copies: 2 }),
+        (4, copied(Origin::Replica)),
+    ];
+    let want: Vec<_> = want.iter().map(|(t, s)| (*t, s)).collect();
+    assert_eq!(told[..6], want[..6], "{told:#?}");
+    let mut out: Vec<_> = told[6..].iter().map(|(t, s)| (*t, (*s).clone())).collect();
+    out.sort_by_key(|(t, _)| *t);
+    assert_eq!(out, [(1, sent(5)), (3, sent(7)), (4, sent(4))]);
+    r.switch.set_tracing(false);
+    r.receive(8, 1, &[1, 2]);
+    r.run(8);
+    assert!(r.switch.take_trace().is_empty());
+}
+
 /// Whatever programs do to packets, in whatever mixture: each packet has one fate, and the same seed gives the same
 /// outputs.
 #[test]
