@@ -1,6 +1,7 @@
 //! The developer's tools under `pointsman p4`: packet tests, packet traces, the formatter.
 
 pub mod test;
+pub mod trace;
 
 use clap::Subcommand;
 use std::io::{self, Write};
@@ -22,6 +23,8 @@ pub enum P4 {
 pub enum Tool {
     /// Packet tests.
     Test(test::Args),
+    /// Packet traces.
+    Trace(trace::Args),
 }
 
 /// Runs the command.
@@ -32,6 +35,7 @@ pub fn run(command: P4) -> Result<ExitCode, String> {
     match command {
         P4::Program(command) => crate::p4::run(command),
         P4::Tool(Tool::Test(args)) => test::run(args),
+        P4::Tool(Tool::Trace(args)) => trace::run(args),
     }
 }
 

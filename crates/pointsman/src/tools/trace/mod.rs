@@ -1,0 +1,146 @@
+//! `pointsman p4 trace`: what happened to a packet, step by step.
+
+mod describe;
+mod show;
+
+use crate::compiler::compile_file;
+use crate::sources::{Sources, parse_define, read_source};
+use crate::tools::print;
+use clap::Args as ClapArgs;
+use pointsman_frontend::Define;
+use pointsman_ports::pcap::Reader;
+use pointsman_stf::{Rig, parse, run as run_lines};
+use pointsman_v1model::SwitchConfig;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Show what happens to a packet, step by step.
+///
+/// Parser states with what they extract, table look-ups with their keys and entries, actions, every change of a header or
+/// variable, externs, queues and copies, and the packets that leave, each step with its place in the source. Without a
+/// packet, the `packet` statements of the entries file are followed.
+#[derive(ClapArgs)]
+pub struct Args {
+    /// The program's main file.
+    file: PathBuf,
+    /// Entries, groups and so on, as STF statements (`add`, `setdefault`, `mc_mgrp_create` ...); a packet test will do,
+    /// what it expects is not checked.
+    #[arg(long, value_name = "FILE")]
+    entries: Option<PathBuf>,
+    /// The packet, in hexadecimal digits; may be given several times.
+    #[arg(long, value_name = "HEX")]
+    packet: Vec<String>,
+    /// Packets from a capture (pcap or pcapng).
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+    /// Port on which the packets come in.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    port: u32,
+    /// Port that is the control plane's.
+    #[arg(long, value_name = "N")]
+    cpu_port: Option<u32>,
+    /// JSON instead of text (docs/trace.md).
+    #[arg(long)]
+    json: bool,
+    /// Show writes that change nothing, too (JSON always has them).
+    #[arg(long)]
+    all: bool,
+    /// Folder to search for included files; may be given several times.
+    #[arg(short = 'I', long = "include", value_name = "DIR")]
+    include: Vec<PathBuf>,
+    /// Macro to define.
+    #[arg(short = 'D', value_name = "NAME[=VALUE]", value_parser = parse_define)]
+    define: Vec<Define>,
+}
+
+/// A capture of more packets makes a trace that nobody reads.
+const MAX_PACKETS: usize = 10_000;
+
+/// Traces.
+///
+/// # Errors
+/// The program, the entries or the packets cannot be read or used.
+pub fn run(args: Args) -> Result<ExitCode, String> {
+    let sources = Sources { include_dirs: args.include.clone() };
+    let (compiled, _) = compile_file(&args.file, &sources, &args.define)?;
+    let config = SwitchConfig { cpu_port: args.cpu_port, ..SwitchConfig::default() };
+    let mut rig = Rig::new(compiled.program.into(), config)?;
+    let packets = packets(&args)?;
+    let follow_entries = args.packet.is_empty() && args.pcap.is_none();
+    if let Some(path) = &args.entries {
+        let in_file = |e| format!("{}: {e}", path.display());
+        let lines = parse(&read_source(path)?).map_err(in_file)?;
+        rig.switch.set_tracing(follow_entries);
+        run_lines(&mut rig, &lines).map_err(in_file)?;
+    }
+    rig.switch.set_tracing(true);
+    for packet in &packets {
+        rig.send(args.port, packet);
+        rig.wait_ms(1);
+    }
+    let steps = rig.switch.take_trace();
+    if steps.is_empty() {
+        return Err(
+            "no packet to follow: give one with --packet or --pcap, or `packet` statements in --entries"
+                .into(),
+        );
+    }
+    let describer = describe::Describer { program: rig.program(), map: &compiled.source_map };
+    let text = match args.json {
+        true => show::json(&args.file.display().to_string(), &describer, &steps),
+        false => show::text(&describer, &steps, args.all),
+    };
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn packets(args: &Args) -> Result<Vec<Vec<u8>>, String> {
+    let mut all = Vec::new();
+    for text in &args.packet {
+        all.push(
+            bytes(text)
+                .ok_or_else(|| format!("--packet {text}: write an even number of hexadecimal digits"))?,
+        );
+    }
+    if let Some(path) = &args.pcap {
+        captured(path, &mut all).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+    }
+    Ok(all)
+}
+
+/// Hexadecimal digits, with or without `0x`, blanks and colons.
+fn bytes(text: &str) -> Option<Vec<u8>> {
+    let text = text.trim();
+    let text = text.strip_prefix("0x").unwrap_or(text);
+    let digits: Option<Vec<u8>> = text
+        .chars()
+        .filter(|c| !c.is_whitespace() && *c != ':')
+        .map(|c| c.to_digit(16).map(|d| d as u8))
+        .collect();
+    let digits = digits.filter(|d| d.len().is_multiple_of(2))?;
+    Some(digits.chunks(2).map(|p| p.iter().fold(0, |v, d| v << 4 | d)).collect())
+}
+
+fn captured(path: &Path, all: &mut Vec<Vec<u8>>) -> Result<(), String> {
+    let mut reader = Reader::open(path).map_err(|e| e.to_string())?;
+    let mut frame = Vec::new();
+    while reader.read(&mut frame).map_err(|e| e.to_string())?.is_some() {
+        if all.len() == MAX_PACKETS {
+            return Err(format!("it has more than {MAX_PACKETS} packets: cut out those to follow"));
+        }
+        all.push(frame.clone());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bytes;
+
+    #[test]
+    fn packets_as_text() {
+        assert_eq!(bytes("0x0a 0B:0c"), Some(vec![10, 11, 12]));
+        assert_eq!(bytes(""), Some(vec![]));
+        assert_eq!((bytes("abc"), bytes("zz")), (None, None));
+    }
+}
