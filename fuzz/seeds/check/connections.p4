@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// The connection table: every packet of a connection goes where its first packet went.
+//
+// A connection is found by its whole key (service, client address, client port; the service stands for VIP, protocol and
+// port), so a packet can never match another's entry: the probability of a false match is zero, for IPv4 and IPv6 alike.
+// There are four ways; way i keeps the key at place hash_i(key), where the four hashes are halves of two CRC-32s over the
+// key in different orders. (Salting one CRC would not do: it is linear, so keys that collide once collide always.)
+// With a share f of the places taken, a new connection finds none of its four free with probability f^4: at 10,000
+// live connections in 262,144 places 2 in a million, at 50,000 1.3 in a thousand. It is then refused and counted;
+// connections that exist are never touched.
+//
+// An entry is given up, and its place free, when nothing was seen of it for the service's idle time; after both FINs or a
+// RST when nothing was seen for LINGER_US, so that last acknowledgements and retransmissions still pass, and a forged
+// RST does not cut off a connection that goes on.
+
+#ifndef BALANCER_CONNECTIONS_P4
+#define BALANCER_CONNECTIONS_P4
+
+#include "headers.p4"
+
+const bit<32> WAY_SIZE = 65536;
+const time_us_t LINGER_US = 2000000;
+
+const bit<8> CONN_LIVE = 1;
+const bit<8> CONN_FIN_CLIENT = 2;
+const bit<8> CONN_FIN_DEVICE = 4;
+const bit<8> CONN_RESET = 8;
+
+// What is asked of the table.
+const bit<2> CONN_FIND = 0;  // find the key; otherwise a free place
+const bit<2> CONN_WRITE = 1; // write key and state at the place that was found
+const bit<2> CONN_TOUCH = 2; // write the state only
+
+struct connection_t {
+    bool      found;
+    bool      room;      // not found, but `way` has a free place
+    bit<2>    way;
+    time_us_t last_seen;
+    bit<24>   idle_ms;
+    device_t  device;
+    bit<8>    flags;
+}
+
+control Way(in bit<2> request,
+            in bit<2> number,
+            in bit<16> place,
+            in flow_t flow,
+            in bool opens,
+            in time_us_t now,
+            inout connection_t conn) {
+    register<bit<96>>(WAY_SIZE) key_high; // upper part of an IPv6 address
+    register<bit<64>>(WAY_SIZE) key_low;  // lower part or IPv4 address, client port, service
+    register<bit<96>>(WAY_SIZE) state;    // last_seen, idle_ms, device, flags
+
+    apply {
+        bit<32> at = (bit<32>)place;
+        bit<64> low = flow.client[31:0] ++ flow.client_port ++ flow.service;
+        if (request != CONN_FIND) {
+            state.write(at, conn.last_seen ++ conn.idle_ms ++ conn.device ++ conn.flags);
+            if (request == CONN_WRITE) {
+                key_low.write(at, low);
+                key_high.write(at, flow.client[127:32]);
+            }
+        } else {
+            bit<96> s;
+            bit<64> l;
+            bit<96> h;
+            state.read(s, at);
+            key_low.read(l, at);
+            key_high.read(h, at);
+            time_us_t limit = (bit<48>)s[47:24] * 1000;
+            bit<8> fins = CONN_FIN_CLIENT | CONN_FIN_DEVICE;
+            bool closing = (s[7:0] & CONN_RESET) != 0 || (s[7:0] & fins) == fins;
+            if (closing) {
+                limit = LINGER_US;
+            }
+            bool live = (s[7:0] & CONN_LIVE) != 0;
+            bool over = now - s[95:48] > limit;
+            bool same = live && l == low && h == flow.client[127:32];
+            // The same 5-tuple again after its end is a new connection, wherever its entry still stands.
+            bool again = same && opens && (over || closing);
+            if (same && !again) {
+                conn.found = true;
+                conn.way = number;
+                conn.last_seen = s[95:48];
+                conn.idle_ms = s[47:24];
+                conn.device = s[23:8];
+                conn.flags = s[7:0];
+            } else if (again || (!conn.room && (!live || over))) {
+                // `again` takes precedence over a free place found before, or the key would stand twice.
+                conn.room = true;
+                conn.way = number;
+            }
+        }
+    }
+}
+
+control Connections(in bit<2> request,
+                    in flow_t flow,
+                    in bit<32> hash_a,
+                    in bit<32> hash_b,
+                    in bool opens,
+                    in time_us_t now,
+                    inout connection_t conn) {
+    Way() way0;
+    Way() way1;
+    Way() way2;
+    Way() way3;
+
+    apply {
+        bool find = request == CONN_FIND;
+        if (find) {
+            conn.found = false;
+            conn.room = false;
+        }
+        // A search ends where the key is found; what is written goes to that place alone.
+        if (find || conn.way == 0) {
+            way0.apply(request, 0, hash_a[15:0], flow, opens, now, conn);
+        }
+        if (find && !conn.found || !find && conn.way == 1) {
+            way1.apply(request, 1, hash_b[15:0], flow, opens, now, conn);
+        }
+        if (find && !conn.found || !find && conn.way == 2) {
+            way2.apply(request, 2, hash_a[31:16], flow, opens, now, conn);
+        }
+        if (find && !conn.found || !find && conn.way == 3) {
+            way3.apply(request, 3, hash_b[31:16], flow, opens, now, conn);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the balancer reads and writes: packet headers, and what it knows about a packet.
+
+#ifndef BALANCER_HEADERS_P4
+#define BALANCER_HEADERS_P4
+
+const bit<16> ETHERTYPE_IPV4 = 0x0800;
+const bit<16> ETHERTYPE_ARP = 0x0806;
+const bit<16> ETHERTYPE_IPV6 = 0x86dd;
+
+const bit<8> PROTO_ICMP = 1;
+const bit<8> PROTO_TCP = 6;
+const bit<8> PROTO_UDP = 17;
+const bit<8> PROTO_ICMPV6 = 58;
+
+// Ports are 9 bits wide in v1model. 511 drops; the controller sits behind this one.
+const bit<9> CPU_PORT = 510;
+
+// Load reports come in UDP datagrams to this port of any local address.
+const bit<16> REPORT_PORT = 9876;
+const bit<8> REPORT_VERSION = 1;
+
+typedef bit<48> mac_t;
+typedef bit<32> ipv4_t;
+typedef bit<128> ipv6_t;
+typedef bit<48> time_us_t;
+
+// A service is a (VIP, protocol, port). A server has up to eight devices; a device is named by its server and its
+// place there, so that a bitmap of eight bits says something about every device of a server.
+typedef bit<16> service_t;
+typedef bit<13> server_t;
+typedef bit<3> slot_t;
+typedef bit<16> device_t; // server ++ slot
+
+@controller_header("packet_in")
+header packet_in_t {
+    bit<16> ingress_port;
+}
+
+@controller_header("packet_out")
+header packet_out_t {
+    bit<16> egress_port;
+}
+
+header ethernet_t {
+    mac_t   dst;
+    mac_t   src;
+    bit<16> ethertype;
+}
+
+// ARP for IPv4 over Ethernet (RFC 826).
+header arp_t {
+    bit<16> htype;
+    bit<16> ptype;
+    bit<8>  hlen;
+    bit<8>  plen;
+    bit<16> oper;
+    mac_t   sha;
+    ipv4_t  spa;
+    mac_t   tha;
+    ipv4_t  tpa;
+}
+
+header ipv4_base_t {
+    bit<4>  version;
+    bit<4>  ihl;
+    bit<8>  dscp_ecn;
+    bit<16> len;
+    bit<16> id;
+    bit<1>  reserved;
+    bit<1>  dont_fragment;
+    bit<1>  more_fragments;
+    bit<13> fragment;
+    bit<8>  ttl;
+    bit<8>  proto;
+    bit<16> checksum;
+    ipv4_t  src;
+    ipv4_t  dst;
+}
+
+header ipv4_options_t {
+    varbit<320> data;
+}
+
+header ipv6_base_t {
+    bit<4>  version;
+    bit<8>  traffic_class;
+    bit<20> flow;
+    bit<16> len;
+    bit<8>  proto;
+    bit<8>  hops;
+    ipv6_t  src;
+    ipv6_t  dst;
+}
+
+// ICMP and ICMPv6: the first eight bytes are alike (RFC 792, RFC 4443).
+header icmp_t {
+    bit<8>  kind;
+    bit<8>  code;
+    bit<16> checksum;
+    bit<32> rest;
+}
+
+// Target and link-layer address option of a neighbour solicitation or advertisement (RFC 4861).
+header nd_t {
+    ipv6_t  target;
+    bit<8>  option;
+    bit<8>  option_len;
+    mac_t   mac;
+}
+
+header tcp_t {
+    bit<16> sport;
+    bit<16> dport;
+    bit<32> seq;
+    bit<32> ack;
+    bit<4>  data_offset;
+    bit<4>  reserved;
+    bit<1>  cwr;
+    bit<1>  ece;
+    bit<1>  urg;
+    bit<1>  ack_flag;
+    bit<1>  psh;
+    bit<1>  rst;
+    bit<1>  syn;
+    bit<1>  fin;
+    bit<16> window;
+    bit<16> checksum;
+    bit<16> urgent;
+}
+
+header udp_t {
+    bit<16> sport;
+    bit<16> dport;
+    bit<16> len;
+    bit<16> checksum;
+}
+
+// The first eight bytes of the transport header that an ICMP error quotes. For UDP `rest` is length and checksum.
+header quoted_t {
+    bit<16> sport;
+    bit<16> dport;
+    bit<32> rest;
+}
+
+// A load report. `length` counts the whole report in words of four bytes: later versions append metrics, announced in
+// `metrics`, and a switch that does not know them skips them.
+header report_t {
+    bit<8>  version;
+    bit<8>  length;
+    bit<16> server;
+    bit<8>  mask;      // devices that this report speaks of
+    bit<8>  available; // those of them that can take new connections
+    bit<16> metrics;
+    bit<32> sequence;  // sender's milliseconds: older reports that arrive late are told from newer ones
+}
+
+struct headers_t {
+    packet_in_t    packet_in;
+    packet_out_t   packet_out;
+    ethernet_t     ethernet;
+    arp_t          arp;
+    ipv4_base_t    ipv4;
+    ipv4_options_t ipv4_options;
+    ipv6_base_t    ipv6;
+    icmp_t         icmp;
+    icmp_t         icmpv6;
+    nd_t           nd;
+    ipv4_base_t    quoted_ipv4;
+    ipv6_base_t    quoted_ipv6;
+    quoted_t       quoted;
+    tcp_t          tcp;
+    udp_t          udp;
+    report_t       report;
+}
+
+// Which connection a packet belongs to, seen from the client: the VIP, its protocol and port are what `service` names,
+// so these three are the full 5-tuple. IPv4 addresses are the low 32 bits.
+struct flow_t {
+    service_t service;
+    ipv6_t    client;
+    bit<16>   client_port;
+}
+
+// What is known of a service or connection while a packet is handled.
+struct metadata_t {
+    flow_t    flow;
+    bit<32>   hash_a;      // two independent hashes of the flow
+    bit<32>   hash_b;
+    bit<8>    policy;
+    bit<1>    epoch;       // which of two generations of slots, rings and priorities is in force
+    bit<16>   slots_mask;
+    bit<24>   idle_ms;
+    server_t  server;
+    device_t  device;
+    bool      opens;       // may create a connection: SYN or datagram
+    bool      fin;
+    bool      rst;
+    bit<8>    drop_reason;
+    bit<16>   l4_len;
+}
+
+// Why a packet was dropped: index into the counter `drops`.
+const bit<8> DROP_NONE = 0;
+const bit<8> DROP_MALFORMED = 1;          // headers cut short or inconsistent
+const bit<8> DROP_CHECKSUM = 2;           // IPv4 header checksum wrong
+const bit<8> DROP_UNKNOWN_MAC = 3;        // for a station that no table knows
+const bit<8> DROP_NO_ROUTE = 4;           // for an address that no table knows
+const bit<8> DROP_TTL = 5;                // time to live exceeded
+const bit<8> DROP_VIP_NO_SERVICE = 6;     // for a VIP, but no service there
+const bit<8> DROP_FRAGMENT = 7;           // fragment for a VIP: ports unknown
+const bit<8> DROP_NO_CONNECTION = 8;      // TCP segment in the middle of a connection that is not known
+const bit<8> DROP_TABLE_FULL = 9;         // new connection, but every place for it holds a live one
+const bit<8> DROP_NO_SERVER = 10;         // service without servers
+const bit<8> DROP_NO_DEVICE = 11;         // server without devices
+const bit<8> DROP_REPORT_MALFORMED = 12;  // wrong version or length
+const bit<8> DROP_REPORT_SOURCE = 13;     // not from where that device lives
+const bit<8> DROP_REPORT_STALE = 14;      // overtaken by a newer one
+const bit<8> DROP_ICMP_UNMATCHED = 15;    // ICMP error about no known connection
+const bit<8> DROP_ARP = 16;               // ARP or neighbour discovery that concerns nobody here
+const bit<8> DROP_ETHERTYPE = 17;         // for us, but neither ARP nor IP
+const bit<8> DROP_ADDRESS = 18;           // source address multicast, loopback or zero
+const bit<8> DROP_PACKET_OUT = 19;        // from the controller, for a port that cannot be
+const bit<8> REPORT_ACCEPTED = 32;        // not a drop: consumed
+
+#endif

@@ -1,0 +1,568 @@
+// SPDX-License-Identifier: Apache-2.0
+// Accelerator-aware balancing of connections in the network.
+//
+// A packet takes one of these ways through the ingress:
+//   from the controller          -> out of the port that it names
+//   not for our MAC address      -> bridged by `bridge`
+//   ARP, echo, ND for an address
+//   of ours                      -> answered (respond.p4)
+//   load report                  -> checked for its source, noted (select.p4), consumed
+//   for a service's VIP          -> its connection is found or a device chosen (connections.p4, select.p4), destination
+//                                   rewritten (translate.p4), routed
+//   answer of a device           -> its connection is found, source rewritten to the VIP, routed
+//   ICMP error about one of them -> delivered to the right end, rewritten inside and out
+//   anything else                -> routed
+// or is dropped, and the counter `drops` says why.
+
+#include <core.p4>
+#include <v1model.p4>
+
+#include "headers.p4"
+#include "parser.p4"
+#include "checksum.p4"
+#include "connections.p4"
+#include "respond.p4"
+#include "select.p4"
+#include "translate.p4"
+
+// One end of a connection. IPv4 addresses are the low 32 bits.
+struct endpoint_t {
+    ipv6_t  address;
+    bit<16> port;
+}
+
+control BalancerIngress(inout headers_t hdr,
+                        inout metadata_t meta,
+                        inout standard_metadata_t standard_metadata) {
+    counter(64, CounterType.packets_and_bytes) drops;              // by reason
+    counter(65536, CounterType.packets_and_bytes) service_packets; // towards devices, by service
+    counter(65536, CounterType.packets) service_connections;       // opened, by service
+    counter(65536, CounterType.packets_and_bytes) device_packets;  // towards devices, by device
+    counter(65536, CounterType.packets) device_connections;        // opened, by device
+    register<bit<32>>(65536) report_sequence;                      // newest report, by device whose agent sent it
+
+    Connections() connections;
+    LoadState() load;
+    SelectServer() select_server;
+    SelectDevice() select_device;
+    Respond() respond;
+    Translate() translate;
+
+    time_us_t now = standard_metadata.ingress_global_timestamp;
+    mac_t switch_mac = 0;
+    connection_t conn = { false, false, 0, 0, 0, 0, 0 };
+
+    // The two ends of the packet, or of the one that an ICMP error quotes turned around: `to` is where a service would
+    // be if the packet goes to it, `from` where a device would be if it comes from one.
+    endpoint_t to = { 0, 0 };
+    endpoint_t from = { 0, 0 };
+    bit<8> proto = 0;
+    bool has_ends = false;
+
+    ipv4_t local4 = 0;       // is this address ours?
+    ipv6_t local6 = 0;
+    bool local = false;
+    bool answered = false;
+    bool to_service = false;
+    device_t backend = 0;    // where the packet comes from
+    bool from_backend = false;
+    ipv4_t new4 = 0;         // what translation puts in
+    ipv6_t new6 = 0;
+    bool sent = false;       // a next hop is known
+    device_t sender = 0;     // of a report
+    bit<8> may_report = 0;
+    pool_t pool;
+    bit<8> fresh = 0;        // devices that were heard of lately
+    bit<8> available = 0;    // devices that can take new connections
+
+    // --- The switch itself ---
+
+    action set_switch(mac_t mac) {
+        switch_mac = mac;
+    }
+
+    // MAC address of the switch, on all its ports.
+    table switch_config {
+        actions = { set_switch; }
+        default_action = set_switch(0x02504d000001);
+    }
+
+    action is_local() {
+        local = true;
+    }
+
+    // VIPs and gateway addresses.
+    table local_v4 {
+        key = { local4: exact @name("address"); }
+        actions = { is_local; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 4096;
+    }
+
+    table local_v6 {
+        key = { local6: exact @name("address"); }
+        actions = { is_local; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 4096;
+    }
+
+    // --- Plain forwarding ---
+
+    action forward(bit<9> port) {
+        standard_metadata.egress_spec = port;
+        sent = true;
+    }
+
+    action flood(bit<16> group) {
+        standard_metadata.mcast_grp = group;
+        sent = true;
+    }
+
+    // By destination MAC, for packets that are not for the switch. Broadcast is an entry like any other.
+    table bridge {
+        key = { hdr.ethernet.dst: exact @name("mac"); }
+        actions = { forward; flood; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 16384;
+    }
+
+    action next_hop(bit<9> port, mac_t mac) {
+        standard_metadata.egress_spec = port;
+        hdr.ethernet.dst = mac;
+        hdr.ethernet.src = switch_mac;
+        sent = true;
+    }
+
+    table routes_v4 {
+        key = { hdr.ipv4.dst: lpm @name("prefix"); }
+        actions = { next_hop; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 65536;
+    }
+
+    table routes_v6 {
+        key = { hdr.ipv6.dst: lpm @name("prefix"); }
+        actions = { next_hop; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 65536;
+    }
+
+    // --- Services and devices ---
+
+    // All that is per service and changes at run time stands in one entry: one write changes it.
+    action set_service(service_t service, bit<8> policy, bit<1> epoch, bit<16> slots_mask, bit<24> idle_ms) {
+        meta.flow.service = service;
+        meta.policy = policy;
+        meta.epoch = epoch;
+        meta.slots_mask = slots_mask;
+        meta.idle_ms = idle_ms;
+        to_service = true;
+    }
+
+    table services_v4 {
+        key = {
+            to.address[31:0]: exact @name("vip");
+            proto: exact @name("protocol");
+            to.port: exact @name("port");
+        }
+        actions = { set_service; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 4096;
+    }
+
+    table services_v6 {
+        key = {
+            to.address: exact @name("vip");
+            proto: exact @name("protocol");
+            to.port: exact @name("port");
+        }
+        actions = { set_service; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 4096;
+    }
+
+    // Where a device is: on the way in.
+    action set_device_v4(ipv4_t address, bit<9> port, mac_t mac) {
+        new4 = address;
+        next_hop(port, mac);
+    }
+
+    table devices_v4 {
+        key = { meta.device: exact @name("device"); }
+        actions = { set_device_v4; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 65536;
+    }
+
+    action set_device_v6(ipv6_t address, bit<9> port, mac_t mac) {
+        new6 = address;
+        next_hop(port, mac);
+    }
+
+    table devices_v6 {
+        key = { meta.device: exact @name("device"); }
+        actions = { set_device_v6; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 65536;
+    }
+
+    // Whose answer it is: on the way out.
+    action set_backend_v4(service_t service, device_t device, ipv4_t vip) {
+        meta.flow.service = service;
+        backend = device;
+        new4 = vip;
+        from_backend = true;
+    }
+
+    table backends_v4 {
+        key = {
+            from.address[31:0]: exact @name("address");
+            proto: exact @name("protocol");
+            from.port: exact @name("port");
+        }
+        actions = { set_backend_v4; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 262144;
+    }
+
+    action set_backend_v6(service_t service, device_t device, ipv6_t vip) {
+        meta.flow.service = service;
+        backend = device;
+        new6 = vip;
+        from_backend = true;
+    }
+
+    table backends_v6 {
+        key = {
+            from.address: exact @name("address");
+            proto: exact @name("protocol");
+            from.port: exact @name("port");
+        }
+        actions = { set_backend_v6; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 262144;
+    }
+
+    // --- Reports ---
+
+    // The agent at this place speaks for these devices of the server.
+    action accept_reports(bit<8> devices, device_t agent) {
+        may_report = devices;
+        sender = agent;
+    }
+
+    table report_sources_v4 {
+        key = {
+            standard_metadata.ingress_port: exact @name("ingress_port");
+            hdr.ipv4.src: exact @name("source");
+            hdr.report.server: exact @name("server");
+        }
+        actions = { accept_reports; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 65536;
+    }
+
+    table report_sources_v6 {
+        key = {
+            standard_metadata.ingress_port: exact @name("ingress_port");
+            hdr.ipv6.src: exact @name("source");
+            hdr.report.server: exact @name("server");
+        }
+        actions = { accept_reports; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 65536;
+    }
+
+    action send_to_controller() {
+        hdr.packet_in.setValid();
+        hdr.packet_in.ingress_port = (bit<16>)standard_metadata.ingress_port;
+        standard_metadata.egress_spec = CPU_PORT;
+        sent = true;
+    }
+
+    action find_ends() {
+        has_ends = true;
+        if (hdr.ipv4.isValid()) {
+            to.address = (bit<128>)hdr.ipv4.dst;
+            from.address = (bit<128>)hdr.ipv4.src;
+            proto = hdr.ipv4.proto;
+        } else {
+            to.address = hdr.ipv6.dst;
+            from.address = hdr.ipv6.src;
+            proto = hdr.ipv6.proto;
+        }
+        if (hdr.tcp.isValid()) {
+            to.port = hdr.tcp.dport;
+            from.port = hdr.tcp.sport;
+            meta.fin = hdr.tcp.fin == 1;
+            meta.rst = hdr.tcp.rst == 1;
+            meta.opens = hdr.tcp.syn == 1 && hdr.tcp.ack_flag == 0 && hdr.tcp.fin == 0 && hdr.tcp.rst == 0;
+        } else if (hdr.udp.isValid()) {
+            to.port = hdr.udp.dport;
+            from.port = hdr.udp.sport;
+            meta.opens = true;
+        } else if (hdr.quoted.isValid()) {
+            to.port = hdr.quoted.sport;
+            from.port = hdr.quoted.dport;
+            if (hdr.quoted_ipv4.isValid()) {
+                to.address = (bit<128>)hdr.quoted_ipv4.src;
+                from.address = (bit<128>)hdr.quoted_ipv4.dst;
+                proto = hdr.quoted_ipv4.proto;
+            } else {
+                to.address = hdr.quoted_ipv6.src;
+                from.address = hdr.quoted_ipv6.dst;
+                proto = hdr.quoted_ipv6.proto;
+            }
+        } else {
+            has_ends = false;
+        }
+    }
+
+    // Hashes of meta.flow: one CRC-32 over two orders of the fields (see connections.p4).
+    action hash_flow() {
+        hash(meta.hash_a, HashAlgorithm.crc32, 32w0,
+             { meta.flow.client, meta.flow.client_port, meta.flow.service }, 64w0x100000000);
+        hash(meta.hash_b, HashAlgorithm.crc32, 32w0,
+             { meta.flow.client_port, meta.flow.service, meta.flow.client }, 64w0x100000000);
+    }
+
+    // What FIN, RST and their absence say about the connection.
+    action note_flags(bit<8> fin_flag) {
+        if (meta.rst) {
+            conn.flags = conn.flags | CONN_RESET;
+        } else {
+            // It goes on, so a RST before was not from its end.
+            conn.flags = conn.flags & ~CONN_RESET;
+            if (meta.fin) {
+                conn.flags = conn.flags | fin_flag;
+            }
+        }
+        conn.last_seen = now;
+    }
+
+    apply {
+        switch_config.apply();
+        bool for_switch = hdr.ethernet.dst == switch_mac;
+
+        if (hdr.packet_out.isValid()) {
+            if (hdr.packet_out.egress_port < (bit<16>)CPU_PORT) {
+                standard_metadata.egress_spec = hdr.packet_out.egress_port[8:0];
+            } else {
+                drops.count((bit<32>)DROP_PACKET_OUT);
+                mark_to_drop(standard_metadata);
+            }
+            hdr.packet_out.setInvalid();
+            exit;
+        }
+
+        // Which address would have to be ours?
+        if (hdr.arp.isValid()) {
+            local4 = hdr.arp.tpa;
+        } else if (hdr.ipv4.isValid()) {
+            local4 = hdr.ipv4.dst;
+        } else if (hdr.nd.isValid()) {
+            local6 = hdr.nd.target;
+        } else if (hdr.ipv6.isValid()) {
+            local6 = hdr.ipv6.dst;
+        }
+        if (hdr.ipv6.isValid()) {
+            local_v6.apply();
+        } else {
+            local_v4.apply();
+        }
+
+        if (standard_metadata.parser_error != error.NoError) {
+            meta.drop_reason = DROP_MALFORMED;
+        } else if (standard_metadata.checksum_error == 1) {
+            meta.drop_reason = DROP_CHECKSUM;
+        } else if (local && (hdr.arp.isValid() && hdr.arp.oper == ARP_REQUEST || hdr.nd.isValid()
+                             || for_switch && !hdr.quoted.isValid()
+                                && (hdr.icmp.isValid() || hdr.icmpv6.isValid()))) {
+            respond.apply(hdr, meta, standard_metadata, switch_mac, answered);
+            if (!answered) {
+                meta.drop_reason = DROP_VIP_NO_SERVICE;
+            }
+        } else if (!for_switch) {
+            bridge.apply();
+            if (!sent) {
+                meta.drop_reason = DROP_UNKNOWN_MAC;
+            }
+        } else if (hdr.arp.isValid() || hdr.nd.isValid()) {
+            // Answers to the controller's questions who has an address.
+            if (hdr.arp.oper == ARP_REPLY && hdr.arp.isValid()
+                || hdr.icmpv6.kind == ND_ADVERTISEMENT && hdr.nd.isValid()) {
+                send_to_controller();
+            } else {
+                meta.drop_reason = DROP_ARP;
+            }
+        } else if (!hdr.ipv4.isValid() && !hdr.ipv6.isValid()) {
+            meta.drop_reason = DROP_ETHERTYPE;
+        } else if (hdr.ipv4.isValid() && (hdr.ipv4.src == 0 || hdr.ipv4.src[31:24] == 127 || hdr.ipv4.src[31:28] == 14)
+                   || hdr.ipv6.isValid() && (hdr.ipv6.src[127:1] == 0 || hdr.ipv6.src[127:120] == 0xff)) {
+            meta.drop_reason = DROP_ADDRESS;
+        } else if (local && hdr.udp.isValid() && hdr.udp.dport == REPORT_PORT) {
+            if (!hdr.report.isValid() || hdr.report.version != REPORT_VERSION || hdr.report.length < 3
+                || (bit<16>)hdr.report.length << 2 != hdr.udp.len - 8 || hdr.udp.len > meta.l4_len
+                || hdr.report.mask == 0) {
+                meta.drop_reason = DROP_REPORT_MALFORMED;
+            } else {
+                if (hdr.ipv4.isValid()) {
+                    report_sources_v4.apply();
+                } else {
+                    report_sources_v6.apply();
+                }
+                if ((hdr.report.mask & ~may_report) != 0) {
+                    meta.drop_reason = DROP_REPORT_SOURCE;
+                } else {
+                    bit<32> newest;
+                    report_sequence.read(newest, (bit<32>)sender);
+                    bit<32> behind = newest - hdr.report.sequence;
+                    // At most a second old: overtaken on the way. Any older: its clock was set back.
+                    if (behind != 0 && behind <= 1000) {
+                        meta.drop_reason = DROP_REPORT_STALE;
+                    } else {
+                        report_sequence.write((bit<32>)sender, hdr.report.sequence);
+                        meta.server = hdr.report.server[12:0];
+                        load.apply(hdr.report.mask, hdr.report.available, meta.server, 0, 0, now, fresh, available);
+                        meta.drop_reason = REPORT_ACCEPTED;
+                    }
+                }
+            }
+        } else {
+            find_ends();
+            if (has_ends) {
+                if (local) {
+                    if (hdr.ipv4.isValid()) {
+                        services_v4.apply();
+                    } else {
+                        services_v6.apply();
+                    }
+                    meta.flow.client = from.address;
+                    meta.flow.client_port = from.port;
+                } else {
+                    if (hdr.ipv4.isValid()) {
+                        backends_v4.apply();
+                    } else {
+                        backends_v6.apply();
+                    }
+                    meta.flow.client = to.address;
+                    meta.flow.client_port = to.port;
+                    // A device does not open connections with its service's port.
+                    meta.opens = false;
+                }
+            }
+            if (to_service || from_backend) {
+                hash_flow();
+                connections.apply(CONN_FIND, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
+            }
+
+            if (to_service) {
+                if (conn.found) {
+                    meta.device = conn.device;
+                    if (!hdr.quoted.isValid()) {
+                        note_flags(CONN_FIN_CLIENT);
+                        connections.apply(CONN_TOUCH, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
+                    }
+                } else if (hdr.quoted.isValid()) {
+                    meta.drop_reason = DROP_ICMP_UNMATCHED;
+                } else if (!meta.opens) {
+                    meta.drop_reason = DROP_NO_CONNECTION;
+                } else if (!conn.room) {
+                    meta.drop_reason = DROP_TABLE_FULL;
+                } else {
+                    select_server.apply(meta, pool);
+                    if (meta.drop_reason == DROP_NONE) {
+                        load.apply(0, 0, meta.server, pool.devices, pool.report_timeout, now, fresh, available);
+                        select_device.apply(meta, pool, fresh, available);
+                    }
+                    if (meta.drop_reason == DROP_NONE) {
+                        conn.last_seen = now;
+                        conn.idle_ms = meta.idle_ms;
+                        conn.device = meta.device;
+                        conn.flags = CONN_LIVE;
+                        connections.apply(CONN_WRITE, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
+                        service_connections.count((bit<32>)meta.flow.service);
+                        device_connections.count((bit<32>)meta.device);
+                    }
+                }
+                if (meta.drop_reason == DROP_NONE) {
+                    if (hdr.ipv4.isValid()) {
+                        devices_v4.apply();
+                    } else {
+                        devices_v6.apply();
+                    }
+                    if (sent) {
+                        translate.apply(hdr, false, true, new4, new6);
+                        service_packets.count((bit<32>)meta.flow.service);
+                        device_packets.count((bit<32>)meta.device);
+                    } else {
+                        meta.drop_reason = DROP_NO_DEVICE;
+                    }
+                }
+            } else if (local) {
+                if (has_ends && hdr.quoted.isValid()) {
+                    meta.drop_reason = DROP_ICMP_UNMATCHED;
+                } else if (hdr.ipv4.isValid() && (hdr.ipv4.fragment != 0 || hdr.ipv4.more_fragments == 1)) {
+                    meta.drop_reason = DROP_FRAGMENT;
+                } else {
+                    meta.drop_reason = DROP_VIP_NO_SERVICE;
+                }
+            } else {
+                // A device that answers a client directly, without the VIP, has no connection here and is left alone.
+                if (from_backend && conn.found && conn.device == backend) {
+                    // An error that a router behind us sends keeps the router's address.
+                    bool outside = true;
+                    if (hdr.quoted.isValid()) {
+                        if (hdr.ipv4.isValid()) {
+                            outside = hdr.ipv4.src == hdr.quoted_ipv4.dst;
+                        } else {
+                            outside = hdr.ipv6.src == hdr.quoted_ipv6.dst;
+                        }
+                    } else {
+                        note_flags(CONN_FIN_DEVICE);
+                        connections.apply(CONN_TOUCH, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
+                    }
+                    translate.apply(hdr, true, outside, new4, new6);
+                }
+                if (hdr.ipv4.isValid()) {
+                    routes_v4.apply();
+                } else {
+                    routes_v6.apply();
+                }
+                if (!sent) {
+                    meta.drop_reason = DROP_NO_ROUTE;
+                }
+            }
+
+            // Routed: one hop less to live.
+            if (hdr.ipv4.isValid()) {
+                if (hdr.ipv4.ttl <= 1 && meta.drop_reason == DROP_NONE) {
+                    meta.drop_reason = DROP_TTL;
+                }
+                bit<16> before = hdr.ipv4.ttl ++ hdr.ipv4.proto;
+                hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
+                hdr.ipv4.checksum =
+                    updated_checksum(hdr.ipv4.checksum, changed16(before, hdr.ipv4.ttl ++ hdr.ipv4.proto));
+            } else {
+                if (hdr.ipv6.hops <= 1 && meta.drop_reason == DROP_NONE) {
+                    meta.drop_reason = DROP_TTL;
+                }
+                hdr.ipv6.hops = hdr.ipv6.hops - 1;
+            }
+        }
+
+        if (meta.drop_reason != DROP_NONE) {
+            drops.count((bit<32>)meta.drop_reason);
+            mark_to_drop(standard_metadata);
+        }
+    }
+}
+
+control BalancerEgress(inout headers_t hdr,
+                       inout metadata_t meta,
+                       inout standard_metadata_t standard_metadata) {
+    apply {}
+}
+
+V1Switch(BalancerParser(), BalancerVerify(), BalancerIngress(), BalancerEgress(), BalancerCompute(),
+         BalancerDeparser()) main;

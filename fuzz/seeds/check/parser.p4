@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes to headers and back.
+
+#ifndef BALANCER_PARSER_P4
+#define BALANCER_PARSER_P4
+
+#include "headers.p4"
+
+parser BalancerParser(packet_in packet,
+                      out headers_t hdr,
+                      inout metadata_t meta,
+                      inout standard_metadata_t standard_metadata) {
+    state start {
+        transition select(standard_metadata.ingress_port) {
+            CPU_PORT: parse_packet_out;
+            default: parse_ethernet;
+        }
+    }
+
+    state parse_packet_out {
+        packet.extract(hdr.packet_out);
+        transition parse_ethernet;
+    }
+
+    state parse_ethernet {
+        packet.extract(hdr.ethernet);
+        transition select(hdr.ethernet.ethertype) {
+            ETHERTYPE_ARP: parse_arp;
+            ETHERTYPE_IPV4: parse_ipv4;
+            ETHERTYPE_IPV6: parse_ipv6;
+            default: accept;
+        }
+    }
+
+    state parse_arp {
+        packet.extract(hdr.arp);
+        transition accept;
+    }
+
+    state parse_ipv4 {
+        packet.extract(hdr.ipv4);
+        verify(hdr.ipv4.version == 4 && hdr.ipv4.ihl >= 5, error.ParserInvalidArgument);
+        transition select(hdr.ipv4.ihl) {
+            5: parse_ipv4_payload;
+            default: parse_ipv4_options;
+        }
+    }
+
+    state parse_ipv4_options {
+        packet.extract(hdr.ipv4_options, ((bit<32>)hdr.ipv4.ihl - 5) << 5);
+        transition parse_ipv4_payload;
+    }
+
+    state parse_ipv4_payload {
+        verify(hdr.ipv4.len >= (bit<16>)hdr.ipv4.ihl << 2, error.ParserInvalidArgument);
+        meta.l4_len = hdr.ipv4.len - ((bit<16>)hdr.ipv4.ihl << 2);
+        // Only the first fragment has a transport header.
+        transition select(hdr.ipv4.fragment, hdr.ipv4.proto) {
+            (0, PROTO_ICMP): parse_icmp;
+            (0, PROTO_TCP): parse_tcp;
+            (0, PROTO_UDP): parse_udp;
+            default: accept;
+        }
+    }
+
+    state parse_ipv6 {
+        packet.extract(hdr.ipv6);
+        verify(hdr.ipv6.version == 6, error.ParserInvalidArgument);
+        meta.l4_len = hdr.ipv6.len;
+        transition select(hdr.ipv6.proto) {
+            PROTO_ICMPV6: parse_icmpv6;
+            PROTO_TCP: parse_tcp;
+            PROTO_UDP: parse_udp;
+            default: accept;
+        }
+    }
+
+    state parse_icmp {
+        packet.extract(hdr.icmp);
+        transition select(hdr.icmp.kind) {
+            3: parse_quoted_ipv4;  // destination unreachable
+            11: parse_quoted_ipv4; // time exceeded
+            12: parse_quoted_ipv4; // parameter problem
+            default: accept;
+        }
+    }
+
+    state parse_quoted_ipv4 {
+        packet.extract(hdr.quoted_ipv4);
+        transition select(hdr.quoted_ipv4.ihl, hdr.quoted_ipv4.fragment, hdr.quoted_ipv4.proto) {
+            (5, 0, PROTO_TCP): parse_quoted;
+            (5, 0, PROTO_UDP): parse_quoted;
+            default: accept;
+        }
+    }
+
+    state parse_icmpv6 {
+        packet.extract(hdr.icmpv6);
+        transition select(hdr.icmpv6.kind, meta.l4_len) {
+            (1 .. 4, _): parse_quoted_ipv6; // errors
+            (135, 32): parse_nd;            // solicitation with the sender's address
+            (136, 32): parse_nd;            // advertisement with the target's
+            default: accept;
+        }
+    }
+
+    state parse_nd {
+        packet.extract(hdr.nd);
+        transition accept;
+    }
+
+    state parse_quoted_ipv6 {
+        packet.extract(hdr.quoted_ipv6);
+        transition select(hdr.quoted_ipv6.proto) {
+            PROTO_TCP: parse_quoted;
+            PROTO_UDP: parse_quoted;
+            default: accept;
+        }
+    }
+
+    state parse_quoted {
+        packet.extract(hdr.quoted);
+        transition accept;
+    }
+
+    state parse_tcp {
+        packet.extract(hdr.tcp);
+        verify(hdr.tcp.data_offset >= 5, error.ParserInvalidArgument);
+        transition accept;
+    }
+
+    state parse_udp {
+        packet.extract(hdr.udp);
+        transition select(hdr.udp.dport, hdr.udp.len) {
+            (REPORT_PORT, 20 .. 65535): parse_report;
+            default: accept;
+        }
+    }
+
+    state parse_report {
+        packet.extract(hdr.report);
+        transition accept;
+    }
+}
+
+control BalancerVerify(inout headers_t hdr, inout metadata_t meta) {
+    apply {
+        verify_checksum(hdr.ipv4.isValid() && !hdr.ipv4_options.isValid(),
+            { hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.dscp_ecn, hdr.ipv4.len, hdr.ipv4.id, hdr.ipv4.reserved,
+              hdr.ipv4.dont_fragment, hdr.ipv4.more_fragments, hdr.ipv4.fragment, hdr.ipv4.ttl, hdr.ipv4.proto,
+              hdr.ipv4.src, hdr.ipv4.dst },
+            hdr.ipv4.checksum, HashAlgorithm.csum16);
+        verify_checksum(hdr.ipv4.isValid() && hdr.ipv4_options.isValid(),
+            { hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.dscp_ecn, hdr.ipv4.len, hdr.ipv4.id, hdr.ipv4.reserved,
+              hdr.ipv4.dont_fragment, hdr.ipv4.more_fragments, hdr.ipv4.fragment, hdr.ipv4.ttl, hdr.ipv4.proto,
+              hdr.ipv4.src, hdr.ipv4.dst, hdr.ipv4_options.data },
+            hdr.ipv4.checksum, HashAlgorithm.csum16);
+        // Reports are for us, so their checksum is for us to verify. All ones stand for zero (RFC 768).
+        verify_checksum_with_payload(
+            hdr.report.isValid() && hdr.ipv4.isValid() && hdr.udp.checksum != 0 && hdr.udp.checksum != 0xffff,
+            { hdr.ipv4.src, hdr.ipv4.dst, 8w0, hdr.ipv4.proto, hdr.udp.len, hdr.udp.sport, hdr.udp.dport, hdr.udp.len,
+              hdr.report.version, hdr.report.length, hdr.report.server, hdr.report.mask, hdr.report.available,
+              hdr.report.metrics, hdr.report.sequence },
+            hdr.udp.checksum, HashAlgorithm.csum16);
+        verify_checksum_with_payload(
+            hdr.report.isValid() && hdr.ipv6.isValid() && hdr.udp.checksum != 0xffff,
+            { hdr.ipv6.src, hdr.ipv6.dst, 8w0, hdr.ipv6.proto, hdr.udp.len, hdr.udp.sport, hdr.udp.dport, hdr.udp.len,
+              hdr.report.version, hdr.report.length, hdr.report.server, hdr.report.mask, hdr.report.available,
+              hdr.report.metrics, hdr.report.sequence },
+            hdr.udp.checksum, HashAlgorithm.csum16);
+    }
+}
+
+// Every checksum is updated where the field that it covers changes, by the difference (RFC 1624): what was wrong on the
+// way in stays wrong on the way out, and is noticed by the one who can judge it. So nothing is left to do here.
+control BalancerCompute(inout headers_t hdr, inout metadata_t meta) {
+    apply {}
+}
+
+control BalancerDeparser(packet_out packet, in headers_t hdr) {
+    apply {
+        packet.emit(hdr.packet_in);
+        packet.emit(hdr.ethernet);
+        packet.emit(hdr.arp);
+        packet.emit(hdr.ipv4);
+        packet.emit(hdr.ipv4_options);
+        packet.emit(hdr.ipv6);
+        packet.emit(hdr.icmp);
+        packet.emit(hdr.icmpv6);
+        packet.emit(hdr.nd);
+        packet.emit(hdr.quoted_ipv4);
+        packet.emit(hdr.quoted_ipv6);
+        packet.emit(hdr.quoted);
+        packet.emit(hdr.tcp);
+        packet.emit(hdr.udp);
+        packet.emit(hdr.report);
+    }
+}
+
+#endif
