@@ -44,6 +44,22 @@ fn describe(map: &SourceMap, diagnostics: &[Diagnostic]) -> String {
     diagnostics.iter().filter(|d| d.severity == Severity::Error).map(one).collect::<Vec<_>>().join("\n")
 }
 
+/// Compiles a program that stands in no file; `includes` are searched for `#include`.
+///
+/// # Errors
+/// The first error without its place, and a line for each.
+pub fn compile_text(name: &str, text: &str, includes: &[&Path]) -> Result<Arc<Program>, (String, String)> {
+    let loader = Dirs(includes.iter().map(|p| p.to_path_buf()).collect());
+    match pointsman_frontend::compile(name, text, &loader, &[]) {
+        Ok(compiled) => Ok(Arc::new(compiled.program)),
+        Err(failure) => {
+            let first = failure.diagnostics.iter().find(|d| d.severity == Severity::Error);
+            let code = first.map_or_else(String::new, |d| format!("{} {}", d.code, d.message));
+            Err((code, describe(&failure.source_map, &failure.diagnostics)))
+        }
+    }
+}
+
 /// Compiles the program at `path`; `includes` are searched for `#include`. The text of the error has a line for each.
 pub fn compile(path: &Path, includes: &[&Path]) -> Result<Arc<Program>, String> {
     let text = read(path)?;

@@ -1,8 +1,11 @@
 //! Tools for tests: frames with right checksums, programs on a switch in virtual time, packet tests written as text.
 
 pub mod compile;
+pub mod differential;
+pub mod generate;
 pub mod packet;
 pub mod random;
+pub mod reference;
 pub mod rig;
 pub mod stf;
 
