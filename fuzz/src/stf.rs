@@ -2,7 +2,8 @@
 
 use crate::loader::compiled;
 use pointsman_ir::Program;
-use pointsman_testkit::{Rig, stf};
+use pointsman_stf as stf;
+use pointsman_stf::Rig;
 use pointsman_v1model::SwitchConfig;
 use std::sync::{Arc, LazyLock};
 
