@@ -5,9 +5,9 @@
 
 use crate::loader::compiled;
 use pointsman_ir::Program;
-use pointsman_testkit::packet::{Packet, check_checksums};
 use pointsman_stf as stf;
 use pointsman_stf::Rig;
+use pointsman_testkit::packet::{Packet, check_checksums};
 use pointsman_v1model::{Output, SwitchConfig};
 use std::sync::{Arc, LazyLock};
 

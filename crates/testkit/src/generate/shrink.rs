@@ -116,8 +116,8 @@ fn simpler(e: &Expr) -> Vec<Expr> {
         let mut copy = e.clone();
         match &mut copy.kind {
             Kind::Unary(_, a) | Kind::Cast(a) | Kind::Slice(a, ..) => **a = new,
-            Kind::Binary(_, a, b) => *if i == 0 { a } else { b } = Box::new(new),
-            Kind::Mux(c, a, b) => *[c, a, b][i] = Box::new(new),
+            Kind::Binary(_, a, b) => **if i == 0 { a } else { b } = new,
+            Kind::Mux(c, a, b) => **[c, a, b][i] = new,
             Kind::Call(_, args) => {
                 if let Some(Arg::In(a)) = args.get_mut(i) {
                     *a = new;

@@ -117,11 +117,9 @@ impl Reference<'_> {
                     return Err(Stop::Undefined("writing to an invalid header of a union"));
                 }
                 V::Header(false, _) => return Ok(()),
-                V::Union(headers) if depth + 1 == last => {
-                    // A valid header makes the others invalid.
-                    if value.is_valid() {
-                        headers.iter_mut().for_each(invalidate);
-                    }
+                // A valid header makes the others invalid.
+                V::Union(headers) if depth + 1 == last && value.is_valid() => {
+                    headers.iter_mut().for_each(invalidate);
                 }
                 _ => {}
             }
