@@ -103,6 +103,7 @@ impl Builder {
             .iter()
             .map(|action| TableAction {
                 action: *action,
+                setup: vec![],
                 bound: vec![],
                 default_only: false,
                 table_only: false,

@@ -359,6 +359,7 @@ impl<'a> Run<'a> {
         {
             ran = call.action;
             let callee = Callee::Action(listed.action);
+            self.block(scope, &listed.setup)?;
             let template = self.interp.template(callee);
             let mut args = self.copy_in(scope, callee, &listed.bound)?;
             let params = &self.program.actions[listed.action.index()].frame.params;

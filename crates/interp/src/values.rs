@@ -161,6 +161,10 @@ pub(crate) fn unpack(value: &mut Value, packet: &[u8], mut at: usize, varbits: u
             fields.iter_mut().for_each(|f| at = unpack(f, packet, at, varbits));
             at
         }
+        Value::Stack { elems, .. } => {
+            elems.iter_mut().for_each(|e| at = unpack(e, packet, at, varbits));
+            at
+        }
         _ => at,
     }
 }

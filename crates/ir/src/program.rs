@@ -284,6 +284,9 @@ pub struct Key {
 pub struct TableAction {
     /// Which action.
     pub action: ActionId,
+    /// Runs in the control's frame before the arguments are taken: what calls in them need (P4_16 section 14.2.1.2
+    /// evaluates them only when the action is invoked).
+    pub setup: Vec<Stmt>,
     /// Arguments for its parameters with direction, in the control's frame.
     pub bound: Vec<crate::stmt::Arg>,
     /// `@defaultonly`.

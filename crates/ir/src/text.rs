@@ -249,7 +249,12 @@ fn table(out: &mut Out, program: &Program, table: &Table) {
                 (_, true) => " table only",
                 _ => "",
             };
-            out.line(format!("action {name}({}){only}{}", bound.join(", "), notes(&a.annotations)));
+            let line = format!("action {name}({}){only}{}", bound.join(", "), notes(&a.annotations));
+            if a.setup.is_empty() {
+                out.line(line);
+            } else {
+                out.braces(format!("{line} after"), "}", |out| code.block(out, &a.setup));
+            }
         }
         let constant_word = |c: bool| if c { "const " } else { "" };
         let default = action_call(program, table, &table.default_action);

@@ -106,6 +106,8 @@ pub enum Const {
     Int(BigInt),
     /// `list<T>` and tuples of constants.
     List(Vec<Const>),
+    /// An extern instance, as an argument of the constructor of another.
+    Object(crate::program::ExternInstanceId),
 }
 
 impl Const {

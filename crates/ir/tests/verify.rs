@@ -481,9 +481,9 @@ fn types() {
         let b8 = b.bit(8);
         b.union("bad_t", &[("f", b8)])
     });
-    variable("neither headers nor header unions", &|b| {
-        let b8 = b.bit(8);
-        b.stack(b8, 2)
+    variable("of a type that arrays cannot have", &|b| {
+        let pair = b.ty(Type::Tuple(Vec::new()));
+        b.stack(pair, 2)
     });
     variable("there is no type 999", &|_| TypeId(999));
     mutated("its variables hold", |b| {

@@ -114,6 +114,7 @@ impl<'p> Walk<'p> {
                 t.keys.iter().for_each(|k| self.expr(scope, &k.expr));
                 for a in &t.actions {
                     self.todo.push(Unit::Action(a.action));
+                    self.block(scope, &a.setup);
                     a.bound.iter().for_each(|a| self.arg(scope, a));
                 }
             }

@@ -2,7 +2,7 @@
 
 use super::Checker;
 use super::infer::Solution;
-use super::tree::{self, Arg, Direction, Expr, Param};
+use super::tree::{self, Arg, Direction, Expr, ExprKind, Param};
 use super::types::{Kind, Ty};
 use crate::ast;
 use crate::diag::Diagnostic;
@@ -32,7 +32,8 @@ impl<'a> Signature<'a> {
     }
 
     pub fn of(sig: &'a tree::Sig, explicit: &'a [Ty]) -> Self {
-        Signature { name: &sig.name, params: &sig.params, type_params: &sig.type_params, explicit }
+        let (name, params, type_params) = (&sig.name, &sig.params, &sig.type_params);
+        Signature { name, params, type_params, explicit }
     }
 }
 
@@ -161,6 +162,10 @@ impl Checker<'_> {
         };
         let values: Vec<Option<Expr>> =
             args.iter().map(|a| a.value.as_ref().map(|v| self.argument_value(v))).collect();
+        let defaults: Vec<Option<Expr>> = params
+            .iter()
+            .map(|p| p.default.clone().map(|d| self.default_for(d, type_params, &given)))
+            .collect();
         let tys: Vec<Ty> = params.iter().map(|p| self.tree.tys.subst(p.ty, type_params, &given)).collect();
 
         let mut solution = Solution::default();
@@ -169,7 +174,7 @@ impl Checker<'_> {
             for (k, m) in matched.iter().enumerate() {
                 let e = match m {
                     Some(i) => values[*i].as_ref(),
-                    None => params[k].default.as_ref(),
+                    None => defaults[k].as_ref(),
                 };
                 let Some(e) = e else { continue };
                 if e.ty == Ty::ERROR {
@@ -224,12 +229,8 @@ impl Checker<'_> {
                         return None;
                     }
                 },
-                None => match &p.default {
-                    Some(d) => {
-                        let own = self.tree.tys.subst(d.ty, type_params, &type_args);
-                        let d = Expr { ty: own, ..d.clone() };
-                        Arg::In(self.coerce(d, ty, &format!("the default of `{}`", p.name)))
-                    }
+                None => match &defaults[k] {
+                    Some(d) => Arg::In(self.coerce(d.clone(), ty, &format!("the default of `{}`", p.name))),
                     None => Arg::Missing,
                 },
             };
@@ -237,6 +238,19 @@ impl Checker<'_> {
         }
         let order = (0..args.len()).filter_map(|i| matched.iter().position(|m| *m == Some(i))).collect();
         Some(Bound { type_args, args: out, order })
+    }
+
+    /// A default value that is a block may name the type parameters of what is called.
+    fn default_for(&mut self, e: Expr, type_params: &[Ty], given: &[Ty]) -> Expr {
+        let ty = self.tree.tys.subst(e.ty, type_params, given);
+        let kind = match e.kind {
+            ExprKind::New(mut new) => {
+                new.ty = ty;
+                ExprKind::New(new)
+            }
+            other => other,
+        };
+        Expr { kind, ty, span: e.span }
     }
 
     /// Type parameters that only optional parameters mention, for which nothing is given, stand for anything.
@@ -269,6 +283,13 @@ impl Checker<'_> {
     /// A value or an instance.
     fn argument_value(&mut self, e: &ast::Expr) -> Expr {
         let v = self.expr(e);
+        if let (ExprKind::New(_), Kind::Extern(d, _)) = (&v.kind, self.tree.tys.get(v.ty))
+            && self.tree.externs[*d].is_abstract.contains(&true)
+        {
+            let help = "give it a name and an initialiser: `Type() name = { ... };`";
+            self.error("P0507", v.span, "the abstract methods of this object are not implemented", help);
+            return Expr::error(v.span);
+        }
         if matches!(self.tree.tys.get(v.ty), Kind::Void | Kind::Applied(_)) {
             self.error("P0401", v.span, "an argument must have a value", "use an expression that has one");
             return Expr::error(v.span);
@@ -353,6 +374,10 @@ impl Checker<'_> {
             }
             Direction::In => Some(Arg::In(self.coerce(e, ty, &what))),
             Direction::None => {
+                let width = self.tree.tys.bits(e.ty).is_some();
+                if style == Style::Extern && ty == Ty::INT && width {
+                    return Some(Arg::In(e));
+                }
                 let e = self.coerce(e, ty, &what);
                 let object =
                     matches!(self.tree.tys.get(ty), Kind::Extern(..) | Kind::Block(..) | Kind::Package(..));

@@ -177,6 +177,7 @@ impl Checker<'_> {
             in_parser: false,
             loops: 0,
             block: Body::default(),
+            inside: None,
         };
         let outer = std::mem::replace(&mut self.cx, outer);
         let body = self.in_scope(|c| {
@@ -240,6 +241,10 @@ impl Checker<'_> {
             Kind::Struct(..) => self.tree.fields(elem)?.into_iter().map(|(_, t)| t).collect(),
             _ => return None,
         };
-        fields.iter().all(|t| scalar(self, *t)).then_some(fields)
+        let mut out = Vec::new();
+        for t in fields {
+            out.extend(self.value_set_fields(t)?);
+        }
+        Some(out)
     }
 }

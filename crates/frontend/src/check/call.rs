@@ -423,14 +423,17 @@ impl Checker<'_> {
             new: *new,
             annotations,
             anonymous: true,
+            methods: Vec::new(),
         });
         let index = self.tree.instances.len() - 1;
         self.cx.block.instances.push(index);
         let b = Expr { kind: ExprKind::Instance(index), ty, span: type_span };
-        let targs = match self.tree.tys.get(ty).clone() {
-            Kind::Block(_, targs) => targs,
-            _ => Vec::new(),
-        };
+        let Kind::Block(_, targs) = self.tree.tys.get(ty).clone() else { return Expr::error(span) };
+        if self.tree.tys.any(ty, &|k| matches!(k, Kind::Infer(_))) {
+            let message = format!("the type arguments of `{}` cannot be inferred", self.show(ty));
+            self.error("P0405", type_span, message, "write them: `Type<...>.apply(...)`");
+            return Expr { kind: ExprKind::Error, ty: Ty::VOID, span };
+        }
         self.apply_block(b, block, &targs, args, span)
     }
 }

@@ -29,11 +29,6 @@ impl Checker<'_> {
         let (name, params, tparams, ctor) = match def {
             TypeDef::Extern(d) => {
                 let ext = self.tree.externs[d].clone();
-                if ext.is_abstract.contains(&true) {
-                    let help = "use an extern whose methods the architecture implements";
-                    self.unsupported(span, "an extern object with abstract methods", help);
-                    return Expr::error(span);
-                }
                 let candidates: Vec<(Span, &[Param])> =
                     ext.ctors.iter().map(|s| (s.span, s.params.as_slice())).collect();
                 if candidates.is_empty() {

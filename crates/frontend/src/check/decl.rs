@@ -3,7 +3,7 @@
 use super::eval::{self, Const, Evaluator, Stop};
 use super::scope::{Def, FnRef, TypeDef};
 use super::signature::{ParamsOf, same_shape};
-use super::tree::{self, Expr, ExprKind, FieldDef, Sig, StructKind};
+use super::tree::{self, ExprKind, FieldDef, Sig, StructKind};
 use super::types::{Kind, Ty};
 use super::{Checker, Context, Place};
 use crate::ast::{self, DeclKind};
@@ -317,14 +317,14 @@ impl Checker<'_> {
             self.unsupported(span, "an array of objects", "declare them one by one");
         }
         let mut fine = true;
+        if self.tree.tys.any(new.ty, &|k| matches!(k, Kind::Infer(_))) {
+            let message = format!("the type arguments of `{}` cannot be inferred", self.show(new.ty));
+            self.error("P0405", span, message, "write them: `Type<...>(...) name;`");
+            fine = false;
+        }
         if self.cx.place == Place::Top && matches!(self.tree.tys.get(new.ty), Kind::Block(..)) {
             let help = "instantiate it inside a block, or as an argument of the package";
             self.error("P0507", span, "parsers and controls cannot be instantiated at the top level", help);
-            fine = false;
-        }
-        if i.init.is_some() {
-            let help = "only extern objects with abstract methods have an initialiser";
-            self.error("P0507", span, "this instance cannot have an initialiser block", help);
             fine = false;
         }
         if !fine {
@@ -337,12 +337,14 @@ impl Checker<'_> {
             new: *new,
             annotations,
             anonymous: false,
+            methods: Vec::new(),
         });
         let index = self.tree.instances.len() - 1;
-        self.declare(&i.name, Def::Instance(index));
-        if self.cx.place != Place::Top {
-            self.cx.block.instances.push(index);
+        if let Some(init) = &i.init {
+            self.initializer(index, init);
         }
+        self.check_implemented(index, span);
+        self.declare_instance(&i.name, index);
         Some(index)
     }
 
@@ -455,6 +457,10 @@ impl Checker<'_> {
             Kind::Param(_) | Kind::Infer(_) => true,
             Kind::Enum(_) => self.tree.enum_repr(ty).is_some(),
             Kind::New(d) => self.fits_header(self.tree.new_types[d].base),
+            // As for structs, what has a size that varies cannot be inside.
+            Kind::Stack(t, _) => {
+                !self.tree.tys.any(t, &|k| matches!(k, Kind::Varbit(_))) && self.fits_header(t)
+            }
             Kind::Struct(d, _) if self.tree.structs[d].kind == StructKind::Struct => {
                 let fields = self.tree.fields(ty).unwrap_or_default();
                 fields.into_iter().all(|(_, t)| self.fits_header(t))
@@ -473,50 +479,57 @@ impl Checker<'_> {
             }
             ty
         });
-        let mut members: Vec<(String, Option<pointsman_ir::Bits>)> = Vec::new();
+        // A value may name earlier members.
+        let index = self.tree.enums.len();
+        let (name, span) = (e.name.name.clone(), e.name.span);
+        self.tree.enums.push(tree::EnumDef { name, span, repr, members: Vec::new() });
+        self.scopes.push(Default::default());
         let mut spans: Vec<Span> = Vec::new();
         for (name, value) in &e.members {
+            let members = &self.tree.enums[index].members;
             if let Some(i) = members.iter().position(|(n, _)| *n == name.name) {
                 let first = spans[i];
                 self.duplicate(name, first);
                 continue;
             }
-            let bits = match (repr, value) {
-                (Some(repr), Some(v)) => self.in_scope(|c| {
-                    // Members declared before can be used by their names.
-                    for ((name, value), at) in members.iter().zip(&spans) {
-                        if let Some(b) = value {
-                            let value = Expr::constant(Const::Bits(b.clone()), repr, *at);
-                            c.declare(&ast::Ident { name: name.clone(), span: *at }, Def::Const(value));
-                        }
-                    }
-                    c.enum_value(v, repr)
-                }),
-                (Some(_), None) => {
-                    let message = format!("`{}` has no value, but the enum has a representation", name.name);
-                    self.error("P0508", name.span, message, "give it one: `name = value`");
-                    None
-                }
-                (None, Some(v)) => {
-                    let help = "declare the representation: `enum bit<8> ...`";
-                    self.error(
-                        "P0508",
-                        v.span,
-                        "a member has a value, but the enum has no representation",
-                        help,
-                    );
-                    None
-                }
-                (None, None) => None,
-            };
-            members.push((name.name.clone(), bits));
+            let bits = self.member_value(name, value.as_ref(), repr);
+            if let Some(bits) = &bits {
+                let ty = self.tree.tys.intern(Kind::Enum(index));
+                let value = tree::Expr::constant(Const::Bits(bits.clone()), ty, name.span);
+                self.declare(name, Def::Const(value));
+            }
+            self.tree.enums[index].members.push((name.name.clone(), bits));
             spans.push(name.span);
         }
-        if members.is_empty() {
+        self.scopes.pop();
+        if e.members.is_empty() {
             self.error("P0508", e.name.span, "an enum needs at least one member", "add one");
         }
-        self.tree.enums.push(tree::EnumDef { name: e.name.name.clone(), span: e.name.span, repr, members });
-        self.declare(&e.name, Def::Type(TypeDef::Enum(self.tree.enums.len() - 1)));
+        self.declare(&e.name, Def::Type(TypeDef::Enum(index)));
+    }
+
+    fn member_value(
+        &mut self,
+        name: &ast::Ident,
+        value: Option<&ast::Expr>,
+        repr: Option<Ty>,
+    ) -> Option<pointsman_ir::Bits> {
+        let (span, message, help) = match (repr, value) {
+            (Some(repr), Some(v)) => return self.enum_value(v, repr),
+            (Some(_), None) => (
+                name.span,
+                format!("`{}` has no value, but the enum has a representation", name.name),
+                "give it one: `name = value`",
+            ),
+            (None, Some(v)) => (
+                v.span,
+                "a member has a value, but the enum has no representation".to_string(),
+                "declare the representation: `enum bit<8> ...`",
+            ),
+            (None, None) => return None,
+        };
+        self.error("P0508", span, message, help);
+        None
     }
 
     fn enum_value(&mut self, v: &ast::Expr, repr: Ty) -> Option<pointsman_ir::Bits> {
@@ -577,7 +590,7 @@ impl Checker<'_> {
             let type_params = c.type_params(&e.type_params);
             c.tree.externs[index].type_params = type_params;
             for m in &e.methods {
-                let of = if m.is_constructor { ParamsOf::ExternConstructor } else { ParamsOf::Extern };
+                let of = if m.is_constructor { ParamsOf::ExternConstructor } else { ParamsOf::Method };
                 let sig = c.in_scope(|c| c.signature(&m.proto, &m.annotations, of));
                 if !m.is_constructor && sig.name == e.name.name {
                     let help = "leave out the return type";
@@ -609,7 +622,12 @@ impl Checker<'_> {
         let sig = self.signature(&f.proto, annotations, ParamsOf::Function);
         let inner = self.scopes.pop().unwrap_or_default();
         self.check_overload(&f.proto.name, &sig);
-        self.tree.functions.push(tree::Function { sig: sig.clone(), body: Vec::new(), done: false });
+        self.tree.functions.push(tree::Function {
+            sig: sig.clone(),
+            body: Vec::new(),
+            captures: Vec::new(),
+            done: false,
+        });
         let index = self.tree.functions.len() - 1;
         self.declare(&f.proto.name, Def::Functions(vec![FnRef::Function(index)]));
         self.scopes.push(inner);
@@ -617,23 +635,23 @@ impl Checker<'_> {
         self.cx = Context { place: Place::Function, returns: Some(sig.returns), ..Context::default() };
         let body = self.block(&f.body);
         self.scopes.pop();
-        if sig.returns != Ty::VOID
-            && sig.returns != Ty::ERROR
-            && !super::stmt::always_returns(&body)
-            && !self.failed()
-        {
-            self.report(
-                Diagnostic::error(
-                    "P0409",
-                    f.proto.name.span,
-                    format!("`{}` does not always return a value", sig.name),
-                )
-                .help("end every path with `return value;`"),
-            );
-        }
+        self.check_returns(&sig, &body);
         let function = &mut self.tree.functions[index];
         function.body = body;
         function.done = true;
+    }
+
+    /// Reports a function that can come to its end without a value.
+    pub fn check_returns(&mut self, sig: &Sig, body: &[tree::Stmt]) {
+        if sig.returns != Ty::VOID
+            && sig.returns != Ty::ERROR
+            && !super::stmt::always_returns(body)
+            && !self.failed()
+        {
+            let message = format!("`{}` does not always return a value", sig.name);
+            let d = Diagnostic::error("P0409", sig.span, message);
+            self.report(d.help("end every path with `return value;`"));
+        }
     }
 }
 

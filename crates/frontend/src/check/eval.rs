@@ -84,6 +84,13 @@ impl Evaluator<'_> {
                 }
                 _ => not_constant,
             },
+            ExprKind::Index(base, i) => match (self.eval(base)?, self.eval_int(i)?) {
+                (Const::Tuple(cs), i) => {
+                    let c = to_u32(&i).and_then(|i| cs.get(i as usize).cloned());
+                    c.ok_or(Stop::NotConstant(e.span))
+                }
+                _ => not_constant,
+            },
             ExprKind::Slice(base, hi, lo) => {
                 let w = hi - lo + 1;
                 match self.eval(base)? {
@@ -223,6 +230,7 @@ impl Evaluator<'_> {
         let tys = match self.tree.tys.get(e.ty) {
             Kind::List(_) => return Ok(Const::Tuple(values.into_iter().map(|(_, c)| c).collect())),
             Kind::Tuple(ts) => ts.clone(),
+            Kind::Stack(t, n) => vec![*t; *n as usize],
             Kind::Struct(d, args) if args.is_empty() => {
                 self.tree.structs[*d].fields.iter().map(|f| f.ty).collect()
             }
@@ -256,6 +264,7 @@ impl Evaluator<'_> {
             Kind::Tuple(ts) => {
                 ts.iter().map(|t| self.default_of(*t)).collect::<Option<_>>().map(Const::Tuple)
             }
+            Kind::Stack(t, n) => Some(Const::Tuple(vec![self.default_of(*t)?; *n as usize])),
             Kind::Struct(d, args) if args.is_empty() && self.tree.structs[*d].kind == StructKind::Struct => {
                 self.tree.structs[*d]
                     .fields

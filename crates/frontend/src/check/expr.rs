@@ -69,11 +69,7 @@ impl Checker<'_> {
             }
             Ast::Bool(b) => Self::bool_const(*b, span),
             Ast::String(s) => Expr::constant(Const::Str(s.clone()), Ty::STRING, span),
-            Ast::This => {
-                let help = "it belongs in the body of an abstract method, which are not supported yet";
-                self.error("P0410", span, "`this` stands outside of any object", help);
-                Expr::error(span)
-            }
+            Ast::This => self.this(span),
             Ast::Name(path) => self.name(path, span),
             Ast::Type(t) => {
                 let ty = self.ty(t);
@@ -137,6 +133,7 @@ impl Checker<'_> {
             Def::Broken => Expr::error(span),
             Def::Const(e) => Expr { span, ..e },
             Def::Var(v) => {
+                self.note_use(v);
                 let ty = self.tree.vars[v.0].ty;
                 Expr { kind: ExprKind::Var(v), ty, span }
             }
@@ -197,7 +194,7 @@ impl Checker<'_> {
                 if let Ok(n) = &known
                     && eval::to_u32(n).is_none_or(|n| n >= size)
                 {
-                    let message = format!("index {n} is out of range: the stack has {size} element(s)");
+                    let message = format!("index {n} is out of range: the array has {size} element(s)");
                     self.error("P0411", i.span, message, "use an index from 0 to size - 1");
                     return Expr::error(span);
                 }
@@ -322,6 +319,13 @@ impl Checker<'_> {
                         at,
                     )),
                 }
+            }
+            ExprKind::Field(b, _) if matches!(self.tree.tys.get(b.ty), Kind::Tuple(_)) => {
+                // P4_16 section 8.12 does not allow it yet; p4c does.
+                let message = format!("in P4_16 an element of a tuple cannot be {what}, but here it can");
+                let help = "assign the whole tuple, or use a struct, where other targets must take it";
+                self.report(Diagnostic::warning("P0403", e.span, message).help(help));
+                return self.check_lvalue(b, what);
             }
             ExprKind::Field(b, _) | ExprKind::Index(b, _) | ExprKind::Next(b) | ExprKind::Slice(b, ..) => {
                 return self.check_lvalue(b, what);

@@ -140,7 +140,23 @@ impl Checker<'_> {
                 Kind::Struct(..) | Kind::Tuple(_) | Kind::Stack(..) | Kind::List(_),
             ) => self.coerce_aggregate(e, to, what),
             (Kind::Dots, _) => self.default_expr(to, e.span),
-            (Kind::Block(..), Kind::Block(..)) if self.unify(to, e.ty, &mut Solution::default()) => e,
+            (Kind::Block(..), Kind::Block(..)) => {
+                let mut solution = Solution::default();
+                if !self.unify(to, e.ty, &mut solution) {
+                    self.mismatch(&e, to, what);
+                    return Expr { kind: ExprKind::Error, ty: to, span: e.span };
+                }
+                // What the block's own type arguments are may be known only here.
+                let ty = self.resolve(e.ty, &solution);
+                let kind = match e.kind {
+                    ExprKind::New(mut new) => {
+                        new.ty = ty;
+                        ExprKind::New(new)
+                    }
+                    other => other,
+                };
+                Expr { kind, ty, span: e.span }
+            }
             _ => {
                 self.mismatch(&e, to, what);
                 Expr { kind: ExprKind::Error, ty: to, span: e.span }

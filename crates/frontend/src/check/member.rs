@@ -48,7 +48,9 @@ impl Checker<'_> {
                 self.no_member(&b, name, near);
                 Expr::error(span)
             }
-            Kind::Stack(elem, size) => self.stack_member(b, elem, size, name, span),
+            Kind::Stack(elem, size) if self.is_header_stack(b.ty) => {
+                self.stack_member(b, elem, size, name, span)
+            }
             Kind::Record(fields, _) => match fields.iter().position(|(n, _)| *n == name.name) {
                 Some(i) => {
                     self.fold(Expr { kind: ExprKind::Field(Box::new(b), i as u32), ty: fields[i].1, span })

@@ -63,6 +63,7 @@ impl Checker<'_> {
         match self.tree.tys.get(self.tree.repr(ty)).clone() {
             Kind::Bool | Kind::Bits { .. } | Kind::Param(_) => true,
             Kind::Tuple(ts) => ts.into_iter().all(|t| self.fixed_size(t)),
+            Kind::Stack(t, _) => self.fixed_size(t),
             Kind::Struct(d, _) if self.tree.structs[d].kind != StructKind::HeaderUnion => {
                 self.tree.fields(ty).unwrap_or_default().into_iter().all(|(_, t)| self.fixed_size(t))
             }
@@ -72,7 +73,7 @@ impl Checker<'_> {
 
     fn emittable(&mut self, ty: Ty) -> bool {
         match self.tree.tys.get(ty).clone() {
-            Kind::Stack(..) => true,
+            Kind::Stack(t, _) => self.emittable(t),
             Kind::Struct(d, _) if self.tree.structs[d].kind != StructKind::Struct => true,
             Kind::Struct(..) => {
                 self.tree.fields(ty).unwrap_or_default().into_iter().all(|(_, t)| self.emittable(t))
@@ -86,7 +87,7 @@ impl Checker<'_> {
         let method = name.name.as_str();
         let header = self.tree.is_struct(b.ty, &[StructKind::Header]);
         let union = self.tree.is_struct(b.ty, &[StructKind::HeaderUnion]);
-        let stack = matches!(self.tree.tys.get(b.ty), Kind::Stack(..));
+        let stack = self.is_header_stack(b.ty);
         let count = |c: &mut Self, n: usize| {
             if args.len() != n {
                 let message = format!("`{method}` takes {n} argument(s), not {}", args.len());

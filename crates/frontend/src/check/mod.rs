@@ -19,6 +19,7 @@ mod decl;
 mod entries;
 pub mod eval;
 mod expr;
+mod implement;
 mod infer;
 mod member;
 mod methods;
@@ -94,6 +95,8 @@ pub struct Context {
     pub loops: u32,
     /// Instances of direct application, value sets and so on of the block around.
     pub block: tree::Body,
+    /// The implementation of an abstract method around.
+    pub inside: Option<implement::Inside>,
 }
 
 /// The pass.
@@ -174,7 +177,10 @@ impl Checker<'_> {
             // A value of type `int` or `string` cannot be anything else.
             ExprKind::Var(v) => {
                 let var = &self.tree.vars[v.0];
-                var.kind == VarKind::Ctor || matches!(var.ty, Ty::INT | Ty::STRING)
+                // Without a direction: known wherever the block or function is used, but an action's data is not.
+                let bound =
+                    var.kind == VarKind::Param(tree::Direction::None) && self.cx.place != Place::Action;
+                var.kind == VarKind::Ctor || bound || matches!(var.ty, Ty::INT | Ty::STRING)
             }
             ExprKind::Target => false,
             // What makes an object makes it once.

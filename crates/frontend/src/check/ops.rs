@@ -171,6 +171,7 @@ impl Checker<'_> {
                 self.error("P0402", span, message, "cast to `bit<W>` first");
                 return Expr::error(span);
             }
+            // P4_16 section 8.6 has no division of `bit<W>`; by a constant it is multiplication and shifts.
             if !self.compile_time(&b) {
                 let help = "divide by a constant, or shift right by a power of two";
                 self.error("P0402", b.span, "division by a value that is known only at run time", help);

@@ -62,7 +62,7 @@ impl Checker<'_> {
         out
     }
 
-    fn target(&mut self, name: &ast::Ident, names: &[String]) -> Target {
+    pub fn target(&mut self, name: &ast::Ident, names: &[String]) -> Target {
         match name.name.as_str() {
             "accept" => return Target::Accept,
             "reject" => return Target::Reject,

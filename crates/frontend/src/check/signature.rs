@@ -20,8 +20,10 @@ pub enum ParamsOf {
     Block,
     /// Types of parsers and controls.
     BlockType,
-    /// Extern functions and methods.
+    /// Extern functions.
     Extern,
+    /// Methods of extern objects.
+    Method,
     Function,
     Action,
 }
@@ -207,6 +209,10 @@ impl Checker<'_> {
         if !self.is_value_type(returns) && returns != Ty::VOID && !object {
             let message = format!("`{}` cannot be returned", self.show(returns));
             self.error("P0406", f.returns.span, message, "return a value");
+        }
+        if of == ParamsOf::Method && returns == Ty::INT {
+            let help = "give the result a width, as in `bit<32>`";
+            self.error("P0406", f.returns.span, "a method cannot return `int`", help);
         }
         let params = self.params(&f.params, of);
         Sig { name: f.name.name.clone(), span: f.name.span, type_params, params, returns, annotations }

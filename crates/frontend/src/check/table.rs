@@ -310,13 +310,10 @@ impl Checker<'_> {
         let bound = bound?.args;
         for arg in &bound {
             if let Arg::In(e) | Arg::Out(e) | Arg::InOut(e) = arg
-                && e.has_effects()
+                && e.applies_table()
             {
-                self.unsupported(
-                    e.span,
-                    "a call in an argument bound in an action list",
-                    "store its result first",
-                );
+                let help = "apply the table first and keep its result in a variable";
+                self.error("P0603", e.span, "an argument of a listed action cannot apply a table", help);
                 return None;
             }
         }

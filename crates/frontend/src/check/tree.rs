@@ -119,6 +119,8 @@ pub struct ExternDef {
 pub struct Function {
     pub sig: Sig,
     pub body: Vec<Stmt>,
+    /// Variables of the block around that the implementation of an abstract method uses.
+    pub captures: Vec<VarId>,
     /// False while its own body is checked.
     pub done: bool,
 }
@@ -194,6 +196,8 @@ pub struct Instance {
     pub annotations: Annotations,
     /// Made by direct application of a type.
     pub anonymous: bool,
+    /// Implementations of abstract methods: index into the methods of its extern, into [`Tree::functions`].
+    pub methods: Vec<(usize, usize)>,
 }
 
 /// `value_set`
@@ -566,6 +570,13 @@ impl Expr {
     pub fn has_effects(&self) -> bool {
         let mut found = matches!(self.kind, ExprKind::Call(_) | ExprKind::Apply(_) | ExprKind::Hit { .. });
         self.each_child(&mut |e| found = found || e.has_effects());
+        found
+    }
+
+    /// Does evaluating it apply a table directly?
+    pub fn applies_table(&self) -> bool {
+        let mut found = matches!(self.kind, ExprKind::Apply(_) | ExprKind::Hit { .. });
+        self.each_child(&mut |e| found = found || e.applies_table());
         found
     }
 

@@ -2,7 +2,6 @@
 
 use super::Checker;
 use super::scope::{Def, TypeDef};
-use super::tree::StructKind;
 use super::types::{Kind, Ty};
 use crate::ast::{self, TypeExpr, TypeExprKind};
 use crate::diag::Diagnostic;
@@ -61,13 +60,7 @@ impl Checker<'_> {
                     );
                     return Ty::ERROR;
                 }
-                let header = self.tree.is_struct(e, &[StructKind::Header, StructKind::HeaderUnion]);
-                if !header && !matches!(self.tree.tys.get(e), Kind::Param(_)) {
-                    self.unsupported(
-                        t.span,
-                        &format!("an array of `{}`", self.show(e)),
-                        "use a header stack, or separate fields",
-                    );
+                if !self.check_element(e, elem.span) {
                     return Ty::ERROR;
                 }
                 let ty = self.tree.tys.intern(Kind::Stack(e, n));
@@ -244,10 +237,44 @@ impl Checker<'_> {
         )
     }
 
+    /// Reports a type that cannot be the element of an array (P4_16 section 7.2.11).
+    fn check_element(&mut self, ty: Ty, span: Span) -> bool {
+        let help = match self.tree.tys.get(ty) {
+            Kind::Stack(e, _) if self.is_header(*e) => {
+                "an array of header stacks is not allowed: use a struct"
+            }
+            Kind::Extern(..) => "declare the objects one by one",
+            Kind::Tuple(_) => "use a struct instead of the tuple",
+            Kind::Int => "give the elements a width, as in `bit<32>`",
+            Kind::String
+            | Kind::MatchKind
+            | Kind::List(_)
+            | Kind::Void
+            | Kind::Block(..)
+            | Kind::Package(..) => "use headers, structs, or types with a fixed representation",
+            _ => return true,
+        };
+        let message = format!("an array cannot have elements of type `{}`", self.show(ty));
+        self.error("P0406", span, message, help);
+        false
+    }
+
+    /// Is it an array whose elements are headers or header unions?
+    pub fn is_header_stack(&self, ty: Ty) -> bool {
+        matches!(self.tree.tys.get(ty), Kind::Stack(e, _) if self.is_header(*e) || matches!(self.tree.tys.get(*e), Kind::Param(_)))
+    }
+
     /// Reports a type that cannot be inside a struct or tuple (P4_16 section 7.2.11).
     pub fn check_nesting(&mut self, ty: Ty, span: Span, container: &str) {
         let compile_time =
             matches!(self.tree.tys.get(ty), Kind::Int | Kind::String | Kind::MatchKind | Kind::List(_));
+        if compile_time && container == "a tuple" {
+            // Constants of such types do no harm, and p4c's library of lists is made of them.
+            let message = format!("in P4_16 `{}` cannot be inside a tuple, but here it can", self.show(ty));
+            let help = "such a tuple exists only at compile time (P4_16 section 7.2.11)";
+            self.report(Diagnostic::warning("P0406", span, message).help(help));
+            return;
+        }
         let wrong = compile_time || !self.is_value_type(ty);
         if wrong {
             let message = format!("`{}` cannot be inside {container}", self.show(ty));
@@ -268,6 +295,13 @@ impl Checker<'_> {
             Kind::String => "a variable cannot have type `string`: only compile-time values can",
             Kind::MatchKind => "a variable cannot have type `match_kind`",
             Kind::List(_) => "a variable cannot have a `list` type",
+            Kind::Tuple(_)
+                if self.tree.tys.any(ty, &|k| {
+                    matches!(k, Kind::Int | Kind::String | Kind::MatchKind | Kind::List(_))
+                }) =>
+            {
+                "a variable cannot have a type that exists only at compile time"
+            }
             Kind::Extern(..) | Kind::Block(..) | Kind::Package(..) => {
                 "objects are made by instantiation, not by declaring a variable"
             }

@@ -22,7 +22,13 @@ impl Lower<'_> {
             Callee::Method(receiver, d, m) => {
                 let def = &self.tree.externs[*d];
                 let (object, sig) = (def.name.clone(), def.methods[*m].clone());
+                let is_abstract = def.is_abstract.get(*m).copied().unwrap_or(false);
                 let Inst::Extern(instance) = self.instance_of(receiver)? else { return None };
+                if let (true, Some((i, _))) = (is_abstract, self.implemented.get(&instance))
+                    && let Some((_, f)) = self.tree.instances[*i].methods.iter().find(|(k, _)| k == m)
+                {
+                    return self.call_implementation(instance, *f, call, returns, span);
+                }
                 let function = self.extern_fn(Some(object), &sig.name, &sig.params, call, sig.span);
                 let callee = ir::Callee::Extern { function, instance: Some(instance) };
                 self.plain_call(callee, call, returns, span)
@@ -37,7 +43,7 @@ impl Lower<'_> {
             }
             Callee::Function(i) => {
                 let targs: Vec<Ty> = call.type_args.iter().map(|t| self.concrete(*t)).collect();
-                let id = self.function(*i, targs, &call.args, span)?;
+                let id = self.function(*i, targs, &call.args, None, span)?;
                 self.plain_call(ir::Callee::Function(id), call, returns, span)
             }
             Callee::Action(i) => {
@@ -111,8 +117,14 @@ impl Lower<'_> {
     }
 
     /// A call whose arguments are passed as they stand.
-    fn plain_call(&mut self, callee: ir::Callee, call: &Call, returns: Ty, span: Span) -> Option<ir::Expr> {
-        let (args, after) = self.args(call);
+    pub fn plain_call(
+        &mut self,
+        callee: ir::Callee,
+        call: &Call,
+        returns: Ty,
+        span: Span,
+    ) -> Option<ir::Expr> {
+        let (args, after) = self.args(callee, call);
         if !after.is_empty() && self.may_exit(callee, &mut Vec::new()) {
             let help = "store the results of calls among the arguments in variables first";
             self.unsupported(span, "a call among the arguments of something that can `exit`", help);
@@ -131,7 +143,7 @@ impl Lower<'_> {
     }
 
     /// Arguments in order of the parameters, and statements that copy results back after the call.
-    fn args(&mut self, call: &Call) -> (Vec<ir::Arg>, Vec<ir::Stmt>) {
+    fn args(&mut self, callee: ir::Callee, call: &Call) -> (Vec<ir::Arg>, Vec<ir::Stmt>) {
         let mut out: Vec<Option<ir::Arg>> = vec![None; call.args.len()];
         let mut back: Vec<(usize, LValue, LValue, Span)> = Vec::new();
         // As written, then those left to default values.
@@ -141,16 +153,24 @@ impl Lower<'_> {
             Arg::In(e) | Arg::Out(e) | Arg::InOut(e) => e.has_effects(),
             Arg::Ignore(_) | Arg::Missing => false,
         };
-        let block = matches!(call.callee, Callee::Block(_) | Callee::Function(_));
+        let block = !matches!(callee, ir::Callee::Extern { .. });
         // A call among the arguments may change what another argument names: then the results are copied back here,
         // in order.
         let copies = (1..order.len()).any(|n| effects(order[n]));
         for (n, i) in order.iter().enumerate() {
             let later = order[n + 1..].iter().any(|j| effects(*j));
             out[*i] = match &call.args[*i] {
+                // Externs have overloads for that; anything else has a parameter to fill.
+                Arg::Missing if block => self.filler(callee, *i),
                 Arg::Missing => None,
                 // Blocks know these already.
-                Arg::In(e) if block && matches!(self.tree.tys.get(e.ty), Kind::Extern(..) | Kind::Int) => {
+                Arg::In(e)
+                    if block
+                        && matches!(
+                            self.tree.tys.get(e.ty),
+                            Kind::Extern(..) | Kind::Int | Kind::MatchKind
+                        ) =>
+                {
                     None
                 }
                 Arg::In(e) if block && e.ty == Ty::STRING => None,
@@ -159,6 +179,7 @@ impl Lower<'_> {
                     self.unsupported(e.span, "an extern object as an argument", help);
                     None
                 }
+                Arg::In(e) if matches!(e.ty, Ty::INT | Ty::MATCH_KIND) => self.compile_time_argument(e),
                 Arg::In(e) => {
                     let v = self.expr(e);
                     Some(ir::Arg::In(if later { self.keep(v) } else { v }))
@@ -191,6 +212,46 @@ impl Lower<'_> {
             .map(|(_, lv, temp, span)| ir::Stmt { kind: StmtKind::Assign(lv, Self::get(&temp, span)), span })
             .collect();
         (out.into_iter().flatten().collect(), after)
+    }
+
+    /// An `int` for an extern, as wide as it needs; a match kind as its name.
+    fn compile_time_argument(&mut self, e: &Expr) -> Option<ir::Arg> {
+        let (ty, value) = match self.constant(e)? {
+            Const::Int(i) => {
+                let width = (i.bits() as u32).saturating_add(1).max(64);
+                (ir::Type::Int(width), ir::Value::Bits(crate::check::eval::truncate(&i, width, true).0))
+            }
+            Const::MatchKind(k) => {
+                let name = self.tree.match_kinds.get(k as usize).cloned().unwrap_or_default();
+                (ir::Type::String, ir::Value::String(name.into()))
+            }
+            _ => return None,
+        };
+        let ty = self.program.types.intern(ty);
+        Some(ir::Arg::In(ir::Expr { kind: ir::ExprKind::Const(value), ty, span: e.span }))
+    }
+
+    /// An argument for an optional parameter that nothing is given for.
+    fn filler(&mut self, callee: ir::Callee, i: usize) -> Option<ir::Arg> {
+        let params = match callee {
+            ir::Callee::Action(id) => &self.program.actions[id.index()].frame.params,
+            ir::Callee::Function(id) => &self.program.functions[id.index()].frame.params,
+            ir::Callee::Control(id) => &self.program.controls[id.index()].frame.params,
+            ir::Callee::Parser(id) => &self.program.parsers[id.index()].frame.params,
+            ir::Callee::Extern { .. } => return None,
+        };
+        let param = params.get(i)?;
+        let (ty, direction) = (param.ty, param.direction);
+        let value = ir::Expr { kind: ir::ExprKind::Const(self.default_value(ty)), ty, span: self.span };
+        Some(match direction {
+            ir::Direction::None | ir::Direction::In => ir::Arg::In(value),
+            ir::Direction::Out => ir::Arg::Out(self.temp(ty)),
+            ir::Direction::InOut => {
+                let temp = self.temp(ty);
+                self.push(StmtKind::Assign(temp.clone(), value), self.span);
+                ir::Arg::InOut(temp)
+            }
+        })
     }
 
     /// Can running it end in `exit`? `seen`: blocks that were looked at.

@@ -4,11 +4,11 @@ use super::types::direction;
 use super::{Body, Env, Lower};
 use crate::check::eval::Const;
 use crate::check::tree::{self, Expr, ExprKind, New, Param};
-use crate::check::types::Kind;
+use crate::check::types::{Kind, Ty};
 use pointsman_ir::{self as ir, Annotations, Span};
 
 /// More instances than this are refused: each is a copy of its code.
-const MAX_INSTANCES: u32 = 4096;
+pub const MAX_INSTANCES: u32 = 4096;
 
 /// An instance.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,7 +54,13 @@ impl Lower<'_> {
         if matches!(self.tree.tys.get(i.new.ty), Kind::Block(..)) {
             self.claim("instance", &name, &i.annotations, i.span);
         }
-        self.instantiate(&i.new, &name, &i.annotations)
+        let inst = self.instantiate(&i.new, &name, &i.annotations)?;
+        if let (Inst::Extern(id), false) = (&inst, i.methods.is_empty()) {
+            let mut env = self.env.clone();
+            env.instances.insert(index, inst.clone());
+            self.implemented.insert(*id, (index, env));
+        }
+        Some(inst)
     }
 
     /// Makes an instance called `name`.
@@ -67,7 +73,8 @@ impl Lower<'_> {
             self.too_many(new.span);
             return None;
         }
-        match self.tree.tys.get(new.ty).clone() {
+        let ty = self.concrete(new.ty);
+        match self.tree.tys.get(ty).clone() {
             Kind::Extern(d, targs) => {
                 let def = &self.tree.externs[d];
                 let (object, params) = (def.name.clone(), def.ctors.get(new.ctor).map(|c| c.params.clone())?);
@@ -76,13 +83,10 @@ impl Lower<'_> {
                     let Some(a) = a else { continue };
                     match self.bind(a, &format!("{name}.{}", p.name))? {
                         Bound::Const(c) => args.push((p.name.clone(), self.ctor_const(&c, a.ty, a.span)?)),
+                        Bound::Inst(Inst::Extern(id)) => args.push((p.name.clone(), ir::Const::Object(id))),
                         Bound::Inst(_) => {
-                            let help = "use constants as its arguments";
-                            self.unsupported(
-                                a.span,
-                                "an object as a constructor argument of an extern",
-                                help,
-                            );
+                            let help = "use constants and extern objects as its arguments";
+                            self.unsupported(a.span, "this object as an argument of an extern", help);
                             return None;
                         }
                     }
@@ -99,15 +103,11 @@ impl Lower<'_> {
                 });
                 Some(Inst::Extern(ir::ExternInstanceId(self.program.externs.len() as u32 - 1)))
             }
-            Kind::Block(_, targs) if !targs.is_empty() => {
-                let help = "use concrete types in its declaration";
-                self.unsupported(new.span, "a generic parser or control with a body", help);
-                None
-            }
-            Kind::Block(d, _) => {
+            Kind::Block(d, targs) => {
                 let params = self.tree.blocks[d].ctor_params.clone();
                 let ctor = self.bind_all(&params, new, name)?;
-                let env = Env { ctor, prefix: format!("{name}."), ..self.top.clone() };
+                let subst = (self.tree.blocks[d].type_params.clone(), targs);
+                let env = Env { ctor, prefix: format!("{name}."), subst, ..self.top.clone() };
                 if self.tree.blocks[d].params.iter().any(|p| self.is_bound_at_apply(p)) {
                     let name = name.to_string();
                     self.deferred.push(Deferred { block: d, name, env, done: Vec::new() });
@@ -134,7 +134,7 @@ impl Lower<'_> {
     /// Is the parameter no variable, but an object or a value that is known at compile time?
     pub fn is_bound_at_apply(&self, p: &Param) -> bool {
         let kind = self.tree.tys.get(p.ty);
-        matches!(kind, Kind::Extern(..) | Kind::Int | Kind::String) && !self.is_packet(p.ty)
+        matches!(kind, Kind::Extern(..) | Kind::Int | Kind::String | Kind::MatchKind) && !self.is_packet(p.ty)
     }
 
     /// The block behind a deferred instance for these arguments, one for each of its parameters.
@@ -184,7 +184,7 @@ impl Lower<'_> {
     }
 
     /// The value of a constructor argument; an instance made here is called `name`.
-    fn bind(&mut self, e: &Expr, name: &str) -> Option<Bound> {
+    pub fn bind(&mut self, e: &Expr, name: &str) -> Option<Bound> {
         match &e.kind {
             ExprKind::Instance(i) => self.env.instances.get(i).cloned().map(Bound::Inst),
             ExprKind::New(new) => self.instantiate(new, name, &Annotations::default()).map(Bound::Inst),
@@ -224,7 +224,10 @@ impl Lower<'_> {
             let local = match (&a.kind, self.tree.tys.get(a.ty).clone()) {
                 (ExprKind::New(_), Kind::Block(b, _)) if name == "main" => {
                     let b = &self.tree.blocks[b];
-                    b.annotations.string("name").unwrap_or(&b.name).trim_start_matches('.').to_string()
+                    let local =
+                        b.annotations.string("name").unwrap_or(&b.name).trim_start_matches('.').to_string();
+                    // Two packages with blocks of one type: the second has names of its own.
+                    if self.package_blocks.insert(local.clone()) { local } else { format!("{name}.{local}") }
                 }
                 _ if name == "main" => p.name.clone(),
                 _ => format!("{name}.{}", p.name),
@@ -312,10 +315,58 @@ impl Lower<'_> {
         let set = self.tree.value_sets[index].clone();
         let name = self.qualified(&set.name, &set.annotations);
         let size = self.constant_u64(&set.size)?;
-        let elem = self.ty(set.elem);
+        let elem = self.flat_element(set.elem);
         self.claim("value set", &name, &set.annotations, set.size.span);
         self.program.value_sets.push(ir::ValueSet { name, elem, size, annotations: set.annotations });
         Some(ir::ValueSetId(self.program.value_sets.len() as u32 - 1))
+    }
+
+    /// The type of a value set's members. Structs in structs become one struct with fields such as `inner.field`: that
+    /// is what select looks at, and what a control plane fills.
+    fn flat_element(&mut self, ty: Ty) -> ir::TypeId {
+        let elem = self.ty(ty);
+        let def = match self.program.types.repr_type(elem) {
+            ir::Type::Struct(d) | ir::Type::Header(d) => d.clone(),
+            ir::Type::Tuple(ts) => {
+                let field = |(i, t): (usize, &ir::TypeId)| ir::Field {
+                    name: format!("f{i}"),
+                    ty: *t,
+                    annotations: Annotations::default(),
+                };
+                let fields = ts.iter().enumerate().map(field).collect();
+                ir::StructDef { name: "tuple".into(), fields, annotations: Annotations::default() }
+            }
+            _ => return elem,
+        };
+        let nested = |t: ir::TypeId, l: &Self| l.program.types.scalar_width(t).is_none();
+        if !def.fields.iter().any(|f| nested(f.ty, self)) {
+            return elem;
+        }
+        let mut fields = Vec::new();
+        let mut open: Vec<ir::Field> = def.fields.iter().rev().cloned().collect();
+        while let Some(f) = open.pop() {
+            let inner: Vec<(String, ir::TypeId, Annotations)> = match self.program.types.repr_type(f.ty) {
+                ir::Type::Struct(d) | ir::Type::Header(d) => {
+                    d.fields.iter().map(|i| (i.name.clone(), i.ty, i.annotations.clone())).collect()
+                }
+                ir::Type::Tuple(ts) => {
+                    let none = Annotations::default();
+                    ts.iter().enumerate().map(|(i, t)| (format!("f{i}"), *t, none.clone())).collect()
+                }
+                _ => {
+                    fields.push(f);
+                    continue;
+                }
+            };
+            let inner = inner.into_iter().rev();
+            open.extend(inner.map(|(name, ty, annotations)| ir::Field {
+                name: format!("{}.{name}", f.name),
+                ty,
+                annotations,
+            }));
+        }
+        let def = ir::StructDef { name: def.name, fields, annotations: def.annotations };
+        self.program.types.intern(ir::Type::Struct(def))
     }
 
     fn control(&mut self, d: usize, name: &str) -> Option<Inst> {
@@ -401,54 +452,5 @@ impl Lower<'_> {
             span: action.sig.span,
         });
         ir::ActionId(self.program.actions.len() as u32 - 1)
-    }
-
-    /// A function with these type arguments, and those of the arguments that are no variables inside it.
-    pub fn function(
-        &mut self,
-        index: usize,
-        type_args: Vec<crate::check::types::Ty>,
-        args: &[tree::Arg],
-        span: Span,
-    ) -> Option<ir::FunctionId> {
-        let mut env = self.top.clone();
-        let mut bound = Vec::new();
-        for (p, a) in self.tree.functions[index].sig.params.clone().iter().zip(args) {
-            if let (true, tree::Arg::In(e)) = (self.is_bound_at_apply(p), a) {
-                let b = self.bind(e, &p.name)?;
-                env.ctor.insert(p.var, b.clone());
-                bound.push(b);
-            }
-        }
-        let same = |f: &&(usize, Vec<_>, Vec<_>, _)| f.0 == index && f.1 == type_args && f.2 == bound;
-        if let Some((.., id)) = self.functions.iter().find(same) {
-            return Some(*id);
-        }
-        if self.functions.len() >= MAX_INSTANCES as usize {
-            let message = format!("the program uses more than {MAX_INSTANCES} versions of its functions");
-            self.error("P0510", span, message, "use fewer type arguments");
-            return None;
-        }
-        let f = self.tree.functions[index].clone();
-        let name = f.sig.name.clone();
-        let inner = Body { subst: (f.sig.type_params.clone(), type_args.clone()), ..Body::default() };
-        let body = std::mem::replace(&mut self.body, inner);
-        let env = std::mem::replace(&mut self.env, env);
-        self.span = f.sig.span;
-        self.declare_params(&f.sig.params);
-        let returns = if f.sig.returns == crate::check::types::Ty::VOID {
-            self.program.types.intern(ir::Type::Void)
-        } else {
-            self.ty(f.sig.returns)
-        };
-        self.stmts(&f.body);
-        let code = std::mem::take(&mut self.body.out);
-        let frame = self.take_frame();
-        self.body = body;
-        self.env = env;
-        self.program.functions.push(ir::Function { name, frame, returns, body: code, span: f.sig.span });
-        let id = ir::FunctionId(self.program.functions.len() as u32 - 1);
-        self.functions.push((index, type_args, bound, id));
-        Some(id)
     }
 }

@@ -9,6 +9,7 @@
 
 mod call;
 mod expr;
+mod function;
 mod instance;
 mod names;
 mod parser;
@@ -43,6 +44,9 @@ pub fn lower(tree: Tree, diagnostics: &mut Vec<Diagnostic>) -> Program {
         statements: 0,
         span: Span::default(),
         deferred: Vec::new(),
+        implemented: BTreeMap::new(),
+        open: Vec::new(),
+        package_blocks: BTreeSet::new(),
     };
     lower.program();
     lower.program
@@ -62,6 +66,8 @@ struct Env {
     key_calls: BTreeMap<usize, Vec<(u32, Expr)>>,
     /// Ends with a dot unless empty.
     prefix: String,
+    /// Type parameters and arguments of the function or block.
+    subst: (Vec<Ty>, Vec<Ty>),
 }
 
 /// The callable being lowered.
@@ -72,8 +78,6 @@ struct Body {
     map: BTreeMap<VarId, u32>,
     /// Variables of the control around an action.
     outer: BTreeMap<VarId, u32>,
-    /// Type parameters and arguments of a function.
-    subst: (Vec<Ty>, Vec<Ty>),
     /// Statements so far.
     out: Vec<ir::Stmt>,
     /// What the statement being lowered assigns to.
@@ -107,6 +111,12 @@ struct Lower<'a> {
     span: Span,
     /// Blocks that are lowered when they are applied.
     deferred: Vec<instance::Deferred>,
+    /// Objects with implementations of abstract methods: index into `Tree::instances`, and what names stood for there.
+    implemented: BTreeMap<ir::ExternInstanceId, (usize, Env)>,
+    /// Names of blocks that are arguments of packages.
+    package_blocks: BTreeSet<String>,
+    /// Implementations being lowered, to find one that calls itself.
+    open: Vec<(usize, Vec<Bound>)>,
 }
 
 impl Lower<'_> {

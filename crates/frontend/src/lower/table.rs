@@ -24,9 +24,12 @@ impl Lower<'_> {
                 let name = self.program.actions[action.index()].name.clone();
                 self.claim("action", &name, &annotations, span);
             }
+            let mut bound = None;
+            let setup = self.nested(|l| bound = l.bound(&a.bound));
             actions.push(ir::TableAction {
                 action,
-                bound: self.bound(&a.bound)?,
+                setup,
+                bound: bound?,
                 default_only: a.annotations.has("defaultonly"),
                 table_only: a.annotations.has("tableonly"),
                 annotations: a.annotations.clone(),
@@ -123,32 +126,28 @@ impl Lower<'_> {
         !made.is_empty()
     }
 
+    /// Arguments bound in an action list. What they call comes before, from left to right.
     fn bound(&mut self, args: &[Arg]) -> Option<Vec<ir::Arg>> {
+        let effects = |a: &Arg| match a {
+            Arg::In(e) | Arg::Out(e) | Arg::InOut(e) => e.has_effects(),
+            Arg::Ignore(_) | Arg::Missing => false,
+        };
         let mut out = Vec::new();
-        for a in args {
-            let (e, made) = match a {
+        for (i, a) in args.iter().enumerate() {
+            let later = args[i + 1..].iter().any(effects);
+            out.push(match a {
                 Arg::In(e) => {
-                    if self.needs_statements(e) {
-                        self.unsupported(
-                            e.span,
-                            "this argument in an action list",
-                            "store it in a variable first",
-                        );
-                        return None;
-                    }
-                    (e, ir::Arg::In(self.expr(e)))
+                    let v = self.expr(e);
+                    ir::Arg::In(if later { self.keep(v) } else { v })
                 }
-                Arg::Out(e) => (e, ir::Arg::Out(self.place(e, false)?)),
-                Arg::InOut(e) => (e, ir::Arg::InOut(self.place(e, false)?)),
+                Arg::Out(e) => ir::Arg::Out(self.place(e, later)?),
+                Arg::InOut(e) => ir::Arg::InOut(self.place(e, later)?),
                 Arg::Ignore(ty) => {
                     let ty = self.ty(*ty);
-                    out.push(ir::Arg::Out(self.temp(ty)));
-                    continue;
+                    ir::Arg::Out(self.temp(ty))
                 }
                 Arg::Missing => continue,
-            };
-            let _ = e;
-            out.push(made);
+            });
         }
         Some(out)
     }

@@ -9,7 +9,10 @@ use pointsman_ir::{self as ir, Bits, Span, Type, TypeId, Value};
 impl Lower<'_> {
     /// `ty` with the type arguments of the function being lowered.
     pub fn concrete(&mut self, ty: Ty) -> Ty {
-        let (params, args) = (self.body.subst.0.clone(), self.body.subst.1.clone());
+        if self.env.subst.0.is_empty() {
+            return ty;
+        }
+        let (params, args) = self.env.subst.clone();
         self.tree.tys.subst(ty, &params, &args)
     }
 
@@ -105,6 +108,9 @@ impl Lower<'_> {
                 Value::Enum(*n)
             }
             Const::Error(n) => Value::Error(*n),
+            Const::Tuple(cs) if matches!(self.tree.tys.get(ty), Kind::Stack(..)) => {
+                Value::Stack { next: 0, elems: self.const_values(cs, ty, span)? }
+            }
             Const::Tuple(cs) => Value::Struct(self.const_values(cs, ty, span)?),
             Const::Header(cs) => Value::Header { valid: true, fields: self.const_values(cs, ty, span)? },
             Const::Int(_) | Const::MatchKind(_) => {
@@ -118,6 +124,7 @@ impl Lower<'_> {
     fn const_values(&mut self, cs: &[Const], ty: Ty, span: Span) -> Option<Vec<Value>> {
         let tys: Vec<Ty> = match self.tree.tys.get(ty).clone() {
             Kind::Tuple(ts) => ts,
+            Kind::Stack(t, n) => vec![t; n as usize],
             Kind::Struct(..) => self.tree.fields(ty)?.into_iter().map(|(_, t)| t).collect(),
             _ => {
                 let what = format!("a constant of type `{}` at run time", self.tree.show(ty));
@@ -139,9 +146,9 @@ impl Lower<'_> {
                 let items = cs.iter().zip(ts).map(|(c, t)| self.ctor_const(c, t, span));
                 items.collect::<Option<_>>().map(ir::Const::List)
             }
-            (Const::MatchKind(_), _) => {
-                self.unsupported(span, "a match kind as a constructor argument", "use an enum");
-                None
+            (Const::MatchKind(k), _) => {
+                let name = self.tree.match_kinds.get(*k as usize).cloned().unwrap_or_default();
+                Some(ir::Const::Value(Value::String(name.into())))
             }
             _ => {
                 // The names of an enum's members are found by its type, so the program must have it.

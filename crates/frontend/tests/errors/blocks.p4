@@ -30,6 +30,12 @@ extern void text(in string s); //~ ERROR P0408 has no direction
 control G<T>(in T x) {
     apply {}
 }
+control UsesG(in bit<8> x) {
+    G() g; //~ ERROR P0405 cannot be inferred
+    apply {
+        G.apply(x); //~ ERROR P0405 cannot be inferred
+    }
+}
 package Q(in bit<8> x); //~ ERROR P0408 no direction
 
 V1Switch(P(), V(), I(), I(), V(), D()) main; //~ ERROR P0401 the argument for `ig` must be

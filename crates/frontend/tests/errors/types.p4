@@ -97,7 +97,7 @@ control C(inout S s, in bit<8> fixed, inout Port p, inout Kind k, inout H[2] sta
         x = {#}; //~ ERROR P0401
         tuple<bit<8>> t = { 1 };
         s.h = t; //~ ERROR P0401 must be `H`, not `tuple<bit<8>>`
-        t[0] = 2;
+        t[0] = 2; //~ WARNING P0403 element of a tuple
         place(5); //~ ERROR P0403
         place(y); //~ ERROR P0401 must be `bit<8>`, not `bit<16>`
         place(); //~ ERROR P0404 no argument for `x`

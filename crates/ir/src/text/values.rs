@@ -73,6 +73,7 @@ pub(super) fn constant(program: &Program, c: &Const) -> String {
             let l: Vec<_> = l.iter().map(|c| constant(program, c)).collect();
             format!("{{{}}}", l.join(", "))
         }
+        Const::Object(i) => format!("object {}", named(&program.externs, i.index(), |x| &x.name)),
         Const::Value(Value::Bits(b)) => b.to_string(),
         Const::Value(Value::Enum(n)) => format!("enum {n}"),
         Const::Value(v) => value(program, TypeId(u32::MAX), v),

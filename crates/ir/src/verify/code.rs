@@ -2,7 +2,7 @@
 
 use super::calls::{Node, Work};
 use super::expr::{Use, number};
-use super::types::{Known, emittable, fits, readable, varbits};
+use super::types::{Known, emittable, fits, is_header_stack, readable, varbits};
 use super::{MAX_NESTING, Report, fields_of_value_set, same};
 use crate::program::{Frame, Parser, Program, SelectCase, StateRef, TableId, Transition};
 use crate::stmt::{Expr, KeySet, LValue, Stmt, StmtKind};
@@ -115,7 +115,7 @@ impl<'a, 'r> Code<'a, 'r> {
         self.block("body", body);
     }
 
-    fn block(&mut self, name: &'static str, stmts: &[Stmt]) {
+    pub(super) fn block(&mut self, name: &'static str, stmts: &[Stmt]) {
         for (n, stmt) in stmts.iter().enumerate() {
             self.at(name, n, |this| this.deeper(|this| this.stmt(stmt)));
         }
@@ -142,7 +142,7 @@ impl<'a, 'r> Code<'a, 'r> {
                 self.written(lv, |_, t| matches!(t, Type::Header(_)), "setValid or setInvalid");
             }
             StmtKind::PushFront(lv, _) | StmtKind::PopFront(lv, _) => {
-                self.written(lv, |_, t| matches!(t, Type::Stack { .. }), "push_front or pop_front");
+                self.written(lv, |c, t| is_header_stack(c.types(), t), "push_front or pop_front");
             }
             StmtKind::Call { result, callee, type_args, args } => {
                 self.call(result.as_ref(), *callee, type_args, args);

@@ -99,7 +99,7 @@ impl Code<'_, '_> {
                     self.error("lastIndex outside of a parser");
                 }
                 !self.place(lv, Use::Read)
-                    || matches!(types.repr_type(lv.ty), Type::Stack { .. }) && matches!(ty, Type::Bit(32))
+                    || types::is_header_stack(types, types.repr_type(lv.ty)) && matches!(ty, Type::Bit(32))
             }
         };
         if !right {
@@ -205,7 +205,9 @@ impl Code<'_, '_> {
                     self.expr_that(e, number, "a stack index");
                     Some(*elem)
                 }
-                (Proj::Next | Proj::Last, Type::Stack { elem, .. }) => {
+                (Proj::Next | Proj::Last, stack @ Type::Stack { elem, .. })
+                    if types::is_header_stack(self.types(), stack) =>
+                {
                     if self.kind != Kind::Parser {
                         self.error("next or last of a stack outside of a parser");
                     }

@@ -43,6 +43,7 @@ pub(super) fn check<'a>(report: &mut Report<'a>, known: &Known, table: &'a Table
                 code.error(format!("the action {} is of another control", action.name));
             }
             code.calls(Node::Action(listed.action.index()));
+            code.block("setup", &listed.setup);
             let directed = directed(action);
             code.args(&action.frame.params[..directed], &listed.bound);
         });

@@ -134,8 +134,8 @@ fn facts(types: &Types, known: &Known, ty: &Type) -> Facts {
         Type::HeaderUnion(_) if wrong_part(&|t| matches!(t, Type::Header(_))) => {
             Some("a field of the header union is no header".to_string())
         }
-        Type::Stack { .. } if wrong_part(&|t| matches!(t, Type::Header(_) | Type::HeaderUnion(_))) => {
-            Some("its elements are neither headers nor header unions".to_string())
+        Type::Stack { .. } if wrong_part(&|t| !matches!(t, Type::Tuple(_) | Type::String)) => {
+            Some("its elements are of a type that arrays cannot have".to_string())
         }
         _ => parts.iter().find_map(|p| of(p).flaw.clone()),
     };
@@ -154,8 +154,15 @@ fn packable(types: &Types, ty: &Type) -> bool {
         Type::Bool | Type::Bit(_) | Type::Int(_) => true,
         Type::Struct(d) => d.fields.iter().all(|f| one(f.ty)),
         Type::Tuple(t) => t.iter().all(|t| one(*t)),
+        Type::Stack { elem, .. } => one(*elem),
         _ => false,
     }
+}
+
+/// An array of headers or header unions, which has `next`, `push_front` and so on.
+pub(crate) fn is_header_stack(types: &Types, ty: &Type) -> bool {
+    let Type::Stack { elem, .. } = ty else { return false };
+    matches!(types.repr_type(*elem), Type::Header(_) | Type::HeaderUnion(_))
 }
 
 /// Can `lookahead` read it?
@@ -164,6 +171,7 @@ pub(crate) fn readable(types: &Types, ty: TypeId) -> bool {
     match types.repr_type(ty) {
         Type::Header(d) | Type::Struct(d) => all(d),
         Type::Tuple(t) => t.iter().all(|t| readable(types, *t)),
+        Type::Stack { elem, .. } => readable(types, *elem),
         other => packable(types, other),
     }
 }
@@ -171,7 +179,8 @@ pub(crate) fn readable(types: &Types, ty: TypeId) -> bool {
 /// Can `emit` write it (P4_16 section 16.1)?
 pub(crate) fn emittable(types: &Types, ty: TypeId) -> bool {
     match types.repr_type(ty) {
-        Type::Header(_) | Type::HeaderUnion(_) | Type::Stack { .. } => true,
+        Type::Header(_) | Type::HeaderUnion(_) => true,
+        Type::Stack { elem, .. } => emittable(types, *elem),
         Type::Struct(d) => d.fields.iter().all(|f| emittable(types, f.ty)),
         _ => false,
     }

@@ -381,5 +381,6 @@ pub fn case(keys: Vec<KeySet>, next: StateRef) -> SelectCase {
 }
 
 pub fn listed(action: ActionId, bound: Vec<Arg>) -> TableAction {
-    TableAction { action, bound, default_only: false, table_only: false, annotations: Annotations::default() }
+    let (setup, annotations) = (Vec::new(), Annotations::default());
+    TableAction { action, setup, bound, default_only: false, table_only: false, annotations }
 }

@@ -79,6 +79,7 @@ fn full_program() -> Program {
     };
     let action = |i| TableAction {
         action: ActionId(i),
+        setup: vec![],
         bound: vec![],
         default_only: false,
         table_only: false,
