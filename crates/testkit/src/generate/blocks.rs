@@ -372,10 +372,11 @@ impl Builder {
         }
         let mut on = Vec::new();
         let mut cases = Vec::new();
-        let next = |b: &mut Builder| match b.r.below(6) {
+        // From every state there is a way to the end: by its first case or by its default.
+        let next = |b: &mut Builder, back: bool| match b.r.below(6) {
             0 => Next::Accept,
             1 if b.r.one_in(3) => Next::Reject,
-            2 if progress => Next::State(b.r.below(n)),
+            2 if progress && back => Next::State(b.r.below(n)),
             _ if index + 1 < n => Next::State(index + 1 + b.r.below(n - index - 1)),
             _ => Next::Accept,
         };
@@ -399,10 +400,11 @@ impl Builder {
             for _ in 0..self.r.below(4) + 1 {
                 let types: Vec<Ty> = on.iter().map(|e| e.ty.clone()).collect();
                 let matches = types.iter().map(|t| self.case(t)).collect();
-                cases.push((matches, next(self)));
+                let back = !cases.is_empty();
+                cases.push((matches, next(self, back)));
             }
         }
-        let otherwise = if on.is_empty() || !self.r.one_in(4) { Some(next(self)) } else { None };
+        let otherwise = if on.is_empty() || !self.r.one_in(4) { Some(next(self, false)) } else { None };
         State { body, on, cases, otherwise }
     }
 
