@@ -98,13 +98,13 @@ impl Describer<'_> {
                     Origin::Resubmit(l) => (
                         "resubmit",
                         "field_list",
-                        Some(u32::from(*l)),
+                        Some(*l),
                         format!("#{parent} resubmitted, keeping field list {l}"),
                     ),
                     Origin::Recirculate(l) => (
                         "recirculate",
                         "field_list",
-                        Some(u32::from(*l)),
+                        Some(*l),
                         format!("#{parent} recirculated, keeping field list {l}"),
                     ),
                 };
