@@ -14,19 +14,7 @@
 //!              +---------- recirculate --------------------------------------------------------+
 //! ```
 //!
-//! # Where this differs from BMv2
-//!
-//! The documents leave some things open, and BMv2 does some that its users call surprising. Here:
-//! - clones, resubmitted and recirculated packets keep `ingress_port` and `ingress_global_timestamp` of the packet that
-//!   they come from (BMv2: zero);
-//! - an ingress clone enters its second parse with `instance_type` and the preserved fields set, and keeps what the
-//!   parser writes to other metadata (BMv2 throws that away afterwards);
-//! - a priority for which there is no queue takes the queue of the highest priority (BMv2 drops the packet);
-//! - a false `assert` or `assume` drops the packet and is reported (BMv2 ends the process);
-//! - registers read zero out of range; `hash` with the `random` algorithm works;
-//! - `packet_length` in egress counts every header that ingress added or removed, however it did so;
-//! - a direct meter writes its result where the program reads it, not in every action of the table;
-//! - calls that have no effect where they stand (`resubmit...` in egress, `verify_checksum` in ingress) are errors.
+//! What every construct does, and where it differs from BMv2, is in `docs/v1model.md`.
 
 mod config;
 mod counter;
