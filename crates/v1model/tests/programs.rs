@@ -11,7 +11,7 @@
 //! none                              nothing else has left
 //! drops REASON N, anomaly NAME N, parser_errors NAME N
 //! group ID PORT:INSTANCE...         multicast group
-//! session ID PORT:INSTANCE... [truncate=N] [group=N]
+//! session ID PORT:INSTANCE... [truncate=N] [group=N] [class=N]
 //! queue PORT [depth=N] [rate=N] [priority=N]
 //! entry TABLE KEY... -> ACTION ARG... | group N | member N  [prio=N] [idle=TIME]
 //! refuse ERROR TABLE ...            the same, but it must fail with this
@@ -133,9 +133,18 @@ fn every_combination() {
 #[test]
 fn random_packets() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    for name in
-        ["checksum", "externs", "hashes", "objects", "older", "parser", "precedence", "queues", "selector"]
-    {
+    for name in [
+        "checksum",
+        "externs",
+        "hashes",
+        "objects",
+        "older",
+        "parser",
+        "precedence",
+        "queues",
+        "replication",
+        "selector",
+    ] {
         script::feed_random(&dir, name, 3000).unwrap_or_else(|e| panic!("{name}: {e}"));
     }
 }

@@ -230,7 +230,7 @@ impl Rig {
                     replicas: replicas(&rest[1..])?,
                     truncate_bytes: option(rest, "truncate")?.unwrap_or(0) as u32,
                     multicast_group: option(rest, "group")?.map(|g| g as u32),
-                    class_of_service: 0,
+                    class_of_service: option(rest, "class")?.unwrap_or(0) as u8,
                 };
                 let id = number(word(rest, 0)?)? as u32;
                 said(self.state_mut()?.replication.insert_session(id, session))
