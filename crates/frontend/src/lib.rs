@@ -15,6 +15,7 @@ pub mod ast;
 mod check;
 pub mod diag;
 mod lex;
+mod lint;
 mod lower;
 mod parse;
 mod preprocess;
@@ -122,10 +123,15 @@ fn passes(
     if failed(&diagnostics) {
         return Checked { source_map, diagnostics, package: None, program: None };
     }
-    let tree = check::check(&tree, &source_map, &mut diagnostics);
+    let program = tree;
+    let mut tree = check::check(&program, &source_map, &mut diagnostics);
     let package = tree.main_package();
     let strict = strict(package.as_ref().map(|(name, _)| name.as_str()));
     let relaxed = relax(&mut diagnostics, strict);
+    if !failed(&diagnostics) {
+        lint::lint(&mut tree, &program, &source_map, &mut diagnostics);
+    }
+    lint::silence(&program, &mut diagnostics);
     if failed(&diagnostics) || relaxed {
         return Checked { source_map, diagnostics, package, program: None };
     }

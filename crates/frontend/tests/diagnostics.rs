@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use common::{Dirs, p4_files};
 use pointsman_frontend::diag::{Diagnostic, Severity};
 use pointsman_frontend::source::SourceMap;
-use pointsman_frontend::{compile, parse_program, render};
+use pointsman_frontend::{check_program, compile, parse_program, render};
 
 struct Expected {
     line: usize,
@@ -89,6 +89,14 @@ fn syntax() {
     run("syntax", |path, text, loader| {
         let (map, _, diags) = parse_program(path, text, loader, &[]);
         (map, diags)
+    });
+}
+
+#[test]
+fn warnings() {
+    run("warnings", |path, text, loader| {
+        let checked = check_program(path, text, loader, &[], &|package| package == "V1Switch");
+        (checked.source_map, checked.diagnostics)
     });
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use common::Dirs;
+use pointsman_frontend::diag::{Diagnostic, Severity};
 use pointsman_frontend::{compile, render};
 
 /// Compiles a program whose ingress is `body`, preceded by `declarations`; the text of the first error.
@@ -28,7 +29,8 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
     let result = compile("limits.p4", &text, &loader, &[]);
     assert!(start.elapsed().as_secs() < 20, "took {:?}", start.elapsed());
     result.err().map(|f| {
-        let d = f.diagnostics.first().expect("a diagnostic");
+        let error = |d: &&Diagnostic| d.severity == Severity::Error;
+        let d = f.diagnostics.iter().find(error).expect("an error");
         render::to_text(&f.source_map, d, false)
     })
 }

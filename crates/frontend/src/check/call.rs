@@ -164,6 +164,9 @@ impl Checker<'_> {
             self.error("P0306", span, format!("`{name}` calls itself"), help);
             return Expr::error(span);
         }
+        if let FnRef::Function(i) = fns[which] {
+            self.tree.named_functions.insert(i);
+        }
         self.deprecation(&sig.annotations, name, span);
         let style = Style::Extern;
         let bound = self.arguments(Signature::of(sig, explicit), args, style, span);

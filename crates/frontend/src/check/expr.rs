@@ -134,6 +134,7 @@ impl Checker<'_> {
             Def::Const(e) => Expr { span, ..e },
             Def::Var(v) => {
                 self.note_use(v);
+                self.tree.named_vars.insert(v);
                 let ty = self.tree.vars[v.0].ty;
                 Expr { kind: ExprKind::Var(v), ty, span }
             }

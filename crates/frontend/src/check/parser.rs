@@ -52,7 +52,8 @@ impl Checker<'_> {
                 };
                 (body, next)
             });
-            out.push(State { name: s.name.name.clone(), span: s.span, body, next });
+            let name_span = s.name.span;
+            out.push(State { name: s.name.name.clone(), name_span, span: s.span, body, next });
         }
         self.cx.place = Place::BlockHead;
         if !out.is_empty() && !ends(&out) {
@@ -153,6 +154,9 @@ impl Checker<'_> {
                 catch_all = Some(case.span);
             }
             out.push((keys, next));
+        }
+        if let Some(d) = crate::lint::select_default(&exprs, &out, &self.tree, looks_at) {
+            self.report(d);
         }
         Transition::Select { on: exprs, cases: out }
     }

@@ -5,6 +5,7 @@ use super::tree::{Expr, VarId};
 use super::types::Ty;
 use crate::ast;
 use crate::diag::Diagnostic;
+use crate::lint;
 use pointsman_ir::Span;
 use std::collections::BTreeMap;
 
@@ -86,6 +87,18 @@ impl Checker<'_> {
 
     /// Declares `name` in the innermost scope. Functions join others of their name.
     pub fn declare(&mut self, name: &ast::Ident, def: Def) {
+        if let Some(outer) = self.hidden(name, &def) {
+            self.report(
+                Diagnostic::warning(
+                    lint::SHADOW,
+                    name.span,
+                    format!("`{}` hides another of this name", name.name),
+                )
+                .label("declared again here")
+                .related(outer, "hidden from here on")
+                .help("give one of them another name"),
+            );
+        }
         let Some(scope) = self.scopes.last_mut() else { return };
         match scope.names.get_mut(&name.name) {
             None => {
@@ -102,6 +115,17 @@ impl Checker<'_> {
                 }
             },
         }
+    }
+
+    /// A declaration further out that is hidden by one of a variable, constant or instance called `name`.
+    fn hidden(&self, name: &ast::Ident, def: &Def) -> Option<Span> {
+        let kind = |d: &Def| matches!(d, Def::Var(_) | Def::Const(_) | Def::Instance(_) | Def::Table(_));
+        let (_, outer) = self.scopes.split_last()?;
+        if !kind(def) {
+            return None;
+        }
+        let found = outer.iter().rev().find_map(|s| s.names.get(&name.name))?;
+        kind(&found.def).then_some(found.span)
     }
 
     /// Reports that `name` was declared at `first` already.

@@ -213,6 +213,7 @@ pub struct ValueSet {
 #[derive(Clone, Debug)]
 pub struct State {
     pub name: String,
+    pub name_span: Span,
     pub span: Span,
     pub body: Vec<Stmt>,
     pub next: Transition,
@@ -465,6 +466,9 @@ pub struct Tree {
     pub top_value_sets: Vec<usize>,
     /// The instance called `main`.
     pub main: Option<usize>,
+    /// Variables and functions that the source names, also where their values were known.
+    pub named_vars: std::collections::BTreeSet<VarId>,
+    pub named_functions: std::collections::BTreeSet<usize>,
     /// Sizes of types that were asked for.
     pub sizes: BTreeMap<Ty, super::size::Size>,
 }
