@@ -35,7 +35,13 @@ pub fn lint(tree: &Tree, program: &ast::Program, is_own: &dyn Fn(Span) -> bool, 
             warn("variable", &v.name, v.span, "remove it, or begin its name with `_`");
         }
     }
-    for f in &tree.functions {
+    // Their signatures are those of the abstract methods.
+    let implementations: BTreeSet<usize> =
+        tree.instances.iter().flat_map(|i| i.methods.iter().map(|(_, f)| *f)).collect();
+    for (i, f) in tree.functions.iter().enumerate() {
+        if implementations.contains(&i) {
+            continue;
+        }
         unused_params(&f.sig.params, &uses, "parameter", &mut warn);
     }
     for a in &tree.actions {
@@ -54,7 +60,7 @@ pub fn lint(tree: &Tree, program: &ast::Program, is_own: &dyn Fn(Span) -> bool, 
     }
     if whole {
         for (i, f) in tree.functions.iter().enumerate() {
-            if !uses.functions.contains(&i) {
+            if !uses.functions.contains(&i) && !implementations.contains(&i) {
                 warn("function", &f.sig.name, f.sig.span, "call it, or remove it");
             }
         }
