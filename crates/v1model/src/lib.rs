@@ -24,6 +24,7 @@ mod externs;
 mod fake;
 mod fields;
 mod hash;
+mod info;
 mod meter;
 mod pipeline;
 mod profile;

@@ -1,13 +1,13 @@
 //! Tables at run time: entries, what they count, and the checks of everything that the control plane writes.
 
 use crate::counter::{CounterCell, CounterKind};
+use crate::info::{EntryInfo, InfoMap};
 use crate::meter::{Meter, MeterKind};
 use crate::time::Time;
 use pointsman_ir::{
     ActionCall, Direction, Entry, EntryAction, EntryError, EntryHandle, ExternInstanceId, KeyMatch,
     MatchKind, Program, Table, TableStore, Type, TypeId, Types, Value,
 };
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Entries that a table without `size` holds, as in p4c.
@@ -70,16 +70,6 @@ impl From<EntryError> for TableError {
     }
 }
 
-/// What a table keeps about an entry besides the entry.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct EntryInfo {
-    pub counter: CounterCell,
-    pub meter: Meter,
-    pub last_hit: Time,
-    /// When its idle timer runs out; other timers of the entry are stale.
-    pub timer: Option<Time>,
-}
-
 #[derive(Clone, Debug)]
 struct KeyShape {
     name: String,
@@ -103,8 +93,8 @@ pub struct TableState {
     pub(crate) direct_meter: Option<(ExternInstanceId, MeterKind)>,
     pub(crate) profile: Option<ExternInstanceId>,
     pub(crate) idle_timeouts: bool,
-    /// By handle; only where the table has direct resources or idle timeouts. Never iterated.
-    pub(crate) info: HashMap<EntryHandle, EntryInfo>,
+    /// Only where the table has direct resources or idle timeouts.
+    pub(crate) info: InfoMap,
     pub(crate) default_counter: CounterCell,
     pub(crate) default_meter: Meter,
     initial_default: Arc<ActionCall>,
@@ -160,7 +150,7 @@ impl TableState {
             direct_meter: attached.meter,
             profile: attached.profile,
             idle_timeouts: attached.idle_timeouts,
-            info: HashMap::new(),
+            info: InfoMap::default(),
             default_counter: CounterCell::default(),
             default_meter: Meter::default(),
             initial_default: default,

@@ -213,7 +213,7 @@ impl State {
             _ => None,
         };
         if table.direct_counter.is_some() || table.direct_meter.is_some() || table.idle_timeouts {
-            let info = table.info.entry(handle).or_default();
+            let info = table.info.get_or_default(handle);
             info.last_hit = now;
             if let Some(kind) = table.direct_counter {
                 info.counter.count(kind, bytes);

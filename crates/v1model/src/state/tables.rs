@@ -1,9 +1,10 @@
 //! The control plane's way to tables: entries, default actions, direct counters and meters, idle timeouts.
 
 use crate::counter::CounterCell;
+use crate::info::EntryInfo;
 use crate::meter::{Meter, MeterConfig};
 use crate::state::{IdleEntry, State};
-use crate::tables::{EntryInfo, TableError, TableState};
+use crate::tables::{TableError, TableState};
 use crate::time::Time;
 use pointsman_ir::{ActionCall, Entry, EntryAction, EntryHandle, KeyMatch, TableId};
 
