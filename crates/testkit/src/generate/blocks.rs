@@ -99,7 +99,10 @@ impl Builder {
             self.action();
         }
         for _ in 0..self.r.below(4) {
+            // Neither keys nor arguments of listed actions may apply tables.
+            self.in_action = true;
             self.table();
+            self.in_action = false;
         }
         self.budget = statements;
         let body = self.list(statements);
@@ -165,7 +168,7 @@ impl Builder {
             if self.r.one_in(4) && !t.actions.is_empty() {
                 continue;
             }
-            if let Some(args) = self.arguments(&bound, 0) {
+            if let Some(args) = self.arguments(&bound, 1) {
                 t.actions.push((a, args));
             }
         }

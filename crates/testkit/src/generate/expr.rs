@@ -125,6 +125,14 @@ impl Builder {
                 e(ty, Kind::Cast(Box::new(a)))
             }
             Ty::Header(_) if self.r.one_in(8) => e(ty, Kind::Invalid),
+            Ty::Header(_) | Ty::Struct(_) | Ty::Tuple(_)
+                if self.place == Where::Parser
+                    && self.r.one_in(4)
+                    && (self.p.fields(ty).iter())
+                        .all(|t| matches!(t, Ty::Bool | Ty::Bit(_) | Ty::Int(_) | Ty::Ser(_))) =>
+            {
+                e(ty, Kind::Lookahead)
+            }
             Ty::Header(_) | Ty::Struct(_) | Ty::Tuple(_) if self.has_constants(ty) && self.r.one_in(2) => {
                 let parts = self.p.fields(ty).iter().map(|t| self.expr(t, depth - 1)).collect();
                 let named = self.r.one_in(2) && !matches!(ty, Ty::Tuple(_));
@@ -136,6 +144,11 @@ impl Builder {
 
     /// As the right operand of something that says the type: sometimes a number without one.
     pub(super) fn implicit(&mut self, ty: &Ty, depth: usize) -> Expr {
+        if self.r.one_in(6)
+            && let Some(i) = self.p.sers.iter().position(|s| s.repr == *ty)
+        {
+            return self.expr(&Ty::Ser(i), depth);
+        }
         if !matches!(ty, Ty::Bit(_) | Ty::Int(_)) || !self.r.one_in(5) {
             return self.expr(ty, depth);
         }
@@ -319,6 +332,14 @@ impl Builder {
                 }
                 Dir::Out | Dir::InOut => {
                     let mut fits = self.places(&|t| *t == ty, true);
+                    if let (Ty::Bit(w), true) = (&ty, self.r.one_in(4)) {
+                        let w = *w;
+                        let numbers = self.places(&|t| matches!(t, Ty::Bit(n) | Ty::Int(n) if *n > w), true);
+                        for (p, h) in numbers {
+                            let lo = self.r.below((self.p.width(&p.ty) - w) as usize + 1) as u32;
+                            fits.push((p.step(Step::Slice(lo + w - 1, lo), &ty), h));
+                        }
+                    }
                     if *dir == Dir::InOut {
                         fits.retain(|(_, h)| {
                             h.as_ref().is_none_or(|h| self.valid.contains(&format!("{h:?}")))

@@ -125,6 +125,7 @@ impl Printer<'_> {
                 Step::Index(e) => out += &format!("[{}]", self.expr(e)),
                 Step::Next => out += ".next",
                 Step::Last => out += ".last",
+                Step::Slice(hi, lo) => out += &format!("[{hi}:{lo}]"),
             }
             if let Ty::Stack(elem, _) = ty {
                 ty = *elem;

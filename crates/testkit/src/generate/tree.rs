@@ -79,6 +79,8 @@ pub enum Step {
     Next,
     /// `last` of a stack.
     Last,
+    /// Bits of a number, from the first to the second; the last step of an argument that is written.
+    Slice(u32, u32),
 }
 
 /// Something that can be read, mostly also written.

@@ -13,6 +13,8 @@ pub(super) struct Spot {
     pub(super) exists: bool,
     /// How far the path goes to the stack whose `next` it goes through.
     pub(super) next_of: Option<usize>,
+    /// Only these bits, of a number of this type.
+    pub(super) slice: Option<(u32, u32, Ty)>,
 }
 
 pub(super) fn parts(v: &V) -> &[V] {
@@ -40,9 +42,20 @@ impl Reference<'_> {
 
     /// Evaluates the indices of a place.
     pub(super) fn locate(&mut self, place: &Place) -> R<Spot> {
-        let mut spot = Spot { root: place.root, path: Vec::new(), exists: true, next_of: None };
+        let mut spot = Spot { root: place.root, path: Vec::new(), exists: true, next_of: None, slice: None };
+        let mut ty = self.p.vars[place.root].clone();
         for step in &place.path {
+            let outer = ty.clone();
+            ty = match (step, &outer) {
+                (Step::Field(i), _) => self.p.fields(&outer)[*i].clone(),
+                (_, Ty::Stack(elem, _)) => (**elem).clone(),
+                _ => outer.clone(),
+            };
             let i = match step {
+                Step::Slice(hi, lo) => {
+                    spot.slice = Some((*hi, *lo, outer));
+                    continue;
+                }
                 Step::Field(i) => *i,
                 Step::Index(e) => {
                     let n = self.expr(e)?;
@@ -99,7 +112,10 @@ impl Reference<'_> {
         match v {
             V::Unknown if spot.path.is_empty() => Err(Stop::Undefined("a variable that was never set")),
             V::Unknown => Err(Stop::Undefined("a field that was never set")),
-            v => Ok(v.clone()),
+            v => match &spot.slice {
+                Some((hi, lo, _)) => Ok(V::Num((v.num()? >> *lo) & (power(hi - lo + 1) - 1))),
+                None => Ok(v.clone()),
+            },
         }
     }
 
@@ -107,6 +123,13 @@ impl Reference<'_> {
     pub(super) fn store(&mut self, spot: &Spot, value: V) -> R<()> {
         if !spot.exists {
             return Ok(());
+        }
+        if let Some((hi, lo, ty)) = &spot.slice {
+            let whole = Spot { slice: None, ..spot.clone() };
+            return match value {
+                V::Num(n) => self.store_slice(&whole, ty, *hi, *lo, &n),
+                _ => self.store(&whole, V::Unknown),
+            };
         }
         let mut v = &mut self.vars[spot.root];
         let mut in_union = false;

@@ -119,7 +119,7 @@ impl Reference<'_> {
         let value = self.read(&place.ty, varbit);
         self.store(&spot, value)?;
         if let Some(depth) = spot.next_of {
-            let stack = Spot { path: spot.path[..depth].to_vec(), next_of: None, ..spot };
+            let stack = Spot { path: spot.path[..depth].to_vec(), next_of: None, ..spot.clone() };
             if let V::Stack(next, elems) = self.at(&stack).clone() {
                 self.store(&stack, V::Stack(next + 1, elems))?;
             }
