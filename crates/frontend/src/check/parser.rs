@@ -210,7 +210,7 @@ impl Checker<'_> {
         };
         let mut flat = Vec::new();
         if keys.len() == shapes.len() && shapes.iter().zip(keys).all(|(s, k)| s.spread(k, &mut flat)) {
-            return flat.into_iter().zip(on).map(|(k, e)| self.key_set(k, e.ty)).collect();
+            return flat.into_iter().zip(on).map(|(k, e)| self.case_key(k, e)).collect();
         }
         if keys.len() != on.len() {
             let message =
@@ -218,7 +218,17 @@ impl Checker<'_> {
             self.error("P0608", span, message, "give one set for each, or `default`");
             return None;
         }
-        keys.iter().zip(on).map(|(k, e)| self.key_set(k, e.ty)).collect()
+        keys.iter().zip(on).map(|(k, e)| self.case_key(k, e)).collect()
+    }
+
+    /// What a case says about one expression: a value set among them covers that one.
+    fn case_key(&mut self, key: &ast::Expr, on: &Expr) -> Option<KeySet> {
+        if let ast::ExprKind::Name(path) = &key.kind
+            && let Some(Def::ValueSet(i)) = self.find(path).map(|b| b.def.clone())
+        {
+            return self.value_set_case(i, std::slice::from_ref(on), key.span)?.pop();
+        }
+        self.key_set(key, on.ty)
     }
 
     fn value_set_case(&mut self, set: usize, on: &[Expr], span: Span) -> Option<Vec<KeySet>> {

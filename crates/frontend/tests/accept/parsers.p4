@@ -99,6 +99,7 @@ parser Vlans(packet_in packet, out vlan_t[3] stack, inout bit<16> seen)(bit<16> 
     state both {
         transition select(stack[0].tag, stack[1].tag) {
             ports: accept;
+            (tags, 3): reject;
             (1, 2): accept;
         }
     }
