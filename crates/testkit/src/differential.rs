@@ -8,7 +8,7 @@ use crate::generate::{generate, print, shrink};
 use crate::reference::{Fate, Reference};
 use num_bigint::BigInt;
 use pointsman_ir::{
-    ActionCall, Bits, Entry, EntryAction, Executor, ExternInstanceId, KeyMatch, TableId, Value,
+    ActionCall, Bits, Entry, EntryAction, Executor, ExternInstanceId, KeyMatch, TableId, Value, ValueSetId,
 };
 use pointsman_v1model::{Keep, Output, Pipeline, Switch, SwitchConfig, Time};
 use std::collections::BTreeMap;
@@ -130,6 +130,19 @@ impl<E: Executor> Run<'_, E> {
                 for e in &table.added {
                     self.insert(TableId(id as u32), control, table, e)?;
                 }
+            }
+        }
+        let main = p.parsers.len() - 1;
+        for (i, parser) in p.parsers.iter().enumerate() {
+            let prefix = if i == main { "Main".to_string() } else { format!("Main.sub{i}") };
+            for (k, (width, members)) in parser.sets.iter().enumerate() {
+                let name = format!("{prefix}.vs{k}");
+                let id = ir.value_sets.iter().position(|s| s.name == name);
+                let id = id.ok_or_else(|| Failure::Load(format!("no value set {name}")))?;
+                let members = members.iter().map(|n| vec![KeyMatch::Exact(bits(*width, n))]).collect();
+                let state = self.switch.state_mut().ok_or_else(|| Failure::Load("no program".into()))?;
+                let set = state.set_value_set(ValueSetId(id as u32), members);
+                set.map_err(|e| Failure::Load(format!("{name}: {e}")))?;
             }
         }
         Ok(())

@@ -330,9 +330,18 @@ impl Builder {
             let e = self.constant(&ty);
             locals.push((self.variable(&ty, true), Some(e)));
         }
+        let mut sets = Vec::new();
+        for _ in 0..self.r.below(3) {
+            let w = *self.r.choose(&self.widths);
+            let mut members: Vec<BigInt> = (0..self.r.below(4)).map(|_| self.few(&Ty::Bit(w))).collect();
+            members.sort();
+            members.dedup();
+            sets.push((w, members));
+        }
+        self.sets = sets.clone();
         let n = 1 + self.r.below(4);
         let states = (0..n).map(|i| self.scoped(|b| b.state(i, n, &params))).collect();
-        self.p.parsers.push(Parser { params, locals, states });
+        self.p.parsers.push(Parser { params, locals, sets, states });
     }
 
     fn state(&mut self, index: usize, n: usize, params: &[(Dir, VarId)]) -> State {
@@ -413,6 +422,12 @@ impl Builder {
 
     /// A case of a select.
     fn case(&mut self, ty: &Ty) -> Match {
+        if let Ty::Bit(w) = ty
+            && self.r.one_in(2)
+            && let Some(i) = self.sets.iter().position(|s| s.0 == *w)
+        {
+            return Match::Set(i);
+        }
         let kind = match ty {
             Ty::Bit(_) => *self.r.choose(&[MatchKind::Exact, MatchKind::Ternary, MatchKind::Range]),
             Ty::Int(_) => *self.r.choose(&[MatchKind::Exact, MatchKind::Range]),

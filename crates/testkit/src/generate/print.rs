@@ -135,11 +135,27 @@ impl Printer<'_> {
     }
 
     fn args(&self, args: &[Arg]) -> String {
-        let one = |a: &Arg| match a {
+        args.iter().map(|a| self.arg(a)).collect::<Vec<_>>().join(", ")
+    }
+
+    fn arg(&self, a: &Arg) -> String {
+        match a {
             Arg::In(e) => self.expr(e),
             Arg::Out(p) => self.place(p),
-        };
-        args.iter().map(one).collect::<Vec<_>>().join(", ")
+        }
+    }
+
+    /// Arguments of a call, sometimes by name and in another order: where no order can be told from another.
+    fn named(&self, params: &[(Dir, VarId)], args: &[Arg]) -> String {
+        let mut list: Vec<String> =
+            params.iter().zip(args).map(|((_, v), a)| format!("{} = {}", var(*v), self.arg(a))).collect();
+        let outs = args.iter().filter(|a| matches!(a, Arg::Out(_))).count();
+        let calls = list.iter().any(|text| text.contains("fn") || text.contains("apply") || text.contains("lookahead"));
+        if outs > 1 || calls || params.iter().map(|(_, v)| v).sum::<usize>() % 3 != 0 {
+            return self.args(args);
+        }
+        list.reverse();
+        list.join(", ")
     }
 
     fn expr(&self, e: &Expr) -> String {
@@ -165,9 +181,10 @@ impl Printer<'_> {
             Kind::Binary(op, a, b) => format!("({} {} {})", self.expr(a), binary(*op), self.expr(b)),
             Kind::Mux(c, a, b) => format!("({} ? {} : {})", self.expr(c), self.expr(a), self.expr(b)),
             Kind::Cast(a) => format!("(({}){})", self.ty(&e.ty), self.expr(a)),
+            Kind::Slice(a, hi, lo) if (hi + lo) % 3 == 0 => format!("{}[{lo}+:{}]", self.expr(a), hi - lo + 1),
             Kind::Slice(a, hi, lo) => format!("{}[{hi}:{lo}]", self.expr(a)),
             Kind::IsValid(p) => format!("{}.isValid()", self.place(p)),
-            Kind::Call(f, args) => format!("fn{f}({})", self.args(args)),
+            Kind::Call(f, args) => format!("fn{f}({})", self.named(&self.p.functions[*f].params, args)),
             Kind::Hit(t, hit) => format!("t{t}.apply().{}", if *hit { "hit" } else { "miss" }),
             Kind::Aggregate(parts, named) => {
                 let one = |(i, e): (usize, &Expr)| {
@@ -216,6 +233,9 @@ impl Printer<'_> {
         match s {
             Stmt::Declare(v, e) => self.declare(*v, e),
             Stmt::Assign(p, e) => self.line(format!("{} = {};", self.place(p), self.expr(e))),
+            Stmt::AssignSlice(p, hi, lo, e) if (hi + lo) % 3 == 0 => {
+                self.line(format!("{}[{lo}+:{}] = {};", self.place(p), hi - lo + 1, self.expr(e)));
+            }
             Stmt::AssignSlice(p, hi, lo, e) => {
                 self.line(format!("{}[{hi}:{lo}] = {};", self.place(p), self.expr(e)));
             }
@@ -279,10 +299,20 @@ impl Printer<'_> {
             Stmt::Return(None) => self.line("return;"),
             Stmt::Return(Some(e)) => self.line(format!("return {};", self.expr(e))),
             Stmt::Exit => self.line("exit;"),
-            Stmt::Call(f, args) => self.line(format!("fn{f}({});", self.args(args))),
-            Stmt::Action(a, args) => self.line(format!("a{a}({});", self.args(args))),
+            Stmt::Call(f, args) => {
+                let args = self.named(&self.p.functions[*f].params, args);
+                self.line(format!("fn{f}({args});"));
+            }
+            Stmt::Action(a, args) => {
+                let params = &self.p.controls[self.control.unwrap_or(0)].actions[*a].params;
+                self.line(format!("a{a}({});", self.named(params, args)));
+            }
             Stmt::Table(t) => self.line(format!("t{t}.apply();")),
-            Stmt::Control(i, args) => self.line(format!("i{i}.apply({});", self.args(args))),
+            Stmt::Control(i, args) => {
+                let (other, _) = &self.p.controls[self.control.unwrap_or(0)].instances[*i];
+                let args = self.named(&self.p.controls[*other].params, args);
+                self.line(format!("i{i}.apply({args});"));
+            }
             Stmt::SetValid(p, valid) => {
                 self.line(format!("{}.{}();", self.place(p), if *valid { "setValid" } else { "setInvalid" }));
             }
@@ -360,6 +390,7 @@ impl Printer<'_> {
             Match::Mask(v, m) => format!("{} &&& {}", n(v), n(m)),
             Match::Prefix(v, len) => format!("{} &&& {}", n(v), n(&prefix_mask(self.p.width(ty), *len))),
             Match::Range(a, b) => format!("{} .. {}", n(a), n(b)),
+            Match::Set(i) => format!("vs{i}"),
         }
     }
 
@@ -452,6 +483,9 @@ impl Printer<'_> {
         }
         for (v, e) in &p.locals {
             self.declare(*v, e);
+        }
+        for (k, (width, _)) in p.sets.iter().enumerate() {
+            self.line(format!("value_set<bit<{width}>>(8) vs{k};"));
         }
         let target = |n: Next| match n {
             Next::State(0) => "start".to_string(),

@@ -27,6 +27,8 @@ pub(super) struct Builder {
     /// The control that is being made.
     pub(super) control: Control,
     pub(super) in_action: bool,
+    /// Value sets of the parser that is being made.
+    pub(super) sets: Vec<(u32, Vec<BigInt>)>,
     pub(super) in_loop: bool,
     /// Statements still to be made in this body.
     pub(super) budget: usize,
@@ -53,6 +55,7 @@ impl Builder {
             valid: Vec::new(),
             control: Control::default(),
             in_action: false,
+            sets: Vec::new(),
             in_loop: false,
             budget: 0,
             widths,

@@ -327,6 +327,8 @@ pub enum Match {
     Prefix(BigInt, u32),
     /// `lo .. hi`
     Range(BigInt, BigInt),
+    /// A value set of the parser.
+    Set(usize),
 }
 
 /// A table entry.
@@ -411,6 +413,8 @@ pub struct Parser {
     pub params: Vec<(Dir, VarId)>,
     /// Variables of the whole parser with their first values.
     pub locals: Vec<(VarId, Option<Expr>)>,
+    /// Value sets: of a `bit<W>`, with the members that the control plane gives.
+    pub sets: Vec<(u32, Vec<BigInt>)>,
     /// The first is `start`.
     pub states: Vec<State>,
 }

@@ -41,7 +41,7 @@ impl Reference<'_> {
             let fits = |(list, _): &&(Vec<Match>, Next)| {
                 list.iter().zip(&state.on).zip(&values).all(|((m, e), v)| {
                     let ty = self.p.repr(&e.ty);
-                    matches(m, self.p.width(ty), matches!(ty, Ty::Int(_)), v)
+                    matches(m, self.p.width(ty), matches!(ty, Ty::Int(_)), v, &parser.sets)
                 })
             };
             let found = state.cases.iter().find(fits).map(|c| c.1).or(state.otherwise);

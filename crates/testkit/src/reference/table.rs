@@ -7,7 +7,13 @@ use crate::generate::tree::*;
 use num_bigint::BigInt;
 
 /// Does `value`, of `width` bits, match?
-pub(super) fn matches(m: &Match, width: u32, signed: bool, value: &BigInt) -> bool {
+pub(super) fn matches(
+    m: &Match,
+    width: u32,
+    signed: bool,
+    value: &BigInt,
+    sets: &[(u32, Vec<BigInt>)],
+) -> bool {
     // Masks look at bits; ranges at numbers.
     let bits = |n: &BigInt| if signed { pattern(width, n) } else { n.clone() };
     match m {
@@ -19,6 +25,7 @@ pub(super) fn matches(m: &Match, width: u32, signed: bool, value: &BigInt) -> bo
             bits(v) & &mask == bits(value) & &mask
         }
         Match::Range(a, b) => a <= value && value <= b,
+        Match::Set(i) => sets[*i].1.contains(value),
     }
 }
 
@@ -44,7 +51,7 @@ impl Reference<'_> {
         let fits = |e: &&Entry| {
             e.matches.iter().zip(&t.keys).zip(&keys).all(|((m, (k, _)), v)| {
                 let ty = self.p.repr(&k.ty);
-                matches(m, self.p.width(ty), matches!(ty, Ty::Int(_)), v)
+                matches(m, self.p.width(ty), matches!(ty, Ty::Int(_)), v, &[])
             })
         };
         let longest = |e: &Entry| -> u32 {
