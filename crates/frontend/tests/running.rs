@@ -257,3 +257,10 @@ fn instances() {
         [6, 5, 3],
     );
 }
+
+#[test]
+fn copied_back_however_it_ends() {
+    // A call before the place that is written changes nothing about how the place is written.
+    let exits = "control C(in bit<8> x, inout bit<8> y) { apply { y = x + y; exit; } }";
+    check_with(exits, "C() c; apply { c.apply(bump(meta.a), meta.b); meta.c = 9; }", [2, 4, 3]);
+}

@@ -154,9 +154,11 @@ impl Lower<'_> {
             Arg::Ignore(_) | Arg::Missing => false,
         };
         let block = !matches!(callee, ir::Callee::Extern { .. });
-        // A call among the arguments may change what another argument names: then the results are copied back here,
+        // A call among the arguments may change what an argument before it names: then the results are copied back here,
         // in order.
-        let copies = (1..order.len()).any(|n| effects(order[n]));
+        let named = |i: usize| matches!(call.args[i], Arg::Out(_) | Arg::InOut(_));
+        let first = order.iter().position(|i| named(*i)).unwrap_or(order.len());
+        let copies = order.iter().skip(first + 1).any(|i| effects(*i));
         for (n, i) in order.iter().enumerate() {
             let later = order[n + 1..].iter().any(|j| effects(*j));
             out[*i] = match &call.args[*i] {
