@@ -150,7 +150,9 @@ impl Printer<'_> {
         let mut list: Vec<String> =
             params.iter().zip(args).map(|((_, v), a)| format!("{} = {}", var(*v), self.arg(a))).collect();
         let outs = args.iter().filter(|a| matches!(a, Arg::Out(_))).count();
-        let calls = list.iter().any(|text| text.contains("fn") || text.contains("apply") || text.contains("lookahead"));
+        let calls = list
+            .iter()
+            .any(|text| text.contains("fn") || text.contains("apply") || text.contains("lookahead"));
         if outs > 1 || calls || params.iter().map(|(_, v)| v).sum::<usize>() % 3 != 0 {
             return self.args(args);
         }
@@ -181,7 +183,9 @@ impl Printer<'_> {
             Kind::Binary(op, a, b) => format!("({} {} {})", self.expr(a), binary(*op), self.expr(b)),
             Kind::Mux(c, a, b) => format!("({} ? {} : {})", self.expr(c), self.expr(a), self.expr(b)),
             Kind::Cast(a) => format!("(({}){})", self.ty(&e.ty), self.expr(a)),
-            Kind::Slice(a, hi, lo) if (hi + lo) % 3 == 0 => format!("{}[{lo}+:{}]", self.expr(a), hi - lo + 1),
+            Kind::Slice(a, hi, lo) if (hi + lo) % 3 == 0 => {
+                format!("{}[{lo}+:{}]", self.expr(a), hi - lo + 1)
+            }
             Kind::Slice(a, hi, lo) => format!("{}[{hi}:{lo}]", self.expr(a)),
             Kind::IsValid(p) => format!("{}.isValid()", self.place(p)),
             Kind::Call(f, args) => format!("fn{f}({})", self.named(&self.p.functions[*f].params, args)),
