@@ -13,6 +13,7 @@
 
 pub mod ast;
 mod check;
+pub mod codes;
 pub mod diag;
 mod lex;
 mod lint;

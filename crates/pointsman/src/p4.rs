@@ -8,7 +8,7 @@ use pointsman_control::p4info::p4info;
 use pointsman_control::text::to_text;
 use pointsman_frontend::diag::Diagnostic;
 use pointsman_frontend::source::SourceMap;
-use pointsman_frontend::{Compiled, Define, render};
+use pointsman_frontend::{Compiled, Define, codes, render};
 use prost::Message;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -31,6 +31,11 @@ pub enum Command {
         /// Binary protobuf instead of text.
         #[arg(long)]
         binary: bool,
+    },
+    /// Explain the code of a diagnostic, such as P0401.
+    Explain {
+        /// The code.
+        code: String,
     },
     /// Print the program's typed form.
     Ir {
@@ -111,17 +116,24 @@ impl Source {
 
 /// Runs the command. The exit code says whether the program is right.
 pub fn run(command: Command) -> Result<ExitCode, String> {
-    let source = match &command {
+    let output = match &command {
         Command::Check { source } => {
             return Ok(if source.check()? { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
-        Command::Info { source, .. } | Command::Ir { source } => source,
-    };
-    let Some(compiled) = source.compile()? else { return Ok(ExitCode::FAILURE) };
-    let output = match &command {
-        Command::Check { .. } => return Ok(ExitCode::SUCCESS),
-        Command::Ir { .. } => pointsman_ir::text::print(&compiled.program).into_bytes(),
-        Command::Info { binary, .. } => {
+        Command::Explain { code } => {
+            let Some(e) = codes::explain(code) else {
+                return Err(format!(
+                    "there is no code '{code}'; docs/diagnostics.md lists them, from P0101 on"
+                ));
+            };
+            format!("{}: {}\n\n{}\n", e.code, e.title, e.text).into_bytes()
+        }
+        Command::Ir { source } => {
+            let Some(compiled) = source.compile()? else { return Ok(ExitCode::FAILURE) };
+            pointsman_ir::text::print(&compiled.program).into_bytes()
+        }
+        Command::Info { source, binary } => {
+            let Some(compiled) = source.compile()? else { return Ok(ExitCode::FAILURE) };
             let info = p4info(&compiled.program).map_err(|e| e.to_string())?;
             if *binary {
                 info.encode_to_vec()
