@@ -421,3 +421,35 @@ fn value_sets_steer_the_parser() {
     rig.ok(Modify, set(&rig, &[]));
     assert_eq!(rig.send(2, &packet(8, 0, 0x1234)), [(1, packet(8, 0, 0x1234))]);
 }
+
+#[test]
+fn registers_of_structs() {
+    use pb::p4_data::Data;
+    let mut rig = Rig::new();
+    let bits = |bytes: &[u8]| pb::P4Data { data: Some(Data::Bitstring(bytes.to_vec())) };
+    let cell = |index: i64, vrf: &[u8], port: &[u8], a: &[u8]| {
+        let members = vec![bits(vrf), bits(port), bits(a)];
+        let data = Some(pb::P4Data { data: Some(Data::Struct(pb::P4StructLike { members })) });
+        (Some(pb::Index { index }), data)
+    };
+    let register_id = rig.id("seen");
+    let entity = |(index, data)| Entity::RegisterEntry(pb::RegisterEntry { register_id, index, data });
+    rig.ok(Modify, entity(cell(1, b"blue", b"eth3", &[9])));
+    let all = [cell(0, b"default", b"0", &[0]), cell(1, b"blue", b"eth3", &[9])].map(entity);
+    assert_eq!(rig.read(entity((None, None))), Ok(all.to_vec()));
+    rig.refused(Modify, entity(cell(1, b"blue", b"eth9", &[9])), Code::InvalidArgument, "no port called");
+    let short = pb::P4Data { data: Some(Data::Struct(pb::P4StructLike { members: vec![bits(&[1])] })) };
+    let short = (Some(pb::Index { index: 1 }), Some(short));
+    rig.refused(Modify, entity(short), Code::InvalidArgument, "1 members are given, the type has 3");
+    // What the program writes is read the same way.
+    rig.send(2, &packet(0, 5, 0));
+    assert_eq!(
+        rig.read(entity((Some(pb::Index { index: 0 }), None))),
+        Ok(vec![entity(cell(0, b"default", b"eth2", &[5]))])
+    );
+    rig.reconcile().expect("the same program");
+    assert_eq!(
+        rig.read(entity((Some(pb::Index { index: 1 }), None))),
+        Ok(vec![entity(cell(1, b"blue", b"eth3", &[9]))])
+    );
+}

@@ -79,6 +79,7 @@ control I(inout headers hdr, inout meta m, inout standard_metadata_t s) {
     direct_meter<bit<8>>(MeterType.packets) rate;
     direct_counter(CounterType.packets) hits;
     register<bit<16>>(4) memory;
+    register<learn_t>(2) seen;
     meter(2, MeterType.packets) shared_rate;
 
     action send(port_name_t port) { s.egress_spec = (bit<9>)port; }
@@ -118,6 +119,7 @@ control I(inout headers hdr, inout meta m, inout standard_metadata_t s) {
         limits.apply();
         rate.read(color);
         memory.write(0, (bit<16>)color);
+        seen.write(0, { m.vrf, (port_name_t)s.ingress_port, hdr.h.a });
         shared_rate.execute_meter(0, color);
         if (!spread.apply().hit) {
             routes.apply();
