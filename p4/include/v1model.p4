@@ -66,7 +66,7 @@ enum MeterType { packets, bytes }
 
 extern counter
 #if V1MODEL_VERSION >= 20200408
-<I>
+    <I>
 #endif
 {
     counter(bit<32> size, CounterType type);
@@ -88,7 +88,7 @@ extern direct_counter {
 
 extern meter
 #if V1MODEL_VERSION >= 20200408
-<I>
+    <I>
 #endif
 {
     meter(bit<32> size, MeterType type);
@@ -106,7 +106,7 @@ extern direct_meter<T> {
 
 extern register<T
 #if V1MODEL_VERSION >= 20200408
-, I
+    , I
 #endif
 > {
     register(bit<32> size); // of elements of fixed width: scalars, structs and headers of them

@@ -160,6 +160,11 @@ impl<'a> Lexer<'a> {
         Token { kind, text, span: self.span(lo), line_start, space_before, hide: None }
     }
 
+    /// Goes on at byte `pos`, which does not start a line.
+    pub fn seek(&mut self, pos: usize) {
+        self.pos = pos;
+    }
+
     /// Reads `token`, which was read with `one_line`, without it.
     pub fn again(&mut self, token: &Token) -> Token {
         self.pos = token.span.lo as usize;

@@ -15,6 +15,7 @@ pub mod ast;
 mod check;
 pub mod codes;
 pub mod diag;
+pub mod fmt;
 mod lex;
 mod lint;
 mod lower;

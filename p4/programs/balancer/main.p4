@@ -377,7 +377,7 @@ control BalancerIngress(inout headers_t hdr,
             meta.drop_reason = DROP_CHECKSUM;
         } else if (local && (hdr.arp.isValid() && hdr.arp.oper == ARP_REQUEST || hdr.nd.isValid()
                              || for_switch && !hdr.quoted.isValid()
-                                && (hdr.icmp.isValid() || hdr.icmpv6.isValid()))) {
+                             && (hdr.icmp.isValid() || hdr.icmpv6.isValid()))) {
             respond.apply(hdr, meta, standard_metadata, switch_mac, answered);
             if (!answered) {
                 meta.drop_reason = DROP_VIP_NO_SERVICE;

@@ -1,5 +1,6 @@
 //! The developer's tools under `pointsman p4`: packet tests, packet traces, the formatter.
 
+pub mod fmt;
 pub mod test;
 pub mod trace;
 
@@ -21,6 +22,8 @@ pub enum P4 {
 /// A developer's tool.
 #[derive(Subcommand)]
 pub enum Tool {
+    /// The formatter.
+    Fmt(fmt::Args),
     /// Packet tests.
     Test(test::Args),
     /// Packet traces.
@@ -34,6 +37,7 @@ pub enum Tool {
 pub fn run(command: P4) -> Result<ExitCode, String> {
     match command {
         P4::Program(command) => crate::p4::run(command),
+        P4::Tool(Tool::Fmt(args)) => fmt::run(args),
         P4::Tool(Tool::Test(args)) => test::run(args),
         P4::Tool(Tool::Trace(args)) => trace::run(args),
     }

@@ -1,0 +1,157 @@
+//! Source text as pieces: tokens, comments and preprocessor lines, nothing expanded.
+
+use crate::diag::Diagnostic;
+use crate::lex::{Lexer, Token, TokenKind};
+
+/// Kinds of piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Identifier, keyword, number or string.
+    Word,
+    /// Operator or punctuation.
+    Punct,
+    /// `// ...`
+    LineComment,
+    /// `/* ... */`
+    BlockComment,
+    /// A preprocessor line with its continuations.
+    Directive,
+}
+
+/// A piece of the source, with the white space before it.
+#[derive(Clone, Debug)]
+pub(super) struct Piece {
+    pub kind: Kind,
+    pub text: String,
+    /// Line ends before it.
+    pub newlines: usize,
+    /// Blanks right before it, if there are nothing but blanks since the piece before, on the same line.
+    pub blanks: usize,
+    /// Characters before it on its line.
+    pub column: usize,
+}
+
+impl Piece {
+    pub fn is(&self, punct: &str) -> bool {
+        self.kind == Kind::Punct && self.text == punct
+    }
+
+    pub fn is_comment(&self) -> bool {
+        matches!(self.kind, Kind::LineComment | Kind::BlockComment)
+    }
+
+    /// Does it belong to the program?
+    pub fn is_token(&self) -> bool {
+        matches!(self.kind, Kind::Word | Kind::Punct)
+    }
+}
+
+/// Takes the text apart. An error is a comment or string without an end.
+pub(super) fn scan(text: &str) -> Result<Vec<Piece>, Diagnostic> {
+    let mut lexer = Lexer::new(text, 0);
+    let mut pieces = Vec::new();
+    let mut from = text.len() - text.trim_start_matches('\u{feff}').len();
+    loop {
+        let token = lexer.next(false);
+        if let TokenKind::Bad(d) = &token.kind
+            && d.code != "P0101"
+        {
+            return Err((**d).clone());
+        }
+        let lo = token.span.lo as usize;
+        let mut white = White::default();
+        comments(text, from, lo, &mut white, &mut pieces);
+        if token.is_eof() {
+            return Ok(pieces);
+        }
+        from = token.span.hi as usize;
+        let rest = text.get(from..).unwrap_or("").trim_start_matches([' ', '\t']);
+        // `@pragma` takes the rest of its line, too.
+        let pragma = token.is("@") && rest.strip_prefix("pragma").is_some_and(|r| r.starts_with([' ', '\t']));
+        if token.is("#") && token.line_start || pragma {
+            let end = directive_end(text, lo);
+            lexer.seek(end);
+            from = end;
+            pieces.push(white.piece(Kind::Directive, text, lo, text.get(lo..end).unwrap_or("").trim_end()));
+        } else {
+            pieces.push(white.piece(kind(&token), text, lo, &token.text));
+        }
+    }
+}
+
+fn kind(token: &Token) -> Kind {
+    if token.kind == TokenKind::Punct { Kind::Punct } else { Kind::Word }
+}
+
+/// White space since the last piece.
+#[derive(Default)]
+struct White {
+    newlines: usize,
+    blanks: usize,
+}
+
+impl White {
+    /// The piece `text` of kind `kind` that stands at byte `at` of `source`.
+    fn piece(&mut self, kind: Kind, source: &str, at: usize, text: &str) -> Piece {
+        let White { newlines, blanks } = std::mem::take(self);
+        let before = source.get(..at).unwrap_or("");
+        let column = before[before.rfind('\n').map_or(0, |i| i + 1)..].chars().count();
+        Piece { kind, text: text.to_string(), newlines, blanks, column }
+    }
+}
+
+/// The comments between two tokens, from byte `from` to byte `to`.
+fn comments(text: &str, from: usize, to: usize, white: &mut White, pieces: &mut Vec<Piece>) {
+    let mut rest = text.get(from..to).unwrap_or("");
+    while let Some(c) = rest.chars().next() {
+        if rest.starts_with("//") {
+            let mut end = 0;
+            // It goes on after a backslash at the end of its line.
+            loop {
+                match rest[end..].find('\n') {
+                    Some(i) if rest[..end + i].trim_end_matches('\r').ends_with('\\') => end += i + 1,
+                    Some(i) => break end += i,
+                    None => break end = rest.len(),
+                }
+            }
+            pieces.push(white.piece(Kind::LineComment, text, to - rest.len(), trimmed(&rest[..end])));
+            rest = &rest[end..];
+        } else if rest.starts_with("/*") {
+            let end = rest[2..].find("*/").map_or(rest.len(), |i| i + 4);
+            pieces.push(white.piece(Kind::BlockComment, text, to - rest.len(), &rest[..end]));
+            rest = &rest[end..];
+        } else {
+            match c {
+                '\n' => *white = White { newlines: white.newlines + 1, blanks: 0 },
+                ' ' => white.blanks += 1,
+                _ => {}
+            }
+            rest = &rest[c.len_utf8()..];
+        }
+    }
+}
+
+/// Without blanks at the end, unless a backslash before them would then continue the line.
+fn trimmed(comment: &str) -> &str {
+    let short = comment.trim_end();
+    if short.ends_with('\\') { comment.trim_end_matches('\r') } else { short }
+}
+
+/// Where the preprocessor line that starts at `lo` ends.
+fn directive_end(text: &str, lo: usize) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = lo;
+    while let Some(b) = bytes.get(at) {
+        let rest = &bytes[at..];
+        match b {
+            b'\n' => return at,
+            b'\\' if rest.starts_with(b"\\\n") => at += 2,
+            b'\\' if rest.starts_with(b"\\\r\n") => at += 3,
+            b'/' if rest.starts_with(b"/*") => {
+                at += rest.windows(2).skip(2).position(|w| w == b"*/").map_or(rest.len(), |i| i + 4);
+            }
+            _ => at += 1,
+        }
+    }
+    text.len()
+}

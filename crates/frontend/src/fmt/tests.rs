@@ -1,0 +1,71 @@
+//! What the layout looks like.
+
+use super::format;
+
+#[track_caller]
+fn check(text: &str, want: &str) {
+    let got = format(text).unwrap_or_else(|d| panic!("{}", d.message));
+    assert_eq!(got, want, "\n{got}");
+    assert_eq!(format(&got).as_deref().ok(), Some(want), "formatting again changes it");
+}
+
+#[test]
+fn blanks() {
+    check("const   bit < 8 >  A=8w1 ;", "const   bit<8>  A = 8w1;\n");
+    check("const bit < 8 > A=8w1 ;", "const bit<8> A = 8w1;\n");
+    check("action a ( ) { x=( bit<8> ) y [ 3 : 0 ]+ - 1 ; }", "action a() { x = (bit<8>)y[3:0] + -1; }\n");
+    check("action a(){x=a?b:c;y=!z;w=~v;}", "action a() { x = a ? b : c; y = !z; w = ~v; }\n");
+    check("action a(){x=a>>b;y=c< d;z=e>f;}", "action a() { x = a >> b; y = c < d; z = e > f; }\n");
+    check(
+        "extern r<T,I>{ r ( bit<32> n );T get<U>(in I i); }",
+        "extern r<T, I> { r(bit<32> n); T get<U>(in I i); }\n",
+    );
+    check("register < bit<8> >(4) r;", "register<bit<8>>(4) r;\n");
+    check(
+        "@name ( \"a\" )@hidden table t{ key={ h.x : exact ; } }",
+        "@name(\"a\") @hidden table t { key = { h.x: exact; } }\n",
+    );
+    check("control c( ) { apply{ } }", "control c() { apply {} }\n");
+}
+
+#[test]
+fn lines() {
+    check(
+        "control C(in bit<8> a,\nout bit<8> b)\n{\n\n  apply\n {\n b=a; if(a==1)\n {b=2;\n}\nelse b=3; // three\n}\n\n\n\n}\nstruct s { }",
+        "control C(in bit<8> a,\n          out bit<8> b) {\n    apply {\n        b = a;\n        if (a == 1) {\n            b = 2;\n        } else b = 3; // three\n    }\n\n}\nstruct s {}\n"
+            .replace("    }\n\n}", "    }\n}")
+            .as_str(),
+    );
+    check("enum e {\n a, // one\n b\n}\n", "enum e {\n    a, // one\n    b\n}\n");
+    check(
+        "state s {\ntransition select(a,\nb) {\n(1,_):x;\ndefault :accept;\n} }",
+        "state s {\n    transition select(a,\n                      b) {\n        (1, _): x;\n        default: accept;\n    }\n}\n",
+    );
+    check("x f(\na,\nb\n);\n", "x f(\n    a,\n    b\n);\n");
+    check("const bit<8> a = 1 +\n2;\n", "const bit<8> a = 1 +\n    2;\n");
+    check("switch (x) {\na:\nb: { y(); }\n}", "switch (x) {\n    a:\n    b: { y(); }\n}\n");
+    check("@name(\"x\")\n@hidden\naction a() {}", "@name(\"x\")\n@hidden\naction a() {}\n");
+}
+
+#[test]
+fn comments_and_directives() {
+    check(
+        "  // one\n\n\n\n/* two\n   * three\n*/\nheader h { bit<8> a; /* four */ }\n",
+        "// one\n\n/* two\n * three\n */\nheader h { bit<8> a; /* four */ }\n",
+    );
+    check(
+        "#define A(x)   x +  1\n  #if 1\ncontrol c() {\n#else\ncontrol c(in bit<8> a) {\n  # endif\napply{}\n}",
+        "#define A(x)   x +  1\n  #if 1\ncontrol c() {\n#else\ncontrol c(in bit<8> a) {\n  # endif\n    apply {}\n}\n",
+    );
+    check("action a() { // why\nb(); }\n", "action a() { // why\n    b();\n}\n");
+    check("#define X \\\n  1\nconst bit<8> a = X;", "#define X \\\n  1\nconst bit<8> a = X;\n");
+    check("", "");
+    check("// only", "// only\n");
+}
+
+#[test]
+fn what_has_no_end() {
+    let code = |text: &str| format(text).err().map(|d| d.code);
+    assert_eq!(code("a /* b"), Some("P0102"));
+    assert_eq!(code("a \"b"), Some("P0104"));
+}

@@ -1,0 +1,218 @@
+//! The formatter over every program that is at hand: formatting again changes nothing, and the compiler reads the same.
+//!
+//! `P4C_DIR` names a checkout of p4c; without it, its programs are skipped.
+
+use pointsman_frontend::fmt::format;
+use pointsman_frontend::parse_program;
+use pointsman_frontend::source::Loader;
+use std::path::{Path, PathBuf};
+
+struct Nothing;
+
+impl Loader for Nothing {
+    fn include(&self, _: &str, _: bool, _: &str) -> Option<(String, String)> {
+        None
+    }
+}
+
+/// The syntax tree and the diagnostics without places: what is read of one file, includes left out.
+fn read(text: &str) -> (String, Vec<&'static str>) {
+    let without: String = text
+        .lines()
+        .map(|l| {
+            if l.trim_start().trim_start_matches('#').trim_start().starts_with("include")
+                && l.trim_start().starts_with('#')
+            {
+                "\n"
+            } else {
+                l
+            }
+        })
+        .flat_map(|l| [l, "\n"])
+        .collect();
+    let (_, program, diags) = parse_program("a.p4", &without, &Nothing, &[]);
+    let tree = format!("{program:?}");
+    // Places differ, of course.
+    let mut out = String::with_capacity(tree.len());
+    let mut rest = tree.as_str();
+    while let Some((before, after)) = rest.split_once("Span {") {
+        out.push_str(before);
+        rest = after.split_once('}').map_or("", |(_, r)| r);
+    }
+    (out + rest, diags.iter().map(|d| d.code).collect())
+}
+
+fn files(dir: &Path, out: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    for path in entries.filter_map(|e| e.ok().map(|e| e.path())) {
+        if path.is_dir() && !path.ends_with("target") && !path.ends_with(".git") {
+            files(&path, out);
+        } else if path.extension().is_some_and(|e| e == "p4") {
+            out.push(path);
+        }
+    }
+}
+
+/// How many were formatted.
+fn check(dir: &Path) -> usize {
+    let mut all = Vec::new();
+    files(dir, &mut all);
+    all.sort();
+    let mut done = 0;
+    let mut problems = Vec::new();
+    for path in all {
+        let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap_or_default()).into_owned();
+        let once = match format(&text) {
+            Ok(once) => once,
+            Err(d) if d.code == "P0102" || d.code == "P0104" => continue,
+            Err(d) => {
+                problems.push(format!("{}: {}", path.display(), d.message));
+                continue;
+            }
+        };
+        done += 1;
+        match format(&once) {
+            Ok(twice) if twice == once => {}
+            Ok(twice) => {
+                let differs = once.lines().zip(twice.lines()).position(|(a, b)| a != b);
+                problems.push(format!("{}: changes again at line {differs:?}", path.display()));
+            }
+            Err(d) => problems.push(format!("{}: again: {}", path.display(), d.message)),
+        }
+        // After a syntax error the parser goes by lines, so only the first error is the same.
+        let ((before, errors), (after, errors_after)) = (read(&text), read(&once));
+        if errors.first() != errors_after.first() || errors.is_empty() && before != after {
+            problems.push(format!("{}: is read differently", path.display()));
+        }
+        if once.lines().any(|l| l.ends_with(' ')) && !text.contains('"') {
+            problems.push(format!("{}: blanks at the end of a line", path.display()));
+        }
+    }
+    assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
+    done
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[test]
+fn our_programs() {
+    assert!(check(&repository()) > 30);
+}
+
+/// What people read as examples is formatted. `pointsman p4 fmt p4 examples tests/programs` makes it so.
+#[test]
+fn our_programs_are_formatted() {
+    let mut all = Vec::new();
+    for dir in ["p4", "examples", "tests/programs"] {
+        files(&repository().join(dir), &mut all);
+    }
+    let mut wrong = Vec::new();
+    for path in &all {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        if format(&text).ok().as_deref() != Some(&text) {
+            wrong.push(path.display().to_string());
+        }
+    }
+    assert!(all.len() > 10);
+    assert!(wrong.is_empty(), "not formatted:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn programs_of_p4c() {
+    let Some(p4c) = std::env::var_os("P4C_DIR").map(PathBuf::from) else {
+        println!("SKIP: P4C_DIR names no checkout of p4c");
+        return;
+    };
+    let samples = ["p4_16_samples", "p4_16_errors", "p4_14_samples", "p4tc_samples", "p4_16_dpdk_errors"];
+    let done: usize = samples.iter().map(|d| check(&p4c.join("testdata").join(d))).sum();
+    println!("{done} programs of p4c are formatted");
+    assert!(done > 1500, "{done}");
+}
+
+fn balanced(text: &str) -> bool {
+    let mut open = Vec::new();
+    text.chars().all(|c| match c {
+        '(' | '[' | '{' => {
+            open.push(c);
+            true
+        }
+        ')' => open.pop() == Some('('),
+        ']' => open.pop() == Some('['),
+        '}' => open.pop() == Some('{'),
+        _ => true,
+    }) && open.is_empty()
+}
+
+/// Any text: no panic, and a second time changes nothing.
+#[test]
+fn any_text() {
+    let pieces = [
+        "a",
+        "bit",
+        "<",
+        ">",
+        "(",
+        ")",
+        "{",
+        "}",
+        "[",
+        "]",
+        ";",
+        ",",
+        ".",
+        ":",
+        "?",
+        "@",
+        "=",
+        "+",
+        "-",
+        "!",
+        "~",
+        "&&&",
+        "..",
+        "...",
+        "if",
+        "else",
+        "8w1",
+        "\"s\"",
+        "// c\n",
+        "/* d */",
+        "/* e\n * f */",
+        "\n",
+        "\n\n",
+        "  ",
+        "\t",
+        "\n#if X\n",
+        "\n#else\n",
+        "\n#endif\n",
+        "\n#define A \\\n b\n",
+        "{#}",
+        "return",
+        "for",
+        "\\\n",
+        "'",
+        "ü",
+        "|+|",
+        "<<",
+        ">=",
+        "\r\n",
+        "// g \\\n",
+    ];
+    let mut state = 1u64;
+    let mut next = |n: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % n
+    };
+    for _ in 0..20_000 {
+        let text: String = (0..next(30)).map(|_| pieces[next(pieces.len())]).collect();
+        let Ok(once) = format(&text) else { continue };
+        // Where brackets do not match there is no structure to keep to.
+        if text.contains('#') || !balanced(&text) {
+            continue;
+        }
+        let twice = format(&once).unwrap_or_else(|d| panic!("{text:?}: {once:?}: {}", d.message));
+        assert_eq!(once, twice, "{text:?}");
+    }
+}

@@ -1,0 +1,123 @@
+//! `pointsman p4 fmt`: formats P4 source.
+
+use crate::console::say;
+use crate::sources::read_source;
+use crate::tools::print;
+use clap::Args as ClapArgs;
+use pointsman_frontend::diag::Diagnostic;
+use pointsman_frontend::fmt::format;
+use pointsman_frontend::render;
+use pointsman_frontend::source::SourceMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Format P4 source: four blanks a level, braces behind what they belong to, a line for each statement.
+///
+/// Comments and preprocessor lines stay where they are, lines are broken where their author broke them, and the program
+/// stays the same, token by token. Files are rewritten; `-` formats standard input to standard output.
+#[derive(ClapArgs)]
+pub struct Args {
+    /// Files, folders of them (`*.p4`), or `-`.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Only say which files are not formatted; then the exit code is 1.
+    #[arg(long)]
+    check: bool,
+}
+
+/// Folders nested deeper are taken for endless.
+const MAX_DEPTH: usize = 32;
+
+/// Formats.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub fn run(args: Args) -> Result<ExitCode, String> {
+    let mut files = Vec::new();
+    for path in &args.files {
+        match path.is_dir() {
+            true => walk(path, 0, &mut files)?,
+            false => files.push(path.clone()),
+        }
+    }
+    if files.is_empty() {
+        let given: Vec<_> = args.files.iter().map(|p| p.display().to_string()).collect();
+        return Err(format!("no P4 source in {}: files are named NAME.p4", given.join(", ")));
+    }
+    let mut code = ExitCode::SUCCESS;
+    for path in files {
+        let stdin = path == Path::new("-");
+        let text = if stdin { from_stdin()? } else { read_source(&path)? };
+        let formatted = match format(&text) {
+            Ok(formatted) => formatted,
+            Err(d) => {
+                // Other files may be better; this one stays as it is.
+                say(&shown(&path, &text, &d));
+                code = ExitCode::FAILURE;
+                continue;
+            }
+        };
+        if args.check {
+            if formatted != text {
+                print(&format!("{}\n", path.display()))?;
+                code = ExitCode::FAILURE;
+            }
+        } else if stdin {
+            print(&formatted)?;
+        } else if formatted != text {
+            write(&path, &formatted)?;
+        }
+    }
+    Ok(code)
+}
+
+fn from_stdin() -> Result<String, String> {
+    let mut text = String::new();
+    let read = std::io::stdin().lock().read_to_string(&mut text);
+    read.map(|_| text).map_err(|e| format!("cannot read standard input: {e}; give P4 source text"))
+}
+
+/// The problem with its line.
+fn shown(path: &Path, text: &str, d: &Diagnostic) -> String {
+    let mut map = SourceMap::default();
+    map.add(path.display().to_string(), text.to_string());
+    format!("{} was not formatted:\n{}", path.display(), render::to_text(&map, d, false).trim_end())
+}
+
+/// Replaces a file by a complete new one or not at all.
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    let wrong = |e: std::io::Error| format!("cannot write {}: {e}", path.display());
+    // Through links, so that they stay links.
+    let path = path.canonicalize().map_err(wrong)?;
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".fmt");
+    let new = path.with_file_name(name);
+    let mode = std::fs::metadata(&path).map_err(wrong)?.permissions();
+    let done = std::fs::write(&new, text)
+        .and_then(|()| std::fs::set_permissions(&new, mode))
+        .and_then(|()| std::fs::rename(&new, &path));
+    done.map_err(|e| {
+        let _ = std::fs::remove_file(&new);
+        wrong(e)
+    })
+}
+
+fn walk(dir: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), String> {
+    let wrong = |e: std::io::Error| format!("cannot read {}: {e}", dir.display());
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(wrong)? {
+        entries.push(entry.map_err(wrong)?.path());
+    }
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            if depth < MAX_DEPTH && !path.is_symlink() {
+                walk(&path, depth + 1, files)?;
+            }
+        } else if path.extension().is_some_and(|e| e == "p4") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
