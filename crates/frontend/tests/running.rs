@@ -264,3 +264,98 @@ fn copied_back_however_it_ends() {
     let exits = "control C(in bit<8> x, inout bit<8> y) { apply { y = x + y; exit; } }";
     check_with(exits, "C() c; apply { c.apply(bump(meta.a), meta.b); meta.c = 9; }", [2, 4, 3]);
 }
+
+#[test]
+fn arrays() {
+    check("bit<8>[3] x = { 4, 5, 6 }; x[meta.a] = 9; meta.a = x[1]; meta.b = x[meta.b];", [9, 6, 3]);
+    check(
+        "bit<8>[2][2] m = { { 1, 2 }, { 3, 4 } }; m[1] = m[0]; meta.a = m[1][1]; meta.b = m[1][0];",
+        [2, 1, 3],
+    );
+    check("pair[2] p = ...; p[1] = { 7, 8 }; p[0].x = p[1].y; meta.a = p[0].x; meta.b = p[0].y;", [8, 0, 3]);
+    check("bit<8>[4] x = ...; x[meta.c] = 5; bit<8>[4] y = x; if (x == y) meta.a = y[3];", [5, 2, 3]);
+    check("bit<8>[3] x = { 4, 5, 6 }; for (bit<8> e in x) { meta.a += e; }", [16, 2, 3]);
+    // Out of range: nothing happens, and nothing is read.
+    check("bit<8>[3] x = { 4, 5, 6 }; x[meta.c] = 9; meta.a = x[2];", [6, 2, 3]);
+    check_with(
+        "const pair[2] table_of = { { 1, 2 }, { 3, 4 } };",
+        "meta.a = table_of[1].y; meta.b = table_of[meta.a - 3].x;",
+        [4, 3, 3],
+    );
+}
+
+#[test]
+fn slices_that_move() {
+    check("meta.a = 0; meta.a[meta.b +: 3] = 7;", [0b11100, 2, 3]);
+    check("meta.a = 0xff; meta.a[meta.c +: 2] = 0;", [0b1110_0111, 2, 3]);
+    check("meta.a = 0; meta.b = 6; meta.a[meta.b +: 4] = 0xf;", [0b1100_0000, 6, 3]);
+    check("meta.a = 0x10; meta.b = 4; meta.a[meta.b +: 4] += 2;", [0x30, 4, 3]);
+    check("meta.a = 0; meta.a[bump(meta.b) +: 2] = 3;", [0b11000, 3, 3]);
+    check("meta.s = 0; meta.s[meta.b +: 2] = 3; meta.a = (bit<8>)meta.s;", [0b1100, 2, 3]);
+}
+
+#[test]
+fn tuples() {
+    check("tuple<bit<8>, bit<8>> t = { 4, 5 }; t[0] = t[1]; meta.a = t[0]; meta.b = t[1];", [5, 5, 3]);
+}
+
+#[test]
+fn conditions_in_a_row() {
+    check("meta.a = meta.b == 5 ? 8w10 : meta.c == 3 ? 8w20 : 8w30;", [20, 2, 3]);
+    check("meta.a = meta.b == 5 ? 8w10 : meta.c == 4 ? 8w20 : 8w30;", [30, 2, 3]);
+}
+
+#[test]
+fn arguments_of_listed_actions() {
+    let table = |apply: &str| {
+        format!(
+            "action add(in bit<8> x, in bit<8> y, bit<8> z) {{ meta.c = x * 10 + y + z; }}
+            table t {{
+                key = {{ meta.a: exact; }}
+                actions = {{ add(bump(meta.b), meta.b); NoAction; }}
+                const entries = {{ 1: add(bump(meta.b), meta.b, 100); }}
+            }}
+            apply {{ {apply} }}"
+        )
+    };
+    check(&table("t.apply();"), [1, 3, 133]);
+    // Only when the action runs.
+    check(&table("meta.a = 9; t.apply();"), [9, 2, 3]);
+    check(&table("t.apply(); meta.b = 0; t.apply();"), [1, 1, 111]);
+}
+
+#[test]
+fn abstract_methods() {
+    let machine = "extern Machine<T> { Machine(); T other(); abstract T step(in T x, inout T y); @optional abstract void rest(); }";
+    check_with(
+        machine,
+        "bit<8> around = 5;
+        Machine<bit<8>>() m = {
+            bit<8> step(in bit<8> x, inout bit<8> y) { y = y + around; around = 50; return x + 1; }
+        };
+        apply { meta.a = m.step(meta.c, meta.b); meta.c = around; }",
+        [4, 7, 50],
+    );
+    let twice = "control Twice(inout bit<8> x)(bit<8> by) {
+        Machine<bit<8>>() m = {
+            bit<8> step(in bit<8> v, inout bit<8> y) { y = y + by; return v; }
+        };
+        action go() { m.step(1, x); }
+        apply { go(); m.step(1, x); }
+    }";
+    check_with(
+        &format!("{machine}\n{twice}"),
+        "Twice(3) a; Twice(10) b; apply { a.apply(meta.a); b.apply(meta.b); }",
+        [7, 22, 3],
+    );
+}
+
+#[test]
+fn generic_blocks() {
+    let keep = "control Keep<T>(inout T x, in T y)(bool take) { T old = x; apply { if (take) { x = y; } else { x = old; } } }";
+    check_with(
+        keep,
+        "Keep<bit<8>>(true) a; Keep<pair>(true) p; apply { a.apply(meta.a, 7); p.apply(meta.p, { 8, 9 }); meta.b = meta.p.y; }",
+        [7, 9, 3],
+    );
+}

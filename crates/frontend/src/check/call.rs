@@ -189,8 +189,8 @@ impl Checker<'_> {
         let Some(bound) = bound else {
             return Expr { kind: ExprKind::Error, ty: self.known_result(sig), span };
         };
-        if is_static_assert {
-            return self.static_assert(&bound, span);
+        if is_static_assert && let Some(e) = self.static_assert(&bound, span) {
+            return e;
         }
         let ty = self.tree.tys.subst(sig.returns, &sig.type_params, &bound.type_args);
         let callee = match fns[which] {
@@ -220,24 +220,23 @@ impl Checker<'_> {
         }
     }
 
-    fn static_assert(&mut self, bound: &Bound, span: Span) -> Expr {
+    /// `None`: what it asserts is known only when the block is instantiated.
+    fn static_assert(&mut self, bound: &Bound, span: Span) -> Option<Expr> {
         let mut it = bound.args.iter().filter_map(|a| if let Arg::In(e) = a { Some(e) } else { None });
-        let (Some(check), message) = (it.next(), it.next()) else { return Expr::error(span) };
-        let value = Evaluator { tree: &self.tree, vars: &|_| None }.eval(check);
-        if let Ok(Const::Bool(false)) = value {
-            let text = match message.map(|m| &m.kind) {
-                Some(ExprKind::Const(Const::Str(s))) => format!("static assertion failed: {s}"),
-                _ => "static assertion failed".to_string(),
-            };
-            self.error("P0504", span, text, "change what it asserts, or the program that breaks it");
-        } else if !matches!(value, Ok(Const::Bool(true))) && !matches!(check.kind, ExprKind::Error) {
-            self.unsupported(
-                span,
-                "a static assertion about a constructor parameter",
-                "assert about constants, or leave it out",
-            );
+        let (Some(check), message) = (it.next(), it.next()) else { return Some(Expr::error(span)) };
+        match (Evaluator { tree: &self.tree, vars: &|_| None }).eval(check) {
+            Ok(Const::Bool(false)) => {
+                let text = match message.map(|m| &m.kind) {
+                    Some(ExprKind::Const(Const::Str(s))) => format!("static assertion failed: {s}"),
+                    _ => "static assertion failed".to_string(),
+                };
+                self.error("P0504", span, text, "change what it asserts, or the program that breaks it");
+            }
+            Ok(_) => {}
+            Err(_) if matches!(check.kind, ExprKind::Error) => {}
+            Err(_) => return None,
         }
-        Self::bool_const(true, span)
+        Some(Self::bool_const(true, span))
     }
 
     fn call_action(&mut self, name: &str, action: usize, args: &[ast::Arg], span: Span) -> Expr {

@@ -39,11 +39,10 @@ impl Checker<'_> {
         }
         match self.tree.tys.get(b.ty).clone() {
             Kind::Struct(..) => {
-                let fields = self.tree.fields(b.ty).unwrap_or_default();
-                if let Some(i) = fields.iter().position(|(n, _)| *n == name.name) {
-                    let ty = fields[i].1;
-                    return self.fold(Expr { kind: ExprKind::Field(Box::new(b), i as u32), ty, span });
+                if let Some((i, ty)) = self.tree.field(b.ty, &name.name) {
+                    return self.fold(Expr { kind: ExprKind::Field(Box::new(b), i), ty, span });
                 }
+                let fields = self.tree.fields(b.ty).unwrap_or_default();
                 let near = nearest(&name.name, fields.iter().map(|(n, _)| n.as_str()));
                 self.no_member(&b, name, near);
                 Expr::error(span)

@@ -28,6 +28,7 @@ mod parser;
 mod scope;
 mod signature;
 pub mod size;
+mod slice;
 mod stmt;
 mod table;
 pub mod tree;

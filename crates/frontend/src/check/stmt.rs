@@ -170,6 +170,12 @@ impl Checker<'_> {
         rhs: &ast::Expr,
         span: Span,
     ) -> Option<StmtKind> {
+        if let ast::ExprKind::PlusSlice(base, lo, width) = &lhs.kind {
+            let lo = self.value(lo);
+            if lo.ty != Ty::ERROR && !matches!(lo.kind, ExprKind::Const(_)) && lo.ty != Ty::INT {
+                return self.assign_moving_slice(base, lo, width, op, rhs, span);
+            }
+        }
         let l = self.value(lhs);
         let r = self.value(rhs);
         if !self.check_lvalue(&l, "assigned to") {

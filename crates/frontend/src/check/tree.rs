@@ -497,6 +497,19 @@ impl Tree {
         Some(fields.into_iter().map(|(n, t)| (n, self.tys.subst(t, &params, &args))).collect())
     }
 
+    /// Index and type of one field, without making a list of all.
+    pub fn field(&mut self, ty: Ty, name: &str) -> Option<(u32, Ty)> {
+        let Kind::Struct(d, args) = self.tys.get(ty) else { return None };
+        let def = &self.structs[*d];
+        let index = def.fields.iter().position(|f| f.name == name)?;
+        let field = def.fields[index].ty;
+        if args.is_empty() {
+            return Some((index as u32, field));
+        }
+        let (params, args) = (def.type_params.clone(), args.clone());
+        Some((index as u32, self.tys.subst(field, &params, &args)))
+    }
+
     /// The representation of an enum that has one.
     pub fn enum_repr(&self, ty: Ty) -> Option<Ty> {
         match self.tys.get(ty) {

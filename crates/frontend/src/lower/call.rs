@@ -38,6 +38,9 @@ impl Lower<'_> {
                 if sig.name == "verify" && call.args.len() == 2 {
                     return self.verify(call, span);
                 }
+                if sig.name == "static_assert" {
+                    return self.static_assert(call, span);
+                }
                 let function = self.extern_fn(None, &sig.name, &sig.params, call, sig.span);
                 self.plain_call(ir::Callee::Extern { function, instance: None }, call, returns, span)
             }
@@ -304,6 +307,20 @@ impl Lower<'_> {
             self.push(StmtKind::Verify(cond, error), span);
         }
         None
+    }
+
+    /// `static_assert` of something that depends on constructor parameters.
+    fn static_assert(&mut self, call: &Call, span: Span) -> Option<ir::Expr> {
+        let mut args = call.args.iter().filter_map(|a| if let Arg::In(e) = a { Some(e) } else { None });
+        let holds = self.constant(args.next()?)?;
+        if holds == Const::Bool(false) {
+            let text = match args.next().map(|m| self.eval(m)) {
+                Some(Ok(Const::Str(s))) => format!("static assertion failed: {s}"),
+                _ => "static assertion failed".to_string(),
+            };
+            self.error("P0504", span, text, "change what it asserts, or the arguments of the instance");
+        }
+        Some(self.bool_expr(true, span))
     }
 
     /// Methods of `packet_in` and `packet_out`, which are statements of the IR.

@@ -5,6 +5,7 @@ use super::instance::Inst;
 use crate::check::tree::{self, Arg, Expr, ExprKind, KeySet};
 use crate::check::types::Kind;
 use pointsman_ir::{self as ir, Annotations, Bits, EntryAction, KeyMatch, MatchKind};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Lower<'_> {
@@ -155,6 +156,8 @@ impl Lower<'_> {
     /// Entries, highest precedence first.
     fn entries(&mut self, t: &tree::Table) -> Option<Vec<ir::Entry>> {
         let mut out: Vec<ir::Entry> = Vec::new();
+        let mut seen = BTreeSet::new();
+        let ranked = t.keys.iter().any(|k| !matches!(k.kind, MatchKind::Exact | MatchKind::Lpm));
         for e in &t.entries {
             let mut matches = Vec::new();
             for (set, key) in e.keys.iter().zip(&t.keys) {
@@ -163,8 +166,7 @@ impl Lower<'_> {
                 }
             }
             let args = e.args.iter().map(|a| self.action_data(a)).collect::<Option<Vec<_>>>()?;
-            let ranked = t.keys.iter().any(|k| !matches!(k.kind, MatchKind::Exact | MatchKind::Lpm));
-            if out.iter().any(|o| o.matches == matches && o.priority == e.priority) {
+            if !seen.insert((matches.clone(), e.priority)) {
                 if ranked {
                     let d =
                         crate::diag::Diagnostic::warning("P0604", e.span, "another entry matches the same");

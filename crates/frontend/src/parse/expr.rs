@@ -58,23 +58,29 @@ impl Parser {
 
     fn tall_expr(&mut self) -> P<Tall> {
         self.nested(|p| {
-            let (cond, h) = p.binary(1)?;
-            if !p.at("?") {
-                return Ok((cond, h));
-            }
-            p.bump();
-            let (a, ha) = p.bracketed(|p| p.tall_expr())?;
-            p.expect(":")?;
-            let (b, hb) = p.binary(1)?;
-            if p.at("?") {
-                // The grammar would read `a ? b : c ? d : e` as `(a ? b : c) ? d : e`, which nobody means.
-                let d = Diagnostic::error("P0209", p.peek().span, "`?` after `:` needs parentheses");
-                p.report(d.help("write `a ? b : (c ? d : e)`"));
-                return Err(Abandon);
-            }
-            let span = p.since(cond.span);
-            p.grown(ExprKind::Mux(Box::new(cond), Box::new(a), Box::new(b)), span, h.max(ha).max(hb))
+            let cond = p.binary(1)?;
+            p.conditional(cond)
         })
+    }
+
+    /// What follows a condition, if it is one: `? a : b`.
+    fn conditional(&mut self, (cond, h): Tall) -> P<Tall> {
+        if !self.at("?") {
+            return Ok((cond, h));
+        }
+        self.bump();
+        let (a, ha) = self.bracketed(|p| p.tall_expr())?;
+        self.expect(":")?;
+        let b = self.binary(1)?;
+        if self.at("?") {
+            // As in C, to which P4_16 section 8 refers; p4c reads `(a ? b : c) ? d : e`.
+            let message = "`a ? b : c ? d : e` is read as `a ? b : (c ? d : e)`";
+            let d = Diagnostic::warning("P0209", self.peek().span, message);
+            self.report(d.help("write the parentheses: p4c reads it otherwise"));
+        }
+        let (b, hb) = self.nested(|p| p.conditional(b))?;
+        let span = self.since(cond.span);
+        self.grown(ExprKind::Mux(Box::new(cond), Box::new(a), Box::new(b)), span, h.max(ha).max(hb))
     }
 
     /// A node above nodes of height `below`.

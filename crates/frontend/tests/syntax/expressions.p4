@@ -2,7 +2,7 @@
 void f(inout bit<8> x, inout bit<8> y) {
     x = y +; //~ ERROR P0201 expected an expression, found `;`
     x = (y; //~ ERROR P0201 expected `)`
-    x = y ? 1 : x ? 2 : 3; //~ ERROR P0209 needs parentheses
+    x = y ? 1 : x ? 2 : 3; //~ WARNING P0209 is read as
     x = y ? x ? 1 : 2 : (x ? 3 : 4);
     x == y; //~ ERROR P0206 `==` compares
     x++; //~ ERROR P0206 there is no increment operator
