@@ -274,6 +274,9 @@ codes! {
         "Statements and expressions may be nested a few hundred deep.";
     "P0903" "Too large to run"
         "The compiled program is beyond a limit of the executors, such as the number of variables of a block.";
+    "P0904" "Not formatted"
+        "Formatting would have changed more than white space, so the file was left as it is. This is a bug of the \
+         formatter: please report it with the file.";
     "P1001" "Not what v1model demands"
         "The program is right P4, but not what v1model or this switch expects of it, such as other parameters of \
          a block, or arguments that an extern cannot take.";
