@@ -18,14 +18,16 @@ use pointsman_ir::Span;
 const INDENT: usize = 4;
 
 /// Formats a file. An error says where a comment or a string has no end (spans are of file 0).
-pub fn format(text: &str) -> Result<String, Diagnostic> {
+pub fn format(text: &str) -> Result<String, Box<Diagnostic>> {
     let pieces = scan(text)?;
     let out = Layout::new(&pieces).run();
     // Whatever the layout does: the program stays the same, or the text as it is.
     match scan(&out) {
         Ok(again) if same(&pieces, &again) => Ok(out),
-        _ => Err(Diagnostic::error("P0904", Span::default(), "formatting would change this program")
-            .help("this is a bug of the formatter; the file was left as it is")),
+        _ => Err(Box::new(
+            Diagnostic::error("P0904", Span::default(), "formatting would change this program")
+                .help("this is a bug of the formatter; the file was left as it is"),
+        )),
     }
 }
 

@@ -47,7 +47,7 @@ impl Piece {
 }
 
 /// Takes the text apart. An error is a comment or string without an end.
-pub(super) fn scan(text: &str) -> Result<Vec<Piece>, Diagnostic> {
+pub(super) fn scan(text: &str) -> Result<Vec<Piece>, Box<Diagnostic>> {
     let mut lexer = Lexer::new(text, 0);
     let mut pieces = Vec::new();
     let mut from = text.len() - text.trim_start_matches('\u{feff}').len();
@@ -56,7 +56,7 @@ pub(super) fn scan(text: &str) -> Result<Vec<Piece>, Diagnostic> {
         if let TokenKind::Bad(d) = &token.kind
             && d.code != "P0101"
         {
-            return Err((**d).clone());
+            return Err(Box::new((**d).clone()));
         }
         let lo = token.span.lo as usize;
         let mut white = White::default();
