@@ -234,7 +234,8 @@ class Tables(Case):
         member(3).delete()
         entry.insert()
         [read] = sh.TableEntry("Lookup.spread").read()
-        self.assertEqual([(a.weight, a.action["value"]) for a in read.oneshot.actions], [(2, "0x05")])
+        found = [(a.weight, a.action["value"].value) for a in read.oneshot.actions]
+        self.assertEqual(found, [(2, b"\x05")])
         self.assertEqual(list(sh.ActionProfileMember("Lookup.members").read()), [])
         entry.delete()
 
