@@ -453,3 +453,47 @@ fn registers_of_structs() {
         Ok(vec![entity(cell(1, b"blue", b"eth3", &[9]))])
     );
 }
+
+#[test]
+fn rules_of_selectors() {
+    use pb::action_profile_group::Member;
+    let mut rig = Rig::new();
+    let (adaptive, weighted) = (rig.id("adaptive"), rig.id("weighted"));
+    let action = Some(rig.action("drop", &[]));
+    for action_profile_id in [adaptive, weighted] {
+        for member_id in 1..=3 {
+            let member = pb::ActionProfileMember { action_profile_id, member_id, action: action.clone() };
+            rig.ok(Insert, Entity::ActionProfileMember(member));
+        }
+    }
+    let group = |action_profile_id, group_id, members: &[(u32, i32)], max_size| {
+        let member = |(member_id, weight): &(u32, i32)| Member {
+            member_id: *member_id,
+            weight: *weight,
+            watch_kind: None,
+        };
+        let members = members.iter().map(member).collect();
+        let group = pb::ActionProfileGroup { action_profile_id, group_id, members, max_size };
+        Entity::ActionProfileGroup(group)
+    };
+    // The switch decides about weights, and says nothing about them.
+    let unweighted = group(adaptive, 1, &[(1, 0), (2, 0)], 2);
+    rig.ok(Insert, unweighted.clone());
+    assert_eq!(rig.read(group(adaptive, 1, &[], 0)), Ok(vec![unweighted]));
+    let heavy = [(1, 10), (2, 10)];
+    rig.ok(Insert, group(weighted, 1, &heavy, 2));
+    let mut check = |entity, code, part: &str| rig.refused(Insert, entity, code, part);
+    check(group(adaptive, 2, &[(1, 1)], 2), Code::InvalidArgument, "decides about weights");
+    check(group(weighted, 2, &[(1, 0)], 2), Code::InvalidArgument, "must be 1 or more");
+    check(group(weighted, 2, &[(1, 11)], 2), Code::InvalidArgument, "the selector allows 10");
+    check(group(weighted, 2, &[(1, 1)], 0), Code::InvalidArgument, "max_size is 0: use 1 to 2");
+    check(group(weighted, 2, &[(1, 1)], 3), Code::InvalidArgument, "use 1 to 2");
+    check(group(weighted, 2, &[(1, 1), (2, 1), (3, 1)], 2), Code::ResourceExhausted, "there are 3");
+    check(group(weighted, 2, &heavy, 2), Code::ResourceExhausted, "full");
+    rig.refused(Modify, group(weighted, 1, &heavy, 1), Code::InvalidArgument, "cannot be modified: it is 2");
+    rig.refused(Modify, group(weighted, 7, &heavy, 1), Code::NotFound, "no such group");
+    rig.ok(Modify, group(weighted, 1, &[(3, 1)], 2));
+    rig.ok(Insert, group(weighted, 2, &heavy, 2));
+    // Only the ids count when something is deleted.
+    rig.ok(Delete, group(weighted, 1, &[(9, -1)], -1));
+}

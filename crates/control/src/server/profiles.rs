@@ -97,11 +97,11 @@ impl Access<'_> {
                 let Some(old) = &old else {
                     return Err(place(EntityError::not_found("there is no such group")));
                 };
-                let group = self.decode_group(profile, e, &mut watches).map_err(place)?;
-                if group.max_size != old.max_size {
+                if u32::try_from(e.max_size) != Ok(old.max_size) {
                     let message = format!("max_size cannot be modified: it is {}", old.max_size);
                     return Err(place(EntityError::invalid(message)));
                 }
+                let group = self.decode_group(profile, e, &mut watches).map_err(place)?;
                 self.state.modify_group(instance, id, group).map_err(|e| place(e.into()))?;
             }
             Op::Delete => self.state.delete_group(instance, id).map_err(|e| place(e.into()))?,

@@ -76,6 +76,10 @@ control V(inout headers hdr, inout meta m) { apply {} }
 
 control I(inout headers hdr, inout meta m, inout standard_metadata_t s) {
     action_selector(HashAlgorithm.identity, 16, 16) choices;
+    @weights_disallowed @max_group_size(2) @selector_size_semantics("sum_of_members")
+    action_selector(HashAlgorithm.identity, 3, 16) adaptive;
+    @max_group_size(2) @selector_size_semantics("sum_of_members") @max_member_weight(10)
+    action_selector(HashAlgorithm.identity, 3, 16) weighted;
     direct_meter<bit<8>>(MeterType.packets) rate;
     direct_counter(CounterType.packets) hits;
     register<bit<16>>(4) memory;
@@ -105,6 +109,16 @@ control I(inout headers hdr, inout meta m, inout standard_metadata_t s) {
         actions = { send; drop; NoAction; }
         implementation = choices;
     }
+    table adaptive_routes {
+        key = { hdr.h.kind: exact; hdr.h.b: selector; }
+        actions = { drop; NoAction; }
+        implementation = adaptive;
+    }
+    table weighted_routes {
+        key = { hdr.h.kind: exact; hdr.h.b: selector; }
+        actions = { drop; NoAction; }
+        implementation = weighted;
+    }
     table limits {
         key = { hdr.h.kind: ternary; }
         actions = { learn; NoAction; }
@@ -124,6 +138,8 @@ control I(inout headers hdr, inout meta m, inout standard_metadata_t s) {
         if (!spread.apply().hit) {
             routes.apply();
         }
+        adaptive_routes.apply();
+        weighted_routes.apply();
         if (hdr.o.isValid()) {
             s.egress_spec = (bit<9>)hdr.o.port;
             hdr.o.setInvalid();
