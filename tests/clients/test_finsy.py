@@ -76,7 +76,8 @@ class Connections(Case):
             self.assertTrue(switch.is_up and switch.is_primary)
             self.assertEqual((switch.election_id, switch.primary_id), (10, 10))
             self.assertGreaterEqual(switch.p4runtime_version, fy.P4RuntimeVersion.parse("1.4.0"))
-            self.assertIsNone(switch.gnmi_client)
+            self.assertIsNotNone(switch.gnmi_client)
+            self.assertEqual(len(switch.ports), 0)
             self.assertEqual({t.alias for t in switch.p4info.tables}, {"hosts", "routes", "acl", "spread", "fixed"})
         self.assertEqual(events[2:], ["CHANNEL_DOWN"])
 

@@ -7,6 +7,9 @@ mod generated {
             include!(concat!(env!("OUT_DIR"), "/google.rpc.rs"));
         }
     }
+    pub mod gnmi {
+        include!(concat!(env!("OUT_DIR"), "/gnmi.rs"));
+    }
     pub mod p4 {
         pub mod config {
             pub mod v1 {
@@ -22,6 +25,8 @@ mod generated {
 pub use generated::google;
 pub use generated::p4;
 
+/// The part of gNMI that a switch serves (package `gnmi`).
+pub use generated::gnmi;
 /// `google.rpc.Status` (package `google.rpc`).
 pub use generated::google::rpc;
 /// The P4Info message and everything below it (package `p4.config.v1`).

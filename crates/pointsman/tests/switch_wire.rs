@@ -19,7 +19,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 use support::controller::{Controller, connect};
 use support::python::Client;
-use support::{PATIENCE, Scratch, Switch, assert_no_panic, file, finish, pointsman};
+use support::{PATIENCE, Scratch, Switch, assert_no_panic, file, finish, pointsman, root};
 
 fn main() -> ExitCode {
     let tests: &[(&str, fn())] = &[
@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         ("the_steps_of_the_example_work", the_steps_of_the_example_work),
         ("interfaces_come_and_go", interfaces_come_and_go),
         ("members_follow_the_link_that_they_watch", members_follow_the_link_that_they_watch),
+        ("finsy_sees_interfaces_over_gnmi", finsy_sees_interfaces_over_gnmi),
         ("ports_that_cannot_be_opened", ports_that_cannot_be_opened),
     ];
     run("switch_wire", tests)
@@ -445,6 +446,32 @@ fn members_follow_the_link_that_they_watch() {
     assert!(send()[0] > 8);
     let finished = switch.stop(Signal::SIGINT);
     assert!(finished.stderr.contains("link lost 1 times"), "{}", finished.stderr);
+}
+
+fn finsy_sees_interfaces_over_gnmi() {
+    let Some(python) = Client::Finsy.python("finsy_sees_interfaces_over_gnmi") else { return };
+    let switch_side = Namespace::new("switch").unwrap();
+    let host = Namespace::new("h1").unwrap();
+    join((&switch_side, &link(9)), (&host, &link(1)), 1500).unwrap();
+    let switch = switch_side.enter(|| Switch::start(&[&file(FORWARDER), "-i", "1@eth0"])).unwrap();
+    let mut tests = Command::new(python);
+    tests
+        .args(["-m", "unittest", "--quiet", "test_gnmi"])
+        .current_dir(root().join("tests/clients"))
+        .env("POINTSMAN_TARGET", switch.address.to_string())
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    let inside = switch_side.clone();
+    let tests = std::thread::spawn(move || inside.enter(|| finish(tests)).unwrap());
+    let mut plugged = true;
+    while !tests.is_finished() {
+        plugged = !plugged;
+        plug(&host, plugged).unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    let finished = tests.join().unwrap();
+    assert_eq!(finished.code, Some(0), "{}", finished.stderr);
+    assert!(finished.stderr.contains("\nOK") && !finished.stderr.contains("Ran 0"), "{}", finished.stderr);
+    assert_no_panic(&switch.stop(Signal::SIGTERM));
 }
 
 fn ports_that_cannot_be_opened() {

@@ -2,6 +2,7 @@
 
 pub mod args;
 pub mod files;
+pub mod gnmi;
 pub mod grpc;
 pub mod log;
 pub mod queues;
@@ -18,6 +19,7 @@ use crate::sources::{Sources, balancer, directives, flatten_file};
 use files::Delayed;
 use log::Level;
 use pointsman_control::ServerConfig;
+use pointsman_control::proto::gnmi::g_nmi_server::GNmiServer;
 use pointsman_control::proto::p4rt::p4_runtime_server::P4RuntimeServer;
 use pointsman_frontend::Define;
 use pointsman_ports::pcap::Pace;
@@ -145,7 +147,7 @@ fn open(interface: &str, setup: &Setup) -> Result<Box<dyn Port>, PortError> {
     })
 }
 
-/// Serves P4Runtime on `listener` until the switch or the process ends.
+/// Serves P4Runtime and gNMI on `listener` until the switch or the process ends.
 pub async fn serve(
     handle: Handle,
     listener: tokio::net::TcpListener,
@@ -157,7 +159,8 @@ pub async fn serve(
     let server = tonic::transport::Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
-        .add_service(service);
+        .add_service(service)
+        .add_service(GNmiServer::new(gnmi::Service::new(handle.clone())));
     let served = match tls {
         None => server.serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true))).await,
         Some(config) => {

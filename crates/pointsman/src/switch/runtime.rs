@@ -1,5 +1,6 @@
 //! The thread that owns a switch: packets, time and the control plane's calls meet here, one after the other.
 
+use super::gnmi::model::Interface;
 use super::log::Level;
 use super::queues::{self, Setting};
 use super::summary;
@@ -41,6 +42,8 @@ pub struct Core {
     next_conn: u64,
     /// What an operator should know and has not been told yet.
     news: Vec<(Level, String)>,
+    /// Who wants to know about the ports, which are out of reach for jobs.
+    asking: Vec<oneshot::Sender<Vec<Interface>>>,
     start: Instant,
     stop: bool,
 }
@@ -83,6 +86,16 @@ impl Handle {
             // The caller may have gone away: then nobody wants the answer.
             let _ = tx.send(job(core));
         })?;
+        rx.await.map_err(|_| Gone)
+    }
+
+    /// The ports as they are now.
+    ///
+    /// # Errors
+    /// The switch has ended.
+    pub async fn interfaces(&self) -> Result<Vec<Interface>, Gone> {
+        let (tx, rx) = oneshot::channel();
+        self.post(move |core| core.asking.push(tx))?;
         rx.await.map_err(|_| Gone)
     }
 
@@ -292,6 +305,7 @@ impl Runtime {
             streams: BTreeMap::new(),
             next_conn: 1,
             news: Vec::new(),
+            asking: Vec::new(),
             start: Instant::now(),
             stop: false,
         };
@@ -349,6 +363,13 @@ impl Runtime {
             let polled = switch.poll(elapsed(start), BUDGET, &mut self.wires);
             self.wires.flush(unix);
             self.core.notify(&mut self.wires, &mut log);
+            if !self.core.asking.is_empty() {
+                let interfaces = self.wires.interfaces();
+                for asking in self.core.asking.drain(..) {
+                    // Who asked may have gone away.
+                    let _ = asking.send(interfaces.clone());
+                }
+            }
             for (port, up) in self.wires.take_links() {
                 self.core.control(|server, device, _| server.port_status(device, port, up));
             }

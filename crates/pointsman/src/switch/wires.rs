@@ -1,5 +1,6 @@
 //! The ports of a running switch: frames in, frames out.
 
+use super::gnmi::model::Interface;
 use super::log::Level;
 use pointsman_ports::{Frame, FramePool, LinkEvents, Poller, Port, PortError, Ready};
 use pointsman_v1model::Sink;
@@ -253,6 +254,17 @@ impl Wires {
     /// What happened to the ports, once per change.
     pub fn take_news(&mut self) -> Vec<(Level, String)> {
         std::mem::take(&mut self.news)
+    }
+
+    /// Every port, as gNMI shows it.
+    pub fn interfaces(&mut self) -> Vec<Interface> {
+        let show = |w: &mut Wire| Interface {
+            name: w.port.name().to_string(),
+            port: w.number,
+            up: w.carrier,
+            counters: w.port.counters(),
+        };
+        self.wires.iter_mut().map(show).collect()
     }
 
     /// Every port.
