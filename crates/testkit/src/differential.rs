@@ -84,7 +84,7 @@ fn key_match(p: &Program, ty: &Ty, kind: MatchKind, m: &Match) -> KeyMatch {
         (MatchKind::Lpm, Match::Prefix(v, len)) => KeyMatch::Lpm { value: bits(w, v), prefix_len: *len },
         (MatchKind::Lpm, _) => KeyMatch::Lpm { value: bits(w, &zero), prefix_len: 0 },
         (MatchKind::Ternary, Match::Mask(v, mask)) => {
-            KeyMatch::Ternary { value: bits(w, v), mask: bits(w, mask) }
+            KeyMatch::Ternary { value: bits(w, &(v & mask)), mask: bits(w, mask) }
         }
         (MatchKind::Ternary, Match::Value(v)) => {
             KeyMatch::Ternary { value: bits(w, v), mask: bits(w, &ones) }

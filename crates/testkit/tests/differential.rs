@@ -7,7 +7,7 @@ use pointsman_interp::Interp;
 use pointsman_testkit::differential::{Tally, run};
 
 /// Programs of a run that nobody configured.
-const CASES: u64 = 3000;
+const CASES: u64 = 5000;
 
 fn setting(name: &str, default: u64) -> u64 {
     match std::env::var(name) {

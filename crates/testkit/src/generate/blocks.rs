@@ -296,7 +296,9 @@ impl Builder {
             MatchKind::Ternary => {
                 let mask = if self.r.one_in(2) { BigInt::from(self.r.below(4)) } else { self.number(ty) };
                 let mask = mask & ((BigInt::from(1) << w) - 1);
-                Match::Mask(v & &mask, mask)
+                // Bits of the value outside of the mask do not count.
+                let v = if self.r.one_in(2) { v & &mask } else { v };
+                Match::Mask(v, mask)
             }
             MatchKind::Range => {
                 let other = self.few(ty);

@@ -68,6 +68,12 @@ impl Builder {
 
     /// A number that stands somewhere, whatever its type.
     fn any_number(&mut self) -> Expr {
+        if self.place == Where::Parser && self.r.one_in(8) {
+            let stacks = self.places(&|t| matches!(t, Ty::Stack(..)), false);
+            if !stacks.is_empty() {
+                return e(&Ty::Bit(32), Kind::LastIndex(self.r.choose(&stacks).0.clone()));
+            }
+        }
         let all = self.places(&|t| matches!(t, Ty::Bit(_) | Ty::Int(_)), false);
         if all.is_empty() {
             let ty = self.number_type();
@@ -205,7 +211,11 @@ impl Builder {
             }
             4 => {
                 let op = *self.r.choose(&[Binary::Eq, Binary::Ne]);
-                let operand = self.any_type();
+                let aggregates = self.places(&|t| !t.is_scalar() && !matches!(t, Ty::Varbit(_)), false);
+                let operand = match aggregates.is_empty() || self.r.one_in(4) {
+                    true => self.any_type(),
+                    false => self.r.choose(&aggregates).0.ty.clone(),
+                };
                 let (a, b) = (self.read(&operand), self.read(&operand));
                 if matches!(a.kind, Kind::Bool(_)) && operand != Ty::Bool {
                     return self.constant(&ty);

@@ -196,6 +196,9 @@ impl Builder {
                     self.inside(place.step(Step::Field(i), t), header.clone(), want, write, out);
                 }
             }
+            Ty::Stack(elem, _) if !write && self.place == Where::Parser && self.r.one_in(3) => {
+                self.inside(place.step(Step::Last, &elem), header, want, write, out);
+            }
             Ty::Stack(elem, n) => {
                 let index = self.index(n);
                 self.inside(place.step(Step::Index(index), &elem), header, want, write, out);
