@@ -1,0 +1,92 @@
+//! Native code of one block, and what belongs to it.
+
+use crate::runtime::{Ctx, Wide};
+use cranelift_jit::JITModule;
+use pointsman_ir::{ExternFnId, ExternInstanceId, TableId, TypeId, ValueSetId};
+
+/// A call out of native code. The code holds its address.
+#[derive(Debug)]
+pub(crate) enum Site {
+    Table(TableSite),
+    Extern(ExternSite),
+    ValueSet(ValueSetSite),
+    Wide(Wide),
+}
+
+/// `table.apply()`.
+#[derive(Debug)]
+pub(crate) struct TableSite {
+    pub(crate) table: TableId,
+    /// Width and offset of each key field.
+    pub(crate) keys: Vec<(u32, u32)>,
+    pub(crate) key_size: u32,
+    /// Type and offset of the action data, by action.
+    pub(crate) data: Vec<Vec<(TypeId, u32)>>,
+    pub(crate) data_size: u32,
+}
+
+/// A call of an extern.
+#[derive(Debug)]
+pub(crate) struct ExternSite {
+    pub(crate) function: ExternFnId,
+    pub(crate) instance: Option<ExternInstanceId>,
+    pub(crate) type_args: Vec<TypeId>,
+    pub(crate) args: Vec<ExternArg>,
+    /// Type and offset of the result.
+    pub(crate) returns: Option<(TypeId, u32)>,
+    pub(crate) size: u32,
+}
+
+/// An argument of an extern.
+#[derive(Debug)]
+pub(crate) struct ExternArg {
+    pub(crate) ty: TypeId,
+    pub(crate) offset: u32,
+    /// Taken back after the call.
+    pub(crate) out: bool,
+}
+
+/// A parser value set in a `select`.
+#[derive(Debug)]
+pub(crate) struct ValueSetSite {
+    pub(crate) set: ValueSetId,
+    /// Width and offset of each field.
+    pub(crate) keys: Vec<(u32, u32)>,
+    pub(crate) size: u32,
+}
+
+/// Native code of a block.
+pub(crate) struct Code {
+    /// Owns the memory of the code; `None` only while it is dropped.
+    pub(crate) module: Option<JITModule>,
+    pub(crate) entry: extern "C" fn(*mut Ctx<'_>) -> i64,
+    /// Bytes of scratch memory that the code uses.
+    pub(crate) scratch: usize,
+    /// The code holds their addresses: never moved, dropped after it.
+    #[allow(clippy::vec_box)]
+    pub(crate) _sites: Vec<Box<Site>>,
+    pub(crate) strings: Vec<std::sync::Arc<str>>,
+    pub(crate) _constants: Vec<Box<[u64]>>,
+    /// Bytes of machine code.
+    pub(crate) size: usize,
+}
+
+// SAFETY: once it is made, neither code nor constants change; everything that a run writes is in its context.
+unsafe impl Sync for Code {}
+// SAFETY: nothing in it belongs to a thread.
+unsafe impl Send for Code {}
+
+impl std::fmt::Debug for Code {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Code").field("size", &self.size).field("scratch", &self.scratch).finish()
+    }
+}
+
+impl Drop for Code {
+    fn drop(&mut self) {
+        if let Some(module) = self.module.take() {
+            // SAFETY: nothing runs the code any more: a run borrows it, and its address is known to nobody else.
+            unsafe { module.free_memory() }
+        }
+    }
+}

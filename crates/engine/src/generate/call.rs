@@ -1,0 +1,409 @@
+//! Calls: arguments from left to right, the callee, results back from left to right (P4_16 section 6.8).
+
+use super::place::{At, Place, Target, Val};
+use super::{Flow, Gen, Scope};
+use crate::code::{ExternArg, ExternSite, Site, TableSite};
+use crate::runtime::{self, lookup_bits};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, types};
+use pointsman_ir::{
+    Arg, Bits, Callee, Expr, ExprKind, ExternFnId, ExternInstanceId, Frame, LValue, Proj, TableId, TypeId,
+    Value,
+};
+use std::rc::Rc;
+
+/// What goes back after a call.
+struct Back {
+    target: Target,
+    from: Place,
+    ty: TypeId,
+}
+
+impl Gen<'_, '_> {
+    /// A call. False if control never gets behind it.
+    pub(super) fn call(
+        &mut self,
+        scope: &Rc<Scope>,
+        result: Option<&LValue>,
+        callee: Callee,
+        type_args: &[TypeId],
+        args: &[Arg],
+    ) -> bool {
+        let program = self.s.program;
+        let result_target = result.map(|lv| (self.resolve(scope, lv, true), lv.ty));
+        match callee {
+            Callee::Extern { function, instance } => {
+                self.call_extern(scope, function, instance, type_args, args, result_target);
+                return true;
+            }
+            Callee::Action(id) => {
+                let action = &program.actions[id.index()];
+                // An action sees the control's variables, so it gets copies.
+                let (vars, back) = self.pass(scope, &action.frame, args, action.control.is_none(), &[]);
+                let inner = self.action_scope(scope, vars, action.control.is_some());
+                let outer = self.begin(&back, None);
+                let live = self.block(&inner, &action.body);
+                self.end(outer, back, live)
+            }
+            Callee::Control(id) => {
+                let control = &program.controls[id.index()];
+                let (vars, back) = self.pass(scope, &control.frame, args, true, &[]);
+                let inner = Rc::new(Scope { vars, outer: None, action: false });
+                let outer = self.begin(&back, None);
+                let live = self.block(&inner, &control.body);
+                self.end(outer, back, live)
+            }
+            Callee::Parser(id) => {
+                let parser = &program.parsers[id.index()];
+                let (vars, back) = self.pass(scope, &parser.frame, args, true, &[]);
+                let inner = Rc::new(Scope { vars, outer: None, action: false });
+                let outer = self.begin(&back, None);
+                let live = self.parser(&inner, id);
+                self.end(outer, back, live)
+            }
+            Callee::Function(id) => {
+                let function = &program.functions[id.index()];
+                let (vars, back) = self.pass(scope, &function.frame, args, true, &[]);
+                let inner = Rc::new(Scope { vars, outer: None, action: false });
+                let value = match self.layouts().get(function.returns).shape {
+                    crate::layout::Shape::Nothing => None,
+                    // The end of a function that should return something: undefined, so the default.
+                    _ => Some(self.fresh(function.returns)),
+                };
+                let outer = self.begin(&back, value);
+                let live = self.block(&inner, &function.body);
+                self.end(outer, back, live);
+                if let (Some((target, ty)), Some(value)) = (result_target, value) {
+                    let v = self.get(value);
+                    self.write(target, v, ty);
+                }
+            }
+        }
+        true
+    }
+
+    fn action_scope(&self, caller: &Rc<Scope>, vars: Vec<Place>, of_control: bool) -> Rc<Scope> {
+        let outer = match (of_control, caller.action) {
+            (false, _) => None,
+            (true, true) => caller.outer.clone(),
+            (true, false) => Some(caller.clone()),
+        };
+        Rc::new(Scope { vars, outer, action: true })
+    }
+
+    /// Where the code of a callee leaves to.
+    fn begin(&mut self, back: &[Back], result: Option<Place>) -> Flow {
+        let ret = self.new_block();
+        // Values go back however a callee ends, by `exit` and `reject` too (P4_16 section 12.5).
+        let fail = if back.is_empty() { self.flow.fail } else { self.new_block() };
+        std::mem::replace(&mut self.flow, Flow { ret, fail, loops: Vec::new(), result })
+    }
+
+    /// Behind the code of a callee.
+    fn end(&mut self, outer: Flow, back: Vec<Back>, live: bool) {
+        let inner = std::mem::replace(&mut self.flow, outer);
+        if live {
+            self.jump(inner.ret);
+        }
+        if !back.is_empty() {
+            self.start(inner.fail);
+            self.give_back(&back);
+            let fail = self.flow.fail;
+            self.jump(fail);
+        }
+        self.start(inner.ret);
+        self.give_back(&back);
+    }
+
+    fn give_back(&mut self, back: &[Back]) {
+        for Back { target, from, ty } in back {
+            let v = self.get(*from);
+            self.write(*target, v, *ty);
+        }
+    }
+
+    /// The callee's variables with the arguments in them. `hidden`: the callee sees nothing of the caller, so a place
+    /// that no other argument overlaps can be lent instead of copied. `data` are places of further arguments.
+    fn pass(
+        &mut self,
+        scope: &Rc<Scope>,
+        frame: &Frame,
+        args: &[Arg],
+        hidden: bool,
+        data: &[Place],
+    ) -> (Vec<Place>, Vec<Back>) {
+        enum Passed {
+            Value(Val, TypeId),
+            /// The caller's own place; it is cleared first if true.
+            Lent(Place, bool),
+            /// A copy that goes back; the value is not passed if true.
+            Copied(Target, TypeId, bool),
+        }
+        // All are evaluated before anything is written.
+        let mut passed = Vec::with_capacity(args.len());
+        for (n, arg) in args.iter().enumerate() {
+            let lendable = |lv: &LValue| hidden && alone(args, n, lv);
+            passed.push(match arg {
+                Arg::In(Expr { kind: ExprKind::Read(lv), .. })
+                    if self.reg_type(lv.ty).is_none() && lendable(lv) && !sliced(lv) =>
+                {
+                    Passed::Lent(self.resolve(scope, lv, false).place, false)
+                }
+                Arg::In(e) => Passed::Value(self.expr(scope, e), e.ty),
+                Arg::Out(lv) | Arg::InOut(lv) => {
+                    let target = self.resolve(scope, lv, true);
+                    let out = matches!(arg, Arg::Out(_));
+                    let cheap = self.reg_type(lv.ty).is_none() || matches!(target.place.at, At::Regs(_));
+                    if cheap && target.slice.is_none() && target.union.is_none() && lendable(lv) {
+                        Passed::Lent(target.place, out)
+                    } else {
+                        Passed::Copied(target, lv.ty, out)
+                    }
+                }
+            });
+        }
+        let mut vars = Vec::with_capacity(frame.vars.len());
+        let (mut back, mut cleared) = (Vec::new(), Vec::new());
+        for one in passed {
+            vars.push(match one {
+                Passed::Value(v, ty) => {
+                    let place = self.fresh_undefined(ty);
+                    self.put(place, v);
+                    place
+                }
+                Passed::Lent(place, clear) => {
+                    cleared.extend(clear.then_some(place));
+                    place
+                }
+                Passed::Copied(target, ty, out) => {
+                    let place = if out { self.fresh(ty) } else { self.fresh_undefined(ty) };
+                    if !out {
+                        let v = match target.slice {
+                            None => self.get(target.place),
+                            Some((hi, lo)) => self.part(target.place, hi, lo),
+                        };
+                        self.put(place, v);
+                    }
+                    back.push(Back { target, from: place, ty });
+                    place
+                }
+            });
+        }
+        // Last, because an argument may have been read from inside of it.
+        cleared.into_iter().for_each(|place| self.clear(place));
+        vars.extend_from_slice(data);
+        for var in frame.vars.iter().skip(vars.len()) {
+            vars.push(self.fresh(var.ty));
+        }
+        (vars, back)
+    }
+
+    /// `table.apply()` (P4_16 section 14.2.4).
+    pub(super) fn apply(
+        &mut self,
+        scope: &Rc<Scope>,
+        id: TableId,
+        hit: Option<&LValue>,
+        action_run: Option<&LValue>,
+    ) {
+        let program = self.s.program;
+        let table = &program.tables[id.index()];
+        let keys: Vec<(Val, TypeId)> =
+            table.keys.iter().map(|k| (self.expr(scope, &k.expr), k.expr.ty)).collect();
+        let (offsets, key_size) = self.layouts().area(keys.iter().map(|k| k.1));
+        let area = self.area(key_size, keys.iter().zip(&offsets).map(|((v, ty), at)| (*v, *ty, *at)));
+        let mut data = Vec::with_capacity(table.actions.len());
+        let mut data_size = 0;
+        for listed in &table.actions {
+            let params = &program.actions[listed.action.index()].frame.params;
+            let tys: Vec<TypeId> = params.iter().skip(listed.bound.len()).map(|p| p.ty).collect();
+            let (offsets, size) = self.layouts().area(tys.iter().copied());
+            data_size = data_size.max(size);
+            data.push(tys.into_iter().zip(offsets).collect::<Vec<_>>());
+        }
+        let At::Mem { base, off } = self.scratch(data_size) else { return };
+        let to = self.pointer(base, off);
+        let widths = keys.iter().map(|(_, ty)| self.layouts().width(*ty).unwrap_or(0));
+        let site = TableSite {
+            table: id,
+            keys: widths.zip(offsets).collect(),
+            key_size,
+            data: data.clone(),
+            data_size,
+        };
+        let site = self.site(Site::Table(site));
+        let ctx = self.ctx;
+        let found = self.call_runtime(runtime::lookup as *const u8, &[ctx, site, area, to], true);
+        let panic = self.number(lookup_bits::PANIC);
+        let panicked = self.b.ins().band(found, panic);
+        self.check_panic(panicked);
+        let was_hit = self.b.ins().ushr_imm_u(found, 32);
+        let was_hit = self.b.ins().ireduce(types::I8, was_hit);
+        let chosen = self.mask(found, 32);
+        let done = self.new_block();
+        for (n, listed) in table.actions.iter().enumerate() {
+            let (this, next) = (self.new_block(), self.new_block());
+            let is_this = self.b.ins().icmp_imm_u(IntCC::Equal, chosen, n as i64);
+            self.branch(is_this, this, next);
+            self.start(this);
+            let action = &program.actions[listed.action.index()];
+            let places: Vec<Place> = data[n]
+                .iter()
+                .map(|(ty, offset)| {
+                    let at = At::Mem { base, off: off + *offset as i32 };
+                    self.held(Place { ty: self.repr(*ty), at })
+                })
+                .collect();
+            let (vars, back) =
+                self.pass(scope, &action.frame, &listed.bound, action.control.is_none(), &places);
+            let inner = self.action_scope(scope, vars, action.control.is_some());
+            let outer = self.begin(&back, None);
+            let live = self.block(&inner, &action.body);
+            self.end(outer, back, live);
+            if let Some(lv) = action_run {
+                self.write_run(scope, hit, lv, was_hit, n as u32);
+            } else if let Some(lv) = hit {
+                self.write_truth(scope, lv, was_hit);
+            }
+            self.jump(done);
+            self.start(next);
+        }
+        // Nothing runs.
+        if let Some(lv) = action_run {
+            self.write_run(scope, hit, lv, was_hit, u32::MAX);
+        } else if let Some(lv) = hit {
+            self.write_truth(scope, lv, was_hit);
+        }
+        self.jump(done);
+        self.start(done);
+    }
+
+    fn write_run(
+        &mut self,
+        scope: &Rc<Scope>,
+        hit: Option<&LValue>,
+        action_run: &LValue,
+        was_hit: cranelift_codegen::ir::Value,
+        ran: u32,
+    ) {
+        if let Some(lv) = hit {
+            self.write_truth(scope, lv, was_hit);
+        }
+        self.write_count(scope, action_run, ran);
+    }
+
+    /// The same value in registers, if it fits some.
+    fn held(&mut self, place: Place) -> Place {
+        if self.layouts().get(place.ty).regs.is_none() {
+            return place;
+        }
+        let copy = self.fresh_undefined(place.ty);
+        self.copy(copy, place);
+        copy
+    }
+
+    fn part(&mut self, place: Place, hi: u32, lo: u32) -> Val {
+        let v = self.get(place);
+        self.slice(v, place.ty, hi, lo)
+    }
+
+    fn call_extern(
+        &mut self,
+        scope: &Rc<Scope>,
+        function: ExternFnId,
+        instance: Option<ExternInstanceId>,
+        type_args: &[TypeId],
+        args: &[Arg],
+        result: Option<(Target, TypeId)>,
+    ) {
+        let ty_of = |a: &Arg| match a {
+            Arg::In(e) => e.ty,
+            Arg::Out(lv) | Arg::InOut(lv) => lv.ty,
+        };
+        let returns = result.map(|r| r.1);
+        let (offsets, size) = self.layouts().area(args.iter().map(ty_of).chain(returns));
+        let mut values = Vec::with_capacity(args.len());
+        let mut back = Vec::new();
+        for (arg, offset) in args.iter().zip(&offsets) {
+            let ty = ty_of(arg);
+            let v = match arg {
+                Arg::In(e) => self.expr(scope, e),
+                Arg::Out(lv) | Arg::InOut(lv) => {
+                    let target = self.resolve(scope, lv, true);
+                    back.push((target, ty, *offset));
+                    match (arg, target.slice) {
+                        (Arg::Out(_), _) => self.default(ty),
+                        (_, None) => self.get(target.place),
+                        (_, Some((hi, lo))) => self.part(target.place, hi, lo),
+                    }
+                }
+            };
+            values.push((v, ty, *offset));
+        }
+        let area = self.area(size, values.into_iter());
+        let externs = args
+            .iter()
+            .zip(&offsets)
+            .map(|(a, offset)| ExternArg { ty: ty_of(a), offset: *offset, out: !matches!(a, Arg::In(_)) })
+            .collect();
+        let returned_at = offsets.last().copied().filter(|_| returns.is_some());
+        let site = ExternSite {
+            function,
+            instance,
+            type_args: type_args.to_vec(),
+            args: externs,
+            returns: returns.zip(returned_at),
+            size,
+        };
+        let site = self.site(Site::Extern(site));
+        let ctx = self.ctx;
+        let fine = self.call_runtime(runtime::call_extern as *const u8, &[ctx, site, area], true);
+        let panicked = self.b.ins().icmp_imm_u(IntCC::Equal, fine, 0);
+        self.check_panic(panicked);
+        for (target, ty, offset) in back.into_iter().chain(result.zip(returned_at).map(|((t, ty), o)| (t, ty, o))) {
+            let place = Place { ty: self.repr(ty), at: At::Mem { base: area, off: offset as i32 } };
+            let v = self.get(place);
+            self.write(target, v, ty);
+        }
+    }
+
+    /// The default value of a type.
+    fn default(&mut self, ty: TypeId) -> Val {
+        match self.layouts().width(ty) {
+            Some(w) if self.reg_type(ty).is_some() && w <= 128 => {
+                let zero = Value::default_of(self.types(), ty);
+                match zero.to_bits() {
+                    Some(_) => self.value(&zero, ty),
+                    None => self.bits(&Bits::zero(w), ty),
+                }
+            }
+            _ => Val::At(self.fresh(ty)),
+        }
+    }
+}
+
+/// Can no other argument that is a place, or lent, overlap argument `n`, whose place is `lv`?
+fn alone(args: &[Arg], n: usize, lv: &LValue) -> bool {
+    args.iter().enumerate().filter(|(m, _)| *m != n).all(|(_, other)| match other {
+        Arg::In(Expr { kind: ExprKind::Read(o), .. }) if !matches!(args[n], Arg::In(_)) => !overlap(lv, o),
+        Arg::In(_) => true,
+        Arg::Out(o) | Arg::InOut(o) => !overlap(lv, o),
+    })
+}
+
+fn sliced(lv: &LValue) -> bool {
+    matches!(lv.path.last(), Some(Proj::Slice { .. }))
+}
+
+/// Can writing one change what the other reads?
+fn overlap(a: &LValue, b: &LValue) -> bool {
+    a.root == b.root
+        && a.path.iter().zip(&b.path).all(|(x, y)| match (x, y) {
+            (Proj::Field(i), Proj::Field(j)) => i == j,
+            (Proj::Index(i), Proj::Index(j)) => match (&i.kind, &j.kind) {
+                (ExprKind::Const(i), ExprKind::Const(j)) => i == j,
+                _ => true,
+            },
+            _ => true,
+        })
+}

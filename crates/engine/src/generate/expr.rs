@@ -1,0 +1,594 @@
+//! Expressions.
+
+use super::place::{At, Place, Val, register};
+use super::{Gen, Scope};
+use crate::layout::{Scalar, Shape};
+use crate::memory::{Memory, Spot, bytes_mut};
+use crate::runtime::{self, Wide, WideOp};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{Block, InstBuilder, Type as Ty, Value as V, types};
+use pointsman_ir::{BinaryOp, Bits, Expr, ExprKind, LValue, Proj, Type, TypeId, UnaryOp, Value};
+
+impl Gen<'_, '_> {
+    /// Is it an `int<W>`, or represented as one?
+    pub(super) fn signed(&self, ty: TypeId) -> bool {
+        matches!(self.types().repr_type(ty), Type::Int(_))
+    }
+
+    fn width(&self, ty: TypeId) -> u32 {
+        self.layouts().width(ty).unwrap_or(0)
+    }
+
+    pub(super) fn expr(&mut self, scope: &Scope, e: &Expr) -> Val {
+        match &e.kind {
+            ExprKind::Const(v) => self.value(v, e.ty),
+            ExprKind::Read(lv) => self.read(scope, lv),
+            ExprKind::IsValid(lv) => {
+                let place = self.resolve(scope, lv, false).place;
+                Val::Reg(self.is_valid(place))
+            }
+            ExprKind::LastIndex(lv) => {
+                let place = self.resolve(scope, lv, false).place;
+                let next = self.next_index(place);
+                let last = self.b.ins().iadd_imm_s(next, -1);
+                Val::Reg(self.mask(last, 32))
+            }
+            ExprKind::Unary(op, a) => self.unary(scope, *op, a),
+            ExprKind::Binary(op @ (BinaryOp::And | BinaryOp::Or), a, b) => {
+                if can_fail(b) {
+                    return self.by_branches(scope, e);
+                }
+                let (x, y) = (self.truth(scope, a), self.truth(scope, b));
+                Val::Reg(if *op == BinaryOp::And {
+                    self.b.ins().band(x, y)
+                } else {
+                    self.b.ins().bor(x, y)
+                })
+            }
+            ExprKind::Binary(op, a, b) => {
+                let (x, y) = (self.expr(scope, a), self.expr(scope, b));
+                self.binary(*op, (x, a.ty), (y, b.ty), e.ty)
+            }
+            ExprKind::Mux(c, a, b) => self.mux(scope, c, a, b, e.ty),
+            ExprKind::Cast(a) => {
+                let v = self.expr(scope, a);
+                self.cast(v, a.ty, e.ty)
+            }
+            ExprKind::Slice(a, hi, lo) => {
+                let v = self.expr(scope, a);
+                self.slice(v, a.ty, *hi, *lo)
+            }
+            ExprKind::Field(a, i) => match self.expr(scope, a) {
+                Val::At(place) => {
+                    let field = self.field(place, *i);
+                    self.get(field)
+                }
+                v => v,
+            },
+            ExprKind::Aggregate(parts) => self.aggregate(scope, parts, e.ty),
+            ExprKind::Invalid => Val::At(self.fresh(e.ty)),
+        }
+    }
+
+    fn read(&mut self, scope: &Scope, lv: &LValue) -> Val {
+        let target = self.resolve(scope, lv, false);
+        match target.slice {
+            None => self.get(target.place),
+            Some((hi, lo)) => {
+                if let (At::Packed { base, off, bit, bytes }, Some(_), Some(_)) =
+                    (target.place.at, self.reg_type(target.place.ty), self.types().scalar_width(lv.ty))
+                {
+                    // Only the bytes that are asked for.
+                    let width = self.width(target.place.ty);
+                    let bit = bit + width - 1 - hi;
+                    let part = Place { ty: self.repr(lv.ty), at: At::Packed { base, off, bit, bytes } };
+                    return self.get(part);
+                }
+                let v = self.get(target.place);
+                self.slice(v, target.place.ty, hi, lo)
+            }
+        }
+    }
+
+    /// A `bool`.
+    pub(super) fn truth(&mut self, scope: &Scope, e: &Expr) -> V {
+        match self.expr(scope, e) {
+            Val::Reg(v) => v,
+            Val::At(_) => self.b.ins().iconst(types::I8, 0),
+        }
+    }
+
+    /// Goes to `yes` or `no`. `And` and `Or` do not evaluate the right operand when the left one decides.
+    pub(super) fn decide(&mut self, scope: &Scope, e: &Expr, yes: Block, no: Block) {
+        match &e.kind {
+            ExprKind::Unary(UnaryOp::Not, a) => self.decide(scope, a, no, yes),
+            ExprKind::Binary(op @ (BinaryOp::And | BinaryOp::Or), a, b) => {
+                let next = self.new_block();
+                if *op == BinaryOp::And {
+                    self.decide(scope, a, next, no);
+                } else {
+                    self.decide(scope, a, yes, next);
+                }
+                self.start(next);
+                self.decide(scope, b, yes, no);
+            }
+            ExprKind::Const(Value::Bool(b)) => self.jump(if *b { yes } else { no }),
+            _ => {
+                let v = self.truth(scope, e);
+                self.branch(v, yes, no);
+            }
+        }
+    }
+
+    fn by_branches(&mut self, scope: &Scope, e: &Expr) -> Val {
+        let (yes, no) = (self.new_block(), self.new_block());
+        self.decide(scope, e, yes, no);
+        let result = self.b.declare_var(types::I8);
+        let done = self.new_block();
+        for (block, value) in [(yes, 1), (no, 0)] {
+            self.start(block);
+            let v = self.b.ins().iconst(types::I8, value);
+            self.b.def_var(result, v);
+            self.jump(done);
+        }
+        self.start(done);
+        Val::Reg(self.b.use_var(result))
+    }
+
+    fn mux(&mut self, scope: &Scope, c: &Expr, a: &Expr, b: &Expr, ty: TypeId) -> Val {
+        if self.reg_type(ty).is_some() && simple(a) && simple(b) {
+            let c = self.truth(scope, c);
+            if let (Val::Reg(a), Val::Reg(b)) = (self.expr(scope, a), self.expr(scope, b)) {
+                return Val::Reg(self.b.ins().select(c, a, b));
+            }
+        }
+        let result = self.fresh_undefined(ty);
+        let (yes, no, done) = (self.new_block(), self.new_block(), self.new_block());
+        self.decide(scope, c, yes, no);
+        for (block, e) in [(yes, a), (no, b)] {
+            self.start(block);
+            let v = self.expr(scope, e);
+            self.put(result, v);
+            self.jump(done);
+        }
+        self.start(done);
+        self.get(result)
+    }
+
+    fn aggregate(&mut self, scope: &Scope, parts: &[Expr], ty: TypeId) -> Val {
+        let place = self.fresh_undefined(ty);
+        match (self.shape(place.ty), place.at) {
+            (Shape::Stack { elem, first, stride, .. }, At::Mem { base, off }) => {
+                self.clear(place);
+                for (i, e) in parts.iter().enumerate() {
+                    let off = off + (first + i as u32 * stride) as i32;
+                    let v = self.expr(scope, e);
+                    self.put(Place { ty: *elem, at: At::Mem { base, off } }, v);
+                }
+            }
+            (shape, at) => {
+                if let Shape::Header(h) = shape {
+                    // Bits behind the fields, too.
+                    if let At::Mem { .. } = at {
+                        self.clear(place);
+                    }
+                    let _ = h;
+                    let yes = self.b.ins().iconst(types::I8, 1);
+                    self.set_valid(place, yes);
+                }
+                for (i, e) in parts.iter().enumerate() {
+                    let v = self.expr(scope, e);
+                    let field = self.field(place, i as u32);
+                    self.put(field, v);
+                }
+            }
+        }
+        Val::At(place)
+    }
+
+    /// A constant.
+    pub(super) fn value(&mut self, v: &Value, ty: TypeId) -> Val {
+        let ty = self.repr(ty);
+        if let (Some(reg), Some(bits)) = (self.reg_type(ty), v.to_bits()) {
+            return Val::Reg(self.constant(reg, bits.to_u128().unwrap_or(0)));
+        }
+        if let (Value::String(s), Shape::Scalar(Scalar::String, _)) = (v, self.shape(ty)) {
+            let known = self.strings.iter().position(|k| k == s);
+            let index = known.unwrap_or_else(|| {
+                self.strings.push(s.clone());
+                self.strings.len() - 1
+            });
+            return Val::Reg(self.number(index as u64));
+        }
+        let size = self.layouts().get(ty).size as usize;
+        let mut image = vec![0u64; size.div_ceil(8).max(1)].into_boxed_slice();
+        if let Value::Struct(_) | Value::Header { .. } = v
+            && self.layouts().get(ty).regs.is_some()
+        {
+            return self.constant_parts(v, ty);
+        }
+        let memory = Memory { layouts: self.layouts(), strings: &self.strings };
+        memory.put(bytes_mut(&mut image), ty, Spot::Natural(0), v);
+        let base = self.address(image.as_ptr().cast());
+        self.constants.push(image);
+        Val::At(Place { ty, at: At::Mem { base, off: 0 } })
+    }
+
+    /// A small constant, in registers.
+    fn constant_parts(&mut self, v: &Value, ty: TypeId) -> Val {
+        let place = self.fresh_undefined(ty);
+        if let Value::Header { valid, .. } = v {
+            let valid = self.b.ins().iconst(types::I8, i64::from(*valid));
+            self.set_valid(place, valid);
+        }
+        if let Value::Struct(parts) | Value::Header { fields: parts, .. } = v {
+            for (i, part) in parts.iter().enumerate() {
+                let field = self.field(place, i as u32);
+                let part = self.value(part, field.ty);
+                self.put(field, part);
+            }
+        }
+        Val::At(place)
+    }
+
+    /// Is the header valid, or a header of the union?
+    fn is_valid(&mut self, place: Place) -> V {
+        match self.shape(place.ty) {
+            Shape::Union(members) => {
+                let mut any = self.b.ins().iconst(types::I8, 0);
+                for i in 0..members.len() as u32 {
+                    let member = self.field(place, i);
+                    let valid = self.valid(member);
+                    any = self.b.ins().bor(any, valid);
+                }
+                any
+            }
+            _ => self.valid(place),
+        }
+    }
+
+    /// To a register of another width, with zeros.
+    pub(super) fn widen(&mut self, v: V, to: Ty) -> V {
+        let from = self.b.func.dfg.value_type(v);
+        match to.bits().cmp(&from.bits()) {
+            std::cmp::Ordering::Equal => v,
+            std::cmp::Ordering::Greater => self.b.ins().uextend(to, v),
+            std::cmp::Ordering::Less => self.b.ins().ireduce(to, v),
+        }
+    }
+
+    /// Fills the register with copies of bit `width - 1`.
+    pub(super) fn sign_extend(&mut self, v: V, width: u32) -> V {
+        let bits = self.b.func.dfg.value_type(v).bits();
+        if width == 0 || width >= bits {
+            return v;
+        }
+        let by = i64::from(bits - width);
+        let v = self.b.ins().ishl_imm_u(v, by);
+        self.b.ins().sshr_imm_u(v, by)
+    }
+
+    pub(super) fn slice(&mut self, v: Val, ty: TypeId, hi: u32, lo: u32) -> Val {
+        let (width, part) = (self.width(ty), hi + 1 - lo);
+        match v {
+            Val::Reg(v) => {
+                let v = if lo == 0 { v } else { self.b.ins().ushr_imm_u(v, i64::from(lo)) };
+                let v = match register(part) {
+                    Some(reg) => self.widen(v, reg),
+                    None => v,
+                };
+                Val::Reg(self.mask(v, part))
+            }
+            Val::At(_) => {
+                let a = self.spill(v, ty);
+                let op = WideOp::Slice(hi, lo);
+                self.wide_result(Wide { op, signed: false, a: width, b: 0, result: part }, a, a)
+            }
+        }
+    }
+
+    /// Runs an operation of the runtime that gives a number.
+    fn wide_result(&mut self, wide: Wide, a: V, b: V) -> Val {
+        let size = crate::layout::scalar_size(wide.result);
+        let at = self.scratch(size);
+        let At::Mem { base, off } = at else { return Val::Reg(a) };
+        let to = self.pointer(base, off);
+        self.wide(wide, to, a, b);
+        match register(wide.result) {
+            Some(_) => Val::Reg(self.load_number(base, off, wide.result)),
+            None => {
+                let ty = Type::Bit(wide.result);
+                // The layout of numbers depends on their width alone, so any type of that width does.
+                match self.types().find(&ty).or_else(|| self.types().find(&Type::Int(wide.result))) {
+                    Some(ty) => Val::At(Place { ty, at }),
+                    None => {
+                        self.refuse(format!("there is no type of {} bits", wide.result));
+                        Val::Reg(to)
+                    }
+                }
+            }
+        }
+    }
+
+    fn load_number(&mut self, base: V, off: i32, width: u32) -> V {
+        use super::FLAGS;
+        match width {
+            0 => self.number(0),
+            1..=8 => self.b.ins().uload8(types::I64, FLAGS, base, off),
+            9..=16 => self.b.ins().uload16(types::I64, FLAGS, base, off),
+            17..=32 => self.b.ins().uload32(FLAGS, base, off),
+            33..=64 => self.b.ins().load(types::I64, FLAGS, base, off),
+            _ => self.b.ins().load(types::I128, FLAGS, base, off),
+        }
+    }
+
+    fn cast(&mut self, v: Val, from: TypeId, to: TypeId) -> Val {
+        let kinds = (self.shape(from), self.shape(to));
+        let (Shape::Scalar(f, w), Shape::Scalar(t, n)) = kinds else { return v };
+        let (w, n) = (*w, *n);
+        match (f, t, v) {
+            (Scalar::Bits, Scalar::Bool, Val::Reg(v)) => {
+                let zero = self.b.ins().iconst(types::I64, 0);
+                Val::Reg(self.b.ins().icmp(IntCC::NotEqual, v, zero))
+            }
+            (Scalar::Bool, Scalar::Bits, Val::Reg(v)) => Val::Reg(self.b.ins().uextend(types::I64, v)),
+            (Scalar::Bits, Scalar::Bits, _) if w == n => v,
+            (Scalar::Bits, Scalar::Bits, v) => {
+                let signed = self.signed(from);
+                let (Val::Reg(x), Some(reg)) = (v, register(n)) else {
+                    let a = self.spill(v, from);
+                    return self.wide_result(Wide { op: WideOp::Cast, signed, a: w, b: 0, result: n }, a, a);
+                };
+                let x = if signed && n > w {
+                    let x = self.sign_extend(x, w);
+                    let ty = self.b.func.dfg.value_type(x);
+                    if reg.bits() > ty.bits() { self.b.ins().sextend(reg, x) } else { x }
+                } else {
+                    self.widen(x, reg)
+                };
+                Val::Reg(if n > w && !signed { x } else { self.mask(x, n) })
+            }
+            _ => v,
+        }
+    }
+
+    fn unary(&mut self, scope: &Scope, op: UnaryOp, a: &Expr) -> Val {
+        let (v, width) = (self.expr(scope, a), self.width(a.ty));
+        match (op, v) {
+            (UnaryOp::Not, Val::Reg(v)) => Val::Reg(self.b.ins().bxor_imm_u(v, 1)),
+            (UnaryOp::BitNot, Val::Reg(v)) => {
+                let v = self.b.ins().bnot(v);
+                Val::Reg(self.mask(v, width))
+            }
+            (UnaryOp::Neg, Val::Reg(v)) => {
+                let v = self.b.ins().ineg(v);
+                Val::Reg(self.mask(v, width))
+            }
+            (op, v @ Val::At(_)) => {
+                let a_at = self.spill(v, a.ty);
+                let wide = Wide { op: WideOp::Unary(op), signed: false, a: width, b: 0, result: width };
+                self.wide_result(wide, a_at, a_at)
+            }
+        }
+    }
+
+    /// An operator whose operands are both evaluated. The last type is that of the result.
+    pub(super) fn binary(&mut self, op: BinaryOp, a: (Val, TypeId), b: (Val, TypeId), ty: TypeId) -> Val {
+        use BinaryOp::*;
+        let scalar = matches!(self.shape(a.1), Shape::Scalar(..));
+        if let (Eq | Ne, false) = (op, scalar) {
+            let equal = self.equal(a.0, b.0, a.1);
+            return Val::Reg(if op == Ne { self.b.ins().bxor_imm_u(equal, 1) } else { equal });
+        }
+        let (w, wb, result) = (self.width(a.1), self.width(b.1), self.width(ty));
+        let signed = self.signed(a.1);
+        let by_runtime = register(w.max(wb).max(result)).is_none() || (w > 64 && matches!(op, Div | Mod));
+        let (Val::Reg(x), Val::Reg(y), false) = (a.0, b.0, by_runtime) else {
+            let (x, y) = (self.spill(a.0, a.1), self.spill(b.0, b.1));
+            let wide = Wide { op: WideOp::Binary(op), signed, a: w, b: wb, result };
+            if matches!(op, Eq | Ne | Lt | Le | Gt | Ge) {
+                let truth = self.wide(wide, x, x, y);
+                return Val::Reg(self.b.ins().ireduce(types::I8, truth));
+            }
+            return self.wide_result(wide, x, y);
+        };
+        let v = match op {
+            Add => self.b.ins().iadd(x, y),
+            Sub => self.b.ins().isub(x, y),
+            Mul => self.b.ins().imul(x, y),
+            Div | Mod => return Val::Reg(self.divide(op == Div, x, y)),
+            SatAdd | SatSub => return Val::Reg(self.saturating(op == SatAdd, signed, x, y, w)),
+            BitAnd => return Val::Reg(self.b.ins().band(x, y)),
+            BitOr => return Val::Reg(self.b.ins().bor(x, y)),
+            BitXor => return Val::Reg(self.b.ins().bxor(x, y)),
+            Shl | Shr => return Val::Reg(self.shift(op == Shl, signed, x, y, w, wb)),
+            Concat => return Val::Reg(self.concat(x, y, w, wb)),
+            Eq | Ne | Lt | Le | Gt | Ge => return Val::Reg(self.compare(op, signed, x, y, w)),
+            And | Or => x,
+        };
+        Val::Reg(self.mask(v, w))
+    }
+
+    pub(super) fn compare(&mut self, op: BinaryOp, signed: bool, x: V, y: V, width: u32) -> V {
+        use BinaryOp::*;
+        let code = match (op, signed) {
+            (Ne, _) => IntCC::NotEqual,
+            (Lt, false) => IntCC::UnsignedLessThan,
+            (Le, false) => IntCC::UnsignedLessThanOrEqual,
+            (Gt, false) => IntCC::UnsignedGreaterThan,
+            (Ge, false) => IntCC::UnsignedGreaterThanOrEqual,
+            (Lt, true) => IntCC::SignedLessThan,
+            (Le, true) => IntCC::SignedLessThanOrEqual,
+            (Gt, true) => IntCC::SignedGreaterThan,
+            (Ge, true) => IntCC::SignedGreaterThanOrEqual,
+            _ => IntCC::Equal,
+        };
+        let ordered = !matches!(op, Eq | Ne);
+        let (x, y) = if signed && ordered {
+            (self.sign_extend(x, width), self.sign_extend(y, width))
+        } else {
+            (x, y)
+        };
+        self.b.ins().icmp(code, x, y)
+    }
+
+    /// Unsigned; by zero gives zero.
+    fn divide(&mut self, quotient: bool, x: V, y: V) -> V {
+        let zero = self.number(0);
+        let one = self.number(1);
+        let by_zero = self.b.ins().icmp(IntCC::Equal, y, zero);
+        let safe = self.b.ins().select(by_zero, one, y);
+        let v = if quotient { self.b.ins().udiv(x, safe) } else { self.b.ins().urem(x, safe) };
+        self.b.ins().select(by_zero, zero, v)
+    }
+
+    /// Saturation at the top of the register, to which the operands are shifted.
+    fn saturating(&mut self, add: bool, signed: bool, x: V, y: V, width: u32) -> V {
+        let ty = self.b.func.dfg.value_type(x);
+        if width == 0 {
+            return x;
+        }
+        let up = i64::from(ty.bits() - width);
+        let (x, y) = (self.b.ins().ishl_imm_u(x, up), self.b.ins().ishl_imm_u(y, up));
+        let r = if add { self.b.ins().iadd(x, y) } else { self.b.ins().isub(x, y) };
+        let v = if signed {
+            // Overflow: the operands' signs are equal (for a difference: unequal) and the result's is another.
+            let (a, b) = (self.b.ins().bxor(x, r), self.b.ins().bxor(if add { y } else { x }, if add { r } else { y }));
+            let over = self.b.ins().band(a, b);
+            let zero = self.constant(ty, 0);
+            let over = self.b.ins().icmp(IntCC::SignedLessThan, over, zero);
+            let sign = self.b.ins().sshr_imm_u(x, i64::from(ty.bits() - 1));
+            let most = self.constant(ty, u128::MAX >> (129 - ty.bits()));
+            let limit = self.b.ins().bxor(sign, most);
+            self.b.ins().select(over, limit, r)
+        } else if add {
+            let over = self.b.ins().icmp(IntCC::UnsignedLessThan, r, x);
+            let most = self.constant(ty, u128::MAX);
+            self.b.ins().select(over, most, r)
+        } else {
+            let under = self.b.ins().icmp(IntCC::UnsignedLessThan, x, y);
+            let zero = self.constant(ty, 0);
+            self.b.ins().select(under, zero, r)
+        };
+        self.b.ins().ushr_imm_u(v, up)
+    }
+
+    fn shift(&mut self, left: bool, signed: bool, x: V, by: V, width: u32, by_width: u32) -> V {
+        let ty = self.b.func.dfg.value_type(x);
+        let by = if by_width > 64 { self.saturate(by) } else { by };
+        let most = self.number(u64::from(width));
+        let outside = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, by, most);
+        if left {
+            let (v, zero) = (self.b.ins().ishl(x, by), self.constant(ty, 0));
+            let v = self.b.ins().select(outside, zero, v);
+            return self.mask(v, width);
+        }
+        if signed {
+            // Shifting by all bits but one leaves nothing but signs.
+            let most = self.number(u64::from(ty.bits() - 1));
+            let by = self.b.ins().select(outside, most, by);
+            let x = self.sign_extend(x, width);
+            let v = self.b.ins().sshr(x, by);
+            return self.mask(v, width);
+        }
+        let (v, zero) = (self.b.ins().ushr(x, by), self.constant(ty, 0));
+        self.b.ins().select(outside, zero, v)
+    }
+
+    fn concat(&mut self, x: V, y: V, width: u32, low: u32) -> V {
+        let reg = register(width + low).unwrap_or(types::I128);
+        let (x, y) = (self.widen(x, reg), self.widen(y, reg));
+        if width == 0 {
+            return y;
+        }
+        let x = self.b.ins().ishl_imm_u(x, i64::from(low));
+        self.b.ins().bor(x, y)
+    }
+
+    /// `==` of anything (P4_16 sections 8.17, 8.18).
+    pub(super) fn equal(&mut self, a: Val, b: Val, ty: TypeId) -> V {
+        let ty = self.repr(ty);
+        match (self.shape(ty), a, b) {
+            (_, Val::Reg(x), Val::Reg(y)) => self.b.ins().icmp(IntCC::Equal, x, y),
+            (Shape::Struct(f), Val::At(x), Val::At(y)) if f.len() <= 16 => {
+                let yes = self.b.ins().iconst(types::I8, 1);
+                self.equal_parts(x, y, f.len(), yes)
+            }
+            (Shape::Header(h), Val::At(x), Val::At(y)) if h.varbit.is_none() && h.fields.len() <= 16 => {
+                let (v, w) = (self.valid(x), self.valid(y));
+                let same = self.b.ins().icmp(IntCC::Equal, v, w);
+                let yes = self.b.ins().iconst(types::I8, 1);
+                let fields = self.equal_parts(x, y, h.fields.len(), yes);
+                let invalid = self.b.ins().bxor_imm_u(v, 1);
+                let fields = self.b.ins().bor(invalid, fields);
+                self.b.ins().band(same, fields)
+            }
+            (Shape::Scalar(_, w), a, b) => {
+                let (x, y) = (self.spill(a, ty), self.spill(b, ty));
+                let op = WideOp::Binary(BinaryOp::Eq);
+                let truth = self.wide(Wide { op, signed: false, a: *w, b: *w, result: 0 }, x, x, y);
+                self.b.ins().ireduce(types::I8, truth)
+            }
+            _ => {
+                let (x, y) = (self.spill(a, ty), self.spill(b, ty));
+                let (ctx, id) = (self.ctx, self.number(u64::from(ty.0)));
+                let truth = self.call_runtime(runtime::equal as *const u8, &[ctx, id, x, y], true);
+                self.b.ins().ireduce(types::I8, truth)
+            }
+        }
+    }
+
+    fn equal_parts(&mut self, x: Place, y: Place, parts: usize, start: V) -> V {
+        let mut all = start;
+        for i in 0..parts as u32 {
+            let (f, g) = (self.field(x, i), self.field(y, i));
+            let (a, b) = (self.get(f), self.get(g));
+            let equal = self.equal(a, b, f.ty);
+            all = self.b.ins().band(all, equal);
+        }
+        all
+    }
+
+    /// A count: the low 32 bits of a `bit<32>`.
+    pub(super) fn count(&mut self, scope: &Scope, e: &Expr) -> V {
+        match self.expr(scope, e) {
+            Val::Reg(v) => v,
+            Val::At(_) => self.number(0),
+        }
+    }
+
+    /// A constant number of a type.
+    pub(super) fn bits(&mut self, bits: &Bits, ty: TypeId) -> Val {
+        self.value(&Value::Bits(bits.clone()), ty)
+    }
+}
+
+/// Can evaluating it reject?
+fn can_fail(e: &Expr) -> bool {
+    match &e.kind {
+        ExprKind::Const(_) | ExprKind::Invalid => false,
+        ExprKind::Read(lv) | ExprKind::IsValid(lv) | ExprKind::LastIndex(lv) => {
+            lv.path.iter().any(|p| match p {
+                Proj::Next | Proj::Last => true,
+                Proj::Index(e) => can_fail(e),
+                _ => false,
+            })
+        }
+        ExprKind::Unary(_, a) | ExprKind::Cast(a) | ExprKind::Slice(a, ..) | ExprKind::Field(a, _) => {
+            can_fail(a)
+        }
+        ExprKind::Binary(_, a, b) => can_fail(a) || can_fail(b),
+        ExprKind::Mux(a, b, c) => can_fail(a) || can_fail(b) || can_fail(c),
+        ExprKind::Aggregate(parts) => parts.iter().any(can_fail),
+    }
+}
+
+/// Cheaper to evaluate than to branch around, and never fails?
+fn simple(e: &Expr) -> bool {
+    match &e.kind {
+        ExprKind::Const(_) => true,
+        ExprKind::Read(lv) => lv.path.iter().all(|p| matches!(p, Proj::Field(_) | Proj::Slice { .. })),
+        ExprKind::Cast(a) | ExprKind::Slice(a, ..) => simple(a),
+        _ => false,
+    }
+}

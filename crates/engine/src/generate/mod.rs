@@ -1,0 +1,393 @@
+//! From the typed program to native code.
+//!
+//! One function per block that an architecture runs. Everything that the block calls is generated in place: there is no
+//! recursion in P4, so each call has its own variables, and most of them become registers. What a variable is held in:
+//! - scalars of up to 128 bits, and structs and headers of few such, in Cranelift variables ([`At::Regs`]);
+//! - everything else, and everything that is indexed at run time, in scratch memory ([`At::Mem`]);
+//! - parameters of the block in the packet's frame, and `inout` parameters of what it calls in the caller's place, where
+//!   nobody can tell the difference.
+//!
+//! All memory that the code touches has a size known here: the frame, the scratch memory and the constants. Only three
+//! kinds of access depend on run-time values, and each is checked by the code in front of it: elements of stacks (an
+//! index out of range selects a place apart), the packet (its length is compared first) and the emitted bytes (their
+//! capacity is).
+
+mod call;
+mod expr;
+mod parser;
+mod place;
+mod stmt;
+
+use crate::code::{Code, Site};
+use crate::layout::Layouts;
+use crate::runtime::{self, Ctx, at, status};
+use cranelift_codegen::ir::{
+    AbiParam, Block, InstBuilder, MemFlagsData, SigRef, Signature, Type as Ty, Value as V, types,
+};
+use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
+use cranelift_jit::{JITBuilder, JITModule};
+use cranelift_module::{Linkage, Module};
+use place::{At, Place};
+use pointsman_ir::{ControlId, LoadError, ParserId, Program, TypeId, Types};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The errors that parsing itself can set, as indices into [`Program::errors`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CoreErrors {
+    pub(crate) packet_too_short: u32,
+    pub(crate) no_match: u32,
+    pub(crate) stack_out_of_bounds: u32,
+    pub(crate) header_too_short: u32,
+    pub(crate) parser_timeout: u32,
+    pub(crate) parser_invalid_argument: u32,
+}
+
+/// What code is generated from.
+pub(crate) struct Source<'p> {
+    pub(crate) program: &'p Program,
+    pub(crate) layouts: &'p Layouts,
+    pub(crate) errors: CoreErrors,
+    /// Zero bytes, as many as the largest element of a stack has: what an index out of range reads.
+    pub(crate) zeros: &'p [u64],
+    /// Every extraction starts at a whole byte.
+    pub(crate) aligned: bool,
+    /// Some parser can come back to a state.
+    pub(crate) cyclic: bool,
+}
+
+/// A block that an architecture runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    Parser(ParserId),
+    Control(ControlId),
+}
+
+/// More scratch memory than this is refused.
+const MAX_SCRATCH: u32 = 16 << 20;
+
+/// Memory operations on memory that is there, at any alignment.
+pub(crate) const FLAGS: MemFlagsData = MemFlagsData::new().with_notrap();
+
+/// The variables that code sees.
+#[derive(Debug)]
+struct Scope {
+    vars: Vec<Place>,
+    /// Of the control around an action.
+    outer: Option<Rc<Scope>>,
+    /// The callable is an action, so further actions see `outer`, not `vars`.
+    action: bool,
+}
+
+/// Where control flow leaves the code being generated.
+#[derive(Debug)]
+struct Flow {
+    /// `return`.
+    ret: Block,
+    /// `exit` or `reject`; the status stands in [`Gen::status`].
+    fail: Block,
+    /// Of the loops around: where `break` and `continue` go.
+    loops: Vec<(Block, Block)>,
+    /// Where a function's value goes.
+    result: Option<Place>,
+}
+
+struct Gen<'g, 'p> {
+    b: FunctionBuilder<'g>,
+    s: &'g Source<'p>,
+    ctx: V,
+    frame: V,
+    scratch: V,
+    packet: V,
+    packet_bits: V,
+    /// The next bit of the packet.
+    position: Variable,
+    transitions_left: Variable,
+    status: Variable,
+    /// Ends the run after a panic of the runtime.
+    abort: Block,
+    flow: Flow,
+    scratch_top: u32,
+    sites: Vec<Box<Site>>,
+    constants: Vec<Box<[u64]>>,
+    strings: Vec<Arc<str>>,
+    sigs: HashMap<(usize, bool), SigRef>,
+    call_conv: CallConv,
+    /// The first thing that cannot be compiled.
+    problem: Option<String>,
+}
+
+/// Generates the code of a block whose parameter `i` stands at byte `params[i]` of the frame.
+pub(crate) fn compile(
+    source: &Source<'_>,
+    isa: &OwnedTargetIsa,
+    entry: Entry,
+    params: &[u32],
+) -> Result<Code, LoadError> {
+    let internal = |e: &dyn std::fmt::Display| LoadError(format!("{}: {e}", name(source.program, entry)));
+    let builder = JITBuilder::with_isa(isa.clone(), cranelift_module::default_libcall_names());
+    let mut module = JITModule::new(builder);
+    let mut signature = module.make_signature();
+    signature.params.push(AbiParam::new(types::I64));
+    signature.returns.push(AbiParam::new(types::I64));
+    let id = module.declare_function("block", Linkage::Local, &signature).map_err(|e| internal(&e))?;
+    let mut context = module.make_context();
+    context.func.signature = signature;
+    let mut builder_context = FunctionBuilderContext::new();
+    let made = {
+        let b = FunctionBuilder::new(&mut context.func, &mut builder_context);
+        let mut g = Gen::new(b, source, isa.default_call_conv());
+        g.entry(entry, params);
+        if let Some(problem) = g.problem {
+            return Err(internal(&problem));
+        }
+        g.b.seal_all_blocks();
+        g.b.finalize(module.target_config());
+        (g.scratch_top, g.sites, g.constants, g.strings)
+    };
+    module.define_function(id, &mut context).map_err(|e| internal(&format!("{e:?}")))?;
+    let size = context.compiled_code().map_or(0, |c| c.code_info().total_size as usize);
+    module.finalize_definitions().map_err(|e| internal(&e))?;
+    let address = module.get_finalized_function(id);
+    // SAFETY: the function was declared with this signature, and the module that owns it stays in the same `Code`.
+    let run = unsafe { std::mem::transmute::<*const u8, extern "C" fn(*mut Ctx<'_>) -> i64>(address) };
+    let (scratch, sites, constants, strings) = made;
+    Ok(Code {
+        module: Some(module),
+        entry: run,
+        scratch: scratch as usize,
+        _sites: sites,
+        _constants: constants,
+        strings,
+        size,
+    })
+}
+
+fn name(program: &Program, entry: Entry) -> String {
+    match entry {
+        Entry::Parser(id) => format!("parser {}", program.parsers[id.index()].name),
+        Entry::Control(id) => format!("control {}", program.controls[id.index()].name),
+    }
+}
+
+impl<'g, 'p> Gen<'g, 'p> {
+    fn new(mut b: FunctionBuilder<'g>, s: &'g Source<'p>, call_conv: CallConv) -> Self {
+        let start = b.create_block();
+        b.append_block_params_for_function_params(start);
+        b.switch_to_block(start);
+        b.seal_block(start);
+        let ctx = b.block_params(start)[0];
+        let mut field = |offset| b.ins().load(types::I64, FLAGS, ctx, offset);
+        let (frame, scratch) = (field(at::FRAME), field(at::SCRATCH));
+        let (packet, packet_bits, start_at) =
+            (field(at::PACKET), field(at::PACKET_BITS), field(at::POSITION));
+        let (position, transitions_left, status) =
+            (b.declare_var(types::I64), b.declare_var(types::I64), b.declare_var(types::I64));
+        b.def_var(position, start_at);
+        let most = b.ins().iconst(types::I64, i64::from(crate::MAX_TRANSITIONS));
+        b.def_var(transitions_left, most);
+        let ok = b.ins().iconst(types::I64, status::OK);
+        b.def_var(status, ok);
+        let (abort, ret, fail) = (b.create_block(), b.create_block(), b.create_block());
+        b.set_cold_block(abort);
+        Gen {
+            b,
+            s,
+            ctx,
+            frame,
+            scratch,
+            packet,
+            packet_bits,
+            position,
+            transitions_left,
+            status,
+            abort,
+            flow: Flow { ret, fail, loops: Vec::new(), result: None },
+            scratch_top: 0,
+            sites: Vec::new(),
+            constants: Vec::new(),
+            strings: vec!["".into()],
+            sigs: HashMap::new(),
+            call_conv,
+            problem: None,
+        }
+    }
+
+    /// The whole function.
+    fn entry(&mut self, entry: Entry, offsets: &[u32]) {
+        let program = self.s.program;
+        let frame = match entry {
+            Entry::Parser(id) => &program.parsers[id.index()].frame,
+            Entry::Control(id) => &program.controls[id.index()].frame,
+        };
+        let mut vars = Vec::with_capacity(frame.vars.len());
+        for (i, var) in frame.vars.iter().enumerate() {
+            let Some(offset) = offsets.get(i) else {
+                vars.push(self.fresh(var.ty));
+                continue;
+            };
+            let place = Place { ty: self.repr(var.ty), at: At::Mem { base: self.frame, off: *offset as i32 } };
+            if frame.params.get(i).is_some_and(|p| p.direction == pointsman_ir::Direction::Out) {
+                self.clear(place);
+            }
+            vars.push(place);
+        }
+        let scope = Rc::new(Scope { vars, outer: None, action: false });
+        let (ret, fail) = (self.flow.ret, self.flow.fail);
+        let live = match entry {
+            Entry::Parser(id) => self.parser(&scope, id),
+            Entry::Control(id) => self.block(&scope, &program.controls[id.index()].body),
+        };
+        if live {
+            self.jump(ret);
+        }
+        self.start(ret);
+        self.leave(entry);
+        let ok = self.number(status::OK as u64);
+        self.b.ins().return_(&[ok]);
+        self.start(fail);
+        self.leave(entry);
+        let status = self.b.use_var(self.status);
+        self.b.ins().return_(&[status]);
+        self.start(self.abort);
+        let panic = self.number(status::PANIC as u64);
+        self.b.ins().return_(&[panic]);
+    }
+
+    fn leave(&mut self, entry: Entry) {
+        if let Entry::Parser(_) = entry {
+            let position = self.b.use_var(self.position);
+            self.b.ins().store(FLAGS, position, self.ctx, at::POSITION);
+        }
+    }
+
+    fn types(&self) -> &'p Types {
+        &self.s.program.types
+    }
+
+    fn repr(&self, ty: TypeId) -> TypeId {
+        self.s.program.types.repr(ty)
+    }
+
+    fn layouts(&self) -> &'p Layouts {
+        self.s.layouts
+    }
+
+    /// Notes what cannot be compiled.
+    fn refuse(&mut self, problem: String) {
+        self.problem.get_or_insert(problem);
+    }
+
+    fn number(&mut self, n: u64) -> V {
+        self.b.ins().iconst(types::I64, n as i64)
+    }
+
+    /// A constant of a register type.
+    fn constant(&mut self, ty: Ty, n: u128) -> V {
+        if ty == types::I128 {
+            let (low, high) = (self.number(n as u64), self.number((n >> 64) as u64));
+            return self.b.ins().iconcat(low, high);
+        }
+        self.b.ins().iconst(ty, n as u64 as i64)
+    }
+
+    /// Goes on with `block`, whose predecessors are all there.
+    fn start(&mut self, block: Block) {
+        self.b.switch_to_block(block);
+        self.b.seal_block(block);
+    }
+
+    fn jump(&mut self, block: Block) {
+        self.b.ins().jump(block, &[]);
+    }
+
+    fn branch(&mut self, condition: V, yes: Block, no: Block) {
+        self.b.ins().brif(condition, yes, &[], no, &[]);
+    }
+
+    fn new_block(&mut self) -> Block {
+        self.b.create_block()
+    }
+
+    /// Scratch memory of this call.
+    fn scratch(&mut self, size: u32) -> At {
+        let off = self.scratch_top;
+        self.scratch_top = self.scratch_top.saturating_add(size.next_multiple_of(16));
+        if self.scratch_top > MAX_SCRATCH {
+            self.refuse(format!("its variables take more than {} MiB", MAX_SCRATCH >> 20));
+            self.scratch_top = 0;
+        }
+        At::Mem { base: self.scratch, off: off as i32 }
+    }
+
+    /// The address of memory of the engine that never moves.
+    fn address(&mut self, p: *const u8) -> V {
+        self.number(p as usize as u64)
+    }
+
+    fn site(&mut self, site: Site) -> V {
+        let site = Box::new(site);
+        let address = self.address((&raw const *site).cast());
+        self.sites.push(site);
+        address
+    }
+
+    /// Calls a function of the runtime: arguments are words, the result (if any) is one.
+    fn call_runtime(&mut self, function: *const u8, args: &[V], result: bool) -> V {
+        let key = (args.len(), result);
+        let sig = match self.sigs.get(&key) {
+            Some(sig) => *sig,
+            None => {
+                let mut signature = Signature::new(self.call_conv);
+                signature.params.extend(args.iter().map(|_| AbiParam::new(types::I64)));
+                if result {
+                    signature.returns.push(AbiParam::new(types::I64));
+                }
+                let sig = self.b.import_signature(signature);
+                self.sigs.insert(key, sig);
+                sig
+            }
+        };
+        let callee = self.address(function);
+        let call = self.b.ins().call_indirect(sig, callee, args);
+        match self.b.inst_results(call).first() {
+            Some(v) => *v,
+            None => self.number(0),
+        }
+    }
+
+    /// Goes to [`Gen::abort`] if `panicked`.
+    fn check_panic(&mut self, panicked: V) {
+        let on = self.new_block();
+        let abort = self.abort;
+        self.branch(panicked, abort, on);
+        self.start(on);
+    }
+
+    /// `reject` with an error.
+    fn reject_with(&mut self, error: V) {
+        self.b.ins().store(FLAGS, error, self.ctx, at::ERROR);
+        let status = self.number(status::REJECT as u64);
+        self.b.def_var(self.status, status);
+        let fail = self.flow.fail;
+        self.jump(fail);
+    }
+
+    /// Goes on if `condition`, else rejects with `error`.
+    fn require(&mut self, condition: V, error: u32) {
+        let (on, off) = (self.new_block(), self.new_block());
+        self.branch(condition, on, off);
+        self.b.set_cold_block(off);
+        self.start(off);
+        let error = self.number(u64::from(error));
+        self.reject_with(error);
+        self.start(on);
+    }
+
+    fn runtime_copy(&mut self, to: V, from: V, size: u32) {
+        let size = self.number(u64::from(size));
+        self.call_runtime(runtime::copy as *const u8, &[to, from, size], false);
+    }
+}

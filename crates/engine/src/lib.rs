@@ -1,0 +1,392 @@
+//! The fast executor: it compiles a typed program to native code with Cranelift.
+//!
+//! It does exactly what the interpreter (`pointsman-interp`) does, which stays its oracle; the list of what happens where
+//! P4_16 leaves a choice stands there. How code is generated: see `generate/mod.rs`, where values stand:
+//! `layout.rs`.
+//!
+//! # Memory safety
+//!
+//! Generated code touches four kinds of memory: the packet's frame and scratch memory (allocated here, in the size that
+//! the layout and the code say, and checked before each run), the packet (every access behind a comparison with its
+//! length), the emitted bytes (behind a comparison with their capacity) and constants, which belong to the code and live
+//! as long. Stack indices are checked by the code. It calls the functions of `runtime.rs`, which never unwind into it.
+
+mod code;
+mod generate;
+mod layout;
+mod memory;
+mod runtime;
+mod survey;
+
+use code::Code;
+use cranelift_codegen::isa::OwnedTargetIsa;
+use cranelift_codegen::settings::{self, Configurable};
+use generate::{CoreErrors, Entry, Source};
+use layout::Layouts;
+use memory::{Memory, Spot, bytes, bytes_mut};
+use pointsman_ir::{
+    Bits, ControlId, ControlOutcome, Direction, Env, Executor, LoadError, PackageArg, Param, ParseOutcome,
+    ParserId, Program, TypeId, Value, verify,
+};
+use runtime::{Ctx, Host, status};
+use std::sync::{Arc, OnceLock};
+
+/// State transitions that a parser may make on one packet, its sub-parsers included.
+pub const MAX_TRANSITIONS: u32 = 10_000;
+
+/// Rounds that all loops together may make in one run of a parser or control.
+pub const MAX_LOOP_ROUNDS: u32 = 1 << 20;
+
+/// Runs one program as native code.
+pub struct Engine {
+    program: Arc<Program>,
+    layouts: Layouts,
+    /// Types of the frame's slots, and where they stand.
+    slots: Vec<TypeId>,
+    offsets: Vec<u32>,
+    /// Words of a frame.
+    words: usize,
+    errors: CoreErrors,
+    survey: survey::Survey,
+    zeros: Box<[u64]>,
+    isa: OwnedTargetIsa,
+    parsers: Vec<Block>,
+    controls: Vec<Block>,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("slots", &self.slots).finish_non_exhaustive()
+    }
+}
+
+/// A parser or control that an architecture may run.
+struct Block {
+    /// Where its parameters stand in the memory that it is run on.
+    params: Vec<u32>,
+    /// That memory is a frame, parameter `i` in slot `i`.
+    in_frame: bool,
+    /// Words of that memory otherwise.
+    words: usize,
+    /// Made when it is first needed.
+    code: OnceLock<Result<Code, LoadError>>,
+}
+
+/// The variables of one packet: the slots, and scratch memory that means nothing between two runs.
+pub struct Frame {
+    slots: Box<[u64]>,
+    scratch: Vec<u64>,
+}
+
+impl Clone for Frame {
+    fn clone(&self) -> Self {
+        Frame { slots: self.slots.clone(), scratch: Vec::new() }
+    }
+
+    fn clone_from(&mut self, other: &Self) {
+        self.slots.clone_from(&other.slots);
+    }
+}
+
+impl PartialEq for Frame {
+    fn eq(&self, other: &Self) -> bool {
+        self.slots == other.slots
+    }
+}
+
+impl std::fmt::Debug for Frame {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Frame").field(&self.slots).finish()
+    }
+}
+
+impl CoreErrors {
+    /// Finds them. A program without parsers needs none.
+    fn find(program: &Program) -> Result<Self, LoadError> {
+        let find = |name: &str| match program.errors.iter().position(|e| e == name) {
+            Some(i) => Ok(i as u32),
+            None if program.parsers.is_empty() => Ok(0),
+            None => Err(LoadError(format!("the program does not declare error.{name}; include core.p4"))),
+        };
+        Ok(CoreErrors {
+            packet_too_short: find("PacketTooShort")?,
+            no_match: find("NoMatch")?,
+            stack_out_of_bounds: find("StackOutOfBounds")?,
+            header_too_short: find("HeaderTooShort")?,
+            parser_timeout: find("ParserTimeout")?,
+            parser_invalid_argument: find("ParserInvalidArgument")?,
+        })
+    }
+}
+
+/// The machine that we run on.
+fn isa() -> Result<OwnedTargetIsa, LoadError> {
+    let wrong = |e: &dyn std::fmt::Display| LoadError(format!("no native code on this machine: {e}"));
+    let mut flags = settings::builder();
+    for (name, value) in [
+        ("use_colocated_libcalls", "false"),
+        ("is_pic", "false"),
+        ("opt_level", "speed"),
+        ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
+        ("unwind_info", "false"),
+        // Huge frames must not jump over the guard page of the stack.
+        ("enable_probestack", "true"),
+        ("probestack_strategy", "inline"),
+    ] {
+        flags.set(name, value).map_err(|e| wrong(&e))?;
+    }
+    let builder = cranelift_native::builder().map_err(|e| wrong(&e))?;
+    builder.finish(settings::Flags::new(flags)).map_err(|e| wrong(&e))
+}
+
+impl Engine {
+    fn memory(&self) -> Memory<'_> {
+        Memory { layouts: &self.layouts, strings: &[] }
+    }
+
+    fn block(&self, entry: Entry) -> Option<(&Block, &[Param])> {
+        match entry {
+            Entry::Parser(id) => {
+                Some((self.parsers.get(id.index())?, &self.program.parsers[id.index()].frame.params))
+            }
+            Entry::Control(id) => {
+                Some((self.controls.get(id.index())?, &self.program.controls[id.index()].frame.params))
+            }
+        }
+    }
+
+    fn code<'a>(&'a self, entry: Entry, block: &'a Block) -> &'a Result<Code, LoadError> {
+        block.code.get_or_init(|| {
+            self.survey.check(&self.program, entry)?;
+            let source = Source {
+                program: &self.program,
+                layouts: &self.layouts,
+                errors: self.errors,
+                zeros: &self.zeros,
+                aligned: self.survey.aligned,
+                cyclic: self.survey.cyclic,
+            };
+            generate::compile(&source, &self.isa, entry, &block.params)
+        })
+    }
+
+    /// Bytes of machine code that have been made so far.
+    pub fn code_bytes(&self) -> usize {
+        let blocks = self.parsers.iter().chain(&self.controls);
+        blocks.filter_map(|b| b.code.get()?.as_ref().ok()).map(|c| c.size).sum()
+    }
+
+    /// Runs a block; gives its status, the error of a parser, and the bits that it consumed.
+    fn run(
+        &self,
+        entry: Entry,
+        slots: &[usize],
+        frame: &mut Frame,
+        packet: &[u8],
+        emitted: &mut Vec<u8>,
+        env: &mut dyn Env,
+    ) -> (i64, u32, usize) {
+        let Some((block, params)) = self.block(entry) else { return (status::REJECT, 0, 0) };
+        // A block that cannot be compiled was refused by `load`, unless nothing in the package leads to it.
+        let Ok(code) = self.code(entry, block) else { return (status::REJECT, 0, 0) };
+        if frame.slots.len() != self.words {
+            *frame = self.new_frame();
+        }
+        if frame.scratch.len() * 8 < code.scratch {
+            frame.scratch.resize(code.scratch.div_ceil(8), 0);
+        }
+        let plain = block.in_frame && slots.iter().enumerate().all(|(i, s)| i == *s);
+        if plain && slots.len() == params.len() {
+            let Frame { slots, scratch } = frame;
+            return self.enter(code, slots, scratch, packet, emitted, env);
+        }
+        // Parameters that stand elsewhere, or share a slot: copied in and out.
+        let mut memory = vec![0u64; block.words.max(self.words)];
+        let fits = |i: usize, param: &Param| {
+            let slot = *slots.get(i)?;
+            let types = &self.program.types;
+            let ty = self.slots.get(slot)?;
+            let size = self.layouts.get(*ty).size as usize;
+            let (from, to) = (self.offsets[slot] as usize, block.params[i] as usize);
+            (types.repr(*ty) == types.repr(param.ty)).then_some((from, to, size))
+        };
+        for (i, param) in params.iter().enumerate() {
+            if let Some((from, to, size)) = fits(i, param) {
+                let value = &bytes(&frame.slots)[from..from + size];
+                bytes_mut(&mut memory)[to..to + size].copy_from_slice(value);
+            }
+        }
+        let result = self.enter(code, &mut memory, &mut frame.scratch, packet, emitted, env);
+        for (i, param) in params.iter().enumerate() {
+            if let (Some((from, to, size)), Direction::Out | Direction::InOut) =
+                (fits(i, param), param.direction)
+            {
+                let value = &bytes(&memory)[to..to + size];
+                bytes_mut(&mut frame.slots)[from..from + size].copy_from_slice(value);
+            }
+        }
+        result
+    }
+
+    fn enter(
+        &self,
+        code: &Code,
+        memory: &mut [u64],
+        scratch: &mut [u64],
+        packet: &[u8],
+        emitted: &mut Vec<u8>,
+        env: &mut dyn Env,
+    ) -> (i64, u32, usize) {
+        let host = Host {
+            program: &self.program,
+            layouts: &self.layouts,
+            memory: Memory { layouts: &self.layouts, strings: &code.strings },
+            env,
+            packet,
+            emitted,
+            used: 0,
+            key: Vec::new(),
+            selectors: Vec::new(),
+            args: Vec::new(),
+            panic: None,
+        };
+        let mut ctx = Ctx {
+            frame: memory.as_mut_ptr().cast(),
+            scratch: scratch.as_mut_ptr().cast(),
+            packet: packet.as_ptr(),
+            packet_bits: packet.len() as u64 * 8,
+            position: 0,
+            error: 0,
+            rounds_left: u64::from(MAX_LOOP_ROUNDS),
+            out: std::ptr::null_mut(),
+            out_len: 0,
+            out_cap: 0,
+            host,
+        };
+        ctx.grow(0);
+        let status = (code.entry)(&raw mut ctx);
+        ctx.settle();
+        if let Some(panic) = ctx.host.panic.take() {
+            std::panic::resume_unwind(panic);
+        }
+        (status, ctx.error as u32, ctx.position as usize)
+    }
+}
+
+impl Executor for Engine {
+    type Frame = Frame;
+
+    fn load(program: Arc<Program>, slots: &[TypeId]) -> Result<Self, LoadError> {
+        let wrong = verify::verify(&program);
+        if !wrong.is_empty() {
+            return Err(LoadError(wrong.join("\n")));
+        }
+        let types = &program.types;
+        if let Some(ty) = slots.iter().find(|ty| !types.contains(**ty)) {
+            return Err(LoadError(format!("a slot has type {}, which the program does not have", ty.0)));
+        }
+        let layouts = Layouts::new(types);
+        let (offsets, size) = layouts.area(slots.iter().copied());
+        let block = |params: &[Param]| {
+            let in_frame = params.len() <= slots.len()
+                && params.iter().zip(slots).all(|(p, s)| types.repr(p.ty) == types.repr(*s));
+            let (own, words) = layouts.area(params.iter().map(|p| p.ty));
+            let params = if in_frame { offsets[..params.len()].to_vec() } else { own };
+            Block { params, in_frame, words: words as usize / 8, code: OnceLock::new() }
+        };
+        let engine = Engine {
+            errors: CoreErrors::find(&program)?,
+            survey: survey::Survey::new(&program, &layouts),
+            zeros: vec![0; layouts.largest() as usize / 8 + 1].into_boxed_slice(),
+            isa: isa()?,
+            parsers: program.parsers.iter().map(|p| block(&p.frame.params)).collect(),
+            controls: program.controls.iter().map(|c| block(&c.frame.params)).collect(),
+            slots: slots.to_vec(),
+            words: size as usize / 8,
+            offsets,
+            layouts,
+            program,
+        };
+        for (_, arg) in &engine.program.package.args {
+            let entry = match arg {
+                PackageArg::Parser(id) => Entry::Parser(*id),
+                PackageArg::Control(id) => Entry::Control(*id),
+                _ => continue,
+            };
+            if let Some((block, _)) = engine.block(entry) {
+                engine.code(entry, block).as_ref().map_err(Clone::clone)?;
+            }
+        }
+        Ok(engine)
+    }
+
+    fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    fn new_frame(&self) -> Frame {
+        Frame { slots: vec![0; self.words].into_boxed_slice(), scratch: Vec::new() }
+    }
+
+    fn reset(&self, frame: &mut Frame) {
+        frame.slots.fill(0);
+    }
+
+    fn get(&self, frame: &Frame, slot: usize, path: &[u32]) -> Option<Bits> {
+        let start = *self.offsets.get(slot)? as usize;
+        let (ty, spot) = self.memory().find(self.slots[slot], start, path)?;
+        (frame.slots.len() == self.words).then(|| self.memory().bits(bytes(&frame.slots), ty, spot))?
+    }
+
+    fn set(&self, frame: &mut Frame, slot: usize, path: &[u32], value: &Bits) -> bool {
+        let Some(start) = self.offsets.get(slot) else { return false };
+        let Some((ty, spot)) = self.memory().find(self.slots[slot], *start as usize, path) else {
+            return false;
+        };
+        frame.slots.len() == self.words
+            && self.memory().set_bits(bytes_mut(&mut frame.slots), ty, spot, value)
+    }
+
+    fn value(&self, frame: &Frame, slot: usize) -> Value {
+        match self.offsets.get(slot) {
+            Some(at) if frame.slots.len() == self.words => {
+                self.memory().value(bytes(&frame.slots), self.slots[slot], Spot::Natural(*at as usize))
+            }
+            _ => Value::Void,
+        }
+    }
+
+    fn set_value(&self, frame: &mut Frame, slot: usize, value: Value) {
+        if let Some(at) = self.offsets.get(slot).filter(|_| frame.slots.len() == self.words) {
+            let spot = Spot::Natural(*at as usize);
+            self.memory().put(bytes_mut(&mut frame.slots), self.slots[slot], spot, &value);
+        }
+    }
+
+    fn parse(
+        &self,
+        parser: ParserId,
+        slots: &[usize],
+        frame: &mut Frame,
+        packet: &[u8],
+        env: &mut dyn Env,
+    ) -> ParseOutcome {
+        let mut emitted = Vec::new();
+        let (status, error, consumed_bits) =
+            self.run(Entry::Parser(parser), slots, frame, packet, &mut emitted, env);
+        let accepted = status == status::OK;
+        ParseOutcome { accepted, error: if accepted { 0 } else { error }, consumed_bits }
+    }
+
+    fn control(
+        &self,
+        control: ControlId,
+        slots: &[usize],
+        frame: &mut Frame,
+        emitted: &mut Vec<u8>,
+        env: &mut dyn Env,
+    ) -> ControlOutcome {
+        let (status, ..) = self.run(Entry::Control(control), slots, frame, &[], emitted, env);
+        ControlOutcome { exited: status == status::EXIT }
+    }
+}

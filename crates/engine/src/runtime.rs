@@ -1,0 +1,395 @@
+//! What native code reaches: its context, and the functions that it calls.
+//!
+//! # Safety
+//!
+//! Every function here is called by code that this crate generated, and relies on what that code guarantees:
+//! - `ctx` is the [`Ctx`] that the code was entered with, so nothing else uses it meanwhile;
+//! - a pointer to a value points to as many bytes as the layout of the type named beside it, in the packet's frame, the
+//!   scratch memory or the engine's constants, all of which outlive the call;
+//! - where two pointers are given, they name the same place or places that do not overlap.
+//!
+//! No panic may unwind into native code, which has no tables for it: [`guard`] keeps it in the context, the code returns
+//! with [`status::PANIC`] and the caller resumes it.
+
+use crate::code::Site;
+use crate::layout::{Layouts, Shape};
+use crate::memory::{self, Memory, Spot, Writer, read_bits, write_bits};
+use pointsman_ir::{BinaryOp, Bits, Env, ExternCall, MatchKind, Program, TypeId, UnaryOp, Value};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// How native code ended.
+pub(crate) mod status {
+    pub(crate) const OK: i64 = 0;
+    /// `exit` of a control.
+    pub(crate) const EXIT: i64 = 1;
+    /// `reject` of a parser; the error is in the context.
+    pub(crate) const REJECT: i64 = 2;
+    /// A function of the runtime panicked.
+    pub(crate) const PANIC: i64 = 3;
+}
+
+/// What native code works on. The first fields are read and written by it, at offsets that [`at`] names.
+#[repr(C)]
+pub(crate) struct Ctx<'a> {
+    pub(crate) frame: *mut u8,
+    pub(crate) scratch: *mut u8,
+    pub(crate) packet: *const u8,
+    /// In bits.
+    pub(crate) packet_bits: u64,
+    /// The next bit of the packet.
+    pub(crate) position: u64,
+    pub(crate) error: u64,
+    pub(crate) rounds_left: u64,
+    /// Where `emit` appends whole bytes: `out_len` of `out_cap` are used. The capacity is zero while the last byte is
+    /// incomplete, so that native code leaves the work to [`emit`].
+    pub(crate) out: *mut u8,
+    pub(crate) out_len: u64,
+    pub(crate) out_cap: u64,
+    pub(crate) host: Host<'a>,
+}
+
+/// Offsets in [`Ctx`].
+pub(crate) mod at {
+    use super::Ctx;
+    use std::mem::offset_of;
+    pub(crate) const FRAME: i32 = offset_of!(Ctx<'static>, frame) as i32;
+    pub(crate) const SCRATCH: i32 = offset_of!(Ctx<'static>, scratch) as i32;
+    pub(crate) const PACKET: i32 = offset_of!(Ctx<'static>, packet) as i32;
+    pub(crate) const PACKET_BITS: i32 = offset_of!(Ctx<'static>, packet_bits) as i32;
+    pub(crate) const POSITION: i32 = offset_of!(Ctx<'static>, position) as i32;
+    pub(crate) const ERROR: i32 = offset_of!(Ctx<'static>, error) as i32;
+    pub(crate) const ROUNDS_LEFT: i32 = offset_of!(Ctx<'static>, rounds_left) as i32;
+    pub(crate) const OUT: i32 = offset_of!(Ctx<'static>, out) as i32;
+    pub(crate) const OUT_LEN: i32 = offset_of!(Ctx<'static>, out_len) as i32;
+    pub(crate) const OUT_CAP: i32 = offset_of!(Ctx<'static>, out_cap) as i32;
+}
+
+/// The part of a context that only Rust uses.
+pub(crate) struct Host<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) layouts: &'a Layouts,
+    pub(crate) memory: Memory<'a>,
+    pub(crate) env: &'a mut dyn Env,
+    pub(crate) packet: &'a [u8],
+    pub(crate) emitted: &'a mut Vec<u8>,
+    /// Bits of the last emitted byte that are used.
+    pub(crate) used: u32,
+    /// Kept for their memory.
+    pub(crate) key: Vec<Bits>,
+    pub(crate) selectors: Vec<Bits>,
+    pub(crate) args: Vec<Value>,
+    pub(crate) panic: Option<Box<dyn Any + Send>>,
+}
+
+impl Ctx<'_> {
+    /// Gives `emit` of native code at least `more` bytes.
+    pub(crate) fn grow(&mut self, more: usize) {
+        self.host.emitted.reserve(more);
+        self.out = self.host.emitted.as_mut_ptr();
+        self.out_len = self.host.emitted.len() as u64;
+        self.out_cap = if self.host.used == 0 { self.host.emitted.capacity() as u64 } else { 0 };
+    }
+
+    /// Takes over what native code has emitted.
+    pub(crate) fn settle(&mut self) {
+        let len = self.out_len as usize;
+        debug_assert!(len <= self.host.emitted.capacity());
+        // SAFETY: native code wrote every byte up to `out_len`, and checks it against the capacity first.
+        unsafe { self.host.emitted.set_len(len) };
+    }
+}
+
+/// Runs `work`; a panic is kept and becomes `on_panic`.
+fn guard<R>(ctx: *mut Ctx<'_>, on_panic: R, work: impl FnOnce(&mut Ctx<'_>) -> R) -> R {
+    // SAFETY: see the module's documentation.
+    let ctx = unsafe { &mut *ctx };
+    let result = catch_unwind(AssertUnwindSafe(|| work(ctx)));
+    result.unwrap_or_else(|panic| {
+        ctx.host.panic = Some(panic);
+        on_panic
+    })
+}
+
+/// The memory of a value.
+///
+/// # Safety
+/// See the module's documentation.
+unsafe fn value_at<'m>(layouts: &Layouts, ty: TypeId, at: *mut u8) -> &'m mut [u8] {
+    // SAFETY: the caller passes a pointer to a value of that type.
+    unsafe { std::slice::from_raw_parts_mut(at, layouts.get(ty).size as usize) }
+}
+
+/// A look-up's answer, as native code gets it.
+pub(crate) mod lookup_bits {
+    /// No action.
+    pub(crate) const NONE: u64 = 0xffff_ffff;
+    pub(crate) const HIT: u64 = 1 << 32;
+    pub(crate) const PANIC: u64 = 1 << 33;
+}
+
+/// Looks a table up: keys from `key`, action data to `data`. The index of the action, and [`lookup_bits`].
+pub(crate) extern "C" fn lookup(
+    ctx: *mut Ctx<'_>,
+    site: *const Site,
+    key: *const u8,
+    data: *mut u8,
+) -> u64 {
+    guard(ctx, lookup_bits::PANIC, |ctx| {
+        // SAFETY: the site is owned by the code that calls; the areas are as large as it says.
+        let (site, key, data) = unsafe {
+            let Site::Table(site) = &*site else { return lookup_bits::PANIC };
+            let key = std::slice::from_raw_parts(key, site.key_size as usize);
+            (site, key, std::slice::from_raw_parts_mut(data, site.data_size as usize))
+        };
+        let host = &mut ctx.host;
+        let table = &host.program.tables[site.table.index()];
+        host.key.clear();
+        host.selectors.clear();
+        for (key_field, (width, offset)) in table.keys.iter().zip(&site.keys) {
+            let bits = read_bits(&key[*offset as usize..], *width);
+            let selector = key_field.match_kind == MatchKind::Selector;
+            if selector { host.selectors.push(bits) } else { host.key.push(bits) }
+        }
+        let found = host.env.lookup(site.table, &host.key, &host.selectors);
+        let hit = if found.hit.is_some() { lookup_bits::HIT } else { 0 };
+        let Some(call) = found.action else { return lookup_bits::NONE | hit };
+        let Some(params) = site.data.get(call.action as usize) else { return lookup_bits::NONE | hit };
+        for (n, (ty, offset)) in params.iter().enumerate() {
+            let value = call.args.get(n).unwrap_or(&Value::Void);
+            host.memory.put(data, *ty, Spot::Natural(*offset as usize), value);
+        }
+        u64::from(call.action) | hit
+    })
+}
+
+/// Calls an extern with the arguments in `area`, and puts its results there. False after a panic.
+pub(crate) extern "C" fn call_extern(ctx: *mut Ctx<'_>, site: *const Site, area: *mut u8) -> u64 {
+    guard(ctx, 0, |ctx| {
+        // SAFETY: the site is owned by the code that calls; the area is as large as it says.
+        let (site, area) = unsafe {
+            let Site::Extern(site) = &*site else { return 0 };
+            (site, std::slice::from_raw_parts_mut(area, site.size as usize))
+        };
+        let host = &mut ctx.host;
+        host.args.clear();
+        for arg in &site.args {
+            host.args.push(host.memory.value(area, arg.ty, Spot::Natural(arg.offset as usize)));
+        }
+        let call = ExternCall {
+            function: site.function,
+            instance: site.instance,
+            type_args: &site.type_args,
+            returns: site.returns.map(|(ty, _)| ty),
+        };
+        let result = host.env.call_extern(call, &mut host.args);
+        for (arg, value) in site.args.iter().zip(&host.args) {
+            if arg.out {
+                host.memory.put(area, arg.ty, Spot::Natural(arg.offset as usize), value);
+            }
+        }
+        if let Some((ty, offset)) = site.returns {
+            host.memory.put(area, ty, Spot::Natural(offset as usize), &result);
+        }
+        1
+    })
+}
+
+/// Is the key in `area` a member of the value set? 2 after a panic.
+pub(crate) extern "C" fn value_set(ctx: *mut Ctx<'_>, site: *const Site, area: *const u8) -> u64 {
+    guard(ctx, 2, |ctx| {
+        // SAFETY: the site is owned by the code that calls; the area is as large as it says.
+        let (site, area) = unsafe {
+            let Site::ValueSet(site) = &*site else { return 2 };
+            (site, std::slice::from_raw_parts(area, site.size as usize))
+        };
+        let values: Vec<Bits> =
+            site.keys.iter().map(|(width, offset)| read_bits(&area[*offset as usize..], *width)).collect();
+        let found = ctx.host.env.value_set(site.set).iter().any(|member| {
+            member.len() == values.len() && member.iter().zip(&values).all(|(m, v)| m.matches(v))
+        });
+        u64::from(found)
+    })
+}
+
+/// Appends a value to the packet: what native code cannot append itself. False after a panic.
+pub(crate) extern "C" fn emit(ctx: *mut Ctx<'_>, ty: u64, at: *mut u8) -> u64 {
+    guard(ctx, 0, |ctx| {
+        let ty = TypeId(ty as u32);
+        ctx.settle();
+        // SAFETY: a value of that type stands there.
+        let mem = unsafe { value_at(ctx.host.layouts, ty, at) };
+        let host = &mut ctx.host;
+        let mut writer = Writer { out: host.emitted, used: host.used };
+        host.memory.pack(mem, ty, 0, &mut writer);
+        host.used = writer.used;
+        ctx.grow(256);
+        1
+    })
+}
+
+/// Copies `width` bits of the packet from bit `at` on to the start of `to`, filled up to whole bytes.
+pub(crate) extern "C" fn packet_bits(ctx: *mut Ctx<'_>, at: u64, width: u64, to: *mut u8) {
+    guard(ctx, (), |ctx| {
+        // SAFETY: native code passes an area that holds `width` bits.
+        let to = unsafe { std::slice::from_raw_parts_mut(to, width.div_ceil(8) as usize) };
+        to.fill(0);
+        for (i, byte) in to.iter_mut().enumerate() {
+            let left = (width - 8 * i as u64).min(8) as u32;
+            *byte = (memory::peek(ctx.host.packet, at as usize + 8 * i, left) as u8) << (8 - left);
+        }
+    });
+}
+
+/// Fills a header that has a varbit field from the packet at bit `at`.
+pub(crate) extern "C" fn extract_varbit(ctx: *mut Ctx<'_>, ty: u64, to: *mut u8, at: u64, varbits: u64) {
+    guard(ctx, (), |ctx| {
+        let ty = TypeId(ty as u32);
+        // SAFETY: a value of that type stands there.
+        let mem = unsafe { value_at(ctx.host.layouts, ty, to) };
+        if let Shape::Header(header) = &ctx.host.layouts.get(ty).shape {
+            ctx.host.memory.unpack(mem, header, ctx.host.packet, at as usize, varbits as u32);
+        }
+    });
+}
+
+/// `push_front(by)`, or `pop_front(-by)`.
+pub(crate) extern "C" fn shift(ctx: *mut Ctx<'_>, ty: u64, at: *mut u8, by: i64) {
+    guard(ctx, (), |ctx| {
+        let ty = TypeId(ty as u32);
+        // SAFETY: a value of that type stands there.
+        let mem = unsafe { value_at(ctx.host.layouts, ty, at) };
+        ctx.host.memory.shift(mem, ty, by);
+    });
+}
+
+/// `a == b`.
+pub(crate) extern "C" fn equal(ctx: *mut Ctx<'_>, ty: u64, a: *const u8, b: *const u8) -> u64 {
+    guard(ctx, 0, |ctx| {
+        let ty = TypeId(ty as u32);
+        let size = ctx.host.layouts.get(ty).size as usize;
+        // SAFETY: values of that type stand there.
+        let (a, b) =
+            unsafe { (std::slice::from_raw_parts(a, size), std::slice::from_raw_parts(b, size)) };
+        u64::from(ctx.host.memory.equal(ty, (a, Spot::Natural(0)), (b, Spot::Natural(0))))
+    })
+}
+
+/// Copies `size` bytes between two places.
+pub(crate) extern "C" fn copy(to: *mut u8, from: *const u8, size: u64) {
+    // SAFETY: native code passes places of that size.
+    unsafe { std::ptr::copy(from, to, size as usize) }
+}
+
+/// Sets `size` bytes to zero.
+pub(crate) extern "C" fn clear(to: *mut u8, size: u64) {
+    // SAFETY: native code passes a place of that size.
+    unsafe { std::ptr::write_bytes(to, 0, size as usize) }
+}
+
+/// An operation on numbers of any width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WideOp {
+    Unary(UnaryOp),
+    Binary(BinaryOp),
+    /// To the width of the result.
+    Cast,
+    Slice(u32, u32),
+    /// The first with bits replaced by the second.
+    WithSlice(u32, u32),
+    /// Bits of packed data at this bit.
+    Unpack(u32),
+    /// Bits into packed data at this bit; the data is the result.
+    Pack(u32),
+}
+
+/// The operation with the widths of its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wide {
+    pub(crate) op: WideOp,
+    /// Of the first operand.
+    pub(crate) signed: bool,
+    pub(crate) a: u32,
+    pub(crate) b: u32,
+    pub(crate) result: u32,
+}
+
+/// Works on numbers in natural form. Comparisons give their result, everything else writes it to `to`.
+pub(crate) extern "C" fn wide(
+    ctx: *mut Ctx<'_>,
+    site: *const Site,
+    to: *mut u8,
+    a: *const u8,
+    b: *const u8,
+) -> u64 {
+    let number = |at: *const u8, width: u32| {
+        let size = crate::layout::scalar_size(width) as usize;
+        // SAFETY: a number of that width stands there.
+        read_bits(unsafe { std::slice::from_raw_parts(at, size) }, width)
+    };
+    guard(ctx, 0, |_| {
+        // SAFETY: the site is owned by the code that calls.
+        let Site::Wide(w) = (unsafe { &*site }) else { return 0 };
+        let result = match w.op {
+            WideOp::Unpack(bit) => {
+                // SAFETY: packed data of a header that holds the bits.
+                let data =
+                    unsafe { std::slice::from_raw_parts(a, (bit + w.result).div_ceil(8) as usize) };
+                memory::read_packed(data, bit as usize, w.result)
+            }
+            WideOp::Pack(bit) => {
+                // SAFETY: packed data of a header that holds the bits.
+                let data =
+                    unsafe { std::slice::from_raw_parts_mut(to, (bit + w.a).div_ceil(8) as usize) };
+                memory::write_packed(data, bit as usize, &number(a, w.a));
+                return 0;
+            }
+            WideOp::Unary(op) => match op {
+                UnaryOp::Neg => number(a, w.a).neg(),
+                UnaryOp::BitNot | UnaryOp::Not => number(a, w.a).not(),
+            },
+            WideOp::Cast if w.signed => number(a, w.a).sign_extend(w.result),
+            WideOp::Cast => number(a, w.a).zero_extend(w.result),
+            WideOp::Slice(hi, lo) => number(a, w.a).slice(hi, lo),
+            WideOp::WithSlice(hi, lo) => number(a, w.a).with_slice(hi, lo, &number(b, w.b)),
+            WideOp::Binary(op) => match binary(op, w.signed, &number(a, w.a), &number(b, w.b)) {
+                Ok(bits) => bits,
+                Err(truth) => return u64::from(truth),
+            },
+        };
+        let size = crate::layout::scalar_size(w.result) as usize;
+        // SAFETY: the result has that width.
+        write_bits(unsafe { std::slice::from_raw_parts_mut(to, size) }, w.result, &result);
+        0
+    })
+}
+
+/// A number, or a truth as `Err`.
+fn binary(op: BinaryOp, signed: bool, a: &Bits, b: &Bits) -> Result<Bits, bool> {
+    let order = || if signed { a.cmp_signed(b) } else { a.cmp_unsigned(b) };
+    Ok(match op {
+        BinaryOp::Add => a.add(b),
+        BinaryOp::Sub => a.sub(b),
+        BinaryOp::Mul => a.mul(b),
+        BinaryOp::Div => a.div(b).unwrap_or_else(|| Bits::zero(a.width())),
+        BinaryOp::Mod => a.rem(b).unwrap_or_else(|| Bits::zero(a.width())),
+        BinaryOp::SatAdd if signed => a.sat_add_signed(b),
+        BinaryOp::SatAdd => a.sat_add_unsigned(b),
+        BinaryOp::SatSub if signed => a.sat_sub_signed(b),
+        BinaryOp::SatSub => a.sat_sub_unsigned(b),
+        BinaryOp::BitAnd => a.and(b),
+        BinaryOp::BitOr => a.or(b),
+        BinaryOp::BitXor => a.xor(b),
+        BinaryOp::Shl => a.shl(b.saturating_u64()),
+        BinaryOp::Shr if signed => a.shr_signed(b.saturating_u64()),
+        BinaryOp::Shr => a.shr(b.saturating_u64()),
+        BinaryOp::Concat => a.concat(b),
+        BinaryOp::Eq => return Err(a == b),
+        BinaryOp::Ne => return Err(a != b),
+        BinaryOp::Lt => return Err(order().is_lt()),
+        BinaryOp::Le => return Err(order().is_le()),
+        BinaryOp::Gt => return Err(order().is_gt()),
+        BinaryOp::Ge => return Err(order().is_ge()),
+        BinaryOp::And | BinaryOp::Or => return Err(false),
+    })
+}
