@@ -45,7 +45,12 @@ pub(crate) enum Shape {
     /// Types and byte offsets.
     Union(Vec<(TypeId, u32)>),
     /// A `u32` with `nextIndex`, then the elements.
-    Stack { elem: TypeId, size: u32, first: u32, stride: u32 },
+    Stack {
+        elem: TypeId,
+        size: u32,
+        first: u32,
+        stride: u32,
+    },
 }
 
 /// A header: packed data, varbit fields, validity byte.

@@ -129,12 +129,7 @@ pub(crate) mod lookup_bits {
 }
 
 /// Looks a table up: keys from `key`, action data to `data`. The index of the action, and [`lookup_bits`].
-pub(crate) extern "C" fn lookup(
-    ctx: *mut Ctx<'_>,
-    site: *const Site,
-    key: *const u8,
-    data: *mut u8,
-) -> u64 {
+pub(crate) extern "C" fn lookup(ctx: *mut Ctx<'_>, site: *const Site, key: *const u8, data: *mut u8) -> u64 {
     guard(ctx, lookup_bits::PANIC, |ctx| {
         // SAFETY: the site is owned by the code that calls; the areas are as large as it says.
         let (site, key, data) = unsafe {
@@ -269,8 +264,7 @@ pub(crate) extern "C" fn equal(ctx: *mut Ctx<'_>, ty: u64, a: *const u8, b: *con
         let ty = TypeId(ty as u32);
         let size = ctx.host.layouts.get(ty).size as usize;
         // SAFETY: values of that type stand there.
-        let (a, b) =
-            unsafe { (std::slice::from_raw_parts(a, size), std::slice::from_raw_parts(b, size)) };
+        let (a, b) = unsafe { (std::slice::from_raw_parts(a, size), std::slice::from_raw_parts(b, size)) };
         u64::from(ctx.host.memory.equal(ty, (a, Spot::Natural(0)), (b, Spot::Natural(0))))
     })
 }
@@ -333,14 +327,12 @@ pub(crate) extern "C" fn wide(
         let result = match w.op {
             WideOp::Unpack(bit) => {
                 // SAFETY: packed data of a header that holds the bits.
-                let data =
-                    unsafe { std::slice::from_raw_parts(a, (bit + w.result).div_ceil(8) as usize) };
+                let data = unsafe { std::slice::from_raw_parts(a, (bit + w.result).div_ceil(8) as usize) };
                 memory::read_packed(data, bit as usize, w.result)
             }
             WideOp::Pack(bit) => {
                 // SAFETY: packed data of a header that holds the bits.
-                let data =
-                    unsafe { std::slice::from_raw_parts_mut(to, (bit + w.a).div_ceil(8) as usize) };
+                let data = unsafe { std::slice::from_raw_parts_mut(to, (bit + w.a).div_ceil(8) as usize) };
                 memory::write_packed(data, bit as usize, &number(a, w.a));
                 return 0;
             }

@@ -360,7 +360,9 @@ impl Gen<'_, '_> {
         let fine = self.call_runtime(runtime::call_extern as *const u8, &[ctx, site, area], true);
         let panicked = self.b.ins().icmp_imm_u(IntCC::Equal, fine, 0);
         self.check_panic(panicked);
-        for (target, ty, offset) in back.into_iter().chain(result.zip(returned_at).map(|((t, ty), o)| (t, ty, o))) {
+        for (target, ty, offset) in
+            back.into_iter().chain(result.zip(returned_at).map(|((t, ty), o)| (t, ty, o)))
+        {
             let place = Place { ty: self.repr(ty), at: At::Mem { base: area, off: offset as i32 } };
             let v = self.get(place);
             self.write(target, v, ty);

@@ -39,11 +39,7 @@ impl Gen<'_, '_> {
                     return self.by_branches(scope, e);
                 }
                 let (x, y) = (self.truth(scope, a), self.truth(scope, b));
-                Val::Reg(if *op == BinaryOp::And {
-                    self.b.ins().band(x, y)
-                } else {
-                    self.b.ins().bor(x, y)
-                })
+                Val::Reg(if *op == BinaryOp::And { self.b.ins().band(x, y) } else { self.b.ins().bor(x, y) })
             }
             ExprKind::Binary(op, a, b) => {
                 let (x, y) = (self.expr(scope, a), self.expr(scope, b));
@@ -424,11 +420,8 @@ impl Gen<'_, '_> {
             _ => IntCC::Equal,
         };
         let ordered = !matches!(op, Eq | Ne);
-        let (x, y) = if signed && ordered {
-            (self.sign_extend(x, width), self.sign_extend(y, width))
-        } else {
-            (x, y)
-        };
+        let (x, y) =
+            if signed && ordered { (self.sign_extend(x, width), self.sign_extend(y, width)) } else { (x, y) };
         self.b.ins().icmp(code, x, y)
     }
 
@@ -453,7 +446,10 @@ impl Gen<'_, '_> {
         let r = if add { self.b.ins().iadd(x, y) } else { self.b.ins().isub(x, y) };
         let v = if signed {
             // Overflow: the operands' signs are equal (for a difference: unequal) and the result's is another.
-            let (a, b) = (self.b.ins().bxor(x, r), self.b.ins().bxor(if add { y } else { x }, if add { r } else { y }));
+            let (a, b) = (
+                self.b.ins().bxor(x, r),
+                self.b.ins().bxor(if add { y } else { x }, if add { r } else { y }),
+            );
             let over = self.b.ins().band(a, b);
             let zero = self.constant(ty, 0);
             let over = self.b.ins().icmp(IntCC::SignedLessThan, over, zero);

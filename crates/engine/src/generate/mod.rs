@@ -228,7 +228,8 @@ impl<'g, 'p> Gen<'g, 'p> {
                 vars.push(self.fresh(var.ty));
                 continue;
             };
-            let place = Place { ty: self.repr(var.ty), at: At::Mem { base: self.frame, off: *offset as i32 } };
+            let place =
+                Place { ty: self.repr(var.ty), at: At::Mem { base: self.frame, off: *offset as i32 } };
             if frame.params.get(i).is_some_and(|p| p.direction == pointsman_ir::Direction::Out) {
                 self.clear(place);
             }

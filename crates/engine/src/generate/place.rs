@@ -616,7 +616,11 @@ impl<'p> Gen<'_, 'p> {
         let width = self.layouts().width(e.ty).unwrap_or(0);
         match self.expr(scope, e) {
             Val::Reg(v) if width <= 64 => {
-                if self.signed(e.ty) { self.sign_extend(v, width) } else { v }
+                if self.signed(e.ty) {
+                    self.sign_extend(v, width)
+                } else {
+                    v
+                }
             }
             Val::Reg(v) => self.saturate(v),
             v @ Val::At(_) => {
@@ -710,7 +714,8 @@ fn split(bit: u32, width: u32) -> u32 {
 /// Pieces that make up `size` bytes.
 fn chunks(size: u32) -> Vec<(i32, Ty)> {
     let (mut at, mut pieces) = (0, Vec::new());
-    for (bytes, ty) in [(16, types::I8X16), (8, types::I64), (4, types::I32), (2, types::I16), (1, types::I8)] {
+    for (bytes, ty) in [(16, types::I8X16), (8, types::I64), (4, types::I32), (2, types::I16), (1, types::I8)]
+    {
         while size - at >= bytes {
             pieces.push((at as i32, ty));
             at += bytes;

@@ -266,12 +266,7 @@ impl Gen<'_, '_> {
     }
 
     /// Writes a `bool`.
-    pub(super) fn write_truth(
-        &mut self,
-        scope: &Rc<Scope>,
-        lv: &LValue,
-        v: cranelift_codegen::ir::Value,
-    ) {
+    pub(super) fn write_truth(&mut self, scope: &Rc<Scope>, lv: &LValue, v: cranelift_codegen::ir::Value) {
         let target = self.resolve(scope, lv, true);
         self.write(target, Val::Reg(v), lv.ty);
     }

@@ -4,8 +4,8 @@
 #[path = "../../../ir/tests/common/mod.rs"]
 pub mod common;
 
+use crate::Tested;
 pub use common::build::*;
-use pointsman_interp::{Frame as Slots, Interp};
 use pointsman_ir::trace::{TraceEvent, Traced};
 use pointsman_ir::*;
 use std::sync::Arc;
@@ -138,9 +138,9 @@ impl Rng {
 
 /// A program that is loaded with one slot per parameter of the block that is run.
 pub struct Rig {
-    pub interp: Interp,
+    pub exec: Tested,
     pub world: World,
-    pub slots: Slots,
+    pub slots: <Tested as Executor>::Frame,
     pub emitted: Vec<u8>,
 }
 
@@ -149,9 +149,9 @@ impl Rig {
     pub fn new(b: &Builder, like: &Frame) -> Self {
         let types: Vec<TypeId> = like.params.iter().map(|p| p.ty).collect();
         let program = b.finish();
-        let interp = Interp::load(program.clone(), &types).unwrap_or_else(|e| panic!("{e}"));
-        let slots = interp.new_frame();
-        Rig { world: World::new(&program), slots, interp, emitted: vec![] }
+        let exec = Tested::load(program.clone(), &types).unwrap_or_else(|e| panic!("{e}"));
+        let slots = exec.new_frame();
+        Rig { world: World::new(&program), slots, exec, emitted: vec![] }
     }
 
     fn all(&self, params: usize) -> Vec<usize> {
@@ -159,26 +159,26 @@ impl Rig {
     }
 
     pub fn parse(&mut self, parser: u32, packet: &[u8]) -> ParseOutcome {
-        let n = self.interp.program().parsers[parser as usize].frame.params.len();
-        self.interp.parse(ParserId(parser), &self.all(n), &mut self.slots, packet, &mut self.world)
+        let n = self.exec.program().parsers[parser as usize].frame.params.len();
+        self.exec.parse(ParserId(parser), &self.all(n), &mut self.slots, packet, &mut self.world)
     }
 
     pub fn control(&mut self, control: u32) -> ControlOutcome {
-        let n = self.interp.program().controls[control as usize].frame.params.len();
+        let n = self.exec.program().controls[control as usize].frame.params.len();
         let slots = self.all(n);
-        self.interp.control(ControlId(control), &slots, &mut self.slots, &mut self.emitted, &mut self.world)
+        self.exec.control(ControlId(control), &slots, &mut self.slots, &mut self.emitted, &mut self.world)
     }
 
     /// A scalar of a slot as a number.
     pub fn get(&self, slot: usize, path: &[u32]) -> u128 {
-        self.interp.get(&self.slots, slot, path).unwrap().to_u128().unwrap()
+        self.exec.get(&self.slots, slot, path).unwrap().to_u128().unwrap()
     }
 
     pub fn set(&mut self, slot: usize, path: &[u32], width: u32, value: u128) {
-        assert!(self.interp.set(&mut self.slots, slot, path, &Bits::new(width, value)));
+        assert!(self.exec.set(&mut self.slots, slot, path, &Bits::new(width, value)));
     }
 
     pub fn value(&self, slot: usize) -> Value {
-        self.interp.value(&self.slots, slot)
+        self.exec.value(&self.slots, slot)
     }
 }

@@ -1,10 +1,8 @@
 //! Statements of controls: headers, stacks, unions, flow, emission.
 
-mod support;
-
-use pointsman_interp::MAX_LOOP_ROUNDS;
+use crate::MAX_LOOP_ROUNDS;
+use crate::support::*;
 use pointsman_ir::*;
-use support::*;
 
 /// Headers with everything that a header can be in, and a number `n`.
 fn headers(b: &mut Builder) -> Frame {
@@ -256,24 +254,24 @@ fn frames() {
     let body = vec![b.set("b", sum)];
     b.control("two", two, body);
     let mut rig = Rig::new(&b, &frame);
-    let fresh = rig.interp.new_frame();
+    let fresh = rig.exec.new_frame();
     rig.control(0);
     let copy = rig.slots.clone();
     assert_eq!((rig.get(0, &[0, 0]), rig.get(1, &[])), (5, 6));
     rig.set(0, &[0, 0], 16, 0x1ff);
     assert_eq!(rig.get(0, &[0, 0]), 0xff);
-    assert_eq!(rig.interp.get(&rig.slots, 0, &[0]), None);
-    assert_eq!(rig.interp.get(&rig.slots, 0, &[0, 1]), None);
-    assert_eq!(rig.interp.get(&rig.slots, 9, &[]), None);
-    assert!(!rig.interp.set(&mut rig.slots, 0, &[0], &Bits::new(8, 1)));
-    rig.interp.set_value(&mut rig.slots, 1, Value::Bits(Bits::new(12, 0xabc)));
+    assert_eq!(rig.exec.get(&rig.slots, 0, &[0]), None);
+    assert_eq!(rig.exec.get(&rig.slots, 0, &[0, 1]), None);
+    assert_eq!(rig.exec.get(&rig.slots, 9, &[]), None);
+    assert!(!rig.exec.set(&mut rig.slots, 0, &[0], &Bits::new(8, 1)));
+    rig.exec.set_value(&mut rig.slots, 1, Value::Bits(Bits::new(12, 0xabc)));
     assert_eq!(rig.get(1, &[]), 0xbc);
-    rig.interp.reset(&mut rig.slots);
+    rig.exec.reset(&mut rig.slots);
     assert_eq!(rig.slots, fresh);
     rig.slots = copy;
     assert_eq!(rig.get(0, &[0, 0]), 5);
     // One slot bound twice: `in` gets a copy, `inout` is written back. `out` starts anew.
-    let outcome = rig.interp.control(ControlId(1), &[1, 1, 0], &mut rig.slots, &mut vec![], &mut rig.world);
+    let outcome = rig.exec.control(ControlId(1), &[1, 1, 0], &mut rig.slots, &mut vec![], &mut rig.world);
     assert!(!outcome.exited);
     assert_eq!((rig.get(0, &[0, 0]), rig.get(1, &[])), (0, 7));
 }
@@ -282,7 +280,7 @@ fn frames() {
 #[test]
 fn shared_between_threads() {
     fn shared<T: Send + Sync>() {}
-    shared::<pointsman_interp::Interp>();
+    shared::<crate::Tested>();
 }
 
 #[test]
@@ -291,14 +289,14 @@ fn refuses_what_it_cannot_run() {
     let frame = headers(&mut b);
     let wrong = vec![stmt(StmtKind::Break)];
     b.control("c", frame, wrong);
-    let error = pointsman_interp::Interp::load(b.finish(), &[]).unwrap_err();
+    let error = crate::Tested::load(b.finish(), &[]).unwrap_err();
     assert_eq!(error.0, "control c: body[0]: break outside of a loop");
     b.program.controls.clear();
-    let error = pointsman_interp::Interp::load(b.finish(), &[TypeId(99)]).unwrap_err();
+    let error = crate::Tested::load(b.finish(), &[TypeId(99)]).unwrap_err();
     assert_eq!(error.0, "a slot has type 99, which the program does not have");
     let frame = b.frame(&[], &[]);
     b.parser("p", frame, vec![state("start", vec![], accept())]);
     b.program.errors.retain(|e| e != "ParserTimeout");
-    let error = pointsman_interp::Interp::load(b.finish(), &[]).unwrap_err();
+    let error = crate::Tested::load(b.finish(), &[]).unwrap_err();
     assert!(error.0.contains("error.ParserTimeout"));
 }

@@ -1,12 +1,10 @@
 //! A program that passes the verifier cannot make the executor panic: programs that are broken at random.
 
-mod support;
-
+use crate::support::common::good::good;
+use crate::support::*;
 use pointsman_ir::verify::{MAX_NESTING, verify};
 use pointsman_ir::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use support::common::good::good;
-use support::*;
 
 /// How many broken programs: some seconds' worth.
 const SEEDS: u64 = 1500;
@@ -294,7 +292,7 @@ fn survive(p: Program, rng: &mut Rng) -> bool {
         // Nothing was left behind that is not of its slot's type: putting the values back changes nothing.
         let mut copy = rig.slots.clone();
         for slot in 0..slots.params.len() {
-            rig.interp.set_value(&mut copy, slot, rig.value(slot));
+            rig.exec.set_value(&mut copy, slot, rig.value(slot));
         }
         assert_eq!(copy, rig.slots);
     }
@@ -331,7 +329,7 @@ fn random_packets() {
     let mut rng = Rng(7);
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..5000 {
-        rig.interp.reset(&mut rig.slots);
+        rig.exec.reset(&mut rig.slots);
         let packet = rng.packet(24);
         let outcome = rig.parse(0, &packet);
         seen.insert((outcome.accepted, outcome.error));
@@ -344,14 +342,14 @@ fn random_packets() {
     let mut expected: Vec<_> = errors.iter().map(|e| (false, b.error(e))).collect();
     expected.push((true, 0));
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), expected);
-    assert!(rig.world.states().contains(&3));
+    assert!(!crate::TRACES || rig.world.states().contains(&3));
 }
 
 /// The deepest program that the verifier lets through fits the stack of a thread.
 #[test]
 fn deepest() {
     let mut b = Builder::new();
-    let t = support::common::good::tys(&mut b);
+    let t = crate::support::common::good::tys(&mut b);
     let levels = 5;
     let each = MAX_NESTING / levels - 8;
     for i in 0..levels {

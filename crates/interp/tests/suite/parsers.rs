@@ -1,9 +1,7 @@
 //! Parsers: extraction, stacks, selection, errors.
 
-mod support;
-
+use crate::support::*;
 use pointsman_ir::*;
-use support::*;
 
 /// A stack of 4-byte tags behind a 12-bit header, then a varbit option: nothing is aligned.
 fn tags() -> (Builder, Frame) {
@@ -74,7 +72,7 @@ fn stack_of_unaligned_tags() {
     assert_eq!(*next, 2);
     let valid = |v: &Value| matches!(v, Value::Header { valid: true, .. });
     assert_eq!(elems.iter().map(valid).collect::<Vec<_>>(), [true, true, false]);
-    assert_eq!(rig.world.states(), [0, 1, 1]);
+    assert!(!crate::TRACES || rig.world.states() == [0, 1, 1]);
 }
 
 #[test]
@@ -89,7 +87,7 @@ fn errors_and_where_they_leave_the_packet() {
     check(&[0x40, 0x00], true, "NoError", 12);
     // Varbit: 16 bits, then 1 bit, then more than the packet holds, then more than the field holds.
     let rig = check(&[0x21, 0x0a, 0xbc, 0xde], true, "NoError", 32);
-    assert_eq!(rig.interp.get(&rig.slots, 0, &[2, 1]), Some(Bits::new(16, 0xbcde)));
+    assert_eq!(rig.exec.get(&rig.slots, 0, &[2, 1]), Some(Bits::new(16, 0xbcde)));
     check(&[0x20, 0x1a, 0xbc, 0xde], false, "ParserInvalidArgument", 12);
     check(&[0x22, 0x0a, 0xbc, 0xde], false, "PacketTooShort", 12);
     check(&[0x23, 0x0a, 0xbc, 0xde, 1, 2, 3, 4, 5, 6], false, "HeaderTooShort", 12);
@@ -135,5 +133,5 @@ fn endless_parser_times_out() {
     let mut rig = Rig::new(&b, &frame);
     let outcome = rig.parse(0, &[]);
     assert_eq!((outcome.accepted, outcome.error), (false, b.error("ParserTimeout")));
-    assert_eq!(rig.get(0, &[]), u128::from(pointsman_interp::MAX_TRANSITIONS % 256));
+    assert_eq!(rig.get(0, &[]), u128::from(crate::MAX_TRANSITIONS % 256));
 }

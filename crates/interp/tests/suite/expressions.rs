@@ -1,10 +1,8 @@
 //! Expressions: every operator at every kind of type, and what P4 leaves undefined.
 
-mod support;
-
+use crate::support::*;
 use pointsman_ir::BinaryOp::*;
 use pointsman_ir::*;
-use support::*;
 
 /// What `e` evaluates to.
 fn value_of(e: impl Fn(&mut Builder) -> Expr) -> Value {

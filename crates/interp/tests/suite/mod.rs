@@ -1,0 +1,7 @@
+//! What every executor must do. The root of a test binary names the executor ([`crate::Tested`]).
+
+mod calls;
+mod controls;
+mod expressions;
+mod fuzz;
+mod parsers;
