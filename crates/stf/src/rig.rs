@@ -4,7 +4,7 @@ use crate::entries::{
     build_action, build_entry, find_extern, find_table, parse_action, parse_bits, parse_entry,
 };
 use pointsman_interp::Interp;
-use pointsman_ir::{Bits, Program};
+use pointsman_ir::{Bits, Executor, Program};
 use pointsman_v1model::{CounterCell, Keep, Output, Pipeline, State, Stats, Switch, SwitchConfig, Time};
 use std::sync::Arc;
 
@@ -12,17 +12,24 @@ use std::sync::Arc;
 const BUDGET: usize = 10_000;
 
 /// A switch that runs a program. Time passes only when told.
-pub struct Rig {
+pub struct Rig<E: Executor = Interp> {
     /// The switch.
-    pub switch: Switch<Interp>,
+    pub switch: Switch<E>,
     /// Now.
     pub now: Time,
     program: Arc<Program>,
 }
 
 impl Rig {
-    /// Puts a compiled program on a switch.
+    /// Puts a compiled program on a switch whose executor is the interpreter.
     pub fn new(program: Arc<Program>, config: SwitchConfig) -> Result<Rig, String> {
+        Rig::on(program, config)
+    }
+}
+
+impl<E: Executor> Rig<E> {
+    /// Puts a compiled program on a switch with any executor.
+    pub fn on(program: Arc<Program>, config: SwitchConfig) -> Result<Self, String> {
         let pipeline = Pipeline::load(program.clone())
             .map_err(|ps| ps.iter().map(|p| p.message.clone()).collect::<Vec<_>>().join("; "))?;
         let mut switch = Switch::new(config).map_err(|e| e.to_string())?;

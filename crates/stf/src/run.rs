@@ -7,7 +7,7 @@ use crate::entries::{
 use crate::parse::{Command, Condition, Index, Line};
 use crate::rig::Rig;
 use crate::{Report, StfError};
-use pointsman_ir::{EntryHandle, ExternInstanceId, KeyMatch, Program, TableId};
+use pointsman_ir::{EntryHandle, Executor, ExternInstanceId, KeyMatch, Program, TableId};
 use pointsman_v1model::{CloneSession, CounterCell, Group, GroupMember, MeterConfig, Output, Replica, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -22,8 +22,8 @@ struct Expected {
     exact: bool,
 }
 
-struct Runner<'a> {
-    rig: &'a mut Rig,
+struct Runner<'a, E: Executor> {
+    rig: &'a mut Rig<E>,
     report: Report,
     /// Ports that the test names.
     ports: BTreeSet<u32>,
@@ -39,7 +39,7 @@ struct Runner<'a> {
 }
 
 /// Runs a test on a fresh rig. An error is a mistake in the test; what the switch did wrong is in the report.
-pub fn run(rig: &mut Rig, lines: &[Line]) -> Result<Report, StfError> {
+pub fn run<E: Executor>(rig: &mut Rig<E>, lines: &[Line]) -> Result<Report, StfError> {
     let ports = lines.iter().filter_map(|l| match l.command {
         Command::Packet { port, .. } | Command::Expect { port, .. } => Some(port),
         _ => None,
@@ -66,7 +66,7 @@ fn text(e: impl std::fmt::Display) -> String {
     e.to_string()
 }
 
-impl Runner<'_> {
+impl<E: Executor> Runner<'_, E> {
     fn program(&self) -> std::sync::Arc<Program> {
         self.rig.program().clone()
     }

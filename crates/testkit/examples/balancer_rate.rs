@@ -2,6 +2,7 @@
 //!
 //! `cargo run --release -p pointsman-testkit --example balancer_rate [FLOWS [PACKETS]]`
 
+use pointsman_ir::Executor;
 use pointsman_testkit::Rig;
 use pointsman_testkit::compile::{own_includes, own_program};
 use pointsman_testkit::packet::{Packet, tcp_flags};
@@ -21,9 +22,12 @@ impl Sink for Count {
     fn to_cpu(&mut self, _: &[u8]) {}
 }
 
-fn rack() -> Result<Rig, String> {
-    let mut rig =
-        pointsman_testkit::rig::load(&own_program("balancer"), &[&own_includes()], SwitchConfig::default())?;
+fn rack<E: Executor>() -> Result<Rig<E>, String> {
+    let mut rig = pointsman_testkit::rig::load::<E>(
+        &own_program("balancer"),
+        &[&own_includes()],
+        SwitchConfig::default(),
+    )?;
     for entry in [
         "local_v4 address=10.0.0.100 -> is_local",
         "local_v6 address=fd00::100 -> is_local",
@@ -52,7 +56,7 @@ fn cpu_ns() -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-fn measure(rig: &mut Rig, name: &str, port: u32, frames: &[Vec<u8>], packets: usize) {
+fn measure<E: Executor>(rig: &mut Rig<E>, name: &str, port: u32, frames: &[Vec<u8>], packets: usize) {
     let mut sink = Count(0);
     let (start, cpu) = (Instant::now(), cpu_ns());
     for i in 0..packets {
@@ -71,7 +75,16 @@ fn main() -> Result<(), String> {
     let mut args = std::env::args().skip(1).map(|a| a.parse::<usize>().unwrap_or(1000));
     let flows = args.next().unwrap_or(1000) as u32;
     let packets = args.next().unwrap_or(200_000);
-    let mut rig = rack()?;
+    println!("interpreter");
+    rates::<pointsman_interp::Interp>(flows, packets)?;
+    println!("engine");
+    rates::<pointsman_engine::Engine>(flows, packets)
+}
+
+fn rates<E: Executor>(flows: u32, packets: usize) -> Result<(), String> {
+    let start = Instant::now();
+    let mut rig = rack::<E>()?;
+    println!("{:<32} {:>8.1} ms, front end included", "loading", start.elapsed().as_secs_f64() * 1e3);
     let frames = |make: &dyn Fn(u32) -> Packet| -> Vec<Vec<u8>> {
         (0..flows).map(|i| make(i).macs([2; 6], SWITCH).bytes()).collect()
     };

@@ -2,10 +2,11 @@
 
 pub use pointsman_stf::Rig;
 
+use pointsman_ir::Executor;
 use pointsman_v1model::SwitchConfig;
 use std::path::Path;
 
-/// Compiles `path` and puts it on a switch; `includes` are searched for `#include <...>`.
-pub fn load(path: &Path, includes: &[&Path], config: SwitchConfig) -> Result<Rig, String> {
-    Rig::new(crate::compile::compile(path, includes)?, config)
+/// Compiles `path` and puts it on a switch with the executor `E`; `includes` are searched for `#include <...>`.
+pub fn load<E: Executor>(path: &Path, includes: &[&Path], config: SwitchConfig) -> Result<Rig<E>, String> {
+    Rig::on(crate::compile::compile(path, includes)?, config)
 }

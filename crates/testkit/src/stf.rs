@@ -2,13 +2,14 @@
 
 pub use pointsman_stf::{Report, StfError};
 
+use pointsman_ir::Executor;
 use pointsman_v1model::SwitchConfig;
 use std::path::Path;
 
-/// Runs a test against the program at `path`; `includes` are searched for `#include`. An error is what kept the test from
+/// Runs a test against the program at `path` with the executor `E`; `includes` are searched for `#include`. An error is what kept the test from
 /// being run: a program that does not compile, a line that is not understood.
-pub fn run_stf(path: &Path, includes: &[&Path], stf: &str) -> Result<Report, String> {
+pub fn run_stf<E: Executor>(path: &Path, includes: &[&Path], stf: &str) -> Result<Report, String> {
     let lines = pointsman_stf::parse(stf).map_err(|e| e.to_string())?;
-    let mut rig = crate::rig::load(path, includes, SwitchConfig::default())?;
+    let mut rig = crate::rig::load::<E>(path, includes, SwitchConfig::default())?;
     pointsman_stf::run(&mut rig, &lines).map_err(|e| e.to_string())
 }

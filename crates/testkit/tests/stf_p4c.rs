@@ -4,8 +4,10 @@
 //! with the reason in `data/stf_known_failures.txt`; one that fails and is not listed, or is listed and passes, is an
 //! error, so the list can only shrink.
 
+use pointsman_engine::Engine;
+use pointsman_interp::Interp;
 use pointsman_testkit::compile::own_includes;
-use pointsman_testkit::stf::run_stf;
+use pointsman_testkit::stf::{Report, run_stf};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -38,7 +40,19 @@ fn tests(dir: &Path) -> Vec<PathBuf> {
 fn outcome(samples: &Path, stf: &Path) -> Result<(), String> {
     let text = std::fs::read(stf).map_err(|e| e.to_string())?;
     let text = String::from_utf8_lossy(&text);
-    let report = run_stf(&stf.with_extension("p4"), &[&own_includes(), samples], &text)?;
+    let (program, includes) = (stf.with_extension("p4"), [own_includes(), samples.to_path_buf()]);
+    let includes = [includes[0].as_path(), includes[1].as_path()];
+    let interp = verdict(run_stf::<Interp>(&program, &includes, &text));
+    // Both executors do the same, right or wrong.
+    let engine = verdict(run_stf::<Engine>(&program, &includes, &text));
+    if interp == engine {
+        return interp;
+    }
+    Err(format!("the executors differ: interp {interp:?}, engine {engine:?}"))
+}
+
+fn verdict(report: Result<Report, String>) -> Result<(), String> {
+    let report = report?;
     match report.failures.first() {
         None => Ok(()),
         Some(first) => Err(format!("{first} ({} failures)", report.failures.len())),

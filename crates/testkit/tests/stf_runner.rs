@@ -6,7 +6,7 @@ use std::path::Path;
 
 fn run(stf: &str) -> Result<Report, String> {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stf_runner.p4");
-    run_stf(&program, &[&own_includes()], stf)
+    run_stf::<pointsman_interp::Interp>(&program, &[&own_includes()], stf)
 }
 
 #[track_caller]
@@ -167,6 +167,7 @@ fn copies() {
 
 #[test]
 fn programs_that_do_not_compile() {
-    let error = run_stf(Path::new("/nonexistent.p4"), &[], "").expect_err("no such file");
+    let error =
+        run_stf::<pointsman_interp::Interp>(Path::new("/nonexistent.p4"), &[], "").expect_err("no such file");
     assert!(error.contains("/nonexistent.p4"), "{error}");
 }

@@ -5,6 +5,15 @@ use pointsman_testkit::stf::run_stf;
 
 #[test]
 fn our_programs() {
+    run::<pointsman_interp::Interp>();
+}
+
+#[test]
+fn our_programs_as_native_code() {
+    run::<pointsman_engine::Engine>();
+}
+
+fn run<E: pointsman_ir::Executor>() {
     let mut failures = Vec::new();
     let mut ran = 0;
     for name in ["balancer"] {
@@ -18,7 +27,7 @@ fn our_programs() {
         files.sort();
         for file in files {
             let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-            let report = run_stf(&program, &[&own_includes()], &text);
+            let report = run_stf::<E>(&program, &[&own_includes()], &text);
             let report = report.unwrap_or_else(|e| panic!("{}: {e}", file.display()));
             assert_eq!(
                 report.unchecked,

@@ -29,6 +29,8 @@
 
 mod script;
 
+use pointsman_interp::Interp as Tested;
+
 use std::path::Path;
 
 /// Every test file, so that one that is forgotten here is noticed.

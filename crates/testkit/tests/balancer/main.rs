@@ -1,5 +1,7 @@
 //! Packet tests of p4/programs/balancer: what it must do to every kind of packet, one theme a module.
 
+use pointsman_interp::Interp as Tested;
+
 mod affinity;
 mod answers;
 mod drops;

@@ -87,7 +87,7 @@ pub fn is_v4(packet: &Packet) -> bool {
 }
 
 pub struct World {
-    pub rig: Rig,
+    pub rig: Rig<crate::Tested>,
     reasons: BTreeMap<String, u64>,
 }
 
@@ -97,7 +97,7 @@ impl World {
     pub fn new() -> World {
         let ports: BTreeSet<u32> = [1, 2, 3, 4, CPU].into();
         let config = SwitchConfig { cpu_port: Some(CPU), ports: Some(ports), ..SwitchConfig::default() };
-        let rig = Rig::new(program(), config).unwrap_or_else(|e| panic!("{e}"));
+        let rig = Rig::on(program(), config).unwrap_or_else(|e| panic!("{e}"));
         let mut w = World { rig, reasons: reasons() };
         w.wait(1000);
         for a in ["10.0.0.1", VIP4] {

@@ -1,7 +1,7 @@
 //! The commands of a test file.
 
+use crate::Tested;
 use pointsman_frontend::source::Loader;
-use pointsman_interp::Interp;
 use pointsman_ir::{
     ActionCall, Bits, Direction, Entry, EntryAction, ExternInstanceId, KeyMatch, MatchKind, TableId, Value,
     ValueSetId,
@@ -127,7 +127,7 @@ impl Sink for Outputs {
 }
 
 struct Rig {
-    switch: Switch<Interp>,
+    switch: Switch<Tested>,
     outputs: Outputs,
     now: Time,
     idle: Vec<(TableId, Vec<KeyMatch>)>,

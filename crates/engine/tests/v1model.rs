@@ -1,0 +1,34 @@
+//! The programs and packets that test the v1model architecture, run as native code.
+
+#[path = "../../v1model/tests/script/mod.rs"]
+mod script;
+
+use pointsman_engine::Engine as Tested;
+use std::path::{Path, PathBuf};
+
+fn dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../v1model/tests")
+}
+
+fn names() -> Vec<String> {
+    let files = std::fs::read_dir(dir()).unwrap();
+    let mut names: Vec<String> = files
+        .filter_map(|f| f.unwrap().file_name().to_str().and_then(|n| n.strip_suffix(".p4")).map(String::from))
+        .collect();
+    names.sort();
+    assert!(names.len() >= 6, "{names:?}");
+    names
+}
+
+#[test]
+fn all_programs() {
+    let failures: Vec<String> = names().iter().filter_map(|n| script::run(&dir(), n).err()).collect();
+    assert!(failures.is_empty(), "\n{}", failures.join("\n"));
+}
+
+#[test]
+fn random_packets() {
+    for name in names() {
+        script::feed_random(&dir(), &name, 1000).unwrap_or_else(|e| panic!("{name}: {e}"));
+    }
+}

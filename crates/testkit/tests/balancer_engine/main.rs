@@ -1,0 +1,26 @@
+//! The packet tests of p4/programs/balancer, run as native code.
+
+use pointsman_engine::Engine as Tested;
+
+#[path = "../balancer/affinity.rs"]
+mod affinity;
+#[path = "../balancer/answers.rs"]
+mod answers;
+#[path = "../balancer/drops.rs"]
+mod drops;
+#[path = "../balancer/forwarding.rs"]
+mod forwarding;
+#[path = "../balancer/full_table.rs"]
+mod full_table;
+#[path = "../balancer/icmp_errors.rs"]
+mod icmp_errors;
+#[path = "../balancer/policies.rs"]
+mod policies;
+#[path = "../balancer/reports.rs"]
+mod reports;
+#[path = "../balancer/robustness.rs"]
+mod robustness;
+#[path = "../balancer/translation.rs"]
+mod translation;
+#[path = "../balancer/world.rs"]
+mod world;
