@@ -1,5 +1,6 @@
 //! Native code of one block, and what belongs to it.
 
+use crate::cache::Caches;
 use crate::runtime::{Ctx, Wide};
 use cranelift_jit::JITModule;
 use pointsman_ir::{ExternFnId, ExternInstanceId, TableId, TypeId, ValueSetId};
@@ -9,6 +10,8 @@ use pointsman_ir::{ExternFnId, ExternInstanceId, TableId, TypeId, ValueSetId};
 pub(crate) enum Site {
     Table(TableSite),
     Extern(ExternSite),
+    /// The arguments are numbers: two words each.
+    Flat(ExternSite),
     ValueSet(ValueSetSite),
     Wide(Wide),
 }
@@ -23,6 +26,8 @@ pub(crate) struct TableSite {
     /// Type and offset of the action data, by action.
     pub(crate) data: Vec<Vec<(TypeId, u32)>>,
     pub(crate) data_size: u32,
+    /// Number of the table among those that the code applies.
+    pub(crate) cache: usize,
 }
 
 /// A call of an extern.
@@ -34,7 +39,11 @@ pub(crate) struct ExternSite {
     pub(crate) args: Vec<ExternArg>,
     /// Type and offset of the result.
     pub(crate) returns: Option<(TypeId, u32)>,
+    /// Bytes of the arguments and the result.
     pub(crate) size: u32,
+    /// Widths of the arguments, and bytes of the packed one: only of flat calls.
+    pub(crate) widths: Vec<u32>,
+    pub(crate) data: u32,
 }
 
 /// An argument of an extern.
@@ -65,6 +74,10 @@ pub(crate) struct Code {
     /// The code holds their addresses: never moved, dropped after it.
     #[allow(clippy::vec_box)]
     pub(crate) _sites: Vec<Box<Site>>,
+    /// It applies tables.
+    pub(crate) remembers: bool,
+    /// What look-ups answered; whoever runs the code first has it.
+    pub(crate) caches: std::sync::Mutex<Caches>,
     pub(crate) strings: Vec<std::sync::Arc<str>>,
     pub(crate) _constants: Vec<Box<[u64]>>,
     /// Bytes of machine code.

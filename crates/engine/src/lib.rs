@@ -11,6 +11,7 @@
 //! length), the emitted bytes (behind a comparison with their capacity) and constants, which belong to the code and live
 //! as long. Stack indices are checked by the code. It calls the functions of `runtime.rs`, which never unwind into it.
 
+mod cache;
 mod code;
 mod generate;
 mod layout;
@@ -22,7 +23,7 @@ use code::Code;
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
 use generate::{CoreErrors, Entry, Source};
-use layout::Layouts;
+use layout::{Layouts, Scalar, Shape};
 use memory::{Memory, Spot, bytes, bytes_mut};
 use pointsman_ir::{
     Bits, ControlId, ControlOutcome, Direction, Env, Executor, LoadError, PackageArg, Param, ParseOutcome,
@@ -237,6 +238,9 @@ impl Engine {
         emitted: &mut Vec<u8>,
         env: &mut dyn Env,
     ) -> (i64, u32, usize) {
+        // One run at a time remembers; the others ask.
+        let caches = code.remembers.then(|| code.caches.try_lock().ok()).flatten();
+        let caches = caches.and_then(|mut c| c.refresh(env).then_some(c));
         let host = Host {
             program: &self.program,
             layouts: &self.layouts,
@@ -248,6 +252,7 @@ impl Engine {
             key: Vec::new(),
             selectors: Vec::new(),
             args: Vec::new(),
+            caches,
             panic: None,
         };
         let mut ctx = Ctx {
@@ -266,6 +271,7 @@ impl Engine {
         ctx.grow(0);
         let status = (code.entry)(&raw mut ctx);
         ctx.settle();
+        ctx.host.caches = None;
         if let Some(panic) = ctx.host.panic.take() {
             std::panic::resume_unwind(panic);
         }
@@ -340,6 +346,19 @@ impl Executor for Engine {
 
     fn set(&self, frame: &mut Frame, slot: usize, path: &[u32], value: &Bits) -> bool {
         let Some(start) = self.offsets.get(slot) else { return false };
+        // What architectures do for every packet.
+        if let (Shape::Struct(fields), [field]) = (&self.layouts.get(self.slots[slot]).shape, path)
+            && let Some((ty, offset)) = fields.get(*field as usize)
+            && let Shape::Scalar(Scalar::Bits, width @ 1..=64) = self.layouts.get(*ty).shape
+        {
+            let (at, size) = ((start + offset) as usize, layout::scalar_size(width) as usize);
+            let value = (value.low_u64() & (u64::MAX >> (64 - width))).to_le_bytes();
+            let place = bytes_mut(&mut frame.slots).get_mut(at..at + size);
+            return place.is_some_and(|p| {
+                p.copy_from_slice(&value[..size]);
+                true
+            });
+        }
         let Some((ty, spot)) = self.memory().find(self.slots[slot], *start as usize, path) else {
             return false;
         };

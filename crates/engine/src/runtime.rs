@@ -11,12 +11,14 @@
 //! No panic may unwind into native code, which has no tables for it: [`guard`] keeps it in the context, the code returns
 //! with [`status::PANIC`] and the caller resumes it.
 
-use crate::code::Site;
+use crate::cache::Caches;
+use crate::code::{ExternSite, Site, TableSite};
 use crate::layout::{Layouts, Shape};
 use crate::memory::{self, Memory, Spot, Writer, read_bits, write_bits};
-use pointsman_ir::{BinaryOp, Bits, Env, ExternCall, MatchKind, Program, TypeId, UnaryOp, Value};
+use pointsman_ir::{BinaryOp, Bits, Env, ExternCall, FlatArgs, MatchKind, Program, TypeId, UnaryOp, Value};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::MutexGuard;
 
 /// How native code ended.
 pub(crate) mod status {
@@ -79,6 +81,8 @@ pub(crate) struct Host<'a> {
     pub(crate) key: Vec<Bits>,
     pub(crate) selectors: Vec<Bits>,
     pub(crate) args: Vec<Value>,
+    /// `None` if nothing may be remembered, or somebody else runs the same code.
+    pub(crate) caches: Option<MutexGuard<'a, Caches>>,
     pub(crate) panic: Option<Box<dyn Any + Send>>,
 }
 
@@ -129,32 +133,107 @@ pub(crate) mod lookup_bits {
 }
 
 /// Looks a table up: keys from `key`, action data to `data`. The index of the action, and [`lookup_bits`].
-pub(crate) extern "C" fn lookup(ctx: *mut Ctx<'_>, site: *const Site, key: *const u8, data: *mut u8) -> u64 {
+pub(crate) extern "C" fn lookup(
+    ctx: *mut Ctx<'_>,
+    site: *const Site,
+    key: *const u64,
+    data: *mut u64,
+) -> u64 {
     guard(ctx, lookup_bits::PANIC, |ctx| {
-        // SAFETY: the site is owned by the code that calls; the areas are as large as it says.
+        // SAFETY: the site is owned by the code that calls; the areas are as large as it says, in whole words.
         let (site, key, data) = unsafe {
             let Site::Table(site) = &*site else { return lookup_bits::PANIC };
-            let key = std::slice::from_raw_parts(key, site.key_size as usize);
-            (site, key, std::slice::from_raw_parts_mut(data, site.data_size as usize))
+            let key = std::slice::from_raw_parts(key, site.key_size as usize / 8);
+            (site, key, std::slice::from_raw_parts_mut(data, site.data_size as usize / 8))
         };
         let host = &mut ctx.host;
-        let table = &host.program.tables[site.table.index()];
-        host.key.clear();
-        host.selectors.clear();
+        if let Some(found) = host.caches.as_ref().and_then(|c| c.find(site.cache, key, data)) {
+            return found;
+        }
+        let found = host.lookup(site, memory::bytes(key), memory::bytes_mut(data));
+        if let Some(caches) = &mut host.caches {
+            caches.note(site.cache, site.table, &*host.env, key, data, found);
+        }
+        found
+    })
+}
+
+impl Host<'_> {
+    fn lookup(&mut self, site: &TableSite, key: &[u8], data: &mut [u8]) -> u64 {
+        let table = &self.program.tables[site.table.index()];
+        self.key.clear();
+        self.selectors.clear();
         for (key_field, (width, offset)) in table.keys.iter().zip(&site.keys) {
             let bits = read_bits(&key[*offset as usize..], *width);
             let selector = key_field.match_kind == MatchKind::Selector;
-            if selector { host.selectors.push(bits) } else { host.key.push(bits) }
+            if selector { self.selectors.push(bits) } else { self.key.push(bits) }
         }
-        let found = host.env.lookup(site.table, &host.key, &host.selectors);
+        let found = self.env.lookup(site.table, &self.key, &self.selectors);
         let hit = if found.hit.is_some() { lookup_bits::HIT } else { 0 };
         let Some(call) = found.action else { return lookup_bits::NONE | hit };
         let Some(params) = site.data.get(call.action as usize) else { return lookup_bits::NONE | hit };
         for (n, (ty, offset)) in params.iter().enumerate() {
             let value = call.args.get(n).unwrap_or(&Value::Void);
-            host.memory.put(data, *ty, Spot::Natural(*offset as usize), value);
+            self.memory.put(data, *ty, Spot::Natural(*offset as usize), value);
         }
         u64::from(call.action) | hit
+    }
+
+    /// Calls an extern with arguments in `area`; where they are packed they stand in `data`.
+    fn call(&mut self, site: &ExternSite, area: &mut [u8], data: &[u8]) {
+        self.args.clear();
+        for arg in &site.args {
+            self.args.push(match self.layouts.get(arg.ty).shape {
+                Shape::Struct(_) if !data.is_empty() => self.memory.value(data, arg.ty, Spot::Packed(0, 0)),
+                _ => self.memory.value(area, arg.ty, Spot::Natural(arg.offset as usize)),
+            });
+        }
+        let result = self.env.call_extern(site.call(), &mut self.args);
+        for (arg, value) in site.args.iter().zip(&self.args) {
+            if arg.out {
+                self.memory.put(area, arg.ty, Spot::Natural(arg.offset as usize), value);
+            }
+        }
+        if let Some((ty, offset)) = site.returns {
+            self.memory.put(area, ty, Spot::Natural(offset as usize), &result);
+        }
+    }
+}
+
+impl ExternSite {
+    fn call(&self) -> ExternCall<'_> {
+        ExternCall {
+            function: self.function,
+            instance: self.instance,
+            type_args: &self.type_args,
+            returns: self.returns.map(|(ty, _)| ty),
+        }
+    }
+}
+
+/// Calls an extern with numbers: two words for each in `area`, then two for the result; packed bits in `data`. False
+/// after a panic.
+pub(crate) extern "C" fn call_flat(
+    ctx: *mut Ctx<'_>,
+    site: *const Site,
+    area: *mut u64,
+    data: *const u8,
+) -> u64 {
+    guard(ctx, 0, |ctx| {
+        // SAFETY: the site is owned by the code that calls; the areas are as large as it says, in whole words.
+        let (site, area, data) = unsafe {
+            let Site::Flat(site) = &*site else { return 0 };
+            let area = std::slice::from_raw_parts_mut(area, 2 * (site.args.len() + 1));
+            (site, area, std::slice::from_raw_parts(data, site.data as usize))
+        };
+        let host = &mut ctx.host;
+        let (words, _) = area.as_chunks_mut::<2>();
+        let Some((result, words)) = words.split_last_mut() else { return 0 };
+        let args = FlatArgs { words, widths: &site.widths, data, result };
+        if !host.env.call_flat(site.call(), args) {
+            host.call(site, memory::bytes_mut(area), data);
+        }
+        1
     })
 }
 
@@ -166,26 +245,7 @@ pub(crate) extern "C" fn call_extern(ctx: *mut Ctx<'_>, site: *const Site, area:
             let Site::Extern(site) = &*site else { return 0 };
             (site, std::slice::from_raw_parts_mut(area, site.size as usize))
         };
-        let host = &mut ctx.host;
-        host.args.clear();
-        for arg in &site.args {
-            host.args.push(host.memory.value(area, arg.ty, Spot::Natural(arg.offset as usize)));
-        }
-        let call = ExternCall {
-            function: site.function,
-            instance: site.instance,
-            type_args: &site.type_args,
-            returns: site.returns.map(|(ty, _)| ty),
-        };
-        let result = host.env.call_extern(call, &mut host.args);
-        for (arg, value) in site.args.iter().zip(&host.args) {
-            if arg.out {
-                host.memory.put(area, arg.ty, Spot::Natural(arg.offset as usize), value);
-            }
-        }
-        if let Some((ty, offset)) = site.returns {
-            host.memory.put(area, ty, Spot::Natural(offset as usize), &result);
-        }
+        ctx.host.call(site, area, &[]);
         1
     })
 }

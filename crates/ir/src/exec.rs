@@ -117,6 +117,36 @@ pub struct ExternCall<'a> {
     pub returns: Option<TypeId>,
 }
 
+/// The arguments of an extern call as numbers, for executors that keep them that way.
+#[derive(Debug)]
+pub struct FlatArgs<'a> {
+    /// The low and the high half of each argument that is a scalar (a `bool` is 0 or 1, an enum its ordinal). `out`
+    /// arguments start as zero; those of `out` and `inout` parameters are taken back, truncated to their widths.
+    pub words: &'a mut [[u64; 2]],
+    /// Their widths in bits; 0 for the argument that is [`FlatArgs::data`].
+    pub widths: &'a [u32],
+    /// The bits of the one argument that is a struct or tuple, most significant first: whole bytes.
+    pub data: &'a [u8],
+    /// The returned value.
+    pub result: &'a mut [u64; 2],
+}
+
+/// Names a state of an architecture's tables. Two are the same only if one was cloned from the other.
+#[derive(Clone, Debug, Default)]
+pub struct Generation(Arc<()>);
+
+impl Generation {
+    /// One that is no other.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same?
+    pub fn is(&self, other: &Generation) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 /// What a block reaches outside itself. Implemented by architectures.
 pub trait Env {
     /// Looks up `table`. `key` holds every matched key field in order, `selectors` those of kind `selector`.
@@ -128,6 +158,23 @@ pub trait Env {
 
     /// The members of a value set; each has one match per field.
     fn value_set(&self, set: ValueSetId) -> &[Vec<KeyMatch>];
+
+    /// The same as [`Env::call_extern`] for arguments that are all numbers. False: it was not done, and the executor asks
+    /// [`Env::call_extern`] instead.
+    fn call_flat(&mut self, _call: ExternCall<'_>, _args: FlatArgs<'_>) -> bool {
+        false
+    }
+
+    /// As long as this is the same, so are the answers of [`Env::lookup`] for tables that [`Env::is_plain`], and an
+    /// executor may remember them. `None`: nothing may be remembered.
+    fn generation(&self) -> Option<&Generation> {
+        None
+    }
+
+    /// Does looking up this table change nothing, and depend on nothing but the key?
+    fn is_plain(&self, _table: TableId) -> bool {
+        false
+    }
 
     /// Does somebody follow this packet? An executor asks once per block that the architecture runs.
     fn tracing(&self) -> bool {

@@ -23,7 +23,9 @@ pub mod value;
 pub mod verify;
 
 pub use bits::Bits;
-pub use exec::{ControlOutcome, Env, Executor, ExternCall, LoadError, Lookup, ParseOutcome};
+pub use exec::{
+    ControlOutcome, Env, Executor, ExternCall, FlatArgs, Generation, LoadError, Lookup, ParseOutcome,
+};
 pub use program::*;
 pub use stmt::*;
 pub use table::{ActionCall, Entry, EntryAction, EntryError, EntryHandle, KeyMatch, TableStore};

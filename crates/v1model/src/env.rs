@@ -8,7 +8,7 @@ use crate::time::Time;
 use crate::trace::{StepKind, Trace};
 use pointsman_ir::trace::{TraceEvent, Traced};
 use pointsman_ir::{
-    Bits, Env, ExternCall, ExternInstanceId, KeyMatch, Lookup, TableId, Type, TypeId, Types, Value,
+    Bits, Env, ExternCall, ExternInstanceId, FlatArgs, Generation, KeyMatch, Lookup, TableId, Type, TypeId, Types, Value,
     ValueSetId,
 };
 
@@ -181,6 +181,18 @@ impl Env for BlockEnv<'_> {
 
     fn value_set(&self, set: ValueSetId) -> &[Vec<KeyMatch>] {
         self.state.value_set(set).unwrap_or(&[])
+    }
+
+    fn generation(&self) -> Option<&Generation> {
+        Some(&self.state.generation)
+    }
+
+    fn is_plain(&self, table: TableId) -> bool {
+        self.state.tables.get(table.index()).is_some_and(|t| t.is_plain())
+    }
+
+    fn call_flat(&mut self, call: ExternCall<'_>, args: FlatArgs<'_>) -> bool {
+        self.flat(call, args)
     }
 
     fn call_extern(&mut self, call: ExternCall<'_>, args: &mut [Value]) -> Value {

@@ -23,6 +23,7 @@ mod externs;
 #[cfg(test)]
 mod fake;
 mod fields;
+mod flat;
 mod hash;
 mod info;
 mod meter;

@@ -136,6 +136,29 @@ impl Register {
         true
     }
 
+    /// Cell `index` as its low and high half. `None` if there is no such cell, or it is wider than that.
+    pub(crate) fn words(&self, index: u64) -> Option<[u64; 2]> {
+        let i = usize::try_from(index).ok()?;
+        match &self.cells {
+            Cells::Narrow(c) => c.get(i).map(|v| [*v, 0]),
+            Cells::Wide(c) => c.get(i).map(|v| [*v as u64, (*v >> 64) as u64]),
+            Cells::Any(_) => None,
+        }
+    }
+
+    /// Sets cell `index` from its low and high half, truncated. False if there is no such cell, or it is wider.
+    pub(crate) fn set_words(&mut self, index: u64, [low, high]: [u64; 2]) -> bool {
+        let Ok(i) = usize::try_from(index) else { return false };
+        match &mut self.cells {
+            Cells::Narrow(c) => c.get_mut(i).map(|v| *v = low & (u64::MAX >> (64 - self.width.clamp(1, 64)))),
+            Cells::Wide(c) => c.get_mut(i).map(|v| {
+                *v = (u128::from(high) << 64 | u128::from(low)) & (u128::MAX >> (128 - self.width));
+            }),
+            Cells::Any(_) => None,
+        }
+        .is_some()
+    }
+
     /// Every cell in order.
     pub fn iter(&self) -> impl Iterator<Item = Bits> + '_ {
         (0..self.len() as u64).map_while(|i| self.get(i))

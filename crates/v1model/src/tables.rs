@@ -179,6 +179,11 @@ impl TableState {
         self.direct_counter.is_some() || self.direct_meter.is_some() || self.idle_timeouts
     }
 
+    /// Does a look-up change nothing, and depend on nothing but the key?
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.has_info() && self.profile.is_none()
+    }
+
     pub(crate) fn track(&mut self, handle: EntryHandle, now: Time) {
         if self.has_info() {
             self.info.insert(handle, EntryInfo { last_hit: now, ..EntryInfo::default() });

@@ -113,6 +113,8 @@ struct Gen<'g, 'p> {
     sites: Vec<Box<Site>>,
     constants: Vec<Box<[u64]>>,
     strings: Vec<Arc<str>>,
+    /// Bytes of the keys and the action data of each table that is applied.
+    tables: Vec<(u32, u32)>,
     sigs: HashMap<(usize, bool), SigRef>,
     call_conv: CallConv,
     /// The first thing that cannot be compiled.
@@ -145,7 +147,7 @@ pub(crate) fn compile(
         }
         g.b.seal_all_blocks();
         g.b.finalize(module.target_config());
-        (g.scratch_top, g.sites, g.constants, g.strings)
+        (g.scratch_top, g.sites, g.constants, g.strings, g.tables)
     };
     module.define_function(id, &mut context).map_err(|e| internal(&format!("{e:?}")))?;
     let size = context.compiled_code().map_or(0, |c| c.code_info().total_size as usize);
@@ -153,7 +155,7 @@ pub(crate) fn compile(
     let address = module.get_finalized_function(id);
     // SAFETY: the function was declared with this signature, and the module that owns it stays in the same `Code`.
     let run = unsafe { std::mem::transmute::<*const u8, extern "C" fn(*mut Ctx<'_>) -> i64>(address) };
-    let (scratch, sites, constants, strings) = made;
+    let (scratch, sites, constants, strings, tables) = made;
     Ok(Code {
         module: Some(module),
         entry: run,
@@ -161,6 +163,8 @@ pub(crate) fn compile(
         _sites: sites,
         _constants: constants,
         strings,
+        remembers: !tables.is_empty(),
+        caches: std::sync::Mutex::new(crate::cache::Caches::new(&tables)),
         size,
     })
 }
@@ -209,6 +213,7 @@ impl<'g, 'p> Gen<'g, 'p> {
             sites: Vec::new(),
             constants: Vec::new(),
             strings: vec!["".into()],
+            tables: Vec::new(),
             sigs: HashMap::new(),
             call_conv,
             problem: None,

@@ -136,7 +136,7 @@ fn expr(e: &mut Expr, f: Visit<'_>) {
 
 /// What the original program is made of, to put elsewhere.
 #[derive(Default)]
-struct Pool {
+pub struct Pool {
     exprs: Vec<Expr>,
     places: Vec<LValue>,
     stmts: Vec<Stmt>,
@@ -144,7 +144,7 @@ struct Pool {
 }
 
 impl Pool {
-    fn of(p: &Program) -> Self {
+    pub fn of(p: &Program) -> Self {
         let mut pool = Pool::default();
         program(&mut p.clone(), &mut |part| match part {
             Part::Expr(e) => pool.exprs.push(e.clone()),
@@ -162,7 +162,7 @@ fn random_type(p: &Program, rng: &mut Rng) -> TypeId {
 }
 
 /// Changes one thing in `p`.
-fn mutate(p: &mut Program, pool: &Pool, rng: &mut Rng) {
+pub fn mutate(p: &mut Program, pool: &Pool, rng: &mut Rng) {
     if rng.below(6) == 0 {
         return mutate_frame(p, rng);
     }

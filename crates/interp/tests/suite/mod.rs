@@ -3,5 +3,5 @@
 mod calls;
 mod controls;
 mod expressions;
-mod fuzz;
+pub mod fuzz;
 mod parsers;

@@ -137,19 +137,26 @@ impl Rng {
 }
 
 /// A program that is loaded with one slot per parameter of the block that is run.
-pub struct Rig {
-    pub exec: Tested,
+pub struct Rig<E: Executor = Tested> {
+    pub exec: E,
     pub world: World,
-    pub slots: <Tested as Executor>::Frame,
+    pub slots: E::Frame,
     pub emitted: Vec<u8>,
 }
 
 impl Rig {
     /// `like`: the frame whose parameters are the slots.
     pub fn new(b: &Builder, like: &Frame) -> Self {
+        Rig::with(b, like)
+    }
+}
+
+impl<E: Executor> Rig<E> {
+    /// With any executor.
+    pub fn with(b: &Builder, like: &Frame) -> Self {
         let types: Vec<TypeId> = like.params.iter().map(|p| p.ty).collect();
         let program = b.finish();
-        let exec = Tested::load(program.clone(), &types).unwrap_or_else(|e| panic!("{e}"));
+        let exec = E::load(program.clone(), &types).unwrap_or_else(|e| panic!("{e}"));
         let slots = exec.new_frame();
         Rig { world: World::new(&program), slots, exec, emitted: vec![] }
     }

@@ -18,7 +18,7 @@ use crate::replication::Replication;
 use crate::stats::Anomalies;
 use crate::tables::TableState;
 use crate::time::Time;
-use pointsman_ir::{Bits, EntryAction, EntryHandle, KeyMatch, Lookup, Program, TableId, TypeId, Value};
+use pointsman_ir::{Bits, EntryAction, EntryHandle, Generation, KeyMatch, Lookup, Program, TableId, TypeId, Value};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -86,7 +86,11 @@ impl Hasher {
 
     /// The hash of what is in the buffer.
     pub fn compute(&self, algorithm: HashAlgorithm, random: &mut Random) -> u64 {
-        let data = self.buffer.bytes();
+        self.hash(algorithm, self.buffer.bytes(), random)
+    }
+
+    /// The hash of `data`.
+    pub fn hash(&self, algorithm: HashAlgorithm, data: &[u8], random: &mut Random) -> u64 {
         match algorithm {
             HashAlgorithm::Crc32 => self.crc32.compute(data).into(),
             HashAlgorithm::Crc32Custom => self.crc32_custom.compute(data).into(),
@@ -109,6 +113,8 @@ pub struct State {
     pub(crate) value_sets: Vec<Vec<Vec<KeyMatch>>>,
     pub(crate) hasher: Hasher,
     pub(crate) random: Random,
+    /// Another one after every change by the control plane.
+    pub(crate) generation: Generation,
     pub(crate) anomalies: Anomalies,
     pub(crate) digests: VecDeque<Digest>,
     pub(crate) events: VecDeque<Event>,
@@ -130,6 +136,7 @@ impl State {
             value_sets: vec![Vec::new(); pipeline.program.value_sets.len()],
             hasher: Hasher::new(),
             random: Random::new(config.seed),
+            generation: Generation::new(),
             anomalies: Anomalies::default(),
             digests: VecDeque::new(),
             events: VecDeque::new(),
@@ -148,6 +155,7 @@ impl State {
         self.anomalies = old.anomalies;
         self.events = old.events;
         self.random = old.random;
+        self.generation = Generation::new();
     }
 
     /// The program.

@@ -14,7 +14,7 @@ use crate::state::{Digest, Event, IdleEntry, State};
 use crate::stats::{DropReason, PortStats, Stats};
 use crate::time::Time;
 use crate::trace::{StepKind, TraceStep};
-use pointsman_ir::{Executor, LoadError};
+use pointsman_ir::{Executor, Generation, LoadError};
 use std::collections::BTreeSet;
 
 /// Where packets go that leave the switch.
@@ -170,7 +170,10 @@ impl<E: Executor> Switch<E> {
 
     /// Tables, registers and everything else that the control plane writes.
     pub fn state_mut(&mut self) -> Option<&mut State> {
-        self.loaded.as_mut().map(|l| &mut l.state)
+        let state = &mut self.loaded.as_mut()?.state;
+        // Whatever the caller changes: nothing that is remembered of it holds any longer.
+        state.generation = Generation::new();
+        Some(state)
     }
 
     /// Takes a packet from a port. It is processed by [`Switch::poll`]; its ingress timestamp is now.

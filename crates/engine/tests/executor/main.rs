@@ -1,8 +1,9 @@
 //! The engine passes the suite that every executor passes, the interpreter first.
 
-#[path = "../../interp/tests/suite/mod.rs"]
+mod differential;
+#[path = "../../../interp/tests/suite/mod.rs"]
 mod suite;
-#[path = "../../interp/tests/support/mod.rs"]
+#[path = "../../../interp/tests/support/mod.rs"]
 mod support;
 
 use pointsman_engine::{Engine as Tested, MAX_LOOP_ROUNDS, MAX_TRANSITIONS};

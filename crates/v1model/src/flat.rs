@@ -1,0 +1,80 @@
+//! The calls that most programs make for every packet, on numbers: [`Env::call_flat`](pointsman_ir::Env::call_flat).
+//!
+//! Each does what the call of the same function in `env.rs` does.
+
+use crate::env::BlockEnv;
+use crate::externs::{Function, Instance};
+use pointsman_ir::{ExternCall, FlatArgs};
+
+/// An index, or a limit: what does not fit is larger than everything.
+fn saturated([low, high]: [u64; 2]) -> u64 {
+    if high == 0 { low } else { u64::MAX }
+}
+
+fn number([low, high]: [u64; 2]) -> u128 {
+    u128::from(high) << 64 | u128::from(low)
+}
+
+impl BlockEnv<'_> {
+    pub(crate) fn flat(&mut self, call: ExternCall<'_>, args: FlatArgs<'_>) -> bool {
+        let Some(function) = self.pipeline.functions.get(call.function.index()).copied() else { return false };
+        // The data of a hash is a struct here; `env.rs` takes what else it may be.
+        let packed = |n: usize| args.widths.get(n) == Some(&0);
+        let instance = call.instance.and_then(|id| self.state.instances.get_mut(id.index()));
+        match (function, instance, &mut *args.words) {
+            (Function::RegisterRead, Some(Instance::Register(r)), [result, index]) => {
+                match r.words(saturated(*index)) {
+                    Some(words) => *result = words,
+                    // Out of range is counted there.
+                    None => return false,
+                }
+            }
+            (Function::RegisterWrite, Some(Instance::Register(r)), [index, value]) => {
+                return r.set_words(saturated(*index), *value);
+            }
+            (Function::Count, Some(Instance::Counter(c)), [index]) => {
+                let kind = c.kind;
+                match usize::try_from(saturated(*index)).ok().and_then(|i| c.cells.get_mut(i)) {
+                    Some(cell) => cell.count(kind, self.bytes),
+                    None => return false,
+                }
+            }
+            (Function::DirectCount, ..) => {}
+            (Function::Hash, _, [result, algorithm, base, _, max]) if packed(3) => {
+                let hash = self.flat_hash(algorithm[0], args.data, false);
+                let max = saturated(*max);
+                let offset = if max == 0 { 0 } else { hash % max };
+                let sum = number(*base).wrapping_add(u128::from(offset));
+                *result = [sum as u64, (sum >> 64) as u64];
+            }
+            (Function::VerifyChecksum { payload }, _, [condition, _, sum, algorithm]) if packed(1) => {
+                if condition[0] != 0 {
+                    let hash = u128::from(self.flat_hash(algorithm[0], args.data, payload));
+                    let width = args.widths.get(2).copied().unwrap_or(64).clamp(1, 128);
+                    if hash & (u128::MAX >> (128 - width)) != number(*sum) {
+                        self.effects.checksum_error = true;
+                    }
+                }
+            }
+            (Function::UpdateChecksum { payload }, _, [condition, _, sum, algorithm]) if packed(1) => {
+                if condition[0] != 0 {
+                    *sum = [self.flat_hash(algorithm[0], args.data, payload), 0];
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn flat_hash(&mut self, algorithm: u64, data: &[u8], payload: bool) -> u64 {
+        let state = &mut *self.state;
+        let Some(algorithm) = self.pipeline.algorithms.get(algorithm as usize) else { return 0 };
+        if !payload {
+            return state.hasher.hash(*algorithm, data, &mut state.random);
+        }
+        state.hasher.buffer.clear();
+        state.hasher.buffer.push_bytes(data);
+        state.hasher.buffer.push_bytes(self.payload);
+        state.hasher.compute(*algorithm, &mut state.random)
+    }
+}
