@@ -4,6 +4,35 @@
 //! P4_16 leaves a choice stands there. How code is generated: see `generate/mod.rs`, where values stand:
 //! `layout.rs`.
 //!
+//! # What it asks of the architecture
+//!
+//! The contract is the interpreter's, and three questions of [`Env`] more, which an architecture need not answer:
+//! - [`Env::call_flat`]: an extern call whose arguments are all numbers, or one struct of numbers, which is then passed as
+//!   the bits that a hash or checksum wants. What the architecture does not do this way is called with `Value`s.
+//! - [`Env::generation`] and [`Env::is_plain`]: whether the answer of a look-up may be remembered (`cache.rs`). A key that
+//!   was looked up before is then found in a small hash table of ours, whatever the kinds of match, until the control
+//!   plane changes anything.
+//!
+//! # Where it goes from here
+//!
+//! *Arrays.* Registers and counters can become loads and stores: an `Env::cells(instance)` that gives shared words
+//! (`Arc<[AtomicU64]>`), held like the remembered look-ups for one generation, and a description of methods ("reads the
+//! cell at argument 1 into argument 0") at load time. An index out of range goes to the architecture, which counts it.
+//!
+//! *Tables.* Remembering costs a miss for every new key and everything for a change. A table structure of the executor's
+//! own needs the entries: `Env::table(id)` with the store and its changes since a generation. Rows hold the key inline and
+//! the action data in the layout of `TableSite::data`; exact keys in open addressing, prefixes of up to 32 bits in two
+//! arrays (DIR-24-8), longer ones in a compressed trie, masks by tuple space. A change builds the new row aside and puts
+//! it in between two packets (one worker), or swaps the table's root (several).
+//!
+//! *Batches.* A context per packet, one call for many: parse all, compute the keys of the first tables and prefetch, then
+//! execute one by one. Packets may only overtake each other where nobody can tell: a block that both reads and writes
+//! one array, or calls an extern that has an effect other than counting, runs them in order. The survey of the program
+//! (`survey.rs`) is the place to find that out.
+//!
+//! *Workers.* An `Engine` can be shared: code and layouts never change. What a run writes is in its frame, but for the
+//! remembered look-ups, which one worker at a time can use: each needs its own.
+//!
 //! # Memory safety
 //!
 //! Generated code touches four kinds of memory: the packet's frame and scratch memory (allocated here, in the size that
@@ -123,6 +152,9 @@ impl CoreErrors {
 /// The machine that we run on.
 fn isa() -> Result<OwnedTargetIsa, LoadError> {
     let wrong = |e: &dyn std::fmt::Display| LoadError(format!("no native code on this machine: {e}"));
+    if cfg!(target_endian = "big") {
+        return Err(wrong(&"numbers stand in memory with their low byte first"));
+    }
     let mut flags = settings::builder();
     for (name, value) in [
         ("use_colocated_libcalls", "false"),
@@ -158,14 +190,14 @@ impl Engine {
 
     fn code<'a>(&'a self, entry: Entry, block: &'a Block) -> &'a Result<Code, LoadError> {
         block.code.get_or_init(|| {
-            self.survey.check(&self.program, entry)?;
+            let statements = self.survey.check(&self.program, entry)?;
             let source = Source {
                 program: &self.program,
                 layouts: &self.layouts,
                 errors: self.errors,
                 zeros: &self.zeros,
                 aligned: self.survey.aligned,
-                cyclic: self.survey.cyclic,
+                counted: self.survey.cyclic || statements > u64::from(MAX_TRANSITIONS),
             };
             generate::compile(&source, &self.isa, entry, &block.params)
         })

@@ -13,7 +13,7 @@ const MAX_STATEMENTS: u64 = 60_000;
 pub(crate) struct Survey {
     /// Every extraction starts at a whole byte.
     pub(crate) aligned: bool,
-    /// Some parser can come back to a state, or is so long that it could make too many transitions.
+    /// Some parser can come back to a state.
     pub(crate) cyclic: bool,
 }
 
@@ -27,25 +27,23 @@ impl Survey {
                 aligned &= h.bits.is_multiple_of(8);
             }
         };
-        let mut states = 0;
         for p in &program.parsers {
-            states += p.states.len();
             each(&p.init, &mut check);
             p.states.iter().for_each(|s| each(&s.body, &mut check));
         }
-        let cyclic = states > 1000 || program.parsers.iter().any(cyclic);
+        let cyclic = program.parsers.iter().any(cyclic);
         Survey { aligned, cyclic }
     }
 
-    /// Refuses a block that would become too much code.
-    pub(crate) fn check(&self, program: &Program, entry: Entry) -> Result<(), LoadError> {
+    /// Refuses a block that would become too much code; gives the number of its statements (and states).
+    pub(crate) fn check(&self, program: &Program, entry: Entry) -> Result<u64, LoadError> {
         let callee = match entry {
             Entry::Parser(id) => Callee::Parser(id),
             Entry::Control(id) => Callee::Control(id),
         };
         let statements = size(program, callee, &mut HashMap::new());
         if statements <= MAX_STATEMENTS {
-            return Ok(());
+            return Ok(statements);
         }
         let name = match entry {
             Entry::Parser(id) => &program.parsers[id.index()].name,

@@ -54,8 +54,8 @@ pub(crate) struct Source<'p> {
     pub(crate) zeros: &'p [u64],
     /// Every extraction starts at a whole byte.
     pub(crate) aligned: bool,
-    /// Some parser can come back to a state.
-    pub(crate) cyclic: bool,
+    /// A parser could make too many transitions.
+    pub(crate) counted: bool,
 }
 
 /// A block that an architecture runs.

@@ -88,7 +88,7 @@ impl Gen<'_, '_> {
 
     /// A parser that comes back to a state may do so for ever.
     fn count_transition(&mut self) {
-        if !self.s.cyclic {
+        if !self.s.counted {
             return;
         }
         let left = self.b.use_var(self.transitions_left);
