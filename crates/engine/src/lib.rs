@@ -56,7 +56,7 @@ use layout::{Layouts, Scalar, Shape};
 use memory::{Memory, Spot, bytes, bytes_mut};
 use pointsman_ir::{
     Bits, ControlId, ControlOutcome, Direction, Env, Executor, LoadError, PackageArg, Param, ParseOutcome,
-    ParserId, Program, TypeId, Value, verify,
+    ParserId, Program, Type, TypeId, Types, Value, verify,
 };
 use runtime::{Ctx, Host, status};
 use std::sync::{Arc, OnceLock};
@@ -170,6 +170,16 @@ fn isa() -> Result<OwnedTargetIsa, LoadError> {
     }
     let builder = cranelift_native::builder().map_err(|e| wrong(&e))?;
     builder.finish(settings::Flags::new(flags)).map_err(|e| wrong(&e))
+}
+
+/// Is there an array in it?
+fn has_array(types: &Types, ty: TypeId) -> bool {
+    match types.repr_type(ty) {
+        Type::Stack { .. } => true,
+        Type::Struct(d) => d.fields.iter().any(|f| has_array(types, f.ty)),
+        Type::Tuple(t) => t.iter().any(|t| has_array(types, *t)),
+        _ => false,
+    }
 }
 
 impl Engine {
@@ -322,6 +332,15 @@ impl Executor for Engine {
         let types = &program.types;
         if let Some(ty) = slots.iter().find(|ty| !types.contains(**ty)) {
             return Err(LoadError(format!("a slot has type {}, which the program does not have", ty.0)));
+        }
+        // A packed field is found by its bit alone.
+        for (_, ty) in types.iter() {
+            if let Type::Header(d) = ty
+                && d.fields.iter().any(|f| has_array(types, f.ty))
+            {
+                let name = &d.name;
+                return Err(LoadError(format!("header {name}: arrays in headers are not compiled to native code")));
+            }
         }
         let layouts = Layouts::new(types);
         let (offsets, size) = layouts.area(slots.iter().copied());

@@ -57,7 +57,7 @@ impl Survey {
 }
 
 /// Every statement, the inner ones too.
-fn each(stmts: &[Stmt], f: &mut dyn FnMut(&Stmt)) {
+fn each<'a>(stmts: &'a [Stmt], f: &mut dyn FnMut(&'a Stmt)) {
     for s in stmts {
         f(s);
         match &s.kind {
@@ -100,16 +100,18 @@ fn size(program: &Program, callee: Callee, known: &mut HashMap<(u8, u32), u64>) 
         }
         Callee::Extern { .. } => Vec::new(),
     };
-    let (mut own, mut calls) = (1u64, Vec::new());
-    for body in bodies {
+    let (mut own, mut calls, mut todo) = (1u64, Vec::new(), bodies);
+    while let Some(body) = todo.pop() {
         own += 1;
         each(body, &mut |s| {
             own += 1;
             match &s.kind {
                 StmtKind::Call { callee, .. } => calls.push(*callee),
                 StmtKind::Apply { table, .. } => {
-                    let listed = &program.tables[table.index()].actions;
-                    calls.extend(listed.iter().map(|a| Callee::Action(a.action)));
+                    for listed in &program.tables[table.index()].actions {
+                        calls.push(Callee::Action(listed.action));
+                        todo.push(&listed.setup);
+                    }
                 }
                 _ => {}
             }

@@ -184,7 +184,8 @@ impl Env for BlockEnv<'_> {
     }
 
     fn generation(&self) -> Option<&Generation> {
-        Some(&self.state.generation)
+        // Of a packet that somebody follows, every look-up is told.
+        self.trace.is_none().then_some(&self.state.generation)
     }
 
     fn is_plain(&self, table: TableId) -> bool {
@@ -192,7 +193,7 @@ impl Env for BlockEnv<'_> {
     }
 
     fn call_flat(&mut self, call: ExternCall<'_>, args: FlatArgs<'_>) -> bool {
-        self.flat(call, args)
+        self.trace.is_none() && self.flat(call, args)
     }
 
     fn call_extern(&mut self, call: ExternCall<'_>, args: &mut [Value]) -> Value {

@@ -250,6 +250,10 @@ impl Gen<'_, '_> {
             self.branch(is_this, this, next);
             self.start(this);
             let action = &program.actions[listed.action.index()];
+            if !self.block(scope, &listed.setup) {
+                self.start(next);
+                continue;
+            }
             let places: Vec<Place> = data[n]
                 .iter()
                 .map(|(ty, offset)| {
