@@ -15,7 +15,8 @@ header h_t { bit<8> x; bit<8> y; }
 struct headers_t { h_t h; }
 struct metadata_t { bit<8> m; }
 ";
-const CONTROL: &str = "control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) { apply {} }
+const CONTROL: &str =
+    "control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm) { apply {} }
 ";
 const REST: &str = "#include \"skeleton.p4\"
 ";
@@ -64,7 +65,8 @@ fn the_table_is_true() {
         };
         let level = if refused { Severity::Error } else { Severity::Warning };
         let said: Vec<&str> = found.iter().filter(|d| d.severity == level).map(|d| d.code).collect();
-        let expected = if code == "-" { said.is_empty() } else { !said.is_empty() && said.iter().all(|c| *c == code) };
+        let expected =
+            if code == "-" { said.is_empty() } else { !said.is_empty() && said.iter().all(|c| *c == code) };
         if compiled == refused || !expected {
             wrong.push(format!("{name}: compiles: {compiled}, {code} expected, found {found:#?}"));
         }

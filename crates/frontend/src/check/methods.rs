@@ -2,10 +2,12 @@
 
 use super::Checker;
 use super::arguments::Bound;
+use super::eval::Evaluator;
 use super::scope::nearest;
 use super::tree::{Arg, Call, Callee, Expr, ExprKind, StructKind};
 use super::types::{Kind, Ty};
 use crate::ast;
+use num_bigint::Sign;
 use pointsman_ir::Span;
 
 impl Checker<'_> {
@@ -138,6 +140,13 @@ impl Checker<'_> {
                     let message =
                         format!("the argument of `{method}` must be an integer known at compile time");
                     self.error("P0501", n.span, message, "use a literal or a constant");
+                    return void_error;
+                }
+                if let Ok(i) = (Evaluator { tree: &self.tree, vars: &|_| None }).eval_int(&n)
+                    && i.sign() == Sign::Minus
+                {
+                    let message = format!("a stack cannot be shifted by {i} elements");
+                    self.error("P0506", n.span, message, "shift the other way by a positive number");
                     return void_error;
                 }
                 let callee = if method == "push_front" { Callee::PushFront(b) } else { Callee::PopFront(b) };
