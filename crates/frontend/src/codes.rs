@@ -103,8 +103,8 @@ codes! {
         "A bracket is not closed, or one is closed that was not opened. The label points at the other one, as far \
          as it can be told.";
     "P0209" "Ambiguous conditional expressions"
-        "Inside the third operand of `?:` another conditional expression needs parentheses, because readers and \
-         compilers disagree about what belongs to what.";
+        "Another conditional expression is the third operand of `?:`. It is read as in C, `a ? b : (c ? d : e)`; p4c \
+         reads `(a ? b : c) ? d : e`. Parentheses keep both from guessing.";
     "P0210" "A variable outside of a block"
         "There are no global variables in P4: only `const` can stand at the top level. State that lives longer \
          than a packet is kept in externs such as registers.";
@@ -143,7 +143,8 @@ codes! {
          width and sign; division exists only for values known at compile time.";
     "P0403" "Not a place"
         "What is assigned, or passed as `out` or `inout`, must be a place that can be written: a variable, a \
-         field or element of one, or a slice of its bits; no constant and no `in` parameter.";
+         field or element of one, or a slice of its bits; no constant and no `in` parameter. Elements of tuples are \
+         places here and in p4c, but not in P4_16: that is a warning.";
     "P0404" "Wrong arguments"
         "The call has too many or too few arguments, or arguments for parameters that do not exist. All arguments \
          are given by position or all by name; `_` stands for an `out` argument that is not wanted.";
@@ -202,7 +203,8 @@ codes! {
     "P0507" "A wrong instantiation"
         "Objects are made where the specification allows it: externs at the top level and at the head of blocks, \
          parsers and controls inside blocks of their kind or as arguments of a package; types without a body, or \
-         without a constructor, cannot be instantiated.";
+         without a constructor, cannot be instantiated. An object with abstract methods has an initialiser that \
+         implements each of them with the parameters and the result that its declaration gives.";
     "P0508" "A wrong enum"
         "An enum has at least one member. If it has a representation, `enum bit<8> E`, each member has a value \
          that fits it; if not, none has.";

@@ -263,6 +263,9 @@ fn copied_back_however_it_ends() {
     // A call before the place that is written changes nothing about how the place is written.
     let exits = "control C(in bit<8> x, inout bit<8> y) { apply { y = x + y; exit; } }";
     check_with(exits, "C() c; apply { c.apply(bump(meta.a), meta.b); meta.c = 9; }", [2, 4, 3]);
+    let turned = "control C(inout bit<8> y, in bit<8> x) { apply { y = x + y; exit; } }";
+    check_with(turned, "C() c; apply { c.apply(meta.b, bump(meta.a)); meta.c = 9; }", [2, 4, 3]);
+    check_with(turned, "C() c; apply { c.apply(hdr.stack[meta.a].a, bump(meta.b)); }", [1, 3, 3]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::Lower;
 use super::instance::Inst;
 use crate::check::eval::Const;
-use crate::check::tree::{Arg, Call, Callee, Expr, ExprKind, Param};
+use crate::check::tree::{self, Arg, Call, Callee, Expr, ExprKind, Param};
 use crate::check::types::{Kind, Ty};
 use pointsman_ir::{self as ir, LValue, Span, StmtKind};
 
@@ -157,11 +157,16 @@ impl Lower<'_> {
             Arg::Ignore(_) | Arg::Missing => false,
         };
         let block = !matches!(callee, ir::Callee::Extern { .. });
-        // A call among the arguments may change what an argument before it names: then the results are copied back here,
-        // in order.
-        let named = |i: usize| matches!(call.args[i], Arg::Out(_) | Arg::InOut(_));
-        let first = order.iter().position(|i| named(*i)).unwrap_or(order.len());
-        let copies = order.iter().skip(first + 1).any(|i| effects(*i));
+        // A call among the arguments may change the value of a place before it: then the results are copied back here,
+        // in order. Which place it is cannot change: indices are kept.
+        let changed = |n: usize, i: usize| match &call.args[i] {
+            Arg::Out(e) | Arg::InOut(e) => order[n + 1..].iter().any(|j| match &call.args[*j] {
+                Arg::In(l) | Arg::Out(l) | Arg::InOut(l) => self.may_write(l, e),
+                Arg::Ignore(_) | Arg::Missing => false,
+            }),
+            _ => false,
+        };
+        let copies = order.iter().enumerate().any(|(n, i)| changed(n, *i));
         for (n, i) in order.iter().enumerate() {
             let later = order[n + 1..].iter().any(|j| effects(*j));
             out[*i] = match &call.args[*i] {
@@ -257,6 +262,49 @@ impl Lower<'_> {
                 ir::Arg::InOut(temp)
             }
         })
+    }
+
+    /// Can evaluating `e` write the place? Calls write what they are given, and implementations of abstract methods what
+    /// is around them.
+    fn may_write(&self, e: &Expr, place: &Expr) -> bool {
+        let mut found = match &e.kind {
+            ExprKind::Call(c) => {
+                let object = if let Callee::Method(_, d, _) = &c.callee { Some(*d) } else { None };
+                let method = object.is_some_and(|d| self.tree.externs[d].is_abstract.contains(&true));
+                let written = |a: &Arg| match a {
+                    Arg::Out(p) | Arg::InOut(p) => self.overlap(p, place),
+                    _ => false,
+                };
+                method || c.args.iter().any(written)
+            }
+            _ => false,
+        };
+        e.each_child(&mut |c| found = found || self.may_write(c, place));
+        found
+    }
+
+    /// Can writing one of two places change the other?
+    fn overlap(&self, a: &Expr, b: &Expr) -> bool {
+        let apart =
+            self.steps(a).iter().zip(&self.steps(b)).any(|(i, j)| i.is_some() && j.is_some() && i != j);
+        a.root_var() == b.root_var() && !apart
+    }
+
+    /// From the variable to the place; `None` for an index, and for members of a header union, which depend on each
+    /// other.
+    fn steps(&self, e: &Expr) -> Vec<Option<u32>> {
+        let (base, step) = match &e.kind {
+            ExprKind::Field(b, i) => {
+                let union = self.tree.is_struct(b.ty, &[tree::StructKind::HeaderUnion]);
+                (b, Some((!union).then_some(*i)))
+            }
+            ExprKind::Index(b, _) | ExprKind::Next(b) | ExprKind::Last(b) => (b, Some(None)),
+            ExprKind::Slice(b, ..) => (b, None),
+            _ => return Vec::new(),
+        };
+        let mut steps = self.steps(base);
+        steps.extend(step);
+        steps
     }
 
     /// Can running it end in `exit`? `seen`: blocks that were looked at.
