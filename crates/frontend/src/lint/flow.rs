@@ -473,10 +473,10 @@ impl Flow<'_> {
 
     fn call(&mut self, c: &Call) {
         match &c.callee {
-            Callee::Method(e, ..) | Callee::PushFront(e) | Callee::PopFront(e) => {
-                if !matches!(e.kind, ExprKind::Var(_) | ExprKind::Field(..)) {
-                    self.expr(e);
-                }
+            Callee::Method(e, ..) | Callee::PushFront(e) | Callee::PopFront(e)
+                if !matches!(e.kind, ExprKind::Var(_) | ExprKind::Field(..)) =>
+            {
+                self.expr(e);
             }
             _ => {}
         }

@@ -163,7 +163,7 @@ fn collect(tree: &Tree) -> Uses {
         }
     }
     for i in &tree.instances {
-        uses.new(tree, &i.new);
+        uses.made(tree, &i.new);
     }
     for t in &tree.tables {
         t.keys.iter().for_each(|k| uses.expr(tree, &k.expr));
@@ -188,7 +188,7 @@ impl Uses {
         params.iter().filter_map(|p| p.default.as_ref()).for_each(|e| self.expr(tree, e));
     }
 
-    fn new(&mut self, tree: &Tree, new: &crate::check::tree::New) {
+    fn made(&mut self, tree: &Tree, new: &crate::check::tree::New) {
         self.ty(tree, new.ty);
         new.args.iter().flatten().for_each(|e| self.expr(tree, e));
     }
@@ -224,7 +224,7 @@ impl Uses {
             ExprKind::Instance(i) => {
                 self.instances.insert(*i);
             }
-            ExprKind::New(n) => self.new(tree, n),
+            ExprKind::New(n) => self.made(tree, n),
             ExprKind::Apply(t) | ExprKind::Hit { table: t, .. } => {
                 self.tables.insert(*t);
             }
