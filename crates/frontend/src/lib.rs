@@ -6,7 +6,8 @@
 //! 3. `parse`: tokens into the syntax tree of [`ast`]. Names are not resolved.
 //! 4. `check`: names resolved, types known and checked, compile-time values evaluated; every rule of the language that
 //!    does not depend on instantiation has been checked.
-//! 5. `lower`: instances made, calls ordered into temporaries, everything written as `ir`.
+//! 5. `lint`: a program without errors gets warnings about what its author hardly means. It changes nothing.
+//! 6. `lower`: instances made, calls ordered into temporaries, everything written as `ir`.
 //!
 //! Nothing here reads files or prints: sources come through a [`source::Loader`], problems leave as
 //! [`diag::Diagnostic`]s.

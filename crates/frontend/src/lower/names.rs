@@ -29,6 +29,11 @@ impl Lower<'_> {
                 return;
             }
             self.clashes.push(name.to_string());
+            // Blocks are lowered in no order of the source: the later declaration is the one to rename.
+            let (first, span) = match first.file == span.file && first.lo > span.lo {
+                true => (span, first),
+                false => (first, span),
+            };
             self.report(
                 Diagnostic::error("P0509", span, format!("two {kind}s have the control-plane name `{name}`"))
                     .related(first, "the first of them")
