@@ -214,8 +214,14 @@ impl Builder {
             b.scoped(|b| {
                 let v = b.variable(ty, false);
                 b.in_loop = true;
-                let body = b.list(n);
+                let mut body = b.list(n);
                 b.in_loop = false;
+                if b.r.one_in(2) {
+                    let c = b.expr(&Ty::Bool, 2);
+                    let end = if b.r.one_in(3) { Stmt::Break } else { Stmt::Continue };
+                    let at = b.r.below(body.len().min(1) + 1);
+                    body.insert(at, Stmt::If(c, vec![end], Vec::new()));
+                }
                 (v, body)
             })
         };
