@@ -213,11 +213,12 @@ impl Builder {
         let body = |b: &mut Self, ty: &Ty| {
             b.scoped(|b| {
                 let v = b.variable(ty, false);
+                // Made first: it knows nothing of what the body declares.
+                let c = b.expr(&Ty::Bool, 2);
                 b.in_loop = true;
                 let mut body = b.list(n);
                 b.in_loop = false;
                 if b.r.one_in(2) {
-                    let c = b.expr(&Ty::Bool, 2);
                     let end = if b.r.one_in(3) { Stmt::Break } else { Stmt::Continue };
                     let at = b.r.below(body.len().min(1) + 1);
                     body.insert(at, Stmt::If(c, vec![end], Vec::new()));
