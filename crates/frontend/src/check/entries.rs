@@ -70,6 +70,9 @@ impl Checker<'_> {
         if ranked && !p.is_const {
             self.warn_priorities(&prios, priorities, list, quiet_equal, quiet_order);
         }
+        let annotated = if ranked { self.annotated_priorities(list) } else { None };
+        let largest_wins = priorities.largest_wins && annotated.is_none();
+        let prios = annotated.unwrap_or(prios);
         let top = prios.iter().copied().max().unwrap_or(0);
         let low = prios.iter().copied().min().unwrap_or(0);
         for (e, prio) in list.iter().zip(prios) {
@@ -83,7 +86,7 @@ impl Checker<'_> {
                 self.report(d.related(at, "listed here").help("use another action"));
             }
             // P4Runtime lets the larger win: the other convention is turned around.
-            let prio = if priorities.largest_wins { prio } else { top + low - prio };
+            let prio = if largest_wins { prio } else { top + low - prio };
             let priority = if ranked { i32::try_from(prio).unwrap_or(i32::MAX) } else { 0 };
             table.entries.push(Entry {
                 is_const: p.is_const || e.is_const,
@@ -129,6 +132,34 @@ impl Checker<'_> {
         }
         // What follows from wrong priorities is of no interest.
         if broken { vec![None; list.len()] } else { out }
+    }
+
+    /// `@priority(n)` behind entries, which BMv2 knows and P4_16 does not: the smallest wins, and an entry without it has
+    /// its number in the list, from 1. `None`: there is none, or `priority =` is there, too.
+    fn annotated_priorities(&mut self, list: &[ast::EntryDecl]) -> Option<Vec<i64>> {
+        if list.iter().any(|e| e.priority.is_some()) {
+            return None;
+        }
+        let mut first = None;
+        let mut out = Vec::new();
+        for (e, number) in list.iter().zip(1..) {
+            let annotations = self.annotations(&e.annotations);
+            if !annotations.has("priority") {
+                out.push(number);
+                continue;
+            }
+            first.get_or_insert(e.span);
+            let n = annotations.int("priority").and_then(|n| i32::try_from(n).ok()).filter(|n| *n >= 0);
+            if n.is_none() {
+                let help = "write a number that fits 31 bits, as in `@priority(3)`";
+                self.error("P0605", e.span, "this `@priority` has no number that can be one", help);
+            }
+            out.push(n.map_or(number, i64::from));
+        }
+        let message = "`@priority` is not P4_16's; the smallest wins here, as in BMv2";
+        let help = "write `entries` with `largest_priority_wins = false` and `priority = n :` before each";
+        self.report(Diagnostic::warning("P0605", first?, message).help(help));
+        Some(out)
     }
 
     /// P4_16 section 14.2.1.4.1

@@ -146,6 +146,21 @@ control C(inout S s, inout standard_metadata_t standard_metadata) {
         }
     }
 
+    table prioritised {
+        key = {
+            s.a: ternary;
+        }
+        actions = {
+            set;
+        }
+        default_action = set(1);
+        const entries = {
+            1 &&& 1: set(1) @priority(3); //~ WARNING P0605 the smallest wins here
+            2 &&& 2: set(1);
+            3 &&& 3: set(1) @priority("high"); //~ ERROR P0605 no number
+        }
+    }
+
     table keyless {
         actions = {
             NoAction;
