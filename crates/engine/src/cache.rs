@@ -40,7 +40,8 @@ impl Caches {
     /// For tables with keys and action data of these sizes, in bytes.
     pub(crate) fn new(sizes: &[(u32, u32)]) -> Self {
         let words = |n: u32| n.div_ceil(8) as usize;
-        let table = |(key, data): &(u32, u32)| Cache { key: words(*key), data: words(*data), ..Cache::default() };
+        let table =
+            |(key, data): &(u32, u32)| Cache { key: words(*key), data: words(*data), ..Cache::default() };
         Caches { generation: None, tables: sizes.iter().map(table).collect() }
     }
 

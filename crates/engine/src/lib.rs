@@ -339,7 +339,9 @@ impl Executor for Engine {
                 && d.fields.iter().any(|f| has_array(types, f.ty))
             {
                 let name = &d.name;
-                return Err(LoadError(format!("header {name}: arrays in headers are not compiled to native code")));
+                return Err(LoadError(format!(
+                    "header {name}: arrays in headers are not compiled to native code"
+                )));
             }
         }
         let layouts = Layouts::new(types);

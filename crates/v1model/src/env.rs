@@ -8,8 +8,8 @@ use crate::time::Time;
 use crate::trace::{StepKind, Trace};
 use pointsman_ir::trace::{TraceEvent, Traced};
 use pointsman_ir::{
-    Bits, Env, ExternCall, ExternInstanceId, FlatArgs, Generation, KeyMatch, Lookup, TableId, Type, TypeId, Types, Value,
-    ValueSetId,
+    Bits, Env, ExternCall, ExternInstanceId, FlatArgs, Generation, KeyMatch, Lookup, TableId, Type, TypeId,
+    Types, Value, ValueSetId,
 };
 
 /// What a program asked for while a block ran; the architecture acts on it when the block has ended.

@@ -17,7 +17,9 @@ fn number([low, high]: [u64; 2]) -> u128 {
 
 impl BlockEnv<'_> {
     pub(crate) fn flat(&mut self, call: ExternCall<'_>, args: FlatArgs<'_>) -> bool {
-        let Some(function) = self.pipeline.functions.get(call.function.index()).copied() else { return false };
+        let Some(function) = self.pipeline.functions.get(call.function.index()).copied() else {
+            return false;
+        };
         // The data of a hash is a struct here; `env.rs` takes what else it may be.
         let packed = |n: usize| args.widths.get(n) == Some(&0);
         let instance = call.instance.and_then(|id| self.state.instances.get_mut(id.index()));

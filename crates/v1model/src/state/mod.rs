@@ -18,7 +18,9 @@ use crate::replication::Replication;
 use crate::stats::Anomalies;
 use crate::tables::TableState;
 use crate::time::Time;
-use pointsman_ir::{Bits, EntryAction, EntryHandle, Generation, KeyMatch, Lookup, Program, TableId, TypeId, Value};
+use pointsman_ir::{
+    Bits, EntryAction, EntryHandle, Generation, KeyMatch, Lookup, Program, TableId, TypeId, Value,
+};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
