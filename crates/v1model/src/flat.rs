@@ -20,7 +20,7 @@ impl BlockEnv<'_> {
         let Some(function) = self.pipeline.functions.get(call.function.index()).copied() else {
             return false;
         };
-        // The data of a hash is a struct here; `env.rs` takes what else it may be.
+        // The data of a hash is a struct here, and a cell is not; `env.rs` takes what else they may be.
         let packed = |n: usize| args.widths.get(n) == Some(&0);
         let instance = call.instance.and_then(|id| self.state.instances.get_mut(id.index()));
         match (function, instance, &mut *args.words) {
@@ -31,7 +31,7 @@ impl BlockEnv<'_> {
                     None => return false,
                 }
             }
-            (Function::RegisterWrite, Some(Instance::Register(r)), [index, value]) => {
+            (Function::RegisterWrite, Some(Instance::Register(r)), [index, value]) if !packed(1) => {
                 return r.set_words(saturated(*index), *value);
             }
             (Function::Count, Some(Instance::Counter(c)), [index]) => {
