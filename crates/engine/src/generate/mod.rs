@@ -110,6 +110,7 @@ struct Gen<'g, 'p> {
     abort: Block,
     flow: Flow,
     scratch_top: u32,
+    #[allow(clippy::vec_box)] // compiled code holds their addresses
     sites: Vec<Box<Site>>,
     constants: Vec<Box<[u64]>>,
     strings: Vec<Arc<str>>,

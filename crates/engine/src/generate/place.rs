@@ -294,7 +294,7 @@ impl<'p> Gen<'_, 'p> {
             self.store_packed(base, off, bit, bytes, width - 64, high);
             return self.store_packed(base, off, bit + width - 64, bytes, 64, low);
         }
-        let whole = bit % 8 == 0 && width % 8 == 0;
+        let whole = bit.is_multiple_of(8) && width.is_multiple_of(8);
         match window(bit, width, bytes) {
             Some((start, size)) if whole && size * 8 == width => {
                 self.store_be(base, off + start as i32, size, v);
