@@ -44,6 +44,8 @@ pub(crate) struct ExternSite {
     /// Widths of the arguments, and bytes of the packed one: only of flat calls.
     pub(crate) widths: Vec<u32>,
     pub(crate) data: u32,
+    /// The struct among the arguments has no fixed width, and stands behind the words.
+    pub(crate) loose: bool,
 }
 
 /// An argument of an extern.

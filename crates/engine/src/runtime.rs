@@ -223,13 +223,14 @@ pub(crate) extern "C" fn call_flat(
         // SAFETY: the site is owned by the code that calls; the areas are as large as it says, in whole words.
         let (site, area, data) = unsafe {
             let Site::Flat(site) = &*site else { return 0 };
-            let area = std::slice::from_raw_parts_mut(area, 2 * (site.args.len() + 1));
+            let area = std::slice::from_raw_parts_mut(area, site.size as usize / 8);
             (site, area, std::slice::from_raw_parts(data, site.data as usize))
         };
         let host = &mut ctx.host;
         let (words, _) = area.as_chunks_mut::<2>();
-        let Some((result, words)) = words.split_last_mut() else { return 0 };
-        let args = FlatArgs { words, widths: &site.widths, data, result };
+        let Some((words, [result, ..])) = words.split_at_mut_checked(site.args.len()) else { return 0 };
+        let known = (!site.loose).then_some(data);
+        let args = FlatArgs { words, widths: &site.widths, data: known, result };
         if !host.env.call_flat(site.call(), args) {
             host.call(site, memory::bytes_mut(area), data);
         }

@@ -125,8 +125,9 @@ pub struct FlatArgs<'a> {
     pub words: &'a mut [[u64; 2]],
     /// Their widths in bits; 0 for the argument that is [`FlatArgs::data`].
     pub widths: &'a [u32],
-    /// The bits of the one argument that is a struct or tuple, most significant first: whole bytes.
-    pub data: &'a [u8],
+    /// The bits of the one argument that is a struct or tuple, most significant first: whole bytes. `None` where it has no
+    /// fixed width: what needs it has to ask for [`Env::call_extern`].
+    pub data: Option<&'a [u8]>,
     /// The returned value.
     pub result: &'a mut [u64; 2],
 }

@@ -43,7 +43,8 @@ impl BlockEnv<'_> {
             }
             (Function::DirectCount, ..) => {}
             (Function::Hash, _, [result, algorithm, base, _, max]) if packed(3) => {
-                let hash = self.flat_hash(algorithm[0], args.data, false);
+                let Some(data) = args.data else { return false };
+                let hash = self.flat_hash(algorithm[0], data, false);
                 let max = saturated(*max);
                 let offset = if max == 0 { 0 } else { hash % max };
                 let sum = number(*base).wrapping_add(u128::from(offset));
@@ -51,7 +52,8 @@ impl BlockEnv<'_> {
             }
             (Function::VerifyChecksum { payload }, _, [condition, _, sum, algorithm]) if packed(1) => {
                 if condition[0] != 0 {
-                    let hash = u128::from(self.flat_hash(algorithm[0], args.data, payload));
+                    let Some(data) = args.data else { return false };
+                    let hash = u128::from(self.flat_hash(algorithm[0], data, payload));
                     let width = args.widths.get(2).copied().unwrap_or(64).clamp(1, 128);
                     if hash & (u128::MAX >> (128 - width)) != number(*sum) {
                         self.effects.checksum_error = true;
@@ -60,7 +62,8 @@ impl BlockEnv<'_> {
             }
             (Function::UpdateChecksum { payload }, _, [condition, _, sum, algorithm]) if packed(1) => {
                 if condition[0] != 0 {
-                    *sum = [self.flat_hash(algorithm[0], args.data, payload), 0];
+                    let Some(data) = args.data else { return false };
+                    *sum = [self.flat_hash(algorithm[0], data, payload), 0];
                 }
             }
             _ => return false,

@@ -366,6 +366,7 @@ impl Gen<'_, '_> {
             size,
             widths: Vec::new(),
             data: 0,
+            loose: false,
         };
         let site = self.site(Site::Extern(site));
         let ctx = self.ctx;
@@ -381,7 +382,7 @@ impl Gen<'_, '_> {
         }
     }
 
-    /// Are all arguments numbers of at most 128 bits, but for one that can be packed to whole bytes?
+    /// Are all arguments numbers of at most 128 bits, but for one struct?
     fn is_flat(&self, args: &[Arg], returns: Option<TypeId>) -> bool {
         let number = |ty: TypeId| {
             let Shape::Scalar(kind, w) = self.shape(ty) else { return None };
@@ -390,9 +391,9 @@ impl Gen<'_, '_> {
         let mut packed = 0;
         args.iter().all(|arg| match arg {
             Arg::In(e) => {
-                let data = self.packed_bytes(e.ty);
-                packed += usize::from(data.is_some());
-                number(e.ty).is_some() || data.is_some()
+                let data = matches!(self.shape(e.ty), Shape::Struct(_));
+                packed += usize::from(data);
+                number(e.ty).is_some() || data
             }
             Arg::Out(lv) | Arg::InOut(lv) => number(lv.ty).is_some_and(|k| k != Scalar::Bool),
         }) && packed <= 1
@@ -415,7 +416,16 @@ impl Gen<'_, '_> {
         args: &[Arg],
         result: Option<(Target, TypeId)>,
     ) {
-        let size = 16 * (args.len() as u32 + 1);
+        let words = 16 * (args.len() as u32 + 1);
+        let loose = args.iter().find_map(|a| match a {
+            Arg::In(e)
+                if matches!(self.shape(e.ty), Shape::Struct(_)) && self.packed_bytes(e.ty).is_none() =>
+            {
+                Some(self.layouts().get(e.ty).size)
+            }
+            _ => None,
+        });
+        let size = words + loose.unwrap_or(0).next_multiple_of(16);
         let At::Mem { base, off } = self.scratch(size) else { return };
         let word = |n: usize| off + 16 * n as i32;
         // All are evaluated before anything is written.
@@ -436,12 +446,17 @@ impl Gen<'_, '_> {
                 }
             };
             let out = !matches!(arg, Arg::In(_));
-            externs.push(ExternArg { ty, offset: 16 * n as u32, out });
+            let behind = loose.is_some() && matches!(self.shape(ty), Shape::Struct(_));
+            externs.push(ExternArg { ty, offset: if behind { words } else { 16 * n as u32 }, out });
             widths.push(self.layouts().width(ty).unwrap_or(0));
             values.push((v, ty));
         }
         for (n, (v, ty)) in values.into_iter().enumerate() {
             match v {
+                Some(v @ Val::At(_)) if loose.is_some() => {
+                    let at = At::Mem { base, off: off + words as i32 };
+                    self.put(Place { ty: self.repr(ty), at }, v);
+                }
                 Some(Val::At(place)) => {
                     let bytes = self.packed_bytes(ty).unwrap_or(0);
                     let At::Mem { base, off } = self.scratch(bytes) else { return };
@@ -468,6 +483,7 @@ impl Gen<'_, '_> {
             size,
             widths,
             data: data.1,
+            loose: loose.is_some(),
         };
         let (site, area) = (self.site(Site::Flat(site)), self.pointer(base, off));
         let ctx = self.ctx;
