@@ -51,8 +51,8 @@ impl Checker<'_> {
         }
         if table.keys.is_empty() {
             let help = "add a `key`, or make the action the default action";
-            let d = Diagnostic::error("P0604", p.span, "a table without keys cannot have entries");
-            self.report(d.related(table.span, "this table has no `key`").help(help));
+            let d = Diagnostic::error("P0604", table.span, "a table without keys cannot have entries");
+            self.report(d.related(p.span, "these are its entries").help(help));
             return;
         }
         let annotations = self.annotations(&p.annotations);

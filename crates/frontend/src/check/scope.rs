@@ -179,11 +179,12 @@ impl Checker<'_> {
 
 /// The candidate closest to `name`, if any is close.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
-    let limit = (name.chars().count() / 3).clamp(1, 3);
+    let length = name.chars().count();
+    let limit = (length / 3).clamp(1, 3);
     candidates
         .filter(|c| *c != name)
         .map(|c| (distance(name, c), c))
-        .filter(|(d, _)| *d <= limit)
+        .filter(|(d, _)| *d <= limit && *d < length)
         .min()
         .map(|(_, c)| c.to_string())
 }
@@ -216,7 +217,8 @@ mod tests {
         };
         check("egres_spec", Some("egress_spec"));
         check("egress_prot", Some("egress_port"));
-        check("b", Some("a"));
+        check("b", None);
+        check("egress", None);
         check("packet_length", None);
         check("a", None);
     }

@@ -447,13 +447,18 @@ impl Checker<'_> {
         };
         let no_action = no_action.filter(|a| self.tree.actions[*a].sig.params.is_empty());
         let Some(no_action) = no_action else {
-            let message =
-                format!("table `{}` has no `default_action`, and there is no `NoAction()`", table.name);
-            let mut d = Diagnostic::error("P0601", table.span, message);
-            if let Some(b) = self.find(&path) {
-                d = d.related(b.span, "this is no action without parameters");
-            }
-            self.report(d.help("add `default_action = ...;`, or include core.p4"));
+            let what = format!("table `{}` has no `default_action`", table.name);
+            let help = "add `default_action = ...;`, or include core.p4";
+            let d = match self.find(&path) {
+                Some(b) => {
+                    let message = format!("{what}, and this `NoAction` is no action without parameters");
+                    Diagnostic::error("P0601", b.span, message).related(table.span, "this table needs it")
+                }
+                None => {
+                    Diagnostic::error("P0601", table.span, format!("{what}, and there is no `NoAction()`"))
+                }
+            };
+            self.report(d.help(help));
             return;
         };
         let index = match table.actions.iter().position(|a| a.action == no_action) {

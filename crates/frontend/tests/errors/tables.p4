@@ -161,11 +161,11 @@ control C(inout S s, inout standard_metadata_t standard_metadata) {
         }
     }
 
-    table keyless {
+    table keyless { //~ ERROR P0604 without keys
         actions = {
             NoAction;
         }
-        entries = { //~ ERROR P0604 without keys
+        entries = {
             1: NoAction();
         }
     }

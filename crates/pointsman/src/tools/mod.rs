@@ -22,11 +22,11 @@ pub enum P4 {
 /// A developer's tool.
 #[derive(Subcommand)]
 pub enum Tool {
-    /// The formatter.
+    /// Format source; comments and preprocessor lines are kept.
     Fmt(fmt::Args),
-    /// Packet tests.
+    /// Run packet tests (STF) against their programs.
     Test(test::Args),
-    /// Packet traces.
+    /// Show what happens to a packet, step by step.
     Trace(trace::Args),
 }
 
