@@ -51,12 +51,12 @@ mod survey;
 use code::Code;
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
-use generate::{CoreErrors, Entry, Source};
+use generate::{Entry, Source};
 use layout::{Layouts, Scalar, Shape};
 use memory::{Memory, Spot, bytes, bytes_mut};
 use pointsman_ir::{
-    Bits, ControlId, ControlOutcome, Direction, Env, Executor, LoadError, PackageArg, Param, ParseOutcome,
-    ParserId, Program, Type, TypeId, Types, Value, verify,
+    Bits, ControlId, ControlOutcome, CoreErrors, Direction, Env, Executor, LoadError, PackageArg, Param,
+    ParseOutcome, ParserId, Program, Type, TypeId, Types, Value, verify,
 };
 use runtime::{Ctx, Host, status};
 use std::sync::{Arc, OnceLock};
@@ -127,25 +127,6 @@ impl PartialEq for Frame {
 impl std::fmt::Debug for Frame {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Frame").field(&self.slots).finish()
-    }
-}
-
-impl CoreErrors {
-    /// Finds them. A program without parsers needs none.
-    fn find(program: &Program) -> Result<Self, LoadError> {
-        let find = |name: &str| match program.errors.iter().position(|e| e == name) {
-            Some(i) => Ok(i as u32),
-            None if program.parsers.is_empty() => Ok(0),
-            None => Err(LoadError(format!("the program does not declare error.{name}; include core.p4"))),
-        };
-        Ok(CoreErrors {
-            packet_too_short: find("PacketTooShort")?,
-            no_match: find("NoMatch")?,
-            stack_out_of_bounds: find("StackOutOfBounds")?,
-            header_too_short: find("HeaderTooShort")?,
-            parser_timeout: find("ParserTimeout")?,
-            parser_invalid_argument: find("ParserInvalidArgument")?,
-        })
     }
 }
 

@@ -1,10 +1,11 @@
 //! Expressions. They have no side effects; in a parser `next` and `last` can fail.
 
-use crate::CoreErrors;
 use crate::place::Scope;
 use crate::run::Stop;
 use crate::values::{self, bits, equal, is_true, step};
-use pointsman_ir::{BinaryOp, Bits, Expr, ExprKind, LValue, Proj, Type, TypeId, Types, UnaryOp, Value};
+use pointsman_ir::{
+    BinaryOp, Bits, CoreErrors, Expr, ExprKind, LValue, Proj, Type, TypeId, Types, UnaryOp, Value,
+};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 

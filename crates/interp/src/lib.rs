@@ -26,8 +26,8 @@ mod values;
 use crate::eval::Eval;
 use crate::run::{Run, Stop};
 use pointsman_ir::{
-    Bits, Callee, ControlId, ControlOutcome, Direction, Env, Executor, LoadError, Param, ParseOutcome,
-    ParserId, Program, Type, TypeId, Types, Value, verify,
+    Bits, Callee, ControlId, ControlOutcome, CoreErrors, Direction, Env, Executor, LoadError, Param,
+    ParseOutcome, ParserId, Program, Type, TypeId, Types, Value, verify,
 };
 use std::sync::Arc;
 
@@ -69,36 +69,6 @@ pub(crate) struct Size {
     pub(crate) fixed: usize,
     /// The most that varbit fields can hold.
     pub(crate) varbit: usize,
-}
-
-/// The errors that parsing itself can set, as indices into [`Program::errors`].
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CoreErrors {
-    pub(crate) packet_too_short: u32,
-    pub(crate) no_match: u32,
-    pub(crate) stack_out_of_bounds: u32,
-    pub(crate) header_too_short: u32,
-    pub(crate) parser_timeout: u32,
-    pub(crate) parser_invalid_argument: u32,
-}
-
-impl CoreErrors {
-    /// Finds them. A program without parsers needs none.
-    fn find(program: &Program) -> Result<Self, LoadError> {
-        let find = |name: &str| match program.errors.iter().position(|e| e == name) {
-            Some(i) => Ok(i as u32),
-            None if program.parsers.is_empty() => Ok(0),
-            None => Err(LoadError(format!("the program does not declare error.{name}; include core.p4"))),
-        };
-        Ok(CoreErrors {
-            packet_too_short: find("PacketTooShort")?,
-            no_match: find("NoMatch")?,
-            stack_out_of_bounds: find("StackOutOfBounds")?,
-            header_too_short: find("HeaderTooShort")?,
-            parser_timeout: find("ParserTimeout")?,
-            parser_invalid_argument: find("ParserInvalidArgument")?,
-        })
-    }
 }
 
 impl Size {

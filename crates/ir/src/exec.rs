@@ -77,6 +77,45 @@ impl std::fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
+/// The errors that parsing itself can set (core.p4), as indices into [`Program::errors`].
+#[derive(Clone, Copy, Debug)]
+pub struct CoreErrors {
+    /// `error.PacketTooShort`
+    pub packet_too_short: u32,
+    /// `error.NoMatch`
+    pub no_match: u32,
+    /// `error.StackOutOfBounds`
+    pub stack_out_of_bounds: u32,
+    /// `error.HeaderTooShort`
+    pub header_too_short: u32,
+    /// `error.ParserTimeout`
+    pub parser_timeout: u32,
+    /// `error.ParserInvalidArgument`
+    pub parser_invalid_argument: u32,
+}
+
+impl CoreErrors {
+    /// Finds them, as every executor does when it loads a program. A program without parsers needs none.
+    ///
+    /// # Errors
+    /// The program has a parser and lacks one of them.
+    pub fn find(program: &Program) -> Result<Self, LoadError> {
+        let find = |name: &str| match program.errors.iter().position(|e| e == name) {
+            Some(i) => Ok(i as u32),
+            None if program.parsers.is_empty() => Ok(0),
+            None => Err(LoadError(format!("the program does not declare error.{name}; include core.p4"))),
+        };
+        Ok(CoreErrors {
+            packet_too_short: find("PacketTooShort")?,
+            no_match: find("NoMatch")?,
+            stack_out_of_bounds: find("StackOutOfBounds")?,
+            header_too_short: find("HeaderTooShort")?,
+            parser_timeout: find("ParserTimeout")?,
+            parser_invalid_argument: find("ParserInvalidArgument")?,
+        })
+    }
+}
+
 /// What a parser did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseOutcome {

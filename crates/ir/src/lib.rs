@@ -24,7 +24,8 @@ pub mod verify;
 
 pub use bits::Bits;
 pub use exec::{
-    ControlOutcome, Env, Executor, ExternCall, FlatArgs, Generation, LoadError, Lookup, ParseOutcome,
+    ControlOutcome, CoreErrors, Env, Executor, ExternCall, FlatArgs, Generation, LoadError, Lookup,
+    ParseOutcome,
 };
 pub use program::*;
 pub use stmt::*;

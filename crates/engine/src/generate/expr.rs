@@ -306,7 +306,8 @@ impl Gen<'_, '_> {
         }
     }
 
-    fn load_number(&mut self, base: V, off: i32, width: u32) -> V {
+    /// A number of `width` bits in natural form.
+    pub(super) fn load_number(&mut self, base: V, off: i32, width: u32) -> V {
         use super::FLAGS;
         match width {
             0 => self.number(0),

@@ -29,21 +29,10 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module};
 use place::{At, Place};
-use pointsman_ir::{ControlId, LoadError, ParserId, Program, TypeId, Types};
+use pointsman_ir::{ControlId, CoreErrors, LoadError, ParserId, Program, TypeId, Types};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// The errors that parsing itself can set, as indices into [`Program::errors`].
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CoreErrors {
-    pub(crate) packet_too_short: u32,
-    pub(crate) no_match: u32,
-    pub(crate) stack_out_of_bounds: u32,
-    pub(crate) header_too_short: u32,
-    pub(crate) parser_timeout: u32,
-    pub(crate) parser_invalid_argument: u32,
-}
 
 /// What code is generated from.
 pub(crate) struct Source<'p> {

@@ -172,14 +172,7 @@ impl<'p> Gen<'_, 'p> {
         match place.at {
             At::Regs(first) => self.b.use_var(Variable::from_u32(first)),
             At::Mem { base, off } if reg == types::I8 => self.b.ins().load(types::I8, FLAGS, base, off),
-            At::Mem { base, off } => match width {
-                0 => self.number(0),
-                1..=8 => self.b.ins().uload8(types::I64, FLAGS, base, off),
-                9..=16 => self.b.ins().uload16(types::I64, FLAGS, base, off),
-                17..=32 => self.b.ins().uload32(FLAGS, base, off),
-                33..=64 => self.b.ins().load(types::I64, FLAGS, base, off),
-                _ => self.b.ins().load(types::I128, FLAGS, base, off),
-            },
+            At::Mem { base, off } => self.load_number(base, off, width),
             At::Packed { base, off, bit, bytes } => {
                 let v = self.load_packed(base, off, bit, bytes, width);
                 if reg == types::I8 { self.b.ins().ireduce(types::I8, v) } else { v }

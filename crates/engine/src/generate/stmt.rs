@@ -120,6 +120,11 @@ impl Gen<'_, '_> {
                 live = true;
             }
         }
+        self.meet(done, live)
+    }
+
+    /// Goes on at `done`, where branches meet; whether any of them gets there.
+    fn meet(&mut self, done: Block, live: bool) -> bool {
         self.start(done);
         if !live {
             self.trap();
@@ -164,11 +169,7 @@ impl Gen<'_, '_> {
             self.jump(done);
             live = true;
         }
-        self.start(done);
-        if !live {
-            self.trap();
-        }
-        live
+        self.meet(done, live)
     }
 
     fn repeat(&mut self, scope: &Rc<Scope>, cond: &Expr, body: &[Stmt], update: &[Stmt]) {

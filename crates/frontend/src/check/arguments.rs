@@ -243,14 +243,7 @@ impl Checker<'_> {
     /// A default value that is a block may name the type parameters of what is called.
     fn default_for(&mut self, e: Expr, type_params: &[Ty], given: &[Ty]) -> Expr {
         let ty = self.tree.tys.subst(e.ty, type_params, given);
-        let kind = match e.kind {
-            ExprKind::New(mut new) => {
-                new.ty = ty;
-                ExprKind::New(new)
-            }
-            other => other,
-        };
-        Expr { kind, ty, span: e.span }
+        e.with_type(ty)
     }
 
     /// Type parameters that only optional parameters mention, for which nothing is given, stand for anything.

@@ -148,14 +148,7 @@ impl Checker<'_> {
                 }
                 // What the block's own type arguments are may be known only here.
                 let ty = self.resolve(e.ty, &solution);
-                let kind = match e.kind {
-                    ExprKind::New(mut new) => {
-                        new.ty = ty;
-                        ExprKind::New(new)
-                    }
-                    other => other,
-                };
-                Expr { kind, ty, span: e.span }
+                e.with_type(ty)
             }
             _ => {
                 self.mismatch(&e, to, what);

@@ -534,6 +534,14 @@ impl Expr {
         Expr { kind: ExprKind::Const(value), ty, span }
     }
 
+    /// The same of type `ty`; a block that is made here is a block of that type.
+    pub fn with_type(mut self, ty: Ty) -> Self {
+        if let ExprKind::New(new) = &mut self.kind {
+            new.ty = ty;
+        }
+        Expr { ty, ..self }
+    }
+
     /// Stands in after an error.
     pub fn error(span: Span) -> Self {
         Expr { kind: ExprKind::Error, ty: Ty::ERROR, span }

@@ -60,6 +60,10 @@ impl<P: Port> Port for Delayed<P> {
         self.port.is_up()
     }
 
+    fn has_carrier(&mut self) -> bool {
+        self.port.has_carrier()
+    }
+
     fn counters(&mut self) -> Counters {
         self.port.counters()
     }

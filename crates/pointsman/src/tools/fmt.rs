@@ -2,7 +2,7 @@
 
 use crate::console::say;
 use crate::sources::read_source;
-use crate::tools::print;
+use crate::tools::{print, walk};
 use clap::Args as ClapArgs;
 use pointsman_frontend::diag::Diagnostic;
 use pointsman_frontend::fmt::format;
@@ -26,9 +26,6 @@ pub struct Args {
     check: bool,
 }
 
-/// Folders nested deeper are taken for endless.
-const MAX_DEPTH: usize = 32;
-
 /// Formats.
 ///
 /// # Errors
@@ -37,7 +34,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     let mut files = Vec::new();
     for path in &args.files {
         match path.is_dir() {
-            true => walk(path, 0, &mut files)?,
+            true => walk(path, "p4", &mut files)?,
             false => files.push(path.clone()),
         }
     }
@@ -101,23 +98,4 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
         let _ = std::fs::remove_file(&new);
         wrong(e)
     })
-}
-
-fn walk(dir: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), String> {
-    let wrong = |e: std::io::Error| format!("cannot read {}: {e}", dir.display());
-    let mut entries = Vec::new();
-    for entry in std::fs::read_dir(dir).map_err(wrong)? {
-        entries.push(entry.map_err(wrong)?.path());
-    }
-    entries.sort();
-    for path in entries {
-        if path.is_dir() {
-            if depth < MAX_DEPTH && !path.is_symlink() {
-                walk(&path, depth + 1, files)?;
-            }
-        } else if path.extension().is_some_and(|e| e == "p4") {
-            files.push(path);
-        }
-    }
-    Ok(())
 }

@@ -6,6 +6,7 @@ pub mod trace;
 
 use clap::Subcommand;
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Everything under `pointsman p4`.
@@ -54,4 +55,35 @@ pub fn print(text: &str) -> Result<(), String> {
         Err(e) => Err(format!("cannot write to standard output: {e}")),
         Ok(()) => Ok(()),
     }
+}
+
+/// Folders nested deeper are taken for endless.
+const MAX_DEPTH: usize = 32;
+
+/// Adds the files named `*.ENDING` in `dir` and below it, each folder sorted. Links to folders are not followed: they may
+/// lead back up.
+///
+/// # Errors
+/// A folder that cannot be read.
+fn walk(dir: &Path, ending: &str, files: &mut Vec<PathBuf>) -> Result<(), String> {
+    walk_below(dir, ending, 0, files)
+}
+
+fn walk_below(dir: &Path, ending: &str, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), String> {
+    let wrong = |e: io::Error| format!("cannot read {}: {e}", dir.display());
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(wrong)? {
+        entries.push(entry.map_err(wrong)?.path());
+    }
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            if depth < MAX_DEPTH && !path.is_symlink() {
+                walk_below(&path, ending, depth + 1, files)?;
+            }
+        } else if path.extension().is_some_and(|e| e == ending) {
+            files.push(path);
+        }
+    }
+    Ok(())
 }

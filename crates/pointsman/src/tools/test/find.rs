@@ -1,10 +1,8 @@
 //! Which tests there are, and the program of each.
 
+use crate::tools::walk;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-
-/// Folders nested deeper are taken for endless.
-const MAX_DEPTH: usize = 32;
 
 /// A test.
 pub struct Test {
@@ -34,7 +32,7 @@ pub fn find(paths: &[PathBuf], program: Option<&Path>) -> Result<Vec<Test>, Stri
     let mut files = Vec::new();
     for path in paths {
         let meta = std::fs::metadata(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
-        if meta.is_dir() { walk(path, 0, &mut files)? } else { files.push(path.clone()) }
+        if meta.is_dir() { walk(path, "stf", &mut files)? } else { files.push(path.clone()) }
     }
     if files.is_empty() {
         let given: Vec<_> = paths.iter().map(|p| p.display().to_string()).collect();
@@ -48,27 +46,6 @@ pub fn find(paths: &[PathBuf], program: Option<&Path>) -> Result<Vec<Test>, Stri
         path,
     };
     Ok(files.into_iter().map(test).collect())
-}
-
-fn walk(dir: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), String> {
-    let wrong = |e: std::io::Error| format!("cannot read {}: {e}", dir.display());
-    let mut entries = Vec::new();
-    for entry in std::fs::read_dir(dir).map_err(wrong)? {
-        entries.push(entry.map_err(wrong)?.path());
-    }
-    entries.sort();
-    for path in entries {
-        // A link may lead back up.
-        let link = path.is_symlink();
-        if path.is_dir() {
-            if depth < MAX_DEPTH && !link {
-                walk(&path, depth + 1, files)?;
-            }
-        } else if path.extension().is_some_and(|e| e == "stf") {
-            files.push(path);
-        }
-    }
-    Ok(())
 }
 
 /// The program of a test.
