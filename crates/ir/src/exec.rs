@@ -4,6 +4,7 @@
 //! architecture's [`Env`] answers whatever reaches outside the block: table look-ups and externs.
 
 use crate::bits::Bits;
+use crate::cells::{CellArray, CellShape};
 use crate::program::{ControlId, ExternFnId, ExternInstanceId, ParserId, Program, TableId, ValueSetId};
 use crate::table::{ActionCall, EntryHandle, KeyMatch};
 pub use crate::trace::TraceEvent;
@@ -22,6 +23,11 @@ pub trait Executor: Sized {
 
     /// Prepares `program` for running with slots of these types.
     fn load(program: Arc<Program>, slots: &[TypeId]) -> Result<Self, LoadError>;
+
+    /// The same for an architecture that lets executors use cells themselves ([`Env::cells`]).
+    fn load_known(program: Arc<Program>, slots: &[TypeId], _known: &Known) -> Result<Self, LoadError> {
+        Self::load(program, slots)
+    }
 
     /// The program that was loaded.
     fn program(&self) -> &Arc<Program>;
@@ -63,6 +69,27 @@ pub trait Executor: Sized {
         emitted: &mut Vec<u8>,
         env: &mut dyn Env,
     ) -> ControlOutcome;
+}
+
+/// What an extern method does with the cells of its object ([`Env::cells`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CellMethod {
+    /// `(out value, in index)`: the value is the cell. Out of range, the architecture has to be asked.
+    Read,
+    /// `(in index, in value)`: the cell becomes the value. Out of range, the architecture has to be asked.
+    Write,
+    /// `(in index)`: counts a packet of [`Env::packet_bytes`]. Out of range, the architecture has to be asked.
+    Count,
+}
+
+/// What an architecture tells about externs when a program is loaded, so that an executor can do by itself what it
+/// would otherwise call the architecture for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// By [`ExternFnId`]; `None` for functions that only the architecture can do.
+    pub methods: Vec<Option<CellMethod>>,
+    /// By [`ExternInstanceId`]: the arrays that [`Env::cells`] will give, in shape and length.
+    pub arrays: Vec<CellShape>,
 }
 
 /// Why a program cannot be run.
@@ -203,6 +230,17 @@ pub trait Env {
     /// [`Env::call_extern`] instead.
     fn call_flat(&mut self, _call: ExternCall<'_>, _args: FlatArgs<'_>) -> bool {
         false
+    }
+
+    /// The arrays of registers and counters, by [`ExternInstanceId`]; empty arrays for other objects. An executor may use
+    /// them in the place of calls for which [`Known`] names a method. Their addresses hold while a block runs.
+    fn cells(&self) -> &[CellArray] {
+        &[]
+    }
+
+    /// Bytes that a counter adds for this packet.
+    fn packet_bytes(&self) -> u32 {
+        0
     }
 
     /// As long as this is the same, so are the answers of [`Env::lookup`] for tables that [`Env::is_plain`], and an

@@ -12,6 +12,7 @@
 //! A program that passes [`verify`](verify::verify) cannot make an executor panic.
 
 pub mod bits;
+pub mod cells;
 pub mod exec;
 pub mod program;
 pub mod stmt;
@@ -23,9 +24,10 @@ pub mod value;
 pub mod verify;
 
 pub use bits::Bits;
+pub use cells::{CellArray, CellKind, CellShape};
 pub use exec::{
-    ControlOutcome, CoreErrors, Env, Executor, ExternCall, FlatArgs, Generation, LoadError, Lookup,
-    ParseOutcome,
+    CellMethod, ControlOutcome, CoreErrors, Env, Executor, ExternCall, FlatArgs, Generation, Known,
+    LoadError, Lookup, ParseOutcome,
 };
 pub use program::*;
 pub use stmt::*;

@@ -183,7 +183,7 @@ impl<E: Executor> Runner<'_, E> {
             Command::RegisterWrite { name, index, value } => self.rig.write_register(name, *index, value)?,
             Command::RegisterReset { name } => {
                 let id = find_extern(&program, "register", name)?;
-                let size = self.state().register(id).map_or(0, |r| r.len() as u64);
+                let size = self.state().register(id).map_or(0, |r| r.len());
                 for i in 0..size {
                     self.rig.write_register(name, i, "0")?;
                 }

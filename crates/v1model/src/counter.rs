@@ -1,5 +1,7 @@
 //! Counters, indirect and direct.
 
+use pointsman_ir::CellKind;
+
 /// What a counter counts (v1model's `CounterType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterKind {
@@ -20,6 +22,14 @@ impl CounterKind {
             "packets_and_bytes" => CounterKind::PacketsAndBytes,
             _ => return None,
         })
+    }
+
+    pub(crate) fn cells(self) -> CellKind {
+        match self {
+            CounterKind::Packets => CellKind::Packets,
+            CounterKind::Bytes => CellKind::Bytes,
+            CounterKind::PacketsAndBytes => CellKind::PacketsAndBytes,
+        }
     }
 }
 
@@ -42,23 +52,50 @@ impl CounterCell {
             self.bytes = self.bytes.wrapping_add(u64::from(bytes));
         }
     }
+
+    /// From the words of a cell.
+    pub(crate) fn from_words(kind: CounterKind, [first, second]: [u64; 2]) -> Self {
+        match kind {
+            CounterKind::Packets => CounterCell { packets: first, bytes: 0 },
+            CounterKind::Bytes => CounterCell { packets: 0, bytes: first },
+            CounterKind::PacketsAndBytes => CounterCell { packets: first, bytes: second },
+        }
+    }
+
+    /// To the words of a cell. What the counter does not count is lost.
+    pub(crate) fn to_words(self, kind: CounterKind) -> [u64; 2] {
+        match kind {
+            CounterKind::Packets => [self.packets, 0],
+            CounterKind::Bytes => [self.bytes, 0],
+            CounterKind::PacketsAndBytes => [self.packets, self.bytes],
+        }
+    }
 }
 
-/// An array of counters.
+/// What an array of counters is. Its cells lie in [`State`](crate::State).
 #[derive(Clone, Debug)]
 pub struct CounterArray {
     /// What is counted.
     pub kind: CounterKind,
-    /// The counters.
-    pub cells: Vec<CounterCell>,
+    len: u64,
     /// Calls by packets whose index was out of range.
     pub out_of_range: u64,
 }
 
 impl CounterArray {
-    /// `size` counters at zero.
-    pub fn new(kind: CounterKind, size: usize) -> Self {
-        CounterArray { kind, cells: vec![CounterCell::default(); size], out_of_range: 0 }
+    /// `len` counters.
+    pub fn new(kind: CounterKind, len: u64) -> Self {
+        CounterArray { kind, len, out_of_range: 0 }
+    }
+
+    /// Number of counters.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// No counters?
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
     }
 }
 

@@ -8,8 +8,8 @@ use crate::time::Time;
 use crate::trace::{StepKind, Trace};
 use pointsman_ir::trace::{TraceEvent, Traced};
 use pointsman_ir::{
-    Bits, Env, ExternCall, ExternInstanceId, FlatArgs, Generation, KeyMatch, Lookup, TableId, Type, TypeId,
-    Types, Value, ValueSetId,
+    Bits, CellArray, Env, ExternCall, ExternInstanceId, FlatArgs, Generation, KeyMatch, Lookup, TableId,
+    Type, TypeId, Types, Value, ValueSetId,
 };
 
 /// What a program asked for while a block ran; the architecture acts on it when the block has ended.
@@ -80,8 +80,19 @@ impl BlockEnv<'_> {
         }
     }
 
-    fn instance(&mut self, id: Option<ExternInstanceId>) -> Option<&mut Instance> {
-        self.state.instances.get_mut(id?.index())
+    /// Counts an index that is out of range.
+    #[cold]
+    pub(crate) fn missed(&mut self, id: Option<ExternInstanceId>) {
+        let state = &mut *self.state;
+        let Some(instance) = id.and_then(|id| state.instances.get_mut(id.index())) else { return };
+        let (of_object, of_switch) = match instance {
+            Instance::Register(r) => (&mut r.out_of_range, &mut state.anomalies.register_index),
+            Instance::Counter(c) => (&mut c.out_of_range, &mut state.anomalies.counter_index),
+            Instance::Meter(m) => (&mut m.out_of_range, &mut state.anomalies.meter_index),
+            _ => return,
+        };
+        *of_object += 1;
+        *of_switch += 1;
     }
 
     /// The hash of argument `data` (and the payload) by the algorithm in argument `algo`.
@@ -188,6 +199,14 @@ impl Env for BlockEnv<'_> {
         self.trace.is_none().then_some(&self.state.generation)
     }
 
+    fn cells(&self) -> &[CellArray] {
+        &self.state.cells.0
+    }
+
+    fn packet_bytes(&self) -> u32 {
+        self.bytes
+    }
+
     fn is_plain(&self, table: TableId) -> bool {
         self.state.tables.get(table.index()).is_some_and(|t| t.is_plain())
     }
@@ -215,64 +234,50 @@ impl Env for BlockEnv<'_> {
             Function::MarkToDropOld => self.effects.drop = true,
             Function::RegisterRead => {
                 let index = bits(args, 1).saturating_u64();
-                let mut missed = false;
-                if let Some(Instance::Register(r)) = self.instance(call.instance) {
-                    let value = r.get(index);
-                    missed = value.is_none();
-                    r.out_of_range += u64::from(missed);
-                    let value = value.unwrap_or_else(|| Bits::zero(r.width()));
+                if let Some(Instance::Register(r)) = self.state.instance(call.instance) {
+                    let (elem, width) = (r.elem, r.width());
+                    let value = self.state.cells.get(call.instance).and_then(|c| c.get(index));
+                    if value.is_none() {
+                        self.missed(call.instance);
+                    }
+                    let value = value.unwrap_or_else(|| Bits::zero(width));
                     match args.first_mut() {
                         Some(cell @ (Value::Struct(_) | Value::Header { .. })) => {
-                            let elem = r.elem;
                             *cell = Register::unpack(&self.pipeline.program.types, elem, &value);
                         }
                         _ => store(args, 0, &value),
                     }
                 }
-                self.state.anomalies.register_index += u64::from(missed);
             }
             Function::RegisterWrite => {
                 let index = bits(args, 0).saturating_u64();
                 let value = args.get(1).map_or_else(|| Bits::zero(0), Register::pack);
-                let mut missed = false;
-                if let Some(Instance::Register(r)) = self.instance(call.instance) {
-                    missed = !r.set(index, &value);
-                    r.out_of_range += u64::from(missed);
+                let cells = self.state.cells.get(call.instance);
+                if cells.is_some_and(|c| !c.set(index, &value)) {
+                    self.missed(call.instance);
                 }
-                self.state.anomalies.register_index += u64::from(missed);
             }
             Function::Count => {
                 let (index, bytes) = (bits(args, 0).saturating_u64(), self.bytes);
-                let mut missed = false;
-                if let Some(Instance::Counter(c)) = self.instance(call.instance) {
-                    let kind = c.kind;
-                    match usize::try_from(index).ok().and_then(|i| c.cells.get_mut(i)) {
-                        Some(cell) => cell.count(kind, bytes),
-                        None => missed = true,
-                    }
-                    c.out_of_range += u64::from(missed);
+                if self.state.cells.get(call.instance).is_some_and(|c| !c.count(index, bytes)) {
+                    self.missed(call.instance);
                 }
-                self.state.anomalies.counter_index += u64::from(missed);
             }
             // Every hit of the table has counted already, called or not.
             Function::DirectCount => {}
             Function::ExecuteMeter => {
                 let (index, bytes, now) = (bits(args, 0).saturating_u64(), self.bytes, self.now);
-                let mut missed = false;
-                if let Some(Instance::Meter(m)) = self.instance(call.instance) {
+                let meter = self.state.instance_mut(call.instance);
+                if let Some(Instance::Meter(m)) = meter {
                     let kind = m.kind;
                     match usize::try_from(index).ok().and_then(|i| m.cells.get_mut(i)) {
-                        Some(cell) => {
-                            store_u64(args, 1, cell.mark(now, kind, bytes) as u64);
-                        }
-                        None => missed = true,
+                        Some(cell) => store_u64(args, 1, cell.mark(now, kind, bytes) as u64),
+                        None => self.missed(call.instance),
                     }
-                    m.out_of_range += u64::from(missed);
                 }
-                self.state.anomalies.meter_index += u64::from(missed);
             }
             Function::DirectMeterRead => {
-                if let Some(Instance::DirectMeter(color)) = self.instance(call.instance) {
+                if let Some(Instance::DirectMeter(color)) = self.state.instance(call.instance) {
                     let color = *color as u64;
                     store_u64(args, 0, color);
                 }

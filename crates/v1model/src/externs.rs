@@ -6,7 +6,9 @@ use crate::meter::{Color, MeterArray, MeterKind};
 use crate::pipeline::Problem;
 use crate::profile::{ActionProfile, SelectorConfig};
 use crate::register::Register;
-use pointsman_ir::{Const, ExternFn, ExternInstance, Program, TableId, Type, TypeId, Value};
+use pointsman_ir::{
+    CellMethod, CellShape, Const, ExternFn, ExternInstance, Program, TableId, Type, TypeId, Value,
+};
 
 /// An extern function or method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +87,16 @@ impl Function {
                 matches!(place, Place::Parser | Place::Verify | Place::Ingress)
             }
             _ => true,
+        }
+    }
+
+    /// What it does with cells, for executors that do it themselves.
+    pub fn cell_method(self) -> Option<CellMethod> {
+        match self {
+            Function::RegisterRead => Some(CellMethod::Read),
+            Function::RegisterWrite => Some(CellMethod::Write),
+            Function::Count => Some(CellMethod::Count),
+            _ => None,
         }
     }
 
@@ -184,9 +196,9 @@ impl InstancePlan {
     pub(crate) fn build(&self) -> Instance {
         match self {
             InstancePlan::Register { elem, width, size } => {
-                Instance::Register(Register::new(*elem, *width, *size))
+                Instance::Register(Register::new(*elem, *width, *size as u64))
             }
-            InstancePlan::Counter { kind, size } => Instance::Counter(CounterArray::new(*kind, *size)),
+            InstancePlan::Counter { kind, size } => Instance::Counter(CounterArray::new(*kind, *size as u64)),
             InstancePlan::DirectCounter { .. } => Instance::DirectCounter,
             InstancePlan::Meter { kind, size } => Instance::Meter(MeterArray::new(*kind, *size)),
             InstancePlan::DirectMeter { .. } => Instance::DirectMeter(Color::Green),
@@ -199,13 +211,20 @@ impl InstancePlan {
         }
     }
 
+    /// The cells of an object of this name.
+    pub(crate) fn cells(&self, name: &str) -> CellShape {
+        match self {
+            InstancePlan::Register { width, size, .. } => CellShape::register(name, *width, *size as u64),
+            InstancePlan::Counter { kind, size } => CellShape::counter(name, kind.cells(), *size as u64),
+            _ => CellShape::none(),
+        }
+    }
+
     /// Memory for the cells, in bytes, about.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
-            InstancePlan::Register { width, size, .. } => Register::bytes(*width, *size as u64),
-            InstancePlan::Counter { size, .. } => 16 * *size as u64,
             InstancePlan::Meter { size, .. } => 8 * *size as u64,
-            _ => 0,
+            _ => self.cells("").bytes(),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Each does what the call of the same function in `env.rs` does.
 
 use crate::env::BlockEnv;
-use crate::externs::{Function, Instance};
+use crate::externs::Function;
 use pointsman_ir::{ExternCall, FlatArgs};
 
 /// An index, or a limit: what does not fit is larger than everything.
@@ -22,27 +22,23 @@ impl BlockEnv<'_> {
         };
         // The data of a hash is a struct here, and a cell is not; `env.rs` takes what else they may be.
         let packed = |n: usize| args.widths.get(n) == Some(&0);
-        let instance = call.instance.and_then(|id| self.state.instances.get_mut(id.index()));
-        match (function, instance, &mut *args.words) {
-            (Function::RegisterRead, Some(Instance::Register(r)), [result, index]) => {
-                match r.words(saturated(*index)) {
+        let cells = || self.state.cells.get(call.instance);
+        match (function, &mut *args.words) {
+            // Out of range is counted there.
+            (Function::RegisterRead, [result, index]) => {
+                match cells().and_then(|c| c.load_words(saturated(*index))) {
                     Some(words) => *result = words,
-                    // Out of range is counted there.
                     None => return false,
                 }
             }
-            (Function::RegisterWrite, Some(Instance::Register(r)), [index, value]) if !packed(1) => {
-                return r.set_words(saturated(*index), *value);
+            (Function::RegisterWrite, [index, value]) if !packed(1) => {
+                return cells().is_some_and(|c| c.store_words(saturated(*index), *value));
             }
-            (Function::Count, Some(Instance::Counter(c)), [index]) => {
-                let kind = c.kind;
-                match usize::try_from(saturated(*index)).ok().and_then(|i| c.cells.get_mut(i)) {
-                    Some(cell) => cell.count(kind, self.bytes),
-                    None => return false,
-                }
+            (Function::Count, [index]) => {
+                return cells().is_some_and(|c| c.count(saturated(*index), self.bytes));
             }
-            (Function::DirectCount, ..) => {}
-            (Function::Hash, _, [result, algorithm, base, _, max]) if packed(3) => {
+            (Function::DirectCount, _) => {}
+            (Function::Hash, [result, algorithm, base, _, max]) if packed(3) => {
                 let Some(data) = args.data else { return false };
                 let hash = self.flat_hash(algorithm[0], data, false);
                 let max = saturated(*max);
@@ -50,7 +46,7 @@ impl BlockEnv<'_> {
                 let sum = number(*base).wrapping_add(u128::from(offset));
                 *result = [sum as u64, (sum >> 64) as u64];
             }
-            (Function::VerifyChecksum { payload }, _, [condition, _, sum, algorithm]) if packed(1) => {
+            (Function::VerifyChecksum { payload }, [condition, _, sum, algorithm]) if packed(1) => {
                 if condition[0] != 0 {
                     let Some(data) = args.data else { return false };
                     let hash = u128::from(self.flat_hash(algorithm[0], data, payload));
@@ -60,7 +56,7 @@ impl BlockEnv<'_> {
                     }
                 }
             }
-            (Function::UpdateChecksum { payload }, _, [condition, _, sum, algorithm]) if packed(1) => {
+            (Function::UpdateChecksum { payload }, [condition, _, sum, algorithm]) if packed(1) => {
                 if condition[0] != 0 {
                     let Some(data) = args.data else { return false };
                     *sum = [self.flat_hash(algorithm[0], data, payload), 0];

@@ -19,7 +19,8 @@ use crate::stats::Anomalies;
 use crate::tables::TableState;
 use crate::time::Time;
 use pointsman_ir::{
-    Bits, EntryAction, EntryHandle, Generation, KeyMatch, Lookup, Program, TableId, TypeId, Value,
+    Bits, CellArray, EntryAction, EntryHandle, ExternInstanceId, Generation, KeyMatch, Lookup, Program,
+    TableId, TypeId, Value,
 };
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -106,12 +107,29 @@ impl Hasher {
     }
 }
 
+/// The cells of registers and counters, by extern instance. A clone has memory of its own.
+#[derive(Debug)]
+pub(crate) struct Cells(pub Vec<CellArray>);
+
+impl Clone for Cells {
+    fn clone(&self) -> Self {
+        Cells(CellArray::copy_all(&self.0))
+    }
+}
+
+impl Cells {
+    pub fn get(&self, id: Option<ExternInstanceId>) -> Option<&CellArray> {
+        self.0.get(id?.index())
+    }
+}
+
 /// The state of a running program: tables, extern objects, value sets, multicast groups and clone sessions.
 #[derive(Clone, Debug)]
 pub struct State {
     pub(crate) program: Arc<Program>,
     pub(crate) tables: Vec<TableState>,
     pub(crate) instances: Vec<Instance>,
+    pub(crate) cells: Cells,
     pub(crate) value_sets: Vec<Vec<Vec<KeyMatch>>>,
     pub(crate) hasher: Hasher,
     pub(crate) random: Random,
@@ -135,6 +153,7 @@ impl State {
             program: pipeline.program.clone(),
             tables: pipeline.tables.clone(),
             instances: pipeline.instances.iter().map(|p| p.build()).collect(),
+            cells: Cells(CellArray::new_group(&pipeline.cells())),
             value_sets: vec![Vec::new(); pipeline.program.value_sets.len()],
             hasher: Hasher::new(),
             random: Random::new(config.seed),
@@ -163,6 +182,14 @@ impl State {
     /// The program.
     pub fn program(&self) -> &Arc<Program> {
         &self.program
+    }
+
+    pub(crate) fn instance(&self, id: Option<ExternInstanceId>) -> Option<&Instance> {
+        self.instances.get(id?.index())
+    }
+
+    pub(crate) fn instance_mut(&mut self, id: Option<ExternInstanceId>) -> Option<&mut Instance> {
+        self.instances.get_mut(id?.index())
     }
 
     pub(crate) fn push_digest(&mut self, digest: Digest) {
@@ -250,19 +277,12 @@ impl State {
         for (i, instance) in self.instances.iter_mut().enumerate() {
             let name = &self.program.externs[i].name;
             let Some(j) = old.program.externs.iter().position(|e| e.name == *name) else { continue };
+            if self.cells.0[i].same_shape(&old.cells.0[j]) {
+                self.cells.0[i].copy_from(&old.cells.0[j]);
+            }
             match (instance, &old.instances[j]) {
-                (Instance::Register(new), Instance::Register(old))
-                    if new.width() == old.width() && new.len() == old.len() =>
-                {
-                    let elem = new.elem;
-                    *new = old.clone();
-                    new.elem = elem;
-                }
-                (Instance::Counter(new), Instance::Counter(old))
-                    if new.kind == old.kind && new.cells.len() == old.cells.len() =>
-                {
-                    *new = old.clone();
-                }
+                (Instance::Register(new), Instance::Register(old)) => new.out_of_range = old.out_of_range,
+                (Instance::Counter(new), Instance::Counter(old)) => new.out_of_range = old.out_of_range,
                 (Instance::Meter(new), Instance::Meter(old))
                     if new.kind == old.kind && new.cells.len() == old.cells.len() =>
                 {

@@ -59,7 +59,8 @@ impl State {
     /// Reads a cell of a register array.
     pub fn read_register(&self, id: ExternInstanceId, index: u64) -> Result<Bits, StateError> {
         let r = self.register(id).ok_or(StateError::UnknownObject)?;
-        r.get(index).ok_or(StateError::IndexOutOfRange(r.len() as u64))
+        let cell = self.cells.get(Some(id)).and_then(|c| c.get(index));
+        cell.ok_or(StateError::IndexOutOfRange(r.len()))
     }
 
     /// Writes a cell of a register array.
@@ -69,14 +70,12 @@ impl State {
         index: u64,
         value: &Bits,
     ) -> Result<(), StateError> {
-        let Some(Instance::Register(r)) = self.instances.get_mut(id.index()) else {
-            return Err(StateError::UnknownObject);
-        };
+        let r = self.register(id).ok_or(StateError::UnknownObject)?;
         if value.width() != r.width() {
             return Err(StateError::BadWidth { want: r.width(), got: value.width() });
         }
-        let size = r.len() as u64;
-        if r.set(index, value) { Ok(()) } else { Err(StateError::IndexOutOfRange(size)) }
+        let done = self.cells.get(Some(id)).is_some_and(|c| c.set(index, value));
+        if done { Ok(()) } else { Err(StateError::IndexOutOfRange(r.len())) }
     }
 
     // ---- counters and meters ----
@@ -92,7 +91,9 @@ impl State {
     /// Reads a counter.
     pub fn read_counter(&self, id: ExternInstanceId, index: u64) -> Result<CounterCell, StateError> {
         let c = self.counter(id).ok_or(StateError::UnknownObject)?;
-        cell(&c.cells, index).copied()
+        let words = self.cells.get(Some(id)).and_then(|cells| cells.load_words(index));
+        let words = words.ok_or(StateError::IndexOutOfRange(c.len()))?;
+        Ok(CounterCell::from_words(c.kind, words))
     }
 
     /// Sets a counter.
@@ -102,11 +103,10 @@ impl State {
         index: u64,
         value: CounterCell,
     ) -> Result<(), StateError> {
-        let Some(Instance::Counter(c)) = self.instances.get_mut(id.index()) else {
-            return Err(StateError::UnknownObject);
-        };
-        *cell_mut(&mut c.cells, index)? = value;
-        Ok(())
+        let c = self.counter(id).ok_or(StateError::UnknownObject)?;
+        let words = value.to_words(c.kind);
+        let done = self.cells.get(Some(id)).is_some_and(|cells| cells.store_words(index, words));
+        if done { Ok(()) } else { Err(StateError::IndexOutOfRange(c.len())) }
     }
 
     /// A meter array.

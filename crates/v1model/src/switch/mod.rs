@@ -123,7 +123,8 @@ impl<E: Executor> Switch<E> {
             );
             return Err(PipelineError::Config(Problem::new(message)));
         }
-        E::load(pipeline.program.clone(), &pipeline.slots).map_err(PipelineError::Load)
+        E::load_known(pipeline.program.clone(), &pipeline.slots, &pipeline.known())
+            .map_err(PipelineError::Load)
     }
 
     /// Runs `pipeline` from now on. Packets between ingress and egress are dropped and counted; packets that wait for
