@@ -3,12 +3,10 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
+use crate::link_state::{Link, LinkState};
 use crate::offload::{self, VnetHeader};
 use crate::sys::{self, MAX_BATCH, ReceiveBuffers};
 use crate::{Counters, DropReason, Frame, FramePool, Port, PortError};
-
-/// How often to look whether an interface that is down has returned.
-const RECOVERY_INTERVAL_NS: u64 = 100_000_000;
 
 /// Hardware types (ARPHRD_*) with an Ethernet header.
 const ETHERNET: u16 = 1;
@@ -53,13 +51,6 @@ impl AfPacketConfig {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Link {
-    Up,
-    Down,
-    Gone,
-}
-
 /// A Linux network interface, such as one end of a veth pair.
 ///
 /// It needs CAP_NET_RAW in the user namespace that owns the network namespace: root has it, and so has everybody
@@ -73,10 +64,7 @@ pub struct AfPacket {
     socket: OwnedFd,
     config: AfPacketConfig,
     interface: i32,
-    link: Link,
-    /// A change of `link` that the caller has not been told yet.
-    news: bool,
-    checked_ns: u64,
+    link: LinkState,
     buffers: Box<ReceiveBuffers>,
     counters: Counters,
 }
@@ -89,22 +77,8 @@ impl AfPacket {
     /// [`PortError`] naming the interface and the remedy.
     pub fn open(name: &str, config: AfPacketConfig) -> Result<Self, PortError> {
         config.validate()?;
-        let sound = (1..16).contains(&name.len()) && !name.bytes().any(|byte| byte == b'/' || byte <= b' ');
-        if !sound {
-            return Err(PortError::BadInterfaceName { interface: name.into() });
-        }
-        let failed = |doing| {
-            move |source: io::Error| match source.raw_os_error() {
-                Some(libc::ENODEV) => PortError::NoSuchInterface { interface: name.into() },
-                Some(libc::EPERM | libc::EACCES) => PortError::PermissionDenied { interface: name.into() },
-                _ => PortError::System { port: name.into(), doing, source },
-            }
-        };
-        let socket = sys::packet_socket().map_err(failed("open a packet socket"))?;
-        let found = sys::interface(&socket, name).map_err(failed("look up the interface"))?;
-        if !matches!(found.hardware, ETHERNET | LOOPBACK) {
-            return Err(PortError::NotEthernet { interface: name.into(), hardware: found.hardware });
-        }
+        let failed = |doing| move |source| PortError::from_system(name, doing, source);
+        let (socket, found) = find(name)?;
         let option = sys::set_packet_option;
         option(&socket, libc::PACKET_VNET_HDR, 1).map_err(failed("ask for offload headers"))?;
         option(&socket, libc::PACKET_AUXDATA, 1).map_err(failed("ask for VLAN tags"))?;
@@ -122,14 +96,11 @@ impl AfPacket {
             socket,
             config,
             interface: 0,
-            link: Link::Gone,
-            news: false,
-            checked_ns: 0,
+            link: LinkState::new(Link::Down),
             buffers: ReceiveBuffers::new(),
             counters: Counters::default(),
         };
         port.attach(&found).map_err(failed("bind to the interface"))?;
-        port.news = false;
         Ok(port)
     }
 
@@ -141,13 +112,8 @@ impl AfPacket {
             }
             self.interface = found.index;
         }
-        self.set_link(if found.up { Link::Up } else { Link::Down });
+        self.link.set(if found.up { Link::Up } else { Link::Down });
         Ok(())
-    }
-
-    fn set_link(&mut self, link: Link) {
-        self.news |= link != self.link && link != Link::Up;
-        self.link = link;
     }
 
     /// Looks what has become of the interface, and moves to a new one of the same name.
@@ -155,20 +121,7 @@ impl AfPacket {
         let attached = sys::interface(&self.socket, &self.name).and_then(|found| self.attach(&found));
         if attached.is_err() {
             self.interface = 0;
-            self.set_link(Link::Gone);
-        }
-    }
-
-    /// Tells the caller once that the link is not what it was.
-    fn tell(&mut self) -> Result<(), PortError> {
-        if !std::mem::take(&mut self.news) {
-            return Ok(());
-        }
-        let interface = self.name.clone();
-        match self.link {
-            Link::Up => Ok(()),
-            Link::Down => Err(PortError::LinkDown { interface }),
-            Link::Gone => Err(PortError::LinkGone { interface }),
+            self.link.set(Link::Gone);
         }
     }
 
@@ -184,8 +137,23 @@ impl AfPacket {
     }
 }
 
+/// A packet socket in the interface's network namespace, and what there is to know about the interface.
+pub(crate) fn find(name: &str) -> Result<(OwnedFd, sys::Interface), PortError> {
+    let failed = |doing| move |source| PortError::from_system(name, doing, source);
+    let sound = (1..16).contains(&name.len()) && !name.bytes().any(|byte| byte == b'/' || byte <= b' ');
+    if !sound {
+        return Err(PortError::BadInterfaceName { interface: name.into() });
+    }
+    let socket = sys::packet_socket().map_err(failed("open a packet socket"))?;
+    let found = sys::interface(&socket, name).map_err(failed("look up the interface"))?;
+    if !matches!(found.hardware, ETHERNET | LOOPBACK) {
+        return Err(PortError::NotEthernet { interface: name.into(), hardware: found.hardware });
+    }
+    Ok((socket, found))
+}
+
 /// Errors that mean that the interface is down or was removed.
-fn is_link_trouble(error: &io::Error) -> bool {
+pub(crate) fn is_link_trouble(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV))
 }
 
@@ -199,7 +167,7 @@ impl Port for AfPacket {
     }
 
     fn due(&self) -> Option<u64> {
-        (self.link != Link::Up).then(|| self.checked_ns.saturating_add(RECOVERY_INTERVAL_NS))
+        self.link.due()
     }
 
     fn receive(
@@ -208,8 +176,7 @@ impl Port for AfPacket {
         pool: &mut FramePool,
         frames: &mut Vec<Frame>,
     ) -> Result<usize, PortError> {
-        if self.link != Link::Up && now_ns.abs_diff(self.checked_ns) >= RECOVERY_INTERVAL_NS {
-            self.checked_ns = now_ns;
+        if !self.link.is_up() && self.link.take_due(now_ns) {
             self.check_link();
         }
         let before = frames.len();
@@ -243,14 +210,14 @@ impl Port for AfPacket {
                 self.counters.add_drops(DropReason::RxUnsupportedOffload, 1);
             }
             Err(error) if is_link_trouble(&error) => {
-                self.checked_ns = now_ns;
+                self.link.checked_ns = now_ns;
                 self.check_link();
             }
             Err(source) => {
                 return Err(PortError::System { port: self.name.clone(), doing: "receive", source });
             }
         }
-        self.tell()?;
+        self.link.tell(&self.name)?;
         Ok(frames.len() - before)
     }
 
@@ -275,9 +242,9 @@ impl Port for AfPacket {
             if error.kind() == io::ErrorKind::WouldBlock {
                 break;
             } else if is_link_trouble(&error) {
-                self.checked_ns = now_ns;
+                self.link.checked_ns = now_ns;
                 self.check_link();
-                if self.link == Link::Up && !checked {
+                if self.link.is_up() && !checked {
                     // The news was old: the link has come back meanwhile.
                     checked = true;
                     continue;
@@ -291,7 +258,7 @@ impl Port for AfPacket {
                 self.drop_front(DropReason::TxRefused, 1, pool, frames);
             }
         }
-        self.tell()?;
+        self.link.tell(&self.name)?;
         Ok(total)
     }
 
@@ -300,7 +267,7 @@ impl Port for AfPacket {
     }
 
     fn is_up(&self) -> bool {
-        self.link == Link::Up
+        self.link.is_up()
     }
 
     fn has_carrier(&mut self) -> bool {

@@ -41,6 +41,13 @@ pub enum PortError {
         /// The interface.
         interface: String,
     },
+    /// An interface cannot be used through AF_XDP.
+    NoAfXdp {
+        /// The interface to be opened.
+        interface: String,
+        /// What is in the way.
+        why: String,
+    },
     /// Any other refusal by the kernel.
     System {
         /// The port's name.
@@ -73,6 +80,17 @@ pub enum PortError {
     },
 }
 
+impl PortError {
+    /// What the kernel's answer means where an interface is opened.
+    pub(crate) fn from_system(interface: &str, doing: &'static str, source: io::Error) -> Self {
+        match source.raw_os_error() {
+            Some(libc::ENODEV) => Self::NoSuchInterface { interface: interface.into() },
+            Some(libc::EPERM | libc::EACCES) => Self::PermissionDenied { interface: interface.into() },
+            _ => Self::System { port: interface.into(), doing, source },
+        }
+    }
+}
+
 impl fmt::Display for PortError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -102,6 +120,9 @@ impl fmt::Display for PortError {
                 f,
                 "'{interface}' was removed: traffic goes on when an interface of that name is created again"
             ),
+            Self::NoAfXdp { interface, why } => {
+                write!(f, "'{interface}' cannot be used through AF_XDP: {why}; AF_PACKET may do")
+            }
             Self::System { port, doing, source } => write!(f, "port '{port}': could not {doing}: {source}"),
             Self::Config { field, rule } => write!(f, "{field} must be {rule}"),
             Self::Capture { path, source } => write!(

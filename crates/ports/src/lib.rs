@@ -8,6 +8,7 @@
 //! | port | what it is |
 //! |---|---|
 //! | [`AfPacket`] | a Linux network interface, as root or rootless in a user namespace |
+//! | [`AfXdp`] | the same, faster, as root; what it receives the kernel's own network stack does not get |
 //! | [`PcapPort`] | replays one capture file, records into another |
 //! | [`MemoryPort`] | one end of a cable inside the process, for tests |
 //! | [`Traced`] | any port, with everything that passes written to `<name>_in.pcap` and `<name>_out.pcap` |
@@ -38,16 +39,21 @@
 #![deny(unsafe_code)]
 
 mod af_packet;
+mod af_xdp;
 mod checksum;
 mod counters;
 mod error;
 mod faulty;
+mod forward;
 mod frame;
 mod link;
+mod link_state;
 mod memory;
 mod observer;
 mod offload;
+mod open;
 pub mod pcap;
+mod poll;
 mod poller;
 mod port;
 #[allow(unsafe_code)]
@@ -55,14 +61,18 @@ mod sys;
 mod traced;
 
 pub use af_packet::{AfPacket, AfPacketConfig};
+pub use af_xdp::{AfXdp, AfXdpConfig, XdpMode};
 pub use counters::{Counters, Direction, DropReason};
 pub use error::PortError;
 pub use faulty::{FaultConfig, Faults, Faulty};
+pub use forward::forward;
 pub use frame::{Frame, FramePool};
 pub use link::LinkEvents;
 pub use memory::MemoryPort;
 pub use observer::{Observer, Way};
+pub use open::{Want, open_interface};
 pub use pcap::{Pace, PcapPort};
+pub use poll::{PollMode, PollStrategy, Step};
 pub use poller::{Poller, Ready, Waker};
 pub use port::Port;
 pub use traced::Traced;

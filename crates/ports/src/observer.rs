@@ -33,13 +33,7 @@ impl Observer {
     /// # Errors
     /// [`PortError`] naming the interface and the remedy.
     pub fn open(name: &str) -> Result<Self, PortError> {
-        let failed = |doing| {
-            move |source: io::Error| match source.raw_os_error() {
-                Some(libc::ENODEV) => PortError::NoSuchInterface { interface: name.into() },
-                Some(libc::EPERM | libc::EACCES) => PortError::PermissionDenied { interface: name.into() },
-                _ => PortError::System { port: name.into(), doing, source },
-            }
-        };
+        let failed = |doing| move |source| PortError::from_system(name, doing, source);
         let socket = sys::packet_socket().map_err(failed("open a packet socket"))?;
         let found = sys::interface(&socket, name).map_err(failed("look up the interface"))?;
         sys::set_packet_option(&socket, libc::PACKET_VNET_HDR, 1)

@@ -7,6 +7,10 @@ use std::time::Duration;
 
 use crate::offload::VNET_HEADER_BYTES;
 
+pub(crate) mod bpf;
+pub(crate) mod ethtool;
+pub(crate) mod xsk;
+
 /// Messages handed to the kernel in one call at most.
 pub(crate) const MAX_BATCH: usize = 64;
 
@@ -115,11 +119,12 @@ pub(crate) struct Interface {
     pub running: bool,
     /// ARPHRD_*
     pub hardware: u16,
+    /// Bytes of the largest packet, without the Ethernet header.
+    pub mtu: u32,
 }
 
-/// Looks an interface up in the network namespace of the socket, which need not be that of the thread.
-/// ENODEV when there is none.
-pub(crate) fn interface(socket: &OwnedFd, name: &str) -> io::Result<Interface> {
+/// A question about an interface, to be filled in. ENODEV where the name cannot be one.
+fn interface_request(name: &str) -> io::Result<libc::ifreq> {
     // SAFETY: all-zero is a value of this plain structure.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     if name.len() >= request.ifr_name.len() {
@@ -128,6 +133,13 @@ pub(crate) fn interface(socket: &OwnedFd, name: &str) -> io::Result<Interface> {
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
+    Ok(request)
+}
+
+/// Looks an interface up in the network namespace of the socket, which need not be that of the thread.
+/// ENODEV when there is none.
+pub(crate) fn interface(socket: &OwnedFd, name: &str) -> io::Result<Interface> {
+    let mut request = interface_request(name)?;
     let mut ask = |what: libc::c_ulong| {
         // SAFETY: each of these requests reads the name and writes one member of the union.
         check(unsafe { libc::ioctl(socket.as_raw_fd(), what as _, &raw mut request) })?;
@@ -141,8 +153,45 @@ pub(crate) fn interface(socket: &OwnedFd, name: &str) -> io::Result<Interface> {
             up: flags & libc::IFF_UP != 0,
             running: flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0,
             hardware: ask(libc::SIOCGIFHWADDR as libc::c_ulong)?.ifru_hwaddr.sa_family,
+            mtu: ask(libc::SIOCGIFMTU as libc::c_ulong)?.ifru_mtu as u32,
         })
     }
+}
+
+/// Whether the interface has an IPv4 address.
+pub(crate) fn has_ipv4_address(socket: &OwnedFd, name: &str) -> bool {
+    let Ok(mut request) = interface_request(name) else {
+        return false;
+    };
+    request.ifr_ifru.ifru_addr.sa_family = libc::AF_INET as libc::sa_family_t;
+    // SAFETY: the request reads the name and the family, and writes an address into the union.
+    unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFADDR as libc::c_ulong as _, &raw mut request) == 0 }
+}
+
+/// Moves the calling thread into a network namespace.
+pub(crate) fn enter_network_namespace(namespace: &std::fs::File) -> io::Result<()> {
+    // SAFETY: no pointers; only this thread moves.
+    check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) })?;
+    Ok(())
+}
+
+/// Makes `fd` refer to what `to` refers to; what it referred to before is closed if nobody else has it.
+pub(crate) fn replace(fd: &OwnedFd, to: OwnedFd) -> io::Result<()> {
+    // SAFETY: both descriptors are ours.
+    check(unsafe { libc::dup3(to.as_raw_fd(), fd.as_raw_fd(), libc::O_CLOEXEC) })?;
+    Ok(())
+}
+
+/// A descriptor that becomes readable when one of `fds` does.
+pub(crate) fn readable_when_any(fds: &[RawFd]) -> io::Result<OwnedFd> {
+    // SAFETY: no pointers.
+    let epoll = own(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+    for &fd in fds {
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
+        // SAFETY: `event` outlives the call.
+        check(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) })?;
+    }
+    Ok(epoll)
 }
 
 /// A socket on which the kernel says when an interface of this network namespace changes.

@@ -1,0 +1,65 @@
+//! What a port knows of its interface's link, and what of that it has yet to tell.
+
+use crate::PortError;
+
+/// How often to look whether an interface that is down has returned.
+pub(crate) const RECOVERY_INTERVAL_NS: u64 = 100_000_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    Up,
+    Down,
+    Gone,
+}
+
+/// The link, as it was when it was last looked at.
+#[derive(Debug)]
+pub(crate) struct LinkState {
+    pub link: Link,
+    /// A change that the caller has not been told yet.
+    news: bool,
+    /// When it was last looked at, in the caller's time.
+    pub checked_ns: u64,
+}
+
+impl LinkState {
+    pub fn new(link: Link) -> Self {
+        Self { link, news: false, checked_ns: 0 }
+    }
+
+    pub fn set(&mut self, link: Link) {
+        self.news |= link != self.link && link != Link::Up;
+        self.link = link;
+    }
+
+    pub fn is_up(&self) -> bool {
+        self.link == Link::Up
+    }
+
+    /// When to look again whether it has returned.
+    pub fn due(&self) -> Option<u64> {
+        (!self.is_up()).then(|| self.checked_ns.saturating_add(RECOVERY_INTERVAL_NS))
+    }
+
+    /// Is it time to look again? Then it counts as done.
+    pub fn take_due(&mut self, now_ns: u64) -> bool {
+        let due = now_ns.abs_diff(self.checked_ns) >= RECOVERY_INTERVAL_NS;
+        if due {
+            self.checked_ns = now_ns;
+        }
+        due
+    }
+
+    /// Tells once that the link is not what it was.
+    pub fn tell(&mut self, name: &str) -> Result<(), PortError> {
+        if !std::mem::take(&mut self.news) {
+            return Ok(());
+        }
+        let interface = name.to_string();
+        match self.link {
+            Link::Up => Ok(()),
+            Link::Down => Err(PortError::LinkDown { interface }),
+            Link::Gone => Err(PortError::LinkGone { interface }),
+        }
+    }
+}

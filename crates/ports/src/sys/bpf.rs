@@ -1,0 +1,104 @@
+//! The bpf() system call: maps, programs and links, as far as AF_XDP needs them.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use super::own;
+
+const MAP_CREATE: libc::c_int = 0;
+const MAP_UPDATE_ELEM: libc::c_int = 2;
+const PROG_LOAD: libc::c_int = 5;
+const LINK_CREATE: libc::c_int = 28;
+
+const MAP_TYPE_XSKMAP: u32 = 17;
+const PROG_TYPE_XDP: u32 = 6;
+const ATTACH_TYPE_XDP: u32 = 37;
+
+/// The argument of bpf(), `union bpf_attr`: fields at fixed places, zero where nothing was put.
+struct Attributes([u64; 16]);
+
+impl Attributes {
+    fn new() -> Self {
+        Self([0; 16])
+    }
+
+    fn put32(&mut self, at: usize, value: u32) {
+        let word = &mut self.0[at / 8];
+        let mut bytes = word.to_ne_bytes();
+        bytes[at % 8..at % 8 + 4].copy_from_slice(&value.to_ne_bytes());
+        *word = u64::from_ne_bytes(bytes);
+    }
+
+    fn put64(&mut self, at: usize, value: u64) {
+        self.0[at / 8] = value;
+    }
+
+    /// # Safety
+    /// The addresses in the attributes lead to what the command expects there, for as long as the call lasts.
+    unsafe fn call(&mut self, command: libc::c_int) -> libc::c_int {
+        let (attributes, bytes) = (self.0.as_mut_ptr(), size_of_val(&self.0));
+        // SAFETY: the pointer and the length describe the attributes; for the rest see above.
+        (unsafe { libc::syscall(libc::SYS_bpf, command, attributes, bytes) }) as libc::c_int
+    }
+}
+
+/// One instruction of eBPF.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Instruction {
+    pub code: u8,
+    /// Destination register in the lower half, source register in the upper.
+    pub registers: u8,
+    pub offset: i16,
+    pub immediate: i32,
+}
+
+/// A map from queues to the AF_XDP sockets that get their frames.
+pub(crate) fn socket_map(queues: u32) -> io::Result<OwnedFd> {
+    let mut attributes = Attributes::new();
+    attributes.put32(0, MAP_TYPE_XSKMAP);
+    attributes.put32(4, 4);
+    attributes.put32(8, 4);
+    attributes.put32(12, queues);
+    // SAFETY: there are no addresses.
+    own(unsafe { attributes.call(MAP_CREATE) })
+}
+
+/// Enters a socket into a map.
+pub(crate) fn map_socket(map: &OwnedFd, queue: u32, socket: &OwnedFd) -> io::Result<()> {
+    let value = socket.as_raw_fd();
+    let mut attributes = Attributes::new();
+    attributes.put32(0, map.as_raw_fd() as u32);
+    attributes.put64(8, (&raw const queue) as u64);
+    attributes.put64(16, (&raw const value) as u64);
+    // SAFETY: key and value are four bytes each, as the map was made for, and outlive the call.
+    super::check(unsafe { attributes.call(MAP_UPDATE_ELEM) })?;
+    Ok(())
+}
+
+/// Loads an XDP program.
+pub(crate) fn load_xdp(instructions: &[Instruction]) -> io::Result<OwnedFd> {
+    // No helper that is used here asks for more.
+    let license = c"Apache-2.0";
+    let mut attributes = Attributes::new();
+    attributes.put32(0, PROG_TYPE_XDP);
+    attributes.put32(4, instructions.len() as u32);
+    attributes.put64(8, instructions.as_ptr() as u64);
+    attributes.put64(16, license.as_ptr() as u64);
+    attributes.put64(48, u64::from_ne_bytes(*b"pointsma"));
+    attributes.put64(56, u64::from_ne_bytes(*b"n\0\0\0\0\0\0\0"));
+    attributes.put32(68, ATTACH_TYPE_XDP);
+    // SAFETY: the instructions, with their number, and the license outlive the call.
+    own(unsafe { attributes.call(PROG_LOAD) })
+}
+
+/// Attaches a program to an interface until the returned descriptor is closed. `mode`: XDP_FLAGS_*_MODE.
+pub(crate) fn link_xdp(program: &OwnedFd, interface: libc::c_int, mode: u32) -> io::Result<OwnedFd> {
+    let mut attributes = Attributes::new();
+    attributes.put32(0, program.as_raw_fd() as u32);
+    attributes.put32(4, interface as u32);
+    attributes.put32(8, ATTACH_TYPE_XDP);
+    attributes.put32(12, mode);
+    // SAFETY: there are no addresses.
+    own(unsafe { attributes.call(LINK_CREATE) })
+}
