@@ -130,6 +130,13 @@ impl std::fmt::Debug for Frame {
     }
 }
 
+/// A scalar of a frame: byte offset and width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    at: u32,
+    width: u32,
+}
+
 /// The machine that we run on.
 fn isa() -> Result<OwnedTargetIsa, LoadError> {
     let wrong = |e: &dyn std::fmt::Display| LoadError(format!("no native code on this machine: {e}"));
@@ -151,6 +158,12 @@ fn isa() -> Result<OwnedTargetIsa, LoadError> {
     }
     let builder = cranelift_native::builder().map_err(|e| wrong(&e))?;
     builder.finish(settings::Flags::new(flags)).map_err(|e| wrong(&e))
+}
+
+/// The bytes of a number at `at`.
+#[inline]
+fn number<const N: usize>(mem: &[u8], at: usize) -> Option<[u8; N]> {
+    mem.get(at..at + N)?.try_into().ok()
 }
 
 /// Is there an array in it?
@@ -304,6 +317,7 @@ impl Engine {
 
 impl Executor for Engine {
     type Frame = Frame;
+    type Field = Field;
 
     fn load(program: Arc<Program>, slots: &[TypeId]) -> Result<Self, LoadError> {
         let wrong = verify::verify(&program);
@@ -370,6 +384,52 @@ impl Executor for Engine {
 
     fn reset(&self, frame: &mut Frame) {
         frame.slots.fill(0);
+    }
+
+    fn reset_slot(&self, frame: &mut Frame, slot: usize) {
+        let Some(at) = self.offsets.get(slot).map(|at| *at as usize) else { return };
+        let size = self.layouts.get(self.slots[slot]).size as usize;
+        if let Some(value) = bytes_mut(&mut frame.slots).get_mut(at..at + size) {
+            value.fill(0);
+        }
+    }
+
+    fn field(&self, slot: usize, path: &[u32]) -> Option<Field> {
+        let (mut ty, mut at) = (*self.slots.get(slot)?, *self.offsets.get(slot)?);
+        for i in path {
+            let Shape::Struct(fields) = &self.layouts.get(ty).shape else { return None };
+            let (inner, offset) = fields.get(*i as usize)?;
+            (ty, at) = (*inner, at + offset);
+        }
+        match self.layouts.get(ty).shape {
+            Shape::Scalar(kind, width @ 1..=64) if kind != Scalar::String => Some(Field { at, width }),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn read(&self, frame: &Frame, field: Field) -> u64 {
+        let (at, mem) = (field.at as usize, bytes(&frame.slots));
+        // One load of the scalar's own size: a longer one would wait for what native code has just stored.
+        match layout::scalar_size(field.width) {
+            1 => mem.get(at).map_or(0, |b| u64::from(*b)),
+            2 => number(mem, at).map_or(0, |b| u64::from(u16::from_le_bytes(b))),
+            4 => number(mem, at).map_or(0, |b| u64::from(u32::from_le_bytes(b))),
+            _ => number(mem, at).map_or(0, u64::from_le_bytes),
+        }
+    }
+
+    #[inline]
+    fn write(&self, frame: &mut Frame, field: Field, value: u64) {
+        let (at, size) = (field.at as usize, layout::scalar_size(field.width) as usize);
+        let value = value & (u64::MAX >> (64 - field.width));
+        let Some(place) = bytes_mut(&mut frame.slots).get_mut(at..at + size) else { return };
+        match place {
+            [one] => *one = value as u8,
+            [_, _] => place.copy_from_slice(&(value as u16).to_le_bytes()),
+            [_, _, _, _] => place.copy_from_slice(&(value as u32).to_le_bytes()),
+            _ => place.copy_from_slice(&value.to_le_bytes()[..size]),
+        }
     }
 
     fn get(&self, frame: &Frame, slot: usize, path: &[u32]) -> Option<Bits> {

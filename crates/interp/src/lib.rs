@@ -62,6 +62,23 @@ pub struct Frame {
     slots: Vec<Value>,
 }
 
+/// Indices on the way to a [`Field`]: structs are seldom nested deeper.
+const MAX_DEPTH: usize = 6;
+
+/// A scalar of a frame: slot, and field indices from there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    slot: usize,
+    path: [u32; MAX_DEPTH],
+    depth: usize,
+}
+
+impl Field {
+    fn path(&self) -> &[u32] {
+        &self.path[..self.depth]
+    }
+}
+
 /// Size of a type in a packet, in bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Size {
@@ -160,6 +177,7 @@ fn shared(slots: &[usize], slot: usize) -> bool {
 
 impl Executor for Interp {
     type Frame = Frame;
+    type Field = Field;
 
     fn load(program: Arc<Program>, slots: &[TypeId]) -> Result<Self, LoadError> {
         let wrong = verify::verify(&program);
@@ -197,6 +215,41 @@ impl Executor for Interp {
 
     fn reset(&self, frame: &mut Frame) {
         frame.slots.iter_mut().zip(&self.slot_defaults).for_each(|(v, d)| values::copy(v, d));
+    }
+
+    fn reset_slot(&self, frame: &mut Frame, slot: usize) {
+        if let (Some(v), Some(d)) = (frame.slots.get_mut(slot), self.slot_defaults.get(slot)) {
+            values::copy(v, d);
+        }
+    }
+
+    fn field(&self, slot: usize, path: &[u32]) -> Option<Field> {
+        let place = path.iter().try_fold(self.slot_defaults.get(slot)?, |v, i| match v {
+            Value::Struct(fields) => fields.get(*i as usize),
+            _ => None,
+        });
+        let scalar = match place? {
+            Value::Bits(b) => b.width() <= 64,
+            Value::Bool(_) | Value::Enum(_) | Value::Error(_) => true,
+            _ => false,
+        };
+        let mut field = Field { slot, path: [0; MAX_DEPTH], depth: path.len() };
+        field.path.get_mut(..path.len())?.copy_from_slice(path);
+        scalar.then_some(field)
+    }
+
+    fn read(&self, frame: &Frame, field: Field) -> u64 {
+        self.get(frame, field.slot, field.path()).map_or(0, |b| b.low_u64())
+    }
+
+    fn write(&self, frame: &mut Frame, field: Field, value: u64) {
+        let Some(root) = frame.slots.get_mut(field.slot) else { return };
+        match field.path().iter().try_fold(root, |v, i| values::step_mut(v, *i)) {
+            Some(Value::Bits(b)) => *b = Bits::new(b.width(), value.into()),
+            Some(Value::Bool(b)) => *b = value & 1 != 0,
+            Some(Value::Enum(n) | Value::Error(n)) => *n = value as u32,
+            _ => {}
+        }
     }
 
     fn get(&self, frame: &Frame, slot: usize, path: &[u32]) -> Option<Bits> {

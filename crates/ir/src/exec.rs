@@ -21,6 +21,9 @@ pub trait Executor: Sized {
     /// The variables of one packet.
     type Frame: Clone + Send;
 
+    /// A scalar in a frame, found once: see [`Executor::field`].
+    type Field: Copy + Send + Sync;
+
     /// Prepares `program` for running with slots of these types.
     fn load(program: Arc<Program>, slots: &[TypeId]) -> Result<Self, LoadError>;
 
@@ -37,6 +40,19 @@ pub trait Executor: Sized {
 
     /// Sets every slot to its default value.
     fn reset(&self, frame: &mut Self::Frame);
+
+    /// Sets one slot to its default value.
+    fn reset_slot(&self, frame: &mut Self::Frame, slot: usize);
+
+    /// A handle to a scalar of at most 64 bits that is reached through structs and tuples alone; `None` for anything else
+    /// (fields of headers, elements of stacks). It holds for every frame of this executor.
+    fn field(&self, slot: usize, path: &[u32]) -> Option<Self::Field>;
+
+    /// The value of a scalar: a `bool` is 0 or 1, an enum or error its ordinal.
+    fn read(&self, frame: &Self::Frame, field: Self::Field) -> u64;
+
+    /// Sets a scalar, truncating to its width.
+    fn write(&self, frame: &mut Self::Frame, field: Self::Field, value: u64);
 
     /// A scalar: `path` are field (or element) indices from the slot's variable. `None` if there is no such scalar.
     fn get(&self, frame: &Self::Frame, slot: usize, path: &[u32]) -> Option<Bits>;

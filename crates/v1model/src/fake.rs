@@ -164,6 +164,7 @@ pub(crate) struct Fake {
 
 impl Executor for Fake {
     type Frame = Vec<Value>;
+    type Field = (usize, u32);
 
     fn load(program: Arc<Program>, slots: &[TypeId]) -> Result<Self, LoadError> {
         Ok(Fake { program, slots: slots.to_vec(), script: SCRIPT.with_borrow(Clone::clone) })
@@ -179,6 +180,23 @@ impl Executor for Fake {
 
     fn reset(&self, frame: &mut Vec<Value>) {
         *frame = self.new_frame();
+    }
+
+    fn reset_slot(&self, frame: &mut Vec<Value>, slot: usize) {
+        frame[slot] = Value::default_of(&self.program.types, self.slots[slot]);
+    }
+
+    fn field(&self, slot: usize, path: &[u32]) -> Option<(usize, u32)> {
+        let [field] = path else { return None };
+        self.get(&self.new_frame(), slot, path).map(|_| (slot, *field))
+    }
+
+    fn read(&self, frame: &Vec<Value>, (slot, field): (usize, u32)) -> u64 {
+        self.get(frame, slot, &[field]).unwrap().low_u64()
+    }
+
+    fn write(&self, frame: &mut Vec<Value>, (slot, field): (usize, u32), value: u64) {
+        self.set(frame, slot, &[field], &Bits::new(64, value.into()));
     }
 
     fn get(&self, frame: &Vec<Value>, slot: usize, path: &[u32]) -> Option<Bits> {

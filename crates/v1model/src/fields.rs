@@ -1,7 +1,7 @@
 //! Fields of the metadata that the architecture itself touches.
 
-use crate::pipeline::{META, Problem};
-use pointsman_ir::{AnnotationBody, AnnotationToken, Bits, Executor, Type, TypeId, Types, Value};
+use crate::pipeline::{META, Problem, STD};
+use pointsman_ir::{AnnotationBody, AnnotationToken, Bits, Executor, LoadError, Type, TypeId, Types, Value};
 use std::collections::BTreeMap;
 
 macro_rules! std_fields {
@@ -14,7 +14,22 @@ macro_rules! std_fields {
             pub port_width: u32,
         }
 
+        /// The same fields as handles of an executor.
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) struct StdHandles<F> {
+            $(pub $field: F,)*
+        }
+
         impl StdFields {
+            /// Finds the fields in the frames of an executor.
+            pub fn handles<E: Executor>(&self, exec: &E) -> Result<StdHandles<E::Field>, LoadError> {
+                let find = |name: &str, field: u32| {
+                    let none = || LoadError(format!("the executor gives no handle to the field {name}"));
+                    exec.field(STD, &[field]).ok_or_else(none)
+                };
+                Ok(StdHandles { $($field: find(stringify!($field), self.$field)?,)* })
+            }
+
             /// Finds the fields of v1model.p4 in `ty`.
             pub fn bind(types: &Types, ty: TypeId) -> Result<StdFields, Vec<Problem>> {
                 let Some(def) = types.struct_def(ty) else {

@@ -3,5 +3,6 @@
 mod calls;
 mod controls;
 mod expressions;
+mod fields;
 pub mod fuzz;
 mod parsers;

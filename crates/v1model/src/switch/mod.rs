@@ -8,6 +8,7 @@ mod tests;
 use self::core::Core;
 use self::passes::Loaded;
 use crate::config::{ConfigError, SwitchConfig};
+use crate::fields::StdHandles;
 use crate::pipeline::{Pipeline, Problem};
 use crate::queue::{QueueConfig, QueueStats};
 use crate::state::{Digest, Event, IdleEntry, State};
@@ -105,7 +106,7 @@ impl<E: Executor> Switch<E> {
         self.load(pipeline).map(|_| ())
     }
 
-    fn load(&self, pipeline: &Pipeline) -> Result<E, PipelineError> {
+    fn load(&self, pipeline: &Pipeline) -> Result<(E, StdHandles<E::Field>), PipelineError> {
         let width = pipeline.port_width();
         let config = &self.core.config;
         let fits = |port: u32| width >= 32 || port < 1 << width;
@@ -123,14 +124,16 @@ impl<E: Executor> Switch<E> {
             );
             return Err(PipelineError::Config(Problem::new(message)));
         }
-        E::load_known(pipeline.program.clone(), &pipeline.slots, &pipeline.known())
-            .map_err(PipelineError::Load)
+        let exec = E::load_known(pipeline.program.clone(), &pipeline.slots, &pipeline.known());
+        let exec = exec.map_err(PipelineError::Load)?;
+        let std = pipeline.std.handles(&exec).map_err(PipelineError::Load)?;
+        Ok((exec, std))
     }
 
     /// Runs `pipeline` from now on. Packets between ingress and egress are dropped and counted; packets that wait for
     /// ingress go through the new program. If it is refused, the old one stays.
     pub fn set_pipeline(&mut self, now: Time, pipeline: Pipeline, keep: Keep) -> Result<(), PipelineError> {
-        let exec = self.load(&pipeline)?;
+        let (exec, std) = self.load(&pipeline)?;
         let width = pipeline.port_width();
         let mut state = State::new(&pipeline, &self.core.config);
         self.fold_parser_errors();
@@ -155,7 +158,7 @@ impl<E: Executor> Switch<E> {
             packet.frame = exec.new_frame();
         }
         let clock_offset_us = core.config.clock_offset_us;
-        self.loaded = Some(Loaded { exec, pipeline, state, clock_offset_us });
+        self.loaded = Some(Loaded { exec, std, pipeline, state, clock_offset_us });
         Ok(())
     }
 

@@ -3,17 +3,19 @@
 use super::Sink;
 use super::core::{Boxed, Core, Packet, instance};
 use crate::env::{BlockEnv, Effects};
-use crate::pipeline::{ALL_SLOTS, CHECKSUM_SLOTS, DEPARSER_SLOTS, HEADERS, Pipeline, STD};
+use crate::fields::StdHandles;
+use crate::pipeline::{ALL_SLOTS, CHECKSUM_SLOTS, DEPARSER_SLOTS, HEADERS, Pipeline};
 use crate::replication::Replica;
 use crate::state::State;
 use crate::stats::DropReason;
 use crate::time::Time;
 use crate::trace::{Block, Origin, StepKind};
-use pointsman_ir::{Bits, ControlId, Executor, Value};
+use pointsman_ir::{ControlId, Executor, Value};
 
 /// A program that runs.
 pub(super) struct Loaded<E: Executor> {
     pub exec: E,
+    pub std: StdHandles<E::Field>,
     pub pipeline: Pipeline,
     pub state: State,
     /// See [`crate::SwitchConfig::clock_offset_us`].
@@ -59,12 +61,12 @@ impl<E: Executor> Loaded<E> {
         new
     }
 
-    fn set(&self, frame: &mut E::Frame, field: u32, width: u32, value: u64) {
-        self.exec.set(frame, STD, &[field], &Bits::new(width, u128::from(value)));
+    fn set(&self, frame: &mut E::Frame, field: E::Field, value: u64) {
+        self.exec.write(frame, field, value);
     }
 
-    fn get(&self, frame: &E::Frame, field: u32) -> u32 {
-        self.exec.get(frame, STD, &[field]).map_or(0, |b| b.low_u64() as u32)
+    fn get(&self, frame: &E::Frame, field: E::Field) -> u32 {
+        self.exec.read(frame, field) as u32
     }
 
     /// Microseconds as the program sees them.
@@ -74,17 +76,17 @@ impl<E: Executor> Loaded<E> {
 
     /// Readies the frame for a pass through the parser.
     fn begin(&self, packet: &mut Packet<E::Frame>, instance_type: u32) {
-        let std = &self.pipeline.std;
+        let std = self.std;
         self.exec.reset(&mut packet.frame);
         packet.bytes = packet.data.len() as u32;
         packet.truncate = None;
         packet.fresh = false;
         let frame = &mut packet.frame;
-        self.set(frame, std.ingress_port, std.port_width, u64::from(packet.ingress_port));
-        self.set(frame, std.packet_length, 32, u64::from(packet.bytes));
-        self.set(frame, std.ingress_global_timestamp, 48, self.stamp(packet.received));
+        self.set(frame, std.ingress_port, u64::from(packet.ingress_port));
+        self.set(frame, std.packet_length, u64::from(packet.bytes));
+        self.set(frame, std.ingress_global_timestamp, self.stamp(packet.received));
         if instance_type != instance::NORMAL {
-            self.set(frame, std.instance_type, 32, u64::from(instance_type));
+            self.set(frame, std.instance_type, u64::from(instance_type));
         }
     }
 
@@ -129,7 +131,7 @@ impl<E: Executor> Loaded<E> {
             core.parser_errors[i] += 1;
         }
         if outcome.error != 0 {
-            self.set(&mut packet.frame, self.pipeline.std.parser_error, 32, u64::from(outcome.error));
+            self.set(&mut packet.frame, self.std.parser_error, u64::from(outcome.error));
         }
         packet.parsed_bits = self.header_bits(&packet.frame);
         effects
@@ -145,7 +147,7 @@ impl<E: Executor> Loaded<E> {
             self.begin(&mut packet, instance::NORMAL);
         }
         let mut effects = self.parse(core, now, &mut packet);
-        let std = self.pipeline.std;
+        let std = self.std;
         let blocks = self.pipeline.blocks;
         let p = &mut *packet;
         let payload = &p.data[p.payload..];
@@ -156,7 +158,7 @@ impl<E: Executor> Loaded<E> {
         run(&self.exec, (Block::Verify(verify), verify), CHECKSUM_SLOTS, &mut p.frame, emitted, &mut env);
         if env.effects.checksum_error {
             env.note(|| StepKind::ChecksumError);
-            self.exec.set(&mut p.frame, STD, &[std.checksum_error], &Bits::new(1, 1));
+            self.exec.write(&mut p.frame, std.checksum_error, 1);
         }
         env.effects.checksum_error = false;
         let ingress = blocks.ingress;
@@ -164,7 +166,7 @@ impl<E: Executor> Loaded<E> {
         if env.effects.checksum_error {
             // Verified in ingress: egress sees it.
             env.note(|| StepKind::ChecksumError);
-            self.exec.set(&mut p.frame, STD, &[std.checksum_error], &Bits::new(1, 1));
+            self.exec.write(&mut p.frame, std.checksum_error, 1);
         }
         if effects.assertion_failed {
             return core.drop(packet, DropReason::AssertionFailed);
@@ -192,7 +194,7 @@ impl<E: Executor> Loaded<E> {
             (port, group) = (core.config.drop_port, 0);
         }
         if group != 0 {
-            self.set(&mut packet.frame, std.instance_type, 32, instance::REPLICATION.into());
+            self.set(&mut packet.frame, std.instance_type, instance::REPLICATION.into());
             let Some(replicas) = self.state.replication.active_group(group) else {
                 return core.drop(packet, DropReason::UnknownMulticastGroup);
             };
@@ -205,7 +207,7 @@ impl<E: Executor> Loaded<E> {
             return core.drop(packet, DropReason::Ingress);
         }
         // Also for packets that were resubmitted or recirculated: this is what BMv2 does.
-        self.set(&mut packet.frame, std.instance_type, 32, instance::NORMAL.into());
+        self.set(&mut packet.frame, std.instance_type, instance::NORMAL.into());
         self.enqueue(core, now, port, None, packet);
     }
 
@@ -240,8 +242,8 @@ impl<E: Executor> Loaded<E> {
         priority: Option<u8>,
         mut packet: Boxed<E::Frame>,
     ) {
-        let rid = self.pipeline.std.egress_rid;
-        self.set(&mut packet.frame, rid, 16, u64::from(replica.instance));
+        let rid = self.std.egress_rid;
+        self.set(&mut packet.frame, rid, u64::from(replica.instance));
         self.enqueue(core, now, replica.port, priority, packet);
     }
 
@@ -314,7 +316,7 @@ impl<E: Executor> Loaded<E> {
         priority: Option<u8>,
         mut packet: Boxed<E::Frame>,
     ) {
-        let std = &self.pipeline.std;
+        let std = self.std;
         let priority = match priority {
             _ if core.config.queues_per_port == 1 => 0,
             Some(p) => p,
@@ -326,8 +328,8 @@ impl<E: Executor> Loaded<E> {
         }
         packet.enqueued = now;
         let depth = core.queues.depth(port, priority);
-        self.set(&mut packet.frame, std.enq_timestamp, 32, self.stamp(now));
-        self.set(&mut packet.frame, std.enq_qdepth, 19, u64::from(depth));
+        self.set(&mut packet.frame, std.enq_timestamp, self.stamp(now));
+        self.set(&mut packet.frame, std.enq_qdepth, u64::from(depth));
         core.note(packet.thread, || {
             let instance = self.get(&packet.frame, std.egress_rid) as u16;
             StepKind::Enqueued { port, priority, depth, instance }
@@ -344,25 +346,25 @@ impl<E: Executor> Loaded<E> {
         mut packet: Boxed<E::Frame>,
         sink: &mut dyn Sink,
     ) {
-        let std = self.pipeline.std;
+        let std = self.std;
         let blocks = self.pipeline.blocks;
         let p = &mut *packet;
         let waited = now.micros().saturating_sub(p.enqueued.micros());
         core.note(p.thread, || StepKind::Dequeued { port, waited_us: waited });
-        self.set(&mut p.frame, std.egress_global_timestamp, 48, self.stamp(now));
-        self.set(&mut p.frame, std.deq_timedelta, 32, waited);
-        self.set(&mut p.frame, std.deq_qdepth, 19, u64::from(depth));
-        self.set(&mut p.frame, std.egress_port, std.port_width, u64::from(port));
+        self.set(&mut p.frame, std.egress_global_timestamp, self.stamp(now));
+        self.set(&mut p.frame, std.deq_timedelta, waited);
+        self.set(&mut p.frame, std.deq_qdepth, u64::from(depth));
+        self.set(&mut p.frame, std.egress_port, u64::from(port));
         // Anything but the drop port: a program that does not touch it does not drop.
         let spec = u64::from(core.config.drop_port) + 1;
-        self.set(&mut p.frame, std.egress_spec, std.port_width, spec);
+        self.set(&mut p.frame, std.egress_spec, spec);
         let length = if self.pipeline.egress_reads_length {
             let now = u64::from(p.bytes) + self.header_bits(&p.frame) / 8;
             now.saturating_sub(p.parsed_bits / 8)
         } else {
             u64::from(p.bytes)
         };
-        self.set(&mut p.frame, std.packet_length, 32, length);
+        self.set(&mut p.frame, std.packet_length, length);
 
         let mut effects = Effects::default();
         let payload = &p.data[p.payload..];
