@@ -6,6 +6,7 @@
 use crate::bits::Bits;
 use crate::cells::{CellArray, CellShape};
 use crate::program::{ControlId, ExternFnId, ExternInstanceId, ParserId, Program, TableId, ValueSetId};
+use crate::table::flat::FlatTable;
 use crate::table::{ActionCall, EntryHandle, KeyMatch};
 pub use crate::trace::TraceEvent;
 use crate::types::TypeId;
@@ -34,6 +35,11 @@ pub trait Executor: Sized {
 
     /// The program that was loaded.
     fn program(&self) -> &Arc<Program>;
+
+    /// Does it use [`Env::tables`]? They cost memory, and time at every change.
+    fn wants_tables(&self) -> bool {
+        false
+    }
 
     /// A frame with every slot at its default value.
     fn new_frame(&self) -> Self::Frame;
@@ -269,6 +275,17 @@ pub trait Env {
     fn is_plain(&self, _table: TableId) -> bool {
         false
     }
+
+    /// The tables in a form that native code can look up by itself, by [`TableId`]; none if they are not kept that way
+    /// ([`Executor::wants_tables`]) or every look-up has to be told ([`Env::tracing`]). Their addresses hold while a block
+    /// runs.
+    fn tables(&self) -> &[FlatTable] {
+        &[]
+    }
+
+    /// A look-up in [`Env::tables`] gave a row with this head, which has [`row::COUNT`](crate::table::flat::row::COUNT) set: counts it, measures it, notes the time,
+    /// as [`Env::lookup`] does.
+    fn count_hit(&mut self, _table: TableId, _head: u64) {}
 
     /// Does somebody follow this packet? An executor asks once per block that the architecture runs.
     fn tracing(&self) -> bool {

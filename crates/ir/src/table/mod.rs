@@ -1,13 +1,14 @@
 //! Table entries at run time, and what matching means.
 //!
-//! A [`TableStore`] is the control plane's view of one table and the obvious way to look it up. A faster executor builds
-//! its own structures from the same entries and must agree with [`TableStore::lookup`].
+//! A [`TableStore`] is the control plane's view of one table and the obvious way to look it up. A [`FlatTable`](flat::FlatTable) holds the
+//! same entries for executors in a hurry and must agree with [`TableStore::lookup`].
 
 use crate::bits::Bits;
 use crate::program::MatchKind;
 use crate::value::Value;
 use std::sync::Arc;
 
+pub mod flat;
 mod pack;
 mod store;
 #[cfg(test)]

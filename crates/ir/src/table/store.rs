@@ -316,6 +316,16 @@ impl TableStore {
         Some(slot.unpack(self.kinds.len()))
     }
 
+    /// The number of an entry: small, and nobody else's as long as the entry stands.
+    pub fn slot_of(&self, handle: EntryHandle) -> Option<u32> {
+        self.by_handle.get(&handle).copied()
+    }
+
+    /// The entry that has this number.
+    pub fn handle_at(&self, slot: u32) -> Option<EntryHandle> {
+        self.slot(slot).map(|s| s.handle)
+    }
+
     /// The idle timeout of an entry, in nanoseconds; 0 for none.
     pub fn idle_timeout_ns(&self, handle: EntryHandle) -> u64 {
         let slot = self.by_handle.get(&handle).and_then(|i| self.slot(*i));

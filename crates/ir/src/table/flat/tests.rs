@@ -1,0 +1,256 @@
+//! Flat tables against the store.
+
+use super::*;
+use crate::bits::Bits;
+use crate::table::{Entry, EntryAction, TableStore};
+use crate::value::Value;
+use exact::next_secret;
+use std::sync::Arc;
+
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        next_secret(&mut self.0) % n
+    }
+
+    /// Few values, so that they meet; of wide fields at both ends.
+    fn bits(&mut self, width: u32) -> Bits {
+        let high = Bits::new(width, self.below(5).into()).shl(u64::from(width.saturating_sub(3)));
+        high.xor(&Bits::new(width, self.below(3).into()))
+    }
+
+    fn matched(&mut self, kind: MatchKind, width: u32) -> KeyMatch {
+        let value = self.bits(width);
+        match kind {
+            MatchKind::Lpm => {
+                let prefix_len = match self.below(3) {
+                    0 => width - width.min(self.below(3) as u32),
+                    _ => self.below(u64::from(width) + 1) as u32,
+                };
+                let drop = u64::from(width - prefix_len);
+                KeyMatch::Lpm { value: value.shr(drop).shl(drop), prefix_len }
+            }
+            MatchKind::Ternary => {
+                let mask = match self.below(4) {
+                    0 => Bits::zero(width),
+                    1 => Bits::ones(width),
+                    _ => self.bits(width),
+                };
+                KeyMatch::Ternary { value: value.and(&mask), mask }
+            }
+            MatchKind::Range => {
+                let other = self.bits(width);
+                let (lo, hi) = if value <= other { (value, other) } else { (other, value) };
+                KeyMatch::Range { lo, hi }
+            }
+            MatchKind::Optional if self.below(2) == 0 => KeyMatch::Optional(None),
+            MatchKind::Optional => KeyMatch::Optional(Some(value)),
+            _ => KeyMatch::Exact(value),
+        }
+    }
+}
+
+/// Widths of the data of two actions.
+const DATA: [&[u32]; 2] = [&[9, 48, 100, 0, 1], &[]];
+
+/// The store and its flat table, changed together.
+struct Pair {
+    store: TableStore,
+    flat: FlatTable,
+}
+
+impl Pair {
+    fn new(keys: &[(MatchKind, u32)], capacity: u64) -> Self {
+        let default = Arc::new(ActionCall { action: 1, args: vec![] });
+        let actions = DATA.iter().map(|d| Some(d.to_vec())).collect();
+        let shape = FlatShape { keys: keys.to_vec(), actions, counts: false, seed: 3 };
+        let flat = FlatTable::new(&shape, &default);
+        Pair { store: TableStore::new(keys.iter().map(|k| k.0).collect(), capacity, default), flat }
+    }
+
+    fn insert(&mut self, e: Entry) {
+        let Ok(handle) = self.store.insert(e.clone()) else { return };
+        let slot = self.store.slot_of(handle).unwrap();
+        self.flat.insert(slot, handle, &e.matches, e.priority, does(&e.action));
+    }
+
+    fn modify(&mut self, e: Entry) {
+        let Ok(handle) = self.store.modify(e.clone()) else { return };
+        self.flat.modify(self.store.slot_of(handle).unwrap(), &e.matches, does(&e.action));
+    }
+
+    fn delete(&mut self, matches: &[KeyMatch], priority: i32) {
+        let Some(handle) = self.store.find(matches, priority) else { return };
+        self.flat.remove(self.store.slot_of(handle).unwrap(), matches);
+        self.store.delete(matches, priority).unwrap();
+    }
+
+    /// Both say the same about a key.
+    fn check(&self, key: &[Bits]) {
+        let mut words = vec![0; self.flat.key_words()];
+        self.flat.key_places().iter().zip(key).for_each(|(p, v)| p.put(&mut words, v));
+        self.flat.prefetch(&words);
+        let row = self.flat.find(&words);
+        let head = row[0];
+        let hit = self.store.lookup(key);
+        let slot = hit.as_ref().map_or(0, |(h, _)| self.store.slot_of(*h).unwrap());
+        let name = || format!("{} {key:?}: {hit:?}, entries {:?}", self.flat.structure(), self.store);
+        assert_eq!(head & row::HIT != 0, hit.is_some(), "{}", name());
+        assert_eq!(head >> row::SLOT_SHIFT, u64::from(slot), "{}", name());
+        let call = match hit.as_ref().map(|(_, e)| &e.action) {
+            None => self.store.default_action(),
+            Some(EntryAction::Call(call)) => call,
+            Some(EntryAction::Member(_)) => return assert_eq!(head & row::ACTION, row::ACTION),
+            Some(EntryAction::Group(_)) => return assert_ne!(head & row::ASK, 0),
+        };
+        assert_eq!((head & row::ACTION, head & row::ASK), (u64::from(call.action), 0));
+        let places = place::places(DATA[call.action as usize].iter().copied()).0;
+        for (place, value) in places.iter().zip(&call.args) {
+            let value = value.to_bits().unwrap().zero_extend(128).to_u128().unwrap();
+            assert_eq!(place.low_128(&row[row::DATA..]), value);
+        }
+    }
+}
+
+fn does(action: &EntryAction) -> FlatAction<'_> {
+    match action {
+        EntryAction::Call(call) => FlatAction::Call(call),
+        EntryAction::Member(_) => FlatAction::Nothing,
+        EntryAction::Group(_) => FlatAction::Ask,
+    }
+}
+
+fn call(dice: &mut Dice) -> EntryAction {
+    let n = dice.0;
+    let bits = |w, v| Value::Bits(Bits::new(w, v));
+    let args = vec![
+        bits(9, n.into()),
+        bits(48, u128::from(n) << 3),
+        bits(100, u128::from(n) << 40),
+        bits(0, 0),
+        Value::Bool(n % 2 == 1),
+    ];
+    match dice.below(5) {
+        0 => EntryAction::Member(1),
+        1 => EntryAction::Group(1),
+        2 => EntryAction::Call(Arc::new(ActionCall { action: 1, args: vec![] })),
+        _ => EntryAction::Call(Arc::new(ActionCall { action: 0, args })),
+    }
+}
+
+/// Random changes and look-ups.
+fn agrees(keys: &[(MatchKind, u32)], entries: u64, steps: u32, seed: u64) {
+    let mut dice = Dice(seed);
+    let mut pair = Pair::new(keys, entries);
+    let mut known: Vec<(Vec<KeyMatch>, i32)> = Vec::new();
+    for step in 0..steps {
+        let prioritised = keys.iter().any(|k| !matches!(k.0, MatchKind::Exact | MatchKind::Lpm));
+        let (matches, priority) = match known.get(dice.below(known.len() as u64 * 2 + 1) as usize) {
+            Some(k) => k.clone(),
+            None => {
+                let matches = keys.iter().map(|(k, w)| dice.matched(*k, *w)).collect();
+                (matches, if prioritised { dice.below(4) as i32 + 1 } else { 0 })
+            }
+        };
+        let entry = Entry {
+            matches,
+            priority,
+            action: call(&mut dice),
+            is_const: false,
+            metadata: vec![],
+            idle_timeout_ns: 0,
+        };
+        // Times of growth and of decline.
+        let more = if step / 400 % 2 == 0 { 5 } else { 2 };
+        match dice.below(8) {
+            0 => pair.modify(entry),
+            n if n <= more => {
+                known.push((entry.matches.clone(), priority));
+                pair.insert(entry);
+            }
+            _ => {
+                pair.delete(&entry.matches, priority);
+                known.retain(|k| k.0 != entry.matches || k.1 != priority);
+            }
+        }
+        if step % 100 == 0 {
+            let default = match dice.below(2) {
+                0 => ActionCall { action: 1, args: vec![] },
+                _ => match call(&mut dice) {
+                    EntryAction::Call(c) => (*c).clone(),
+                    _ => continue,
+                },
+            };
+            pair.flat.set_default(&default);
+            pair.store.set_default_action(Arc::new(default));
+        }
+        for _ in 0..3 {
+            let key: Vec<Bits> = keys.iter().map(|(_, w)| dice.bits(*w)).collect();
+            pair.check(&key);
+        }
+        for (matches, _) in known.iter().rev().take(2) {
+            let values = matches.iter().zip(keys).map(|(m, (_, w))| match m {
+                KeyMatch::Exact(v) | KeyMatch::Optional(Some(v)) => v.clone(),
+                KeyMatch::Lpm { value, .. } | KeyMatch::Ternary { value, .. } => value.clone(),
+                KeyMatch::Range { lo, .. } => lo.clone(),
+                KeyMatch::Optional(None) => Bits::zero(*w),
+            });
+            pair.check(&values.collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn exact_and_keyless() {
+    use MatchKind::Exact;
+    for seed in 1..4 {
+        agrees(&[], 10, 100, seed);
+        agrees(&[(Exact, 0)], 10, 100, seed);
+        agrees(&[(Exact, 9)], 400, 2000, seed);
+        agrees(&[(Exact, 64)], 400, 2000, seed);
+        agrees(&[(Exact, 32), (Exact, 32), (Exact, 16), (Exact, 16), (Exact, 8)], 400, 2000, seed);
+        agrees(&[(Exact, 128), (Exact, 1), (Exact, 60)], 400, 2000, seed);
+        agrees(&[(Exact, 300), (Exact, 65)], 400, 2000, seed);
+    }
+}
+
+#[test]
+fn lpm() {
+    use MatchKind::{Exact, Lpm};
+    for seed in 1..6 {
+        for width in [1, 5, 16, 17, 32, 48, 56, 57, 64, 65, 128] {
+            agrees(&[(Lpm, width)], 300, 2000, seed);
+        }
+        agrees(&[(Exact, 12), (Lpm, 32)], 300, 2000, seed);
+        agrees(&[(Lpm, 48), (Exact, 3), (Exact, 13)], 300, 2000, seed);
+        agrees(&[(Lpm, 120), (Exact, 8)], 300, 2000, seed);
+    }
+}
+
+/// Heads say what the architecture has to do.
+#[test]
+fn flags() {
+    let default = ActionCall { action: 0, args: vec![Value::Struct(vec![])] };
+    let keys = vec![(MatchKind::Exact, 8)];
+    let shape = FlatShape { keys, actions: vec![None, Some(vec![32])], counts: true, seed: 0 };
+    let mut table = FlatTable::new(&shape, &default);
+    assert_eq!(table.find(&[1]), [row::ASK, 0]);
+    assert_eq!(table.find(&[]), [row::ASK, 0]);
+    let ready = ActionCall { action: 1, args: vec![Value::Error(7)] };
+    table.set_default(&ready);
+    assert_eq!(table.find(&[1]), [1 | row::COUNT, 7]);
+    let exact = |v| [KeyMatch::Exact(Bits::new(8, v))];
+    for (slot, action, want) in [
+        (5, FlatAction::Call(&ready), 1 | row::COUNT | 5 << row::SLOT_SHIFT),
+        (5, FlatAction::Nothing, row::ACTION | row::COUNT | 5 << row::SLOT_SHIFT),
+        (5, FlatAction::Call(&default), row::ASK | 5 << row::SLOT_SHIFT),
+        (5, FlatAction::Ask, row::ASK | 5 << row::SLOT_SHIFT),
+        (1 << 28, FlatAction::Call(&ready), 1 | row::ASK | 0xfff_ffff << row::SLOT_SHIFT),
+    ] {
+        table.insert(slot, EntryHandle(1), &exact(1), 0, action);
+        assert_eq!(table.find(&[1])[0], want | row::HIT);
+        table.remove(slot, &exact(1));
+        assert_eq!(table.find(&[1])[0], 1 | row::COUNT);
+    }
+}
