@@ -6,6 +6,7 @@ use crate::register::Register;
 use crate::state::{Digest, EventKind, State};
 use crate::time::Time;
 use crate::trace::{StepKind, Trace};
+use pointsman_ir::table::flat::FlatTable;
 use pointsman_ir::trace::{TraceEvent, Traced};
 use pointsman_ir::{
     Bits, CellArray, Env, ExternCall, ExternInstanceId, FlatArgs, Generation, KeyMatch, Lookup, TableId,
@@ -171,6 +172,15 @@ fn format_values(types: &Types, errors: &[String], ty: TypeId, value: &Value, ou
 impl Env for BlockEnv<'_> {
     fn lookup(&mut self, table: TableId, key: &[Bits], selectors: &[Bits]) -> Lookup {
         self.state.lookup(self.now, self.bytes, table, key, selectors)
+    }
+
+    fn tables(&self) -> &[FlatTable] {
+        // Of a packet that somebody follows, every look-up is told.
+        if self.trace.is_some() { &[] } else { &self.state.flat }
+    }
+
+    fn count_hit(&mut self, table: TableId, head: u64) {
+        self.state.count_head(self.now, self.bytes, table, head);
     }
 
     fn tracing(&self) -> bool {

@@ -4,6 +4,7 @@ use crate::counter::{CounterCell, CounterKind};
 use crate::info::{EntryInfo, InfoMap};
 use crate::meter::{Meter, MeterKind};
 use crate::time::Time;
+use pointsman_ir::table::flat::FlatShape;
 use pointsman_ir::{
     ActionCall, Direction, Entry, EntryAction, EntryError, EntryHandle, ExternInstanceId, KeyMatch,
     MatchKind, Program, Table, TableStore, Type, TypeId, Types, Value,
@@ -182,6 +183,17 @@ impl TableState {
     /// Does a look-up change nothing, and depend on nothing but the key?
     pub(crate) fn is_plain(&self) -> bool {
         !self.has_info() && self.profile.is_none()
+    }
+
+    /// What a flat table of it looks like.
+    pub(crate) fn flat_shape(&self, types: &Types, seed: u64) -> FlatShape {
+        let data = |a: &ActionShape| a.params.iter().map(|ty| types.scalar_width(*ty)).collect();
+        FlatShape {
+            keys: self.keys.iter().map(|k| (k.kind, k.width)).collect(),
+            actions: self.actions.iter().map(data).collect(),
+            counts: self.has_info(),
+            seed,
+        }
     }
 
     pub(crate) fn track(&mut self, handle: EntryHandle, now: Time) {

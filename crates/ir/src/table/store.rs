@@ -361,6 +361,22 @@ impl TableStore {
         }
     }
 
+    /// Entries that name this member or group.
+    pub fn naming(&self, action: &EntryAction) -> impl Iterator<Item = (EntryHandle, Entry)> + '_ {
+        let id = match action {
+            EntryAction::Call(_) => None,
+            EntryAction::Member(n) => Some((false, *n)),
+            EntryAction::Group(n) => Some((true, *n)),
+        };
+        let names = move |s: &&Slot| match s.does {
+            Does::Call(_) => false,
+            Does::Member(m) => id == Some((false, m)),
+            Does::Group(g) => id == Some((true, g)),
+        };
+        let keys = self.kinds.len();
+        self.slots.iter().flatten().filter(names).map(move |s| (s.handle, s.unpack(keys)))
+    }
+
     /// The default action.
     pub fn default_action(&self) -> &Arc<ActionCall> {
         &self.default

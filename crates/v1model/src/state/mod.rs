@@ -2,6 +2,7 @@
 //!
 //! Every method of the control plane is atomic: it happens between two packets, whole or not at all.
 
+mod flat;
 mod objects;
 mod tables;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use crate::replication::Replication;
 use crate::stats::Anomalies;
 use crate::tables::TableState;
 use crate::time::Time;
+use pointsman_ir::table::flat::FlatTable;
 use pointsman_ir::{
     Bits, CellArray, EntryAction, EntryHandle, ExternInstanceId, Generation, KeyMatch, Lookup, Program,
     TableId, TypeId, Value,
@@ -128,6 +130,9 @@ impl Cells {
 pub struct State {
     pub(crate) program: Arc<Program>,
     pub(crate) tables: Vec<TableState>,
+    /// The same for executors that look tables up by themselves; none for others.
+    pub(crate) flat: Vec<FlatTable>,
+    table_seed: u64,
     pub(crate) instances: Vec<Instance>,
     pub(crate) cells: Cells,
     pub(crate) value_sets: Vec<Vec<Vec<KeyMatch>>>,
@@ -152,6 +157,8 @@ impl State {
         State {
             program: pipeline.program.clone(),
             tables: pipeline.tables.clone(),
+            flat: Vec::new(),
+            table_seed: config.seed,
             instances: pipeline.instances.iter().map(|p| p.build()).collect(),
             cells: Cells(CellArray::new_group(&pipeline.cells())),
             value_sets: vec![Vec::new(); pipeline.program.value_sets.len()],
@@ -177,6 +184,9 @@ impl State {
         self.events = old.events;
         self.random = old.random;
         self.generation = Generation::new();
+        if !old.flat.is_empty() {
+            self.build_flat();
+        }
     }
 
     /// The program.
@@ -219,16 +229,9 @@ impl State {
     ) -> Lookup {
         let Some(table) = self.tables.get_mut(id.index()) else { return Lookup { hit: None, action: None } };
         let Some((handle, action)) = table.store.hit(key) else {
-            if let Some(kind) = table.direct_counter {
-                table.default_counter.count(kind, bytes);
-            }
-            if let Some((meter, kind)) = table.direct_meter {
-                let result = table.default_meter.mark(now, kind, bytes);
-                if let Some(Instance::DirectMeter(color)) = self.instances.get_mut(meter.index()) {
-                    *color = result;
-                }
-            }
-            return Lookup { hit: None, action: Some(table.store.default_action().clone()) };
+            let action = Some(table.store.default_action().clone());
+            self.count_hit(now, bytes, id, None);
+            return Lookup { hit: None, action };
         };
         let action = match (&action, table.profile.map(|p| &self.instances[p.index()])) {
             (EntryAction::Call(call), _) => Some(call.clone()),
@@ -249,20 +252,30 @@ impl State {
             }
             _ => None,
         };
-        if table.direct_counter.is_some() || table.direct_meter.is_some() || table.idle_timeouts {
-            let info = table.info.get_or_default(handle);
-            info.last_hit = now;
-            if let Some(kind) = table.direct_counter {
-                info.counter.count(kind, bytes);
+        self.count_hit(now, bytes, id, Some(handle));
+        Lookup { hit: Some(handle), action }
+    }
+
+    /// Counts a hit of an entry, or of the default action: direct counter, direct meter, idle time.
+    pub(crate) fn count_hit(&mut self, now: Time, bytes: u32, id: TableId, hit: Option<EntryHandle>) {
+        let Some(table) = self.tables.get_mut(id.index()).filter(|t| t.has_info()) else { return };
+        let (counter, meter) = match hit {
+            None => (&mut table.default_counter, &mut table.default_meter),
+            Some(handle) => {
+                let info = table.info.get_or_default(handle);
+                info.last_hit = now;
+                (&mut info.counter, &mut info.meter)
             }
-            if let Some((meter, kind)) = table.direct_meter {
-                let result = info.meter.mark(now, kind, bytes);
-                if let Some(Instance::DirectMeter(color)) = self.instances.get_mut(meter.index()) {
-                    *color = result;
-                }
+        };
+        if let Some(kind) = table.direct_counter {
+            counter.count(kind, bytes);
+        }
+        if let Some((instance, kind)) = table.direct_meter {
+            let result = meter.mark(now, kind, bytes);
+            if let Some(Instance::DirectMeter(color)) = self.instances.get_mut(instance.index()) {
+                *color = result;
             }
         }
-        Lookup { hit: Some(handle), action }
     }
 
     /// Takes over from the state of an earlier program whatever has the same name and shape here.

@@ -242,7 +242,9 @@ impl State {
         call: ActionCall,
     ) -> Result<(), ProfileError> {
         self.check_member(id, &call)?;
-        self.profile_mut(id)?.modify_member(member, call)
+        self.profile_mut(id)?.modify_member(member, call)?;
+        self.flat_member(id, member);
+        Ok(())
     }
 
     /// Removes a member that no entry and no group uses.

@@ -58,10 +58,15 @@ impl State {
     pub fn insert(&mut self, now: Time, id: TableId, entry: Entry) -> Result<EntryHandle, TableError> {
         self.check_entry(id, &entry)?;
         let timeout = entry.idle_timeout_ns;
+        let copy = !self.flat.is_empty();
         let table = self.table_mut(id)?;
+        let copy = copy.then(|| entry.clone());
         let handle = table.store.insert(entry)?;
         table.track(handle, now);
         self.arm(now, id, handle, timeout);
+        if let Some(entry) = copy {
+            self.flat_put(id, handle, &entry, false);
+        }
         Ok(handle)
     }
 
@@ -70,12 +75,17 @@ impl State {
     pub fn modify(&mut self, now: Time, id: TableId, entry: Entry) -> Result<EntryHandle, TableError> {
         self.check_entry(id, &entry)?;
         let timeout = entry.idle_timeout_ns;
+        let copy = !self.flat.is_empty();
         let table = self.table_mut(id)?;
+        let copy = copy.then(|| entry.clone());
         let handle = table.store.modify(entry)?;
         if let Some(info) = table.info.get_mut(&handle) {
             info.last_hit = now;
         }
         self.arm(now, id, handle, timeout);
+        if let Some(entry) = copy {
+            self.flat_put(id, handle, &entry, true);
+        }
         Ok(handle)
     }
 
@@ -83,10 +93,14 @@ impl State {
     pub fn delete(&mut self, id: TableId, matches: &[KeyMatch], priority: i32) -> Result<Entry, TableError> {
         let table = self.table_mut(id)?;
         table.check_entries_changeable()?;
+        let slot = table.store.find(matches, priority).and_then(|h| table.store.slot_of(h));
         let (handle, entry) = table.store.delete(matches, priority)?;
         let timer = table.info.remove(&handle).and_then(|i| i.timer);
         if let Some(t) = timer {
             self.timers.remove(&(t, id, handle));
+        }
+        if let (Some(slot), Some(flat)) = (slot, self.flat.get_mut(id.index())) {
+            flat.remove(slot, matches);
         }
         Ok(entry)
     }
@@ -98,6 +112,7 @@ impl State {
         table.check_default_changeable()?;
         table.check_call(&types.types, &call, true)?;
         table.set_default(Some(call));
+        self.flat_default(id);
         Ok(())
     }
 
@@ -106,6 +121,7 @@ impl State {
         let table = self.table_mut(id)?;
         table.check_default_changeable()?;
         table.set_default(None);
+        self.flat_default(id);
         Ok(())
     }
 
@@ -195,7 +211,9 @@ impl State {
     /// entries of the same priority, counter, meter and timer. Nothing else may have taken its match.
     pub fn restore_entry(&mut self, id: TableId, saved: SavedEntry) -> Result<(), TableError> {
         let SavedEntry { handle, entry, info } = saved;
+        let copy = (!self.flat.is_empty()).then(|| entry.clone());
         let table = self.table_mut(id)?;
+        let stood = table.store.slot_of(handle).is_some();
         table.store.restore(handle, entry)?;
         let timer = info.as_ref().and_then(|i| i.timer);
         let newer = match info {
@@ -207,6 +225,9 @@ impl State {
         }
         if let Some(at) = timer {
             self.timers.insert((at, id, handle));
+        }
+        if let Some(entry) = copy {
+            self.flat_put(id, handle, &entry, stood);
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use crate::State;
 use crate::fake::{bits, program};
 use crate::*;
+use pointsman_ir::table::flat::row;
 use pointsman_ir::*;
 
 const EXACT: TableId = TableId(0);
@@ -133,18 +134,41 @@ fn entry(key: u128, action: EntryAction) -> Entry {
     }
 }
 
+/// A state that keeps flat tables too, see [`look`].
 fn state() -> State {
-    State::new(&Pipeline::load(full_program()).unwrap(), &SwitchConfig::default())
+    let mut s = State::new(&Pipeline::load(full_program()).unwrap(), &SwitchConfig::default());
+    s.build_flat();
+    s
 }
 
-/// What a packet of 100 bytes with this key finds: action and first argument.
+/// The row that the flat table gives, read like [`look`]; `None`: the store has to be asked.
+fn look_flat(s: &State, table: TableId, key: u128) -> Option<(u64, String)> {
+    let found = s.flat[table.index()].find(&[key as u64]);
+    let call = match found[0] & row::ACTION {
+        row::ACTION => "nothing".into(),
+        0 => format!("set {}", found[row::DATA]),
+        _ => "nop".into(),
+    };
+    let hit = if found[0] & row::HIT != 0 { "hit" } else { "miss" };
+    (found[0] & row::ASK == 0).then(|| (found[0], format!("{hit} {call}")))
+}
+
+/// What a packet of 100 bytes with this key finds: action and first argument. Store and flat table must agree.
 fn look(s: &mut State, now: u64, table: TableId, key: u128, selectors: &[Bits]) -> String {
+    let flat = look_flat(s, table, key);
     let found = s.lookup(Time(now), 100, table, &[Bits::new(8, key)], selectors);
     let call = found.action.map_or("nothing".into(), |c| match c.args.first() {
         Some(v) => format!("set {}", v.to_bits().unwrap().low_u64()),
         None => "nop".into(),
     });
-    format!("{} {call}", if found.hit.is_some() { "hit" } else { "miss" })
+    let found = format!("{} {call}", if found.hit.is_some() { "hit" } else { "miss" });
+    match flat {
+        Some((_, row)) => assert_eq!(row, found),
+        None => {
+            assert!(table == TERNARY || (table, key) == (SELECTED, 1), "only the group has to be asked for")
+        }
+    }
+    found
 }
 
 #[test]
@@ -229,6 +253,62 @@ fn direct_counters_and_meters_follow_hits() {
     assert!(color(&s).contains("Green"));
     s.delete(EXACT, &entry(1, set(0)).matches, 0).unwrap();
     assert_eq!(s.direct_counter(EXACT, Some(h)), Err(TableError::NotFound));
+}
+
+/// A row of a flat table is counted as the look-up would have been, and says who was hit.
+#[test]
+fn hits_of_flat_tables_count() {
+    let (mut s, mut flat) = (state(), state());
+    let config = MeterConfig { cir: 1, cburst: 1, pir: 1, pburst: 2 };
+    for s in [&mut s, &mut flat] {
+        let timed = |key| Entry { idle_timeout_ns: 100, ..entry(key, set(5)) };
+        s.insert(Time(0), EXACT, timed(1)).unwrap();
+        s.insert(Time(0), EXACT, timed(2)).unwrap();
+        s.delete(EXACT, &timed(1).matches, 0).unwrap();
+        s.insert(Time(0), EXACT, timed(3)).unwrap();
+        s.set_direct_meter(Time(0), EXACT, None, Some(config)).unwrap();
+        for h in [2, 3] {
+            s.set_direct_meter(Time(0), EXACT, Some(EntryHandle(h)), Some(config)).unwrap();
+        }
+    }
+    for (now, key) in [2, 3, 3, 1, 1, 3, 2].into_iter().enumerate() {
+        look(&mut s, now as u64, EXACT, key, &[]);
+        let head = look_flat(&flat, EXACT, key).unwrap().0;
+        assert_ne!(head & row::COUNT, 0);
+        flat.count_head(Time(now as u64), 100, EXACT, head);
+        let seen = |s: &State| {
+            let one = |h| (s.direct_counter(EXACT, h), s.direct_meter(EXACT, h).cloned());
+            let idle = [2, 3].map(|h| s.idle_ns(Time(10), EXACT, EntryHandle(h)));
+            format!(
+                "{:?} {idle:?} {:?}",
+                [None, Some(2), Some(3)].map(|h| one(h.map(EntryHandle))),
+                s.instances[1]
+            )
+        };
+        assert_eq!(seen(&s), seen(&flat));
+    }
+}
+
+/// Entries that are put back stand in the flat table again, and a state that takes another's place keeps flat tables.
+#[test]
+fn flat_tables_follow_what_is_put_back() {
+    let mut s = state();
+    let low = |key, x| Entry { priority: 2, matches: vec![mask(key, key)], ..entry(0, set(x)) };
+    let first = s.insert(Time(0), TERNARY, low(1, 3)).unwrap();
+    let saved = s.save_entry(TERNARY, first).unwrap();
+    s.modify(Time(0), TERNARY, low(1, 4)).unwrap();
+    assert_eq!(look(&mut s, 0, TERNARY, 3, &[]), "hit set 4");
+    s.restore_entry(TERNARY, saved.clone()).unwrap();
+    assert_eq!(look(&mut s, 0, TERNARY, 3, &[]), "hit set 3");
+    s.delete(TERNARY, &[mask(1, 1)], 2).unwrap();
+    s.insert(Time(0), TERNARY, low(2, 5)).unwrap();
+    assert_eq!(look(&mut s, 0, TERNARY, 3, &[]), "hit set 5");
+    s.restore_entry(TERNARY, saved).unwrap();
+    assert_eq!(look(&mut s, 0, TERNARY, 3, &[]), "hit set 3");
+    let mut prepared = State::new(&Pipeline::load(full_program()).unwrap(), &SwitchConfig::default());
+    prepared.insert(Time(0), EXACT, entry(7, set(8))).unwrap();
+    s.replace(prepared);
+    assert_eq!(look(&mut s, 0, EXACT, 7, &[]), "hit set 8");
 }
 
 #[test]
@@ -333,6 +413,7 @@ fn adopting_state() {
     let mut new = State::new(&Pipeline::load(changed).unwrap(), &SwitchConfig::default());
     new.adopt(&old);
     new.arm_all(Time(10));
+    new.build_flat();
     assert_eq!(look(&mut new, 20, EXACT, 1, &[]), "hit set 5");
     assert_eq!(look(&mut new, 0, EXACT, 2, &[]), "miss set 8");
     assert_eq!(new.entries(TERNARY).count(), 0);

@@ -148,6 +148,9 @@ impl<E: Executor> Switch<E> {
         }
         state.replication.set_down_ports(self.core.down_ports.clone());
         state.arm_all(now);
+        if exec.wants_tables() {
+            state.build_flat();
+        }
         let core = &mut self.core;
         core.port_limit = 1 << width;
         // Their frames are laid out for the old program.
