@@ -123,6 +123,30 @@ impl Netns {
         })
     }
 
+    /// Makes an interface whose frames carry a VLAN tag on `lower`; it is up.
+    pub fn vlan(&self, name: &str, lower: &str, id: u16) -> io::Result<()> {
+        self.run(|| {
+            let mut request = Request::link(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL, 0);
+            request.string(libc::IFLA_IFNAME, name);
+            request.attribute(libc::IFLA_LINK, &index(lower)?.to_ne_bytes());
+            request.nest(libc::IFLA_LINKINFO, |info| {
+                info.string(libc::IFLA_INFO_KIND, "vlan");
+                info.nest(libc::IFLA_INFO_DATA, |data| data.attribute(VLAN_ID, &id.to_ne_bytes()));
+            });
+            request.send()?;
+            link_up(name)
+        })
+    }
+
+    pub fn mtu(&self, interface: &str, bytes: u32) -> io::Result<()> {
+        self.run(|| {
+            let mut request = Request::link(libc::RTM_NEWLINK, 0, 0);
+            request.string(libc::IFLA_IFNAME, interface);
+            request.attribute(libc::IFLA_MTU, &bytes.to_ne_bytes());
+            request.send()
+        })
+    }
+
     pub fn link_delete(&self, interface: &str) -> io::Result<()> {
         self.run(|| {
             let mut request = Request::link(libc::RTM_DELLINK, 0, 0);
@@ -133,6 +157,7 @@ impl Netns {
 }
 
 const VETH_INFO_PEER: u16 = 1;
+const VLAN_ID: u16 = 1;
 
 fn link_up(interface: &str) -> io::Result<()> {
     let mut request = Request::link(libc::RTM_NEWLINK, 0, libc::IFF_UP as u32);

@@ -1,0 +1,546 @@
+//! AF_XDP ports between network namespaces that the test makes itself: `client/c0 -- s0/switch/s1 -- d0/server`, veth
+//! pairs with their default offloads. AF_XDP needs root; what needs less is also run as an ordinary user.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::panic::{self, AssertUnwindSafe};
+use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+use pointsman_ports::{
+    AfPacket, AfPacketConfig, AfXdp, AfXdpConfig, DropReason, Frame, FramePool, Poller, Port, PortError,
+    Want, XdpMode, open_interface,
+};
+
+mod support;
+use support::Netns;
+
+const TESTS: &[(&str, fn())] = &[
+    ("a_tcp_stream_crosses_over_ipv4", || check_stream("10.9.0.2")),
+    ("a_tcp_stream_crosses_over_ipv6", || check_stream("fd00:9::2")),
+    ("udp_datagrams_cross", udp_datagrams_cross),
+    ("frames_arrive_as_they_were_sent", frames_arrive_as_they_were_sent),
+    ("more_frames_than_the_rings_hold_are_sent_in_turn", more_frames_than_the_rings_hold_are_sent_in_turn),
+    ("frames_that_cannot_be_sent_are_counted", frames_that_cannot_be_sent_are_counted),
+    ("an_interface_may_go_and_come_back", an_interface_may_go_and_come_back),
+    ("an_interface_may_be_removed_and_made_again", an_interface_may_be_removed_and_made_again),
+    ("a_port_may_be_opened_again_at_once", a_port_may_be_opened_again_at_once),
+    ("the_kernel_gets_its_frames_back", the_kernel_gets_its_frames_back),
+    (
+        "interfaces_that_af_xdp_does_not_suit_get_af_packet",
+        interfaces_that_af_xdp_does_not_suit_get_af_packet,
+    ),
+    ("generic_mode_works_where_it_is_asked_for", generic_mode_works_where_it_is_asked_for),
+];
+
+/// How the process runs itself again as an ordinary user.
+const ROOTLESS: &str = "--rootless";
+const NOBODY: u32 = 65534;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|argument| argument == "--list") {
+        return ExitCode::SUCCESS;
+    }
+    if !support::is_root() {
+        if !arguments.iter().any(|argument| argument == ROOTLESS) {
+            println!("SKIP: AF_XDP: needs root");
+        }
+        if let Err(error) = support::enter_user_namespace() {
+            println!("SKIP: rootless network namespaces: user namespaces are not allowed here ({error})");
+            return ExitCode::SUCCESS;
+        }
+        let good = run("without_permission_there_is_af_packet", without_permission_there_is_af_packet);
+        return if good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    let status =
+        Command::new("/proc/self/exe").arg(ROOTLESS).uid(NOBODY).gid(NOBODY).current_dir("/").status();
+    let mut good = match status {
+        Ok(status) => status.success(),
+        Err(error) => {
+            println!("SKIP: rootless: cannot run this test as an ordinary user ({error})");
+            true
+        }
+    };
+    let rack = match Netns::new() {
+        Ok(_) => Rack::new(),
+        Err(error) => {
+            println!("SKIP: network namespaces: not allowed here ({error})");
+            return if good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        }
+    };
+    if let Err(error) = rack.switch.run(|| AfXdp::open("s0", AfXdpConfig::default())) {
+        println!("SKIP: AF_XDP: not possible here ({error})");
+        return if good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    drop(rack);
+    let filters: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
+    for (name, test) in TESTS {
+        if filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str())) {
+            good &= run(name, *test);
+        }
+    }
+    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn run(name: &str, test: fn()) -> bool {
+    let start = Instant::now();
+    let good = panic::catch_unwind(AssertUnwindSafe(test)).is_ok();
+    let result = if good { "ok" } else { "FAILED" };
+    println!("test {name} ... {result} in {:.2} s", start.elapsed().as_secs_f64());
+    good
+}
+
+fn now_ns() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+struct Rack {
+    client: Netns,
+    switch: Netns,
+    server: Netns,
+}
+
+impl Rack {
+    fn new() -> Self {
+        let [client, switch, server] = [(); 3].map(|()| Netns::new().expect("network namespace"));
+        client.veth("c0", &switch, "s0").expect("veth pair");
+        switch.veth("s1", &server, "d0").expect("veth pair");
+        for (netns, interface, last) in [(&client, "c0", 1), (&server, "d0", 2)] {
+            netns.address(interface, ip(&format!("10.9.0.{last}")), 24).expect("IPv4 address");
+            netns.address(interface, ip(&format!("fd00:9::{last}")), 64).expect("IPv6 address");
+        }
+        Self { client, switch, server }
+    }
+
+    fn open(&self, interface: &str, config: AfXdpConfig) -> AfXdp {
+        self.switch.run(|| AfXdp::open(interface, config)).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn host(&self) -> AfPacket {
+        self.client.run(|| AfPacket::open("c0", AfPacketConfig::default())).expect("open")
+    }
+
+    /// Runs `work` while frames are forwarded between both ports; every frame is looked at on its way.
+    fn forward(&self, config: AfXdpConfig, work: impl FnOnce()) -> Seen {
+        let mut ports = [self.open("s0", config), self.open("s1", config)];
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let forwarder = scope.spawn(|| forward(&mut ports, &stop));
+            let stopper = Stopper(&stop);
+            work();
+            drop(stopper);
+            forwarder.join().expect("forwarder")
+        })
+    }
+}
+
+/// Ends the forwarder, also when the test fails.
+struct Stopper<'a>(&'a AtomicBool);
+
+impl Drop for Stopper<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What passed: segments and datagrams, and how many of them had a wrong checksum.
+#[derive(Debug, Default)]
+struct Seen {
+    transport: usize,
+    wrong: usize,
+    longest: usize,
+}
+
+fn forward(ports: &mut [AfXdp; 2], stop: &AtomicBool) -> Seen {
+    let mut pool = FramePool::default();
+    let (mut frames, mut ready) = (Vec::new(), Vec::new());
+    let mut seen = Seen::default();
+    let mut poller = Poller::new().expect("poller");
+    for (key, port) in ports.iter().enumerate() {
+        poller.add(key, port.raw_fd().expect("a descriptor"));
+    }
+    while !stop.load(Ordering::Relaxed) {
+        poller.wait(Some(Instant::now() + Duration::from_millis(20)), &mut ready).expect("poll");
+        for event in &ready {
+            ports[event.key].receive(now_ns(), &mut pool, &mut frames).expect("receive");
+            for frame in &frames {
+                seen.look_at(frame);
+            }
+            ports[1 - event.key].transmit(now_ns(), &mut pool, &mut frames).expect("transmit");
+            ports[1 - event.key].discard(&mut pool, &mut frames);
+        }
+    }
+    seen
+}
+
+impl Seen {
+    fn look_at(&mut self, frame: &[u8]) {
+        self.longest = self.longest.max(frame.len());
+        let Ok(packet) = SlicedPacket::from_ethernet(frame) else {
+            return;
+        };
+        let (Some(net), Some(transport)) = (packet.net, packet.transport) else {
+            return;
+        };
+        let (found, expected) = match (net, transport) {
+            (NetSlice::Ipv4(ip), TransportSlice::Tcp(tcp)) => {
+                let ip = ip.header();
+                (tcp.checksum(), tcp.calc_checksum_ipv4(ip.source(), ip.destination()))
+            }
+            (NetSlice::Ipv6(ip), TransportSlice::Tcp(tcp)) => {
+                let ip = ip.header();
+                (tcp.checksum(), tcp.calc_checksum_ipv6(ip.source(), ip.destination()))
+            }
+            (NetSlice::Ipv4(ip), TransportSlice::Udp(udp)) => {
+                let ip = ip.header().to_header();
+                (udp.checksum(), udp.to_header().calc_checksum_ipv4(&ip, udp.payload()))
+            }
+            (NetSlice::Ipv6(ip), TransportSlice::Udp(udp)) => {
+                let ip = ip.header().to_header();
+                (udp.checksum(), udp.to_header().calc_checksum_ipv6(&ip, udp.payload()))
+            }
+            _ => return,
+        };
+        self.transport += 1;
+        self.wrong += usize::from(expected.is_ok_and(|expected| expected != found));
+    }
+}
+
+const STREAM_BYTES: usize = 20_000_000;
+
+/// The byte at a position of the stream. Its period has nothing to do with segment sizes.
+fn stream_byte(position: usize) -> u8 {
+    (position % 251 + position / 65_521) as u8
+}
+
+/// Waits for a client, but not for ever.
+fn accept(listener: &TcpListener) -> TcpStream {
+    listener.set_nonblocking(true).expect("non-blocking");
+    let deadline = Instant::now() + Duration::from_secs(12);
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false).expect("blocking");
+                return stream;
+            }
+            Err(error) => assert!(Instant::now() < deadline, "no connection came: {error}"),
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Kernel TCP on both ends, with offloads as they are: what passes has good checksums and is not too long.
+fn check_stream(address: &str) {
+    let rack = Rack::new();
+    let listener = rack.server.run(|| TcpListener::bind((ip(address), 7000))).expect("listen");
+    let seen = rack.forward(AfXdpConfig::default(), || {
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let to = SocketAddr::new(ip(address), 7000);
+                let connect = || TcpStream::connect_timeout(&to, Duration::from_secs(10));
+                let mut stream = rack.client.run(connect).expect("connect");
+                stream.set_write_timeout(Some(Duration::from_secs(20))).expect("timeout");
+                let bytes: Vec<u8> = (0..STREAM_BYTES).map(stream_byte).collect();
+                stream.write_all(&bytes).expect("send");
+            });
+            let mut stream = accept(&listener);
+            stream.set_read_timeout(Some(Duration::from_secs(20))).expect("timeout");
+            let mut received = Vec::new();
+            stream.read_to_end(&mut received).expect("receive");
+            assert_eq!(received.len(), STREAM_BYTES);
+            let wrong = received.iter().enumerate().position(|(at, &byte)| byte != stream_byte(at));
+            assert_eq!(wrong, None, "the first wrong byte");
+        });
+    });
+    assert_eq!(seen.wrong, 0, "{seen:?}");
+    assert!(seen.transport > STREAM_BYTES / 1448 && seen.longest == 1514, "{seen:?}");
+}
+
+fn udp_datagrams_cross() {
+    let rack = Rack::new();
+    for (from, to) in [("10.9.0.1", "10.9.0.2"), ("fd00:9::1", "fd00:9::2")] {
+        let sender = rack.client.run(|| UdpSocket::bind((ip(from), 0))).expect("bind");
+        let receiver = rack.server.run(|| UdpSocket::bind((ip(to), 7001))).expect("bind");
+        receiver.set_read_timeout(Some(Duration::from_secs(10))).expect("timeout");
+        // A super-frame, which the kernel cuts because an XDP program is on the other end.
+        let segment: libc::c_int = 1000;
+        // SAFETY: the pointer and the length describe `segment`.
+        unsafe {
+            let (fd, length) = (sender.as_raw_fd(), size_of_val(&segment) as libc::socklen_t);
+            libc::setsockopt(fd, libc::SOL_UDP, libc::UDP_SEGMENT, (&raw const segment).cast(), length);
+        }
+        let bytes: Vec<u8> = (0..5500).map(stream_byte).collect();
+        let seen = rack.forward(AfXdpConfig::default(), || {
+            sender.send_to(&bytes, SocketAddr::new(ip(to), 7001)).expect("send");
+            let mut received = Vec::new();
+            let mut buffer = [0; 9000];
+            while received.len() < bytes.len() {
+                let count = receiver.recv(&mut buffer).expect("receive");
+                received.extend_from_slice(&buffer[..count]);
+            }
+            assert_eq!(received, bytes);
+        });
+        assert_eq!(seen.wrong, 0, "{seen:?}");
+        assert!(seen.transport >= 6, "{seen:?}");
+    }
+}
+
+/// A frame of an experimental ethertype (IEEE 802, local experimental 1), behind tags.
+fn experimental(tags: &[u8], length: usize) -> Frame {
+    let mut frame = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2], tags, &[0x88, 0xb5]].concat();
+    frame.resize(length, 0x5a);
+    frame
+}
+
+fn is_experimental(frame: &Frame) -> bool {
+    frame.windows(2).take(25).any(|pair| pair == [0x88, 0xb5])
+}
+
+fn send(port: &mut dyn Port, frames: &[Frame]) -> usize {
+    let mut frames = frames.to_vec();
+    let sent = port.transmit(now_ns(), &mut FramePool::default(), &mut frames).expect("transmit");
+    assert!(frames.is_empty());
+    sent
+}
+
+/// Waits for frames of [`experimental`], which the kernel's own chatter (IPv6) is not.
+fn receive(port: &mut dyn Port, count: usize) -> Vec<Frame> {
+    let (mut pool, mut frames) = (FramePool::default(), Vec::new());
+    let mut poller = Poller::new().expect("poller");
+    poller.add(0, port.raw_fd().expect("a descriptor"));
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let mut ready = Vec::new();
+    while frames.len() < count && Instant::now() < deadline {
+        poller.wait(Some(deadline), &mut ready).expect("poll");
+        port.receive(now_ns(), &mut pool, &mut frames).expect("receive");
+        frames.retain(is_experimental);
+    }
+    frames
+}
+
+fn frames_arrive_as_they_were_sent() {
+    let rack = Rack::new();
+    let mut host = rack.host();
+    let mut port = rack.open("s0", AfXdpConfig::default());
+    let frames = [
+        experimental(&[], 60),
+        experimental(&[], 14),
+        experimental(&[0x81, 0x00, 0x20, 0x05], 64),
+        experimental(&[0x88, 0xa8, 0x00, 0x07, 0x81, 0x00, 0x0f, 0xff], 1514),
+        experimental(&[], 1514),
+    ];
+    assert_eq!(send(&mut host, &frames), frames.len());
+    assert_eq!(receive(&mut port, frames.len()), frames);
+    assert_eq!(send(&mut port, &frames), frames.len());
+    assert_eq!(receive(&mut host, frames.len()), frames);
+    let counters = port.counters();
+    let bytes = frames.iter().map(|frame| frame.len() as u64).sum::<u64>();
+    assert_eq!((counters.tx_packets, counters.tx_bytes), (frames.len() as u64, bytes));
+    assert!(counters.rx_packets >= frames.len() as u64 && counters.rx_bytes >= bytes);
+}
+
+fn more_frames_than_the_rings_hold_are_sent_in_turn() {
+    let rack = Rack::new();
+    let mut host = rack.host();
+    let mut port = rack.open("s0", AfXdpConfig { ring: 64, ..Default::default() });
+    for round in 0..20u8 {
+        let mut frames: Vec<Frame> = (0..50).map(|_| experimental(&[], 60 + usize::from(round))).collect();
+        let expected = frames.clone();
+        let mut pool = FramePool::default();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !frames.is_empty() {
+            port.transmit(now_ns(), &mut pool, &mut frames).expect("transmit");
+            assert!(Instant::now() < deadline, "{} frames are stuck", frames.len());
+        }
+        assert_eq!(receive(&mut host, 50), expected);
+    }
+    // And the other way: a ring that overflows loses frames, and says how many.
+    assert_eq!(send(&mut host, &vec![experimental(&[], 60); 400]), 400);
+    thread::sleep(Duration::from_millis(50));
+    let received = receive(&mut port, 1).len() as u64;
+    assert!((1..=64).contains(&received), "{received}");
+    // The veth pair's own queue may have lost some more, which only its other end knows.
+    assert!(port.counters().dropped(DropReason::RxSocketFull) > 0);
+    assert_eq!(port.counters(), port.counters());
+    // It goes on afterwards.
+    assert_eq!(send(&mut host, &[experimental(&[], 61)]), 1);
+    assert_eq!(receive(&mut port, 1).last(), Some(&experimental(&[], 61)));
+}
+
+fn frames_that_cannot_be_sent_are_counted() {
+    let rack = Rack::new();
+    let mut port = rack.open("s0", AfXdpConfig::default());
+    let good = experimental(&[], 1514);
+    let tagged = experimental(&[0x81, 0x00, 0x20, 0x05], 1518);
+    let frames = [good.clone(), experimental(&[], 1515), vec![1; 13], vec![], tagged, vec![7; 70_000], good];
+    assert_eq!(send(&mut port, &frames), 3);
+    let counters = port.counters();
+    assert_eq!((counters.tx_packets, counters.tx_bytes), (3, 2 * 1514 + 1518));
+    assert_eq!(counters.dropped(DropReason::TxTooLong), 2);
+    assert_eq!(counters.dropped(DropReason::TxTooShort), 2);
+}
+
+/// Receives until the port says what has happened, and returns that.
+fn wait_for_error(port: &mut AfXdp) -> PortError {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < deadline {
+        if let Err(error) = port.receive(now_ns(), &mut FramePool::default(), &mut Vec::new()) {
+            return error;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    panic!("nothing was said");
+}
+
+/// Waits as a switch does: for the descriptor or the time at which the port wants to be called.
+fn wait_until_up(port: &mut AfXdp) {
+    let mut poller = Poller::new().expect("poller");
+    poller.add(0, port.raw_fd().expect("a descriptor"));
+    let end = Instant::now() + Duration::from_secs(10);
+    while !port.is_up() && Instant::now() < end {
+        let due_ns = port.due().expect("a port that is down wants to be called");
+        let deadline = Instant::now() + Duration::from_nanos(due_ns.saturating_sub(now_ns()));
+        poller.wait(Some(deadline), &mut Vec::new()).expect("poll");
+        port.receive(now_ns(), &mut FramePool::default(), &mut Vec::new()).expect("receive");
+    }
+    assert!(port.is_up());
+}
+
+fn check_traffic(rack: &Rack, port: &mut AfXdp) {
+    let mut host = rack.host();
+    let frame = experimental(&[], 80);
+    assert_eq!(send(&mut host, std::slice::from_ref(&frame)), 1);
+    assert_eq!(receive(port, 1), std::slice::from_ref(&frame));
+    assert_eq!(send(port, std::slice::from_ref(&frame)), 1);
+    assert_eq!(receive(&mut host, 1), [frame]);
+}
+
+fn an_interface_may_go_and_come_back() {
+    let rack = Rack::new();
+    let mut port = rack.open("s0", AfXdpConfig::default());
+    check_traffic(&rack, &mut port);
+    rack.switch.link_down("s0").expect("down");
+    let error = wait_for_error(&mut port);
+    assert!(matches!(error, PortError::LinkDown { .. }), "{error}");
+    assert!(!port.is_up());
+    // Said once; from then on the port is quiet and counts.
+    assert_eq!(send(&mut port, &vec![experimental(&[], 60); 3]), 0);
+    assert_eq!(port.counters().dropped(DropReason::TxLinkDown), 3);
+    rack.switch.link_up("s0").expect("up");
+    rack.switch.wait_running("s0").expect("running");
+    rack.client.wait_running("c0").expect("running");
+    wait_until_up(&mut port);
+    check_traffic(&rack, &mut port);
+
+    // Transmitting may be the first to notice.
+    rack.switch.link_down("s0").expect("down");
+    let mut frames = vec![experimental(&[], 60); 2];
+    let error = port.transmit(now_ns(), &mut FramePool::default(), &mut frames).unwrap_err();
+    assert!(matches!(error, PortError::LinkDown { .. }), "{error}");
+    assert!(frames.is_empty());
+
+    // An interface that is down can be opened, and works once it is up.
+    drop(port);
+    let mut late = rack.open("s0", AfXdpConfig::default());
+    assert!(!late.is_up());
+    rack.switch.link_up("s0").expect("up");
+    rack.switch.wait_running("s0").expect("running");
+    rack.client.wait_running("c0").expect("running");
+    wait_until_up(&mut late);
+    check_traffic(&rack, &mut late);
+}
+
+fn an_interface_may_be_removed_and_made_again() {
+    let rack = Rack::new();
+    let mut port = rack.open("s0", AfXdpConfig::default());
+    check_traffic(&rack, &mut port);
+    let fd = port.raw_fd();
+    rack.switch.link_delete("s0").expect("delete");
+    let error = wait_for_error(&mut port);
+    assert!(matches!(error, PortError::LinkGone { .. }), "{error}");
+    assert_eq!(send(&mut port, &vec![experimental(&[], 60); 3]), 0);
+    assert_eq!(port.counters().dropped(DropReason::TxLinkDown), 3);
+    // Another interface of the same name takes its place, under the same descriptor.
+    rack.client.veth("c0", &rack.switch, "s0").expect("veth pair");
+    wait_until_up(&mut port);
+    assert_eq!(port.raw_fd(), fd);
+    check_traffic(&rack, &mut port);
+}
+
+fn a_port_may_be_opened_again_at_once() {
+    let rack = Rack::new();
+    for _ in 0..3 {
+        let mut port = rack.open("s0", AfXdpConfig::default());
+        check_traffic(&rack, &mut port);
+    }
+    // A second one on the same interface cannot be.
+    let _port = rack.open("s0", AfXdpConfig::default());
+    let error = rack.switch.run(|| AfXdp::open("s0", AfXdpConfig::default())).err().expect("an error");
+    assert!(matches!(error, PortError::NoAfXdp { .. }), "{error}");
+    assert!(error.to_string().contains("there is another on the interface"), "{error}");
+}
+
+/// While a port is open the kernel's stack gets nothing from the interface; afterwards all is as it was.
+fn the_kernel_gets_its_frames_back() {
+    let rack = Rack::new();
+    rack.switch.address("s0", ip("10.9.0.3"), 24).expect("address");
+    let from = rack.client.run(|| UdpSocket::bind("10.9.0.1:7002")).expect("bind");
+    let to = rack.switch.run(|| UdpSocket::bind("10.9.0.3:7003")).expect("bind");
+    to.set_read_timeout(Some(Duration::from_secs(10))).expect("timeout");
+    let port = rack.open("s0", AfXdpConfig::default());
+    drop(port);
+    from.send_to(b"hello", "10.9.0.3:7003").expect("send");
+    let mut buffer = [0; 100];
+    assert_eq!(to.recv(&mut buffer).expect("receive"), 5);
+}
+
+fn choose(netns: &Netns, name: &str, want: Want) -> Result<String, String> {
+    netns.run(|| open_interface(name, want)).map(|(_, how)| how).map_err(|error| error.to_string())
+}
+
+fn interfaces_that_af_xdp_does_not_suit_get_af_packet() {
+    let rack = Rack::new();
+    assert_eq!(choose(&rack.switch, "s0", Want::Auto).as_deref(), Ok("AF_XDP, native mode, copy"));
+    assert_eq!(choose(&rack.switch, "s0", Want::AfXdp).as_deref(), Ok("AF_XDP, native mode, copy"));
+    assert_eq!(choose(&rack.switch, "s0", Want::AfPacket).as_deref(), Ok("AF_PACKET"));
+    let how = choose(&rack.client, "c0", Want::Auto).expect("open");
+    assert!(how.starts_with("AF_PACKET (no AF_XDP: the interface has an IPv4 address"), "{how}");
+    let how = choose(&rack.switch, "lo", Want::Auto).expect("open");
+    assert!(how.starts_with("AF_PACKET (no AF_XDP: "), "{how}");
+    // Its other end may send what does not fit.
+    rack.client.mtu("c0", 9000).expect("MTU");
+    let how = choose(&rack.switch, "s0", Want::Auto).expect("open");
+    assert!(how.starts_with("AF_PACKET (no AF_XDP: ") && how.contains("MTU"), "{how}");
+    rack.switch.mtu("s0", 9000).expect("MTU");
+    let how = choose(&rack.switch, "s0", Want::Auto).expect("open");
+    assert!(how.contains("its MTU is 9000"), "{how}");
+    let error = choose(&rack.switch, "s0", Want::AfXdp).unwrap_err();
+    assert!(error.contains("its MTU is 9000"), "{error}");
+    let error = choose(&rack.switch, "none", Want::Auto).unwrap_err();
+    assert!(error.starts_with("no such interface 'none'"), "{error}");
+}
+
+fn generic_mode_works_where_it_is_asked_for() {
+    let rack = Rack::new();
+    let mut port = rack.open("s0", AfXdpConfig { mode: XdpMode::Generic, ..Default::default() });
+    assert_eq!(port.description(), "AF_XDP, generic mode, copy");
+    check_traffic(&rack, &mut port);
+}
+
+fn without_permission_there_is_af_packet() {
+    let rack = Rack::new();
+    let how = choose(&rack.switch, "s0", Want::Auto).expect("open");
+    assert!(how.starts_with("AF_PACKET (no AF_XDP: no permission to make a BPF map"), "{how}");
+    let error = choose(&rack.switch, "s0", Want::AfXdp).unwrap_err();
+    assert!(error.contains("CAP_BPF"), "{error}");
+}
