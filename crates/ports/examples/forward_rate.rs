@@ -12,10 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use pointsman_ports::{
-    AfPacket, AfPacketConfig, AfXdp, AfXdpConfig, DropReason, FramePool, PollMode, Port, Want, forward,
-    open_interface,
-};
+use pointsman_ports::{DropReason, LiveFrames, PollMode, Want, accept_live_frames, forward, open_interface};
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -24,6 +21,7 @@ use support::Netns;
 fn main() {
     let kind = env::args().nth(1).unwrap_or_else(|| "both".into());
     let seconds = env::args().nth(2).and_then(|text| text.parse().ok()).unwrap_or(3.0);
+    let per_second = env::args().nth(3).and_then(|text| text.parse().ok()).unwrap_or(0);
     if !support::is_root() {
         support::enter_user_namespace().expect("run as root, or allow user namespaces");
     }
@@ -33,8 +31,10 @@ fn main() {
         _ => &[Want::AfPacket, Want::AfXdp],
     };
     for &want in wants {
-        for length in [60, 1514] {
-            measure(&format!("{length}-byte frames"), seconds, want, |rack, stop| flood(rack, length, stop));
+        for length in [64, 1514] {
+            measure(&format!("{length}-byte frames"), seconds, want, |rack, _| {
+                flood(rack, seconds, length, per_second)
+            });
         }
         measure("TCP, one stream", seconds, want, stream);
     }
@@ -96,20 +96,16 @@ fn cpu_seconds() -> [f64; 2] {
     [usage.ru_utime, usage.ru_stime].map(|time| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6)
 }
 
-fn flood(rack: &Rack, length: usize, stop: &AtomicBool) -> u64 {
-    let mut port: Box<dyn Port> = rack.client.run(|| match AfXdp::open("c0", AfXdpConfig::default()) {
-        Ok(port) => Box::new(port) as Box<dyn Port>,
-        Err(_) => Box::new(AfPacket::open("c0", AfPacketConfig::default()).expect("port")),
-    });
-    let mut pool = FramePool::default();
+/// Sends frames of one length; says how many.
+fn flood(rack: &Rack, seconds: f64, length: usize, per_second: u64) -> u64 {
     let mut frame = vec![0; length];
     frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5]);
-    let mut frames = Vec::new();
-    while !stop.load(Ordering::Relaxed) {
-        frames.resize_with(64, || pool.copy_of(&frame));
-        port.transmit(0, &mut pool, &mut frames).expect("transmit");
-    }
-    port.counters().tx_packets
+    // An AF_XDP port takes them anyway, and refuses this.
+    let _accepted = rack.switch.run(|| accept_live_frames("s0"));
+    rack.client.run(|| {
+        let frames = LiveFrames::new("c0", &[frame], None).unwrap_or_else(|e| panic!("{e}"));
+        frames.run(per_second, Duration::from_secs_f64(seconds)).expect("live frames").frames
+    })
 }
 
 /// Sends a stream from the client to the server; says how many bytes arrived.

@@ -14,7 +14,12 @@
 //! | [`Traced`] | any port, with everything that passes written to `<name>_in.pcap` and `<name>_out.pcap` |
 //! | [`Faulty`] | any port, behind a cable that loses, doubles and reorders frames |
 //!
-//! A forwarding loop waits with a [`Poller`], then, for each ready port, receives a batch and transmits it:
+//! [`open_interface`] chooses between the first two and says how an interface is used. [`forward`] is the bare forwarder, a
+//! switch without a program; [`LiveFrames`] the load to measure both with. A slower generator or a sink is a port in another
+//! network namespace, used in batches.
+//!
+//! A forwarding loop waits with a [`Poller`], then, for each ready port, receives a batch and transmits it
+//! ([`PollStrategy`] says when to look again instead of waiting):
 //!
 //! ```
 //! use pointsman_ports::{FramePool, MemoryPort, Port, PortError};
@@ -40,12 +45,14 @@
 
 mod af_packet;
 mod af_xdp;
+mod assembler;
 mod checksum;
 mod counters;
 mod error;
 mod faulty;
 mod forward;
 mod frame;
+mod generator;
 mod link;
 mod link_state;
 mod memory;
@@ -67,6 +74,7 @@ pub use error::PortError;
 pub use faulty::{FaultConfig, Faults, Faulty};
 pub use forward::forward;
 pub use frame::{Frame, FramePool};
+pub use generator::{LiveFrames, LiveFramesAccepted, LiveRun, accept_live_frames};
 pub use link::LinkEvents;
 pub use memory::MemoryPort;
 pub use observer::{Observer, Way};

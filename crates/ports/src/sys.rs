@@ -182,6 +182,42 @@ pub(crate) fn replace(fd: &OwnedFd, to: OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
+/// CLOCK_MONOTONIC, which is the clock that BPF programs have.
+pub(crate) fn monotonic_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` outlives the call, which cannot fail.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// The kernel's number of this thread.
+pub(crate) fn thread_id() -> libc::pid_t {
+    // SAFETY: cannot fail, touches no memory.
+    unsafe { libc::gettid() }
+}
+
+/// A signal that nobody else uses.
+fn interruption() -> libc::c_int {
+    libc::SIGRTMAX() - 3
+}
+
+/// From now on [`interrupt`] does nothing but end a system call.
+pub(crate) fn prepare_interruptions() -> io::Result<()> {
+    extern "C" fn nothing(_: libc::c_int) {}
+    // SAFETY: all-zero is a value of this plain structure.
+    let mut action: libc::sigaction = unsafe { mem::zeroed() };
+    action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    // SAFETY: the handler does nothing at all, so that it does no harm wherever it interrupts.
+    check(unsafe { libc::sigaction(interruption(), &raw const action, std::ptr::null_mut()) })?;
+    Ok(())
+}
+
+/// Interrupts a system call of another thread of this process.
+pub(crate) fn interrupt(thread: libc::pid_t) {
+    // SAFETY: no pointers. A thread that has ended is no harm: the number is looked up within this process.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, interruption()) };
+}
+
 /// A descriptor that becomes readable when one of `fds` does.
 pub(crate) fn readable_when_any(fds: &[RawFd]) -> io::Result<OwnedFd> {
     // SAFETY: no pointers.

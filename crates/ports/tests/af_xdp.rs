@@ -13,8 +13,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use pointsman_ports::{
-    AfPacket, AfPacketConfig, AfXdp, AfXdpConfig, DropReason, Frame, FramePool, Poller, Port, PortError,
-    Want, XdpMode, open_interface,
+    AfPacket, AfPacketConfig, AfXdp, AfXdpConfig, DropReason, Frame, FramePool, LiveFrames, Poller, Port,
+    PortError, Want, XdpMode, accept_live_frames, open_interface,
 };
 
 mod support;
@@ -35,6 +35,8 @@ const TESTS: &[(&str, fn())] = &[
         "interfaces_that_af_xdp_does_not_suit_get_af_packet",
         interfaces_that_af_xdp_does_not_suit_get_af_packet,
     ),
+    ("live_frames_arrive_through_either_kind_of_port", live_frames_arrive_through_either_kind_of_port),
+    ("the_generator_refuses_what_it_cannot_send", the_generator_refuses_what_it_cannot_send),
     ("generic_mode_works_where_it_is_asked_for", generic_mode_works_where_it_is_asked_for),
 ];
 
@@ -535,6 +537,63 @@ fn generic_mode_works_where_it_is_asked_for() {
     let mut port = rack.open("s0", AfXdpConfig { mode: XdpMode::Generic, ..Default::default() });
     assert_eq!(port.description(), "AF_XDP, generic mode, copy");
     check_traffic(&rack, &mut port);
+}
+
+/// Frames from the generator arrive in turn, evenly spaced, with the time of sending.
+fn live_frames_arrive_through_either_kind_of_port() {
+    for want in [Want::AfXdp, Want::AfPacket] {
+        let rack = Rack::new();
+        let (mut port, _) = rack.switch.run(|| open_interface("s0", want)).expect("open");
+        let accepted = rack.switch.run(|| accept_live_frames("s0"));
+        assert_eq!(accepted.is_ok(), want == Want::AfPacket);
+        let frames: Vec<Frame> = (0..3)
+            .map(|number| {
+                let mut frame = experimental(&[], 100);
+                frame[20] = number;
+                frame
+            })
+            .collect();
+        let run = thread::scope(|scope| {
+            let generator = scope.spawn(|| {
+                rack.client.run(|| {
+                    let generator = LiveFrames::new("c0", &frames, Some(24)).expect("generator");
+                    generator.run(2000, Duration::from_millis(200)).expect("run")
+                })
+            });
+            // Ten times as many are due, but a busy machine may let the generator run only now and then.
+            let received = receive(&mut *port, 40);
+            assert!(received.len() >= 40, "{}", received.len());
+            let mut last = 0;
+            for (at, frame) in received.iter().enumerate() {
+                let time = u64::from_ne_bytes(frame[24..32].try_into().expect("eight bytes"));
+                assert!(time > last, "a frame was sent at {time} after one at {last}");
+                last = time;
+                assert_eq!(frame[20], (at % 3) as u8);
+                let mut expected = frames[at % 3].clone();
+                expected[24..32].copy_from_slice(&time.to_ne_bytes());
+                assert_eq!(*frame, expected);
+            }
+            generator.join().expect("generator")
+        });
+        // At most what was asked for, in the time that it took: it takes a while to begin and end.
+        let most = 2000 * run.elapsed_ns / 1_000_000_000 + 1;
+        assert!((40..=most).contains(&run.frames) && run.elapsed_ns >= 200_000_000, "{run:?}");
+    }
+}
+
+fn the_generator_refuses_what_it_cannot_send() {
+    let rack = Rack::new();
+    let refused = |frames: &[Frame], stamp| {
+        let made = rack.client.run(|| LiveFrames::new("c0", frames, stamp));
+        made.err().expect("an error").to_string()
+    };
+    let frame = experimental(&[], 100);
+    assert_eq!(refused(&[], None), "frames must be at least one of at least 64 bytes");
+    assert_eq!(refused(&[experimental(&[], 60)], None), "frames must be at least one of at least 64 bytes");
+    let mut other = frame.clone();
+    other[64] = 1;
+    assert_eq!(refused(&[frame.clone(), other], None), "frames must be alike from byte 64 on");
+    assert_eq!(refused(&[frame], Some(57)), "stamp must be at most 56");
 }
 
 fn without_permission_there_is_af_packet() {

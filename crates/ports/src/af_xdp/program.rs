@@ -1,19 +1,11 @@
 //! The XDP program that hands an interface's frames to AF_XDP sockets, and its attachment.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
+use crate::assembler::{Assembler, R1, R2, R3};
 use crate::sys::bpf::{self, Instruction};
 
-/// Opcodes of eBPF (RFC 9669).
-const LOAD_WORD: u8 = 0x61;
-const LOAD_64: u8 = 0x18;
-const MOVE: u8 = 0xb7;
-const CALL: u8 = 0x85;
-const EXIT: u8 = 0x95;
-
-/// The 64-bit immediate is the descriptor of a map.
-const PSEUDO_MAP_FD: u8 = 1;
 /// `bpf_redirect_map(map, key, flags)`; the lower bits of the flags are what is returned where the map has no entry.
 const REDIRECT_MAP: i32 = 51;
 /// Go on to the kernel's network stack.
@@ -26,21 +18,14 @@ const STACK_MODE: u32 = 1 << 1;
 const DRIVER_MODE: u32 = 1 << 2;
 
 /// Sends what arrives on a queue to the queue's socket, and to the kernel's network stack where there is none.
-fn redirect(map: i32) -> [Instruction; 6] {
-    let instruction = |code, destination: u8, source: u8, offset, immediate| Instruction {
-        code,
-        registers: destination | source << 4,
-        offset,
-        immediate,
-    };
-    [
-        instruction(LOAD_WORD, 2, 1, QUEUE, 0),
-        instruction(LOAD_64, 1, PSEUDO_MAP_FD, 0, map),
-        instruction(0, 0, 0, 0, 0),
-        instruction(MOVE, 3, 0, 0, XDP_PASS),
-        instruction(CALL, 0, 0, 0, REDIRECT_MAP),
-        instruction(EXIT, 0, 0, 0, 0),
-    ]
+fn redirect(map: &OwnedFd) -> Vec<Instruction> {
+    let mut program = Assembler::default();
+    program.load32(R2, R1, QUEUE);
+    program.map(R1, map);
+    program.set(R3, XDP_PASS);
+    program.call(REDIRECT_MAP);
+    program.exit();
+    program.finish()
 }
 
 /// The program on its interface; it leaves when this is dropped or the process ends, whatever way it ends.
@@ -57,7 +42,7 @@ impl Attachment {
     pub fn new(interface: libc::c_int, queues: u32, native: bool) -> Result<Self, Refusal> {
         let refused = |doing| move |error| Refusal { doing, error };
         let map = bpf::socket_map(queues).map_err(refused("make a BPF map"))?;
-        let program = bpf::load_xdp(&redirect(map.as_raw_fd())).map_err(refused("load an XDP program"))?;
+        let program = bpf::load_xdp(&redirect(&map)).map_err(refused("load an XDP program"))?;
         let mode = if native { DRIVER_MODE } else { STACK_MODE };
         let link = bpf::link_xdp(&program, interface, mode).map_err(refused("attach an XDP program"))?;
         Ok(Self { interface, map, _program: program, _link: link })

@@ -16,13 +16,15 @@ pub(super) struct Queue {
     pub socket: XdpSocket,
     chunk: u64,
     free: Vec<u64>,
+    /// Frames taken out of the ring and not copied yet: place and length.
+    found: Vec<(u64, usize)>,
     pub zero_copy: bool,
 }
 
 impl Queue {
     pub fn new(socket: XdpSocket, sizes: XdpSizes) -> Self {
         let (ring, chunk) = (u64::from(sizes.ring), u64::from(sizes.chunk));
-        let mut queue = Self { zero_copy: socket.is_zero_copy(), socket, chunk, free: Vec::new() };
+        let mut queue = Self { zero_copy: false, socket, chunk, free: Vec::new(), found: Vec::new() };
         for index in 0..ring {
             queue.socket.fill.push(index * chunk);
         }
@@ -44,17 +46,15 @@ impl Queue {
         let socket = &mut self.socket;
         let mut taken = 0;
         while taken < batch {
-            let mut found = [(0, 0); LOOK_AHEAD];
             let wanted = LOOK_AHEAD.min(batch - taken);
-            let mut count = 0;
-            while count < wanted
+            while self.found.len() < wanted
                 && let Some(frame) = socket.received.pop()
             {
                 socket.umem.prefetch(frame.addr);
-                found[count] = (frame.addr, frame.len as usize);
-                count += 1;
+                self.found.push((frame.addr, frame.len as usize));
             }
-            for &(at, bytes) in &found[..count] {
+            let count = self.found.len();
+            for (at, bytes) in self.found.drain(..) {
                 match socket.umem.frame(at, bytes) {
                     Some(bytes) if bytes.len() >= 14 => {
                         let mut frame = pool.copy_of(bytes);

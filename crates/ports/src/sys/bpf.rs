@@ -10,7 +10,13 @@ const MAP_UPDATE_ELEM: libc::c_int = 2;
 const PROG_LOAD: libc::c_int = 5;
 const LINK_CREATE: libc::c_int = 28;
 
+const PROG_TEST_RUN: libc::c_int = 10;
+const MAP_LOOKUP_ELEM: libc::c_int = 1;
+
+const MAP_TYPE_ARRAY: u32 = 2;
 const MAP_TYPE_XSKMAP: u32 = 17;
+/// The frames of a test run really go where the program sends them.
+const LIVE_FRAMES: u32 = 1 << 1;
 const PROG_TYPE_XDP: u32 = 6;
 const ATTACH_TYPE_XDP: u32 = 37;
 
@@ -53,15 +59,19 @@ pub(crate) struct Instruction {
     pub immediate: i32,
 }
 
-/// A map from queues to the AF_XDP sockets that get their frames.
-pub(crate) fn socket_map(queues: u32) -> io::Result<OwnedFd> {
+fn new_map(kind: u32, value_bytes: usize, entries: u32) -> io::Result<OwnedFd> {
     let mut attributes = Attributes::new();
-    attributes.put32(0, MAP_TYPE_XSKMAP);
+    attributes.put32(0, kind);
     attributes.put32(4, 4);
-    attributes.put32(8, 4);
-    attributes.put32(12, queues);
+    attributes.put32(8, value_bytes as u32);
+    attributes.put32(12, entries);
     // SAFETY: there are no addresses.
     own(unsafe { attributes.call(MAP_CREATE) })
+}
+
+/// A map from queues to the AF_XDP sockets that get their frames.
+pub(crate) fn socket_map(queues: u32) -> io::Result<OwnedFd> {
+    new_map(MAP_TYPE_XSKMAP, 4, queues)
 }
 
 /// Enters a socket into a map.
@@ -73,6 +83,51 @@ pub(crate) fn map_socket(map: &OwnedFd, queue: u32, socket: &OwnedFd) -> io::Res
     attributes.put64(16, (&raw const value) as u64);
     // SAFETY: key and value are four bytes each, as the map was made for, and outlive the call.
     super::check(unsafe { attributes.call(MAP_UPDATE_ELEM) })?;
+    Ok(())
+}
+
+/// An array shared with programs. Its entries have a multiple of eight bytes, so that the kernel's idea of their size is
+/// ours.
+pub(crate) struct Array<const WORDS: usize>(pub OwnedFd);
+
+impl<const WORDS: usize> Array<WORDS> {
+    pub fn new(entries: u32) -> io::Result<Self> {
+        new_map(MAP_TYPE_ARRAY, WORDS * 8, entries).map(Self)
+    }
+
+    pub fn put(&self, index: u32, value: &[u64; WORDS]) -> io::Result<()> {
+        let mut attributes = Attributes::new();
+        attributes.put32(0, self.0.as_raw_fd() as u32);
+        attributes.put64(8, (&raw const index) as u64);
+        attributes.put64(16, value.as_ptr() as u64);
+        // SAFETY: key and value have the sizes that the map was made for, and outlive the call.
+        super::check(unsafe { attributes.call(MAP_UPDATE_ELEM) })?;
+        Ok(())
+    }
+
+    pub fn get(&self, index: u32) -> io::Result<[u64; WORDS]> {
+        let mut value = [0; WORDS];
+        let mut attributes = Attributes::new();
+        attributes.put32(0, self.0.as_raw_fd() as u32);
+        attributes.put64(8, (&raw const index) as u64);
+        attributes.put64(16, value.as_mut_ptr() as u64);
+        // SAFETY: as above; the kernel writes into `value` only.
+        super::check(unsafe { attributes.call(MAP_LOOKUP_ELEM) })?;
+        Ok(value)
+    }
+}
+
+/// Runs an XDP program so many times, each time on a frame that starts as `frame` and may really be sent. Frames come
+/// back after they were sent as whoever had them left them. A signal ends it early.
+pub(crate) fn run_live(program: &OwnedFd, frame: &[u8], times: u32) -> io::Result<()> {
+    let mut attributes = Attributes::new();
+    attributes.put32(0, program.as_raw_fd() as u32);
+    attributes.put32(8, frame.len() as u32);
+    attributes.put64(16, frame.as_ptr() as u64);
+    attributes.put32(32, times);
+    attributes.put32(64, LIVE_FRAMES);
+    // SAFETY: the frame, with its length, outlives the call and is only read; there is no room for answers.
+    super::check(unsafe { attributes.call(PROG_TEST_RUN) })?;
     Ok(())
 }
 
