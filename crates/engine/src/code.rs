@@ -76,6 +76,8 @@ pub(crate) struct Code {
     /// The code holds their addresses: never moved, dropped after it.
     #[allow(clippy::vec_box)]
     pub(crate) _sites: Vec<Box<Site>>,
+    /// It uses cells itself.
+    pub(crate) cells: bool,
     /// It applies tables.
     pub(crate) remembers: bool,
     /// What look-ups answered; whoever runs the code first has it.

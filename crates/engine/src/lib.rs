@@ -55,8 +55,8 @@ use generate::{Entry, Source};
 use layout::{Layouts, Scalar, Shape};
 use memory::{Memory, Spot, bytes, bytes_mut};
 use pointsman_ir::{
-    Bits, ControlId, ControlOutcome, CoreErrors, Direction, Env, Executor, LoadError, PackageArg, Param,
-    ParseOutcome, ParserId, Program, Type, TypeId, Types, Value, verify,
+    Bits, CellArray, ControlId, ControlOutcome, CoreErrors, Direction, Env, Executor, Known, LoadError, PackageArg,
+    Param, ParseOutcome, ParserId, Program, Type, TypeId, Types, Value, verify,
 };
 use runtime::{Ctx, Host, status};
 use std::sync::{Arc, OnceLock};
@@ -77,6 +77,9 @@ pub struct Engine {
     /// Words of a frame.
     words: usize,
     errors: CoreErrors,
+    known: Known,
+    /// Empty arrays, as many as there are extern objects.
+    no_cells: Vec<CellArray>,
     survey: survey::Survey,
     zeros: Box<[u64]>,
     isa: OwnedTargetIsa,
@@ -199,6 +202,7 @@ impl Engine {
                 program: &self.program,
                 layouts: &self.layouts,
                 errors: self.errors,
+                known: &self.known,
                 zeros: &self.zeros,
                 aligned: self.survey.aligned,
                 counted: self.survey.cyclic || statements > u64::from(MAX_TRANSITIONS),
@@ -277,6 +281,13 @@ impl Engine {
         // One run at a time remembers; the others ask.
         let caches = code.remembers.then(|| code.caches.try_lock().ok()).flatten();
         let caches = caches.and_then(|mut c| c.refresh(env).then_some(c));
+        let (mut cells, mut packet_bytes) = (self.no_cells.as_slice(), 0);
+        if code.cells {
+            // Shorter than announced: nothing is where the code looks for it.
+            cells = Some(env.cells()).filter(|c| c.len() >= self.no_cells.len()).unwrap_or(cells);
+            packet_bytes = u64::from(env.packet_bytes());
+        }
+        let cells = cells.as_ptr();
         let host = Host {
             program: &self.program,
             layouts: &self.layouts,
@@ -302,6 +313,8 @@ impl Engine {
             out: std::ptr::null_mut(),
             out_len: 0,
             out_cap: 0,
+            cells,
+            packet_bytes,
             host,
         };
         ctx.grow(0);
@@ -320,6 +333,10 @@ impl Executor for Engine {
     type Field = Field;
 
     fn load(program: Arc<Program>, slots: &[TypeId]) -> Result<Self, LoadError> {
+        Self::load_known(program, slots, &Known::default())
+    }
+
+    fn load_known(program: Arc<Program>, slots: &[TypeId], known: &Known) -> Result<Self, LoadError> {
         let wrong = verify::verify(&program);
         if !wrong.is_empty() {
             return Err(LoadError(wrong.join("\n")));
@@ -350,6 +367,8 @@ impl Executor for Engine {
         };
         let engine = Engine {
             errors: CoreErrors::find(&program)?,
+            known: known.clone(),
+            no_cells: known.arrays.iter().map(|_| CellArray::default()).collect(),
             survey: survey::Survey::new(&program, &layouts),
             zeros: vec![0; layouts.largest() as usize / 8 + 1].into_boxed_slice(),
             isa: isa()?,

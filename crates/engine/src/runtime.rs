@@ -15,7 +15,9 @@ use crate::cache::Caches;
 use crate::code::{ExternSite, Site, TableSite};
 use crate::layout::{Layouts, Shape};
 use crate::memory::{self, Memory, Spot, Writer, read_bits, write_bits};
-use pointsman_ir::{BinaryOp, Bits, Env, ExternCall, FlatArgs, MatchKind, Program, TypeId, UnaryOp, Value};
+use pointsman_ir::{
+    BinaryOp, Bits, CellArray, Env, ExternCall, FlatArgs, MatchKind, Program, TypeId, UnaryOp, Value,
+};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::MutexGuard;
@@ -48,6 +50,9 @@ pub(crate) struct Ctx<'a> {
     pub(crate) out: *mut u8,
     pub(crate) out_len: u64,
     pub(crate) out_cap: u64,
+    /// The arrays of the architecture, by instance; only of code that uses them.
+    pub(crate) cells: *const CellArray,
+    pub(crate) packet_bytes: u64,
     pub(crate) host: Host<'a>,
 }
 
@@ -64,6 +69,8 @@ pub(crate) mod at {
     pub(crate) const ROUNDS_LEFT: i32 = offset_of!(Ctx<'static>, rounds_left) as i32;
     pub(crate) const OUT: i32 = offset_of!(Ctx<'static>, out) as i32;
     pub(crate) const OUT_LEN: i32 = offset_of!(Ctx<'static>, out_len) as i32;
+    pub(crate) const CELLS: i32 = offset_of!(Ctx<'static>, cells) as i32;
+    pub(crate) const PACKET_BYTES: i32 = offset_of!(Ctx<'static>, packet_bytes) as i32;
     pub(crate) const OUT_CAP: i32 = offset_of!(Ctx<'static>, out_cap) as i32;
 }
 
@@ -236,6 +243,16 @@ pub(crate) extern "C" fn call_flat(
         }
         1
     })
+}
+
+/// Runs the function of a digest over `len` bytes.
+pub(crate) extern "C" fn digest(f: *const (), data: *const u8, len: usize) -> u64 {
+    // SAFETY: native code passes the address of a `Digest::Function`, and an area of that many bytes.
+    let (f, data) = unsafe {
+        let f = std::mem::transmute::<*const (), fn(&[u8]) -> u64>(f);
+        (f, std::slice::from_raw_parts(data, len))
+    };
+    f(data)
 }
 
 /// Calls an extern with the arguments in `area`, and puts its results there. False after a panic.

@@ -5,6 +5,7 @@
 
 use crate::bits::Bits;
 use crate::cells::{CellArray, CellShape};
+use crate::meaning::{Digest, Meaning};
 use crate::program::{ControlId, ExternFnId, ExternInstanceId, ParserId, Program, TableId, ValueSetId};
 use crate::table::flat::FlatTable;
 use crate::table::{ActionCall, EntryHandle, KeyMatch};
@@ -93,23 +94,14 @@ pub trait Executor: Sized {
     ) -> ControlOutcome;
 }
 
-/// What an extern method does with the cells of its object ([`Env::cells`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CellMethod {
-    /// `(out value, in index)`: the value is the cell. Out of range, the architecture has to be asked.
-    Read,
-    /// `(in index, in value)`: the cell becomes the value. Out of range, the architecture has to be asked.
-    Write,
-    /// `(in index)`: counts a packet of [`Env::packet_bytes`]. Out of range, the architecture has to be asked.
-    Count,
-}
-
 /// What an architecture tells about externs when a program is loaded, so that an executor can do by itself what it
 /// would otherwise call the architecture for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Known {
-    /// By [`ExternFnId`]; `None` for functions that only the architecture can do.
-    pub methods: Vec<Option<CellMethod>>,
+    /// By [`ExternFnId`]. What is missing is [`Meaning::Ask`].
+    pub meanings: Vec<Meaning>,
+    /// The algorithms of hashes and checksums, by their ordinals. What is missing is [`Digest::Ask`].
+    pub digests: Vec<Digest>,
     /// By [`ExternInstanceId`]: the arrays that [`Env::cells`] will give, in shape and length.
     pub arrays: Vec<CellShape>,
 }

@@ -14,6 +14,7 @@
 pub mod bits;
 pub mod cells;
 pub mod exec;
+pub mod meaning;
 pub mod program;
 pub mod stmt;
 pub mod table;
@@ -26,9 +27,10 @@ pub mod verify;
 pub use bits::Bits;
 pub use cells::{CellArray, CellKind, CellShape};
 pub use exec::{
-    CellMethod, ControlOutcome, CoreErrors, Env, Executor, ExternCall, FlatArgs, Generation, Known,
-    LoadError, Lookup, ParseOutcome,
+    ControlOutcome, CoreErrors, Env, Executor, ExternCall, FlatArgs, Generation, Known, LoadError, Lookup,
+    ParseOutcome,
 };
+pub use meaning::{Digest, Meaning};
 pub use program::*;
 pub use stmt::*;
 pub use table::{ActionCall, Entry, EntryAction, EntryError, EntryHandle, KeyMatch, TableStore};

@@ -6,9 +6,7 @@ use crate::meter::{Color, MeterArray, MeterKind};
 use crate::pipeline::Problem;
 use crate::profile::{ActionProfile, SelectorConfig};
 use crate::register::Register;
-use pointsman_ir::{
-    CellMethod, CellShape, Const, ExternFn, ExternInstance, Program, TableId, Type, TypeId, Value,
-};
+use pointsman_ir::{CellShape, Const, ExternFn, ExternInstance, Program, TableId, Type, TypeId, Value};
 
 /// An extern function or method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,16 +85,6 @@ impl Function {
                 matches!(place, Place::Parser | Place::Verify | Place::Ingress)
             }
             _ => true,
-        }
-    }
-
-    /// What it does with cells, for executors that do it themselves.
-    pub fn cell_method(self) -> Option<CellMethod> {
-        match self {
-            Function::RegisterRead => Some(CellMethod::Read),
-            Function::RegisterWrite => Some(CellMethod::Write),
-            Function::Count => Some(CellMethod::Count),
-            _ => None,
         }
     }
 

@@ -26,6 +26,7 @@ mod fields;
 mod flat;
 mod hash;
 mod info;
+mod meanings;
 mod meter;
 mod pipeline;
 mod profile;

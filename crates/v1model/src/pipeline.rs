@@ -9,8 +9,8 @@ use crate::sites;
 use crate::tables::{Attached, TableState};
 use crate::usage::{Unit, usage};
 use pointsman_ir::{
-    CellShape, Const, ControlId, ExternInstanceId, Known, PackageArg, Param, ParserId, Program, Span,
-    TableId, TypeId, Value, verify,
+    CellShape, Const, ControlId, ExternInstanceId, PackageArg, Param, ParserId, Program, Span, TableId,
+    TypeId, Value, verify,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -147,11 +147,6 @@ impl Pipeline {
             places: sites.places,
             egress_reads_length,
         })
-    }
-
-    /// What executors may do by themselves.
-    pub(crate) fn known(&self) -> Known {
-        Known { methods: self.functions.iter().map(|f| f.cell_method()).collect(), arrays: self.cells() }
     }
 
     /// The arrays of registers and counters, by extern instance.

@@ -1,16 +1,13 @@
 //! Calls: arguments from left to right, the callee, results back from left to right (P4_16 section 6.8).
 
+use super::external::Called;
 use super::place::{At, Place, Target, Val};
-use super::{FLAGS, Flow, Gen, Scope};
-use crate::code::{ExternArg, ExternSite, Site, TableSite};
-use crate::layout::{Scalar, Shape};
+use super::{Flow, Gen, Scope};
+use crate::code::{Site, TableSite};
 use crate::runtime::{self, lookup_bits};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, Value as V, types};
-use pointsman_ir::{
-    Arg, Bits, Callee, Expr, ExprKind, ExternFnId, ExternInstanceId, Frame, LValue, Proj, TableId, TypeId,
-    Value,
-};
+use cranelift_codegen::ir::{InstBuilder, types};
+use pointsman_ir::{Arg, Callee, Expr, ExprKind, Frame, LValue, Proj, TableId, TypeId};
 use std::rc::Rc;
 
 /// What goes back after a call.
@@ -34,7 +31,7 @@ impl Gen<'_, '_> {
         let result_target = result.map(|lv| (self.resolve(scope, lv, true), lv.ty));
         match callee {
             Callee::Extern { function, instance } => {
-                self.call_extern(scope, function, instance, type_args, args, result_target);
+                self.call_extern(scope, Called { function, instance, type_args }, args, result_target);
                 return true;
             }
             Callee::Action(id) => {
@@ -307,232 +304,6 @@ impl Gen<'_, '_> {
         let copy = self.fresh_undefined(place.ty);
         self.copy(copy, place);
         copy
-    }
-
-    fn part(&mut self, place: Place, hi: u32, lo: u32) -> Val {
-        let v = self.get(place);
-        self.slice(v, place.ty, hi, lo)
-    }
-
-    fn call_extern(
-        &mut self,
-        scope: &Rc<Scope>,
-        function: ExternFnId,
-        instance: Option<ExternInstanceId>,
-        type_args: &[TypeId],
-        args: &[Arg],
-        result: Option<(Target, TypeId)>,
-    ) {
-        let ty_of = |a: &Arg| match a {
-            Arg::In(e) => e.ty,
-            Arg::Out(lv) | Arg::InOut(lv) => lv.ty,
-        };
-        let returns = result.map(|r| r.1);
-        if self.is_flat(args, returns) {
-            return self.call_flat(scope, function, instance, type_args, args, result);
-        }
-        let (offsets, size) = self.layouts().area(args.iter().map(ty_of).chain(returns));
-        let mut values = Vec::with_capacity(args.len());
-        let mut back = Vec::new();
-        for (arg, offset) in args.iter().zip(&offsets) {
-            let ty = ty_of(arg);
-            let v = match arg {
-                Arg::In(e) => self.expr(scope, e),
-                Arg::Out(lv) | Arg::InOut(lv) => {
-                    let target = self.resolve(scope, lv, true);
-                    back.push((target, ty, *offset));
-                    match (arg, target.slice) {
-                        (Arg::Out(_), _) => self.default(ty),
-                        (_, None) => self.get(target.place),
-                        (_, Some((hi, lo))) => self.part(target.place, hi, lo),
-                    }
-                }
-            };
-            values.push((v, ty, *offset));
-        }
-        let area = self.area(size, values.into_iter());
-        let externs = args
-            .iter()
-            .zip(&offsets)
-            .map(|(a, offset)| ExternArg { ty: ty_of(a), offset: *offset, out: !matches!(a, Arg::In(_)) })
-            .collect();
-        let returned_at = offsets.last().copied().filter(|_| returns.is_some());
-        let site = ExternSite {
-            function,
-            instance,
-            type_args: type_args.to_vec(),
-            args: externs,
-            returns: returns.zip(returned_at),
-            size,
-            widths: Vec::new(),
-            data: 0,
-            loose: false,
-        };
-        let site = self.site(Site::Extern(site));
-        let ctx = self.ctx;
-        let fine = self.call_runtime(runtime::call_extern as *const u8, &[ctx, site, area], true);
-        let panicked = self.b.ins().icmp_imm_u(IntCC::Equal, fine, 0);
-        self.check_panic(panicked);
-        for (target, ty, offset) in
-            back.into_iter().chain(result.zip(returned_at).map(|((t, ty), o)| (t, ty, o)))
-        {
-            let place = Place { ty: self.repr(ty), at: At::Mem { base: area, off: offset as i32 } };
-            let v = self.get(place);
-            self.write(target, v, ty);
-        }
-    }
-
-    /// Are all arguments numbers of at most 128 bits, but for one struct?
-    fn is_flat(&self, args: &[Arg], returns: Option<TypeId>) -> bool {
-        let number = |ty: TypeId| {
-            let Shape::Scalar(kind, w) = self.shape(ty) else { return None };
-            (*kind != Scalar::String && *w <= 128).then_some(*kind)
-        };
-        let mut packed = 0;
-        args.iter().all(|arg| match arg {
-            Arg::In(e) => {
-                let data = matches!(self.shape(e.ty), Shape::Struct(_));
-                packed += usize::from(data);
-                number(e.ty).is_some() || data
-            }
-            Arg::Out(lv) | Arg::InOut(lv) => number(lv.ty).is_some_and(|k| k != Scalar::Bool),
-        }) && packed <= 1
-            && returns.is_none_or(|ty| number(ty).is_some_and(|k| k != Scalar::Bool))
-    }
-
-    /// Bytes of a struct or tuple of numbers, if they are whole.
-    fn packed_bytes(&self, ty: TypeId) -> Option<u32> {
-        let layout = self.layouts().get(ty);
-        let Shape::Struct(_) = layout.shape else { return None };
-        layout.packed.filter(|bits| *bits > 0 && bits.is_multiple_of(8)).map(|bits| bits / 8)
-    }
-
-    fn call_flat(
-        &mut self,
-        scope: &Rc<Scope>,
-        function: ExternFnId,
-        instance: Option<ExternInstanceId>,
-        type_args: &[TypeId],
-        args: &[Arg],
-        result: Option<(Target, TypeId)>,
-    ) {
-        let words = 16 * (args.len() as u32 + 1);
-        let loose = args.iter().find_map(|a| match a {
-            Arg::In(e)
-                if matches!(self.shape(e.ty), Shape::Struct(_)) && self.packed_bytes(e.ty).is_none() =>
-            {
-                Some(self.layouts().get(e.ty).size)
-            }
-            _ => None,
-        });
-        let size = words + loose.unwrap_or(0).next_multiple_of(16);
-        let At::Mem { base, off } = self.scratch(size) else { return };
-        let word = |n: usize| off + 16 * n as i32;
-        // All are evaluated before anything is written.
-        let (mut values, mut back, mut externs, mut widths) = (vec![], vec![], vec![], vec![]);
-        let mut data = (self.scratch, 0);
-        for (n, arg) in args.iter().enumerate() {
-            let (v, ty) = match arg {
-                Arg::In(e) => (Some(self.expr(scope, e)), e.ty),
-                Arg::Out(lv) | Arg::InOut(lv) => {
-                    let target = self.resolve(scope, lv, true);
-                    back.push((target, lv.ty, n));
-                    let v = match (arg, target.slice) {
-                        (Arg::Out(_), _) => None,
-                        (_, None) => Some(self.get(target.place)),
-                        (_, Some((hi, lo))) => Some(self.part(target.place, hi, lo)),
-                    };
-                    (v, lv.ty)
-                }
-            };
-            let out = !matches!(arg, Arg::In(_));
-            let behind = loose.is_some() && matches!(self.shape(ty), Shape::Struct(_));
-            externs.push(ExternArg { ty, offset: if behind { words } else { 16 * n as u32 }, out });
-            widths.push(self.layouts().width(ty).unwrap_or(0));
-            values.push((v, ty));
-        }
-        for (n, (v, ty)) in values.into_iter().enumerate() {
-            match v {
-                Some(v @ Val::At(_)) if loose.is_some() => {
-                    let at = At::Mem { base, off: off + words as i32 };
-                    self.put(Place { ty: self.repr(ty), at }, v);
-                }
-                Some(Val::At(place)) => {
-                    let bytes = self.packed_bytes(ty).unwrap_or(0);
-                    let At::Mem { base, off } = self.scratch(bytes) else { return };
-                    self.clear_bytes(base, off, bytes);
-                    self.pack(place, (base, off, bytes), 0);
-                    data = (self.pointer(base, off), bytes);
-                }
-                Some(Val::Reg(v)) => self.store_words(v, base, word(n)),
-                None => {
-                    let zero = self.number(0);
-                    self.store_words(zero, base, word(n));
-                }
-            }
-        }
-        let zero = self.number(0);
-        self.store_words(zero, base, word(args.len()));
-        let result_at = 16 * args.len() as u32;
-        let site = ExternSite {
-            function,
-            instance,
-            type_args: type_args.to_vec(),
-            args: externs,
-            returns: result.map(|r| (r.1, result_at)),
-            size,
-            widths,
-            data: data.1,
-            loose: loose.is_some(),
-        };
-        let (site, area) = (self.site(Site::Flat(site)), self.pointer(base, off));
-        let ctx = self.ctx;
-        let fine = self.call_runtime(runtime::call_flat as *const u8, &[ctx, site, area, data.0], true);
-        let panicked = self.b.ins().icmp_imm_u(IntCC::Equal, fine, 0);
-        self.check_panic(panicked);
-        for (target, ty, n) in back.into_iter().chain(result.map(|(t, ty)| (t, ty, args.len()))) {
-            let v = self.load(Place { ty: self.repr(ty), at: At::Mem { base, off: word(n) } });
-            let v = self.mask(v, self.layouts().width(ty).unwrap_or(0));
-            self.write(target, Val::Reg(v), ty);
-        }
-    }
-
-    /// Two words.
-    fn store_words(&mut self, v: V, base: V, off: i32) {
-        let (low, high) = match self.b.func.dfg.value_type(v) {
-            types::I128 => self.b.ins().isplit(v),
-            types::I64 => (v, self.number(0)),
-            _ => (self.b.ins().uextend(types::I64, v), self.number(0)),
-        };
-        self.b.ins().store(FLAGS, low, base, off);
-        self.b.ins().store(FLAGS, high, base, off + 8);
-    }
-
-    /// Writes the scalars of a place into packed data (address, offset, bytes) from `bit` on; the bit behind them.
-    fn pack(&mut self, place: Place, data: (V, i32, u32), bit: u32) -> u32 {
-        if let Shape::Struct(parts) = self.shape(place.ty) {
-            return (0..parts.len() as u32).fold(bit, |bit, i| {
-                let part = self.field(place, i);
-                self.pack(part, data, bit)
-            });
-        }
-        let (base, off, bytes) = data;
-        self.copy(Place { ty: place.ty, at: At::Packed { base, off, bit, bytes } }, place);
-        bit + self.layouts().get(place.ty).packed.unwrap_or(0)
-    }
-
-    /// The default value of a type.
-    fn default(&mut self, ty: TypeId) -> Val {
-        match self.layouts().width(ty) {
-            Some(w) if self.reg_type(ty).is_some() && w <= 128 => {
-                let zero = Value::default_of(self.types(), ty);
-                match zero.to_bits() {
-                    Some(_) => self.value(&zero, ty),
-                    None => self.bits(&Bits::zero(w), ty),
-                }
-            }
-            _ => Val::At(self.fresh(ty)),
-        }
     }
 }
 

@@ -427,6 +427,11 @@ impl Gen<'_, '_> {
     }
 
     /// Unsigned; by zero gives zero.
+    pub(super) fn remainder(&mut self, x: V, y: V) -> V {
+        self.divide(false, x, y)
+    }
+
+    /// Unsigned; by zero gives zero.
     fn divide(&mut self, quotient: bool, x: V, y: V) -> V {
         let zero = self.number(0);
         let one = self.number(1);
@@ -561,16 +566,10 @@ impl Gen<'_, '_> {
 }
 
 /// Can evaluating it reject?
-fn can_fail(e: &Expr) -> bool {
+pub(super) fn can_fail(e: &Expr) -> bool {
     match &e.kind {
         ExprKind::Const(_) | ExprKind::Invalid => false,
-        ExprKind::Read(lv) | ExprKind::IsValid(lv) | ExprKind::LastIndex(lv) => {
-            lv.path.iter().any(|p| match p {
-                Proj::Next | Proj::Last => true,
-                Proj::Index(e) => can_fail(e),
-                _ => false,
-            })
-        }
+        ExprKind::Read(lv) | ExprKind::IsValid(lv) | ExprKind::LastIndex(lv) => place_can_fail(lv),
         ExprKind::Unary(_, a) | ExprKind::Cast(a) | ExprKind::Slice(a, ..) | ExprKind::Field(a, _) => {
             can_fail(a)
         }
@@ -578,6 +577,15 @@ fn can_fail(e: &Expr) -> bool {
         ExprKind::Mux(a, b, c) => can_fail(a) || can_fail(b) || can_fail(c),
         ExprKind::Aggregate(parts) => parts.iter().any(can_fail),
     }
+}
+
+/// Can finding the place reject?
+pub(super) fn place_can_fail(lv: &LValue) -> bool {
+    lv.path.iter().any(|p| match p {
+        Proj::Next | Proj::Last => true,
+        Proj::Index(e) => can_fail(e),
+        _ => false,
+    })
 }
 
 /// Cheaper to evaluate than to branch around, and never fails?

@@ -14,6 +14,8 @@
 
 mod call;
 mod expr;
+mod external;
+mod known;
 mod parser;
 mod place;
 mod stmt;
@@ -29,7 +31,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module};
 use place::{At, Place};
-use pointsman_ir::{ControlId, CoreErrors, LoadError, ParserId, Program, TypeId, Types};
+use pointsman_ir::{ControlId, CoreErrors, Known, LoadError, ParserId, Program, TypeId, Types};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -39,6 +41,8 @@ pub(crate) struct Source<'p> {
     pub(crate) program: &'p Program,
     pub(crate) layouts: &'p Layouts,
     pub(crate) errors: CoreErrors,
+    /// What externs mean.
+    pub(crate) known: &'p Known,
     /// Zero bytes, as many as the largest element of a stack has: what an index out of range reads.
     pub(crate) zeros: &'p [u64],
     /// Every extraction starts at a whole byte.
@@ -105,6 +109,8 @@ struct Gen<'g, 'p> {
     strings: Vec<Arc<str>>,
     /// Bytes of the keys and the action data of each table that is applied.
     tables: Vec<(u32, u32)>,
+    /// Cells are used in place.
+    cells: bool,
     sigs: HashMap<(usize, bool), SigRef>,
     call_conv: CallConv,
     /// The first thing that cannot be compiled.
@@ -137,7 +143,7 @@ pub(crate) fn compile(
         }
         g.b.seal_all_blocks();
         g.b.finalize(module.target_config());
-        (g.scratch_top, g.sites, g.constants, g.strings, g.tables)
+        (g.scratch_top, g.sites, g.constants, g.strings, g.tables, g.cells)
     };
     module.define_function(id, &mut context).map_err(|e| internal(&format!("{e:?}")))?;
     let size = context.compiled_code().map_or(0, |c| c.code_info().total_size as usize);
@@ -145,7 +151,7 @@ pub(crate) fn compile(
     let address = module.get_finalized_function(id);
     // SAFETY: the function was declared with this signature, and the module that owns it stays in the same `Code`.
     let run = unsafe { std::mem::transmute::<*const u8, extern "C" fn(*mut Ctx<'_>) -> i64>(address) };
-    let (scratch, sites, constants, strings, tables) = made;
+    let (scratch, sites, constants, strings, tables, cells) = made;
     Ok(Code {
         module: Some(module),
         entry: run,
@@ -153,6 +159,7 @@ pub(crate) fn compile(
         _sites: sites,
         _constants: constants,
         strings,
+        cells,
         remembers: !tables.is_empty(),
         caches: std::sync::Mutex::new(crate::cache::Caches::new(&tables)),
         size,
@@ -204,6 +211,7 @@ impl<'g, 'p> Gen<'g, 'p> {
             constants: Vec::new(),
             strings: vec!["".into()],
             tables: Vec::new(),
+            cells: false,
             sigs: HashMap::new(),
             call_conv,
             problem: None,

@@ -215,7 +215,7 @@ impl<'p> Gen<'_, 'p> {
     }
 
     /// Bits of packed data, at most 128. No byte outside of the data is touched.
-    fn load_packed(&mut self, base: V, off: i32, bit: u32, bytes: u32, width: u32) -> V {
+    pub(super) fn load_packed(&mut self, base: V, off: i32, bit: u32, bytes: u32, width: u32) -> V {
         if width == 0 {
             return self.number(0);
         }
@@ -278,7 +278,7 @@ impl<'p> Gen<'_, 'p> {
     }
 
     /// Writes bits of packed data, at most 128.
-    fn store_packed(&mut self, base: V, off: i32, bit: u32, bytes: u32, width: u32, v: V) {
+    pub(super) fn store_packed(&mut self, base: V, off: i32, bit: u32, bytes: u32, width: u32, v: V) {
         if width == 0 {
             return;
         }

@@ -9,6 +9,7 @@ use self::core::Core;
 use self::passes::Loaded;
 use crate::config::{ConfigError, SwitchConfig};
 use crate::fields::StdHandles;
+use crate::meanings;
 use crate::pipeline::{Pipeline, Problem};
 use crate::queue::{QueueConfig, QueueStats};
 use crate::state::{Digest, Event, IdleEntry, State};
@@ -124,7 +125,11 @@ impl<E: Executor> Switch<E> {
             );
             return Err(PipelineError::Config(Problem::new(message)));
         }
-        let exec = E::load_known(pipeline.program.clone(), &pipeline.slots, &pipeline.known());
+        let exec = E::load_known(
+            pipeline.program.clone(),
+            &pipeline.slots,
+            &meanings::known(pipeline, config.drop_port),
+        );
         let exec = exec.map_err(PipelineError::Load)?;
         let std = pipeline.std.handles(&exec).map_err(PipelineError::Load)?;
         Ok((exec, std))

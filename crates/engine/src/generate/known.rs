@@ -1,0 +1,561 @@
+//! Calls of externs whose meaning is known ([`Meaning`]): done in the place of the call.
+
+use super::expr::can_fail;
+use super::external::{Called, Flat};
+use super::place::{At, Place, Target, Val, register};
+use super::{FLAGS, Gen, Scope};
+use crate::layout::{Scalar, Shape};
+use crate::runtime::{self, at};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, Value as V, types};
+use pointsman_ir::{
+    Arg, CellArray, CellKind, Digest, Expr, ExprKind, ExternInstanceId, LValue, Meaning, Value,
+};
+use std::rc::Rc;
+
+/// A stretch of the bytes that a digest is over.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    from: From,
+    width: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum From {
+    /// A register of at most 128 bits.
+    Reg(V),
+    /// Bits of packed data that has `bytes` bytes.
+    Packed { base: V, off: i32, bit: u32, bytes: u32 },
+}
+
+impl Gen<'_, '_> {
+    /// Does what a call means, if that is known and goes with its arguments. False: nothing was done.
+    pub(super) fn call_known(&mut self, scope: &Rc<Scope>, called: Called<'_>, args: &[Arg]) -> bool {
+        let known = self.s.known;
+        let arg = |n: &u32| args.get(*n as usize);
+        let value = |n: &u32| match arg(n) {
+            Some(Arg::In(e)) => Some(e),
+            _ => None,
+        };
+        let done = match known.meanings.get(called.function.index()).unwrap_or(&Meaning::Ask) {
+            Meaning::Ask => None,
+            Meaning::Nothing => args.is_empty().then_some(()),
+            Meaning::LoadCell { index, to } => match (value(index), arg(to), args.len()) {
+                (Some(index), Some(Arg::Out(to)), 2) => self.load_cell(scope, called, index, to),
+                _ => None,
+            },
+            Meaning::StoreCell { index, from } => match (value(index), value(from), args.len()) {
+                (Some(index), Some(from), 2) => self.store_cell(scope, called, index, from),
+                _ => None,
+            },
+            Meaning::CountCell { index } => match (value(index), args.len()) {
+                (Some(index), 1) => self.count_cell(scope, called, index),
+                _ => None,
+            },
+            Meaning::SetFields { arg: n, fields } => match arg(n) {
+                Some(Arg::InOut(lv)) => self.set_fields(scope, lv, fields),
+                _ => None,
+            },
+            Meaning::Hash { to, algorithm, base, data, max } => {
+                match (arg(to), value(algorithm), value(base), value(data), value(max)) {
+                    (Some(Arg::Out(to)), Some(algorithm), Some(base), Some(data), Some(max)) => {
+                        self.hash(scope, to, algorithm, base, data, max)
+                    }
+                    _ => None,
+                }
+            }
+            Meaning::VerifyDigest { condition, data, sum, algorithm } => {
+                match (value(condition), value(data), value(sum), value(algorithm)) {
+                    (Some(condition), Some(data), Some(sum), Some(algorithm)) => {
+                        self.verify_digest(scope, called, args, [condition, data, sum, algorithm])
+                    }
+                    _ => None,
+                }
+            }
+            Meaning::UpdateDigest { condition, data, sum, algorithm } => {
+                match (value(condition), value(data), arg(sum), value(algorithm)) {
+                    (Some(condition), Some(data), Some(Arg::InOut(sum)), Some(algorithm)) => {
+                        self.update_digest(scope, [condition, data, algorithm], sum)
+                    }
+                    _ => None,
+                }
+            }
+            Meaning::AskIf { condition } => match value(condition) {
+                Some(condition) => self.ask_if(scope, called, args, condition),
+                None => None,
+            },
+        };
+        done.is_some()
+    }
+
+    /// Width of the cells of an array that native code can use.
+    fn cell_width(
+        &self,
+        instance: Option<ExternInstanceId>,
+        counter: bool,
+    ) -> Option<(ExternInstanceId, u32)> {
+        let shape = self.s.known.arrays.get(instance?.index())?;
+        let fits = (shape.kind != CellKind::Value) == counter && (1..=128).contains(&shape.width);
+        (fits && shape.len > 0).then_some((instance?, shape.width))
+    }
+
+    /// A number of at most 64 bits without a sign.
+    fn is_index(&self, e: &Expr) -> bool {
+        let width = match self.shape(e.ty) {
+            Shape::Scalar(Scalar::Bits, w) => *w,
+            _ => return false,
+        };
+        (1..=64).contains(&width) && !self.signed(e.ty)
+    }
+
+    /// A number of this width in a register, and no `bool`.
+    fn is_number(&self, ty: pointsman_ir::TypeId, width: u32) -> bool {
+        matches!(self.shape(ty), Shape::Scalar(Scalar::Bits | Scalar::Enum | Scalar::Error, w) if *w == width)
+            && register(width).is_some()
+    }
+
+    /// Looks whether there is a cell `i` of an array. Code goes on where there is one, with its address; where there is
+    /// none it has to go on in the block that is given back.
+    fn find_cell(&mut self, instance: ExternInstanceId, i: V) -> (V, cranelift_codegen::ir::Block) {
+        self.cells = true;
+        let (some, none) = (self.new_block(), self.new_block());
+        let entry = (instance.index() * size_of::<CellArray>()) as i32;
+        let fixed = FLAGS.with_readonly();
+        let arrays = self.b.ins().load(types::I64, fixed, self.ctx, at::CELLS);
+        let len = self.b.ins().load(types::I64, fixed, arrays, entry + CellArray::LEN as i32);
+        let fits = self.b.ins().icmp(IntCC::UnsignedLessThan, i, len);
+        self.branch(fits, some, none);
+        self.b.set_cold_block(none);
+        self.start(some);
+        let base = self.b.ins().load(types::I64, fixed, arrays, entry + CellArray::BASE as i32);
+        let stride = self.b.ins().uload32(fixed, arrays, entry + CellArray::STRIDE as i32);
+        let line = self.b.ins().imul(i, stride);
+        let line = self.b.ins().ishl_imm_u(line, 2);
+        (self.b.ins().iadd(base, line), none)
+    }
+
+    fn load_cell(&mut self, scope: &Rc<Scope>, called: Called<'_>, index: &Expr, to: &LValue) -> Option<()> {
+        let (instance, width) = self.cell_width(called.instance, false)?;
+        if !self.is_index(index) || !self.is_number(to.ty, width) {
+            return None;
+        }
+        let target = self.resolve(scope, to, true);
+        let Val::Reg(i) = self.expr(scope, index) else { return None };
+        let result = self.b.declare_var(register(width)?);
+        let done = self.new_block();
+        let (cell, none) = self.find_cell(instance, i);
+        // The least significant part first; cells of more than 64 bits are read as two.
+        let v = match width {
+            1..=32 => self.b.ins().uload32(FLAGS, cell, 0),
+            33..=64 => self.b.ins().load(types::I64, FLAGS, cell, 0),
+            _ => {
+                let low = self.b.ins().load(types::I64, FLAGS, cell, 0);
+                let high = match width {
+                    65..=96 => self.b.ins().uload32(FLAGS, cell, 8),
+                    _ => self.b.ins().load(types::I64, FLAGS, cell, 8),
+                };
+                self.b.ins().iconcat(low, high)
+            }
+        };
+        self.b.def_var(result, v);
+        self.jump(done);
+        self.start(none);
+        let (index, to) =
+            (Flat { v: Some(Val::Reg(i)), ty: index.ty, out: false }, Flat { v: None, ty: to.ty, out: true });
+        let words = self.ask(called, &[to, index], None);
+        let v = self.answer(words, 0, to.ty);
+        self.b.def_var(result, v);
+        self.jump(done);
+        self.start(done);
+        let v = self.b.use_var(result);
+        self.write(target, Val::Reg(v), to.ty);
+        Some(())
+    }
+
+    fn store_cell(&mut self, scope: &Rc<Scope>, called: Called<'_>, index: &Expr, from: &Expr) -> Option<()> {
+        let (instance, width) = self.cell_width(called.instance, false)?;
+        if !self.is_index(index) || !self.is_number(from.ty, width) {
+            return None;
+        }
+        let (Val::Reg(i), Val::Reg(v)) = (self.expr(scope, index), self.expr(scope, from)) else {
+            return None;
+        };
+        let done = self.new_block();
+        let (cell, none) = self.find_cell(instance, i);
+        match width {
+            1..=32 => {
+                self.b.ins().istore32(FLAGS, v, cell, 0);
+            }
+            33..=64 => {
+                self.b.ins().store(FLAGS, v, cell, 0);
+            }
+            _ => {
+                let (low, high) = self.b.ins().isplit(v);
+                self.b.ins().store(FLAGS, low, cell, 0);
+                if width <= 96 {
+                    self.b.ins().istore32(FLAGS, high, cell, 8);
+                } else {
+                    self.b.ins().store(FLAGS, high, cell, 8);
+                }
+            }
+        }
+        self.jump(done);
+        self.start(none);
+        let flat = |v, e: &Expr| Flat { v: Some(Val::Reg(v)), ty: e.ty, out: false };
+        self.ask(called, &[flat(i, index), flat(v, from)], None);
+        self.jump(done);
+        self.start(done);
+        Some(())
+    }
+
+    fn count_cell(&mut self, scope: &Rc<Scope>, called: Called<'_>, index: &Expr) -> Option<()> {
+        let (instance, _) = self.cell_width(called.instance, true)?;
+        let kind = self.s.known.arrays.get(instance.index())?.kind;
+        if !self.is_index(index) {
+            return None;
+        }
+        let Val::Reg(i) = self.expr(scope, index) else { return None };
+        let done = self.new_block();
+        let (cell, none) = self.find_cell(instance, i);
+        let mut second = 0;
+        if kind != CellKind::Bytes {
+            let old = self.b.ins().load(types::I64, FLAGS, cell, 0);
+            let new = self.b.ins().iadd_imm_s(old, 1);
+            self.b.ins().store(FLAGS, new, cell, 0);
+            second = 8;
+        }
+        if kind != CellKind::Packets {
+            let bytes = self.b.ins().load(types::I64, FLAGS.with_readonly(), self.ctx, at::PACKET_BYTES);
+            let old = self.b.ins().load(types::I64, FLAGS, cell, second);
+            let new = self.b.ins().iadd(old, bytes);
+            self.b.ins().store(FLAGS, new, cell, second);
+        }
+        self.jump(done);
+        self.start(none);
+        self.ask(called, &[Flat { v: Some(Val::Reg(i)), ty: index.ty, out: false }], None);
+        self.jump(done);
+        self.start(done);
+        Some(())
+    }
+
+    fn set_fields(&mut self, scope: &Rc<Scope>, lv: &LValue, fields: &[(u32, u64)]) -> Option<()> {
+        let Shape::Struct(parts) = self.shape(self.repr(lv.ty)) else { return None };
+        for (n, _) in fields {
+            let (ty, _) = parts.get(*n as usize)?;
+            if !(1..=64).any(|w| self.is_number(*ty, w)) {
+                return None;
+            }
+        }
+        let target = self.resolve(scope, lv, true);
+        for (n, value) in fields {
+            let field = self.field(target.place, *n);
+            let v = self.number(*value);
+            let v = self.mask(v, self.layouts().width(field.ty).unwrap_or(0));
+            self.store(field, v);
+        }
+        self.keep_union(target);
+        Some(())
+    }
+
+    fn digest_of(&self, algorithm: &Expr) -> Option<Digest> {
+        let ExprKind::Const(Value::Enum(n)) = &algorithm.kind else { return None };
+        let digest = *self.s.known.digests.get(*n as usize)?;
+        (!matches!(digest, Digest::Ask)).then_some(digest)
+    }
+
+    fn hash(
+        &mut self,
+        scope: &Rc<Scope>,
+        to: &LValue,
+        algorithm: &Expr,
+        base: &Expr,
+        data: &Expr,
+        max: &Expr,
+    ) -> Option<()> {
+        let digest = self.digest_of(algorithm)?;
+        let Shape::Scalar(Scalar::Bits, width @ 1..=64) = self.shape(to.ty) else { return None };
+        if !self.is_index(base) || !self.is_index(max) || [data, base, max].into_iter().any(can_fail) {
+            return None;
+        }
+        let target = self.resolve(scope, to, true);
+        let pieces = self.pieces(scope, data)?;
+        let digest = self.digest(digest, &pieces)?;
+        let (Val::Reg(base), Val::Reg(most)) = (self.expr(scope, base), self.expr(scope, max)) else {
+            return None;
+        };
+        let offset = match &max.kind {
+            ExprKind::Const(Value::Bits(n)) => match n.low_u64() {
+                0 => most,
+                n if n.is_power_of_two() => self.b.ins().band_imm_u(digest, (n - 1) as i64),
+                _ => self.b.ins().urem(digest, most),
+            },
+            _ => self.remainder(digest, most),
+        };
+        let v = self.b.ins().iadd(base, offset);
+        let v = self.mask(v, *width);
+        self.write(target, Val::Reg(v), to.ty);
+        Some(())
+    }
+
+    fn verify_digest(
+        &mut self,
+        scope: &Rc<Scope>,
+        called: Called<'_>,
+        args: &[Arg],
+        [condition, data, sum, algorithm]: [&Expr; 4],
+    ) -> Option<()> {
+        let Some(digest) = self.digest_of(algorithm) else {
+            return self.ask_if(scope, called, args, condition);
+        };
+        if !self.is_index(sum) || [condition, data, sum].into_iter().any(can_fail) {
+            return None;
+        }
+        let width = self.layouts().width(sum.ty)?;
+        let (check, wrong, done) = (self.new_block(), self.new_block(), self.new_block());
+        self.decide(scope, condition, check, done);
+        self.start(check);
+        match self.pieces(scope, data).and_then(|pieces| self.digest(digest, &pieces)) {
+            Some(digest) => {
+                let digest = self.mask(digest, width);
+                let Val::Reg(sum) = self.expr(scope, sum) else { return None };
+                let right = self.b.ins().icmp(IntCC::Equal, digest, sum);
+                self.b.set_cold_block(wrong);
+                self.branch(right, done, wrong);
+            }
+            None => self.jump(wrong),
+        }
+        self.start(wrong);
+        self.call_through(scope, called, args, None);
+        self.jump(done);
+        self.start(done);
+        Some(())
+    }
+
+    fn update_digest(
+        &mut self,
+        scope: &Rc<Scope>,
+        [condition, data, algorithm]: [&Expr; 3],
+        sum: &LValue,
+    ) -> Option<()> {
+        let digest = self.digest_of(algorithm)?;
+        let Shape::Scalar(Scalar::Bits, width @ 1..=64) = self.shape(sum.ty) else { return None };
+        let packed = self.layouts().get(data.ty).packed.is_some();
+        if !packed || [condition, data].into_iter().any(can_fail) {
+            return None;
+        }
+        let target = self.resolve(scope, sum, true);
+        let (compute, done) = (self.new_block(), self.new_block());
+        self.decide(scope, condition, compute, done);
+        self.start(compute);
+        let pieces = self.pieces(scope, data);
+        match pieces.and_then(|pieces| self.digest(digest, &pieces)) {
+            Some(v) => {
+                let v = self.mask(v, *width);
+                self.write(target, Val::Reg(v), sum.ty);
+            }
+            None => self.refuse("data of a checksum that cannot be packed".into()),
+        }
+        self.jump(done);
+        self.start(done);
+        Some(())
+    }
+
+    fn ask_if(
+        &mut self,
+        scope: &Rc<Scope>,
+        called: Called<'_>,
+        args: &[Arg],
+        condition: &Expr,
+    ) -> Option<()> {
+        // Whatever can fail must be evaluated.
+        let can_fail = |arg: &Arg| match arg {
+            Arg::In(e) => can_fail(e),
+            Arg::Out(lv) | Arg::InOut(lv) => super::expr::place_can_fail(lv),
+        };
+        if args.iter().any(can_fail) {
+            return None;
+        }
+        let (ask, done) = (self.new_block(), self.new_block());
+        self.decide(scope, condition, ask, done);
+        self.start(ask);
+        self.call_through(scope, called, args, None);
+        self.jump(done);
+        self.start(done);
+        Some(())
+    }
+
+    /// The bytes of a digest, in pieces as large as they come; `None` if they are not all numbers.
+    fn pieces(&mut self, scope: &Rc<Scope>, data: &Expr) -> Option<Vec<Piece>> {
+        self.layouts().get(data.ty).packed?;
+        let mut pieces = Vec::new();
+        self.add_pieces(scope, data, &mut pieces)?;
+        Some(pieces)
+    }
+
+    fn add_pieces(&mut self, scope: &Rc<Scope>, data: &Expr, pieces: &mut Vec<Piece>) -> Option<()> {
+        match &data.kind {
+            ExprKind::Aggregate(parts) => {
+                parts.iter().try_for_each(|part| self.add_pieces(scope, part, pieces))
+            }
+            ExprKind::Read(lv) => {
+                let Target { place, slice, .. } = self.resolve(scope, lv, false);
+                if slice.is_none() {
+                    return self.add_place(place, pieces);
+                }
+                self.add_value(scope, data, pieces)
+            }
+            _ => self.add_value(scope, data, pieces),
+        }
+    }
+
+    fn add_value(&mut self, scope: &Rc<Scope>, data: &Expr, pieces: &mut Vec<Piece>) -> Option<()> {
+        match self.expr(scope, data) {
+            Val::Reg(v) => {
+                let v = if self.b.func.dfg.value_type(v) == types::I8 {
+                    self.b.ins().uextend(types::I64, v)
+                } else {
+                    v
+                };
+                pieces.push(Piece { from: From::Reg(v), width: self.layouts().width(data.ty)? });
+                Some(())
+            }
+            Val::At(place) => self.add_place(place, pieces),
+        }
+    }
+
+    fn add_place(&mut self, place: Place, pieces: &mut Vec<Piece>) -> Option<()> {
+        if let Shape::Struct(parts) = self.shape(place.ty) {
+            return (0..parts.len() as u32).try_for_each(|i| {
+                let part = self.field(place, i);
+                self.add_place(part, pieces)
+            });
+        }
+        let width = self.layouts().width(place.ty)?;
+        if let At::Packed { base, off, bit, bytes } = place.at {
+            // Right behind the last piece: one with it.
+            if let Some(Piece { from: From::Packed { base: b, off: o, bit: before, .. }, width: w }) =
+                pieces.last_mut()
+                && (*b, *o, *before + *w) == (base, off, bit)
+            {
+                *w += width;
+                return Some(());
+            }
+            pieces.push(Piece { from: From::Packed { base, off, bit, bytes }, width });
+            return Some(());
+        }
+        let reg = self.reg_type(place.ty)?;
+        let v = self.load(place);
+        let v = if reg == types::I8 { self.b.ins().uextend(types::I64, v) } else { v };
+        pieces.push(Piece { from: From::Reg(v), width });
+        Some(())
+    }
+
+    fn digest(&mut self, digest: Digest, pieces: &[Piece]) -> Option<V> {
+        match digest {
+            Digest::Ask => None,
+            Digest::Sum16 => Some(self.sum16(pieces)),
+            Digest::Function(f) => {
+                let bits: u32 = pieces.iter().map(|p| p.width).sum();
+                let bytes = bits.div_ceil(8);
+                let At::Mem { base, off } = self.scratch(bytes) else { return None };
+                if pieces.iter().any(|p| !p.width.is_multiple_of(8)) {
+                    self.clear_bytes(base, off, bytes);
+                }
+                let mut to = 0;
+                for (v, width) in self.split(pieces, 64) {
+                    self.store_packed(base, off, to, bytes, width, v);
+                    to += width;
+                }
+                let (f, at) = (self.address(f as *const u8), self.pointer(base, off));
+                let len = self.number(u64::from(bytes));
+                Some(self.call_runtime(runtime::digest as *const u8, &[f, at, len], true))
+            }
+        }
+    }
+
+    /// Registers of at most `most` (32 or 64) bits with all bits of the pieces, and their widths.
+    fn split(&mut self, pieces: &[Piece], most: u32) -> Vec<(V, u32)> {
+        let mut parts = Vec::new();
+        for Piece { from, width } in pieces {
+            // Wide ones from the left, a narrow rest at the end.
+            let mut done = 0;
+            while done < *width {
+                let n = (width - done).min(most);
+                let v = match *from {
+                    From::Packed { base, off, bit, bytes } => {
+                        self.load_packed(base, off, bit + done, bytes, n)
+                    }
+                    From::Reg(v) => {
+                        let behind = width - done - n;
+                        let v = if behind == 0 { v } else { self.b.ins().ushr_imm_u(v, i64::from(behind)) };
+                        let v = self.widen(v, types::I64);
+                        if n < 64 && done > 0 { self.mask(v, n) } else { v }
+                    }
+                };
+                parts.push((v, n));
+                done += n;
+            }
+        }
+        parts
+    }
+
+    /// The Internet checksum (RFC 1071) of the pieces. A number is congruent to the sum of its 16-bit words modulo 65535,
+    /// and shifting it left by 16 bits changes nothing; so each piece is added as a number, shifted to where it ends
+    /// within a word.
+    fn sum16(&mut self, pieces: &[Piece]) -> V {
+        let (mut at, mut sum, mut swapped) = (0u32, None, None);
+        for piece in pieces {
+            let mut rest = *piece;
+            while let From::Packed { base, off, bit, bytes } = rest.from
+                && bit.is_multiple_of(8)
+                && at.is_multiple_of(16)
+                && rest.width >= 16
+            {
+                // Whole words as they stand in memory: the sum of swapped words is the swapped sum (RFC 1071).
+                let from = off + (bit / 8) as i32;
+                let (v, n) = if rest.width >= 32 {
+                    (self.b.ins().uload32(FLAGS, base, from), 32)
+                } else {
+                    (self.b.ins().uload16(types::I64, FLAGS, base, from), 16)
+                };
+                swapped = Some(self.plus(swapped, v));
+                at += n;
+                rest = Piece { from: From::Packed { base, off, bit: bit + n, bytes }, width: rest.width - n };
+            }
+            for (v, n) in self.split(&[rest], 32) {
+                at += n;
+                let up = (16 - at % 16) % 16;
+                let v = if up == 0 { v } else { self.b.ins().ishl_imm_u(v, i64::from(up)) };
+                sum = Some(self.plus(sum, v));
+            }
+        }
+        if let Some(v) = swapped {
+            let v = self.fold16(v);
+            let (high, low) = (self.b.ins().ushr_imm_u(v, 8), self.b.ins().ishl_imm_u(v, 8));
+            let low = self.b.ins().band_imm_u(low, 0xff00);
+            let v = self.b.ins().bor(high, low);
+            sum = Some(self.plus(sum, v));
+        }
+        let sum = match sum {
+            Some(v) => self.fold16(v),
+            None => self.number(0),
+        };
+        self.b.ins().bxor_imm_u(sum, 0xffff)
+    }
+
+    fn plus(&mut self, sum: Option<V>, v: V) -> V {
+        match sum {
+            Some(sum) => self.b.ins().iadd(sum, v),
+            None => v,
+        }
+    }
+
+    /// A sum of less than 2^60 with its carries added again until it has 16 bits. Only zero gives zero.
+    fn fold16(&mut self, sum: V) -> V {
+        // Below 2^33, 2^18, 2^16 + 4, 2^16.
+        [32, 16, 16, 16].into_iter().fold(sum, |sum, by| {
+            let (high, low) = (self.b.ins().ushr_imm_u(sum, by), self.mask(sum, by as u32));
+            self.b.ins().iadd(high, low)
+        })
+    }
+}

@@ -1,0 +1,97 @@
+//! What extern functions mean, told by an architecture when it loads a program.
+//!
+//! An executor that knows what a function does can do it in the place of the call. Nothing here names an architecture:
+//! a meaning speaks of arguments by their position, and of the algorithms of a checksum or hash by their ordinals in
+//! the enum that names them.
+
+/// What a function or method does. Arguments are numbered from 0.
+#[derive(Clone, Debug, Default)]
+pub enum Meaning {
+    /// Only the architecture knows: it has to be asked.
+    #[default]
+    Ask,
+    /// Nothing at all.
+    Nothing,
+    /// Argument `to` becomes the cell at argument `index` of the object's array ([`Env::cells`](crate::Env::cells)). Out
+    /// of range, the architecture has to be asked.
+    LoadCell {
+        /// The index.
+        index: u32,
+        /// An `out` argument.
+        to: u32,
+    },
+    /// The cell at argument `index` of the object's array becomes argument `from`. Out of range, the architecture has to
+    /// be asked.
+    StoreCell {
+        /// The index.
+        index: u32,
+        /// The value.
+        from: u32,
+    },
+    /// Counts a packet of [`Env::packet_bytes`](crate::Env::packet_bytes) in the cell at argument `index` of the object's
+    /// array, as its [`CellKind`](crate::CellKind) says. Out of range, the architecture has to be asked.
+    CountCell {
+        /// The index.
+        index: u32,
+    },
+    /// Fields of the struct that is argument `arg` become these numbers.
+    SetFields {
+        /// An `inout` argument.
+        arg: u32,
+        /// Field and value.
+        fields: Vec<(u32, u64)>,
+    },
+    /// Argument `to` becomes `base + digest(data) mod max`, or `base` where `max` is 0.
+    Hash {
+        /// An `out` argument.
+        to: u32,
+        /// Which of [`Known::digests`](crate::Known::digests).
+        algorithm: u32,
+        /// What is added.
+        base: u32,
+        /// Scalars one after the other, most significant bit first, zero bits behind them up to whole bytes.
+        data: u32,
+        /// Where the digest wraps.
+        max: u32,
+    },
+    /// Where argument `condition` is true and the digest of `data`, truncated, is not `sum`, the architecture has to be
+    /// asked. Otherwise it does nothing.
+    VerifyDigest {
+        /// A `bool`.
+        condition: u32,
+        /// As of [`Meaning::Hash`].
+        data: u32,
+        /// What the digest should be.
+        sum: u32,
+        /// Which of [`Known::digests`](crate::Known::digests).
+        algorithm: u32,
+    },
+    /// Where argument `condition` is true, `sum` becomes the digest of `data`.
+    UpdateDigest {
+        /// A `bool`.
+        condition: u32,
+        /// As of [`Meaning::Hash`].
+        data: u32,
+        /// An `inout` argument.
+        sum: u32,
+        /// Which of [`Known::digests`](crate::Known::digests).
+        algorithm: u32,
+    },
+    /// Where argument `condition` is false it does nothing; otherwise the architecture has to be asked.
+    AskIf {
+        /// A `bool`.
+        condition: u32,
+    },
+}
+
+/// A hash or checksum over bytes that depends on nothing else and changes nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Digest {
+    /// Not such a one.
+    #[default]
+    Ask,
+    /// The Internet checksum (RFC 1071), a zero byte behind an odd last one.
+    Sum16,
+    /// A function, which must not panic.
+    Function(fn(&[u8]) -> u64),
+}
