@@ -5,7 +5,8 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use crate::link_state::{Link, LinkState};
 use crate::offload::{self, VnetHeader};
-use crate::sys::{self, MAX_BATCH, ReceiveBuffers};
+use crate::sys::packet_ring::{PacketRing, Slot};
+use crate::sys::{self, MAX_BATCH, Message, ReceiveBuffers};
 use crate::{Counters, DropReason, Frame, FramePool, Port, PortError};
 
 /// Hardware types (ARPHRD_*) with an Ethernet header.
@@ -23,6 +24,8 @@ pub struct AfPacketConfig {
     pub socket_buffer_bytes: usize,
     /// Receive frames for other addresses too. A switch needs it.
     pub promiscuous: bool,
+    /// Have the kernel put frames into memory shared with the process, instead of asking for each batch.
+    pub ring: bool,
     /// Transmit past the interface's queueing discipline. Faster on some devices, but tc's shaping and tc's counters
     /// do not see the frames.
     pub bypass_qdisc: bool,
@@ -30,7 +33,13 @@ pub struct AfPacketConfig {
 
 impl Default for AfPacketConfig {
     fn default() -> Self {
-        Self { batch: MAX_BATCH, socket_buffer_bytes: 4 << 20, promiscuous: true, bypass_qdisc: false }
+        Self {
+            batch: MAX_BATCH,
+            socket_buffer_bytes: 4 << 20,
+            promiscuous: true,
+            ring: true,
+            bypass_qdisc: false,
+        }
     }
 }
 
@@ -65,6 +74,7 @@ pub struct AfPacket {
     config: AfPacketConfig,
     interface: i32,
     link: LinkState,
+    ring: Option<PacketRing>,
     buffers: Box<ReceiveBuffers>,
     counters: Counters,
 }
@@ -91,12 +101,15 @@ impl AfPacket {
         let bytes = i32::try_from(config.socket_buffer_bytes).unwrap_or(i32::MAX);
         sys::set_buffers(&socket, bytes).map_err(failed("enlarge the socket's buffers"))?;
 
+        // A kernel that has no memory for it, or no such thing, does well without.
+        let ring = config.ring.then(|| PacketRing::new(&socket, config.socket_buffer_bytes).ok()).flatten();
         let mut port = Self {
             name: name.into(),
             socket,
             config,
             interface: 0,
             link: LinkState::new(Link::Down),
+            ring,
             buffers: ReceiveBuffers::new(),
             counters: Counters::default(),
         };
@@ -125,6 +138,43 @@ impl AfPacket {
         }
     }
 
+    /// Receives a batch by asking for it.
+    fn receive_messages(
+        &mut self,
+        batch: usize,
+        pool: &mut FramePool,
+        frames: &mut Vec<Frame>,
+    ) -> io::Result<()> {
+        for message in self.buffers.receive(&self.socket, batch)? {
+            accept(message, &mut self.counters, pool, frames);
+        }
+        Ok(())
+    }
+
+    /// Receives a batch out of the ring.
+    fn receive_from_ring(&mut self, pool: &mut FramePool, frames: &mut Vec<Frame>) -> io::Result<()> {
+        for taken in 0..self.config.batch {
+            let Some(ring) = &mut self.ring else {
+                break;
+            };
+            let counters = &mut self.counters;
+            let elsewhere = ring.take(|slot| match slot {
+                Slot::Frame(message) => {
+                    accept(message, counters, pool, frames);
+                    false
+                }
+                Slot::Elsewhere => true,
+            });
+            match elsewhere {
+                Some(false) => {}
+                Some(true) => self.receive_messages(1, pool, frames)?,
+                None if taken == 0 => return sys::take_error(&self.socket).map_or(Ok(()), Err),
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
     fn drop_front(
         &mut self,
         reason: DropReason,
@@ -134,6 +184,29 @@ impl AfPacket {
     ) {
         self.counters.add_drops(reason, count as u64);
         pool.give_all(frames.drain(..count));
+    }
+}
+
+/// Makes ordinary frames of what the kernel gave.
+fn accept(message: Message<'_>, counters: &mut Counters, pool: &mut FramePool, frames: &mut Vec<Frame>) {
+    if message.outgoing {
+        return;
+    }
+    if message.truncated {
+        counters.add_drops(DropReason::RxTruncated, 1);
+        return;
+    }
+    let mut header = VnetHeader::parse(&message.vnet);
+    let buffer = message.room_and_frame;
+    let frame = match message.vlan {
+        Some((tpid, tci)) if buffer.len() >= 16 => {
+            offload::restore_vlan(buffer, &mut header, tpid, tci);
+            buffer
+        }
+        _ => buffer.get_mut(4..).unwrap_or_default(),
+    };
+    if let Err(reason) = offload::expand(&header, frame, pool, frames) {
+        counters.add_drops(reason, 1);
     }
 }
 
@@ -180,27 +253,10 @@ impl Port for AfPacket {
             self.check_link();
         }
         let before = frames.len();
-        let counters = &mut self.counters;
-        let received = self.buffers.receive(&self.socket, self.config.batch).map(|messages| {
-            for message in messages.filter(|message| !message.outgoing) {
-                if message.truncated {
-                    counters.add_drops(DropReason::RxTruncated, 1);
-                    continue;
-                }
-                let mut header = VnetHeader::parse(&message.vnet);
-                let buffer = message.room_and_frame;
-                let frame = match message.vlan {
-                    Some((tpid, tci)) if buffer.len() >= 16 => {
-                        offload::restore_vlan(buffer, &mut header, tpid, tci);
-                        buffer
-                    }
-                    _ => &mut buffer[4..],
-                };
-                if let Err(reason) = offload::expand(&header, frame, pool, frames) {
-                    counters.add_drops(reason, 1);
-                }
-            }
-        });
+        let received = match self.ring {
+            Some(_) => self.receive_from_ring(pool, frames),
+            None => self.receive_messages(self.config.batch, pool, frames),
+        };
         self.counters.add_received(&frames[before..]);
         match received {
             Ok(()) => {}

@@ -9,6 +9,8 @@ use crate::offload::VNET_HEADER_BYTES;
 
 pub(crate) mod bpf;
 pub(crate) mod ethtool;
+mod mapping;
+pub(crate) mod packet_ring;
 pub(crate) mod xsk;
 
 /// Messages handed to the kernel in one call at most.
@@ -96,6 +98,18 @@ pub(crate) fn set_promiscuous(socket: &OwnedFd, interface: libc::c_int) -> io::R
         mr_address: [0; 8],
     };
     set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
+}
+
+/// The error that a socket has noted, if any; it forgets it.
+pub(crate) fn take_error(socket: &OwnedFd) -> Option<io::Error> {
+    let mut error: libc::c_int = 0;
+    let mut length = mem::size_of_val(&error) as libc::socklen_t;
+    let fd = socket.as_raw_fd();
+    // SAFETY: the pointer and the length describe `error`.
+    let result = unsafe {
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR, (&raw mut error).cast(), &mut length)
+    };
+    (result == 0 && error != 0).then(|| io::Error::from_raw_os_error(error))
 }
 
 /// Frames that the kernel dropped because the receive buffer was full, since the last call.

@@ -208,11 +208,11 @@ fn accept(listener: &TcpListener) -> TcpStream {
     }
 }
 
-fn check_stream(address: &str) {
+fn check_stream(address: &str, ring: bool) {
     let rack = Rack::new();
     let listener = rack.server.run(|| TcpListener::bind((ip(address), 7000))).expect("listen");
     // Fewer messages in a batch than a single super-frame has pieces.
-    let config = AfPacketConfig { batch: 16, ..Default::default() };
+    let config = AfPacketConfig { batch: 16, ring, ..Default::default() };
     let seen = rack.forward(config, || {
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -241,11 +241,12 @@ fn check_stream(address: &str) {
 }
 
 fn a_tcp_stream_crosses_over_ipv4() {
-    check_stream("10.9.0.2");
+    check_stream("10.9.0.2", true);
+    check_stream("10.9.0.2", false);
 }
 
 fn a_tcp_stream_crosses_over_ipv6() {
-    check_stream("fd00:9::2");
+    check_stream("fd00:9::2", true);
 }
 
 fn udp_super_frames_arrive_as_datagrams() {
@@ -320,9 +321,15 @@ fn send(port: &mut AfPacket, frames: &[Frame]) -> usize {
 }
 
 fn vlan_tags_are_kept() {
+    for ring in [true, false] {
+        check_vlan_tags(AfPacketConfig { ring, ..Default::default() });
+    }
+}
+
+fn check_vlan_tags(config: AfPacketConfig) {
     let rack = Rack::new();
     let mut host = rack.client.run(|| AfPacket::open("c0", AfPacketConfig::default())).expect("open");
-    let mut port = rack.open("s0", AfPacketConfig::default());
+    let mut port = rack.open("s0", config);
     let frames = [
         experimental(&[], 60),
         experimental(&[0x81, 0x00, 0x20, 0x05], 64),

@@ -6,40 +6,11 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::mapping::Mapping;
 use super::{check, own, retry, set_option};
 
 /// Not in libc yet (Linux 6.18): how many frames one system call may send in copy mode, 32 unless set.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
-
-/// Memory that is unmapped when it is dropped.
-struct Mapping {
-    start: NonNull<u8>,
-    bytes: usize,
-}
-
-// SAFETY: a mapping is memory of the process, which no thread owns more than another.
-unsafe impl Send for Mapping {}
-
-impl Mapping {
-    /// `fd` is -1 for fresh memory.
-    fn new(bytes: usize, flags: libc::c_int, fd: libc::c_int, offset: libc::off_t) -> io::Result<Self> {
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the kernel chooses the place; nothing that exists is replaced.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, fd, offset) };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let start = NonNull::new(start.cast()).ok_or_else(io::Error::last_os_error)?;
-        Ok(Self { start, bytes })
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and whoever could look into it is gone with `self`.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
-    }
-}
 
 /// What a ring holds: places of frames in the UMEM, or descriptions of frames.
 pub(crate) trait Entry: Copy {}
