@@ -33,3 +33,14 @@ fn random_packets() {
         script::feed_random(&dir(), &name, 1000).unwrap_or_else(|e| panic!("{name}: {e}"));
     }
 }
+
+/// Batches in place do what packets one by one do.
+#[test]
+fn batches() {
+    let names = names();
+    let mut in_place = 0;
+    for name in names {
+        in_place += script::feed_batches(&dir(), &name, 2000).unwrap_or_else(|e| panic!("{name}: {e}"));
+    }
+    assert!(in_place > 1000, "{in_place}");
+}

@@ -83,6 +83,18 @@ pub trait Executor: Sized {
         env: &mut dyn Env,
     ) -> ParseOutcome;
 
+    /// A control is about to be run on these frames, one after the other: whoever sees now which memory it will look at may
+    /// fetch it into the caches. Nothing that a block can see may change, and the runs may find other values in frames,
+    /// tables and cells than this call did.
+    fn prefetch(
+        &self,
+        _control: ControlId,
+        _slots: &[usize],
+        _frames: &mut [Self::Frame],
+        _env: &mut dyn Env,
+    ) {
+    }
+
     /// Runs a control. What it emits is appended to `emitted`.
     fn control(
         &self,

@@ -32,6 +32,28 @@ pub(crate) struct Effects {
     pub assertion_failed: bool,
 }
 
+impl Effects {
+    /// Nothing was asked for.
+    pub const NONE: Effects = Effects {
+        clone: None,
+        resubmit: None,
+        recirculate: None,
+        truncate: None,
+        drop: false,
+        checksum_error: false,
+        assertion_failed: false,
+    };
+
+    /// Nothing but a drop: the packet can go on alone, and whole.
+    #[inline]
+    pub fn are_plain(&self) -> bool {
+        self.clone.is_none()
+            && self.resubmit.is_none()
+            && self.recirculate.is_none()
+            && !self.assertion_failed
+    }
+}
+
 /// The environment of one block.
 pub(crate) struct BlockEnv<'a> {
     pub pipeline: &'a Pipeline,

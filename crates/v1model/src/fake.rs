@@ -238,6 +238,7 @@ impl Executor for Fake {
         env: &mut dyn Env,
     ) -> ParseOutcome {
         assert_eq!(slots, [0, 1, 2]);
+        self.reset_slot(frame, 0);
         (self.script.parser)(&mut Block { program: &self.program, frame, env });
         let [a, b, ..] = packet else {
             return ParseOutcome { accepted: false, error: 1, consumed_bits: 0 };

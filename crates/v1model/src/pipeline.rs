@@ -88,6 +88,8 @@ pub struct Pipeline {
     pub(crate) places: Vec<Option<Arc<str>>>,
     /// Does egress look at `packet_length`? Then it is worth knowing what ingress did to the headers.
     pub(crate) egress_reads_length: bool,
+    /// The parser calls no externs, so it depends on the packet and on value sets alone.
+    pub(crate) parser_is_pure: bool,
 }
 
 impl Pipeline {
@@ -134,7 +136,9 @@ impl Pipeline {
         if !problems.is_empty() {
             return Err(problems);
         }
+        let parser = usage(&program, Unit::Parser(blocks.parser), slots[STD], std.packet_length);
         Ok(Pipeline {
+            parser_is_pure: parser.externs.is_empty(),
             program,
             blocks,
             slots,

@@ -22,10 +22,11 @@ impl<T> PortMap<T> {
     }
 
     /// What belongs to `port`, made by `new` the first time.
+    #[inline]
     pub fn get_mut(&mut self, port: u32, mut new: impl FnMut() -> T) -> &mut T {
         if port < LOW_PORTS {
-            while self.low.len() <= port as usize {
-                self.low.push(new());
+            if self.low.len() <= port as usize {
+                self.low.resize_with(port as usize + 1, &mut new);
             }
             &mut self.low[port as usize]
         } else {
@@ -140,6 +141,8 @@ pub(crate) struct Queues<P> {
     waiting: Vec<BinaryHeap<Waiting<P>>>,
     queues: PortMap<Vec<Queue>>,
     default: QueueConfig,
+    /// Some queue has, or had, a rate.
+    limited: bool,
     seq: u64,
     len: u64,
 }
@@ -147,7 +150,14 @@ pub(crate) struct Queues<P> {
 impl<P> Queues<P> {
     pub fn new(priorities: u8, default: QueueConfig) -> Self {
         let waiting = (0..priorities.max(1)).map(|_| BinaryHeap::new()).collect();
-        Queues { waiting, queues: PortMap::new(), default, seq: 0, len: 0 }
+        Queues {
+            waiting,
+            queues: PortMap::new(),
+            limited: default.rate_pps.is_some(),
+            default,
+            seq: 0,
+            len: 0,
+        }
     }
 
     fn queue(&mut self, port: u32, priority: u8) -> (usize, &mut Queue) {
@@ -215,6 +225,12 @@ impl<P> Queues<P> {
         self.len
     }
 
+    /// Nothing waits, and a packet that is pushed now may leave now.
+    #[inline]
+    pub fn are_open(&self) -> bool {
+        self.len == 0 && !self.limited
+    }
+
     /// Packets in the queues of `port`.
     pub fn port_len(&self, port: u32) -> u64 {
         self.queues.get(port).map_or(0, |q| q.iter().map(|q| u64::from(q.depth)).sum())
@@ -228,6 +244,7 @@ impl<P> Queues<P> {
 
     /// Configures one queue, or all queues of a port. Packets that wait already keep their times.
     pub fn configure(&mut self, port: u32, priority: Option<u8>, config: QueueConfig) {
+        self.limited |= config.rate_pps.is_some();
         match priority {
             Some(p) => self.queue(port, p).1.config = config,
             None => {
@@ -240,6 +257,7 @@ impl<P> Queues<P> {
 
     /// Configures all queues, also of ports that come later.
     pub fn configure_all(&mut self, config: QueueConfig) {
+        self.limited |= config.rate_pps.is_some();
         self.default = config;
         self.queues.values_mut().flatten().for_each(|q| q.config = config);
     }

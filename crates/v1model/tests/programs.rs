@@ -34,15 +34,20 @@ use pointsman_interp::Interp as Tested;
 use std::path::Path;
 
 /// Every test file, so that one that is forgotten here is noticed.
-#[test]
-fn all_programs() {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+fn names(dir: &Path) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(&dir)
         .unwrap()
         .filter_map(|f| f.unwrap().file_name().to_str().and_then(|n| n.strip_suffix(".p4")).map(String::from))
         .collect();
     names.sort();
     assert!(names.len() >= 6, "{names:?}");
+    names
+}
+
+#[test]
+fn all_programs() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let names = names(&dir);
     let failures: Vec<String> = names.iter().filter_map(|n| script::run(&dir, n).err()).collect();
     assert!(failures.is_empty(), "\n{}", failures.join("\n"));
 }
@@ -149,4 +154,16 @@ fn random_packets() {
     ] {
         script::feed_random(&dir, name, 3000).unwrap_or_else(|e| panic!("{name}: {e}"));
     }
+}
+
+/// Batches in place do what packets one by one do.
+#[test]
+fn batches() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let names = names(&dir);
+    let mut in_place = 0;
+    for name in names {
+        in_place += script::feed_batches(&dir, &name, 2000).unwrap_or_else(|e| panic!("{name}: {e}"));
+    }
+    assert!(in_place > 1000, "{in_place}");
 }

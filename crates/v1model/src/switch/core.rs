@@ -2,10 +2,12 @@
 
 use super::Sink;
 use crate::config::SwitchConfig;
+use crate::env::Effects;
 use crate::queue::{PortMap, QueueConfig, Queues};
 use crate::stats::{DropReason, PortStats, Stats};
 use crate::time::Time;
 use crate::trace::{StepKind, Trace};
+use pointsman_ir::ParseOutcome;
 use std::collections::{BTreeSet, VecDeque};
 
 /// `standard_metadata.instance_type`, with BMv2's numbers.
@@ -23,21 +25,51 @@ pub(super) struct Packet<F> {
     pub frame: F,
     /// The packet as it entered this pass.
     pub data: Vec<u8>,
-    /// Where in `data` the parser stopped.
-    pub payload: usize,
+    pub way: Way,
     pub ingress_port: u32,
     pub received: Time,
-    /// Length of `data` as the program sees it, fixed at the start of the pass.
-    pub bytes: u32,
-    /// Bits of the headers that the parser made valid; only counted where egress looks at the length.
-    pub parsed_bits: u64,
-    pub truncate: Option<u32>,
     pub enqueued: Time,
     /// The frame holds nothing of this packet yet.
     pub fresh: bool,
+}
+
+/// What is known of a packet on its way besides its bytes and its frame.
+#[derive(Clone, Copy)]
+pub(super) struct Way {
+    /// Length of the packet as the program sees it, fixed at the start of the pass.
+    pub bytes: u32,
+    /// Where in the packet the parser stopped.
+    pub payload: usize,
+    /// Bits of the headers that the parser made valid; only counted where egress looks at the length.
+    pub parsed_bits: u64,
+    pub truncate: Option<u32>,
     /// Which thread of the trace it is; 0 if nobody follows it.
     pub thread: u32,
 }
+
+impl Way {
+    pub const START: Way = Way { bytes: 0, payload: 0, parsed_bits: 0, truncate: None, thread: 0 };
+}
+
+/// A packet that goes through the switch without a stop: it stays in the buffer in which it was received.
+#[derive(Clone, Copy)]
+pub(super) struct Lane {
+    pub way: Way,
+    pub outcome: ParseOutcome,
+    pub effects: Effects,
+}
+
+impl Lane {
+    /// That of a packet that is refused.
+    pub const NONE: Lane = Lane {
+        way: Way::START,
+        outcome: ParseOutcome { accepted: true, error: 0, consumed_bits: 0 },
+        effects: Effects::NONE,
+    };
+}
+
+/// Packets that are parsed before the first of them goes on.
+pub(super) const LANES: usize = 32;
 
 pub(super) type Boxed<F> = Box<Packet<F>>;
 
@@ -49,14 +81,20 @@ pub(super) struct Core<F> {
     pub down_ports: BTreeSet<u32>,
     /// One more than the largest number that the program's port type can hold.
     pub port_limit: u64,
+    /// The ports with small numbers that exist, a bit each.
+    low_ports: [u64; LOW_WORDS],
     pub port_stats: PortMap<PortStats>,
     pub stats: Stats,
     /// Received packets.
     pub input: VecDeque<Boxed<F>>,
     /// Resubmitted and recirculated packets.
     pub again: VecDeque<Boxed<F>>,
-    /// The next packet for ingress comes from `again`: the two take turns, so that neither starves the other.
+    /// The last packet for ingress came from `input`, so the next one comes from `again`: the two take turns, so that
+    /// neither starves the other.
     pub again_next: bool,
+    /// Frames of packets that are processed in place.
+    pub frames: Vec<F>,
+    pub lanes: Vec<Lane>,
     pub queues: Queues<Boxed<F>>,
     pub pool: Vec<Boxed<F>>,
     pub emitted: Vec<u8>,
@@ -67,6 +105,9 @@ pub(super) struct Core<F> {
     /// Somebody follows the packets.
     pub trace: Option<Box<Trace>>,
 }
+
+/// Ports below 64 times this are looked up in one step.
+const LOW_WORDS: usize = 16;
 
 /// Recycled packets that are kept at most.
 const POOL: usize = 1024;
@@ -82,11 +123,14 @@ impl<F> Core<F> {
             ports: config.ports.clone(),
             down_ports: BTreeSet::new(),
             port_limit: 0,
+            low_ports: [0; LOW_WORDS],
             port_stats: PortMap::new(),
             stats: Stats::default(),
             input: VecDeque::new(),
             again: VecDeque::new(),
-            again_next: false,
+            again_next: true,
+            frames: Vec::new(),
+            lanes: Vec::new(),
             queues: Queues::new(config.queues_per_port, queue),
             pool: Vec::new(),
             emitted: Vec::new(),
@@ -116,12 +160,12 @@ impl<F> Core<F> {
     }
 
     pub fn drop(&mut self, packet: Boxed<F>, reason: DropReason) {
-        self.note(packet.thread, || StepKind::Dropped(reason));
+        self.note(packet.way.thread, || StepKind::Dropped(reason));
         self.drops[reason as usize] += 1;
         self.recycle(packet);
     }
 
-    /// A packet that never came in.
+    /// A packet that never came in, or has no box.
     pub fn refuse(&mut self, thread: u32, reason: DropReason) {
         self.note(thread, || StepKind::Dropped(reason));
         self.drops[reason as usize] += 1;
@@ -137,10 +181,75 @@ impl<F> Core<F> {
         self.port_stats.get_mut(port, PortStats::default)
     }
 
+    /// Does the switch have this port?
+    #[inline]
     pub fn has_port(&self, port: u32) -> bool {
+        match self.low_ports.get(port as usize / 64) {
+            Some(word) => word >> (port % 64) & 1 != 0,
+            None => self.finds_port(port),
+        }
+    }
+
+    fn finds_port(&self, port: u32) -> bool {
         u64::from(port) < self.port_limit
             && port != self.config.drop_port
             && (self.config.cpu_port == Some(port) || self.ports.as_ref().is_none_or(|p| p.contains(&port)))
+    }
+
+    /// After a change of the ports.
+    pub fn note_ports(&mut self) {
+        let mut low = [0; LOW_WORDS];
+        for port in (0..64 * LOW_WORDS as u32).filter(|p| self.finds_port(*p)) {
+            low[port as usize / 64] |= 1 << (port % 64);
+        }
+        self.low_ports = low;
+    }
+
+    /// May a packet of this length come in on this port?
+    #[inline]
+    pub fn accepts(&self, port: u32, bytes: usize) -> Result<(), DropReason> {
+        if !self.has_port(port) {
+            Err(DropReason::UnknownIngressPort)
+        } else if bytes > self.config.max_packet_bytes as usize {
+            Err(DropReason::TooLong)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The same for a packet that comes in now: it is counted.
+    #[inline]
+    pub fn arrives(&mut self, port: u32, bytes: usize) -> Result<(), DropReason> {
+        self.stats.received += 1;
+        let accepted = self.accepts(port, bytes);
+        if accepted != Err(DropReason::UnknownIngressPort) {
+            let stats = self.port(port);
+            stats.rx_packets += 1;
+            stats.rx_bytes += bytes as u64;
+        }
+        accepted
+    }
+
+    /// Does nothing wait, and nobody look? Then a packet may go through the switch without a stop.
+    #[inline]
+    pub fn is_clear(&self) -> bool {
+        self.input.is_empty() && self.again.is_empty() && self.queues.are_open() && self.trace.is_none()
+    }
+
+    /// Counts what the parser made of a packet.
+    #[inline]
+    pub fn count_parsed(&mut self, outcome: &ParseOutcome) {
+        if !outcome.accepted {
+            self.count_parser_error(outcome.error as usize);
+        }
+    }
+
+    #[cold]
+    fn count_parser_error(&mut self, error: usize) {
+        if self.parser_errors.len() <= error {
+            self.parser_errors.resize(error + 1, 0);
+        }
+        self.parser_errors[error] += 1;
     }
 
     pub fn push_again(&mut self, packet: Boxed<F>) {
@@ -152,31 +261,49 @@ impl<F> Core<F> {
     }
 
     pub fn next_input(&mut self) -> Option<Boxed<F>> {
-        self.again_next = !self.again_next;
-        let (first, second) = match self.again_next {
-            true => (&mut self.again, &mut self.input),
-            false => (&mut self.input, &mut self.again),
+        let from_again = match self.again_next {
+            true => !self.again.is_empty(),
+            false => self.input.is_empty(),
         };
-        first.pop_front().or_else(|| second.pop_front())
+        let packet = if from_again { self.again.pop_front() } else { self.input.pop_front() };
+        if packet.is_some() {
+            self.again_next = !from_again;
+        }
+        packet
     }
 
     pub fn send(&mut self, port: u32, packet: Boxed<F>, bytes: &[u8], sink: &mut dyn Sink) {
+        self.send_bytes(port, packet.way.thread, bytes, None, sink);
+        self.recycle(packet);
+    }
+
+    /// Sends a packet; with the number of the buffer in which it lies, if the sink knows that buffer.
+    #[inline]
+    pub fn send_bytes(
+        &mut self,
+        port: u32,
+        thread: u32,
+        bytes: &[u8],
+        buffer: Option<usize>,
+        sink: &mut dyn Sink,
+    ) {
         let to_cpu = self.config.cpu_port == Some(port);
-        if to_cpu || self.has_port(port) {
-            self.note(packet.thread, || StepKind::Sent { port, to_cpu, bytes: bytes.to_vec() });
+        if !to_cpu && !self.has_port(port) {
+            return self.refuse(thread, DropReason::UnknownEgressPort);
         }
+        self.note(thread, || StepKind::Sent { port, to_cpu, bytes: bytes.to_vec() });
         if to_cpu {
             self.stats.to_cpu += 1;
             sink.to_cpu(bytes);
-        } else if !self.has_port(port) {
-            return self.drop(packet, DropReason::UnknownEgressPort);
         } else {
             self.stats.transmitted += 1;
-            sink.transmit(port, bytes);
+            match buffer {
+                Some(n) => sink.transmit_buffer(port, n, bytes),
+                None => sink.transmit(port, bytes),
+            }
         }
         let stats = self.port(port);
         stats.tx_packets += 1;
         stats.tx_bytes += bytes.len() as u64;
-        self.recycle(packet);
     }
 }

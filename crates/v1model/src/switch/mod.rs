@@ -5,7 +5,7 @@ mod passes;
 #[cfg(test)]
 mod tests;
 
-use self::core::Core;
+use self::core::{Core, LANES, Lane};
 use self::passes::Loaded;
 use crate::config::{ConfigError, SwitchConfig};
 use crate::fields::StdHandles;
@@ -25,6 +25,28 @@ pub trait Sink {
     fn transmit(&mut self, port: u32, packet: &[u8]);
     /// A packet leaves to the control plane (through the CPU port).
     fn to_cpu(&mut self, packet: &[u8]);
+    /// A packet leaves on a port, and lies in the buffer of packet `number` of the batch that [`Switch::process`] was
+    /// given. The switch does not touch that buffer any more, so it can be sent as it is.
+    fn transmit_buffer(&mut self, port: u32, _number: usize, packet: &[u8]) {
+        self.transmit(port, packet);
+    }
+}
+
+/// A received packet for [`Switch::process`], which may change the whole buffer.
+#[derive(Debug)]
+pub struct Arrived<'a> {
+    /// The port on which it came in.
+    pub port: u32,
+    /// Room for longer headers, as much as there is, and the packet, which ends with the buffer.
+    pub buffer: &'a mut [u8],
+    /// Where in the buffer the packet begins.
+    pub start: usize,
+}
+
+impl Arrived<'_> {
+    fn packet(&self) -> &[u8] {
+        self.buffer.get(self.start..).unwrap_or(&[])
+    }
 }
 
 /// A packet that left the switch.
@@ -158,6 +180,8 @@ impl<E: Executor> Switch<E> {
         }
         let core = &mut self.core;
         core.port_limit = 1 << width;
+        core.note_ports();
+        core.frames.clear();
         // Their frames are laid out for the old program.
         core.pool.clear();
         let lost = core.queues.drain().len() + std::mem::take(&mut core.again).len();
@@ -166,7 +190,7 @@ impl<E: Executor> Switch<E> {
             packet.frame = exec.new_frame();
         }
         let clock_offset_us = core.config.clock_offset_us;
-        self.loaded = Some(Loaded { exec, std, pipeline, state, clock_offset_us });
+        self.loaded = Some(Loaded::new(exec, std, pipeline, state, clock_offset_us));
         Ok(())
     }
 
@@ -192,18 +216,14 @@ impl<E: Executor> Switch<E> {
     pub fn receive(&mut self, now: Time, port: u32, packet: &[u8]) {
         let core = &mut self.core;
         core.last_now = core.last_now.max(now);
-        core.stats.received += 1;
         core.trace.iter_mut().for_each(|t| t.now = now);
         let thread = core.thread(|| StepKind::Received { port, bytes: packet.to_vec() });
-        let Some(loaded) = &self.loaded else { return core.refuse(thread, DropReason::NoPipeline) };
-        if !core.has_port(port) {
-            return core.refuse(thread, DropReason::UnknownIngressPort);
-        }
-        let stats = core.port(port);
-        stats.rx_packets += 1;
-        stats.rx_bytes += packet.len() as u64;
-        if packet.len() > core.config.max_packet_bytes as usize {
-            return core.refuse(thread, DropReason::TooLong);
+        let Some(loaded) = &self.loaded else {
+            core.stats.received += 1;
+            return core.refuse(thread, DropReason::NoPipeline);
+        };
+        if let Err(reason) = core.arrives(port, packet.len()) {
+            return core.refuse(thread, reason);
         }
         if core.input.len() >= core.config.input_depth_packets as usize {
             return core.refuse(thread, DropReason::InputFull);
@@ -214,7 +234,7 @@ impl<E: Executor> Switch<E> {
         p.ingress_port = port;
         p.received = now;
         p.fresh = true;
-        p.thread = thread;
+        p.way.thread = thread;
         core.input.push_back(p);
     }
 
@@ -238,20 +258,90 @@ impl<E: Executor> Switch<E> {
         core.last_now = core.last_now.max(now);
         core.trace.iter_mut().for_each(|t| t.now = now);
         let Some(loaded) = &mut self.loaded else { return Polled { passes: 0, more: false } };
-        let mut passes = 0;
-        while passes < budget {
-            // Egress first: packets leave as soon as they may, and queues stay short.
-            if let Some(d) = core.queues.pop(now) {
-                loaded.egress(core, now, d.port, d.depth, d.packet, sink);
-            } else if let Some(packet) = core.next_input() {
-                loaded.ingress(core, now, packet);
-            } else {
-                break;
-            }
-            passes += 1;
-        }
+        let passes = loaded.work(core, now, budget, sink);
+        self.polled(now, passes)
+    }
+
+    fn polled(&self, now: Time, passes: usize) -> Polled {
+        let core = &self.core;
         let waiting = !core.input.is_empty() || !core.again.is_empty();
         Polled { passes, more: waiting || core.queues.next().is_some_and(|t| t <= now) }
+    }
+
+    /// Takes packets from ports and processes them where they lie: what comes of it, and in which order, is the same as
+    /// with [`Switch::receive`] and [`Switch::poll`] with this budget for each of them in turn.
+    ///
+    /// A packet that nothing holds up (no packet waits, no queue has a rate, nobody follows packets) is neither copied
+    /// nor queued. Others are copied and take the usual way.
+    pub fn process(
+        &mut self,
+        now: Time,
+        budget: usize,
+        batch: &mut [Arrived<'_>],
+        sink: &mut dyn Sink,
+    ) -> Polled {
+        let mut passes = 0;
+        let at_once = self.loaded.as_ref().map_or(1, |l| if l.parser_is_pure { LANES } else { 1 });
+        let mut frames = std::mem::take(&mut self.core.frames);
+        let mut lanes = std::mem::take(&mut self.core.lanes);
+        for (n, chunk) in batch.chunks_mut(at_once).enumerate() {
+            let straight = budget >= 2 && self.core.is_clear();
+            if straight {
+                self.parse_ahead(now, chunk, &mut frames, &mut lanes);
+            }
+            for (i, arrived) in chunk.iter_mut().enumerate() {
+                let core = &mut self.core;
+                let (Some(loaded), Some(frame), Some(lane), true) =
+                    (&mut self.loaded, frames.get_mut(i), lanes.get_mut(i), straight && core.is_clear())
+                else {
+                    self.receive(now, arrived.port, arrived.packet());
+                    passes += self.poll(now, budget, sink).passes;
+                    continue;
+                };
+                if let Err(reason) = core.arrives(arrived.port, arrived.packet().len()) {
+                    core.refuse(0, reason);
+                    continue;
+                }
+                core.count_parsed(&lane.outcome);
+                core.again_next = true;
+                let number = n * at_once + i;
+                let mut used = loaded.through(core, now, frame, lane, (number, arrived), sink);
+                if !core.is_clear() {
+                    used += loaded.work(core, now, budget - used, sink);
+                }
+                passes += used;
+            }
+        }
+        (self.core.frames, self.core.lanes) = (frames, lanes);
+        self.polled(now, passes)
+    }
+
+    /// Parses packets before the first of them goes through ingress. Nobody can tell when a parser runs that calls
+    /// nothing; packets on ports that do not exist are not parsed.
+    fn parse_ahead(
+        &mut self,
+        now: Time,
+        chunk: &[Arrived<'_>],
+        frames: &mut Vec<E::Frame>,
+        lanes: &mut Vec<Lane>,
+    ) {
+        let core = &mut self.core;
+        core.last_now = core.last_now.max(now);
+        lanes.clear();
+        let Some(loaded) = &mut self.loaded else { return };
+        if frames.len() < chunk.len() {
+            frames.resize_with(chunk.len(), || loaded.exec.new_frame());
+        }
+        for (arrived, frame) in chunk.iter().zip(frames.iter_mut()) {
+            let lane = match core.accepts(arrived.port, arrived.packet().len()) {
+                Ok(()) => loaded.begin_lane(core, now, frame, arrived.port, arrived.packet()),
+                Err(_) => Lane::NONE,
+            };
+            lanes.push(lane);
+        }
+        if chunk.len() > 1 {
+            loaded.prefetch(core, now, &mut frames[..chunk.len()]);
+        }
     }
 
     /// When [`Switch::poll`] next has something to do (perhaps already), or an idle timeout may have passed
@@ -348,12 +438,15 @@ impl<E: Executor> Switch<E> {
             return Err(ConfigError(format!("port {port} is the drop port: choose another number")));
         }
         self.core.ports.get_or_insert_default().insert(port);
+        self.core.note_ports();
         Ok(())
     }
 
     /// Removes a port. Packets in its queues are dropped when their turn comes.
     pub fn remove_port(&mut self, port: u32) -> bool {
-        self.core.ports.as_mut().is_some_and(|p| p.remove(&port))
+        let removed = self.core.ports.as_mut().is_some_and(|p| p.remove(&port));
+        self.core.note_ports();
+        removed
     }
 
     /// Counters of one queue of a port.

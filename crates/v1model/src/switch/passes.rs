@@ -1,16 +1,16 @@
 //! One packet's way through ingress, or through egress.
 
-use super::Sink;
-use super::core::{Boxed, Core, Packet, instance};
+use super::core::{Boxed, Core, Lane, Packet, Way, instance};
+use super::{Arrived, Sink};
 use crate::env::{BlockEnv, Effects};
 use crate::fields::StdHandles;
-use crate::pipeline::{ALL_SLOTS, CHECKSUM_SLOTS, DEPARSER_SLOTS, HEADERS, Pipeline};
+use crate::pipeline::{ALL_SLOTS, CHECKSUM_SLOTS, DEPARSER_SLOTS, HEADERS, META, Pipeline, STD};
 use crate::replication::Replica;
 use crate::state::State;
 use crate::stats::DropReason;
 use crate::time::Time;
 use crate::trace::{Block, Origin, StepKind};
-use pointsman_ir::{ControlId, Executor, Value};
+use pointsman_ir::{ControlId, Direction, Executor, ParseOutcome, Value};
 
 /// A program that runs.
 pub(super) struct Loaded<E: Executor> {
@@ -20,23 +20,50 @@ pub(super) struct Loaded<E: Executor> {
     pub state: State,
     /// See [`crate::SwitchConfig::clock_offset_us`].
     pub clock_offset_us: u64,
+    runs: Runs,
+    /// The parser does not clear the headers itself.
+    reset_headers: bool,
+    /// The parser calls no externs: it can run ahead of other packets.
+    pub parser_is_pure: bool,
+}
+
+/// The controls, without those that do nothing: many programs leave the checksum blocks and egress empty.
+#[derive(Clone, Copy)]
+struct Runs {
+    verify: Option<ControlId>,
+    ingress: Option<ControlId>,
+    egress: Option<ControlId>,
+    compute: Option<ControlId>,
+    deparser: Option<ControlId>,
 }
 
 impl<E: Executor> Loaded<E> {
+    pub fn new(exec: E, std: StdHandles<E::Field>, pipeline: Pipeline, state: State, offset_us: u64) -> Self {
+        let (program, blocks) = (&pipeline.program, &pipeline.blocks);
+        let run = |id: ControlId| program.controls.get(id.index()).filter(|c| !c.body.is_empty()).map(|_| id);
+        let runs = Runs {
+            verify: run(blocks.verify),
+            ingress: run(blocks.ingress),
+            egress: run(blocks.egress),
+            compute: run(blocks.compute),
+            deparser: run(blocks.deparser),
+        };
+        let headers = program.parsers.get(blocks.parser.index()).and_then(|p| p.frame.params.first());
+        let reset_headers = headers.is_none_or(|p| p.direction != Direction::Out);
+        let parser_is_pure = pipeline.parser_is_pure;
+        Loaded { exec, std, pipeline, state, clock_offset_us: offset_us, runs, reset_headers, parser_is_pure }
+    }
+
     pub fn packet(&self, core: &mut Core<E::Frame>) -> Boxed<E::Frame> {
         core.pool.pop().unwrap_or_else(|| {
             Box::new(Packet {
                 frame: self.exec.new_frame(),
                 data: Vec::new(),
-                payload: 0,
+                way: Way::START,
                 ingress_port: 0,
                 received: Time::ZERO,
-                bytes: 0,
-                parsed_bits: 0,
-                truncate: None,
                 enqueued: Time::ZERO,
                 fresh: true,
-                thread: 0,
             })
         })
     }
@@ -50,14 +77,11 @@ impl<E: Executor> Loaded<E> {
     ) -> Boxed<E::Frame> {
         let mut new = self.packet(core);
         new.data.clear();
-        new.payload = from.payload;
         new.ingress_port = from.ingress_port;
         new.received = from.received;
-        new.bytes = from.bytes;
-        new.parsed_bits = from.parsed_bits;
-        new.truncate = from.truncate;
         new.fresh = false;
-        new.thread = core.thread(|| StepKind::Copied { parent: from.thread, origin });
+        let thread = core.thread(|| StepKind::Copied { parent: from.way.thread, origin });
+        new.way = Way { thread, ..from.way };
         new
     }
 
@@ -76,18 +100,25 @@ impl<E: Executor> Loaded<E> {
 
     /// Readies the frame for a pass through the parser.
     fn begin(&self, packet: &mut Packet<E::Frame>, instance_type: u32) {
-        let std = self.std;
-        self.exec.reset(&mut packet.frame);
-        packet.bytes = packet.data.len() as u32;
-        packet.truncate = None;
+        let bytes = packet.data.len() as u32;
+        packet.way = Way { bytes, truncate: None, ..packet.way };
         packet.fresh = false;
-        let frame = &mut packet.frame;
-        self.set(frame, std.ingress_port, u64::from(packet.ingress_port));
-        self.set(frame, std.packet_length, u64::from(packet.bytes));
-        self.set(frame, std.ingress_global_timestamp, self.stamp(packet.received));
+        self.begin_frame(&mut packet.frame, bytes, packet.ingress_port, packet.received);
         if instance_type != instance::NORMAL {
-            self.set(frame, std.instance_type, u64::from(instance_type));
+            self.set(&mut packet.frame, self.std.instance_type, u64::from(instance_type));
         }
+    }
+
+    fn begin_frame(&self, frame: &mut E::Frame, bytes: u32, ingress_port: u32, received: Time) {
+        let std = &self.std;
+        if self.reset_headers {
+            self.exec.reset_slot(frame, HEADERS);
+        }
+        self.exec.reset_slot(frame, META);
+        self.exec.reset_slot(frame, STD);
+        self.set(frame, std.ingress_port, u64::from(ingress_port));
+        self.set(frame, std.packet_length, u64::from(bytes));
+        self.set(frame, std.ingress_global_timestamp, self.stamp(received));
     }
 
     /// Copies the user metadata of a field list.
@@ -103,37 +134,49 @@ impl<E: Executor> Loaded<E> {
         effects: &'a mut Effects,
         core: &'a mut Core<E::Frame>,
         now: Time,
-        (bytes, thread): (u32, u32),
+        way: &Way,
         payload: &'a [u8],
     ) -> BlockEnv<'a> {
-        let drop_port = core.config.drop_port;
+        let (drop_port, thread, bytes) = (core.config.drop_port, way.thread, way.bytes);
         let trace = core.trace.as_deref_mut().filter(|_| thread != 0);
         BlockEnv { pipeline, state, effects, now, bytes, payload, drop_port, trace, thread }
     }
 
-    /// Runs the parser and notes its error.
-    fn parse(&mut self, core: &mut Core<E::Frame>, now: Time, packet: &mut Packet<E::Frame>) -> Effects {
+    /// Runs the parser. Its errors are not counted yet.
+    fn parse(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        frame: &mut E::Frame,
+        way: &mut Way,
+        data: &[u8],
+    ) -> (ParseOutcome, Effects) {
         let mut effects = Effects::default();
-        let of = (packet.bytes, packet.thread);
-        let mut env = Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, of, &[]);
+        let mut env = Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, way, &[]);
         let parser = self.pipeline.blocks.parser;
         env.note(|| StepKind::Begin(Block::Parser(parser)));
-        let outcome = self.exec.parse(parser, ALL_SLOTS, &mut packet.frame, &packet.data, &mut env);
+        let outcome = self.exec.parse(parser, ALL_SLOTS, frame, data, &mut env);
         // Headers are whole bytes; only an odd `advance` could stop inside one.
-        packet.payload = outcome.consumed_bits.div_ceil(8).min(packet.data.len());
-        let (accepted, error, consumed_bytes) = (outcome.accepted, outcome.error, packet.payload);
+        way.payload = outcome.consumed_bits.div_ceil(8).min(data.len());
+        let (accepted, error, consumed_bytes) = (outcome.accepted, outcome.error, way.payload);
         env.note(|| StepKind::Parsed { accepted, error, consumed_bytes });
-        if !outcome.accepted {
-            let i = outcome.error as usize;
-            if core.parser_errors.len() <= i {
-                core.parser_errors.resize(i + 1, 0);
-            }
-            core.parser_errors[i] += 1;
-        }
         if outcome.error != 0 {
-            self.set(&mut packet.frame, self.std.parser_error, u64::from(outcome.error));
+            self.set(frame, self.std.parser_error, u64::from(outcome.error));
         }
-        packet.parsed_bits = self.header_bits(&packet.frame);
+        way.parsed_bits = self.header_bits(frame);
+        (outcome, effects)
+    }
+
+    /// The same for a packet with its own memory; errors are counted.
+    fn parse_packet(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        packet: &mut Packet<E::Frame>,
+    ) -> Effects {
+        let Packet { frame, data, way, .. } = packet;
+        let (outcome, effects) = self.parse(core, now, frame, way, data);
+        core.count_parsed(&outcome);
         effects
     }
 
@@ -142,37 +185,60 @@ impl<E: Executor> Loaded<E> {
         if self.pipeline.egress_reads_length { valid_bits(&self.exec.value(frame, HEADERS)) } else { 0 }
     }
 
+    /// Verifies checksums and runs ingress.
+    fn ingress_blocks(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        frame: &mut E::Frame,
+        way: &Way,
+        data: &[u8],
+        effects: &mut Effects,
+    ) {
+        let payload = &data[way.payload..];
+        let emitted = &mut Vec::new();
+        let mut env = Self::env(&self.pipeline, &mut self.state, effects, core, now, way, payload);
+        if let Some(verify) = self.runs.verify {
+            run(&self.exec, (Block::Verify(verify), verify), CHECKSUM_SLOTS, frame, emitted, &mut env);
+        }
+        if env.effects.checksum_error {
+            env.note(|| StepKind::ChecksumError);
+            self.exec.write(frame, self.std.checksum_error, 1);
+        }
+        env.effects.checksum_error = false;
+        if let Some(ingress) = self.runs.ingress {
+            run(&self.exec, (Block::Ingress(ingress), ingress), ALL_SLOTS, frame, emitted, &mut env);
+        }
+        if env.effects.checksum_error {
+            // Verified in ingress: egress sees it.
+            env.note(|| StepKind::ChecksumError);
+            self.exec.write(frame, self.std.checksum_error, 1);
+        }
+    }
+
     pub fn ingress(&mut self, core: &mut Core<E::Frame>, now: Time, mut packet: Boxed<E::Frame>) {
         if packet.fresh {
             self.begin(&mut packet, instance::NORMAL);
         }
-        let mut effects = self.parse(core, now, &mut packet);
-        let std = self.std;
-        let blocks = self.pipeline.blocks;
+        let mut effects = self.parse_packet(core, now, &mut packet);
         let p = &mut *packet;
-        let payload = &p.data[p.payload..];
-        let emitted = &mut Vec::new();
-        let of = (p.bytes, p.thread);
-        let mut env = Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, of, payload);
-        let verify = blocks.verify;
-        run(&self.exec, (Block::Verify(verify), verify), CHECKSUM_SLOTS, &mut p.frame, emitted, &mut env);
-        if env.effects.checksum_error {
-            env.note(|| StepKind::ChecksumError);
-            self.exec.write(&mut p.frame, std.checksum_error, 1);
-        }
-        env.effects.checksum_error = false;
-        let ingress = blocks.ingress;
-        run(&self.exec, (Block::Ingress(ingress), ingress), ALL_SLOTS, &mut p.frame, emitted, &mut env);
-        if env.effects.checksum_error {
-            // Verified in ingress: egress sees it.
-            env.note(|| StepKind::ChecksumError);
-            self.exec.write(&mut p.frame, std.checksum_error, 1);
-        }
+        self.ingress_blocks(core, now, &mut p.frame, &p.way, &p.data, &mut effects);
+        self.after_ingress(core, now, packet, effects);
+    }
+
+    /// Acts on what ingress asked for.
+    fn after_ingress(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        mut packet: Boxed<E::Frame>,
+        effects: Effects,
+    ) {
         if effects.assertion_failed {
             return core.drop(packet, DropReason::AssertionFailed);
         }
         if effects.truncate.is_some() {
-            packet.truncate = effects.truncate;
+            packet.way.truncate = effects.truncate;
         }
 
         if let Some((session, list)) = effects.clone {
@@ -180,7 +246,7 @@ impl<E: Executor> Loaded<E> {
         }
         if let Some(list) = effects.resubmit {
             let mut again = self.descendant(core, &packet, Origin::Resubmit(list));
-            core.note(packet.thread, || StepKind::Again(again.thread));
+            core.note(packet.way.thread, || StepKind::Again(again.way.thread));
             std::mem::swap(&mut again.data, &mut packet.data);
             self.begin(&mut again, instance::RESUBMITTED);
             self.preserve(Some(list), &packet.frame, &mut again.frame);
@@ -189,16 +255,16 @@ impl<E: Executor> Loaded<E> {
             return core.push_again(again);
         }
         let (mut port, mut group) =
-            (self.get(&packet.frame, std.egress_spec), self.get(&packet.frame, std.mcast_grp));
+            (self.get(&packet.frame, self.std.egress_spec), self.get(&packet.frame, self.std.mcast_grp));
         if effects.drop {
             (port, group) = (core.config.drop_port, 0);
         }
         if group != 0 {
-            self.set(&mut packet.frame, std.instance_type, instance::REPLICATION.into());
+            self.set(&mut packet.frame, self.std.instance_type, instance::REPLICATION.into());
             let Some(replicas) = self.state.replication.active_group(group) else {
                 return core.drop(packet, DropReason::UnknownMulticastGroup);
             };
-            core.note(packet.thread, || StepKind::Multicast { group, copies: replicas.len() });
+            core.note(packet.way.thread, || StepKind::Multicast { group, copies: replicas.len() });
             let made = self.replicate(core, now, packet, &replicas, None);
             core.stats.replicas += made;
             return;
@@ -207,7 +273,7 @@ impl<E: Executor> Loaded<E> {
             return core.drop(packet, DropReason::Ingress);
         }
         // Also for packets that were resubmitted or recirculated: this is what BMv2 does.
-        self.set(&mut packet.frame, std.instance_type, instance::NORMAL.into());
+        self.set(&mut packet.frame, self.std.instance_type, instance::NORMAL.into());
         self.enqueue(core, now, port, None, packet);
     }
 
@@ -270,16 +336,16 @@ impl<E: Executor> Loaded<E> {
     ) {
         let found = self.session(session).filter(|(replicas, ..)| !replicas.is_empty());
         let Some((replicas, truncate, class)) = found else {
-            return core.note(packet.thread, || StepKind::NotCloned(session));
+            return core.note(packet.way.thread, || StepKind::NotCloned(session));
         };
         let mut copy = self.descendant(core, packet, Origin::IngressClone(session));
         copy.data.extend_from_slice(&packet.data);
         self.begin(&mut copy, instance::INGRESS_CLONE);
         self.preserve(list, &packet.frame, &mut copy.frame);
-        self.parse(core, now, &mut copy);
+        self.parse_packet(core, now, &mut copy);
         // The parser saw the preserved fields and may have changed them: what ingress left counts.
         self.preserve(list, &packet.frame, &mut copy.frame);
-        copy.truncate = truncate;
+        copy.way.truncate = truncate;
         core.stats.ingress_clones += 1;
         core.stats.ingress_clones += self.replicate(core, now, copy, &replicas, Some(class));
     }
@@ -295,14 +361,14 @@ impl<E: Executor> Loaded<E> {
     ) {
         let found = self.session(session).filter(|(replicas, ..)| !replicas.is_empty());
         let Some((replicas, truncate, class)) = found else {
-            return core.note(packet.thread, || StepKind::NotCloned(session));
+            return core.note(packet.way.thread, || StepKind::NotCloned(session));
         };
         let mut copy = self.descendant(core, packet, Origin::EgressClone(session));
         copy.data.extend_from_slice(&packet.data);
         self.begin(&mut copy, instance::EGRESS_CLONE);
         self.exec.set_value(&mut copy.frame, HEADERS, self.exec.value(&packet.frame, HEADERS));
         self.preserve(list, &packet.frame, &mut copy.frame);
-        copy.truncate = truncate;
+        copy.way.truncate = truncate;
         core.stats.egress_clones += 1;
         core.stats.egress_clones += self.replicate(core, now, copy, &replicas, Some(class));
     }
@@ -316,11 +382,10 @@ impl<E: Executor> Loaded<E> {
         priority: Option<u8>,
         mut packet: Boxed<E::Frame>,
     ) {
-        let std = self.std;
         let priority = match priority {
             _ if core.config.queues_per_port == 1 => 0,
             Some(p) => p,
-            None => self.get(&packet.frame, std.priority) as u8,
+            None => self.get(&packet.frame, self.std.priority) as u8,
         };
         if core.queues.refuses(port, priority) {
             core.port(port).queue_full += 1;
@@ -328,13 +393,42 @@ impl<E: Executor> Loaded<E> {
         }
         packet.enqueued = now;
         let depth = core.queues.depth(port, priority);
-        self.set(&mut packet.frame, std.enq_timestamp, self.stamp(now));
-        self.set(&mut packet.frame, std.enq_qdepth, u64::from(depth));
-        core.note(packet.thread, || {
-            let instance = self.get(&packet.frame, std.egress_rid) as u16;
+        self.enters_queue(&mut packet.frame, now, depth);
+        core.note(packet.way.thread, || {
+            let instance = self.get(&packet.frame, self.std.egress_rid) as u16;
             StepKind::Enqueued { port, priority, depth, instance }
         });
         core.queues.push(now, port, priority, packet);
+    }
+
+    fn enters_queue(&self, frame: &mut E::Frame, now: Time, depth: u32) {
+        self.set(frame, self.std.enq_timestamp, self.stamp(now));
+        self.set(frame, self.std.enq_qdepth, u64::from(depth));
+    }
+
+    /// What egress sees of a packet that leaves its queue.
+    fn leaves_queue(
+        &self,
+        core: &Core<E::Frame>,
+        now: Time,
+        frame: &mut E::Frame,
+        way: &Way,
+        (port, depth, waited_us): (u32, u32, u64),
+    ) {
+        let std = &self.std;
+        self.set(frame, std.egress_global_timestamp, self.stamp(now));
+        self.set(frame, std.deq_timedelta, waited_us);
+        self.set(frame, std.deq_qdepth, u64::from(depth));
+        self.set(frame, std.egress_port, u64::from(port));
+        // Anything but the drop port: a program that does not touch it does not drop.
+        self.set(frame, std.egress_spec, u64::from(core.config.drop_port) + 1);
+        let length = if self.pipeline.egress_reads_length {
+            let now = u64::from(way.bytes) + self.header_bits(frame) / 8;
+            now.saturating_sub(way.parsed_bits / 8)
+        } else {
+            u64::from(way.bytes)
+        };
+        self.set(frame, std.packet_length, length);
     }
 
     pub fn egress(
@@ -346,69 +440,51 @@ impl<E: Executor> Loaded<E> {
         mut packet: Boxed<E::Frame>,
         sink: &mut dyn Sink,
     ) {
-        let std = self.std;
-        let blocks = self.pipeline.blocks;
         let p = &mut *packet;
         let waited = now.micros().saturating_sub(p.enqueued.micros());
-        core.note(p.thread, || StepKind::Dequeued { port, waited_us: waited });
-        self.set(&mut p.frame, std.egress_global_timestamp, self.stamp(now));
-        self.set(&mut p.frame, std.deq_timedelta, waited);
-        self.set(&mut p.frame, std.deq_qdepth, u64::from(depth));
-        self.set(&mut p.frame, std.egress_port, u64::from(port));
-        // Anything but the drop port: a program that does not touch it does not drop.
-        let spec = u64::from(core.config.drop_port) + 1;
-        self.set(&mut p.frame, std.egress_spec, spec);
-        let length = if self.pipeline.egress_reads_length {
-            let now = u64::from(p.bytes) + self.header_bits(&p.frame) / 8;
-            now.saturating_sub(p.parsed_bits / 8)
-        } else {
-            u64::from(p.bytes)
-        };
-        self.set(&mut p.frame, std.packet_length, length);
-
+        core.note(p.way.thread, || StepKind::Dequeued { port, waited_us: waited });
+        self.leaves_queue(core, now, &mut p.frame, &p.way, (port, depth, waited));
         let mut effects = Effects::default();
-        let payload = &p.data[p.payload..];
-        let mut emitted = std::mem::take(&mut core.emitted);
-        emitted.clear();
-        let of = (p.bytes, p.thread);
-        let mut env = Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, of, payload);
-        let egress = blocks.egress;
-        run(&self.exec, (Block::Egress(egress), egress), ALL_SLOTS, &mut p.frame, &mut emitted, &mut env);
+        if let Some(egress) = self.runs.egress {
+            let payload = &p.data[p.way.payload..];
+            let mut env =
+                Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, &p.way, payload);
+            let (frame, emitted) = (&mut p.frame, &mut Vec::new());
+            run(&self.exec, (Block::Egress(egress), egress), ALL_SLOTS, frame, emitted, &mut env);
+        }
+        self.after_egress(core, now, port, packet, effects, sink);
+    }
+
+    /// Acts on what egress asked for, and sends the packet.
+    fn after_egress(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        port: u32,
+        mut packet: Boxed<E::Frame>,
+        mut effects: Effects,
+        sink: &mut dyn Sink,
+    ) {
         if effects.assertion_failed {
-            core.emitted = emitted;
             return core.drop(packet, DropReason::AssertionFailed);
         }
         if effects.truncate.is_some() {
-            packet.truncate = effects.truncate;
+            packet.way.truncate = effects.truncate;
         }
         if let Some((session, list)) = effects.clone {
             self.clone_egress(core, now, &packet, session, list);
         }
-        if effects.drop || self.get(&packet.frame, std.egress_spec) == core.config.drop_port {
-            core.emitted = emitted;
+        if effects.drop || self.get(&packet.frame, self.std.egress_spec) == core.config.drop_port {
             return core.drop(packet, DropReason::Egress);
         }
 
+        let mut emitted = std::mem::take(&mut core.emitted);
         let p = &mut *packet;
-        let payload = &p.data[p.payload..];
-        let of = (p.bytes, p.thread);
-        let mut env = Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, of, payload);
-        emitted.clear();
-        let compute = blocks.compute;
-        run(
-            &self.exec,
-            (Block::Compute(compute), compute),
-            CHECKSUM_SLOTS,
-            &mut p.frame,
-            &mut emitted,
-            &mut env,
-        );
-        emitted.clear();
-        let deparser = blocks.deparser;
-        let block = (Block::Deparser(deparser), deparser);
-        run(&self.exec, block, DEPARSER_SLOTS, &mut p.frame, &mut emitted, &mut env);
+        let payload = &p.data[p.way.payload..];
+        let mut env = Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, &p.way, payload);
+        deparse(&self.exec, &self.runs, &mut p.frame, &mut emitted, &mut env);
         emitted.extend_from_slice(payload);
-        if let Some(n) = packet.truncate {
+        if let Some(n) = packet.way.truncate {
             emitted.truncate(n as usize);
         }
         if effects.assertion_failed {
@@ -418,7 +494,7 @@ impl<E: Executor> Loaded<E> {
 
         if let Some(list) = effects.recirculate {
             let mut again = self.descendant(core, &packet, Origin::Recirculate(list));
-            core.note(packet.thread, || StepKind::Again(again.thread));
+            core.note(packet.way.thread, || StepKind::Again(again.way.thread));
             again.data.extend_from_slice(&emitted);
             self.begin(&mut again, instance::RECIRCULATED);
             self.preserve(Some(list), &packet.frame, &mut again.frame);
@@ -430,9 +506,177 @@ impl<E: Executor> Loaded<E> {
         }
         core.emitted = emitted;
     }
+
+    /// Processes what waits, egress first: packets leave as soon as they may, and queues stay short.
+    pub fn work(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        budget: usize,
+        sink: &mut dyn Sink,
+    ) -> usize {
+        let mut passes = 0;
+        while passes < budget {
+            if let Some(d) = core.queues.pop(now) {
+                self.egress(core, now, d.port, d.depth, d.packet, sink);
+            } else if let Some(packet) = core.next_input() {
+                self.ingress(core, now, packet);
+            } else {
+                break;
+            }
+            passes += 1;
+        }
+        passes
+    }
+
+    // ---- packets that stay in the buffers in which they were received ----
+
+    /// Readies a packet and parses it.
+    pub fn begin_lane(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        frame: &mut E::Frame,
+        port: u32,
+        data: &[u8],
+    ) -> Lane {
+        let mut way = Way { bytes: data.len() as u32, ..Way::START };
+        self.begin_frame(frame, way.bytes, port, now);
+        let (outcome, effects) = self.parse(core, now, frame, &mut way, data);
+        Lane { way, outcome, effects }
+    }
+
+    /// Tells the executor which packets go through ingress next.
+    pub fn prefetch(&mut self, core: &mut Core<E::Frame>, now: Time, frames: &mut [E::Frame]) {
+        if let Some(ingress) = self.runs.ingress {
+            let mut effects = Effects::default();
+            let mut env =
+                Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, &Way::START, &[]);
+            self.exec.prefetch(ingress, ALL_SLOTS, frames, &mut env);
+        }
+    }
+
+    /// Gives a packet memory of its own.
+    fn boxed(
+        &self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        frame: &mut E::Frame,
+        lane: &Lane,
+        (port, data): (u32, &[u8]),
+    ) -> Boxed<E::Frame> {
+        let mut packet = self.packet(core);
+        std::mem::swap(&mut packet.frame, frame);
+        packet.data.clear();
+        packet.data.extend_from_slice(data);
+        packet.way = lane.way;
+        packet.ingress_port = port;
+        packet.received = now;
+        packet.enqueued = now;
+        packet.fresh = false;
+        packet
+    }
+
+    /// Takes a parsed packet through ingress and, unless it is dropped or has to wait, through egress: exactly as if it
+    /// had been queued and taken out of the queue again. Nothing else waits. `number` is that of its buffer. Gives the
+    /// passes that it took.
+    pub fn through(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        frame: &mut E::Frame,
+        lane: &mut Lane,
+        (number, arrived): (usize, &mut Arrived<'_>),
+        sink: &mut dyn Sink,
+    ) -> usize {
+        let (port_in, start) = (arrived.port, arrived.start.min(arrived.buffer.len()));
+        let buffer = &mut *arrived.buffer;
+        let mut effects = lane.effects;
+        self.ingress_blocks(core, now, frame, &lane.way, &buffer[start..], &mut effects);
+        let port = self.get(frame, self.std.egress_spec);
+        let multicast = self.get(frame, self.std.mcast_grp) != 0 && !effects.drop;
+        if !effects.are_plain() || multicast {
+            let packet = self.boxed(core, now, frame, lane, (port_in, &buffer[start..]));
+            self.after_ingress(core, now, packet, effects);
+            return 1;
+        }
+        if effects.drop || port == core.config.drop_port {
+            core.refuse(lane.way.thread, DropReason::Ingress);
+            return 1;
+        }
+        if effects.truncate.is_some() {
+            lane.way.truncate = effects.truncate;
+        }
+        self.set(frame, self.std.instance_type, instance::NORMAL.into());
+        self.enters_queue(frame, now, 0);
+        self.leaves_queue(core, now, frame, &lane.way, (port, 0, 0));
+
+        let mut effects = Effects::default();
+        let mut emitted = std::mem::take(&mut core.emitted);
+        let payload_at = start + lane.way.payload;
+        let payload = &buffer[payload_at..];
+        let drop_port = core.config.drop_port;
+        let mut env = Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, &lane.way, payload);
+        if let Some(egress) = self.runs.egress {
+            run(&self.exec, (Block::Egress(egress), egress), ALL_SLOTS, frame, &mut emitted, &mut env);
+        }
+        let plain = env.effects.are_plain();
+        let spec = self.exec.read(frame, self.std.egress_spec);
+        let dropped = env.effects.drop || spec == u64::from(drop_port);
+        if plain && !dropped {
+            deparse(&self.exec, &self.runs, frame, &mut emitted, &mut env);
+        }
+        if !plain {
+            core.emitted = emitted;
+            let packet = self.boxed(core, now, frame, lane, (port_in, &buffer[start..]));
+            self.after_egress(core, now, port, packet, effects, sink);
+        } else if dropped || effects.assertion_failed {
+            core.emitted = emitted;
+            let reason = if dropped { DropReason::Egress } else { DropReason::AssertionFailed };
+            core.refuse(lane.way.thread, reason);
+        } else {
+            let most = effects.truncate.or(lane.way.truncate).map_or(usize::MAX, |n| n as usize);
+            let total = most.min(emitted.len() + payload.len());
+            let headers = total.min(emitted.len());
+            let body = total - headers;
+            let thread = lane.way.thread;
+            match payload_at.checked_sub(headers) {
+                Some(at) => {
+                    buffer[at..payload_at].copy_from_slice(&emitted[..headers]);
+                    let packet = &buffer[at..payload_at + body];
+                    core.send_bytes(port, thread, packet, Some(number), sink);
+                }
+                None => {
+                    emitted.truncate(headers);
+                    emitted.extend_from_slice(&payload[..body]);
+                    core.send_bytes(port, thread, &emitted, None, sink);
+                }
+            }
+            core.emitted = emitted;
+        }
+        2
+    }
 }
 
-/// Runs a control, unless it does nothing: many programs leave the checksum blocks and egress empty.
+/// Computes checksums and puts the headers together.
+fn deparse<E: Executor>(
+    exec: &E,
+    runs: &Runs,
+    frame: &mut E::Frame,
+    emitted: &mut Vec<u8>,
+    env: &mut BlockEnv<'_>,
+) {
+    emitted.clear();
+    if let Some(compute) = runs.compute {
+        run(exec, (Block::Compute(compute), compute), CHECKSUM_SLOTS, frame, emitted, env);
+        emitted.clear();
+    }
+    if let Some(deparser) = runs.deparser {
+        run(exec, (Block::Deparser(deparser), deparser), DEPARSER_SLOTS, frame, emitted, env);
+    }
+}
+
+/// Runs a control.
 fn run<E: Executor>(
     exec: &E,
     (block, control): (Block, ControlId),
@@ -441,11 +685,9 @@ fn run<E: Executor>(
     emitted: &mut Vec<u8>,
     env: &mut BlockEnv<'_>,
 ) {
-    if exec.program().controls.get(control.index()).is_some_and(|c| !c.body.is_empty()) {
-        env.note(|| StepKind::Begin(block));
-        let outcome = exec.control(control, slots, frame, emitted, env);
-        env.note(|| StepKind::End { exited: outcome.exited });
-    }
+    env.note(|| StepKind::Begin(block));
+    let outcome = exec.control(control, slots, frame, emitted, env);
+    env.note(|| StepKind::End { exited: outcome.exited });
 }
 
 /// Bits of every valid header inside `value`.

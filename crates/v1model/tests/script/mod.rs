@@ -7,8 +7,8 @@ use pointsman_ir::{
     ValueSetId,
 };
 use pointsman_v1model::{
-    CloneSession, CounterCell, CrcParams, DropReason, Event, EventKind, Group, GroupMember, Keep,
-    MeterConfig, Pipeline, QueueConfig, Random, Replica, Sink, State, Switch, SwitchConfig, Time,
+    Arrived, CloneSession, CounterCell, CrcParams, DropReason, Event, EventKind, Group, GroupMember, Keep,
+    MeterConfig, Output, Pipeline, QueueConfig, Random, Replica, Sink, State, Switch, SwitchConfig, Time,
 };
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -82,6 +82,142 @@ pub fn feed_random(dir: &Path, name: &str, packets: u64) -> Outcome {
         }
     }
     same(rig.switch.stats().received, packets)
+}
+
+/// What leaves, in order.
+#[derive(Default)]
+struct InOrder {
+    left: Vec<Output>,
+    /// Packets that were sent from the buffers in which they came.
+    in_place: u64,
+}
+
+impl Sink for InOrder {
+    fn transmit(&mut self, port: u32, packet: &[u8]) {
+        self.left.transmit(port, packet);
+    }
+
+    fn to_cpu(&mut self, packet: &[u8]) {
+        self.left.to_cpu(packet);
+    }
+
+    fn transmit_buffer(&mut self, port: u32, _: usize, packet: &[u8]) {
+        self.in_place += 1;
+        self.left.transmit(port, packet);
+    }
+}
+
+/// Everything that can be seen of a switch.
+fn seen(switch: &mut Switch<Tested>) -> Outcome<String> {
+    let (stats, digests, events) = (switch.stats().clone(), switch.take_digests(), switch.take_events());
+    let ports: Vec<_> = (0..513).map(|port| switch.port_stats(port)).collect();
+    let state = switch.state().ok_or("no program")?;
+    let mut cells = Vec::new();
+    for id in (0..state.program().externs.len() as u32).map(ExternInstanceId) {
+        for i in 0..100 {
+            cells.push((state.read_register(id, i).ok(), state.read_counter(id, i).ok()));
+        }
+    }
+    let mut entries = Vec::new();
+    for table in (0..state.program().tables.len() as u32).map(TableId) {
+        for handle in state.entries(table).map(|(handle, _)| Some(handle)).chain([None]) {
+            let counter = state.direct_counter(table, handle).ok();
+            let meter = state.direct_meter(table, handle).ok().cloned();
+            let idle = handle.and_then(|h| state.idle_ns(Time(u64::MAX), table, h).ok());
+            entries.push((handle, counter, meter, idle));
+        }
+    }
+    Ok(format!("{:?}", (stats, digests, events, ports, cells, entries, switch.next_deadline())))
+}
+
+/// Feeds the same random packets to two switches that run `NAME.p4`, one by one and in batches: nobody can tell them apart.
+/// The number of packets that were sent from where they came.
+pub fn feed_both(dir: &Path, name: &str, packets: u64, config: SwitchConfig, budget: usize) -> Outcome<u64> {
+    let pipeline = load(&dir.join(format!("{name}.p4")))?;
+    let text = std::fs::read_to_string(dir.join(format!("{name}.test"))).map_err(|e| e.to_string())?;
+    let new = || -> Outcome<Rig> {
+        let mut rig = Rig::new(config.clone(), pipeline.clone())?;
+        for line in text.lines() {
+            let words: Vec<&str> = line.split('#').next().unwrap_or("").split_whitespace().collect();
+            let sets = [
+                "entry",
+                "default",
+                "group",
+                "session",
+                "member",
+                "select",
+                "value_set",
+                "meter",
+                "direct_meter",
+            ];
+            if words.first().is_some_and(|w| sets.contains(w)) {
+                // Some stand for a second time.
+                let _ = rig.command(&words);
+            }
+        }
+        Ok(rig)
+    };
+    let (mut single, mut batched) = (new()?, new()?);
+    let (mut one, mut many) = (InOrder::default(), InOrder::default());
+    let mut random = Random::new(packets ^ budget as u64);
+    let mut now = Time::ZERO;
+    let mut fed = 0;
+    while fed < packets {
+        now = now.plus_ns(random.below(20_000));
+        let size = 1 + random.below(70);
+        fed += size;
+        let made: Vec<(u32, Vec<u8>, usize)> = (0..size)
+            .map(|_| {
+                // Some on ports that there are not, some without room in front.
+                let ports = if random.below(20) == 0 { 600 } else { 8 };
+                let bytes = (0..random.below(64)).map(|_| random.next_u64() as u8 & 0x3f).collect();
+                (random.below(ports) as u32, bytes, random.below(40) as usize)
+            })
+            .collect();
+        for (port, packet, _) in &made {
+            single.switch.receive(now, *port, packet);
+            single.switch.poll(now, budget, &mut one);
+        }
+        let mut buffers: Vec<Vec<u8>> =
+            made.iter().map(|(_, packet, room)| [vec![0xee; *room], packet.clone()].concat()).collect();
+        let arrived = made.iter().zip(&mut buffers).map(|((port, _, start), buffer)| Arrived {
+            port: *port,
+            buffer,
+            start: *start,
+        });
+        let mut arrived: Vec<Arrived<'_>> = arrived.collect();
+        let polled = batched.switch.process(now, budget, &mut arrived, &mut many);
+        same(polled.more, single.switch.poll(now, 0, &mut one).more)?;
+        if random.below(4) == 0 {
+            for (switch, sink) in [(&mut single.switch, &mut one), (&mut batched.switch, &mut many)] {
+                switch.poll(now, 50, sink);
+            }
+        }
+        same(&many.left, &one.left).map_err(|e| format!("after {fed} packets: {e}"))?;
+        one.left.clear();
+        many.left.clear();
+    }
+    same(seen(&mut batched.switch)?, seen(&mut single.switch)?)?;
+    Ok(many.in_place)
+}
+
+/// [`feed_both`] with queues of every sort, and with budgets that are too small.
+pub fn feed_batches(dir: &Path, name: &str, packets: u64) -> Outcome<u64> {
+    let plain = SwitchConfig { cpu_port: Some(500), ..SwitchConfig::default() };
+    let ports = Some([1, 2, 3, 4, 5, 500].into());
+    let slow = SwitchConfig { queue_rate_pps: Some(100_000), queues_per_port: 2, ..plain.clone() };
+    let narrow = SwitchConfig { ports, max_packet_bytes: 40, queues_per_port: 8, ..plain.clone() };
+    let mut in_place = 0;
+    for (what, config, budget) in [
+        ("plain", plain.clone(), 50),
+        ("slow", slow, 50),
+        ("narrow", narrow, 50),
+        ("short of breath", plain.clone(), 3),
+        ("one pass", plain, 1),
+    ] {
+        in_place += feed_both(dir, name, packets, config, budget).map_err(|e| format!("{what}: {e}"))?;
+    }
+    Ok(in_place)
 }
 
 /// Finds the architecture's own declarations.
