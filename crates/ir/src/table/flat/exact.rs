@@ -228,7 +228,7 @@ mod tests {
             for step in 1..4000u64 {
                 let n = next_secret(&mut dice) % if step % 1000 < 500 { 200 } else { 20 };
                 let key: Vec<u64> = (0..key_words as u64).map(|i| n * i.max(1)).collect();
-                if next_secret(&mut dice) % 3 == 0 {
+                if next_secret(&mut dice).is_multiple_of(3) {
                     assert_eq!(table.remove(&key), map.remove(&key).is_some());
                 } else {
                     table.insert(&key, &[step, n]);

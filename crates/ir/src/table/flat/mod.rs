@@ -5,6 +5,9 @@
 //! follows from the kinds of match and the entries:
 //! - only exact fields: open addressing with key and row inline (`exact.rs`);
 //! - one lpm field, and exact fields of up to 32 bits beside it: a trie (`trie.rs`);
+//! - one range field: a binary search among intervals (`intervals.rs`);
+//! - anything else: one hash table for each mask as long as masks are few (`tuples.rs`), or bit vectors (`vectors.rs`);
+//!   the table changes over by itself;
 //! - no keys: only the default row.
 //!
 //! Whoever owns the store keeps the table in step: every change of one is made to the other, with `&mut`, so no look-up
@@ -27,17 +30,24 @@
 //! [`FlatTable::PREFETCH`]: the C ABI, first argument the table, second the key, result (of `find`) the row. Tables stand
 //! one after the other in the slice that [`Env::tables`](crate::Env::tables) gives, `size_of::<FlatTable>()` apart.
 
+mod entries;
 mod exact;
+mod intervals;
+mod masked;
 mod place;
 #[cfg(test)]
 mod tests;
 mod trie;
+mod tuples;
+mod vectors;
 
 pub use place::{Place, places};
 
 use super::{ActionCall, EntryHandle, KeyMatch};
 use crate::program::MatchKind;
+use entries::Rank;
 use exact::Exact;
+use masked::{How, Masked};
 use place::{Matches, put_value};
 use trie::Trie;
 
@@ -103,6 +113,7 @@ enum Search {
     Exact(Exact),
     /// Leaves are numbers plus one.
     Trie(Box<Trie>),
+    Masked(Box<Masked>),
 }
 
 /// A table with its entries.
@@ -178,6 +189,7 @@ impl FlatTable {
             Search::Nothing | Search::Ask => 0,
             Search::Exact(e) => e.bytes(),
             Search::Trie(t) => t.bytes(),
+            Search::Masked(m) => m.bytes(),
         };
         search + self.rows.capacity() * 8
     }
@@ -189,6 +201,11 @@ impl FlatTable {
             Search::Ask => "slow",
             Search::Exact(_) => "hash table",
             Search::Trie(_) => "trie",
+            Search::Masked(m) => match m.how {
+                How::Tuples(_) => "tuple space",
+                How::Vectors(_) => "bit vectors",
+                How::Intervals(_) => "intervals",
+            },
         }
     }
 
@@ -204,6 +221,14 @@ impl FlatTable {
                 _ => (find_exact::<0>, prefetch_exact::<0>),
             },
             Search::Trie(t) => (trie_function(t.is_narrow()), prefetch_trie),
+            Search::Masked(m) => match (&m.how, self.key_words) {
+                (How::Tuples(_), 1) => (find_masked::<1>, prefetch_masked),
+                (How::Tuples(_), 2) => (find_masked::<2>, prefetch_masked),
+                (How::Tuples(_), 3) => (find_masked::<3>, prefetch_masked),
+                (How::Tuples(_), _) => (find_masked::<0>, prefetch_masked),
+                (How::Vectors(_), _) => (find_vectors, prefetch_masked),
+                (How::Intervals(_), _) => (find_intervals, prefetch_masked),
+            },
         };
         (self.find, self.prefetch) = (find, prefetch);
     }
@@ -283,9 +308,9 @@ impl FlatTable {
     pub fn insert(
         &mut self,
         slot: u32,
-        _handle: EntryHandle,
+        handle: EntryHandle,
         matches: &[KeyMatch],
-        _priority: i32,
+        priority: i32,
         action: FlatAction<'_>,
     ) {
         if matches.len() != self.places.len() {
@@ -299,6 +324,12 @@ impl FlatTable {
             Search::Trie(t) => {
                 t.insert(&self.matches.value, self.matches.prefix_len, slot + 1);
                 self.put_row(slot);
+            }
+            Search::Masked(m) => {
+                let rank = Rank::new(priority, self.matches.prefix_len, handle);
+                m.insert(slot, rank, &self.matches);
+                self.put_row(slot);
+                self.choose_functions();
             }
         }
     }
@@ -314,12 +345,12 @@ impl FlatTable {
                     row.copy_from_slice(&self.scratch);
                 }
             }
-            Search::Trie(_) => self.put_row(slot),
+            Search::Trie(_) | Search::Masked(_) => self.put_row(slot),
         }
     }
 
     /// Removes an entry.
-    pub fn remove(&mut self, _slot: u32, matches: &[KeyMatch]) {
+    pub fn remove(&mut self, slot: u32, matches: &[KeyMatch]) {
         self.set_matches(matches);
         match &mut self.search {
             Search::Nothing | Search::Ask => {}
@@ -327,6 +358,10 @@ impl FlatTable {
                 e.remove(&self.matches.value);
             }
             Search::Trie(t) => t.remove(&self.matches.value, self.matches.prefix_len),
+            Search::Masked(m) => {
+                m.remove(slot);
+                self.choose_functions();
+            }
         }
     }
 
@@ -356,7 +391,10 @@ fn search(shape: &FlatShape, places: &[Place], key_words: usize, row_words: usiz
         }
         _ => {}
     }
-    Search::Ask
+    match Masked::new(&shape.keys, places, key_words, shape.seed) {
+        Some(masked) => Search::Masked(Box::new(masked)),
+        None => Search::Ask,
+    }
 }
 
 /// # Safety
@@ -419,6 +457,39 @@ unsafe extern "C" fn prefetch_trie(table: *const FlatTable, key: *const u64) {
     let table = unsafe { &*table };
     let Search::Trie(t) = &table.search else { return };
     fetch(t.first(unsafe { key_of::<0>(table, key) }).cast());
+}
+
+unsafe extern "C" fn find_masked<const K: usize>(table: *const FlatTable, key: *const u64) -> *const u64 {
+    let table = unsafe { &*table };
+    let Search::Masked(m) = &table.search else { return table.rows.as_ptr() };
+    let How::Tuples(t) = &m.how else { return table.rows.as_ptr() };
+    table.row_at(t.find(&m.entries, unsafe { key_of::<K>(table, key) }))
+}
+
+unsafe extern "C" fn find_vectors(table: *const FlatTable, key: *const u64) -> *const u64 {
+    let table = unsafe { &*table };
+    let Search::Masked(m) = &table.search else { return table.rows.as_ptr() };
+    let How::Vectors(v) = &m.how else { return table.rows.as_ptr() };
+    table.row_at(v.find(unsafe { key_of::<0>(table, key) }))
+}
+
+unsafe extern "C" fn find_intervals(table: *const FlatTable, key: *const u64) -> *const u64 {
+    let table = unsafe { &*table };
+    let Search::Masked(m) = &table.search else { return table.rows.as_ptr() };
+    let How::Intervals(i) = &m.how else { return table.rows.as_ptr() };
+    table.row_at(i.find(unsafe { key_of::<0>(table, key) }))
+}
+
+unsafe extern "C" fn prefetch_masked(table: *const FlatTable, key: *const u64) {
+    let table = unsafe { &*table };
+    let Search::Masked(m) = &table.search else { return };
+    let key = unsafe { key_of::<0>(table, key) };
+    match &m.how {
+        How::Tuples(t) => fetch(t.first(key).cast()),
+        How::Vectors(v) => v.firsts(key, |at| fetch(at.cast())),
+        // The first steps of a binary search are in the cache, the later ones cannot be known.
+        How::Intervals(_) => {}
+    }
 }
 
 /// Asks for a cache line; any address will do.

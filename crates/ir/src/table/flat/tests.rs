@@ -5,6 +5,7 @@ use crate::bits::Bits;
 use crate::table::{Entry, EntryAction, TableStore};
 use crate::value::Value;
 use exact::next_secret;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 struct Dice(u64);
@@ -139,8 +140,9 @@ fn call(dice: &mut Dice) -> EntryAction {
     }
 }
 
-/// Random changes and look-ups.
-fn agrees(keys: &[(MatchKind, u32)], entries: u64, steps: u32, seed: u64) {
+/// Random changes and look-ups. The data structures that it came to.
+fn agrees(keys: &[(MatchKind, u32)], entries: u64, steps: u32, seed: u64) -> BTreeSet<&'static str> {
+    let mut structures = BTreeSet::new();
     let mut dice = Dice(seed);
     let mut pair = Pair::new(keys, entries);
     let mut known: Vec<(Vec<KeyMatch>, i32)> = Vec::new();
@@ -185,6 +187,7 @@ fn agrees(keys: &[(MatchKind, u32)], entries: u64, steps: u32, seed: u64) {
             pair.flat.set_default(&default);
             pair.store.set_default_action(Arc::new(default));
         }
+        structures.insert(pair.flat.structure());
         for _ in 0..3 {
             let key: Vec<Bits> = keys.iter().map(|(_, w)| dice.bits(*w)).collect();
             pair.check(&key);
@@ -199,33 +202,80 @@ fn agrees(keys: &[(MatchKind, u32)], entries: u64, steps: u32, seed: u64) {
             pair.check(&values.collect::<Vec<_>>());
         }
     }
+    for (matches, priority) in known {
+        pair.delete(&matches, priority);
+    }
+    assert!(pair.store.is_empty());
+    pair.check(&keys.iter().map(|(_, w)| dice.bits(*w)).collect::<Vec<_>>());
+    structures
+}
+
+fn all_agree(structures: &str, steps: u32, tables: &[&[(MatchKind, u32)]]) {
+    for keys in tables {
+        let seen: BTreeSet<_> = (1..4).flat_map(|seed| agrees(keys, 400, steps, seed)).collect();
+        let seen: Vec<_> = seen.into_iter().collect();
+        assert_eq!(seen.join(", "), structures, "{keys:?}");
+    }
 }
 
 #[test]
 fn exact_and_keyless() {
     use MatchKind::Exact;
-    for seed in 1..4 {
-        agrees(&[], 10, 100, seed);
-        agrees(&[(Exact, 0)], 10, 100, seed);
-        agrees(&[(Exact, 9)], 400, 2000, seed);
-        agrees(&[(Exact, 64)], 400, 2000, seed);
-        agrees(&[(Exact, 32), (Exact, 32), (Exact, 16), (Exact, 16), (Exact, 8)], 400, 2000, seed);
-        agrees(&[(Exact, 128), (Exact, 1), (Exact, 60)], 400, 2000, seed);
-        agrees(&[(Exact, 300), (Exact, 65)], 400, 2000, seed);
-    }
+    all_agree("none", 100, &[&[]]);
+    all_agree("hash table", 100, &[&[(Exact, 0)]]);
+    all_agree(
+        "hash table",
+        2000,
+        &[
+            &[(Exact, 9)],
+            &[(Exact, 64)],
+            &[(Exact, 32), (Exact, 32), (Exact, 16), (Exact, 16), (Exact, 8)],
+            &[(Exact, 128), (Exact, 1), (Exact, 60)],
+            &[(Exact, 300), (Exact, 65)],
+        ],
+    );
 }
 
 #[test]
 fn lpm() {
     use MatchKind::{Exact, Lpm};
-    for seed in 1..6 {
-        for width in [1, 5, 16, 17, 32, 48, 56, 57, 64, 65, 128] {
-            agrees(&[(Lpm, width)], 300, 2000, seed);
-        }
-        agrees(&[(Exact, 12), (Lpm, 32)], 300, 2000, seed);
-        agrees(&[(Lpm, 48), (Exact, 3), (Exact, 13)], 300, 2000, seed);
-        agrees(&[(Lpm, 120), (Exact, 8)], 300, 2000, seed);
+    for width in [1, 5, 16, 17, 32, 48, 56, 57, 64, 65, 128] {
+        all_agree("trie", 2000, &[&[(Lpm, width)]]);
     }
+    all_agree(
+        "trie",
+        2000,
+        &[&[(Exact, 12), (Lpm, 32)], &[(Lpm, 48), (Exact, 3), (Exact, 13)], &[(Lpm, 120), (Exact, 8)]],
+    );
+    all_agree("bit vectors, tuple space", 1000, &[&[(Exact, 40), (Lpm, 32)], &[(Lpm, 200), (Exact, 9)]]);
+}
+
+#[test]
+fn masks_and_ranges() {
+    use MatchKind::*;
+    all_agree("intervals", 2000, &[&[(Range, 16)], &[(Range, 64)], &[(Range, 1)]]);
+    all_agree(
+        "bit vectors, tuple space",
+        1500,
+        &[
+            &[(Ternary, 8)],
+            &[(Ternary, 130), (Lpm, 16)],
+            &[(Range, 16), (Range, 24)],
+            &[(Range, 64), (Exact, 1)],
+            &[(Optional, 9), (Range, 16), (Ternary, 32), (Exact, 4)],
+            &[(Ternary, 32), (Ternary, 32), (Range, 16), (Range, 16), (Ternary, 8)],
+        ],
+    );
+    // Few masks; a range too wide for vectors; a key too long for them; one too long for everything.
+    all_agree("tuple space", 1000, &[&[(Optional, 9), (Optional, 70)], &[(Range, 80)]]);
+    all_agree("tuple space", 300, &[&[(Ternary, 300), (Ternary, 300)]]);
+    let long = (MatchKind::Ternary, 2100);
+    let default = ActionCall { action: 0, args: vec![] };
+    let shape = FlatShape { keys: vec![long], actions: vec![Some(vec![])], counts: true, seed: 1 };
+    let mut table = FlatTable::new(&shape, &default);
+    assert_eq!(table.find(&[7; 33]), [row::ASK]);
+    table.set_default(&default);
+    assert_eq!(table.find(&[7; 33]), [row::ASK]);
 }
 
 /// Heads say what the architecture has to do.

@@ -1,0 +1,126 @@
+//! One range field: the ends of all ranges cut the field's values into intervals, and each knows which entry wins there.
+//! A look-up is a binary search.
+
+use super::entries::Entries;
+use super::place::Place;
+
+/// Intervals and who wins in them.
+#[derive(Clone, Debug)]
+pub(super) struct Intervals {
+    place: Place,
+    /// Where each begins, the first at 0.
+    starts: Vec<u64>,
+    /// Number of the entry that wins, plus one; 0 for none.
+    winners: Vec<u32>,
+}
+
+fn low(words: &[u64]) -> u64 {
+    words.first().copied().unwrap_or(0)
+}
+
+/// The bounds of an entry of a table with one range field.
+fn bounds(entries: &Entries, slot: u32) -> Option<(u64, u64)> {
+    entries.ranges(slot).first().map(|r| (low(&r.lo), low(&r.hi)))
+}
+
+impl Intervals {
+    /// For a field of at most 64 bits.
+    pub fn new(place: Place) -> Self {
+        Intervals { place, starts: vec![0], winners: vec![0] }
+    }
+
+    /// Bytes taken.
+    pub fn bytes(&self) -> usize {
+        self.starts.capacity() * 8 + self.winners.capacity() * 4
+    }
+
+    /// Index of the interval that begins at `at`, made if there is none.
+    fn cut(&mut self, at: u64) -> usize {
+        let next = self.starts.partition_point(|s| *s < at);
+        if self.starts.get(next) != Some(&at) {
+            self.starts.insert(next, at);
+            self.winners.insert(next, self.winners[next - 1]);
+        }
+        next
+    }
+
+    /// The intervals between two bounds, both included.
+    fn between(&mut self, lo: u64, hi: u64) -> std::ops::Range<usize> {
+        let first = self.cut(lo);
+        let end = match hi.checked_add(1) {
+            Some(end) => self.cut(end),
+            None => self.starts.len(),
+        };
+        first..end
+    }
+
+    /// Adds an entry that is among `entries` already.
+    pub fn insert(&mut self, entries: &Entries, slot: u32) {
+        let Some((lo, hi)) = bounds(entries, slot) else { return };
+        let rank = entries.rank(slot);
+        for i in self.between(lo, hi) {
+            let winner = self.winners[i];
+            if winner == 0 || entries.rank(winner - 1) < rank {
+                self.winners[i] = slot + 1;
+            }
+        }
+    }
+
+    /// Removes an entry that is among `entries` no longer.
+    pub fn remove(&mut self, entries: &Entries, slot: u32, lo: u64, hi: u64) {
+        if self.starts.len() > 4 * entries.len() + 64 {
+            return self.rebuild(entries);
+        }
+        let range = self.between(lo, hi);
+        let open: Vec<usize> = range.filter(|i| self.winners[*i] == slot + 1).collect();
+        if open.is_empty() {
+            return;
+        }
+        open.iter().for_each(|i| self.winners[*i] = 0);
+        self.fill(entries, open, lo, hi);
+    }
+
+    /// Finds who wins in intervals that nobody has, given in order: the best takes first what it covers.
+    fn fill(&mut self, entries: &Entries, mut open: Vec<usize>, lo: u64, hi: u64) {
+        let meets = |s: &u32| bounds(entries, *s).is_some_and(|(l, h)| l <= hi && lo <= h);
+        let mut candidates: Vec<u32> = entries.slots().filter(meets).collect();
+        candidates.sort_by_key(|s| std::cmp::Reverse(entries.rank(*s)));
+        for slot in candidates {
+            let Some((l, h)) = bounds(entries, slot) else { continue };
+            let first = open.partition_point(|i| self.starts[*i] < l);
+            let end = open.partition_point(|i| self.starts[*i] <= h);
+            for i in open.drain(first..end) {
+                self.winners[i] = slot + 1;
+            }
+            if open.is_empty() {
+                break;
+            }
+        }
+    }
+
+    fn rebuild(&mut self, entries: &Entries) {
+        let ends = |s| bounds(entries, s).map(|(l, h)| [Some(l), h.checked_add(1)]);
+        let cuts = entries.slots().filter_map(ends).flatten().flatten();
+        self.starts = std::iter::once(0).chain(cuts).collect();
+        self.starts.sort_unstable();
+        self.starts.dedup();
+        self.winners = vec![0; self.starts.len()];
+        self.fill(entries, (0..self.starts.len()).collect(), 0, u64::MAX);
+    }
+
+    /// Number of the best entry that matches, plus one; 0 for none.
+    #[inline(always)]
+    pub fn find(&self, key: &[u64]) -> u32 {
+        let value = self.place.low(key);
+        let (mut at, mut rest) = (0, self.starts.len());
+        // Halves without branches: `at` stays the last interval that begins early enough among those looked at.
+        while rest > 1 {
+            let half = rest / 2;
+            // SAFETY: `at + rest` is never more than the length.
+            let start = unsafe { *self.starts.get_unchecked(at + half) };
+            at = if start <= value { at + half } else { at };
+            rest -= half;
+        }
+        self.winners[at]
+    }
+}
