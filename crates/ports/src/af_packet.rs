@@ -26,6 +26,8 @@ pub struct AfPacketConfig {
     pub promiscuous: bool,
     /// Have the kernel put frames into memory shared with the process, instead of asking for each batch.
     pub ring: bool,
+    /// Hand segments of a TCP stream that follow each other in a batch to the kernel as one super-frame.
+    pub join: bool,
     /// Transmit past the interface's queueing discipline. Faster on some devices, but tc's shaping and tc's counters
     /// do not see the frames.
     pub bypass_qdisc: bool,
@@ -38,6 +40,7 @@ impl Default for AfPacketConfig {
             socket_buffer_bytes: 4 << 20,
             promiscuous: true,
             ring: true,
+            join: true,
             bypass_qdisc: false,
         }
     }
@@ -286,7 +289,8 @@ impl Port for AfPacket {
         let mut total = 0;
         let mut checked = false;
         while let Some(first) = frames.first() {
-            let error = match sys::send(&self.socket, frames) {
+            let (sent, joined) = sys::send(&self.socket, frames, self.config.join);
+            let error = match sent {
                 Ok(sent) => {
                     self.counters.add_sent(&frames[..sent]);
                     pool.give_all(frames.drain(..sent));
@@ -306,6 +310,9 @@ impl Port for AfPacket {
                     continue;
                 }
                 self.drop_front(DropReason::TxLinkDown, frames.len(), pool, frames);
+            } else if joined {
+                // Something on the way does not know super-frames.
+                self.config.join = false;
             } else if first.len() < 14 {
                 self.drop_front(DropReason::TxTooShort, 1, pool, frames);
             } else if error.raw_os_error() == Some(libc::EMSGSIZE) {

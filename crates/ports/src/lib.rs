@@ -53,6 +53,7 @@ mod faulty;
 mod forward;
 mod frame;
 mod generator;
+mod join;
 mod link;
 mod link_state;
 mod memory;

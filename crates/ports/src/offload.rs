@@ -15,16 +15,16 @@ pub(crate) const VNET_HEADER_BYTES: usize = 10;
 pub(crate) const MAX_SEGMENTS: usize = 65536 / 48 + 1;
 
 const ETHERNET_BYTES: usize = 14;
-const NEEDS_CHECKSUM: u8 = 1;
+pub(crate) const NEEDS_CHECKSUM: u8 = 1;
 
 const GSO_NONE: u8 = 0;
-const GSO_TCPV4: u8 = 1;
-const GSO_TCPV6: u8 = 4;
+pub(crate) const GSO_TCPV4: u8 = 1;
+pub(crate) const GSO_TCPV6: u8 = 4;
 const GSO_UDP_L4: u8 = 5;
 /// Set on top of a TCP type when the super-frame carries CWR.
 const GSO_ECN: u8 = 0x80;
 
-const TCP: u8 = 6;
+pub(crate) const TCP: u8 = 6;
 const UDP: u8 = 17;
 const SCTP: u8 = 132;
 
@@ -180,20 +180,20 @@ fn not_zero(checksum: u16) -> u16 {
 }
 
 /// Where things are in a frame that holds an IP packet.
-struct Packet {
-    version: u8,
-    protocol: u8,
+pub(crate) struct Packet {
+    pub version: u8,
+    pub protocol: u8,
     /// The IP header.
-    l3: usize,
+    pub l3: usize,
     /// The transport header.
-    l4: usize,
+    pub l4: usize,
     /// The end of the IP packet; padding may follow.
-    end: usize,
+    pub end: usize,
 }
 
 impl Packet {
     /// `None` where there is no whole IP packet with a transport header that starts in it.
-    fn locate(frame: &[u8]) -> Option<Self> {
+    pub fn locate(frame: &[u8]) -> Option<Self> {
         let mut l3 = ETHERNET_BYTES;
         let mut ethertype = be16(frame, 12)?;
         while matches!(ethertype, 0x8100 | 0x88a8 | 0x9100) {
@@ -234,7 +234,7 @@ impl Packet {
     }
 
     /// The sum of the pseudo-header (RFC 9293, section 3.1; RFC 8200, section 8.1).
-    fn pseudo_header(&self, frame: &[u8], l4_bytes: usize) -> u32 {
+    pub fn pseudo_header(&self, frame: &[u8], l4_bytes: usize) -> u32 {
         let addresses =
             if self.version == 4 { self.l3 + 12..self.l3 + 20 } else { self.l3 + 8..self.l3 + 40 };
         // A segment fits in an IP packet, so that its length fits in 16 bits.
@@ -242,11 +242,11 @@ impl Packet {
     }
 }
 
-fn be16(frame: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn be16(frame: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]))
 }
 
-fn put16(frame: &mut [u8], at: usize, value: u16) {
+pub(crate) fn put16(frame: &mut [u8], at: usize, value: u16) {
     frame[at..at + 2].copy_from_slice(&value.to_be_bytes());
 }
 

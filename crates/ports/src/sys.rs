@@ -5,6 +5,7 @@ use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
+use crate::join::{Joined, join};
 use crate::offload::VNET_HEADER_BYTES;
 
 pub(crate) mod bpf;
@@ -394,25 +395,60 @@ fn vlan(message: &libc::msghdr) -> Option<(u16, u16)> {
     None
 }
 
-/// Sends frames from the front, each behind a header that promises a finished packet, and says how many the kernel
-/// took. An error is about the first frame.
-pub(crate) fn send(socket: &OwnedFd, frames: &[Vec<u8>]) -> io::Result<usize> {
+/// A message to be sent: one frame, or several as one.
+enum Outgoing<'a> {
+    Frame(&'a [u8]),
+    Joined(Box<Joined>, &'a [Vec<u8>]),
+}
+
+/// Sends frames from the front and says how many the kernel took, and whether the first message, which an error is about,
+/// was a super-frame. `joining`: segments of a stream may be sent as one.
+pub(crate) fn send(socket: &OwnedFd, frames: &[Vec<u8>], joining: bool) -> (io::Result<usize>, bool) {
     const FINISHED: [u8; VNET_HEADER_BYTES] = [0; VNET_HEADER_BYTES];
-    let batch = frames.len().min(MAX_BATCH);
-    let mut parts = [const { MaybeUninit::<[libc::iovec; 2]>::uninit() }; MAX_BATCH];
+    let mut outgoing = Vec::with_capacity(MAX_BATCH);
+    let mut rest = frames;
+    while let [first, ..] = rest
+        && outgoing.len() < MAX_BATCH
+    {
+        let joined = if joining { join(rest) } else { None };
+        let count = joined.as_ref().map_or(1, |joined| joined.count);
+        outgoing.push(match joined {
+            Some(joined) => Outgoing::Joined(Box::new(joined), &rest[..count]),
+            None => Outgoing::Frame(first),
+        });
+        rest = &rest[count..];
+    }
+    let part =
+        |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let mut parts = Vec::with_capacity(2 * MAX_BATCH);
     // SAFETY: all-zero is a value of this plain structure.
     let mut messages: [libc::mmsghdr; MAX_BATCH] = unsafe { mem::zeroed() };
-    for ((frame, parts), message) in frames.iter().zip(&mut parts).zip(&mut messages) {
-        let parts = parts.write([
-            libc::iovec { iov_base: FINISHED.as_ptr().cast_mut().cast(), iov_len: FINISHED.len() },
-            libc::iovec { iov_base: frame.as_ptr().cast_mut().cast(), iov_len: frame.len() },
-        ]);
-        message.msg_hdr.msg_iov = parts.as_mut_ptr();
-        message.msg_hdr.msg_iovlen = 2;
+    for (outgoing, message) in outgoing.iter().zip(&mut messages) {
+        let before = parts.len();
+        match outgoing {
+            Outgoing::Frame(frame) => parts.extend([part(&FINISHED), part(frame)]),
+            Outgoing::Joined(joined, frames) => {
+                parts.extend([part(&joined.vnet), part(&joined.header[..joined.payload])]);
+                parts.extend(frames.iter().map(|frame| part(&frame[joined.payload..])));
+            }
+        }
+        message.msg_hdr.msg_iovlen = (parts.len() - before) as _;
     }
-    let (fd, flags) = (socket.as_raw_fd(), libc::MSG_DONTWAIT as _);
+    let mut at = parts.as_mut_ptr();
+    for message in &mut messages[..outgoing.len()] {
+        message.msg_hdr.msg_iov = at;
+        // SAFETY: the lengths of all messages are that of `parts` together.
+        at = unsafe { at.add(message.msg_hdr.msg_iovlen as usize) };
+    }
+    let (fd, batch, flags) = (socket.as_raw_fd(), outgoing.len(), libc::MSG_DONTWAIT as _);
     // SAFETY: every message describes buffers that outlive the call, each with its length; sending only reads.
-    retry(|| unsafe { libc::sendmmsg(fd, messages.as_mut_ptr(), batch as libc::c_uint, flags) })
+    let sent = retry(|| unsafe { libc::sendmmsg(fd, messages.as_mut_ptr(), batch as libc::c_uint, flags) });
+    let count = |outgoing: &Outgoing<'_>| match outgoing {
+        Outgoing::Frame(_) => 1,
+        Outgoing::Joined(_, frames) => frames.len(),
+    };
+    let joined = matches!(outgoing.first(), Some(Outgoing::Joined(..)));
+    (sent.map(|messages| outgoing[..messages].iter().map(count).sum()), joined)
 }
 
 /// An event counter: readable while it is not zero.

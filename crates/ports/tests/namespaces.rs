@@ -211,6 +211,7 @@ fn accept(listener: &TcpListener) -> TcpStream {
 fn check_stream(address: &str, ring: bool) {
     let rack = Rack::new();
     let listener = rack.server.run(|| TcpListener::bind((ip(address), 7000))).expect("listen");
+    let mut observer = rack.server.run(|| Observer::open("d0")).expect("observe");
     // Fewer messages in a batch than a single super-frame has pieces.
     let config = AfPacketConfig { batch: 16, ring, ..Default::default() };
     let seen = rack.forward(config, || {
@@ -230,6 +231,10 @@ fn check_stream(address: &str, ring: bool) {
             assert_eq!(wrong, None, "the first wrong byte");
         });
     });
+    let mut longest = 0;
+    let mut look = |way, frame: &[u8]| longest = longest.max(if way == Way::In { frame.len() } else { 0 });
+    while observer.observe(&mut look).expect("observe") > 0 {}
+    assert!(longest > 1514, "no segments were sent as one");
     assert!(seen.longest_frame <= 1514, "a frame of {} bytes", seen.longest_frame);
     assert!(seen.largest_batch > 16, "no super-frames came: this test does not show that they are cut");
     let [left, right] = seen.counters;
