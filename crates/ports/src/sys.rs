@@ -421,10 +421,12 @@ pub(crate) fn send(socket: &OwnedFd, frames: &[Vec<u8>], joining: bool) -> (io::
     let part =
         |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let mut parts = Vec::with_capacity(2 * MAX_BATCH);
+    let mut starts = Vec::with_capacity(MAX_BATCH);
     // SAFETY: all-zero is a value of this plain structure.
     let mut messages: [libc::mmsghdr; MAX_BATCH] = unsafe { mem::zeroed() };
     for (outgoing, message) in outgoing.iter().zip(&mut messages) {
-        let before = parts.len();
+        let start = parts.len();
+        starts.push(start);
         match outgoing {
             Outgoing::Frame(frame) => parts.extend([part(&FINISHED), part(frame)]),
             Outgoing::Joined(joined, frames) => {
@@ -432,13 +434,10 @@ pub(crate) fn send(socket: &OwnedFd, frames: &[Vec<u8>], joining: bool) -> (io::
                 parts.extend(frames.iter().map(|frame| part(&frame[joined.payload..])));
             }
         }
-        message.msg_hdr.msg_iovlen = (parts.len() - before) as _;
+        message.msg_hdr.msg_iovlen = (parts.len() - start) as _;
     }
-    let mut at = parts.as_mut_ptr();
-    for message in &mut messages[..outgoing.len()] {
-        message.msg_hdr.msg_iov = at;
-        // SAFETY: the lengths of all messages are that of `parts` together.
-        at = unsafe { at.add(message.msg_hdr.msg_iovlen as usize) };
+    for (message, start) in messages.iter_mut().zip(starts) {
+        message.msg_hdr.msg_iov = parts[start..].as_mut_ptr();
     }
     let (fd, batch, flags) = (socket.as_raw_fd(), outgoing.len(), libc::MSG_DONTWAIT as _);
     // SAFETY: every message describes buffers that outlive the call, each with its length; sending only reads.
