@@ -1,13 +1,17 @@
 //! How fast the balancer forwards on one core, in memory: packets of connections that stand.
 //!
-//! `cargo run --release -p pointsman-testkit --example balancer_rate [FLOWS [PACKETS]]`
+//! `cargo run --release -p pointsman-testkit --example balancer_rate [FLOWS [PACKETS [PAYLOAD [EXECUTOR]]]]`
 
 use pointsman_ir::Executor;
 use pointsman_testkit::Rig;
 use pointsman_testkit::compile::{own_includes, own_program};
 use pointsman_testkit::packet::{Packet, tcp_flags};
-use pointsman_v1model::{Sink, SwitchConfig};
+use pointsman_v1model::{Arrived, Sink, SwitchConfig};
 use std::time::Instant;
+
+/// Packets that are processed together, and room in front of each.
+const BATCH: usize = 64;
+const ROOM: usize = 64;
 
 const SWITCH: [u8; 6] = [0x02, 0x50, 0x4d, 0, 0, 1];
 
@@ -58,11 +62,20 @@ fn cpu_ns() -> Option<u64> {
 
 fn measure<E: Executor>(rig: &mut Rig<E>, name: &str, port: u32, frames: &[Vec<u8>], packets: usize) {
     let mut sink = Count(0);
+    let mut buffers: Vec<Vec<u8>> = (0..BATCH).map(|_| vec![0; 2048]).collect();
     let (start, cpu) = (Instant::now(), cpu_ns());
-    for i in 0..packets {
-        let now = rig.now;
-        rig.switch.receive(now, port, &frames[i % frames.len()]);
-        rig.switch.poll(now, 16, &mut sink);
+    let mut sent = 0;
+    while sent < packets {
+        let n = BATCH.min(packets - sent);
+        let filled = buffers.iter_mut().take(n).enumerate().map(|(i, buffer)| {
+            // As a network card would: some room, then the packet.
+            let frame = &frames[(sent + i) % frames.len()];
+            buffer[ROOM..ROOM + frame.len()].copy_from_slice(frame);
+            Arrived { port, buffer: &mut buffer[..ROOM + frame.len()], start: ROOM }
+        });
+        let mut batch: Vec<Arrived<'_>> = filled.collect();
+        rig.switch.process(rig.now, 16, &mut batch, &mut sink);
+        sent += n;
     }
     let ns = match (cpu, cpu_ns()) {
         (Some(before), Some(after)) => (after - before) as f64,
@@ -75,13 +88,19 @@ fn main() -> Result<(), String> {
     let mut args = std::env::args().skip(1).map(|a| a.parse::<usize>().unwrap_or(1000));
     let flows = args.next().unwrap_or(1000) as u32;
     let packets = args.next().unwrap_or(200_000);
-    println!("interpreter");
-    rates::<pointsman_interp::Interp>(flows, packets)?;
-    println!("engine");
-    rates::<pointsman_engine::Engine>(flows, packets)
+    let payload = args.next().unwrap_or(1000);
+    if std::env::args().nth(4).is_none_or(|e| e == "interp") {
+        println!("interpreter");
+        rates::<pointsman_interp::Interp>(flows, packets, payload)?;
+    }
+    if std::env::args().nth(4).is_none_or(|e| e == "engine") {
+        println!("engine");
+        rates::<pointsman_engine::Engine>(flows, packets, payload)?;
+    }
+    Ok(())
 }
 
-fn rates<E: Executor>(flows: u32, packets: usize) -> Result<(), String> {
+fn rates<E: Executor>(flows: u32, packets: usize, payload: usize) -> Result<(), String> {
     let start = Instant::now();
     let mut rig = rack::<E>()?;
     println!("{:<32} {:>8.1} ms, front end included", "loading", start.elapsed().as_secs_f64() * 1e3);
@@ -90,7 +109,7 @@ fn rates<E: Executor>(flows: u32, packets: usize) -> Result<(), String> {
     };
     let client4 = |i: u32| format!("192.0.2.{}:{}", 1 + i / 1000, 10_000 + i % 1000);
     let client6 = |i: u32| format!("[2001:db8::{:x}]:{}", 1 + i / 1000, 10_000 + i % 1000);
-    let data = vec![7u8; 1000];
+    let data = vec![7u8; payload];
     let from4 = |flags| {
         let data = data.clone();
         move |i| Packet::tcp(client4(i), "10.0.0.100:80", flags).payload(data.clone())
