@@ -55,8 +55,8 @@ use generate::{Entry, Source};
 use layout::{Layouts, Scalar, Shape};
 use memory::{Memory, Spot, bytes, bytes_mut};
 use pointsman_ir::{
-    Bits, CellArray, ControlId, ControlOutcome, CoreErrors, Direction, Env, Executor, Known, LoadError, PackageArg,
-    Param, ParseOutcome, ParserId, Program, Type, TypeId, Types, Value, verify,
+    Bits, CellArray, ControlId, ControlOutcome, CoreErrors, Direction, Env, Executor, Known, LoadError,
+    PackageArg, Param, ParseOutcome, ParserId, Program, Type, TypeId, Types, Value, verify,
 };
 use runtime::{Ctx, Host, status};
 use std::sync::{Arc, OnceLock};
@@ -133,11 +133,12 @@ impl std::fmt::Debug for Frame {
     }
 }
 
-/// A scalar of a frame: byte offset and width.
+/// A scalar of a frame: byte offset, bytes, the bits that it can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     at: u32,
-    width: u32,
+    size: u32,
+    mask: u64,
 }
 
 /// The machine that we run on.
@@ -167,6 +168,14 @@ fn isa() -> Result<OwnedTargetIsa, LoadError> {
 #[inline]
 fn number<const N: usize>(mem: &[u8], at: usize) -> Option<[u8; N]> {
     mem.get(at..at + N)?.try_into().ok()
+}
+
+/// Writes a number at `at`.
+#[inline]
+fn put<const N: usize>(mem: &mut [u8], at: usize, bytes: [u8; N]) {
+    if let Some(place) = mem.get_mut(at..at + N) {
+        place.copy_from_slice(&bytes);
+    }
 }
 
 /// Is there an array in it?
@@ -421,7 +430,9 @@ impl Executor for Engine {
             (ty, at) = (*inner, at + offset);
         }
         match self.layouts.get(ty).shape {
-            Shape::Scalar(kind, width @ 1..=64) if kind != Scalar::String => Some(Field { at, width }),
+            Shape::Scalar(kind, width @ 1..=64) if kind != Scalar::String => {
+                Some(Field { at, size: layout::scalar_size(width), mask: u64::MAX >> (64 - width) })
+            }
             _ => None,
         }
     }
@@ -430,7 +441,7 @@ impl Executor for Engine {
     fn read(&self, frame: &Frame, field: Field) -> u64 {
         let (at, mem) = (field.at as usize, bytes(&frame.slots));
         // One load of the scalar's own size: a longer one would wait for what native code has just stored.
-        match layout::scalar_size(field.width) {
+        match field.size {
             1 => mem.get(at).map_or(0, |b| u64::from(*b)),
             2 => number(mem, at).map_or(0, |b| u64::from(u16::from_le_bytes(b))),
             4 => number(mem, at).map_or(0, |b| u64::from(u32::from_le_bytes(b))),
@@ -440,14 +451,12 @@ impl Executor for Engine {
 
     #[inline]
     fn write(&self, frame: &mut Frame, field: Field, value: u64) {
-        let (at, size) = (field.at as usize, layout::scalar_size(field.width) as usize);
-        let value = value & (u64::MAX >> (64 - field.width));
-        let Some(place) = bytes_mut(&mut frame.slots).get_mut(at..at + size) else { return };
-        match place {
-            [one] => *one = value as u8,
-            [_, _] => place.copy_from_slice(&(value as u16).to_le_bytes()),
-            [_, _, _, _] => place.copy_from_slice(&(value as u32).to_le_bytes()),
-            _ => place.copy_from_slice(&value.to_le_bytes()[..size]),
+        let (at, value, mem) = (field.at as usize, value & field.mask, bytes_mut(&mut frame.slots));
+        match field.size {
+            1 => put(mem, at, [value as u8]),
+            2 => put(mem, at, (value as u16).to_le_bytes()),
+            4 => put(mem, at, (value as u32).to_le_bytes()),
+            _ => put(mem, at, value.to_le_bytes()),
         }
     }
 

@@ -223,6 +223,11 @@ impl Executor for Interp {
         }
     }
 
+    /// It gains nothing from it, but what runs on it is tested that way.
+    fn lookahead(&self) -> usize {
+        8
+    }
+
     fn field(&self, slot: usize, path: &[u32]) -> Option<Field> {
         let place = path.iter().try_fold(self.slot_defaults.get(slot)?, |v, i| match v {
             Value::Struct(fields) => fields.get(*i as usize),

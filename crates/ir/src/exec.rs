@@ -83,6 +83,12 @@ pub trait Executor: Sized {
         env: &mut dyn Env,
     ) -> ParseOutcome;
 
+    /// How many packets are worth parsing before the first of them goes through a control: where [`Executor::prefetch`]
+    /// gains more than the frames of so many packets cost. 1: none but the one that is next.
+    fn lookahead(&self) -> usize {
+        1
+    }
+
     /// A control is about to be run on these frames, one after the other: whoever sees now which memory it will look at may
     /// fetch it into the caches. Nothing that a block can see may change, and the runs may find other values in frames,
     /// tables and cells than this call did.

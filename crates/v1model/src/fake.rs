@@ -186,6 +186,10 @@ impl Executor for Fake {
         frame[slot] = Value::default_of(&self.program.types, self.slots[slot]);
     }
 
+    fn lookahead(&self) -> usize {
+        5
+    }
+
     fn field(&self, slot: usize, path: &[u32]) -> Option<(usize, u32)> {
         let [field] = path else { return None };
         self.get(&self.new_frame(), slot, path).map(|_| (slot, *field))
@@ -371,7 +375,10 @@ impl Rig {
 
     pub fn load(&mut self, script: Script, keep: Keep) {
         SCRIPT.set(script);
-        self.switch.set_pipeline(Time::ZERO, Pipeline::load(program()).unwrap(), keep).unwrap();
+        let mut pipeline = Pipeline::load(program()).unwrap();
+        // Scripts read whatever they like.
+        pipeline.std_reads.whole = true;
+        self.switch.set_pipeline(Time::ZERO, pipeline, keep).unwrap();
     }
 
     pub fn receive(&mut self, us: u64, port: u32, packet: &[u8]) {

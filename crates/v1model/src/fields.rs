@@ -1,6 +1,7 @@
 //! Fields of the metadata that the architecture itself touches.
 
 use crate::pipeline::{META, Problem, STD};
+use crate::usage::Reads;
 use pointsman_ir::{AnnotationBody, AnnotationToken, Bits, Executor, LoadError, Type, TypeId, Types, Value};
 use std::collections::BTreeMap;
 
@@ -14,18 +15,26 @@ macro_rules! std_fields {
             pub port_width: u32,
         }
 
-        /// The same fields as handles of an executor.
+        /// The same fields as handles of an executor; `None` where nobody can tell what the field holds.
         #[derive(Clone, Copy, Debug)]
         pub(crate) struct StdHandles<F> {
-            $(pub $field: F,)*
+            $(pub $field: Option<F>,)*
         }
 
         impl StdFields {
-            /// Finds the fields in the frames of an executor.
-            pub fn handles<E: Executor>(&self, exec: &E) -> Result<StdHandles<E::Field>, LoadError> {
+            /// Finds the fields in the frames of an executor, those that the program reads and those that we read.
+            pub fn handles<E: Executor>(
+                &self,
+                exec: &E,
+                reads: &Reads,
+            ) -> Result<StdHandles<E::Field>, LoadError> {
+                let ours = [self.egress_spec, self.mcast_grp, self.priority, self.egress_rid];
                 let find = |name: &str, field: u32| {
+                    if !reads.has(field) && !ours.contains(&field) {
+                        return Ok(None);
+                    }
                     let none = || LoadError(format!("the executor gives no handle to the field {name}"));
-                    exec.field(STD, &[field]).ok_or_else(none)
+                    exec.field(STD, &[field]).ok_or_else(none).map(Some)
                 };
                 Ok(StdHandles { $($field: find(stringify!($field), self.$field)?,)* })
             }

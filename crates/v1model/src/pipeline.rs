@@ -7,7 +7,7 @@ use crate::hash::HashAlgorithm;
 use crate::meter::MeterKind;
 use crate::sites;
 use crate::tables::{Attached, TableState};
-use crate::usage::{Unit, usage};
+use crate::usage::{Reads, Unit, usage};
 use pointsman_ir::{
     CellShape, Const, ControlId, ExternInstanceId, PackageArg, Param, ParserId, Program, Span, TableId,
     TypeId, Value, verify,
@@ -70,6 +70,20 @@ pub(crate) struct Blocks {
     pub deparser: ControlId,
 }
 
+impl Blocks {
+    /// The blocks with their places.
+    fn units(&self) -> [(Unit, Place); 6] {
+        [
+            (Unit::Parser(self.parser), Place::Parser),
+            (Unit::Control(self.verify), Place::Verify),
+            (Unit::Control(self.ingress), Place::Ingress),
+            (Unit::Control(self.egress), Place::Egress),
+            (Unit::Control(self.compute), Place::Compute),
+            (Unit::Control(self.deparser), Place::Deparser),
+        ]
+    }
+}
+
 /// A program that this architecture can run.
 #[derive(Clone, Debug)]
 pub struct Pipeline {
@@ -88,6 +102,8 @@ pub struct Pipeline {
     pub(crate) places: Vec<Option<Arc<str>>>,
     /// Does egress look at `packet_length`? Then it is worth knowing what ingress did to the headers.
     pub(crate) egress_reads_length: bool,
+    /// Fields of `standard_metadata` that the program reads: nobody can tell what the others hold.
+    pub(crate) std_reads: Reads,
     /// The parser calls no externs, so it depends on the packet and on value sets alone.
     pub(crate) parser_is_pure: bool,
 }
@@ -124,11 +140,9 @@ impl Pipeline {
             tables = load_tables(&program, &mut instances, &mut problems);
         }
         let Some((blocks, slots, std)) = bound else { return Err(problems) };
-        let egress_reads_length = if problems.is_empty() {
-            check_placement(&program, &blocks, &functions, slots[STD], std.packet_length, &mut problems)
-        } else {
-            false
-        };
+        if problems.is_empty() {
+            check_placement(&program, &blocks, &functions, &mut problems);
+        }
         let mut field_lists = field_lists(&program.types, slots[META], &mut problems);
         let fixed = [std.instance_type, std.packet_length];
         let sites = sites::rewrite(&mut program, &functions, slots, &fixed, &mut problems);
@@ -136,9 +150,16 @@ impl Pipeline {
         if !problems.is_empty() {
             return Err(problems);
         }
-        let parser = usage(&program, Unit::Parser(blocks.parser), slots[STD], std.packet_length);
+        let mut std_reads = Reads::default();
+        for (unit, _) in blocks.units() {
+            std_reads.add(&usage(&program, unit, slots[STD]).reads);
+        }
+        let parser = usage(&program, Unit::Parser(blocks.parser), slots[STD]);
+        let egress = usage(&program, Unit::Control(blocks.egress), slots[STD]);
         Ok(Pipeline {
             parser_is_pure: parser.externs.is_empty(),
+            egress_reads_length: egress.reads.has(std.packet_length),
+            std_reads,
             program,
             blocks,
             slots,
@@ -149,7 +170,6 @@ impl Pipeline {
             algorithms,
             field_lists,
             places: sites.places,
-            egress_reads_length,
         })
     }
 
@@ -265,28 +285,10 @@ fn wrong_params(block: &str, want: usize, got: usize) -> String {
     format!("{block} has {got} parameters besides the packet; V1Switch wants {want}")
 }
 
-/// Are externs called only in the blocks where they have a meaning? Gives whether egress reads the packet's length.
-fn check_placement(
-    program: &Program,
-    blocks: &Blocks,
-    functions: &[Function],
-    std: TypeId,
-    length: u32,
-    problems: &mut Vec<Problem>,
-) -> bool {
-    let mut egress_reads_length = false;
-    for (unit, block) in [
-        (Unit::Parser(blocks.parser), Place::Parser),
-        (Unit::Control(blocks.verify), Place::Verify),
-        (Unit::Control(blocks.ingress), Place::Ingress),
-        (Unit::Control(blocks.egress), Place::Egress),
-        (Unit::Control(blocks.compute), Place::Compute),
-        (Unit::Control(blocks.deparser), Place::Deparser),
-    ] {
-        let used = usage(program, unit, std, length);
-        if block == Place::Egress {
-            egress_reads_length = used.reads_field;
-        }
+/// Are externs called only in the blocks where they have a meaning?
+fn check_placement(program: &Program, blocks: &Blocks, functions: &[Function], problems: &mut Vec<Problem>) {
+    for (unit, block) in blocks.units() {
+        let used = usage(program, unit, TypeId(u32::MAX));
         for (function, span) in used.externs {
             let Some(f) = functions.get(function.index()) else { continue };
             if !f.allowed(block) {
@@ -298,7 +300,6 @@ fn check_placement(
             }
         }
     }
-    egress_reads_length
 }
 
 fn load_tables(

@@ -1,4 +1,4 @@
-//! What the blocks of a program use: which externs they call, and whether they look at the packet's length.
+//! What the blocks of a program use: which externs they call, and which fields of the metadata they read.
 
 use pointsman_ir::{
     Arg, Callee, ControlId, Expr, ExprKind, ExternFnId, KeySet, LValue, ParserId, Program, Proj, Span, Stmt,
@@ -20,14 +20,32 @@ pub(crate) enum Unit {
 pub(crate) struct Usage {
     /// Calls of extern functions, with their places.
     pub externs: BTreeSet<(ExternFnId, Span)>,
-    /// Is the field looked for read?
-    pub reads_field: bool,
+    /// Fields of the struct looked for that are read.
+    pub reads: Reads,
 }
 
-/// Looks through `root` and what it calls for extern calls and for reads of field `field` of variables of type `ty`.
-pub(crate) fn usage(program: &Program, root: Unit, ty: TypeId, field: u32) -> Usage {
-    let mut walk =
-        Walk { program, ty, field, found: Usage::default(), seen: BTreeSet::new(), todo: vec![root] };
+/// Fields of a struct.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reads {
+    /// All of them, together.
+    pub whole: bool,
+    pub fields: BTreeSet<u32>,
+}
+
+impl Reads {
+    pub fn has(&self, field: u32) -> bool {
+        self.whole || self.fields.contains(&field)
+    }
+
+    pub fn add(&mut self, other: &Reads) {
+        self.whole |= other.whole;
+        self.fields.extend(&other.fields);
+    }
+}
+
+/// Looks through `root` and what it calls for extern calls and for reads of variables of type `ty`, a struct.
+pub(crate) fn usage(program: &Program, root: Unit, ty: TypeId) -> Usage {
+    let mut walk = Walk { program, ty, found: Usage::default(), seen: BTreeSet::new(), todo: vec![root] };
     while let Some(unit) = walk.todo.pop() {
         if walk.seen.insert(unit) {
             walk.unit(unit);
@@ -39,7 +57,6 @@ pub(crate) fn usage(program: &Program, root: Unit, ty: TypeId, field: u32) -> Us
 struct Walk<'p> {
     program: &'p Program,
     ty: TypeId,
-    field: u32,
     found: Usage,
     seen: BTreeSet<Unit>,
     todo: Vec<Unit>,
@@ -179,10 +196,12 @@ impl<'p> Walk<'p> {
             VarRef::Outer(i) => scope.outer.get(i as usize),
         };
         if var.is_some_and(|v| v.ty == self.ty) {
-            self.found.reads_field |= match place.path.first() {
-                Some(Proj::Field(f)) => *f == self.field,
-                _ => true,
-            };
+            match place.path.first() {
+                Some(Proj::Field(f)) => {
+                    self.found.reads.fields.insert(*f);
+                }
+                _ => self.found.reads.whole = true,
+            }
         }
         self.indices(scope, place);
     }

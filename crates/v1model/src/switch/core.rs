@@ -60,7 +60,7 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    /// That of a packet that is refused.
+    /// That of no packet.
     pub const NONE: Lane = Lane {
         way: Way::START,
         outcome: ParseOutcome { accepted: true, error: 0, consumed_bits: 0 },
@@ -68,7 +68,7 @@ impl Lane {
     };
 }
 
-/// Packets that are parsed before the first of them goes on.
+/// Packets that are parsed before the first of them goes on, at most.
 pub(super) const LANES: usize = 32;
 
 pub(super) type Boxed<F> = Box<Packet<F>>;

@@ -5,7 +5,7 @@ mod passes;
 #[cfg(test)]
 mod tests;
 
-use self::core::{Core, LANES, Lane};
+use self::core::{Core, Lane};
 use self::passes::Loaded;
 use crate::config::{ConfigError, SwitchConfig};
 use crate::fields::StdHandles;
@@ -153,7 +153,7 @@ impl<E: Executor> Switch<E> {
             &meanings::known(pipeline, config.drop_port),
         );
         let exec = exec.map_err(PipelineError::Load)?;
-        let std = pipeline.std.handles(&exec).map_err(PipelineError::Load)?;
+        let std = pipeline.std.handles(&exec, &pipeline.std_reads).map_err(PipelineError::Load)?;
         Ok((exec, std))
     }
 
@@ -182,6 +182,7 @@ impl<E: Executor> Switch<E> {
         core.port_limit = 1 << width;
         core.note_ports();
         core.frames.clear();
+        core.lanes.clear();
         // Their frames are laid out for the old program.
         core.pool.clear();
         let lost = core.queues.drain().len() + std::mem::take(&mut core.again).len();
@@ -281,7 +282,7 @@ impl<E: Executor> Switch<E> {
         sink: &mut dyn Sink,
     ) -> Polled {
         let mut passes = 0;
-        let at_once = self.loaded.as_ref().map_or(1, |l| if l.parser_is_pure { LANES } else { 1 });
+        let at_once = self.loaded.as_ref().map_or(1, |l| l.at_once);
         let mut frames = std::mem::take(&mut self.core.frames);
         let mut lanes = std::mem::take(&mut self.core.lanes);
         for (n, chunk) in batch.chunks_mut(at_once).enumerate() {
@@ -327,17 +328,16 @@ impl<E: Executor> Switch<E> {
     ) {
         let core = &mut self.core;
         core.last_now = core.last_now.max(now);
-        lanes.clear();
         let Some(loaded) = &mut self.loaded else { return };
         if frames.len() < chunk.len() {
             frames.resize_with(chunk.len(), || loaded.exec.new_frame());
+            lanes.resize(frames.len(), Lane::NONE);
         }
-        for (arrived, frame) in chunk.iter().zip(frames.iter_mut()) {
-            let lane = match core.accepts(arrived.port, arrived.packet().len()) {
-                Ok(()) => loaded.begin_lane(core, now, frame, arrived.port, arrived.packet()),
-                Err(_) => Lane::NONE,
-            };
-            lanes.push(lane);
+        for ((arrived, frame), lane) in chunk.iter().zip(frames.iter_mut()).zip(lanes.iter_mut()) {
+            let packet = arrived.packet();
+            if core.accepts(arrived.port, packet.len()).is_ok() {
+                loaded.begin_lane(core, now, frame, lane, arrived.port, packet);
+            }
         }
         if chunk.len() > 1 {
             loaded.prefetch(core, now, &mut frames[..chunk.len()]);

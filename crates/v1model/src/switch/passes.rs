@@ -1,6 +1,6 @@
 //! One packet's way through ingress, or through egress.
 
-use super::core::{Boxed, Core, Lane, Packet, Way, instance};
+use super::core::{Boxed, Core, LANES, Lane, Packet, Way, instance};
 use super::{Arrived, Sink};
 use crate::env::{BlockEnv, Effects};
 use crate::fields::StdHandles;
@@ -23,8 +23,8 @@ pub(super) struct Loaded<E: Executor> {
     runs: Runs,
     /// The parser does not clear the headers itself.
     reset_headers: bool,
-    /// The parser calls no externs: it can run ahead of other packets.
-    pub parser_is_pure: bool,
+    /// Packets that are parsed before the first of them goes on.
+    pub at_once: usize,
 }
 
 /// The controls, without those that do nothing: many programs leave the checksum blocks and egress empty.
@@ -50,8 +50,9 @@ impl<E: Executor> Loaded<E> {
         };
         let headers = program.parsers.get(blocks.parser.index()).and_then(|p| p.frame.params.first());
         let reset_headers = headers.is_none_or(|p| p.direction != Direction::Out);
-        let parser_is_pure = pipeline.parser_is_pure;
-        Loaded { exec, std, pipeline, state, clock_offset_us: offset_us, runs, reset_headers, parser_is_pure }
+        // A parser that calls nothing can run ahead of other packets.
+        let at_once = if pipeline.parser_is_pure { exec.lookahead().clamp(1, LANES) } else { 1 };
+        Loaded { exec, std, pipeline, state, clock_offset_us: offset_us, runs, reset_headers, at_once }
     }
 
     pub fn packet(&self, core: &mut Core<E::Frame>) -> Boxed<E::Frame> {
@@ -85,12 +86,14 @@ impl<E: Executor> Loaded<E> {
         new
     }
 
-    fn set(&self, frame: &mut E::Frame, field: E::Field, value: u64) {
-        self.exec.write(frame, field, value);
+    #[inline]
+    fn set(&self, frame: &mut E::Frame, field: Option<E::Field>, value: u64) {
+        set(&self.exec, frame, field, value);
     }
 
-    fn get(&self, frame: &E::Frame, field: E::Field) -> u32 {
-        self.exec.read(frame, field) as u32
+    #[inline]
+    fn get(&self, frame: &E::Frame, field: Option<E::Field>) -> u32 {
+        field.map_or(0, |field| self.exec.read(frame, field) as u32)
     }
 
     /// Microseconds as the program sees them.
@@ -203,7 +206,7 @@ impl<E: Executor> Loaded<E> {
         }
         if env.effects.checksum_error {
             env.note(|| StepKind::ChecksumError);
-            self.exec.write(frame, self.std.checksum_error, 1);
+            set(&self.exec, frame, self.std.checksum_error, 1);
         }
         env.effects.checksum_error = false;
         if let Some(ingress) = self.runs.ingress {
@@ -212,7 +215,7 @@ impl<E: Executor> Loaded<E> {
         if env.effects.checksum_error {
             // Verified in ingress: egress sees it.
             env.note(|| StepKind::ChecksumError);
-            self.exec.write(frame, self.std.checksum_error, 1);
+            set(&self.exec, frame, self.std.checksum_error, 1);
         }
     }
 
@@ -537,13 +540,13 @@ impl<E: Executor> Loaded<E> {
         core: &mut Core<E::Frame>,
         now: Time,
         frame: &mut E::Frame,
+        lane: &mut Lane,
         port: u32,
         data: &[u8],
-    ) -> Lane {
-        let mut way = Way { bytes: data.len() as u32, ..Way::START };
-        self.begin_frame(frame, way.bytes, port, now);
-        let (outcome, effects) = self.parse(core, now, frame, &mut way, data);
-        Lane { way, outcome, effects }
+    ) {
+        lane.way = Way { bytes: data.len() as u32, ..Way::START };
+        self.begin_frame(frame, lane.way.bytes, port, now);
+        (lane.outcome, lane.effects) = self.parse(core, now, frame, &mut lane.way, data);
     }
 
     /// Tells the executor which packets go through ingress next.
@@ -621,8 +624,8 @@ impl<E: Executor> Loaded<E> {
             run(&self.exec, (Block::Egress(egress), egress), ALL_SLOTS, frame, &mut emitted, &mut env);
         }
         let plain = env.effects.are_plain();
-        let spec = self.exec.read(frame, self.std.egress_spec);
-        let dropped = env.effects.drop || spec == u64::from(drop_port);
+        let spec = self.std.egress_spec.map(|field| self.exec.read(frame, field));
+        let dropped = env.effects.drop || spec == Some(u64::from(drop_port));
         if plain && !dropped {
             deparse(&self.exec, &self.runs, frame, &mut emitted, &mut env);
         }
@@ -655,6 +658,13 @@ impl<E: Executor> Loaded<E> {
             core.emitted = emitted;
         }
         2
+    }
+}
+
+#[inline]
+fn set<E: Executor>(exec: &E, frame: &mut E::Frame, field: Option<E::Field>, value: u64) {
+    if let Some(field) = field {
+        exec.write(frame, field, value);
     }
 }
 
