@@ -216,16 +216,19 @@ fn accept(message: Message<'_>, counters: &mut Counters, pool: &mut FramePool, f
 /// A packet socket in the interface's network namespace, and what there is to know about the interface.
 pub(crate) fn find(name: &str) -> Result<(OwnedFd, sys::Interface), PortError> {
     let failed = |doing| move |source| PortError::from_system(name, doing, source);
-    let sound = (1..16).contains(&name.len()) && !name.bytes().any(|byte| byte == b'/' || byte <= b' ');
-    if !sound {
-        return Err(PortError::BadInterfaceName { interface: name.into() });
-    }
+    check_name(name)?;
     let socket = sys::packet_socket().map_err(failed("open a packet socket"))?;
     let found = sys::interface(&socket, name).map_err(failed("look up the interface"))?;
     if !matches!(found.hardware, ETHERNET | LOOPBACK) {
         return Err(PortError::NotEthernet { interface: name.into(), hardware: found.hardware });
     }
     Ok((socket, found))
+}
+
+/// Whether there can be an interface of this name.
+pub(crate) fn check_name(name: &str) -> Result<(), PortError> {
+    let sound = (1..16).contains(&name.len()) && !name.bytes().any(|byte| byte == b'/' || byte <= b' ');
+    if sound { Ok(()) } else { Err(PortError::BadInterfaceName { interface: name.into() }) }
 }
 
 /// Errors that mean that the interface is down or was removed.

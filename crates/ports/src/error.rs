@@ -48,6 +48,13 @@ pub enum PortError {
         /// What is in the way.
         why: String,
     },
+    /// There can be no tap interface of this name.
+    NoTap {
+        /// The name asked for.
+        interface: String,
+        /// What is in the way, and what to do about it.
+        why: String,
+    },
     /// Any other refusal by the kernel.
     System {
         /// The port's name.
@@ -123,6 +130,7 @@ impl fmt::Display for PortError {
             Self::NoAfXdp { interface, why } => {
                 write!(f, "'{interface}' cannot be used through AF_XDP: {why}; AF_PACKET may do")
             }
+            Self::NoTap { interface, why } => write!(f, "there can be no tap interface '{interface}': {why}"),
             Self::System { port, doing, source } => write!(f, "port '{port}': could not {doing}: {source}"),
             Self::Config { field, rule } => write!(f, "{field} must be {rule}"),
             Self::Capture { path, source } => write!(

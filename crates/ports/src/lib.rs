@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`AfPacket`] | a Linux network interface, as root or rootless in a user namespace |
 //! | [`AfXdp`] | the same, faster, as root; what it receives the kernel's own network stack does not get |
+//! | [`Tap`] | a network interface of its own making, at whose other end the kernel is |
 //! | [`PcapPort`] | replays one capture file, records into another |
 //! | [`MemoryPort`] | one end of a cable inside the process, for tests |
 //! | [`Traced`] | any port, with everything that passes written to `<name>_in.pcap` and `<name>_out.pcap` |
@@ -66,6 +67,7 @@ mod poller;
 mod port;
 #[allow(unsafe_code)]
 mod sys;
+mod tap;
 mod traced;
 
 pub use af_packet::{AfPacket, AfPacketConfig};
@@ -84,4 +86,5 @@ pub use pcap::{Pace, PcapPort};
 pub use poll::{PollMode, PollStrategy, Step};
 pub use poller::{Poller, Ready, Waker};
 pub use port::Port;
+pub use tap::Tap;
 pub use traced::Traced;

@@ -1,6 +1,6 @@
 //! Choosing how to use an interface.
 
-use crate::{AfPacket, AfPacketConfig, AfXdp, AfXdpConfig, Port, PortError, XdpMode, af_packet, sys};
+use crate::{AfPacket, AfPacketConfig, AfXdp, AfXdpConfig, Port, PortError, Tap, XdpMode, af_packet, sys};
 
 /// Which kind of port is wanted for an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,9 +20,14 @@ pub enum Want {
 /// [`Want::Auto`] leaves AF_XDP alone where it would cut the machine off: an interface with an IPv4 address is one that
 /// the kernel itself uses, and AF_XDP would take all that arrives away from it.
 ///
+/// `tap:NAME` stands for a [`Tap`], whatever is wanted.
+///
 /// # Errors
 /// [`PortError`] naming the interface and the remedy.
 pub fn open_interface(name: &str, want: Want) -> Result<(Box<dyn Port>, String), PortError> {
+    if let Some(name) = name.strip_prefix("tap:") {
+        return Ok((Box::new(Tap::open(name)?), "tap".into()));
+    }
     let packet = |why: &str| -> Result<(Box<dyn Port>, String), PortError> {
         let port = AfPacket::open(name, AfPacketConfig::default())?;
         Ok((Box::new(port), format!("AF_PACKET{why}")))

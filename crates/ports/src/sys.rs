@@ -12,6 +12,7 @@ pub(crate) mod bpf;
 pub(crate) mod ethtool;
 mod mapping;
 pub(crate) mod packet_ring;
+pub(crate) mod tun;
 pub(crate) mod xsk;
 
 /// Messages handed to the kernel in one call at most.
@@ -19,8 +20,8 @@ pub(crate) const MAX_BATCH: usize = 64;
 
 /// Room for one frame: the largest super-frame (64 KB and headers) behind four bytes for a VLAN tag. Not a multiple
 /// of the page size, lest the starts of all frames compete for the same few cache lines.
-const SLOT_BYTES: usize = 66_752;
-const VLAN_ROOM: usize = 4;
+pub(crate) const SLOT_BYTES: usize = 66_752;
+pub(crate) const VLAN_ROOM: usize = 4;
 
 /// In u64, which aligns it for `cmsghdr`; room for one `tpacket_auxdata` (40 bytes) and some.
 const CONTROL_WORDS: usize = 8;
@@ -183,11 +184,20 @@ pub(crate) fn has_ipv4_address(socket: &OwnedFd, name: &str) -> bool {
     unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFADDR as libc::c_ulong as _, &raw mut request) == 0 }
 }
 
-/// Moves the calling thread into a network namespace.
-pub(crate) fn enter_network_namespace(namespace: &std::fs::File) -> io::Result<()> {
-    // SAFETY: no pointers; only this thread moves.
-    check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) })?;
-    Ok(())
+/// Runs `work` in a thread of its own inside a network namespace. It fails where the thread cannot be there.
+pub(crate) fn within_namespace<T: Send>(
+    namespace: &std::fs::File,
+    work: impl FnOnce() -> T + Send,
+) -> io::Result<T> {
+    let inside = || {
+        // SAFETY: no pointers; only this thread moves.
+        check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) })?;
+        Ok(work())
+    };
+    std::thread::scope(|scope| {
+        let panicked = |_| io::Error::other("the thread that makes the port has panicked");
+        scope.spawn(inside).join().map_err(panicked)?
+    })
 }
 
 /// Makes `fd` refer to what `to` refers to; what it referred to before is closed if nobody else has it.
@@ -396,58 +406,83 @@ fn vlan(message: &libc::msghdr) -> Option<(u16, u16)> {
 }
 
 /// A message to be sent: one frame, or several as one.
-enum Outgoing<'a> {
+pub(crate) enum Outgoing<'a> {
     Frame(&'a [u8]),
     Joined(Box<Joined>, &'a [Vec<u8>]),
+}
+
+impl<'a> Outgoing<'a> {
+    /// The first message of some frames. `joining`: segments of a stream may be sent as one.
+    pub fn first(frames: &'a [Vec<u8>], joining: bool) -> Option<Self> {
+        let first = frames.first()?;
+        Some(match if joining { join(frames) } else { None } {
+            Some(joined) => {
+                let count = joined.count;
+                Self::Joined(Box::new(joined), &frames[..count])
+            }
+            None => Self::Frame(first),
+        })
+    }
+
+    /// How many frames it is made of.
+    pub fn count(&self) -> usize {
+        match self {
+            Self::Frame(_) => 1,
+            Self::Joined(_, frames) => frames.len(),
+        }
+    }
+
+    pub fn is_joined(&self) -> bool {
+        matches!(self, Self::Joined(..))
+    }
+
+    /// Appends the parts of the message, each behind a header that says what is unfinished.
+    fn describe(&self, parts: &mut Vec<libc::iovec>) {
+        const FINISHED: [u8; VNET_HEADER_BYTES] = [0; VNET_HEADER_BYTES];
+        let part =
+            |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        match self {
+            Self::Frame(frame) => parts.extend([part(&FINISHED), part(frame)]),
+            Self::Joined(joined, frames) => {
+                parts.extend([part(&joined.vnet), part(&joined.header[..joined.payload])]);
+                parts.extend(frames.iter().map(|frame| part(&frame[joined.payload..])));
+            }
+        }
+    }
 }
 
 /// Sends frames from the front and says how many the kernel took, and whether the first message, which an error is about,
 /// was a super-frame. `joining`: segments of a stream may be sent as one.
 pub(crate) fn send(socket: &OwnedFd, frames: &[Vec<u8>], joining: bool) -> (io::Result<usize>, bool) {
-    const FINISHED: [u8; VNET_HEADER_BYTES] = [0; VNET_HEADER_BYTES];
-    let mut outgoing = Vec::with_capacity(MAX_BATCH);
+    let room = frames.len().min(MAX_BATCH);
+    let mut outgoing = Vec::with_capacity(room);
     let mut rest = frames;
-    while let [first, ..] = rest
-        && outgoing.len() < MAX_BATCH
+    while outgoing.len() < MAX_BATCH
+        && let Some(message) = Outgoing::first(rest, joining)
     {
-        let joined = if joining { join(rest) } else { None };
-        let count = joined.as_ref().map_or(1, |joined| joined.count);
-        outgoing.push(match joined {
-            Some(joined) => Outgoing::Joined(Box::new(joined), &rest[..count]),
-            None => Outgoing::Frame(first),
-        });
-        rest = &rest[count..];
+        rest = &rest[message.count()..];
+        outgoing.push(message);
     }
-    let part =
-        |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    let mut parts = Vec::with_capacity(2 * MAX_BATCH);
-    let mut starts = Vec::with_capacity(MAX_BATCH);
-    // SAFETY: all-zero is a value of this plain structure.
-    let mut messages: [libc::mmsghdr; MAX_BATCH] = unsafe { mem::zeroed() };
-    for (outgoing, message) in outgoing.iter().zip(&mut messages) {
-        let start = parts.len();
-        starts.push(start);
-        match outgoing {
-            Outgoing::Frame(frame) => parts.extend([part(&FINISHED), part(frame)]),
-            Outgoing::Joined(joined, frames) => {
-                parts.extend([part(&joined.vnet), part(&joined.header[..joined.payload])]);
-                parts.extend(frames.iter().map(|frame| part(&frame[joined.payload..])));
-            }
-        }
-        message.msg_hdr.msg_iovlen = (parts.len() - start) as _;
+    let mut parts = Vec::with_capacity(2 * room);
+    let mut starts = Vec::with_capacity(room);
+    for outgoing in &outgoing {
+        starts.push(parts.len());
+        outgoing.describe(&mut parts);
     }
-    for (message, start) in messages.iter_mut().zip(starts) {
-        message.msg_hdr.msg_iov = parts[start..].as_mut_ptr();
+    starts.push(parts.len());
+    let mut messages = Vec::with_capacity(room);
+    for range in starts.windows(2) {
+        // SAFETY: all-zero is a value of this plain structure.
+        let mut message: libc::mmsghdr = unsafe { mem::zeroed() };
+        message.msg_hdr.msg_iov = parts[range[0]..].as_mut_ptr();
+        message.msg_hdr.msg_iovlen = (range[1] - range[0]) as _;
+        messages.push(message);
     }
-    let (fd, batch, flags) = (socket.as_raw_fd(), outgoing.len(), libc::MSG_DONTWAIT as _);
+    let (fd, batch, flags) = (socket.as_raw_fd(), messages.len(), libc::MSG_DONTWAIT as _);
     // SAFETY: every message describes buffers that outlive the call, each with its length; sending only reads.
     let sent = retry(|| unsafe { libc::sendmmsg(fd, messages.as_mut_ptr(), batch as libc::c_uint, flags) });
-    let count = |outgoing: &Outgoing<'_>| match outgoing {
-        Outgoing::Frame(_) => 1,
-        Outgoing::Joined(_, frames) => frames.len(),
-    };
-    let joined = matches!(outgoing.first(), Some(Outgoing::Joined(..)));
-    (sent.map(|messages| outgoing[..messages].iter().map(count).sum()), joined)
+    let joined = outgoing.first().is_some_and(Outgoing::is_joined);
+    (sent.map(|messages| outgoing[..messages].iter().map(Outgoing::count).sum()), joined)
 }
 
 /// An event counter: readable while it is not zero.

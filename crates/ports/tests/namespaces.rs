@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use pointsman_ports::{
     AfPacket, AfPacketConfig, Counters, Direction, DropReason, Frame, FramePool, Observer, Poller, Port,
-    PortError, Waker, Way,
+    PortError, Tap, Waker, Want, Way, open_interface,
 };
 
 mod support;
@@ -32,6 +32,8 @@ const TESTS: &[(&str, fn())] = &[
     ("frames_that_overflow_the_socket_are_counted", frames_that_overflow_the_socket_are_counted),
     ("an_interface_may_go_and_come_back", an_interface_may_go_and_come_back),
     ("an_interface_may_be_removed_and_made_again", an_interface_may_be_removed_and_made_again),
+    ("tap_interfaces_carry_streams", tap_interfaces_carry_streams),
+    ("tap_interfaces_may_go_down_and_away", tap_interfaces_may_go_down_and_away),
     ("an_unknown_interface_is_named", an_unknown_interface_is_named),
 ];
 
@@ -122,18 +124,23 @@ impl Rack {
 
     /// Runs `work` while frames are forwarded between both ports, and returns what was seen.
     fn forward(&self, config: AfPacketConfig, work: impl FnOnce()) -> Seen {
-        let ports = [self.open("s0", config), self.open("s1", config)];
-        let poller = Poller::new().expect("poller");
-        let waker = poller.waker();
-        let stop = AtomicBool::new(false);
-        thread::scope(|scope| {
-            let forwarder = scope.spawn(|| forward(ports, poller, &stop));
-            let stopper = Stopper { stop: &stop, waker };
-            work();
-            drop(stopper);
-            forwarder.join().expect("forwarder")
-        })
+        let open = |name| -> Box<dyn Port> { Box::new(self.open(name, config)) };
+        forward_between([open("s0"), open("s1")], work)
     }
+}
+
+/// Runs `work` while frames are forwarded between both ports, and returns what was seen.
+fn forward_between(ports: [Box<dyn Port>; 2], work: impl FnOnce()) -> Seen {
+    let poller = Poller::new().expect("poller");
+    let waker = poller.waker();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let forwarder = scope.spawn(|| forward(ports, poller, &stop));
+        let stopper = Stopper { stop: &stop, waker };
+        work();
+        drop(stopper);
+        forwarder.join().expect("forwarder")
+    })
 }
 
 /// Ends the forwarder, also when the test fails.
@@ -157,7 +164,7 @@ struct Seen {
 }
 
 /// The plain loop: what comes in on one port goes out on the other.
-fn forward(mut ports: [AfPacket; 2], mut poller: Poller, stop: &AtomicBool) -> Seen {
+fn forward(mut ports: [Box<dyn Port>; 2], mut poller: Poller, stop: &AtomicBool) -> Seen {
     let mut pool = FramePool::default();
     let (mut frames, mut ready) = (Vec::new(), Vec::new());
     let mut seen = Seen::default();
@@ -208,29 +215,32 @@ fn accept(listener: &TcpListener) -> TcpStream {
     }
 }
 
+/// Sends a stream from the client to the listener at this address, and checks what arrives.
+fn stream(client: &Netns, listener: &TcpListener, address: IpAddr) {
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut stream = client.run(|| connect(address)).expect("connect");
+            stream.set_write_timeout(Some(Duration::from_secs(20))).expect("timeout");
+            let bytes: Vec<u8> = (0..STREAM_BYTES).map(stream_byte).collect();
+            stream.write_all(&bytes).expect("send");
+        });
+        let mut stream = accept(listener);
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("timeout");
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).expect("receive");
+        assert_eq!(received.len(), STREAM_BYTES);
+        let wrong = received.iter().enumerate().position(|(at, &byte)| byte != stream_byte(at));
+        assert_eq!(wrong, None, "the first wrong byte");
+    });
+}
+
 fn check_stream(address: &str, ring: bool) {
     let rack = Rack::new();
     let listener = rack.server.run(|| TcpListener::bind((ip(address), 7000))).expect("listen");
     let mut observer = rack.server.run(|| Observer::open("d0")).expect("observe");
     // Fewer messages in a batch than a single super-frame has pieces.
     let config = AfPacketConfig { batch: 16, ring, ..Default::default() };
-    let seen = rack.forward(config, || {
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                let mut stream = rack.client.run(|| connect(ip(address))).expect("connect");
-                stream.set_write_timeout(Some(Duration::from_secs(20))).expect("timeout");
-                let bytes: Vec<u8> = (0..STREAM_BYTES).map(stream_byte).collect();
-                stream.write_all(&bytes).expect("send");
-            });
-            let mut stream = accept(&listener);
-            stream.set_read_timeout(Some(Duration::from_secs(20))).expect("timeout");
-            let mut received = Vec::new();
-            stream.read_to_end(&mut received).expect("receive");
-            assert_eq!(received.len(), STREAM_BYTES);
-            let wrong = received.iter().enumerate().position(|(at, &byte)| byte != stream_byte(at));
-            assert_eq!(wrong, None, "the first wrong byte");
-        });
-    });
+    let seen = rack.forward(config, || stream(&rack.client, &listener, ip(address)));
     let mut longest = 0;
     let mut look = |way, frame: &[u8]| longest = longest.max(if way == Way::In { frame.len() } else { 0 });
     while observer.observe(&mut look).expect("observe") > 0 {}
@@ -318,7 +328,7 @@ fn is_experimental(frame: &Frame) -> bool {
     frame.windows(2).take(25).any(|pair| pair == [0x88, 0xb5])
 }
 
-fn send(port: &mut AfPacket, frames: &[Frame]) -> usize {
+fn send(port: &mut dyn Port, frames: &[Frame]) -> usize {
     let mut frames = frames.to_vec();
     let sent = port.transmit(now_ns(), &mut FramePool::default(), &mut frames).expect("transmit");
     assert!(frames.is_empty());
@@ -418,7 +428,7 @@ fn frames_that_overflow_the_socket_are_counted() {
 }
 
 /// Receives until the port says what has happened, and returns that.
-fn wait_for_error(port: &mut AfPacket) -> PortError {
+fn wait_for_error(port: &mut dyn Port) -> PortError {
     let deadline = Instant::now() + Duration::from_secs(10);
     while Instant::now() < deadline {
         if let Err(error) = port.receive(now_ns(), &mut FramePool::default(), &mut Vec::new()) {
@@ -430,7 +440,7 @@ fn wait_for_error(port: &mut AfPacket) -> PortError {
 }
 
 /// Waits as a switch does: for the descriptor or the time at which the port wants to be called.
-fn wait_until_up(port: &mut AfPacket) {
+fn wait_until_up(port: &mut dyn Port) {
     let mut poller = Poller::new().expect("poller");
     poller.add(0, port.raw_fd().expect("a descriptor"));
     let end = Instant::now() + Duration::from_secs(10);
@@ -512,6 +522,65 @@ fn an_interface_may_be_removed_and_made_again() {
     port.receive(now_ns(), &mut FramePool::default(), &mut frames).expect("receive");
     assert!(port.is_up());
     check_traffic(&rack, &mut port);
+}
+
+/// Two taps, each with the kernel of a namespace at its other end.
+fn tap_interfaces_carry_streams() {
+    let [client, server] = [(); 2].map(|()| Netns::new().expect("network namespace"));
+    let tap = |netns: &Netns, name: &str| netns.run(|| open_interface(&format!("tap:{name}"), Want::Auto));
+    let (left, right) = match (tap(&client, "t0"), tap(&server, "t1")) {
+        (Ok(left), Ok(right)) => (left, right),
+        (Err(error), _) | (_, Err(error)) => {
+            println!("SKIP: tap interfaces: not possible here ({error})");
+            assert!(error.to_string().starts_with("there can be no tap interface 't0': "), "{error}");
+            return;
+        }
+    };
+    assert_eq!((left.0.name(), &*left.1), ("t0", "tap"));
+    client.address("t0", ip("10.9.0.1"), 24).expect("address");
+    server.address("t1", ip("10.9.0.2"), 24).expect("address");
+    let listener = server.run(|| TcpListener::bind("10.9.0.2:7000")).expect("listen");
+    let seen = forward_between([left.0, right.0], || stream(&client, &listener, ip("10.9.0.2")));
+    assert!(seen.longest_frame <= 1514, "a frame of {} bytes", seen.longest_frame);
+    let [left, right] = seen.counters;
+    assert!(left.rx_packets as usize > STREAM_BYTES / 1448 && left.rx_bytes as usize > STREAM_BYTES);
+    assert_eq!(left.rx_packets, right.tx_packets + right.dropped_total(Direction::Transmit));
+}
+
+fn tap_interfaces_may_go_down_and_away() {
+    let netns = Netns::new().expect("network namespace");
+    let mut port = match netns.run(|| Tap::open("t0")) {
+        Ok(port) => port,
+        Err(error) => return println!("SKIP: tap interfaces: not possible here ({error})"),
+    };
+    assert!(port.is_up() && port.has_carrier());
+    assert_eq!(send(&mut port, &[experimental(&[], 60), experimental(&[], 1514)]), 2);
+    assert_eq!(send(&mut port, &[vec![0; 13], experimental(&[], 1515)]), 0);
+    assert_eq!(port.counters().dropped(DropReason::TxTooShort), 1);
+    assert_eq!(port.counters().dropped(DropReason::TxTooLong), 1);
+
+    netns.link_down("t0").expect("down");
+    let error = wait_for_error(&mut port);
+    assert!(matches!(error, PortError::LinkDown { .. }), "{error}");
+    assert_eq!(send(&mut port, &vec![experimental(&[], 60); 3]), 0);
+    assert_eq!(port.counters().dropped(DropReason::TxLinkDown), 3);
+    netns.link_up("t0").expect("up");
+    wait_until_up(&mut port);
+    assert_eq!(send(&mut port, &[experimental(&[], 60)]), 1);
+
+    let second = netns.run(|| Tap::open("t0")).err().expect("an error").to_string();
+    assert!(second.contains("another process is using it"), "{second}");
+    let other = netns.run(|| Tap::open("lo")).err().expect("an error").to_string();
+    assert!(other.contains("something else"), "{other}");
+
+    netns.link_delete("t0").expect("delete");
+    let error = wait_for_error(&mut port);
+    assert!(matches!(error, PortError::LinkGone { .. }), "{error}");
+    drop(port);
+    // Without the port there is no interface.
+    drop(netns.run(|| Tap::open("t0")).expect("open"));
+    let error = netns.run(|| AfPacket::open("t0", AfPacketConfig::default())).err().expect("an error");
+    assert!(matches!(error, PortError::NoSuchInterface { .. }), "{error}");
 }
 
 fn an_unknown_interface_is_named() {

@@ -274,14 +274,7 @@ impl AfXdp {
             self.interface = 0;
             // The new sockets have to be made in the namespace of the old ones.
             let namespace = self.namespace.clone();
-            let made = thread::scope(|scope| {
-                let inside = scope.spawn(|| {
-                    sys::enter_network_namespace(&namespace)
-                        .map_err(|error| Refusal { doing: "enter the network namespace", error })?;
-                    self.attach(&found)
-                });
-                inside.join()
-            });
+            let made = sys::within_namespace(&namespace, || self.attach(&found));
             if !matches!(made, Ok(Ok(()))) {
                 self.link.set(Link::Gone);
                 return;
