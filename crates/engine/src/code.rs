@@ -1,8 +1,8 @@
 //! Native code of one block, and what belongs to it.
 
-use crate::cache::Caches;
 use crate::runtime::{Ctx, Wide};
 use cranelift_jit::JITModule;
+use pointsman_ir::table::flat::Place as FieldAt;
 use pointsman_ir::{ExternFnId, ExternInstanceId, TableId, TypeId, ValueSetId};
 
 /// A call out of native code. The code holds its address.
@@ -20,14 +20,24 @@ pub(crate) enum Site {
 #[derive(Debug)]
 pub(crate) struct TableSite {
     pub(crate) table: TableId,
-    /// Width and offset of each key field.
-    pub(crate) keys: Vec<(u32, u32)>,
-    pub(crate) key_size: u32,
-    /// Type and offset of the action data, by action.
-    pub(crate) data: Vec<Vec<(TypeId, u32)>>,
-    pub(crate) data_size: u32,
-    /// Number of the table among those that the code applies.
-    pub(crate) cache: usize,
+    /// Where the key's fields stand, those of kind `selector` left out; words that they take.
+    pub(crate) keys: Vec<FieldAt>,
+    pub(crate) key_words: usize,
+    /// Widths of the selectors, and their offsets in bytes in the words behind the key, in natural form.
+    pub(crate) selectors: Vec<(u32, u32)>,
+    pub(crate) selector_words: usize,
+    /// Where the data stands in a row, by action.
+    pub(crate) data: Vec<RowData>,
+    pub(crate) row_words: usize,
+}
+
+/// Data of an action in a row.
+#[derive(Debug)]
+pub(crate) enum RowData {
+    /// Numbers, as in the rows of flat tables.
+    Flat(Vec<(TypeId, FieldAt)>),
+    /// Anything else, in natural form: only rows that the runtime makes hold it. Offsets in bytes.
+    Natural(Vec<(TypeId, u32)>),
 }
 
 /// A call of an extern.
@@ -76,12 +86,9 @@ pub(crate) struct Code {
     /// The code holds their addresses: never moved, dropped after it.
     #[allow(clippy::vec_box)]
     pub(crate) _sites: Vec<Box<Site>>,
-    /// It uses cells itself.
+    /// It uses flat tables, or cells, itself.
+    pub(crate) tables: bool,
     pub(crate) cells: bool,
-    /// It applies tables.
-    pub(crate) remembers: bool,
-    /// What look-ups answered; whoever runs the code first has it.
-    pub(crate) caches: std::sync::Mutex<Caches>,
     pub(crate) strings: Vec<std::sync::Arc<str>>,
     pub(crate) _constants: Vec<Box<[u64]>>,
     /// Bytes of machine code.

@@ -40,7 +40,6 @@
 //! length), the emitted bytes (behind a comparison with their capacity) and constants, which belong to the code and live
 //! as long. Stack indices are checked by the code. It calls the functions of `runtime.rs`, which never unwind into it.
 
-mod cache;
 mod code;
 mod generate;
 mod layout;
@@ -287,9 +286,6 @@ impl Engine {
         emitted: &mut Vec<u8>,
         env: &mut dyn Env,
     ) -> (i64, u32, usize) {
-        // One run at a time remembers; the others ask.
-        let caches = code.remembers.then(|| code.caches.try_lock().ok()).flatten();
-        let caches = caches.and_then(|mut c| c.refresh(env).then_some(c));
         let (mut cells, mut packet_bytes) = (self.no_cells.as_slice(), 0);
         if code.cells {
             // Shorter than announced: nothing is where the code looks for it.
@@ -297,8 +293,14 @@ impl Engine {
             packet_bytes = u64::from(env.packet_bytes());
         }
         let cells = cells.as_ptr();
+        let mut tables = std::ptr::null();
+        if code.tables {
+            let all = env.tables();
+            if all.len() >= self.program.tables.len() {
+                tables = all.as_ptr();
+            }
+        }
         let host = Host {
-            program: &self.program,
             layouts: &self.layouts,
             memory: Memory { layouts: &self.layouts, strings: &code.strings },
             env,
@@ -308,7 +310,6 @@ impl Engine {
             key: Vec::new(),
             selectors: Vec::new(),
             args: Vec::new(),
-            caches,
             panic: None,
         };
         let mut ctx = Ctx {
@@ -324,12 +325,12 @@ impl Engine {
             out_cap: 0,
             cells,
             packet_bytes,
+            tables,
             host,
         };
         ctx.grow(0);
         let status = (code.entry)(&raw mut ctx);
         ctx.settle();
-        ctx.host.caches = None;
         if let Some(panic) = ctx.host.panic.take() {
             std::panic::resume_unwind(panic);
         }
@@ -400,6 +401,10 @@ impl Executor for Engine {
             }
         }
         Ok(engine)
+    }
+
+    fn wants_tables(&self) -> bool {
+        true
     }
 
     fn program(&self) -> &Arc<Program> {

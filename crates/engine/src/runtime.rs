@@ -11,16 +11,13 @@
 //! No panic may unwind into native code, which has no tables for it: [`guard`] keeps it in the context, the code returns
 //! with [`status::PANIC`] and the caller resumes it.
 
-use crate::cache::Caches;
-use crate::code::{ExternSite, Site, TableSite};
+use crate::code::{ExternSite, RowData, Site, TableSite};
 use crate::layout::{Layouts, Shape};
 use crate::memory::{self, Memory, Spot, Writer, read_bits, write_bits};
-use pointsman_ir::{
-    BinaryOp, Bits, CellArray, Env, ExternCall, FlatArgs, MatchKind, Program, TypeId, UnaryOp, Value,
-};
+use pointsman_ir::table::flat::{FlatTable, row};
+use pointsman_ir::{BinaryOp, Bits, CellArray, Env, ExternCall, FlatArgs, TypeId, UnaryOp, Value};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::MutexGuard;
 
 /// How native code ended.
 pub(crate) mod status {
@@ -53,6 +50,8 @@ pub(crate) struct Ctx<'a> {
     /// The arrays of the architecture, by instance; only of code that uses them.
     pub(crate) cells: *const CellArray,
     pub(crate) packet_bytes: u64,
+    /// The flat tables of the architecture; null if there are none.
+    pub(crate) tables: *const FlatTable,
     pub(crate) host: Host<'a>,
 }
 
@@ -70,13 +69,13 @@ pub(crate) mod at {
     pub(crate) const OUT: i32 = offset_of!(Ctx<'static>, out) as i32;
     pub(crate) const OUT_LEN: i32 = offset_of!(Ctx<'static>, out_len) as i32;
     pub(crate) const CELLS: i32 = offset_of!(Ctx<'static>, cells) as i32;
+    pub(crate) const TABLES: i32 = offset_of!(Ctx<'static>, tables) as i32;
     pub(crate) const PACKET_BYTES: i32 = offset_of!(Ctx<'static>, packet_bytes) as i32;
     pub(crate) const OUT_CAP: i32 = offset_of!(Ctx<'static>, out_cap) as i32;
 }
 
 /// The part of a context that only Rust uses.
 pub(crate) struct Host<'a> {
-    pub(crate) program: &'a Program,
     pub(crate) layouts: &'a Layouts,
     pub(crate) memory: Memory<'a>,
     pub(crate) env: &'a mut dyn Env,
@@ -88,8 +87,6 @@ pub(crate) struct Host<'a> {
     pub(crate) key: Vec<Bits>,
     pub(crate) selectors: Vec<Bits>,
     pub(crate) args: Vec<Value>,
-    /// `None` if nothing may be remembered, or somebody else runs the same code.
-    pub(crate) caches: Option<MutexGuard<'a, Caches>>,
     pub(crate) panic: Option<Box<dyn Any + Send>>,
 }
 
@@ -131,59 +128,71 @@ unsafe fn value_at<'m>(layouts: &Layouts, ty: TypeId, at: *mut u8) -> &'m mut [u
     unsafe { std::slice::from_raw_parts_mut(at, layouts.get(ty).size as usize) }
 }
 
-/// A look-up's answer, as native code gets it.
-pub(crate) mod lookup_bits {
-    /// No action.
-    pub(crate) const NONE: u64 = 0xffff_ffff;
-    pub(crate) const HIT: u64 = 1 << 32;
-    pub(crate) const PANIC: u64 = 1 << 33;
+/// Looks a table up by asking the architecture: makes a row at `to`. False after a panic.
+pub(crate) extern "C" fn lookup(ctx: *mut Ctx<'_>, site: *const Site, key: *const u64, to: *mut u64) -> u64 {
+    guard(ctx, 0, |ctx| {
+        // SAFETY: the site is owned by the code that calls; the areas are as large as it says.
+        let (site, key, selectors, to) = unsafe {
+            let Site::Table(site) = &*site else { return 0 };
+            let selectors = std::slice::from_raw_parts(key.add(site.key_words), site.selector_words);
+            let key = std::slice::from_raw_parts(key, site.key_words);
+            (site, key, selectors, std::slice::from_raw_parts_mut(to, site.row_words))
+        };
+        ctx.host.lookup(site, key, selectors, to);
+        1
+    })
 }
 
-/// Looks a table up: keys from `key`, action data to `data`. The index of the action, and [`lookup_bits`].
-pub(crate) extern "C" fn lookup(
-    ctx: *mut Ctx<'_>,
-    site: *const Site,
-    key: *const u64,
-    data: *mut u64,
-) -> u64 {
-    guard(ctx, lookup_bits::PANIC, |ctx| {
-        // SAFETY: the site is owned by the code that calls; the areas are as large as it says, in whole words.
-        let (site, key, data) = unsafe {
-            let Site::Table(site) = &*site else { return lookup_bits::PANIC };
-            let key = std::slice::from_raw_parts(key, site.key_size as usize / 8);
-            (site, key, std::slice::from_raw_parts_mut(data, site.data_size as usize / 8))
-        };
-        let host = &mut ctx.host;
-        if let Some(found) = host.caches.as_ref().and_then(|c| c.find(site.cache, key, data)) {
-            return found;
-        }
-        let found = host.lookup(site, memory::bytes(key), memory::bytes_mut(data));
-        if let Some(caches) = &mut host.caches {
-            caches.note(site.cache, site.table, &*host.env, key, data, found);
-        }
-        found
+/// A flat table gave a row with this head, and the architecture wants to know. False after a panic.
+pub(crate) extern "C" fn count_hit(ctx: *mut Ctx<'_>, site: *const Site, head: u64) -> u64 {
+    guard(ctx, 0, |ctx| {
+        // SAFETY: the site is owned by the code that calls.
+        let Site::Table(site) = (unsafe { &*site }) else { return 0 };
+        ctx.host.env.count_hit(site.table, head);
+        1
     })
 }
 
 impl Host<'_> {
-    fn lookup(&mut self, site: &TableSite, key: &[u8], data: &mut [u8]) -> u64 {
-        let table = &self.program.tables[site.table.index()];
+    fn lookup(&mut self, site: &TableSite, key: &[u64], selectors: &[u64], to: &mut [u64]) {
         self.key.clear();
+        self.key.extend(site.keys.iter().map(|at| {
+            let words = &key[at.word as usize..];
+            match at.width {
+                65.. => read_bits(memory::bytes(words), at.width),
+                0 => Bits::zero(0),
+                width => Bits::new(width, u128::from(words[0] >> at.shift)),
+            }
+        }));
         self.selectors.clear();
-        for (key_field, (width, offset)) in table.keys.iter().zip(&site.keys) {
-            let bits = read_bits(&key[*offset as usize..], *width);
-            let selector = key_field.match_kind == MatchKind::Selector;
-            if selector { self.selectors.push(bits) } else { self.key.push(bits) }
-        }
+        let selectors = memory::bytes(selectors);
+        let values =
+            site.selectors.iter().map(|(width, offset)| read_bits(&selectors[*offset as usize..], *width));
+        self.selectors.extend(values);
         let found = self.env.lookup(site.table, &self.key, &self.selectors);
-        let hit = if found.hit.is_some() { lookup_bits::HIT } else { 0 };
-        let Some(call) = found.action else { return lookup_bits::NONE | hit };
-        let Some(params) = site.data.get(call.action as usize) else { return lookup_bits::NONE | hit };
-        for (n, (ty, offset)) in params.iter().enumerate() {
-            let value = call.args.get(n).unwrap_or(&Value::Void);
-            self.memory.put(data, *ty, Spot::Natural(*offset as usize), value);
+        let hit = if found.hit.is_some() { row::HIT } else { 0 };
+        let Some((head, data)) = to.split_first_mut() else { return };
+        *head = row::ACTION | hit;
+        let Some(call) = found.action else { return };
+        let Some(params) = site.data.get(call.action as usize) else { return };
+        *head = u64::from(call.action) | hit;
+        data.fill(0);
+        let value = |n: usize| call.args.get(n).unwrap_or(&Value::Void);
+        match params {
+            RowData::Flat(params) => {
+                for (n, (_, at)) in params.iter().enumerate() {
+                    if let Some(bits) = value(n).to_bits() {
+                        at.put(data, &bits.zero_extend(at.width));
+                    }
+                }
+            }
+            RowData::Natural(params) => {
+                for (n, (ty, offset)) in params.iter().enumerate() {
+                    let spot = Spot::Natural(*offset as usize);
+                    self.memory.put(memory::bytes_mut(data), *ty, spot, value(n));
+                }
+            }
         }
-        u64::from(call.action) | hit
     }
 
     /// Calls an extern with arguments in `area`; where they are packed they stand in `data`.

@@ -3,15 +3,11 @@
 use super::external::Called;
 use super::place::{At, Place, Target, Val};
 use super::{Flow, Gen, Scope};
-use crate::code::{Site, TableSite};
-use crate::runtime::{self, lookup_bits};
-use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, types};
-use pointsman_ir::{Arg, Callee, Expr, ExprKind, Frame, LValue, Proj, TableId, TypeId};
+use pointsman_ir::{Arg, Callee, Expr, ExprKind, Frame, LValue, Proj, TypeId};
 use std::rc::Rc;
 
 /// What goes back after a call.
-struct Back {
+pub(super) struct Back {
     target: Target,
     from: Place,
     ty: TypeId,
@@ -80,7 +76,7 @@ impl Gen<'_, '_> {
         true
     }
 
-    fn action_scope(&self, caller: &Rc<Scope>, vars: Vec<Place>, of_control: bool) -> Rc<Scope> {
+    pub(super) fn action_scope(&self, caller: &Rc<Scope>, vars: Vec<Place>, of_control: bool) -> Rc<Scope> {
         let outer = match (of_control, caller.action) {
             (false, _) => None,
             (true, true) => caller.outer.clone(),
@@ -90,7 +86,7 @@ impl Gen<'_, '_> {
     }
 
     /// Where the code of a callee leaves to.
-    fn begin(&mut self, back: &[Back], result: Option<Place>) -> Flow {
+    pub(super) fn begin(&mut self, back: &[Back], result: Option<Place>) -> Flow {
         let ret = self.new_block();
         // Values go back however a callee ends, by `exit` and `reject` too (P4_16 section 12.5).
         let fail = if back.is_empty() { self.flow.fail } else { self.new_block() };
@@ -98,7 +94,7 @@ impl Gen<'_, '_> {
     }
 
     /// Behind the code of a callee.
-    fn end(&mut self, outer: Flow, back: Vec<Back>, live: bool) {
+    pub(super) fn end(&mut self, outer: Flow, back: Vec<Back>, live: bool) {
         let inner = std::mem::replace(&mut self.flow, outer);
         if live {
             self.jump(inner.ret);
@@ -122,7 +118,7 @@ impl Gen<'_, '_> {
 
     /// The callee's variables with the arguments in them. `hidden`: the callee sees nothing of the caller, so a place
     /// that no other argument overlaps can be lent instead of copied. `data` are places of further arguments.
-    fn pass(
+    pub(super) fn pass(
         &mut self,
         scope: &Rc<Scope>,
         frame: &Frame,
@@ -194,116 +190,6 @@ impl Gen<'_, '_> {
             vars.push(self.fresh(var.ty));
         }
         (vars, back)
-    }
-
-    /// `table.apply()` (P4_16 section 14.2.4).
-    pub(super) fn apply(
-        &mut self,
-        scope: &Rc<Scope>,
-        id: TableId,
-        hit: Option<&LValue>,
-        action_run: Option<&LValue>,
-    ) {
-        let program = self.s.program;
-        let table = &program.tables[id.index()];
-        let keys: Vec<(Val, TypeId)> =
-            table.keys.iter().map(|k| (self.expr(scope, &k.expr), k.expr.ty)).collect();
-        let (offsets, key_size) = self.layouts().area(keys.iter().map(|k| k.1));
-        let area = self.area(key_size, keys.iter().zip(&offsets).map(|((v, ty), at)| (*v, *ty, *at)));
-        let mut data = Vec::with_capacity(table.actions.len());
-        let mut data_size = 0;
-        for listed in &table.actions {
-            let params = &program.actions[listed.action.index()].frame.params;
-            let tys: Vec<TypeId> = params.iter().skip(listed.bound.len()).map(|p| p.ty).collect();
-            let (offsets, size) = self.layouts().area(tys.iter().copied());
-            data_size = data_size.max(size);
-            data.push(tys.into_iter().zip(offsets).collect::<Vec<_>>());
-        }
-        let At::Mem { base, off } = self.scratch(data_size) else { return };
-        let to = self.pointer(base, off);
-        let widths = keys.iter().map(|(_, ty)| self.layouts().width(*ty).unwrap_or(0));
-        let site = TableSite {
-            table: id,
-            keys: widths.zip(offsets).collect(),
-            key_size,
-            data: data.clone(),
-            data_size,
-            cache: self.tables.len(),
-        };
-        self.tables.push((key_size, data_size));
-        let site = self.site(Site::Table(site));
-        let ctx = self.ctx;
-        let found = self.call_runtime(runtime::lookup as *const u8, &[ctx, site, area, to], true);
-        let panic = self.number(lookup_bits::PANIC);
-        let panicked = self.b.ins().band(found, panic);
-        self.check_panic(panicked);
-        let was_hit = self.b.ins().ushr_imm_u(found, 32);
-        let was_hit = self.b.ins().ireduce(types::I8, was_hit);
-        let chosen = self.mask(found, 32);
-        let done = self.new_block();
-        for (n, listed) in table.actions.iter().enumerate() {
-            let (this, next) = (self.new_block(), self.new_block());
-            let is_this = self.b.ins().icmp_imm_u(IntCC::Equal, chosen, n as i64);
-            self.branch(is_this, this, next);
-            self.start(this);
-            let action = &program.actions[listed.action.index()];
-            if !self.block(scope, &listed.setup) {
-                self.start(next);
-                continue;
-            }
-            let places: Vec<Place> = data[n]
-                .iter()
-                .map(|(ty, offset)| {
-                    let at = At::Mem { base, off: off + *offset as i32 };
-                    self.held(Place { ty: self.repr(*ty), at })
-                })
-                .collect();
-            let (vars, back) =
-                self.pass(scope, &action.frame, &listed.bound, action.control.is_none(), &places);
-            let inner = self.action_scope(scope, vars, action.control.is_some());
-            let outer = self.begin(&back, None);
-            let live = self.block(&inner, &action.body);
-            self.end(outer, back, live);
-            if let Some(lv) = action_run {
-                self.write_run(scope, hit, lv, was_hit, n as u32);
-            } else if let Some(lv) = hit {
-                self.write_truth(scope, lv, was_hit);
-            }
-            self.jump(done);
-            self.start(next);
-        }
-        // Nothing runs.
-        if let Some(lv) = action_run {
-            self.write_run(scope, hit, lv, was_hit, u32::MAX);
-        } else if let Some(lv) = hit {
-            self.write_truth(scope, lv, was_hit);
-        }
-        self.jump(done);
-        self.start(done);
-    }
-
-    fn write_run(
-        &mut self,
-        scope: &Rc<Scope>,
-        hit: Option<&LValue>,
-        action_run: &LValue,
-        was_hit: cranelift_codegen::ir::Value,
-        ran: u32,
-    ) {
-        if let Some(lv) = hit {
-            self.write_truth(scope, lv, was_hit);
-        }
-        self.write_count(scope, action_run, ran);
-    }
-
-    /// The same value in registers, if it fits some.
-    fn held(&mut self, place: Place) -> Place {
-        if self.layouts().get(place.ty).regs.is_none() {
-            return place;
-        }
-        let copy = self.fresh_undefined(place.ty);
-        self.copy(copy, place);
-        copy
     }
 }
 

@@ -117,7 +117,7 @@ impl Gen<'_, '_> {
     /// Looks whether there is a cell `i` of an array. Code goes on where there is one, with its address; where there is
     /// none it has to go on in the block that is given back.
     fn find_cell(&mut self, instance: ExternInstanceId, i: V) -> (V, cranelift_codegen::ir::Block) {
-        self.cells = true;
+        self.uses_cells = true;
         let (some, none) = (self.new_block(), self.new_block());
         let entry = (instance.index() * size_of::<CellArray>()) as i32;
         let fixed = FLAGS.with_readonly();

@@ -19,6 +19,7 @@ mod known;
 mod parser;
 mod place;
 mod stmt;
+mod table;
 
 use crate::code::{Code, Site};
 use crate::layout::Layouts;
@@ -103,14 +104,14 @@ struct Gen<'g, 'p> {
     abort: Block,
     flow: Flow,
     scratch_top: u32,
+    scratch_most: u32,
     #[allow(clippy::vec_box)] // compiled code holds their addresses
     sites: Vec<Box<Site>>,
     constants: Vec<Box<[u64]>>,
     strings: Vec<Arc<str>>,
-    /// Bytes of the keys and the action data of each table that is applied.
-    tables: Vec<(u32, u32)>,
-    /// Cells are used in place.
-    cells: bool,
+    /// Flat tables, or cells, are used in place.
+    uses_tables: bool,
+    uses_cells: bool,
     sigs: HashMap<(usize, bool), SigRef>,
     call_conv: CallConv,
     /// The first thing that cannot be compiled.
@@ -143,7 +144,7 @@ pub(crate) fn compile(
         }
         g.b.seal_all_blocks();
         g.b.finalize(module.target_config());
-        (g.scratch_top, g.sites, g.constants, g.strings, g.tables, g.cells)
+        (g.scratch_most, g.sites, g.constants, g.strings, g.uses_tables, g.uses_cells)
     };
     module.define_function(id, &mut context).map_err(|e| internal(&format!("{e:?}")))?;
     let size = context.compiled_code().map_or(0, |c| c.code_info().total_size as usize);
@@ -160,8 +161,7 @@ pub(crate) fn compile(
         _constants: constants,
         strings,
         cells,
-        remembers: !tables.is_empty(),
-        caches: std::sync::Mutex::new(crate::cache::Caches::new(&tables)),
+        tables,
         size,
     })
 }
@@ -207,11 +207,12 @@ impl<'g, 'p> Gen<'g, 'p> {
             abort,
             flow: Flow { ret, fail, loops: Vec::new(), result: None },
             scratch_top: 0,
+            scratch_most: 0,
             sites: Vec::new(),
             constants: Vec::new(),
             strings: vec!["".into()],
-            tables: Vec::new(),
-            cells: false,
+            uses_tables: false,
+            uses_cells: false,
             sigs: HashMap::new(),
             call_conv,
             problem: None,
@@ -319,11 +320,17 @@ impl<'g, 'p> Gen<'g, 'p> {
     fn scratch(&mut self, size: u32) -> At {
         let off = self.scratch_top;
         self.scratch_top = self.scratch_top.saturating_add(size.next_multiple_of(16));
+        self.scratch_most = self.scratch_most.max(self.scratch_top);
         if self.scratch_top > MAX_SCRATCH {
             self.refuse(format!("its variables take more than {} MiB", MAX_SCRATCH >> 20));
             self.scratch_top = 0;
         }
         At::Mem { base: self.scratch, off: off as i32 }
+    }
+
+    /// Gives back scratch memory that was handed out since the top was at `mark`: nothing in it is needed any more.
+    fn release(&mut self, mark: u32) {
+        self.scratch_top = mark;
     }
 
     /// The address of memory of the engine that never moves.

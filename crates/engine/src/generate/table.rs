@@ -1,0 +1,271 @@
+//! `table.apply()` (P4_16 section 14.2.4).
+
+use super::place::{At, Place, Val};
+use super::{FLAGS, Gen, Scope};
+use crate::code::{RowData, Site, TableSite};
+use crate::runtime::{self, at};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Value as V, types};
+use pointsman_ir::table::flat::{FlatTable, Place as FieldAt, places, row};
+use pointsman_ir::{LValue, MatchKind, Table, TableId, TypeId};
+use std::rc::Rc;
+
+impl Gen<'_, '_> {
+    pub(super) fn apply(
+        &mut self,
+        scope: &Rc<Scope>,
+        id: TableId,
+        hit: Option<&LValue>,
+        action_run: Option<&LValue>,
+    ) {
+        let program = self.s.program;
+        let table = &program.tables[id.index()];
+        let mark = self.scratch_top;
+        let (row, head) = self.look_up(scope, id, table);
+        let was_hit = self.b.ins().ushr_imm_u(head, 32);
+        let was_hit = self.b.ins().ireduce(types::I8, was_hit);
+        let was_hit = self.mask(was_hit, 1);
+        let chosen = self.mask(head, 32);
+        let done = self.new_block();
+        for (n, listed) in table.actions.iter().enumerate() {
+            let (this, next) = (self.new_block(), self.new_block());
+            let is_this = self.b.ins().icmp_imm_u(IntCC::Equal, chosen, n as i64);
+            self.branch(is_this, this, next);
+            self.start(this);
+            let action = &program.actions[listed.action.index()];
+            if !self.block(scope, &listed.setup) {
+                self.start(next);
+                continue;
+            }
+            let places = self.row_data(row, &self.data_of(table, n).0);
+            let (vars, back) =
+                self.pass(scope, &action.frame, &listed.bound, action.control.is_none(), &places);
+            let inner = self.action_scope(scope, vars, action.control.is_some());
+            let outer = self.begin(&back, None);
+            let live = self.block(&inner, &action.body);
+            self.end(outer, back, live);
+            if let Some(lv) = action_run {
+                self.write_run(scope, hit, lv, was_hit, n as u32);
+            } else if let Some(lv) = hit {
+                self.write_truth(scope, lv, was_hit);
+            }
+            self.jump(done);
+            self.start(next);
+        }
+        // Nothing runs.
+        if let Some(lv) = action_run {
+            self.write_run(scope, hit, lv, was_hit, u32::MAX);
+        } else if let Some(lv) = hit {
+            self.write_truth(scope, lv, was_hit);
+        }
+        self.jump(done);
+        self.start(done);
+        self.release(mark);
+    }
+
+    fn write_run(
+        &mut self,
+        scope: &Rc<Scope>,
+        hit: Option<&LValue>,
+        action_run: &LValue,
+        was_hit: V,
+        ran: u32,
+    ) {
+        if let Some(lv) = hit {
+            self.write_truth(scope, lv, was_hit);
+        }
+        self.write_count(scope, action_run, ran);
+    }
+
+    /// Where the data of an action stands in a row, and words of the row.
+    fn data_of(&self, table: &Table, n: usize) -> (RowData, usize) {
+        let listed = &table.actions[n];
+        let params = &self.s.program.actions[listed.action.index()].frame.params;
+        let tys: Vec<TypeId> = params.iter().skip(listed.bound.len()).map(|p| p.ty).collect();
+        let widths: Option<Vec<u32>> = tys.iter().map(|ty| self.layouts().width(*ty)).collect();
+        match widths {
+            Some(widths) => {
+                let (at, words) = places(widths);
+                (RowData::Flat(tys.into_iter().zip(at).collect()), row::DATA + words)
+            }
+            None => {
+                let (at, size) = self.layouts().area(tys.iter().copied());
+                (RowData::Natural(tys.into_iter().zip(at).collect()), row::DATA + size as usize / 8)
+            }
+        }
+    }
+
+    /// The data of an action, in registers as far as it fits there.
+    fn row_data(&mut self, base: V, data: &RowData) -> Vec<Place> {
+        let word = |n: usize| 8 * (row::DATA + n) as i32;
+        match data {
+            RowData::Natural(parts) => parts
+                .iter()
+                .map(|(ty, offset)| {
+                    let at = At::Mem { base, off: word(0) + *offset as i32 };
+                    self.held(Place { ty: self.repr(*ty), at })
+                })
+                .collect(),
+            RowData::Flat(parts) => parts
+                .iter()
+                .map(|(ty, at)| {
+                    let ty = self.repr(*ty);
+                    if at.width > 64 {
+                        return self.held(Place { ty, at: At::Mem { base, off: word(at.word as usize) } });
+                    }
+                    let held = self.fresh_undefined(ty);
+                    let v = self.field_of_row(base, word(at.word as usize), *at);
+                    let is_bool = self.reg_type(ty) == Some(types::I8);
+                    let v = if is_bool { self.b.ins().ireduce(types::I8, v) } else { v };
+                    self.store(held, v);
+                    held
+                })
+                .collect(),
+        }
+    }
+
+    /// A field of at most 64 bits in the word at an offset.
+    fn field_of_row(&mut self, base: V, word: i32, at: FieldAt) -> V {
+        match (at.width, at.shift % 8) {
+            (0, _) => self.number(0),
+            // The part of the word alone, where it is one that can be loaded.
+            (8, 0) => self.b.ins().uload8(types::I64, FLAGS, base, word + at.shift as i32 / 8),
+            (16, 0) => self.b.ins().uload16(types::I64, FLAGS, base, word + at.shift as i32 / 8),
+            (32, 0) => self.b.ins().uload32(FLAGS, base, word + at.shift as i32 / 8),
+            _ => {
+                let v = self.b.ins().load(types::I64, FLAGS, base, word);
+                let v = if at.shift == 0 { v } else { self.b.ins().ushr_imm_u(v, i64::from(at.shift)) };
+                if at.shift + at.width == 64 { v } else { self.mask(v, at.width) }
+            }
+        }
+    }
+
+    /// The same value in registers, if it fits some.
+    fn held(&mut self, place: Place) -> Place {
+        if self.layouts().get(place.ty).regs.is_none() {
+            return place;
+        }
+        let copy = self.fresh_undefined(place.ty);
+        self.copy(copy, place);
+        copy
+    }
+
+    /// Puts a key into scratch memory, and selectors behind it.
+    fn table_key(&mut self, scope: &Rc<Scope>, id: TableId, table: &Table) -> (TableSite, V) {
+        let keys: Vec<(Val, TypeId)> =
+            table.keys.iter().map(|k| (self.expr(scope, &k.expr), k.expr.ty)).collect();
+        let of = |selector: bool| {
+            let both = table.keys.iter().zip(&keys);
+            both.filter(move |(k, _)| (k.match_kind == MatchKind::Selector) == selector).map(|(_, v)| *v)
+        };
+        let (matched, selectors): (Vec<_>, Vec<_>) = (of(false).collect(), of(true).collect());
+        let width = |ty: TypeId| self.layouts().width(ty).unwrap_or(0);
+        let (at, key_words) = places(matched.iter().map(|(_, ty)| width(*ty)));
+        let (offsets, selector_size) = self.layouts().area(selectors.iter().map(|s| s.1));
+        let widths = selectors.iter().map(|(_, ty)| width(*ty));
+        let rows = (0..table.actions.len()).map(|n| self.data_of(table, n));
+        let (data, row_words): (Vec<_>, Vec<_>) = rows.unzip();
+        let site = TableSite {
+            table: id,
+            keys: at.clone(),
+            key_words,
+            selectors: widths.zip(offsets.iter().copied()).collect(),
+            selector_words: selector_size as usize / 8,
+            data,
+            row_words: row_words.into_iter().max().unwrap_or(row::DATA),
+        };
+        let At::Mem { base, off } = self.scratch(8 * key_words as u32 + selector_size) else {
+            return (site, self.scratch);
+        };
+        let word = |n: u32| off + 8 * n as i32;
+        // Short fields share words: each is stored when it is full.
+        let mut open: Option<(u32, V)> = None;
+        for ((v, ty), at) in matched.into_iter().zip(at) {
+            let small = at.width <= 64;
+            if let Some((n, word_so_far)) = open.take_if(|o| !small || o.0 != at.word) {
+                self.b.ins().store(FLAGS, word_so_far, base, word(n));
+            }
+            match v {
+                Val::Reg(v) if small => {
+                    let v = self.widen(v, types::I64);
+                    let v = if at.shift == 0 { v } else { self.b.ins().ishl_imm_u(v, i64::from(at.shift)) };
+                    let v = match open {
+                        Some((_, before)) => self.b.ins().bor(before, v),
+                        None => v,
+                    };
+                    open = Some((at.word, v));
+                }
+                v => {
+                    let ty = self.repr(ty);
+                    self.put(Place { ty, at: At::Mem { base, off: word(at.word) } }, v);
+                }
+            }
+        }
+        if let Some((n, v)) = open {
+            self.b.ins().store(FLAGS, v, base, word(n));
+        }
+        for ((v, ty), offset) in selectors.into_iter().zip(offsets) {
+            let ty = self.repr(ty);
+            self.put(Place { ty, at: At::Mem { base, off: word(key_words as u32) + offset as i32 } }, v);
+        }
+        (site, self.pointer(base, off))
+    }
+
+    /// Looks a table up: the row, and its head.
+    fn look_up(&mut self, scope: &Rc<Scope>, id: TableId, table: &Table) -> (V, V) {
+        self.uses_tables = true;
+        let (site, key) = self.table_key(scope, id, table);
+        let At::Mem { base, off } = self.scratch(8 * site.row_words as u32) else { return (key, key) };
+        let site = self.site(Site::Table(site));
+        let (row_var, head_var) = (self.b.declare_var(types::I64), self.b.declare_var(types::I64));
+        let (flat, ask, count, done) =
+            (self.new_block(), self.new_block(), self.new_block(), self.new_block());
+        let found = self.new_block();
+        for cold in [ask, count] {
+            self.b.set_cold_block(cold);
+        }
+        let fixed = FLAGS.with_readonly();
+        let tables = self.b.ins().load(types::I64, fixed, self.ctx, at::TABLES);
+        self.branch(tables, flat, ask);
+        self.start(flat);
+        let this = self.pointer(tables, (id.index() * size_of::<FlatTable>()) as i32);
+        let find = self.b.ins().load(types::I64, fixed, this, FlatTable::FIND as i32);
+        let sig = self.find_signature();
+        let call = self.b.ins().call_indirect(sig, find, &[this, key]);
+        let row_at = self.b.inst_results(call)[0];
+        let head = self.b.ins().load(types::I64, FLAGS, row_at, 0);
+        self.b.def_var(row_var, row_at);
+        self.b.def_var(head_var, head);
+        let special = self.b.ins().band_imm_u(head, (row::ASK | row::COUNT) as i64);
+        self.branch(special, found, done);
+        self.b.set_cold_block(found);
+        self.start(found);
+        let asks = self.b.ins().band_imm_u(head, row::ASK as i64);
+        self.branch(asks, ask, count);
+        let ctx = self.ctx;
+        self.start(count);
+        let fine = self.call_runtime(runtime::count_hit as *const u8, &[ctx, site, head], true);
+        let panicked = self.b.ins().icmp_imm_u(IntCC::Equal, fine, 0);
+        self.check_panic(panicked);
+        self.jump(done);
+        self.start(ask);
+        let to = self.pointer(base, off);
+        let fine = self.call_runtime(runtime::lookup as *const u8, &[ctx, site, key, to], true);
+        let panicked = self.b.ins().icmp_imm_u(IntCC::Equal, fine, 0);
+        self.check_panic(panicked);
+        let head = self.b.ins().load(types::I64, FLAGS, to, 0);
+        self.b.def_var(row_var, to);
+        self.b.def_var(head_var, head);
+        self.jump(done);
+        self.start(done);
+        (self.b.use_var(row_var), self.b.use_var(head_var))
+    }
+
+    /// Of the functions that find rows.
+    fn find_signature(&mut self) -> cranelift_codegen::ir::SigRef {
+        let mut signature = Signature::new(self.call_conv);
+        signature.params.extend([AbiParam::new(types::I64), AbiParam::new(types::I64)]);
+        signature.returns.push(AbiParam::new(types::I64));
+        self.b.import_signature(signature)
+    }
+}
