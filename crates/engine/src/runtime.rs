@@ -180,10 +180,11 @@ impl Host<'_> {
         let value = |n: usize| call.args.get(n).unwrap_or(&Value::Void);
         match params {
             RowData::Flat(params) => {
-                for (n, (_, at)) in params.iter().enumerate() {
-                    if let Some(bits) = value(n).to_bits() {
-                        at.put(data, &bits.zero_extend(at.width));
-                    }
+                for (n, (ty, at)) in params.iter().enumerate() {
+                    // By way of the natural form, which knows what is of another type.
+                    let mut natural = vec![0; self.layouts.get(*ty).size.div_ceil(8) as usize];
+                    self.memory.put(memory::bytes_mut(&mut natural), *ty, Spot::Natural(0), value(n));
+                    at.put(data, &read_bits(memory::bytes(&natural), at.width));
                 }
             }
             RowData::Natural(params) => {
