@@ -81,7 +81,7 @@ pub(crate) struct Code {
     /// Owns the memory of the code; `None` only while it is dropped.
     pub(crate) module: Option<JITModule>,
     pub(crate) entry: extern "C" fn(*mut Ctx<'_>) -> i64,
-    /// Bytes of scratch memory that the code uses.
+    /// Words of scratch memory that the code uses.
     pub(crate) scratch: usize,
     /// The code holds their addresses: never moved, dropped after it.
     #[allow(clippy::vec_box)]

@@ -66,6 +66,11 @@ pub const MAX_TRANSITIONS: u32 = 10_000;
 /// Rounds that all loops together may make in one run of a parser or control.
 pub const MAX_LOOP_ROUNDS: u32 = 1 << 20;
 
+/// Words in front of the slots.
+const HEAD: usize = 16;
+
+const _: () = assert!(size_of::<Ctx<'static>>() <= 8 * HEAD);
+
 /// Runs one program as native code.
 pub struct Engine {
     program: Arc<Program>,
@@ -73,8 +78,10 @@ pub struct Engine {
     /// Types of the frame's slots, and where they stand.
     slots: Vec<TypeId>,
     offsets: Vec<u32>,
-    /// Words of a frame.
+    /// Words of a frame up to the end of its slots.
     words: usize,
+    /// Words of a frame, or of the memory that any other block is run on, up to where scratch memory begins.
+    top: usize,
     errors: CoreErrors,
     known: Known,
     /// Empty arrays, as many as there are extern objects.
@@ -98,37 +105,48 @@ struct Block {
     params: Vec<u32>,
     /// That memory is a frame, parameter `i` in slot `i`.
     in_frame: bool,
-    /// Words of that memory otherwise.
-    words: usize,
     /// Made when it is first needed.
     code: OnceLock<Result<Code, LoadError>>,
 }
 
-/// The variables of one packet: the slots, and scratch memory that means nothing between two runs.
+/// The memory of one packet: what native code works with (`runtime::Ctx`), the slots, scratch memory. Only the slots mean
+/// anything between two runs.
 pub struct Frame {
-    slots: Box<[u64]>,
-    scratch: Vec<u64>,
+    slots: Vec<u64>,
+    /// Where the slots end.
+    end: usize,
+}
+
+impl Frame {
+    fn values(&self) -> &[u64] {
+        self.slots.get(HEAD..self.end).unwrap_or(&[])
+    }
 }
 
 impl Clone for Frame {
     fn clone(&self) -> Self {
-        Frame { slots: self.slots.clone(), scratch: Vec::new() }
+        let mut slots = vec![0; self.slots.len()];
+        slots[HEAD..self.end].copy_from_slice(self.values());
+        Frame { slots, end: self.end }
     }
 
     fn clone_from(&mut self, other: &Self) {
-        self.slots.clone_from(&other.slots);
+        match self.slots.get_mut(HEAD..other.end) {
+            Some(values) if self.end == other.end => values.copy_from_slice(other.values()),
+            _ => *self = other.clone(),
+        }
     }
 }
 
 impl PartialEq for Frame {
     fn eq(&self, other: &Self) -> bool {
-        self.slots == other.slots
+        self.values() == other.values()
     }
 }
 
 impl std::fmt::Debug for Frame {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Frame").field(&self.slots).finish()
+        f.debug_tuple("Frame").field(&self.values()).finish()
     }
 }
 
@@ -215,7 +233,7 @@ impl Engine {
                 aligned: self.survey.aligned,
                 counted: self.survey.cyclic || statements > u64::from(MAX_TRANSITIONS),
             };
-            generate::compile(&source, &self.isa, entry, &block.params)
+            generate::compile(&source, &self.isa, entry, &block.params, 8 * self.top as u32)
         })
     }
 
@@ -238,19 +256,19 @@ impl Engine {
         let Some((block, params)) = self.block(entry) else { return (status::REJECT, 0, 0) };
         // A block that cannot be compiled was refused by `load`, unless nothing in the package leads to it.
         let Ok(code) = self.code(entry, block) else { return (status::REJECT, 0, 0) };
-        if frame.slots.len() != self.words {
-            *frame = self.new_frame();
-        }
-        if frame.scratch.len() * 8 < code.scratch {
-            frame.scratch.resize(code.scratch.div_ceil(8), 0);
+        let needed = self.top + code.scratch;
+        if frame.slots.len() < needed || frame.end != self.words {
+            if frame.end != self.words {
+                *frame = self.new_frame();
+            }
+            frame.slots.resize(needed.max(frame.slots.len()), 0);
         }
         let plain = block.in_frame && slots.iter().enumerate().all(|(i, s)| i == *s);
         if plain && slots.len() == params.len() {
-            let Frame { slots, scratch } = frame;
-            return self.enter(code, slots, scratch, packet, emitted, env);
+            return self.enter(code, &mut frame.slots, packet, emitted, env);
         }
         // Parameters that stand elsewhere, or share a slot: copied in and out.
-        let mut memory = vec![0u64; block.words.max(self.words)];
+        let mut memory = vec![0u64; needed];
         let fits = |i: usize, param: &Param| {
             let slot = *slots.get(i)?;
             let types = &self.program.types;
@@ -265,7 +283,7 @@ impl Engine {
                 bytes_mut(&mut memory)[to..to + size].copy_from_slice(value);
             }
         }
-        let result = self.enter(code, &mut memory, &mut frame.scratch, packet, emitted, env);
+        let result = self.enter(code, &mut memory, packet, emitted, env);
         for (i, param) in params.iter().enumerate() {
             if let (Some((from, to, size)), Direction::Out | Direction::InOut) =
                 (fits(i, param), param.direction)
@@ -281,7 +299,6 @@ impl Engine {
         &self,
         code: &Code,
         memory: &mut [u64],
-        scratch: &mut [u64],
         packet: &[u8],
         emitted: &mut Vec<u8>,
         env: &mut dyn Env,
@@ -300,38 +317,39 @@ impl Engine {
                 tables = all.as_ptr();
             }
         }
-        let host = Host {
+        let mut host = Host {
             layouts: &self.layouts,
             memory: Memory { layouts: &self.layouts, strings: &code.strings },
             env,
             packet,
             emitted,
             used: 0,
-            key: Vec::new(),
-            selectors: Vec::new(),
-            args: Vec::new(),
             panic: None,
         };
-        let mut ctx = Ctx {
-            frame: memory.as_mut_ptr().cast(),
-            scratch: scratch.as_mut_ptr().cast(),
+        let ctx = Ctx {
+            host: &raw mut host,
             packet: packet.as_ptr(),
             packet_bits: packet.len() as u64 * 8,
             position: 0,
             error: 0,
             rounds_left: u64::from(MAX_LOOP_ROUNDS),
-            out: std::ptr::null_mut(),
-            out_len: 0,
-            out_cap: 0,
+            out: host.emitted.as_mut_ptr(),
+            out_len: host.emitted.len() as u64,
+            out_cap: host.emitted.capacity() as u64,
             cells,
             packet_bytes,
             tables,
-            host,
         };
-        ctx.grow(0);
-        let status = (code.entry)(&raw mut ctx);
+        let at = memory.as_mut_ptr().cast::<Ctx<'_>>();
+        // SAFETY: the memory has `HEAD` words and what the code needs behind them (`run` sees to it), and is aligned to words.
+        // Nothing else uses it, or the host, while the code runs.
+        let (status, mut ctx) = unsafe {
+            at.write(ctx);
+            let status = (code.entry)(at);
+            (status, at.read())
+        };
         ctx.settle();
-        if let Some(panic) = ctx.host.panic.take() {
+        if let Some(panic) = host.panic.take() {
             std::panic::resume_unwind(panic);
         }
         (status, ctx.error as u32, ctx.position as usize)
@@ -367,14 +385,23 @@ impl Executor for Engine {
             }
         }
         let layouts = Layouts::new(types);
-        let (offsets, size) = layouts.area(slots.iter().copied());
-        let block = |params: &[Param]| {
+        let area = |tys: &mut dyn Iterator<Item = TypeId>| {
+            let (offsets, size) = layouts.area(tys);
+            let offsets: Vec<u32> = offsets.iter().map(|o| o + 8 * HEAD as u32).collect();
+            (offsets, HEAD + size as usize / 8)
+        };
+        let (offsets, words) = area(&mut slots.iter().copied());
+        let mut top = words;
+        let mut block = |params: &[Param]| {
             let in_frame = params.len() <= slots.len()
                 && params.iter().zip(slots).all(|(p, s)| types.repr(p.ty) == types.repr(*s));
-            let (own, words) = layouts.area(params.iter().map(|p| p.ty));
+            let (own, words) = area(&mut params.iter().map(|p| p.ty));
+            top = top.max(words);
             let params = if in_frame { offsets[..params.len()].to_vec() } else { own };
-            Block { params, in_frame, words: words as usize / 8, code: OnceLock::new() }
+            Block { params, in_frame, code: OnceLock::new() }
         };
+        let parsers = program.parsers.iter().map(|p| block(&p.frame.params)).collect();
+        let controls = program.controls.iter().map(|c| block(&c.frame.params)).collect();
         let engine = Engine {
             errors: CoreErrors::find(&program)?,
             known: known.clone(),
@@ -382,10 +409,11 @@ impl Executor for Engine {
             survey: survey::Survey::new(&program, &layouts),
             zeros: vec![0; layouts.largest() as usize / 8 + 1].into_boxed_slice(),
             isa: isa()?,
-            parsers: program.parsers.iter().map(|p| block(&p.frame.params)).collect(),
-            controls: program.controls.iter().map(|c| block(&c.frame.params)).collect(),
+            parsers,
+            controls,
             slots: slots.to_vec(),
-            words: size as usize / 8,
+            words,
+            top: top.next_multiple_of(2),
             offsets,
             layouts,
             program,
@@ -412,11 +440,15 @@ impl Executor for Engine {
     }
 
     fn new_frame(&self) -> Frame {
-        Frame { slots: vec![0; self.words].into_boxed_slice(), scratch: Vec::new() }
+        let codes = self.parsers.iter().chain(&self.controls).filter_map(|b| b.code.get()?.as_ref().ok());
+        let scratch = codes.map(|c| c.scratch).max().unwrap_or(0);
+        Frame { slots: vec![0; self.top + scratch], end: self.words }
     }
 
     fn reset(&self, frame: &mut Frame) {
-        frame.slots.fill(0);
+        if let Some(values) = frame.slots.get_mut(HEAD..self.words) {
+            values.fill(0);
+        }
     }
 
     fn reset_slot(&self, frame: &mut Frame, slot: usize) {
@@ -468,7 +500,7 @@ impl Executor for Engine {
     fn get(&self, frame: &Frame, slot: usize, path: &[u32]) -> Option<Bits> {
         let start = *self.offsets.get(slot)? as usize;
         let (ty, spot) = self.memory().find(self.slots[slot], start, path)?;
-        (frame.slots.len() == self.words).then(|| self.memory().bits(bytes(&frame.slots), ty, spot))?
+        (frame.end == self.words).then(|| self.memory().bits(bytes(&frame.slots), ty, spot))?
     }
 
     fn set(&self, frame: &mut Frame, slot: usize, path: &[u32], value: &Bits) -> bool {
@@ -489,13 +521,12 @@ impl Executor for Engine {
         let Some((ty, spot)) = self.memory().find(self.slots[slot], *start as usize, path) else {
             return false;
         };
-        frame.slots.len() == self.words
-            && self.memory().set_bits(bytes_mut(&mut frame.slots), ty, spot, value)
+        frame.end == self.words && self.memory().set_bits(bytes_mut(&mut frame.slots), ty, spot, value)
     }
 
     fn value(&self, frame: &Frame, slot: usize) -> Value {
         match self.offsets.get(slot) {
-            Some(at) if frame.slots.len() == self.words => {
+            Some(at) if frame.end == self.words => {
                 self.memory().value(bytes(&frame.slots), self.slots[slot], Spot::Natural(*at as usize))
             }
             _ => Value::Void,
@@ -503,7 +534,7 @@ impl Executor for Engine {
     }
 
     fn set_value(&self, frame: &mut Frame, slot: usize, value: Value) {
-        if let Some(at) = self.offsets.get(slot).filter(|_| frame.slots.len() == self.words) {
+        if let Some(at) = self.offsets.get(slot).filter(|_| frame.end == self.words) {
             let spot = Spot::Natural(*at as usize);
             self.memory().put(bytes_mut(&mut frame.slots), self.slots[slot], spot, &value);
         }

@@ -14,7 +14,7 @@
 use crate::code::{ExternSite, RowData, Site, TableSite};
 use crate::layout::{Layouts, Shape};
 use crate::memory::{self, Memory, Spot, Writer, read_bits, write_bits};
-use pointsman_ir::table::flat::{FlatTable, row};
+use pointsman_ir::table::flat::{FlatTable, Place as FieldAt, row};
 use pointsman_ir::{BinaryOp, Bits, CellArray, Env, ExternCall, FlatArgs, TypeId, UnaryOp, Value};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,11 +30,12 @@ pub(crate) mod status {
     pub(crate) const PANIC: i64 = 3;
 }
 
-/// What native code works on. The first fields are read and written by it, at offsets that [`at`] names.
+/// What native code works with: the first words of the memory that it is given, at offsets that [`at`] names. The packet's
+/// variables and scratch memory follow.
 #[repr(C)]
 pub(crate) struct Ctx<'a> {
-    pub(crate) frame: *mut u8,
-    pub(crate) scratch: *mut u8,
+    /// The part that only Rust uses.
+    pub(crate) host: *mut Host<'a>,
     pub(crate) packet: *const u8,
     /// In bits.
     pub(crate) packet_bits: u64,
@@ -52,15 +53,12 @@ pub(crate) struct Ctx<'a> {
     pub(crate) packet_bytes: u64,
     /// The flat tables of the architecture; null if there are none.
     pub(crate) tables: *const FlatTable,
-    pub(crate) host: Host<'a>,
 }
 
 /// Offsets in [`Ctx`].
 pub(crate) mod at {
     use super::Ctx;
     use std::mem::offset_of;
-    pub(crate) const FRAME: i32 = offset_of!(Ctx<'static>, frame) as i32;
-    pub(crate) const SCRATCH: i32 = offset_of!(Ctx<'static>, scratch) as i32;
     pub(crate) const PACKET: i32 = offset_of!(Ctx<'static>, packet) as i32;
     pub(crate) const PACKET_BITS: i32 = offset_of!(Ctx<'static>, packet_bits) as i32;
     pub(crate) const POSITION: i32 = offset_of!(Ctx<'static>, position) as i32;
@@ -83,28 +81,31 @@ pub(crate) struct Host<'a> {
     pub(crate) emitted: &'a mut Vec<u8>,
     /// Bits of the last emitted byte that are used.
     pub(crate) used: u32,
-    /// Kept for their memory.
-    pub(crate) key: Vec<Bits>,
-    pub(crate) selectors: Vec<Bits>,
-    pub(crate) args: Vec<Value>,
     pub(crate) panic: Option<Box<dyn Any + Send>>,
 }
 
-impl Ctx<'_> {
+impl<'a> Ctx<'a> {
+    pub(crate) fn host(&mut self) -> &mut Host<'a> {
+        // SAFETY: it outlives the run of the code, and nothing else uses it meanwhile.
+        unsafe { &mut *self.host }
+    }
+
     /// Gives `emit` of native code at least `more` bytes.
-    pub(crate) fn grow(&mut self, more: usize) {
-        self.host.emitted.reserve(more);
-        self.out = self.host.emitted.as_mut_ptr();
-        self.out_len = self.host.emitted.len() as u64;
-        self.out_cap = if self.host.used == 0 { self.host.emitted.capacity() as u64 } else { 0 };
+    fn grow(&mut self, more: usize) {
+        let host = self.host();
+        host.emitted.reserve(more);
+        let (out, len) = (host.emitted.as_mut_ptr(), host.emitted.len());
+        let cap = if host.used == 0 { host.emitted.capacity() } else { 0 };
+        (self.out, self.out_len, self.out_cap) = (out, len as u64, cap as u64);
     }
 
     /// Takes over what native code has emitted.
     pub(crate) fn settle(&mut self) {
         let len = self.out_len as usize;
-        debug_assert!(len <= self.host.emitted.capacity());
+        let host = self.host();
+        debug_assert!(len <= host.emitted.capacity());
         // SAFETY: native code wrote every byte up to `out_len`, and checks it against the capacity first.
-        unsafe { self.host.emitted.set_len(len) };
+        unsafe { host.emitted.set_len(len) };
     }
 }
 
@@ -114,7 +115,7 @@ fn guard<R>(ctx: *mut Ctx<'_>, on_panic: R, work: impl FnOnce(&mut Ctx<'_>) -> R
     let ctx = unsafe { &mut *ctx };
     let result = catch_unwind(AssertUnwindSafe(|| work(ctx)));
     result.unwrap_or_else(|panic| {
-        ctx.host.panic = Some(panic);
+        ctx.host().panic = Some(panic);
         on_panic
     })
 }
@@ -138,7 +139,7 @@ pub(crate) extern "C" fn lookup(ctx: *mut Ctx<'_>, site: *const Site, key: *cons
             let key = std::slice::from_raw_parts(key, site.key_words);
             (site, key, selectors, std::slice::from_raw_parts_mut(to, site.row_words))
         };
-        ctx.host.lookup(site, key, selectors, to);
+        ctx.host().lookup(site, key, selectors, to);
         1
     })
 }
@@ -148,28 +149,26 @@ pub(crate) extern "C" fn count_hit(ctx: *mut Ctx<'_>, site: *const Site, head: u
     guard(ctx, 0, |ctx| {
         // SAFETY: the site is owned by the code that calls.
         let Site::Table(site) = (unsafe { &*site }) else { return 0 };
-        ctx.host.env.count_hit(site.table, head);
+        ctx.host().env.count_hit(site.table, head);
         1
     })
 }
 
 impl Host<'_> {
     fn lookup(&mut self, site: &TableSite, key: &[u64], selectors: &[u64], to: &mut [u64]) {
-        self.key.clear();
-        self.key.extend(site.keys.iter().map(|at| {
+        let of_key = |at: &FieldAt| {
             let words = &key[at.word as usize..];
             match at.width {
                 65.. => read_bits(memory::bytes(words), at.width),
                 0 => Bits::zero(0),
                 width => Bits::new(width, u128::from(words[0] >> at.shift)),
             }
-        }));
-        self.selectors.clear();
+        };
         let selectors = memory::bytes(selectors);
-        let values =
-            site.selectors.iter().map(|(width, offset)| read_bits(&selectors[*offset as usize..], *width));
-        self.selectors.extend(values);
-        let found = self.env.lookup(site.table, &self.key, &self.selectors);
+        let of_selectors = |(width, offset): &(u32, u32)| read_bits(&selectors[*offset as usize..], *width);
+        let key: Vec<Bits> = site.keys.iter().map(of_key).collect();
+        let selectors: Vec<Bits> = site.selectors.iter().map(of_selectors).collect();
+        let found = self.env.lookup(site.table, &key, &selectors);
         let hit = if found.hit.is_some() { row::HIT } else { 0 };
         let Some((head, data)) = to.split_first_mut() else { return };
         *head = row::ACTION | hit;
@@ -198,15 +197,15 @@ impl Host<'_> {
 
     /// Calls an extern with arguments in `area`; where they are packed they stand in `data`.
     fn call(&mut self, site: &ExternSite, area: &mut [u8], data: &[u8]) {
-        self.args.clear();
+        let mut args = Vec::with_capacity(site.args.len());
         for arg in &site.args {
-            self.args.push(match self.layouts.get(arg.ty).shape {
+            args.push(match self.layouts.get(arg.ty).shape {
                 Shape::Struct(_) if !data.is_empty() => self.memory.value(data, arg.ty, Spot::Packed(0, 0)),
                 _ => self.memory.value(area, arg.ty, Spot::Natural(arg.offset as usize)),
             });
         }
-        let result = self.env.call_extern(site.call(), &mut self.args);
-        for (arg, value) in site.args.iter().zip(&self.args) {
+        let result = self.env.call_extern(site.call(), &mut args);
+        for (arg, value) in site.args.iter().zip(&args) {
             if arg.out {
                 self.memory.put(area, arg.ty, Spot::Natural(arg.offset as usize), value);
             }
@@ -243,7 +242,7 @@ pub(crate) extern "C" fn call_flat(
             let area = std::slice::from_raw_parts_mut(area, site.size as usize / 8);
             (site, area, std::slice::from_raw_parts(data, site.data as usize))
         };
-        let host = &mut ctx.host;
+        let host = ctx.host();
         let (words, _) = area.as_chunks_mut::<2>();
         let Some((words, [result, ..])) = words.split_at_mut_checked(site.args.len()) else { return 0 };
         let known = (!site.loose).then_some(data);
@@ -273,7 +272,7 @@ pub(crate) extern "C" fn call_extern(ctx: *mut Ctx<'_>, site: *const Site, area:
             let Site::Extern(site) = &*site else { return 0 };
             (site, std::slice::from_raw_parts_mut(area, site.size as usize))
         };
-        ctx.host.call(site, area, &[]);
+        ctx.host().call(site, area, &[]);
         1
     })
 }
@@ -288,7 +287,7 @@ pub(crate) extern "C" fn value_set(ctx: *mut Ctx<'_>, site: *const Site, area: *
         };
         let values: Vec<Bits> =
             site.keys.iter().map(|(width, offset)| read_bits(&area[*offset as usize..], *width)).collect();
-        let found = ctx.host.env.value_set(site.set).iter().any(|member| {
+        let found = ctx.host().env.value_set(site.set).iter().any(|member| {
             member.len() == values.len() && member.iter().zip(&values).all(|(m, v)| m.matches(v))
         });
         u64::from(found)
@@ -301,8 +300,8 @@ pub(crate) extern "C" fn emit(ctx: *mut Ctx<'_>, ty: u64, at: *mut u8) -> u64 {
         let ty = TypeId(ty as u32);
         ctx.settle();
         // SAFETY: a value of that type stands there.
-        let mem = unsafe { value_at(ctx.host.layouts, ty, at) };
-        let host = &mut ctx.host;
+        let mem = unsafe { value_at(ctx.host().layouts, ty, at) };
+        let host = ctx.host();
         let mut writer = Writer { out: host.emitted, used: host.used };
         host.memory.pack(mem, ty, 0, &mut writer);
         host.used = writer.used;
@@ -319,7 +318,7 @@ pub(crate) extern "C" fn packet_bits(ctx: *mut Ctx<'_>, at: u64, width: u64, to:
         to.fill(0);
         for (i, byte) in to.iter_mut().enumerate() {
             let left = (width - 8 * i as u64).min(8) as u32;
-            *byte = (memory::peek(ctx.host.packet, at as usize + 8 * i, left) as u8) << (8 - left);
+            *byte = (memory::peek(ctx.host().packet, at as usize + 8 * i, left) as u8) << (8 - left);
         }
     });
 }
@@ -329,9 +328,10 @@ pub(crate) extern "C" fn extract_varbit(ctx: *mut Ctx<'_>, ty: u64, to: *mut u8,
     guard(ctx, (), |ctx| {
         let ty = TypeId(ty as u32);
         // SAFETY: a value of that type stands there.
-        let mem = unsafe { value_at(ctx.host.layouts, ty, to) };
-        if let Shape::Header(header) = &ctx.host.layouts.get(ty).shape {
-            ctx.host.memory.unpack(mem, header, ctx.host.packet, at as usize, varbits as u32);
+        let mem = unsafe { value_at(ctx.host().layouts, ty, to) };
+        if let Shape::Header(header) = &ctx.host().layouts.get(ty).shape {
+            let host = ctx.host();
+            host.memory.unpack(mem, header, host.packet, at as usize, varbits as u32);
         }
     });
 }
@@ -341,8 +341,8 @@ pub(crate) extern "C" fn shift(ctx: *mut Ctx<'_>, ty: u64, at: *mut u8, by: i64)
     guard(ctx, (), |ctx| {
         let ty = TypeId(ty as u32);
         // SAFETY: a value of that type stands there.
-        let mem = unsafe { value_at(ctx.host.layouts, ty, at) };
-        ctx.host.memory.shift(mem, ty, by);
+        let mem = unsafe { value_at(ctx.host().layouts, ty, at) };
+        ctx.host().memory.shift(mem, ty, by);
     });
 }
 
@@ -350,10 +350,10 @@ pub(crate) extern "C" fn shift(ctx: *mut Ctx<'_>, ty: u64, at: *mut u8, by: i64)
 pub(crate) extern "C" fn equal(ctx: *mut Ctx<'_>, ty: u64, a: *const u8, b: *const u8) -> u64 {
     guard(ctx, 0, |ctx| {
         let ty = TypeId(ty as u32);
-        let size = ctx.host.layouts.get(ty).size as usize;
+        let size = ctx.host().layouts.get(ty).size as usize;
         // SAFETY: values of that type stand there.
         let (a, b) = unsafe { (std::slice::from_raw_parts(a, size), std::slice::from_raw_parts(b, size)) };
-        u64::from(ctx.host.memory.equal(ty, (a, Spot::Natural(0)), (b, Spot::Natural(0))))
+        u64::from(ctx.host().memory.equal(ty, (a, Spot::Natural(0)), (b, Spot::Natural(0))))
     })
 }
 

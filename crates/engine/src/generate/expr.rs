@@ -6,7 +6,7 @@ use crate::layout::{Scalar, Shape};
 use crate::memory::{Memory, Spot, bytes_mut};
 use crate::runtime::{self, Wide, WideOp};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{Block, InstBuilder, Type as Ty, Value as V, types};
+use cranelift_codegen::ir::{Block, InstBuilder, InstructionData, Opcode, Type as Ty, Value as V, types};
 use pointsman_ir::{BinaryOp, Bits, Expr, ExprKind, LValue, Proj, Type, TypeId, UnaryOp, Value};
 
 impl Gen<'_, '_> {
@@ -268,7 +268,7 @@ impl Gen<'_, '_> {
         let (width, part) = (self.width(ty), hi + 1 - lo);
         match v {
             Val::Reg(v) => {
-                let v = if lo == 0 { v } else { self.b.ins().ushr_imm_u(v, i64::from(lo)) };
+                let v = self.shift_right(v, lo);
                 let v = match register(part) {
                     Some(reg) => self.widen(v, reg),
                     None => v,
@@ -477,6 +477,14 @@ impl Gen<'_, '_> {
 
     fn shift(&mut self, left: bool, signed: bool, x: V, by: V, width: u32, by_width: u32) -> V {
         let ty = self.b.func.dfg.value_type(x);
+        if let (Some(by), false) = (self.known_number(by), signed) {
+            let by = by.min(u64::from(width)) as u32;
+            if !left {
+                return if by == width { self.constant(ty, 0) } else { self.shift_right(x, by) };
+            }
+            let v = if by == width { self.constant(ty, 0) } else { self.shift_left(x, by) };
+            return self.mask(v, width);
+        }
         let by = if by_width > 64 { self.saturate(by) } else { by };
         let most = self.number(u64::from(width));
         let outside = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, by, most);
@@ -497,13 +505,22 @@ impl Gen<'_, '_> {
         self.b.ins().select(outside, zero, v)
     }
 
+    /// The number of a constant of at most 64 bits.
+    fn known_number(&self, v: V) -> Option<u64> {
+        let dfg = &self.b.func.dfg;
+        match &dfg.insts[dfg.value_def(v).inst()?] {
+            InstructionData::UnaryImm { opcode: Opcode::Iconst, imm } => Some(imm.bits() as u64),
+            _ => None,
+        }
+    }
+
     fn concat(&mut self, x: V, y: V, width: u32, low: u32) -> V {
         let reg = register(width + low).unwrap_or(types::I128);
         let (x, y) = (self.widen(x, reg), self.widen(y, reg));
         if width == 0 {
             return y;
         }
-        let x = self.b.ins().ishl_imm_u(x, i64::from(low));
+        let x = self.shift_left(x, low);
         self.b.ins().bor(x, y)
     }
 

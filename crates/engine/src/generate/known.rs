@@ -487,7 +487,7 @@ impl Gen<'_, '_> {
                     }
                     From::Reg(v) => {
                         let behind = width - done - n;
-                        let v = if behind == 0 { v } else { self.b.ins().ushr_imm_u(v, i64::from(behind)) };
+                        let v = self.shift_right(v, behind);
                         let v = self.widen(v, types::I64);
                         if n < 64 && done > 0 { self.mask(v, n) } else { v }
                     }

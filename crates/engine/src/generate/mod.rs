@@ -103,6 +103,8 @@ struct Gen<'g, 'p> {
     /// Ends the run after a panic of the runtime.
     abort: Block,
     flow: Flow,
+    /// Where scratch memory begins, in the memory that the code is given.
+    scratch_at: u32,
     scratch_top: u32,
     scratch_most: u32,
     #[allow(clippy::vec_box)] // compiled code holds their addresses
@@ -118,12 +120,14 @@ struct Gen<'g, 'p> {
     problem: Option<String>,
 }
 
-/// Generates the code of a block whose parameter `i` stands at byte `params[i]` of the frame.
+/// Generates the code of a block whose parameter `i` stands at byte `params[i]` of the memory that it is given, and its
+/// scratch memory from byte `scratch_at` on.
 pub(crate) fn compile(
     source: &Source<'_>,
     isa: &OwnedTargetIsa,
     entry: Entry,
     params: &[u32],
+    scratch_at: u32,
 ) -> Result<Code, LoadError> {
     let internal = |e: &dyn std::fmt::Display| LoadError(format!("{}: {e}", name(source.program, entry)));
     let builder = JITBuilder::with_isa(isa.clone(), cranelift_module::default_libcall_names());
@@ -137,7 +141,7 @@ pub(crate) fn compile(
     let mut builder_context = FunctionBuilderContext::new();
     let made = {
         let b = FunctionBuilder::new(&mut context.func, &mut builder_context);
-        let mut g = Gen::new(b, source, isa.default_call_conv());
+        let mut g = Gen::new(b, source, isa.default_call_conv(), (entry, scratch_at));
         g.entry(entry, params);
         if let Some(problem) = g.problem {
             return Err(internal(&problem));
@@ -156,7 +160,7 @@ pub(crate) fn compile(
     Ok(Code {
         module: Some(module),
         entry: run,
-        scratch: scratch as usize,
+        scratch: scratch.div_ceil(8) as usize,
         _sites: sites,
         _constants: constants,
         strings,
@@ -174,16 +178,23 @@ fn name(program: &Program, entry: Entry) -> String {
 }
 
 impl<'g, 'p> Gen<'g, 'p> {
-    fn new(mut b: FunctionBuilder<'g>, s: &'g Source<'p>, call_conv: CallConv) -> Self {
+    fn new(
+        mut b: FunctionBuilder<'g>,
+        s: &'g Source<'p>,
+        call_conv: CallConv,
+        (entry, scratch_at): (Entry, u32),
+    ) -> Self {
         let start = b.create_block();
         b.append_block_params_for_function_params(start);
         b.switch_to_block(start);
         b.seal_block(start);
         let ctx = b.block_params(start)[0];
         let mut field = |offset| b.ins().load(types::I64, FLAGS, ctx, offset);
-        let (frame, scratch) = (field(at::FRAME), field(at::SCRATCH));
-        let (packet, packet_bits, start_at) =
-            (field(at::PACKET), field(at::PACKET_BITS), field(at::POSITION));
+        // Only parsers look at the packet.
+        let (packet, packet_bits, start_at) = match entry {
+            Entry::Parser(_) => (field(at::PACKET), field(at::PACKET_BITS), field(at::POSITION)),
+            Entry::Control(_) => (ctx, ctx, ctx),
+        };
         let (position, transitions_left, status) =
             (b.declare_var(types::I64), b.declare_var(types::I64), b.declare_var(types::I64));
         b.def_var(position, start_at);
@@ -197,8 +208,8 @@ impl<'g, 'p> Gen<'g, 'p> {
             b,
             s,
             ctx,
-            frame,
-            scratch,
+            frame: ctx,
+            scratch: ctx,
             packet,
             packet_bits,
             position,
@@ -206,6 +217,7 @@ impl<'g, 'p> Gen<'g, 'p> {
             status,
             abort,
             flow: Flow { ret, fail, loops: Vec::new(), result: None },
+            scratch_at,
             scratch_top: 0,
             scratch_most: 0,
             sites: Vec::new(),
@@ -325,7 +337,7 @@ impl<'g, 'p> Gen<'g, 'p> {
             self.refuse(format!("its variables take more than {} MiB", MAX_SCRATCH >> 20));
             self.scratch_top = 0;
         }
-        At::Mem { base: self.scratch, off: off as i32 }
+        At::Mem { base: self.scratch, off: (self.scratch_at + off) as i32 }
     }
 
     /// Gives back scratch memory that was handed out since the top was at `mark`: nothing in it is needed any more.

@@ -318,8 +318,64 @@ impl<'p> Gen<'_, 'p> {
         if width >= ty.bits() {
             return v;
         }
+        if ty == types::I128 {
+            let (low, high) = self.b.ins().isplit(v);
+            let zero = self.number(0);
+            let (low, high) = match width.checked_sub(64) {
+                Some(left) => (low, self.mask(high, left)),
+                None => (self.mask(low, width), zero),
+            };
+            return self.b.ins().iconcat(low, high);
+        }
+        if (width, ty) == (32, types::I64) {
+            let v = self.b.ins().ireduce(types::I32, v);
+            return self.b.ins().uextend(types::I64, v);
+        }
+        if width == 0 {
+            return self.constant(ty, 0);
+        }
         let mask = self.constant(ty, (1 << width) - 1);
         self.b.ins().band(v, mask)
+    }
+
+    /// `v << by`. Numbers of 128 bits are shifted by halves, for which the compiler has no rule.
+    pub(super) fn shift_left(&mut self, v: V, by: u32) -> V {
+        if self.b.func.dfg.value_type(v) != types::I128 || by == 0 {
+            return if by == 0 { v } else { self.b.ins().ishl_imm_u(v, i64::from(by)) };
+        }
+        let (low, high) = self.b.ins().isplit(v);
+        let zero = self.number(0);
+        let (low, high) = match by {
+            128.. => (zero, zero),
+            64 => (zero, low),
+            65.. => (zero, self.b.ins().ishl_imm_u(low, i64::from(by - 64))),
+            _ => {
+                let over = self.b.ins().ushr_imm_u(low, i64::from(64 - by));
+                let high = self.b.ins().ishl_imm_u(high, i64::from(by));
+                (self.b.ins().ishl_imm_u(low, i64::from(by)), self.b.ins().bor(high, over))
+            }
+        };
+        self.b.ins().iconcat(low, high)
+    }
+
+    /// `v >> by`, zeros coming in.
+    pub(super) fn shift_right(&mut self, v: V, by: u32) -> V {
+        if self.b.func.dfg.value_type(v) != types::I128 || by == 0 {
+            return if by == 0 { v } else { self.b.ins().ushr_imm_u(v, i64::from(by)) };
+        }
+        let (low, high) = self.b.ins().isplit(v);
+        let zero = self.number(0);
+        let (low, high) = match by {
+            128.. => (zero, zero),
+            64 => (high, zero),
+            65.. => (self.b.ins().ushr_imm_u(high, i64::from(by - 64)), zero),
+            _ => {
+                let over = self.b.ins().ishl_imm_u(high, i64::from(64 - by));
+                let low = self.b.ins().ushr_imm_u(low, i64::from(by));
+                (self.b.ins().bor(low, over), self.b.ins().ushr_imm_u(high, i64::from(by)))
+            }
+        };
+        self.b.ins().iconcat(low, high)
     }
 
     /// Sets a place to its default value.
@@ -665,8 +721,7 @@ impl<'p> Gen<'_, 'p> {
         let hole = self.constant(reg, !(ones << lo));
         let old = self.load(place);
         let old = self.b.ins().band(old, hole);
-        let by = self.number(u64::from(lo));
-        let v = self.b.ins().ishl(v, by);
+        let v = self.shift_left(v, lo);
         let v = self.b.ins().bor(old, v);
         self.store(place, v);
     }

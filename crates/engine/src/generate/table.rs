@@ -25,7 +25,7 @@ impl Gen<'_, '_> {
         let was_hit = self.b.ins().ushr_imm_u(head, 32);
         let was_hit = self.b.ins().ireduce(types::I8, was_hit);
         let was_hit = self.mask(was_hit, 1);
-        let chosen = self.mask(head, 32);
+        let chosen = self.b.ins().ireduce(types::I32, head);
         let done = self.new_block();
         for (n, listed) in table.actions.iter().enumerate() {
             let (this, next) = (self.new_block(), self.new_block());
