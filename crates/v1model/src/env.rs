@@ -16,6 +16,8 @@ use pointsman_ir::{
 /// What a program asked for while a block ran; the architecture acts on it when the block has ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Effects {
+    /// Anything at all. Set with whatever else is set: see [`BlockEnv::ask`].
+    pub any: bool,
     /// Session and field list of the last clone call.
     pub clone: Option<(u32, Option<u32>)>,
     /// Field list of the last resubmit call.
@@ -35,6 +37,7 @@ pub(crate) struct Effects {
 impl Effects {
     /// Nothing was asked for.
     pub const NONE: Effects = Effects {
+        any: false,
         clone: None,
         resubmit: None,
         recirculate: None,
@@ -44,7 +47,7 @@ impl Effects {
         assertion_failed: false,
     };
 
-    /// Nothing but a drop: the packet can go on alone, and whole.
+    /// Nothing but a drop, a truncation or a wrong checksum: there is still one packet.
     #[inline]
     pub fn are_plain(&self) -> bool {
         self.clone.is_none()
@@ -58,7 +61,7 @@ impl Effects {
 pub(crate) struct BlockEnv<'a> {
     pub pipeline: &'a Pipeline,
     pub state: &'a mut State,
-    pub effects: &'a mut Effects,
+    pub effects: Effects,
     pub now: Time,
     /// Length of the packet as it entered this pass.
     pub bytes: u32,
@@ -101,6 +104,12 @@ impl BlockEnv<'_> {
         if let Some(trace) = &mut self.trace {
             trace.step(self.thread, what());
         }
+    }
+
+    /// To note what the program asks for.
+    pub(crate) fn ask(&mut self) -> &mut Effects {
+        self.effects.any = true;
+        &mut self.effects
     }
 
     /// Counts an index that is out of range.
@@ -263,7 +272,7 @@ impl Env for BlockEnv<'_> {
                     }
                 }
             }
-            Function::MarkToDropOld => self.effects.drop = true,
+            Function::MarkToDropOld => self.ask().drop = true,
             Function::RegisterRead => {
                 let index = bits(args, 1).saturating_u64();
                 if let Some(Instance::Register(r)) = self.state.instance(call.instance) {
@@ -327,7 +336,7 @@ impl Env for BlockEnv<'_> {
                     let want = bits(args, 2);
                     let got = self.hash(args, 3, 1, payload);
                     if Bits::new(64, u128::from(got)).zero_extend(want.width()) != want {
-                        self.effects.checksum_error = true;
+                        self.ask().checksum_error = true;
                     }
                 }
             }
@@ -337,18 +346,18 @@ impl Env for BlockEnv<'_> {
                     store_u64(args, 2, sum);
                 }
             }
-            Function::Clone => self.effects.clone = Some((bits(args, 1).low_u64() as u32, None)),
+            Function::Clone => self.ask().clone = Some((bits(args, 1).low_u64() as u32, None)),
             Function::ClonePreserving | Function::CloneData => {
                 let list = bits(args, 2).low_u64() as u32;
-                self.effects.clone = Some((bits(args, 1).low_u64() as u32, Some(list)));
+                self.ask().clone = Some((bits(args, 1).low_u64() as u32, Some(list)));
             }
             Function::Resubmit | Function::ResubmitData => {
-                self.effects.resubmit = Some(bits(args, 0).low_u64() as u32);
+                self.ask().resubmit = Some(bits(args, 0).low_u64() as u32);
             }
             Function::Recirculate | Function::RecirculateData => {
-                self.effects.recirculate = Some(bits(args, 0).low_u64() as u32);
+                self.ask().recirculate = Some(bits(args, 0).low_u64() as u32);
             }
-            Function::Truncate => self.effects.truncate = Some(bits(args, 0).low_u64() as u32),
+            Function::Truncate => self.ask().truncate = Some(bits(args, 0).low_u64() as u32),
             Function::Random => match self.state.random.between(&bits(args, 1), &bits(args, 2)) {
                 Some(v) => store(args, 0, &v),
                 None => self.state.anomalies.empty_random_range += 1,
@@ -361,7 +370,7 @@ impl Env for BlockEnv<'_> {
             }
             Function::Assert | Function::Assume => {
                 if !flag(args, 0) {
-                    self.effects.assertion_failed = true;
+                    self.ask().assertion_failed = true;
                     let place = args.get(1).and_then(Value::to_bits);
                     let place = place.and_then(|n| self.pipeline.places.get(n.low_u64() as usize)?.clone());
                     let kind = match function {

@@ -52,7 +52,7 @@ impl BlockEnv<'_> {
                     let hash = u128::from(self.flat_hash(algorithm[0], data, payload));
                     let width = args.widths.get(2).copied().unwrap_or(64).clamp(1, 128);
                     if hash & (u128::MAX >> (128 - width)) != number(*sum) {
-                        self.effects.checksum_error = true;
+                        self.ask().checksum_error = true;
                     }
                 }
             }

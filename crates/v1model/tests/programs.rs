@@ -35,7 +35,7 @@ use std::path::Path;
 
 /// Every test file, so that one that is forgotten here is noticed.
 fn names(dir: &Path) -> Vec<String> {
-    let mut names: Vec<String> = std::fs::read_dir(&dir)
+    let mut names: Vec<String> = std::fs::read_dir(dir)
         .unwrap()
         .filter_map(|f| f.unwrap().file_name().to_str().and_then(|n| n.strip_suffix(".p4")).map(String::from))
         .collect();

@@ -7,7 +7,6 @@ use crate::queue::{PortMap, QueueConfig, Queues};
 use crate::stats::{DropReason, PortStats, Stats};
 use crate::time::Time;
 use crate::trace::{StepKind, Trace};
-use pointsman_ir::ParseOutcome;
 use std::collections::{BTreeSet, VecDeque};
 
 /// `standard_metadata.instance_type`, with BMv2's numbers.
@@ -54,18 +53,32 @@ impl Way {
 /// A packet that goes through the switch without a stop: it stays in the buffer in which it was received.
 #[derive(Clone, Copy)]
 pub(super) struct Lane {
+    /// It does not come in.
+    pub refused: Option<DropReason>,
     pub way: Way,
-    pub outcome: ParseOutcome,
+    /// What the parser said.
+    pub accepted: bool,
+    pub error: u32,
     pub effects: Effects,
 }
 
 impl Lane {
     /// That of no packet.
-    pub const NONE: Lane = Lane {
-        way: Way::START,
-        outcome: ParseOutcome { accepted: true, error: 0, consumed_bits: 0 },
-        effects: Effects::NONE,
-    };
+    pub const NONE: Lane =
+        Lane { refused: None, way: Way::START, accepted: true, error: 0, effects: Effects::NONE };
+}
+
+/// Memory for packets that are processed in place.
+pub(super) struct Bench<F> {
+    pub frames: Vec<F>,
+    pub lanes: Vec<Lane>,
+    pub emitted: Vec<u8>,
+}
+
+impl<F> Default for Bench<F> {
+    fn default() -> Self {
+        Bench { frames: Vec::new(), lanes: Vec::new(), emitted: Vec::new() }
+    }
 }
 
 /// Packets that are parsed before the first of them goes on, at most.
@@ -92,9 +105,7 @@ pub(super) struct Core<F> {
     /// The last packet for ingress came from `input`, so the next one comes from `again`: the two take turns, so that
     /// neither starves the other.
     pub again_next: bool,
-    /// Frames of packets that are processed in place.
-    pub frames: Vec<F>,
-    pub lanes: Vec<Lane>,
+    pub bench: Bench<F>,
     pub queues: Queues<Boxed<F>>,
     pub pool: Vec<Boxed<F>>,
     pub emitted: Vec<u8>,
@@ -129,8 +140,7 @@ impl<F> Core<F> {
             input: VecDeque::new(),
             again: VecDeque::new(),
             again_next: true,
-            frames: Vec::new(),
-            lanes: Vec::new(),
+            bench: Bench::default(),
             queues: Queues::new(config.queues_per_port, queue),
             pool: Vec::new(),
             emitted: Vec::new(),
@@ -217,17 +227,15 @@ impl<F> Core<F> {
         }
     }
 
-    /// The same for a packet that comes in now: it is counted.
+    /// A packet comes in now, or is refused.
     #[inline]
-    pub fn arrives(&mut self, port: u32, bytes: usize) -> Result<(), DropReason> {
+    pub fn arrives(&mut self, port: u32, bytes: usize, refused: Option<DropReason>) {
         self.stats.received += 1;
-        let accepted = self.accepts(port, bytes);
-        if accepted != Err(DropReason::UnknownIngressPort) {
+        if refused != Some(DropReason::UnknownIngressPort) {
             let stats = self.port(port);
             stats.rx_packets += 1;
             stats.rx_bytes += bytes as u64;
         }
-        accepted
     }
 
     /// Does nothing wait, and nobody look? Then a packet may go through the switch without a stop.
@@ -238,9 +246,9 @@ impl<F> Core<F> {
 
     /// Counts what the parser made of a packet.
     #[inline]
-    pub fn count_parsed(&mut self, outcome: &ParseOutcome) {
-        if !outcome.accepted {
-            self.count_parser_error(outcome.error as usize);
+    pub fn count_parsed(&mut self, accepted: bool, error: u32) {
+        if !accepted {
+            self.count_parser_error(error as usize);
         }
     }
 

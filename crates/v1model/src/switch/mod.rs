@@ -2,10 +2,11 @@
 
 mod core;
 mod passes;
+mod straight;
 #[cfg(test)]
 mod tests;
 
-use self::core::{Core, Lane};
+use self::core::Core;
 use self::passes::Loaded;
 use crate::config::{ConfigError, SwitchConfig};
 use crate::fields::StdHandles;
@@ -181,8 +182,7 @@ impl<E: Executor> Switch<E> {
         let core = &mut self.core;
         core.port_limit = 1 << width;
         core.note_ports();
-        core.frames.clear();
-        core.lanes.clear();
+        core.bench = Default::default();
         // Their frames are laid out for the old program.
         core.pool.clear();
         let lost = core.queues.drain().len() + std::mem::take(&mut core.again).len();
@@ -223,7 +223,9 @@ impl<E: Executor> Switch<E> {
             core.stats.received += 1;
             return core.refuse(thread, DropReason::NoPipeline);
         };
-        if let Err(reason) = core.arrives(port, packet.len()) {
+        let refused = core.accepts(port, packet.len()).err();
+        core.arrives(port, packet.len(), refused);
+        if let Some(reason) = refused {
             return core.refuse(thread, reason);
         }
         if core.input.len() >= core.config.input_depth_packets as usize {
@@ -283,65 +285,29 @@ impl<E: Executor> Switch<E> {
     ) -> Polled {
         let mut passes = 0;
         let at_once = self.loaded.as_ref().map_or(1, |l| l.at_once);
-        let mut frames = std::mem::take(&mut self.core.frames);
-        let mut lanes = std::mem::take(&mut self.core.lanes);
+        let mut bench = std::mem::take(&mut self.core.bench);
         for (n, chunk) in batch.chunks_mut(at_once).enumerate() {
-            let straight = budget >= 2 && self.core.is_clear();
-            if straight {
-                self.parse_ahead(now, chunk, &mut frames, &mut lanes);
+            let mut clear = budget >= 2 && self.core.is_clear();
+            if let Some(loaded) = self.loaded.as_mut().filter(|_| clear) {
+                loaded.parse_ahead(&mut self.core, now, chunk, &mut bench);
             }
             for (i, arrived) in chunk.iter_mut().enumerate() {
-                let core = &mut self.core;
-                let (Some(loaded), Some(frame), Some(lane), true) =
-                    (&mut self.loaded, frames.get_mut(i), lanes.get_mut(i), straight && core.is_clear())
-                else {
+                let Some(loaded) = self.loaded.as_mut().filter(|_| clear) else {
                     self.receive(now, arrived.port, arrived.packet());
                     passes += self.poll(now, budget, sink).passes;
                     continue;
                 };
-                if let Err(reason) = core.arrives(arrived.port, arrived.packet().len()) {
-                    core.refuse(0, reason);
-                    continue;
+                let core = &mut self.core;
+                let went = loaded.straight(core, now, &mut bench, (i, n * at_once + i), arrived, sink);
+                passes += went.passes;
+                if went.aside {
+                    passes += loaded.work(core, now, budget - went.passes, sink);
+                    clear = core.is_clear();
                 }
-                core.count_parsed(&lane.outcome);
-                core.again_next = true;
-                let number = n * at_once + i;
-                let mut used = loaded.through(core, now, frame, lane, (number, arrived), sink);
-                if !core.is_clear() {
-                    used += loaded.work(core, now, budget - used, sink);
-                }
-                passes += used;
             }
         }
-        (self.core.frames, self.core.lanes) = (frames, lanes);
+        self.core.bench = bench;
         self.polled(now, passes)
-    }
-
-    /// Parses packets before the first of them goes through ingress. Nobody can tell when a parser runs that calls
-    /// nothing; packets on ports that do not exist are not parsed.
-    fn parse_ahead(
-        &mut self,
-        now: Time,
-        chunk: &[Arrived<'_>],
-        frames: &mut Vec<E::Frame>,
-        lanes: &mut Vec<Lane>,
-    ) {
-        let core = &mut self.core;
-        core.last_now = core.last_now.max(now);
-        let Some(loaded) = &mut self.loaded else { return };
-        if frames.len() < chunk.len() {
-            frames.resize_with(chunk.len(), || loaded.exec.new_frame());
-            lanes.resize(frames.len(), Lane::NONE);
-        }
-        for ((arrived, frame), lane) in chunk.iter().zip(frames.iter_mut()).zip(lanes.iter_mut()) {
-            let packet = arrived.packet();
-            if core.accepts(arrived.port, packet.len()).is_ok() {
-                loaded.begin_lane(core, now, frame, lane, arrived.port, packet);
-            }
-        }
-        if chunk.len() > 1 {
-            loaded.prefetch(core, now, &mut frames[..chunk.len()]);
-        }
     }
 
     /// When [`Switch::poll`] next has something to do (perhaps already), or an idle timeout may have passed

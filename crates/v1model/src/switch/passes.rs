@@ -1,7 +1,7 @@
 //! One packet's way through ingress, or through egress.
 
-use super::core::{Boxed, Core, LANES, Lane, Packet, Way, instance};
-use super::{Arrived, Sink};
+use super::Sink;
+use super::core::{Boxed, Core, LANES, Packet, Way, instance};
 use crate::env::{BlockEnv, Effects};
 use crate::fields::StdHandles;
 use crate::pipeline::{ALL_SLOTS, CHECKSUM_SLOTS, DEPARSER_SLOTS, HEADERS, META, Pipeline, STD};
@@ -20,7 +20,7 @@ pub(super) struct Loaded<E: Executor> {
     pub state: State,
     /// See [`crate::SwitchConfig::clock_offset_us`].
     pub clock_offset_us: u64,
-    runs: Runs,
+    pub runs: Runs,
     /// The parser does not clear the headers itself.
     reset_headers: bool,
     /// Packets that are parsed before the first of them goes on.
@@ -29,12 +29,12 @@ pub(super) struct Loaded<E: Executor> {
 
 /// The controls, without those that do nothing: many programs leave the checksum blocks and egress empty.
 #[derive(Clone, Copy)]
-struct Runs {
-    verify: Option<ControlId>,
-    ingress: Option<ControlId>,
-    egress: Option<ControlId>,
-    compute: Option<ControlId>,
-    deparser: Option<ControlId>,
+pub(super) struct Runs {
+    pub verify: Option<ControlId>,
+    pub ingress: Option<ControlId>,
+    pub egress: Option<ControlId>,
+    pub compute: Option<ControlId>,
+    pub deparser: Option<ControlId>,
 }
 
 impl<E: Executor> Loaded<E> {
@@ -87,17 +87,17 @@ impl<E: Executor> Loaded<E> {
     }
 
     #[inline]
-    fn set(&self, frame: &mut E::Frame, field: Option<E::Field>, value: u64) {
+    pub fn set(&self, frame: &mut E::Frame, field: Option<E::Field>, value: u64) {
         set(&self.exec, frame, field, value);
     }
 
     #[inline]
-    fn get(&self, frame: &E::Frame, field: Option<E::Field>) -> u32 {
-        field.map_or(0, |field| self.exec.read(frame, field) as u32)
+    pub fn get(&self, frame: &E::Frame, field: Option<E::Field>) -> u32 {
+        get(&self.exec, frame, field)
     }
 
     /// Microseconds as the program sees them.
-    fn stamp(&self, time: Time) -> u64 {
+    pub fn stamp(&self, time: Time) -> u64 {
         time.micros().wrapping_add(self.clock_offset_us)
     }
 
@@ -106,13 +106,15 @@ impl<E: Executor> Loaded<E> {
         let bytes = packet.data.len() as u32;
         packet.way = Way { bytes, truncate: None, ..packet.way };
         packet.fresh = false;
-        self.begin_frame(&mut packet.frame, bytes, packet.ingress_port, packet.received);
+        let stamp = self.stamp(packet.received);
+        self.begin_frame(&mut packet.frame, bytes, packet.ingress_port, stamp);
         if instance_type != instance::NORMAL {
             self.set(&mut packet.frame, self.std.instance_type, u64::from(instance_type));
         }
     }
 
-    fn begin_frame(&self, frame: &mut E::Frame, bytes: u32, ingress_port: u32, received: Time) {
+    #[inline]
+    pub fn begin_frame(&self, frame: &mut E::Frame, bytes: u32, ingress_port: u32, stamp: u64) {
         let std = &self.std;
         if self.reset_headers {
             self.exec.reset_slot(frame, HEADERS);
@@ -121,7 +123,7 @@ impl<E: Executor> Loaded<E> {
         self.exec.reset_slot(frame, STD);
         self.set(frame, std.ingress_port, u64::from(ingress_port));
         self.set(frame, std.packet_length, u64::from(bytes));
-        self.set(frame, std.ingress_global_timestamp, self.stamp(received));
+        self.set(frame, std.ingress_global_timestamp, stamp);
     }
 
     /// Copies the user metadata of a field list.
@@ -134,7 +136,6 @@ impl<E: Executor> Loaded<E> {
     fn env<'a>(
         pipeline: &'a Pipeline,
         state: &'a mut State,
-        effects: &'a mut Effects,
         core: &'a mut Core<E::Frame>,
         now: Time,
         way: &Way,
@@ -142,7 +143,7 @@ impl<E: Executor> Loaded<E> {
     ) -> BlockEnv<'a> {
         let (drop_port, thread, bytes) = (core.config.drop_port, way.thread, way.bytes);
         let trace = core.trace.as_deref_mut().filter(|_| thread != 0);
-        BlockEnv { pipeline, state, effects, now, bytes, payload, drop_port, trace, thread }
+        BlockEnv { pipeline, state, effects: Effects::NONE, now, bytes, payload, drop_port, trace, thread }
     }
 
     /// Runs the parser. Its errors are not counted yet.
@@ -154,8 +155,7 @@ impl<E: Executor> Loaded<E> {
         way: &mut Way,
         data: &[u8],
     ) -> (ParseOutcome, Effects) {
-        let mut effects = Effects::default();
-        let mut env = Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, way, &[]);
+        let mut env = Self::env(&self.pipeline, &mut self.state, core, now, way, &[]);
         let parser = self.pipeline.blocks.parser;
         env.note(|| StepKind::Begin(Block::Parser(parser)));
         let outcome = self.exec.parse(parser, ALL_SLOTS, frame, data, &mut env);
@@ -163,10 +163,13 @@ impl<E: Executor> Loaded<E> {
         way.payload = outcome.consumed_bits.div_ceil(8).min(data.len());
         let (accepted, error, consumed_bytes) = (outcome.accepted, outcome.error, way.payload);
         env.note(|| StepKind::Parsed { accepted, error, consumed_bytes });
+        let effects = env.effects;
         if outcome.error != 0 {
             self.set(frame, self.std.parser_error, u64::from(outcome.error));
         }
-        way.parsed_bits = self.header_bits(frame);
+        if self.pipeline.egress_reads_length {
+            way.parsed_bits = header_bits(&self.exec, frame);
+        }
         (outcome, effects)
     }
 
@@ -179,13 +182,8 @@ impl<E: Executor> Loaded<E> {
     ) -> Effects {
         let Packet { frame, data, way, .. } = packet;
         let (outcome, effects) = self.parse(core, now, frame, way, data);
-        core.count_parsed(&outcome);
+        core.count_parsed(outcome.accepted, outcome.error);
         effects
-    }
-
-    /// Bits of all valid headers, where egress wants to know.
-    fn header_bits(&self, frame: &E::Frame) -> u64 {
-        if self.pipeline.egress_reads_length { valid_bits(&self.exec.value(frame, HEADERS)) } else { 0 }
     }
 
     /// Verifies checksums and runs ingress.
@@ -196,11 +194,12 @@ impl<E: Executor> Loaded<E> {
         frame: &mut E::Frame,
         way: &Way,
         data: &[u8],
-        effects: &mut Effects,
-    ) {
+        effects: Effects,
+    ) -> Effects {
         let payload = &data[way.payload..];
         let emitted = &mut Vec::new();
-        let mut env = Self::env(&self.pipeline, &mut self.state, effects, core, now, way, payload);
+        let mut env = Self::env(&self.pipeline, &mut self.state, core, now, way, payload);
+        env.effects = effects;
         if let Some(verify) = self.runs.verify {
             run(&self.exec, (Block::Verify(verify), verify), CHECKSUM_SLOTS, frame, emitted, &mut env);
         }
@@ -217,20 +216,21 @@ impl<E: Executor> Loaded<E> {
             env.note(|| StepKind::ChecksumError);
             set(&self.exec, frame, self.std.checksum_error, 1);
         }
+        env.effects
     }
 
     pub fn ingress(&mut self, core: &mut Core<E::Frame>, now: Time, mut packet: Boxed<E::Frame>) {
         if packet.fresh {
             self.begin(&mut packet, instance::NORMAL);
         }
-        let mut effects = self.parse_packet(core, now, &mut packet);
+        let effects = self.parse_packet(core, now, &mut packet);
         let p = &mut *packet;
-        self.ingress_blocks(core, now, &mut p.frame, &p.way, &p.data, &mut effects);
+        let effects = self.ingress_blocks(core, now, &mut p.frame, &p.way, &p.data, effects);
         self.after_ingress(core, now, packet, effects);
     }
 
     /// Acts on what ingress asked for.
-    fn after_ingress(
+    pub fn after_ingress(
         &mut self,
         core: &mut Core<E::Frame>,
         now: Time,
@@ -396,7 +396,8 @@ impl<E: Executor> Loaded<E> {
         }
         packet.enqueued = now;
         let depth = core.queues.depth(port, priority);
-        self.enters_queue(&mut packet.frame, now, depth);
+        let stamp = self.stamp(now);
+        self.enters_queue(&mut packet.frame, stamp, depth);
         core.note(packet.way.thread, || {
             let instance = self.get(&packet.frame, self.std.egress_rid) as u16;
             StepKind::Enqueued { port, priority, depth, instance }
@@ -404,34 +405,31 @@ impl<E: Executor> Loaded<E> {
         core.queues.push(now, port, priority, packet);
     }
 
-    fn enters_queue(&self, frame: &mut E::Frame, now: Time, depth: u32) {
-        self.set(frame, self.std.enq_timestamp, self.stamp(now));
+    fn enters_queue(&self, frame: &mut E::Frame, stamp: u64, depth: u32) {
+        self.set(frame, self.std.enq_timestamp, stamp);
         self.set(frame, self.std.enq_qdepth, u64::from(depth));
     }
 
     /// What egress sees of a packet that leaves its queue.
     fn leaves_queue(
         &self,
-        core: &Core<E::Frame>,
-        now: Time,
         frame: &mut E::Frame,
         way: &Way,
+        drop_port: u32,
+        stamp: u64,
         (port, depth, waited_us): (u32, u32, u64),
     ) {
         let std = &self.std;
-        self.set(frame, std.egress_global_timestamp, self.stamp(now));
+        self.set(frame, std.egress_global_timestamp, stamp);
         self.set(frame, std.deq_timedelta, waited_us);
         self.set(frame, std.deq_qdepth, u64::from(depth));
         self.set(frame, std.egress_port, u64::from(port));
         // Anything but the drop port: a program that does not touch it does not drop.
-        self.set(frame, std.egress_spec, u64::from(core.config.drop_port) + 1);
-        let length = if self.pipeline.egress_reads_length {
-            let now = u64::from(way.bytes) + self.header_bits(frame) / 8;
-            now.saturating_sub(way.parsed_bits / 8)
-        } else {
-            u64::from(way.bytes)
-        };
-        self.set(frame, std.packet_length, length);
+        self.set(frame, std.egress_spec, u64::from(drop_port) + 1);
+        if self.pipeline.egress_reads_length {
+            let length = way_length(way, header_bits(&self.exec, frame));
+            self.set(frame, std.packet_length, length);
+        }
     }
 
     pub fn egress(
@@ -446,26 +444,27 @@ impl<E: Executor> Loaded<E> {
         let p = &mut *packet;
         let waited = now.micros().saturating_sub(p.enqueued.micros());
         core.note(p.way.thread, || StepKind::Dequeued { port, waited_us: waited });
-        self.leaves_queue(core, now, &mut p.frame, &p.way, (port, depth, waited));
-        let mut effects = Effects::default();
+        let (stamp, drop_port) = (self.stamp(now), core.config.drop_port);
+        self.leaves_queue(&mut p.frame, &p.way, drop_port, stamp, (port, depth, waited));
+        let mut effects = Effects::NONE;
         if let Some(egress) = self.runs.egress {
             let payload = &p.data[p.way.payload..];
-            let mut env =
-                Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, &p.way, payload);
+            let mut env = Self::env(&self.pipeline, &mut self.state, core, now, &p.way, payload);
             let (frame, emitted) = (&mut p.frame, &mut Vec::new());
             run(&self.exec, (Block::Egress(egress), egress), ALL_SLOTS, frame, emitted, &mut env);
+            effects = env.effects;
         }
         self.after_egress(core, now, port, packet, effects, sink);
     }
 
     /// Acts on what egress asked for, and sends the packet.
-    fn after_egress(
+    pub fn after_egress(
         &mut self,
         core: &mut Core<E::Frame>,
         now: Time,
         port: u32,
         mut packet: Boxed<E::Frame>,
-        mut effects: Effects,
+        effects: Effects,
         sink: &mut dyn Sink,
     ) {
         if effects.assertion_failed {
@@ -484,8 +483,10 @@ impl<E: Executor> Loaded<E> {
         let mut emitted = std::mem::take(&mut core.emitted);
         let p = &mut *packet;
         let payload = &p.data[p.way.payload..];
-        let mut env = Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, &p.way, payload);
+        let mut env = Self::env(&self.pipeline, &mut self.state, core, now, &p.way, payload);
+        env.effects = effects;
         deparse(&self.exec, &self.runs, &mut p.frame, &mut emitted, &mut env);
+        let effects = env.effects;
         emitted.extend_from_slice(payload);
         if let Some(n) = packet.way.truncate {
             emitted.truncate(n as usize);
@@ -531,141 +532,28 @@ impl<E: Executor> Loaded<E> {
         }
         passes
     }
+}
 
-    // ---- packets that stay in the buffers in which they were received ----
-
-    /// Readies a packet and parses it.
-    pub fn begin_lane(
-        &mut self,
-        core: &mut Core<E::Frame>,
-        now: Time,
-        frame: &mut E::Frame,
-        lane: &mut Lane,
-        port: u32,
-        data: &[u8],
-    ) {
-        lane.way = Way { bytes: data.len() as u32, ..Way::START };
-        self.begin_frame(frame, lane.way.bytes, port, now);
-        (lane.outcome, lane.effects) = self.parse(core, now, frame, &mut lane.way, data);
-    }
-
-    /// Tells the executor which packets go through ingress next.
-    pub fn prefetch(&mut self, core: &mut Core<E::Frame>, now: Time, frames: &mut [E::Frame]) {
-        if let Some(ingress) = self.runs.ingress {
-            let mut effects = Effects::default();
-            let mut env =
-                Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, &Way::START, &[]);
-            self.exec.prefetch(ingress, ALL_SLOTS, frames, &mut env);
-        }
-    }
-
-    /// Gives a packet memory of its own.
-    fn boxed(
-        &self,
-        core: &mut Core<E::Frame>,
-        now: Time,
-        frame: &mut E::Frame,
-        lane: &Lane,
-        (port, data): (u32, &[u8]),
-    ) -> Boxed<E::Frame> {
-        let mut packet = self.packet(core);
-        std::mem::swap(&mut packet.frame, frame);
-        packet.data.clear();
-        packet.data.extend_from_slice(data);
-        packet.way = lane.way;
-        packet.ingress_port = port;
-        packet.received = now;
-        packet.enqueued = now;
-        packet.fresh = false;
-        packet
-    }
-
-    /// Takes a parsed packet through ingress and, unless it is dropped or has to wait, through egress: exactly as if it
-    /// had been queued and taken out of the queue again. Nothing else waits. `number` is that of its buffer. Gives the
-    /// passes that it took.
-    pub fn through(
-        &mut self,
-        core: &mut Core<E::Frame>,
-        now: Time,
-        frame: &mut E::Frame,
-        lane: &mut Lane,
-        (number, arrived): (usize, &mut Arrived<'_>),
-        sink: &mut dyn Sink,
-    ) -> usize {
-        let (port_in, start) = (arrived.port, arrived.start.min(arrived.buffer.len()));
-        let buffer = &mut *arrived.buffer;
-        let mut effects = lane.effects;
-        self.ingress_blocks(core, now, frame, &lane.way, &buffer[start..], &mut effects);
-        let port = self.get(frame, self.std.egress_spec);
-        let multicast = self.get(frame, self.std.mcast_grp) != 0 && !effects.drop;
-        if !effects.are_plain() || multicast {
-            let packet = self.boxed(core, now, frame, lane, (port_in, &buffer[start..]));
-            self.after_ingress(core, now, packet, effects);
-            return 1;
-        }
-        if effects.drop || port == core.config.drop_port {
-            core.refuse(lane.way.thread, DropReason::Ingress);
-            return 1;
-        }
-        if effects.truncate.is_some() {
-            lane.way.truncate = effects.truncate;
-        }
-        self.set(frame, self.std.instance_type, instance::NORMAL.into());
-        self.enters_queue(frame, now, 0);
-        self.leaves_queue(core, now, frame, &lane.way, (port, 0, 0));
-
-        let mut effects = Effects::default();
-        let mut emitted = std::mem::take(&mut core.emitted);
-        let payload_at = start + lane.way.payload;
-        let payload = &buffer[payload_at..];
-        let drop_port = core.config.drop_port;
-        let mut env = Self::env(&self.pipeline, &mut self.state, &mut effects, core, now, &lane.way, payload);
-        if let Some(egress) = self.runs.egress {
-            run(&self.exec, (Block::Egress(egress), egress), ALL_SLOTS, frame, &mut emitted, &mut env);
-        }
-        let plain = env.effects.are_plain();
-        let spec = self.std.egress_spec.map(|field| self.exec.read(frame, field));
-        let dropped = env.effects.drop || spec == Some(u64::from(drop_port));
-        if plain && !dropped {
-            deparse(&self.exec, &self.runs, frame, &mut emitted, &mut env);
-        }
-        if !plain {
-            core.emitted = emitted;
-            let packet = self.boxed(core, now, frame, lane, (port_in, &buffer[start..]));
-            self.after_egress(core, now, port, packet, effects, sink);
-        } else if dropped || effects.assertion_failed {
-            core.emitted = emitted;
-            let reason = if dropped { DropReason::Egress } else { DropReason::AssertionFailed };
-            core.refuse(lane.way.thread, reason);
-        } else {
-            let most = effects.truncate.or(lane.way.truncate).map_or(usize::MAX, |n| n as usize);
-            let total = most.min(emitted.len() + payload.len());
-            let headers = total.min(emitted.len());
-            let body = total - headers;
-            let thread = lane.way.thread;
-            match payload_at.checked_sub(headers) {
-                Some(at) => {
-                    buffer[at..payload_at].copy_from_slice(&emitted[..headers]);
-                    let packet = &buffer[at..payload_at + body];
-                    core.send_bytes(port, thread, packet, Some(number), sink);
-                }
-                None => {
-                    emitted.truncate(headers);
-                    emitted.extend_from_slice(&payload[..body]);
-                    core.send_bytes(port, thread, &emitted, None, sink);
-                }
-            }
-            core.emitted = emitted;
-        }
-        2
+#[inline]
+pub(super) fn set<E: Executor>(exec: &E, frame: &mut E::Frame, field: Option<E::Field>, value: u64) {
+    if let Some(field) = field {
+        exec.write(frame, field, value);
     }
 }
 
 #[inline]
-fn set<E: Executor>(exec: &E, frame: &mut E::Frame, field: Option<E::Field>, value: u64) {
-    if let Some(field) = field {
-        exec.write(frame, field, value);
-    }
+pub(super) fn get<E: Executor>(exec: &E, frame: &E::Frame, field: Option<E::Field>) -> u32 {
+    field.map_or(0, |field| exec.read(frame, field) as u32)
+}
+
+/// Bits of all valid headers.
+pub(super) fn header_bits<E: Executor>(exec: &E, frame: &E::Frame) -> u64 {
+    valid_bits(&exec.value(frame, HEADERS))
+}
+
+/// Length of a packet whose headers have these bits now.
+pub(super) fn way_length(way: &Way, header_bits: u64) -> u64 {
+    (u64::from(way.bytes) + header_bits / 8).saturating_sub(way.parsed_bits / 8)
 }
 
 /// Computes checksums and puts the headers together.

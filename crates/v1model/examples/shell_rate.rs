@@ -1,0 +1,182 @@
+//! What the architecture itself costs a packet: the balancer on an executor whose blocks do next to nothing.
+//!
+//! `cargo run --release -p pointsman-v1model --example shell_rate [PACKETS]`
+
+use pointsman_frontend::source::Loader;
+use pointsman_ir::{
+    Bits, ControlId, ControlOutcome, Env, Executor, LoadError, ParseOutcome, ParserId, Program, TypeId, Value,
+};
+use pointsman_v1model::{Arrived, Keep, Pipeline, Sink, Switch, SwitchConfig, Time};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Headers of the packets.
+const HEADERS: usize = 54;
+
+/// Parses and emits [`HEADERS`] bytes and sends everything to port 1.
+struct Null {
+    program: Arc<Program>,
+    ingress: ControlId,
+    deparser: ControlId,
+    /// `egress_spec`.
+    spec: usize,
+}
+
+/// A word per field of each slot, and the headers.
+#[derive(Clone)]
+struct Frame {
+    slots: [[u64; 16]; 3],
+    headers: [u8; HEADERS],
+}
+
+impl Executor for Null {
+    type Frame = Frame;
+    type Field = (usize, usize);
+
+    fn load(program: Arc<Program>, slots: &[TypeId]) -> Result<Self, LoadError> {
+        let control = |name: &str| match program.package.arg(name) {
+            Some(pointsman_ir::PackageArg::Control(id)) => Ok(*id),
+            _ => Err(LoadError(format!("no control {name}"))),
+        };
+        let std = slots.get(2).and_then(|ty| program.types.struct_def(*ty));
+        let spec = std.and_then(|d| d.field("egress_spec")).ok_or_else(|| LoadError("no port".into()))?;
+        Ok(Null { ingress: control("ig")?, deparser: control("dep")?, spec, program })
+    }
+
+    fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    fn new_frame(&self) -> Frame {
+        Frame { slots: [[0; 16]; 3], headers: [0; HEADERS] }
+    }
+
+    fn reset(&self, frame: &mut Frame) {
+        frame.slots = [[0; 16]; 3];
+    }
+
+    fn reset_slot(&self, frame: &mut Frame, slot: usize) {
+        frame.slots[slot] = [0; 16];
+    }
+
+    fn field(&self, slot: usize, path: &[u32]) -> Option<(usize, usize)> {
+        Some((slot, *path.first()? as usize % 16))
+    }
+
+    fn read(&self, frame: &Frame, (slot, field): (usize, usize)) -> u64 {
+        frame.slots[slot][field]
+    }
+
+    fn write(&self, frame: &mut Frame, (slot, field): (usize, usize), value: u64) {
+        frame.slots[slot][field] = value;
+    }
+
+    fn get(&self, _: &Frame, _: usize, _: &[u32]) -> Option<Bits> {
+        None
+    }
+
+    fn set(&self, _: &mut Frame, _: usize, _: &[u32], _: &Bits) -> bool {
+        false
+    }
+
+    fn value(&self, _: &Frame, _: usize) -> Value {
+        Value::Void
+    }
+
+    fn set_value(&self, _: &mut Frame, _: usize, _: Value) {}
+
+    #[inline(never)]
+    fn parse(
+        &self,
+        _: ParserId,
+        _: &[usize],
+        frame: &mut Frame,
+        packet: &[u8],
+        _: &mut dyn Env,
+    ) -> ParseOutcome {
+        let accepted = match packet.first_chunk() {
+            Some(headers) => {
+                frame.headers = *headers;
+                true
+            }
+            None => false,
+        };
+        ParseOutcome { accepted, error: 0, consumed_bits: 8 * HEADERS }
+    }
+
+    #[inline(never)]
+    fn control(
+        &self,
+        control: ControlId,
+        _: &[usize],
+        frame: &mut Frame,
+        emitted: &mut Vec<u8>,
+        _: &mut dyn Env,
+    ) -> ControlOutcome {
+        if control == self.ingress {
+            frame.slots[2][self.spec % 16] = 1;
+        } else if control == self.deparser {
+            emitted.extend_from_slice(&frame.headers);
+        }
+        ControlOutcome { exited: false }
+    }
+}
+
+/// Finds the architecture's own declarations.
+struct Include;
+
+impl Loader for Include {
+    fn include(&self, name: &str, _quoted: bool, from: &str) -> Option<(String, String)> {
+        let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4/include").join(name);
+        let beside = Path::new(from).parent().map(|dir| dir.join(name));
+        [Some(own), beside].into_iter().flatten().find_map(|path| {
+            let text = std::fs::read_to_string(&path).ok()?;
+            Some((path.display().to_string(), text))
+        })
+    }
+}
+
+/// Counts what leaves.
+struct Count(u64);
+
+impl Sink for Count {
+    fn transmit(&mut self, _: u32, packet: &[u8]) {
+        self.0 += u64::from(!packet.is_empty());
+    }
+
+    fn to_cpu(&mut self, _: &[u8]) {}
+}
+
+/// Packets that are processed together, and room in front of each.
+const BATCH: usize = 64;
+const ROOM: usize = 64;
+
+fn main() -> Result<(), String> {
+    let packets: usize = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(2_000_000);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4/programs/balancer/main.p4");
+    let text = std::fs::read_to_string(&path).map_err(|e| e.to_string())?;
+    let compiled = pointsman_frontend::compile(&path.display().to_string(), &text, &Include, &[])
+        .map_err(|failure| format!("{:?}", failure.diagnostics))?;
+    let pipeline = Pipeline::load(compiled.program).map_err(|problems| format!("{problems:?}"))?;
+    let mut switch = Switch::<Null>::new(SwitchConfig::default()).map_err(|e| e.to_string())?;
+    switch.set_pipeline(Time::ZERO, pipeline, Keep::Nothing).map_err(|e| e.to_string())?;
+    let mut sink = Count(0);
+    let mut buffers: Vec<Vec<u8>> = (0..BATCH).map(|_| vec![0; ROOM + 64]).collect();
+    let mut all = Vec::new();
+    for _ in 0..10 {
+        let start = Instant::now();
+        let mut done = 0;
+        while done < packets / 10 {
+            let arrived =
+                buffers.iter_mut().map(|buffer| Arrived { port: 1, buffer: &mut buffer[..], start: ROOM });
+            let mut batch: Vec<Arrived<'_>> = arrived.collect();
+            switch.process(Time::from_micros(done as u64), 16, &mut batch, &mut sink);
+            done += BATCH;
+        }
+        all.push(start.elapsed().as_nanos() as f64 / done as f64);
+    }
+    all.sort_by(f64::total_cmp);
+    println!("{:.1} ns/packet at best, {:.1} in the middle; {} sent", all[0], all[5], sink.0);
+    Ok(())
+}

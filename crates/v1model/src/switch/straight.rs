@@ -1,0 +1,251 @@
+//! Packets that go through the switch without a stop, in the buffers in which they were received.
+//!
+//! What happens to them is what `passes.rs` does, less what cannot be told apart when nothing waits and nobody looks: no
+//! packet is boxed, copied or queued. Whatever is out of the ordinary (clones, multicast, resubmission, recirculation)
+//! gets a box here and goes the usual way from there.
+
+use super::core::{Bench, Boxed, Core, Lane, instance};
+use super::passes::{Loaded, get, header_bits, set, way_length};
+use super::{Arrived, Sink};
+use crate::env::{BlockEnv, Effects};
+use crate::pipeline::{ALL_SLOTS, CHECKSUM_SLOTS, DEPARSER_SLOTS, Pipeline};
+use crate::state::State;
+use crate::stats::DropReason;
+use crate::time::Time;
+use pointsman_ir::Executor;
+
+/// How far a packet went.
+pub(super) struct Went {
+    /// Passes through ingress or egress.
+    pub passes: usize,
+    /// There may be more to do for it, or for packets that it made.
+    pub aside: bool,
+}
+
+const ENDED: [Went; 2] = [Went { passes: 1, aside: false }, Went { passes: 2, aside: false }];
+
+/// The environment of a packet that nobody follows.
+#[inline]
+fn quiet<'a>(
+    pipeline: &'a Pipeline,
+    state: &'a mut State,
+    now: Time,
+    bytes: u32,
+    payload: &'a [u8],
+    drop_port: u32,
+) -> BlockEnv<'a> {
+    BlockEnv {
+        pipeline,
+        state,
+        effects: Effects::NONE,
+        now,
+        bytes,
+        payload,
+        drop_port,
+        trace: None,
+        thread: 0,
+    }
+}
+
+impl<E: Executor> Loaded<E> {
+    /// Parses packets before the first of them goes through ingress. Nobody can tell when a parser runs that calls
+    /// nothing, and others do not run ahead. Packets that do not come in are not parsed.
+    pub fn parse_ahead(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        chunk: &[Arrived<'_>],
+        bench: &mut Bench<E::Frame>,
+    ) {
+        core.last_now = core.last_now.max(now);
+        if bench.frames.len() < chunk.len() {
+            bench.frames.resize_with(chunk.len(), || self.exec.new_frame());
+            bench.lanes.resize(chunk.len(), Lane::NONE);
+        }
+        let (stamp, drop_port) = (self.stamp(now), core.config.drop_port);
+        let parser = self.pipeline.blocks.parser;
+        for ((arrived, frame), lane) in chunk.iter().zip(&mut bench.frames).zip(&mut bench.lanes) {
+            let data = arrived.packet();
+            lane.refused = core.accepts(arrived.port, data.len()).err();
+            if lane.refused.is_some() {
+                continue;
+            }
+            let bytes = data.len() as u32;
+            self.begin_frame(frame, bytes, arrived.port, stamp);
+            let mut env = quiet(&self.pipeline, &mut self.state, now, bytes, &[], drop_port);
+            let parsed = self.exec.parse(parser, ALL_SLOTS, frame, data, &mut env);
+            // Field by field, and only what is needed: copies of what was written a moment ago in other pieces have to
+            // wait for it.
+            (lane.accepted, lane.error) = (parsed.accepted, parsed.error);
+            lane.effects.any = false;
+            if env.effects.any {
+                lane.effects = env.effects;
+            }
+            // Headers are whole bytes; only an odd `advance` could stop inside one.
+            lane.way.payload = parsed.consumed_bits.div_ceil(8).min(data.len());
+            lane.way.bytes = bytes;
+            lane.way.truncate = None;
+            if lane.error != 0 {
+                self.set(frame, self.std.parser_error, u64::from(lane.error));
+            }
+            if self.pipeline.egress_reads_length {
+                lane.way.parsed_bits = header_bits(&self.exec, frame);
+            }
+        }
+        if let Some(ingress) = self.runs.ingress.filter(|_| chunk.len() > 1) {
+            let mut env = quiet(&self.pipeline, &mut self.state, now, 0, &[], drop_port);
+            self.exec.prefetch(ingress, ALL_SLOTS, &mut bench.frames[..chunk.len()], &mut env);
+        }
+    }
+
+    /// Gives a packet memory of its own.
+    #[cold]
+    fn boxed(
+        &self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        frame: &mut E::Frame,
+        lane: &Lane,
+        arrived: &Arrived<'_>,
+    ) -> Boxed<E::Frame> {
+        let mut packet = self.packet(core);
+        std::mem::swap(&mut packet.frame, frame);
+        packet.data.clear();
+        packet.data.extend_from_slice(arrived.packet());
+        packet.way = lane.way;
+        packet.ingress_port = arrived.port;
+        packet.received = now;
+        packet.enqueued = now;
+        packet.fresh = false;
+        packet
+    }
+
+    /// Takes a parsed packet through ingress and, unless it is dropped or has to wait, through egress: exactly as if it
+    /// had been queued and taken out of the queue again. Nothing else waits. `of`: its number in the bench, and in the
+    /// batch.
+    #[inline]
+    pub fn straight(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        bench: &mut Bench<E::Frame>,
+        of: (usize, usize),
+        arrived: &mut Arrived<'_>,
+        sink: &mut dyn Sink,
+    ) -> Went {
+        let Bench { frames, lanes, emitted } = bench;
+        let (Some(frame), Some(lane)) = (frames.get_mut(of.0), lanes.get_mut(of.0)) else {
+            return Went { passes: 0, aside: true };
+        };
+        let packet = arrived.packet();
+        core.arrives(arrived.port, packet.len(), lane.refused);
+        if let Some(reason) = lane.refused {
+            core.refuse(0, reason);
+            return Went { passes: 0, aside: false };
+        }
+        core.count_parsed(lane.accepted, lane.error);
+        core.again_next = true;
+        let (drop_port, runs) = (core.config.drop_port, &self.runs);
+        let payload = packet.get(lane.way.payload..).unwrap_or(&[]);
+        let mut env = quiet(&self.pipeline, &mut self.state, now, lane.way.bytes, payload, drop_port);
+        if lane.effects.any {
+            env.effects = lane.effects;
+        }
+        if let Some(verify) = runs.verify {
+            self.exec.control(verify, CHECKSUM_SLOTS, frame, emitted, &mut env);
+        }
+        if env.effects.checksum_error {
+            set(&self.exec, frame, self.std.checksum_error, 1);
+            env.effects.checksum_error = false;
+        }
+        if let Some(ingress) = runs.ingress {
+            self.exec.control(ingress, ALL_SLOTS, frame, emitted, &mut env);
+        }
+        let effects = if env.effects.any { env.effects } else { Effects::NONE };
+        if effects.checksum_error {
+            // Verified in ingress: egress sees it.
+            set(&self.exec, frame, self.std.checksum_error, 1);
+        }
+        let port = get(&self.exec, frame, self.std.egress_spec);
+        let multicast = get(&self.exec, frame, self.std.mcast_grp) != 0 && !effects.drop;
+        if multicast || (effects.any && !effects.are_plain()) {
+            let packet = self.boxed(core, now, frame, lane, arrived);
+            self.after_ingress(core, now, packet, effects);
+            return Went { passes: 1, aside: true };
+        }
+        let [dropped, left] = ENDED;
+        if port == drop_port || effects.drop {
+            core.refuse(0, DropReason::Ingress);
+            return dropped;
+        }
+        if effects.any {
+            lane.way.truncate = effects.truncate;
+        }
+        // Egress sees a packet that has waited in an empty queue for no time.
+        let std = &self.std;
+        let stamp = now.micros().wrapping_add(self.clock_offset_us);
+        set(&self.exec, frame, std.instance_type, instance::NORMAL.into());
+        set(&self.exec, frame, std.enq_timestamp, stamp);
+        set(&self.exec, frame, std.enq_qdepth, 0);
+        set(&self.exec, frame, std.egress_global_timestamp, stamp);
+        set(&self.exec, frame, std.deq_timedelta, 0);
+        set(&self.exec, frame, std.deq_qdepth, 0);
+        set(&self.exec, frame, std.egress_port, u64::from(port));
+        if self.pipeline.egress_reads_length {
+            let length = way_length(&lane.way, header_bits(&self.exec, frame));
+            set(&self.exec, frame, std.packet_length, length);
+        }
+
+        if let Some(egress) = runs.egress {
+            env.effects = Effects::NONE;
+            set(&self.exec, frame, std.egress_spec, u64::from(drop_port) + 1);
+            self.exec.control(egress, ALL_SLOTS, frame, emitted, &mut env);
+            if get(&self.exec, frame, std.egress_spec) == drop_port {
+                env.ask().drop = true;
+            }
+            if env.effects.any {
+                let effects = env.effects;
+                if !effects.are_plain() {
+                    let packet = self.boxed(core, now, frame, lane, arrived);
+                    self.after_egress(core, now, port, packet, effects, sink);
+                    return Went { passes: 2, aside: true };
+                }
+                if effects.drop {
+                    core.refuse(0, DropReason::Egress);
+                    return left;
+                }
+                lane.way.truncate = effects.truncate.or(lane.way.truncate);
+            }
+        }
+        if let Some(compute) = runs.compute {
+            self.exec.control(compute, CHECKSUM_SLOTS, frame, emitted, &mut env);
+        }
+        emitted.clear();
+        if let Some(deparser) = runs.deparser {
+            self.exec.control(deparser, DEPARSER_SLOTS, frame, emitted, &mut env);
+        }
+        if env.effects.assertion_failed {
+            core.refuse(0, DropReason::AssertionFailed);
+            return left;
+        }
+        let (mut headers, mut body) = (emitted.len(), payload.len());
+        if let Some(most) = lane.way.truncate {
+            headers = headers.min(most as usize);
+            body = body.min(most as usize - headers);
+        }
+        let payload_at = arrived.start + lane.way.payload;
+        match payload_at.checked_sub(headers) {
+            Some(at) if payload_at <= arrived.buffer.len() => {
+                arrived.buffer[at..payload_at].copy_from_slice(&emitted[..headers]);
+                core.send_bytes(port, 0, &arrived.buffer[at..payload_at + body], Some(of.1), sink);
+            }
+            // There is no room for longer headers.
+            _ => {
+                emitted.truncate(headers);
+                emitted.extend_from_slice(&payload[..body]);
+                core.send_bytes(port, 0, emitted, None, sink);
+            }
+        }
+        left
+    }
+}
