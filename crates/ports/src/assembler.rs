@@ -50,6 +50,16 @@ impl Assembler {
         self.push(0x79, to, from.0, offset, 0);
     }
 
+    /// `to = *(u16 *)(from + offset)`
+    pub fn load16(&mut self, to: Register, from: Register, offset: i16) {
+        self.push(0x69, to, from.0, offset, 0);
+    }
+
+    /// `*(u16 *)(to + offset) = from`
+    pub fn store16(&mut self, to: Register, offset: i16, from: Register) {
+        self.push(0x6b, to, from.0, offset, 0);
+    }
+
     /// `*(u32 *)(to + offset) = from`
     pub fn store32(&mut self, to: Register, offset: i16, from: Register) {
         self.push(0x63, to, from.0, offset, 0);
@@ -95,6 +105,11 @@ impl Assembler {
         self.push(0x97 | FROM_REGISTER, to, from.0, 0, 0);
     }
 
+    /// `to = htons(to)`
+    pub fn big_endian16(&mut self, to: Register) {
+        self.push(0xdc, to, 0, 0, 16);
+    }
+
     /// `to` = the map
     pub fn map(&mut self, to: Register, map: &OwnedFd) {
         const PSEUDO_MAP_FD: u8 = 1;
@@ -115,6 +130,12 @@ impl Assembler {
     /// Calls a helper of the kernel.
     pub fn call(&mut self, helper: i32) {
         self.push(0x85, R0, 0, 0, helper);
+    }
+
+    /// Calls a function of the kernel that is no helper, by its number.
+    pub fn call_function(&mut self, number: i32) {
+        const PSEUDO_KFUNC_CALL: u8 = 2;
+        self.push(0x85, R0, PSEUDO_KFUNC_CALL, 0, number);
     }
 
     /// Returns R0.
@@ -141,6 +162,11 @@ impl Assembler {
     /// Goes on at the label if `left` is `value`.
     pub fn jump_if_equal(&mut self, left: Register, value: i32, label: Label) {
         self.jump(0x15, left, 0, value, label);
+    }
+
+    /// Goes on at the label if `left` is not `value`.
+    pub fn jump_if_not_equal(&mut self, left: Register, value: i32, label: Label) {
+        self.jump(0x55, left, 0, value, label);
     }
 
     /// Goes on at the label if `left > right`, unsigned.

@@ -47,6 +47,7 @@
 mod af_packet;
 mod af_xdp;
 mod assembler;
+mod btf;
 mod checksum;
 mod counters;
 mod error;

@@ -559,10 +559,10 @@ fn live_frames_arrive_through_either_kind_of_port() {
             let generator = scope.spawn(|| {
                 rack.client.run(|| {
                     let generator = LiveFrames::new("c0", &frames, Some(24)).expect("generator");
-                    generator.run(2000, Duration::from_millis(200)).expect("run")
+                    generator.run(2000, Duration::from_millis(700)).expect("run")
                 })
             });
-            // Ten times as many are due, but a busy machine may let the generator run only now and then.
+            // Thirty times as many are due, but a busy machine may let the generator run only now and then.
             let received = receive(&mut *port, 40);
             assert!(received.len() >= 40, "{}", received.len());
             let mut last = 0;
@@ -579,7 +579,7 @@ fn live_frames_arrive_through_either_kind_of_port() {
         });
         // At most what was asked for, in the time that it took: it takes a while to begin and end.
         let most = 2000 * run.elapsed_ns / 1_000_000_000 + 1;
-        assert!((40..=most).contains(&run.frames) && run.elapsed_ns >= 200_000_000, "{run:?}");
+        assert!((40..=most).contains(&run.frames) && run.elapsed_ns >= 700_000_000, "{run:?}");
     }
 }
 

@@ -111,6 +111,8 @@ pub struct AfXdp {
     /// Readable when any of several queues is.
     any: Option<OwnedFd>,
     native: bool,
+    /// VLAN tags are where they belong.
+    tags: bool,
     /// Frames may come with unfinished checksums.
     repair: bool,
     /// Frames were left behind.
@@ -177,12 +179,16 @@ impl AfXdp {
             queues: Vec::new(),
             any: None,
             native: true,
+            tags: true,
             stuck: false,
             counters: Counters::default(),
             kernel_drops: 0,
         };
         let no = |why: String| PortError::NoAfXdp { interface: name.into(), why };
         port.attach(&found).map_err(|refusal| no(refusal.why()))?;
+        if port.repair && !port.tags && config.mode == XdpMode::Native {
+            return Err(no("this kernel does not tell AF_XDP of the VLAN tags of frames on veth".into()));
+        }
         port.link.set(if found.up { Link::Up } else { Link::Down });
         Ok(port)
     }
@@ -223,6 +229,7 @@ impl AfXdp {
         let Some(attachment) = attachment.as_ref() else {
             return Ok(());
         };
+        self.tags = attachment.tags;
         let sizes = XdpSizes { ring: self.config.ring, chunk: CHUNK };
         let mut queues = Vec::new();
         for &number in &self.numbers {
@@ -333,6 +340,10 @@ fn bind(socket: &XdpSocket, interface: i32, queue: u32, zero_copy: bool) -> io::
         }
     }
 }
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;
 
 impl Port for AfXdp {
     fn name(&self) -> &str {

@@ -3,29 +3,84 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use crate::assembler::{Assembler, R1, R2, R3};
-use crate::sys::bpf::{self, Instruction};
+use crate::assembler::{Assembler, R0, R1, R2, R3, R6, R7, R8, R10};
+use crate::btf;
+use crate::sys::bpf::{self, Instruction, Purpose};
 
 /// `bpf_redirect_map(map, key, flags)`; the lower bits of the flags are what is returned where the map has no entry.
 const REDIRECT_MAP: i32 = 51;
 /// Go on to the kernel's network stack.
 const XDP_PASS: i32 = 2;
-/// Offset of `rx_queue_index` in `struct xdp_md`.
+/// What must not happen; such frames show up in the tracepoint xdp_exception.
+const XDP_ABORTED: i32 = 0;
+/// `bpf_xdp_adjust_head(context, delta)`
+const ADJUST_HEAD: i32 = 44;
+/// Offsets of `data`, `data_end` and `rx_queue_index` in `struct xdp_md`.
+const DATA: i16 = 0;
+const DATA_END: i16 = 4;
 const QUEUE: i16 = 16;
 
 /// Where the program runs (XDP_FLAGS_* in linux/if_link.h).
 const STACK_MODE: u32 = 1 << 1;
 const DRIVER_MODE: u32 = 1 << 2;
 
-/// Sends what arrives on a queue to the queue's socket, and to the kernel's network stack where there is none.
-fn redirect(map: &OwnedFd) -> Vec<Instruction> {
+/// Sends what arrives on a queue to the queue's socket, and to the kernel's network stack where there is none. `tag`: the
+/// number of the kernel's function that says which VLAN tag the driver has taken out of the frame, or never put into it;
+/// the program puts it back.
+fn redirect(map: &OwnedFd, tag: Option<i32>) -> Vec<Instruction> {
     let mut program = Assembler::default();
-    program.load32(R2, R1, QUEUE);
+    let (plain, fail) = (program.label(), program.label());
+    program.copy(R6, R1);
+    if let Some(tag) = tag {
+        // Two halves of the stack for TPID, in network byte order, and TCI, which is not.
+        program.set(R1, 0);
+        program.store64(R10, -8, R1);
+        program.store64(R10, -16, R1);
+        program.copy(R1, R6);
+        program.copy(R2, R10);
+        program.add(R2, -8);
+        program.copy(R3, R10);
+        program.add(R3, -16);
+        program.call_function(tag);
+        program.jump_if_not_equal(R0, 0, plain);
+        program.copy(R1, R6);
+        program.set(R2, -4);
+        program.call(ADJUST_HEAD);
+        program.jump_if_not_equal(R0, 0, fail);
+        program.load32(R7, R6, DATA);
+        program.load32(R8, R6, DATA_END);
+        program.copy(R1, R7);
+        program.add(R1, 18);
+        program.jump_if_greater(R1, R8, fail);
+        for word in 0..3 {
+            program.load32(R1, R7, word * 4 + 4);
+            program.store32(R7, word * 4, R1);
+        }
+        program.load16(R1, R10, -8);
+        program.store16(R7, 12, R1);
+        program.load16(R1, R10, -16);
+        program.big_endian16(R1);
+        program.store16(R7, 14, R1);
+    }
+    program.here(plain);
+    program.load32(R2, R6, QUEUE);
     program.map(R1, map);
     program.set(R3, XDP_PASS);
     program.call(REDIRECT_MAP);
     program.exit();
+    // The verifier refuses what cannot be reached.
+    if tag.is_some() {
+        program.here(fail);
+        program.set(R0, XDP_ABORTED);
+        program.exit();
+    }
     program.finish()
+}
+
+/// The number of the function that [`redirect`] asks for tags.
+fn tag_function() -> Option<i32> {
+    let btf = std::fs::read("/sys/kernel/btf/vmlinux").ok()?;
+    btf::function(&btf, "bpf_xdp_metadata_rx_vlan_tag")
 }
 
 /// The program on its interface; it leaves when this is dropped or the process ends, whatever way it ends.
@@ -34,6 +89,8 @@ pub(super) struct Attachment {
     map: OwnedFd,
     _program: OwnedFd,
     _link: OwnedFd,
+    /// VLAN tags are in the frames, wherever the driver had them.
+    pub tags: bool,
 }
 
 impl Attachment {
@@ -42,10 +99,20 @@ impl Attachment {
     pub fn new(interface: libc::c_int, queues: u32, native: bool) -> Result<Self, Refusal> {
         let refused = |doing| move |error| Refusal { doing, error };
         let map = bpf::socket_map(queues).map_err(refused("make a BPF map"))?;
-        let program = bpf::load_xdp(&redirect(&map)).map_err(refused("load an XDP program"))?;
+        let with_tags = || {
+            let code = redirect(&map, Some(tag_function()?));
+            bpf::load(Purpose::XdpOn(interface), &code).ok()
+        };
+        let (program, tags) = match native.then(with_tags).flatten() {
+            Some(program) => (program, true),
+            None => {
+                let load = bpf::load_xdp(&redirect(&map, None));
+                (load.map_err(refused("load an XDP program"))?, false)
+            }
+        };
         let mode = if native { DRIVER_MODE } else { STACK_MODE };
         let link = bpf::link_xdp(&program, interface, mode).map_err(refused("attach an XDP program"))?;
-        Ok(Self { interface, map, _program: program, _link: link })
+        Ok(Self { interface, map, _program: program, _link: link, tags })
     }
 
     /// From now on, what arrives on the queue goes to the socket.

@@ -17,8 +17,6 @@ const MAP_TYPE_ARRAY: u32 = 2;
 const MAP_TYPE_XSKMAP: u32 = 17;
 /// The frames of a test run really go where the program sends them.
 const LIVE_FRAMES: u32 = 1 << 1;
-const PROG_TYPE_XDP: u32 = 6;
-const ATTACH_TYPE_XDP: u32 = 37;
 
 /// The argument of bpf(), `union bpf_attr`: fields at fixed places, zero where nothing was put.
 struct Attributes([u64; 16]);
@@ -131,29 +129,76 @@ pub(crate) fn run_live(program: &OwnedFd, frame: &[u8], times: u32) -> io::Resul
     Ok(())
 }
 
-/// Loads an XDP program.
-pub(crate) fn load_xdp(instructions: &[Instruction]) -> io::Result<OwnedFd> {
-    // No helper that is used here asks for more.
-    let license = c"Apache-2.0";
+/// What a program is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// XDP on any interface.
+    Xdp,
+    /// XDP on this interface, where it asks the driver for what it knows of a frame.
+    XdpOn(libc::c_int),
+    /// Frames that the network stack sends.
+    #[cfg(test)]
+    Egress,
+}
+
+impl Purpose {
+    /// Program type and attach type.
+    fn types(self) -> (u32, u32) {
+        match self {
+            Self::Xdp | Self::XdpOn(_) => (6, 37),
+            #[cfg(test)]
+            Self::Egress => (3, 47),
+        }
+    }
+}
+
+/// Loads a program. The kernel wants to hear of a license that is compatible with the GPL where a program calls its
+/// functions; such programs are short, written for this crate, and may be used under the MIT license or the GPL as well.
+pub(crate) fn load(purpose: Purpose, instructions: &[Instruction]) -> io::Result<OwnedFd> {
+    const BOUND_TO_DEVICE: u32 = 1 << 6;
+    let license = match purpose {
+        Purpose::XdpOn(_) => c"Dual MIT/GPL",
+        _ => c"Apache-2.0",
+    };
+    let (program, attach) = purpose.types();
     let mut attributes = Attributes::new();
-    attributes.put32(0, PROG_TYPE_XDP);
+    attributes.put32(0, program);
     attributes.put32(4, instructions.len() as u32);
     attributes.put64(8, instructions.as_ptr() as u64);
     attributes.put64(16, license.as_ptr() as u64);
     attributes.put64(48, u64::from_ne_bytes(*b"pointsma"));
     attributes.put64(56, u64::from_ne_bytes(*b"n\0\0\0\0\0\0\0"));
-    attributes.put32(68, ATTACH_TYPE_XDP);
+    attributes.put32(68, attach);
+    if let Purpose::XdpOn(interface) = purpose {
+        attributes.put32(44, BOUND_TO_DEVICE);
+        attributes.put32(64, interface as u32);
+    }
     // SAFETY: the instructions, with their number, and the license outlive the call.
     own(unsafe { attributes.call(PROG_LOAD) })
 }
 
-/// Attaches a program to an interface until the returned descriptor is closed. `mode`: XDP_FLAGS_*_MODE.
+/// Loads an XDP program that does well on any interface.
+pub(crate) fn load_xdp(instructions: &[Instruction]) -> io::Result<OwnedFd> {
+    load(Purpose::Xdp, instructions)
+}
+
+/// Attaches an XDP program to an interface until the returned descriptor is closed. `mode`: XDP_FLAGS_*_MODE.
 pub(crate) fn link_xdp(program: &OwnedFd, interface: libc::c_int, mode: u32) -> io::Result<OwnedFd> {
+    link(program, Purpose::Xdp, interface, mode)
+}
+
+/// Attaches a program to an interface until the returned descriptor is closed.
+pub(crate) fn link(
+    program: &OwnedFd,
+    purpose: Purpose,
+    interface: libc::c_int,
+    flags: u32,
+) -> io::Result<OwnedFd> {
     let mut attributes = Attributes::new();
     attributes.put32(0, program.as_raw_fd() as u32);
     attributes.put32(4, interface as u32);
-    attributes.put32(8, ATTACH_TYPE_XDP);
-    attributes.put32(12, mode);
+    attributes.put32(8, purpose.types().1);
+    attributes.put32(12, flags);
     // SAFETY: there are no addresses.
     own(unsafe { attributes.call(LINK_CREATE) })
 }
