@@ -1,41 +1,42 @@
 //! Entries with masks and ranges, by their numbers in the store: what the searches among them share.
 
-use super::place::{Matches, Place, Range};
+use super::place::{Matches, Place, between};
 use crate::table::EntryHandle;
 use std::cmp::Reverse;
 
 /// Which of several entries wins: the greatest. No two are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
-    priority: i32,
-    prefix_len: u32,
+    /// Priority and then prefix length, in the order of numbers.
+    pub before_age: u64,
     age: Reverse<EntryHandle>,
 }
 
 impl Rank {
     pub fn new(priority: i32, prefix_len: u32, handle: EntryHandle) -> Self {
-        Rank { priority, prefix_len, age: Reverse(handle) }
+        let priority = priority as u32 ^ 1 << 31;
+        Rank { before_age: u64::from(priority) << 32 | u64::from(prefix_len), age: Reverse(handle) }
     }
 }
 
 /// The entries of a table.
 #[derive(Clone, Debug)]
 pub(super) struct Entries {
-    /// Of the key.
-    places: Vec<Place>,
     key: usize,
-    /// Value and mask of each.
+    /// The range fields.
+    ranges: Vec<Place>,
+    /// Of each entry value, mask, and low and high bound of each range field.
     words: Vec<u64>,
+    stride: usize,
     ranks: Vec<Option<Rank>>,
-    /// Left empty as long as nobody has a range.
-    ranges: Vec<Box<[Range]>>,
     len: usize,
 }
 
 impl Entries {
-    pub fn new(places: &[Place], key: usize) -> Self {
-        let (words, ranks, ranges) = (Vec::new(), Vec::new(), Vec::new());
-        Entries { places: places.to_vec(), key, words, ranks, ranges, len: 0 }
+    /// For keys of so many words with these range fields.
+    pub fn new(key: usize, ranges: Vec<Place>) -> Self {
+        let bounds: usize = ranges.iter().map(|p| 2 * p.words().len()).sum();
+        Entries { key, ranges, words: Vec::new(), stride: 2 * key + bounds, ranks: Vec::new(), len: 0 }
     }
 
     /// Number of entries.
@@ -48,30 +49,27 @@ impl Entries {
         self.key
     }
 
+    /// The range fields.
+    pub fn range_fields(&self) -> &[Place] {
+        &self.ranges
+    }
+
     /// Bytes taken.
     pub fn bytes(&self) -> usize {
-        self.words.capacity() * 8
-            + self.ranks.capacity() * size_of::<Option<Rank>>()
-            + self.ranges.capacity() * size_of::<Box<[Range]>>()
+        self.words.capacity() * 8 + self.ranks.capacity() * size_of::<Option<Rank>>()
     }
 
     pub fn insert(&mut self, slot: u32, rank: Rank, matches: &Matches) {
         let n = slot as usize;
         if self.ranks.len() <= n {
             self.ranks.resize(n + 1, None);
-            self.words.resize((n + 1) * 2 * self.key, 0);
+            self.words.resize((n + 1) * self.stride, 0);
         }
         self.len += usize::from(self.ranks[n].is_none());
         self.ranks[n] = Some(rank);
-        let words = &mut self.words[n * 2 * self.key..(n + 1) * 2 * self.key];
-        words[..self.key].copy_from_slice(&matches.value);
-        words[self.key..].copy_from_slice(&matches.mask);
-        if !matches.ranges.is_empty() || n < self.ranges.len() {
-            if self.ranges.len() <= n {
-                self.ranges.resize(n + 1, Box::default());
-            }
-            self.ranges[n] = matches.ranges.clone().into();
-        }
+        let words = &mut self.words[n * self.stride..(n + 1) * self.stride];
+        let parts = matches.value.iter().chain(&matches.mask).chain(&matches.ranges);
+        words.iter_mut().zip(parts).for_each(|(to, from)| *to = *from);
     }
 
     pub fn remove(&mut self, slot: u32) {
@@ -79,7 +77,7 @@ impl Entries {
             self.len -= usize::from(rank.take().is_some());
         }
         if self.len == 0 {
-            (self.words, self.ranks, self.ranges) = (Vec::new(), Vec::new(), Vec::new());
+            (self.words, self.ranks) = (Vec::new(), Vec::new());
         }
     }
 
@@ -93,21 +91,39 @@ impl Entries {
         self.ranks.get(slot as usize).copied().flatten()
     }
 
+    #[inline]
+    fn words(&self, slot: u32) -> &[u64] {
+        &self.words[slot as usize * self.stride..][..self.stride]
+    }
+
     pub fn value(&self, slot: u32) -> &[u64] {
-        &self.words[slot as usize * 2 * self.key..][..self.key]
+        &self.words(slot)[..self.key]
     }
 
     pub fn mask(&self, slot: u32) -> &[u64] {
-        &self.words[slot as usize * 2 * self.key + self.key..][..self.key]
+        &self.words(slot)[self.key..][..self.key]
     }
 
-    pub fn ranges(&self, slot: u32) -> &[Range] {
-        self.ranges.get(slot as usize).map_or(&[], |r| r)
+    /// The bounds of a range field, of which no other is wider than 64 bits.
+    pub fn bounds(&self, slot: u32, field: usize) -> (u64, u64) {
+        match self.words(slot).get(2 * (self.key + field)..) {
+            Some([lo, hi, ..]) => (*lo, *hi),
+            _ => (0, 0),
+        }
     }
 
     /// Does the key lie in the ranges of an entry?
-    #[inline]
+    #[inline(always)]
     pub fn in_ranges(&self, slot: u32, key: &[u64]) -> bool {
-        self.ranges(slot).iter().all(|r| r.contains(self.places[r.field], key))
+        if self.ranges.is_empty() {
+            return true;
+        }
+        let mut bounds = &self.words(slot)[2 * self.key..];
+        self.ranges.iter().all(|place| {
+            let (lo, rest) = bounds.split_at(place.words().len());
+            let (hi, rest) = rest.split_at(place.words().len());
+            bounds = rest;
+            between(*place, key, lo, hi)
+        })
     }
 }

@@ -14,15 +14,6 @@ pub(super) struct Intervals {
     winners: Vec<u32>,
 }
 
-fn low(words: &[u64]) -> u64 {
-    words.first().copied().unwrap_or(0)
-}
-
-/// The bounds of an entry of a table with one range field.
-fn bounds(entries: &Entries, slot: u32) -> Option<(u64, u64)> {
-    entries.ranges(slot).first().map(|r| (low(&r.lo), low(&r.hi)))
-}
-
 impl Intervals {
     /// For a field of at most 64 bits.
     pub fn new(place: Place) -> Self {
@@ -56,7 +47,7 @@ impl Intervals {
 
     /// Adds an entry that is among `entries` already.
     pub fn insert(&mut self, entries: &Entries, slot: u32) {
-        let Some((lo, hi)) = bounds(entries, slot) else { return };
+        let (lo, hi) = entries.bounds(slot, 0);
         let rank = entries.rank(slot);
         for i in self.between(lo, hi) {
             let winner = self.winners[i];
@@ -82,11 +73,14 @@ impl Intervals {
 
     /// Finds who wins in intervals that nobody has, given in order: the best takes first what it covers.
     fn fill(&mut self, entries: &Entries, mut open: Vec<usize>, lo: u64, hi: u64) {
-        let meets = |s: &u32| bounds(entries, *s).is_some_and(|(l, h)| l <= hi && lo <= h);
+        let meets = |s: &u32| {
+            let (l, h) = entries.bounds(*s, 0);
+            l <= hi && lo <= h
+        };
         let mut candidates: Vec<u32> = entries.slots().filter(meets).collect();
         candidates.sort_by_key(|s| std::cmp::Reverse(entries.rank(*s)));
         for slot in candidates {
-            let Some((l, h)) = bounds(entries, slot) else { continue };
+            let (l, h) = entries.bounds(slot, 0);
             let first = open.partition_point(|i| self.starts[*i] < l);
             let end = open.partition_point(|i| self.starts[*i] <= h);
             for i in open.drain(first..end) {
@@ -99,8 +93,8 @@ impl Intervals {
     }
 
     fn rebuild(&mut self, entries: &Entries) {
-        let ends = |s| bounds(entries, s).map(|(l, h)| [Some(l), h.checked_add(1)]);
-        let cuts = entries.slots().filter_map(ends).flatten().flatten();
+        let bounds = entries.slots().map(|s| entries.bounds(s, 0));
+        let cuts = bounds.flat_map(|(lo, hi)| [Some(lo), hi.checked_add(1)]).flatten();
         self.starts = std::iter::once(0).chain(cuts).collect();
         self.starts.sort_unstable();
         self.starts.dedup();
@@ -112,15 +106,21 @@ impl Intervals {
     #[inline(always)]
     pub fn find(&self, key: &[u64]) -> u32 {
         let value = self.place.low(key);
-        let (mut at, mut rest) = (0, self.starts.len());
-        // Halves without branches: `at` stays the last interval that begins early enough among those looked at.
-        while rest > 1 {
-            let half = rest / 2;
-            // SAFETY: `at + rest` is never more than the length.
-            let start = unsafe { *self.starts.get_unchecked(at + half) };
-            at = if start <= value { at + half } else { at };
-            rest -= half;
-        }
-        self.winners[at]
+        self.winners[last_start(&self.starts, value)]
     }
+}
+
+/// Index of the last start that is not above `value`; the first start is 0. Halves without branches, which nobody could
+/// predict.
+#[inline(always)]
+pub(super) fn last_start(starts: &[u64], value: u64) -> usize {
+    let (mut at, mut rest) = (0, starts.len());
+    while rest > 1 {
+        let half = rest / 2;
+        // SAFETY: `at + rest` is never more than the length.
+        let start = unsafe { *starts.get_unchecked(at + half) };
+        at = std::hint::select_unpredictable(start <= value, at + half, at);
+        rest -= half;
+    }
+    at
 }

@@ -7,9 +7,13 @@ use super::tuples::{MAX_KEY, Tuples};
 use super::vectors::{MAX_ENTRIES, Vectors};
 use crate::program::MatchKind;
 
-/// With more masks than this, or more entries alike but for their ranges or priorities, bit vectors are quicker.
-const MAX_MASKS: usize = 10;
-const MAX_ALIKE: usize = 16;
+/// With more masks than this, bit vectors are quicker; with many entries they take longer, so it is one mask more for
+/// each so many entries.
+const MAX_MASKS: usize = 4;
+const ENTRIES_PER_MASK: usize = 2048;
+
+/// The same for entries that are alike but for their ranges and priorities.
+const MAX_ALIKE: usize = 8;
 
 /// How entries are found.
 #[derive(Clone, Debug)]
@@ -24,9 +28,6 @@ pub(super) enum How {
 pub(super) struct Masked {
     pub entries: Entries,
     pub how: How,
-    places: Vec<Place>,
-    /// The fields of kind range.
-    ranges: Vec<usize>,
     /// Bit vectors took too much memory: try again with so many entries.
     retry: usize,
     seed: u64,
@@ -35,20 +36,13 @@ pub(super) struct Masked {
 impl Masked {
     /// `None`: keys are too long.
     pub fn new(keys: &[(MatchKind, u32)], places: &[Place], key_words: usize, seed: u64) -> Option<Self> {
-        let ranges: Vec<usize> = (0..keys.len()).filter(|i| keys[*i].0 == MatchKind::Range).collect();
-        let how = match (keys, places) {
-            ([_], [place]) if ranges == [0] && place.width <= 64 => How::Intervals(Intervals::new(*place)),
-            _ => How::Tuples(Tuples::new(seed)),
+        let ranges = keys.iter().zip(places).filter(|k| k.0.0 == MatchKind::Range).map(|k| *k.1).collect();
+        let entries = Entries::new(key_words, ranges);
+        let how = match (entries.range_fields(), places) {
+            ([place], [_]) if (1..=64).contains(&place.width) => How::Intervals(Intervals::new(*place)),
+            _ => How::Tuples(Tuples::new(key_words, seed)),
         };
-        let entries = Entries::new(places, key_words);
-        (key_words <= MAX_KEY).then(|| Masked {
-            entries,
-            how,
-            places: places.to_vec(),
-            ranges,
-            retry: 0,
-            seed,
-        })
+        (key_words <= MAX_KEY).then_some(Masked { entries, how, retry: 0, seed })
     }
 
     pub fn bytes(&self) -> usize {
@@ -66,14 +60,14 @@ impl Masked {
             How::Intervals(i) => i.insert(&self.entries, slot),
             How::Tuples(t) => {
                 t.insert(&self.entries, slot);
-                let (masks, alike) = t.cost();
+                let (masks, alike) = t.cost(&self.entries);
                 let n = self.entries.len();
-                if (masks > MAX_MASKS || alike > MAX_ALIKE)
+                if (masks > MAX_MASKS + n / ENTRIES_PER_MASK || alike > MAX_ALIKE)
                     && n >= self.retry
                     && n <= MAX_ENTRIES
-                    && Vectors::can(&self.places, self.entries.key_words(), &self.ranges)
+                    && Vectors::can(&self.entries)
                 {
-                    match Vectors::new(&self.places, &self.entries, &self.ranges) {
+                    match Vectors::new(&self.entries) {
                         Some(vectors) => self.how = How::Vectors(vectors),
                         None => self.retry = n * 2,
                     }
@@ -81,7 +75,7 @@ impl Masked {
             }
             How::Vectors(v) => {
                 if !v.insert(&self.entries, slot) {
-                    match Vectors::new(&self.places, &self.entries, &self.ranges) {
+                    match Vectors::new(&self.entries) {
                         Some(vectors) => self.how = How::Vectors(vectors),
                         None => {
                             self.retry = self.entries.len() * 2;
@@ -94,7 +88,7 @@ impl Masked {
     }
 
     fn use_tuples(&mut self) {
-        let mut tuples = Tuples::new(self.seed);
+        let mut tuples = Tuples::new(self.entries.key_words(), self.seed);
         for slot in self.entries.slots() {
             tuples.insert(&self.entries, slot);
         }
@@ -110,11 +104,10 @@ impl Masked {
             How::Vectors(v) => v.remove(&self.entries, slot),
             How::Intervals(_) => {}
         }
-        let bounds = self.entries.ranges(slot).first().cloned();
+        let (lo, hi) = self.entries.bounds(slot, 0);
         self.entries.remove(slot);
-        if let (How::Intervals(i), Some(range)) = (&mut self.how, bounds) {
-            let low = |w: &[u64]| w.first().copied().unwrap_or(0);
-            i.remove(&self.entries, slot, low(&range.lo), low(&range.hi));
+        if let How::Intervals(i) = &mut self.how {
+            i.remove(&self.entries, slot, lo, hi);
         }
         let n = self.entries.len();
         if n * 8 < self.retry {

@@ -463,14 +463,14 @@ unsafe extern "C" fn find_masked<const K: usize>(table: *const FlatTable, key: *
     let table = unsafe { &*table };
     let Search::Masked(m) = &table.search else { return table.rows.as_ptr() };
     let How::Tuples(t) = &m.how else { return table.rows.as_ptr() };
-    table.row_at(t.find(&m.entries, unsafe { key_of::<K>(table, key) }))
+    table.row_at(t.find::<K>(&m.entries, unsafe { key_of::<K>(table, key) }))
 }
 
 unsafe extern "C" fn find_vectors(table: *const FlatTable, key: *const u64) -> *const u64 {
     let table = unsafe { &*table };
     let Search::Masked(m) = &table.search else { return table.rows.as_ptr() };
     let How::Vectors(v) = &m.how else { return table.rows.as_ptr() };
-    table.row_at(v.find(unsafe { key_of::<0>(table, key) }))
+    table.row_at(v.find(&m.entries, unsafe { key_of::<0>(table, key) }))
 }
 
 unsafe extern "C" fn find_intervals(table: *const FlatTable, key: *const u64) -> *const u64 {

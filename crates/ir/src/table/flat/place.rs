@@ -102,27 +102,16 @@ pub(super) fn put_value(place: Place, words: &mut [u64], value: &Value) -> bool 
     true
 }
 
-/// A range that an entry has for a field: words of the field, low word first.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Range {
-    /// Which field.
-    pub field: usize,
-    pub lo: Box<[u64]>,
-    pub hi: Box<[u64]>,
-}
-
-impl Range {
-    /// Does the key's field lie in it?
-    pub fn contains(&self, place: Place, key: &[u64]) -> bool {
-        if place.width <= 64 {
-            let v = place.low(key);
-            let bound = |w: &[u64]| w.first().copied().unwrap_or(0);
-            return bound(&self.lo) <= v && v <= bound(&self.hi);
-        }
-        let Some(field) = key.get(place.words()) else { return false };
-        let order = |a: &[u64], b: &[u64]| a.iter().rev().cmp(b.iter().rev());
-        order(&self.lo, field).is_le() && order(field, &self.hi).is_le()
+/// Does the key's field lie between two bounds, both included? They are words, the lowest first, as many as the field has.
+#[inline(always)]
+pub(super) fn between(place: Place, key: &[u64], lo: &[u64], hi: &[u64]) -> bool {
+    if let ([lo], [hi]) = (lo, hi) {
+        let v = place.low(key);
+        return *lo <= v && v <= *hi;
     }
+    let Some(field) = key.get(place.words()) else { return false };
+    let order = |a: &[u64], b: &[u64]| a.iter().rev().cmp(b.iter().rev());
+    order(lo, field).is_le() && order(field, hi).is_le()
 }
 
 /// The matches of an entry as words: a key matches if it equals `value` under `mask` and lies in all ranges.
@@ -130,7 +119,8 @@ impl Range {
 pub(super) struct Matches {
     pub value: Vec<u64>,
     pub mask: Vec<u64>,
-    pub ranges: Vec<Range>,
+    /// Low and high bound of each range field, one after the other.
+    pub ranges: Vec<u64>,
     /// Of the (first) lpm field.
     pub prefix_len: u32,
 }
@@ -144,7 +134,7 @@ impl Matches {
         }
         self.ranges.clear();
         let mut prefix = None;
-        for (field, (place, m)) in places.iter().zip(matches).enumerate() {
+        for (place, m) in places.iter().zip(matches) {
             let full = |mask: &mut Vec<u64>| {
                 if place.width <= 64 {
                     place.put(mask, &Bits::new(64, u128::from(u64::MAX)));
@@ -170,12 +160,11 @@ impl Matches {
                 }
                 KeyMatch::Range { lo, hi } => {
                     let own = Place { word: 0, shift: 0, width: place.width };
-                    let words = |b: &Bits| {
-                        let mut words = vec![0; own.width.div_ceil(64) as usize];
-                        own.put(&mut words, b);
-                        words.into_boxed_slice()
-                    };
-                    self.ranges.push(Range { field, lo: words(lo), hi: words(hi) });
+                    for bound in [lo, hi] {
+                        let at = self.ranges.len();
+                        self.ranges.resize(at + own.width.div_ceil(64) as usize, 0);
+                        own.put(&mut self.ranges[at..], bound);
+                    }
                 }
             }
         }

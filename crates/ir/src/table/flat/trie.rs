@@ -151,6 +151,9 @@ impl Trie {
     /// The same in 64 bits, for [`Trie::is_narrow`].
     #[inline(always)]
     fn joined_narrow(&self, key: &[u64]) -> u64 {
+        if let [part] = self.parts.as_slice() {
+            return key.get(part.word as usize).map_or(0, |w| (w >> part.shift) << (64 - self.width));
+        }
         let mut all = 0u64;
         for part in &self.parts {
             let field = part.low(key);

@@ -12,10 +12,9 @@ pub(super) const MAX_KEY: usize = 32;
 
 #[derive(Clone, Debug)]
 struct Tuple {
-    mask: Vec<u64>,
     /// No entry here ranks above it.
     best: Rank,
-    /// Masked keys; a row is the number of the best of the entries with this key, plus one.
+    /// Masked keys. A row: number of the best of the entries with this key, plus one; its rank without age.
     table: Exact,
 }
 
@@ -24,6 +23,9 @@ struct Tuple {
 pub(super) struct Tuples {
     /// The best first.
     tuples: Vec<Tuple>,
+    /// Their masks.
+    masks: Vec<u64>,
+    key: usize,
     /// For each entry the next with mask and value alike, plus one; 0 for none.
     next: Vec<u32>,
     /// The longest list so far of entries with mask and value alike.
@@ -34,13 +36,15 @@ pub(super) struct Tuples {
 }
 
 impl Tuples {
-    pub fn new(seed: u64) -> Self {
-        Tuples { tuples: Vec::new(), next: Vec::new(), longest: 0, by_mask: BTreeMap::new(), seed }
+    /// For keys of so many words, at most [`MAX_KEY`].
+    pub fn new(key: usize, seed: u64) -> Self {
+        let (tuples, masks, next) = (Vec::new(), Vec::new(), Vec::new());
+        Tuples { tuples, masks, key, next, longest: 0, by_mask: BTreeMap::new(), seed }
     }
 
-    /// Number of masks, and of entries that were compared one after the other at most.
-    pub fn cost(&self) -> (usize, usize) {
-        (self.tuples.len(), self.longest)
+    /// Number of masks, and of entries that are compared one after the other at most.
+    pub fn cost(&self, entries: &Entries) -> (usize, usize) {
+        (self.tuples.len(), if entries.range_fields().is_empty() { 1 } else { self.longest })
     }
 
     /// Bytes taken.
@@ -52,7 +56,20 @@ impl Tuples {
     fn tuple(&self, mask: &[u64]) -> Option<usize> {
         let best = self.by_mask.get(mask)?;
         let from = self.tuples.partition_point(|t| t.best > *best);
-        (from..self.tuples.len()).find(|i| self.tuples[*i].mask == mask)
+        (from..self.tuples.len()).find(|i| self.masks[i * self.key..][..self.key] == *mask)
+    }
+
+    fn place(&mut self, mask: &[u64], tuple: Tuple) -> usize {
+        self.by_mask.insert(mask.to_vec(), tuple.best);
+        let at = self.tuples.partition_point(|t| t.best > tuple.best);
+        self.tuples.insert(at, tuple);
+        self.masks.splice(at * self.key..at * self.key, mask.iter().copied());
+        at
+    }
+
+    fn take(&mut self, at: usize) -> Tuple {
+        self.masks.drain(at * self.key..(at + 1) * self.key);
+        self.tuples.remove(at)
     }
 
     /// Adds an entry that is among `entries` already.
@@ -62,23 +79,21 @@ impl Tuples {
         let tuple = match self.tuple(mask) {
             Some(i) if self.tuples[i].best >= rank => i,
             Some(i) => {
-                let mut tuple = self.tuples.remove(i);
-                tuple.best = rank;
-                self.place(tuple)
+                let tuple = self.take(i);
+                self.place(mask, Tuple { best: rank, ..tuple })
             }
             None => {
-                let table = Exact::new(mask.len(), 1, next_secret(&mut self.seed));
-                self.place(Tuple { mask: mask.to_vec(), best: rank, table })
+                let table = Exact::new(self.key, 2, next_secret(&mut self.seed));
+                self.place(mask, Tuple { best: rank, table })
             }
         };
         if self.next.len() <= slot as usize {
             self.next.resize(slot as usize + 1, 0);
         }
         self.next[slot as usize] = 0;
+        let row = [u64::from(slot) + 1, rank.before_age];
         let table = &mut self.tuples[tuple].table;
-        let Some(first) = table.get_mut(value) else {
-            return table.insert(value, &[u64::from(slot) + 1]);
-        };
+        let Some(first) = table.get_mut(value) else { return table.insert(value, &row) };
         // Behind all that rank above it.
         let (mut before, mut at, mut length) = (0, first[0] as u32, 1);
         while at != 0 && entries.rank(at - 1) > Some(rank) {
@@ -88,16 +103,9 @@ impl Tuples {
         self.longest = self.longest.max(length);
         self.next[slot as usize] = at;
         match before {
-            0 => first[0] = u64::from(slot) + 1,
+            0 => first.copy_from_slice(&row),
             _ => self.next[before as usize - 1] = slot + 1,
         }
-    }
-
-    fn place(&mut self, tuple: Tuple) -> usize {
-        self.by_mask.insert(tuple.mask.clone(), tuple.best);
-        let at = self.tuples.partition_point(|t| t.best > tuple.best);
-        self.tuples.insert(at, tuple);
-        at
     }
 
     /// Removes an entry that is among `entries` still.
@@ -107,54 +115,60 @@ impl Tuples {
         let table = &mut self.tuples[tuple].table;
         let Some(first) = table.get_mut(value) else { return };
         let after = self.next[slot as usize];
-        if first[0] as u32 == slot + 1 {
-            if after != 0 {
-                first[0] = after.into();
-            } else {
-                table.remove(value);
-                if table.len() == 0 {
-                    self.by_mask.remove(mask);
-                    self.tuples.remove(tuple);
+        if first[0] as u32 != slot + 1 {
+            let mut at = first[0] as u32;
+            while at != 0 {
+                let next = &mut self.next[at as usize - 1];
+                if *next == slot + 1 {
+                    *next = after;
+                    return;
                 }
+                at = *next;
             }
-            return;
-        }
-        let mut at = first[0] as u32;
-        while at != 0 {
-            let next = &mut self.next[at as usize - 1];
-            if *next == slot + 1 {
-                *next = after;
-                return;
+        } else if let Some(rank) = after.checked_sub(1).and_then(|s| entries.rank(s)) {
+            first.copy_from_slice(&[after.into(), rank.before_age]);
+        } else {
+            table.remove(value);
+            if table.len() == 0 {
+                self.by_mask.remove(mask);
+                self.take(tuple);
             }
-            at = *next;
         }
     }
 
-    /// Number of the best entry that matches, plus one; 0 for none.
+    /// Number of the best entry that matches, plus one; 0 for none. `K` is the number of words of a key; 0: it is not known
+    /// before.
     #[inline(always)]
-    pub fn find(&self, entries: &Entries, key: &[u64]) -> u32 {
-        let mut masked = [0; MAX_KEY];
-        let masked = &mut masked[..key.len()];
-        let (mut best, mut found) = (None, 0);
+    pub fn find<const K: usize>(&self, entries: &Entries, key: &[u64]) -> u32 {
+        let (mut best, mut found) = (0, 0);
+        let mut masks = self.masks.as_slice();
         for tuple in &self.tuples {
-            if best > Some(tuple.best) {
+            if found != 0 && best > tuple.best.before_age {
                 break;
             }
-            for ((to, word), mask) in masked.iter_mut().zip(key).zip(&tuple.mask) {
-                *to = word & mask;
-            }
-            let Some(first) = tuple.table.find(masked) else { continue };
-            // SAFETY: rows here have one word.
-            let mut at = unsafe { *first } as u32;
-            while at != 0 {
-                if entries.in_ranges(at - 1, key) {
-                    let rank = entries.rank(at - 1);
-                    if rank > best {
-                        (best, found) = (rank, at);
-                    }
-                    break;
+            let (mask, rest) = masks.split_at(if K == 0 { self.key } else { K });
+            masks = rest;
+            let row = if K == 0 {
+                let mut masked = [0; MAX_KEY];
+                masked.iter_mut().zip(key).zip(mask).for_each(|((to, word), mask)| *to = word & mask);
+                tuple.table.find(&masked[..self.key])
+            } else {
+                let masked: [u64; K] = std::array::from_fn(|i| key[i] & mask[i]);
+                tuple.table.find(&masked)
+            };
+            let Some(row) = row else { continue };
+            // SAFETY: rows here have two words.
+            let (mut at, mut rank) = unsafe { (*row as u32, *row.add(1)) };
+            if !entries.range_fields().is_empty() {
+                while at != 0 && !entries.in_ranges(at - 1, key) {
+                    at = self.next[at as usize - 1];
                 }
-                at = self.next[at as usize - 1];
+                let Some(own) = at.checked_sub(1).and_then(|s| entries.rank(s)) else { continue };
+                rank = own.before_age;
+            }
+            // Age seldom decides.
+            if found == 0 || rank > best || rank == best && entries.rank(at - 1) > entries.rank(found - 1) {
+                (best, found) = (rank, at);
             }
         }
         found
@@ -163,12 +177,9 @@ impl Tuples {
     /// Where the search for a key begins.
     #[inline(always)]
     pub fn first(&self, key: &[u64]) -> *const u64 {
-        let mut masked = [0; MAX_KEY];
-        let masked = &mut masked[..key.len()];
         let Some(tuple) = self.tuples.first() else { return std::ptr::null() };
-        for ((to, word), mask) in masked.iter_mut().zip(key).zip(&tuple.mask) {
-            *to = word & mask;
-        }
-        tuple.table.first(masked)
+        let mut masked = [0; MAX_KEY];
+        masked.iter_mut().zip(key).zip(&self.masks).for_each(|((to, word), mask)| *to = word & mask);
+        tuple.table.first(&masked[..self.key])
     }
 }

@@ -2,24 +2,29 @@
 //! Varghese: Scalable packet classification (2001).
 //!
 //! Entries stand in a row, the best first, and have a bit each. For every value of every byte of the key there is a vector
-//! of the entries that allow it there; a range field has a vector for each interval between the ends of ranges. The
-//! entries that match a key are those in all of its vectors, the first of them wins. A summary has a bit for each word of
-//! a vector that is not zero, so that most words are never looked at.
+//! of the entries that allow it there; a range field has a vector for each interval between ends of ranges. The entries
+//! that match a key are those in all of its vectors, the first of them wins. A summary has a bit for each word of a vector
+//! that is not zero, so that most words are never looked at. Intervals need not end where each range does, so ranges
+//! are compared before an entry wins; so there need not be many intervals.
 //!
 //! What it costs does not depend on how many masks there are. Every change writes to all vectors, some microseconds;
 //! there are gaps between the entries, so that one more seldom moves many.
 
 use super::entries::{Entries, Rank};
-use super::place::{Place, Range};
+use super::intervals::last_start;
+use super::place::Place;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Bytes and range fields of a key that can be told apart.
 const MAX_PARTS: usize = 64;
 
-/// More entries than this are not kept here, nor more bytes of vectors.
-pub(super) const MAX_ENTRIES: usize = 1 << 15;
+/// More entries than this are not kept here, nor more bytes of vectors. (Tests want to see what happens then.)
+pub(super) const MAX_ENTRIES: usize = if cfg!(test) { 120 } else { 1 << 15 };
 const MAX_BYTES: usize = 64 << 20;
+
+/// Intervals of a range field.
+const MAX_INTERVALS: usize = if cfg!(test) { 6 } else { 1024 };
 
 /// No entry.
 const FREE: u32 = u32::MAX;
@@ -35,17 +40,18 @@ enum Part {
 
 #[derive(Clone, Debug)]
 struct Field {
-    /// Which field of the key.
+    /// Which of the range fields.
     field: usize,
     place: Place,
-    /// Where each interval begins, the first at 0, and its vector.
+    /// Where each interval begins, the first at 0.
     starts: Vec<u64>,
-    vectors: Vec<u32>,
-    /// Vectors by value, for fields that are short enough.
-    direct: Vec<u32>,
+    /// Vector of the first; the others follow.
+    first: u32,
+    /// Intervals by value, for fields that are short enough.
+    direct: Vec<u16>,
 }
 
-/// Fields of up to so many bits have a vector by value.
+/// Fields of up to so many bits have an interval by value.
 const DIRECT: u32 = 16;
 
 /// Entries and their vectors.
@@ -65,31 +71,39 @@ pub(super) struct Vectors {
 }
 
 impl Field {
-    fn new(field: usize, place: Place, vector: u32) -> Self {
-        let direct = if place.width <= DIRECT { vec![vector; 1 << place.width] } else { Vec::new() };
-        Field { field, place, starts: vec![0], vectors: vec![vector], direct }
+    /// Cuts where the ranges of entries end, but not everywhere if there are too many.
+    fn new(field: usize, place: Place, entries: &Entries) -> Self {
+        let bounds = entries.slots().map(|s| entries.bounds(s, field));
+        let mut cuts: Vec<u64> =
+            bounds.flat_map(|(lo, hi)| [Some(lo), hi.checked_add(1)]).flatten().collect();
+        cuts.retain(|c| *c != 0 && (place.width >= 64 || *c < 1 << place.width));
+        cuts.sort_unstable();
+        cuts.dedup();
+        let each = cuts.len().div_ceil(MAX_INTERVALS - 1).max(1);
+        let starts: Vec<u64> = std::iter::once(0).chain(cuts.into_iter().step_by(each)).collect();
+        let mut direct = Vec::new();
+        if place.width <= DIRECT {
+            for (i, start) in starts.iter().enumerate() {
+                let end = starts.get(i + 1).copied().unwrap_or(1 << place.width);
+                direct.resize(direct.len() + (end - start) as usize, i as u16);
+            }
+        }
+        Field { field, place, starts, first: 0, direct }
     }
 
+    /// Index of the interval in which a value lies.
     #[inline(always)]
-    fn vector(&self, key: &[u64]) -> u32 {
-        let value = self.place.low(key);
-        if let Some(vector) = self.direct.get(value as usize) {
-            return *vector;
+    fn interval(&self, value: u64) -> usize {
+        match self.direct.get(value as usize) {
+            Some(interval) => usize::from(*interval),
+            None => last_start(&self.starts, value),
         }
-        let (mut at, mut rest) = (0, self.starts.len());
-        while rest > 1 {
-            let half = rest / 2;
-            at = if self.starts[at + half] <= value { at + half } else { at };
-            rest -= half;
-        }
-        self.vectors[at]
     }
 
-    /// The bounds that an entry has here.
-    fn bounds(&self, ranges: &[Range]) -> (u64, u64) {
-        let low = |w: &[u64]| w.first().copied().unwrap_or(0);
-        let own = ranges.iter().find(|r| r.field == self.field);
-        own.map_or((0, u64::MAX), |r| (low(&r.lo), low(&r.hi)))
+    /// The intervals that an entry touches.
+    fn touched(&self, entries: &Entries, slot: u32) -> std::ops::RangeInclusive<usize> {
+        let (lo, hi) = entries.bounds(slot, self.field);
+        self.interval(lo)..=self.interval(hi)
     }
 }
 
@@ -100,23 +114,16 @@ fn byte(words: &[u64], word: usize, shift: u32) -> u8 {
 
 impl Vectors {
     /// Can keys with these fields be looked up this way at all? `ranges` are the fields of kind range.
-    pub fn can(places: &[Place], key_words: usize, ranges: &[usize]) -> bool {
-        key_words * 8 + ranges.len() <= MAX_PARTS && ranges.iter().all(|r| places[*r].width <= 64)
+    pub fn can(entries: &Entries) -> bool {
+        let ranges = entries.range_fields();
+        entries.key_words() * 8 + ranges.len() <= MAX_PARTS
+            && ranges.iter().all(|r| (1..=64).contains(&r.width))
     }
 
     /// From all entries. `None`: it would take too much memory.
-    pub fn new(places: &[Place], entries: &Entries, ranges: &[usize]) -> Option<Self> {
-        let capacity = (entries.len() * 2).next_power_of_two().max(256);
-        let words = capacity / 64;
+    pub fn new(entries: &Entries) -> Option<Self> {
+        let words = (entries.len() * 3 / 2).div_ceil(64).max(4);
         let summary = words.div_ceil(64);
-        let mut vectors = Vectors {
-            parts: Vec::new(),
-            bits: vec![0; summary + words],
-            words,
-            summary,
-            at: vec![FREE; capacity],
-            positions: BTreeMap::new(),
-        };
         // How many entries look at a byte says how telling it is.
         let mut telling: Vec<(usize, Part)> = Vec::new();
         for word in 0..entries.key_words() {
@@ -128,57 +135,111 @@ impl Vectors {
                 }
             }
         }
-        for field in ranges {
-            let own = |r: &&Range| r.field == *field;
-            let distinct: BTreeSet<_> =
-                entries.slots().flat_map(|s| entries.ranges(s)).filter(own).map(|r| (&r.lo, &r.hi)).collect();
-            telling.push((distinct.len(), Part::Field(Field::new(*field, places[*field], 0))));
+        for (field, place) in entries.range_fields().iter().enumerate() {
+            let part = Field::new(field, *place, entries);
+            telling.push((part.starts.len(), Part::Field(part)));
         }
         telling.sort_by_key(|(n, _)| Reverse(*n));
-        let vectors_needed: usize =
-            telling.iter().map(|(n, p)| if let Part::Byte { .. } = p { 256 } else { 2 * n + 1 }).sum();
-        if entries.len() > MAX_ENTRIES || vectors_needed.saturating_mul((summary + words) * 8) > MAX_BYTES {
+        let mut vectors = 1;
+        for (_, part) in &mut telling {
+            match part {
+                Part::Byte { first, .. } => (*first, vectors) = (vectors, vectors + 256),
+                Part::Field(f) => (f.first, vectors) = (vectors, vectors + f.starts.len() as u32),
+            }
+        }
+        let all = (vectors as usize).saturating_mul(summary + words);
+        if entries.len() > MAX_ENTRIES || all.saturating_mul(8) > MAX_BYTES {
             return None;
         }
-        for (_, mut part) in telling {
-            match &mut part {
-                Part::Byte { first, .. } => *first = vectors.more(256),
-                Part::Field(f) => *f = Field::new(f.field, f.place, vectors.more(1)),
-            }
-            vectors.parts.push(part);
-        }
-        // All of them, evenly spread.
+        let mut vectors = Vectors {
+            parts: telling.into_iter().map(|p| p.1).collect(),
+            bits: vec![0; all],
+            words,
+            summary,
+            at: vec![FREE; words * 64],
+            positions: BTreeMap::new(),
+        };
+        vectors.fill(entries);
+        Some(vectors)
+    }
+
+    /// Puts all entries into vectors that are empty, evenly spread.
+    fn fill(&mut self, entries: &Entries) {
         let mut sorted: Vec<_> =
             entries.slots().filter_map(|s| Some((Reverse(entries.rank(s)?), s))).collect();
         sorted.sort_unstable();
-        let n = sorted.len().max(1);
-        for (i, (rank, slot)) in sorted.into_iter().enumerate() {
-            let position = (i * capacity / n) as u32;
-            vectors.positions.insert(rank, position);
-            vectors.at[position as usize] = slot;
-            vectors.column(entries, slot, position, true);
+        let (n, capacity) = (sorted.len().max(1), self.at.len());
+        let position = |i: usize| i * capacity / n;
+        for (i, (rank, slot)) in sorted.iter().enumerate() {
+            self.at[position(i)] = *slot;
+            self.positions.insert(*rank, position(i) as u32);
         }
-        Some(vectors)
+        let (stride, summary) = (self.stride(), self.summary);
+        let set =
+            |vector: &mut [u64], i: usize| vector[summary + position(i) / 64] |= 1 << (position(i) % 64);
+        let parts = std::mem::take(&mut self.parts);
+        for part in &parts {
+            match part {
+                Part::Byte { word, shift, first } => {
+                    // Entries that do not look at this byte are the same in all vectors.
+                    let mut any = vec![0; stride];
+                    for (i, (_, slot)) in sorted.iter().enumerate() {
+                        let mask = byte(entries.mask(*slot), *word, *shift);
+                        if mask == 0 {
+                            set(&mut any, i);
+                            continue;
+                        }
+                        each_value(byte(entries.value(*slot), *word, *shift), mask, |v| {
+                            set(&mut self.bits[(*first as usize + usize::from(v)) * stride..][..stride], i);
+                        });
+                    }
+                    for vector in self.bits[*first as usize * stride..].chunks_exact_mut(stride).take(256) {
+                        vector.iter_mut().zip(&any).for_each(|(to, from)| *to |= from);
+                    }
+                }
+                Part::Field(f) => {
+                    // From one interval to the next only the entries change that begin or end there.
+                    let mut changes = vec![Vec::new(); f.starts.len() + 1];
+                    for (i, (_, slot)) in sorted.iter().enumerate() {
+                        let touched = f.touched(entries, *slot);
+                        changes[*touched.start()].push((i, true));
+                        changes[touched.end() + 1].push((i, false));
+                    }
+                    let mut now = vec![0; stride];
+                    for (n, changes) in changes[..f.starts.len()].iter().enumerate() {
+                        for (i, on) in changes {
+                            if *on {
+                                set(&mut now, *i);
+                            } else {
+                                now[summary + position(*i) / 64] &= !(1 << (position(*i) % 64));
+                            }
+                        }
+                        self.bits[(f.first as usize + n) * stride..][..stride].copy_from_slice(&now);
+                    }
+                }
+            }
+        }
+        (0..sorted.len()).for_each(|i| set(&mut self.bits[..stride], i));
+        for vector in self.bits.chunks_exact_mut(stride) {
+            let (summary, words) = vector.split_at_mut(summary);
+            for (w, _) in words.iter().enumerate().filter(|(_, word)| **word != 0) {
+                summary[w / 64] |= 1 << (w % 64);
+            }
+        }
+        self.parts = parts;
     }
 
     /// Bytes taken.
     pub fn bytes(&self) -> usize {
         let fields = self.parts.iter().map(|p| match p {
             Part::Byte { .. } => 0,
-            Part::Field(f) => f.starts.capacity() * 12 + f.direct.capacity() * 4,
+            Part::Field(f) => f.starts.capacity() * 8 + f.direct.capacity() * 2,
         });
         self.bits.capacity() * 8 + self.at.capacity() * 4 + fields.sum::<usize>()
     }
 
     fn stride(&self) -> usize {
         self.summary + self.words
-    }
-
-    /// That many empty vectors more; gives the first.
-    fn more(&mut self, n: usize) -> u32 {
-        let first = self.bits.len() / self.stride();
-        self.bits.resize((first + n) * self.stride(), 0);
-        first as u32
     }
 
     fn set(&mut self, vector: u32, position: u32, on: bool) {
@@ -199,54 +260,22 @@ impl Vectors {
     /// Sets or clears an entry's bit wherever it stands.
     fn column(&mut self, entries: &Entries, slot: u32, position: u32, on: bool) {
         self.set(0, position, on);
-        let mut parts = std::mem::take(&mut self.parts);
-        for part in &mut parts {
+        let parts = std::mem::take(&mut self.parts);
+        for part in &parts {
             match part {
                 Part::Byte { word, shift, first } => {
                     let (value, mask) = (entries.value(slot), entries.mask(slot));
                     let (value, mask) = (byte(value, *word, *shift), byte(mask, *word, *shift));
-                    // All values of the bits that the mask leaves out.
-                    let mut others = !mask;
-                    loop {
-                        self.set(*first + u32::from(value | others), position, on);
-                        if others == 0 {
-                            break;
-                        }
-                        others = (others - 1) & !mask;
-                    }
+                    each_value(value, mask, |v| self.set(*first + u32::from(v), position, on));
                 }
                 Part::Field(f) => {
-                    let (lo, hi) = f.bounds(entries.ranges(slot));
-                    let first = self.cut(f, lo);
-                    let end = match hi.checked_add(1) {
-                        Some(end) if f.place.width >= 64 || end < 1 << f.place.width => self.cut(f, end),
-                        _ => f.starts.len(),
-                    };
-                    for i in first..end {
-                        self.set(f.vectors[i], position, on);
+                    for i in f.touched(entries, slot) {
+                        self.set(f.first + i as u32, position, on);
                     }
                 }
             }
         }
         self.parts = parts;
-    }
-
-    /// Index of the interval that begins at `at`, made if there is none.
-    fn cut(&mut self, f: &mut Field, at: u64) -> usize {
-        let next = f.starts.partition_point(|s| *s < at);
-        if f.starts.get(next) != Some(&at) {
-            let vector = self.more(1);
-            let stride = self.stride();
-            let from = f.vectors[next - 1] as usize * stride;
-            self.bits.copy_within(from..from + stride, vector as usize * stride);
-            if !f.direct.is_empty() {
-                let end = f.starts.get(next).map_or(f.direct.len(), |e| *e as usize);
-                f.direct[at as usize..end].fill(vector);
-            }
-            f.starts.insert(next, at);
-            f.vectors.insert(next, vector);
-        }
-        next
     }
 
     /// Is there a part for every byte that an entry looks at?
@@ -264,15 +293,7 @@ impl Vectors {
     pub fn insert(&mut self, entries: &Entries, slot: u32) -> bool {
         let Some(rank) = entries.rank(slot) else { return true };
         let capacity = self.at.len() as u32;
-        let too_many_cuts = self.parts.iter().any(|p| match p {
-            Part::Byte { .. } => false,
-            Part::Field(f) => f.starts.len() > 4 * entries.len() + 64,
-        });
-        if entries.len() * 4 > self.at.len() * 3
-            || !self.covers(entries.mask(slot))
-            || too_many_cuts
-            || self.bits.len() * 8 > MAX_BYTES
-        {
+        if entries.len() * 8 > self.at.len() * 7 || !self.covers(entries.mask(slot)) {
             return false;
         }
         let before = self.positions.range(..Reverse(rank)).next_back().map(|(_, p)| *p);
@@ -283,7 +304,7 @@ impl Vectors {
             (Some(b), None) if b + 1 < capacity => b + 1 + ((capacity - b - 1) / 2).min(3),
             (None, Some(a)) if a > 0 => a - 1 - (a / 2).min(3),
             (Some(b), Some(a)) if b + 1 < a => b + (a - b) / 2,
-            _ => self.make_room(before, after),
+            _ => self.make_room(rank, before, after),
         };
         self.positions.insert(Reverse(rank), position);
         self.at[position as usize] = slot;
@@ -292,7 +313,7 @@ impl Vectors {
     }
 
     /// A free position between two that have none between them: the entries up to the next gap move by one.
-    fn make_room(&mut self, before: Option<u32>, after: Option<u32>) -> u32 {
+    fn make_room(&mut self, rank: Rank, before: Option<u32>, after: Option<u32>) -> u32 {
         let capacity = self.at.len() as u32;
         let upper =
             after.and_then(|a| (a..capacity).find(|p| self.at[*p as usize] == FREE).map(|p| (p - a, a, p)));
@@ -321,9 +342,12 @@ impl Vectors {
         }
         let free = if up { first } else { last };
         self.at[free] = FREE;
-        let moved = |p: u32| (first..=last).contains(&(p as usize));
-        for position in self.positions.values_mut().filter(|p| moved(**p)) {
-            *position = if up { *position + 1 } else { *position - 1 };
+        if up {
+            let behind = self.positions.range_mut(Reverse(rank)..).map(|p| p.1);
+            behind.take_while(|p| **p <= last as u32).for_each(|p| *p += 1);
+        } else {
+            let ahead = self.positions.range_mut(..Reverse(rank)).rev().map(|p| p.1);
+            ahead.take_while(|p| **p >= first as u32).for_each(|p| *p -= 1);
         }
         free as u32
     }
@@ -348,7 +372,7 @@ impl Vectors {
         for (start, part) in starts.iter_mut().zip(&self.parts) {
             let vector = match part {
                 Part::Byte { word, shift, first } => first + u32::from(byte(key, *word, *shift)),
-                Part::Field(f) => f.vector(key),
+                Part::Field(f) => f.first + f.interval(f.place.low(key)) as u32,
             };
             *start = vector as usize * stride;
         }
@@ -357,7 +381,7 @@ impl Vectors {
 
     /// Number of the best entry that matches, plus one; 0 for none.
     #[inline(always)]
-    pub fn find(&self, key: &[u64]) -> u32 {
+    pub fn find(&self, entries: &Entries, key: &[u64]) -> u32 {
         let mut starts = [0; MAX_PARTS];
         let n = self.vectors(key, &mut starts);
         let starts = &starts[..n];
@@ -377,9 +401,13 @@ impl Vectors {
             let mut some = common(s);
             while some != 0 {
                 let word = s * 64 + some.trailing_zeros() as usize;
-                let hits = common(self.summary + word);
-                if hits != 0 {
-                    return self.at[word * 64 + hits.trailing_zeros() as usize] + 1;
+                let mut hits = common(self.summary + word);
+                while hits != 0 {
+                    let slot = self.at[word * 64 + hits.trailing_zeros() as usize];
+                    if entries.in_ranges(slot, key) {
+                        return slot + 1;
+                    }
+                    hits &= hits - 1;
                 }
                 some &= some - 1;
             }
@@ -393,6 +421,18 @@ impl Vectors {
         let mut starts = [0; MAX_PARTS];
         let n = self.vectors(key, &mut starts);
         starts[..n].iter().for_each(|s| each(self.bits.as_ptr().wrapping_add(*s)));
+    }
+}
+
+/// All values that are `value` under a mask.
+fn each_value(value: u8, mask: u8, mut each: impl FnMut(u8)) {
+    let mut others = !mask;
+    loop {
+        each(value | others);
+        if others == 0 {
+            break;
+        }
+        others = (others - 1) & !mask;
     }
 }
 
