@@ -80,10 +80,19 @@ pub(crate) fn set_buffers(socket: &OwnedFd, bytes: libc::c_int) -> io::Result<()
 
 /// Receives from now on everything that arrives on the interface.
 pub(crate) fn bind(socket: &OwnedFd, interface: libc::c_int) -> io::Result<()> {
+    bind_protocol(socket, interface, libc::ETH_P_ALL as u16)
+}
+
+/// Sends through the interface, and receives nothing.
+pub(crate) fn bind_to_send(socket: &OwnedFd, interface: libc::c_int) -> io::Result<()> {
+    bind_protocol(socket, interface, 0)
+}
+
+fn bind_protocol(socket: &OwnedFd, interface: libc::c_int, protocol: u16) -> io::Result<()> {
     // SAFETY: all-zero is a value of this plain structure.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    address.sll_protocol = protocol.to_be();
     address.sll_ifindex = interface;
     let length = mem::size_of_val(&address) as libc::socklen_t;
     // SAFETY: the pointer and the length describe `address`.
@@ -449,6 +458,20 @@ impl<'a> Outgoing<'a> {
             }
         }
     }
+}
+
+/// Sends some frames as one.
+pub(crate) fn send_joined(socket: &OwnedFd, joined: Joined, frames: &[Vec<u8>]) -> io::Result<()> {
+    let mut parts = Vec::with_capacity(2 + frames.len());
+    Outgoing::Joined(Box::new(joined), frames).describe(&mut parts);
+    // SAFETY: all-zero is a value of this plain structure.
+    let mut message: libc::msghdr = unsafe { mem::zeroed() };
+    message.msg_iov = parts.as_mut_ptr();
+    message.msg_iovlen = parts.len() as _;
+    let fd = socket.as_raw_fd();
+    // SAFETY: the message describes buffers that outlive the call; sending only reads.
+    retry(|| unsafe { libc::sendmsg(fd, &raw const message, libc::MSG_DONTWAIT) as libc::c_int })?;
+    Ok(())
 }
 
 /// Sends frames from the front and says how many the kernel took, and whether the first message, which an error is about,

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use pointsman_ports::{
-    AfPacket, AfPacketConfig, AfXdp, AfXdpConfig, DropReason, Frame, FramePool, LiveFrames, Poller, Port,
-    PortError, Want, XdpMode, accept_live_frames, open_interface,
+    AfPacket, AfPacketConfig, AfXdp, AfXdpConfig, DropReason, Frame, FramePool, LiveFrames, Observer, Poller,
+    Port, PortError, Want, Way, XdpMode, accept_live_frames, open_interface,
 };
 
 mod support;
@@ -247,6 +247,7 @@ fn accept(listener: &TcpListener) -> TcpStream {
 fn check_stream(address: &str) {
     let rack = Rack::new();
     let listener = rack.server.run(|| TcpListener::bind((ip(address), 7000))).expect("listen");
+    let mut observer = rack.server.run(|| Observer::open("d0")).expect("observe");
     let seen = rack.forward(AfXdpConfig::default(), || {
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -266,6 +267,10 @@ fn check_stream(address: &str) {
             assert_eq!(wrong, None, "the first wrong byte");
         });
     });
+    let mut longest = 0;
+    let mut look = |way, frame: &[u8]| longest = longest.max(if way == Way::In { frame.len() } else { 0 });
+    while observer.observe(&mut look).expect("observe") > 0 {}
+    assert!(longest > 1514, "no segments were sent as one");
     assert_eq!(seen.wrong, 0, "{seen:?}");
     assert!(seen.transport > STREAM_BYTES / 1448 && seen.longest == 1514, "{seen:?}");
 }

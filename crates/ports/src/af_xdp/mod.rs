@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::af_packet::{find, is_link_trouble};
+use crate::join::{Joined, join};
 use crate::link_state::{Link, LinkState, RECOVERY_INTERVAL_NS};
 use crate::sys::xsk::{XdpSizes, XdpSocket};
 use crate::sys::{self, ethtool};
@@ -58,13 +59,24 @@ pub struct AfXdpConfig {
     pub mode: XdpMode,
     /// Let the driver read and write the port's memory where it can.
     pub zero_copy: bool,
+    /// On veth, hand segments of a TCP stream that follow each other in a batch to the kernel as one super-frame, past
+    /// AF_XDP, which cannot.
+    pub join: bool,
     /// Receive frames for other addresses too. A switch needs it.
     pub promiscuous: bool,
 }
 
 impl Default for AfXdpConfig {
     fn default() -> Self {
-        Self { queue: None, ring: 2048, batch: 64, mode: XdpMode::Any, zero_copy: true, promiscuous: true }
+        Self {
+            queue: None,
+            ring: 2048,
+            batch: 64,
+            mode: XdpMode::Any,
+            zero_copy: true,
+            join: true,
+            promiscuous: true,
+        }
     }
 }
 
@@ -99,7 +111,7 @@ pub struct AfXdp {
     config: AfXdpConfig,
     namespace: Arc<File>,
     shared: Arc<Shared>,
-    /// A packet socket that receives nothing: for questions, and for promiscuous mode.
+    /// A packet socket that receives nothing: for questions, promiscuous mode, and super-frames.
     control: OwnedFd,
     interface: i32,
     /// Longest frame without a VLAN tag.
@@ -115,6 +127,8 @@ pub struct AfXdp {
     tags: bool,
     /// Frames may come with unfinished checksums.
     repair: bool,
+    /// Segments may be sent as one.
+    join: bool,
     /// Frames were left behind.
     stuck: bool,
     counters: Counters,
@@ -180,6 +194,7 @@ impl AfXdp {
             any: None,
             native: true,
             tags: true,
+            join: false,
             stuck: false,
             counters: Counters::default(),
             kernel_drops: 0,
@@ -243,12 +258,21 @@ impl AfXdp {
             queues.push(queue);
         }
         self.exchange(queues).map_err(refused("wait for several queues"))?;
+        // The kernel's end of veth takes what it is given; elsewhere two ways out would not keep the order.
+        let copies = self.queues.iter().all(|queue| !queue.zero_copy);
+        self.join = self.config.join && self.repair && copies && self.prepare_joining(found).is_ok();
         if self.config.promiscuous {
             sys::set_promiscuous(&self.control, found.index).map_err(refused("set promiscuous mode"))?;
         }
         self.interface = found.index;
         self.longest = found.mtu as usize + 14;
         Ok(())
+    }
+
+    fn prepare_joining(&self, found: &sys::Interface) -> io::Result<()> {
+        sys::set_packet_option(&self.control, libc::PACKET_VNET_HDR, 1)?;
+        sys::set_buffers(&self.control, 4 << 20)?;
+        sys::bind_to_send(&self.control, found.index)
     }
 
     /// Puts new queues in the place of old ones, under the same descriptor.
@@ -304,6 +328,12 @@ impl AfXdp {
         self.counters.add_drops(reason, frames.len() as u64);
         pool.give_all(frames.drain(..));
     }
+}
+
+/// Where the first segments are that may be sent as one, and how.
+fn find_joined(frames: &[Frame], longest: usize) -> Option<(usize, Joined)> {
+    let fits = |&at: &usize| frames[at].len() <= longest;
+    (0..frames.len()).filter(fits).find_map(|at| Some((at, join(&frames[at..])?)))
 }
 
 /// What has to be known before a port is opened: a socket to ask with, the interface, and its queues.
@@ -403,18 +433,46 @@ impl Port for AfXdp {
         let Some(queue) = self.queues.first_mut() else {
             return Ok(0);
         };
-        let result = queue.transmit(self.longest, &mut self.counters, pool, frames);
-        self.stuck = queue.is_stuck();
-        let sent = match result {
-            Ok(sent) => sent,
-            Err(error) => {
-                self.handle(now_ns, error, "transmit")?;
-                if !self.link.is_up() {
-                    self.drop_all(DropReason::TxLinkDown, pool, frames);
+        let mut sent = 0;
+        let mut trouble = None;
+        while !frames.is_empty() {
+            let joining = self.join.then(|| find_joined(frames, self.longest)).flatten();
+            let before = frames.len();
+            let count = joining.as_ref().map_or(before, |(at, _)| *at);
+            match queue.transmit(self.longest, count, &mut self.counters, pool, frames) {
+                Ok(count) => sent += count,
+                Err(error) => {
+                    trouble = Some(error);
+                    break;
                 }
-                0
             }
-        };
+            self.stuck = queue.is_stuck();
+            // Nothing overtakes what did not get away.
+            let Some((_, joined)) = joining.filter(|_| !self.stuck && before - frames.len() == count) else {
+                break;
+            };
+            let count = joined.count;
+            match sys::send_joined(&self.control, joined, &frames[..count]) {
+                Ok(()) => {
+                    self.counters.add_sent(&frames[..count]);
+                    pool.give_all(frames.drain(..count));
+                    sent += count;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if is_link_trouble(&error) => {
+                    trouble = Some(error);
+                    break;
+                }
+                // One by one, then.
+                Err(_) => self.join = false,
+            }
+        }
+        if let Some(error) = trouble {
+            self.handle(now_ns, error, "transmit")?;
+            if !self.link.is_up() {
+                self.drop_all(DropReason::TxLinkDown, pool, frames);
+            }
+        }
         self.stuck |= !frames.is_empty();
         self.link.tell(&self.name)?;
         Ok(sent)

@@ -88,24 +88,25 @@ impl Queue {
         Ok(())
     }
 
-    /// Sends as many frames from the front as there is room for and says how many left `frames`. Frames longer than
-    /// `longest` and shorter than an Ethernet header are dropped and counted.
+    /// Sends as many of the first `count` frames as there is room for and says how many. Frames longer than `longest` and shorter than an Ethernet header are dropped and counted.
     ///
     /// # Errors
     /// Trouble with the link. Frames that are in the ring by then are sent when it returns.
     pub fn transmit(
         &mut self,
         longest: usize,
+        count: usize,
         counters: &mut Counters,
         pool: &mut FramePool,
         frames: &mut Vec<Frame>,
     ) -> io::Result<usize> {
         let mut gone = 0;
+        let mut count = count.min(frames.len());
         loop {
             self.reclaim();
-            let room = self.socket.sent.room(frames.len() as u32) as usize;
+            let room = self.socket.sent.room(count as u32) as usize;
             let (mut used, mut sent) = (0, 0);
-            for frame in frames.iter() {
+            for frame in &frames[..count] {
                 let tagged = frame.get(12..14).is_some_and(|kind| matches!(kind, [0x81, 0] | [0x88, 0xa8]));
                 if frame.len() < 14 {
                     counters.add_drops(DropReason::TxTooShort, 1);
@@ -137,7 +138,8 @@ impl Queue {
                 self.socket.sent.publish();
             }
             self.kick(counters)?;
-            if used == 0 || frames.is_empty() {
+            count -= used;
+            if used == 0 || count == 0 {
                 return Ok(gone);
             }
         }
