@@ -48,10 +48,12 @@
 
 pub mod device;
 mod error;
+pub mod frames;
 pub mod harness;
 pub mod load;
 mod netlink;
 pub mod netns;
+pub mod process;
 pub mod rack;
 pub mod ramp;
 pub mod report;
@@ -61,4 +63,4 @@ pub mod wire;
 
 pub use error::{Error, Result};
 pub use netns::{Namespace, Privileges, ensure_privileges};
-pub use sys::raise_open_file_limit;
+pub use sys::{pin_to_processor, raise_open_file_limit, unpin};

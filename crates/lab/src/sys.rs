@@ -46,6 +46,62 @@ pub(crate) fn minimise_timer_slack() {
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
 }
 
+/// Keeps the calling thread, and the threads that it starts from now on, on one processor. Best effort: where it is
+/// refused, only repeatability suffers.
+pub fn pin_to_processor(processor: usize) -> bool {
+    // SAFETY: cpu_set_t is plain data for which all zeroes is valid; CPU_SET stays within it for numbers below its size,
+    // and the call reads only the set.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if processor >= 8 * std::mem::size_of::<libc::cpu_set_t>() {
+            return false;
+        }
+        libc::CPU_SET(processor, &mut set);
+        libc::sched_setaffinity(0, std::mem::size_of_val(&set), &set) == 0
+    }
+}
+
+/// Lets the calling thread, and the threads that it starts from now on, use every processor that the process may.
+pub fn unpin() -> bool {
+    // SAFETY: as above; the kernel leaves out processors that do not exist or that the process may not use.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        for processor in 0..8 * std::mem::size_of::<libc::cpu_set_t>() {
+            libc::CPU_SET(processor, &mut set);
+        }
+        libc::sched_setaffinity(0, std::mem::size_of_val(&set), &set) == 0
+    }
+}
+
+/// A file without a name, in memory.
+pub(crate) fn memory_file() -> io::Result<OwnedFd> {
+    // SAFETY: the name is a NUL-terminated constant.
+    owned(unsafe { libc::memfd_create(c"pointsman".as_ptr(), libc::MFD_CLOEXEC) })
+}
+
+/// In a child that is about to run another program: moves it into the network namespace, and has it killed when the
+/// thread that started it ends.
+pub(crate) fn confine_child(namespace: RawFd, parent: u32) -> io::Result<()> {
+    // SAFETY: no memory is passed.
+    unsafe {
+        check(libc::setns(namespace, libc::CLONE_NEWNET))?;
+        check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong))?;
+        // The parent may have ended before the request took effect.
+        if libc::getppid() as u32 != parent {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+    }
+    Ok(())
+}
+
+/// Kills a process group of ours.
+pub(crate) fn kill_group(leader: u32) {
+    if let Ok(leader @ 2..) = libc::pid_t::try_from(leader) {
+        // SAFETY: no memory is passed. The leader is a child that has not been waited for, so the number is its own.
+        unsafe { libc::kill(-leader, libc::SIGKILL) };
+    }
+}
+
 /// Raises the soft limit of open files to the hard limit and returns it.
 pub fn raise_open_file_limit() -> io::Result<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -119,6 +175,8 @@ impl Interest {
     pub const READ: Self = Self(libc::EPOLLIN);
     pub const WRITE: Self = Self(libc::EPOLLOUT);
     pub const BOTH: Self = Self(libc::EPOLLIN | libc::EPOLLOUT);
+    /// Both, reported once per change instead of as long as it is so.
+    pub const EDGES: Self = Self(libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLET);
 }
 
 impl Epoll {

@@ -1,15 +1,21 @@
 //! The client side: requests through the virtual IP, and end-to-end checks of what comes back.
 
 mod bulk;
+mod closed_loop;
 mod consistency;
+mod echo;
 mod latency;
 mod open_loop;
 mod source;
+mod streams;
 
 pub use bulk::{BulkConfig, BulkResult, Direction, transfer};
+pub use closed_loop::{ClosedLoopConfig, ClosedLoopResult, Connections, closed_loop};
 pub use consistency::{
     ConsistencyConfig, ConsistencyProgress, ConsistencyResult, Violation, check as check_consistency,
 };
+pub use echo::{EchoCounters, EchoServer, EchoServers};
 pub use latency::Latencies;
 pub use open_loop::{Arrivals, LoadConfig, LoadResult, Progress, run};
 pub use source::SourcePorts;
+pub use streams::{StreamsConfig, StreamsResult, streams};

@@ -101,6 +101,13 @@ impl Rack {
         Ok(())
     }
 
+    /// The same, and the VIP's IPv4 address is the switch's: for balancers of the kernel, and proxies.
+    pub fn serve_vip_by_kernel(&mut self) -> Result<()> {
+        self.route_by_kernel()?;
+        let vip = self.spec.vip_ipv4;
+        self.switch.enter(|| Netlink::open()?.add_address(LOOPBACK_INDEX, vip.into(), 32))?
+    }
+
     /// Adds one host: namespace, veth pair, addresses, routes.
     fn plug(&mut self, name: String, link: &Link, client: Option<&ClientSpec>) -> Result<()> {
         let namespace = Namespace::new(&name)?;
@@ -161,6 +168,25 @@ fn switch_index(port: u16) -> u32 {
 /// Joins two namespaces by a cable, without a switch: the baseline of all measurements. Each side's link
 /// names the other side's address as its gateway. Returns warnings as in [`Rack::warnings`].
 pub fn join(a: (&Namespace, &Link), b: (&Namespace, &Link), mtu: u32) -> Result<Vec<String>> {
+    join_hosts(a, b, mtu, true)
+}
+
+/// The same, with complete checksums and with segments that fit the wire: what a network card without offloads would see,
+/// and what a program that sees single packets has to work with.
+pub fn join_without_offloads(
+    a: (&Namespace, &Link),
+    b: (&Namespace, &Link),
+    mtu: u32,
+) -> Result<Vec<String>> {
+    join_hosts(a, b, mtu, false)
+}
+
+fn join_hosts(
+    a: (&Namespace, &Link),
+    b: (&Namespace, &Link),
+    mtu: u32,
+    offloads: bool,
+) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
     for (namespace, _) in [a, b] {
         warnings.extend(namespace.enter(|| apply_sysctls(HOST_SYSCTLS))?);
@@ -175,7 +201,7 @@ pub fn join(a: (&Namespace, &Link), b: (&Namespace, &Link), mtu: u32) -> Result<
     b.0.enter(|| Netlink::open()?.set_up(ends[1].index))??;
     for ((namespace, link), end) in [a, b].into_iter().zip(&ends) {
         let addresses = vec![link.ipv4.into(), link.ipv6.into()];
-        let settings = HostSettings { addresses, link, offloads: true, static_neighbours: false };
+        let settings = HostSettings { addresses, link, offloads, static_neighbours: false };
         warnings.extend(namespace.enter(|| settings.apply(end.index))??);
     }
     Ok(warnings)
@@ -256,6 +282,31 @@ const SWITCH_SYSCTLS: &[(&str, &str)] = &[
 
 const ROUTER_SYSCTLS: &[(&str, &str)] =
     &[("net/ipv4/ip_forward", "1"), ("net/ipv6/conf/all/forwarding", "1")];
+
+/// Settings of a namespace through which connections come and go by the ten thousand each second: a finished
+/// connection's port may be used again after a second (RFC 6191), and all ports may be used.
+pub fn allow_many_connections(namespace: &Namespace) -> Result<Vec<String>> {
+    namespace.enter(|| apply_sysctls(MANY_CONNECTIONS))
+}
+
+const MANY_CONNECTIONS: &[(&str, &str)] = &[
+    ("net/ipv4/tcp_tw_reuse", "1"),
+    ("net/ipv4/ip_local_port_range", "1024 65535"),
+    ("net/ipv4/tcp_max_syn_backlog", "65536"),
+    ("net/core/somaxconn", "65535"),
+];
+
+/// Settings of a kernel that tracks connections: it forgets finished ones soon. Only there once it tracks any.
+pub fn forget_connections_soon(namespace: &Namespace) -> Result<Vec<String>> {
+    namespace.enter(|| apply_sysctls(SHORT_MEMORY))
+}
+
+const SHORT_MEMORY: &[(&str, &str)] = &[
+    ("net/netfilter/nf_conntrack_tcp_timeout_time_wait", "2"),
+    ("net/netfilter/nf_conntrack_tcp_timeout_close", "2"),
+    ("net/netfilter/nf_conntrack_tcp_timeout_last_ack", "2"),
+    ("net/netfilter/nf_conntrack_tcp_timeout_fin_wait", "2"),
+];
 
 /// Writes settings of the calling thread's network namespace; returns what was refused.
 fn apply_sysctls(settings: &[(&str, &str)]) -> Vec<String> {

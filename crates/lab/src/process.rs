@@ -1,0 +1,123 @@
+//! Programs of other people, run inside a namespace and never longer than this process.
+
+use crate::error::{Error, Result};
+use crate::netns::Namespace;
+use crate::sys;
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A running program. Dropping it kills it.
+///
+/// It is killed, too, when the thread that started it ends, however that comes about (SIGKILL included): so start it on
+/// the main thread, or on one that lives as long as the program shall.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+    output: File,
+}
+
+impl Process {
+    /// Starts `program` in `namespace`. Its standard input is a file that holds `input`, which it can also open as
+    /// `/dev/stdin`; what it writes to standard output and standard error is kept for messages.
+    pub fn start(namespace: &Namespace, program: &str, arguments: &[&str], input: &str) -> Result<Self> {
+        let failed = |what: &str| {
+            let what = format!("cannot {what} {program}");
+            move |e| Error::os(what, e)
+        };
+        let mut file: File = sys::memory_file().map_err(failed("make a file for"))?.into();
+        file.write_all(input.as_bytes())
+            .and_then(|()| file.seek(SeekFrom::Start(0)).map(drop))
+            .map_err(failed("write the configuration of"))?;
+        let output: File = sys::memory_file().map_err(failed("make a file for"))?.into();
+        let copies = || Ok((Stdio::from(output.try_clone()?), Stdio::from(output.try_clone()?)));
+        let (stdout, stderr) = copies().map_err(failed("make a file for"))?;
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::from(file)).stdout(stdout).stderr(stderr).process_group(0);
+        let (namespace_fd, parent) = (namespace.as_fd().as_raw_fd(), std::process::id());
+        // SAFETY: between fork and exec only system calls are made, and nothing is allocated; the descriptor is open
+        // until the child runs, because `namespace` outlives the call.
+        unsafe { command.pre_exec(move || sys::confine_child(namespace_fd, parent)) };
+        let child = command.spawn().map_err(failed("start"))?;
+        Ok(Self { name: program.to_owned(), child, output })
+    }
+
+    /// The system's number of it.
+    pub fn number(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until `ready` says so. An error if the program ends before, with what it said.
+    pub fn wait_until(&mut self, patience: Duration, mut ready: impl FnMut() -> Result<bool>) -> Result<()> {
+        let end = Instant::now() + patience;
+        while !ready()? {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(Error::new(format!("{} ended ({status}): {}", self.name, self.said())));
+            }
+            if Instant::now() > end {
+                let patience = patience.as_secs_f64();
+                return Err(Error::new(format!(
+                    "{} is not ready after {patience} s: {}",
+                    self.name,
+                    self.said()
+                )));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    /// Waits for its end, killing it when `patience` is over; what it said is the error if it did not succeed.
+    pub fn finish(mut self, patience: Duration) -> Result<String> {
+        let end = Instant::now() + patience;
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) if status.success() => return Ok(self.said()),
+                Ok(Some(status)) => {
+                    return Err(Error::new(format!("{} failed ({status}): {}", self.name, self.said())));
+                }
+                Ok(None) if Instant::now() < end => std::thread::sleep(Duration::from_millis(2)),
+                Ok(None) => return Err(Error::new(format!("{} does not end", self.name))),
+                Err(e) => return Err(Error::os(format!("cannot wait for {}", self.name), e)),
+            }
+        }
+    }
+
+    /// The last of what it wrote, on one line.
+    pub fn said(&self) -> String {
+        // Messages are all that it is for. The program writes to the same open file: its place must not be moved.
+        let mut text = vec![0; 64 * 1024];
+        let length = self.output.read_at(&mut text, 0).unwrap_or(0);
+        let text = String::from_utf8_lossy(&text[..length]);
+        let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+        let last = &lines[lines.len().saturating_sub(5)..];
+        if last.is_empty() { "it said nothing".to_owned() } else { last.join(" | ") }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // One that has been waited for has given its number back.
+        if let Ok(None) = self.child.try_wait() {
+            // Its own process group: helpers that it started go with it.
+            sys::kill_group(self.child.id());
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Whether a program of this name is installed: looked for in PATH and where Debian keeps programs of administrators,
+/// which an ordinary user's PATH lacks.
+pub fn installed(program: &str) -> Option<String> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    path.split(':').chain(["/usr/sbin", "/sbin", "/usr/local/sbin"]).find_map(|dir| {
+        let file = format!("{dir}/{program}");
+        std::fs::metadata(&file).is_ok_and(|m| m.is_file()).then_some(file)
+    })
+}
