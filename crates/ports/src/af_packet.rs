@@ -1,7 +1,9 @@
 //! Linux network interfaces through packet sockets.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::link_state::{Link, LinkState};
 use crate::offload::{self, VnetHeader};
@@ -79,7 +81,16 @@ pub struct AfPacket {
     link: LinkState,
     ring: Option<PacketRing>,
     buffers: Box<ReceiveBuffers>,
+    group: Option<Arc<Group>>,
     counters: Counters,
+}
+
+/// What the ports have in common that share an interface's traffic.
+struct Group {
+    /// Where new sockets have to be made: once in a group, a socket cannot move to another interface.
+    namespace: File,
+    /// The interface, and the kernel's number of the group of its sockets.
+    made: Mutex<Option<(i32, u16)>>,
 }
 
 impl AfPacket {
@@ -89,23 +100,31 @@ impl AfPacket {
     /// # Errors
     /// [`PortError`] naming the interface and the remedy.
     pub fn open(name: &str, config: AfPacketConfig) -> Result<Self, PortError> {
-        config.validate()?;
-        let failed = |doing| move |source| PortError::from_system(name, doing, source);
-        let (socket, found) = find(name)?;
-        let option = sys::set_packet_option;
-        option(&socket, libc::PACKET_VNET_HDR, 1).map_err(failed("ask for offload headers"))?;
-        option(&socket, libc::PACKET_AUXDATA, 1).map_err(failed("ask for VLAN tags"))?;
-        // Before Linux 4.20 the packet type of each frame has to do.
-        let _ = option(&socket, libc::PACKET_IGNORE_OUTGOING, 1);
-        if config.bypass_qdisc {
-            option(&socket, libc::PACKET_QDISC_BYPASS, 1)
-                .map_err(failed("bypass the queueing discipline"))?;
-        }
-        let bytes = i32::try_from(config.socket_buffer_bytes).unwrap_or(i32::MAX);
-        sys::set_buffers(&socket, bytes).map_err(failed("enlarge the socket's buffers"))?;
+        Self::make(name, config, None)
+    }
 
-        // A kernel that has no memory for it, or no such thing, does well without.
-        let ring = config.ring.then(|| PacketRing::new(&socket, config.socket_buffer_bytes).ok()).flatten();
+    /// Opens the interface as several ports, for as many threads. The kernel deals the traffic out by a hash of each
+    /// flow's addresses and ports that is the same in both directions. The interface has to be up.
+    ///
+    /// # Errors
+    /// [`PortError`] naming the interface and the remedy.
+    pub fn open_group(name: &str, config: AfPacketConfig, ports: usize) -> Result<Vec<Self>, PortError> {
+        let failed = |doing| move |source| PortError::from_system(name, doing, source);
+        let (_, found) = find(name)?;
+        if !found.up {
+            return Err(PortError::LinkDown { interface: name.into() });
+        }
+        let namespace =
+            File::open("/proc/thread-self/ns/net").map_err(failed("find the network namespace"))?;
+        let group = Arc::new(Group { namespace, made: Mutex::default() });
+        (0..ports.max(1)).map(|_| Self::make(name, config, Some(group.clone()))).collect()
+    }
+
+    fn make(name: &str, config: AfPacketConfig, group: Option<Arc<Group>>) -> Result<Self, PortError> {
+        config.validate()?;
+        let (socket, ring) = prepare(name, config)?;
+        let failed = |doing| move |source| PortError::from_system(name, doing, source);
+        let found = sys::interface(&socket, name).map_err(failed("look up the interface"))?;
         let mut port = Self {
             name: name.into(),
             socket,
@@ -114,21 +133,42 @@ impl AfPacket {
             link: LinkState::new(Link::Down),
             ring,
             buffers: ReceiveBuffers::new(),
+            group,
             counters: Counters::default(),
         };
-        port.attach(&found).map_err(failed("bind to the interface"))?;
+        port.bind(found.index).map_err(failed("bind to the interface"))?;
+        port.link.set(if found.up { Link::Up } else { Link::Down });
         Ok(port)
     }
 
     fn attach(&mut self, found: &sys::Interface) -> io::Result<()> {
         if found.index != self.interface {
-            sys::bind(&self.socket, found.index)?;
-            if self.config.promiscuous {
-                sys::set_promiscuous(&self.socket, found.index)?;
+            if let Some(group) = &self.group {
+                let made = sys::within_namespace(&group.namespace, || prepare(&self.name, self.config))?;
+                let (socket, ring) = made.map_err(io::Error::other)?;
+                sys::replace(&self.socket, socket)?;
+                self.ring = ring;
             }
-            self.interface = found.index;
+            self.bind(found.index)?;
         }
         self.link.set(if found.up { Link::Up } else { Link::Down });
+        Ok(())
+    }
+
+    /// Receives from the interface from now on.
+    fn bind(&mut self, interface: i32) -> io::Result<()> {
+        match &self.group {
+            None => sys::bind(&self.socket, interface)?,
+            Some(group) => {
+                let mut made = group.made.lock().unwrap_or_else(PoisonError::into_inner);
+                let known = made.filter(|(index, _)| *index == interface).map(|(_, number)| number);
+                *made = Some((interface, sys::bind_in_group(&self.socket, interface, known)?));
+            }
+        }
+        if self.config.promiscuous {
+            sys::set_promiscuous(&self.socket, interface)?;
+        }
+        self.interface = interface;
         Ok(())
     }
 
@@ -188,6 +228,25 @@ impl AfPacket {
         self.counters.add_drops(reason, count as u64);
         pool.give_all(frames.drain(..count));
     }
+}
+
+/// A socket that is set up but not bound yet, and its ring.
+fn prepare(name: &str, config: AfPacketConfig) -> Result<(OwnedFd, Option<PacketRing>), PortError> {
+    let failed = |doing| move |source| PortError::from_system(name, doing, source);
+    let (socket, _) = find(name)?;
+    let option = sys::set_packet_option;
+    option(&socket, libc::PACKET_VNET_HDR, 1).map_err(failed("ask for offload headers"))?;
+    option(&socket, libc::PACKET_AUXDATA, 1).map_err(failed("ask for VLAN tags"))?;
+    // Before Linux 4.20 the packet type of each frame has to do.
+    let _ = option(&socket, libc::PACKET_IGNORE_OUTGOING, 1);
+    if config.bypass_qdisc {
+        option(&socket, libc::PACKET_QDISC_BYPASS, 1).map_err(failed("bypass the queueing discipline"))?;
+    }
+    let bytes = i32::try_from(config.socket_buffer_bytes).unwrap_or(i32::MAX);
+    sys::set_buffers(&socket, bytes).map_err(failed("enlarge the socket's buffers"))?;
+    // A kernel that has no memory for it, or no such thing, does well without.
+    let ring = config.ring.then(|| PacketRing::new(&socket, config.socket_buffer_bytes).ok()).flatten();
+    Ok((socket, ring))
 }
 
 /// Makes ordinary frames of what the kernel gave.

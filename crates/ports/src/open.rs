@@ -25,12 +25,47 @@ pub enum Want {
 /// # Errors
 /// [`PortError`] naming the interface and the remedy.
 pub fn open_interface(name: &str, want: Want) -> Result<(Box<dyn Port>, String), PortError> {
-    if let Some(name) = name.strip_prefix("tap:") {
-        return Ok((Box::new(Tap::open(name)?), "tap".into()));
+    let (mut ports, description) = open(name, want, None)?;
+    match ports.pop() {
+        Some(port) => Ok((port, description)),
+        None => Err(PortError::NoSuchInterface { interface: name.into() }),
     }
-    let packet = |why: &str| -> Result<(Box<dyn Port>, String), PortError> {
-        let port = AfPacket::open(name, AfPacketConfig::default())?;
-        Ok((Box::new(port), format!("AF_PACKET{why}")))
+}
+
+/// Opens an interface as several ports, one for each of as many threads, that share its traffic flow by flow: queues of the
+/// interface with AF_XDP, a group of sockets with AF_PACKET. There are fewer ports than asked for where the interface has
+/// fewer queues, such as veth with its one, and where it is a tap.
+///
+/// # Errors
+/// As for [`open_interface`].
+pub fn open_interface_shared(
+    name: &str,
+    want: Want,
+    ports: usize,
+) -> Result<(Vec<Box<dyn Port>>, String), PortError> {
+    open(name, want, Some(ports.max(1)))
+}
+
+/// What is opened, and how, for the log.
+type Opened = (Vec<Box<dyn Port>>, String);
+
+fn boxed<P: Port + 'static>(ports: Vec<P>) -> Vec<Box<dyn Port>> {
+    ports.into_iter().map(|port| Box::new(port) as Box<dyn Port>).collect()
+}
+
+/// `ports`: how many shall share the interface.
+fn open(name: &str, want: Want, ports: Option<usize>) -> Result<Opened, PortError> {
+    if let Some(name) = name.strip_prefix("tap:") {
+        return Ok((vec![Box::new(Tap::open(name)?)], "tap".into()));
+    }
+    let packet = |why: &str| -> Result<Opened, PortError> {
+        let config = AfPacketConfig::default();
+        let opened = match ports {
+            Some(ports) if ports > 1 => AfPacket::open_group(name, config, ports)?,
+            _ => vec![AfPacket::open(name, config)?],
+        };
+        let group = if opened.len() > 1 { format!(", {} sockets", opened.len()) } else { String::new() };
+        Ok((boxed(opened), format!("AF_PACKET{group}{why}")))
     };
     let mode = match want {
         Want::AfPacket => return packet(""),
@@ -43,10 +78,19 @@ pub fn open_interface(name: &str, want: Want) -> Result<(Box<dyn Port>, String),
             return packet(" (no AF_XDP: the interface has an IPv4 address, which AF_XDP would cut off)");
         }
     }
-    match AfXdp::open(name, AfXdpConfig { mode, ..Default::default() }) {
-        Ok(port) => {
-            let description = port.description();
-            Ok((Box::new(port), description))
+    let config = AfXdpConfig { mode, ..Default::default() };
+    let opened = match ports {
+        Some(ports) => AfXdp::open_queues(name, config, ports),
+        None => AfXdp::open(name, config).map(|port| vec![port]),
+    };
+    match opened {
+        Ok(opened) => {
+            let how = opened.first().map(AfXdp::description).unwrap_or_default();
+            let shared = match opened.len() {
+                1 => String::new(),
+                count => format!(", {count} ports"),
+            };
+            Ok((boxed(opened), how + &shared))
         }
         Err(PortError::NoAfXdp { why, .. }) if want == Want::Auto => packet(&format!(" (no AF_XDP: {why})")),
         Err(error) => Err(error),

@@ -83,6 +83,32 @@ pub(crate) fn bind(socket: &OwnedFd, interface: libc::c_int) -> io::Result<()> {
     bind_protocol(socket, interface, libc::ETH_P_ALL as u16)
 }
 
+/// Receives from now on what the kernel deals out to the socket of everything that arrives on the interface: the group of
+/// this number shares it, or a new one if there is none. Says which number it is.
+pub(crate) fn bind_in_group(socket: &OwnedFd, interface: libc::c_int, group: Option<u16>) -> io::Result<u16> {
+    // Until it is in the group the socket would get what the others get, too.
+    let mut nothing = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 };
+    let program = libc::sock_fprog { len: 1, filter: &raw mut nothing };
+    set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
+    bind(socket, interface)?;
+    let by_hash = libc::PACKET_FANOUT_HASH;
+    let value = match group {
+        Some(number) => u32::from(number) | by_hash << 16,
+        None => (by_hash | libc::PACKET_FANOUT_FLAG_UNIQUEID) << 16,
+    };
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &value)?;
+    set_option(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0)?;
+    if let Some(number) = group {
+        return Ok(number);
+    }
+    let mut made = 0u32;
+    let mut length = mem::size_of_val(&made) as libc::socklen_t;
+    let (fd, option) = (socket.as_raw_fd(), libc::PACKET_FANOUT);
+    // SAFETY: the pointer and the length describe `made`.
+    check(unsafe { libc::getsockopt(fd, libc::SOL_PACKET, option, (&raw mut made).cast(), &mut length) })?;
+    Ok(made as u16)
+}
+
 /// Sends through the interface, and receives nothing.
 pub(crate) fn bind_to_send(socket: &OwnedFd, interface: libc::c_int) -> io::Result<()> {
     bind_protocol(socket, interface, 0)

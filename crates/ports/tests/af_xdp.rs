@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use pointsman_ports::{
     AfPacket, AfPacketConfig, AfXdp, AfXdpConfig, DropReason, Frame, FramePool, LiveFrames, Observer, Poller,
-    Port, PortError, Want, Way, XdpMode, accept_live_frames, open_interface,
+    Port, PortError, Want, Way, XdpMode, accept_live_frames, open_interface, open_interface_shared,
 };
 
 mod support;
@@ -27,6 +27,7 @@ const TESTS: &[(&str, fn())] = &[
     ("frames_arrive_as_they_were_sent", frames_arrive_as_they_were_sent),
     ("more_frames_than_the_rings_hold_are_sent_in_turn", more_frames_than_the_rings_hold_are_sent_in_turn),
     ("frames_that_cannot_be_sent_are_counted", frames_that_cannot_be_sent_are_counted),
+    ("queues_share_the_traffic", queues_share_the_traffic),
     ("an_interface_may_go_and_come_back", an_interface_may_go_and_come_back),
     ("an_interface_may_be_removed_and_made_again", an_interface_may_be_removed_and_made_again),
     ("a_port_may_be_opened_again_at_once", a_port_may_be_opened_again_at_once),
@@ -397,6 +398,49 @@ fn frames_that_cannot_be_sent_are_counted() {
     assert_eq!((counters.tx_packets, counters.tx_bytes), (3, 2 * 1514 + 1518));
     assert_eq!(counters.dropped(DropReason::TxTooLong), 2);
     assert_eq!(counters.dropped(DropReason::TxTooShort), 2);
+}
+
+/// Each queue may be a port of its own, or all be one.
+fn queues_share_the_traffic() {
+    let [client, switch] = [(); 2].map(|()| Netns::new().expect("network namespace"));
+    client.veth_with_queues("c0", &switch, "s0", 3).expect("veth pair");
+    client.address("c0", ip("10.9.0.1"), 24).expect("address");
+    let sockets: Vec<UdpSocket> =
+        (0..32).map(|_| client.run(|| UdpSocket::bind("10.9.0.1:0")).expect("bind")).collect();
+    for (ports, how) in [
+        (1, "AF_XDP, native mode, copy, 3 queues"),
+        (2, "AF_XDP, native mode, copy, 2 queues, 2 ports"),
+        (3, "AF_XDP, native mode, copy, 3 ports"),
+        (9, "AF_XDP, native mode, copy, 3 ports"),
+    ] {
+        let opened = switch.run(|| open_interface_shared("s0", Want::AfXdp, ports));
+        let (mut opened, description) = opened.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((opened.len(), &*description), (ports.min(3), how));
+        for socket in &sockets {
+            socket.set_broadcast(true).expect("broadcast");
+            socket.send_to(&[b'a'; 20], "10.9.0.255:7005").expect("send");
+        }
+        let mut seen = vec![0; opened.len()];
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while seen.iter().sum::<usize>() < sockets.len() && Instant::now() < deadline {
+            for (port, seen) in opened.iter_mut().zip(&mut seen) {
+                let (mut poller, mut frames) = (Poller::new().expect("poller"), Vec::new());
+                poller.add(0, port.raw_fd().expect("a descriptor"));
+                poller.wait(Some(Instant::now() + Duration::from_millis(1)), &mut Vec::new()).expect("poll");
+                port.receive(now_ns(), &mut FramePool::default(), &mut frames).expect("receive");
+                *seen += frames.iter().filter(|frame| frame.ends_with(&[b'a'; 20])).count();
+            }
+        }
+        assert_eq!(seen.iter().sum::<usize>(), sockets.len(), "{seen:?}");
+        assert!(seen.iter().all(|&count| count > 0), "{seen:?}");
+        // Any of them sends.
+        for port in &mut opened {
+            assert_eq!(send(&mut **port, &[experimental(&[], 60)]), 1);
+        }
+    }
+    let error = switch.run(|| AfXdp::open("s0", AfXdpConfig { queue: Some(3), ..Default::default() }));
+    let error = error.err().expect("an error").to_string();
+    assert!(error.contains("it has 3 receive queues, so that there is no queue 3"), "{error}");
 }
 
 /// Receives until the port says what has happened, and returns that.

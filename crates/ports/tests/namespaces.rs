@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use pointsman_ports::{
     AfPacket, AfPacketConfig, Counters, Direction, DropReason, Frame, FramePool, Observer, Poller, Port,
-    PortError, Tap, Waker, Want, Way, open_interface,
+    PortError, Tap, Waker, Want, Way, open_interface, open_interface_shared,
 };
 
 mod support;
@@ -32,6 +32,7 @@ const TESTS: &[(&str, fn())] = &[
     ("frames_that_overflow_the_socket_are_counted", frames_that_overflow_the_socket_are_counted),
     ("an_interface_may_go_and_come_back", an_interface_may_go_and_come_back),
     ("an_interface_may_be_removed_and_made_again", an_interface_may_be_removed_and_made_again),
+    ("a_group_shares_the_traffic_by_flows", a_group_shares_the_traffic_by_flows),
     ("tap_interfaces_carry_streams", tap_interfaces_carry_streams),
     ("tap_interfaces_may_go_down_and_away", tap_interfaces_may_go_down_and_away),
     ("an_unknown_interface_is_named", an_unknown_interface_is_named),
@@ -522,6 +523,55 @@ fn an_interface_may_be_removed_and_made_again() {
     port.receive(now_ns(), &mut FramePool::default(), &mut frames).expect("receive");
     assert!(port.is_up());
     check_traffic(&rack, &mut port);
+}
+
+/// The flow's number is in the source port; both ends get the datagrams of the same flow at the same socket.
+fn a_group_shares_the_traffic_by_flows() {
+    let rack = Rack::new();
+    let open = || open_interface_shared("s0", Want::AfPacket, 3);
+    let (mut ports, how) = rack.switch.run(open).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((ports.len(), &*how), (3, "AF_PACKET, 3 sockets"));
+    let check = |ports: &mut Vec<Box<dyn Port>>| {
+        let sockets: Vec<UdpSocket> =
+            (0..32).map(|_| rack.client.run(|| UdpSocket::bind("10.9.0.1:0")).expect("bind")).collect();
+        for round in 0..3 {
+            for socket in &sockets {
+                socket.set_broadcast(true).expect("broadcast");
+                socket.send_to(&[b'a' + round; 20], "10.9.0.255:7005").expect("send");
+            }
+        }
+        let mut seen = vec![Vec::new(); ports.len()];
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while seen.iter().map(Vec::len).sum::<usize>() < 96 && Instant::now() < deadline {
+            for (port, seen) in ports.iter_mut().zip(&mut seen) {
+                let mut frames = Vec::new();
+                port.receive(now_ns(), &mut FramePool::default(), &mut frames).expect("receive");
+                let datagrams =
+                    frames.iter().filter(|frame| frame.ends_with(&[frame[61]; 20]) && frame.len() == 62);
+                seen.extend(datagrams.map(|frame| u16::from_be_bytes([frame[34], frame[35]])));
+            }
+        }
+        assert_eq!(seen.iter().map(Vec::len).sum::<usize>(), 96, "each once: {seen:?}");
+        assert!(seen.iter().all(|flows| !flows.is_empty()), "nobody gets them all: {seen:?}");
+        for socket in &sockets {
+            let flow = socket.local_addr().expect("address").port();
+            let owners = seen.iter().filter(|flows| flows.contains(&flow)).count();
+            assert_eq!(owners, 1, "flow {flow}: {seen:?}");
+        }
+    };
+    check(&mut ports);
+    // A new interface of the same name.
+    rack.switch.link_delete("s0").expect("delete");
+    for port in &mut ports {
+        let error = wait_for_error(&mut **port);
+        assert!(matches!(error, PortError::LinkGone { .. }), "{error}");
+    }
+    rack.client.veth("c0", &rack.switch, "s0").expect("veth pair");
+    rack.client.address("c0", ip("10.9.0.1"), 24).expect("address");
+    for port in &mut ports {
+        wait_until_up(&mut **port);
+    }
+    check(&mut ports);
 }
 
 /// Two taps, each with the kernel of a namespace at its other end.

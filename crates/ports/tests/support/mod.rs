@@ -58,15 +58,30 @@ impl Netns {
 
     /// Makes a veth pair with one end here and the other in `other`; both are up.
     pub fn veth(&self, name: &str, other: &Netns, peer: &str) -> io::Result<()> {
+        self.veth_with_queues(name, other, peer, 1)
+    }
+
+    /// With so many queues in each direction at both ends.
+    pub fn veth_with_queues(&self, name: &str, other: &Netns, peer: &str, queues: u32) -> io::Result<()> {
+        let add_queues = |request: &mut Request| {
+            request.attribute(libc::IFLA_NUM_TX_QUEUES, &queues.to_ne_bytes());
+            request.attribute(libc::IFLA_NUM_RX_QUEUES, &queues.to_ne_bytes());
+        };
         self.run(|| {
             let mut request = Request::link(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL, 0);
             request.string(libc::IFLA_IFNAME, name);
+            if queues > 1 {
+                add_queues(&mut request);
+            }
             request.nest(libc::IFLA_LINKINFO, |info| {
                 info.string(libc::IFLA_INFO_KIND, "veth");
                 info.nest(libc::IFLA_INFO_DATA, |data| {
                     data.nest(VETH_INFO_PEER, |end| {
                         end.bytes.extend_from_slice(&[0; 16]);
                         end.string(libc::IFLA_IFNAME, peer);
+                        if queues > 1 {
+                            add_queues(end);
+                        }
                         end.attribute(libc::IFLA_NET_NS_FD, &other.0.as_raw_fd().to_ne_bytes());
                     });
                 });
@@ -123,21 +138,6 @@ impl Netns {
         })
     }
 
-    /// Makes an interface whose frames carry a VLAN tag on `lower`; it is up.
-    pub fn vlan(&self, name: &str, lower: &str, id: u16) -> io::Result<()> {
-        self.run(|| {
-            let mut request = Request::link(libc::RTM_NEWLINK, libc::NLM_F_CREATE | libc::NLM_F_EXCL, 0);
-            request.string(libc::IFLA_IFNAME, name);
-            request.attribute(libc::IFLA_LINK, &index(lower)?.to_ne_bytes());
-            request.nest(libc::IFLA_LINKINFO, |info| {
-                info.string(libc::IFLA_INFO_KIND, "vlan");
-                info.nest(libc::IFLA_INFO_DATA, |data| data.attribute(VLAN_ID, &id.to_ne_bytes()));
-            });
-            request.send()?;
-            link_up(name)
-        })
-    }
-
     pub fn mtu(&self, interface: &str, bytes: u32) -> io::Result<()> {
         self.run(|| {
             let mut request = Request::link(libc::RTM_NEWLINK, 0, 0);
@@ -157,7 +157,6 @@ impl Netns {
 }
 
 const VETH_INFO_PEER: u16 = 1;
-const VLAN_ID: u16 = 1;
 
 fn link_up(interface: &str) -> io::Result<()> {
     let mut request = Request::link(libc::RTM_NEWLINK, 0, libc::IFF_UP as u32);
