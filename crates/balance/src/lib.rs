@@ -7,11 +7,13 @@
 //! - [`agent`]: what runs on every device;
 //! - [`controller`]: what fills the switch;
 //! - [`plan`]: configuration to table entries;
+//! - [`mcdm`]: decisions by many criteria;
 //! - [`report`]: the load reports that agents send to the switch.
 
 pub mod agent;
 pub mod config;
 pub mod controller;
+pub mod mcdm;
 mod mix;
 pub mod plan;
 pub mod report;
