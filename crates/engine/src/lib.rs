@@ -110,7 +110,8 @@ struct Block {
 }
 
 /// The memory of one packet: what native code works with (`runtime::Ctx`), the slots, scratch memory. Only the slots mean
-/// anything between two runs.
+/// anything between two runs. The default one belongs to no program.
+#[derive(Default)]
 pub struct Frame {
     slots: Vec<u64>,
     /// Where the slots end.

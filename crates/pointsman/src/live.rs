@@ -3,6 +3,7 @@
 
 use crate::agent::{Running, Stopper};
 use crate::controller::{Standing, program, pump};
+use crate::executor::Choice;
 use crate::switch::runtime::Handle;
 use crate::switch::{Interface, Setup, build, serve};
 use pointsman_balance::agent::AgentConfig;
@@ -54,6 +55,7 @@ pub struct Live {
     pub device_configs: Vec<DeviceConfig>,
     config: RackConfig,
     program: Program,
+    executor: Choice,
     tokio: Runtime,
     log: Log,
     switch: Option<SwitchPart>,
@@ -63,8 +65,15 @@ pub struct Live {
 }
 
 impl Live {
-    /// Builds the rack and starts everything but the controller. `text` is its rack.toml.
-    pub fn start(spec: &RackSpec, devices: Vec<DeviceConfig>, text: &str, log: Log) -> Result<Self, String> {
+    /// Builds the rack and starts everything but the controller. `text` is its rack.toml, `executor` how the switch
+    /// runs its program.
+    pub fn start(
+        spec: &RackSpec,
+        devices: Vec<DeviceConfig>,
+        text: &str,
+        executor: Choice,
+        log: Log,
+    ) -> Result<Self, String> {
         let config = RackConfig::parse("rack.toml", text).map_err(|e| e.to_string())?;
         let program = program(&ProgramName::BuiltIn)?;
         let rack = Rack::build(spec).map_err(|e| e.to_string())?;
@@ -80,6 +89,7 @@ impl Live {
             device_configs: devices,
             config,
             program,
+            executor,
             tokio,
             log,
             switch: None,
@@ -110,6 +120,7 @@ impl Live {
                 .map(|p| Interface { number: p.number.into(), name: p.interface.clone() })
                 .collect(),
             device_id: self.config.switch.device_id,
+            executor: self.executor,
             ..Setup::default()
         };
         setup.switch.cpu_port = Some(self.config.switch.cpu_port.into());

@@ -3,6 +3,7 @@
 //! `pointsman_lab::harness` runs it.
 
 use pointsman::demo::{PORT, SERVICE, Work, devices, toml};
+use pointsman::executor::Choice;
 use pointsman::live::{Live, Log};
 use pointsman_balance::{Policy, Rack as RackConfig};
 use pointsman_lab::harness::{Test, run};
@@ -114,7 +115,8 @@ impl Bench {
                 }
             }))
         };
-        let mut live = Live::start(&spec, configs, &description(&spec, policy, None), log)?;
+        let mut live =
+            Live::start(&spec, configs, &description(&spec, policy, None), Choice::default(), log)?;
         live.start_controller()?;
         live.wait_in_sync(PATIENCE)?;
         let link = spec.clients.first().ok_or("no client")?;

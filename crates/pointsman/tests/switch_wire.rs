@@ -7,6 +7,7 @@ mod support;
 
 use nix::sys::signal::Signal;
 use pb::entity::Entity;
+use pb::set_forwarding_pipeline_config_request::Action;
 use pointsman_control::proto::p4rt as pb;
 use pointsman_lab::Namespace;
 use pointsman_lab::harness::run;
@@ -25,6 +26,8 @@ fn main() -> ExitCode {
     let tests: &[(&str, fn())] = &[
         ("everything_that_is_sent_is_accounted_for", everything_that_is_sent_is_accounted_for),
         ("tcp_passes_with_the_offloads_of_veth", tcp_passes_with_the_offloads_of_veth),
+        ("programs_are_replaced_between_two_packets", programs_are_replaced_between_two_packets),
+        ("an_idle_switch_sleeps", an_idle_switch_sleeps),
         ("the_steps_of_the_example_work", the_steps_of_the_example_work),
         ("interfaces_come_and_go", interfaces_come_and_go),
         ("members_follow_the_link_that_they_watch", members_follow_the_link_that_they_watch),
@@ -290,6 +293,81 @@ fn tcp_passes_with_the_offloads_of_veth() {
         assert_eq!(answer, "done");
         assert!(receiver.join().unwrap() == expected, "what came is not what was sent");
     }
+    assert_eq!(switch.stop(Signal::SIGTERM).code, Some(0));
+}
+
+/// Datagrams pass while the program is replaced, with its state, again and again: each goes through one program from
+/// beginning to end, and none is lost, whatever runs the programs.
+fn programs_are_replaced_between_two_packets() {
+    const SENT: u32 = 1500;
+    const SWAPS: u8 = 8;
+    let rack = rack();
+    for executor in ["engine", "interp"] {
+        let program = file("tests/programs/tagged.p4");
+        let mut args = vec![program.as_str(), "--executor", executor];
+        let ports: Vec<String> =
+            rack.ports.iter().map(|p| format!("-i{}@{}", p.number, p.interface)).collect();
+        args.extend(ports.iter().map(String::as_str));
+        let switch = rack.switch.enter(|| Switch::start(&args)).unwrap();
+        let (mut controller, _) = rack.switch.enter(|| connect(switch.address, 1)).unwrap();
+        let server = host(&rack, 2).enter(|| UdpSocket::bind((link(2).ipv4, 5000)).unwrap()).unwrap();
+        server.set_read_timeout(Some(PATIENCE)).unwrap();
+        let client = host(&rack, 1).enter(|| UdpSocket::bind((link(1).ipv4, 0)).unwrap()).unwrap();
+        let sender = std::thread::spawn(move || {
+            for sequence in 0..SENT {
+                let mut datagram = sequence.to_be_bytes().to_vec();
+                datagram.extend([0; 60]);
+                client.send_to(&datagram, (link(2).ipv4, 5000)).unwrap();
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let receiver = std::thread::spawn(move || {
+            let mut buffer = [0; 128];
+            let mut tags = Vec::new();
+            for expected in 0..SENT {
+                let (length, _) = server.recv_from(&mut buffer).expect("no datagram is lost");
+                let sequence = u32::from_be_bytes([buffer[0], buffer[1], buffer[2], buffer[3]]);
+                assert_eq!((length, sequence), (64, expected), "in order, each once");
+                assert_eq!(buffer[4], buffer[5], "datagram {sequence} went through one program");
+                tags.push(buffer[4]);
+            }
+            tags
+        });
+        let text = std::fs::read_to_string(&program).unwrap();
+        for tag in 2..2 + SWAPS {
+            std::thread::sleep(Duration::from_millis(100));
+            let next = format!("#define TAG {tag}\n{text}");
+            controller.replace_pipeline(next.as_bytes(), Action::ReconcileAndCommit).expect("it fits");
+        }
+        sender.join().expect("all is sent");
+        let mut tags = receiver.join().expect("all is right");
+        assert!(tags.is_sorted(), "{executor}: no datagram goes through a program that was replaced");
+        tags.dedup();
+        assert!(tags.len() > 2, "{executor}: programs {tags:?} saw traffic");
+        assert_eq!(controller.counter("TaggedIngress.seen", 0).0, i64::from(SENT), "{executor}: state stays");
+        let finished = switch.stop(Signal::SIGINT);
+        assert_eq!(finished.code, Some(0), "{finished:?}");
+        assert_no_panic(&finished);
+    }
+}
+
+/// A switch with nothing to do leaves the processor to others.
+fn an_idle_switch_sleeps() {
+    let rack = rack();
+    let (switch, _controller) = start(&rack, &[]);
+    // What starting takes is not counted: neighbours that look for each other end within a second or two.
+    std::thread::sleep(Duration::from_secs(3));
+    let ticks = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", switch.pid())).expect("it runs");
+        // User and system time: fields 14 and 15, of which the name, in brackets, is the second.
+        let rest = stat.rsplit(')').next().unwrap_or("");
+        rest.split_whitespace().skip(11).take(2).map(|n| n.parse::<u64>().unwrap()).sum::<u64>()
+    };
+    let (before, start) = (ticks(), Instant::now());
+    std::thread::sleep(Duration::from_secs(4));
+    // Linux counts in hundredths of a second, so this is also the share of a core in percent of a second.
+    let share = (ticks() - before) as f64 / 100.0 / start.elapsed().as_secs_f64();
+    assert!(share < 0.01, "an idle switch used {:.1} % of a core", share * 100.0);
     assert_eq!(switch.stop(Signal::SIGTERM).code, Some(0));
 }
 

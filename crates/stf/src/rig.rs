@@ -30,9 +30,13 @@ impl Rig {
 impl<E: Executor> Rig<E> {
     /// Puts a compiled program on a switch with any executor.
     pub fn on(program: Arc<Program>, config: SwitchConfig) -> Result<Self, String> {
+        Rig::with(program, Switch::new(config).map_err(|e| e.to_string())?)
+    }
+
+    /// Puts a compiled program on this switch.
+    pub fn with(program: Arc<Program>, mut switch: Switch<E>) -> Result<Self, String> {
         let pipeline = Pipeline::load(program.clone())
             .map_err(|ps| ps.iter().map(|p| p.message.clone()).collect::<Vec<_>>().join("; "))?;
-        let mut switch = Switch::new(config).map_err(|e| e.to_string())?;
         let now = Time::from_millis(1);
         switch.set_pipeline(now, pipeline, Keep::Nothing).map_err(|e| e.to_string())?;
         Ok(Rig { switch, now, program })

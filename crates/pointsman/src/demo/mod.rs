@@ -6,6 +6,7 @@ mod stress;
 pub use rack::{PORT, SERVICE, Work, devices, toml};
 
 use crate::console::{print, show};
+use crate::executor::Choice;
 use crate::live::{Live, Log};
 use indicatif::{ProgressBar, ProgressStyle};
 use pointsman_balance::Policy;
@@ -40,6 +41,9 @@ pub struct Args {
     /// How devices handle requests.
     #[arg(long, value_enum, default_value_t = Work::Timed)]
     work: Work,
+    /// How the switch runs its program: `engine` makes native code of it, `interp` interprets.
+    #[arg(long, value_enum, default_value_t)]
+    executor: Choice,
     /// Say what switch, controller and agents do.
     #[arg(short, long)]
     verbose: bool,
@@ -153,7 +157,8 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
             }
         }))
     };
-    let mut live = Live::start(&spec, configs.clone(), &toml(&spec, "server-only", None), log)?;
+    let mut live =
+        Live::start(&spec, configs.clone(), &toml(&spec, "server-only", None), args.executor, log)?;
     live.start_controller()?;
     live.wait_in_sync(PATIENCE)?;
 
@@ -303,6 +308,7 @@ fn setup(args: &Args, scale: &Scale, privileges: &str) -> BTreeMap<String, Strin
     BTreeMap::from([
         ("command".into(), std::env::args().collect::<Vec<_>>().join(" ")),
         ("version".into(), env!("CARGO_PKG_VERSION").into()),
+        ("executor".into(), args.executor.name().into()),
         ("kernel".into(), read("/proc/sys/kernel/osrelease").trim().into()),
         ("processors".into(), format!("{cores} x {model}")),
         ("privileges".into(), privileges.into()),

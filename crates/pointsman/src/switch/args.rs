@@ -5,11 +5,54 @@ use super::Interface;
 use super::log::{Level, Log, Rotation};
 use super::queues::Setting;
 use super::tls;
+use crate::executor::Choice;
 use crate::sources::parse_define;
 use pointsman_frontend::Define;
+use pointsman_ports::{PollMode, Want};
 use std::ffi::OsString;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
+
+/// The argument of `--port-kind`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum PortKind {
+    /// AF_XDP where the driver can and nothing else suffers, else AF_PACKET.
+    #[default]
+    Auto,
+    /// AF_XDP or an error.
+    AfXdp,
+    /// AF_PACKET.
+    AfPacket,
+}
+
+impl From<PortKind> for Want {
+    fn from(kind: PortKind) -> Self {
+        match kind {
+            PortKind::Auto => Want::Auto,
+            PortKind::AfXdp => Want::AfXdp,
+            PortKind::AfPacket => Want::AfPacket,
+        }
+    }
+}
+
+/// The argument of `--poll`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Poll {
+    /// Sleep soon after the last frame.
+    #[default]
+    Adaptive,
+    /// Never sleep: the least delay for a whole processor core.
+    Busy,
+}
+
+impl From<Poll> for PollMode {
+    fn from(poll: Poll) -> Self {
+        match poll {
+            Poll::Adaptive => PollMode::Adaptive,
+            Poll::Busy => PollMode::Busy,
+        }
+    }
+}
 
 /// What simple_switch takes for "no port"; in 9 bits it is 511, the drop port.
 const NO_PORT: u32 = u32::MAX;
@@ -30,6 +73,12 @@ pub struct Args {
     /// Port: NUMBER@INTERFACE. Repeat for each.
     #[arg(short, long = "interface", value_name = "NUMBER@INTERFACE", allow_hyphen_values = true)]
     pub interface: Vec<Interface>,
+    /// Which kind of port interfaces become; the log says which it was.
+    #[arg(long, value_enum, default_value_t)]
+    pub port_kind: PortKind,
+    /// How the switch waits for frames.
+    #[arg(long, value_enum, default_value_t)]
+    pub poll: Poll,
     /// Where P4Runtime is served; port 0 takes a free one and says which. Unless --grpc-tls-ca is given it has no
     /// authentication: think before you leave loopback.
     #[arg(
@@ -64,6 +113,9 @@ pub struct Args {
     /// Packets that each egress queue holds.
     #[arg(long, default_value_t = 1024)]
     pub queue_depth: u32,
+    /// How programs run: `engine` makes native code of them, `interp` interprets.
+    #[arg(long, value_enum, default_value_t)]
+    pub executor: Choice,
     /// Queues of each port, 1 to 8: standard_metadata.priority chooses, a larger number is served first.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub priority_queues: u8,

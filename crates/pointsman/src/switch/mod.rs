@@ -15,6 +15,7 @@ pub use args::{Args, without_separator};
 
 use crate::compiler;
 use crate::console::{say, show};
+use crate::executor::Choice;
 use crate::sources::{Sources, balancer, directives, flatten_file};
 use files::Delayed;
 use log::Level;
@@ -23,7 +24,7 @@ use pointsman_control::proto::gnmi::g_nmi_server::GNmiServer;
 use pointsman_control::proto::p4rt::p4_runtime_server::P4RuntimeServer;
 use pointsman_frontend::Define;
 use pointsman_ports::pcap::Pace;
-use pointsman_ports::{AfPacket, AfPacketConfig, PcapPort, Port, PortError, Traced};
+use pointsman_ports::{PcapPort, PollMode, Port, PortError, Traced, Want, open_interface};
 use pointsman_v1model::SwitchConfig;
 use queues::Setting;
 use runtime::{Handle, Runtime};
@@ -68,12 +69,18 @@ impl std::str::FromStr for Interface {
 pub struct Setup {
     /// Its ports; opened in the caller's network namespace.
     pub interfaces: Vec<Interface>,
+    /// Which kind of port they are.
+    pub port_kind: Want,
+    /// How it waits for frames.
+    pub poll: PollMode,
     /// Where captures go.
     pub pcap: Option<PathBuf>,
     /// Captures in the current folder instead of interfaces, begun after so long.
     pub use_files: Option<Duration>,
     /// Everything about the switch but its ports.
     pub switch: SwitchConfig,
+    /// How programs run.
+    pub executor: Choice,
     /// Queues that differ from that.
     pub queues: Vec<Setting>,
     /// Device id in P4Runtime.
@@ -90,9 +97,12 @@ impl Default for Setup {
             SwitchConfig { cpu_port: Some(510), queue_depth_packets: 1024, ..SwitchConfig::default() };
         Setup {
             interfaces: Vec::new(),
+            port_kind: Want::default(),
+            poll: PollMode::default(),
             pcap: None,
             use_files: None,
             switch,
+            executor: Choice::default(),
             queues: Vec::new(),
             device_id: 1,
             sources: Sources::default(),
@@ -122,28 +132,33 @@ pub fn build(setup: Setup) -> Result<Runtime, String> {
         })?;
     }
     let mut ports: Vec<(u32, Box<dyn Port>)> = Vec::new();
-    for interface in &setup.interfaces {
-        let port = open(&interface.name, &setup).map_err(|e| e.to_string())?;
-        ports.push((interface.number, port));
+    let mut kinds = Vec::new();
+    for Interface { number, name } in &setup.interfaces {
+        let (port, kind) = open(name, &setup).map_err(|e| e.to_string())?;
+        kinds.push(format!("port {number} ({name}): {kind}"));
+        ports.push((*number, port));
     }
     let mut wires = Wires::new(ports).map_err(|e| format!("cannot wait for packets: {e}"))?;
     wires.watch = setup.watch;
+    kinds.into_iter().for_each(|line| wires.tell(Level::Info, line));
     let config = SwitchConfig { ports: Some(numbers), ..setup.switch };
     let server = ServerConfig { device_id: setup.device_id, ..ServerConfig::default() };
-    let mut runtime = Runtime::new(config, server, setup.sources, wires)?;
+    let mut runtime = Runtime::new(config, setup.executor, server, setup.sources, wires)?;
+    runtime.set_poll(setup.poll);
     runtime.set_queues(&setup.queues)?;
     Ok(runtime)
 }
 
-fn open(interface: &str, setup: &Setup) -> Result<Box<dyn Port>, PortError> {
+/// Opens a port and says what kind it is.
+fn open(interface: &str, setup: &Setup) -> Result<(Box<dyn Port>, String), PortError> {
     if let Some(delay) = setup.use_files {
         let port = PcapPort::in_directory(interface, Path::new("."), Pace::Recorded)?;
-        return Ok(Box::new(Delayed::new(port, delay)));
+        return Ok((Box::new(Delayed::new(port, delay)), "captures".to_string()));
     }
-    let port = AfPacket::open(interface, AfPacketConfig::default())?;
+    let (port, kind) = open_interface(interface, setup.port_kind)?;
     Ok(match &setup.pcap {
-        Some(dir) => Box::new(Traced::new(port, dir)?),
-        None => Box::new(port),
+        Some(dir) => (Box::new(Traced::new(port, dir)?), kind + ", recorded"),
+        None => (port, kind),
     })
 }
 
@@ -229,6 +244,8 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
     let sources = Sources { include_dirs: args.include };
     let mut runtime = build(Setup {
         interfaces: args.interface,
+        port_kind: args.port_kind.into(),
+        poll: args.poll.into(),
         pcap: args.pcap,
         use_files: args.use_files.map(|s| Duration::from_secs(s.into())),
         switch: SwitchConfig {
@@ -238,6 +255,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
             queue_depth_packets: args.queue_depth,
             ..SwitchConfig::default()
         },
+        executor: args.executor,
         queues,
         device_id: args.device_id,
         sources: sources.clone(),

@@ -6,12 +6,13 @@ use super::queues::{self, Setting};
 use super::summary;
 use super::wires::Wires;
 use crate::compiler::{self, rendered};
+use crate::executor::{Choice, Runner};
 use crate::sources::{Confined, Sources};
 use pointsman_control::proto::p4rt;
 use pointsman_control::{ConnId, Device, Output, RpcError, Server, ServerConfig, SwitchDevice};
-use pointsman_interp::Interp;
 use pointsman_ir::Program;
-use pointsman_v1model::{EventKind, Stats, Switch, SwitchConfig, Time};
+use pointsman_ports::{PollMode, PollStrategy, Step};
+use pointsman_v1model::{Arrived, EventKind, Stats, Switch, SwitchConfig, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -35,7 +36,9 @@ pub type StreamItem = Result<p4rt::StreamMessageResponse, RpcError>;
 
 /// Everything that the thread owns apart from the ports.
 pub struct Core {
-    switch: Switch<Interp>,
+    switch: Switch<Runner>,
+    /// The last warning about the executor that was told.
+    warned: Option<String>,
     server: Server,
     sources: Sources,
     streams: BTreeMap<ConnId, Client>,
@@ -118,7 +121,18 @@ impl Core {
         let sources = &self.sources;
         let compile = |text: &[u8]| compile_config(sources, text);
         let mut device = SwitchDevice { switch: &mut self.switch, compile };
-        call(&mut self.server, &mut device, now)
+        let result = call(&mut self.server, &mut device, now);
+        self.look_at_executor();
+        result
+    }
+
+    /// Tells, once per program, if the program does not run as it was to run.
+    fn look_at_executor(&mut self) {
+        let warning = self.switch.executor().and_then(Runner::warning);
+        if let Some(line) = warning.clone().filter(|w| self.warned.as_ref() != Some(w)) {
+            self.tell(Level::Warn, line);
+        }
+        self.warned = warning;
     }
 
     /// Something that an operator should know.
@@ -279,6 +293,7 @@ fn compile_config(sources: &Sources, text: &[u8]) -> Result<Program, String> {
 pub struct Runtime {
     core: Core,
     wires: Wires,
+    poll: PollStrategy,
     jobs: Receiver<Job>,
     handle: Handle,
 }
@@ -287,6 +302,7 @@ impl Runtime {
     /// A switch over these ports.
     pub fn new(
         switch: SwitchConfig,
+        executor: Choice,
         server: ServerConfig,
         sources: Sources,
         mut wires: Wires,
@@ -299,7 +315,8 @@ impl Runtime {
             server.set_port_name(state.number, Some(port.name().to_string()));
         }
         let core = Core {
-            switch: Switch::new(switch).map_err(|e| e.to_string())?,
+            switch: executor.switch(switch).map_err(|e| e.to_string())?,
+            warned: None,
             server,
             sources,
             streams: BTreeMap::new(),
@@ -309,7 +326,12 @@ impl Runtime {
             start: Instant::now(),
             stop: false,
         };
-        Ok(Runtime { core, wires, jobs, handle })
+        Ok(Runtime { core, wires, poll: PollStrategy::new(PollMode::default()), jobs, handle })
+    }
+
+    /// How it waits for frames from now on.
+    pub fn set_poll(&mut self, mode: PollMode) {
+        self.poll = PollStrategy::new(mode);
     }
 
     /// How to reach it.
@@ -331,7 +353,9 @@ impl Runtime {
         let now = core.now();
         let compile = |_: &[u8]| Ok(program.clone());
         let mut device = SwitchDevice { switch: &mut core.switch, compile };
-        core.server.boot(&mut device, config.as_bytes(), now).map_err(|e| e.message)
+        core.server.boot(&mut device, config.as_bytes(), now).map_err(|e| e.message)?;
+        core.look_at_executor();
+        Ok(())
     }
 
     /// Runs until it is stopped. `log` gets what an operator should know.
@@ -354,11 +378,14 @@ impl Runtime {
             }
             let unix = unix_ns();
             let (switch, start) = (&mut self.core.switch, self.core.start);
+            // What came together has one time: asking for it costs as much as a look-up.
+            let now = elapsed(start);
             // Each packet goes all the way through before the next: queues hold what queues must, not a batch.
-            let frames = self.wires.receive(unix, |wires, port, frame| {
-                let now = elapsed(start);
-                switch.receive(now, port, frame);
-                switch.poll(now, BUDGET, wires);
+            let frames = self.wires.receive(unix, |wires, port, frames| {
+                let arrived = |buffer| Arrived { port, buffer, start: 0 };
+                let mut batch: Vec<Arrived<'_>> =
+                    frames.iter_mut().map(|f| arrived(f.as_mut_slice())).collect();
+                switch.process(now, BUDGET, &mut batch, wires);
             });
             let polled = switch.poll(elapsed(start), BUDGET, &mut self.wires);
             self.wires.flush(unix);
@@ -377,7 +404,8 @@ impl Runtime {
                 log(level, &line);
             }
             // After jobs there may be more, whose wake-up is spent.
-            if jobs == 0 && frames == 0 && !polled.more {
+            let step = self.poll.after(elapsed(start).0, frames);
+            if jobs == 0 && frames == 0 && !polled.more && step == Step::Sleep {
                 let deadline = [self.core.switch.next_deadline(), self.core.server.next_deadline()]
                     .into_iter()
                     .flatten()

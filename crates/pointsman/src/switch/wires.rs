@@ -46,6 +46,8 @@ pub struct Wires {
     /// Ports whose link came or went since the last [`Wires::take_links`].
     links: Vec<(u32, bool)>,
     batch: Vec<Frame>,
+    /// Frames of the batch that are sent as they are.
+    loans: Vec<Loan>,
     ready: Vec<Ready>,
     /// Packets for the control plane since the last [`Wires::take_cpu`].
     cpu: Vec<Vec<u8>>,
@@ -53,6 +55,18 @@ pub struct Wires {
     news: Vec<(Level, String)>,
     /// What is said of single packets.
     pub watch: Watch,
+}
+
+/// A frame that stays in the batch until the whole batch has gone through the program.
+struct Loan {
+    /// Whose it is, and its place among what that sends.
+    wire: usize,
+    place: usize,
+    /// Of the batch.
+    number: usize,
+    /// Where in memory it begins, and its length.
+    address: usize,
+    length: usize,
 }
 
 /// A port and its link.
@@ -132,6 +146,7 @@ impl Wires {
             patience: PATIENCE,
             links,
             batch: Vec::new(),
+            loans: Vec::new(),
             ready: Vec::new(),
             cpu: Vec::new(),
             news,
@@ -144,9 +159,9 @@ impl Wires {
         self.poller.waker()
     }
 
-    /// Receives one batch from every port and gives each frame to `each` together with what it may send through.
+    /// Receives one batch from every port and gives it to `each` together with what it may send through.
     /// Says how many frames there were. `unix_ns`: the ports' time.
-    pub fn receive(&mut self, unix_ns: u64, mut each: impl FnMut(&mut Self, u32, &[u8])) -> usize {
+    pub fn receive(&mut self, unix_ns: u64, mut each: impl FnMut(&mut Self, u32, &mut [Frame])) -> usize {
         let mut total = 0;
         self.patience = self.patience.saturating_sub(1);
         if self.patience == 0 {
@@ -176,12 +191,28 @@ impl Wires {
             total += batch.len();
             for frame in &batch {
                 self.news.extend(self.watch.line(number, "received", frame));
-                each(self, number, frame);
+            }
+            if !batch.is_empty() {
+                each(self, number, &mut batch);
+                self.settle(&mut batch);
             }
             self.pool.give_all(batch.drain(..));
             self.batch = batch;
         }
         total
+    }
+
+    /// Moves the frames that are sent as they are to where they are sent from.
+    fn settle(&mut self, batch: &mut [Frame]) {
+        for Loan { wire, place, number, address, length } in self.loans.drain(..) {
+            let Some(frame) = batch.get_mut(number) else { continue };
+            let start = address.wrapping_sub(frame.as_ptr() as usize);
+            if start <= frame.len() && length <= frame.len() - start {
+                frame.copy_within(start..start + length, 0);
+                frame.truncate(length);
+                self.wires[wire].out[place] = std::mem::take(frame);
+            }
+        }
     }
 
     /// Finds out whose link came or went, if the kernel says that any did.
@@ -251,6 +282,11 @@ impl Wires {
         std::mem::take(&mut self.cpu)
     }
 
+    /// Adds to what [`Wires::take_news`] gives.
+    pub fn tell(&mut self, level: Level, line: String) {
+        self.news.push((level, line));
+    }
+
     /// What happened to the ports, once per change.
     pub fn take_news(&mut self) -> Vec<(Level, String)> {
         std::mem::take(&mut self.news)
@@ -282,6 +318,17 @@ impl Sink for Wires {
             self.news.extend(self.watch.line(port, "sent", packet));
             let frame = self.pool.copy_of(packet);
             self.wires[at].out.push(frame);
+        }
+    }
+
+    fn transmit_buffer(&mut self, port: u32, number: usize, packet: &[u8]) {
+        if let Some(&wire) = self.by_number.get(&port) {
+            self.news.extend(self.watch.line(port, "sent", packet));
+            let out = &mut self.wires[wire].out;
+            let (address, length) = (packet.as_ptr() as usize, packet.len());
+            self.loans.push(Loan { wire, place: out.len(), number, address, length });
+            // Its place in the order.
+            out.push(Frame::new());
         }
     }
 

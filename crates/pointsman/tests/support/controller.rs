@@ -2,6 +2,7 @@
 //! `clients.rs` tests.)
 
 use pb::p4_runtime_client::P4RuntimeClient;
+use pb::set_forwarding_pipeline_config_request::Action;
 use pb::stream_message_request::Update as Request;
 use pointsman_control::proto::p4info::P4Info;
 use pointsman_control::proto::p4rt as pb;
@@ -96,11 +97,16 @@ impl Controller {
 
     /// Sends a program as source text.
     pub fn set_pipeline(&mut self, source: &[u8]) -> Result<(), Status> {
+        self.replace_pipeline(source, Action::VerifyAndCommit)
+    }
+
+    /// The same with another action, such as `ReconcileAndCommit`, which keeps the state.
+    pub fn replace_pipeline(&mut self, source: &[u8], action: Action) -> Result<(), Status> {
         let config = pb::ForwardingPipelineConfig { p4_device_config: source.to_vec(), ..Default::default() };
         let request = pb::SetForwardingPipelineConfigRequest {
             device_id: 1,
             election_id: Some(self.election_id),
-            action: pb::set_forwarding_pipeline_config_request::Action::VerifyAndCommit.into(),
+            action: action.into(),
             config: Some(config),
             ..Default::default()
         };
@@ -116,7 +122,7 @@ impl Controller {
         let pipeline = pb::SetForwardingPipelineConfigRequest {
             device_id: 1,
             election_id: Some(self.election_id),
-            action: pb::set_forwarding_pipeline_config_request::Action::Verify.into(),
+            action: Action::Verify.into(),
             config: Some(config),
             ..Default::default()
         };

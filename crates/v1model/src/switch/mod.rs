@@ -17,8 +17,12 @@ use crate::state::{Digest, Event, IdleEntry, State};
 use crate::stats::{DropReason, PortStats, Stats};
 use crate::time::Time;
 use crate::trace::{StepKind, TraceStep};
-use pointsman_ir::{Executor, Generation, LoadError};
+use pointsman_ir::{Executor, Generation, Known, LoadError, Program, TypeId};
 use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Makes an executor that runs a program: [`Executor::load_known`], or what chooses among several.
+pub type Loader<E> = fn(Arc<Program>, &[TypeId], &Known) -> Result<E, LoadError>;
 
 /// Where packets go that leave the switch.
 pub trait Sink {
@@ -109,6 +113,7 @@ pub struct Polled {
 
 /// A v1model switch.
 pub struct Switch<E: Executor> {
+    loader: Loader<E>,
     loaded: Option<Loaded<E>>,
     core: Core<E::Frame>,
 }
@@ -116,8 +121,13 @@ pub struct Switch<E: Executor> {
 impl<E: Executor> Switch<E> {
     /// A switch without a program: it drops everything until it has one.
     pub fn new(config: SwitchConfig) -> Result<Self, ConfigError> {
+        Self::with_loader(config, E::load_known)
+    }
+
+    /// The same, where programs are loaded by `loader`.
+    pub fn with_loader(config: SwitchConfig, loader: Loader<E>) -> Result<Self, ConfigError> {
         config.validate()?;
-        Ok(Switch { loaded: None, core: Core::new(config) })
+        Ok(Switch { loader, loaded: None, core: Core::new(config) })
     }
 
     /// How the switch was made.
@@ -148,7 +158,7 @@ impl<E: Executor> Switch<E> {
             );
             return Err(PipelineError::Config(Problem::new(message)));
         }
-        let exec = E::load_known(
+        let exec = (self.loader)(
             pipeline.program.clone(),
             &pipeline.slots,
             &meanings::known(pipeline, config.drop_port),
@@ -198,6 +208,11 @@ impl<E: Executor> Switch<E> {
     /// The program that runs.
     pub fn pipeline(&self) -> Option<&Pipeline> {
         self.loaded.as_ref().map(|l| &l.pipeline)
+    }
+
+    /// What runs the program.
+    pub fn executor(&self) -> Option<&E> {
+        self.loaded.as_ref().map(|l| &l.exec)
     }
 
     /// Tables, registers and everything else that the control plane reads.

@@ -5,6 +5,8 @@ mod report;
 
 use self::find::{Target, Test};
 use crate::compiler::compile_file;
+use crate::console::say;
+use crate::executor::{Choice, Runner};
 use crate::sources::{Sources, parse_define, read_source};
 use crate::tools::print;
 use clap::Args as ClapArgs;
@@ -37,6 +39,9 @@ pub struct Args {
     /// Macro to define.
     #[arg(short = 'D', value_name = "NAME[=VALUE]", value_parser = parse_define)]
     define: Vec<Define>,
+    /// How the programs run: `engine` makes native code of them, `interp` interprets.
+    #[arg(long, value_enum, default_value_t)]
+    executor: Choice,
     /// Only tests whose name contains TEXT; may be given several times.
     #[arg(long, value_name = "TEXT")]
     filter: Vec<String>,
@@ -205,10 +210,14 @@ fn attempt(args: &Args, test: &Test) -> Finished {
             };
         }
     };
-    let mut rig = match Rig::new(compiled.program.into(), SwitchConfig::default()) {
+    let switch = args.executor.switch(SwitchConfig::default()).map_err(|e| e.to_string());
+    let mut rig = match switch.and_then(|switch| Rig::with(compiled.program.into(), switch)) {
         Ok(rig) => rig,
         Err(e) => return failed(format!("cannot run {}: {e}", program.display())),
     };
+    if let Some(warning) = rig.switch.executor().and_then(Runner::warning) {
+        say(&format!("warning: {}: {warning}", test.name));
+    }
     match run_lines(&mut rig, &lines) {
         Err(e) => refused(e),
         Ok(r) => {
