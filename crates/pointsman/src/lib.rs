@@ -3,10 +3,12 @@
 //! This crate is the only room with flags, files, threads, sockets and the wall clock.
 
 pub mod agent;
+pub mod bench;
 pub mod compiler;
 pub mod console;
 pub mod controller;
 pub mod demo;
+pub mod executor;
 pub mod live;
 pub mod p4;
 pub mod signals;

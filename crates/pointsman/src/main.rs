@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use pointsman::console::say;
-use pointsman::{agent, controller, demo, switch, tools};
+use pointsman::{agent, bench, controller, demo, switch, tools};
 use std::process::ExitCode;
 
 /// Balances connections over servers and, inside each, over its CPU and accelerators, in a P4 switch.
@@ -22,6 +22,7 @@ enum Command {
     Controller(controller::Args),
     Agent(agent::Args),
     Demo(demo::Args),
+    Bench(bench::Args),
 }
 
 fn main() -> ExitCode {
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         Command::Controller(args) => controller::run(args),
         Command::Agent(args) => agent::run(args),
         Command::Demo(args) => demo::run(args),
+        Command::Bench(args) => bench::run(args),
     };
     match done {
         Ok(code) => code,

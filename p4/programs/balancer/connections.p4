@@ -4,7 +4,7 @@
 // A connection is found by its whole key (service, client address, client port; the service stands for VIP, protocol and
 // port), so a packet can never match another's entry: the probability of a false match is zero, for IPv4 and IPv6 alike.
 // There are four ways; way i keeps the key at place hash_i(key), where the four hashes are halves of two CRC-32s over the
-// key in different orders. (Salting one CRC would not do: it is linear, so keys that collide once collide always.)
+// key in different orders (more than halves, which then overlap, where more than 16 bits are wanted). (Salting one CRC would not do: it is linear, so keys that collide once collide always.)
 // With a share f of the places taken, a new connection finds none of its four free with probability f^4: at 10,000
 // live connections in 262,144 places 2 in a million, at 50,000 1.3 in a thousand. It is then refused and counted;
 // connections that exist are never touched.
@@ -18,7 +18,14 @@
 
 #include "headers.p4"
 
-const bit<32> WAY_SIZE = 65536;
+// Bits of a place's number, 16 to 31: there are four times 2^16 places unless the program is compiled with another.
+#ifndef CONNECTION_PLACE_BITS
+#define CONNECTION_PLACE_BITS 16
+#endif
+
+typedef bit<CONNECTION_PLACE_BITS> place_t;
+
+const bit<32> WAY_SIZE = 32w1 << CONNECTION_PLACE_BITS;
 const time_us_t LINGER_US = 2000000;
 
 const bit<8> CONN_LIVE = 1;
@@ -43,7 +50,7 @@ struct connection_t {
 
 control Way(in bit<2> request,
             in bit<2> number,
-            in bit<16> place,
+            in place_t place,
             in flow_t flow,
             in bool opens,
             in time_us_t now,
@@ -115,16 +122,16 @@ control Connections(in bit<2> request,
         }
         // A search ends where the key is found; what is written goes to that place alone.
         if (find || conn.way == 0) {
-            way0.apply(request, 0, hash_a[15:0], flow, opens, now, conn);
+            way0.apply(request, 0, hash_a[CONNECTION_PLACE_BITS - 1:0], flow, opens, now, conn);
         }
         if (find && !conn.found || !find && conn.way == 1) {
-            way1.apply(request, 1, hash_b[15:0], flow, opens, now, conn);
+            way1.apply(request, 1, hash_b[CONNECTION_PLACE_BITS - 1:0], flow, opens, now, conn);
         }
         if (find && !conn.found || !find && conn.way == 2) {
-            way2.apply(request, 2, hash_a[31:16], flow, opens, now, conn);
+            way2.apply(request, 2, hash_a[31:32 - CONNECTION_PLACE_BITS], flow, opens, now, conn);
         }
         if (find && !conn.found || !find && conn.way == 3) {
-            way3.apply(request, 3, hash_b[31:16], flow, opens, now, conn);
+            way3.apply(request, 3, hash_b[31:32 - CONNECTION_PLACE_BITS], flow, opens, now, conn);
         }
     }
 }

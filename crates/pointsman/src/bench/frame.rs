@@ -1,0 +1,152 @@
+//! Frames as bytes: TCP and UDP over IPv4, written with lengths and checksums, and the fields of others.
+
+/// Bytes of an Ethernet header.
+pub const ETHERNET: usize = 14;
+
+/// Where the IPv4 header begins.
+pub const IPV4: usize = ETHERNET;
+
+/// TCP.
+pub const TCP: u8 = 6;
+
+/// UDP.
+pub const UDP: u8 = 17;
+
+/// Shortest frame on Ethernet, without its check sequence.
+pub const SHORTEST: usize = 60;
+
+/// A 16-bit number.
+#[inline]
+pub fn get16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// A 32-bit number.
+#[inline]
+pub fn get32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// Writes a 16-bit number.
+#[inline]
+pub fn put16(bytes: &mut [u8], at: usize, value: u16) {
+    bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
+}
+
+/// Writes a 32-bit number.
+#[inline]
+pub fn put32(bytes: &mut [u8], at: usize, value: u32) {
+    bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
+}
+
+/// Two 16-bit words of a sum.
+#[inline]
+pub fn add(a: u32, b: u32) -> u32 {
+    (a & 0xffff) + (b & 0xffff)
+}
+
+/// A sum of 16-bit words to 16 bits, in ones' complement.
+#[inline]
+pub fn fold(sum: u32) -> u16 {
+    let sum = (sum & 0xffff) + (sum >> 16);
+    ((sum & 0xffff) + (sum >> 16)) as u16
+}
+
+/// The sum of the 16-bit words of `bytes`.
+pub fn sum(bytes: &[u8]) -> u32 {
+    let mut words = bytes.chunks_exact(2);
+    let whole: u32 = (&mut words).map(|w| u32::from(get16(w, 0))).sum();
+    whole + words.remainder().first().map_or(0, |b| u32::from(*b) << 8)
+}
+
+/// A segment or datagram over IPv4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fields {
+    /// Destination MAC address.
+    pub dst_mac: [u8; 6],
+    /// Source MAC address.
+    pub src_mac: [u8; 6],
+    /// Source address.
+    pub src: u32,
+    /// Destination address.
+    pub dst: u32,
+    /// TCP or UDP; anything else gets the ports all the same.
+    pub protocol: u8,
+    /// Source port.
+    pub sport: u16,
+    /// Destination port.
+    pub dport: u16,
+    /// Of TCP.
+    pub flags: u8,
+}
+
+impl Fields {
+    /// Writes the frame into `out`: [`SHORTEST`] bytes.
+    pub fn write(&self, out: &mut [u8; SHORTEST]) {
+        *out = [0; SHORTEST];
+        out[0..6].copy_from_slice(&self.dst_mac);
+        out[6..12].copy_from_slice(&self.src_mac);
+        put16(out, 12, 0x0800);
+        out[IPV4] = 0x45;
+        let length = (SHORTEST - IPV4) as u16;
+        put16(out, IPV4 + 2, length);
+        put16(out, IPV4 + 6, 0x4000);
+        out[IPV4 + 8] = 64;
+        out[IPV4 + 9] = self.protocol;
+        put32(out, IPV4 + 12, self.src);
+        put32(out, IPV4 + 16, self.dst);
+        let checksum = !fold(sum(&out[IPV4..IPV4 + 20]));
+        put16(out, IPV4 + 10, checksum);
+
+        let l4 = IPV4 + 20;
+        put16(out, l4, self.sport);
+        put16(out, l4 + 2, self.dport);
+        let at = if self.protocol == TCP {
+            put32(out, l4 + 4, 1);
+            out[l4 + 12] = 0x50;
+            out[l4 + 13] = self.flags;
+            put16(out, l4 + 14, 0xffff);
+            l4 + 16
+        } else {
+            put16(out, l4 + 4, length - 20);
+            l4 + 6
+        };
+        if self.protocol == TCP || self.protocol == UDP {
+            let pseudo = sum(&out[IPV4 + 12..IPV4 + 20]) + u32::from(self.protocol) + u32::from(length - 20);
+            let checksum = !fold(pseudo + sum(&out[l4..]));
+            put16(out, at, checksum);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both checksums of a frame are right.
+    fn check(frame: &[u8], protocol: u8) {
+        assert_eq!(fold(sum(&frame[IPV4..IPV4 + 20])), 0xffff, "IPv4");
+        let length = (frame.len() - IPV4 - 20) as u32;
+        let pseudo = sum(&frame[IPV4 + 12..IPV4 + 20]) + u32::from(protocol) + length;
+        assert_eq!(fold(pseudo + sum(&frame[IPV4 + 20..])), 0xffff, "protocol {protocol}");
+    }
+
+    #[test]
+    fn checksums() {
+        for protocol in [TCP, UDP] {
+            let fields = Fields {
+                dst_mac: [2; 6],
+                src_mac: [4; 6],
+                src: 0x0b00_ffff,
+                dst: 0x0a00_0064,
+                protocol,
+                sport: 65_535,
+                dport: 80,
+                flags: 2,
+            };
+            let mut frame = [0; SHORTEST];
+            fields.write(&mut frame);
+            check(&frame, protocol);
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Packets in memory through the complete switch.
+
+use super::measure::{Spread, in_turns};
+use super::program::{Load, Plain, Program};
+use super::reference::Reference;
+use super::report::{Report, Stages};
+use super::scenario::{self, Known};
+use super::stages::{self, Spent, Timed};
+use super::traffic::{Mix, Ring};
+use crate::compiler;
+use crate::console::{print, say, show};
+use crate::executor::{Choice, Runner};
+use crate::sources::{Sources, balancer, parse_define, read_source};
+use nix::time::{ClockId, clock_gettime};
+use pointsman_frontend::{Compiled, Define};
+use pointsman_ir::{Executor, PackageArg};
+use pointsman_stf::{Line, parse};
+use pointsman_v1model::{Switch, SwitchConfig};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// The flags.
+#[derive(clap::Args)]
+pub struct MemoryArgs {
+    /// The program's main file, or `balancer` for the one that is built in.
+    file: Option<PathBuf>,
+    /// Entries, groups and so on, as STF statements (`add`, `setdefault`, `mc_mgrp_create` ...). Its `packet` statements, if
+    /// any, are the packets.
+    #[arg(long, value_name = "FILE")]
+    entries: Option<PathBuf>,
+    /// Flows that are known, in a random order.
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    flows: u64,
+    /// Which packets come: of known flows, of new ones, or nine of known ones (one of which ends) and one new.
+    #[arg(long, value_enum, default_value_t)]
+    mix: Mix,
+    /// Routes of the router, rules of the packet filter [default: 10000, 4000].
+    #[arg(long, value_name = "N")]
+    size: Option<usize>,
+    /// Processor cores that share the packets.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    workers: usize,
+    /// Measurements of program and reference, in turns.
+    #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u16).range(1..))]
+    runs: u16,
+    /// Packets of a measurement [default: as many as flows, but at least 200000 and at most 1000000].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    packets: Option<u64>,
+    /// How the program runs: `engine` makes native code of it, `interp` interprets.
+    #[arg(long, value_enum, default_value_t)]
+    executor: Choice,
+    /// Write the figures as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Folder to search for included files; may be given several times.
+    #[arg(short = 'I', long = "include", value_name = "DIR")]
+    include: Vec<PathBuf>,
+    /// Macro to define.
+    #[arg(short = 'D', value_name = "NAME[=VALUE]", value_parser = parse_define)]
+    define: Vec<Define>,
+}
+
+/// Packets that are measured at a time, between two looks at the clock.
+const CHUNK: usize = Ring::SIZE;
+
+/// Packets with which program and reference are compared before they are measured.
+const COMPARED: usize = 2000;
+
+/// Memory that a flow takes at least: two places for it in the program's table and two to four in the reference's, its
+/// packet, and its place in the order of packets.
+const FLOW_BYTES: u64 = 320;
+
+/// Exit code of a command line that cannot be honoured.
+const USAGE: u8 = 2;
+
+/// Nanoseconds that this thread has run: what others do on the machine does not count.
+fn thread_ns() -> u64 {
+    // The clock of every Linux.
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
+        .map_or(0, |t| t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64)
+}
+
+/// Nanoseconds since whenever, cheap to ask for.
+fn wall_ns() -> u64 {
+    clock_gettime(ClockId::CLOCK_MONOTONIC)
+        .map_or(0, |t| t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64)
+}
+
+/// Bytes that this process has in memory.
+fn resident() -> u64 {
+    let pages = |text: String| text.split_whitespace().nth(1)?.parse::<u64>().ok();
+    std::fs::read_to_string("/proc/self/statm").ok().and_then(pages).unwrap_or(0) * 4096
+}
+
+/// Bytes that this machine has left.
+fn available() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// Can so many flows be measured?
+fn check_flows(flows: u64) -> Result<(), String> {
+    if flows == 0 {
+        return Err("--flows 0: there is nothing to measure without flows; give at least 1".into());
+    }
+    let needed = u128::from(flows) * u128::from(FLOW_BYTES);
+    let gib = |bytes: u128| format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64);
+    let most = available().unwrap_or(u64::MAX) / 10 * 9;
+    if needed > u128::from(most) {
+        let most = gib(most.into());
+        return Err(format!(
+            "--flows {flows} needs about {} of memory, and this machine has {most} to spare: choose at most {}",
+            gib(needed),
+            available().unwrap_or(u64::MAX) / 10 * 9 / FLOW_BYTES
+        ));
+    }
+    // Flows are numbers of 32 bits, and there must be some left for new ones.
+    if flows > 1 << 30 {
+        return Err(format!("--flows {flows}: at most {} can be told apart", 1 << 30));
+    }
+    Ok(())
+}
+
+/// The macro that makes the balancer's connection table large enough: half of its places stay free.
+fn places(flows: u64) -> Option<Define> {
+    let bits = (16..31).find(|bits| 4u64 << bits >= 2 * flows)?;
+    (bits > 16).then(|| Define::set(&format!("CONNECTION_PLACE_BITS={bits}")))
+}
+
+/// Says now that a file cannot be written, rather than when everything has been measured.
+fn check_writable(path: &Path) -> Result<(), String> {
+    let existed = path.exists();
+    let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
+    opened.map_err(|e| format!("cannot write {}: {e}; give --json another path", path.display()))?;
+    if !existed {
+        // Empty, and nobody's if nothing is measured.
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(())
+}
+
+impl MemoryArgs {
+    /// Is there anything wrong with the flags alone?
+    fn review(&self) -> Result<&Path, String> {
+        let file = self.file.as_deref().ok_or(
+            "which program is to be measured? Give its main file, or `balancer` for the one that is built in",
+        )?;
+        check_flows(self.flows)?;
+        if self.workers == 0 {
+            return Err("--workers 0: somebody has to do the work; give at least 1".into());
+        }
+        if self.workers > 1 {
+            return Err(format!("--workers {}: packets are not shared by several cores yet", self.workers));
+        }
+        if self.size == Some(0) {
+            return Err("--size 0: give at least 1".into());
+        }
+        if let Some(path) = &self.json {
+            check_writable(path)?;
+        }
+        Ok(file)
+    }
+
+    fn compile(&self, file: &Path) -> Result<Compiled, String> {
+        let sources = Sources { include_dirs: self.include.clone() };
+        // What the user defines comes later and wins.
+        let defines: Vec<Define> = places(self.flows).into_iter().chain(self.define.clone()).collect();
+        if file == Path::new("balancer") && !file.exists() {
+            return compiler::compile("balancer", &balancer(), &sources, &defines)
+                .map_err(|e| compiler::rendered(&e));
+        }
+        let (compiled, warnings) = compiler::compile_file(file, &sources, &defines)?;
+        show(&warnings);
+        Ok(compiled)
+    }
+
+    /// The statements of --entries.
+    fn lines(&self) -> Result<Option<Vec<Line>>, String> {
+        let Some(path) = &self.entries else { return Ok(None) };
+        parse(&read_source(path)?).map(Some).map_err(|e| format!("{}: {e}", path.display()))
+    }
+
+    /// Puts the program on a switch of its own.
+    fn program<E: Executor>(
+        &self,
+        compiled: &Compiled,
+        switch: Switch<E>,
+        lines: Option<&[Line]>,
+        load: Load,
+        reference: &mut Reference,
+    ) -> Result<Program<E>, String> {
+        Program::new(compiled, switch, lines, load, reference).map_err(|e| match &self.entries {
+            Some(path) => format!("{}: {e}", path.display()),
+            None => e,
+        })
+    }
+}
+
+fn config() -> SwitchConfig {
+    // As `pointsman switch` has it.
+    SwitchConfig { cpu_port: Some(510), queue_depth_packets: 1024, ..SwitchConfig::default() }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// What cannot be measured, and why.
+pub fn run(args: MemoryArgs) -> Result<ExitCode, String> {
+    let file = match args.review() {
+        Ok(file) => file.to_path_buf(),
+        Err(message) => {
+            say(&message);
+            return Ok(ExitCode::from(USAGE));
+        }
+    };
+    let lines = args.lines()?;
+    let start = Instant::now();
+    let compiled = args.compile(&file)?;
+    let front_end_ms = start.elapsed().as_secs_f64() * 1e3;
+    let known = Known::find(&compiled.program).filter(|_| lines.is_none());
+    let load = Load {
+        flows: args.flows as usize,
+        mix: args.mix,
+        size: args.size.unwrap_or(known.map_or(0, Known::size)),
+    };
+    let packets = args.packets.unwrap_or(args.flows.clamp(200_000, 1_000_000)) as usize;
+
+    let before = resident();
+    let switch = args.executor.switch(config()).map_err(|e| e.to_string())?;
+    let mut reference = Reference::new(scenario::SERVICE, scenario::devices(), load.flows);
+    let mut program = args.program(&compiled, switch, lines.as_deref(), load, &mut reference)?;
+    let program_bytes = resident().saturating_sub(before + reference.bytes() as u64);
+    let mut runs_as = args.executor;
+    if let Some(runner) = program.switch().executor() {
+        runs_as = runner.choice();
+        runner.warning().iter().for_each(|w| say(&format!("warning: {w}")));
+    }
+    let executor_ms = load_time(&compiled, args.executor)?;
+    let mut plain = if known == Some(Known::Balancer) {
+        program.compare(&mut reference, COMPARED)?;
+        let (sequence, source) = program.packets();
+        Plain::new(reference, sequence, source)
+    } else {
+        Plain::alone(reference, load)
+    };
+
+    let runs = usize::from(args.runs);
+    let (received, sent, _) = program.account();
+    let (mut wall, mut cpu) = (wall_ns(), thread_ns());
+    let mut spreads = in_turns(&mut [&mut program, &mut plain], runs, packets, CHUNK, &thread_ns).into_iter();
+    (wall, cpu) = (wall_ns() - wall, thread_ns() - cpu);
+    let (ns, reference_ns) = (spreads.next().unwrap_or_default(), spreads.next().unwrap_or_default());
+    let (received_after, sent_after, drops) = program.account();
+    let reference_bytes = plain.reference.bytes();
+    let ring_bytes = program.ring_bytes();
+    drop((program, plain));
+
+    let stages = breakdown(&args, &compiled, lines.as_deref(), load, packets, &ns)?;
+    let report = Report {
+        program: file.display().to_string(),
+        flows: args.flows,
+        mix: args.mix,
+        workers: args.workers,
+        ns,
+        reference_ns,
+        packets,
+        executor: runs_as,
+        front_end_ms,
+        executor_ms,
+        stages,
+        forwarded: share(sent_after - sent, received_after - received),
+        drops: drops.into_iter().map(|(reason, n)| (reason.name(), n)).collect(),
+        program_bytes,
+        reference_bytes,
+        ring_bytes,
+        share_of_core: share(cpu, wall),
+    };
+    print(&report.to_string());
+    if let Some(path) = &args.json {
+        std::fs::write(path, report.json())
+            .map_err(|e| format!("cannot write {}: {e}; give --json another path", path.display()))?;
+        print(&format!("figures: {}\n", path.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
+}
+
+/// Milliseconds that the executor needs for the program.
+fn load_time(compiled: &Compiled, executor: Choice) -> Result<f64, String> {
+    let switch = executor.switch(config()).map_err(|e| e.to_string())?;
+    let pipeline = pointsman_v1model::Pipeline::load(compiled.program.clone())
+        .map_err(|ps| ps.iter().map(|p| p.message.clone()).collect::<Vec<_>>().join("; "))?;
+    let start = Instant::now();
+    switch.check_pipeline(&pipeline).map_err(|e| e.to_string())?;
+    Ok(start.elapsed().as_secs_f64() * 1e3)
+}
+
+/// Measures once more, on a switch of its own, with the clock read around each block; what the clock costs is taken off.
+fn breakdown(
+    args: &MemoryArgs,
+    compiled: &Compiled,
+    lines: Option<&[Line]>,
+    load: Load,
+    packets: usize,
+    total: &Spread,
+) -> Result<Stages, String> {
+    let mut reference = Reference::new(scenario::SERVICE, scenario::devices(), 1);
+    let loader = match args.executor {
+        Choice::Engine => |p, slots: &_, known: &_| Runner::load_known(p, slots, known).map(Timed::new),
+        Choice::Interp => |p, slots: &_, known: &_| Runner::interpreted(p, slots, known).map(Timed::new),
+    };
+    let switch = Switch::with_loader(config(), loader).map_err(|e| e.to_string())?;
+    let mut program = args.program(compiled, switch, lines, load, &mut reference)?;
+    let clock_ns = stages::cost(wall_ns);
+    if let Some(timed) = program.switch().executor() {
+        timed.start(wall_ns);
+    }
+    super::measure::run(&mut program, packets, CHUNK, &|| 0);
+    let Some(timed) = program.switch().executor() else { return Ok(Stages::default()) };
+    let each = |s: Spent| s.total(clock_ns) / packets as f64;
+    let control = |name: &str| match compiled.program.package.arg(name) {
+        Some(PackageArg::Control(c)) => each(timed.control(*c)),
+        _ => 0.0,
+    };
+    let blocks =
+        [each(timed.parser()), control("vr"), control("ig"), control("eg"), control("ck"), control("dep")];
+    Ok(Stages::new(blocks, total.median()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_are_bounded() {
+        let check = |flows, part: &str| {
+            let got = check_flows(flows).err().unwrap_or_default();
+            assert!(got.contains(part) && part.is_empty() == got.is_empty(), "{flows}: {got}");
+        };
+        check(1, "");
+        check(0, "at least 1");
+        check(u64::MAX, "GiB of memory");
+    }
+
+    #[test]
+    fn tables_grow_with_flows() {
+        let check = |flows, want: Option<&str>| {
+            assert_eq!(places(flows), want.map(|bits| Define::set(&format!("CONNECTION_PLACE_BITS={bits}"))));
+        };
+        check(1000, None);
+        check(131_072, None);
+        check(131_073, Some("17"));
+        check(1_000_000, Some("19"));
+    }
+}

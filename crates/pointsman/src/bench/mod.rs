@@ -1,0 +1,32 @@
+//! `pointsman bench`: how fast things are.
+
+mod frame;
+mod measure;
+pub mod memory;
+mod program;
+mod reference;
+mod report;
+mod scenario;
+mod stages;
+mod traffic;
+
+use std::process::ExitCode;
+
+/// Measure how fast a program runs: packets in memory go through the complete switch, from parser to deparser, in turns
+/// with a plain loop that balances connections by hand.
+///
+/// Our own programs (balancer, router, acl in p4/programs) are filled by themselves, others from --entries. Packets are made
+/// to match the entries.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    memory: memory::MemoryArgs,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// What cannot be measured, and why.
+pub fn run(args: Args) -> Result<ExitCode, String> {
+    memory::run(args.memory)
+}

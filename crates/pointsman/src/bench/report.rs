@@ -1,0 +1,206 @@
+//! What was measured, for people and for programs.
+
+use super::measure::Spread;
+use super::traffic::Mix;
+use crate::executor::Choice;
+use serde_json::{Value, json};
+use std::fmt;
+
+/// Nanoseconds a packet in each block, and in what is around them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stages(Vec<(&'static str, f64)>);
+
+impl Stages {
+    /// Of parser, checksum verification, ingress, egress, checksum update and deparser; the rest of `total` is the shell.
+    pub fn new(blocks: [f64; 6], total: f64) -> Self {
+        let names = ["parser", "verify", "ingress", "egress", "compute", "deparser"];
+        let mut all: Vec<(&str, f64)> = names.into_iter().zip(blocks).collect();
+        all.push(("shell", (total - blocks.iter().sum::<f64>()).max(0.0)));
+        Stages(all)
+    }
+}
+
+/// One measurement.
+pub struct Report {
+    /// The program's file.
+    pub program: String,
+    /// Flows that are known.
+    pub flows: u64,
+    /// Which packets came.
+    pub mix: Mix,
+    /// Cores.
+    pub workers: usize,
+    /// Of the program.
+    pub ns: Spread,
+    /// Of the loop.
+    pub reference_ns: Spread,
+    /// Of each run.
+    pub packets: usize,
+    /// How the program ran.
+    pub executor: Choice,
+    /// From source text to typed program.
+    pub front_end_ms: f64,
+    /// From there to what runs.
+    pub executor_ms: f64,
+    /// Where the time goes.
+    pub stages: Stages,
+    /// Share of the packets that left.
+    pub forwarded: f64,
+    /// Why others did not.
+    pub drops: Vec<(&'static str, u64)>,
+    /// Memory of the switch with its tables.
+    pub program_bytes: u64,
+    /// Memory of the loop's table.
+    pub reference_bytes: usize,
+    /// Memory of the packets that each has ready.
+    pub ring_bytes: usize,
+    /// Of the time, how much this process had a core.
+    pub share_of_core: f64,
+}
+
+/// Two digits behind the point are more than enough.
+fn rounded(x: f64) -> Value {
+    json!((x * 100.0).round() / 100.0)
+}
+
+fn spread(s: &Spread) -> Value {
+    let runs: Vec<Value> = s.runs.iter().map(|x| rounded(*x)).collect();
+    json!({
+        "min": rounded(s.min()), "median": rounded(s.median()), "max": rounded(s.max()), "n": s.runs.len(),
+        "runs": runs,
+    })
+}
+
+impl Report {
+    /// Median of the program by median of the loop.
+    fn ratio(&self) -> f64 {
+        self.ns.median() / self.reference_ns.median().max(f64::MIN_POSITIVE)
+    }
+
+    /// As JSON.
+    pub fn json(&self) -> String {
+        let stages: serde_json::Map<String, Value> =
+            self.stages.0.iter().map(|(name, ns)| (name.to_string(), rounded(*ns))).collect();
+        let drops: serde_json::Map<String, Value> =
+            self.drops.iter().map(|(reason, n)| (reason.to_string(), json!(n))).collect();
+        let report = json!({
+            "program": self.program,
+            "flows": self.flows,
+            "mix": self.mix.name(),
+            "workers": self.workers,
+            "ns_per_packet": spread(&self.ns),
+            "reference_ns_per_packet": spread(&self.reference_ns),
+            "ratio_to_reference": rounded(self.ratio()),
+            "ratio_of_minima": rounded(self.ns.min() / self.reference_ns.min().max(f64::MIN_POSITIVE)),
+            "packets_per_second": (1e9 / self.ns.median().max(f64::MIN_POSITIVE)).round(),
+            "packets_per_run": self.packets,
+            "executor": self.executor.name(),
+            "compile_ms": { "front_end": rounded(self.front_end_ms), "executor": rounded(self.executor_ms) },
+            "stages_ns": stages,
+            "forwarded": (self.forwarded * 1e6).round() / 1e6,
+            "drops": drops,
+            "memory": {
+                "program_bytes": self.program_bytes,
+                "reference_bytes": self.reference_bytes,
+                "packets_bytes": self.ring_bytes,
+            },
+            "clock": "processor time of the thread",
+            "share_of_core": rounded(self.share_of_core),
+        });
+        format!("{report:#}\n")
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{}: {} flows, mix {}, {} worker{}, {} runs of {} packets in turns, {}",
+            self.program,
+            self.flows,
+            self.mix.name(),
+            self.workers,
+            if self.workers == 1 { "" } else { "s" },
+            self.ns.runs.len(),
+            self.packets,
+            self.executor.name(),
+        )?;
+        writeln!(f, "{:<24}{:>10}{:>10}{:>10}{:>14}", "ns a packet", "min", "median", "max", "packets/s")?;
+        for (name, s) in [("program", &self.ns), ("plain loop", &self.reference_ns)] {
+            let rate = 1e9 / s.median().max(f64::MIN_POSITIVE);
+            writeln!(f, "{name:<24}{:>10.1}{:>10.1}{:>10.1}{rate:>14.0}", s.min(), s.median(), s.max())?;
+        }
+        writeln!(f, "{:<24}{:>20.2}", "ratio of the medians", self.ratio())?;
+        let stages: Vec<String> = self.stages.0.iter().map(|(name, ns)| format!("{name} {ns:.1}")).collect();
+        writeln!(f, "stages: {}", stages.join(", "))?;
+        let drops: Vec<String> = self.drops.iter().map(|(reason, n)| format!("{reason} {n}")).collect();
+        let drops = if drops.is_empty() { String::new() } else { format!("; dropped: {}", drops.join(", ")) };
+        writeln!(f, "forwarded: {:.2} %{drops}", self.forwarded * 100.0)?;
+        let mib = |bytes: u64| bytes as f64 / (1 << 20) as f64;
+        writeln!(
+            f,
+            "memory: switch {:.1} MiB, plain loop {:.1} MiB, packets {:.1} MiB each",
+            mib(self.program_bytes),
+            mib(self.reference_bytes as u64),
+            mib(self.ring_bytes as u64)
+        )?;
+        writeln!(
+            f,
+            "compilation: front end {:.1} ms, executor {:.1} ms; it had a core for {:.0} % of the time",
+            self.front_end_ms,
+            self.executor_ms,
+            self.share_of_core * 100.0
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        let spread = |runs: &[f64]| Spread { runs: runs.to_vec() };
+        Report {
+            program: "p.p4".into(),
+            flows: 7,
+            mix: Mix::Miss,
+            workers: 1,
+            ns: spread(&[90.0, 100.0, 110.0]),
+            reference_ns: spread(&[40.0, 50.0, 60.0]),
+            packets: 1000,
+            executor: Choice::Engine,
+            front_end_ms: 1.0,
+            executor_ms: 2.0,
+            stages: Stages::new([10.0, 0.0, 60.0, 0.0, 0.0, 5.0], 100.0),
+            forwarded: 0.75,
+            drops: vec![("ingress", 250)],
+            program_bytes: 1 << 20,
+            reference_bytes: 2 << 20,
+            ring_bytes: 3 << 20,
+            share_of_core: 0.5,
+        }
+    }
+
+    #[test]
+    fn as_json() {
+        let json: Value = serde_json::from_str(&report().json()).expect("JSON");
+        assert_eq!(json["program"], "p.p4");
+        assert_eq!(json["flows"], 7);
+        assert_eq!(json["mix"], "miss");
+        assert_eq!(json["ns_per_packet"]["median"], 100.0);
+        assert_eq!(json["ns_per_packet"]["n"], 3);
+        assert_eq!(json["reference_ns_per_packet"]["min"], 40.0);
+        assert_eq!(json["ratio_to_reference"], 2.0);
+        assert_eq!(json["stages_ns"]["shell"], 25.0);
+    }
+
+    #[test]
+    fn as_a_table() {
+        let text = report().to_string();
+        let has = |part: &str| assert!(text.contains(part), "{part} in {text}");
+        has("7 flows, mix miss, 1 worker, 3 runs of 1000 packets");
+        has("90.0     100.0     110.0      10000000");
+        has("forwarded: 75.00 %; dropped: ingress 250");
+        has("shell 25.0");
+    }
+}
