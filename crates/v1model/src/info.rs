@@ -5,6 +5,7 @@ use crate::meter::Meter;
 use crate::time::Time;
 use pointsman_ir::EntryHandle;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// What a table keeps about one entry.
 #[derive(Clone, Debug, Default)]
@@ -25,11 +26,30 @@ struct Page {
     used: usize,
 }
 
-/// A map from handles.
+/// A map from handles. Packets look here, and nobody can choose handles, so a product is hash enough.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InfoMap {
     // Never iterated.
-    pages: HashMap<u64, Box<Page>>,
+    pages: HashMap<u64, Box<Page>, BuildHasherDefault<Product>>,
+}
+
+/// Hashes one number.
+#[derive(Clone, Debug, Default)]
+struct Product(u64);
+
+impl Hasher for Product {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|b| self.write_u64(u64::from(*b)));
+    }
+
+    fn write_u64(&mut self, n: u64) {
+        // The map takes bits from both ends.
+        self.0 = (self.0 ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
 }
 
 fn split(handle: EntryHandle) -> (u64, usize) {

@@ -15,9 +15,16 @@ use super::intervals::last_start;
 use super::place::Place;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::mem::MaybeUninit;
 
 /// Bytes and range fields of a key that can be told apart.
 const MAX_PARTS: usize = 64;
+
+/// So many vectors are combined before it is asked whether anything is left.
+const GROUP: usize = 4;
+
+/// Where vectors begin.
+type Starts = [MaybeUninit<usize>; MAX_PARTS];
 
 /// More entries than this are not kept here, nor more bytes of vectors. (Tests want to see what happens then.)
 pub(super) const MAX_ENTRIES: usize = if cfg!(test) { 120 } else { 1 << 15 };
@@ -361,36 +368,46 @@ impl Vectors {
         self.column(entries, slot, position, false);
     }
 
-    /// Where the vectors of a key begin, and how many there are.
+    /// Where the vectors of a key begin; the first of them again where it takes more to make up whole groups.
     #[inline(always)]
-    fn vectors(&self, key: &[u64], starts: &mut [usize; MAX_PARTS]) -> usize {
+    fn vectors<'a>(&self, key: &[u64], starts: &'a mut Starts) -> &'a [[usize; GROUP]] {
         let stride = self.stride();
-        if self.parts.is_empty() {
-            starts[0] = 0;
-            return 1;
-        }
+        let mut first = 0;
+        let mut n = 0usize;
         for (start, part) in starts.iter_mut().zip(&self.parts) {
             let vector = match part {
                 Part::Byte { word, shift, first } => first + u32::from(byte(key, *word, *shift)),
                 Part::Field(f) => f.first + f.interval(f.place.low(key)) as u32,
             };
-            *start = vector as usize * stride;
+            let at = vector as usize * stride;
+            start.write(at);
+            if n == 0 {
+                first = at;
+            }
+            n += 1;
         }
-        self.parts.len()
+        // Without parts it is vector 0, with all entries.
+        let groups = n.div_ceil(GROUP).max(1);
+        starts[n..groups * GROUP].iter_mut().for_each(|start| {
+            start.write(first);
+        });
+        // SAFETY: the first `n` and those up to the end of the group were just written.
+        unsafe { std::slice::from_raw_parts(starts.as_ptr().cast(), groups) }
     }
 
     /// Number of the best entry that matches, plus one; 0 for none.
     #[inline(always)]
     pub fn find(&self, entries: &Entries, key: &[u64]) -> u32 {
-        let mut starts = [0; MAX_PARTS];
-        let n = self.vectors(key, &mut starts);
-        let starts = &starts[..n];
+        let mut starts = [MaybeUninit::uninit(); MAX_PARTS];
+        let groups = self.vectors(key, &mut starts);
         // SAFETY: every start is that of a vector, which has `summary` words and `words` more, one for each bit of the
         // summary that is ever set.
+        let word = |at: usize| unsafe { *self.bits.get_unchecked(at) };
+        // The first group is the most telling, so whether it leaves anything is easy to predict.
         let common = |at: usize| {
             let mut all = u64::MAX;
-            for start in starts {
-                all &= unsafe { *self.bits.get_unchecked(start + at) };
+            for group in groups {
+                all &= group.iter().fold(u64::MAX, |all, start| all & word(start + at));
                 if all == 0 {
                     break;
                 }
@@ -418,9 +435,10 @@ impl Vectors {
     /// Where the searches for a key begin.
     #[inline(always)]
     pub fn firsts(&self, key: &[u64], mut each: impl FnMut(*const u64)) {
-        let mut starts = [0; MAX_PARTS];
-        let n = self.vectors(key, &mut starts);
-        starts[..n].iter().for_each(|s| each(self.bits.as_ptr().wrapping_add(*s)));
+        let mut starts = [MaybeUninit::uninit(); MAX_PARTS];
+        for start in self.vectors(key, &mut starts).as_flattened() {
+            each(self.bits.as_ptr().wrapping_add(*start));
+        }
     }
 }
 
