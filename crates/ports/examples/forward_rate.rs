@@ -1,10 +1,10 @@
 //! How fast the bare forwarder is between two ports of one kind.
 //!
-//!     cargo run --release -p pointsman-ports --example forward_rate -- [KIND] [SECONDS]
+//!     cargo run --release -p pointsman-ports --example forward_rate -- [KIND] [SECONDS] [FRAMES_PER_SECOND]
 //!
-//! KIND: `af_packet`, `af_xdp` or `both` (the default). Builds `client -- switch -- server` out of network namespaces and
-//! veth pairs (as root or rootless), floods it from the client, and counts what reaches the server. Then it sends a TCP
-//! stream, also without a switch.
+//! KIND: `af_packet`, `af_xdp` or `both` (the default). FRAMES_PER_SECOND: 0, the default, for as many as possible. Builds `client -- switch -- server` out of network namespaces and
+//! veth pairs (as root or rootless), floods it from the client, and counts what is sent to the server. Then it sends a TCP
+//! stream, also without a switch, and single bytes to and fro.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
@@ -37,6 +37,7 @@ fn main() {
             });
         }
         measure("TCP, one stream", seconds, want, stream);
+        measure("TCP, requests and responses", seconds, want, requests);
     }
     direct(seconds);
 }
@@ -127,6 +128,30 @@ fn stream(rack: &Rack, stop: &AtomicBool) -> u64 {
         while !stop.load(Ordering::Relaxed) && stream.write_all(&bytes).is_ok() {}
     });
     arrived.into_inner()
+}
+
+/// Sends a byte to and fro between the client and the server; says how often.
+fn requests(rack: &Rack, stop: &AtomicBool) -> u64 {
+    let listener = rack.server.run(|| TcpListener::bind("10.9.0.2:7000").expect("listen"));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = listener.accept().expect("accept");
+            let _ = stream.set_nodelay(true);
+            let _ = stream.set_read_timeout(Some(Duration::from_secs(1)));
+            let mut byte = [0];
+            while stream.read_exact(&mut byte).and_then(|()| stream.write_all(&byte)).is_ok() {}
+        });
+        let mut stream = rack.client.run(|| TcpStream::connect("10.9.0.2:7000").expect("connect"));
+        let _ = stream.set_nodelay(true);
+        let _ = stream.set_read_timeout(Some(Duration::from_secs(1)));
+        let (mut byte, mut count) = ([0], 0);
+        while !stop.load(Ordering::Relaxed)
+            && stream.write_all(&byte).and_then(|()| stream.read_exact(&mut byte)).is_ok()
+        {
+            count += 1;
+        }
+        count
+    })
 }
 
 /// A stream over one veth pair, without a switch.

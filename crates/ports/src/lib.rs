@@ -1,4 +1,4 @@
-//! Packets in and out: AF_PACKET, pcap, in-memory.
+//! Packets in and out: AF_XDP, AF_PACKET, tap, pcap, in-memory.
 //!
 //! A [`Port`] moves whole Ethernet frames in batches. It knows nothing of P4, switches or time: the caller
 //! passes the time (`now_ns`) and owns the buffers (a [`FramePool`]). What a caller sees are always complete,

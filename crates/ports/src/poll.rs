@@ -19,9 +19,9 @@ pub enum Step {
     Sleep,
 }
 
-/// How long frames are looked for after the last one came. Going to sleep and waking up costs a few microseconds: spinning
-/// for longer than some of that gains nothing that sleeping would not.
-const SPIN_NS: u64 = 20_000;
+/// How long frames are looked for after the last one came: about what going to sleep and waking up would cost. Whoever has
+/// waited for that long in vain has lost no more than twice what the better choice would have cost.
+const SPIN_NS: u64 = 5_000;
 
 /// Two looks in a row without frames are about a microsecond apart. This much more, and somebody else had the processor
 /// meanwhile.
