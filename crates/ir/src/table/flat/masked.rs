@@ -113,8 +113,15 @@ impl Masked {
         if n * 8 < self.retry {
             self.retry = 0;
         }
-        if n == 0 && !matches!(self.how, How::Intervals(_)) {
-            self.use_tuples();
+        match &self.how {
+            How::Tuples(_) | How::Vectors(_) if n == 0 => self.use_tuples(),
+            How::Vectors(v) if n * 8 < v.capacity() && v.capacity() > 256 => {
+                match Vectors::new(&self.entries) {
+                    Some(vectors) => self.how = How::Vectors(vectors),
+                    None => self.use_tuples(),
+                }
+            }
+            _ => {}
         }
     }
 }

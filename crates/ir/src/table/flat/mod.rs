@@ -72,6 +72,9 @@ pub mod row {
 /// Entries with higher numbers do not fit a head.
 const MAX_SLOT: u32 = (1 << (64 - row::SLOT_SHIFT)) - 1;
 
+/// A table without entries gives memory back if it is more than this.
+const KEPT_BYTES: usize = 1 << 20;
+
 /// Looks up a key.
 pub type FindFn = unsafe extern "C" fn(table: *const FlatTable, key: *const u64) -> *const u64;
 
@@ -130,7 +133,9 @@ pub struct FlatTable {
     places: Vec<Place>,
     /// Of each action's data.
     data: Vec<Option<Vec<Place>>>,
-    counts: bool,
+    shape: FlatShape,
+    /// Number of entries.
+    len: usize,
     matches: Matches,
     scratch: Vec<u64>,
 }
@@ -159,7 +164,8 @@ impl FlatTable {
             rows: vec![0; row_words],
             places,
             data: data.into_iter().map(|d| d.map(|d| d.0)).collect(),
-            counts: shape.counts,
+            shape: shape.clone(),
+            len: 0,
             matches: Matches::default(),
             scratch: Vec::new(),
         };
@@ -276,7 +282,7 @@ impl FlatTable {
             },
             FlatAction::Ask => false,
         };
-        out[0] = match (done, self.counts) {
+        out[0] = match (done, self.shape.counts) {
             (false, _) => head | row::ASK,
             (true, true) => head | row::COUNT,
             (true, false) => head,
@@ -318,6 +324,7 @@ impl FlatTable {
         }
         self.set_matches(matches);
         self.make_row(Some(slot), action);
+        self.len += 1;
         match &mut self.search {
             Search::Nothing | Search::Ask => {}
             Search::Exact(e) => e.insert(&self.matches.value, &self.scratch),
@@ -362,6 +369,13 @@ impl FlatTable {
                 m.remove(slot);
                 self.choose_functions();
             }
+        }
+        self.len = self.len.saturating_sub(1);
+        if self.len == 0 && self.bytes() > KEPT_BYTES {
+            self.search = search(&self.shape, &self.places, self.key_words, self.row_words);
+            self.rows.truncate(self.row_words);
+            self.rows.shrink_to_fit();
+            self.choose_functions();
         }
     }
 

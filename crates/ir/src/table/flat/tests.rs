@@ -278,6 +278,39 @@ fn masks_and_ranges() {
     assert_eq!(table.find(&[7; 33]), [row::ASK]);
 }
 
+/// Whoever shares the switch shares its tables; and a table that is emptied gives its memory back.
+#[test]
+fn memory() {
+    fn is_shared<T: Send + Sync>() {}
+    is_shared::<FlatTable>();
+    for kind in [MatchKind::Exact, MatchKind::Lpm, MatchKind::Ternary, MatchKind::Range] {
+        let mut pair = Pair::new(&[(kind, 32)], 100_000);
+        let empty = pair.flat.bytes();
+        let matches = |i: u32| {
+            let value = Bits::new(32, u128::from(i.wrapping_mul(0x9e37_79b9)));
+            vec![match kind {
+                MatchKind::Lpm => KeyMatch::Lpm { value, prefix_len: 32 },
+                MatchKind::Ternary => KeyMatch::Ternary { value, mask: Bits::ones(32) },
+                MatchKind::Range => KeyMatch::Range { lo: value.clone(), hi: value },
+                _ => KeyMatch::Exact(value),
+            }]
+        };
+        let n = if kind == MatchKind::Range { 2000 } else { 50_000 };
+        for i in 0..n {
+            let action = EntryAction::Member(1);
+            let (metadata, idle_timeout_ns) = (vec![], 0);
+            let matches = matches(i);
+            pair.insert(Entry { matches, priority: 1, action, is_const: false, metadata, idle_timeout_ns });
+        }
+        assert!(n < 10_000 || pair.flat.bytes() > 1 << 20, "{kind:?}: {}", pair.flat.bytes());
+        for i in 0..n {
+            pair.delete(&matches(i), 1);
+        }
+        assert!(pair.flat.bytes() <= empty + KEPT_BYTES, "{kind:?}: {}", pair.flat.bytes());
+        pair.check(&[Bits::zero(32)]);
+    }
+}
+
 /// Heads say what the architecture has to do.
 #[test]
 fn flags() {

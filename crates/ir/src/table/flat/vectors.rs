@@ -27,7 +27,7 @@ const GROUP: usize = 4;
 type Starts = [MaybeUninit<usize>; MAX_PARTS];
 
 /// More entries than this are not kept here, nor more bytes of vectors. (Tests want to see what happens then.)
-pub(super) const MAX_ENTRIES: usize = if cfg!(test) { 120 } else { 1 << 15 };
+pub(super) const MAX_ENTRIES: usize = if cfg!(test) { 200 } else { 1 << 15 };
 const MAX_BYTES: usize = 64 << 20;
 
 /// Intervals of a range field.
@@ -243,6 +243,11 @@ impl Vectors {
             Part::Field(f) => f.starts.capacity() * 8 + f.direct.capacity() * 2,
         });
         self.bits.capacity() * 8 + self.at.capacity() * 4 + fields.sum::<usize>()
+    }
+
+    /// Entries that have a place.
+    pub fn capacity(&self) -> usize {
+        self.at.len()
     }
 
     fn stride(&self) -> usize {
