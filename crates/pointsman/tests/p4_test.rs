@@ -80,8 +80,23 @@ V1Switch(P(), C(), I(), E(), C(), D()) main;
 #[test]
 fn our_own_programs_pass() {
     let programs = repository().join("p4/programs");
-    let (code, out, err) = run(&[programs.to_str().expect("text")]);
-    assert_eq!((code, last_line(&out), err.as_str()), (0, "5 passed, 0 failed, 0 skipped", ""), "{out}");
+    for executor in ["engine", "interp"] {
+        let (code, out, err) = run(&[programs.to_str().expect("text"), "--executor", executor]);
+        assert_eq!((code, last_line(&out), err.as_str()), (0, "7 passed, 0 failed, 0 skipped", ""), "{out}");
+    }
+}
+
+#[test]
+fn what_cannot_be_compiled_is_interpreted() {
+    let dir = Folder::new("interpreted");
+    dir.write("array.p4", &REFLECT.replace("{ bit<16> x; }", "{ bit<16> x; bit<8>[2] y; }"));
+    let test = dir.write("array.stf", "add t h.x:1 send(port:3)\npacket 0 0001aabb\nexpect 3 0001aabb $\n");
+    let test = test.to_str().expect("text");
+    let (code, out, err) = run(&[test]);
+    assert_eq!((code, last_line(&out)), (0, "1 passed, 0 failed, 0 skipped"), "{out}{err}");
+    assert!(err.contains("interpreted") && err.contains("arrays in headers"), "{err}");
+    // Who wants that is not warned.
+    assert_eq!(run(&[test, "--executor", "interp"]).2, "");
 }
 
 #[test]
