@@ -100,6 +100,10 @@ impl Size {
             Type::Varbit(w) => Size { fixed: 0, varbit: *w as usize },
             Type::Struct(d) | Type::Header(d) => sum(&mut d.fields.iter().map(|f| f.ty)),
             Type::Tuple(t) => sum(&mut t.iter().copied()),
+            Type::Stack { elem, size } => {
+                let one = Size::of(types, *elem);
+                Size { fixed: one.fixed * *size as usize, varbit: one.varbit * *size as usize }
+            }
             _ => Size::default(),
         }
     }
