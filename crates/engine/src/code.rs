@@ -81,8 +81,8 @@ pub(crate) struct Code {
     /// Owns the memory of the code; `None` only while it is dropped.
     pub(crate) module: Option<JITModule>,
     pub(crate) entry: extern "C" fn(*mut Ctx<'_>) -> i64,
-    /// Words of scratch memory that the code uses.
-    pub(crate) scratch: usize,
+    /// Words of the memory that it is run on.
+    pub(crate) words: usize,
     /// The code holds their addresses: never moved, dropped after it.
     #[allow(clippy::vec_box)]
     pub(crate) _sites: Vec<Box<Site>>,
@@ -102,7 +102,7 @@ unsafe impl Send for Code {}
 
 impl std::fmt::Debug for Code {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Code").field("size", &self.size).field("scratch", &self.scratch).finish()
+        f.debug_struct("Code").field("size", &self.size).field("words", &self.words).finish()
     }
 }
 

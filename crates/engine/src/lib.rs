@@ -206,6 +206,30 @@ fn has_array(types: &Types, ty: TypeId) -> bool {
     }
 }
 
+impl Block {
+    /// Is a frame the memory that the block is run on, with its parameters in these slots?
+    #[inline]
+    fn runs_on(&self, slots: &[usize]) -> bool {
+        self.in_frame
+            && slots.len() == self.params.len()
+            && slots.iter().enumerate().all(|(i, slot)| i == *slot)
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug)]
+struct Ran {
+    status: i64,
+    /// Of a parser.
+    error: u32,
+    /// Bits that a parser has consumed.
+    position: usize,
+}
+
+impl Ran {
+    const NOTHING: Ran = Ran { status: status::REJECT, error: 0, position: 0 };
+}
+
 impl Engine {
     fn memory(&self) -> Memory<'_> {
         Memory { layouts: &self.layouts, strings: &[] }
@@ -244,7 +268,8 @@ impl Engine {
         blocks.filter_map(|b| b.code.get()?.as_ref().ok()).map(|c| c.size).sum()
     }
 
-    /// Runs a block; gives its status, the error of a parser, and the bits that it consumed.
+    /// Runs a block.
+    #[inline]
     fn run(
         &self,
         entry: Entry,
@@ -253,23 +278,48 @@ impl Engine {
         packet: &[u8],
         emitted: &mut Vec<u8>,
         env: &mut dyn Env,
-    ) -> (i64, u32, usize) {
-        let Some((block, params)) = self.block(entry) else { return (status::REJECT, 0, 0) };
-        // A block that cannot be compiled was refused by `load`, unless nothing in the package leads to it.
-        let Ok(code) = self.code(entry, block) else { return (status::REJECT, 0, 0) };
-        let needed = self.top + code.scratch;
-        if frame.slots.len() < needed || frame.end != self.words {
-            if frame.end != self.words {
-                *frame = self.new_frame();
-            }
-            frame.slots.resize(needed.max(frame.slots.len()), 0);
+    ) -> Ran {
+        let block = match entry {
+            Entry::Parser(id) => self.parsers.get(id.index()),
+            Entry::Control(id) => self.controls.get(id.index()),
+        };
+        if let Some(block) = block
+            && let Some(Ok(code)) = block.code.get()
+            && frame.end == self.words
+            && frame.slots.len() >= code.words
+            && block.runs_on(slots)
+        {
+            return self.enter(code, &mut frame.slots, packet, emitted, env);
         }
-        let plain = block.in_frame && slots.iter().enumerate().all(|(i, s)| i == *s);
-        if plain && slots.len() == params.len() {
+        self.run_first(entry, slots, frame, packet, emitted, env)
+    }
+
+    /// The same where something has to be made first, or parameters stand elsewhere.
+    #[cold]
+    #[inline(never)]
+    fn run_first(
+        &self,
+        entry: Entry,
+        slots: &[usize],
+        frame: &mut Frame,
+        packet: &[u8],
+        emitted: &mut Vec<u8>,
+        env: &mut dyn Env,
+    ) -> Ran {
+        let Some((block, params)) = self.block(entry) else { return Ran::NOTHING };
+        // A block that cannot be compiled was refused by `load`, unless nothing in the package leads to it.
+        let Ok(code) = self.code(entry, block) else { return Ran::NOTHING };
+        if frame.end != self.words {
+            *frame = self.new_frame();
+        }
+        if frame.slots.len() < code.words {
+            frame.slots.resize(code.words, 0);
+        }
+        if block.runs_on(slots) {
             return self.enter(code, &mut frame.slots, packet, emitted, env);
         }
         // Parameters that stand elsewhere, or share a slot: copied in and out.
-        let mut memory = vec![0u64; needed];
+        let mut memory = vec![0u64; code.words];
         let fits = |i: usize, param: &Param| {
             let slot = *slots.get(i)?;
             let types = &self.program.types;
@@ -296,6 +346,7 @@ impl Engine {
         result
     }
 
+    #[inline(always)]
     fn enter(
         &self,
         code: &Code,
@@ -303,21 +354,24 @@ impl Engine {
         packet: &[u8],
         emitted: &mut Vec<u8>,
         env: &mut dyn Env,
-    ) -> (i64, u32, usize) {
-        let (mut cells, mut packet_bytes) = (self.no_cells.as_slice(), 0);
+    ) -> Ran {
+        debug_assert!(memory.len() >= code.words);
+        let (mut cells, mut packet_bytes, mut tables) = (self.no_cells.as_ptr(), 0, std::ptr::null());
         if code.cells {
-            // Shorter than announced: nothing is where the code looks for it.
-            cells = Some(env.cells()).filter(|c| c.len() >= self.no_cells.len()).unwrap_or(cells);
+            // Fewer than announced: nothing is where the code looks for it.
+            let all = env.cells();
+            if all.len() >= self.no_cells.len() {
+                cells = all.as_ptr();
+            }
             packet_bytes = u64::from(env.packet_bytes());
         }
-        let cells = cells.as_ptr();
-        let mut tables = std::ptr::null();
         if code.tables {
             let all = env.tables();
             if all.len() >= self.program.tables.len() {
                 tables = all.as_ptr();
             }
         }
+        let (out, out_len, out_cap) = (emitted.as_mut_ptr(), emitted.len() as u64, emitted.capacity() as u64);
         let mut host = Host {
             layouts: &self.layouts,
             memory: Memory { layouts: &self.layouts, strings: &code.strings },
@@ -334,26 +388,26 @@ impl Engine {
             position: 0,
             error: 0,
             rounds_left: u64::from(MAX_LOOP_ROUNDS),
-            out: host.emitted.as_mut_ptr(),
-            out_len: host.emitted.len() as u64,
-            out_cap: host.emitted.capacity() as u64,
+            out,
+            out_len,
+            out_cap,
             cells,
             packet_bytes,
             tables,
         };
         let at = memory.as_mut_ptr().cast::<Ctx<'_>>();
-        // SAFETY: the memory has `HEAD` words and what the code needs behind them (`run` sees to it), and is aligned to words.
-        // Nothing else uses it, or the host, while the code runs.
-        let (status, mut ctx) = unsafe {
+        // SAFETY: the memory has `code.words` words, so there is room for the context and everything that the code needs
+        // behind it, and it is aligned to words. Nothing else uses it, or the host, while the code runs.
+        let ran = unsafe {
             at.write(ctx);
             let status = (code.entry)(at);
-            (status, at.read())
+            (*at).settle();
+            Ran { status, error: (*at).error as u32, position: (*at).position as usize }
         };
-        ctx.settle();
         if let Some(panic) = host.panic.take() {
             std::panic::resume_unwind(panic);
         }
-        (status, ctx.error as u32, ctx.position as usize)
+        ran
     }
 }
 
@@ -442,8 +496,8 @@ impl Executor for Engine {
 
     fn new_frame(&self) -> Frame {
         let codes = self.parsers.iter().chain(&self.controls).filter_map(|b| b.code.get()?.as_ref().ok());
-        let scratch = codes.map(|c| c.scratch).max().unwrap_or(0);
-        Frame { slots: vec![0; self.top + scratch], end: self.words }
+        let words = codes.map(|c| c.words).max().unwrap_or(self.top);
+        Frame { slots: vec![0; words], end: self.words }
     }
 
     fn reset(&self, frame: &mut Frame) {
@@ -550,10 +604,9 @@ impl Executor for Engine {
         env: &mut dyn Env,
     ) -> ParseOutcome {
         let mut emitted = Vec::new();
-        let (status, error, consumed_bits) =
-            self.run(Entry::Parser(parser), slots, frame, packet, &mut emitted, env);
-        let accepted = status == status::OK;
-        ParseOutcome { accepted, error: if accepted { 0 } else { error }, consumed_bits }
+        let ran = self.run(Entry::Parser(parser), slots, frame, packet, &mut emitted, env);
+        let accepted = ran.status == status::OK;
+        ParseOutcome { accepted, error: if accepted { 0 } else { ran.error }, consumed_bits: ran.position }
     }
 
     fn control(
@@ -564,7 +617,7 @@ impl Executor for Engine {
         emitted: &mut Vec<u8>,
         env: &mut dyn Env,
     ) -> ControlOutcome {
-        let (status, ..) = self.run(Entry::Control(control), slots, frame, &[], emitted, env);
-        ControlOutcome { exited: status == status::EXIT }
+        let ran = self.run(Entry::Control(control), slots, frame, &[], emitted, env);
+        ControlOutcome { exited: ran.status == status::EXIT }
     }
 }

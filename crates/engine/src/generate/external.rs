@@ -41,9 +41,12 @@ impl Gen<'_, '_> {
         args: &[Arg],
         result: Option<(Target, TypeId)>,
     ) {
+        // Arguments and results are not needed where they stand once the call is over.
+        let mark = self.scratch_top;
         if result.is_some() || !self.call_known(scope, called, args) {
             self.call_through(scope, called, args, result);
         }
+        self.release(mark);
     }
 
     /// A call that the architecture does.

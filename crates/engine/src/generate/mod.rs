@@ -160,7 +160,7 @@ pub(crate) fn compile(
     Ok(Code {
         module: Some(module),
         entry: run,
-        scratch: scratch.div_ceil(8) as usize,
+        words: (scratch_at + scratch).div_ceil(8) as usize,
         _sites: sites,
         _constants: constants,
         strings,
