@@ -89,6 +89,10 @@ pub(crate) struct Code {
     /// It uses flat tables, or cells, itself.
     pub(crate) tables: bool,
     pub(crate) cells: bool,
+    /// Of code that looks ahead: the tables that it looks up (the first 64 can be large), and whether cells alone make it
+    /// worthwhile.
+    pub(crate) foreseen: Vec<TableId>,
+    pub(crate) large_arrays: bool,
     pub(crate) strings: Vec<std::sync::Arc<str>>,
     pub(crate) _constants: Vec<Box<[u64]>>,
     /// Bytes of machine code.

@@ -66,6 +66,12 @@ pub const MAX_TRANSITIONS: u32 = 10_000;
 /// Rounds that all loops together may make in one run of a parser or control.
 pub const MAX_LOOP_ROUNDS: u32 = 1 << 20;
 
+/// Packets whose memory is fetched together: their frames must stay in the fastest cache meanwhile.
+const AT_ONCE: usize = 16;
+
+/// A table of more bytes than this does not stay in the caches near a processor.
+const LARGE_TABLE: usize = 1 << 20;
+
 /// Words in front of the slots.
 const HEAD: usize = 16;
 
@@ -107,6 +113,8 @@ struct Block {
     in_frame: bool,
     /// Made when it is first needed.
     code: OnceLock<Result<Code, LoadError>>,
+    /// Looks ahead.
+    ahead: Option<Code>,
 }
 
 /// The memory of one packet: what native code works with (`runtime::Ctx`), the slots, scratch memory. Only the slots mean
@@ -248,18 +256,33 @@ impl Engine {
 
     fn code<'a>(&'a self, entry: Entry, block: &'a Block) -> &'a Result<Code, LoadError> {
         block.code.get_or_init(|| {
-            let statements = self.survey.check(&self.program, entry)?;
-            let source = Source {
-                program: &self.program,
-                layouts: &self.layouts,
-                errors: self.errors,
-                known: &self.known,
-                zeros: &self.zeros,
-                aligned: self.survey.aligned,
-                counted: self.survey.cyclic || statements > u64::from(MAX_TRANSITIONS),
-            };
+            let source = self.source(entry)?;
             generate::compile(&source, &self.isa, entry, &block.params, 8 * self.top as u32)
         })
+    }
+
+    fn source(&self, entry: Entry) -> Result<Source<'_>, LoadError> {
+        let statements = self.survey.check(&self.program, entry)?;
+        Ok(Source {
+            program: &self.program,
+            layouts: &self.layouts,
+            errors: self.errors,
+            known: &self.known,
+            zeros: &self.zeros,
+            aligned: self.survey.aligned,
+            counted: self.survey.cyclic || statements > u64::from(MAX_TRANSITIONS),
+        })
+    }
+
+    /// Code that looks ahead, for a control that is run on frames.
+    fn make_ahead(&self, control: ControlId) -> Result<Option<Code>, LoadError> {
+        match self.controls.get(control.index()) {
+            Some(block) if block.in_frame => {
+                let source = self.source(Entry::Control(control))?;
+                generate::compile_ahead(&source, &self.isa, control, &block.params, 8 * self.top as u32)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Bytes of machine code that have been made so far.
@@ -394,6 +417,8 @@ impl Engine {
             cells,
             packet_bytes,
             tables,
+            large: 0,
+            noted: std::ptr::null(),
         };
         let at = memory.as_mut_ptr().cast::<Ctx<'_>>();
         // SAFETY: the memory has `code.words` words, so there is room for the context and everything that the code needs
@@ -453,11 +478,11 @@ impl Executor for Engine {
             let (own, words) = area(&mut params.iter().map(|p| p.ty));
             top = top.max(words);
             let params = if in_frame { offsets[..params.len()].to_vec() } else { own };
-            Block { params, in_frame, code: OnceLock::new() }
+            Block { params, in_frame, code: OnceLock::new(), ahead: None }
         };
         let parsers = program.parsers.iter().map(|p| block(&p.frame.params)).collect();
         let controls = program.controls.iter().map(|c| block(&c.frame.params)).collect();
-        let engine = Engine {
+        let mut engine = Engine {
             errors: CoreErrors::find(&program)?,
             known: known.clone(),
             no_cells: known.arrays.iter().map(|_| CellArray::default()).collect(),
@@ -473,7 +498,8 @@ impl Executor for Engine {
             layouts,
             program,
         };
-        for (_, arg) in &engine.program.package.args {
+        let program = engine.program.clone();
+        for (_, arg) in &program.package.args {
             let entry = match arg {
                 PackageArg::Parser(id) => Entry::Parser(*id),
                 PackageArg::Control(id) => Entry::Control(*id),
@@ -481,6 +507,12 @@ impl Executor for Engine {
             };
             if let Some((block, _)) = engine.block(entry) {
                 engine.code(entry, block).as_ref().map_err(Clone::clone)?;
+            }
+            if let Entry::Control(id) = entry {
+                let ahead = engine.make_ahead(id)?;
+                if let Some(block) = engine.controls.get_mut(id.index()) {
+                    block.ahead = ahead;
+                }
             }
         }
         Ok(engine)
@@ -495,8 +527,10 @@ impl Executor for Engine {
     }
 
     fn new_frame(&self) -> Frame {
-        let codes = self.parsers.iter().chain(&self.controls).filter_map(|b| b.code.get()?.as_ref().ok());
-        let words = codes.map(|c| c.words).max().unwrap_or(self.top);
+        let blocks = || self.parsers.iter().chain(&self.controls);
+        let codes = blocks().filter_map(|b| b.code.get()?.as_ref().ok());
+        let words =
+            codes.chain(blocks().filter_map(|b| b.ahead.as_ref())).map(|c| c.words).max().unwrap_or(self.top);
         Frame { slots: vec![0; words], end: self.words }
     }
 
@@ -607,6 +641,71 @@ impl Executor for Engine {
         let ran = self.run(Entry::Parser(parser), slots, frame, packet, &mut emitted, env);
         let accepted = ran.status == status::OK;
         ParseOutcome { accepted, error: if accepted { 0 } else { ran.error }, consumed_bits: ran.position }
+    }
+
+    fn lookahead(&self) -> usize {
+        if self.controls.iter().any(|c| c.ahead.is_some()) { AT_ONCE } else { 1 }
+    }
+
+    fn prefetch(&self, control: ControlId, slots: &[usize], frames: &mut [Frame], env: &mut dyn Env) {
+        let Some(block) = self.controls.get(control.index()).filter(|b| b.runs_on(slots)) else { return };
+        let Some(code) = &block.ahead else { return };
+        let all = env.tables();
+        let cells = env.cells();
+        if all.len() < self.program.tables.len() || cells.len() < self.no_cells.len() {
+            return;
+        }
+        let (tables, cells) = (all.as_ptr(), cells.as_ptr());
+        let large = code.foreseen.iter().take(64).enumerate();
+        let large = large.filter(|(_, t)| all.get(t.index()).is_some_and(|t| t.bytes() > LARGE_TABLE));
+        let large = large.fold(0, |bits, (n, _)| bits | 1 << n);
+        if large == 0 && !code.large_arrays {
+            return;
+        }
+        let mut emitted = Vec::new();
+        let mut host = Host {
+            layouts: &self.layouts,
+            memory: Memory { layouts: &self.layouts, strings: &code.strings },
+            env,
+            packet: &[],
+            emitted: &mut emitted,
+            used: 0,
+            panic: None,
+        };
+        let ctx = Ctx {
+            host: &raw mut host,
+            packet: std::ptr::null(),
+            packet_bits: 0,
+            position: 0,
+            error: 0,
+            rounds_left: u64::from(MAX_LOOP_ROUNDS),
+            out: std::ptr::null_mut(),
+            out_len: 0,
+            out_cap: 0,
+            cells,
+            packet_bytes: 0,
+            tables,
+            large,
+            noted: std::ptr::null(),
+        };
+        for frame in frames.iter_mut().filter(|f| f.end == self.words) {
+            if frame.slots.len() < code.words {
+                frame.slots.resize(code.words, 0);
+            }
+            let at = frame.slots.as_mut_ptr().cast::<Ctx<'_>>();
+            // SAFETY: as in `enter`.
+            let end = unsafe {
+                at.write(ctx);
+                (code.entry)(at);
+                (*at).noted
+            };
+            let noted = frame.slots.get(self.top..self.top + generate::MOST_NOTED).unwrap_or(&[]);
+            let count = (end as usize).saturating_sub(noted.as_ptr() as usize) / 8;
+            noted.iter().take(count).for_each(|address| memory::fetch(*address as usize as *const u8));
+        }
+        if let Some(panic) = host.panic.take() {
+            std::panic::resume_unwind(panic);
+        }
     }
 
     fn control(

@@ -401,6 +401,23 @@ impl Memory<'_> {
     }
 }
 
+/// Asks for the cache line at any address.
+#[inline(always)]
+pub(crate) fn fetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: it reads nothing.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: it reads nothing.
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{at}]", at = in(reg) at, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = at;
+}
+
 fn varbit(mem: &[u8]) -> Bits {
     let width = read_u64(mem, 8) as u32;
     let limbs = width.div_ceil(64) as usize * 8;

@@ -32,6 +32,7 @@ pub(crate) mod status {
 
 /// What native code works with: the first words of the memory that it is given, at offsets that [`at`] names. The packet's
 /// variables and scratch memory follow.
+#[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Ctx<'a> {
     /// The part that only Rust uses.
@@ -53,6 +54,9 @@ pub(crate) struct Ctx<'a> {
     pub(crate) packet_bytes: u64,
     /// The flat tables of the architecture; null if there are none.
     pub(crate) tables: *const FlatTable,
+    /// Of code that looks ahead: which of its tables are large, a bit for each; where the addresses end that it has noted.
+    pub(crate) large: u64,
+    pub(crate) noted: *const u64,
 }
 
 /// Offsets in [`Ctx`].
@@ -67,6 +71,8 @@ pub(crate) mod at {
     pub(crate) const OUT: i32 = offset_of!(Ctx<'static>, out) as i32;
     pub(crate) const OUT_LEN: i32 = offset_of!(Ctx<'static>, out_len) as i32;
     pub(crate) const CELLS: i32 = offset_of!(Ctx<'static>, cells) as i32;
+    pub(crate) const LARGE: i32 = offset_of!(Ctx<'static>, large) as i32;
+    pub(crate) const NOTED: i32 = offset_of!(Ctx<'static>, noted) as i32;
     pub(crate) const TABLES: i32 = offset_of!(Ctx<'static>, tables) as i32;
     pub(crate) const PACKET_BYTES: i32 = offset_of!(Ctx<'static>, packet_bytes) as i32;
     pub(crate) const OUT_CAP: i32 = offset_of!(Ctx<'static>, out_cap) as i32;

@@ -137,18 +137,28 @@ mod carryless {
         unsafe { multiplied(data) }
     }
 
-    /// The first bytes of up to 16, the first one lowest.
+    /// Up to eight bytes, the first one lowest.
     #[inline(always)]
-    fn first(data: &[u8]) -> u128 {
-        let n = data.len();
-        if let Some(block) = data.first_chunk() {
-            u128::from_le_bytes(*block)
-        } else if let (Some(a), Some(b)) = (data.first_chunk(), data.last_chunk()) {
-            u128::from(u64::from_le_bytes(*a)) | u128::from(u64::from_le_bytes(*b)) << (8 * (n - 8))
-        } else if let (Some(a), Some(b)) = (data.first_chunk(), data.last_chunk()) {
-            u128::from(u32::from_le_bytes(*a)) | u128::from(u32::from_le_bytes(*b)) << (8 * (n - 4))
-        } else {
-            0
+    fn few(data: &[u8]) -> u64 {
+        let (four, rest) =
+            data.split_first_chunk().map_or((0, data), |(a, rest)| (u32::from_le_bytes(*a), rest));
+        let (two, rest) =
+            rest.split_first_chunk().map_or((0, rest), |(a, rest)| (u16::from_le_bytes(*a), rest));
+        let one = rest.first().copied().unwrap_or(0);
+        let low = u64::from(four);
+        let at = 8 * (data.len() as u32 & 4);
+        low | u64::from(two) << at | u64::from(one).checked_shl(at + 8 * (data.len() as u32 & 2)).unwrap_or(0)
+    }
+
+    /// Up to sixteen bytes in a row, the first one lowest: read as words, as who wrote them is likely to have done.
+    #[inline(always)]
+    fn bytes(data: &[u8]) -> u128 {
+        match data.split_first_chunk() {
+            Some((low, rest)) => {
+                let high = rest.first_chunk().map_or_else(|| few(rest), |b| u64::from_le_bytes(*b));
+                u128::from(u64::from_le_bytes(*low)) | u128::from(high) << 64
+            }
+            None => u128::from(few(data)),
         }
     }
 
@@ -163,24 +173,24 @@ mod carryless {
         if data.len() < 4 {
             return super::crc32(data);
         }
-        // Bytes in front of the last whole blocks, or the only block. The register's initial ones are added to the first
-        // four bytes, wherever they come to lie.
-        let head = match data.len() % 16 {
-            0 => 16,
-            n => n,
-        };
-        let ones = u128::from(u32::MAX);
-        let start = (first(data) ^ ones) << (8 * (16 - head));
-        let mut sum = vector(start);
-        let mut rest = if head < 4 { ones >> (8 * head) } else { 0 };
+        // Zeros in front fill up the first block: every block of the message is put together of two of the data.
+        let gap = 8 * ((16 - data.len() % 16) % 16) as u32;
+        let (ones, mut before) = (u128::from(u32::MAX), 0);
+        let mut sum = vector(0);
         // Powers of x modulo the polynomial, bits mirrored: x^(128+32), x^(128-32); x^64; the polynomial and its inverse.
         let fold = _mm_set_epi64x(0x0_ccaa_009e, 0x1_7519_97d0);
-        for block in data[head..].as_chunks::<16>().0 {
-            let next = vector(u128::from_le_bytes(*block) ^ rest);
-            rest = 0;
+        let blocks = data.len().div_ceil(16);
+        for n in 0..blocks {
+            let mut block = bytes(&data[16 * n..]);
+            if n == 0 {
+                // What the register holds at first is added to the first four bytes.
+                block ^= ones;
+            }
+            let next = if gap == 0 { block } else { before | block << gap };
+            before = block.checked_shr(128 - gap).unwrap_or(0);
             let (low, high) =
                 (_mm_clmulepi64_si128::<0x00>(sum, fold), _mm_clmulepi64_si128::<0x11>(sum, fold));
-            sum = _mm_xor_si128(_mm_xor_si128(low, high), next);
+            sum = _mm_xor_si128(_mm_xor_si128(low, high), vector(next));
         }
         let mask = _mm_set_epi32(0, 0, 0, -1);
         let sum = _mm_xor_si128(_mm_clmulepi64_si128::<0x10>(sum, fold), _mm_srli_si128::<8>(sum));

@@ -26,6 +26,12 @@ impl Gen<'_, '_> {
         let program = self.s.program;
         let result_target = result.map(|lv| (self.resolve(scope, lv, true), lv.ty));
         match callee {
+            Callee::Extern { function, instance } if self.ahead.is_some() => {
+                if result.is_some() {
+                    return self.stop();
+                }
+                return self.foresee_extern(scope, Called { function, instance, type_args }, args);
+            }
             Callee::Extern { function, instance } => {
                 self.call_extern(scope, Called { function, instance, type_args }, args, result_target);
                 return true;
@@ -194,7 +200,7 @@ impl Gen<'_, '_> {
 }
 
 /// Can no other argument that is a place, or lent, overlap argument `n`, whose place is `lv`?
-fn alone(args: &[Arg], n: usize, lv: &LValue) -> bool {
+pub(super) fn alone(args: &[Arg], n: usize, lv: &LValue) -> bool {
     args.iter().enumerate().filter(|(m, _)| *m != n).all(|(_, other)| match other {
         Arg::In(Expr { kind: ExprKind::Read(o), .. }) if !matches!(args[n], Arg::In(_)) => !overlap(lv, o),
         Arg::In(_) => true,

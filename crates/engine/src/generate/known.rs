@@ -117,7 +117,6 @@ impl Gen<'_, '_> {
     /// Looks whether there is a cell `i` of an array. Code goes on where there is one, with its address; where there is
     /// none it has to go on in the block that is given back.
     fn find_cell(&mut self, instance: ExternInstanceId, i: V) -> (V, cranelift_codegen::ir::Block) {
-        self.uses_cells = true;
         let (some, none) = (self.new_block(), self.new_block());
         let entry = (instance.index() * size_of::<CellArray>()) as i32;
         let fixed = FLAGS.with_readonly();
@@ -127,11 +126,20 @@ impl Gen<'_, '_> {
         self.branch(fits, some, none);
         self.b.set_cold_block(none);
         self.start(some);
+        (self.cell_address(instance, i), none)
+    }
+
+    /// Where cell `i` of an array stands, if there is one.
+    pub(super) fn cell_address(&mut self, instance: ExternInstanceId, i: V) -> V {
+        self.uses_cells = true;
+        let entry = (instance.index() * size_of::<CellArray>()) as i32;
+        let fixed = FLAGS.with_readonly();
+        let arrays = self.b.ins().load(types::I64, fixed, self.ctx, at::CELLS);
         let base = self.b.ins().load(types::I64, fixed, arrays, entry + CellArray::BASE as i32);
         let stride = self.b.ins().uload32(fixed, arrays, entry + CellArray::STRIDE as i32);
         let line = self.b.ins().imul(i, stride);
         let line = self.b.ins().ishl_imm_u(line, 2);
-        (self.b.ins().iadd(base, line), none)
+        self.b.ins().iadd(base, line)
     }
 
     fn load_cell(&mut self, scope: &Rc<Scope>, called: Called<'_>, index: &Expr, to: &LValue) -> Option<()> {
@@ -457,18 +465,28 @@ impl Gen<'_, '_> {
             Digest::Function(f) => {
                 let bits: u32 = pieces.iter().map(|p| p.width).sum();
                 let bytes = bits.div_ceil(8);
-                let At::Mem { base, off } = self.scratch(bytes) else { return None };
-                if pieces.iter().any(|p| !p.width.is_multiple_of(8)) {
-                    self.clear_bytes(base, off, bytes);
-                }
-                let mut to = 0;
+                let At::Mem { base, off } = self.scratch(bytes.next_multiple_of(8)) else { return None };
+                // Whole words, so that reading words finds each in one store.
+                let (mut word, mut used, mut at) = (self.number(0), 0, off);
                 for (v, width) in self.split(pieces, 64) {
-                    self.store_packed(base, off, to, bytes, width, v);
-                    to += width;
+                    let free = 64 - used;
+                    let over = width.saturating_sub(free);
+                    let (high, up) = (self.shift_right(v, over), free.saturating_sub(width));
+                    let high = self.shift_left(high, up);
+                    word = if used == 0 { high } else { self.b.ins().bor(word, high) };
+                    used += width - over;
+                    if used == 64 {
+                        self.store_be(base, at, 8, word);
+                        (used, at) = (over, at + 8);
+                        word = if over == 0 { word } else { self.shift_left(v, 64 - over) };
+                    }
                 }
-                let (f, at) = (self.address(f as *const u8), self.pointer(base, off));
+                if used > 0 {
+                    self.store_be(base, at, 8, word);
+                }
+                let (f, start) = (self.address(f as *const u8), self.pointer(base, off));
                 let len = self.number(u64::from(bytes));
-                Some(self.call_runtime(runtime::digest as *const u8, &[f, at, len], true))
+                Some(self.call_runtime(runtime::digest as *const u8, &[f, start, len], true))
             }
         }
     }

@@ -12,6 +12,7 @@
 //! index out of range selects a place apart), the packet (its length is compared first) and the emitted bytes (their
 //! capacity is).
 
+mod ahead;
 mod call;
 mod expr;
 mod external;
@@ -52,12 +53,17 @@ pub(crate) struct Source<'p> {
     pub(crate) counted: bool,
 }
 
+pub(crate) use ahead::MOST as MOST_NOTED;
+
 /// A block that an architecture runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     Parser(ParserId),
     Control(ControlId),
 }
+
+/// A table that is made for so many entries may outgrow the caches.
+const MANY_ENTRIES: u64 = 1 << 15;
 
 /// More scratch memory than this is refused.
 const MAX_SCRATCH: u32 = 16 << 20;
@@ -111,6 +117,8 @@ struct Gen<'g, 'p> {
     sites: Vec<Box<Site>>,
     constants: Vec<Box<[u64]>>,
     strings: Vec<Arc<str>>,
+    /// What is known of it, if the code looks ahead.
+    ahead: Option<ahead::Ahead>,
     /// Flat tables, or cells, are used in place.
     uses_tables: bool,
     uses_cells: bool,
@@ -129,6 +137,29 @@ pub(crate) fn compile(
     params: &[u32],
     scratch_at: u32,
 ) -> Result<Code, LoadError> {
+    let code = make(source, isa, entry, params, scratch_at, false)?;
+    code.ok_or_else(|| LoadError(format!("{}: no code", name(source.program, entry))))
+}
+
+/// Generates code that looks ahead, if there is anything to gain by it.
+pub(crate) fn compile_ahead(
+    source: &Source<'_>,
+    isa: &OwnedTargetIsa,
+    control: ControlId,
+    params: &[u32],
+    scratch_at: u32,
+) -> Result<Option<Code>, LoadError> {
+    make(source, isa, Entry::Control(control), params, scratch_at, true)
+}
+
+fn make(
+    source: &Source<'_>,
+    isa: &OwnedTargetIsa,
+    entry: Entry,
+    params: &[u32],
+    scratch_at: u32,
+    ahead: bool,
+) -> Result<Option<Code>, LoadError> {
     let internal = |e: &dyn std::fmt::Display| LoadError(format!("{}: {e}", name(source.program, entry)));
     let builder = JITBuilder::with_isa(isa.clone(), cranelift_module::default_libcall_names());
     let mut module = JITModule::new(builder);
@@ -142,13 +173,26 @@ pub(crate) fn compile(
     let made = {
         let b = FunctionBuilder::new(&mut context.func, &mut builder_context);
         let mut g = Gen::new(b, source, isa.default_call_conv(), (entry, scratch_at));
+        if ahead {
+            g.look_ahead();
+        }
         g.entry(entry, params);
+        let large = g.ahead.as_ref().is_some_and(|a| a.has_large_arrays());
+        let tables = g.ahead.take().map_or(Vec::new(), |a| a.tables);
+        if ahead
+            && !large
+            && !tables
+                .iter()
+                .any(|t| source.program.tables[t.index()].size.is_some_and(|n| n >= MANY_ENTRIES))
+        {
+            return Ok(None);
+        }
         if let Some(problem) = g.problem {
             return Err(internal(&problem));
         }
         g.b.seal_all_blocks();
         g.b.finalize(module.target_config());
-        (g.scratch_most, g.sites, g.constants, g.strings, g.uses_tables, g.uses_cells)
+        (g.scratch_most, g.sites, g.constants, g.strings, g.uses_tables, g.uses_cells, (tables, large))
     };
     module.define_function(id, &mut context).map_err(|e| internal(&format!("{e:?}")))?;
     let size = context.compiled_code().map_or(0, |c| c.code_info().total_size as usize);
@@ -156,8 +200,8 @@ pub(crate) fn compile(
     let address = module.get_finalized_function(id);
     // SAFETY: the function was declared with this signature, and the module that owns it stays in the same `Code`.
     let run = unsafe { std::mem::transmute::<*const u8, extern "C" fn(*mut Ctx<'_>) -> i64>(address) };
-    let (scratch, sites, constants, strings, tables, cells) = made;
-    Ok(Code {
+    let (scratch, sites, constants, strings, tables, cells, (foreseen, large_arrays)) = made;
+    Ok(Some(Code {
         module: Some(module),
         entry: run,
         words: (scratch_at + scratch).div_ceil(8) as usize,
@@ -166,8 +210,10 @@ pub(crate) fn compile(
         strings,
         cells,
         tables,
+        foreseen,
+        large_arrays,
         size,
-    })
+    }))
 }
 
 fn name(program: &Program, entry: Entry) -> String {
@@ -223,12 +269,23 @@ impl<'g, 'p> Gen<'g, 'p> {
             sites: Vec::new(),
             constants: Vec::new(),
             strings: vec!["".into()],
+            ahead: None,
             uses_tables: false,
             uses_cells: false,
             sigs: HashMap::new(),
             call_conv,
             problem: None,
         }
+    }
+
+    /// From now on the code looks ahead.
+    fn look_ahead(&mut self) {
+        let next = self.b.declare_var(types::I64);
+        if let At::Mem { base, off } = self.scratch(8 * ahead::MOST as u32) {
+            let start = self.pointer(base, off);
+            self.b.def_var(next, start);
+        }
+        self.ahead = Some(ahead::Ahead::new(next));
     }
 
     /// The whole function.
@@ -246,10 +303,18 @@ impl<'g, 'p> Gen<'g, 'p> {
             };
             let place =
                 Place { ty: self.repr(var.ty), at: At::Mem { base: self.frame, off: *offset as i32 } };
-            if frame.params.get(i).is_some_and(|p| p.direction == pointsman_ir::Direction::Out) {
-                self.clear(place);
-            }
-            vars.push(place);
+            let param = frame.params.get(i);
+            let is_out = param.is_some_and(|p| p.direction == pointsman_ir::Direction::Out);
+            vars.push(match (param, self.ahead.is_some()) {
+                (_, true) if is_out => self.fresh(var.ty),
+                (Some(param), true) => self.foreseen_param(place, param),
+                _ => {
+                    if is_out {
+                        self.clear(place);
+                    }
+                    place
+                }
+            });
         }
         let scope = Rc::new(Scope { vars, outer: None, action: false });
         let (ret, fail) = (self.flow.ret, self.flow.fail);
@@ -262,13 +327,16 @@ impl<'g, 'p> Gen<'g, 'p> {
         }
         self.start(ret);
         self.leave(entry);
+        self.end_of_addresses();
         let ok = self.number(status::OK as u64);
         self.b.ins().return_(&[ok]);
         self.start(fail);
         self.leave(entry);
+        self.end_of_addresses();
         let status = self.b.use_var(self.status);
         self.b.ins().return_(&[status]);
         self.start(self.abort);
+        self.end_of_addresses();
         let panic = self.number(status::PANIC as u64);
         self.b.ins().return_(&[panic]);
     }

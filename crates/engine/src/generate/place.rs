@@ -259,7 +259,7 @@ impl<'p> Gen<'_, 'p> {
         }
     }
 
-    fn store_be(&mut self, base: V, off: i32, size: u32, v: V) {
+    pub(super) fn store_be(&mut self, base: V, off: i32, size: u32, v: V) {
         match size {
             1 => {
                 self.b.ins().istore8(FLAGS, v, base, off);

@@ -19,6 +19,9 @@ impl Gen<'_, '_> {
     }
 
     fn stmt(&mut self, scope: &Rc<Scope>, stmt: &Stmt) -> bool {
+        if self.ahead.is_some() && !self.is_foreseen(scope, stmt) {
+            return self.stop();
+        }
         match &stmt.kind {
             StmtKind::Assign(lv, e) => {
                 let v = self.expr(scope, e);

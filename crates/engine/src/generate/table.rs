@@ -5,7 +5,7 @@ use super::{FLAGS, Gen, Scope};
 use crate::code::{RowData, Site, TableSite};
 use crate::runtime::{self, at};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Value as V, types};
+use cranelift_codegen::ir::{InstBuilder, Value as V, types};
 use pointsman_ir::table::flat::{FlatTable, Place as FieldAt, places, row};
 use pointsman_ir::{LValue, MatchKind, Table, TableId, TypeId};
 use std::rc::Rc;
@@ -213,8 +213,11 @@ impl Gen<'_, '_> {
 
     /// Looks a table up: the row, and its head.
     fn look_up(&mut self, scope: &Rc<Scope>, id: TableId, table: &Table) -> (V, V) {
-        self.uses_tables = true;
         let (site, key) = self.table_key(scope, id, table);
+        if self.ahead.is_some() {
+            return self.foresee_look_up(id, key);
+        }
+        self.uses_tables = true;
         let At::Mem { base, off } = self.scratch(8 * site.row_words as u32) else { return (key, key) };
         let site = self.site(Site::Table(site));
         let (row_var, head_var) = (self.b.declare_var(types::I64), self.b.declare_var(types::I64));
@@ -229,10 +232,7 @@ impl Gen<'_, '_> {
         self.branch(tables, flat, ask);
         self.start(flat);
         let this = self.pointer(tables, (id.index() * size_of::<FlatTable>()) as i32);
-        let find = self.b.ins().load(types::I64, fixed, this, FlatTable::FIND as i32);
-        let sig = self.find_signature();
-        let call = self.b.ins().call_indirect(sig, find, &[this, key]);
-        let row_at = self.b.inst_results(call)[0];
+        let row_at = self.call_table(this, FlatTable::FIND, key, true);
         let head = self.b.ins().load(types::I64, FLAGS, row_at, 0);
         self.b.def_var(row_var, row_at);
         self.b.def_var(head_var, head);
@@ -259,13 +259,5 @@ impl Gen<'_, '_> {
         self.jump(done);
         self.start(done);
         (self.b.use_var(row_var), self.b.use_var(head_var))
-    }
-
-    /// Of the functions that find rows.
-    fn find_signature(&mut self) -> cranelift_codegen::ir::SigRef {
-        let mut signature = Signature::new(self.call_conv);
-        signature.params.extend([AbiParam::new(types::I64), AbiParam::new(types::I64)]);
-        signature.returns.push(AbiParam::new(types::I64));
-        self.b.import_signature(signature)
     }
 }
