@@ -94,4 +94,6 @@ pub enum Digest {
     Sum16,
     /// A function, which must not panic.
     Function(fn(&[u8]) -> u64),
+    /// Gives such a function for data of so many bytes.
+    Sized(fn(usize) -> fn(&[u8]) -> u64),
 }

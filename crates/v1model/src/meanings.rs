@@ -45,7 +45,7 @@ fn meaning(function: Function, std: &StdFields, drop_port: u32) -> Meaning {
 fn digest(algorithm: HashAlgorithm) -> Digest {
     match algorithm {
         HashAlgorithm::Csum16 => Digest::Sum16,
-        HashAlgorithm::Crc32 => Digest::Function(crc32_function()),
+        HashAlgorithm::Crc32 => Digest::Sized(crc32_of),
         HashAlgorithm::Crc16 => Digest::Function(crc16),
         HashAlgorithm::Identity => Digest::Function(identity),
         HashAlgorithm::Xor16 => Digest::Function(|data| xor16(data).into()),
@@ -117,12 +117,13 @@ fn crc16(data: &[u8]) -> u64 {
     u64::from(sliced(&CRC16, 0, data))
 }
 
-/// The fastest that this processor can.
-fn crc32_function() -> fn(&[u8]) -> u64 {
+/// The fastest for data of `len` bytes on this processor.
+fn crc32_of(len: usize) -> fn(&[u8]) -> u64 {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("pclmulqdq") && is_x86_feature_detected!("sse4.1") {
-        return carryless::crc32;
+        return carryless::crc32_of(len).unwrap_or(crc32);
     }
+    let _ = len;
     crc32
 }
 
@@ -132,9 +133,25 @@ fn crc32_function() -> fn(&[u8]) -> u64 {
 mod carryless {
     use std::arch::x86_64::*;
 
-    pub fn crc32(data: &[u8]) -> u64 {
-        // SAFETY: only given out where the processor has these instructions.
-        unsafe { multiplied(data) }
+    macro_rules! sizes {
+        ($($n:literal)*) => {
+            /// For data of `len` bytes, where it is worthwhile.
+            pub fn crc32_of(len: usize) -> Option<fn(&[u8]) -> u64> {
+                match len {
+                    $($n => Some(crc32::<$n>),)*
+                    _ => None,
+                }
+            }
+        };
+    }
+    sizes!(4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40);
+
+    fn crc32<const N: usize>(data: &[u8]) -> u64 {
+        match data.first_chunk() {
+            // SAFETY: only given out where the processor has these instructions.
+            Some(whole) if N == data.len() => unsafe { multiplied::<N>(whole) },
+            _ => super::crc32(data),
+        }
     }
 
     /// Up to eight bytes, the first one lowest.
@@ -169,10 +186,7 @@ mod carryless {
     }
 
     #[target_feature(enable = "pclmulqdq,sse4.1")]
-    fn multiplied(data: &[u8]) -> u64 {
-        if data.len() < 4 {
-            return super::crc32(data);
-        }
+    fn multiplied<const N: usize>(data: &[u8; N]) -> u64 {
         // Zeros in front fill up the first block: every block of the message is put together of two of the data.
         let gap = 8 * ((16 - data.len() % 16) % 16) as u32;
         let (ones, mut before) = (u128::from(u32::MAX), 0);
@@ -216,7 +230,7 @@ mod tests {
         let (c32, c16) = (Crc::new(32, CrcParams::CRC32), Crc::new(16, CrcParams::CRC16));
         let data: Vec<u8> = (0..100u32).map(|i| (i * i * 7 + i / 3) as u8).collect();
         for len in 0..data.len() {
-            assert_eq!(crc32_function()(&data[..len]), crc32(&data[..len]), "{len} bytes");
+            assert_eq!(crc32_of(len)(&data[..len]), crc32(&data[..len]), "{len} bytes");
             assert_eq!(crc32(&data[..len]), c32.compute(&data[..len]).into(), "{len} bytes");
             assert_eq!(crc16(&data[..len]), c16.compute(&data[..len]).into(), "{len} bytes");
         }

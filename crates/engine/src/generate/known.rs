@@ -462,7 +462,7 @@ impl Gen<'_, '_> {
         match digest {
             Digest::Ask => None,
             Digest::Sum16 => Some(self.sum16(pieces)),
-            Digest::Function(f) => {
+            Digest::Function(_) | Digest::Sized(_) => {
                 let bits: u32 = pieces.iter().map(|p| p.width).sum();
                 let bytes = bits.div_ceil(8);
                 let At::Mem { base, off } = self.scratch(bytes.next_multiple_of(8)) else { return None };
@@ -484,6 +484,11 @@ impl Gen<'_, '_> {
                 if used > 0 {
                     self.store_be(base, at, 8, word);
                 }
+                let f = match digest {
+                    Digest::Sized(f) => f(bytes as usize),
+                    Digest::Function(f) => f,
+                    _ => return None,
+                };
                 let (f, start) = (self.address(f as *const u8), self.pointer(base, off));
                 let len = self.number(u64::from(bytes));
                 Some(self.call_runtime(runtime::digest as *const u8, &[f, start, len], true))
