@@ -20,8 +20,8 @@ use pointsman_ir::{
 };
 use std::rc::Rc;
 
-/// Addresses that one run notes, at most.
-pub(crate) const MOST: usize = 32;
+/// Places in the code that note an address, at most; so a run, which comes by each once, notes no more.
+pub(crate) const MOST: usize = 256;
 
 /// Variables of more bytes than this are not copied: where they would change, the code ends.
 const MOST_COPIED: u32 = 256;
