@@ -351,7 +351,7 @@ impl Port for AfPacket {
         let mut total = 0;
         let mut checked = false;
         while let Some(first) = frames.first() {
-            let (sent, joined) = sys::send(&self.socket, frames, self.config.join);
+            let (sent, joined) = sys::outgoing::send(&self.socket, frames, self.config.join);
             let error = match sent {
                 Ok(sent) => {
                     self.counters.add_sent(&frames[..sent]);

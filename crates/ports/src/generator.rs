@@ -98,7 +98,8 @@ impl LiveFrames {
     }
 
     /// Sends for a while, in the network namespace of the calling thread, which has to be the one of [`LiveFrames::new`].
-    /// `per_second`: evenly spaced, 0 for as fast as possible. A processor core is busy all the time, either way.
+    /// `per_second`: evenly spaced, 0 for as fast as possible. A processor core is busy all the time, either way. A signal
+    /// ends the run (SIGRTMAX - 3, whose handler is replaced by one that does nothing), because nothing else can.
     ///
     /// # Errors
     /// Those of the kernel.

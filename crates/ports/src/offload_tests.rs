@@ -382,3 +382,64 @@ fn damaged_super_frames_do_no_harm() {
     }
     assert!((1000..49_000).contains(&accepted), "{accepted} accepted: both ways should be tried");
 }
+
+/// Frames whose checksum is unfinished although nothing says so.
+#[test]
+fn unfinished_checksums_are_recognised() {
+    let tag = |frame: &[u8]| [&frame[..12], &[0x81, 0, 0, 5], &frame[12..]].concat();
+    for v6 in [false, true] {
+        for length in [0, 1, 500, 1001] {
+            for good in [tcp_frame(v6, &payload(length)), udp_frame(v6, &payload(length))] {
+                let mut frame = good.clone();
+                assert!(!finish_unfinished(&mut frame));
+                assert_eq!(frame, good, "a right checksum is left alone");
+
+                make_partial(&mut frame);
+                let unfinished = frame.clone();
+                let mut tagged = tag(&frame);
+                assert!(finish_unfinished(&mut frame));
+                assert_eq!(frame, good);
+                assert!(finish_unfinished(&mut tagged));
+                assert_eq!(tagged, tag(&good));
+
+                // Padding is no part of the packet.
+                let mut padded = [&unfinished[..], &[0x5a; 7]].concat();
+                assert!(finish_unfinished(&mut padded));
+                assert_eq!(padded[..good.len()], good);
+
+                // Damage elsewhere, or in the field, is left for the receiver to find.
+                let l4 = if v6 { 54 } else { 34 };
+                for at in [l4, good.len() - 1, l4 + if dissect(&good).1 == TCP { 16 } else { 6 }] {
+                    let mut damaged = good.clone();
+                    damaged[at] ^= 0x10;
+                    let before = damaged.clone();
+                    assert!(!finish_unfinished(&mut damaged));
+                    assert_eq!(damaged, before, "byte {at}");
+                }
+            }
+        }
+    }
+    // UDP without a checksum, a fragment, and what is no IP at all.
+    let mut none = udp_frame(false, &payload(100));
+    put16(&mut none, 40, 0);
+    let mut fragment = tcp_frame(false, &payload(100));
+    make_partial(&mut fragment);
+    fragment[20] |= 0x20;
+    for frame in [none, fragment, vec![7; 60], vec![7; 14]] {
+        let mut same = frame.clone();
+        assert!(!finish_unfinished(&mut same));
+        assert_eq!(same, frame);
+    }
+}
+
+#[test]
+fn an_unfinished_sctp_checksum_is_recognised() {
+    let builder = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
+    let mut frame = Vec::new();
+    builder.write(&mut frame, etherparse::IpNumber::SCTP, &payload(40)).unwrap();
+    frame[42..46].fill(0);
+    let crc = crc32c([&frame[34..]]);
+    assert!(finish_unfinished(&mut frame));
+    assert_eq!(frame[42..46], crc.to_le_bytes());
+    assert!(!finish_unfinished(&mut frame));
+}

@@ -5,12 +5,12 @@ use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-use crate::join::{Joined, join};
 use crate::offload::VNET_HEADER_BYTES;
 
 pub(crate) mod bpf;
 pub(crate) mod ethtool;
 mod mapping;
+pub(crate) mod outgoing;
 pub(crate) mod packet_ring;
 pub(crate) mod tun;
 pub(crate) mod xsk;
@@ -438,100 +438,6 @@ fn vlan(message: &libc::msghdr) -> Option<(u16, u16)> {
         }
     }
     None
-}
-
-/// A message to be sent: one frame, or several as one.
-pub(crate) enum Outgoing<'a> {
-    Frame(&'a [u8]),
-    Joined(Box<Joined>, &'a [Vec<u8>]),
-}
-
-impl<'a> Outgoing<'a> {
-    /// The first message of some frames. `joining`: segments of a stream may be sent as one.
-    pub fn first(frames: &'a [Vec<u8>], joining: bool) -> Option<Self> {
-        let first = frames.first()?;
-        Some(match if joining { join(frames) } else { None } {
-            Some(joined) => {
-                let count = joined.count;
-                Self::Joined(Box::new(joined), &frames[..count])
-            }
-            None => Self::Frame(first),
-        })
-    }
-
-    /// How many frames it is made of.
-    pub fn count(&self) -> usize {
-        match self {
-            Self::Frame(_) => 1,
-            Self::Joined(_, frames) => frames.len(),
-        }
-    }
-
-    pub fn is_joined(&self) -> bool {
-        matches!(self, Self::Joined(..))
-    }
-
-    /// Appends the parts of the message, each behind a header that says what is unfinished.
-    fn describe(&self, parts: &mut Vec<libc::iovec>) {
-        const FINISHED: [u8; VNET_HEADER_BYTES] = [0; VNET_HEADER_BYTES];
-        let part =
-            |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-        match self {
-            Self::Frame(frame) => parts.extend([part(&FINISHED), part(frame)]),
-            Self::Joined(joined, frames) => {
-                parts.extend([part(&joined.vnet), part(&joined.header[..joined.payload])]);
-                parts.extend(frames.iter().map(|frame| part(&frame[joined.payload..])));
-            }
-        }
-    }
-}
-
-/// Sends some frames as one.
-pub(crate) fn send_joined(socket: &OwnedFd, joined: Joined, frames: &[Vec<u8>]) -> io::Result<()> {
-    let mut parts = Vec::with_capacity(2 + frames.len());
-    Outgoing::Joined(Box::new(joined), frames).describe(&mut parts);
-    // SAFETY: all-zero is a value of this plain structure.
-    let mut message: libc::msghdr = unsafe { mem::zeroed() };
-    message.msg_iov = parts.as_mut_ptr();
-    message.msg_iovlen = parts.len() as _;
-    let fd = socket.as_raw_fd();
-    // SAFETY: the message describes buffers that outlive the call; sending only reads.
-    retry(|| unsafe { libc::sendmsg(fd, &raw const message, libc::MSG_DONTWAIT) as libc::c_int })?;
-    Ok(())
-}
-
-/// Sends frames from the front and says how many the kernel took, and whether the first message, which an error is about,
-/// was a super-frame. `joining`: segments of a stream may be sent as one.
-pub(crate) fn send(socket: &OwnedFd, frames: &[Vec<u8>], joining: bool) -> (io::Result<usize>, bool) {
-    let room = frames.len().min(MAX_BATCH);
-    let mut outgoing = Vec::with_capacity(room);
-    let mut rest = frames;
-    while outgoing.len() < MAX_BATCH
-        && let Some(message) = Outgoing::first(rest, joining)
-    {
-        rest = &rest[message.count()..];
-        outgoing.push(message);
-    }
-    let mut parts = Vec::with_capacity(2 * room);
-    let mut starts = Vec::with_capacity(room);
-    for outgoing in &outgoing {
-        starts.push(parts.len());
-        outgoing.describe(&mut parts);
-    }
-    starts.push(parts.len());
-    let mut messages = Vec::with_capacity(room);
-    for range in starts.windows(2) {
-        // SAFETY: all-zero is a value of this plain structure.
-        let mut message: libc::mmsghdr = unsafe { mem::zeroed() };
-        message.msg_hdr.msg_iov = parts[range[0]..].as_mut_ptr();
-        message.msg_hdr.msg_iovlen = (range[1] - range[0]) as _;
-        messages.push(message);
-    }
-    let (fd, batch, flags) = (socket.as_raw_fd(), messages.len(), libc::MSG_DONTWAIT as _);
-    // SAFETY: every message describes buffers that outlive the call, each with its length; sending only reads.
-    let sent = retry(|| unsafe { libc::sendmmsg(fd, messages.as_mut_ptr(), batch as libc::c_uint, flags) });
-    let joined = outgoing.first().is_some_and(Outgoing::is_joined);
-    (sent.map(|messages| outgoing[..messages].iter().map(Outgoing::count).sum()), joined)
 }
 
 /// An event counter: readable while it is not zero.

@@ -7,7 +7,8 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use crate::af_packet::check_name;
 use crate::link_state::{Link, LinkState, RECOVERY_INTERVAL_NS};
 use crate::offload::{self, VnetHeader};
-use crate::sys::{self, Outgoing, SLOT_BYTES, VLAN_ROOM, tun};
+use crate::sys::outgoing::Outgoing;
+use crate::sys::{self, SLOT_BYTES, VLAN_ROOM, tun};
 use crate::{Counters, DropReason, Frame, FramePool, Port, PortError};
 
 /// Frames received in one call at most, not counting the pieces of super-frames.

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use pointsman_ports::{
-    AfPacket, AfPacketConfig, AfXdp, AfXdpConfig, DropReason, Frame, FramePool, LiveFrames, Observer, Poller,
-    Port, PortError, Want, Way, XdpMode, accept_live_frames, open_interface, open_interface_shared,
+    AfPacket, AfPacketConfig, AfXdp, AfXdpConfig, DropReason, Frame, FramePool, LiveFrames, Observer,
+    PollMode, Poller, Port, PortError, Want, Way, XdpMode, accept_live_frames, open_interface,
+    open_interface_shared,
 };
 
 mod support;
@@ -30,6 +31,7 @@ const TESTS: &[(&str, fn())] = &[
     ("queues_share_the_traffic", queues_share_the_traffic),
     ("an_interface_may_go_and_come_back", an_interface_may_go_and_come_back),
     ("an_interface_may_be_removed_and_made_again", an_interface_may_be_removed_and_made_again),
+    ("an_idle_forwarder_sleeps", an_idle_forwarder_sleeps),
     ("a_port_may_be_opened_again_at_once", a_port_may_be_opened_again_at_once),
     ("the_kernel_gets_its_frames_back", the_kernel_gets_its_frames_back),
     (
@@ -555,6 +557,37 @@ fn the_kernel_gets_its_frames_back() {
     from.send_to(b"hello", "10.9.0.3:7003").expect("send");
     let mut buffer = [0; 100];
     assert_eq!(to.recv(&mut buffer).expect("receive"), 5);
+}
+
+/// Nothing to do costs nothing to speak of: less than 1 % of a core.
+fn an_idle_forwarder_sleeps() {
+    for want in [Want::AfXdp, Want::AfPacket] {
+        let rack = Rack::new();
+        let open = |name| rack.switch.run(|| open_interface(name, want)).expect("open").0;
+        let mut ports = [open("s0"), open("s1")];
+        // The kernel's own chatter after an interface came up has to be over.
+        thread::sleep(Duration::from_millis(300));
+        let stop = AtomicBool::new(false);
+        let cpu_ms = thread::scope(|scope| {
+            let forwarder = scope.spawn(|| {
+                pointsman_ports::forward(&mut ports, PollMode::Adaptive, &stop).expect("forward");
+                thread_cpu_time()
+            });
+            let stopper = Stopper(&stop);
+            thread::sleep(Duration::from_secs(2));
+            drop(stopper);
+            forwarder.join().expect("forwarder").as_secs_f64() * 1e3
+        });
+        assert!(cpu_ms < 20.0, "{want:?}: {cpu_ms} ms in two seconds");
+    }
+}
+
+/// Of the calling thread.
+fn thread_cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` outlives the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 fn choose(netns: &Netns, name: &str, want: Want) -> Result<String, String> {

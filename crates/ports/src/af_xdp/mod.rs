@@ -36,7 +36,7 @@ const STUCK_INTERVAL_NS: u64 = 100_000;
 /// Where an XDP program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XdpMode {
-    /// In the driver; in the network stack where the driver cannot.
+    /// In the driver; in the network stack where the driver cannot, except on veth.
     #[default]
     Any,
     /// In the driver, or not at all.
@@ -232,7 +232,8 @@ impl AfXdp {
                 XdpMode::Native => (Attachment::new(found.index, places, true), true),
                 XdpMode::Generic => (Attachment::new(found.index, places, false), false),
                 XdpMode::Any => match Attachment::new(found.index, places, true) {
-                    Err(refusal) if refusal.is_about_the_driver() => {
+                    // The other end of a veth pair leaves segmentation to us unless the program is native.
+                    Err(refusal) if refusal.is_about_the_driver() && !self.repair => {
                         (Attachment::new(found.index, places, false), false)
                     }
                     other => (other, true),
@@ -452,7 +453,7 @@ impl Port for AfXdp {
                 break;
             };
             let count = joined.count;
-            match sys::send_joined(&self.control, joined, &frames[..count]) {
+            match sys::outgoing::send_joined(&self.control, joined, &frames[..count]) {
                 Ok(()) => {
                     self.counters.add_sent(&frames[..count]);
                     pool.give_all(frames.drain(..count));

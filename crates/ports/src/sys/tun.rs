@@ -3,7 +3,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use super::{Outgoing, VLAN_ROOM, check, interface_request, own, retry};
+use super::outgoing::Outgoing;
+use super::{VLAN_ROOM, check, interface_request, own, retry};
 use crate::offload::VNET_HEADER_BYTES;
 
 /// Attaches to the tap interface `name` of the current network namespace, which is made if there is none and then goes
