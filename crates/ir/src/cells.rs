@@ -388,6 +388,19 @@ impl CellArray {
         true
     }
 
+    /// Adds the counts of a counter array of the same shape; of another one nothing.
+    pub fn add_from(&self, other: &CellArray) {
+        if self.same_shape(other) && self.kind != CellKind::Value {
+            for i in 0..self.len {
+                if let (Some(a), Some(b)) = (self.load_words(i), other.load_words(i))
+                    && b != [0, 0]
+                {
+                    self.store_words(i, [a[0].wrapping_add(b[0]), a[1].wrapping_add(b[1])]);
+                }
+            }
+        }
+    }
+
     /// Takes over the values of an array of the same shape ([`CellArray::same_shape`]); of another one nothing.
     pub fn copy_from(&self, other: &CellArray) {
         if self.same_shape(other) {

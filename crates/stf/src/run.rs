@@ -206,7 +206,7 @@ impl<E: Executor> Runner<'_, E> {
                     return self.state().set_direct_meter(now, table, Some(handle), config).map_err(text);
                 }
                 let id = find_extern(&program, "meter", name)?;
-                let size = self.state().meter(id).map_or(0, |m| m.cells.len() as u64);
+                let size = self.state().meter(id).map_or(0, |m| m.len() as u64);
                 let cells = match index {
                     Some(Index::At(i)) => *i..i.saturating_add(1),
                     _ => 0..size,

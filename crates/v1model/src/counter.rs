@@ -78,14 +78,12 @@ pub struct CounterArray {
     /// What is counted.
     pub kind: CounterKind,
     len: u64,
-    /// Calls by packets whose index was out of range.
-    pub out_of_range: u64,
 }
 
 impl CounterArray {
     /// `len` counters.
     pub fn new(kind: CounterKind, len: u64) -> Self {
-        CounterArray { kind, len, out_of_range: 0 }
+        CounterArray { kind, len }
     }
 
     /// Number of counters.

@@ -3,7 +3,7 @@
 use crate::externs::{Function, Instance};
 use crate::pipeline::Pipeline;
 use crate::register::Register;
-use crate::state::{Digest, EventKind, State};
+use crate::state::{Access, Digest, EventKind, Own};
 use crate::time::Time;
 use crate::trace::{StepKind, Trace};
 use pointsman_ir::table::flat::FlatTable;
@@ -60,7 +60,8 @@ impl Effects {
 /// The environment of one block.
 pub(crate) struct BlockEnv<'a> {
     pub pipeline: &'a Pipeline,
-    pub state: &'a mut State,
+    pub state: Access<'a>,
+    pub own: &'a mut Own,
     pub effects: Effects,
     pub now: Time,
     /// Length of the packet as it entered this pass.
@@ -115,34 +116,38 @@ impl BlockEnv<'_> {
     /// Counts an index that is out of range.
     #[cold]
     pub(crate) fn missed(&mut self, id: Option<ExternInstanceId>) {
-        let state = &mut *self.state;
-        let Some(instance) = id.and_then(|id| state.instances.get_mut(id.index())) else { return };
-        let (of_object, of_switch) = match instance {
-            Instance::Register(r) => (&mut r.out_of_range, &mut state.anomalies.register_index),
-            Instance::Counter(c) => (&mut c.out_of_range, &mut state.anomalies.counter_index),
-            Instance::Meter(m) => (&mut m.out_of_range, &mut state.anomalies.meter_index),
+        let anomalies = &mut self.own.anomalies;
+        let count = match self.state.instance(id) {
+            Some(Instance::Register(_)) => &mut anomalies.register_index,
+            Some(Instance::Counter(_)) => &mut anomalies.counter_index,
+            Some(Instance::Meter(_)) => &mut anomalies.meter_index,
             _ => return,
         };
-        *of_object += 1;
-        *of_switch += 1;
+        *count += 1;
+    }
+
+    /// The cells of an object, as this worker uses them.
+    #[inline]
+    pub(crate) fn array(&self, id: Option<ExternInstanceId>) -> Option<&CellArray> {
+        self.cells().get(id?.index())
     }
 
     /// The hash of argument `data` (and the payload) by the algorithm in argument `algo`.
     fn hash(&mut self, args: &[Value], algo: usize, data: usize, payload: bool) -> u64 {
-        let hasher = &mut self.state.hasher;
-        hasher.buffer.clear();
+        let Own { buffer, random, .. } = &mut *self.own;
+        buffer.clear();
         if let Some(v) = args.get(data) {
-            hasher.buffer.push_value(v);
+            buffer.push_value(v);
         }
         if payload {
-            hasher.buffer.push_bytes(self.payload);
+            buffer.push_bytes(self.payload);
         }
         let algorithm = match args.get(algo) {
             Some(Value::Enum(n)) => self.pipeline.algorithms.get(*n as usize),
             _ => None,
         };
         match algorithm {
-            Some(a) => hasher.compute(*a, &mut self.state.random),
+            Some(a) => self.state.hasher.hash(*a, buffer.bytes(), random),
             None => 0,
         }
     }
@@ -167,7 +172,7 @@ impl BlockEnv<'_> {
             out.push(' ');
             out.push_str(&value);
         }
-        self.state.push_event(self.now, EventKind::Log(out));
+        self.own.push_event(self.now, EventKind::Log(out));
     }
 }
 
@@ -202,7 +207,7 @@ fn format_values(types: &Types, errors: &[String], ty: TypeId, value: &Value, ou
 
 impl Env for BlockEnv<'_> {
     fn lookup(&mut self, table: TableId, key: &[Bits], selectors: &[Bits]) -> Lookup {
-        self.state.lookup(self.now, self.bytes, table, key, selectors)
+        self.state.lookup(self.own, (self.now, self.bytes), table, key, selectors)
     }
 
     fn tables(&self) -> &[FlatTable] {
@@ -211,7 +216,7 @@ impl Env for BlockEnv<'_> {
     }
 
     fn count_hit(&mut self, table: TableId, head: u64) {
-        self.state.count_head(self.now, self.bytes, table, head);
+        self.state.count_head(self.own, (self.now, self.bytes), table, head);
     }
 
     fn tracing(&self) -> bool {
@@ -240,8 +245,9 @@ impl Env for BlockEnv<'_> {
         self.trace.is_none().then_some(&self.state.generation)
     }
 
+    #[inline]
     fn cells(&self) -> &[CellArray] {
-        &self.state.cells.0
+        self.own.cells.as_deref().unwrap_or(&self.state.cells.arrays)
     }
 
     fn packet_bytes(&self) -> u32 {
@@ -277,7 +283,7 @@ impl Env for BlockEnv<'_> {
                 let index = bits(args, 1).saturating_u64();
                 if let Some(Instance::Register(r)) = self.state.instance(call.instance) {
                     let (elem, width) = (r.elem, r.width());
-                    let value = self.state.cells.get(call.instance).and_then(|c| c.get(index));
+                    let value = self.array(call.instance).and_then(|c| c.get(index));
                     if value.is_none() {
                         self.missed(call.instance);
                     }
@@ -293,14 +299,14 @@ impl Env for BlockEnv<'_> {
             Function::RegisterWrite => {
                 let index = bits(args, 0).saturating_u64();
                 let value = args.get(1).map_or_else(|| Bits::zero(0), Register::pack);
-                let cells = self.state.cells.get(call.instance);
+                let cells = self.array(call.instance);
                 if cells.is_some_and(|c| !c.set(index, &value)) {
                     self.missed(call.instance);
                 }
             }
             Function::Count => {
                 let (index, bytes) = (bits(args, 0).saturating_u64(), self.bytes);
-                if self.state.cells.get(call.instance).is_some_and(|c| !c.count(index, bytes)) {
+                if self.array(call.instance).is_some_and(|c| !c.count(index, bytes)) {
                     self.missed(call.instance);
                 }
             }
@@ -308,19 +314,15 @@ impl Env for BlockEnv<'_> {
             Function::DirectCount => {}
             Function::ExecuteMeter => {
                 let (index, bytes, now) = (bits(args, 0).saturating_u64(), self.bytes, self.now);
-                let meter = self.state.instance_mut(call.instance);
-                if let Some(Instance::Meter(m)) = meter {
-                    let kind = m.kind;
-                    match usize::try_from(index).ok().and_then(|i| m.cells.get_mut(i)) {
-                        Some(cell) => store_u64(args, 1, cell.mark(now, kind, bytes) as u64),
-                        None => self.missed(call.instance),
-                    }
+                match self.state.mark(call.instance, index, (now, bytes)) {
+                    Some(color) => store_u64(args, 1, color as u64),
+                    None => self.missed(call.instance),
                 }
             }
             Function::DirectMeterRead => {
-                if let Some(Instance::DirectMeter(color)) = self.state.instance(call.instance) {
-                    let color = *color as u64;
-                    store_u64(args, 0, color);
+                let color = call.instance.and_then(|id| self.own.colors.get(id.index()));
+                if let Some(color) = color.copied() {
+                    store_u64(args, 0, color as u64);
                 }
             }
             Function::Hash => {
@@ -358,14 +360,14 @@ impl Env for BlockEnv<'_> {
                 self.ask().recirculate = Some(bits(args, 0).low_u64() as u32);
             }
             Function::Truncate => self.ask().truncate = Some(bits(args, 0).low_u64() as u32),
-            Function::Random => match self.state.random.between(&bits(args, 1), &bits(args, 2)) {
+            Function::Random => match self.own.random.between(&bits(args, 1), &bits(args, 2)) {
                 Some(v) => store(args, 0, &v),
-                None => self.state.anomalies.empty_random_range += 1,
+                None => self.own.anomalies.empty_random_range += 1,
             },
             Function::Digest => {
                 if let (Some(ty), Some(data)) = (call.type_args.first(), args.get(1)) {
                     let digest = Digest { time: self.now, ty: *ty, data: data.clone() };
-                    self.state.push_digest(digest);
+                    self.own.push_digest(digest);
                 }
             }
             Function::Assert | Function::Assume => {
@@ -377,17 +379,17 @@ impl Env for BlockEnv<'_> {
                         Function::Assert => EventKind::AssertFailed(place),
                         _ => EventKind::AssumeFailed(place),
                     };
-                    self.state.push_event(self.now, kind);
+                    self.own.push_event(self.now, kind);
                 }
             }
             Function::LogMsg => self.log(call.type_args, args),
             Function::Checksum16Get => {
-                let hasher = &mut self.state.hasher;
-                hasher.buffer.clear();
+                let buffer = &mut self.own.buffer;
+                buffer.clear();
                 if let Some(v) = args.first() {
-                    hasher.buffer.push_value(v);
+                    buffer.push_value(v);
                 }
-                let sum = crate::hash::csum16(hasher.buffer.bytes());
+                let sum = crate::hash::csum16(buffer.bytes());
                 return Value::Bits(Bits::new(16, u128::from(sum)));
             }
         }

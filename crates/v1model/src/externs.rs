@@ -2,7 +2,7 @@
 
 use crate::counter::{CounterArray, CounterKind};
 use crate::hash::HashAlgorithm;
-use crate::meter::{Color, MeterArray, MeterKind};
+use crate::meter::{MeterArray, MeterKind};
 use crate::pipeline::Problem;
 use crate::profile::{ActionProfile, SelectorConfig};
 use crate::register::Register;
@@ -174,8 +174,8 @@ pub(crate) enum Instance {
     /// Its cells lie with the entries of its table.
     DirectCounter,
     Meter(MeterArray),
-    /// Its cells lie with the entries of its table; this is the colour of the entry that was hit last.
-    DirectMeter(Color),
+    /// Its cells lie with the entries of its table.
+    DirectMeter,
     Profile(ActionProfile),
     Checksum16,
 }
@@ -189,7 +189,7 @@ impl InstancePlan {
             InstancePlan::Counter { kind, size } => Instance::Counter(CounterArray::new(*kind, *size as u64)),
             InstancePlan::DirectCounter { .. } => Instance::DirectCounter,
             InstancePlan::Meter { kind, size } => Instance::Meter(MeterArray::new(*kind, *size)),
-            InstancePlan::DirectMeter { .. } => Instance::DirectMeter(Color::Green),
+            InstancePlan::DirectMeter { .. } => Instance::DirectMeter,
             InstancePlan::Profile { size, selector, tables } => {
                 let mut profile = ActionProfile::new(*size, *selector);
                 profile.tables = tables.clone();

@@ -4,6 +4,7 @@
 
 use crate::env::BlockEnv;
 use crate::externs::Function;
+use crate::state::Own;
 use pointsman_ir::{ExternCall, FlatArgs};
 
 /// An index, or a limit: what does not fit is larger than everything.
@@ -22,7 +23,7 @@ impl BlockEnv<'_> {
         };
         // The data of a hash is a struct here, and a cell is not; `env.rs` takes what else they may be.
         let packed = |n: usize| args.widths.get(n) == Some(&0);
-        let cells = || self.state.cells.get(call.instance);
+        let cells = || self.array(call.instance);
         match (function, &mut *args.words) {
             // Out of range is counted there.
             (Function::RegisterRead, [result, index]) => {
@@ -68,14 +69,14 @@ impl BlockEnv<'_> {
     }
 
     fn flat_hash(&mut self, algorithm: u64, data: &[u8], payload: bool) -> u64 {
-        let state = &mut *self.state;
+        let Own { buffer, random, .. } = &mut *self.own;
         let Some(algorithm) = self.pipeline.algorithms.get(algorithm as usize) else { return 0 };
         if !payload {
-            return state.hasher.hash(*algorithm, data, &mut state.random);
+            return self.state.hasher.hash(*algorithm, data, random);
         }
-        state.hasher.buffer.clear();
-        state.hasher.buffer.push_bytes(data);
-        state.hasher.buffer.push_bytes(self.payload);
-        state.hasher.compute(*algorithm, &mut state.random)
+        buffer.clear();
+        buffer.push_bytes(data);
+        buffer.push_bytes(self.payload);
+        self.state.hasher.hash(*algorithm, buffer.bytes(), random)
     }
 }

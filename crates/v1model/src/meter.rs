@@ -1,6 +1,7 @@
 //! Meters: two rates, three colours, colour-blind (RFC 2698 section 3).
 
 use crate::counter::{CounterCell, CounterKind};
+use crate::guarded::Guarded;
 use crate::time::Time;
 
 /// What a meter measures (v1model's `MeterType`).
@@ -159,15 +160,24 @@ pub struct MeterArray {
     /// What is measured.
     pub kind: MeterKind,
     /// The meters.
-    pub cells: Vec<Meter>,
-    /// Calls by packets whose index was out of range.
-    pub out_of_range: u64,
+    pub(crate) cells: Guarded<Vec<Meter>>,
+    len: usize,
 }
 
 impl MeterArray {
     /// `size` meters without a configuration.
     pub fn new(kind: MeterKind, size: usize) -> Self {
-        MeterArray { kind, cells: vec![Meter::default(); size], out_of_range: 0 }
+        MeterArray { kind, cells: Guarded::new(vec![Meter::default(); size]), len: size }
+    }
+
+    /// Number of meters.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// No meters?
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
     }
 }
 

@@ -5,6 +5,7 @@ use crate::externs::{self, Function, InstancePlan, Place};
 use crate::fields::{FieldList, StdFields, field_lists};
 use crate::hash::HashAlgorithm;
 use crate::meter::MeterKind;
+use crate::sections::Sections;
 use crate::sites;
 use crate::tables::{Attached, TableState};
 use crate::usage::{Reads, Unit, usage};
@@ -104,6 +105,8 @@ pub struct Pipeline {
     pub(crate) egress_reads_length: bool,
     /// Fields of `standard_metadata` that the program reads: nobody can tell what the others hold.
     pub(crate) std_reads: Reads,
+    /// Blocks that several workers must not run at the same time.
+    pub(crate) sections: Sections,
     /// The parser calls no externs, so it depends on the packet and on value sets alone.
     pub(crate) parser_is_pure: bool,
 }
@@ -160,6 +163,7 @@ impl Pipeline {
             parser_is_pure: parser.externs.is_empty(),
             egress_reads_length: egress.reads.has(std.packet_length),
             std_reads,
+            sections: Sections::new(&program, &functions, &blocks.units().map(|(unit, _)| unit)),
             program,
             blocks,
             slots,

@@ -262,6 +262,17 @@ impl<P> Queues<P> {
         self.queues.values_mut().flatten().for_each(|q| q.config = config);
     }
 
+    /// Queues with the same settings, empty.
+    pub fn alike<Q>(&self) -> Queues<Q> {
+        let empty = |q: &Queue| Queue { config: q.config, depth: 0, full: 0, last_send: None, remainder: 0 };
+        let queues = PortMap {
+            low: self.queues.low.iter().map(|q| q.iter().map(empty).collect()).collect(),
+            high: self.queues.high.iter().map(|(p, q)| (*p, q.iter().map(empty).collect())).collect(),
+        };
+        let waiting = self.waiting.iter().map(|_| BinaryHeap::new()).collect();
+        Queues { waiting, queues, default: self.default, limited: self.limited, seq: 0, len: 0 }
+    }
+
     /// Takes every packet out.
     pub fn drain(&mut self) -> Vec<P> {
         self.queues.values_mut().flatten().for_each(|q| {

@@ -9,14 +9,12 @@ pub struct Register {
     pub elem: TypeId,
     width: u32,
     len: u64,
-    /// Reads and writes by packets whose index was out of range.
-    pub out_of_range: u64,
 }
 
 impl Register {
     /// `len` cells of `width` bits.
     pub fn new(elem: TypeId, width: u32, len: u64) -> Self {
-        Register { elem, width, len, out_of_range: 0 }
+        Register { elem, width, len }
     }
 
     /// Width of a cell of type `ty`: its fields one after the other, a header with one bit before them that says whether

@@ -123,7 +123,59 @@ pub struct Stats {
     pub anomalies: Anomalies,
 }
 
+impl Anomalies {
+    fn add(&mut self, o: &Anomalies) {
+        let pairs = [
+            (&mut self.register_index, o.register_index),
+            (&mut self.counter_index, o.counter_index),
+            (&mut self.meter_index, o.meter_index),
+            (&mut self.unknown_clone_session, o.unknown_clone_session),
+            (&mut self.digests_lost, o.digests_lost),
+            (&mut self.events_lost, o.events_lost),
+            (&mut self.empty_random_range, o.empty_random_range),
+            (&mut self.empty_group, o.empty_group),
+        ];
+        pairs.into_iter().for_each(|(n, more)| *n += more);
+    }
+}
+
+impl PortStats {
+    /// Adds those of another worker.
+    pub(crate) fn add(&mut self, o: &PortStats) {
+        self.rx_packets += o.rx_packets;
+        self.rx_bytes += o.rx_bytes;
+        self.tx_packets += o.tx_packets;
+        self.tx_bytes += o.tx_bytes;
+        self.queue_full += o.queue_full;
+        self.queued += o.queued;
+    }
+}
+
 impl Stats {
+    /// Adds those of another worker.
+    pub(crate) fn add(&mut self, o: &Stats) {
+        let pairs = [
+            (&mut self.received, o.received),
+            (&mut self.received_from_cpu, o.received_from_cpu),
+            (&mut self.ingress_clones, o.ingress_clones),
+            (&mut self.egress_clones, o.egress_clones),
+            (&mut self.replicas, o.replicas),
+            (&mut self.transmitted, o.transmitted),
+            (&mut self.to_cpu, o.to_cpu),
+            (&mut self.resubmitted, o.resubmitted),
+            (&mut self.recirculated, o.recirculated),
+            (&mut self.queued, o.queued),
+        ];
+        pairs.into_iter().for_each(|(n, more)| *n += more);
+        for (name, n) in &o.parser_errors {
+            *self.parser_errors.entry(name.clone()).or_default() += n;
+        }
+        for (reason, n) in &o.drops {
+            *self.drops.entry(*reason).or_default() += n;
+        }
+        self.anomalies.add(&o.anomalies);
+    }
+
     /// Packets made inside the switch.
     pub fn created(&self) -> u64 {
         self.ingress_clones + self.egress_clones + self.replicas

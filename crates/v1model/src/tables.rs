@@ -1,8 +1,10 @@
 //! Tables at run time: entries, what they count, and the checks of everything that the control plane writes.
 
-use crate::counter::{CounterCell, CounterKind};
-use crate::info::{EntryInfo, InfoMap};
-use crate::meter::{Meter, MeterKind};
+use crate::counter::CounterKind;
+use crate::guarded::Guarded;
+use crate::info::EntryInfo;
+use crate::meter::MeterKind;
+use crate::state::Hits;
 use crate::time::Time;
 use pointsman_ir::table::flat::FlatShape;
 use pointsman_ir::{
@@ -94,10 +96,7 @@ pub struct TableState {
     pub(crate) direct_meter: Option<(ExternInstanceId, MeterKind)>,
     pub(crate) profile: Option<ExternInstanceId>,
     pub(crate) idle_timeouts: bool,
-    /// Only where the table has direct resources or idle timeouts.
-    pub(crate) info: InfoMap,
-    pub(crate) default_counter: CounterCell,
-    pub(crate) default_meter: Meter,
+    pub(crate) hits: Guarded<Hits>,
     initial_default: Arc<ActionCall>,
     const_default: bool,
     const_entries: bool,
@@ -151,9 +150,7 @@ impl TableState {
             direct_meter: attached.meter,
             profile: attached.profile,
             idle_timeouts: attached.idle_timeouts,
-            info: InfoMap::default(),
-            default_counter: CounterCell::default(),
-            default_meter: Meter::default(),
+            hits: Guarded::default(),
             initial_default: default,
             const_default: table.const_default,
             const_entries: table.const_entries,
@@ -198,7 +195,7 @@ impl TableState {
 
     pub(crate) fn track(&mut self, handle: EntryHandle, now: Time) {
         if self.has_info() {
-            self.info.insert(handle, EntryInfo { last_hit: now, ..EntryInfo::default() });
+            self.hits.alone().info.insert(handle, EntryInfo { last_hit: now, ..EntryInfo::default() });
         }
     }
 
@@ -355,24 +352,26 @@ impl TableState {
 
     /// Takes over entries and default action of a table of the same shape, as far as they fit.
     pub(crate) fn adopt(&mut self, old: &TableState) {
+        let old_hits = old.hits.shared();
         if !self.const_entries {
             let program_entries: Vec<_> = self.store.iter().map(|(_, e)| (e.matches, e.priority)).collect();
             for (matches, priority) in program_entries {
                 if let Ok((handle, _)) = self.store.delete(&matches, priority) {
-                    self.info.remove(&handle);
+                    self.hits.alone().info.remove(&handle);
                 }
             }
             for (old_handle, entry) in old.store.iter() {
                 let Ok(handle) = self.store.insert(entry) else { break };
-                if let Some(info) = old.info.get(&old_handle) {
-                    self.info.insert(handle, info.clone());
+                if let Some(info) = old_hits.info.get(&old_handle) {
+                    self.hits.alone().info.insert(handle, info.clone());
                 }
             }
         }
         if !self.const_default {
             self.store.set_default_action(old.store.default_action().clone());
-            self.default_counter = old.default_counter;
-            self.default_meter = old.default_meter.clone();
+            let hits = self.hits.alone();
+            hits.default_counter = old_hits.default_counter;
+            hits.default_meter = old_hits.default_meter.clone();
         }
     }
 }

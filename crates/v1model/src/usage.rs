@@ -1,8 +1,8 @@
 //! What the blocks of a program use: which externs they call, and which fields of the metadata they read.
 
 use pointsman_ir::{
-    Arg, Callee, ControlId, Expr, ExprKind, ExternFnId, KeySet, LValue, ParserId, Program, Proj, Span, Stmt,
-    StmtKind, Transition, TypeId, Var, VarRef,
+    Arg, Callee, ControlId, Expr, ExprKind, ExternFnId, ExternInstanceId, KeySet, LValue, ParserId, Program,
+    Proj, Span, Stmt, StmtKind, Transition, TypeId, Var, VarRef,
 };
 use std::collections::BTreeSet;
 
@@ -20,6 +20,8 @@ pub(crate) enum Unit {
 pub(crate) struct Usage {
     /// Calls of extern functions, with their places.
     pub externs: BTreeSet<(ExternFnId, Span)>,
+    /// Calls of methods, with their objects.
+    pub methods: BTreeSet<(ExternFnId, ExternInstanceId)>,
     /// Fields of the struct looked for that are read.
     pub reads: Reads,
 }
@@ -118,8 +120,9 @@ impl<'p> Walk<'p> {
                     Callee::Function(id) => self.todo.push(Unit::Function(*id)),
                     Callee::Control(id) => self.todo.push(Unit::Control(*id)),
                     Callee::Parser(id) => self.todo.push(Unit::Parser(*id)),
-                    Callee::Extern { function, .. } => {
+                    Callee::Extern { function, instance } => {
                         self.found.externs.insert((*function, stmt.span));
+                        self.found.methods.extend(instance.map(|object| (*function, object)));
                     }
                 }
                 args.iter().for_each(|a| self.arg(scope, a));

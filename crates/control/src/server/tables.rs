@@ -253,7 +253,7 @@ impl Access<'_> {
         let (id, now) = (table.table, self.now);
         let old_call = self.state.table(id).map(|t| ActionCall::clone(t.store().default_action()));
         let old_counter = self.state.direct_counter(id, None).ok();
-        let old_meter = self.state.direct_meter(id, None).ok().cloned();
+        let old_meter = self.state.direct_meter(id, None).ok();
         let old_book = self.book.defaults.get(&id).cloned();
         #[allow(deprecated)]
         let (counter, reset_marked) = match call {

@@ -3,8 +3,7 @@
 use crate::externs::Instance;
 use crate::state::State;
 use crate::tables::TableState;
-use crate::time::Time;
-use pointsman_ir::table::flat::{FlatAction, FlatTable, row};
+use pointsman_ir::table::flat::{FlatAction, FlatTable};
 use pointsman_ir::{Entry, EntryAction, EntryHandle, ExternInstanceId, TableId};
 
 /// What an entry does as long as the control plane changes nothing.
@@ -69,19 +68,5 @@ impl State {
                 }
             }
         }
-    }
-
-    /// A packet got a row with this head from a flat table.
-    pub(crate) fn count_head(&mut self, now: Time, bytes: u32, id: TableId, head: u64) {
-        let hit = if head & row::HIT == 0 {
-            None
-        } else {
-            let store = self.tables.get(id.index()).map(|t| &t.store);
-            let Some(handle) = store.and_then(|s| s.handle_at((head >> row::SLOT_SHIFT) as u32)) else {
-                return;
-            };
-            Some(handle)
-        };
-        self.count_hit(now, bytes, id, hit);
     }
 }

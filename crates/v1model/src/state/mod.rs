@@ -4,27 +4,32 @@
 
 mod flat;
 mod objects;
+mod own;
 mod tables;
 #[cfg(test)]
 mod tests;
 
 pub use objects::StateError;
+pub(crate) use own::{Access, Own};
 pub use tables::SavedEntry;
 
+use crate::counter::CounterCell;
 use crate::externs::Instance;
-use crate::hash::{BitBuffer, Crc, CrcParams, HashAlgorithm, csum16, identity, xor16};
+use crate::guarded::Guarded;
+use crate::hash::{Crc, CrcParams, HashAlgorithm, csum16, identity, xor16};
+use crate::info::InfoMap;
+use crate::meter::Meter;
 use crate::pipeline::Pipeline;
 use crate::random::Random;
 use crate::replication::Replication;
-use crate::stats::Anomalies;
 use crate::tables::TableState;
 use crate::time::Time;
 use pointsman_ir::table::flat::FlatTable;
 use pointsman_ir::{
-    Bits, CellArray, EntryAction, EntryHandle, ExternInstanceId, Generation, KeyMatch, Lookup, Program,
-    TableId, TypeId, Value,
+    CellArray, CellKind, CellShape, EntryHandle, ExternInstanceId, Generation, KeyMatch, Program, TableId,
+    TypeId, Value,
 };
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A message from the program to the control plane (`digest`).
@@ -74,24 +79,12 @@ pub(crate) struct Hasher {
     crc32: Crc,
     crc16_custom: Crc,
     crc32_custom: Crc,
-    pub buffer: BitBuffer,
 }
 
 impl Hasher {
     fn new() -> Self {
         let (crc16, crc32) = (Crc::new(16, CrcParams::CRC16), Crc::new(32, CrcParams::CRC32));
-        Hasher {
-            crc16_custom: crc16.clone(),
-            crc32_custom: crc32.clone(),
-            crc16,
-            crc32,
-            buffer: BitBuffer::default(),
-        }
-    }
-
-    /// The hash of what is in the buffer.
-    pub fn compute(&self, algorithm: HashAlgorithm, random: &mut Random) -> u64 {
-        self.hash(algorithm, self.buffer.bytes(), random)
+        Hasher { crc16_custom: crc16.clone(), crc32_custom: crc32.clone(), crc16, crc32 }
     }
 
     /// The hash of `data`.
@@ -111,18 +104,71 @@ impl Hasher {
 
 /// The cells of registers and counters, by extern instance. A clone has memory of its own.
 #[derive(Debug)]
-pub(crate) struct Cells(pub Vec<CellArray>);
+pub(crate) struct Cells {
+    pub arrays: Vec<CellArray>,
+    /// The same for each further worker: registers are shared, counters are its own, so that no two count in one place.
+    pub shards: Vec<Arc<[CellArray]>>,
+}
 
 impl Clone for Cells {
     fn clone(&self) -> Self {
-        Cells(CellArray::copy_all(&self.0))
+        let arrays = CellArray::copy_all(&self.arrays);
+        for (id, array) in arrays.iter().enumerate().filter(|(_, a)| a.kind() != CellKind::Value) {
+            for shard in &self.shards {
+                array.add_from(&shard[id]);
+            }
+        }
+        Cells { arrays, shards: Vec::new() }
     }
 }
 
 impl Cells {
-    pub fn get(&self, id: Option<ExternInstanceId>) -> Option<&CellArray> {
-        self.0.get(id?.index())
+    pub fn new(shapes: &[CellShape]) -> Self {
+        Cells { arrays: CellArray::new_group(shapes), shards: Vec::new() }
     }
+
+    pub fn get(&self, id: ExternInstanceId) -> Option<&CellArray> {
+        self.arrays.get(id.index())
+    }
+
+    /// The words of a counter, of all workers together.
+    pub fn counts(&self, id: ExternInstanceId, index: u64) -> Option<[u64; 2]> {
+        let mut sum = self.get(id)?.load_words(index)?;
+        for shard in &self.shards {
+            let more = shard.get(id.index()).and_then(|c| c.load_words(index)).unwrap_or_default();
+            sum = [sum[0].wrapping_add(more[0]), sum[1].wrapping_add(more[1])];
+        }
+        Some(sum)
+    }
+
+    /// Sets the words of a counter. False if there is no such counter.
+    pub fn set_counts(&self, id: ExternInstanceId, index: u64, words: [u64; 2]) -> bool {
+        for array in self.shards.iter().filter_map(|shard| shard.get(id.index())) {
+            array.store_words(index, [0, 0]);
+        }
+        self.get(id).is_some_and(|array| array.store_words(index, words))
+    }
+
+    /// Arrays for so many further workers.
+    pub fn share(&mut self, shapes: &[CellShape], workers: usize) {
+        while self.shards.len() < workers {
+            let own = CellArray::new_group(shapes);
+            let pick = |(own, shared): (CellArray, &CellArray)| match shared.kind() {
+                CellKind::Value => shared.clone(),
+                _ => own,
+            };
+            self.shards.push(own.into_iter().zip(&self.arrays).map(pick).collect());
+        }
+    }
+}
+
+/// What packets leave at the entries of a table.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hits {
+    /// Only where the table has direct resources or idle timeouts.
+    pub info: InfoMap,
+    pub default_counter: CounterCell,
+    pub default_meter: Meter,
 }
 
 /// The state of a running program: tables, extern objects, value sets, multicast groups and clone sessions.
@@ -135,16 +181,15 @@ pub struct State {
     table_seed: u64,
     pub(crate) instances: Vec<Instance>,
     pub(crate) cells: Cells,
+    shapes: Vec<CellShape>,
     pub(crate) value_sets: Vec<Vec<Vec<KeyMatch>>>,
     pub(crate) hasher: Hasher,
-    pub(crate) random: Random,
     /// Another one after every change by the control plane.
     pub(crate) generation: Generation,
-    pub(crate) anomalies: Anomalies,
-    pub(crate) digests: VecDeque<Digest>,
-    pub(crate) events: VecDeque<Event>,
-    max_digests: usize,
-    max_events: usize,
+    /// Held by packets in sections that must not overlap: [`Access::enter`].
+    pub(crate) locks: Vec<Guarded<()>>,
+    /// Another one after each [`State::replace`]: digests of an earlier one mean nothing any more.
+    pub(crate) epoch: u64,
     /// When to look at an entry's idle time again.
     timers: BTreeSet<(Time, TableId, EntryHandle)>,
     /// Multicast groups and clone sessions. They outlive a change of the program.
@@ -160,16 +205,13 @@ impl State {
             flat: Vec::new(),
             table_seed: config.seed,
             instances: pipeline.instances.iter().map(|p| p.build()).collect(),
-            cells: Cells(CellArray::new_group(&pipeline.cells())),
+            cells: Cells::new(&pipeline.cells()),
+            shapes: pipeline.cells(),
             value_sets: vec![Vec::new(); pipeline.program.value_sets.len()],
             hasher: Hasher::new(),
-            random: Random::new(config.seed),
             generation: Generation::new(),
-            anomalies: Anomalies::default(),
-            digests: VecDeque::new(),
-            events: VecDeque::new(),
-            max_digests: config.max_waiting_digests,
-            max_events: config.max_waiting_events,
+            locks: (0..pipeline.sections.count).map(|_| Guarded::default()).collect(),
+            epoch: 0,
             timers: BTreeSet::new(),
             replication: Replication::default(),
         }
@@ -180,9 +222,8 @@ impl State {
     pub fn replace(&mut self, prepared: State) {
         let old = std::mem::replace(self, prepared);
         self.replication.set_down_ports(old.replication.down_ports().clone());
-        self.anomalies = old.anomalies;
-        self.events = old.events;
-        self.random = old.random;
+        self.epoch = old.epoch + 1;
+        self.share(old.cells.shards.len());
         self.generation = Generation::new();
         if !old.flat.is_empty() {
             self.build_flat();
@@ -194,88 +235,13 @@ impl State {
         &self.program
     }
 
+    /// Readies the state for so many further workers.
+    pub(crate) fn share(&mut self, workers: usize) {
+        self.cells.share(&self.shapes, workers);
+    }
+
     pub(crate) fn instance(&self, id: Option<ExternInstanceId>) -> Option<&Instance> {
         self.instances.get(id?.index())
-    }
-
-    pub(crate) fn instance_mut(&mut self, id: Option<ExternInstanceId>) -> Option<&mut Instance> {
-        self.instances.get_mut(id?.index())
-    }
-
-    pub(crate) fn push_digest(&mut self, digest: Digest) {
-        if self.digests.len() >= self.max_digests {
-            self.anomalies.digests_lost += 1;
-        } else {
-            self.digests.push_back(digest);
-        }
-    }
-
-    pub(crate) fn push_event(&mut self, time: Time, kind: EventKind) {
-        if self.events.len() >= self.max_events {
-            self.anomalies.events_lost += 1;
-        } else {
-            self.events.push_back(Event { time, kind });
-        }
-    }
-
-    /// Looks up a table for a packet and counts the hit.
-    pub(crate) fn lookup(
-        &mut self,
-        now: Time,
-        bytes: u32,
-        id: TableId,
-        key: &[Bits],
-        selectors: &[Bits],
-    ) -> Lookup {
-        let Some(table) = self.tables.get_mut(id.index()) else { return Lookup { hit: None, action: None } };
-        let Some((handle, action)) = table.store.hit(key) else {
-            let action = Some(table.store.default_action().clone());
-            self.count_hit(now, bytes, id, None);
-            return Lookup { hit: None, action };
-        };
-        let action = match (&action, table.profile.map(|p| &self.instances[p.index()])) {
-            (EntryAction::Call(call), _) => Some(call.clone()),
-            (EntryAction::Member(m), Some(Instance::Profile(p))) => p.member(*m).cloned(),
-            (EntryAction::Group(g), Some(Instance::Profile(p))) => {
-                let call = p.selector.and_then(|selector| {
-                    self.hasher.buffer.clear();
-                    selectors.iter().for_each(|b| self.hasher.buffer.push(b));
-                    let algorithm = p.algorithm(*g).unwrap_or(selector.algorithm);
-                    let hash = self.hasher.compute(algorithm, &mut self.random);
-                    let hash = hash & (u64::MAX >> (64 - selector.output_width.clamp(1, 64)));
-                    p.pick(*g, hash, self.replication.down_ports()).cloned()
-                });
-                if call.is_none() {
-                    self.anomalies.empty_group += 1;
-                }
-                call
-            }
-            _ => None,
-        };
-        self.count_hit(now, bytes, id, Some(handle));
-        Lookup { hit: Some(handle), action }
-    }
-
-    /// Counts a hit of an entry, or of the default action: direct counter, direct meter, idle time.
-    pub(crate) fn count_hit(&mut self, now: Time, bytes: u32, id: TableId, hit: Option<EntryHandle>) {
-        let Some(table) = self.tables.get_mut(id.index()).filter(|t| t.has_info()) else { return };
-        let (counter, meter) = match hit {
-            None => (&mut table.default_counter, &mut table.default_meter),
-            Some(handle) => {
-                let info = table.info.get_or_default(handle);
-                info.last_hit = now;
-                (&mut info.counter, &mut info.meter)
-            }
-        };
-        if let Some(kind) = table.direct_counter {
-            counter.count(kind, bytes);
-        }
-        if let Some((instance, kind)) = table.direct_meter {
-            let result = meter.mark(now, kind, bytes);
-            if let Some(Instance::DirectMeter(color)) = self.instances.get_mut(instance.index()) {
-                *color = result;
-            }
-        }
     }
 
     /// Takes over from the state of an earlier program whatever has the same name and shape here.
@@ -290,14 +256,15 @@ impl State {
         for (i, instance) in self.instances.iter_mut().enumerate() {
             let name = &self.program.externs[i].name;
             let Some(j) = old.program.externs.iter().position(|e| e.name == *name) else { continue };
-            if self.cells.0[i].same_shape(&old.cells.0[j]) {
-                self.cells.0[i].copy_from(&old.cells.0[j]);
+            if self.cells.arrays[i].same_shape(&old.cells.arrays[j]) {
+                self.cells.arrays[i].copy_from(&old.cells.arrays[j]);
+                for shard in old.cells.shards.iter().filter(|s| s[j].kind() != CellKind::Value) {
+                    self.cells.arrays[i].add_from(&shard[j]);
+                }
             }
             match (instance, &old.instances[j]) {
-                (Instance::Register(new), Instance::Register(old)) => new.out_of_range = old.out_of_range,
-                (Instance::Counter(new), Instance::Counter(old)) => new.out_of_range = old.out_of_range,
                 (Instance::Meter(new), Instance::Meter(old))
-                    if new.kind == old.kind && new.cells.len() == old.cells.len() =>
+                    if new.kind == old.kind && new.len() == old.len() =>
                 {
                     *new = old.clone();
                 }

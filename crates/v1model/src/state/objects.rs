@@ -59,7 +59,7 @@ impl State {
     /// Reads a cell of a register array.
     pub fn read_register(&self, id: ExternInstanceId, index: u64) -> Result<Bits, StateError> {
         let r = self.register(id).ok_or(StateError::UnknownObject)?;
-        let cell = self.cells.get(Some(id)).and_then(|c| c.get(index));
+        let cell = self.cells.get(id).and_then(|c| c.get(index));
         cell.ok_or(StateError::IndexOutOfRange(r.len()))
     }
 
@@ -74,7 +74,7 @@ impl State {
         if value.width() != r.width() {
             return Err(StateError::BadWidth { want: r.width(), got: value.width() });
         }
-        let done = self.cells.get(Some(id)).is_some_and(|c| c.set(index, value));
+        let done = self.cells.get(id).is_some_and(|c| c.set(index, value));
         if done { Ok(()) } else { Err(StateError::IndexOutOfRange(r.len())) }
     }
 
@@ -91,7 +91,7 @@ impl State {
     /// Reads a counter.
     pub fn read_counter(&self, id: ExternInstanceId, index: u64) -> Result<CounterCell, StateError> {
         let c = self.counter(id).ok_or(StateError::UnknownObject)?;
-        let words = self.cells.get(Some(id)).and_then(|cells| cells.load_words(index));
+        let words = self.cells.counts(id, index);
         let words = words.ok_or(StateError::IndexOutOfRange(c.len()))?;
         Ok(CounterCell::from_words(c.kind, words))
     }
@@ -105,7 +105,7 @@ impl State {
     ) -> Result<(), StateError> {
         let c = self.counter(id).ok_or(StateError::UnknownObject)?;
         let words = value.to_words(c.kind);
-        let done = self.cells.get(Some(id)).is_some_and(|cells| cells.store_words(index, words));
+        let done = self.cells.set_counts(id, index, words);
         if done { Ok(()) } else { Err(StateError::IndexOutOfRange(c.len())) }
     }
 
@@ -120,18 +120,20 @@ impl State {
     /// The configuration of a meter.
     pub fn read_meter(&self, id: ExternInstanceId, index: u64) -> Result<Option<MeterConfig>, StateError> {
         let m = self.meter(id).ok_or(StateError::UnknownObject)?;
-        cell(&m.cells, index).map(Meter::config)
+        let cells = m.cells.shared();
+        cell(&cells, index).map(Meter::config)
     }
 
     /// One meter of an array.
-    pub fn meter_cell(&self, id: ExternInstanceId, index: u64) -> Result<&Meter, StateError> {
-        cell(&self.meter(id).ok_or(StateError::UnknownObject)?.cells, index)
+    pub fn meter_cell(&self, id: ExternInstanceId, index: u64) -> Result<Meter, StateError> {
+        let cells = self.meter(id).ok_or(StateError::UnknownObject)?.cells.shared();
+        cell(&cells, index).cloned()
     }
 
     /// A meter with its buckets and what it counted, to be changed or put back.
     pub fn meter_mut(&mut self, id: ExternInstanceId, index: u64) -> Result<&mut Meter, StateError> {
         match self.instances.get_mut(id.index()) {
-            Some(Instance::Meter(m)) => cell_mut(&mut m.cells, index),
+            Some(Instance::Meter(m)) => cell_mut(m.cells.alone(), index),
             _ => Err(StateError::UnknownObject),
         }
     }
@@ -150,7 +152,7 @@ impl State {
         if let Some(c) = config {
             c.validate().map_err(StateError::BadMeterConfig)?;
         }
-        cell_mut(&mut m.cells, index)?.configure(now, config);
+        cell_mut(m.cells.alone(), index)?.configure(now, config);
         Ok(())
     }
 

@@ -79,7 +79,7 @@ impl State {
         let table = self.table_mut(id)?;
         let copy = copy.then(|| entry.clone());
         let handle = table.store.modify(entry)?;
-        if let Some(info) = table.info.get_mut(&handle) {
+        if let Some(info) = table.hits.alone().info.get_mut(&handle) {
             info.last_hit = now;
         }
         self.arm(now, id, handle, timeout);
@@ -95,7 +95,7 @@ impl State {
         table.check_entries_changeable()?;
         let slot = table.store.find(matches, priority).and_then(|h| table.store.slot_of(h));
         let (handle, entry) = table.store.delete(matches, priority)?;
-        let timer = table.info.remove(&handle).and_then(|i| i.timer);
+        let timer = table.hits.alone().info.remove(&handle).and_then(|i| i.timer);
         if let Some(t) = timer {
             self.timers.remove(&(t, id, handle));
         }
@@ -139,8 +139,8 @@ impl State {
         let table = self.table(id).ok_or(TableError::UnknownTable)?;
         table.direct_counter.ok_or(TableError::NoDirectResource)?;
         match handle {
-            None => Ok(table.default_counter),
-            Some(h) => table.info.get(&h).map(|i| i.counter).ok_or(TableError::NotFound),
+            None => Ok(table.hits.shared().default_counter),
+            Some(h) => table.hits.shared().info.get(&h).map(|i| i.counter).ok_or(TableError::NotFound),
         }
     }
 
@@ -154,19 +154,19 @@ impl State {
         let table = self.table_mut(id)?;
         table.direct_counter.ok_or(TableError::NoDirectResource)?;
         match handle {
-            None => table.default_counter = value,
-            Some(h) => table.info.get_mut(&h).ok_or(TableError::NotFound)?.counter = value,
+            None => table.hits.alone().default_counter = value,
+            Some(h) => table.hits.alone().info.get_mut(&h).ok_or(TableError::NotFound)?.counter = value,
         }
         Ok(())
     }
 
     /// The direct meter of an entry; of the default action for `None`.
-    pub fn direct_meter(&self, id: TableId, handle: Option<EntryHandle>) -> Result<&Meter, TableError> {
+    pub fn direct_meter(&self, id: TableId, handle: Option<EntryHandle>) -> Result<Meter, TableError> {
         let table = self.table(id).ok_or(TableError::UnknownTable)?;
         table.direct_meter.ok_or(TableError::NoDirectResource)?;
         match handle {
-            None => Ok(&table.default_meter),
-            Some(h) => table.info.get(&h).map(|i| &i.meter).ok_or(TableError::NotFound),
+            None => Ok(table.hits.shared().default_meter.clone()),
+            Some(h) => table.hits.shared().info.get(&h).map(|i| i.meter.clone()).ok_or(TableError::NotFound),
         }
     }
 
@@ -179,8 +179,8 @@ impl State {
         let table = self.table_mut(id)?;
         table.direct_meter.ok_or(TableError::NoDirectResource)?;
         match handle {
-            None => Ok(&mut table.default_meter),
-            Some(h) => table.info.get_mut(&h).map(|i| &mut i.meter).ok_or(TableError::NotFound),
+            None => Ok(&mut table.hits.alone().default_meter),
+            Some(h) => table.hits.alone().info.get_mut(&h).map(|i| &mut i.meter).ok_or(TableError::NotFound),
         }
     }
 
@@ -204,7 +204,7 @@ impl State {
     pub fn save_entry(&self, id: TableId, handle: EntryHandle) -> Option<SavedEntry> {
         let table = self.table(id)?;
         let entry = table.store.get(handle)?;
-        Some(SavedEntry { handle, entry, info: table.info.get(&handle).cloned() })
+        Some(SavedEntry { handle, entry, info: table.hits.shared().info.get(&handle).cloned() })
     }
 
     /// Makes an entry again what it was when it was saved, whether it was changed or deleted since: handle, place among
@@ -217,7 +217,7 @@ impl State {
         table.store.restore(handle, entry)?;
         let timer = info.as_ref().and_then(|i| i.timer);
         let newer = match info {
-            Some(info) => table.info.insert(handle, info),
+            Some(info) => table.hits.alone().info.insert(handle, info),
             None => None,
         };
         if let Some(at) = newer.and_then(|i| i.timer) {
@@ -238,11 +238,12 @@ impl State {
         if !table.idle_timeouts {
             return Err(TableError::NoIdleTimeout);
         }
-        table.info.get(&handle).map(|i| now.since(i.last_hit)).ok_or(TableError::NotFound)
+        table.hits.shared().info.get(&handle).map(|i| now.since(i.last_hit)).ok_or(TableError::NotFound)
     }
 
     fn arm(&mut self, now: Time, id: TableId, handle: EntryHandle, timeout_ns: u64) {
-        let Some(info) = self.tables.get_mut(id.index()).and_then(|t| t.info.get_mut(&handle)) else {
+        let Some(info) = self.tables.get_mut(id.index()).and_then(|t| t.hits.alone().info.get_mut(&handle))
+        else {
             return;
         };
         if let Some(old) = info.timer.take() {
@@ -265,7 +266,7 @@ impl State {
             self.timers.pop_first();
             let Some(t) = self.tables.get_mut(table.index()) else { continue };
             let timeout = t.store.idle_timeout_ns(handle);
-            let Some(info) = t.info.get_mut(&handle) else { continue };
+            let Some(info) = t.hits.alone().info.get_mut(&handle) else { continue };
             info.timer = None;
             if timeout == 0 {
                 continue;

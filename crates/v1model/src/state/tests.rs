@@ -2,6 +2,7 @@
 
 use crate::State;
 use crate::fake::{bits, program};
+use crate::state::{Access, Own};
 use crate::*;
 use pointsman_ir::table::flat::row;
 use pointsman_ir::*;
@@ -156,7 +157,8 @@ fn look_flat(s: &State, table: TableId, key: u128) -> Option<(u64, String)> {
 /// What a packet of 100 bytes with this key finds: action and first argument. Store and flat table must agree.
 fn look(s: &mut State, now: u64, table: TableId, key: u128, selectors: &[Bits]) -> String {
     let flat = look_flat(s, table, key);
-    let found = s.lookup(Time(now), 100, table, &[Bits::new(8, key)], selectors);
+    let own = &mut Own::new(&SwitchConfig::default());
+    let found = Access::Alone(s).lookup(own, (Time(now), 100), table, &[Bits::new(8, key)], selectors);
     let call = found.action.map_or("nothing".into(), |c| match c.args.first() {
         Some(v) => format!("set {}", v.to_bits().unwrap().low_u64()),
         None => "nop".into(),
@@ -241,14 +243,18 @@ fn direct_counters_and_meters_follow_hits() {
     assert_eq!(s.direct_counter(TERNARY, None), Err(TableError::NoDirectResource));
     let config = MeterConfig { cir: 1, cburst: 1, pir: 1, pburst: 2 };
     s.set_direct_meter(Time(0), EXACT, Some(h), Some(config)).unwrap();
-    assert_eq!(s.direct_meter(EXACT, Some(h)).map(Meter::config), Ok(Some(config)));
-    let color = |s: &State| format!("{:?}", s.instances[1]);
-    for expected in ["Green", "Yellow", "Red"] {
-        look(&mut s, 0, EXACT, 1, &[]);
-        assert!(color(&s).contains(expected), "{}", color(&s));
-    }
-    look(&mut s, 0, EXACT, 2, &[]);
-    assert!(color(&s).contains("Green"));
+    assert_eq!(s.direct_meter(EXACT, Some(h)).map(|m| m.config()), Ok(Some(config)));
+    let own = &mut Own::new(&SwitchConfig::default());
+    own.colors = vec![Color::Red; s.instances.len()];
+    let mut color = |access: Access<'_>, key| {
+        let mut access = access;
+        access.lookup(own, (Time(0), 100), EXACT, &[Bits::new(8, key)], &[]);
+        own.colors[1]
+    };
+    assert_eq!(color(Access::Alone(&mut s), 1), Color::Green);
+    assert_eq!(color(Access::Shared(&s), 1), Color::Yellow);
+    assert_eq!(color(Access::Alone(&mut s), 1), Color::Red);
+    assert_eq!(color(Access::Shared(&s), 2), Color::Green);
     s.delete(EXACT, &entry(1, set(0)).matches, 0).unwrap();
     assert_eq!(s.direct_counter(EXACT, Some(h)), Err(TableError::NotFound));
 }
@@ -273,9 +279,10 @@ fn hits_of_flat_tables_count() {
         look(&mut s, now as u64, EXACT, key, &[]);
         let head = look_flat(&flat, EXACT, key).unwrap().0;
         assert_ne!(head & row::COUNT, 0);
-        flat.count_head(Time(now as u64), 100, EXACT, head);
+        let own = &mut Own::new(&SwitchConfig::default());
+        Access::Alone(&mut flat).count_head(own, (Time(now as u64), 100), EXACT, head);
         let seen = |s: &State| {
-            let one = |h| (s.direct_counter(EXACT, h), s.direct_meter(EXACT, h).cloned());
+            let one = |h| (s.direct_counter(EXACT, h), s.direct_meter(EXACT, h));
             let idle = [2, 3].map(|h| s.idle_ns(Time(10), EXACT, EntryHandle(h)));
             format!(
                 "{:?} {idle:?} {:?}",
@@ -361,7 +368,9 @@ fn selectors_spread_packets() {
     assert_eq!(look(&mut s, 0, SELECTED, 2, &[Bits::zero(8)]), "hit set 9");
     s.modify(Time(0), SELECTED, entry(1, EntryAction::Group(2))).unwrap();
     assert_eq!(look(&mut s, 0, SELECTED, 1, &[Bits::zero(8)]), "hit nothing");
-    assert_eq!(s.anomalies.empty_group, 1);
+    let own = &mut Own::new(&SwitchConfig::default());
+    Access::Shared(&s).lookup(own, (Time(0), 100), SELECTED, &[Bits::new(8, 1)], &[Bits::zero(8)]);
+    assert_eq!(own.anomalies.empty_group, 1);
     s.delete_group(PROFILE, 1).unwrap();
 }
 

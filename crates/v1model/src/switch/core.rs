@@ -1,12 +1,17 @@
 //! Everything of a switch but its program: queues, recycled packets, counters.
 
 use super::Sink;
+use super::passes::Fixed;
 use crate::config::SwitchConfig;
 use crate::env::Effects;
+use crate::meter::Color;
 use crate::queue::{PortMap, QueueConfig, Queues};
+use crate::random::Random;
+use crate::state::Own;
 use crate::stats::{DropReason, PortStats, Stats};
 use crate::time::Time;
 use crate::trace::{StepKind, Trace};
+use pointsman_ir::{Executor, Program};
 use std::collections::{BTreeSet, VecDeque};
 
 /// `standard_metadata.instance_type`, with BMv2's numbers.
@@ -106,6 +111,9 @@ pub(super) struct Core<F> {
     /// neither starves the other.
     pub again_next: bool,
     pub bench: Bench<F>,
+    pub own: Own,
+    /// 0, and from 1 on for further workers.
+    number: u64,
     pub queues: Queues<Boxed<F>>,
     pub pool: Vec<Boxed<F>>,
     pub emitted: Vec<u8>,
@@ -141,6 +149,8 @@ impl<F> Core<F> {
             again: VecDeque::new(),
             again_next: true,
             bench: Bench::default(),
+            own: Own::new(&config),
+            number: 0,
             queues: Queues::new(config.queues_per_port, queue),
             pool: Vec::new(),
             emitted: Vec::new(),
@@ -150,6 +160,52 @@ impl<F> Core<F> {
             trace: None,
             config,
         }
+    }
+
+    /// That of a further worker: the same settings, nothing else.
+    pub fn another(&self, number: u64) -> Self {
+        let mut core = Core::new(self.config.clone());
+        core.ports.clone_from(&self.ports);
+        core.down_ports.clone_from(&self.down_ports);
+        (core.port_limit, core.low_ports) = (self.port_limit, self.low_ports);
+        core.queues = self.queues.alike();
+        core.number = number;
+        core
+    }
+
+    /// Goes over to another program. Packets between ingress and egress are lost, those that wait for ingress stay.
+    pub fn change_program<E: Executor<Frame = F>>(&mut self, fixed: &Fixed<E>) {
+        self.port_limit = 1 << fixed.pipeline.port_width();
+        self.note_ports();
+        // Frames are laid out for the old program.
+        self.bench = Bench::default();
+        self.pool.clear();
+        let lost = self.queues.drain().len() + std::mem::take(&mut self.again).len();
+        self.drops[DropReason::PipelineReplaced as usize] += lost as u64;
+        for packet in &mut self.input {
+            packet.frame = fixed.exec.new_frame();
+        }
+        self.own.random = Random::new(self.config.seed.wrapping_add(self.number));
+        self.own.colors = vec![Color::Green; fixed.pipeline.program.externs.len()];
+    }
+
+    /// Names the parser errors that were counted by their numbers.
+    pub fn fold_parser_errors(&mut self, program: Option<&Program>) {
+        let Some(program) = program else { return };
+        for (i, n) in self.parser_errors.drain(..).enumerate().filter(|(_, n)| *n != 0) {
+            let name = program.errors.get(i).cloned().unwrap_or_else(|| i.to_string());
+            *self.stats.parser_errors.entry(name).or_default() += n;
+        }
+    }
+
+    /// The counters.
+    pub fn tally(&mut self, program: Option<&Program>) -> &Stats {
+        self.fold_parser_errors(program);
+        let drops = DropReason::ALL.iter().map(|r| (*r, self.drops[*r as usize]));
+        self.stats.drops = drops.filter(|(_, n)| *n != 0).collect();
+        self.stats.queued = self.input.len() as u64 + self.again.len() as u64 + self.queues.len();
+        self.stats.anomalies = self.own.anomalies;
+        &self.stats
     }
 
     /// Notes a step of a thread, if somebody follows it.
@@ -189,6 +245,12 @@ impl<F> Core<F> {
 
     pub fn port(&mut self, port: u32) -> &mut PortStats {
         self.port_stats.get_mut(port, PortStats::default)
+    }
+
+    /// Counters of a port.
+    pub fn of_port(&self, port: u32) -> PortStats {
+        let stats = self.port_stats.get(port).copied().unwrap_or_default();
+        PortStats { queued: self.queues.port_len(port), ..stats }
     }
 
     /// Does the switch have this port?

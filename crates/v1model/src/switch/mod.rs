@@ -1,22 +1,26 @@
 //! The switch: packets in, packets out.
 
 mod core;
+mod flow;
 mod passes;
 mod straight;
 #[cfg(test)]
 mod tests;
+mod worker;
 
 use self::core::Core;
 use self::passes::Loaded;
+pub use self::worker::Worker;
 use crate::config::{ConfigError, SwitchConfig};
 use crate::fields::StdHandles;
+use crate::guarded::Guarded;
 use crate::meanings;
 use crate::pipeline::{Pipeline, Problem};
 use crate::queue::{QueueConfig, QueueStats};
 use crate::state::{Digest, Event, IdleEntry, State};
 use crate::stats::{DropReason, PortStats, Stats};
 use crate::time::Time;
-use crate::trace::{StepKind, TraceStep};
+use crate::trace::TraceStep;
 use pointsman_ir::{Executor, Generation, Known, LoadError, Program, TypeId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -116,6 +120,10 @@ pub struct Switch<E: Executor> {
     loader: Loader<E>,
     loaded: Option<Loaded<E>>,
     core: Core<E::Frame>,
+    /// Those of further workers.
+    others: Vec<Arc<Guarded<Core<E::Frame>>>>,
+    /// What [`Switch::stats`] gave last.
+    stats: Stats,
 }
 
 impl<E: Executor> Switch<E> {
@@ -127,7 +135,8 @@ impl<E: Executor> Switch<E> {
     /// The same, where programs are loaded by `loader`.
     pub fn with_loader(config: SwitchConfig, loader: Loader<E>) -> Result<Self, ConfigError> {
         config.validate()?;
-        Ok(Switch { loader, loaded: None, core: Core::new(config) })
+        let (others, stats) = (Vec::new(), Stats::default());
+        Ok(Switch { loader, loaded: None, core: Core::new(config), others, stats })
     }
 
     /// How the switch was made.
@@ -172,16 +181,14 @@ impl<E: Executor> Switch<E> {
     /// ingress go through the new program. If it is refused, the old one stays.
     pub fn set_pipeline(&mut self, now: Time, pipeline: Pipeline, keep: Keep) -> Result<(), PipelineError> {
         let (exec, std) = self.load(&pipeline)?;
-        let width = pipeline.port_width();
         let mut state = State::new(&pipeline, &self.core.config);
-        self.fold_parser_errors();
         if let Some(old) = self.loaded.take() {
+            let program = old.fixed.pipeline.program.clone();
+            self.each(|core| core.fold_parser_errors(Some(&program)));
+            state.epoch = old.state.epoch;
             if keep == Keep::Fitting {
                 state.adopt(&old.state);
             }
-            state.digests = old.state.digests;
-            state.events = old.state.events;
-            state.anomalies = old.state.anomalies;
             state.replication = old.state.replication;
         }
         state.replication.set_down_ports(self.core.down_ports.clone());
@@ -189,30 +196,28 @@ impl<E: Executor> Switch<E> {
         if exec.wants_tables() {
             state.build_flat();
         }
-        let core = &mut self.core;
-        core.port_limit = 1 << width;
-        core.note_ports();
-        core.bench = Default::default();
-        // Their frames are laid out for the old program.
-        core.pool.clear();
-        let lost = core.queues.drain().len() + std::mem::take(&mut core.again).len();
-        core.drops[DropReason::PipelineReplaced as usize] += lost as u64;
-        for packet in &mut core.input {
-            packet.frame = exec.new_frame();
-        }
-        let clock_offset_us = core.config.clock_offset_us;
-        self.loaded = Some(Loaded::new(exec, std, pipeline, state, clock_offset_us));
+        state.share(self.others.len());
+        let clock_offset_us = self.core.config.clock_offset_us;
+        let loaded = Loaded::new(exec, std, pipeline, state, clock_offset_us);
+        self.each(|core| core.change_program(&loaded.fixed));
+        self.loaded = Some(loaded);
         Ok(())
+    }
+
+    /// Does something to each worker.
+    fn each(&mut self, mut change: impl FnMut(&mut Core<E::Frame>)) {
+        change(&mut self.core);
+        self.others.iter().for_each(|core| change(&mut core.shared()));
     }
 
     /// The program that runs.
     pub fn pipeline(&self) -> Option<&Pipeline> {
-        self.loaded.as_ref().map(|l| &l.pipeline)
+        self.loaded.as_ref().map(|l| &l.fixed.pipeline)
     }
 
     /// What runs the program.
     pub fn executor(&self) -> Option<&E> {
-        self.loaded.as_ref().map(|l| &l.exec)
+        self.loaded.as_ref().map(|l| &l.fixed.exec)
     }
 
     /// Tables, registers and everything else that the control plane reads.
@@ -230,30 +235,7 @@ impl<E: Executor> Switch<E> {
 
     /// Takes a packet from a port. It is processed by [`Switch::poll`]; its ingress timestamp is now.
     pub fn receive(&mut self, now: Time, port: u32, packet: &[u8]) {
-        let core = &mut self.core;
-        core.last_now = core.last_now.max(now);
-        core.trace.iter_mut().for_each(|t| t.now = now);
-        let thread = core.thread(|| StepKind::Received { port, bytes: packet.to_vec() });
-        let Some(loaded) = &self.loaded else {
-            core.stats.received += 1;
-            return core.refuse(thread, DropReason::NoPipeline);
-        };
-        let refused = core.accepts(port, packet.len()).err();
-        core.arrives(port, packet.len(), refused);
-        if let Some(reason) = refused {
-            return core.refuse(thread, reason);
-        }
-        if core.input.len() >= core.config.input_depth_packets as usize {
-            return core.refuse(thread, DropReason::InputFull);
-        }
-        let mut p = loaded.packet(core);
-        p.data.clear();
-        p.data.extend_from_slice(packet);
-        p.ingress_port = port;
-        p.received = now;
-        p.fresh = true;
-        p.way.thread = thread;
-        core.input.push_back(p);
+        self.core.receive(self.loaded.as_ref().map(|l| &l.fixed), now, port, packet);
     }
 
     /// Takes a packet from the control plane: it comes in on the CPU port. Without a CPU port it is dropped as from an
@@ -272,18 +254,7 @@ impl<E: Executor> Switch<E> {
     /// Processes what can be processed now, at most `budget` passes through ingress or egress. Packets that leave go to
     /// `sink`. Packets that recirculate for ever use up budgets, not time.
     pub fn poll(&mut self, now: Time, budget: usize, sink: &mut dyn Sink) -> Polled {
-        let core = &mut self.core;
-        core.last_now = core.last_now.max(now);
-        core.trace.iter_mut().for_each(|t| t.now = now);
-        let Some(loaded) = &mut self.loaded else { return Polled { passes: 0, more: false } };
-        let passes = loaded.work(core, now, budget, sink);
-        self.polled(now, passes)
-    }
-
-    fn polled(&self, now: Time, passes: usize) -> Polled {
-        let core = &self.core;
-        let waiting = !core.input.is_empty() || !core.again.is_empty();
-        Polled { passes, more: waiting || core.queues.next().is_some_and(|t| t <= now) }
+        self.core.poll(self.loaded.as_mut().map(Loaded::alone), now, budget, sink)
     }
 
     /// Takes packets from ports and processes them where they lie: what comes of it, and in which order, is the same as
@@ -298,50 +269,36 @@ impl<E: Executor> Switch<E> {
         batch: &mut [Arrived<'_>],
         sink: &mut dyn Sink,
     ) -> Polled {
-        let mut passes = 0;
-        let at_once = self.loaded.as_ref().map_or(1, |l| l.at_once);
-        let mut bench = std::mem::take(&mut self.core.bench);
-        for (n, chunk) in batch.chunks_mut(at_once).enumerate() {
-            let mut clear = budget >= 2 && self.core.is_clear();
-            if let Some(loaded) = self.loaded.as_mut().filter(|_| clear) {
-                loaded.parse_ahead(&mut self.core, now, chunk, &mut bench);
-            }
-            for (i, arrived) in chunk.iter_mut().enumerate() {
-                let Some(loaded) = self.loaded.as_mut().filter(|_| clear) else {
-                    self.receive(now, arrived.port, arrived.packet());
-                    passes += self.poll(now, budget, sink).passes;
-                    continue;
-                };
-                let core = &mut self.core;
-                let went = loaded.straight(core, now, &mut bench, (i, n * at_once + i), arrived, sink);
-                passes += went.passes;
-                if went.aside {
-                    passes += loaded.work(core, now, budget - went.passes, sink);
-                    clear = core.is_clear();
-                }
-            }
-        }
-        self.core.bench = bench;
-        self.polled(now, passes)
+        self.core.process(self.loaded.as_mut().map(Loaded::alone), now, budget, batch, sink)
     }
 
     /// When [`Switch::poll`] next has something to do (perhaps already), or an idle timeout may have passed
     /// ([`Switch::take_idle`]). `None`: not before the next packet.
     pub fn next_deadline(&self) -> Option<Time> {
-        let core = &self.core;
-        let input = (!core.input.is_empty() || !core.again.is_empty()).then_some(core.last_now);
         let idle = self.loaded.as_ref().and_then(|l| l.state.next_idle());
-        [input, core.queues.next(), idle].into_iter().flatten().min()
+        [self.core.next_deadline(), idle].into_iter().flatten().min()
     }
 
     /// Digests since the last call, oldest first.
     pub fn take_digests(&mut self) -> Vec<Digest> {
-        self.loaded.as_mut().map(|l| l.state.digests.drain(..).collect()).unwrap_or_default()
+        let Switch { loaded, core, others, .. } = self;
+        let mut all = Vec::new();
+        let mut take = |core: &mut Core<E::Frame>| {
+            loaded.iter().for_each(|l| core.own.forget(&l.state));
+            all.extend(core.own.digests.drain(..));
+        };
+        take(core);
+        others.iter().for_each(|core| take(&mut core.shared()));
+        all.sort_by_key(|d| d.time);
+        all
     }
 
     /// Log messages and failed assertions since the last call, oldest first.
     pub fn take_events(&mut self) -> Vec<Event> {
-        self.loaded.as_mut().map(|l| l.state.events.drain(..).collect()).unwrap_or_default()
+        let mut all = Vec::new();
+        self.each(|core| all.extend(core.own.events.drain(..)));
+        all.sort_by_key(|e: &Event| e.time);
+        all
     }
 
     /// Entries whose idle timeout has passed; see [`State::take_idle`].
@@ -365,35 +322,20 @@ impl<E: Executor> Switch<E> {
         self.core.trace.as_mut().map(|t| std::mem::take(&mut t.steps)).unwrap_or_default()
     }
 
-    fn fold_parser_errors(&mut self) {
-        if let Some(l) = &self.loaded {
-            let stats = &mut self.core.stats;
-            for (i, n) in self.core.parser_errors.drain(..).enumerate().filter(|(_, n)| *n != 0) {
-                let name = l.pipeline.program.errors.get(i).cloned().unwrap_or_else(|| i.to_string());
-                *stats.parser_errors.entry(name).or_default() += n;
-            }
-        }
-    }
-
-    /// The counters.
+    /// The counters, of all workers together.
     pub fn stats(&mut self) -> &Stats {
-        self.fold_parser_errors();
-        let core = &mut self.core;
-        let stats = &mut core.stats;
-        stats.drops =
-            DropReason::ALL.iter().map(|r| (*r, core.drops[*r as usize])).filter(|(_, n)| *n != 0).collect();
-        stats.queued = core.input.len() as u64 + core.again.len() as u64 + core.queues.len();
-        if let Some(l) = &self.loaded {
-            stats.anomalies = l.state.anomalies;
-        }
-        stats
+        let program = self.loaded.as_ref().map(|l| l.fixed.pipeline.program.clone());
+        let mut sum = Stats::default();
+        self.each(|core| sum.add(core.tally(program.as_deref())));
+        self.stats = sum;
+        &self.stats
     }
 
     /// Counters of one port.
     pub fn port_stats(&self, port: u32) -> PortStats {
-        let mut stats = self.core.port_stats.get(port).copied().unwrap_or_default();
-        stats.queued = self.core.queues.port_len(port);
-        stats
+        let mut sum = self.core.of_port(port);
+        self.others.iter().for_each(|core| sum.add(&core.shared().of_port(port)));
+        sum
     }
 
     /// A port went up or down; see [`State::set_port_status`]. It holds for later programs, too.
@@ -401,11 +343,13 @@ impl<E: Executor> Switch<E> {
         if let Some(l) = &mut self.loaded {
             l.state.set_port_status(port, up);
         }
-        if up {
-            self.core.down_ports.remove(&port);
-        } else {
-            self.core.down_ports.insert(port);
-        }
+        self.each(|core| {
+            if up {
+                core.down_ports.remove(&port);
+            } else {
+                core.down_ports.insert(port);
+            }
+        });
     }
 
     /// The ports, if they are restricted.
@@ -418,21 +362,31 @@ impl<E: Executor> Switch<E> {
         if port == self.core.config.drop_port {
             return Err(ConfigError(format!("port {port} is the drop port: choose another number")));
         }
-        self.core.ports.get_or_insert_default().insert(port);
-        self.core.note_ports();
+        self.each(|core| {
+            core.ports.get_or_insert_default().insert(port);
+            core.note_ports();
+        });
         Ok(())
     }
 
     /// Removes a port. Packets in its queues are dropped when their turn comes.
     pub fn remove_port(&mut self, port: u32) -> bool {
-        let removed = self.core.ports.as_mut().is_some_and(|p| p.remove(&port));
-        self.core.note_ports();
+        let mut removed = false;
+        self.each(|core| {
+            removed |= core.ports.as_mut().is_some_and(|p| p.remove(&port));
+            core.note_ports();
+        });
         removed
     }
 
-    /// Counters of one queue of a port.
+    /// Counters of one queue of a port; each worker has its own queues, this is their sum.
     pub fn queue_stats(&self, port: u32, priority: u8) -> QueueStats {
-        self.core.queues.stats(port, priority)
+        let mut sum = self.core.queues.stats(port, priority);
+        for core in &self.others {
+            let more = core.shared().queues.stats(port, priority);
+            sum = QueueStats { queued: sum.queued + more.queued, full: sum.full + more.full };
+        }
+        sum
     }
 
     /// Depth and rate of a queue.
@@ -452,14 +406,14 @@ impl<E: Executor> Switch<E> {
             let n = self.core.config.queues_per_port;
             return Err(ConfigError(format!("no queue of priority {p}: each port has {n}")));
         }
-        self.core.queues.configure(port, priority, config);
+        self.each(|core| core.queues.configure(port, priority, config));
         Ok(())
     }
 
     /// Sets depth and rate of all queues.
     pub fn configure_all_queues(&mut self, config: QueueConfig) -> Result<(), ConfigError> {
         check_queue(&config)?;
-        self.core.queues.configure_all(config);
+        self.each(|core| core.queues.configure_all(config));
         Ok(())
     }
 }

@@ -6,18 +6,24 @@ use crate::env::{BlockEnv, Effects};
 use crate::fields::StdHandles;
 use crate::pipeline::{ALL_SLOTS, CHECKSUM_SLOTS, DEPARSER_SLOTS, HEADERS, META, Pipeline, STD};
 use crate::replication::Replica;
-use crate::state::State;
+use crate::state::{Access, State};
 use crate::stats::DropReason;
 use crate::time::Time;
 use crate::trace::{Block, Origin, StepKind};
+use crate::usage::Unit;
 use pointsman_ir::{ControlId, Direction, Executor, ParseOutcome, Value};
 
 /// A program that runs.
 pub(super) struct Loaded<E: Executor> {
+    pub fixed: Fixed<E>,
+    pub state: State,
+}
+
+/// What of it never changes.
+pub(super) struct Fixed<E: Executor> {
     pub exec: E,
     pub std: StdHandles<E::Field>,
     pub pipeline: Pipeline,
-    pub state: State,
     /// See [`crate::SwitchConfig::clock_offset_us`].
     pub clock_offset_us: u64,
     pub runs: Runs,
@@ -28,33 +34,29 @@ pub(super) struct Loaded<E: Executor> {
 }
 
 /// The controls, without those that do nothing: many programs leave the checksum blocks and egress empty.
-#[derive(Clone, Copy)]
 pub(super) struct Runs {
-    pub verify: Option<ControlId>,
-    pub ingress: Option<ControlId>,
-    pub egress: Option<ControlId>,
-    pub compute: Option<ControlId>,
-    pub deparser: Option<ControlId>,
+    pub verify: Option<Run>,
+    pub ingress: Option<Run>,
+    pub egress: Option<Run>,
+    pub compute: Option<Run>,
+    pub deparser: Option<Run>,
 }
 
-impl<E: Executor> Loaded<E> {
-    pub fn new(exec: E, std: StdHandles<E::Field>, pipeline: Pipeline, state: State, offset_us: u64) -> Self {
-        let (program, blocks) = (&pipeline.program, &pipeline.blocks);
-        let run = |id: ControlId| program.controls.get(id.index()).filter(|c| !c.body.is_empty()).map(|_| id);
-        let runs = Runs {
-            verify: run(blocks.verify),
-            ingress: run(blocks.ingress),
-            egress: run(blocks.egress),
-            compute: run(blocks.compute),
-            deparser: run(blocks.deparser),
-        };
-        let headers = program.parsers.get(blocks.parser.index()).and_then(|p| p.frame.params.first());
-        let reset_headers = headers.is_none_or(|p| p.direction != Direction::Out);
-        // A parser that calls nothing can run ahead of other packets.
-        let at_once = if pipeline.parser_is_pure { exec.lookahead().clamp(1, LANES) } else { 1 };
-        Loaded { exec, std, pipeline, state, clock_offset_us: offset_us, runs, reset_headers, at_once }
-    }
+/// A control that is run.
+#[derive(Clone, Copy)]
+pub(super) struct Run {
+    pub control: ControlId,
+    /// See [`Access::enter`].
+    pub section: Option<usize>,
+}
 
+/// A program at work: for one worker that has it alone, or one of several.
+pub(super) struct Drive<'a, E: Executor> {
+    pub fixed: &'a Fixed<E>,
+    pub state: Access<'a>,
+}
+
+impl<E: Executor> Fixed<E> {
     pub fn packet(&self, core: &mut Core<E::Frame>) -> Boxed<E::Frame> {
         core.pool.pop().unwrap_or_else(|| {
             Box::new(Packet {
@@ -68,7 +70,42 @@ impl<E: Executor> Loaded<E> {
             })
         })
     }
+}
 
+impl<E: Executor> Loaded<E> {
+    pub fn new(exec: E, std: StdHandles<E::Field>, pipeline: Pipeline, state: State, offset_us: u64) -> Self {
+        let (program, blocks) = (&pipeline.program, &pipeline.blocks);
+        let run = |control: ControlId| {
+            let does_something = program.controls.get(control.index()).is_some_and(|c| !c.body.is_empty());
+            let section = pipeline.sections.of(Unit::Control(control));
+            does_something.then_some(Run { control, section })
+        };
+        let runs = Runs {
+            verify: run(blocks.verify),
+            ingress: run(blocks.ingress),
+            egress: run(blocks.egress),
+            compute: run(blocks.compute),
+            deparser: run(blocks.deparser),
+        };
+        let headers = program.parsers.get(blocks.parser.index()).and_then(|p| p.frame.params.first());
+        let reset_headers = headers.is_none_or(|p| p.direction != Direction::Out);
+        // A parser that calls nothing can run ahead of other packets.
+        let at_once = if pipeline.parser_is_pure { exec.lookahead().clamp(1, LANES) } else { 1 };
+        let clock_offset_us = offset_us;
+        let fixed = Fixed { exec, std, pipeline, clock_offset_us, runs, reset_headers, at_once };
+        Loaded { fixed, state }
+    }
+
+    pub fn alone(&mut self) -> Drive<'_, E> {
+        Drive { fixed: &self.fixed, state: Access::Alone(&mut self.state) }
+    }
+
+    pub fn shared(&self) -> Drive<'_, E> {
+        Drive { fixed: &self.fixed, state: Access::Shared(&self.state) }
+    }
+}
+
+impl<E: Executor> Drive<'_, E> {
     /// A packet that descends from `from`, without its data and frame.
     fn descendant(
         &self,
@@ -76,7 +113,7 @@ impl<E: Executor> Loaded<E> {
         from: &Packet<E::Frame>,
         origin: Origin,
     ) -> Boxed<E::Frame> {
-        let mut new = self.packet(core);
+        let mut new = self.fixed.packet(core);
         new.data.clear();
         new.ingress_port = from.ingress_port;
         new.received = from.received;
@@ -88,17 +125,17 @@ impl<E: Executor> Loaded<E> {
 
     #[inline]
     pub fn set(&self, frame: &mut E::Frame, field: Option<E::Field>, value: u64) {
-        set(&self.exec, frame, field, value);
+        set(&self.fixed.exec, frame, field, value);
     }
 
     #[inline]
     pub fn get(&self, frame: &E::Frame, field: Option<E::Field>) -> u32 {
-        get(&self.exec, frame, field)
+        get(&self.fixed.exec, frame, field)
     }
 
     /// Microseconds as the program sees them.
     pub fn stamp(&self, time: Time) -> u64 {
-        time.micros().wrapping_add(self.clock_offset_us)
+        time.micros().wrapping_add(self.fixed.clock_offset_us)
     }
 
     /// Readies the frame for a pass through the parser.
@@ -109,18 +146,18 @@ impl<E: Executor> Loaded<E> {
         let stamp = self.stamp(packet.received);
         self.begin_frame(&mut packet.frame, bytes, packet.ingress_port, stamp);
         if instance_type != instance::NORMAL {
-            self.set(&mut packet.frame, self.std.instance_type, u64::from(instance_type));
+            self.set(&mut packet.frame, self.fixed.std.instance_type, u64::from(instance_type));
         }
     }
 
     #[inline]
     pub fn begin_frame(&self, frame: &mut E::Frame, bytes: u32, ingress_port: u32, stamp: u64) {
-        let std = &self.std;
-        if self.reset_headers {
-            self.exec.reset_slot(frame, HEADERS);
+        let std = &self.fixed.std;
+        if self.fixed.reset_headers {
+            self.fixed.exec.reset_slot(frame, HEADERS);
         }
-        self.exec.reset_slot(frame, META);
-        self.exec.reset_slot(frame, STD);
+        self.fixed.exec.reset_slot(frame, META);
+        self.fixed.exec.reset_slot(frame, STD);
         self.set(frame, std.ingress_port, u64::from(ingress_port));
         self.set(frame, std.packet_length, u64::from(bytes));
         self.set(frame, std.ingress_global_timestamp, stamp);
@@ -128,22 +165,9 @@ impl<E: Executor> Loaded<E> {
 
     /// Copies the user metadata of a field list.
     fn preserve(&self, list: Option<u32>, from: &E::Frame, to: &mut E::Frame) {
-        if let Some(fields) = list.and_then(|l| self.pipeline.field_lists.get(&l)) {
-            fields.copy(&self.exec, from, to);
+        if let Some(fields) = list.and_then(|l| self.fixed.pipeline.field_lists.get(&l)) {
+            fields.copy(&self.fixed.exec, from, to);
         }
-    }
-
-    fn env<'a>(
-        pipeline: &'a Pipeline,
-        state: &'a mut State,
-        core: &'a mut Core<E::Frame>,
-        now: Time,
-        way: &Way,
-        payload: &'a [u8],
-    ) -> BlockEnv<'a> {
-        let (drop_port, thread, bytes) = (core.config.drop_port, way.thread, way.bytes);
-        let trace = core.trace.as_deref_mut().filter(|_| thread != 0);
-        BlockEnv { pipeline, state, effects: Effects::NONE, now, bytes, payload, drop_port, trace, thread }
     }
 
     /// Runs the parser. Its errors are not counted yet.
@@ -155,20 +179,22 @@ impl<E: Executor> Loaded<E> {
         way: &mut Way,
         data: &[u8],
     ) -> (ParseOutcome, Effects) {
-        let mut env = Self::env(&self.pipeline, &mut self.state, core, now, way, &[]);
-        let parser = self.pipeline.blocks.parser;
+        let mut env = env(&self.fixed.pipeline, self.state.again(), core, now, way, &[]);
+        let parser = self.fixed.pipeline.blocks.parser;
         env.note(|| StepKind::Begin(Block::Parser(parser)));
-        let outcome = self.exec.parse(parser, ALL_SLOTS, frame, data, &mut env);
+        let section = env.state.enter(self.fixed.pipeline.sections.of(Unit::Parser(parser)));
+        let outcome = self.fixed.exec.parse(parser, ALL_SLOTS, frame, data, &mut env);
+        drop(section);
         // Headers are whole bytes; only an odd `advance` could stop inside one.
         way.payload = outcome.consumed_bits.div_ceil(8).min(data.len());
         let (accepted, error, consumed_bytes) = (outcome.accepted, outcome.error, way.payload);
         env.note(|| StepKind::Parsed { accepted, error, consumed_bytes });
         let effects = env.effects;
         if outcome.error != 0 {
-            self.set(frame, self.std.parser_error, u64::from(outcome.error));
+            self.set(frame, self.fixed.std.parser_error, u64::from(outcome.error));
         }
-        if self.pipeline.egress_reads_length {
-            way.parsed_bits = header_bits(&self.exec, frame);
+        if self.fixed.pipeline.egress_reads_length {
+            way.parsed_bits = header_bits(&self.fixed.exec, frame);
         }
         (outcome, effects)
     }
@@ -198,23 +224,37 @@ impl<E: Executor> Loaded<E> {
     ) -> Effects {
         let payload = &data[way.payload..];
         let emitted = &mut Vec::new();
-        let mut env = Self::env(&self.pipeline, &mut self.state, core, now, way, payload);
+        let mut env = env(&self.fixed.pipeline, self.state.again(), core, now, way, payload);
         env.effects = effects;
-        if let Some(verify) = self.runs.verify {
-            run(&self.exec, (Block::Verify(verify), verify), CHECKSUM_SLOTS, frame, emitted, &mut env);
+        if let Some(verify) = self.fixed.runs.verify {
+            run(
+                &self.fixed.exec,
+                (Block::Verify(verify.control), verify),
+                CHECKSUM_SLOTS,
+                frame,
+                emitted,
+                &mut env,
+            );
         }
         if env.effects.checksum_error {
             env.note(|| StepKind::ChecksumError);
-            set(&self.exec, frame, self.std.checksum_error, 1);
+            set(&self.fixed.exec, frame, self.fixed.std.checksum_error, 1);
         }
         env.effects.checksum_error = false;
-        if let Some(ingress) = self.runs.ingress {
-            run(&self.exec, (Block::Ingress(ingress), ingress), ALL_SLOTS, frame, emitted, &mut env);
+        if let Some(ingress) = self.fixed.runs.ingress {
+            run(
+                &self.fixed.exec,
+                (Block::Ingress(ingress.control), ingress),
+                ALL_SLOTS,
+                frame,
+                emitted,
+                &mut env,
+            );
         }
         if env.effects.checksum_error {
             // Verified in ingress: egress sees it.
             env.note(|| StepKind::ChecksumError);
-            set(&self.exec, frame, self.std.checksum_error, 1);
+            set(&self.fixed.exec, frame, self.fixed.std.checksum_error, 1);
         }
         env.effects
     }
@@ -257,13 +297,15 @@ impl<E: Executor> Loaded<E> {
             core.stats.resubmitted += 1;
             return core.push_again(again);
         }
-        let (mut port, mut group) =
-            (self.get(&packet.frame, self.std.egress_spec), self.get(&packet.frame, self.std.mcast_grp));
+        let (mut port, mut group) = (
+            self.get(&packet.frame, self.fixed.std.egress_spec),
+            self.get(&packet.frame, self.fixed.std.mcast_grp),
+        );
         if effects.drop {
             (port, group) = (core.config.drop_port, 0);
         }
         if group != 0 {
-            self.set(&mut packet.frame, self.std.instance_type, instance::REPLICATION.into());
+            self.set(&mut packet.frame, self.fixed.std.instance_type, instance::REPLICATION.into());
             let Some(replicas) = self.state.replication.active_group(group) else {
                 return core.drop(packet, DropReason::UnknownMulticastGroup);
             };
@@ -276,7 +318,7 @@ impl<E: Executor> Loaded<E> {
             return core.drop(packet, DropReason::Ingress);
         }
         // Also for packets that were resubmitted or recirculated: this is what BMv2 does.
-        self.set(&mut packet.frame, self.std.instance_type, instance::NORMAL.into());
+        self.set(&mut packet.frame, self.fixed.std.instance_type, instance::NORMAL.into());
         self.enqueue(core, now, port, None, packet);
     }
 
@@ -311,15 +353,15 @@ impl<E: Executor> Loaded<E> {
         priority: Option<u8>,
         mut packet: Boxed<E::Frame>,
     ) {
-        let rid = self.std.egress_rid;
+        let rid = self.fixed.std.egress_rid;
         self.set(&mut packet.frame, rid, u64::from(replica.instance));
         self.enqueue(core, now, replica.port, priority, packet);
     }
 
     /// Replicas of a clone session, its truncation and its class of service.
-    fn session(&mut self, id: u32) -> Option<(Vec<Replica>, Option<u32>, u8)> {
+    fn session(&self, core: &mut Core<E::Frame>, id: u32) -> Option<(Vec<Replica>, Option<u32>, u8)> {
         let Some(session) = self.state.replication.session(id) else {
-            self.state.anomalies.unknown_clone_session += 1;
+            core.own.anomalies.unknown_clone_session += 1;
             return None;
         };
         let group = session.multicast_group.and_then(|g| self.state.replication.active_group(g));
@@ -337,7 +379,7 @@ impl<E: Executor> Loaded<E> {
         session: u32,
         list: Option<u32>,
     ) {
-        let found = self.session(session).filter(|(replicas, ..)| !replicas.is_empty());
+        let found = self.session(core, session).filter(|(replicas, ..)| !replicas.is_empty());
         let Some((replicas, truncate, class)) = found else {
             return core.note(packet.way.thread, || StepKind::NotCloned(session));
         };
@@ -362,14 +404,14 @@ impl<E: Executor> Loaded<E> {
         session: u32,
         list: Option<u32>,
     ) {
-        let found = self.session(session).filter(|(replicas, ..)| !replicas.is_empty());
+        let found = self.session(core, session).filter(|(replicas, ..)| !replicas.is_empty());
         let Some((replicas, truncate, class)) = found else {
             return core.note(packet.way.thread, || StepKind::NotCloned(session));
         };
         let mut copy = self.descendant(core, packet, Origin::EgressClone(session));
         copy.data.extend_from_slice(&packet.data);
         self.begin(&mut copy, instance::EGRESS_CLONE);
-        self.exec.set_value(&mut copy.frame, HEADERS, self.exec.value(&packet.frame, HEADERS));
+        self.fixed.exec.set_value(&mut copy.frame, HEADERS, self.fixed.exec.value(&packet.frame, HEADERS));
         self.preserve(list, &packet.frame, &mut copy.frame);
         copy.way.truncate = truncate;
         core.stats.egress_clones += 1;
@@ -388,7 +430,7 @@ impl<E: Executor> Loaded<E> {
         let priority = match priority {
             _ if core.config.queues_per_port == 1 => 0,
             Some(p) => p,
-            None => self.get(&packet.frame, self.std.priority) as u8,
+            None => self.get(&packet.frame, self.fixed.std.priority) as u8,
         };
         if core.queues.refuses(port, priority) {
             core.port(port).queue_full += 1;
@@ -399,15 +441,15 @@ impl<E: Executor> Loaded<E> {
         let stamp = self.stamp(now);
         self.enters_queue(&mut packet.frame, stamp, depth);
         core.note(packet.way.thread, || {
-            let instance = self.get(&packet.frame, self.std.egress_rid) as u16;
+            let instance = self.get(&packet.frame, self.fixed.std.egress_rid) as u16;
             StepKind::Enqueued { port, priority, depth, instance }
         });
         core.queues.push(now, port, priority, packet);
     }
 
     fn enters_queue(&self, frame: &mut E::Frame, stamp: u64, depth: u32) {
-        self.set(frame, self.std.enq_timestamp, stamp);
-        self.set(frame, self.std.enq_qdepth, u64::from(depth));
+        self.set(frame, self.fixed.std.enq_timestamp, stamp);
+        self.set(frame, self.fixed.std.enq_qdepth, u64::from(depth));
     }
 
     /// What egress sees of a packet that leaves its queue.
@@ -419,15 +461,15 @@ impl<E: Executor> Loaded<E> {
         stamp: u64,
         (port, depth, waited_us): (u32, u32, u64),
     ) {
-        let std = &self.std;
+        let std = &self.fixed.std;
         self.set(frame, std.egress_global_timestamp, stamp);
         self.set(frame, std.deq_timedelta, waited_us);
         self.set(frame, std.deq_qdepth, u64::from(depth));
         self.set(frame, std.egress_port, u64::from(port));
         // Anything but the drop port: a program that does not touch it does not drop.
         self.set(frame, std.egress_spec, u64::from(drop_port) + 1);
-        if self.pipeline.egress_reads_length {
-            let length = way_length(way, header_bits(&self.exec, frame));
+        if self.fixed.pipeline.egress_reads_length {
+            let length = way_length(way, header_bits(&self.fixed.exec, frame));
             self.set(frame, std.packet_length, length);
         }
     }
@@ -447,11 +489,18 @@ impl<E: Executor> Loaded<E> {
         let (stamp, drop_port) = (self.stamp(now), core.config.drop_port);
         self.leaves_queue(&mut p.frame, &p.way, drop_port, stamp, (port, depth, waited));
         let mut effects = Effects::NONE;
-        if let Some(egress) = self.runs.egress {
+        if let Some(egress) = self.fixed.runs.egress {
             let payload = &p.data[p.way.payload..];
-            let mut env = Self::env(&self.pipeline, &mut self.state, core, now, &p.way, payload);
+            let mut env = env(&self.fixed.pipeline, self.state.again(), core, now, &p.way, payload);
             let (frame, emitted) = (&mut p.frame, &mut Vec::new());
-            run(&self.exec, (Block::Egress(egress), egress), ALL_SLOTS, frame, emitted, &mut env);
+            run(
+                &self.fixed.exec,
+                (Block::Egress(egress.control), egress),
+                ALL_SLOTS,
+                frame,
+                emitted,
+                &mut env,
+            );
             effects = env.effects;
         }
         self.after_egress(core, now, port, packet, effects, sink);
@@ -476,16 +525,16 @@ impl<E: Executor> Loaded<E> {
         if let Some((session, list)) = effects.clone {
             self.clone_egress(core, now, &packet, session, list);
         }
-        if effects.drop || self.get(&packet.frame, self.std.egress_spec) == core.config.drop_port {
+        if effects.drop || self.get(&packet.frame, self.fixed.std.egress_spec) == core.config.drop_port {
             return core.drop(packet, DropReason::Egress);
         }
 
         let mut emitted = std::mem::take(&mut core.emitted);
         let p = &mut *packet;
         let payload = &p.data[p.way.payload..];
-        let mut env = Self::env(&self.pipeline, &mut self.state, core, now, &p.way, payload);
+        let mut env = env(&self.fixed.pipeline, self.state.again(), core, now, &p.way, payload);
         env.effects = effects;
-        deparse(&self.exec, &self.runs, &mut p.frame, &mut emitted, &mut env);
+        deparse(&self.fixed.exec, &self.fixed.runs, &mut p.frame, &mut emitted, &mut env);
         let effects = env.effects;
         emitted.extend_from_slice(payload);
         if let Some(n) = packet.way.truncate {
@@ -534,6 +583,20 @@ impl<E: Executor> Loaded<E> {
     }
 }
 
+fn env<'a, F>(
+    pipeline: &'a Pipeline,
+    state: Access<'a>,
+    core: &'a mut Core<F>,
+    now: Time,
+    way: &Way,
+    payload: &'a [u8],
+) -> BlockEnv<'a> {
+    let (drop_port, thread, bytes) = (core.config.drop_port, way.thread, way.bytes);
+    let trace = core.trace.as_deref_mut().filter(|_| thread != 0);
+    let (effects, own) = (Effects::NONE, &mut core.own);
+    BlockEnv { pipeline, state, own, effects, now, bytes, payload, drop_port, trace, thread }
+}
+
 #[inline]
 pub(super) fn set<E: Executor>(exec: &E, frame: &mut E::Frame, field: Option<E::Field>, value: u64) {
     if let Some(field) = field {
@@ -566,25 +629,26 @@ fn deparse<E: Executor>(
 ) {
     emitted.clear();
     if let Some(compute) = runs.compute {
-        run(exec, (Block::Compute(compute), compute), CHECKSUM_SLOTS, frame, emitted, env);
+        run(exec, (Block::Compute(compute.control), compute), CHECKSUM_SLOTS, frame, emitted, env);
         emitted.clear();
     }
     if let Some(deparser) = runs.deparser {
-        run(exec, (Block::Deparser(deparser), deparser), DEPARSER_SLOTS, frame, emitted, env);
+        run(exec, (Block::Deparser(deparser.control), deparser), DEPARSER_SLOTS, frame, emitted, env);
     }
 }
 
 /// Runs a control.
 fn run<E: Executor>(
     exec: &E,
-    (block, control): (Block, ControlId),
+    (block, run): (Block, Run),
     slots: &[usize],
     frame: &mut E::Frame,
     emitted: &mut Vec<u8>,
     env: &mut BlockEnv<'_>,
 ) {
     env.note(|| StepKind::Begin(block));
-    let outcome = exec.control(control, slots, frame, emitted, env);
+    let _section = env.state.enter(run.section);
+    let outcome = exec.control(run.control, slots, frame, emitted, env);
     env.note(|| StepKind::End { exited: outcome.exited });
 }
 

@@ -5,13 +5,14 @@
 //! gets a box here and goes the usual way from there.
 
 use super::core::{Bench, Boxed, Core, Lane, instance};
-use super::passes::{Loaded, get, header_bits, set, way_length};
+use super::passes::{Drive, get, header_bits, set, way_length};
 use super::{Arrived, Sink};
 use crate::env::{BlockEnv, Effects};
 use crate::pipeline::{ALL_SLOTS, CHECKSUM_SLOTS, DEPARSER_SLOTS, Pipeline};
-use crate::state::State;
+use crate::state::{Access, Own};
 use crate::stats::DropReason;
 use crate::time::Time;
+use crate::usage::Unit;
 use pointsman_ir::Executor;
 
 /// How far a packet went.
@@ -28,7 +29,8 @@ const ENDED: [Went; 2] = [Went { passes: 1, aside: false }, Went { passes: 2, as
 #[inline]
 fn quiet<'a>(
     pipeline: &'a Pipeline,
-    state: &'a mut State,
+    state: Access<'a>,
+    own: &'a mut Own,
     now: Time,
     bytes: u32,
     payload: &'a [u8],
@@ -37,6 +39,7 @@ fn quiet<'a>(
     BlockEnv {
         pipeline,
         state,
+        own,
         effects: Effects::NONE,
         now,
         bytes,
@@ -47,7 +50,7 @@ fn quiet<'a>(
     }
 }
 
-impl<E: Executor> Loaded<E> {
+impl<E: Executor> Drive<'_, E> {
     /// Parses packets before the first of them goes through ingress. Nobody can tell when a parser runs that calls
     /// nothing, and others do not run ahead. Packets that do not come in are not parsed.
     pub fn parse_ahead(
@@ -57,13 +60,15 @@ impl<E: Executor> Loaded<E> {
         chunk: &[Arrived<'_>],
         bench: &mut Bench<E::Frame>,
     ) {
+        let fixed = self.fixed;
         core.last_now = core.last_now.max(now);
         if bench.frames.len() < chunk.len() {
-            bench.frames.resize_with(chunk.len(), || self.exec.new_frame());
+            bench.frames.resize_with(chunk.len(), || fixed.exec.new_frame());
             bench.lanes.resize(chunk.len(), Lane::NONE);
         }
         let (stamp, drop_port) = (self.stamp(now), core.config.drop_port);
-        let parser = self.pipeline.blocks.parser;
+        let parser = fixed.pipeline.blocks.parser;
+        let parser_section = fixed.pipeline.sections.of(Unit::Parser(parser));
         for ((arrived, frame), lane) in chunk.iter().zip(&mut bench.frames).zip(&mut bench.lanes) {
             let data = arrived.packet();
             lane.refused = core.accepts(arrived.port, data.len()).err();
@@ -72,8 +77,11 @@ impl<E: Executor> Loaded<E> {
             }
             let bytes = data.len() as u32;
             self.begin_frame(frame, bytes, arrived.port, stamp);
-            let mut env = quiet(&self.pipeline, &mut self.state, now, bytes, &[], drop_port);
-            let parsed = self.exec.parse(parser, ALL_SLOTS, frame, data, &mut env);
+            let mut env =
+                quiet(&fixed.pipeline, self.state.again(), &mut core.own, now, bytes, &[], drop_port);
+            let section = env.state.enter(parser_section);
+            let parsed = fixed.exec.parse(parser, ALL_SLOTS, frame, data, &mut env);
+            drop(section);
             // Field by field, and only what is needed: copies of what was written a moment ago in other pieces have to
             // wait for it.
             (lane.accepted, lane.error) = (parsed.accepted, parsed.error);
@@ -86,15 +94,15 @@ impl<E: Executor> Loaded<E> {
             lane.way.bytes = bytes;
             lane.way.truncate = None;
             if lane.error != 0 {
-                self.set(frame, self.std.parser_error, u64::from(lane.error));
+                self.set(frame, fixed.std.parser_error, u64::from(lane.error));
             }
-            if self.pipeline.egress_reads_length {
-                lane.way.parsed_bits = header_bits(&self.exec, frame);
+            if fixed.pipeline.egress_reads_length {
+                lane.way.parsed_bits = header_bits(&fixed.exec, frame);
             }
         }
-        if let Some(ingress) = self.runs.ingress.filter(|_| chunk.len() > 1) {
-            let mut env = quiet(&self.pipeline, &mut self.state, now, 0, &[], drop_port);
-            self.exec.prefetch(ingress, ALL_SLOTS, &mut bench.frames[..chunk.len()], &mut env);
+        if let Some(ingress) = fixed.runs.ingress.filter(|_| chunk.len() > 1) {
+            let mut env = quiet(&fixed.pipeline, self.state.again(), &mut core.own, now, 0, &[], drop_port);
+            fixed.exec.prefetch(ingress.control, ALL_SLOTS, &mut bench.frames[..chunk.len()], &mut env);
         }
     }
 
@@ -108,7 +116,7 @@ impl<E: Executor> Loaded<E> {
         lane: &Lane,
         arrived: &Arrived<'_>,
     ) -> Boxed<E::Frame> {
-        let mut packet = self.packet(core);
+        let mut packet = self.fixed.packet(core);
         std::mem::swap(&mut packet.frame, frame);
         packet.data.clear();
         packet.data.extend_from_slice(arrived.packet());
@@ -133,6 +141,7 @@ impl<E: Executor> Loaded<E> {
         arrived: &mut Arrived<'_>,
         sink: &mut dyn Sink,
     ) -> Went {
+        let fixed = self.fixed;
         let Bench { frames, lanes, emitted } = bench;
         let (Some(frame), Some(lane)) = (frames.get_mut(of.0), lanes.get_mut(of.0)) else {
             return Went { passes: 0, aside: true };
@@ -145,29 +154,41 @@ impl<E: Executor> Loaded<E> {
         }
         core.count_parsed(lane.accepted, lane.error);
         core.again_next = true;
-        let (drop_port, runs) = (core.config.drop_port, &self.runs);
+        let (drop_port, runs) = (core.config.drop_port, &fixed.runs);
         let payload = packet.get(lane.way.payload..).unwrap_or(&[]);
-        let mut env = quiet(&self.pipeline, &mut self.state, now, lane.way.bytes, payload, drop_port);
+        let mut env = quiet(
+            &fixed.pipeline,
+            self.state.again(),
+            &mut core.own,
+            now,
+            lane.way.bytes,
+            payload,
+            drop_port,
+        );
         if lane.effects.any {
             env.effects = lane.effects;
         }
         if let Some(verify) = runs.verify {
-            self.exec.control(verify, CHECKSUM_SLOTS, frame, emitted, &mut env);
+            let section = env.state.enter(verify.section);
+            fixed.exec.control(verify.control, CHECKSUM_SLOTS, frame, emitted, &mut env);
+            drop(section);
         }
         if env.effects.checksum_error {
-            set(&self.exec, frame, self.std.checksum_error, 1);
+            set(&fixed.exec, frame, fixed.std.checksum_error, 1);
             env.effects.checksum_error = false;
         }
         if let Some(ingress) = runs.ingress {
-            self.exec.control(ingress, ALL_SLOTS, frame, emitted, &mut env);
+            let section = env.state.enter(ingress.section);
+            fixed.exec.control(ingress.control, ALL_SLOTS, frame, emitted, &mut env);
+            drop(section);
         }
         let effects = if env.effects.any { env.effects } else { Effects::NONE };
         if effects.checksum_error {
             // Verified in ingress: egress sees it.
-            set(&self.exec, frame, self.std.checksum_error, 1);
+            set(&fixed.exec, frame, fixed.std.checksum_error, 1);
         }
-        let port = get(&self.exec, frame, self.std.egress_spec);
-        let multicast = get(&self.exec, frame, self.std.mcast_grp) != 0 && !effects.drop;
+        let port = get(&fixed.exec, frame, fixed.std.egress_spec);
+        let multicast = get(&fixed.exec, frame, fixed.std.mcast_grp) != 0 && !effects.drop;
         if multicast || (effects.any && !effects.are_plain()) {
             let packet = self.boxed(core, now, frame, lane, arrived);
             self.after_ingress(core, now, packet, effects);
@@ -182,25 +203,27 @@ impl<E: Executor> Loaded<E> {
             lane.way.truncate = effects.truncate;
         }
         // Egress sees a packet that has waited in an empty queue for no time.
-        let std = &self.std;
-        let stamp = now.micros().wrapping_add(self.clock_offset_us);
-        set(&self.exec, frame, std.instance_type, instance::NORMAL.into());
-        set(&self.exec, frame, std.enq_timestamp, stamp);
-        set(&self.exec, frame, std.enq_qdepth, 0);
-        set(&self.exec, frame, std.egress_global_timestamp, stamp);
-        set(&self.exec, frame, std.deq_timedelta, 0);
-        set(&self.exec, frame, std.deq_qdepth, 0);
-        set(&self.exec, frame, std.egress_port, u64::from(port));
-        if self.pipeline.egress_reads_length {
-            let length = way_length(&lane.way, header_bits(&self.exec, frame));
-            set(&self.exec, frame, std.packet_length, length);
+        let std = &fixed.std;
+        let stamp = now.micros().wrapping_add(fixed.clock_offset_us);
+        set(&fixed.exec, frame, std.instance_type, instance::NORMAL.into());
+        set(&fixed.exec, frame, std.enq_timestamp, stamp);
+        set(&fixed.exec, frame, std.enq_qdepth, 0);
+        set(&fixed.exec, frame, std.egress_global_timestamp, stamp);
+        set(&fixed.exec, frame, std.deq_timedelta, 0);
+        set(&fixed.exec, frame, std.deq_qdepth, 0);
+        set(&fixed.exec, frame, std.egress_port, u64::from(port));
+        if fixed.pipeline.egress_reads_length {
+            let length = way_length(&lane.way, header_bits(&fixed.exec, frame));
+            set(&fixed.exec, frame, std.packet_length, length);
         }
 
         if let Some(egress) = runs.egress {
             env.effects = Effects::NONE;
-            set(&self.exec, frame, std.egress_spec, u64::from(drop_port) + 1);
-            self.exec.control(egress, ALL_SLOTS, frame, emitted, &mut env);
-            if get(&self.exec, frame, std.egress_spec) == drop_port {
+            set(&fixed.exec, frame, std.egress_spec, u64::from(drop_port) + 1);
+            let section = env.state.enter(egress.section);
+            fixed.exec.control(egress.control, ALL_SLOTS, frame, emitted, &mut env);
+            drop(section);
+            if get(&fixed.exec, frame, std.egress_spec) == drop_port {
                 env.ask().drop = true;
             }
             if env.effects.any {
@@ -218,11 +241,15 @@ impl<E: Executor> Loaded<E> {
             }
         }
         if let Some(compute) = runs.compute {
-            self.exec.control(compute, CHECKSUM_SLOTS, frame, emitted, &mut env);
+            let section = env.state.enter(compute.section);
+            fixed.exec.control(compute.control, CHECKSUM_SLOTS, frame, emitted, &mut env);
+            drop(section);
         }
         emitted.clear();
         if let Some(deparser) = runs.deparser {
-            self.exec.control(deparser, DEPARSER_SLOTS, frame, emitted, &mut env);
+            let section = env.state.enter(deparser.section);
+            fixed.exec.control(deparser.control, DEPARSER_SLOTS, frame, emitted, &mut env);
+            drop(section);
         }
         if env.effects.assertion_failed {
             core.refuse(0, DropReason::AssertionFailed);

@@ -9,6 +9,7 @@ use pointsman_ir::{
 use pointsman_v1model::{
     Arrived, CloneSession, CounterCell, CrcParams, DropReason, Event, EventKind, Group, GroupMember, Keep,
     MeterConfig, Output, Pipeline, QueueConfig, Random, Replica, Sink, State, Switch, SwitchConfig, Time,
+    Worker,
 };
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -122,7 +123,7 @@ fn seen(switch: &mut Switch<Tested>) -> Outcome<String> {
     for table in (0..state.program().tables.len() as u32).map(TableId) {
         for handle in state.entries(table).map(|(handle, _)| Some(handle)).chain([None]) {
             let counter = state.direct_counter(table, handle).ok();
-            let meter = state.direct_meter(table, handle).ok().cloned();
+            let meter = state.direct_meter(table, handle).ok();
             let idle = handle.and_then(|h| state.idle_ns(Time(u64::MAX), table, h).ok());
             entries.push((handle, counter, meter, idle));
         }
@@ -157,8 +158,10 @@ pub fn feed_both(dir: &Path, name: &str, packets: u64, config: SwitchConfig, bud
         }
         Ok(rig)
     };
-    let (mut single, mut batched) = (new()?, new()?);
-    let (mut one, mut many) = (InOrder::default(), InOrder::default());
+    let (mut single, mut batched, mut shared) = (new()?, new()?, new()?);
+    // One worker that shares the switch with nobody does the same, too.
+    let worker = &mut shared.switch.add_workers(1)[0];
+    let (mut one, mut many, mut third) = (InOrder::default(), InOrder::default(), InOrder::default());
     let mut random = Random::new(packets ^ budget as u64);
     let mut now = Time::ZERO;
     let mut fed = 0;
@@ -186,18 +189,35 @@ pub fn feed_both(dir: &Path, name: &str, packets: u64, config: SwitchConfig, bud
             start: *start,
         });
         let mut arrived: Vec<Arrived<'_>> = arrived.collect();
+        let mut again: Vec<Vec<u8>> = arrived.iter().map(|a| a.buffer.to_vec()).collect();
         let polled = batched.switch.process(now, budget, &mut arrived, &mut many);
+        for (arrived, buffer) in arrived.iter_mut().zip(&mut again) {
+            arrived.buffer = buffer;
+        }
+        same(worker.process(&shared.switch, now, budget, &mut arrived, &mut third), polled)?;
         same(polled.more, single.switch.poll(now, 0, &mut one).more)?;
         if random.below(4) == 0 {
             for (switch, sink) in [(&mut single.switch, &mut one), (&mut batched.switch, &mut many)] {
                 switch.poll(now, 50, sink);
             }
+            worker.poll(&shared.switch, now, 50, &mut third);
         }
         same(&many.left, &one.left).map_err(|e| format!("after {fed} packets: {e}"))?;
-        one.left.clear();
-        many.left.clear();
+        // Random numbers are the worker's own.
+        if !text.contains("random") {
+            same(&third.left, &one.left).map_err(|e| format!("worker, after {fed} packets: {e}"))?;
+        }
+        for sink in [&mut one, &mut many, &mut third] {
+            sink.left.clear();
+        }
     }
-    same(seen(&mut batched.switch)?, seen(&mut single.switch)?)?;
+    let want = seen(&mut single.switch)?;
+    same(seen(&mut batched.switch)?, want.clone())?;
+    if !text.contains("random") {
+        // The switch itself does not wait for what the worker has in its queues.
+        let without = |s: String| s.rsplit_once(", ").map_or(s.clone(), |(s, _)| s.to_string());
+        same(without(seen(&mut shared.switch)?), without(want))?;
+    }
     Ok(many.in_place)
 }
 
@@ -218,6 +238,91 @@ pub fn feed_batches(dir: &Path, name: &str, packets: u64) -> Outcome<u64> {
         in_place += feed_both(dir, name, packets, config, budget).map_err(|e| format!("{what}: {e}"))?;
     }
     Ok(in_place)
+}
+
+/// `threads` workers process `packets` packets each of `workers.p4`, while the control plane changes tables and reads:
+/// nothing is lost, torn, or counted twice.
+pub fn feed_workers(dir: &Path, threads: usize, packets: u64) -> Outcome {
+    let mut rig = Rig::new(SwitchConfig::default(), load(&dir.join("workers.p4"))?)?;
+    rig.command(&["entry", "I.ports", "2", "->", "I.forward", "5"])?;
+    let workers = rig.switch.add_workers(threads);
+    let find = |rig: &Rig, name: &str| {
+        let externs = &rig.switch.state().ok_or("no program")?.program().externs;
+        let at = externs.iter().position(|e| e.name == name).ok_or_else(|| format!("no {name}"))?;
+        Ok::<_, String>(ExternInstanceId(at as u32))
+    };
+    let [total, wide, seen] = [find(&rig, "I.total")?, find(&rig, "I.wide")?, find(&rig, "I.seen")?];
+    let switch = std::sync::RwLock::new(&mut rig.switch);
+    let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
+        let run = |mut worker: Worker<Tested>| {
+            let switch = &switch;
+            move || {
+                let mut sink = InOrder::default();
+                let mut sent = 0;
+                while sent < packets {
+                    // The two keys in turn, all packets to one of two cells.
+                    let mut buffers: Vec<[u8; 5]> =
+                        (0..16).map(|i| [i as u8 % 2, 1 + (sent + i) as u8 % 2, 0, 0, i as u8]).collect();
+                    let mut batch: Vec<Arrived<'_>> =
+                        buffers.iter_mut().map(|b| Arrived { port: 3, buffer: b, start: 0 }).collect();
+                    let switch = switch.read().map_err(|e| e.to_string())?;
+                    worker.process(&switch, Time(sent), 50, &mut batch, &mut sink);
+                    sent += 16;
+                }
+                same(sink.left.len() as u64, sent)?;
+                for left in &sink.left {
+                    let (port, bytes) = match left {
+                        Output::Port(port, bytes) => (*port, bytes),
+                        Output::Cpu(_) => return Err("sent to the CPU".into()),
+                    };
+                    same(&bytes[2..4], &[0, 0])?;
+                    // The entry comes and goes.
+                    same((bytes[1], port == 1 || (port == 5 && bytes[1] == 2)), (bytes[1], true))?;
+                }
+                Ok(())
+            }
+        };
+        let running: Vec<_> = workers.into_iter().map(|worker| scope.spawn(run(worker))).collect();
+        for _ in 0..50 {
+            let Ok(mut switch) = switch.write() else { return vec![Err("poisoned".into())] };
+            let Some(state) = switch.state_mut() else { return vec![Err("no program".into())] };
+            let entries: Vec<Entry> = state.entries(TableId(0)).map(|(_, e)| e).collect();
+            for entry in entries {
+                // Taken out and put back between two batches: nobody sees it missing.
+                if state.delete(TableId(0), &entry.matches, 0).is_err() {
+                    return vec![Err("not deleted".into())];
+                }
+                if let Err(e) = state.insert(Time(0), TableId(0), entry) {
+                    return vec![Err(e.to_string())];
+                }
+            }
+        }
+        running.into_iter().map(|r| r.join().unwrap_or_else(|_| Err("panicked".into()))).collect()
+    });
+    outcomes.into_iter().collect::<Outcome>()?;
+    let all = packets.next_multiple_of(16) * threads as u64;
+    let stats = rig.switch.stats().clone();
+    same((stats.received, stats.transmitted, stats.is_conserved()), (all, all, true))?;
+    let state = rig.switch.state().ok_or("no program")?;
+    for cell in 0..2 {
+        let half = u128::from(all / 2);
+        same(state.read_register(total, cell).ok(), Some(Bits::new(32, half)))?;
+        let part = Bits::new(32, 7 * half);
+        same(state.read_register(wide, cell).ok(), Some(part.concat(&part).concat(&part)))?;
+        let want = CounterCell { packets: all / 2, bytes: 5 * all / 2 };
+        same(state.read_counter(seen, cell).ok(), Some(want))?;
+    }
+    let meter = find(&rig, "I.rate")?;
+    let state = rig.switch.state().ok_or("no program")?;
+    let marked: u64 =
+        (0..2).filter_map(|i| state.meter_cell(meter, i).ok()).map(|m| m.marked()[0].packets).sum();
+    same(marked, all)?;
+    same(state.direct_counter(TableId(0), None).map(|c| c.packets).ok(), Some(all / 2))?;
+    // Another program: what the workers counted goes along.
+    let pipeline = load(&dir.join("workers.p4"))?;
+    rig.switch.set_pipeline(Time(1), pipeline, Keep::Fitting).map_err(|e| e.to_string())?;
+    let state = rig.switch.state().ok_or("no program")?;
+    same(state.read_counter(seen, 0).ok().map(|c| c.packets), Some(all / 2))
 }
 
 /// Finds the architecture's own declarations.

@@ -1,0 +1,249 @@
+//! What a worker has for itself, and how it gets at what it shares.
+
+use crate::counter::CounterCell;
+use crate::externs::Instance;
+use crate::guarded::Guarded;
+use crate::hash::BitBuffer;
+use crate::meter::Color;
+use crate::random::Random;
+use crate::state::{Digest, Event, EventKind, Hits, State};
+use crate::stats::Anomalies;
+use crate::time::Time;
+use pointsman_ir::table::flat::row;
+use pointsman_ir::{
+    ActionCall, Bits, CellArray, EntryAction, EntryHandle, ExternInstanceId, Lookup, TableId,
+};
+use std::collections::VecDeque;
+use std::ops::Deref;
+use std::sync::{Arc, MutexGuard};
+
+/// What belongs to one worker: packets of others see nothing of it.
+#[derive(Debug)]
+pub(crate) struct Own {
+    pub random: Random,
+    /// Kept for its memory.
+    pub buffer: BitBuffer,
+    pub anomalies: Anomalies,
+    pub digests: VecDeque<Digest>,
+    pub events: VecDeque<Event>,
+    max_digests: usize,
+    max_events: usize,
+    /// By extern instance: the colour of the entry that was hit last, for direct meters.
+    pub colors: Vec<Color>,
+    /// The arrays that the worker's packets use, where they are not those of the state.
+    pub cells: Option<Arc<[CellArray]>>,
+    epoch: u64,
+}
+
+impl Own {
+    pub fn new(config: &crate::SwitchConfig) -> Own {
+        Own {
+            random: Random::new(config.seed),
+            buffer: BitBuffer::default(),
+            anomalies: Anomalies::default(),
+            digests: VecDeque::new(),
+            events: VecDeque::new(),
+            max_digests: config.max_waiting_digests,
+            max_events: config.max_waiting_events,
+            colors: Vec::new(),
+            cells: None,
+            epoch: 0,
+        }
+    }
+
+    /// Digests that were made before the state was replaced mean nothing any more.
+    #[inline]
+    pub fn forget(&mut self, state: &State) {
+        if self.epoch != state.epoch {
+            self.epoch = state.epoch;
+            self.digests.clear();
+        }
+    }
+
+    pub fn push_digest(&mut self, digest: Digest) {
+        if self.digests.len() >= self.max_digests {
+            self.anomalies.digests_lost += 1;
+        } else {
+            self.digests.push_back(digest);
+        }
+    }
+
+    pub fn push_event(&mut self, time: Time, kind: EventKind) {
+        if self.events.len() >= self.max_events {
+            self.anomalies.events_lost += 1;
+        } else {
+            self.events.push_back(Event { time, kind });
+        }
+    }
+}
+
+/// A packet's way to the state: one worker has it alone, several share it.
+pub(crate) enum Access<'a> {
+    Alone(&'a mut State),
+    Shared(&'a State),
+}
+
+impl Deref for Access<'_> {
+    type Target = State;
+
+    #[inline]
+    fn deref(&self) -> &State {
+        match self {
+            Access::Alone(state) => state,
+            Access::Shared(state) => state,
+        }
+    }
+}
+
+impl<'a> Access<'a> {
+    /// Keeps other workers out of sections with the same number, until the guard is dropped. A packet is in one section at
+    /// a time.
+    #[inline]
+    pub fn enter(&self, section: Option<usize>) -> Option<MutexGuard<'a, ()>> {
+        match self {
+            Access::Alone(_) => None,
+            Access::Shared(state) => state.locks.get(section?).map(Guarded::shared),
+        }
+    }
+}
+
+impl Access<'_> {
+    #[inline]
+    pub fn again(&mut self) -> Access<'_> {
+        match self {
+            Access::Alone(state) => Access::Alone(state),
+            Access::Shared(state) => Access::Shared(state),
+        }
+    }
+
+    /// Looks up a table for a packet and counts the hit.
+    pub fn lookup(
+        &mut self,
+        own: &mut Own,
+        (now, bytes): (Time, u32),
+        id: TableId,
+        key: &[Bits],
+        selectors: &[Bits],
+    ) -> Lookup {
+        let found = match self {
+            Access::Alone(state) => state.tables.get_mut(id.index()).map(|t| t.store.hit(key)),
+            Access::Shared(state) => {
+                let table = state.tables.get(id.index());
+                table.map(|t| t.store.lookup(key).map(|(handle, entry)| (handle, entry.action)))
+            }
+        };
+        let Some(found) = found else { return Lookup { hit: None, action: None } };
+        let hit = found.as_ref().map(|(handle, _)| *handle);
+        let action = match found {
+            None => self.table(id).map(|t| t.store.default_action().clone()),
+            Some((_, EntryAction::Call(call))) => Some(call),
+            Some((_, action)) => self.resolve(own, id, &action, selectors),
+        };
+        self.count_hit(own, (now, bytes), id, hit);
+        Lookup { hit, action }
+    }
+
+    /// Counts a hit of an entry, or of the default action: direct counter, direct meter, idle time.
+    pub fn count_hit(
+        &mut self,
+        own: &mut Own,
+        (now, bytes): (Time, u32),
+        id: TableId,
+        hit: Option<EntryHandle>,
+    ) {
+        let Some(table) = self.table(id).filter(|t| t.has_info()) else { return };
+        let (counts, measures) = (table.direct_counter, table.direct_meter);
+        let count = |hits: &mut Hits| {
+            let (counter, meter): (&mut CounterCell, _) = match hit {
+                None => (&mut hits.default_counter, &mut hits.default_meter),
+                Some(handle) => {
+                    let info = hits.info.get_or_default(handle);
+                    // Several workers may be a little apart.
+                    info.last_hit = info.last_hit.max(now);
+                    (&mut info.counter, &mut info.meter)
+                }
+            };
+            if let Some(kind) = counts {
+                counter.count(kind, bytes);
+            }
+            measures.map(|(instance, kind)| (instance, meter.mark(now, kind, bytes)))
+        };
+        let marked = match self {
+            Access::Alone(state) => state.tables.get_mut(id.index()).and_then(|t| count(t.hits.alone())),
+            Access::Shared(state) => state.tables.get(id.index()).and_then(|t| count(&mut t.hits.shared())),
+        };
+        if let Some((instance, result)) = marked
+            && let Some(color) = own.colors.get_mut(instance.index())
+        {
+            *color = result;
+        }
+    }
+
+    /// A packet got a row with this head from a flat table.
+    pub fn count_head(&mut self, own: &mut Own, of: (Time, u32), id: TableId, head: u64) {
+        let mut hit = None;
+        if head & row::HIT != 0 {
+            let slot = (head >> row::SLOT_SHIFT) as u32;
+            hit = self.table(id).and_then(|t| t.store.handle_at(slot));
+            if hit.is_none() {
+                return;
+            }
+        }
+        self.count_hit(own, of, id, hit);
+    }
+
+    /// Marks a packet by a meter of an array. `None`: there is no such meter.
+    pub fn mark(
+        &mut self,
+        id: Option<ExternInstanceId>,
+        index: u64,
+        (now, bytes): (Time, u32),
+    ) -> Option<Color> {
+        let i = usize::try_from(index).ok()?;
+        match self {
+            Access::Alone(state) => match state.instances.get_mut(id?.index())? {
+                Instance::Meter(m) => {
+                    let kind = m.kind;
+                    m.cells.alone().get_mut(i).map(|meter| meter.mark(now, kind, bytes))
+                }
+                _ => None,
+            },
+            Access::Shared(state) => match state.instances.get(id?.index())? {
+                Instance::Meter(m) => m.cells.shared().get_mut(i).map(|meter| meter.mark(now, m.kind, bytes)),
+                _ => None,
+            },
+        }
+    }
+}
+
+impl State {
+    /// The action of a member, or of the member of a group that the packet is given.
+    fn resolve(
+        &self,
+        own: &mut Own,
+        id: TableId,
+        action: &EntryAction,
+        selectors: &[Bits],
+    ) -> Option<Arc<ActionCall>> {
+        let profile = self.table(id)?.profile.and_then(|p| self.instances.get(p.index()));
+        match (action, profile) {
+            (EntryAction::Call(call), _) => Some(call.clone()),
+            (EntryAction::Member(m), Some(Instance::Profile(p))) => p.member(*m).cloned(),
+            (EntryAction::Group(g), Some(Instance::Profile(p))) => {
+                let call = p.selector.and_then(|selector| {
+                    own.buffer.clear();
+                    selectors.iter().for_each(|b| own.buffer.push(b));
+                    let algorithm = p.algorithm(*g).unwrap_or(selector.algorithm);
+                    let hash = self.hasher.hash(algorithm, own.buffer.bytes(), &mut own.random);
+                    let hash = hash & (u64::MAX >> (64 - selector.output_width.clamp(1, 64)));
+                    p.pick(*g, hash, self.replication.down_ports()).cloned()
+                });
+                if call.is_none() {
+                    own.anomalies.empty_group += 1;
+                }
+                call
+            }
+            _ => None,
+        }
+    }
+}

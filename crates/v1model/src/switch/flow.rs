@@ -1,0 +1,112 @@
+//! Packets in, packets out: what a switch does with packets, and what each of its workers does.
+
+use super::core::Core;
+use super::passes::{Drive, Fixed};
+use super::{Arrived, Polled, Sink};
+use crate::stats::DropReason;
+use crate::time::Time;
+use crate::trace::StepKind;
+use pointsman_ir::Executor;
+
+impl<F> Core<F> {
+    /// Takes a packet from a port; it waits for [`Core::poll`].
+    pub fn receive<E: Executor<Frame = F>>(
+        &mut self,
+        fixed: Option<&Fixed<E>>,
+        now: Time,
+        port: u32,
+        packet: &[u8],
+    ) {
+        self.last_now = self.last_now.max(now);
+        self.trace.iter_mut().for_each(|t| t.now = now);
+        let thread = self.thread(|| StepKind::Received { port, bytes: packet.to_vec() });
+        let Some(fixed) = fixed else {
+            self.stats.received += 1;
+            return self.refuse(thread, DropReason::NoPipeline);
+        };
+        let refused = self.accepts(port, packet.len()).err();
+        self.arrives(port, packet.len(), refused);
+        if let Some(reason) = refused {
+            return self.refuse(thread, reason);
+        }
+        if self.input.len() >= self.config.input_depth_packets as usize {
+            return self.refuse(thread, DropReason::InputFull);
+        }
+        let mut p = fixed.packet(self);
+        p.data.clear();
+        p.data.extend_from_slice(packet);
+        p.ingress_port = port;
+        p.received = now;
+        p.fresh = true;
+        p.way.thread = thread;
+        self.input.push_back(p);
+    }
+
+    /// Processes what can be processed now.
+    pub fn poll<E: Executor<Frame = F>>(
+        &mut self,
+        drive: Option<Drive<'_, E>>,
+        now: Time,
+        budget: usize,
+        sink: &mut dyn Sink,
+    ) -> Polled {
+        self.last_now = self.last_now.max(now);
+        self.trace.iter_mut().for_each(|t| t.now = now);
+        let Some(mut drive) = drive else { return Polled { passes: 0, more: false } };
+        self.own.forget(&drive.state);
+        let passes = drive.work(self, now, budget, sink);
+        self.polled(now, passes)
+    }
+
+    fn polled(&self, now: Time, passes: usize) -> Polled {
+        let waiting = !self.input.is_empty() || !self.again.is_empty();
+        Polled { passes, more: waiting || self.queues.next().is_some_and(|t| t <= now) }
+    }
+
+    /// When there is something to do besides new packets.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let input = (!self.input.is_empty() || !self.again.is_empty()).then_some(self.last_now);
+        [input, self.queues.next()].into_iter().flatten().min()
+    }
+
+    /// Receives and polls packets one by one, without copies where nothing holds them up.
+    pub fn process<E: Executor<Frame = F>>(
+        &mut self,
+        drive: Option<Drive<'_, E>>,
+        now: Time,
+        budget: usize,
+        batch: &mut [Arrived<'_>],
+        sink: &mut dyn Sink,
+    ) -> Polled {
+        let Some(mut drive) = drive else {
+            batch.iter().for_each(|a| self.receive::<E>(None, now, a.port, a.packet()));
+            return Polled { passes: 0, more: false };
+        };
+        self.own.forget(&drive.state);
+        let mut passes = 0;
+        let at_once = drive.fixed.at_once;
+        let mut bench = std::mem::take(&mut self.bench);
+        for (n, chunk) in batch.chunks_mut(at_once).enumerate() {
+            let mut clear = budget >= 2 && self.is_clear();
+            if clear {
+                drive.parse_ahead(self, now, chunk, &mut bench);
+            }
+            for (i, arrived) in chunk.iter_mut().enumerate() {
+                if !clear {
+                    self.receive(Some(drive.fixed), now, arrived.port, arrived.packet());
+                    self.trace.iter_mut().for_each(|t| t.now = now);
+                    passes += drive.work(self, now, budget, sink);
+                    continue;
+                }
+                let went = drive.straight(self, now, &mut bench, (i, n * at_once + i), arrived, sink);
+                passes += went.passes;
+                if went.aside {
+                    passes += drive.work(self, now, budget - went.passes, sink);
+                    clear = self.is_clear();
+                }
+            }
+        }
+        self.bench = bench;
+        self.polled(now, passes)
+    }
+}

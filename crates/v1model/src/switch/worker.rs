@@ -1,0 +1,81 @@
+//! Several workers on one switch.
+//!
+//! What workers share is the program, its tables and registers, and everything else that the control plane writes. They
+//! look at it and change registers, meters and what entries count; the control plane changes it while no worker is at
+//! work. So whoever owns the threads puts the switch behind a lock that workers take for reading, one batch at a time,
+//! and the control plane for writing: no packet sees half an update.
+//!
+//! Each worker has its own queues, packets that are resubmitted or recirculated, counters, digests and random numbers.
+//! Packets of one worker stay in order. Registers: see `sections.rs`.
+
+use super::core::Core;
+use super::passes::Loaded;
+use super::{Arrived, Polled, Sink, Switch};
+use crate::guarded::Guarded;
+use crate::time::Time;
+use pointsman_ir::Executor;
+use std::sync::{Arc, MutexGuard};
+
+/// One of several workers of a [`Switch`], for a thread of its own. All that it has counted is part of the switch's
+/// statistics. Packets that somebody follows ([`Switch::set_tracing`]) are those that the switch itself processes.
+pub struct Worker<E: Executor> {
+    core: Arc<Guarded<Core<E::Frame>>>,
+    /// Among the further workers.
+    index: usize,
+}
+
+impl<E: Executor> Switch<E> {
+    /// Makes `count` workers besides those that there are, and besides the switch itself, which can still process packets.
+    pub fn add_workers(&mut self, count: usize) -> Vec<Worker<E>> {
+        let first = self.others.len();
+        for index in first..first + count {
+            let mut core = self.core.another(index as u64 + 1);
+            self.loaded.iter().for_each(|l| core.change_program(&l.fixed));
+            self.others.push(Arc::new(Guarded::new(core)));
+        }
+        if let Some(l) = &mut self.loaded {
+            l.state.share(self.others.len());
+        }
+        let worker = |index: usize| Worker { core: self.others[index].clone(), index };
+        (first..first + count).map(worker).collect()
+    }
+}
+
+impl<E: Executor> Worker<E> {
+    fn core(&self, switch: &Switch<E>) -> MutexGuard<'_, Core<E::Frame>> {
+        let mut core = self.core.shared();
+        let cells = switch.loaded.as_ref().and_then(|l| l.state.cells.shards.get(self.index));
+        core.own.cells = cells.cloned();
+        core
+    }
+
+    /// [`Switch::receive`] by this worker.
+    pub fn receive(&mut self, switch: &Switch<E>, now: Time, port: u32, packet: &[u8]) {
+        let mut core = self.core(switch);
+        core.receive(switch.loaded.as_ref().map(|l| &l.fixed), now, port, packet);
+    }
+
+    /// [`Switch::poll`] by this worker.
+    pub fn poll(&mut self, switch: &Switch<E>, now: Time, budget: usize, sink: &mut dyn Sink) -> Polled {
+        let mut core = self.core(switch);
+        core.poll(switch.loaded.as_ref().map(Loaded::shared), now, budget, sink)
+    }
+
+    /// [`Switch::process`] by this worker.
+    pub fn process(
+        &mut self,
+        switch: &Switch<E>,
+        now: Time,
+        budget: usize,
+        batch: &mut [Arrived<'_>],
+        sink: &mut dyn Sink,
+    ) -> Polled {
+        let mut core = self.core(switch);
+        core.process(switch.loaded.as_ref().map(Loaded::shared), now, budget, batch, sink)
+    }
+
+    /// When [`Worker::poll`] next has something to do. `None`: not before the next packet.
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.core.shared().next_deadline()
+    }
+}
