@@ -12,6 +12,7 @@ use pointsman_balance::controller::{Controller, Input, Program};
 use pointsman_balance::{Policy, Rack as RackConfig};
 use pointsman_lab::device::{Device, DeviceConfig};
 use pointsman_lab::rack::{Rack, RackSpec};
+use pointsman_ports::Want;
 use pointsman_v1model::Stats;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -56,6 +57,7 @@ pub struct Live {
     config: RackConfig,
     program: Program,
     executor: Choice,
+    port_kind: Want,
     tokio: Runtime,
     log: Log,
     switch: Option<SwitchPart>,
@@ -74,6 +76,18 @@ impl Live {
         executor: Choice,
         log: Log,
     ) -> Result<Self, String> {
+        Self::start_on(spec, devices, text, executor, Want::default(), log)
+    }
+
+    /// The same, with ports of a kind.
+    pub fn start_on(
+        spec: &RackSpec,
+        devices: Vec<DeviceConfig>,
+        text: &str,
+        executor: Choice,
+        port_kind: Want,
+        log: Log,
+    ) -> Result<Self, String> {
         let config = RackConfig::parse("rack.toml", text).map_err(|e| e.to_string())?;
         let program = program(&ProgramName::BuiltIn)?;
         let rack = Rack::build(spec).map_err(|e| e.to_string())?;
@@ -90,6 +104,7 @@ impl Live {
             config,
             program,
             executor,
+            port_kind,
             tokio,
             log,
             switch: None,
@@ -121,6 +136,7 @@ impl Live {
                 .collect(),
             device_id: self.config.switch.device_id,
             executor: self.executor,
+            port_kind: self.port_kind,
             ..Setup::default()
         };
         setup.switch.cpu_port = Some(self.config.switch.cpu_port.into());

@@ -9,6 +9,7 @@ mod report;
 mod scenario;
 mod stages;
 mod traffic;
+pub mod wire;
 
 use std::process::ExitCode;
 
@@ -18,9 +19,18 @@ use std::process::ExitCode;
 /// Our own programs (balancer, router, acl in p4/programs) are filled by themselves, others from --entries. Packets are made
 /// to match the entries.
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[command(subcommand)]
+    over: Option<Over>,
     #[command(flatten)]
     memory: memory::MemoryArgs,
+}
+
+#[derive(clap::Subcommand)]
+enum Over {
+    Wire(wire::WireArgs),
+    Peers(wire::peers::PeersArgs),
 }
 
 /// Runs the command.
@@ -28,5 +38,9 @@ pub struct Args {
 /// # Errors
 /// What cannot be measured, and why.
 pub fn run(args: Args) -> Result<ExitCode, String> {
-    memory::run(args.memory)
+    match args.over {
+        Some(Over::Wire(args)) => wire::run(args),
+        Some(Over::Peers(args)) => wire::peers::run(args),
+        None => memory::run(args.memory),
+    }
 }

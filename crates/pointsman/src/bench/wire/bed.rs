@@ -1,0 +1,317 @@
+//! Test beds: a client, something in the middle, servers; all in namespaces of this process.
+
+use super::forwarder::Forwarder;
+use crate::console::show;
+use crate::executor::Choice;
+use crate::live::{Live, Log};
+use pointsman_lab::process::Process;
+use pointsman_lab::rack::{
+    ClientSpec, DeviceKind, DeviceSpec, Link, Mac, Rack, RackSpec, ServerSpec, allow_many_connections, join,
+    join_without_offloads,
+};
+use pointsman_lab::{Error, Namespace};
+use pointsman_ports::{Port, PortError, Want, open_interface};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Port of the service.
+pub const PORT: u16 = 8000;
+
+/// How long anything may take to be ready.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The switch's own Ethernet address.
+pub const SWITCH_MAC: Mac = Mac([0x02, 0x50, 0x4d, 0, 0, 1]);
+
+/// Ethernet address that the switch believes its device to have where packets are only counted. It is nobody's: so the
+/// kernel behind the counter drops them as early as those that the bare forwarder brings, which are not for it either.
+const NOBODY: Mac = Mac([0x02, 0x50, 0x4d, 0, 0, 2]);
+
+/// A kind of ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortKind {
+    /// Packet sockets.
+    AfPacket,
+    /// AF_XDP.
+    AfXdp,
+}
+
+impl PortKind {
+    /// As in reports and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AfPacket => "af_packet",
+            Self::AfXdp => "af_xdp",
+        }
+    }
+
+    /// What ports are asked for.
+    pub fn want(self) -> Want {
+        match self {
+            Self::AfPacket => Want::AfPacket,
+            Self::AfXdp => Want::AfXdp,
+        }
+    }
+
+    /// Opens a port in the calling thread's namespace.
+    pub fn open(self, interface: &str) -> Result<Box<dyn Port>, PortError> {
+        open_interface(interface, self.want()).map(|(port, _)| port)
+    }
+}
+
+/// What stands in the middle, kept running until it is dropped.
+#[allow(dead_code, reason = "held, not used")]
+enum Middle {
+    /// A cable.
+    Nothing,
+    /// Bare ports.
+    Forwarder(Forwarder),
+    /// Our switch.
+    Switch(Box<Live>),
+    /// The kernel, or a program of others.
+    Kernel(Vec<Process>),
+}
+
+/// One arrangement. Dropping it removes it.
+pub struct Bed {
+    /// Who is in the middle.
+    pub name: String,
+    /// The client.
+    pub client: Namespace,
+    /// The client's interface.
+    pub client_interface: String,
+    /// Source addresses of the client.
+    pub sources: Vec<std::net::IpAddr>,
+    /// The servers: namespace, interface, address.
+    pub servers: Vec<(Namespace, String, std::net::Ipv4Addr)>,
+    /// Where requests go.
+    pub target: SocketAddr,
+    /// What the kernel refused.
+    pub warnings: Vec<String>,
+    /// Of the ports in the middle, if it has any.
+    kind: Option<PortKind>,
+    /// The threads in the middle, by the kernel's numbers.
+    threads: BTreeSet<u32>,
+    // Fields are dropped in this order: first what uses the namespaces.
+    middle: Middle,
+    rack: Option<Rack>,
+}
+
+/// The threads of this process.
+fn threads() -> BTreeSet<u32> {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
+}
+
+fn text(e: Error) -> String {
+    e.to_string()
+}
+
+/// A client with eight addresses on port 1 and so many servers of one device each.
+fn spec(servers: u8) -> RackSpec {
+    let server = |n: u8| ServerSpec {
+        name: format!("s{n}"),
+        devices: vec![DeviceSpec {
+            name: "cpu".into(),
+            kind: DeviceKind::Cpu,
+            link: Link::in_subnet(u16::from(n) + 1, n * 10 + 1),
+            speed: 1.0,
+        }],
+    };
+    RackSpec {
+        clients: vec![ClientSpec { name: "client".into(), link: Link::in_subnet(1, 0), addresses: 8 }],
+        servers: (1..=servers).map(server).collect(),
+        offloads: true,
+        ..RackSpec::demo()
+    }
+}
+
+/// The rack.toml of such a rack. No agents run: devices are in use whether or not they report. `counted`: packets are
+/// only counted, nobody answers.
+fn description(spec: &RackSpec, counted: bool) -> String {
+    let mut t = String::new();
+    let gateways: Vec<String> = spec.hosts().map(|(_, link)| format!("\"{}\"", link.gateway_ipv4)).collect();
+    // Writing to a String cannot fail.
+    let _ = write!(
+        t,
+        "[switch]\np4runtime = \"127.0.0.1:9559\"\nmac = \"{SWITCH_MAC}\"\ngateways = [{}]\n\
+         report_timeout_ms = 0\n\n",
+        gateways.join(", ")
+    );
+    for client in &spec.clients {
+        // Wide enough for the sources of many flows.
+        let (port, mac) = (client.link.port, client.link.mac);
+        let _ = write!(t, "[[route]]\nprefix = \"10.0.0.0/24\"\nport = {port}\nmac = \"{mac}\"\n\n");
+    }
+    for server in &spec.servers {
+        let _ = write!(t, "[[server]]\nname = \"{}\"\n\n", server.name);
+        for device in &server.devices {
+            let link = &device.link;
+            let mac = if counted { NOBODY } else { link.mac };
+            let _ = write!(
+                t,
+                "[[server.device]]\nname = \"{}\"\nkind = \"cpu\"\nport = {}\naddress = \"{}\"\nmac = \"{mac}\"\n\n",
+                device.name, link.port, link.ipv4
+            );
+        }
+    }
+    let _ = write!(
+        t,
+        "[[service]]\nname = \"bench\"\nvip = [\"{}\"]\nprotocol = [\"udp\", \"tcp\"]\nport = {PORT}\n\
+         policy = \"ecmp\"\nidle_timeout_ms = 60000\n",
+        spec.vip_ipv4
+    );
+    t
+}
+
+impl Bed {
+    fn of(name: &str, rack: &Rack, middle: Middle) -> Result<Self, String> {
+        let client = rack.host("client").map_err(text)?;
+        let servers: Vec<_> = rack
+            .hosts
+            .iter()
+            .filter(|h| h.name != "client")
+            .map(|h| (h.namespace.clone(), h.interface.clone(), h.link.ipv4))
+            .collect();
+        let mut warnings = rack.warnings.clone();
+        let spec = rack.spec.clients.first().ok_or("the rack has no client")?;
+        for namespace in [&client.namespace, &rack.switch].into_iter().chain(servers.iter().map(|s| &s.0)) {
+            warnings.extend(allow_many_connections(namespace).map_err(text)?);
+        }
+        Ok(Self {
+            name: name.to_string(),
+            client: client.namespace.clone(),
+            client_interface: client.interface.clone(),
+            sources: spec.ipv4_addresses(),
+            servers,
+            target: SocketAddr::new(rack.spec.vip_ipv4.into(), PORT),
+            warnings,
+            kind: None,
+            threads: BTreeSet::new(),
+            middle,
+            rack: Some(rack.clone()),
+        })
+    }
+
+    /// A cable between client and server.
+    pub fn direct(offloads: bool) -> Result<Self, String> {
+        let client_link = Link::in_subnet(1, 0);
+        let mut server_link = client_link.clone();
+        std::mem::swap(&mut server_link.ipv4, &mut server_link.gateway_ipv4);
+        std::mem::swap(&mut server_link.ipv6, &mut server_link.gateway_ipv6);
+        std::mem::swap(&mut server_link.mac, &mut server_link.gateway_mac);
+        let client = Namespace::new("client").map_err(text)?;
+        let server = Namespace::new("server").map_err(text)?;
+        let cable = if offloads { join } else { join_without_offloads };
+        let mut warnings = cable((&client, &client_link), (&server, &server_link), 1500).map_err(text)?;
+        for namespace in [&client, &server] {
+            warnings.extend(allow_many_connections(namespace).map_err(text)?);
+        }
+        Ok(Self {
+            name: if offloads { "direct" } else { "direct without offloads" }.to_string(),
+            client,
+            client_interface: "eth0".into(),
+            sources: vec![client_link.ipv4.into()],
+            servers: vec![(server, "eth0".into(), server_link.ipv4)],
+            target: SocketAddr::new(server_link.ipv4.into(), PORT),
+            warnings,
+            kind: None,
+            threads: BTreeSet::new(),
+            middle: Middle::Nothing,
+            rack: None,
+        })
+    }
+
+    /// Bare ports between a client and one server, which nothing but packets passes: addresses stay as they are.
+    pub fn bare(kind: PortKind) -> Result<Self, String> {
+        let before = threads();
+        let rack = Rack::build(&spec(1)).map_err(text)?;
+        let interfaces: Vec<&str> = rack.ports.iter().map(|p| p.interface.as_str()).collect();
+        let [first, second] = interfaces[..] else { return Err("the rack has not two ports".into()) };
+        let forwarder = Forwarder::start(&rack.switch, [first, second], kind)?;
+        let bed = Self::of(&format!("bare {}", kind.name()), &rack, Middle::Forwarder(forwarder))?;
+        Ok(Self { kind: Some(kind), threads: &threads() - &before, ..bed })
+    }
+
+    /// Our switch with the balancer. `counted`: one server, which only counts; else two that answer.
+    pub fn balancer(kind: PortKind, counted: bool, verbose: bool) -> Result<Self, String> {
+        let spec = spec(if counted { 1 } else { 2 });
+        let log: Log = Arc::new(Mutex::new(move |line: &str| {
+            if verbose {
+                show(&format!("{line}\n"));
+            }
+        }));
+        let before = threads();
+        let mut live = Live::start_on(
+            &spec,
+            Vec::new(),
+            &description(&spec, counted),
+            Choice::default(),
+            kind.want(),
+            log,
+        )?;
+        live.start_controller()?;
+        live.wait_in_sync(PATIENCE)?;
+        let rack = live.rack.clone();
+        let bed = Self::of(&format!("pointsman {}", kind.name()), &rack, Middle::Switch(Box::new(live)))?;
+        Ok(Self { kind: Some(kind), threads: &threads() - &before, ..bed })
+    }
+
+    /// A rack whose middle is set up by `set_up`, which gets the rack with the kernel as a router that has the VIP.
+    pub fn kernel(
+        name: &str,
+        set_up: impl FnOnce(&Rack) -> Result<Vec<Process>, String>,
+    ) -> Result<Self, String> {
+        let mut rack = Rack::build(&spec(2)).map_err(text)?;
+        rack.serve_vip_by_kernel().map_err(text)?;
+        let processes = set_up(&rack)?;
+        Self::of(name, &rack, Middle::Kernel(processes))
+    }
+
+    /// The interface opposite the client's, where live frames have to be accepted on purpose: AF_XDP ports do so anyway.
+    pub fn entrance(&self) -> Option<(Namespace, String)> {
+        let rack = self.rack.as_ref().filter(|_| self.kind == Some(PortKind::AfPacket))?;
+        let port = rack.ports.iter().find(|p| p.host == "client")?;
+        Some((rack.switch.clone(), port.interface.clone()))
+    }
+
+    /// Time on processors that the threads in the middle have used so far, the kernel's work on their behalf included. On
+    /// a machine that does other things too it says more than rates do.
+    pub fn cpu_time(&self) -> Duration {
+        let of = |thread: &u32| {
+            // proc(5): the first number of schedstat is time on the processor in nanoseconds. A thread may have ended.
+            let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
+            text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+        };
+        self.threads.iter().filter_map(of).sum()
+    }
+
+    /// What the switch has counted, for messages.
+    pub fn story(&self) -> String {
+        match &self.middle {
+            Middle::Switch(live) => live.stats().map_or_else(|e| e, |stats| format!("{stats:?}")),
+            _ => String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptions_are_right() {
+        for counted in [false, true] {
+            for servers in [1, 2] {
+                let spec = spec(servers);
+                spec.validate().unwrap();
+                let text = description(&spec, counted);
+                let rack = pointsman_balance::Rack::parse("rack.toml", &text).expect("a good description");
+                assert_eq!(rack.devices().count(), usize::from(servers));
+            }
+        }
+    }
+}

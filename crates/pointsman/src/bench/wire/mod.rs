@@ -1,0 +1,227 @@
+//! `pointsman bench wire`: how fast the switch is between real interfaces, in namespaces of this process.
+//!
+//! Packet rates are measured beside a forwarder of the same ports without a program, TCP beside a cable; all in turn and in
+//! the same run, so that ratios mean something on any machine.
+
+mod bed;
+mod forwarder;
+mod packets;
+pub mod peers;
+mod report;
+mod tcp;
+
+use crate::console::{print, say, show};
+use bed::{Bed, PortKind};
+use packets::{Generator, Lane};
+use pointsman_lab::frames::LossRule;
+use pointsman_lab::{ensure_privileges, pin_to_processor, raise_open_file_limit, unpin};
+use report::{Machine, PacketRun, Packets, Throughput, WireReport};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+use tcp::Served;
+
+/// Which ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum Ports {
+    /// AF_XDP; needs root.
+    AfXdp,
+    /// AF_PACKET.
+    AfPacket,
+    /// One after the other.
+    Both,
+}
+
+impl Ports {
+    fn kinds(self) -> &'static [PortKind] {
+        match self {
+            Self::AfXdp => &[PortKind::AfXdp],
+            Self::AfPacket => &[PortKind::AfPacket],
+            Self::Both => &[PortKind::AfPacket, PortKind::AfXdp],
+        }
+    }
+}
+
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// Packet rates and latencies.
+    Packets,
+    /// TCP throughput.
+    Tcp,
+}
+
+/// Measure the switch between interfaces: packet rates without loss, latencies, TCP throughput.
+#[derive(clap::Args)]
+pub struct WireArgs {
+    /// Ports of the switch.
+    #[arg(long, value_enum, default_value_t = Ports::Both)]
+    ports: Ports,
+    /// How long a probe of the search for a packet rate is, and a run of TCP.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.5, value_parser = parse_seconds)]
+    seconds: f64,
+    /// Runs of each measurement.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    runs: u16,
+    /// Flows that packets belong to, in turn.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    flows: u32,
+    /// Bytes of a packet without its frame check sequence, 64 to 1514.
+    #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u16).range(64..=1514))]
+    frame: u16,
+    /// Highest share of packets that may be lost at a rate that counts as free of loss.
+    #[arg(long, value_name = "SHARE", default_value_t = 1e-5, value_parser = parse_share)]
+    max_loss: f64,
+    /// What the generator sends with.
+    #[arg(long, value_enum, default_value_t = Generator::Auto)]
+    generator: Generator,
+    /// Only this.
+    #[arg(long, value_enum)]
+    only: Option<Part>,
+    /// Write the figures, with every run, as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Say what switch and controller do.
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+/// Bounds of `--seconds`: load is bounded in time.
+const SECONDS: std::ops::RangeInclusive<f64> = 0.01..=60.0;
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if SECONDS.contains(&seconds) => Ok(seconds),
+        _ => Err(format!("it must be a number from {} to {}", SECONDS.start(), SECONDS.end())),
+    }
+}
+
+fn parse_share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if (0.0..1.0).contains(&share) => Ok(share),
+        _ => Err("it must be a number from 0 to below 1, such as 0.00001".into()),
+    }
+}
+
+/// Runs the command.
+pub fn run(args: WireArgs) -> Result<ExitCode, String> {
+    if let Some(path) = &args.json {
+        check_writable(path)?;
+    }
+    let privileges = ensure_privileges().map_err(|e| e.to_string())?;
+    end_at_signals()?;
+    raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
+    let mut machine = Machine::now(format!("{privileges:?}"));
+    let mut skipped = Vec::new();
+    let (mut rates, mut throughput) = (Vec::new(), Vec::new());
+    let generator = args.generator.settle();
+    if args.only != Some(Part::Tcp) {
+        for kind in args.ports.kinds() {
+            match measure_packets(&args, *kind, generator) {
+                Ok(packets) => rates.push(packets),
+                Err(e) => skipped.push(format!("packets, {}: {e}", kind.name())),
+            }
+        }
+    }
+    if args.only != Some(Part::Packets) {
+        throughput = measure_tcp(&args, &mut skipped)?;
+    }
+    machine.ended();
+    let report = WireReport {
+        schema: "pointsman.bench.wire/1",
+        machine,
+        seconds: args.seconds,
+        max_loss: args.max_loss,
+        generator: generator.name().to_string(),
+        packets: rates,
+        throughput,
+        skipped,
+    };
+    print(&report.text());
+    if let Some(path) = &args.json {
+        write_json(path, &report)?;
+    }
+    if report.packets.is_empty() && report.throughput.is_empty() {
+        return Err("nothing could be measured".into());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The bare forwarder and the switch in turn. What they do has a processor of its own where there are two: the generator,
+/// and the kernel on its behalf up to the forwarder's socket, works on the other.
+fn measure_packets(args: &WireArgs, kind: PortKind, generator: Generator) -> Result<Packets, String> {
+    let duration = Duration::from_secs_f64(args.seconds);
+    let length = usize::from(args.frame);
+    let two = std::thread::available_parallelism().is_ok_and(|n| n.get() >= 2);
+    // Threads inherit it.
+    let _ = two && pin_to_processor(1);
+    let beds = Bed::bare(kind).and_then(|bare| Ok([bare, Bed::balancer(kind, true, args.verbose)?]));
+    let _ = two && pin_to_processor(0);
+    let [bare, switch] = beds?;
+    let mut lanes =
+        [Lane::new(bare, generator, args.flows, length)?, Lane::new(switch, generator, args.flows, length)?];
+    for lane in &mut lanes {
+        lane.introduce()?;
+    }
+    let rule = LossRule { max_loss: args.max_loss, ..LossRule::default() };
+    let mut runs = Vec::new();
+    for number in 1..=args.runs {
+        let [bare, switch] = &mut lanes;
+        say(&format!("packets, {}, run {number} of {}: bare forwarder, then switch", kind.name(), args.runs));
+        let bare = bare.run(&rule, duration)?;
+        let switch = switch.run(&rule, duration)?;
+        runs.push(PacketRun { bare, switch });
+    }
+    let _ = two && unpin();
+    Ok(Packets::of(kind.name(), "balancer", args.flows, length, runs))
+}
+
+fn measure_tcp(args: &WireArgs, skipped: &mut Vec<String>) -> Result<Vec<Throughput>, String> {
+    let mut beds = vec![Served::start(Bed::direct(true)?)?, Served::start(Bed::direct(false)?)?];
+    for kind in args.ports.kinds() {
+        match Bed::balancer(*kind, false, args.verbose) {
+            Ok(bed) => beds.push(Served::start(bed)?),
+            Err(e) => skipped.push(format!("TCP, {}: {e}", kind.name())),
+        }
+    }
+    let duration = Duration::from_secs_f64(args.seconds);
+    tcp::measure(&beds, &[1, 32], usize::from(args.runs), duration, say)
+}
+
+/// Says now that a file cannot be written, rather than when everything has been measured.
+fn check_writable(path: &Path) -> Result<(), String> {
+    let existed = path.exists();
+    std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .map_err(|e| format!("cannot write {}: {e}; name another file with --json", path.display()))?;
+    if !existed {
+        // Empty, and nobody's if the run comes to nothing.
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(())
+}
+
+fn write_json(path: &Path, report: &impl Serialize) -> Result<(), String> {
+    let text = serde_json::to_string_pretty(report).map_err(|e| e.to_string())? + "\n";
+    std::fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+    print(&format!("figures: {}\n", path.display()));
+    Ok(())
+}
+
+/// Ends the process at SIGINT or SIGTERM. Namespaces, and programs that were started in them, go with it.
+fn end_at_signals() -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| format!("cannot wait for signals: {e}"))?;
+    let wait = move || {
+        runtime.block_on(crate::signals::wait_for_stop());
+        show("\npointsman: interrupted: nothing was written\n");
+        // What a shell reports of a program that ended by SIGINT.
+        std::process::exit(130);
+    };
+    let thread = std::thread::Builder::new().name("signals".into()).spawn(wait);
+    thread.map(drop).map_err(|e| format!("cannot wait for signals: {e}"))
+}

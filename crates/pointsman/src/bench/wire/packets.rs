@@ -1,0 +1,211 @@
+//! Packet rates and latencies: one lane is a bed, a generator at its client and a sink at its server.
+
+use super::bed::{Bed, PORT, SWITCH_MAC};
+use super::report::{LaneRun, LatencyRun, us};
+use pointsman_lab::frames::{
+    LossRule, Offered, Pace, PacketSender, Plan, Probe, Sink, Template, generate, loss_free,
+};
+use pointsman_lab::rack::Mac;
+use pointsman_ports::{Frame, LiveFrames, LiveFramesAccepted, accept_live_frames};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// A lost frame counts with this latency: above all others.
+pub const LOST: Duration = Duration::from_secs(1);
+
+/// Frames of each flow before anything is measured are sent at this rate, so that slow paths for new flows are behind us.
+const INTRODUCTION_PPS: f64 = 20_000.0;
+
+/// No probe sends more.
+const LIMIT: u32 = 100_000_000;
+
+/// How long what is still on its way is waited for.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// What carries the frames of a search. (Those whose latency is measured always come from a packet socket: they carry the
+/// time of sending, in a checksum of their own.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum Generator {
+    /// XDP where that works, else AF_PACKET.
+    Auto,
+    /// An XDP program in the kernel: several times as fast as what it measures; needs root.
+    Xdp,
+    /// A packet socket: about as fast as what it measures.
+    AfPacket,
+}
+
+impl Generator {
+    /// As in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Xdp => "xdp",
+            Self::AfPacket => "af_packet",
+        }
+    }
+
+    /// What it comes to here.
+    pub fn settle(self) -> Self {
+        let works = || {
+            let bed = Bed::direct(true)?;
+            let frame = vec![0; MIN_LIVE_FRAME];
+            let open = || LiveFrames::new(&bed.client_interface, &[frame], None).map(drop);
+            bed.client.enter(open).map_err(|e| e.to_string())?.map_err(|e| e.to_string())
+        };
+        match self {
+            Self::Auto if works().is_ok() => Self::Xdp,
+            Self::Auto => Self::AfPacket,
+            settled => settled,
+        }
+    }
+}
+
+/// The shortest frame that every generator can send, without frame check sequence.
+pub const MIN_LIVE_FRAME: usize = 64;
+
+/// Frames are prepared for so many flows at most: the kernel keeps them all.
+const MAX_LIVE_FLOWS: u32 = 1 << 20;
+
+/// One forwarder with what is needed to measure it.
+pub struct Lane {
+    /// What is measured.
+    pub bed: Bed,
+    /// Of a search; none: the packet socket.
+    live: bool,
+    /// Makes the kernel take live frames where it needs that.
+    _accepted: Option<LiveFramesAccepted>,
+    socket: PacketSender,
+    sink: Sink,
+    template: Template,
+    probe: u16,
+}
+
+impl Lane {
+    /// A lane whose frames are `length` bytes long (without frame check sequence), in so many flows to the service.
+    pub fn new(bed: Bed, generator: Generator, flows: u32, length: usize) -> Result<Self, String> {
+        let (server, interface, _) = bed.servers.first().ok_or("the bed has no server")?;
+        let sink = Sink::open(server, interface).map_err(|e| e.to_string())?;
+        let socket = PacketSender::open(&bed.client, &bed.client_interface).map_err(|e| e.to_string())?;
+        let live = generator == Generator::Xdp;
+        if live && flows > MAX_LIVE_FLOWS {
+            return Err(format!(
+                "--generator xdp has at most {MAX_LIVE_FLOWS} flows, not {flows}: use af_packet"
+            ));
+        }
+        let accepted = match bed.entrance().filter(|_| live) {
+            Some((namespace, interface)) => {
+                let accept = || accept_live_frames(&interface);
+                let accepted = namespace.enter(accept).map_err(|e| e.to_string())?;
+                Some(accepted.map_err(|e| e.to_string())?)
+            }
+            None => None,
+        };
+        let (Some(IpAddr::V4(source)), SocketAddr::V4(target)) = (bed.sources.first(), bed.target) else {
+            return Err("the bed has no IPv4 addresses".into());
+        };
+        let template = Template {
+            source_mac: Mac::from_ipv4(*source),
+            destination_mac: SWITCH_MAC,
+            source: *source,
+            destination: *target.ip(),
+            port: PORT,
+            flows,
+            length,
+        };
+        template.validate().map_err(|e| e.to_string())?;
+        Ok(Self { bed, live, _accepted: accepted, socket, sink, template, probe: 0 })
+    }
+
+    fn send(
+        &mut self,
+        pace: Pace,
+        duration: Duration,
+        limit: u32,
+        timed: u32,
+    ) -> Result<(Offered, pointsman_lab::frames::Arrived), String> {
+        self.probe = (self.probe + 1) & 0x7fff;
+        let text = |e: pointsman_lab::Error| format!("{}: {e}", self.bed.name);
+        self.sink.begin(self.probe).map_err(text)?;
+        let offered = if self.live && timed == 0 && limit == LIMIT {
+            self.send_live(pace, duration)?
+        } else {
+            let plan = Plan { probe: self.probe, pace, duration, limit, timed };
+            generate(&self.template, &plan, &mut self.socket).map_err(text)?
+        };
+        let arrived = self.sink.finish(PATIENCE).map_err(text)?;
+        Ok((offered, arrived))
+    }
+
+    fn send_live(&self, pace: Pace, duration: Duration) -> Result<Offered, String> {
+        let frames: Vec<Frame> =
+            (0..self.template.flows).map(|flow| self.template.frame(self.probe, flow)).collect();
+        let rate = match pace {
+            Pace::Flood => 0,
+            Pace::Rate(rate) => (rate as u64).max(1),
+        };
+        let failed = |e: &dyn std::fmt::Display| format!("{}: generator: {e}", self.bed.name);
+        let run = || {
+            let live = LiveFrames::new(&self.bed.client_interface, &frames, None).map_err(|e| failed(&e))?;
+            live.run(rate, duration).map_err(|e| failed(&e))
+        };
+        let run = self.bed.client.enter(run).map_err(|e| failed(&e))??;
+        Ok(Offered { frames: run.frames, timed: 0, elapsed: Duration::from_nanos(run.elapsed_ns) })
+    }
+
+    /// Sends a frame of each flow, and makes sure that something arrives at all.
+    pub fn introduce(&mut self) -> Result<(), String> {
+        let flows = self.template.flows;
+        let duration = Duration::from_secs_f64(f64::from(flows) / INTRODUCTION_PPS * 4.0 + 0.2);
+        let (offered, arrived) = self.send(Pace::Rate(INTRODUCTION_PPS), duration, flows.max(100), 0)?;
+        if arrived.count == 0 {
+            return Err(format!(
+                "{}: none of {} frames arrived; {}",
+                self.bed.name,
+                offered.frames,
+                self.bed.story()
+            ));
+        }
+        Ok(())
+    }
+
+    /// One run: the search, then latencies at half of what it found.
+    pub fn run(&mut self, rule: &LossRule, duration: Duration) -> Result<LaneRun, String> {
+        let search = loss_free(rule, |rate| {
+            let pace = rate.map_or(Pace::Flood, Pace::Rate);
+            let before = self.bed.cpu_time();
+            let (offered, arrived) = self.send(pace, duration, LIMIT, 0)?;
+            let cpu = self.bed.cpu_time().saturating_sub(before);
+            Ok::<_, String>(Probe {
+                asked_pps: rate,
+                offered_pps: offered.rate_pps(),
+                sent: offered.frames,
+                received: arrived.count,
+                cpu_ns: cpu.as_nanos() as u64,
+            })
+        })?;
+        let rate = search.loss_free_pps / 2.0;
+        let latency = if rate >= 1.0 { Some(self.latency(rate, duration)?) } else { None };
+        Ok(LaneRun { search, latency })
+    }
+
+    fn latency(&mut self, rate: f64, duration: Duration) -> Result<LatencyRun, String> {
+        let expected = (rate * duration.as_secs_f64()) as u32;
+        let room = u32::try_from(self.sink.room()).unwrap_or(u32::MAX);
+        let timed = (expected / 2).min(room).clamp(1, 20_000);
+        let (offered, arrived) = self.send(Pace::Rate(rate), duration, LIMIT, timed)?;
+        let latencies = arrived.latencies(offered.timed, LOST);
+        let at = |percent| us(latencies.percentile(percent));
+        Ok(LatencyRun {
+            offered_pps: offered.rate_pps(),
+            sent: offered.frames,
+            lost: offered.frames.saturating_sub(arrived.count),
+            measured: offered.timed,
+            p50_us: at(50.0),
+            p90_us: at(90.0),
+            p99_us: at(99.0),
+            p999_us: at(99.9),
+            max_us: at(100.0),
+        })
+    }
+}

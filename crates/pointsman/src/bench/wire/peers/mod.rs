@@ -1,0 +1,102 @@
+//! `pointsman bench peers`: requests a second through our switch and through balancers that Debian packages.
+//!
+//! Everybody stands in the middle of the same rack, gets the same requests from the same client for the same servers, and
+//! runs in turn, so that what else the machine does hits all alike.
+
+mod requests;
+mod setups;
+
+use super::bed::{Bed, PortKind};
+use super::report::{Machine, PeersReport};
+use super::tcp::Served;
+use super::{check_writable, end_at_signals, write_json};
+use crate::console::{print, say};
+use pointsman_lab::{ensure_privileges, raise_open_file_limit};
+use requests::{Scale, measure};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// A request without an answer for so long is lost.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Compare requests a second with nftables, HAProxy and nginx on the same rack of namespaces.
+#[derive(clap::Args)]
+pub struct PeersArgs {
+    /// Ports of our switch.
+    #[arg(long, value_enum, default_value_t = super::Ports::Both)]
+    ports: super::Ports,
+    /// How long a run is.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = super::parse_seconds)]
+    seconds: f64,
+    /// Runs of each measurement.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    runs: u16,
+    /// Numbers of clients.
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 32],
+          value_parser = clap::value_parser!(u16).range(1..=1000))]
+    clients: Vec<u16>,
+    /// Write the figures, with every run, as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Say what switch and controller do.
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+/// Runs the command.
+pub fn run(args: PeersArgs) -> Result<ExitCode, String> {
+    if let Some(path) = &args.json {
+        check_writable(path)?;
+    }
+    let privileges = ensure_privileges().map_err(|e| e.to_string())?;
+    end_at_signals()?;
+    raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
+    let mut machine = Machine::now(format!("{privileges:?}"));
+
+    let mut skipped = Vec::new();
+    let mut versions = Vec::new();
+    let mut beds = vec![Served::start(Bed::direct(true)?)?];
+    let kinds: &[PortKind] = args.ports.kinds();
+    for kind in kinds {
+        match Bed::balancer(*kind, false, args.verbose) {
+            Ok(bed) => beds.push(Served::start(bed)?),
+            Err(e) => skipped.push(format!("pointsman {}: {e}", kind.name())),
+        }
+    }
+    for peer in setups::PEERS {
+        match peer.start() {
+            Ok((bed, version)) => {
+                versions.push(version);
+                beds.push(Served::start(bed)?);
+            }
+            Err(e) => skipped.push(format!("{}: {e}", peer.name)),
+        }
+    }
+    for bed in &beds {
+        bed.bed.warnings.iter().for_each(|w| say(&format!("warning: {}: {w}", bed.bed.name)));
+    }
+    let scale = Scale {
+        clients: args.clients.iter().map(|n| usize::from(*n)).collect(),
+        runs: usize::from(args.runs),
+        duration: Duration::from_secs_f64(args.seconds),
+        timeout: TIMEOUT,
+    };
+    let proxies: Vec<&str> = setups::PEERS.iter().filter(|p| p.proxy).map(|p| p.name).collect();
+    let requests = measure(&mut beds, &scale, &proxies, say)?;
+    machine.ended();
+    let report = PeersReport {
+        schema: "pointsman.bench.peers/1",
+        machine,
+        seconds: args.seconds,
+        timeout: TIMEOUT.as_secs_f64(),
+        versions,
+        requests,
+        skipped,
+    };
+    print(&report.text());
+    if let Some(path) = &args.json {
+        write_json(path, &report)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,500 @@
+//! What the benchmarks over the wire write: JSON whose form `docs/benchmarks.md` describes, and tables.
+
+use pointsman_lab::frames::LossFree;
+use serde::Serialize;
+use std::fmt::Write;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Smallest, middle and largest of several values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Spread {
+    /// The smallest.
+    pub min: f64,
+    /// The middle one; the mean of the two middle ones of an even number.
+    pub median: f64,
+    /// The largest.
+    pub max: f64,
+    /// How many there are.
+    pub n: usize,
+}
+
+impl Spread {
+    /// Of these values; all zero if there are none.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        let mut sorted: Vec<f64> = values.into_iter().collect();
+        sorted.sort_by(f64::total_cmp);
+        let n = sorted.len();
+        let at = |i: usize| sorted.get(i).copied().unwrap_or(0.0);
+        let median = if n == 0 { 0.0 } else { (at((n - 1) / 2) + at(n / 2)) / 2.0 };
+        Self { min: at(0), median, max: at(n.saturating_sub(1)), n }
+    }
+}
+
+/// What the figures depend on.
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    /// The command.
+    pub command: String,
+    /// Of this program.
+    pub version: &'static str,
+    /// Seconds since 1970 at the start.
+    pub time: u64,
+    /// Of the system.
+    pub kernel: String,
+    /// Model of the processors.
+    pub processor: String,
+    /// How many there are.
+    pub cores: usize,
+    /// Load averages (1, 5, 15 minutes) before the first run and after the last: what else the machine did.
+    pub load_before: String,
+    /// See `load_before`.
+    pub load_after: String,
+    /// Whether root, or root in a user namespace.
+    pub privileges: String,
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+fn load() -> String {
+    read("/proc/loadavg").split_whitespace().take(3).collect::<Vec<_>>().join(" ")
+}
+
+impl Machine {
+    /// This one.
+    pub fn now(privileges: String) -> Self {
+        let processors = read("/proc/cpuinfo");
+        let model = processors.lines().find_map(|line| line.strip_prefix("model name"));
+        Self {
+            command: std::env::args().collect::<Vec<_>>().join(" "),
+            version: env!("CARGO_PKG_VERSION"),
+            time: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_string(),
+            processor: model.map_or("unknown", |m| m.trim_start_matches([' ', '\t', ':'])).to_string(),
+            cores: std::thread::available_parallelism().map_or(0, usize::from),
+            load_before: load(),
+            load_after: String::new(),
+            privileges,
+        }
+    }
+
+    /// Notes the load at the end.
+    pub fn ended(&mut self) {
+        self.load_after = load();
+    }
+}
+
+/// Latencies of one run, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LatencyRun {
+    /// Frames a second that were offered.
+    pub offered_pps: f64,
+    /// Frames sent.
+    pub sent: u64,
+    /// Of these, lost.
+    pub lost: u64,
+    /// Of these, measured: they are evenly spread. Lost ones are in the percentiles, with `LOST_US`.
+    pub measured: u64,
+    /// Percentile.
+    pub p50_us: f64,
+    /// Percentile.
+    pub p90_us: f64,
+    /// Percentile.
+    pub p99_us: f64,
+    /// Percentile.
+    pub p999_us: f64,
+    /// The largest.
+    pub max_us: f64,
+}
+
+/// One forwarder in one run.
+#[derive(Clone, Debug, Serialize)]
+pub struct LaneRun {
+    /// The search.
+    pub search: LossFree,
+    /// Latencies at half of what it found; none if it found nothing.
+    pub latency: Option<LatencyRun>,
+}
+
+/// The bare forwarder and the switch, one after the other.
+#[derive(Clone, Debug, Serialize)]
+pub struct PacketRun {
+    /// Without a program.
+    pub bare: LaneRun,
+    /// With it.
+    pub switch: LaneRun,
+}
+
+/// One forwarder over all runs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Lane {
+    /// Highest rate without loss.
+    pub loss_free_pps: Spread,
+    /// What arrives of a flood.
+    pub delivered_pps: Spread,
+    /// Time on processors that a frame of a flood takes, nanoseconds, the kernel's work for the ports included. It hardly
+    /// depends on what else the machine does.
+    pub cpu_ns_per_frame: Spread,
+    /// Latency at half of the loss-free rate.
+    pub p50_us: Spread,
+    /// The same.
+    pub p99_us: Spread,
+    /// The same.
+    pub p999_us: Spread,
+    /// Frames lost while latencies were measured, in all runs.
+    pub lost_at_half: u64,
+    /// In some run the generator was not fast enough to find the limit.
+    pub generator_limited: bool,
+}
+
+impl Lane {
+    fn of<'a>(runs: impl Iterator<Item = &'a LaneRun> + Clone) -> Self {
+        let latency = |pick: fn(&LatencyRun) -> f64| {
+            Spread::of(runs.clone().filter_map(|r| r.latency.as_ref()).map(pick))
+        };
+        Self {
+            loss_free_pps: Spread::of(runs.clone().map(|r| r.search.loss_free_pps)),
+            delivered_pps: Spread::of(runs.clone().map(|r| r.search.delivered_pps)),
+            cpu_ns_per_frame: Spread::of(runs.clone().map(|r| r.search.cpu_ns_per_frame)),
+            p50_us: latency(|l| l.p50_us),
+            p99_us: latency(|l| l.p99_us),
+            p999_us: latency(|l| l.p999_us),
+            lost_at_half: runs.clone().filter_map(|r| r.latency.as_ref()).map(|l| l.lost).sum(),
+            generator_limited: runs.clone().any(|r| r.search.generator_limited),
+        }
+    }
+}
+
+/// Packet rates over one kind of ports.
+#[derive(Clone, Debug, Serialize)]
+pub struct Packets {
+    /// `af_packet` or `af_xdp`.
+    pub ports: String,
+    /// What the switch ran.
+    pub program: String,
+    /// Flows, in turn.
+    pub flows: u32,
+    /// Bytes of a frame, without its frame check sequence.
+    pub frame_bytes: usize,
+    /// The forwarder without a program.
+    pub bare: Lane,
+    /// The switch.
+    pub switch: Lane,
+    /// Loss-free rate of the switch over that of the bare forwarder, run by run.
+    pub ratio_loss_free: Spread,
+    /// The same of what arrives of a flood: less exact, but it does not depend on single lost frames.
+    pub ratio_delivered: Spread,
+    /// Time on processors for a frame, of the bare forwarder over that of the switch: what the ratio of rates would be on a
+    /// machine that does nothing else.
+    pub ratio_cpu: Spread,
+    /// Everything.
+    pub runs: Vec<PacketRun>,
+}
+
+impl Packets {
+    /// Of these runs.
+    pub fn of(ports: &str, program: &str, flows: u32, frame_bytes: usize, runs: Vec<PacketRun>) -> Self {
+        let both = |pick: fn(&LaneRun) -> f64| runs.iter().map(move |r| (pick(&r.bare), pick(&r.switch)));
+        let over = |pairs: &mut dyn Iterator<Item = (f64, f64)>| {
+            Spread::of(pairs.filter(|(_, below)| *below > 0.0).map(|(above, below)| above / below))
+        };
+        let ratio = |pick| over(&mut both(pick).map(|(bare, switch)| (switch, bare)));
+        Self {
+            ports: ports.to_string(),
+            program: program.to_string(),
+            flows,
+            frame_bytes,
+            bare: Lane::of(runs.iter().map(|r| &r.bare)),
+            switch: Lane::of(runs.iter().map(|r| &r.switch)),
+            ratio_loss_free: ratio(|r| r.search.loss_free_pps),
+            ratio_delivered: ratio(|r| r.search.delivered_pps),
+            ratio_cpu: over(&mut both(|r| r.search.cpu_ns_per_frame)),
+            runs,
+        }
+    }
+}
+
+/// TCP throughput of one arrangement.
+#[derive(Clone, Debug, Serialize)]
+pub struct Throughput {
+    /// `direct`, `direct without offloads`, or `switch` and its ports.
+    pub what: String,
+    /// TCP connections at a time.
+    pub connections: usize,
+    /// Millions of content bits a second.
+    pub mbit_s: Spread,
+    /// Over `direct`, run by run.
+    pub ratio_to_direct: Spread,
+    /// Over `direct without offloads`, run by run.
+    pub ratio_to_direct_without_offloads: Spread,
+    /// Every run's `mbit_s`, in order.
+    pub runs: Vec<f64>,
+}
+
+/// The file of `bench wire`.
+#[derive(Clone, Debug, Serialize)]
+pub struct WireReport {
+    /// `pointsman.bench.wire/1`
+    pub schema: &'static str,
+    /// Where.
+    pub machine: Machine,
+    /// How long a probe or a run of TCP was, seconds.
+    pub seconds: f64,
+    /// What counts as free of loss: the highest share of lost frames.
+    pub max_loss: f64,
+    /// What carried the frames to the switch.
+    pub generator: String,
+    /// Packet rates.
+    pub packets: Vec<Packets>,
+    /// TCP throughput.
+    pub throughput: Vec<Throughput>,
+    /// What was not measured, and why.
+    pub skipped: Vec<String>,
+}
+
+/// One run of requests.
+#[derive(Clone, Debug, Serialize)]
+pub struct RequestRun {
+    /// Answered requests a second.
+    pub per_second: f64,
+    /// Requests answered.
+    pub answered: u64,
+    /// Without an answer within the time-out; in the percentiles with it.
+    pub lost: u64,
+    /// Refused, reset, or answered wrongly.
+    pub errors: u64,
+    /// The first of them.
+    pub first_error: Option<String>,
+    /// Percentile, microseconds.
+    pub p50_us: f64,
+    /// Percentile, microseconds.
+    pub p99_us: f64,
+    /// The largest, microseconds.
+    pub max_us: f64,
+    /// Answers of each server, in their order.
+    pub by_server: Vec<u64>,
+}
+
+/// Requests through one balancer, in one way, by so many clients.
+#[derive(Clone, Debug, Serialize)]
+pub struct Requests {
+    /// Who balances.
+    pub what: String,
+    /// `new` connection for each request, or `keep-alive`.
+    pub connections: String,
+    /// Clients at a time.
+    pub clients: usize,
+    /// Answered requests a second.
+    pub per_second: Spread,
+    /// Percentile, microseconds.
+    pub p50_us: Spread,
+    /// Percentile, microseconds.
+    pub p99_us: Spread,
+    /// Rate over that of `direct`, run by run.
+    pub ratio_to_direct: Spread,
+    /// Rate over that of the best proxy (HAProxy, nginx) of the same run; none if none was there.
+    pub ratio_to_best_proxy: Option<Spread>,
+    /// Requests lost in all runs.
+    pub lost: u64,
+    /// Errors in all runs.
+    pub errors: u64,
+    /// Everything.
+    pub runs: Vec<RequestRun>,
+}
+
+/// The file of `bench peers`.
+#[derive(Clone, Debug, Serialize)]
+pub struct PeersReport {
+    /// `pointsman.bench.peers/1`
+    pub schema: &'static str,
+    /// Where.
+    pub machine: Machine,
+    /// How long a run was, seconds.
+    pub seconds: f64,
+    /// A request without an answer for so long is lost, seconds.
+    pub timeout: f64,
+    /// Versions of the peers.
+    pub versions: Vec<String>,
+    /// The figures.
+    pub requests: Vec<Requests>,
+    /// What was not measured, and why.
+    pub skipped: Vec<String>,
+}
+
+/// A duration in microseconds.
+pub fn us(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e6
+}
+
+/// A table: columns as wide as they must be, numbers to the right.
+pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let width = |at: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
+        cells.chain([head[at].chars().count()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let mut out = String::new();
+    let head: Vec<String> = head.iter().map(|h| h.to_string()).collect();
+    for row in std::iter::once(&head).chain(rows) {
+        for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            // Writing to a String cannot fail.
+            let _ = if at == 0 { write!(out, "{cell:width$}") } else { write!(out, "  {cell:>width$}") };
+        }
+        out.truncate(out.trim_end().len());
+        out.push('\n');
+    }
+    out
+}
+
+/// A number without a fraction, in groups of three digits.
+pub fn grouped(number: f64) -> String {
+    let digits = format!("{:.0}", number.max(0.0));
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+impl WireReport {
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        let mut rows = Vec::new();
+        for packets in &self.packets {
+            for (name, lane) in [("bare", &packets.bare), (packets.program.as_str(), &packets.switch)] {
+                let bare = name == "bare";
+                let percent = |ratio: &Spread| {
+                    if bare {
+                        String::new()
+                    } else {
+                        format!("{:.0} % ({:.0}-{:.0})", ratio.median * 1e2, ratio.min * 1e2, ratio.max * 1e2)
+                    }
+                };
+                let limited = if lane.generator_limited { ">= " } else { "" };
+                rows.push(vec![
+                    format!("{} {name}", packets.ports),
+                    format!("{limited}{}", grouped(lane.loss_free_pps.median)),
+                    percent(&packets.ratio_loss_free),
+                    format!("{limited}{}", grouped(lane.delivered_pps.median)),
+                    percent(&packets.ratio_delivered),
+                    grouped(lane.cpu_ns_per_frame.median),
+                    percent(&packets.ratio_cpu),
+                    format!("{:.0}", lane.p50_us.median),
+                    format!("{:.0}", lane.p99_us.median),
+                    format!("{:.0}", lane.p999_us.median),
+                    lane.lost_at_half.to_string(),
+                ]);
+            }
+        }
+        if !rows.is_empty() {
+            let head = [
+                "frames a second",
+                "loss-free",
+                "of bare",
+                "of a flood",
+                "of bare",
+                "CPU ns",
+                "of bare",
+                "p50 us",
+                "p99 us",
+                "p99.9 us",
+                "lost",
+            ];
+            out.push_str(&table(&head, &rows));
+            out.push_str(
+                "(latencies at half of the loss-free rate, `lost` there; medians; ratios run by run)\n",
+            );
+        }
+        let rows: Vec<Vec<String>> = self
+            .throughput
+            .iter()
+            .map(|t| {
+                vec![
+                    t.what.clone(),
+                    t.connections.to_string(),
+                    grouped(t.mbit_s.median),
+                    format!("{}-{}", grouped(t.mbit_s.min), grouped(t.mbit_s.max)),
+                    format!("{:.0} %", t.ratio_to_direct.median * 1e2),
+                    format!("{:.0} %", t.ratio_to_direct_without_offloads.median * 1e2),
+                ]
+            })
+            .collect();
+        if !rows.is_empty() {
+            let head = ["TCP", "connections", "Mbit/s", "min-max", "of direct", "of direct without offloads"];
+            let _ = write!(out, "\n{}", table(&head, &rows));
+        }
+        for line in &self.skipped {
+            let _ = writeln!(out, "SKIPPED: {line}");
+        }
+        out
+    }
+}
+
+impl PeersReport {
+    /// For people.
+    pub fn text(&self) -> String {
+        let rows: Vec<Vec<String>> = self
+            .requests
+            .iter()
+            .map(|r| {
+                vec![
+                    format!("{}, {}, {}", r.what, r.connections, r.clients),
+                    grouped(r.per_second.median),
+                    format!("{}-{}", grouped(r.per_second.min), grouped(r.per_second.max)),
+                    format!("{:.0} %", r.ratio_to_direct.median * 1e2),
+                    r.ratio_to_best_proxy.map_or(String::new(), |ratio| format!("{:.2}", ratio.median)),
+                    format!("{:.0}", r.p50_us.median),
+                    format!("{:.0}", r.p99_us.median),
+                    r.lost.to_string(),
+                    r.errors.to_string(),
+                ]
+            })
+            .collect();
+        let head = [
+            "who, connections, clients",
+            "requests/s",
+            "min-max",
+            "of direct",
+            "x best proxy",
+            "p50 us",
+            "p99 us",
+            "lost",
+            "errors",
+        ];
+        let mut out = table(&head, &rows);
+        for line in &self.skipped {
+            let _ = writeln!(out, "SKIPPED: {line}");
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_is_found() {
+        let check = |values: &[f64], min, median, max| {
+            let n = values.len();
+            assert_eq!(Spread::of(values.iter().copied()), Spread { min, median, max, n });
+        };
+        check(&[], 0.0, 0.0, 0.0);
+        check(&[3.0], 3.0, 3.0, 3.0);
+        check(&[3.0, 1.0], 1.0, 2.0, 3.0);
+        check(&[9.0, 1.0, 2.0], 1.0, 2.0, 9.0);
+    }
+
+    #[test]
+    fn tables_line_up() {
+        let rows = vec![vec!["one".into(), "1".into()], vec!["two".into(), grouped(1_234_567.4)]];
+        assert_eq!(table(&["", "n"], &rows), "             n\none          1\ntwo  1,234,567\n");
+        assert_eq!(grouped(999.6), "1,000");
+        assert_eq!(grouped(0.2), "0");
+    }
+}

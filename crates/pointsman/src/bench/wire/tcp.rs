@@ -1,0 +1,82 @@
+//! TCP throughput through the VIP, beside cables without anything in between.
+
+use super::bed::{Bed, PORT};
+use super::report::{Spread, Throughput};
+use pointsman_lab::load::{EchoServer, EchoServers, StreamsConfig, streams};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// A bed with its servers running.
+pub struct Served {
+    /// The bed.
+    pub bed: Bed,
+    /// All its servers, on one thread.
+    pub servers: EchoServers,
+}
+
+impl Served {
+    /// Starts the servers of a bed.
+    pub fn start(bed: Bed) -> Result<Self, String> {
+        let servers: Vec<EchoServer> = bed
+            .servers
+            .iter()
+            .map(|(namespace, _, address)| EchoServer {
+                namespace: namespace.clone(),
+                address: SocketAddr::new((*address).into(), PORT),
+            })
+            .collect();
+        let servers = EchoServers::start(&servers).map_err(|e| format!("{}: {e}", bed.name))?;
+        Ok(Self { bed, servers })
+    }
+
+    fn throughput(&self, connections: usize, duration: Duration) -> Result<f64, String> {
+        let config = StreamsConfig {
+            target: self.bed.target,
+            connections,
+            duration,
+            warm_up: (duration / 4).min(Duration::from_millis(500)),
+        };
+        let text = |e| format!("{}: {e}", self.bed.name);
+        let run = || streams(&config, &self.servers.counters);
+        let result = self.bed.client.enter(run).map_err(text)?.map_err(text)?;
+        if result.failed > 0 {
+            return Err(format!("{}: {} of {connections} connections failed", self.bed.name, result.failed));
+        }
+        Ok(result.megabits_per_second())
+    }
+}
+
+/// Measures all beds in turn, `runs` times. The first two are the cables, with and without offloads.
+pub fn measure(
+    beds: &[Served],
+    connections: &[usize],
+    runs: usize,
+    duration: Duration,
+    mut tell: impl FnMut(&str),
+) -> Result<Vec<Throughput>, String> {
+    let mut figures = Vec::new();
+    for &connections in connections {
+        let mut all: Vec<Vec<f64>> = vec![Vec::new(); beds.len()];
+        for run in 0..runs {
+            for (bed, values) in beds.iter().zip(&mut all) {
+                tell(&format!("TCP, {connections} connections, run {}: {}", run + 1, bed.bed.name));
+                values.push(bed.throughput(connections, duration)?);
+            }
+        }
+        let ratio = |values: &[f64], base: usize| {
+            let base = all.get(base).map(Vec::as_slice).unwrap_or_default();
+            Spread::of(values.iter().zip(base).filter(|(_, base)| **base > 0.0).map(|(v, base)| v / base))
+        };
+        for (bed, values) in beds.iter().zip(&all) {
+            figures.push(Throughput {
+                what: bed.bed.name.clone(),
+                connections,
+                mbit_s: Spread::of(values.iter().copied()),
+                ratio_to_direct: ratio(values, 0),
+                ratio_to_direct_without_offloads: ratio(values, 1),
+                runs: values.clone(),
+            });
+        }
+    }
+    Ok(figures)
+}
