@@ -200,7 +200,8 @@ fn program(state: &OwnedFd, frames: &OwnedFd, interface: i32, stamp: Option<i16>
 }
 
 /// Makes an interface take the frames of [`LiveFrames`] that come from the other end of its veth pair, and give them to
-/// the network stack, and with it to [`AfPacket`](crate::AfPacket) ports, until the returned guard is dropped.
+/// the network stack, and with it to [`AfPacket`](crate::AfPacket) ports, until the returned guard is dropped. As long as
+/// that lives the kernel at the other end cuts its super-frames itself: not a setting to measure streams in.
 ///
 /// # Errors
 /// [`PortError`] naming the interface and the remedy.

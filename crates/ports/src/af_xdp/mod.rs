@@ -202,7 +202,9 @@ impl AfXdp {
         let no = |why: String| PortError::NoAfXdp { interface: name.into(), why };
         port.attach(&found).map_err(|refusal| no(refusal.why()))?;
         if port.repair && !port.tags && config.mode == XdpMode::Native {
-            return Err(no("this kernel does not tell AF_XDP of the VLAN tags of frames on veth".into()));
+            let missing = "on veth it takes a kernel that says which VLAN tags frames have (Linux 6.8), and \
+                           /sys/kernel/btf/vmlinux";
+            return Err(no(missing.into()));
         }
         port.link.set(if found.up { Link::Up } else { Link::Down });
         Ok(port)
