@@ -116,8 +116,14 @@ impl Crc {
 
 /// The Internet checksum of RFC 1071; an odd last byte is followed by a zero byte.
 pub fn csum16(data: &[u8]) -> u16 {
+    // Sums of 32-bit words are as good as sums of 16-bit words: 2^16 counts as 1, and only zeros sum to zero.
     let mut sum: u64 = 0;
-    let (words, tail) = data.as_chunks::<2>();
+    let (words, rest) = data.as_chunks::<8>();
+    for w in words {
+        let w = u64::from_be_bytes(*w);
+        sum += (w >> 32) + (w & 0xffff_ffff);
+    }
+    let (words, tail) = rest.as_chunks::<2>();
     for w in words {
         sum += u64::from(u16::from_be_bytes(*w));
     }
@@ -266,6 +272,18 @@ mod tests {
             assert_eq!(Crc::new(width, params).compute(CHECK), expected, "{name}");
         }
         assert_eq!(Crc::new(32, CrcParams::CRC32).compute(&[]), 0);
+    }
+
+    #[test]
+    fn checksums_of_any_length() {
+        let data: Vec<u8> = (0..100u32).map(|i| (i * 37 + i / 7) as u8 | 0x80).collect();
+        for len in 0..data.len() {
+            let mut words =
+                data[..len].chunks(2).map(|w| u32::from(w[0]) << 8 | w.get(1).map_or(0, |b| u32::from(*b)));
+            let sum = words.try_fold(0u32, |sum, w| Some((sum + w) % 0xffff)).unwrap_or(0);
+            assert_eq!(u32::from(csum16(&data[..len])) % 0xffff, (0xffff - sum) % 0xffff, "{len} bytes");
+        }
+        assert_eq!((csum16(&[0; 40]), csum16(&[0xff; 40])), (0xffff, 0));
     }
 
     /// The example of RFC 1071 section 3: the sum of these words is ddf2 before complementing.

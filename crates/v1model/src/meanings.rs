@@ -109,11 +109,11 @@ fn sliced(tables: &Tables, mut register: u32, data: &[u8]) -> u32 {
     rest.iter().fold(register, |r, byte| (r >> 8) ^ tables[0][usize::from(r as u8 ^ byte)])
 }
 
-fn crc32(data: &[u8]) -> u64 {
+pub(crate) fn crc32(data: &[u8]) -> u64 {
     u64::from(!sliced(&CRC32, u32::MAX, data))
 }
 
-fn crc16(data: &[u8]) -> u64 {
+pub(crate) fn crc16(data: &[u8]) -> u64 {
     u64::from(sliced(&CRC16, 0, data))
 }
 

@@ -18,6 +18,7 @@ use crate::externs::Instance;
 use crate::guarded::Guarded;
 use crate::hash::{Crc, CrcParams, HashAlgorithm, csum16, identity, xor16};
 use crate::info::InfoMap;
+use crate::meanings;
 use crate::meter::Meter;
 use crate::pipeline::Pipeline;
 use crate::random::Random;
@@ -75,24 +76,22 @@ pub struct IdleEntry {
 /// The algorithms with their tables.
 #[derive(Clone, Debug)]
 pub(crate) struct Hasher {
-    crc16: Crc,
-    crc32: Crc,
     crc16_custom: Crc,
     crc32_custom: Crc,
 }
 
 impl Hasher {
     fn new() -> Self {
-        let (crc16, crc32) = (Crc::new(16, CrcParams::CRC16), Crc::new(32, CrcParams::CRC32));
-        Hasher { crc16_custom: crc16.clone(), crc32_custom: crc32.clone(), crc16, crc32 }
+        let (crc16_custom, crc32_custom) = (Crc::new(16, CrcParams::CRC16), Crc::new(32, CrcParams::CRC32));
+        Hasher { crc16_custom, crc32_custom }
     }
 
     /// The hash of `data`.
     pub fn hash(&self, algorithm: HashAlgorithm, data: &[u8], random: &mut Random) -> u64 {
         match algorithm {
-            HashAlgorithm::Crc32 => self.crc32.compute(data).into(),
+            HashAlgorithm::Crc32 => meanings::crc32(data),
             HashAlgorithm::Crc32Custom => self.crc32_custom.compute(data).into(),
-            HashAlgorithm::Crc16 => self.crc16.compute(data).into(),
+            HashAlgorithm::Crc16 => meanings::crc16(data),
             HashAlgorithm::Crc16Custom => self.crc16_custom.compute(data).into(),
             HashAlgorithm::Random => random.next_u64(),
             HashAlgorithm::Identity => identity(data),
