@@ -6,6 +6,7 @@
 //! - [`config`]: `rack.toml`, checked once;
 //! - [`agent`]: what runs on every device;
 //! - [`controller`]: what fills the switch;
+//! - [`learn`]: a controller that learns the weights of accelerators (P4Wise);
 //! - [`plan`]: configuration to table entries;
 //! - [`mcdm`]: decisions by many criteria;
 //! - [`report`]: the load reports that agents send to the switch.
@@ -13,6 +14,7 @@
 pub mod agent;
 pub mod config;
 pub mod controller;
+pub mod learn;
 pub mod mcdm;
 mod mix;
 pub mod plan;
