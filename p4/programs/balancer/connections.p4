@@ -32,6 +32,11 @@ const bit<8> CONN_LIVE = 1;
 const bit<8> CONN_FIN_CLIENT = 2;
 const bit<8> CONN_FIN_DEVICE = 4;
 const bit<8> CONN_RESET = 8;
+// What the connection adds to the load of its device (the first at this moment, the others while it lasts).
+const bit<8> CONN_IN_FLIGHT = 16;
+const bit<8> CONN_COUNTS_CONNECTIONS = 32; // one from its first packet to its end
+const bit<8> CONN_COUNTS_REQUESTS = 64;    // one from a packet with data of the client to one of the device
+const bit<8> CONN_COUNTS = CONN_COUNTS_CONNECTIONS | CONN_COUNTS_REQUESTS;
 
 // What is asked of the table.
 const bit<2> CONN_FIND = 0;  // find the key; otherwise a free place
@@ -97,6 +102,9 @@ control Way(in bit<2> request,
                 // `again` takes precedence over a free place found before, or the key would stand twice.
                 conn.room = true;
                 conn.way = number;
+                // Whoever had the place may still be counted.
+                conn.device = s[23:8];
+                conn.flags = s[7:0];
             }
         }
     }
@@ -132,6 +140,30 @@ control Connections(in bit<2> request,
         }
         if (find && !conn.found || !find && conn.way == 3) {
             way3.apply(request, 3, hash_b[31:32 - CONNECTION_PLACE_BITS], flow, opens, now, conn);
+        }
+    }
+}
+
+// Whether a connection that counts is in flight after this packet, and whether that is a change. After its end it is not, be the end
+// taken back (a forged RST) it is again.
+control CountConnection(in headers_t hdr, in metadata_t meta, in bool from_device, inout connection_t conn,
+                        inout bool one_more, inout bool one_less) {
+    apply {
+        bool was = (conn.flags & CONN_IN_FLIGHT) != 0;
+        bool is_now = was;
+        bit<8> fins = CONN_FIN_CLIENT | CONN_FIN_DEVICE;
+        if ((conn.flags & CONN_RESET) != 0 || (conn.flags & fins) == fins) {
+            is_now = false;
+        } else if ((conn.flags & CONN_COUNTS_CONNECTIONS) != 0) {
+            is_now = true;
+        } else if (!hdr.tcp.isValid() || (bit<16>)hdr.tcp.data_offset << 2 < meta.l4_len) {
+            is_now = !from_device;
+        }
+        one_more = is_now && !was;
+        one_less = was && !is_now;
+        conn.flags = conn.flags & ~CONN_IN_FLIGHT;
+        if (is_now) {
+            conn.flags = conn.flags | CONN_IN_FLIGHT;
         }
     }
 }

@@ -11,6 +11,7 @@ const bit<16> ETHERTYPE_IPV6 = 0x86dd;
 const bit<8> PROTO_ICMP = 1;
 const bit<8> PROTO_TCP = 6;
 const bit<8> PROTO_UDP = 17;
+const bit<8> PROTO_PROBE = 42;
 const bit<8> PROTO_ICMPV6 = 58;
 
 // Ports are 9 bits wide in v1model. 511 drops; the controller sits behind this one.
@@ -19,6 +20,11 @@ const bit<9> CPU_PORT = 510;
 // Load reports come in UDP datagrams to this port of any local address.
 const bit<16> REPORT_PORT = 9876;
 const bit<8> REPORT_VERSION = 1;
+
+// What the words behind a report are (bits of `metrics`).
+const bit<16> METRICS_LOAD = 1;     // one word: load of every device in the mask
+const bit<16> METRICS_LOADS = 2;    // eight words: load of the device in each slot
+const bit<16> METRICS_CORRECTS = 4; // the queue in it is what is in flight: the switch's own count is set to it
 
 typedef bit<48> mac_t;
 typedef bit<32> ipv4_t;
@@ -143,8 +149,9 @@ header quoted_t {
     bit<32> rest;
 }
 
-// A load report. `length` counts the whole report in words of four bytes: later versions append metrics, announced in
-// `metrics`, and a switch that does not know them skips them.
+// A load report. `length` counts the whole report in words of four bytes: metrics are appended, announced in `metrics`, and a
+// switch that does not know them skips them. The load of a device is one word: compute, memory, network, queue, eight bits each
+// (per cent of what there is, and a number of requests).
 header report_t {
     bit<8>  version;
     bit<8>  length;
@@ -154,6 +161,30 @@ header report_t {
     bit<16> metrics;
     bit<32> sequence;  // sender's milliseconds: older reports that arrive late are told from newer ones
 }
+
+// A probe, IP protocol 42: free capacity of a machine in tenths, 0 to 10. Number 15 says that it is a wide one.
+header probe_t {
+    bit<4>  id;
+    bit<4>  cpu;
+    bit<4>  memory;
+    bit<4>  link;
+}
+
+// A wide probe: free capacity in per cent.
+header wide_probe_t {
+    bit<4>  is_wide; // 15
+    bit<4>  version; // 1
+    bit<8>  id;
+    bit<8>  cpu;
+    bit<8>  memory;
+    bit<8>  link;
+    bit<24> reserved;
+    bit<32> sequence; // as in reports
+}
+
+const bit<2> PROBE_NONE = 0;
+const bit<2> PROBE_NARROW = 1;
+const bit<2> PROBE_WIDE = 2;
 
 struct headers_t {
     packet_in_t    packet_in;
@@ -198,6 +229,13 @@ struct metadata_t {
     bool      rst;
     bit<8>    drop_reason;
     bit<16>   l4_len;
+    bit<256>  words;       // of a report: the load of the device in each slot
+    bit<2>    probe;       // PROBE_*
+    bit<8>    probe_id;
+    bit<8>    probe_cpu;   // free, in tenths or per cent
+    bit<8>    probe_memory;
+    bit<8>    probe_link;
+    bit<32>   probe_sequence;
 }
 
 // Why a packet was dropped: index into the counter `drops`.
@@ -221,6 +259,6 @@ const bit<8> DROP_ARP = 16;               // ARP or neighbour discovery that con
 const bit<8> DROP_ETHERTYPE = 17;         // for us, but neither ARP nor IP
 const bit<8> DROP_ADDRESS = 18;           // source address multicast, loopback or zero
 const bit<8> DROP_PACKET_OUT = 19;        // from the controller, for a port that cannot be
-const bit<8> REPORT_ACCEPTED = 32;        // not a drop: consumed
+const bit<8> REPORT_ACCEPTED = 32;        // not a drop: a report or probe, consumed
 
 #endif

@@ -6,9 +6,9 @@
 //   not for our MAC address      -> bridged by `bridge`
 //   ARP, echo, ND for an address
 //   of ours                      -> answered (respond.p4)
-//   load report                  -> checked for its source, noted (select.p4), consumed
-//   for a service's VIP          -> its connection is found or a device chosen (connections.p4, select.p4), destination
-//                                   rewritten (translate.p4), routed
+//   load report, probe           -> checked for its source, noted (load.p4), consumed
+//   for a service's VIP          -> its connection is found or a device chosen (connections.p4, servers.p4, select.p4),
+//                                   destination rewritten (translate.p4), routed
 //   answer of a device           -> its connection is found, source rewritten to the VIP, routed
 //   ICMP error about one of them -> delivered to the right end, rewritten inside and out
 //   anything else                -> routed
@@ -21,6 +21,7 @@
 #include "parser.p4"
 #include "checksum.p4"
 #include "connections.p4"
+#include "load.p4"
 #include "respond.p4"
 #include "select.p4"
 #include "translate.p4"
@@ -42,7 +43,10 @@ control BalancerIngress(inout headers_t hdr,
     register<bit<32>>(65536) report_sequence;                      // newest report, by device whose agent sent it
 
     Connections() connections;
+    CountConnection() count_connection;
     LoadState() load;
+    ServicePolicy() service_policy;
+    DeviceSettings() device_settings;
     SelectServer() select_server;
     SelectDevice() select_device;
     Respond() respond;
@@ -74,6 +78,15 @@ control BalancerIngress(inout headers_t hdr,
     pool_t pool;
     bit<8> fresh = 0;        // devices that were heard of lately
     bit<8> available = 0;    // devices that can take new connections
+    bool noted = false;      // a report or probe is to be noted
+    reported_t reported = { 0, 0, 0, 0 };
+    bit<16> probe_cpu = 3;   // weights of what a probe says
+    bit<16> probe_memory = 1;
+    bit<16> probe_link = 6;
+    bit<8> probe_shift = 3;
+    bool one_more = false;   // in flight at meta.device
+    bool one_less = false;   // in flight at `left`
+    device_t left = 0;
 
     // --- The switch itself ---
 
@@ -273,6 +286,36 @@ control BalancerIngress(inout headers_t hdr,
         size = 65536;
     }
 
+    // The machine at this place sends probes about the device with this number.
+    action accept_probe(device_t device) {
+        sender = device;
+        may_report = (bit<8>)1 << (bit<8>)device[2:0];
+    }
+
+    table probe_sources {
+        key = {
+            standard_metadata.ingress_port: exact @name("ingress_port");
+            from.address: exact @name("source");
+            meta.probe_id: exact @name("id");
+        }
+        actions = { accept_probe; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 65536;
+    }
+
+    // The weight of a machine is (cpu * free processor + memory * free memory + link * free link) >> shift.
+    action set_probe_weights(bit<16> cpu, bit<16> memory, bit<16> link, bit<8> shift) {
+        probe_cpu = cpu;
+        probe_memory = memory;
+        probe_link = link;
+        probe_shift = shift;
+    }
+
+    table probe_weights {
+        actions = { set_probe_weights; }
+        default_action = set_probe_weights(3, 1, 6, 3);
+    }
+
     action send_to_controller() {
         hdr.packet_in.setValid();
         hdr.packet_in.ingress_port = (bit<16>)standard_metadata.ingress_port;
@@ -423,10 +466,61 @@ control BalancerIngress(inout headers_t hdr,
                     } else {
                         report_sequence.write((bit<32>)sender, hdr.report.sequence);
                         meta.server = hdr.report.server[12:0];
-                        load.apply(hdr.report.mask, hdr.report.available, meta.server, 0, 0, now, fresh, available);
-                        meta.drop_reason = REPORT_ACCEPTED;
+                        may_report = hdr.report.mask;
+                        available = hdr.report.available;
+                        if ((hdr.report.metrics & (METRICS_LOAD | METRICS_LOADS)) != 0) {
+                            reported.metrics = 1;
+                            if ((hdr.report.metrics & METRICS_CORRECTS) != 0) {
+                                reported.corrects = 1;
+                            }
+                        }
+                        noted = true;
                     }
                 }
+            }
+        } else if (local && meta.probe != PROBE_NONE) {
+            if (hdr.ipv4.isValid()) {
+                from.address = (bit<128>)hdr.ipv4.src;
+            } else {
+                from.address = hdr.ipv6.src;
+            }
+            probe_sources.apply();
+            if (may_report == 0) {
+                meta.drop_reason = DROP_REPORT_SOURCE;
+            } else {
+                probe_weights.apply();
+                bit<16> unit = 10;
+                if (meta.probe == PROBE_WIDE) {
+                    unit = 1;
+                    bit<32> newest;
+                    report_sequence.read(newest, (bit<32>)sender);
+                    bit<32> behind = newest - meta.probe_sequence;
+                    if (behind != 0 && behind <= 1000) {
+                        meta.drop_reason = DROP_REPORT_STALE;
+                    } else {
+                        report_sequence.write((bit<32>)sender, meta.probe_sequence);
+                    }
+                }
+                bit<16> cpu = (bit<16>)meta.probe_cpu;
+                bit<16> memory = (bit<16>)meta.probe_memory;
+                bit<16> link = (bit<16>)meta.probe_link;
+                bit<16> weight = (cpu * probe_cpu + memory * probe_memory + link * probe_link) >> probe_shift;
+                if (weight > 255) {
+                    weight = 255;
+                }
+                reported.metrics = 1;
+                reported.weight = weight[7:0];
+                // Reports speak of what is used, probes of what is free.
+                cpu = 100 |-| cpu * unit;
+                memory = 100 |-| memory * unit;
+                link = 100 |-| link * unit;
+                bit<32> word = cpu[7:0] ++ memory[7:0] ++ link[7:0] ++ 8w0;
+                meta.words = word ++ word ++ word ++ word ++ word ++ word ++ word ++ word;
+                meta.server = sender[15:3];
+                if (weight != 0) {
+                    available = may_report;
+                }
+                noted = meta.drop_reason == DROP_NONE;
             }
         } else {
             find_ends();
@@ -461,6 +555,10 @@ control BalancerIngress(inout headers_t hdr,
                     meta.device = conn.device;
                     if (!hdr.quoted.isValid()) {
                         note_flags(CONN_FIN_CLIENT);
+                        if ((conn.flags & CONN_COUNTS) != 0) {
+                            count_connection.apply(hdr, meta, false, conn, one_more, one_less);
+                            left = conn.device;
+                        }
                         connections.apply(CONN_TOUCH, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
                     }
                 } else if (hdr.quoted.isValid()) {
@@ -470,16 +568,36 @@ control BalancerIngress(inout headers_t hdr,
                 } else if (!conn.room) {
                     meta.drop_reason = DROP_TABLE_FULL;
                 } else {
-                    select_server.apply(meta, pool);
+                    blocks_t blocks;
+                    factors_t factors = { 1, 1, 1, 1, 1, 1, 1, 1 };
+                    thresholds_t thresholds = { { 0, 0, 0, 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0, 0, 0 } };
+                    values_t values;
+                    slot_t choice;
+                    bool is_chosen;
+                    service_policy.apply(meta, blocks);
+                    select_server.apply(LOAD_VALUE, blocks.servers, false, 0, false, 0, meta, pool, choice, is_chosen);
                     if (meta.drop_reason == DROP_NONE) {
-                        load.apply(0, 0, meta.server, pool.devices, pool.report_timeout, now, fresh, available);
-                        select_device.apply(meta, pool, fresh, available);
+                        bit<2> request = LOAD_ASK;
+                        if (meta.policy == POLICY_BLOCKS) {
+                            request = LOAD_VALUE;
+                            device_settings.apply(meta, factors, thresholds);
+                        }
+                        load.apply(request, 0, 0, meta.server, false, 0, pool.devices, pool.report_timeout, now, 0, reported,
+                            blocks.measure, factors, fresh, available, values);
+                        select_device.apply(meta, pool, fresh, available, blocks, values, factors, thresholds, is_chosen, choice);
                     }
                     if (meta.drop_reason == DROP_NONE) {
+                        // Who had the place before did not end in a way that was seen.
+                        one_less = (conn.flags & CONN_IN_FLIGHT) != 0;
+                        left = conn.device;
                         conn.last_seen = now;
                         conn.idle_ms = meta.idle_ms;
                         conn.device = meta.device;
-                        conn.flags = CONN_LIVE;
+                        conn.flags = CONN_LIVE | blocks.counting;
+                        if (blocks.counting != 0) {
+                            conn.flags = conn.flags | CONN_IN_FLIGHT;
+                            one_more = true;
+                        }
                         connections.apply(CONN_WRITE, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
                         service_connections.count((bit<32>)meta.flow.service);
                         device_connections.count((bit<32>)meta.device);
@@ -520,6 +638,11 @@ control BalancerIngress(inout headers_t hdr,
                         }
                     } else {
                         note_flags(CONN_FIN_DEVICE);
+                        if ((conn.flags & CONN_COUNTS) != 0) {
+                            meta.device = conn.device;
+                            count_connection.apply(hdr, meta, true, conn, one_more, one_less);
+                            left = conn.device;
+                        }
                         connections.apply(CONN_TOUCH, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
                     }
                     translate.apply(hdr, true, outside, new4, new6);
@@ -551,6 +674,24 @@ control BalancerIngress(inout headers_t hdr,
             }
         }
 
+        if (one_more || one_less) {
+            bit<8> more = 0;
+            if (one_more) {
+                more = (bit<8>)1 << (bit<8>)meta.device[2:0];
+            }
+            values_t values;
+            slot_t choice;
+            bool is_chosen;
+            load.apply(LOAD_COUNT, more, 0, meta.device[15:3], one_less, left, 0, 0, now, 0, reported, { 0, 0, 0, 0, 0, 0, 0 },
+                { 0, 0, 0, 0, 0, 0, 0, 0 }, fresh, available, values);
+            select_server.apply(LOAD_COUNT, 0, one_more, meta.device, one_less, left, meta, pool, choice, is_chosen);
+        }
+        if (noted) {
+            values_t values;
+            load.apply(LOAD_NOTE, may_report, available, meta.server, false, 0, 0, 0, now, meta.words, reported,
+                { 0, 0, 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0, 0, 0 }, fresh, available, values);
+            meta.drop_reason = REPORT_ACCEPTED;
+        }
         if (meta.drop_reason != DROP_NONE) {
             drops.count((bit<32>)meta.drop_reason);
             mark_to_drop(standard_metadata);

@@ -59,6 +59,7 @@ parser BalancerParser(packet_in packet,
             (0, PROTO_ICMP): parse_icmp;
             (0, PROTO_TCP): parse_tcp;
             (0, PROTO_UDP): parse_udp;
+            (0, PROTO_PROBE): parse_probe;
             default: accept;
         }
     }
@@ -71,6 +72,7 @@ parser BalancerParser(packet_in packet,
             PROTO_ICMPV6: parse_icmpv6;
             PROTO_TCP: parse_tcp;
             PROTO_UDP: parse_udp;
+            PROTO_PROBE: parse_probe;
             default: accept;
         }
     }
@@ -139,6 +141,54 @@ parser BalancerParser(packet_in packet,
 
     state parse_report {
         packet.extract(hdr.report);
+        transition select(hdr.report.metrics, hdr.report.length, hdr.udp.len) {
+            (METRICS_LOAD &&& 3, 4 .. 255, 24 .. 65535): parse_load;
+            (METRICS_LOADS &&& 3, 11 .. 255, 52 .. 65535): parse_loads;
+            default: accept;
+        }
+    }
+
+    // Words are looked at, not extracted, so that they are payload to the checksum.
+    state parse_load {
+        bit<32> word = packet.lookahead<bit<32>>();
+        meta.words = word ++ word ++ word ++ word ++ word ++ word ++ word ++ word;
+        transition accept;
+    }
+
+    state parse_loads {
+        meta.words = packet.lookahead<bit<256>>();
+        transition accept;
+    }
+
+    // Neither are probes extracted: those that are not for us go on as they are.
+    state parse_probe {
+        transition select(meta.l4_len) {
+            0 .. 1: accept;
+            default: parse_narrow_probe;
+        }
+    }
+
+    state parse_narrow_probe {
+        probe_t probe = packet.lookahead<probe_t>();
+        meta.probe = PROBE_NARROW;
+        meta.probe_id = (bit<8>)probe.id;
+        meta.probe_cpu = (bit<8>)probe.cpu;
+        meta.probe_memory = (bit<8>)probe.memory;
+        meta.probe_link = (bit<8>)probe.link;
+        transition select(probe.id, probe.cpu, meta.l4_len) {
+            (15, 1, 12 .. 65535): parse_wide_probe;
+            default: accept;
+        }
+    }
+
+    state parse_wide_probe {
+        wide_probe_t probe = packet.lookahead<wide_probe_t>();
+        meta.probe = PROBE_WIDE;
+        meta.probe_id = probe.id;
+        meta.probe_cpu = probe.cpu;
+        meta.probe_memory = probe.memory;
+        meta.probe_link = probe.link;
+        meta.probe_sequence = probe.sequence;
         transition accept;
     }
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a new connection goes: first a server, then a device of that server.
+// Which device of its server gets a new connection.
 //
-// The server comes from a slot table: hash of the flow -> slot -> server. The controller fills the slots, so weights are
-// numbers of slots, and when a server goes only its own slots change hands. No state is kept per connection here.
+// The service's policy proposes a device, or leaves it to the priorities of `dip_table`. What all policies share stands in
+// `SelectDevice`: only devices that the pool enables and whose agents were heard of lately are candidates, and if the proposal
+// is none of them, the priorities choose among the candidates.
 //
-// The device comes from the service's policy. Each policy proposes one device; what all of them share stands in `SelectDevice`:
-// only devices that the pool enables and whose agents were heard of lately are candidates, and if the proposal is none of
-// them, the priorities of `dip_table` choose among the candidates. A new policy is a new block that proposes.
+// Three policies are fixed (hash, round robin, availability); with POLICY_BLOCKS the entry of table `policies` says which blocks
+// (blocks.p4) with which settings, so that a policy is a configuration.
 //
 // Everything that the controller writes is kept in two generations (`epoch`). It fills the one that is not in force, then
 // changes the service's entry, which is one write: no packet ever sees half a policy.
@@ -14,66 +14,24 @@
 #ifndef BALANCER_SELECT_P4
 #define BALANCER_SELECT_P4
 
+#include "blocks.p4"
 #include "headers.p4"
-
-const bit<32> MAX_SERVERS = 8192; // all values of server_t
+#include "load.p4"
+#include "servers.p4"
 
 const bit<8> POLICY_HASH = 0;         // ECMP: by hash over the server's ring
 const bit<8> POLICY_ROUND_ROBIN = 1;  // WRR: one step around the ring per connection
 const bit<8> POLICY_AVAILABILITY = 2; // P4Mite: the first device by priority that reports to be available
+const bit<8> POLICY_BLOCKS = 3;       // as `policies` says
 
-// When one device of each server was last heard of. The load itself is kept as P4Mite does, in one bit per device
-// (AccelState), 1 for available.
-control Freshness(in bool heard, in bool ask, in server_t server, in bit<1> enabled, in time_us_t now,
-                  in time_us_t timeout, out bit<1> fresh) {
-    register<bit<48>>(MAX_SERVERS) last_heard; // microseconds since start, 0 for never
-
-    apply {
-        fresh = enabled;
-        if (heard) {
-            last_heard.write((bit<32>)server, now);
-        } else if (ask && timeout != 0) {
-            time_us_t last;
-            last_heard.read(last, (bit<32>)server);
-            if (last == 0 || now - last > timeout) {
-                fresh = 0;
-            }
-        }
-    }
-}
-
-// The load of every server, as its agents report it. Two uses: with mask != 0 it takes note of a report about these
-// devices; otherwise it tells which of the enabled devices were heard of within the timeout and which are available.
-control LoadState(in bit<8> mask, in bit<8> reported, in server_t server, in bit<8> enabled, in time_us_t timeout,
-                  in time_us_t now, out bit<8> fresh, out bit<8> available) {
-    register<bit<8>>(MAX_SERVERS) accel_state;
-
-    Freshness() device0;
-    Freshness() device1;
-    Freshness() device2;
-    Freshness() device3;
-    Freshness() device4;
-    Freshness() device5;
-    Freshness() device6;
-    Freshness() device7;
-
-    apply {
-        bool ask = mask == 0;
-        fresh = 0;
-        device0.apply(mask[0:0] == 1, ask, server, enabled[0:0], now, timeout, fresh[0:0]);
-        device1.apply(mask[1:1] == 1, ask, server, enabled[1:1], now, timeout, fresh[1:1]);
-        device2.apply(mask[2:2] == 1, ask, server, enabled[2:2], now, timeout, fresh[2:2]);
-        device3.apply(mask[3:3] == 1, ask, server, enabled[3:3], now, timeout, fresh[3:3]);
-        device4.apply(mask[4:4] == 1, ask, server, enabled[4:4], now, timeout, fresh[4:4]);
-        device5.apply(mask[5:5] == 1, ask, server, enabled[5:5], now, timeout, fresh[5:5]);
-        device6.apply(mask[6:6] == 1, ask, server, enabled[6:6], now, timeout, fresh[6:6]);
-        device7.apply(mask[7:7] == 1, ask, server, enabled[7:7], now, timeout, fresh[7:7]);
-        accel_state.read(available, (bit<32>)server);
-        if (!ask) {
-            available = (available & ~mask) | (reported & mask);
-            accel_state.write((bit<32>)server, available);
-        }
-    }
+// What `policies` says of a service.
+struct blocks_t {
+    bit<8>    servers;  // SERVERS_*
+    bit<8>    narrow;   // NARROW_*
+    bit<8>    pick;     // PICK_*
+    bit<8>    choices;  // of PICK_LEAST
+    bit<8>    counting; // flags of a new connection: CONN_COUNTS_*
+    measure_t measure;
 }
 
 // The position in a ring of `length` places that a hash points to: multiply and shift, since a switch cannot divide.
@@ -101,66 +59,153 @@ control NextPosition(in bit<32> ring, in bit<16> length, out bit<16> position) {
     }
 }
 
-// What a service may use of a server.
-struct pool_t {
-    bit<8>    devices;     // enabled: one bit per device
-    bit<32>   ring;
-    bit<16>   ring_length;
-    time_us_t report_timeout;
-}
-
-// Chooses meta.server, or says in meta.drop_reason why there is none.
-control SelectServer(inout metadata_t meta, out pool_t pool) {
-    action use_server(server_t server) {
-        meta.server = server;
+// The settings of a service's policy.
+control ServicePolicy(in metadata_t meta, out blocks_t blocks) {
+    action set_policy(bit<8> servers, bit<8> narrow, bit<8> pick, bit<8> choices, bit<8> counting, bit<8> metric_a, bit<8> weight_a,
+                      bit<8> metric_b, bit<8> weight_b, bit<8> step, bit<8> offset, bit<1> complement) {
+        blocks = { servers, narrow, pick, choices, counting,
+                   { metric_a, weight_a, metric_b, weight_b, step, offset, complement } };
     }
 
-    // Server by slot: weights are numbers of slots.
-    table server_slots {
+    // Blocks and their settings. A service without an entry has servers by hash and counts nothing.
+    table policies {
         key = {
             meta.flow.service: exact @name("service");
             meta.epoch: exact @name("epoch");
-            meta.hash_b[31:16] & meta.slots_mask: exact @name("slot");
         }
-        actions = { use_server; @defaultonly NoAction; }
+        actions = { set_policy; @defaultonly NoAction; }
         const default_action = NoAction;
-        size = 262144;
+        size = 8192;
     }
 
-    // What a service uses of a server: enabled devices (a bitmap), its ring, and after how many milliseconds without
-    // a report a device is out (0: reports are not needed).
-    action set_pool(bit<8> devices, bit<32> ring, bit<16> ring_length, bit<32> timeout_ms) {
-        pool.devices = devices;
-        pool.ring = ring;
-        pool.ring_length = ring_length;
-        pool.report_timeout = (bit<48>)timeout_ms * 1000;
+    apply {
+        blocks = { SERVERS_BY_HASH, NARROW_NONE, PICK_LEAST, 0, 0, { METRIC_NONE, 0, METRIC_NONE, 0, 0, 0, 0 } };
+        policies.apply();
+    }
+}
+
+// The settings of each device of a server.
+control DeviceSettings(in metadata_t meta, out factors_t factors, out thresholds_t thresholds) {
+    action set_factors(bit<16> d0, bit<16> d1, bit<16> d2, bit<16> d3, bit<16> d4, bit<16> d5, bit<16> d6, bit<16> d7) {
+        factors = { d0, d1, d2, d3, d4, d5, d6, d7 };
     }
 
-    table pools {
+    // What the load of each device is multiplied with: its weight where more is better, the inverse where less is.
+    table device_factors {
         key = {
             meta.flow.service: exact @name("service");
             meta.epoch: exact @name("epoch");
             meta.server: exact @name("server");
         }
-        actions = { set_pool; @defaultonly NoAction; }
+        actions = { set_factors; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 65536;
+    }
+
+    action set_thresholds(bit<16> high0, bit<16> high1, bit<16> high2, bit<16> high3, bit<16> high4, bit<16> high5, bit<16> high6,
+                          bit<16> high7, bit<16> low0, bit<16> low1, bit<16> low2, bit<16> low3, bit<16> low4, bit<16> low5,
+                          bit<16> low6, bit<16> low7) {
+        thresholds.high = { high0, high1, high2, high3, high4, high5, high6, high7 };
+        thresholds.low = { low0, low1, low2, low3, low4, low5, low6, low7 };
+    }
+
+    // Where each device is out, and in again.
+    table device_thresholds {
+        key = {
+            meta.flow.service: exact @name("service");
+            meta.epoch: exact @name("epoch");
+            meta.server: exact @name("server");
+        }
+        actions = { set_thresholds; @defaultonly NoAction; }
         const default_action = NoAction;
         size = 65536;
     }
 
     apply {
-        pool = { 0, 0, 0, 0 };
-        if (!server_slots.apply().hit) {
-            meta.drop_reason = DROP_NO_SERVER;
-        } else if (!pools.apply().hit || pool.devices == 0) {
-            meta.drop_reason = DROP_NO_DEVICE;
+        factors = { 1, 1, 1, 1, 1, 1, 1, 1 };
+        thresholds = { { 0xffff, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff, 0xffff }, { 0, 0, 0, 0, 0, 0, 0, 0 } };
+        device_factors.apply();
+        device_thresholds.apply();
+    }
+}
+
+// A proposal made of blocks: the devices that remain of the fresh ones (`candidates`), and of these the one to take. The first of
+// dip_table where `by_priority`.
+control Blocks(in metadata_t meta, in blocks_t blocks, in bit<32> pool, in bit<8> fresh, in bit<8> available, in values_t values,
+               in factors_t factors, in thresholds_t thresholds, in bool is_chosen, in slot_t choice,
+               out bit<8> candidates, out slot_t proposal, out bool by_priority) {
+    Thresholds() thresholds_of_pool;
+    Sample() sample;
+    Weighted() weighted;
+    Minimum() minimum;
+    Sample() tie;
+    Position() position;
+
+    apply {
+        bit<16> draw1 = meta.hash_a[31:16] ^ meta.hash_b[15:0];
+        bit<32> more;
+        hash(more, HashAlgorithm.crc32, 32w0, { meta.hash_b, meta.flow.client_port, meta.hash_a }, 64w0x100000000);
+        bit<8> left = fresh;
+        if (blocks.narrow == NARROW_AVAILABLE) {
+            left = available & fresh;
+        } else if (blocks.narrow == NARROW_BELOW) {
+            thresholds_of_pool.apply(pool, fresh, values, thresholds, left);
+        } else if (blocks.narrow == NARROW_IDLE) {
+            left = 0;
+            if (fresh[0:0] == 1 && values.d0 == 0) {
+                left[0:0] = 1;
+            }
+            if (fresh[1:1] == 1 && values.d1 == 0) {
+                left[1:1] = 1;
+            }
+            if (fresh[2:2] == 1 && values.d2 == 0) {
+                left[2:2] = 1;
+            }
+            if (fresh[3:3] == 1 && values.d3 == 0) {
+                left[3:3] = 1;
+            }
+            if (fresh[4:4] == 1 && values.d4 == 0) {
+                left[4:4] = 1;
+            }
+            if (fresh[5:5] == 1 && values.d5 == 0) {
+                left[5:5] = 1;
+            }
+            if (fresh[6:6] == 1 && values.d6 == 0) {
+                left[6:6] = 1;
+            }
+            if (fresh[7:7] == 1 && values.d7 == 0) {
+                left[7:7] = 1;
+            }
         }
+        // Nobody left: the block does not decide.
+        if (left == 0) {
+            left = fresh;
+        }
+        candidates = left;
+        by_priority = blocks.pick == PICK_PRIORITY;
+        bit<8> last = left;
+        if (blocks.pick == PICK_CHOSEN && is_chosen) {
+            last = (bit<8>)1 << (bit<8>)choice;
+        } else if (blocks.pick == PICK_WEIGHTED) {
+            weighted.apply(pool, left, values, factors, last);
+        } else if (blocks.pick != PICK_CHANCE) {
+            sample.apply(left, blocks.choices, draw1, more[31:16], more[15:0], last);
+            bit<8> sampled = last;
+            minimum.apply(sampled, values, last);
+        }
+        // Ties by chance, with bits that the sample did not look at first.
+        bit<8> tied = last;
+        tie.apply(tied, 1, draw1[7:0] ++ draw1[15:8], 0, 0, last);
+        position.apply(last, proposal);
     }
 }
 
 // Chooses meta.device of meta.server, given which devices of the pool are fresh and which available.
-control SelectDevice(inout metadata_t meta, in pool_t pool, in bit<8> reporting, in bit<8> available) {
+control SelectDevice(inout metadata_t meta, in pool_t pool, in bit<8> reporting, in bit<8> available, in blocks_t blocks,
+                     in values_t values, in factors_t factors, in thresholds_t thresholds, in bool is_chosen, in slot_t choice) {
     HashPosition() hash_position;
     NextPosition() next_position;
+    Blocks() made_of_blocks;
 
     bit<8> candidates = 0;
     bit<16> position = 0;
@@ -205,7 +250,12 @@ control SelectDevice(inout metadata_t meta, in pool_t pool, in bit<8> reporting,
             fresh = pool.devices;
         }
         candidates = fresh;
-        if (meta.policy == POLICY_AVAILABILITY) {
+        if (meta.policy == POLICY_BLOCKS) {
+            bool by_priority;
+            made_of_blocks.apply(meta, blocks, pool.ring, fresh, available, values, factors, thresholds, is_chosen, choice,
+                candidates, slot, by_priority);
+            proposed = !by_priority;
+        } else if (meta.policy == POLICY_AVAILABILITY) {
             // All busy: the priorities alone decide.
             if ((available & fresh) != 0) {
                 candidates = available & fresh;
@@ -218,8 +268,8 @@ control SelectDevice(inout metadata_t meta, in pool_t pool, in bit<8> reporting,
             }
             rings.apply();
         }
-        bit<8> choice = (bit<8>)1 << (bit<8>)slot;
-        if (!proposed || (choice & fresh) == 0) {
+        bit<8> choice_bit = (bit<8>)1 << (bit<8>)slot;
+        if (!proposed || (choice_bit & fresh) == 0) {
             proposed = false;
             dip_table.apply();
         }

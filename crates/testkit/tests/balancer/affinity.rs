@@ -29,7 +29,21 @@ fn shake(w: &mut World, r: &mut Random) {
             let order = *r.choose(&[[0, 1], [1, 0]]);
             w.priorities(service, epoch, server, &order);
         }
-        w.service(service, *r.choose(&[HASH, ROUND_ROBIN, AVAILABILITY]), epoch);
+        let (servers, narrow, pick, counting) = (r.below(4), r.below(4), r.below(5), *r.choose(&[0, 32, 64]));
+        w.set(&format!(
+            "policies service={service} epoch={epoch} -> set_policy({servers}, {narrow}, {pick}, {}, {counting}, {}, 1, 0, 0, 0, 0, 0)",
+            r.below(4),
+            r.below(7)
+        ));
+        for copy in ["first", "second"] {
+            for slot in 0..16 {
+                w.set(&format!(
+                    "{copy}.slots service={service} epoch={epoch} slot={slot} -> use_weighted({}, 1)",
+                    1 + r.below(2)
+                ));
+            }
+        }
+        w.service(service, *r.choose(&[HASH, ROUND_ROBIN, AVAILABILITY, 3]), epoch);
     }
     for device in DEVICES {
         w.report(device, r.one_in(2));

@@ -4,6 +4,7 @@ use pointsman_interp::Interp as Tested;
 
 mod affinity;
 mod answers;
+mod blocks;
 mod drops;
 mod forwarding;
 mod full_table;

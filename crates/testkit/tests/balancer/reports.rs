@@ -69,7 +69,7 @@ fn longer_reports() {
     for words in [4u8, 10, 255] {
         for v4 in [true, false] {
             w.wait(5);
-            let report = Report { length: words, metrics: 5, ..Report::new(1, 1, 1, clock(&w)) };
+            let report = Report { length: words, metrics: 0x50, ..Report::new(1, 1, 1, clock(&w)) };
             let mut bytes = report.bytes();
             bytes.resize(4 * usize::from(words), 0xab);
             w.dropped(2, &report_packet(8, v4, &report).payload(bytes), "REPORT_ACCEPTED");

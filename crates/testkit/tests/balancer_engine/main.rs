@@ -6,6 +6,8 @@ use pointsman_engine::Engine as Tested;
 mod affinity;
 #[path = "../balancer/answers.rs"]
 mod answers;
+#[path = "../balancer/blocks.rs"]
+mod blocks;
 #[path = "../balancer/drops.rs"]
 mod drops;
 #[path = "../balancer/forwarding.rs"]

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which server gets a new connection. Independent of how its device is chosen.
+//
+// Servers stand in a slot table: the controller fills the slots, so weights are numbers of slots, and when a server goes only its
+// own slots change hands.
+//   by hash            hash of the flow -> slot -> server; no state at all
+//   power of two       two slots by two hashes, the one whose server has less in flight per weight
+//   least loaded       the same, but the second slot is the better one of last time: two choices with memory, which finds the
+//                      least loaded server without ever looking at all of them
+//   controller's choice  a register names the server
+
+#ifndef BALANCER_SERVERS_P4
+#define BALANCER_SERVERS_P4
+
+#include "headers.p4"
+#include "load.p4"
+
+const bit<8> SERVERS_BY_HASH = 0;
+const bit<8> SERVERS_POWER_OF_TWO = 1;
+const bit<8> SERVERS_LEAST_LOADED = 2;
+const bit<8> SERVERS_CHOSEN = 3;
+
+// What a service may use of a server.
+struct pool_t {
+    bit<8>    devices;     // enabled: one bit per device
+    bit<32>   ring;        // also the number of its other state: pointer, thresholds
+    bit<16>   ring_length;
+    time_us_t report_timeout;
+}
+
+// One of two candidates: a slot's server, and its load. Each candidate has its own copy of slots and loads, since a stage can look
+// at one place of a table or array only. LOAD_COUNT keeps the copies of the loads alike.
+control Candidate(in bit<2> request, in service_t service, in bit<1> epoch, in bit<16> slot, in bool more, in server_t to,
+                  in bool less, in server_t from, out bool found, out server_t server, out bit<48> load) {
+    register<bit<24>>(MAX_SERVERS) in_flight; // of all devices of a server
+
+    bit<16> cost = 0;
+
+    action use_weighted(server_t number, bit<16> factor) {
+        server = number;
+        cost = factor;
+    }
+
+    // As server_slots, with what one connection more means to this server: the inverse of its weight.
+    table slots {
+        key = {
+            service: exact @name("service");
+            epoch: exact @name("epoch");
+            slot: exact @name("slot");
+        }
+        actions = { use_weighted; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 262144;
+    }
+
+    apply {
+        found = false;
+        server = 0;
+        load = 0;
+        bit<24> n;
+        if (request == LOAD_COUNT) {
+            if (more) {
+                in_flight.read(n, (bit<32>)to);
+                in_flight.write((bit<32>)to, n |+| 1);
+            }
+            if (less) {
+                in_flight.read(n, (bit<32>)from);
+                in_flight.write((bit<32>)from, n |-| 1);
+            }
+        } else if (slots.apply().hit) {
+            found = true;
+            in_flight.read(n, (bit<32>)server);
+            load = ((bit<48>)n + 1) * (bit<48>)cost;
+        }
+    }
+}
+
+// Chooses meta.server, or says in meta.drop_reason why there is none (LOAD_VALUE). Counts what is in flight (LOAD_COUNT).
+control SelectServer(in bit<2> request, in bit<8> policy, in bool more, in device_t to, in bool less, in device_t from,
+                     inout metadata_t meta, out pool_t pool, out slot_t choice, out bool chosen) {
+    register<bit<16>>(65536) memory;           // by service: the better slot of last time
+    register<bit<32>>(65536) controllers_choice; // by service: CHOICE_*, and a device or server
+
+    Candidate() first;
+    Candidate() second;
+
+    bool found = false;
+
+    action use_server(server_t server) {
+        meta.server = server;
+        found = true;
+    }
+
+    // Server by slot: weights are numbers of slots.
+    table server_slots {
+        key = {
+            meta.flow.service: exact @name("service");
+            meta.epoch: exact @name("epoch");
+            meta.hash_b[31:16] & meta.slots_mask: exact @name("slot");
+        }
+        actions = { use_server; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 262144;
+    }
+
+    // What a service uses of a server: enabled devices (a bitmap), its ring, and after how many milliseconds without
+    // a report a device is out (0: reports are not needed).
+    action set_pool(bit<8> devices, bit<32> ring, bit<16> ring_length, bit<32> timeout_ms) {
+        pool.devices = devices;
+        pool.ring = ring;
+        pool.ring_length = ring_length;
+        pool.report_timeout = (bit<48>)timeout_ms * 1000;
+    }
+
+    table pools {
+        key = {
+            meta.flow.service: exact @name("service");
+            meta.epoch: exact @name("epoch");
+            meta.server: exact @name("server");
+        }
+        actions = { set_pool; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 65536;
+    }
+
+    // The same, for the server that the controller chose: a choice that is no server of the service (any more) counts for nothing.
+    table chosen_pools {
+        key = {
+            meta.flow.service: exact @name("service");
+            meta.epoch: exact @name("epoch");
+            meta.server: exact @name("server");
+        }
+        actions = { set_pool; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 65536;
+    }
+
+    apply {
+        pool = { 0, 0, 0, 0 };
+        choice = 0;
+        chosen = false;
+        server_t server;
+        server_t other;
+        bit<48> load;
+        bit<48> other_load;
+        bool is_there;
+        if (request == LOAD_COUNT) {
+            first.apply(LOAD_COUNT, 0, 0, 0, more, to[15:3], less, from[15:3], is_there, server, load);
+            second.apply(LOAD_COUNT, 0, 0, 0, more, to[15:3], less, from[15:3], is_there, other, other_load);
+        } else {
+            bool has_pool = false;
+            if (policy == SERVERS_BY_HASH) {
+                server_slots.apply();
+            } else if (policy == SERVERS_CHOSEN) {
+                bit<32> named;
+                controllers_choice.read(named, (bit<32>)meta.flow.service);
+                if (named[31:31] == 1) {
+                    meta.server = named[15:3];
+                    choice = named[2:0];
+                    has_pool = chosen_pools.apply().hit;
+                    found = has_pool;
+                    chosen = has_pool && named[30:30] == 1;
+                }
+                if (!has_pool) {
+                    server_slots.apply();
+                }
+            } else {
+                bit<16> slot = meta.hash_b[31:16] & meta.slots_mask;
+                bit<16> other_slot = (meta.hash_a[15:0] ^ meta.hash_a[31:16]) & meta.slots_mask;
+                if (policy != SERVERS_POWER_OF_TWO) {
+                    memory.read(other_slot, (bit<32>)meta.flow.service);
+                    other_slot = other_slot & meta.slots_mask;
+                }
+                first.apply(LOAD_VALUE, meta.flow.service, meta.epoch, slot, false, 0, false, 0, found, server, load);
+                second.apply(LOAD_VALUE, meta.flow.service, meta.epoch, other_slot, false, 0, false, 0, is_there, other, other_load);
+                if (is_there && (!found || other_load < load)) {
+                    found = true;
+                    server = other;
+                    slot = other_slot;
+                }
+                meta.server = server;
+                if (policy == SERVERS_LEAST_LOADED) {
+                    memory.write((bit<32>)meta.flow.service, slot);
+                }
+            }
+            if (!found) {
+                meta.drop_reason = DROP_NO_SERVER;
+            } else if (!has_pool && !pools.apply().hit || pool.devices == 0) {
+                meta.drop_reason = DROP_NO_DEVICE;
+            }
+        }
+    }
+}
+
+#endif
