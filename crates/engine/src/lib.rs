@@ -6,39 +6,31 @@
 //!
 //! # What it asks of the architecture
 //!
-//! The contract is the interpreter's, and three questions of [`Env`] more, which an architecture need not answer:
-//! - [`Env::call_flat`]: an extern call whose arguments are all numbers, or one struct of numbers, which is then passed as
-//!   the bits that a hash or checksum wants. What the architecture does not do this way is called with `Value`s.
-//! - [`Env::generation`] and [`Env::is_plain`]: whether the answer of a look-up may be remembered (`cache.rs`). A key that
-//!   was looked up before is then found in a small hash table of ours, whatever the kinds of match, until the control
-//!   plane changes anything.
+//! The contract is the interpreter's, and more, which an architecture need not answer:
+//! - `Known`, when a program is loaded: what externs mean, so that registers, counters, checksums and hashes are code in
+//!   the place of calls (`generate/known.rs`), on the cells that [`Env::cells`] lends.
+//! - [`Env::tables`]: tables that native code looks up by itself (`generate/table.rs`).
+//! - [`Env::call_flat`]: any other extern call whose arguments are all numbers, or one struct of numbers, which is then
+//!   passed as the bits that a hash or checksum wants. What the architecture does not do this way is called with `Value`s.
 //!
-//! # Where it goes from here
+//! # Looking ahead
 //!
-//! *Arrays.* Registers and counters can become loads and stores: an `Env::cells(instance)` that gives shared words
-//! (`Arc<[AtomicU64]>`), held like the remembered look-ups for one generation, and a description of methods ("reads the
-//! cell at argument 1 into argument 0") at load time. An index out of range goes to the architecture, which counts it.
+//! For controls that use more memory than caches hold, a second function finds out which addresses a packet will need
+//! (`generate/ahead.rs`); [`Executor::prefetch`] runs it over a batch. What was measured, and what each step has brought,
+//! stands in docs/engine.md.
 //!
-//! *Tables.* Remembering costs a miss for every new key and everything for a change. A table structure of the executor's
-//! own needs the entries: `Env::table(id)` with the store and its changes since a generation. Rows hold the key inline and
-//! the action data in the layout of `TableSite::data`; exact keys in open addressing, prefixes of up to 32 bits in two
-//! arrays (DIR-24-8), longer ones in a compressed trie, masks by tuple space. A change builds the new row aside and puts
-//! it in between two packets (one worker), or swaps the table's root (several).
+//! # Workers
 //!
-//! *Batches.* A context per packet, one call for many: parse all, compute the keys of the first tables and prefetch, then
-//! execute one by one. Packets may only overtake each other where nobody can tell: a block that both reads and writes
-//! one array, or calls an extern that has an effect other than counting, runs them in order. The survey of the program
-//! (`survey.rs`) is the place to find that out.
-//!
-//! *Workers.* An `Engine` can be shared: code and layouts never change. What a run writes is in its frame, but for the
-//! remembered look-ups, which one worker at a time can use: each needs its own.
+//! An `Engine` can be shared: code and layouts never change, and what a run writes is in its frame, or in cells, whose rules
+//! are the architecture's.
 //!
 //! # Memory safety
 //!
-//! Generated code touches four kinds of memory: the packet's frame and scratch memory (allocated here, in the size that
-//! the layout and the code say, and checked before each run), the packet (every access behind a comparison with its
+//! Generated code touches these kinds of memory: the packet's frame and scratch memory (one piece, allocated here, in the
+//! size that the layout and the code say, and checked before each run), the packet (every access behind a comparison with its
 //! length), the emitted bytes (behind a comparison with their capacity) and constants, which belong to the code and live
-//! as long. Stack indices are checked by the code. It calls the functions of `runtime.rs`, which never unwind into it.
+//! as long. Stack indices are checked by the code. So are the indices of cells; that arrays have the shapes that the
+//! architecture announced is its promise, as it is that flat tables are what they say. It calls the functions of `runtime.rs`, which never unwind into it.
 
 mod code;
 mod generate;
@@ -69,8 +61,8 @@ pub const MAX_LOOP_ROUNDS: u32 = 1 << 20;
 /// Packets whose memory is fetched together: their frames must stay in the fastest cache meanwhile.
 const AT_ONCE: usize = 16;
 
-/// A table of more bytes than this does not stay in the caches near a processor.
-const LARGE_TABLE: usize = 1 << 20;
+/// A table of more bytes than this does not stay in the caches.
+const LARGE_TABLE: usize = 1 << 26;
 
 /// Words in front of the slots.
 const HEAD: usize = 16;

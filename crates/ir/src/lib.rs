@@ -30,7 +30,7 @@ pub use exec::{
     ControlOutcome, CoreErrors, Env, Executor, ExternCall, FlatArgs, Generation, Known, LoadError, Lookup,
     ParseOutcome,
 };
-pub use meaning::{Digest, Meaning};
+pub use meaning::{Digest, DigestFn, Meaning};
 pub use program::*;
 pub use stmt::*;
 pub use table::{ActionCall, Entry, EntryAction, EntryError, EntryHandle, KeyMatch, TableStore};

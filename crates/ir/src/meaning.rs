@@ -84,6 +84,9 @@ pub enum Meaning {
     },
 }
 
+/// The hash or checksum of some bytes.
+pub type DigestFn = fn(&[u8]) -> u64;
+
 /// A hash or checksum over bytes that depends on nothing else and changes nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Digest {
@@ -93,7 +96,7 @@ pub enum Digest {
     /// The Internet checksum (RFC 1071), a zero byte behind an odd last one.
     Sum16,
     /// A function, which must not panic.
-    Function(fn(&[u8]) -> u64),
+    Function(DigestFn),
     /// Gives such a function for data of so many bytes.
-    Sized(fn(usize) -> fn(&[u8]) -> u64),
+    Sized(fn(usize) -> DigestFn),
 }

@@ -26,8 +26,9 @@ pub(crate) const MOST: usize = 256;
 /// Variables of more bytes than this are not copied: where they would change, the code ends.
 const MOST_COPIED: u32 = 256;
 
-/// Cells of arrays that are smaller than this together stay in the caches anyway.
-const WORTHWHILE: u64 = 1 << 19;
+/// Arrays of fewer bytes together are not worth it: as long as they stay in some cache, a processor that goes on with the
+/// next packets while it waits hides more of the time than running a control twice costs (measured: docs/engine.md).
+const WORTHWHILE: u64 = 1 << 28;
 
 /// What code that looks ahead is about.
 #[derive(Debug)]

@@ -63,7 +63,7 @@ pub(crate) enum Entry {
 }
 
 /// A table that is made for so many entries may outgrow the caches.
-const MANY_ENTRIES: u64 = 1 << 15;
+const MANY_ENTRIES: u64 = 1 << 20;
 
 /// More scratch memory than this is refused.
 const MAX_SCRATCH: u32 = 16 << 20;

@@ -1,9 +1,10 @@
-// What native code does in the place of calls: cells of all widths, counters, checksums and hashes of all sizes. The arrays are
-// larger than the caches, so that packets of a batch are looked ahead of. The first byte of a packet says what is done.
+// What native code does in the place of calls: cells of all widths, counters, checksums and hashes of all sizes. One array is
+// larger than any cache, so that packets of a batch are looked ahead of. The first byte of a packet says what is done.
 #include <core.p4>
 #include <v1model.p4>
 
 #define SIZE 40000
+#define HUGE 40000000
 
 header h_t {
     bit<8>   what;
@@ -53,7 +54,7 @@ control I(inout headers_t h, inout meta_t m, inout standard_metadata_t std) {
     register<bit<32>>(SIZE) r32;
     register<bit<33>>(SIZE) r33;
     register<bit<48>>(SIZE) r48;
-    register<bit<64>>(SIZE) r64;
+    register<bit<64>>(HUGE) r64;
     register<bit<65>>(SIZE) r65;
     register<bit<96>>(SIZE) r96;
     register<bit<97>>(SIZE) r97;
@@ -86,7 +87,7 @@ control I(inout headers_t h, inout meta_t m, inout standard_metadata_t std) {
             (1, 1, 1): go(5, 7, 9, true);
             (7, 2, 3): away();
         }
-        size = 100000;
+        size = 2000000;
     }
 
     apply {
