@@ -1,6 +1,6 @@
 //! What the architecture itself costs a packet: the balancer on an executor whose blocks do next to nothing.
 //!
-//! `cargo run --release -p pointsman-v1model --example shell_rate [PACKETS]`
+//! `cargo run --release -p pointsman-v1model --example shell_rate [PACKETS [WORKERS]]`
 
 use pointsman_frontend::source::Loader;
 use pointsman_ir::{
@@ -8,7 +8,7 @@ use pointsman_ir::{
 };
 use pointsman_v1model::{Arrived, Keep, Pipeline, Sink, Switch, SwitchConfig, Time};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 use std::time::Instant;
 
 /// Headers of the packets.
@@ -161,22 +161,55 @@ fn main() -> Result<(), String> {
     let pipeline = Pipeline::load(compiled.program).map_err(|problems| format!("{problems:?}"))?;
     let mut switch = Switch::<Null>::new(SwitchConfig::default()).map_err(|e| e.to_string())?;
     switch.set_pipeline(Time::ZERO, pipeline, Keep::Nothing).map_err(|e| e.to_string())?;
+    let workers = std::env::args().nth(2).and_then(|a| a.parse().ok()).unwrap_or(0);
+    if workers > 0 {
+        return shared(switch, packets, workers);
+    }
     let mut sink = Count(0);
-    let mut buffers: Vec<Vec<u8>> = (0..BATCH).map(|_| vec![0; ROOM + 64]).collect();
+    let mut buffers = buffers();
     let mut all = Vec::new();
     for _ in 0..10 {
         let start = Instant::now();
         let mut done = 0;
         while done < packets / 10 {
-            let arrived =
-                buffers.iter_mut().map(|buffer| Arrived { port: 1, buffer: &mut buffer[..], start: ROOM });
-            let mut batch: Vec<Arrived<'_>> = arrived.collect();
-            switch.process(Time::from_micros(done as u64), 16, &mut batch, &mut sink);
+            switch.process(Time::from_micros(done as u64), 16, &mut batch(&mut buffers), &mut sink);
             done += BATCH;
         }
         all.push(start.elapsed().as_nanos() as f64 / done as f64);
     }
     all.sort_by(f64::total_cmp);
     println!("{:.1} ns/packet at best, {:.1} in the middle; {} sent", all[0], all[5], sink.0);
+    Ok(())
+}
+
+fn buffers() -> Vec<Vec<u8>> {
+    (0..BATCH).map(|_| vec![0; ROOM + 64]).collect()
+}
+
+fn batch(buffers: &mut [Vec<u8>]) -> Vec<Arrived<'_>> {
+    buffers.iter_mut().map(|buffer| Arrived { port: 1, buffer: &mut buffer[..], start: ROOM }).collect()
+}
+
+/// So many workers at once, each with as many packets. The balancer writes registers in ingress: that is one section.
+fn shared(mut switch: Switch<Null>, packets: usize, workers: usize) -> Result<(), String> {
+    let handles = switch.add_workers(workers);
+    let switch = RwLock::new(switch);
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for mut worker in handles {
+            let switch = &switch;
+            scope.spawn(move || {
+                let (mut sink, mut buffers) = (Count(0), buffers());
+                let mut done = 0;
+                while done < packets {
+                    let Ok(switch) = switch.read() else { return };
+                    worker.process(&switch, Time(0), 16, &mut batch(&mut buffers), &mut sink);
+                    done += BATCH;
+                }
+            });
+        }
+    });
+    let ns = start.elapsed().as_nanos() as f64 / (packets * workers) as f64;
+    println!("{workers} workers: {ns:.1} ns of the clock for each packet");
     Ok(())
 }

@@ -187,6 +187,7 @@ pub struct State {
     pub(crate) generation: Generation,
     /// Held by packets in sections that must not overlap: [`Access::enter`].
     pub(crate) locks: Vec<Guarded<()>>,
+    sections: usize,
     /// Another one after each [`State::replace`]: digests of an earlier one mean nothing any more.
     pub(crate) epoch: u64,
     /// When to look at an entry's idle time again.
@@ -209,7 +210,8 @@ impl State {
             value_sets: vec![Vec::new(); pipeline.program.value_sets.len()],
             hasher: Hasher::new(),
             generation: Generation::new(),
-            locks: (0..pipeline.sections.count).map(|_| Guarded::default()).collect(),
+            locks: Vec::new(),
+            sections: pipeline.sections.count,
             epoch: 0,
             timers: BTreeSet::new(),
             replication: Replication::default(),
@@ -237,6 +239,9 @@ impl State {
     /// Readies the state for so many further workers.
     pub(crate) fn share(&mut self, workers: usize) {
         self.cells.share(&self.shapes, workers);
+        // The switch itself processes nothing while a worker does: one worker is alone.
+        let locks = if workers > 1 { self.sections } else { 0 };
+        self.locks.resize_with(locks, Guarded::default);
     }
 
     pub(crate) fn instance(&self, id: Option<ExternInstanceId>) -> Option<&Instance> {
