@@ -53,6 +53,16 @@ fn the_balancer() {
 }
 
 #[test]
+fn several_workers() {
+    let json = measure("workers", &["balancer", "--flows", "3000", "--mix", "churn", "--workers", "2"]);
+    assert_eq!(json["workers"], 2);
+    assert_eq!(json["one_worker_ns_per_packet"]["n"], 2);
+    assert!(json["ratio_to_one_worker"].as_f64().is_some_and(|g| g > 0.0), "{json:#}");
+    // Each flow is opened, and found, whoever has it.
+    assert!(json["forwarded"].as_f64().is_some_and(|f| f > 0.999), "{json:#}");
+}
+
+#[test]
 fn a_larger_table_holds_more_connections() {
     // Twice the places of the table as it is: it has to grow.
     let args = ["balancer", "--flows", "150000", "--mix", "hit"];
@@ -102,6 +112,7 @@ fn what_cannot_be_measured() {
     refused(&["balancer", "--flows", "-1"], &["-1"]);
     refused(&["balancer", "--flows", "1000000000000"], &["GiB of memory", "at most"]);
     refused(&["balancer", "--workers", "0"], &["--workers 0", "at least 1"]);
+    refused(&["balancer", "--workers", "300"], &["--workers 300", "at most 256"]);
     refused(&["balancer", "--runs", "0"], &["--runs"]);
     refused(&["balancer", "--packets", "0"], &["--packets"]);
     refused(

@@ -7,6 +7,7 @@ use super::report::{Report, Stages};
 use super::scenario::{self, Known};
 use super::stages::{self, Spent, Timed};
 use super::traffic::{Mix, Ring};
+use super::workers;
 use crate::compiler;
 use crate::console::{print, say, show};
 use crate::executor::{Choice, Runner};
@@ -151,8 +152,12 @@ impl MemoryArgs {
         if self.workers == 0 {
             return Err("--workers 0: somebody has to do the work; give at least 1".into());
         }
-        if self.workers > 1 {
-            return Err(format!("--workers {}: packets are not shared by several cores yet", self.workers));
+        let most = self.flows.min(256);
+        if self.workers as u64 > most {
+            return Err(format!(
+                "--workers {}: at most {most} can have flows of their own here; give fewer",
+                self.workers
+            ));
         }
         if self.size == Some(0) {
             return Err("--size 0: give at least 1".into());
@@ -249,21 +254,40 @@ pub fn run(args: MemoryArgs) -> Result<ExitCode, String> {
     let runs = usize::from(args.runs);
     let (received, sent, _) = program.account();
     let (mut wall, mut cpu) = (wall_ns(), thread_ns());
-    let mut spreads = in_turns(&mut [&mut program, &mut plain], runs, packets, CHUNK, &thread_ns).into_iter();
+    // A worker that waits for another has no core: with several all time counts.
+    let clock: fn() -> u64 = if args.workers == 1 { thread_ns } else { wall_ns };
+    let mut spreads = in_turns(&mut [&mut program, &mut plain], runs, packets, CHUNK, &clock).into_iter();
     (wall, cpu) = (wall_ns() - wall, thread_ns() - cpu);
-    let (ns, reference_ns) = (spreads.next().unwrap_or_default(), spreads.next().unwrap_or_default());
+    let mut ns = spreads.next().unwrap_or_default();
+    let mut reference_ns = spreads.next().unwrap_or_default();
+    let (mut one_worker, mut others_sent) = (None, 0);
+    if args.workers > 1 {
+        let mut lanes = program.share(args.workers);
+        let (mut all, mut reference) = (Spread::default(), Spread::default());
+        workers::measure(program.switch(), &mut lanes, packets, clock);
+        for _ in 0..runs {
+            all.runs.push(workers::measure(program.switch(), &mut lanes, packets, clock));
+            reference.runs.push(super::measure::run(&mut plain, packets, CHUNK, &clock));
+        }
+        others_sent = lanes.iter().map(workers::Lane::forwarded).sum();
+        one_worker = Some(std::mem::replace(&mut ns, all));
+        reference_ns = reference;
+    }
     let (received_after, sent_after, drops) = program.account();
+    let sent_after = sent_after + others_sent;
     let reference_bytes = plain.reference.bytes();
     let ring_bytes = program.ring_bytes();
     drop((program, plain));
 
-    let stages = breakdown(&args, &compiled, lines.as_deref(), load, packets, &ns)?;
+    let stages =
+        breakdown(&args, &compiled, lines.as_deref(), load, packets, one_worker.as_ref().unwrap_or(&ns))?;
     let report = Report {
         program: file.display().to_string(),
         flows: args.flows,
         mix: args.mix,
         workers: args.workers,
         ns,
+        one_worker,
         reference_ns,
         packets,
         executor: runs_as,

@@ -10,6 +10,7 @@ mod scenario;
 mod stages;
 mod traffic;
 pub mod wire;
+mod workers;
 
 use std::process::ExitCode;
 

@@ -4,10 +4,11 @@ use super::measure::Subject;
 use super::reference::Reference;
 use super::scenario::{self, Known};
 use super::traffic::{Mix, Ring, Sequence, Source, Step};
+use super::workers::Lane;
 use pointsman_frontend::Compiled;
 use pointsman_ir::Executor;
 use pointsman_stf::{Line, Rig};
-use pointsman_v1model::{DropReason, Sink, Switch, Time};
+use pointsman_v1model::{Arrived, DropReason, Sink, Switch, Time};
 use std::sync::Arc;
 
 /// Passes through the pipeline that a packet may cause; more is a loop.
@@ -27,10 +28,24 @@ pub struct Load {
     pub size: usize,
 }
 
+/// Gives the packets of a ring to a switch as a port does: in batches, with the passes that each packet may take. What
+/// comes together has one time, as in `pointsman switch`.
+pub fn take_batches(ring: &mut Ring, mut process: impl FnMut(Time, usize, &mut [Arrived<'_>])) {
+    let mut packets = ring.buffers();
+    let mut batch = Vec::with_capacity(BATCH);
+    while let Some((now, first)) = packets.next() {
+        batch.push(first);
+        batch.extend(packets.by_ref().take(BATCH - 1).map(|(_, arrived)| arrived));
+        process(Time(now), BUDGET, &mut batch);
+        batch.clear();
+    }
+}
+
 /// Counts what leaves, and keeps the last packet if told to.
 #[derive(Default)]
-struct Out {
-    packets: u64,
+pub struct Out {
+    /// Packets that left.
+    pub packets: u64,
     bytes: u64,
     keep: bool,
     last: Option<Vec<u8>>,
@@ -180,6 +195,14 @@ impl<E: Executor> Program<E> {
         Ok(())
     }
 
+    /// Shares the flows among so many workers.
+    pub fn share(&mut self, workers: usize) -> Vec<Lane<E>> {
+        let sequences = self.sequence.split(workers);
+        let workers = self.rig.switch.add_workers(workers);
+        let lane = |(worker, sequence)| Lane::new(worker, sequence, self.source.clone());
+        workers.into_iter().zip(sequences).map(lane).collect()
+    }
+
     /// The switch.
     pub fn switch(&mut self) -> &mut Switch<E> {
         &mut self.rig.switch
@@ -218,16 +241,10 @@ impl<E: Executor> Subject for Program<E> {
     }
 
     fn process(&mut self) {
-        let switch = &mut self.rig.switch;
-        let mut packets = self.ring.buffers();
-        let mut batch = Vec::with_capacity(BATCH);
-        // What comes together has one time, as in `pointsman switch`.
-        while let Some((now, first)) = packets.next() {
-            batch.push(first);
-            batch.extend(packets.by_ref().take(BATCH - 1).map(|(_, arrived)| arrived));
-            switch.process(Time(now), BUDGET, &mut batch, &mut self.out);
-            batch.clear();
-        }
+        let (switch, out) = (&mut self.rig.switch, &mut self.out);
+        take_batches(&mut self.ring, |now, budget, batch| {
+            switch.process(now, budget, batch, out);
+        });
     }
 }
 

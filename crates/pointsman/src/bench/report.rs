@@ -32,6 +32,8 @@ pub struct Report {
     pub workers: usize,
     /// Of the program.
     pub ns: Spread,
+    /// Of the program with one worker, if these are several.
+    pub one_worker: Option<Spread>,
     /// Of the loop.
     pub reference_ns: Spread,
     /// Of each run.
@@ -77,13 +79,18 @@ impl Report {
         self.ns.median() / self.reference_ns.median().max(f64::MIN_POSITIVE)
     }
 
+    /// How many times as fast as one worker.
+    fn gain(&self, one: &Spread) -> f64 {
+        one.median() / self.ns.median().max(f64::MIN_POSITIVE)
+    }
+
     /// As JSON.
     pub fn json(&self) -> String {
         let stages: serde_json::Map<String, Value> =
             self.stages.0.iter().map(|(name, ns)| (name.to_string(), rounded(*ns))).collect();
         let drops: serde_json::Map<String, Value> =
             self.drops.iter().map(|(reason, n)| (reason.to_string(), json!(n))).collect();
-        let report = json!({
+        let mut report = json!({
             "program": self.program,
             "flows": self.flows,
             "mix": self.mix.name(),
@@ -104,9 +111,13 @@ impl Report {
                 "reference_bytes": self.reference_bytes,
                 "packets_bytes": self.ring_bytes,
             },
-            "clock": "processor time of the thread",
+            "clock": if self.one_worker.is_some() { "time that passes" } else { "processor time of the thread" },
             "share_of_core": rounded(self.share_of_core),
         });
+        if let Some(one) = &self.one_worker {
+            report["one_worker_ns_per_packet"] = spread(one);
+            report["ratio_to_one_worker"] = rounded(self.gain(one));
+        }
         format!("{report:#}\n")
     }
 }
@@ -126,11 +137,17 @@ impl fmt::Display for Report {
             self.executor.name(),
         )?;
         writeln!(f, "{:<24}{:>10}{:>10}{:>10}{:>14}", "ns a packet", "min", "median", "max", "packets/s")?;
-        for (name, s) in [("program", &self.ns), ("plain loop", &self.reference_ns)] {
+        let one = self.one_worker.iter().map(|one| ("program, one worker", one));
+        let rows =
+            std::iter::once(("program", &self.ns)).chain(one).chain([("plain loop", &self.reference_ns)]);
+        for (name, s) in rows {
             let rate = 1e9 / s.median().max(f64::MIN_POSITIVE);
             writeln!(f, "{name:<24}{:>10.1}{:>10.1}{:>10.1}{rate:>14.0}", s.min(), s.median(), s.max())?;
         }
         writeln!(f, "{:<24}{:>20.2}", "ratio of the medians", self.ratio())?;
+        if let Some(one) = &self.one_worker {
+            writeln!(f, "{:<24}{:>20.2}", "times as fast as one", self.gain(one))?;
+        }
         let stages: Vec<String> = self.stages.0.iter().map(|(name, ns)| format!("{name} {ns:.1}")).collect();
         writeln!(f, "stages: {}", stages.join(", "))?;
         let drops: Vec<String> = self.drops.iter().map(|(reason, n)| format!("{reason} {n}")).collect();
@@ -166,6 +183,7 @@ mod tests {
             mix: Mix::Miss,
             workers: 1,
             ns: spread(&[90.0, 100.0, 110.0]),
+            one_worker: Some(spread(&[150.0])),
             reference_ns: spread(&[40.0, 50.0, 60.0]),
             packets: 1000,
             executor: Choice::Engine,
@@ -191,6 +209,8 @@ mod tests {
         assert_eq!(json["ns_per_packet"]["n"], 3);
         assert_eq!(json["reference_ns_per_packet"]["min"], 40.0);
         assert_eq!(json["ratio_to_reference"], 2.0);
+        assert_eq!(json["one_worker_ns_per_packet"]["median"], 150.0);
+        assert_eq!(json["ratio_to_one_worker"], 1.5);
         assert_eq!(json["stages_ns"]["shell"], 25.0);
     }
 

@@ -49,6 +49,8 @@ pub struct Sequence {
     at: usize,
     count: u32,
     next_new: u32,
+    /// From one new flow to the next.
+    stride: u32,
     /// Nanoseconds.
     now: u64,
     tick: u64,
@@ -82,7 +84,23 @@ impl Sequence {
         for i in (1..live.len()).rev() {
             live.swap(i, random.below(i as u64 + 1) as usize);
         }
-        Sequence { mix, order: live, at: 0, count: 0, next_new, now, tick }
+        Sequence { mix, order: live, at: 0, count: 0, next_new, stride: 1, now, tick }
+    }
+
+    /// So many sequences in place of this one, each with its own flows.
+    pub fn split(&self, parts: usize) -> Vec<Sequence> {
+        let flows = |part| self.order.iter().copied().skip(part).step_by(parts).collect();
+        let sequence = |part| Sequence {
+            mix: self.mix,
+            order: flows(part),
+            at: 0,
+            count: 0,
+            next_new: self.next_new.wrapping_add(part as u32 * self.stride),
+            stride: self.stride * parts as u32,
+            now: self.now,
+            tick: self.tick * parts as u64,
+        };
+        (0..parts).map(sequence).collect()
     }
 
     /// The next packet and its time.
@@ -116,7 +134,7 @@ impl Sequence {
 
     fn new_flow(&mut self) -> u32 {
         let flow = self.next_new;
-        self.next_new = self.next_new.wrapping_add(1);
+        self.next_new = self.next_new.wrapping_add(self.stride);
         flow
     }
 }
@@ -305,6 +323,23 @@ mod tests {
         }
         assert_eq!(churn.iter().filter(|s| matches!(s, Step::Opens(_))).count(), 100);
         assert_eq!(churn.iter().filter(|s| matches!(s, Step::Ends(_))).count(), 100);
+    }
+
+    #[test]
+    fn parts_have_flows_of_their_own() {
+        let parts = Sequence::new(Mix::Churn, (0..50).collect(), 50, 0, 10).split(3);
+        let mut seen = BTreeSet::new();
+        for mut part in parts {
+            let step = |_| part.next().0;
+            let flows: BTreeSet<u32> = (0..100)
+                .map(step)
+                .map(|s| match s {
+                    Step::Known(f) | Step::Opens(f) | Step::Ends(f) => f,
+                })
+                .collect();
+            assert!(flows.len() > 20 && seen.is_disjoint(&flows), "{flows:?}");
+            seen.extend(flows);
+        }
     }
 
     #[test]

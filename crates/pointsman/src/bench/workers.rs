@@ -1,0 +1,62 @@
+//! Several workers on one switch, each with its share of the flows.
+
+use super::program::{Out, take_batches};
+use super::traffic::{Ring, Sequence, Source};
+use pointsman_ir::Executor;
+use pointsman_v1model::{Switch, Worker};
+use std::sync::Barrier;
+
+/// One worker and its packets.
+pub struct Lane<E: Executor> {
+    worker: Worker<E>,
+    out: Out,
+    ring: Ring,
+    sequence: Sequence,
+    source: Source,
+}
+
+impl<E: Executor> Lane<E> {
+    /// A worker with packets of its own flows.
+    pub fn new(worker: Worker<E>, sequence: Sequence, source: Source) -> Self {
+        Lane { worker, out: Out::default(), ring: Ring::new(source.longest()), sequence, source }
+    }
+
+    /// Packets that left.
+    pub fn forwarded(&self) -> u64 {
+        self.out.packets
+    }
+}
+
+/// Measures runs of so many packets, which the workers share. They begin each chunk together, and it takes as long as the
+/// slowest of them. `clock` gives nanoseconds of time that passes, since a worker that waits for another has no core.
+pub fn measure<E>(switch: &Switch<E>, lanes: &mut [Lane<E>], packets: usize, clock: fn() -> u64) -> f64
+where
+    E: Executor + Sync,
+    E::Frame: Send + Sync,
+{
+    let chunks = packets.div_ceil(lanes.len() * Ring::SIZE).max(1);
+    let (begin, count) = (Barrier::new(lanes.len()), lanes.len());
+    let run = |lane: &mut Lane<E>| {
+        let mut times = Vec::with_capacity(chunks);
+        for _ in 0..chunks {
+            lane.ring.refill(&mut lane.sequence, &lane.source, Ring::SIZE);
+            begin.wait();
+            let start = clock();
+            let (worker, out) = (&mut lane.worker, &mut lane.out);
+            take_batches(&mut lane.ring, |now, budget, batch| {
+                worker.process(switch, now, budget, batch, out);
+            });
+            times.push(clock().saturating_sub(start));
+        }
+        times
+    };
+    let run = &run;
+    let times: Vec<Vec<u64>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = lanes.iter_mut().map(|lane| scope.spawn(move || run(lane))).collect();
+        // A panic is a bug of ours, which has been said.
+        threads.into_iter().filter_map(|t| t.join().ok()).collect()
+    });
+    let slowest = |i: usize| times.iter().filter_map(|t| t.get(i)).max().copied().unwrap_or(0);
+    let total: u64 = (0..chunks).map(slowest).sum();
+    total as f64 / (chunks * count * Ring::SIZE) as f64
+}
