@@ -621,6 +621,8 @@ impl Executor for Engine {
         }
     }
 
+    // Inlined, because arguments that are passed on through the stack have to wait for their own stores.
+    #[inline(always)]
     fn parse(
         &self,
         parser: ParserId,
@@ -700,6 +702,8 @@ impl Executor for Engine {
         }
     }
 
+    // Inlined, because arguments that are passed on through the stack have to wait for their own stores.
+    #[inline(always)]
     fn control(
         &self,
         control: ControlId,
