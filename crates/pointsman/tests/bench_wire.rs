@@ -161,6 +161,7 @@ fn peers_are_measured_or_named() -> Fallible<()> {
             spread(figure, "/per_second", 1.0)?;
             ensure!(number(figure, "/per_second/min")? > 0.0, "{figure}");
             ensure!(number(figure, "/errors")? == 0.0, "{figure}");
+            spread(figure, "/cpu_us", 1.0)?;
             for run in list(figure, "/runs")? {
                 let servers = list(run, "/by_server")?.iter().filter_map(Value::as_f64).sum::<f64>();
                 ensure!(servers == number(run, "/answered")?, "{run}");

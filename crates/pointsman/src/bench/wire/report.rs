@@ -266,6 +266,8 @@ pub struct RequestRun {
     pub errors: u64,
     /// The first of them.
     pub first_error: Option<String>,
+    /// Time on processors for each request, of client, servers and balancer together, microseconds.
+    pub cpu_us: f64,
     /// Percentile, microseconds.
     pub p50_us: f64,
     /// Percentile, microseconds.
@@ -293,6 +295,12 @@ pub struct Requests {
     pub p99_us: Spread,
     /// Rate over that of `direct`, run by run.
     pub ratio_to_direct: Spread,
+    /// Time on processors for each request, of client, servers and balancer together, microseconds. It hardly depends on
+    /// what else the machine does.
+    pub cpu_us: Spread,
+    /// That of the cheapest proxy of the same run over this: what the ratio of rates would be with all processors busy and
+    /// nobody else on them. None if no proxy was there.
+    pub cpu_ratio_to_best_proxy: Option<Spread>,
     /// Rate over that of the best proxy (HAProxy, nginx) of the same run; none if none was there.
     pub ratio_to_best_proxy: Option<Spread>,
     /// Requests lost in all runs.
@@ -448,6 +456,8 @@ impl PeersReport {
                     format!("{}-{}", grouped(r.per_second.min), grouped(r.per_second.max)),
                     format!("{:.0} %", r.ratio_to_direct.median * 1e2),
                     r.ratio_to_best_proxy.map_or(String::new(), |ratio| format!("{:.2}", ratio.median)),
+                    format!("{:.1}", r.cpu_us.median),
+                    r.cpu_ratio_to_best_proxy.map_or(String::new(), |ratio| format!("{:.2}", ratio.median)),
                     format!("{:.0}", r.p50_us.median),
                     format!("{:.0}", r.p99_us.median),
                     r.lost.to_string(),
@@ -460,6 +470,8 @@ impl PeersReport {
             "requests/s",
             "min-max",
             "of direct",
+            "x best proxy",
+            "CPU us",
             "x best proxy",
             "p50 us",
             "p99 us",

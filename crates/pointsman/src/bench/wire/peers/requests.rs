@@ -3,6 +3,7 @@
 use super::super::report::{RequestRun, Requests, Spread, us};
 use super::super::tcp::Served;
 use pointsman_lab::load::{ClosedLoopConfig, Connections, SourcePorts, closed_loop};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// How much is measured.
@@ -66,13 +67,18 @@ pub fn measure(
 
 fn one(bed: &Served, config: &ClosedLoopConfig, ports: &mut SourcePorts) -> Result<RequestRun, String> {
     let text = |e| format!("{}: {e}", bed.bed.name);
+    let counted = || (bed.bed.all_cpu_time(), bed.servers.counters.answers.load(Relaxed));
+    let (cpu_before, answers_before) = counted();
     let result = bed.bed.client.enter(|| closed_loop(config, ports)).map_err(text)?.map_err(text)?;
+    let (cpu_after, answers_after) = counted();
+    let answers = answers_after.saturating_sub(answers_before).max(1);
     let servers = bed.bed.servers.len() as u32;
     Ok(RequestRun {
         per_second: result.per_second(),
         answered: result.answered,
         lost: result.lost,
         errors: result.errors,
+        cpu_us: us(cpu_after.saturating_sub(cpu_before)) / answers as f64,
         p50_us: us(result.latencies.percentile(50.0)),
         p99_us: us(result.latencies.percentile(99.0)),
         max_us: us(result.latencies.max()),
@@ -104,6 +110,17 @@ fn summary(
     let best: Vec<f64> = (0..direct.len())
         .map(|run| proxied.iter().filter_map(|rates| rates.get(run)).copied().fold(0.0, f64::max))
         .collect();
+    let cheapest: Vec<f64> = (0..direct.len())
+        .map(|run| {
+            let proxied = beds.iter().zip(all).filter(|(bed, _)| proxies.contains(&bed.bed.name.as_str()));
+            proxied.filter_map(|(_, runs)| runs.get(run)).map(|r| r.cpu_us).fold(f64::INFINITY, f64::min)
+        })
+        .collect();
+    let saved = |runs: &[RequestRun]| {
+        Spread::of(
+            runs.iter().zip(&cheapest).filter(|(r, _)| r.cpu_us > 0.0).map(|(r, best)| best / r.cpu_us),
+        )
+    };
     beds.iter()
         .zip(all)
         .map(|(bed, runs)| Requests {
@@ -114,6 +131,8 @@ fn summary(
             p50_us: Spread::of(runs.iter().map(|r| r.p50_us)),
             p99_us: Spread::of(runs.iter().map(|r| r.p99_us)),
             ratio_to_direct: ratio(runs, &direct),
+            cpu_us: Spread::of(runs.iter().map(|r| r.cpu_us)),
+            cpu_ratio_to_best_proxy: (!proxied.is_empty()).then(|| saved(runs)),
             ratio_to_best_proxy: (!proxied.is_empty()).then(|| ratio(runs, &best)),
             lost: runs.iter().map(|r| r.lost).sum(),
             errors: runs.iter().map(|r| r.errors).sum(),
