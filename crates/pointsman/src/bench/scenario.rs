@@ -63,7 +63,7 @@ fn ipv4(address: u32) -> String {
 pub fn devices() -> Vec<Device> {
     let at = |i: usize| {
         let (server, slot) = (1 + i / DEVICES, i % DEVICES);
-        let address = 0x0a01_0000 | (server as u32) << 8 | slot as u32 + 1;
+        let address = 0x0a01_0000 | ((server as u32) << 8) | (slot as u32 + 1);
         Device { ipv4: address, mac: [2, 0, 0, 1, server as u8, slot as u8] }
     };
     (0..SERVERS * DEVICES).map(at).collect()
@@ -91,7 +91,7 @@ fn balancer() -> Vec<String> {
         }
     }
     for (i, device) in devices().iter().enumerate() {
-        let id = (1 + i / DEVICES) << 3 | i % DEVICES;
+        let id = ((1 + i / DEVICES) << 3) | (i % DEVICES);
         let (address, station) = (ipv4(device.ipv4), mac(device.mac));
         // A port for each server, behind the clients' port.
         let out = 2 + i / DEVICES;
