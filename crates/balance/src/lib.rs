@@ -8,10 +8,12 @@
 //! - [`controller`]: what fills the switch;
 //! - [`learn`]: a controller that learns the weights of accelerators (P4Wise);
 //! - [`plan`]: configuration to table entries;
+//! - [`blocks`]: policies as configurations of the data plane's blocks;
 //! - [`mcdm`]: decisions by many criteria;
 //! - [`report`]: the load reports that agents send to the switch.
 
 pub mod agent;
+pub mod blocks;
 pub mod config;
 pub mod controller;
 pub mod learn;

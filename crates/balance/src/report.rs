@@ -10,7 +10,10 @@
 //! | 1 | available: those of them that can take new connections |
 //! | 2 | metrics: which words follow |
 //! | 4 | sequence: the sender's milliseconds |
-//! | 4 n | metrics, one word each; a receiver skips those that it does not know |
+//! | 4 n | metrics; a receiver skips those that it does not know |
+//!
+//! With [`METRICS_LOAD`] the first word is the [`Load`] of every device in the mask, with [`METRICS_LOADS`] the first eight are
+//! those of the devices in each slot.
 
 use crate::types::MAX_SERVER;
 use std::fmt;
@@ -21,6 +24,39 @@ pub const VERSION: u8 = 1;
 pub const HEADER_LEN: usize = 12;
 /// Most metrics of a report: its length is one byte of words.
 pub const MAX_METRICS: usize = 255 - HEADER_LEN / 4;
+
+/// Bit of `metrics`: one word follows, the load of every device in the mask.
+pub const METRICS_LOAD: u16 = 1;
+/// Bit of `metrics`: eight words follow, the load of the device in each slot.
+pub const METRICS_LOADS: u16 = 2;
+/// Bit of `metrics`: the queue is all that is in flight, and the switch's own count is to be set to it.
+pub const METRICS_CORRECTS: u16 = 4;
+
+/// The load of a device, in eight bits each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Use of what computes, in per cent.
+    pub compute: u8,
+    /// Use of memory, in per cent.
+    pub memory: u8,
+    /// Use of the network, in per cent.
+    pub network: u8,
+    /// Requests that wait for an answer; 255 for more.
+    pub queue: u8,
+}
+
+impl Load {
+    /// As it stands in a report.
+    pub fn word(self) -> u32 {
+        u32::from_be_bytes([self.compute, self.memory, self.network, self.queue])
+    }
+
+    /// What stands in a report.
+    pub fn from_word(word: u32) -> Self {
+        let [compute, memory, network, queue] = word.to_be_bytes();
+        Load { compute, memory, network, queue }
+    }
+}
 
 /// A load report.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,6 +177,14 @@ mod tests {
             with.encode(),
             [1, 5, 0x12, 0x34, 3, 2, 0x80, 1, 0xa1, 0xb2, 0xc3, 0xd4, 0, 0, 0, 1, 0xff, 0xff, 0, 0]
         );
+    }
+
+    #[test]
+    fn loads() {
+        let load = Load { compute: 1, memory: 2, network: 3, queue: 255 };
+        let with = Report { metrics: METRICS_LOAD, words: vec![load.word()], ..report() };
+        assert_eq!(with.encode()[12..], [1, 2, 3, 255]);
+        assert_eq!(Load::from_word(load.word()), load);
     }
 
     #[test]

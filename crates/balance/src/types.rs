@@ -245,11 +245,49 @@ pub enum Policy {
     Wrr,
     /// The first device by priority that reports to be available (P4Mite).
     P4mite,
+    /// Least utilised resource: the device that reports the smallest load.
+    LeastUtilised,
+    /// Round robin with weights that shrink as load grows: weight x (100 % - load).
+    DynamicWrr,
+    /// The first device by priority whose load is below its threshold, with hysteresis.
+    Prt,
+    /// The device with the fewest connections or requests in flight, as the switch counts them.
+    LeastConnections,
+    /// The same, relative to the devices' weights.
+    WeightedLeastConnections,
+    /// Join the shortest queue: the device with the fewest requests in flight.
+    Jsq,
+    /// Join an idle device, any if there is none.
+    Jiq,
+    /// The better one of two devices by chance.
+    PowerOfTwo,
+    /// Round robin by the weights that probes give.
+    ProbeWrr,
+    /// The device that the controller names.
+    Chosen,
 }
 
 impl Policy {
     /// All policies.
-    pub const ALL: [Policy; 4] = [Policy::ServerOnly, Policy::Ecmp, Policy::Wrr, Policy::P4mite];
+    pub const ALL: [Policy; 14] = [
+        Policy::ServerOnly,
+        Policy::Ecmp,
+        Policy::Wrr,
+        Policy::P4mite,
+        Policy::LeastUtilised,
+        Policy::DynamicWrr,
+        Policy::Prt,
+        Policy::LeastConnections,
+        Policy::WeightedLeastConnections,
+        Policy::Jsq,
+        Policy::Jiq,
+        Policy::PowerOfTwo,
+        Policy::ProbeWrr,
+        Policy::Chosen,
+    ];
+
+    /// Those that `pointsman demo` compares.
+    pub const COMPARED: [Policy; 4] = [Policy::ServerOnly, Policy::Ecmp, Policy::Wrr, Policy::P4mite];
 
     /// Its name in configuration files and reports.
     pub fn name(self) -> &'static str {
@@ -258,6 +296,25 @@ impl Policy {
             Policy::Ecmp => "ecmp",
             Policy::Wrr => "wrr",
             Policy::P4mite => "p4mite",
+            Policy::LeastUtilised => "least-utilised",
+            Policy::DynamicWrr => "dynamic-wrr",
+            Policy::Prt => "prt",
+            Policy::LeastConnections => "least-connections",
+            Policy::WeightedLeastConnections => "weighted-least-connections",
+            Policy::Jsq => "jsq",
+            Policy::Jiq => "jiq",
+            Policy::PowerOfTwo => "power-of-two",
+            Policy::ProbeWrr => "probe-wrr",
+            Policy::Chosen => "chosen",
+        }
+    }
+
+    /// All names, for messages: `"server-only", "ecmp" or "wrr"`.
+    pub fn names() -> String {
+        let names: Vec<String> = Policy::ALL.iter().map(|p| format!("\"{}\"", p.name())).collect();
+        match names.split_last() {
+            Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+            None => String::new(),
         }
     }
 }
@@ -272,9 +329,8 @@ impl FromStr for Policy {
     type Err = String;
 
     fn from_str(s: &str) -> Result<Self, String> {
-        Policy::ALL.into_iter().find(|p| p.name() == s).ok_or_else(|| {
-            format!("`{s}` is no policy: write \"server-only\", \"ecmp\", \"wrr\" or \"p4mite\"")
-        })
+        let found = Policy::ALL.into_iter().find(|p| p.name() == s);
+        found.ok_or_else(|| format!("`{s}` is no policy: write {}", Policy::names()))
     }
 }
 

@@ -90,9 +90,9 @@ impl Running {
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let settings = self.agent.config().settings.clone();
         let samples: [(bool, &str, Reading); 3] = [
-            (settings.cpu_percent.is_some(), "/proc/stat", |text| Input::Stat(text)),
-            (settings.memory_percent.is_some(), "/proc/meminfo", |text| Input::MemInfo(text)),
-            (settings.network_percent.is_some(), "/proc/net/dev", |text| Input::NetDev(text)),
+            (true, "/proc/stat", |text| Input::Stat(text)),
+            (true, "/proc/meminfo", |text| Input::MemInfo(text)),
+            (settings.network_mbit_s.is_some(), "/proc/net/dev", |text| Input::NetDev(text)),
         ];
         let sampling = samples.iter().any(|s| s.0);
         let mut sample_at = Duration::ZERO;

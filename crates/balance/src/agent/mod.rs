@@ -16,7 +16,7 @@ mod proc;
 mod tests;
 
 use crate::config::{AgentSettings, Rack, Threshold};
-use crate::report::Report;
+use crate::report::{Load, METRICS_LOAD, Report};
 use crate::types::{DeviceNumber, Protocol, REPORT_PORT, address_bits};
 use latency::Latency;
 use std::collections::BTreeSet;
@@ -328,14 +328,23 @@ impl Agent {
 
     fn report(&mut self, now: Duration, out: &mut Vec<Output>) {
         let mask = 1 << self.config.device.slot();
+        let m = self.metrics(now);
+        // The fraction is dropped: it says nothing that would last until the next report.
+        let percent = |value: Option<f64>| value.map_or(0, |v| v.clamp(0.0, 100.0) as u8);
+        let load = Load {
+            compute: percent(m.cpu_percent),
+            memory: percent(m.memory_percent),
+            network: percent(m.network_percent),
+            queue: m.outstanding.min(255) as u8,
+        };
         let report = Report {
             server: self.config.device.server(),
             mask,
             available: if self.busy { 0 } else { mask },
-            metrics: 0,
+            metrics: METRICS_LOAD,
             // The data plane compares modulo 2^32.
             sequence: now.as_millis() as u32,
-            words: Vec::new(),
+            words: vec![load.word()],
         };
         out.push(Output::Send { to: self.config.report_to, payload: report.encode() });
         self.heartbeat_at = now + ms(self.config.settings.heartbeat_ms);

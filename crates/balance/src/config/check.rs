@@ -3,6 +3,7 @@
 use super::read::{Raw, RawServer, RawService};
 use super::reader::{Place, Problems};
 use super::{Frontend, Member, MemberDevice, NextHop, Rack, Server, Service, Switch};
+use crate::blocks::{Blocks, Metric, Tuning};
 use crate::types::{DeviceKind, DeviceNumber, MAX_DEVICES, Policy, Protocol, REPORT_PORT};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -363,7 +364,9 @@ fn members(
         let found = servers.iter().find(|s| s.number.value as u16 == number);
         found.map_or_else(|| number.to_string(), |s| s.name.value.clone())
     };
-    if let Err(e) = policy_needs(service.policy, &service.members, report_timeout_ms, &name_of) {
+    if let Err(e) =
+        policy_needs(service.policy, &service.tuning, &service.members, report_timeout_ms, &name_of)
+    {
         problems.add(&s.policy_place, "service.policy", e);
     }
     Some(service)
@@ -372,6 +375,7 @@ fn members(
 /// Whether a service has what a policy needs.
 pub(super) fn policy_needs(
     policy: Policy,
+    tuning: &Tuning,
     members: &[Member],
     report_timeout_ms: u32,
     name_of: &dyn Fn(u16) -> String,
@@ -393,6 +397,30 @@ pub(super) fn policy_needs(
             "p4mite decides by reports: write a switch.report_timeout_ms above 0, or choose another policy"
                 .into(),
         ),
-        Policy::P4mite | Policy::Ecmp | Policy::Wrr => Ok(()),
+        _ => {
+            let blocks = Blocks::new(policy, tuning, Protocol::Tcp);
+            if report_timeout_ms == 0 && blocks.needs_reports() {
+                return Err(format!(
+                    "{policy} decides by what devices report: write a switch.report_timeout_ms above 0, or choose another \
+                     policy or metric"
+                ));
+            }
+            if blocks.complement
+                && blocks.metrics.iter().any(|(m, _)| matches!(m, Metric::InFlight | Metric::Queue))
+            {
+                return Err(format!(
+                    "{policy} gives what is left of 100 per cent: the metric must be one in per cent, \"compute\", \
+                     \"memory\" or \"network\""
+                ));
+            }
+            if blocks.low >= blocks.high {
+                return Err(format!(
+                    "{policy}: tuning.low is {} and tuning.high {}: `low` must be less, or a device could be in and out at \
+                     once",
+                    blocks.low, blocks.high
+                ));
+            }
+            Ok(())
+        }
     }
 }

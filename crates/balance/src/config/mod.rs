@@ -14,6 +14,7 @@ pub use agent::{AgentSettings, Threshold};
 use reader::Problems;
 pub use reader::{ConfigError, ConfigErrors};
 
+use crate::blocks::Tuning;
 use crate::types::{DeviceKind, DeviceNumber, Mac, Policy, Prefix, Protocol};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -125,6 +126,8 @@ pub struct Device {
     pub mac: Option<Mac>,
     /// Whether it takes new connections.
     pub enabled: bool,
+    /// How its probes name it.
+    pub probe_id: u8,
     /// How its agent works.
     pub agent: AgentSettings,
 }
@@ -154,6 +157,8 @@ pub struct Service {
     pub port: u16,
     /// How connections are spread.
     pub policy: Policy,
+    /// What it says beside the policy's name.
+    pub tuning: Tuning,
     /// Size of its slot table: a power of two.
     pub slots: u32,
     /// After so long without a packet a connection is forgotten, in milliseconds.
@@ -259,7 +264,8 @@ impl Rack {
             let names: Vec<&str> = self.services.iter().map(|s| s.name.as_str()).collect();
             return Err(format!("no service `{service}`; there are: {}", names.join(", ")));
         };
-        check::policy_needs(policy, &found.members, self.switch.report_timeout_ms, &|n| self.server_name(n))
+        let timeout = self.switch.report_timeout_ms;
+        check::policy_needs(policy, &found.tuning, &found.members, timeout, &|n| self.server_name(n))
             .map_err(|e| format!("service `{service}`: {e}"))?;
         found.policy = policy;
         Ok(rack)

@@ -4,6 +4,7 @@ use super::agent::{AgentSettings, read_settings};
 use super::check;
 use super::reader::{At, Place, Problems, Table};
 use super::{Device, NextHop, Program, Rack, Route, Service, Station, Switch};
+use crate::blocks::{Counting, Metric, Servers, Tuning};
 use crate::types::{DeviceNumber, MAX_DEVICES, MAX_PORT, MAX_SERVER, Mac, Policy, Prefix, Protocol};
 use std::net::IpAddr;
 use toml::Spanned;
@@ -275,6 +276,15 @@ fn device(
     let priority = t.integer("priority", 0, 255, problems).map_or(index as u8 + 1, |v| v.value as u8);
     let weight = t.integer("weight", 1, 1000, problems).map_or(1, |v| v.value as u32);
     let enabled = t.boolean("enabled", problems).unwrap_or(true);
+    // In a narrow probe 15 says that it is a wide one.
+    let probe_id = t.integer("probe_id", 0, 255, problems).map_or(slot, |v| v.value as u8);
+    if probe_id == 15 {
+        problems.add(
+            &t.place_of("probe_id"),
+            t.field("probe_id"),
+            "15 marks wide probes: write another number",
+        );
+    }
     let agent = match t.table("agent", problems) {
         Some(mut a) => {
             let settings = read_settings(&mut a, settings, problems);
@@ -293,9 +303,56 @@ fn device(
         address6: address6.map(|a| a.value),
         mac,
         enabled,
+        probe_id,
         agent,
     };
     Some(RawDevice { device, place, priority, weight, places })
+}
+
+/// What a service says beside the name of its policy.
+fn tuning(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Tuning {
+    let metric = t.text::<Metric>("metric", "", problems).map(|v| v.value);
+    let metric2 = t.text::<Metric>("metric2", "", problems).map(|v| v.value);
+    let byte = |name, max, t: &mut Table<'_, '_>, problems: &mut Problems<'_>| {
+        t.integer(name, 0, max, problems).map(|v| v.value as u8)
+    };
+    let weight = byte("weight", 255, &mut t, problems);
+    let weight2 = byte("weight2", 255, &mut t, problems);
+    if weight2.is_some() && metric2.is_none() {
+        t.missing("metric2", "`weight2` is the weight of a second metric: which?", problems);
+    }
+    let step = byte("step", 255, &mut t, problems);
+    let choices = t.integer("choices", 0, 8, problems);
+    if let Some(c) = choices.as_ref().filter(|c| (4..8).contains(&c.value)) {
+        let message = format!("{}: write 1, 2 or 3, or 0 for all devices", c.value);
+        problems.add(&c.place, t.field("choices"), message);
+    }
+    let high = t.integer("high", 1, 65_535, problems);
+    let low = t.integer("low", 0, 65_534, problems);
+    if let (Some(high), Some(low)) = (&high, &low)
+        && low.value >= high.value
+    {
+        problems.add(
+            &low.place,
+            t.field("low"),
+            "must be less than `high`, or a device could be in and out at once",
+        );
+    }
+    let count = t.text::<Counting>("count", "", problems).map(|v| v.value);
+    let servers = t.text::<Servers>("servers", "", problems).map(|v| v.value);
+    t.finish(problems);
+    Tuning {
+        metric,
+        metric2,
+        weight,
+        weight2,
+        step,
+        choices: choices.map(|c| if c.value == 8 { 0 } else { c.value as u8 }),
+        high: high.map(|v| v.value as u16),
+        low: low.map(|v| v.value as u16),
+        count,
+        servers,
+    }
 }
 
 fn service(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<RawService> {
@@ -325,8 +382,9 @@ fn service(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<RawServi
     let policy_place = t.place_of("policy");
     let policy = t.text::<Policy>("policy", "", problems);
     if policy.is_none() && policy_place == t.place {
-        t.missing("policy", "write \"server-only\", \"ecmp\", \"wrr\" or \"p4mite\"", problems);
+        t.missing("policy", &format!("write {}", Policy::names()), problems);
     }
+    let tuning = t.table("tuning", problems).map(|t| tuning(t, problems)).unwrap_or_default();
     let slots = t.integer("slots", 16, 65536, problems);
     if let Some(s) = slots.as_ref().filter(|s| !s.value.is_power_of_two()) {
         let message = format!("{} is no power of two: write {}", s.value, s.value.next_power_of_two());
@@ -359,6 +417,7 @@ fn service(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<RawServi
         protocols: protocols.into_iter().map(|p| p.value).collect(),
         port: port?.value as u16,
         policy: policy?.value,
+        tuning,
         slots: slots.map_or(256, |s| s.value as u32),
         idle_timeout_ms: idle,
         members: Vec::new(),

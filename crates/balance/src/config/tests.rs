@@ -1,4 +1,5 @@
 use super::*;
+use crate::blocks::{Metric, Servers};
 use crate::mix::Random;
 
 const EXAMPLE: &str = include_str!("../../../../examples/rack.toml");
@@ -61,6 +62,38 @@ fn example() {
     assert_eq!(rack.switch.poll_interval_ms, 250);
     assert_eq!(rack.servers[1].devices[1].agent.latency_ms, Some(Threshold { high: 100.0, low: 50.0 }));
     assert_eq!(rack.servers[0].devices[1].agent, AgentSettings::default());
+}
+
+#[test]
+fn tuning() {
+    let with = |policy: &str, tuning: &str| {
+        ("policy = \"p4mite\"", format!("policy = \"{policy}\"\ntuning = {{ {tuning} }}"))
+    };
+    let check = |policy: &str, tuning: &str, expected: &[&str]| {
+        let (from, to) = with(policy, tuning);
+        bad(from, &to, expected);
+    };
+    check("prt", "metric = \"cpu\"", &["service.tuning.metric: `cpu` is no metric", "\"compute\""]);
+    check("prt", "high = 20, low = 30", &["service.tuning.low", "less than `high`"]);
+    check("prt", "high = 20, low = 20", &["service.tuning.low"]);
+    check("power-of-two", "choices = 5", &["service.tuning.choices", "1, 2 or 3"]);
+    check("jsq", "weight2 = 5", &["service.tuning.metric2: missing"]);
+    check("jsq", "count = \"packets\"", &["service.tuning.count", "\"requests\""]);
+    check("ecmp", "servers = \"nearest\"", &["service.tuning.servers", "\"power-of-two\""]);
+    check("dynamic-wrr", "metric = \"in-flight\"", &["service.policy", "100 per cent"]);
+    check("ecmp", "metrik = 3", &["service.tuning.metrik: unknown field"]);
+    bad(
+        "policy = \"p4mite\"",
+        "policy = \"fastest\"",
+        &["`fastest` is no policy", "\"prt\"", "or \"chosen\""],
+    );
+    let (from, to) =
+        with("least-utilised", "metric = \"memory\", step = 3, servers = \"least-loaded\", choices = 8");
+    let rack = good(&SMALL.replace(from, &to));
+    let t = &rack.services[0].tuning;
+    assert_eq!((t.metric, t.step, t.choices), (Some(Metric::Memory), Some(3), Some(0)));
+    assert_eq!(t.servers, Some(Servers::LeastLoaded));
+    bad("port = 3", "port = 3\nprobe_id = 15", &["server.device.probe_id", "another number"]);
 }
 
 /// What the comments of the example show as defaults are the defaults, and what they show as possible is valid.
@@ -305,6 +338,9 @@ fn policies_get_what_they_need() {
     check(&no_cpu, Policy::Wrr, None);
     let no_reports = SMALL.replace("[switch]", "[switch]\nreport_timeout_ms = 0");
     check(&no_reports, Policy::P4mite, Some("report_timeout_ms"));
+    check(&no_reports, Policy::Prt, Some("report_timeout_ms"));
+    check(&no_reports, Policy::ProbeWrr, Some("report_timeout_ms"));
+    check(&no_reports, Policy::LeastConnections, None);
     check(&no_reports, Policy::Ecmp, None);
 
     let rack = good(SMALL);

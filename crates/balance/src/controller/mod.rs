@@ -67,6 +67,14 @@ pub enum Input {
         /// The policy.
         policy: Policy,
     },
+    /// The device that new connections of a service get, where its policy or its tuning leaves that to the controller. It is said to
+    /// the switch again after every reconnection.
+    Choose {
+        /// The service's name.
+        service: String,
+        /// The device; None leaves it to the data plane.
+        device: Option<DeviceNumber>,
+    },
 }
 
 /// What a controller wants done.
@@ -166,6 +174,10 @@ pub struct Controller {
     health: Health,
     poll_at: Duration,
     can_poll: bool,
+    /// What was chosen, by service name.
+    choices: BTreeMap<String, DeviceNumber>,
+    /// What the switch was told of it, by service number.
+    told: BTreeMap<u16, u32>,
 }
 
 fn names(rack: &Rack) -> BTreeMap<DeviceNumber, String> {
@@ -205,6 +217,8 @@ impl Controller {
             health: Health::default(),
             poll_at: Duration::ZERO,
             can_poll: true,
+            choices: BTreeMap::new(),
+            told: BTreeMap::new(),
         })
     }
 
@@ -242,6 +256,18 @@ impl Controller {
                 Ok(rack) => self.configure(now, rack, &mut out),
                 Err(reason) => out.push(Output::Event(Event::ConfigRejected { reason })),
             },
+            Input::Choose { service, device } => {
+                if self.rack.services.iter().all(|s| s.name != service) {
+                    let text = format!(
+                        "a device was chosen for service `{service}`, which is not in the configuration"
+                    );
+                    out.push(Output::Event(Event::Warning { text }));
+                } else if let Some(device) = device {
+                    self.choices.insert(service, device);
+                } else {
+                    self.choices.remove(&service);
+                }
+            }
         }
         self.advance(now, &mut out);
         if self.phase == Phase::Active {

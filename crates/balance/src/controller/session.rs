@@ -88,6 +88,7 @@ impl Controller {
     fn abandon(&mut self) {
         self.pending.clear();
         self.queue.clear();
+        self.told.clear();
         self.in_sync = false;
         self.dirty = true;
     }

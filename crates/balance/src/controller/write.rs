@@ -2,7 +2,8 @@
 
 use super::session::code;
 use super::{Controller, Event, Output, Purpose, Request};
-use crate::plan::{self, Change, Update};
+use crate::blocks::{Blocks, Servers};
+use crate::plan::{self, Action, Change, Key, Update};
 use pointsman_control::RpcError;
 use pointsman_control::proto::p4rt;
 use std::time::Duration;
@@ -16,7 +17,12 @@ pub(super) enum Batch {
     Updates(Vec<Update>),
     /// Deletes entries that the configuration does not know.
     Foreign(Vec<p4rt::TableEntry>),
+    /// Which device was chosen, by service number, as the data plane has it.
+    Choices(Vec<(u16, u32)>),
 }
+
+/// Bits of the data plane's register `controllers_choice`: there is a choice, and it names a device.
+const CHOSEN_DEVICE: u32 = 0xc000_0000;
 
 impl Batch {
     /// What change number `i` is, for messages.
@@ -26,6 +32,7 @@ impl Batch {
             Batch::Foreign(entries) => entries.get(i).map(|e| {
                 format!("delete an entry of table {:#010x} that is not in the configuration", e.table_id)
             }),
+            Batch::Choices(list) => list.get(i).map(|(n, _)| format!("set the choice of service number {n}")),
         }
     }
 }
@@ -56,7 +63,7 @@ impl Controller {
             }
             self.notes = wanted.notes;
         }
-        let Some(batch) = self.queue.pop_front() else {
+        let Some(batch) = self.queue.pop_front().or_else(|| self.choices_to_tell()) else {
             self.settled(now, out);
             return;
         };
@@ -65,6 +72,7 @@ impl Controller {
             Batch::Foreign(entries) => {
                 entries.iter().map(|e| message(p4rt::update::Type::Delete, e.clone())).collect()
             }
+            Batch::Choices(list) => list.iter().map(|(n, value)| self.choice(*n, *value)).collect(),
         };
         let write = p4rt::WriteRequest {
             device_id: self.rack.switch.device_id,
@@ -73,6 +81,36 @@ impl Controller {
             ..Default::default()
         };
         self.request(now, Purpose::Write(batch), Request::Write(write), out);
+    }
+
+    /// What the switch does not know yet of the choices.
+    fn choices_to_tell(&self) -> Option<Batch> {
+        let mut wanted: std::collections::BTreeMap<u16, u32> = self.told.keys().map(|n| (*n, 0)).collect();
+        for (key, action) in &self.have {
+            if let (Key::Service(f), Action::SetService { service, .. }) = (key, action)
+                && let Some(of) = self.rack.services.iter().find(|s| s.frontends().any(|g| g == *f))
+            {
+                let chosen = self.choices.get(&of.name).map(|d| CHOSEN_DEVICE | u32::from(d.bits()));
+                // Where it would count, what a former controller chose must go.
+                let counts = Blocks::new(of.policy, &of.tuning, f.protocol).servers == Servers::Chosen;
+                if let Some(value) = chosen.or(counts.then_some(0)) {
+                    wanted.insert(*service, value);
+                }
+            }
+        }
+        let new: Vec<(u16, u32)> = wanted.into_iter().filter(|(n, v)| self.told.get(n) != Some(v)).collect();
+        (!new.is_empty()).then_some(Batch::Choices(new))
+    }
+
+    fn choice(&self, service: u16, value: u32) -> p4rt::Update {
+        let data = p4rt::p4_data::Data::Bitstring(plan::schema::bytes(value.into()));
+        let entry = p4rt::RegisterEntry {
+            register_id: self.schema.controllers_choice,
+            index: Some(p4rt::Index { index: service.into() }),
+            data: Some(p4rt::P4Data { data: Some(data) }),
+        };
+        let entity = p4rt::Entity { entity: Some(p4rt::entity::Entity::RegisterEntry(entry)) };
+        p4rt::Update { r#type: p4rt::update::Type::Modify.into(), entity: Some(entity) }
     }
 
     fn settled(&mut self, now: Duration, out: &mut Vec<Output>) {
@@ -106,6 +144,10 @@ impl Controller {
             Batch::Foreign(entries) => {
                 self.writes += entries.len();
                 self.foreign.retain(|f| !entries.contains(f));
+            }
+            Batch::Choices(list) => {
+                self.writes += list.len();
+                self.told.extend(list.iter().copied());
             }
         }
     }

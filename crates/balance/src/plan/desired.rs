@@ -1,10 +1,11 @@
 //! What the tables should hold.
 
-use super::entries::{Action, Entries, Epoch, Key};
+use super::entries::{Action, BlockNumbers, Entries, Epoch, Key};
 use super::generation::{Generation, Pool};
-use super::share::{assign_slots, ring};
+use super::share::{MAX_RING, assign_slots, ring};
+use crate::blocks::{Blocks, Factor, Metric, Narrow, Pick, Servers, inverses};
 use crate::config::{Device, Frontend, Member, NextHop, Rack, Service};
-use crate::types::{DeviceKind, DeviceNumber, Mac, Policy};
+use crate::types::{DeviceKind, DeviceNumber, Mac, Policy, Protocol};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -26,6 +27,9 @@ pub struct Situation<'a> {
     pub drained_services: &'a BTreeSet<u16>,
 }
 
+/// Places in the data plane's table `rings`.
+const RING_TABLE_SIZE: u32 = 262_144;
+
 /// What the tables should hold.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
@@ -43,6 +47,7 @@ pub fn policy_number(policy: Policy) -> u8 {
         Policy::ServerOnly | Policy::Ecmp => 0,
         Policy::Wrr => 1,
         Policy::P4mite => 2,
+        _ => 3,
     }
 }
 
@@ -127,6 +132,11 @@ fn stations(s: &Situation<'_>, plan: &mut Plan) {
 
 fn devices(s: &Situation<'_>, have: &Entries, plan: &mut Plan) {
     let mut configured = BTreeSet::new();
+    // Nobody may send probes where nobody looks at them.
+    let probes = s.rack.services.iter().any(|service| {
+        let blocks = Blocks::new(service.policy, &service.tuning, Protocol::Tcp);
+        blocks.metrics.iter().any(|(m, w)| *m == Metric::Weight && *w > 0)
+    });
     for (_, device) in s.rack.devices() {
         let number = device.number;
         configured.insert(number);
@@ -148,6 +158,10 @@ fn devices(s: &Situation<'_>, have: &Entries, plan: &mut Plan) {
             plan.entries.insert(key, Action::SetDevice { address, port: device.port, mac });
             let source = Key::ReportSource { port: device.port, source: address, server: number.server() };
             plan.entries.insert(source, Action::AcceptReports { devices: 1 << number.slot(), agent: number });
+            if probes {
+                let source = Key::ProbeSource { port: device.port, source: address, id: device.probe_id };
+                plan.entries.insert(source, Action::AcceptProbe { device: number });
+            }
         }
     }
     for (key, action) in have {
@@ -175,7 +189,7 @@ impl Rings {
 
 fn used_rings(have: &Entries) -> BTreeSet<u32> {
     let of = |a: &Action| match a {
-        Action::SetPool { ring, ring_length, .. } if *ring_length > 0 => Some(*ring),
+        Action::SetPool { ring, .. } if *ring > 0 => Some(*ring),
         _ => None,
     };
     have.values().filter_map(of).collect()
@@ -187,6 +201,7 @@ fn pool(
     service: &Service,
     v6: bool,
     member: &Member,
+    blocks: &Blocks,
     notes: &mut Vec<String>,
 ) -> Option<Pool> {
     let usable: Vec<_> = member
@@ -206,10 +221,9 @@ fn pool(
     let mut by_slot: Vec<(u8, u32)> = usable.iter().map(|d| (d.number.slot(), d.weight)).collect();
     by_slot.sort_unstable();
     let ring = match service.policy {
-        Policy::P4mite => Vec::new(),
         Policy::ServerOnly | Policy::Ecmp => by_slot.iter().map(|(slot, _)| *slot).collect(),
         Policy::Wrr => {
-            let (ring, error) = ring(&by_slot);
+            let (ring, error) = ring(&by_slot, longest_ring(s.rack));
             if error > 0.0 {
                 notes.push(format!(
                     "service `{}`: the weights of server `{}` need too long a ring; shares are off by up to {:.2} % of it",
@@ -220,8 +234,39 @@ fn pool(
             }
             ring
         }
+        _ => Vec::new(),
     };
-    Some(Pool { timeout_ms: s.rack.switch.report_timeout_ms, ring, order })
+    let per_slot = |values: Vec<u16>| {
+        let mut out = [0; 8];
+        for ((slot, _), value) in by_slot.iter().zip(values) {
+            out[usize::from(slot & 7)] = value;
+        }
+        out
+    };
+    let factors = match blocks.factor {
+        Factor::One => None,
+        Factor::Weight => Some(by_slot.iter().map(|(_, w)| *w as u16).collect()),
+        Factor::Inverse => Some(inverses(&by_slot.iter().map(|(_, w)| u64::from(*w)).collect::<Vec<_>>())),
+    };
+    Some(Pool {
+        timeout_ms: s.rack.switch.report_timeout_ms,
+        ring,
+        order,
+        state: blocks.narrow == Narrow::Below || blocks.pick == Pick::Weighted,
+        factors: factors.map(per_slot),
+        thresholds: (blocks.narrow == Narrow::Below).then_some(([blocks.high; 8], [blocks.low; 8])),
+    })
+}
+
+/// How long a ring may be so that two generations of all of them fit into their table.
+fn longest_ring(rack: &Rack) -> u32 {
+    let rings: usize = rack
+        .services
+        .iter()
+        .filter(|s| s.policy == Policy::Wrr)
+        .map(|s| s.frontends().count() * s.members.len())
+        .sum();
+    (RING_TABLE_SIZE / 2 / (rings.max(1) as u32)).clamp(8, MAX_RING)
 }
 
 /// A server's weight in the slot table: under policies that spread over all devices it counts once for each (ECMP) or
@@ -230,7 +275,8 @@ fn server_weight(policy: Policy, member: &Member, pool: &Pool) -> u64 {
     let devices = match policy {
         Policy::ServerOnly | Policy::P4mite => 1,
         Policy::Ecmp => pool.order.len() as u64,
-        Policy::Wrr => {
+        // Whoever looks at load or weight makes use of all devices, each as far as it can serve.
+        _ => {
             let used = member.devices.iter().filter(|d| pool.order.contains(&d.number.slot()));
             used.map(|d| u64::from(d.weight)).sum()
         }
@@ -254,10 +300,11 @@ fn serve(
         }
         _ => None,
     };
+    let blocks = Blocks::new(service.policy, &service.tuning, frontend.protocol);
     let mut pools = BTreeMap::new();
     let mut weights = BTreeMap::new();
     for member in &service.members {
-        if let Some(pool) = pool(s, service, v6, member, &mut plan.notes) {
+        if let Some(pool) = pool(s, service, v6, member, &blocks, &mut plan.notes) {
             weights.insert(member.server, server_weight(service.policy, member, &pool));
             pools.insert(member.server, pool);
         }
@@ -286,12 +333,24 @@ fn serve(
         Some((_, g)) if g.slots.len() == size => g.slots.clone(),
         _ => vec![None; size],
     };
-    let wanted = Generation { pools, slots: assign_slots(&previous, &weights) };
+    let mut costs = BTreeMap::new();
+    if blocks.servers.compares() {
+        let list: Vec<u64> = weights.values().copied().collect();
+        costs = weights.keys().copied().zip(inverses(&list)).collect();
+    }
+    let wanted = Generation {
+        pools,
+        slots: assign_slots(&previous, &weights),
+        policy: (policy_number(service.policy) == 3 || !blocks.is_plain())
+            .then(|| BlockNumbers::from(&blocks)),
+        chosen: blocks.servers == Servers::Chosen,
+        costs,
+    };
     // Slots can change one by one: every server that they name has its pool. All else changes as a whole, in the other
     // epoch, which nothing sees before the service's entry says so.
     let epoch = match &current {
         None => 0,
-        Some((epoch, g)) if g.pools == wanted.pools && g.slots.len() == size => *epoch,
+        Some((epoch, g)) if !g.differs(&wanted) => *epoch,
         Some((epoch, _)) => epoch ^ 1,
     };
     let same = current.as_ref().is_some_and(|(e, _)| *e == epoch);

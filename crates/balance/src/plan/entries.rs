@@ -1,5 +1,6 @@
 //! Entries of the balancer's tables as types, instead of names, ids and bytes.
 
+use crate::blocks::{Blocks, Counting};
 use crate::config::Frontend;
 use crate::types::{DeviceNumber, Mac, Prefix};
 use std::collections::BTreeMap;
@@ -44,6 +45,18 @@ pub enum Key {
     Pool { of: Epoch, server: u16 },
     /// `server_slots`.
     Slot { of: Epoch, slot: u16 },
+    /// `slots` of the first or second candidate.
+    Candidate { of: Epoch, second: bool, slot: u16 },
+    /// `chosen_pools`.
+    ChosenPool { of: Epoch, server: u16 },
+    /// `policies`.
+    Policy { of: Epoch },
+    /// `device_factors`.
+    Factors { of: Epoch, server: u16 },
+    /// `device_thresholds`.
+    Thresholds { of: Epoch, server: u16 },
+    /// `probe_sources`.
+    ProbeSource { port: u16, source: IpAddr, id: u8 },
     /// `services_v4`, `services_v6`.
     Service(Frontend),
 }
@@ -52,9 +65,15 @@ impl Key {
     /// The generation that the entry is part of.
     pub fn epoch(&self) -> Option<Epoch> {
         match self {
-            Key::Dip { of, .. } | Key::Ring { of, .. } | Key::Pool { of, .. } | Key::Slot { of, .. } => {
-                Some(*of)
-            }
+            Key::Dip { of, .. }
+            | Key::Ring { of, .. }
+            | Key::Pool { of, .. }
+            | Key::Slot { of, .. }
+            | Key::Candidate { of, .. }
+            | Key::ChosenPool { of, .. }
+            | Key::Policy { of }
+            | Key::Factors { of, .. }
+            | Key::Thresholds { of, .. } => Some(*of),
             _ => None,
         }
     }
@@ -83,6 +102,16 @@ impl fmt::Display for Key {
             }
             Key::Pool { of, server } => write!(f, "pools[{of}, server {server}]"),
             Key::Slot { of, slot } => write!(f, "server_slots[{of}, slot {slot}]"),
+            Key::Candidate { of, second, slot } => {
+                write!(f, "{}.slots[{of}, slot {slot}]", if *second { "second" } else { "first" })
+            }
+            Key::ChosenPool { of, server } => write!(f, "chosen_pools[{of}, server {server}]"),
+            Key::Policy { of } => write!(f, "policies[{of}]"),
+            Key::Factors { of, server } => write!(f, "device_factors[{of}, server {server}]"),
+            Key::Thresholds { of, server } => write!(f, "device_thresholds[{of}, server {server}]"),
+            Key::ProbeSource { port, source, id } => {
+                write!(f, "probe_sources[port {port}, {source}, id {id}]")
+            }
             Key::Service(frontend) => write!(f, "services_{}[{frontend}]", family(&frontend.vip)),
         }
     }
@@ -108,7 +137,43 @@ pub enum Action {
     UseDevice { slot: u8 },
     SetPool { devices: u8, ring: u32, ring_length: u16, timeout_ms: u32 },
     UseServer { server: u16 },
+    UseWeighted { server: u16, factor: u16 },
+    SetPolicy(BlockNumbers),
+    SetFactors([u16; 8]),
+    SetThresholds { high: [u16; 8], low: [u16; 8] },
+    AcceptProbe { device: DeviceNumber },
     SetService { service: u16, policy: u8, epoch: u8, slots_mask: u16, idle_ms: u32 },
+}
+
+/// Parameters of `set_policy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)] // as in the data plane
+pub struct BlockNumbers {
+    pub servers: u8,
+    pub narrow: u8,
+    pub pick: u8,
+    pub choices: u8,
+    pub counting: u8,
+    pub metrics: [(u8, u8); 2],
+    pub step: u8,
+    pub offset: u8,
+    pub complement: bool,
+}
+
+impl From<&Blocks> for BlockNumbers {
+    fn from(b: &Blocks) -> Self {
+        BlockNumbers {
+            servers: b.servers as u8,
+            narrow: b.narrow as u8,
+            pick: b.pick as u8,
+            choices: b.choices,
+            counting: b.count.map_or(0, Counting::flags),
+            metrics: b.metrics.map(|(metric, weight)| (metric.number(), weight)),
+            step: b.step,
+            offset: b.offset,
+            complement: b.complement,
+        }
+    }
 }
 
 /// What happens to an entry.

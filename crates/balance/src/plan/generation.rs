@@ -1,10 +1,10 @@
 //! One generation of a service: slots, pools, rings and priorities, which change together.
 
-use super::entries::{Action, Entries, Epoch, Key};
+use super::entries::{Action, BlockNumbers, Entries, Epoch, Key};
 use std::collections::BTreeMap;
 
 /// What a service uses of one server. Devices go by their slot.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pool {
     /// Silence after which a device is out, in milliseconds.
     pub timeout_ms: u32,
@@ -12,6 +12,12 @@ pub struct Pool {
     pub ring: Vec<u8>,
     /// All devices, the preferred ones first.
     pub order: Vec<u8>,
+    /// Whether it has a number without a ring, for other state that the data plane keeps for it.
+    pub state: bool,
+    /// What the load of each slot's device is multiplied with.
+    pub factors: Option<[u16; 8]>,
+    /// Where the device in each slot is out, and in again.
+    pub thresholds: Option<([u16; 8], [u16; 8])>,
 }
 
 impl Pool {
@@ -27,23 +33,44 @@ pub struct Generation {
     pub pools: BTreeMap<u16, Pool>,
     /// The server of each slot.
     pub slots: Vec<Option<u16>>,
+    /// What `policies` says.
+    pub policy: Option<BlockNumbers>,
+    /// Whether the controller may name the server.
+    pub chosen: bool,
+    /// What one more in flight means to each server, where two are compared. Is no part of what is read: it can change entry
+    /// by entry.
+    pub costs: BTreeMap<u16, u16>,
+}
+
+impl Generation {
+    /// Whether going from one to the other means changes that no packet may see half of.
+    pub fn differs(&self, other: &Generation) -> bool {
+        // Without pools nothing shows whether a server may be chosen.
+        let chosen = |g: &Generation| g.chosen && !g.pools.is_empty();
+        (&self.pools, self.slots.len(), self.policy, chosen(self))
+            != (&other.pools, other.slots.len(), other.policy, chosen(other))
+    }
 }
 
 impl Generation {
     /// Reads a generation out of the tables. A pool that is damaged (its ring has holes, its devices are not those of
     /// `dip_table`) comes out different from any that would be written.
     pub fn read(have: &Entries, of: Epoch, slots_mask: u16) -> Generation {
-        let mut g = Generation { pools: BTreeMap::new(), slots: vec![None; usize::from(slots_mask) + 1] };
+        let mut g = Generation { slots: vec![None; usize::from(slots_mask) + 1], ..Generation::default() };
+        g.policy = match have.get(&Key::Policy { of }) {
+            Some(Action::SetPolicy(numbers)) => Some(*numbers),
+            _ => None,
+        };
         let first = Key::Pool { of, server: 0 };
         for (key, action) in
             have.range(first..).take_while(|(k, _)| matches!(k, Key::Pool { of: o, .. } if *o == of))
         {
-            let (Key::Pool { server, .. }, Action::SetPool { devices, ring_length, timeout_ms, .. }) =
+            let (Key::Pool { server, .. }, Action::SetPool { devices, ring, ring_length, timeout_ms }) =
                 (key, action)
             else {
                 continue;
             };
-            let ring = (0..*ring_length).map_while(|position| {
+            let positions = (0..*ring_length).map_while(|position| {
                 match have.get(&Key::Ring { of, server: *server, position }) {
                     Some(Action::UseDevice { slot }) => Some(*slot),
                     _ => None,
@@ -64,13 +91,23 @@ impl Generation {
             by_priority.sort_unstable();
             let pool = Pool {
                 timeout_ms: *timeout_ms,
-                ring: ring.collect(),
+                ring: positions.collect(),
                 order: by_priority.into_iter().map(|(_, slot)| slot).collect(),
+                state: *ring_length == 0 && *ring != 0,
+                factors: match have.get(&Key::Factors { of, server: *server }) {
+                    Some(Action::SetFactors(f)) => Some(*f),
+                    _ => None,
+                },
+                thresholds: match have.get(&Key::Thresholds { of, server: *server }) {
+                    Some(Action::SetThresholds { high, low }) => Some((*high, *low)),
+                    _ => None,
+                },
             };
+            g.chosen |= have.contains_key(&Key::ChosenPool { of, server: *server });
             if pool.bitmap() == *devices && pool.ring.len() == usize::from(*ring_length) {
                 g.pools.insert(*server, pool);
             } else {
-                g.pools.insert(*server, Pool { timeout_ms: 0, ring: Vec::new(), order: Vec::new() });
+                g.pools.insert(*server, Pool::default());
             }
         }
         for (i, slot) in g.slots.iter_mut().enumerate() {
@@ -85,10 +122,20 @@ impl Generation {
     pub fn write(&self, of: Epoch, out: &mut Entries, mut ring_number: impl FnMut(u16) -> u32) {
         for (&server, pool) in &self.pools {
             let ring_length = pool.ring.len() as u16;
-            let ring = if ring_length == 0 { 0 } else { ring_number(server) };
+            let ring = if ring_length == 0 && !pool.state { 0 } else { ring_number(server) };
             let devices = pool.bitmap();
             let timeout_ms = pool.timeout_ms;
-            out.insert(Key::Pool { of, server }, Action::SetPool { devices, ring, ring_length, timeout_ms });
+            let action = Action::SetPool { devices, ring, ring_length, timeout_ms };
+            out.insert(Key::Pool { of, server }, action);
+            if self.chosen {
+                out.insert(Key::ChosenPool { of, server }, action);
+            }
+            if let Some(factors) = pool.factors {
+                out.insert(Key::Factors { of, server }, Action::SetFactors(factors));
+            }
+            if let Some((high, low)) = pool.thresholds {
+                out.insert(Key::Thresholds { of, server }, Action::SetThresholds { high, low });
+            }
             for (position, slot) in pool.ring.iter().enumerate() {
                 let key = Key::Ring { of, server, position: position as u16 };
                 out.insert(key, Action::UseDevice { slot: *slot });
@@ -101,8 +148,18 @@ impl Generation {
         }
         for (i, server) in self.slots.iter().enumerate() {
             if let Some(server) = server {
-                out.insert(Key::Slot { of, slot: i as u16 }, Action::UseServer { server: *server });
+                let slot = i as u16;
+                out.insert(Key::Slot { of, slot }, Action::UseServer { server: *server });
+                if let Some(factor) = self.costs.get(server) {
+                    for second in [false, true] {
+                        let action = Action::UseWeighted { server: *server, factor: *factor };
+                        out.insert(Key::Candidate { of, second, slot }, action);
+                    }
+                }
             }
+        }
+        if let Some(numbers) = self.policy {
+            out.insert(Key::Policy { of }, Action::SetPolicy(numbers));
         }
     }
 }

@@ -15,7 +15,7 @@ pub(crate) mod tests;
 
 pub use conflicts::conflict;
 pub use desired::{Neighbours, Plan, Situation, desired, device_mac, policy_number};
-pub use entries::{Action, Change, Entries, Epoch, Key, Update};
+pub use entries::{Action, BlockNumbers, Change, Entries, Epoch, Key, Update};
 pub use generation::{Generation, Pool};
 pub use schema::Schema;
 pub use share::{MAX_RING, apportion, assign_slots, ring};

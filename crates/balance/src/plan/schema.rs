@@ -1,6 +1,6 @@
 //! Names of the balancer's P4 objects to the ids of a P4Info, and entries to P4Runtime messages and back.
 
-use super::entries::{Action, Epoch, Key};
+use super::entries::{Action, BlockNumbers, Epoch, Key};
 use crate::config::Frontend;
 use crate::types::{DeviceNumber, Mac, Prefix, Protocol, address_bits, address_from_bits};
 use pointsman_control::proto::p4info::{P4Info, match_field, match_field::MatchType};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// Tables with their key fields.
-const TABLES: [(&str, &[&str]); 18] = [
+const TABLES: [(&str, &[&str]); 25] = [
     ("BalancerIngress.switch_config", &[]),
     ("BalancerIngress.bridge", &["mac"]),
     ("BalancerIngress.routes_v4", &["prefix"]),
@@ -28,6 +28,13 @@ const TABLES: [(&str, &[&str]); 18] = [
     ("BalancerIngress.select_server.server_slots", &["service", "epoch", "slot"]),
     ("BalancerIngress.services_v4", &["vip", "protocol", "port"]),
     ("BalancerIngress.services_v6", &["vip", "protocol", "port"]),
+    ("BalancerIngress.service_policy.policies", &["service", "epoch"]),
+    ("BalancerIngress.device_settings.device_factors", &["service", "epoch", "server"]),
+    ("BalancerIngress.device_settings.device_thresholds", &["service", "epoch", "server"]),
+    ("BalancerIngress.select_server.first.slots", &["service", "epoch", "slot"]),
+    ("BalancerIngress.select_server.second.slots", &["service", "epoch", "slot"]),
+    ("BalancerIngress.select_server.chosen_pools", &["service", "epoch", "server"]),
+    ("BalancerIngress.probe_sources", &["ingress_port", "source", "id"]),
 ];
 const SWITCH_CONFIG: usize = 0;
 const BRIDGE: usize = 1;
@@ -41,9 +48,15 @@ const RINGS: usize = 13;
 const POOLS: usize = 14;
 const SLOTS: usize = 15;
 const SERVICES: usize = 16;
+const POLICIES: usize = 18;
+const FACTORS: usize = 19;
+const THRESHOLDS: usize = 20;
+const CANDIDATES: usize = 21;
+const CHOSEN_POOLS: usize = 23;
+const PROBE_SOURCES: usize = 24;
 
 /// Actions with their parameters.
-const ACTIONS: [(&str, &[&str]); 13] = [
+const ACTIONS: [(&str, &[&str]); 19] = [
     ("BalancerIngress.set_switch", &["mac"]),
     ("BalancerIngress.forward", &["port"]),
     ("BalancerIngress.next_hop", &["port", "mac"]),
@@ -57,6 +70,34 @@ const ACTIONS: [(&str, &[&str]); 13] = [
     ("BalancerIngress.select_server.set_pool", &["devices", "ring", "ring_length", "timeout_ms"]),
     ("BalancerIngress.select_server.use_server", &["server"]),
     ("BalancerIngress.set_service", &["service", "policy", "epoch", "slots_mask", "idle_ms"]),
+    ("BalancerIngress.select_server.first.use_weighted", &["number", "factor"]),
+    ("BalancerIngress.select_server.second.use_weighted", &["number", "factor"]),
+    (
+        "BalancerIngress.service_policy.set_policy",
+        &[
+            "servers",
+            "narrow",
+            "pick",
+            "choices",
+            "counting",
+            "metric_a",
+            "weight_a",
+            "metric_b",
+            "weight_b",
+            "step",
+            "offset",
+            "complement",
+        ],
+    ),
+    ("BalancerIngress.device_settings.set_factors", &["d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7"]),
+    (
+        "BalancerIngress.device_settings.set_thresholds",
+        &[
+            "high0", "high1", "high2", "high3", "high4", "high5", "high6", "high7", "low0", "low1", "low2",
+            "low3", "low4", "low5", "low6", "low7",
+        ],
+    ),
+    ("BalancerIngress.accept_probe", &["device"]),
 ];
 const SET_SWITCH: usize = 0;
 const FORWARD: usize = 1;
@@ -69,6 +110,11 @@ const USE_DEVICE: usize = 9;
 const SET_POOL: usize = 10;
 const USE_SERVER: usize = 11;
 const SET_SERVICE: usize = 12;
+const USE_WEIGHTED: usize = 13;
+const SET_POLICY: usize = 15;
+const SET_FACTORS: usize = 16;
+const SET_THRESHOLDS: usize = 17;
+const ACCEPT_PROBE: usize = 18;
 
 /// The ids of everything that the controller names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +127,8 @@ pub struct Schema {
     pub device_packets: u32,
     /// Counter of packets towards devices, by service number.
     pub service_packets: u32,
+    /// Register with the controller's choice, by service number.
+    pub controllers_choice: u32,
     /// Metadata `egress_port` of packet-out.
     pub egress_port: u32,
     /// Metadata `ingress_port` of packet-in.
@@ -176,6 +224,7 @@ impl Schema {
             last_heard: (0..8)
                 .map(|i| register(format!("BalancerIngress.load.device{i}.last_heard")))
                 .collect::<Result<_, _>>()?,
+            controllers_choice: register("BalancerIngress.select_server.controllers_choice".into())?,
             device_packets: counter("BalancerIngress.device_packets")?,
             service_packets: counter("BalancerIngress.service_packets")?,
             egress_port: metadata("packet_out", "egress_port")?,
@@ -233,6 +282,23 @@ impl Schema {
                 let [service, epoch] = epoch(of);
                 (SLOTS, vec![service, epoch, (*slot).into()])
             }
+            Key::Candidate { of, second, slot } => {
+                let [service, epoch] = epoch(of);
+                (CANDIDATES + usize::from(*second), vec![service, epoch, (*slot).into()])
+            }
+            Key::ChosenPool { of, server } | Key::Factors { of, server } | Key::Thresholds { of, server } => {
+                let table = match key {
+                    Key::ChosenPool { .. } => CHOSEN_POOLS,
+                    Key::Factors { .. } => FACTORS,
+                    _ => THRESHOLDS,
+                };
+                let [service, epoch] = epoch(of);
+                (table, vec![service, epoch, (*server).into()])
+            }
+            Key::Policy { of } => (POLICIES, epoch(of).to_vec()),
+            Key::ProbeSource { port, source, id } => {
+                (PROBE_SOURCES, vec![(*port).into(), address_bits(*source), (*id).into()])
+            }
             Key::Service(f) => {
                 (SERVICES + v6(&f.vip), vec![address_bits(f.vip), f.protocol.number().into(), f.port.into()])
             }
@@ -255,7 +321,7 @@ impl Schema {
             table_id: *table_id,
             r#match: if keep { all.collect() } else { Vec::new() },
             action: Some(p4rt::TableAction {
-                r#type: Some(p4rt::table_action::Type::Action(self.action(action))),
+                r#type: Some(p4rt::table_action::Type::Action(self.action(key, action))),
             }),
             priority,
             is_default_action: *key == Key::SwitchConfig,
@@ -263,7 +329,7 @@ impl Schema {
         }
     }
 
-    fn action(&self, action: &Action) -> p4rt::Action {
+    fn action(&self, key: &Key, action: &Action) -> p4rt::Action {
         let v6 = |a: &IpAddr| usize::from(a.is_ipv6());
         let (index, params): (usize, Vec<u128>) = match action {
             Action::SetSwitch { mac } => (SET_SWITCH, vec![mac.to_u64().into()]),
@@ -285,6 +351,34 @@ impl Schema {
                 vec![(*devices).into(), (*ring).into(), (*ring_length).into(), (*timeout_ms).into()],
             ),
             Action::UseServer { server } => (USE_SERVER, vec![(*server).into()]),
+            // Each candidate has an action of its own, since each is a control of its own.
+            Action::UseWeighted { server, factor } => {
+                let second = matches!(key, Key::Candidate { second: true, .. });
+                (USE_WEIGHTED + usize::from(second), vec![(*server).into(), (*factor).into()])
+            }
+            Action::SetPolicy(b) => {
+                let [first, second] = b.metrics;
+                let list = [
+                    b.servers,
+                    b.narrow,
+                    b.pick,
+                    b.choices,
+                    b.counting,
+                    first.0,
+                    first.1,
+                    second.0,
+                    second.1,
+                    b.step,
+                    b.offset,
+                    b.complement.into(),
+                ];
+                (SET_POLICY, list.map(u128::from).to_vec())
+            }
+            Action::SetFactors(factors) => (SET_FACTORS, factors.map(u128::from).to_vec()),
+            Action::SetThresholds { high, low } => {
+                (SET_THRESHOLDS, high.iter().chain(low).map(|n| u128::from(*n)).collect())
+            }
+            Action::AcceptProbe { device } => (ACCEPT_PROBE, vec![device.bits().into()]),
             Action::SetService { service, policy, epoch, slots_mask, idle_ms } => {
                 let params = [*service, (*policy).into(), (*epoch).into(), *slots_mask].map(u128::from);
                 (SET_SERVICE, params.into_iter().chain([u128::from(*idle_ms)]).collect())
@@ -343,6 +437,17 @@ impl Schema {
             RINGS => Key::Ring { of: epoch()?, server: half(2)?, position: half(3)? },
             POOLS => Key::Pool { of: epoch()?, server: half(2)? },
             SLOTS => Key::Slot { of: epoch()?, slot: half(2)? },
+            POLICIES => Key::Policy { of: epoch()? },
+            FACTORS => Key::Factors { of: epoch()?, server: half(2)? },
+            THRESHOLDS => Key::Thresholds { of: epoch()?, server: half(2)? },
+            21..=22 => Key::Candidate { of: epoch()?, second: v6(CANDIDATES), slot: half(2)? },
+            CHOSEN_POOLS => Key::ChosenPool { of: epoch()?, server: half(2)? },
+            PROBE_SOURCES => {
+                // One table for both families: no IPv6 address of a machine has 96 zeros in front.
+                let bits = field(1)?;
+                let source = address_from_bits(bits > u128::from(u32::MAX), bits);
+                Key::ProbeSource { port: half(0)?, source, id: byte(2)? }
+            }
             _ => {
                 let protocol = Protocol::from_number(byte(1)?)?;
                 Key::Service(Frontend { vip: address(SERVICES, 0)?, protocol, port: half(2)? })
@@ -371,6 +476,13 @@ impl Schema {
         let word = |i: usize| param(i).and_then(|v| u32::try_from(v).ok());
         let mac = |i: usize| param(i).map(|v| Mac::from_u64(v as u64));
         let device = |i: usize| half(i).map(DeviceNumber::from_bits);
+        let eight = |first: usize| {
+            let mut out = [0; 8];
+            for (i, value) in out.iter_mut().enumerate() {
+                *value = half(first + i)?;
+            }
+            Some(out)
+        };
         Some(match index {
             SET_SWITCH => Action::SetSwitch { mac: mac(0)? },
             FORWARD => Action::Forward { port: half(0)? },
@@ -395,6 +507,21 @@ impl Schema {
                 timeout_ms: word(3)?,
             },
             USE_SERVER => Action::UseServer { server: half(0)? },
+            13..=14 => Action::UseWeighted { server: half(0)?, factor: half(1)? },
+            SET_POLICY => Action::SetPolicy(BlockNumbers {
+                servers: byte(0)?,
+                narrow: byte(1)?,
+                pick: byte(2)?,
+                choices: byte(3)?,
+                counting: byte(4)?,
+                metrics: [(byte(5)?, byte(6)?), (byte(7)?, byte(8)?)],
+                step: byte(9)?,
+                offset: byte(10)?,
+                complement: byte(11)? != 0,
+            }),
+            SET_FACTORS => Action::SetFactors(eight(0)?),
+            SET_THRESHOLDS => Action::SetThresholds { high: eight(0)?, low: eight(8)? },
+            ACCEPT_PROBE => Action::AcceptProbe { device: device(0)? },
             _ => Action::SetService {
                 service: half(0)?,
                 policy: byte(1)?,

@@ -4,7 +4,7 @@ use crate::mix::mix;
 use std::collections::BTreeMap;
 
 /// Longest ring of one server.
-pub const MAX_RING: u32 = 256;
+pub const MAX_RING: u32 = 2048;
 
 /// Splits `seats` by weight: everybody with a weight gets at least one while there are enough.
 ///
@@ -65,17 +65,17 @@ pub fn assign_slots(previous: &[Option<u16>], weights: &BTreeMap<u16, u64>) -> V
 }
 
 /// An order of devices in which each occurs by its weight and as evenly spaced as possible, and how far the share of any
-/// device is off, as a part of the whole (0 unless the ring would be longer than [`MAX_RING`]).
+/// device is off, as a part of the whole (0 unless the ring would be longer than `longest`).
 ///
 /// Smooth weighted round robin: in every step each device gains its weight, the one with most goes next and pays the sum.
-pub fn ring(weights: &[(u8, u32)]) -> (Vec<u8>, f64) {
+pub fn ring(weights: &[(u8, u32)], longest: u32) -> (Vec<u8>, f64) {
     let divisor = weights.iter().fold(0, |d, (_, w)| gcd(d, u64::from(*w))).max(1);
     let exact: BTreeMap<u8, u64> = weights.iter().map(|(slot, w)| (*slot, u64::from(*w) / divisor)).collect();
     let sum: u64 = exact.values().sum();
-    let parts: BTreeMap<u8, u32> = if sum <= u64::from(MAX_RING) {
+    let parts: BTreeMap<u8, u32> = if sum <= u64::from(longest) {
         exact.iter().map(|(slot, w)| (*slot, *w as u32)).collect()
     } else {
-        apportion(&exact, MAX_RING)
+        apportion(&exact, longest)
     };
     let length: u32 = parts.values().sum();
     let error = exact
@@ -202,13 +202,13 @@ mod tests {
 
     #[test]
     fn rings() {
-        assert_eq!(ring(&[(0, 5), (1, 1)]).0, [0, 0, 0, 1, 0, 0]);
-        assert_eq!(ring(&[(0, 50), (1, 10)]).0, [0, 0, 0, 1, 0, 0]);
-        assert_eq!(ring(&[(0, 5), (3, 1), (2, 1)]).0, [0, 0, 3, 0, 2, 0, 0]);
-        assert_eq!(ring(&[(0, 1), (1, 1)]), (vec![0, 1], 0.0));
-        assert_eq!(ring(&[(4, 9)]).0, [4]);
-        assert_eq!(ring(&[]).0, []);
-        let (long, error) = ring(&[(0, 997), (1, 3)]);
+        assert_eq!(ring(&[(0, 5), (1, 1)], 256).0, [0, 0, 0, 1, 0, 0]);
+        assert_eq!(ring(&[(0, 50), (1, 10)], 256).0, [0, 0, 0, 1, 0, 0]);
+        assert_eq!(ring(&[(0, 5), (3, 1), (2, 1)], 256).0, [0, 0, 3, 0, 2, 0, 0]);
+        assert_eq!(ring(&[(0, 1), (1, 1)], 256), (vec![0, 1], 0.0));
+        assert_eq!(ring(&[(4, 9)], 256).0, [4]);
+        assert_eq!(ring(&[], 256).0, []);
+        let (long, error) = ring(&[(0, 997), (1, 3)], 256);
         assert_eq!(long.len(), 256);
         assert!(error > 0.0 && error < 1.0 / 256.0, "{error}");
     }
@@ -221,7 +221,7 @@ mod tests {
             let w: Vec<(u8, u32)> =
                 (0..=random.below(8)).map(|i| (i as u8, 1 + random.below(30) as u32)).collect();
             let sum: u32 = w.iter().map(|(_, w)| w).sum();
-            let (ring, error) = ring(&w);
+            let (ring, error) = ring(&w, MAX_RING);
             assert!(ring.len() <= MAX_RING as usize);
             for (slot, weight) in &w {
                 let n = ring.iter().filter(|s| *s == slot).count();

@@ -142,7 +142,7 @@ pub(crate) fn assert_complete(entries: &Entries, rack: &Rack, when: &str) {
             };
             assert_ne!(*devices, 0, "{when}: {f}: server {server} without devices");
             assert_eq!(
-                *policy == 2,
+                *policy >= 2,
                 *ring_length == 0,
                 "{when}: {f}: a ring of {ring_length} for policy {policy}"
             );
@@ -501,15 +501,19 @@ fn random_changes() {
             3 => drop(next.servers.get_mut(&server).and_then(|d| d.remove(&(1 + random.below(7) as u8)))),
             4 => {
                 let port = 8000 + random.below(3) as u16;
-                let service =
-                    (Policy::ALL[random.below(4) as usize], protocols[random.below(3) as usize], 64, vec![]);
+                let service = (
+                    Policy::ALL[random.below(Policy::ALL.len() as u64) as usize],
+                    protocols[random.below(3) as usize],
+                    64,
+                    vec![],
+                );
                 next.services.insert(port, service);
             }
             5 if next.services.len() > 1 => drop(next.services.pop_first()),
             _ => {
                 let servers: Vec<u16> = next.servers.keys().copied().collect();
                 if let Some(s) = next.services.values_mut().next() {
-                    s.0 = Policy::ALL[random.below(4) as usize];
+                    s.0 = Policy::ALL[random.below(Policy::ALL.len() as u64) as usize];
                     s.2 = 16 << random.below(4);
                     s.3 = servers.iter().map(|n| (*n, random.below(4) as u32)).collect();
                 }
@@ -548,7 +552,7 @@ fn interrupted() {
     let mut random = Random::new(8);
     for _ in 0..60 {
         let mut have = install(&Shape::new(3, Policy::Wrr).rack());
-        let rack = Shape::new(4, Policy::ALL[random.below(4) as usize]).rack();
+        let rack = Shape::new(4, Policy::ALL[random.below(Policy::ALL.len() as u64) as usize]).rack();
         let want = State::default().plan(&rack, &have);
         let all: Vec<Update> = steps(&have, &want).into_iter().flatten().collect();
         for update in all.iter().take(random.below(all.len() as u64 + 1) as usize) {
@@ -578,6 +582,13 @@ fn messages() {
         entries.keys().map(std::mem::discriminant).collect::<std::collections::HashSet<_>>().len(),
         12
     );
+    for policy in Policy::ALL {
+        let entries = install(&Shape::new(2, policy).rack());
+        for (key, action) in &entries {
+            let message = schema.encode(key, action);
+            assert_eq!(schema.decode(&message), Some((*key, *action)), "{policy}: {key}");
+        }
+    }
     assert_eq!(number(&bytes(0x1_0000)), Some(0x1_0000));
     assert_eq!((bytes(0), number(&[]), number(&[0, 0, 5]), number(&[1; 17])), (vec![0], None, Some(5), None));
 

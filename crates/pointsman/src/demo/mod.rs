@@ -142,7 +142,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     let configs = devices(&spec, args.work, args.seed);
     let cpus: f64 = configs.iter().filter(|c| c.speed >= 1.0).map(rack::capacity_rps).sum();
 
-    let total = scale.ramp() * Policy::ALL.len() as u32 + scale.stress.duration;
+    let total = scale.ramp() * Policy::COMPARED.len() as u32 + scale.stress.duration;
     let bar = ProgressBar::new(total.as_millis() as u64);
     let style = ProgressStyle::with_template("{bar:30} {percent:>3} % {eta:>4} left  {msg}");
     bar.set_style(style.map_err(|e| format!("progress bar: {e}"))?);
@@ -175,7 +175,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     let unloaded = unloaded_latency(&mut client, cpus * 0.02)?;
 
     let mut policies = Vec::new();
-    for policy in Policy::ALL {
+    for policy in Policy::COMPARED {
         let before = bar.position();
         bar.set_message(format!("{}: setting the policy", policy.name()));
         live.set_policy(SERVICE, policy)?;

@@ -74,7 +74,7 @@ pub fn run(
                     live.configure(config.clone())?;
                 }
                 if elapsed >= Duration::from_secs(1) * turn && elapsed < scale.duration {
-                    let policy = Policy::ALL[turn as usize % Policy::ALL.len()];
+                    let policy = Policy::COMPARED[turn as usize % Policy::COMPARED.len()];
                     disturbances.push(format!("{:.1} s: policy {}", elapsed.as_secs_f64(), policy.name()));
                     live.set_policy(SERVICE, policy)?;
                     turn += 1;

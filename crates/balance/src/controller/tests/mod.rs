@@ -262,13 +262,45 @@ fn policy_change() {
     assert!(w.had(|e| matches!(e, Event::ConfigRejected { reason } if reason.contains("there are: p8000"))));
 }
 
+/// The choice of a device goes to the register of every frontend, once, and again after the switch forgot it.
+#[test]
+fn choices() {
+    let mut w = World::new(&Shape::new(3, Policy::Chosen).rack());
+    w.settle();
+    let told = |w: &World| -> Vec<u64> {
+        (1..=4)
+            .filter_map(|n| w.switch.registers.get(&(w.switch.schema.controllers_choice, n)).copied())
+            .collect()
+    };
+    assert_eq!(told(&w), [0; 4], "whatever was chosen before must go");
+    let device = DeviceNumber::new(2, 1);
+    let choose = |w: &mut World, service: &str, device| {
+        w.last_write = None;
+        w.input(Input::Choose { service: service.into(), device });
+        w.settle();
+    };
+    choose(&mut w, "p8000", Some(device));
+    assert_eq!(told(&w), [0xc000_0000 | u64::from(device.bits()); 4]);
+    choose(&mut w, "p8000", Some(device));
+    assert_eq!(w.last_write, None, "nothing new");
+    choose(&mut w, "p9", Some(device));
+    assert!(w.had(|e| matches!(e, Event::Warning { text } if text.contains("`p9`"))));
+    w.switch.restart();
+    w.lose();
+    w.run_for(ms(1000));
+    w.settle();
+    assert_eq!(told(&w), [0xc000_0000 | u64::from(device.bits()); 4]);
+    choose(&mut w, "p8000", None);
+    assert_eq!(told(&w), [0; 4]);
+}
+
 /// Changes that come faster than they can be written.
 #[test]
 fn changes_in_the_middle() {
     let mut w = world();
     let mut random = Random::new(3);
     for _ in 0..60 {
-        let policy = Policy::ALL[random.below(4) as usize];
+        let policy = Policy::ALL[random.below(Policy::ALL.len() as u64) as usize];
         w.input(Input::SetPolicy { service: "p8000".into(), policy });
         for _ in 0..random.below(6) {
             if let Some(input) = w.inbox.pop_front() {
@@ -637,7 +669,7 @@ fn chaos() {
                     w.config(&s);
                 }
                 _ => {
-                    let policy = Policy::ALL[random.below(4) as usize];
+                    let policy = Policy::ALL[random.below(Policy::ALL.len() as u64) as usize];
                     if let Some(service) = s.services.get_mut(&8000) {
                         service.0 = policy;
                     }

@@ -178,8 +178,19 @@ impl Switch {
     }
 
     fn update(&mut self, u: &p4rt::Update) -> Result<(), EntityError> {
-        let Some(Kind::TableEntry(e)) = u.entity.as_ref().and_then(|e| e.entity.as_ref()) else {
-            panic!("only table entries are written");
+        let e = match u.entity.as_ref().and_then(|e| e.entity.as_ref()) {
+            Some(Kind::TableEntry(e)) => e,
+            Some(Kind::RegisterEntry(e)) => {
+                assert_eq!(e.register_id, self.schema.controllers_choice);
+                let Some(p4rt::p4_data::Data::Bitstring(b)) = e.data.as_ref().and_then(|d| d.data.as_ref())
+                else {
+                    panic!("no value: {e:?}");
+                };
+                let value = crate::plan::schema::number(b).expect("a number") as u64;
+                self.registers.insert((e.register_id, e.index.as_ref().expect("an index").index), value);
+                return Ok(());
+            }
+            other => panic!("written: {other:?}"),
         };
         let (key, exists) = (key(e), self.tables.contains_key(&key(e)));
         let kind = p4rt::update::Type::try_from(u.r#type).expect("valid");

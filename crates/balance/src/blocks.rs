@@ -1,0 +1,367 @@
+//! Policies as configurations of the data plane's blocks (`p4/programs/balancer/blocks.p4`): what narrows the candidates, what
+//! measures them, what picks one; and how the server is chosen, which is a choice of its own.
+
+use crate::types::{Policy, Protocol};
+use std::str::FromStr;
+
+/// What a decision looks at (`METRIC_*` of the data plane).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Metric {
+    /// Nothing: every device alike.
+    None,
+    /// Use of processor, graphics processor or whatever computes, in per cent; reported.
+    Compute,
+    /// Use of memory, in per cent; reported.
+    Memory,
+    /// Use of the network, in per cent; reported.
+    Network,
+    /// Requests that wait for an answer; reported.
+    Queue,
+    /// The weight that the last probe gave.
+    Weight,
+    /// Connections or requests in flight, counted by the switch.
+    InFlight,
+}
+
+impl Metric {
+    const NAMES: [(&'static str, Metric); 7] = [
+        ("none", Metric::None),
+        ("compute", Metric::Compute),
+        ("memory", Metric::Memory),
+        ("network", Metric::Network),
+        ("queue", Metric::Queue),
+        ("weight", Metric::Weight),
+        ("in-flight", Metric::InFlight),
+    ];
+
+    /// Its number in the data plane.
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// Whether it comes with reports or probes.
+    pub fn is_reported(self) -> bool {
+        !matches!(self, Metric::None | Metric::InFlight)
+    }
+}
+
+/// How the server is chosen (`SERVERS_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Servers {
+    /// By hash over the slot table.
+    Hash,
+    /// The less loaded one of two by hash.
+    PowerOfTwo,
+    /// The less loaded one of one by hash and the better one of last time.
+    LeastLoaded,
+    /// The one that the controller names.
+    Chosen,
+}
+
+impl Servers {
+    const NAMES: [(&'static str, Servers); 4] = [
+        ("hash", Servers::Hash),
+        ("power-of-two", Servers::PowerOfTwo),
+        ("least-loaded", Servers::LeastLoaded),
+        ("chosen", Servers::Chosen),
+    ];
+
+    /// Whether it looks at the load of two candidates.
+    pub fn compares(self) -> bool {
+        matches!(self, Servers::PowerOfTwo | Servers::LeastLoaded)
+    }
+}
+
+/// What of a connection counts as in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Counting {
+    /// The connection, from its first packet to its end.
+    Connections,
+    /// A request, from a packet with data of the client to one of the device.
+    Requests,
+}
+
+impl Counting {
+    const NAMES: [(&'static str, Counting); 2] =
+        [("connections", Counting::Connections), ("requests", Counting::Requests)];
+
+    /// Flags of a connection in the data plane (`CONN_COUNTS_*`).
+    pub fn flags(self) -> u8 {
+        match self {
+            Counting::Connections => 32,
+            Counting::Requests => 64,
+        }
+    }
+
+    /// What is counted where nobody says: a TCP connection has an end that the switch sees, a UDP flow has none.
+    pub fn of(protocol: Protocol) -> Self {
+        match protocol {
+            Protocol::Tcp => Counting::Connections,
+            Protocol::Udp => Counting::Requests,
+        }
+    }
+}
+
+macro_rules! by_name {
+    ($type:ty, $what:literal) => {
+        impl $type {
+            /// Its name in configuration files.
+            pub fn name(self) -> &'static str {
+                Self::NAMES.iter().find(|(_, v)| *v == self).map_or("", |(n, _)| n)
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = String;
+
+            fn from_str(s: &str) -> Result<Self, String> {
+                let found = Self::NAMES.iter().find(|(n, _)| *n == s);
+                found.map(|(_, v)| *v).ok_or_else(|| {
+                    let names: Vec<String> = Self::NAMES.iter().map(|(n, _)| format!("\"{n}\"")).collect();
+                    format!("`{s}` is no {}: write {}", $what, names.join(" or "))
+                })
+            }
+        }
+    };
+}
+
+by_name!(Metric, "metric");
+by_name!(Servers, "way to choose a server");
+by_name!(Counting, "way to count");
+
+/// What narrows the candidates (`NARROW_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)] // as in blocks.p4
+pub enum Narrow {
+    None,
+    Available,
+    Below,
+    Idle,
+}
+
+/// What picks one (`PICK_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)] // as in blocks.p4
+pub enum Pick {
+    Least,
+    Priority,
+    Weighted,
+    Chance,
+    Chosen,
+}
+
+/// What the load of a device is multiplied with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Factor {
+    /// Nothing.
+    One,
+    /// Its weight: more is better.
+    Weight,
+    /// The inverse of its weight: less is better.
+    Inverse,
+}
+
+/// What a service says beside the name of its policy. Each overrides what the policy says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tuning {
+    /// What to look at.
+    pub metric: Option<Metric>,
+    /// And what else; the sum counts.
+    pub metric2: Option<Metric>,
+    /// Weight of the metric in the sum.
+    pub weight: Option<u8>,
+    /// Weight of the second metric in the sum.
+    pub weight2: Option<u8>,
+    /// What every connection that a device got since its last report adds to its load.
+    pub step: Option<u8>,
+    /// Of how many devices by chance the least loaded is taken.
+    pub choices: Option<u8>,
+    /// At this load or above a device is out.
+    pub high: Option<u16>,
+    /// At this load or below it is in again.
+    pub low: Option<u16>,
+    /// What counts as in flight.
+    pub count: Option<Counting>,
+    /// How the server is chosen.
+    pub servers: Option<Servers>,
+}
+
+/// A policy in terms of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // as in `Tuning`
+pub struct Blocks {
+    pub servers: Servers,
+    pub narrow: Narrow,
+    pub pick: Pick,
+    pub choices: u8,
+    pub count: Option<Counting>,
+    pub metrics: [(Metric, u8); 2],
+    pub step: u8,
+    /// Is added to the load.
+    pub offset: u8,
+    /// 100 less the load, instead of the load.
+    pub complement: bool,
+    pub factor: Factor,
+    pub high: u16,
+    pub low: u16,
+}
+
+impl Blocks {
+    const PLAIN: Blocks = Blocks {
+        servers: Servers::Hash,
+        narrow: Narrow::None,
+        pick: Pick::Least,
+        choices: 0,
+        count: None,
+        metrics: [(Metric::None, 0); 2],
+        step: 0,
+        offset: 0,
+        complement: false,
+        factor: Factor::One,
+        high: u16::MAX,
+        low: 0,
+    };
+
+    /// The blocks of a policy; for the four that the data plane has as such, what else can be said of them.
+    pub fn new(policy: Policy, tuning: &Tuning, protocol: Protocol) -> Blocks {
+        use Metric::{Compute, InFlight, None as Nothing, Queue, Weight};
+        let in_flight = [(InFlight, 1), (Nothing, 0)];
+        let mut b = match policy {
+            Policy::ServerOnly | Policy::Ecmp | Policy::Wrr | Policy::P4mite => Blocks::PLAIN,
+            // One connection is taken for one per cent until the next report tells better.
+            Policy::LeastUtilised => {
+                Blocks { metrics: [(Compute, 1), (Nothing, 0)], step: 1, ..Blocks::PLAIN }
+            }
+            Policy::DynamicWrr => Blocks {
+                pick: Pick::Weighted,
+                metrics: [(Compute, 1), (Nothing, 0)],
+                complement: true,
+                factor: Factor::Weight,
+                ..Blocks::PLAIN
+            },
+            Policy::Prt => Blocks {
+                narrow: Narrow::Below,
+                pick: Pick::Priority,
+                metrics: [(Compute, 1), (Nothing, 0)],
+                high: 90,
+                low: 80,
+                ..Blocks::PLAIN
+            },
+            Policy::LeastConnections => Blocks { metrics: in_flight, ..Blocks::PLAIN },
+            // One more than there are: what counts is how a device would stand with the new one.
+            Policy::WeightedLeastConnections => {
+                Blocks { metrics: in_flight, offset: 1, factor: Factor::Inverse, ..Blocks::PLAIN }
+            }
+            Policy::Jsq => Blocks { metrics: in_flight, count: Some(Counting::Requests), ..Blocks::PLAIN },
+            Policy::Jiq => {
+                Blocks { narrow: Narrow::Idle, pick: Pick::Chance, metrics: in_flight, ..Blocks::PLAIN }
+            }
+            Policy::PowerOfTwo => Blocks { choices: 2, metrics: in_flight, ..Blocks::PLAIN },
+            Policy::ProbeWrr => Blocks {
+                pick: Pick::Weighted,
+                metrics: [(Weight, 1), (Nothing, 0)],
+                factor: Factor::Weight,
+                ..Blocks::PLAIN
+            },
+            Policy::Chosen => {
+                Blocks { servers: Servers::Chosen, pick: Pick::Chosen, metrics: in_flight, ..Blocks::PLAIN }
+            }
+        };
+        if policy == Policy::Jsq && tuning.metric == Some(Queue) {
+            // The reported queue is as old as the report: what came since counts too.
+            b.step = 1;
+        }
+        let t = tuning;
+        let [first, second] = &mut b.metrics;
+        first.0 = t.metric.unwrap_or(first.0);
+        first.1 = t.weight.unwrap_or(first.1.max(u8::from(t.metric.is_some())));
+        second.0 = t.metric2.unwrap_or(second.0);
+        second.1 = t.weight2.unwrap_or(u8::from(t.metric2.is_some()));
+        b.step = t.step.unwrap_or(b.step);
+        b.choices = t.choices.unwrap_or(b.choices);
+        b.high = t.high.unwrap_or(b.high);
+        b.low = t.low.unwrap_or(b.low.min(b.high));
+        b.servers = t.servers.unwrap_or(b.servers);
+        // What a device got since its last report is part of the same count.
+        let needs_count =
+            b.step > 0 || b.servers.compares() || b.metrics.iter().any(|(m, w)| *m == InFlight && *w > 0);
+        b.count = t.count.or(b.count).or(needs_count.then(|| Counting::of(protocol)));
+        b
+    }
+
+    /// Whether the data plane needs to be told anything.
+    pub fn is_plain(&self) -> bool {
+        *self == Blocks::PLAIN
+    }
+
+    /// Whether a decision looks at something that comes with reports or probes.
+    pub fn needs_reports(&self) -> bool {
+        self.narrow == Narrow::Available || self.metrics.iter().any(|(m, w)| m.is_reported() && *w > 0)
+    }
+}
+
+/// Factors in proportion to the inverses of weights, the exact ones where 16 bits hold them.
+pub fn inverses(weights: &[u64]) -> Vec<u16> {
+    let gcd = |mut a: u64, mut b: u64| {
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        a.max(1)
+    };
+    let least = weights.iter().copied().filter(|w| *w > 0).min().unwrap_or(1);
+    let lcm = weights.iter().filter(|w| **w > 0).try_fold(1u64, |l, w| {
+        let next = (l / gcd(l, *w)).checked_mul(*w)?;
+        (next / least <= u64::from(u16::MAX)).then_some(next)
+    });
+    let top = lcm.unwrap_or(least * u64::from(u16::MAX));
+    weights
+        .iter()
+        .map(|w| match w {
+            0 => u16::MAX,
+            w => ((top + w / 2) / w).clamp(1, u64::from(u16::MAX)) as u16,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inverse_weights() {
+        assert_eq!(inverses(&[5, 1]), [1, 5]);
+        assert_eq!(inverses(&[2, 3, 6]), [3, 2, 1]);
+        assert_eq!(inverses(&[4, 4]), [1, 1]);
+        assert_eq!(inverses(&[]), [0u16; 0]);
+        assert_eq!(inverses(&[0, 7]), [u16::MAX, 1]);
+        // No exact ones: right to a part in a thousand.
+        let weights = [997, 991, 983, 1000, 3];
+        for (w, f) in weights.iter().zip(inverses(&weights)) {
+            let error = f64::from(f) * *w as f64 / (3.0 * 65535.0) - 1.0;
+            assert!(error.abs() < 0.003, "{w}: {error}");
+        }
+    }
+
+    #[test]
+    fn policies() {
+        let of = |policy, tuning: Tuning| Blocks::new(policy, &tuning, Protocol::Tcp);
+        for policy in Policy::COMPARED {
+            assert!(of(policy, Tuning::default()).is_plain(), "{policy}");
+        }
+        assert_eq!(of(Policy::LeastConnections, Tuning::default()).count, Some(Counting::Connections));
+        assert_eq!(
+            Blocks::new(Policy::LeastConnections, &Tuning::default(), Protocol::Udp).count,
+            Some(Counting::Requests)
+        );
+        let two = Tuning { servers: Some(Servers::PowerOfTwo), ..Tuning::default() };
+        assert_eq!(of(Policy::Ecmp, two).count, Some(Counting::Connections));
+        let memory = Tuning { metric: Some(Metric::Memory), step: Some(0), ..Tuning::default() };
+        let b = of(Policy::LeastUtilised, memory);
+        assert_eq!((b.metrics[0], b.step), ((Metric::Memory, 1), 0));
+        assert!(b.needs_reports() && !of(Policy::Jsq, Tuning::default()).needs_reports());
+        let sum = Tuning { metric2: Some(Metric::Network), weight2: Some(3), ..Tuning::default() };
+        assert_eq!(of(Policy::Prt, sum).metrics, [(Metric::Compute, 1), (Metric::Network, 3)]);
+        assert_eq!("in-flight".parse(), Ok(Metric::InFlight));
+        assert!("cpu".parse::<Metric>().expect_err("no such").contains("\"compute\""));
+    }
+}
