@@ -22,12 +22,15 @@ const SYSTEM: &[(&str, &str)] = carried! {
 /// The balancer, as it stands in `p4/programs/balancer`.
 const BALANCER: &[(&str, &str)] = carried! {
     "main.p4" => "../../../p4/programs/balancer/main.p4",
+    "blocks.p4" => "../../../p4/programs/balancer/blocks.p4",
     "headers.p4" => "../../../p4/programs/balancer/headers.p4",
+    "load.p4" => "../../../p4/programs/balancer/load.p4",
     "parser.p4" => "../../../p4/programs/balancer/parser.p4",
     "checksum.p4" => "../../../p4/programs/balancer/checksum.p4",
     "connections.p4" => "../../../p4/programs/balancer/connections.p4",
     "respond.p4" => "../../../p4/programs/balancer/respond.p4",
     "select.p4" => "../../../p4/programs/balancer/select.p4",
+    "servers.p4" => "../../../p4/programs/balancer/servers.p4",
     "translate.p4" => "../../../p4/programs/balancer/translate.p4",
 };
 
