@@ -246,7 +246,8 @@ fn everything_that_is_sent_is_accounted_for() {
     let sum = |way: &str| (1..=3).map(|n| files[&format!("veth{n}_{way}.pcap")].len() as u64).sum::<u64>();
     assert_eq!((came, sent), (sum("in"), sum("out")), "{total}");
     for n in 1..=3 {
-        let line = finished.stderr.lines().find(|l| l.contains(&format!("port {n} (veth{n}): received"))).unwrap();
+        let line =
+            finished.stderr.lines().find(|l| l.contains(&format!("port {n} (veth{n}): received"))).unwrap();
         let (frames_in, frames_out) =
             (&files[&format!("veth{n}_in.pcap")], &files[&format!("veth{n}_out.pcap")]);
         let expected = [
