@@ -210,9 +210,14 @@ impl Block {
     /// Is a frame the memory that the block is run on, with its parameters in these slots?
     #[inline]
     fn runs_on(&self, slots: &[usize]) -> bool {
-        self.in_frame
-            && slots.len() == self.params.len()
-            && slots.iter().enumerate().all(|(i, slot)| i == *slot)
+        let in_order = match slots {
+            // What architectures do for every packet.
+            [a] => *a == 0,
+            [a, b] => (*a, *b) == (0, 1),
+            [a, b, c] => (*a, *b, *c) == (0, 1, 2),
+            _ => slots.iter().enumerate().all(|(i, slot)| i == *slot),
+        };
+        self.in_frame && slots.len() == self.params.len() && in_order
     }
 }
 
@@ -284,7 +289,7 @@ impl Engine {
     }
 
     /// Runs a block.
-    #[inline]
+    #[inline(always)]
     fn run(
         &self,
         entry: Entry,
@@ -294,9 +299,9 @@ impl Engine {
         emitted: &mut Vec<u8>,
         env: &mut dyn Env,
     ) -> Ran {
-        let block = match entry {
-            Entry::Parser(id) => self.parsers.get(id.index()),
-            Entry::Control(id) => self.controls.get(id.index()),
+        let (block, is_parser) = match entry {
+            Entry::Parser(id) => (self.parsers.get(id.index()), true),
+            Entry::Control(id) => (self.controls.get(id.index()), false),
         };
         if let Some(block) = block
             && let Some(Ok(code)) = block.code.get()
@@ -304,7 +309,7 @@ impl Engine {
             && frame.slots.len() >= code.words
             && block.runs_on(slots)
         {
-            return self.enter(code, &mut frame.slots, packet, emitted, env);
+            return self.enter((code, is_parser), &mut frame.slots, packet, emitted, env);
         }
         self.run_first(entry, slots, frame, packet, emitted, env)
     }
@@ -330,8 +335,9 @@ impl Engine {
         if frame.slots.len() < code.words {
             frame.slots.resize(code.words, 0);
         }
+        let entered = (code, matches!(entry, Entry::Parser(_)));
         if block.runs_on(slots) {
-            return self.enter(code, &mut frame.slots, packet, emitted, env);
+            return self.enter_slowly(entered, &mut frame.slots, packet, emitted, env);
         }
         // Parameters that stand elsewhere, or share a slot: copied in and out.
         let mut memory = vec![0u64; code.words];
@@ -349,7 +355,7 @@ impl Engine {
                 bytes_mut(&mut memory)[to..to + size].copy_from_slice(value);
             }
         }
-        let result = self.enter(code, &mut memory, packet, emitted, env);
+        let result = self.enter_slowly(entered, &mut memory, packet, emitted, env);
         for (i, param) in params.iter().enumerate() {
             if let (Some((from, to, size)), Direction::Out | Direction::InOut) =
                 (fits(i, param), param.direction)
@@ -361,70 +367,75 @@ impl Engine {
         result
     }
 
+    /// Enters code. Only what the code looks at is written into its context.
     #[inline(always)]
     fn enter(
         &self,
-        code: &Code,
+        (code, is_parser): (&Code, bool),
         memory: &mut [u64],
         packet: &[u8],
         emitted: &mut Vec<u8>,
         env: &mut dyn Env,
     ) -> Ran {
         debug_assert!(memory.len() >= code.words);
-        let (mut cells, mut packet_bytes, mut tables) = (self.no_cells.as_ptr(), 0, std::ptr::null());
-        if code.cells {
-            // Fewer than announced: nothing is where the code looks for it.
-            let all = env.cells();
-            if all.len() >= self.no_cells.len() {
-                cells = all.as_ptr();
-            }
-            packet_bytes = u64::from(env.packet_bytes());
-        }
-        if code.tables {
-            let all = env.tables();
-            if all.len() >= self.program.tables.len() {
-                tables = all.as_ptr();
-            }
-        }
-        let (out, out_len, out_cap) = (emitted.as_mut_ptr(), emitted.len() as u64, emitted.capacity() as u64);
-        let mut host = Host {
-            layouts: &self.layouts,
-            memory: Memory { layouts: &self.layouts, strings: &code.strings },
-            env,
-            packet,
-            emitted,
-            used: 0,
-            panic: None,
-        };
-        let ctx = Ctx {
-            host: &raw mut host,
-            packet: packet.as_ptr(),
-            packet_bits: packet.len() as u64 * 8,
-            position: 0,
-            error: 0,
-            rounds_left: u64::from(MAX_LOOP_ROUNDS),
-            out,
-            out_len,
-            out_cap,
-            cells,
-            packet_bytes,
-            tables,
-            large: 0,
-            noted: std::ptr::null(),
-        };
+        let strings = &code.strings;
+        let mut host = Host { layouts: &self.layouts, strings, env, packet, emitted, used: 0, panic: None };
         let at = memory.as_mut_ptr().cast::<Ctx<'_>>();
         // SAFETY: the memory has `code.words` words, so there is room for the context and everything that the code needs
-        // behind it, and it is aligned to words. Nothing else uses it, or the host, while the code runs.
+        // behind it, and it is aligned to words; they are all words that were written before, and any words make a
+        // context. Nothing else uses it, or the host, while the code runs.
         let ran = unsafe {
-            at.write(ctx);
+            if code.cells {
+                // Fewer than announced: nothing is where the code looks for it.
+                let all = host.env.cells();
+                let fits = all.len() >= self.no_cells.len();
+                (*at).cells = if fits { all.as_ptr() } else { self.no_cells.as_ptr() };
+                (*at).packet_bytes = u64::from(host.env.packet_bytes());
+            }
+            if code.tables {
+                let all = host.env.tables();
+                let fits = all.len() >= self.program.tables.len();
+                (*at).tables = if fits { all.as_ptr() } else { std::ptr::null() };
+            }
+            if code.emits {
+                (*at).out = host.emitted.as_mut_ptr();
+                (*at).out_len = host.emitted.len() as u64;
+                (*at).out_cap = host.emitted.capacity() as u64;
+            }
+            if is_parser {
+                (*at).packet = packet.as_ptr();
+                (*at).packet_bits = packet.len() as u64 * 8;
+                (*at).position = 0;
+                (*at).error = 0;
+            }
+            (*at).rounds_left = u64::from(MAX_LOOP_ROUNDS);
+            (*at).host = &raw mut host;
             let status = (code.entry)(at);
-            (*at).settle();
-            Ran { status, error: (*at).error as u32, position: (*at).position as usize }
+            if code.emits {
+                (*at).settle();
+            }
+            match is_parser {
+                true => Ran { status, error: (*at).error as u32, position: (*at).position as usize },
+                false => Ran { status, error: 0, position: 0 },
+            }
         };
         if let Some(panic) = host.panic.take() {
             std::panic::resume_unwind(panic);
         }
         ran
+    }
+
+    /// The same where it does not have to be fast.
+    #[inline(never)]
+    fn enter_slowly(
+        &self,
+        code: (&Code, bool),
+        memory: &mut [u64],
+        packet: &[u8],
+        emitted: &mut Vec<u8>,
+        env: &mut dyn Env,
+    ) -> Ran {
+        self.enter(code, memory, packet, emitted, env)
     }
 }
 
@@ -659,7 +670,7 @@ impl Executor for Engine {
         let mut emitted = Vec::new();
         let mut host = Host {
             layouts: &self.layouts,
-            memory: Memory { layouts: &self.layouts, strings: &code.strings },
+            strings: &code.strings,
             env,
             packet: &[],
             emitted: &mut emitted,

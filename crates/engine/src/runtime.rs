@@ -18,6 +18,7 @@ use pointsman_ir::table::flat::{FlatTable, Place as FieldAt, row};
 use pointsman_ir::{BinaryOp, Bits, CellArray, Env, ExternCall, FlatArgs, TypeId, UnaryOp, Value};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 /// How native code ended.
 pub(crate) mod status {
@@ -81,7 +82,8 @@ pub(crate) mod at {
 /// The part of a context that only Rust uses.
 pub(crate) struct Host<'a> {
     pub(crate) layouts: &'a Layouts,
-    pub(crate) memory: Memory<'a>,
+    /// Of the code that runs.
+    pub(crate) strings: &'a [Arc<str>],
     pub(crate) env: &'a mut dyn Env,
     pub(crate) packet: &'a [u8],
     pub(crate) emitted: &'a mut Vec<u8>,
@@ -160,7 +162,11 @@ pub(crate) extern "C" fn count_hit(ctx: *mut Ctx<'_>, site: *const Site, head: u
     })
 }
 
-impl Host<'_> {
+impl<'a> Host<'a> {
+    fn memory(&self) -> Memory<'a> {
+        Memory { layouts: self.layouts, strings: self.strings }
+    }
+
     fn lookup(&mut self, site: &TableSite, key: &[u64], selectors: &[u64], to: &mut [u64]) {
         let of_key = |at: &FieldAt| {
             let words = &key[at.word as usize..];
@@ -188,14 +194,14 @@ impl Host<'_> {
                 for (n, (ty, at)) in params.iter().enumerate() {
                     // By way of the natural form, which knows what is of another type.
                     let mut natural = vec![0; self.layouts.get(*ty).size.div_ceil(8) as usize];
-                    self.memory.put(memory::bytes_mut(&mut natural), *ty, Spot::Natural(0), value(n));
+                    self.memory().put(memory::bytes_mut(&mut natural), *ty, Spot::Natural(0), value(n));
                     at.put(data, &read_bits(memory::bytes(&natural), at.width));
                 }
             }
             RowData::Natural(params) => {
                 for (n, (ty, offset)) in params.iter().enumerate() {
                     let spot = Spot::Natural(*offset as usize);
-                    self.memory.put(memory::bytes_mut(data), *ty, spot, value(n));
+                    self.memory().put(memory::bytes_mut(data), *ty, spot, value(n));
                 }
             }
         }
@@ -206,18 +212,18 @@ impl Host<'_> {
         let mut args = Vec::with_capacity(site.args.len());
         for arg in &site.args {
             args.push(match self.layouts.get(arg.ty).shape {
-                Shape::Struct(_) if !data.is_empty() => self.memory.value(data, arg.ty, Spot::Packed(0, 0)),
-                _ => self.memory.value(area, arg.ty, Spot::Natural(arg.offset as usize)),
+                Shape::Struct(_) if !data.is_empty() => self.memory().value(data, arg.ty, Spot::Packed(0, 0)),
+                _ => self.memory().value(area, arg.ty, Spot::Natural(arg.offset as usize)),
             });
         }
         let result = self.env.call_extern(site.call(), &mut args);
         for (arg, value) in site.args.iter().zip(&args) {
             if arg.out {
-                self.memory.put(area, arg.ty, Spot::Natural(arg.offset as usize), value);
+                self.memory().put(area, arg.ty, Spot::Natural(arg.offset as usize), value);
             }
         }
         if let Some((ty, offset)) = site.returns {
-            self.memory.put(area, ty, Spot::Natural(offset as usize), &result);
+            self.memory().put(area, ty, Spot::Natural(offset as usize), &result);
         }
     }
 }
@@ -308,8 +314,9 @@ pub(crate) extern "C" fn emit(ctx: *mut Ctx<'_>, ty: u64, at: *mut u8) -> u64 {
         // SAFETY: a value of that type stands there.
         let mem = unsafe { value_at(ctx.host().layouts, ty, at) };
         let host = ctx.host();
+        let memory = host.memory();
         let mut writer = Writer { out: host.emitted, used: host.used };
-        host.memory.pack(mem, ty, 0, &mut writer);
+        memory.pack(mem, ty, 0, &mut writer);
         host.used = writer.used;
         ctx.grow(256);
         1
@@ -337,7 +344,7 @@ pub(crate) extern "C" fn extract_varbit(ctx: *mut Ctx<'_>, ty: u64, to: *mut u8,
         let mem = unsafe { value_at(ctx.host().layouts, ty, to) };
         if let Shape::Header(header) = &ctx.host().layouts.get(ty).shape {
             let host = ctx.host();
-            host.memory.unpack(mem, header, host.packet, at as usize, varbits as u32);
+            host.memory().unpack(mem, header, host.packet, at as usize, varbits as u32);
         }
     });
 }
@@ -348,7 +355,7 @@ pub(crate) extern "C" fn shift(ctx: *mut Ctx<'_>, ty: u64, at: *mut u8, by: i64)
         let ty = TypeId(ty as u32);
         // SAFETY: a value of that type stands there.
         let mem = unsafe { value_at(ctx.host().layouts, ty, at) };
-        ctx.host().memory.shift(mem, ty, by);
+        ctx.host().memory().shift(mem, ty, by);
     });
 }
 
@@ -359,7 +366,7 @@ pub(crate) extern "C" fn equal(ctx: *mut Ctx<'_>, ty: u64, a: *const u8, b: *con
         let size = ctx.host().layouts.get(ty).size as usize;
         // SAFETY: values of that type stand there.
         let (a, b) = unsafe { (std::slice::from_raw_parts(a, size), std::slice::from_raw_parts(b, size)) };
-        u64::from(ctx.host().memory.equal(ty, (a, Spot::Natural(0)), (b, Spot::Natural(0))))
+        u64::from(ctx.host().memory().equal(ty, (a, Spot::Natural(0)), (b, Spot::Natural(0))))
     })
 }
 

@@ -122,6 +122,7 @@ struct Gen<'g, 'p> {
     /// Flat tables, or cells, are used in place.
     uses_tables: bool,
     uses_cells: bool,
+    emits: bool,
     sigs: HashMap<(usize, bool), SigRef>,
     call_conv: CallConv,
     /// The first thing that cannot be compiled.
@@ -192,7 +193,8 @@ fn make(
         }
         g.b.seal_all_blocks();
         g.b.finalize(module.target_config());
-        (g.scratch_most, g.sites, g.constants, g.strings, g.uses_tables, g.uses_cells, (tables, large))
+        let uses = (g.uses_tables, g.uses_cells, g.emits);
+        (g.scratch_most, g.sites, g.constants, g.strings, uses, (tables, large))
     };
     module.define_function(id, &mut context).map_err(|e| internal(&format!("{e:?}")))?;
     let size = context.compiled_code().map_or(0, |c| c.code_info().total_size as usize);
@@ -200,7 +202,7 @@ fn make(
     let address = module.get_finalized_function(id);
     // SAFETY: the function was declared with this signature, and the module that owns it stays in the same `Code`.
     let run = unsafe { std::mem::transmute::<*const u8, extern "C" fn(*mut Ctx<'_>) -> i64>(address) };
-    let (scratch, sites, constants, strings, tables, cells, (foreseen, large_arrays)) = made;
+    let (scratch, sites, constants, strings, (tables, cells, emits), (foreseen, large_arrays)) = made;
     Ok(Some(Code {
         module: Some(module),
         entry: run,
@@ -209,6 +211,7 @@ fn make(
         _constants: constants,
         strings,
         cells,
+        emits,
         tables,
         foreseen,
         large_arrays,
@@ -272,6 +275,7 @@ impl<'g, 'p> Gen<'g, 'p> {
             ahead: None,
             uses_tables: false,
             uses_cells: false,
+            emits: false,
             sigs: HashMap::new(),
             call_conv,
             problem: None,

@@ -205,6 +205,7 @@ impl Gen<'_, '_> {
 
     /// Appends the headers inside a place to the packet.
     fn emit(&mut self, place: Place) {
+        self.emits = true;
         match (self.shape(place.ty), place.at) {
             (Shape::Header(_), At::Mem { .. }) => self.emit_header(place),
             (Shape::Header(_), _) => {
