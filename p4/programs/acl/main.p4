@@ -41,8 +41,7 @@ struct headers_t {
     ports_t    ports;
 }
 
-struct metadata_t {
-}
+struct metadata_t {}
 
 parser AclParser(packet_in packet,
                  out headers_t hdr,

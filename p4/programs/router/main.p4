@@ -85,8 +85,7 @@ control RouterIngress(inout headers_t hdr,
     }
 
     // The frame is for the router itself.
-    action route() {
-    }
+    action route() {}
 
     // Stations of the bridge, and the router's own address.
     table stations {
@@ -136,8 +135,7 @@ control RouterIngress(inout headers_t hdr,
                     drop();
                 }
             }
-            default: {
-            }
+            default: {}
         }
     }
 }
