@@ -41,8 +41,7 @@ struct headers_t {
     tags_t     tags;
 }
 
-struct metadata_t {
-}
+struct metadata_t {}
 
 parser TaggedParser(packet_in packet,
                     out headers_t hdr,
