@@ -89,6 +89,8 @@ pub(crate) struct Code {
     /// It uses flat tables, or cells, itself.
     pub(crate) tables: bool,
     pub(crate) cells: bool,
+    /// It does so without comparing some index with a length.
+    pub(crate) trusts_cells: bool,
     /// It emits headers.
     pub(crate) emits: bool,
     /// Of code that looks ahead: the tables that it looks up (the first 64 can be large), and whether cells alone make it

@@ -42,7 +42,7 @@ mod survey;
 use code::Code;
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
-use generate::{Entry, Source};
+use generate::{Cold, Entry, Source};
 use layout::{Layouts, Scalar, Shape};
 use memory::{Memory, Spot, bytes, bytes_mut};
 use pointsman_ir::{
@@ -87,6 +87,7 @@ pub struct Engine {
     survey: survey::Survey,
     zeros: Box<[u64]>,
     isa: OwnedTargetIsa,
+    cold: Cold,
     parsers: Vec<Block>,
     controls: Vec<Block>,
 }
@@ -105,6 +106,8 @@ struct Block {
     in_frame: bool,
     /// Made when it is first needed.
     code: OnceLock<Result<Code, LoadError>>,
+    /// The same without cells, for an architecture that announced arrays and does not lend them.
+    asking: OnceLock<Result<Code, LoadError>>,
     /// Looks ahead.
     ahead: Option<Code>,
 }
@@ -266,6 +269,7 @@ impl Engine {
             errors: self.errors,
             known: &self.known,
             zeros: &self.zeros,
+            cold: &self.cold,
             aligned: self.survey.aligned,
             counted: self.survey.cyclic || statements > u64::from(MAX_TRANSITIONS),
         })
@@ -299,9 +303,9 @@ impl Engine {
         emitted: &mut Vec<u8>,
         env: &mut dyn Env,
     ) -> Ran {
-        let (block, is_parser) = match entry {
-            Entry::Parser(id) => (self.parsers.get(id.index()), true),
-            Entry::Control(id) => (self.controls.get(id.index()), false),
+        let block = match entry {
+            Entry::Parser(id) => self.parsers.get(id.index()),
+            Entry::Control(id) => self.controls.get(id.index()),
         };
         if let Some(block) = block
             && let Some(Ok(code)) = block.code.get()
@@ -309,7 +313,7 @@ impl Engine {
             && frame.slots.len() >= code.words
             && block.runs_on(slots)
         {
-            return self.enter((code, is_parser), &mut frame.slots, packet, emitted, env);
+            return self.enter((code, entry), &mut frame.slots, packet, emitted, env);
         }
         self.run_first(entry, slots, frame, packet, emitted, env)
     }
@@ -335,7 +339,7 @@ impl Engine {
         if frame.slots.len() < code.words {
             frame.slots.resize(code.words, 0);
         }
-        let entered = (code, matches!(entry, Entry::Parser(_)));
+        let entered = (code, entry);
         if block.runs_on(slots) {
             return self.enter_slowly(entered, &mut frame.slots, packet, emitted, env);
         }
@@ -371,13 +375,17 @@ impl Engine {
     #[inline(always)]
     fn enter(
         &self,
-        (code, is_parser): (&Code, bool),
+        (code, entry): (&Code, Entry),
         memory: &mut [u64],
         packet: &[u8],
         emitted: &mut Vec<u8>,
         env: &mut dyn Env,
     ) -> Ran {
         debug_assert!(memory.len() >= code.words);
+        if code.trusts_cells && env.cells().len() < self.no_cells.len() {
+            return self.enter_without_cells(entry, memory, packet, emitted, env);
+        }
+        let is_parser = matches!(entry, Entry::Parser(_));
         let strings = &code.strings;
         let mut host = Host { layouts: &self.layouts, strings, env, packet, emitted, used: 0, panic: None };
         let at = memory.as_mut_ptr().cast::<Ctx<'_>>();
@@ -388,6 +396,7 @@ impl Engine {
             if code.cells {
                 // Fewer than announced: nothing is where the code looks for it.
                 let all = host.env.cells();
+                debug_assert!(all.iter().zip(&self.known.arrays).all(|(a, s)| a.len() == s.len));
                 let fits = all.len() >= self.no_cells.len();
                 (*at).cells = if fits { all.as_ptr() } else { self.no_cells.as_ptr() };
                 (*at).packet_bytes = u64::from(host.env.packet_bytes());
@@ -425,11 +434,39 @@ impl Engine {
         ran
     }
 
+    /// The same with code that asks the architecture for every cell.
+    #[cold]
+    #[inline(never)]
+    fn enter_without_cells(
+        &self,
+        entry: Entry,
+        memory: &mut [u64],
+        packet: &[u8],
+        emitted: &mut Vec<u8>,
+        env: &mut dyn Env,
+    ) -> Ran {
+        let Some((block, _)) = self.block(entry) else { return Ran::NOTHING };
+        let code = block.asking.get_or_init(|| {
+            let known = Known { arrays: Vec::new(), ..self.known.clone() };
+            let source = Source { known: &known, ..self.source(entry)? };
+            generate::compile(&source, &self.isa, entry, &block.params, 8 * self.top as u32)
+        });
+        let Ok(code) = code else { return Ran::NOTHING };
+        // Scratch memory may be larger than that of the other code.
+        let mut own = memory.to_vec();
+        own.resize(own.len().max(code.words), 0);
+        let ran = self.enter_slowly((code, entry), &mut own, packet, emitted, env);
+        if let (Some(to), Some(from)) = (memory.get_mut(..self.top), own.get(..self.top)) {
+            to.copy_from_slice(from);
+        }
+        ran
+    }
+
     /// The same where it does not have to be fast.
     #[inline(never)]
     fn enter_slowly(
         &self,
-        code: (&Code, bool),
+        code: (&Code, Entry),
         memory: &mut [u64],
         packet: &[u8],
         emitted: &mut Vec<u8>,
@@ -481,17 +518,19 @@ impl Executor for Engine {
             let (own, words) = area(&mut params.iter().map(|p| p.ty));
             top = top.max(words);
             let params = if in_frame { offsets[..params.len()].to_vec() } else { own };
-            Block { params, in_frame, code: OnceLock::new(), ahead: None }
+            Block { params, in_frame, code: OnceLock::new(), asking: OnceLock::new(), ahead: None }
         };
         let parsers = program.parsers.iter().map(|p| block(&p.frame.params)).collect();
         let controls = program.controls.iter().map(|c| block(&c.frame.params)).collect();
+        let isa = isa()?;
         let mut engine = Engine {
             errors: CoreErrors::find(&program)?,
             known: known.clone(),
             no_cells: known.arrays.iter().map(|_| CellArray::default()).collect(),
             survey: survey::Survey::new(&program, &layouts),
             zeros: vec![0; layouts.largest() as usize / 8 + 1].into_boxed_slice(),
-            isa: isa()?,
+            cold: Cold::new(&isa)?,
+            isa,
             parsers,
             controls,
             slots: slots.to_vec(),
@@ -692,6 +731,7 @@ impl Executor for Engine {
             tables,
             large,
             noted: std::ptr::null(),
+            result: 0,
         };
         for frame in frames.iter_mut().filter(|f| f.end == self.words) {
             if frame.slots.len() < code.words {

@@ -12,6 +12,7 @@
 //! with [`status::PANIC`] and the caller resumes it.
 
 use crate::code::{ExternSite, RowData, Site, TableSite};
+use crate::generate::Rare;
 use crate::layout::{Layouts, Shape};
 use crate::memory::{self, Memory, Spot, Writer, read_bits, write_bits};
 use pointsman_ir::table::flat::{FlatTable, Place as FieldAt, row};
@@ -58,6 +59,8 @@ pub(crate) struct Ctx<'a> {
     /// Of code that looks ahead: which of its tables are large, a bit for each; where the addresses end that it has noted.
     pub(crate) large: u64,
     pub(crate) noted: *const u64,
+    /// What a function of [`rare`] gave back.
+    pub(crate) result: u64,
 }
 
 /// Offsets in [`Ctx`].
@@ -76,6 +79,7 @@ pub(crate) mod at {
     pub(crate) const NOTED: i32 = offset_of!(Ctx<'static>, noted) as i32;
     pub(crate) const TABLES: i32 = offset_of!(Ctx<'static>, tables) as i32;
     pub(crate) const PACKET_BYTES: i32 = offset_of!(Ctx<'static>, packet_bytes) as i32;
+    pub(crate) const RESULT: i32 = offset_of!(Ctx<'static>, result) as i32;
     pub(crate) const OUT_CAP: i32 = offset_of!(Ctx<'static>, out_cap) as i32;
 }
 
@@ -115,6 +119,23 @@ impl<'a> Ctx<'a> {
         // SAFETY: native code wrote every byte up to `out_len`, and checks it against the capacity first.
         unsafe { host.emitted.set_len(len) };
     }
+}
+
+/// The functions that well-made programs seldom call.
+pub(crate) fn rare() -> Vec<Rare> {
+    let rare = |function, args, result| Rare { function, args, result };
+    vec![
+        rare(lookup as *const u8, 4, true),
+        rare(count_hit as *const u8, 3, true),
+        rare(call_flat as *const u8, 4, true),
+        rare(call_extern as *const u8, 3, true),
+        rare(value_set as *const u8, 3, true),
+        rare(emit as *const u8, 3, true),
+        rare(extract_varbit as *const u8, 5, false),
+        rare(shift as *const u8, 4, false),
+        rare(equal as *const u8, 4, true),
+        rare(wide as *const u8, 5, true),
+    ]
 }
 
 /// Runs `work`; a panic is kept and becomes `on_panic`.

@@ -98,6 +98,11 @@ impl Gen<'_, '_> {
     pub(super) fn decide(&mut self, scope: &Scope, e: &Expr, yes: Block, no: Block) {
         match &e.kind {
             ExprKind::Unary(UnaryOp::Not, a) => self.decide(scope, a, no, yes),
+            // One branch is cheaper than two.
+            ExprKind::Binary(BinaryOp::And | BinaryOp::Or, a, b) if is_flag(a) && is_flag(b) => {
+                let v = self.truth(scope, e);
+                self.branch(v, yes, no);
+            }
             ExprKind::Binary(op @ (BinaryOp::And | BinaryOp::Or), a, b) => {
                 let next = self.new_block();
                 if *op == BinaryOp::And {
@@ -249,6 +254,10 @@ impl Gen<'_, '_> {
         match to.bits().cmp(&from.bits()) {
             std::cmp::Ordering::Equal => v,
             std::cmp::Ordering::Greater => self.b.ins().uextend(to, v),
+            std::cmp::Ordering::Less if from == types::I128 => {
+                let (low, _) = self.halves(v);
+                self.widen(low, to)
+            }
             std::cmp::Ordering::Less => self.b.ins().ireduce(to, v),
         }
     }
@@ -396,10 +405,16 @@ impl Gen<'_, '_> {
             Div | Mod => return Val::Reg(self.divide(op == Div, x, y)),
             SatAdd | SatSub => return Val::Reg(self.saturating(op == SatAdd, signed, x, y, w)),
             BitAnd => return Val::Reg(self.b.ins().band(x, y)),
-            BitOr => return Val::Reg(self.b.ins().bor(x, y)),
+            BitOr => return Val::Reg(self.either(x, y)),
             BitXor => return Val::Reg(self.b.ins().bxor(x, y)),
             Shl | Shr => return Val::Reg(self.shift(op == Shl, signed, x, y, w, wb)),
             Concat => return Val::Reg(self.concat(x, y, w, wb)),
+            // A bit is its own answer.
+            Eq | Ne if w == 1 && self.known_number(y).is_some_and(|n| n <= 1) => {
+                let v = self.widen(x, types::I8);
+                let same = (op == Eq) == (self.known_number(y) == Some(1));
+                return Val::Reg(if same { v } else { self.b.ins().bxor_imm_u(v, 1) });
+            }
             Eq | Ne | Lt | Le | Gt | Ge => return Val::Reg(self.compare(op, signed, x, y, w)),
             And | Or => x,
         };
@@ -506,12 +521,39 @@ impl Gen<'_, '_> {
     }
 
     /// The number of a constant of at most 64 bits.
-    fn known_number(&self, v: V) -> Option<u64> {
+    pub(super) fn known_number(&self, v: V) -> Option<u64> {
         let dfg = &self.b.func.dfg;
-        match &dfg.insts[dfg.value_def(v).inst()?] {
+        match &dfg.insts[dfg.value_def(dfg.resolve_aliases(v)).inst()?] {
             InstructionData::UnaryImm { opcode: Opcode::Iconst, imm } => Some(imm.bits() as u64),
             _ => None,
         }
+    }
+
+    /// How many low bits of a value can be set at all, as far as the instructions tell that it comes from.
+    pub(super) fn most_bits(&self, v: V, depth: u32) -> u32 {
+        let dfg = &self.b.func.dfg;
+        let v = dfg.resolve_aliases(v);
+        let all = dfg.value_type(v).bits();
+        let Some(inst) = dfg.value_def(v).inst().filter(|_| depth > 0) else { return all };
+        let bits = match &dfg.insts[inst] {
+            InstructionData::UnaryImm { opcode: Opcode::Iconst, imm } => 64 - imm.bits().leading_zeros(),
+            InstructionData::Load { opcode: Opcode::Uload8, .. } => 8,
+            InstructionData::Load { opcode: Opcode::Uload16, .. } => 16,
+            InstructionData::Load { opcode: Opcode::Uload32, .. } => 32,
+            InstructionData::Unary { opcode: Opcode::Uextend, arg } => self.most_bits(*arg, depth - 1),
+            InstructionData::Binary { opcode: Opcode::Band, args: [a, b] } => {
+                self.most_bits(*a, depth - 1).min(self.most_bits(*b, depth - 1))
+            }
+            InstructionData::Binary { opcode: Opcode::Bor | Opcode::Bxor, args: [a, b] } => {
+                self.most_bits(*a, depth - 1).max(self.most_bits(*b, depth - 1))
+            }
+            InstructionData::Binary { opcode: Opcode::Ushr, args: [a, by] } => match self.known_number(*by) {
+                Some(by @ 0..64) => self.most_bits(*a, depth - 1).saturating_sub(by as u32),
+                _ => all,
+            },
+            _ => all,
+        };
+        bits.min(all)
     }
 
     fn concat(&mut self, x: V, y: V, width: u32, low: u32) -> V {
@@ -521,7 +563,7 @@ impl Gen<'_, '_> {
             return y;
         }
         let x = self.shift_left(x, low);
-        self.b.ins().bor(x, y)
+        self.either(x, y)
     }
 
     /// `==` of anything (P4_16 sections 8.17, 8.18).
@@ -603,6 +645,16 @@ pub(super) fn place_can_fail(lv: &LValue) -> bool {
         Proj::Index(e) => can_fail(e),
         _ => false,
     })
+}
+
+/// A `bool` that is a load away, or some such together?
+fn is_flag(e: &Expr) -> bool {
+    match &e.kind {
+        ExprKind::Read(lv) | ExprKind::IsValid(lv) => lv.path.iter().all(|p| matches!(p, Proj::Field(_))),
+        ExprKind::Unary(UnaryOp::Not, a) => is_flag(a),
+        ExprKind::Binary(BinaryOp::And | BinaryOp::Or, a, b) => is_flag(a) && is_flag(b),
+        _ => false,
+    }
 }
 
 /// Cheaper to evaluate than to branch around, and never fails?

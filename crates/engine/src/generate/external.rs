@@ -240,7 +240,7 @@ impl Gen<'_, '_> {
     /// Two words.
     fn store_words(&mut self, v: V, base: V, off: i32) {
         let (low, high) = match self.b.func.dfg.value_type(v) {
-            types::I128 => self.b.ins().isplit(v),
+            types::I128 => self.halves(v),
             types::I64 => (v, self.number(0)),
             _ => (self.b.ins().uextend(types::I64, v), self.number(0)),
         };

@@ -114,9 +114,15 @@ impl Gen<'_, '_> {
             && register(width).is_some()
     }
 
-    /// Looks whether there is a cell `i` of an array. Code goes on where there is one, with its address; where there is
-    /// none it has to go on in the block that is given back.
-    fn find_cell(&mut self, instance: ExternInstanceId, i: V) -> (V, cranelift_codegen::ir::Block) {
+    /// Looks whether there is a cell `i` of an array. Code goes on where there is one, with its address; where there may
+    /// be none it has to go on in the block that is given back.
+    fn find_cell(&mut self, instance: ExternInstanceId, i: V) -> (V, Option<cranelift_codegen::ir::Block>) {
+        // No index can be too large: nothing to compare.
+        let bits = self.most_bits(i, 6);
+        if self.s.known.arrays.get(instance.index()).is_some_and(|a| bits < 64 && a.len >> bits > 0) {
+            self.trusts_cells = true;
+            return (self.cell_address(instance, i), None);
+        }
         let (some, none) = (self.new_block(), self.new_block());
         let entry = (instance.index() * size_of::<CellArray>()) as i32;
         let fixed = FLAGS.with_readonly();
@@ -126,7 +132,7 @@ impl Gen<'_, '_> {
         self.branch(fits, some, none);
         self.b.set_cold_block(none);
         self.start(some);
-        (self.cell_address(instance, i), none)
+        (self.cell_address(instance, i), Some(none))
     }
 
     /// Where cell `i` of an array stands, if there is one.
@@ -167,13 +173,17 @@ impl Gen<'_, '_> {
         };
         self.b.def_var(result, v);
         self.jump(done);
-        self.start(none);
-        let (index, to) =
-            (Flat { v: Some(Val::Reg(i)), ty: index.ty, out: false }, Flat { v: None, ty: to.ty, out: true });
-        let words = self.ask(called, &[to, index], None);
-        let v = self.answer(words, 0, to.ty);
-        self.b.def_var(result, v);
-        self.jump(done);
+        if let Some(none) = none {
+            self.start(none);
+            let (index, to) = (
+                Flat { v: Some(Val::Reg(i)), ty: index.ty, out: false },
+                Flat { v: None, ty: to.ty, out: true },
+            );
+            let words = self.ask(called, &[to, index], None);
+            let v = self.answer(words, 0, to.ty);
+            self.b.def_var(result, v);
+            self.jump(done);
+        }
         self.start(done);
         let v = self.b.use_var(result);
         self.write(target, Val::Reg(v), to.ty);
@@ -198,7 +208,7 @@ impl Gen<'_, '_> {
                 self.b.ins().store(FLAGS, v, cell, 0);
             }
             _ => {
-                let (low, high) = self.b.ins().isplit(v);
+                let (low, high) = self.halves(v);
                 self.b.ins().store(FLAGS, low, cell, 0);
                 if width <= 96 {
                     self.b.ins().istore32(FLAGS, high, cell, 8);
@@ -208,10 +218,12 @@ impl Gen<'_, '_> {
             }
         }
         self.jump(done);
-        self.start(none);
-        let flat = |v, e: &Expr| Flat { v: Some(Val::Reg(v)), ty: e.ty, out: false };
-        self.ask(called, &[flat(i, index), flat(v, from)], None);
-        self.jump(done);
+        if let Some(none) = none {
+            self.start(none);
+            let flat = |v, e: &Expr| Flat { v: Some(Val::Reg(v)), ty: e.ty, out: false };
+            self.ask(called, &[flat(i, index), flat(v, from)], None);
+            self.jump(done);
+        }
         self.start(done);
         Some(())
     }
@@ -239,9 +251,11 @@ impl Gen<'_, '_> {
             self.b.ins().store(FLAGS, new, cell, second);
         }
         self.jump(done);
-        self.start(none);
-        self.ask(called, &[Flat { v: Some(Val::Reg(i)), ty: index.ty, out: false }], None);
-        self.jump(done);
+        if let Some(none) = none {
+            self.start(none);
+            self.ask(called, &[Flat { v: Some(Val::Reg(i)), ty: index.ty, out: false }], None);
+            self.jump(done);
+        }
         self.start(done);
         Some(())
     }
@@ -552,16 +566,19 @@ impl Gen<'_, '_> {
                 sum = Some(self.plus(sum, v));
             }
         }
-        if let Some(v) = swapped {
+        let swapped = swapped.map(|v| {
             let v = self.fold16(v);
-            let (high, low) = (self.b.ins().ushr_imm_u(v, 8), self.b.ins().ishl_imm_u(v, 8));
-            let low = self.b.ins().band_imm_u(low, 0xff00);
-            let v = self.b.ins().bor(high, low);
-            sum = Some(self.plus(sum, v));
-        }
-        let sum = match sum {
-            Some(v) => self.fold16(v),
-            None => self.number(0),
+            let v = self.b.ins().ireduce(types::I16, v);
+            let v = self.b.ins().bswap(v);
+            self.b.ins().uextend(types::I64, v)
+        });
+        let sum = match (sum, swapped) {
+            (Some(sum), swapped) => {
+                let sum = self.plus(swapped, sum);
+                self.fold16(sum)
+            }
+            (None, Some(swapped)) => swapped,
+            (None, None) => self.number(0),
         };
         self.b.ins().bxor_imm_u(sum, 0xffff)
     }
@@ -573,12 +590,16 @@ impl Gen<'_, '_> {
         }
     }
 
-    /// A sum of less than 2^60 with its carries added again until it has 16 bits. Only zero gives zero.
+    /// A sum with its carries added again until it has 16 bits. Only zero gives zero. The upper half of a number plus
+    /// itself with its halves exchanged is the sum of both, with the carry.
     fn fold16(&mut self, sum: V) -> V {
-        // Below 2^33, 2^18, 2^16 + 4, 2^16.
-        [32, 16, 16, 16].into_iter().fold(sum, |sum, by| {
-            let (high, low) = (self.b.ins().ushr_imm_u(sum, by), self.mask(sum, by as u32));
-            self.b.ins().iadd(high, low)
-        })
+        let exchanged = self.b.ins().rotl_imm_u(sum, 32);
+        let sum = self.b.ins().iadd(sum, exchanged);
+        let sum = self.b.ins().ushr_imm_u(sum, 32);
+        let sum = self.b.ins().ireduce(types::I32, sum);
+        let exchanged = self.b.ins().rotl_imm_u(sum, 16);
+        let sum = self.b.ins().iadd(sum, exchanged);
+        let sum = self.b.ins().ushr_imm_u(sum, 16);
+        self.b.ins().uextend(types::I64, sum)
     }
 }

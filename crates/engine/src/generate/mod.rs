@@ -14,6 +14,7 @@
 
 mod ahead;
 mod call;
+mod cold;
 mod expr;
 mod external;
 mod known;
@@ -47,6 +48,7 @@ pub(crate) struct Source<'p> {
     pub(crate) known: &'p Known,
     /// Zero bytes, as many as the largest element of a stack has: what an index out of range reads.
     pub(crate) zeros: &'p [u64],
+    pub(crate) cold: &'p Cold,
     /// Every extraction starts at a whole byte.
     pub(crate) aligned: bool,
     /// A parser could make too many transitions.
@@ -54,6 +56,7 @@ pub(crate) struct Source<'p> {
 }
 
 pub(crate) use ahead::MOST as MOST_NOTED;
+pub(crate) use cold::{Cold, Rare};
 
 /// A block that an architecture runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,8 +125,10 @@ struct Gen<'g, 'p> {
     /// Flat tables, or cells, are used in place.
     uses_tables: bool,
     uses_cells: bool,
+    /// It takes cells to be there because there are as many as was announced.
+    trusts_cells: bool,
     emits: bool,
-    sigs: HashMap<(usize, bool), SigRef>,
+    sigs: HashMap<(usize, bool, bool), SigRef>,
     call_conv: CallConv,
     /// The first thing that cannot be compiled.
     problem: Option<String>,
@@ -193,7 +198,7 @@ fn make(
         }
         g.b.seal_all_blocks();
         g.b.finalize(module.target_config());
-        let uses = (g.uses_tables, g.uses_cells, g.emits);
+        let uses = (g.uses_tables, g.uses_cells, g.trusts_cells, g.emits);
         (g.scratch_most, g.sites, g.constants, g.strings, uses, (tables, large))
     };
     module.define_function(id, &mut context).map_err(|e| internal(&format!("{e:?}")))?;
@@ -202,7 +207,8 @@ fn make(
     let address = module.get_finalized_function(id);
     // SAFETY: the function was declared with this signature, and the module that owns it stays in the same `Code`.
     let run = unsafe { std::mem::transmute::<*const u8, extern "C" fn(*mut Ctx<'_>) -> i64>(address) };
-    let (scratch, sites, constants, strings, (tables, cells, emits), (foreseen, large_arrays)) = made;
+    let (scratch, sites, constants, strings, (tables, cells, trusts_cells, emits), (foreseen, large_arrays)) =
+        made;
     Ok(Some(Code {
         module: Some(module),
         entry: run,
@@ -211,6 +217,7 @@ fn make(
         _constants: constants,
         strings,
         cells,
+        trusts_cells,
         emits,
         tables,
         foreseen,
@@ -275,6 +282,7 @@ impl<'g, 'p> Gen<'g, 'p> {
             ahead: None,
             uses_tables: false,
             uses_cells: false,
+            trusts_cells: false,
             emits: false,
             sigs: HashMap::new(),
             call_conv,
@@ -431,13 +439,15 @@ impl<'g, 'p> Gen<'g, 'p> {
 
     /// Calls a function of the runtime: arguments are words, the result (if any) is one.
     fn call_runtime(&mut self, function: *const u8, args: &[V], result: bool) -> V {
-        let key = (args.len(), result);
+        let way = self.s.cold.way(function);
+        let key = (args.len(), result, way.is_some());
         let sig = match self.sigs.get(&key) {
             Some(sig) => *sig,
             None => {
-                let mut signature = Signature::new(self.call_conv);
+                let saving = way.map(|_| CallConv::PreserveAll);
+                let mut signature = Signature::new(saving.unwrap_or(self.call_conv));
                 signature.params.extend(args.iter().map(|_| AbiParam::new(types::I64)));
-                if result {
+                if result && way.is_none() {
                     signature.returns.push(AbiParam::new(types::I64));
                 }
                 let sig = self.b.import_signature(signature);
@@ -445,10 +455,11 @@ impl<'g, 'p> Gen<'g, 'p> {
                 sig
             }
         };
-        let callee = self.address(function);
+        let callee = self.address(way.unwrap_or(function));
         let call = self.b.ins().call_indirect(sig, callee, args);
         match self.b.inst_results(call).first() {
             Some(v) => *v,
+            None if result => self.b.ins().load(types::I64, FLAGS, self.ctx, at::RESULT),
             None => self.number(0),
         }
     }

@@ -5,7 +5,7 @@ use crate::code::Site;
 use crate::layout::{HeaderField, Shape};
 use crate::runtime::{self, Wide, WideOp};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, Type as Ty, Value as V, types};
+use cranelift_codegen::ir::{InstBuilder, InstructionData, Opcode, Type as Ty, Value as V, types};
 use cranelift_frontend::Variable;
 use pointsman_ir::{Expr, ExprKind, LValue, Proj, TypeId, Value, VarRef};
 
@@ -283,7 +283,7 @@ impl<'p> Gen<'_, 'p> {
             return;
         }
         if width > 64 {
-            let (low, high) = self.b.ins().isplit(v);
+            let (low, high) = self.halves(v);
             self.store_packed(base, off, bit, bytes, width - 64, high);
             return self.store_packed(base, off, bit + width - 64, bytes, 64, low);
         }
@@ -319,7 +319,7 @@ impl<'p> Gen<'_, 'p> {
             return v;
         }
         if ty == types::I128 {
-            let (low, high) = self.b.ins().isplit(v);
+            let (low, high) = self.halves(v);
             let zero = self.number(0);
             let (low, high) = match width.checked_sub(64) {
                 Some(left) => (low, self.mask(high, left)),
@@ -338,12 +338,41 @@ impl<'p> Gen<'_, 'p> {
         self.b.ins().band(v, mask)
     }
 
+    /// The low and the high half of a number of 128 bits: those that it was made of, if that is known.
+    pub(super) fn halves(&mut self, v: V) -> (V, V) {
+        let dfg = &self.b.func.dfg;
+        let made_by = dfg.value_def(dfg.resolve_aliases(v)).inst().map(|inst| dfg.insts[inst]);
+        match made_by {
+            Some(InstructionData::Binary { opcode: Opcode::Iconcat, args: [low, high] }) => (low, high),
+            Some(InstructionData::Unary { opcode: Opcode::Uextend, arg }) => {
+                let low = self.widen(arg, types::I64);
+                (low, self.number(0))
+            }
+            _ => self.b.ins().isplit(v),
+        }
+    }
+
+    /// `a | b`; of numbers of 128 bits by halves, of which many are zero where fields are put together.
+    pub(super) fn either(&mut self, a: V, b: V) -> V {
+        if self.b.func.dfg.value_type(a) != types::I128 {
+            return self.b.ins().bor(a, b);
+        }
+        let ((a, high), (b, other)) = (self.halves(a), self.halves(b));
+        let mut or = |a: V, b: V| match (self.known_number(a), self.known_number(b)) {
+            (Some(0), _) => b,
+            (_, Some(0)) => a,
+            _ => self.b.ins().bor(a, b),
+        };
+        let (low, high) = (or(a, b), or(high, other));
+        self.b.ins().iconcat(low, high)
+    }
+
     /// `v << by`. Numbers of 128 bits are shifted by halves, for which the compiler has no rule.
     pub(super) fn shift_left(&mut self, v: V, by: u32) -> V {
         if self.b.func.dfg.value_type(v) != types::I128 || by == 0 {
             return if by == 0 { v } else { self.b.ins().ishl_imm_u(v, i64::from(by)) };
         }
-        let (low, high) = self.b.ins().isplit(v);
+        let (low, high) = self.halves(v);
         let zero = self.number(0);
         let (low, high) = match by {
             128.. => (zero, zero),
@@ -351,8 +380,14 @@ impl<'p> Gen<'_, 'p> {
             65.. => (zero, self.b.ins().ishl_imm_u(low, i64::from(by - 64))),
             _ => {
                 let over = self.b.ins().ushr_imm_u(low, i64::from(64 - by));
-                let high = self.b.ins().ishl_imm_u(high, i64::from(by));
-                (self.b.ins().ishl_imm_u(low, i64::from(by)), self.b.ins().bor(high, over))
+                let high = match self.known_number(high) {
+                    Some(0) => over,
+                    _ => {
+                        let high = self.b.ins().ishl_imm_u(high, i64::from(by));
+                        self.b.ins().bor(high, over)
+                    }
+                };
+                (self.b.ins().ishl_imm_u(low, i64::from(by)), high)
             }
         };
         self.b.ins().iconcat(low, high)
@@ -363,7 +398,7 @@ impl<'p> Gen<'_, 'p> {
         if self.b.func.dfg.value_type(v) != types::I128 || by == 0 {
             return if by == 0 { v } else { self.b.ins().ushr_imm_u(v, i64::from(by)) };
         }
-        let (low, high) = self.b.ins().isplit(v);
+        let (low, high) = self.halves(v);
         let zero = self.number(0);
         let (low, high) = match by {
             128.. => (zero, zero),
@@ -681,7 +716,7 @@ impl<'p> Gen<'_, 'p> {
 
     /// A word, or all ones for what does not fit one.
     pub(super) fn saturate(&mut self, v: V) -> V {
-        let (low, high) = self.b.ins().isplit(v);
+        let (low, high) = self.halves(v);
         let most = self.number(u64::MAX);
         self.b.ins().select(high, most, low)
     }

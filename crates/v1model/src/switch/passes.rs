@@ -1,7 +1,7 @@
 //! One packet's way through ingress, or through egress.
 
 use super::Sink;
-use super::core::{Boxed, Core, LANES, Packet, Way, instance};
+use super::core::{Boxed, Core, FEW, LANES, Packet, Way, instance};
 use crate::env::{BlockEnv, Effects};
 use crate::fields::StdHandles;
 use crate::pipeline::{ALL_SLOTS, CHECKSUM_SLOTS, DEPARSER_SLOTS, HEADERS, META, Pipeline, STD};
@@ -35,6 +35,8 @@ pub(super) struct Fixed<E: Executor> {
 
 /// The controls, without those that do nothing: many programs leave the checksum blocks and egress empty.
 pub(super) struct Runs {
+    /// The section that the parser is.
+    pub parser: Option<usize>,
     pub verify: Option<Run>,
     pub ingress: Option<Run>,
     pub egress: Option<Run>,
@@ -81,6 +83,7 @@ impl<E: Executor> Loaded<E> {
             does_something.then_some(Run { control, section })
         };
         let runs = Runs {
+            parser: pipeline.sections.of(Unit::Parser(blocks.parser)),
             verify: run(blocks.verify),
             ingress: run(blocks.ingress),
             egress: run(blocks.egress),
@@ -89,8 +92,8 @@ impl<E: Executor> Loaded<E> {
         };
         let headers = program.parsers.get(blocks.parser.index()).and_then(|p| p.frame.params.first());
         let reset_headers = headers.is_none_or(|p| p.direction != Direction::Out);
-        // A parser that calls nothing can run ahead of other packets.
-        let at_once = if pipeline.parser_is_pure { exec.lookahead().clamp(1, LANES) } else { 1 };
+        // A parser that calls nothing can run ahead of other packets. A few at a time share what is done once for all.
+        let at_once = if pipeline.parser_is_pure { exec.lookahead().clamp(FEW, LANES) } else { 1 };
         let clock_offset_us = offset_us;
         let fixed = Fixed { exec, std, pipeline, clock_offset_us, runs, reset_headers, at_once };
         Loaded { fixed, state }

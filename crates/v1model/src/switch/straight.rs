@@ -12,7 +12,6 @@ use crate::pipeline::{ALL_SLOTS, CHECKSUM_SLOTS, DEPARSER_SLOTS, Pipeline};
 use crate::state::{Access, Own};
 use crate::stats::DropReason;
 use crate::time::Time;
-use crate::usage::Unit;
 use pointsman_ir::Executor;
 
 /// How far a packet went.
@@ -68,7 +67,6 @@ impl<E: Executor> Drive<'_, E> {
         }
         let (stamp, drop_port) = (self.stamp(now), core.config.drop_port);
         let parser = fixed.pipeline.blocks.parser;
-        let parser_section = fixed.pipeline.sections.of(Unit::Parser(parser));
         for ((arrived, frame), lane) in chunk.iter().zip(&mut bench.frames).zip(&mut bench.lanes) {
             let data = arrived.packet();
             lane.refused = core.accepts(arrived.port, data.len()).err();
@@ -79,7 +77,7 @@ impl<E: Executor> Drive<'_, E> {
             self.begin_frame(frame, bytes, arrived.port, stamp);
             let mut env =
                 quiet(&fixed.pipeline, self.state.again(), &mut core.own, now, bytes, &[], drop_port);
-            let section = env.state.enter(parser_section);
+            let section = env.state.enter(fixed.runs.parser);
             let parsed = fixed.exec.parse(parser, ALL_SLOTS, frame, data, &mut env);
             drop(section);
             // Field by field, and only what is needed: copies of what was written a moment ago in other pieces have to
