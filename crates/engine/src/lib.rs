@@ -76,6 +76,8 @@ pub struct Engine {
     /// Types of the frame's slots, and where they stand.
     slots: Vec<TypeId>,
     offsets: Vec<u32>,
+    /// Their bytes: the first, and the one behind the last.
+    spans: Vec<(usize, usize)>,
     /// Words of a frame up to the end of its slots.
     words: usize,
     /// Words of a frame, or of the memory that any other block is run on, up to where scratch memory begins.
@@ -382,8 +384,17 @@ impl Engine {
         env: &mut dyn Env,
     ) -> Ran {
         debug_assert!(memory.len() >= code.words);
-        if code.trusts_cells && env.cells().len() < self.no_cells.len() {
-            return self.enter_without_cells(entry, memory, packet, emitted, env);
+        let (mut cells, mut packet_bytes) = (self.no_cells.as_ptr(), 0);
+        if code.cells {
+            let all = env.cells();
+            debug_assert!(all.iter().zip(&self.known.arrays).all(|(a, s)| a.len() == s.len));
+            if all.len() >= self.no_cells.len() {
+                cells = all.as_ptr();
+            } else if code.trusts_cells {
+                // Fewer than announced: nothing is where the code looks for it.
+                return self.enter_without_cells(entry, memory, packet, emitted, env);
+            }
+            packet_bytes = u64::from(env.packet_bytes());
         }
         let is_parser = matches!(entry, Entry::Parser(_));
         let strings = &code.strings;
@@ -394,12 +405,7 @@ impl Engine {
         // context. Nothing else uses it, or the host, while the code runs.
         let ran = unsafe {
             if code.cells {
-                // Fewer than announced: nothing is where the code looks for it.
-                let all = host.env.cells();
-                debug_assert!(all.iter().zip(&self.known.arrays).all(|(a, s)| a.len() == s.len));
-                let fits = all.len() >= self.no_cells.len();
-                (*at).cells = if fits { all.as_ptr() } else { self.no_cells.as_ptr() };
-                (*at).packet_bytes = u64::from(host.env.packet_bytes());
+                ((*at).cells, (*at).packet_bytes) = (cells, packet_bytes);
             }
             if code.tables {
                 let all = host.env.tables();
@@ -511,6 +517,8 @@ impl Executor for Engine {
             (offsets, HEAD + size as usize / 8)
         };
         let (offsets, words) = area(&mut slots.iter().copied());
+        let ends = offsets.iter().zip(slots);
+        let spans = ends.map(|(at, ty)| (*at as usize, (at + layouts.get(*ty).size) as usize)).collect();
         let mut top = words;
         let mut block = |params: &[Param]| {
             let in_frame = params.len() <= slots.len()
@@ -534,6 +542,7 @@ impl Executor for Engine {
             parsers,
             controls,
             slots: slots.to_vec(),
+            spans,
             words,
             top: top.next_multiple_of(2),
             offsets,
@@ -582,10 +591,11 @@ impl Executor for Engine {
         }
     }
 
+    #[inline]
     fn reset_slot(&self, frame: &mut Frame, slot: usize) {
-        let Some(at) = self.offsets.get(slot).map(|at| *at as usize) else { return };
-        let size = self.layouts.get(self.slots[slot]).size as usize;
-        if let Some(value) = bytes_mut(&mut frame.slots).get_mut(at..at + size) {
+        if let Some((from, to)) = self.spans.get(slot)
+            && let Some(value) = bytes_mut(&mut frame.slots).get_mut(*from..*to)
+        {
             value.fill(0);
         }
     }

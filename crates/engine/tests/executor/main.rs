@@ -1,6 +1,7 @@
 //! The engine passes the suite that every executor passes, the interpreter first.
 
 mod differential;
+mod lent;
 #[path = "../../../interp/tests/suite/mod.rs"]
 mod suite;
 #[path = "../../../interp/tests/support/mod.rs"]
