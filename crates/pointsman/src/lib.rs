@@ -12,6 +12,7 @@ pub mod executor;
 pub mod live;
 pub mod p4;
 pub mod signals;
+pub mod sim;
 pub mod sources;
 pub mod switch;
 pub mod tools;

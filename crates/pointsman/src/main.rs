@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use pointsman::console::say;
-use pointsman::{agent, bench, controller, demo, switch, tools};
+use pointsman::{agent, bench, controller, demo, sim, switch, tools};
 use std::process::ExitCode;
 
 /// Balances connections over servers and, inside each, over its CPU and accelerators, in a P4 switch.
@@ -23,6 +23,7 @@ enum Command {
     Agent(agent::Args),
     Demo(demo::Args),
     Bench(bench::Args),
+    Sim(sim::Args),
 }
 
 fn main() -> ExitCode {
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         Command::Agent(args) => agent::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Sim(args) => sim::run(args),
     };
     match done {
         Ok(code) => code,

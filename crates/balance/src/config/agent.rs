@@ -88,7 +88,7 @@ fn threshold(
 }
 
 /// Reads the settings of `[agent]` on top of `base`. The caller finishes the table.
-pub(super) fn read_settings(
+pub fn read_settings(
     t: &mut Table<'_, '_>,
     base: &AgentSettings,
     problems: &mut Problems<'_>,

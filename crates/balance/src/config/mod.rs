@@ -6,11 +6,11 @@
 mod agent;
 mod check;
 mod read;
-mod reader;
+pub mod reader;
 #[cfg(test)]
 mod tests;
 
-pub use agent::{AgentSettings, Threshold};
+pub use agent::{AgentSettings, Threshold, read_settings};
 use reader::Problems;
 pub use reader::{ConfigError, ConfigErrors};
 

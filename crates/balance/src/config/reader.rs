@@ -51,27 +51,31 @@ impl fmt::Display for ConfigErrors {
 impl std::error::Error for ConfigErrors {}
 
 /// Where something stands in the text.
-pub(super) type Place = Range<usize>;
+pub type Place = Range<usize>;
 
 /// A value and its place.
 #[derive(Clone, Debug)]
-pub(super) struct At<T> {
+pub struct At<T> {
+    /// The value.
     pub value: T,
+    /// Where it stands.
     pub place: Place,
 }
 
 /// The text, and what was found wrong with it so far.
-pub(super) struct Problems<'a> {
+pub struct Problems<'a> {
     file: &'a str,
     text: &'a str,
     found: Vec<(usize, ConfigError)>,
 }
 
 impl<'a> Problems<'a> {
+    /// Nothing is wrong so far. `file` is how messages call the text.
     pub fn new(file: &'a str, text: &'a str) -> Self {
         Problems { file, text, found: Vec::new() }
     }
 
+    /// Something is wrong there; the message says what to write instead.
     pub fn add(&mut self, place: &Place, field: impl Into<String>, message: impl Into<String>) {
         // Spans come from the parser; `get` all the same, so that no text can make this panic.
         let before = self.text.get(..place.start).unwrap_or(self.text);
@@ -87,10 +91,15 @@ impl<'a> Problems<'a> {
         self.found.push((place.start, error));
     }
 
+    /// Whether nothing is wrong.
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
 
+    /// The value, if there is one and nothing is wrong.
+    ///
+    /// # Errors
+    /// Everything that is wrong, in the order of the text.
     pub fn into_result<T>(mut self, value: Option<T>) -> Result<T, ConfigErrors> {
         match value {
             Some(value) if self.found.is_empty() => Ok(value),
@@ -127,15 +136,17 @@ fn describe(value: &DeValue<'_>) -> String {
 }
 
 /// One table of the text, whose fields are taken one by one.
-pub(super) struct Table<'t, 'a> {
+pub struct Table<'t, 'a> {
     /// Path of the table for messages: `server.device`.
     path: String,
+    /// Where it stands.
     pub place: Place,
     table: &'t DeTable<'a>,
     taken: BTreeSet<&'static str>,
 }
 
 impl<'t, 'a> Table<'t, 'a> {
+    /// The document.
     pub fn top(table: &'t Spanned<DeTable<'a>>) -> Self {
         Table { path: String::new(), place: 0..0, table: table.get_ref(), taken: BTreeSet::new() }
     }
@@ -168,6 +179,7 @@ impl<'t, 'a> Table<'t, 'a> {
         }
     }
 
+    /// Reports a field that is not there.
     pub fn missing(&self, name: &str, remedy: &str, problems: &mut Problems<'_>) {
         problems.add(&self.place, self.field(name), format!("missing: {remedy}"));
     }
@@ -207,6 +219,17 @@ impl<'t, 'a> Table<'t, 'a> {
         problems: &mut Problems<'_>,
     ) -> Option<At<f64>> {
         let value = self.get(name)?;
+        self.within(name, value, min, max, problems)
+    }
+
+    fn within(
+        &self,
+        name: &str,
+        value: &Spanned<DeValue<'a>>,
+        min: f64,
+        max: f64,
+        problems: &mut Problems<'_>,
+    ) -> Option<At<f64>> {
         let wanted = format!("write a number from {min} to {max}");
         let parsed = match value.get_ref() {
             DeValue::Integer(i) => {
@@ -226,6 +249,22 @@ impl<'t, 'a> Table<'t, 'a> {
                 None
             }
         }
+    }
+
+    /// A list of numbers within bounds, or one number. `None` where the field is absent.
+    pub fn numbers(
+        &mut self,
+        name: &'static str,
+        min: f64,
+        max: f64,
+        problems: &mut Problems<'_>,
+    ) -> Option<Vec<At<f64>>> {
+        let value = self.get(name)?;
+        let items = match value.get_ref() {
+            DeValue::Array(items) => items.iter().collect(),
+            _ => vec![value],
+        };
+        Some(items.into_iter().filter_map(|v| self.within(name, v, min, max, problems)).collect())
     }
 
     /// `true` or `false`.

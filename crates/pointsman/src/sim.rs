@@ -1,0 +1,270 @@
+//! `pointsman sim`: runs scenarios over seeds and points of their sweeps, and keeps the results.
+
+use crate::compiler;
+use crate::console::{print, say};
+use crate::controller;
+use crate::sources::Sources;
+use indicatif::{ProgressBar, ProgressStyle};
+use pointsman_balance::controller::Program;
+use pointsman_engine::Engine;
+use pointsman_sim::{Scenario, scenario, table};
+use rayon::prelude::*;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+/// Simulate a rack: the same P4 program, controller and agents as on the wire, in virtual time.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The scenario, a TOML file (docs/simulator.md).
+    scenario: PathBuf,
+    /// First seed; the scenario's own by default.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Number of seeds: that one and those that follow.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    seeds: u64,
+    /// Only part I of N of all simulations, for N machines that share the work.
+    #[arg(long, value_name = "I/N", value_parser = parse_shard)]
+    shard: Option<Shard>,
+    /// Results as lines of JSON, one for each simulation; `-` for standard output. Those that the file has already are
+    /// not simulated again.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Results as a table, one line for each simulation and kind of device.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Simulations at the same time; one for each processor by default.
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    threads: usize,
+    /// Only check the scenario, and tell what would be simulated.
+    #[arg(long)]
+    check: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Shard {
+    index: u64,
+    count: u64,
+}
+
+fn parse_shard(text: &str) -> Result<Shard, String> {
+    let wanted = || "write I/N with I from 1 to N, such as 2/8".to_string();
+    let (index, count) = text.split_once('/').ok_or_else(wanted)?;
+    let shard =
+        Shard { index: index.parse().map_err(|_| wanted())?, count: count.parse().map_err(|_| wanted())? };
+    if shard.index == 0 || shard.index > shard.count { Err(wanted()) } else { Ok(shard) }
+}
+
+/// One simulation to run.
+struct Job {
+    scenario: Arc<Scenario>,
+    seed: u64,
+    fingerprint: String,
+}
+
+/// What tells one simulation from another in a file of results.
+type Key = (String, String, u64);
+
+impl Job {
+    fn key(&self) -> Key {
+        (self.fingerprint.clone(), self.scenario.point_text(), self.seed)
+    }
+}
+
+fn key_of(result: &Value) -> Option<Key> {
+    let point = result["point"].as_object()?;
+    let point = point.iter().map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default()));
+    let point = point.collect::<Vec<_>>().join(" ");
+    Some((result["fingerprint"].as_str()?.to_string(), point, result["seed"].as_u64()?))
+}
+
+/// Results that a file has already. A last line that was cut off by an interruption is removed from it.
+fn finished(path: &Path) -> Result<BTreeMap<Key, Value>, String> {
+    let shown = path.display();
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(e) => return Err(format!("cannot read {shown}: {e}")),
+    };
+    let whole = text.rfind('\n').map_or(0, |at| at + 1);
+    if whole < text.len() {
+        let cut = |e| format!("cannot remove the unfinished last line of {shown}: {e}");
+        OpenOptions::new().write(true).open(path).and_then(|f| f.set_len(whole as u64)).map_err(cut)?;
+    }
+    let mut out = BTreeMap::new();
+    for (i, line) in text[..whole].lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
+        let result: Value = serde_json::from_str(line).unwrap_or_default();
+        let key = key_of(&result).ok_or_else(|| {
+            format!("{shown}:{}: this is no result of `pointsman sim`: name another file for --json", i + 1)
+        })?;
+        out.insert(key, result);
+    }
+    Ok(out)
+}
+
+/// The balancer of the rack, for the controller and for the switch.
+fn program(scenario: &Scenario) -> Result<(Program, Arc<pointsman_ir::Program>), String> {
+    let program = controller::program(&scenario.rack.switch.program)?;
+    let text = String::from_utf8_lossy(&program.device_config);
+    let compiled = compiler::compile("the balancer", &text, &Sources::default(), &[])
+        .map_err(|failure| compiler::rendered(&failure))?;
+    Ok((program, Arc::new(compiled.program)))
+}
+
+fn read(path: &Path) -> Result<Vec<Arc<Scenario>>, String> {
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| format!("cannot read {shown}: {e}; name a scenario, such as those in scenarios/"))?;
+    let beside = path.parent().unwrap_or(Path::new("")).to_path_buf();
+    // What a scenario names stands beside it.
+    let load = |name: &str| {
+        let file = beside.join(name);
+        std::fs::read_to_string(&file).map_err(|e| format!("cannot read {}: {e}", file.display()))
+    };
+    let read = scenario::read(&shown, &text, &load).map_err(|e| e.to_string())?;
+    Ok(read.into_iter().map(Arc::new).collect())
+}
+
+/// A line for people.
+fn summary(result: &Value) -> String {
+    let r = &result["requests"];
+    let number = |v: &Value| v.as_f64().unwrap_or(0.0);
+    let (point, wall) = (key_of(result).map(|k| k.1).unwrap_or_default(), number(&result["wall_s"]));
+    format!(
+        "{point}{}seed {}: {} of {} requests answered, P50 {:.3} ms, P99 {:.3} ms; {} packets in {wall:.2} s ({:.0} per \
+         second); {} violations\n",
+        if point.is_empty() { "" } else { ", " },
+        result["seed"],
+        r["answered"],
+        r["sent"],
+        number(&r["p50_ms"]),
+        number(&r["p99_ms"]),
+        result["packets"],
+        number(&result["packets"]) / wall.max(1e-9),
+        result["checks"]["violations"],
+    )
+}
+
+/// Where results go as they come.
+struct Results {
+    file: Option<File>,
+    to_stdout: bool,
+    done: BTreeMap<Key, Value>,
+}
+
+impl Results {
+    fn add(&mut self, key: Key, line: &str) -> Result<(), String> {
+        let result: Value = serde_json::from_str(line).map_err(|e| e.to_string())?;
+        if let Some(file) = &mut self.file {
+            // In one piece: another process that appends to it does not get in between.
+            file.write_all(format!("{line}\n").as_bytes())
+                .map_err(|e| format!("cannot write results: {e}"))?;
+        }
+        if self.to_stdout {
+            print(&format!("{line}\n"));
+        }
+        self.done.insert(key, result);
+        Ok(())
+    }
+}
+
+fn csv(path: &Path, results: &[&Value]) -> Result<(), String> {
+    let mut text = format!("{}\n", table::HEAD);
+    for line in results.iter().flat_map(|r| table::lines(r)) {
+        text.push_str(&line);
+        text.push('\n');
+    }
+    std::fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, String> {
+    let scenarios = read(&args.scenario)?;
+    let Some(first) = scenarios.first() else { return Err("the sweep has no points".into()) };
+    let (program, compiled) = program(first)?;
+    let seed = args.seed.unwrap_or(first.seed);
+    let all = scenarios.iter().flat_map(|s| {
+        let fingerprint = s.fingerprint(&program.device_config);
+        (0..args.seeds).map(move |i| Job {
+            scenario: s.clone(),
+            seed: seed.wrapping_add(i),
+            fingerprint: fingerprint.clone(),
+        })
+    });
+    let mine = |(i, _): &(usize, Job)| args.shard.is_none_or(|s| *i as u64 % s.count == s.index - 1);
+    let jobs: Vec<Job> = all.enumerate().filter(mine).map(|(_, job)| job).collect();
+    if args.check {
+        for job in &jobs {
+            let mib = scenario::memory_bytes(&job.scenario) / f64::from(1 << 20);
+            print(&format!("{} seed {}: about {mib:.0} MiB\n", job.scenario.point_text(), job.seed));
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let to_stdout = args.json.as_deref() == Some(Path::new("-"));
+    let file = args.json.as_deref().filter(|_| !to_stdout);
+    let done = file.map(finished).transpose()?.unwrap_or_default();
+    let open = |path: &Path| {
+        let cannot = |e| format!("cannot write {}: {e}", path.display());
+        OpenOptions::new().create(true).append(true).open(path).map_err(cannot)
+    };
+    let todo: Vec<&Job> = jobs.iter().filter(|j| !done.contains_key(&j.key())).collect();
+    if todo.len() < jobs.len() {
+        say(&format!("{} of {} simulations are finished already", jobs.len() - todo.len(), jobs.len()));
+    }
+    let results = Mutex::new(Results { file: file.map(open).transpose()?, to_stdout, done });
+    let bar = ProgressBar::new(todo.len() as u64);
+    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} simulations, {eta} left") {
+        bar.set_style(style);
+    }
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(args.threads)
+        .build()
+        .map_err(|e| format!("cannot start threads: {e}"))?;
+    let one = |job: &&Job| -> Result<(), String> {
+        let began = Instant::now();
+        let mut outcome = pointsman_sim::run::<Engine>(&job.scenario, &program, &compiled, job.seed, None)?;
+        outcome.wall_s = began.elapsed().as_secs_f64();
+        outcome.fingerprint.clone_from(&job.fingerprint);
+        let mut results = results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        results.add(job.key(), &outcome.json())?;
+        bar.inc(1);
+        Ok(())
+    };
+    pool.install(|| todo.par_iter().map(one).collect::<Result<(), String>>())?;
+    bar.finish_and_clear();
+    let results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mine: Vec<&Value> = jobs.iter().filter_map(|j| results.done.get(&j.key())).collect();
+    if !to_stdout {
+        mine.iter().for_each(|r| print(&summary(r)));
+    }
+    if let Some(path) = &args.csv {
+        csv(path, &mine)?;
+    }
+    let mut violated = 0;
+    for result in &mine {
+        violated += result["checks"]["violations"].as_u64().unwrap_or(0);
+        for text in result["checks"]["first"].as_array().into_iter().flatten() {
+            say(&format!("seed {}: {}", result["seed"], text.as_str().unwrap_or_default()));
+        }
+    }
+    Ok(if violated == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards() {
+        for bad in ["", "1", "0/2", "3/2", "a/b", "1/0", "1/2/3"] {
+            assert!(parse_shard(bad).is_err(), "{bad}");
+        }
+        assert!(parse_shard("2/8").is_ok_and(|s| (s.index, s.count) == (2, 8)));
+    }
+}

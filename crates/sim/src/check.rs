@@ -1,0 +1,309 @@
+//! Checkers that run in every simulation.
+//!
+//! They know what hosts sent and received and when devices changed, and nothing of tables, policies or connections in the
+//! switch: what they demand follows from what the rack promises, not from how it is done.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What was violated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Law {
+    /// A connection's packets all reach the same device, as long as it is not silent for too long.
+    Consistency,
+    /// Answers come from the address that was asked, to who asked, unharmed.
+    Translation,
+    /// Every packet has exactly one fate.
+    Packets,
+    /// Every request is answered once or lost at a known place.
+    Requests,
+    /// No new connection goes to a device that failed or was taken out, once that had to be known.
+    Dispatch,
+    /// The time that workers were busy is throughput times service time.
+    Utilisation,
+    /// The mean number of requests at a device is their rate times their mean time there.
+    Little,
+}
+
+impl Law {
+    /// All of them.
+    pub const ALL: [Law; 7] = [
+        Law::Consistency,
+        Law::Translation,
+        Law::Packets,
+        Law::Requests,
+        Law::Dispatch,
+        Law::Utilisation,
+        Law::Little,
+    ];
+
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Law::Consistency => "consistency",
+            Law::Translation => "translation",
+            Law::Packets => "packet_conservation",
+            Law::Requests => "request_conservation",
+            Law::Dispatch => "dispatch",
+            Law::Utilisation => "utilisation_law",
+            Law::Little => "littles_law",
+        }
+    }
+}
+
+impl fmt::Display for Law {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Violations: how many of each law, and the first few in words.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Violations {
+    /// How many.
+    pub counts: BTreeMap<Law, u64>,
+    /// The first ones.
+    pub first: Vec<String>,
+}
+
+/// Violations that are put into words.
+const WORDS: usize = 20;
+
+impl Violations {
+    /// All together.
+    pub fn total(&self) -> u64 {
+        self.counts.values().sum()
+    }
+
+    fn add(&mut self, law: Law, now: u64, text: impl FnOnce() -> String) {
+        *self.counts.entry(law).or_default() += 1;
+        if self.first.len() < WORDS {
+            self.first.push(format!("{law} at {:.6} s: {}", now as f64 / 1e9, text()));
+        }
+    }
+}
+
+const NOWHERE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Connection {
+    device: u32,
+    last: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Stage {
+    Sent,
+    AtDevice,
+    Answered,
+}
+
+/// What the checker knows of a device.
+#[derive(Clone, Debug, Default)]
+struct Watched {
+    present: u64,
+    busy: u64,
+    since: u64,
+    present_ns: u128,
+    busy_ns: u128,
+    /// Failed, or taken out.
+    failed_at: Option<u64>,
+    removed_at: Option<u64>,
+}
+
+/// Sums over a device, as it counted them itself.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceSums {
+    /// Over all services.
+    pub service_ns: u64,
+    /// Over all requests that left.
+    pub sojourn_ns: u64,
+    /// Requests that are still there.
+    pub present: u64,
+}
+
+/// What went into a part of the network and what became of it.
+#[derive(Clone, Debug)]
+pub struct Balance {
+    /// The part.
+    pub part: String,
+    /// Packets that went in.
+    pub went_in: u64,
+    /// Packets that came out, were dropped or are still there.
+    pub accounted: u64,
+}
+
+/// All checkers of one simulation.
+#[derive(Debug)]
+pub struct Checker {
+    idle_ns: u64,
+    detection_ns: Option<u64>,
+    connections: Vec<Connection>,
+    requests: Vec<Stage>,
+    devices: Vec<Watched>,
+    answered: u64,
+    /// What was found.
+    pub violations: Violations,
+}
+
+impl Checker {
+    /// Nothing has happened yet. A connection that is silent for longer than `idle_ns` may begin anew.
+    pub fn new(devices: usize, idle_ns: u64, detection_ns: Option<u64>) -> Self {
+        Checker {
+            idle_ns,
+            detection_ns,
+            connections: Vec::new(),
+            requests: Vec::new(),
+            devices: vec![Watched::default(); devices],
+            answered: 0,
+            violations: Violations::default(),
+        }
+    }
+
+    /// A client sent a request. Requests are numbered from 0 in the order in which they are sent.
+    pub fn sent(&mut self, connection: u32) {
+        self.requests.push(Stage::Sent);
+        let needed = connection as usize + 1;
+        if self.connections.len() < needed {
+            self.connections.resize(needed, Connection { device: NOWHERE, last: 0 });
+        }
+    }
+
+    /// A request reached a device.
+    pub fn reached(&mut self, now: u64, device: usize, request: u32, connection: u32, intact: bool) {
+        if !intact {
+            self.violations
+                .add(Law::Translation, now, || format!("request {request} came with a wrong checksum"));
+        }
+        match self.requests.get_mut(request as usize) {
+            Some(stage @ Stage::Sent) => *stage = Stage::AtDevice,
+            Some(_) => {
+                self.violations
+                    .add(Law::Requests, now, || format!("request {request} reached a device twice"));
+            }
+            None => {
+                self.violations.add(Law::Requests, now, || format!("request {request} was never sent"));
+                return;
+            }
+        }
+        let idle_ns = self.idle_ns;
+        let Some(c) = self.connections.get_mut(connection as usize) else { return };
+        let fresh = c.device == NOWHERE || now - c.last > idle_ns;
+        let before = c.device;
+        *c = Connection { device: device as u32, last: now };
+        if fresh {
+            self.dispatched(now, device, connection);
+        } else if before != device as u32 {
+            self.violations.add(Law::Consistency, now, || {
+                format!("connection {connection} moved from device {before} to device {device}")
+            });
+        }
+    }
+
+    fn dispatched(&mut self, now: u64, device: usize, connection: u32) {
+        let Some(limit) = self.detection_ns else { return };
+        let d = &self.devices[device];
+        let Some(since) = d.failed_at.into_iter().chain(d.removed_at).min() else { return };
+        // With nobody left, the switch may as well try those that do not answer.
+        let nobody = self.devices.iter().all(|d| d.failed_at.is_some() || d.removed_at.is_some());
+        if now - since > limit && !nobody {
+            let ms = (now - since) / 1_000_000;
+            self.violations.add(Law::Dispatch, now, || {
+                format!("new connection {connection} went to device {device}, which is out for {ms} ms")
+            });
+        }
+    }
+
+    /// A device sent an answer.
+    pub fn answering(&mut self, now: u64, connection: u32) {
+        if let Some(c) = self.connections.get_mut(connection as usize) {
+            c.last = now;
+        }
+    }
+
+    /// An answer reached a client. `right` says whether it is the client that asked, and it was sent by who was asked.
+    pub fn answered(&mut self, now: u64, request: u32, right: bool) {
+        if !right {
+            self.violations.add(Law::Translation, now, || {
+                format!("the answer to request {request} has wrong addresses or a wrong checksum")
+            });
+        }
+        match self.requests.get_mut(request as usize) {
+            Some(stage @ Stage::AtDevice) => {
+                *stage = Stage::Answered;
+                self.answered += 1;
+            }
+            stage => {
+                let what = stage.map_or("was never sent", |s| match s {
+                    Stage::Answered => "is answered twice",
+                    _ => "is answered before it reached a device",
+                });
+                self.violations.add(Law::Requests, now, || format!("request {request} {what}"));
+            }
+        }
+    }
+
+    /// A device's numbers of requests and busy workers changed to these.
+    pub fn changed(&mut self, now: u64, device: usize, present: u64, busy: u64) {
+        let d = &mut self.devices[device];
+        let time = u128::from(now - d.since);
+        d.present_ns += u128::from(d.present) * time;
+        d.busy_ns += u128::from(d.busy) * time;
+        (d.since, d.present, d.busy) = (now, present, busy);
+    }
+
+    /// How long workers of a device were busy until now, summed over them.
+    pub fn busy_ns(&self, now: u64, device: usize) -> u128 {
+        let d = &self.devices[device];
+        d.busy_ns + u128::from(d.busy) * u128::from(now - d.since)
+    }
+
+    /// A device failed or works again.
+    pub fn failed(&mut self, now: u64, device: usize, failed: bool) {
+        self.devices[device].failed_at = failed.then_some(now);
+    }
+
+    /// A device was taken out of service, or in again.
+    pub fn removed(&mut self, now: u64, device: usize, removed: bool) {
+        self.devices[device].removed_at = removed.then_some(now);
+    }
+
+    /// The end: what devices say of themselves, what became of packets, and how many requests were lost at known places
+    /// or are still on their way.
+    pub fn finish(&mut self, now: u64, devices: &[DeviceSums], packets: &[Balance], lost: u64) {
+        for (i, sums) in devices.iter().enumerate() {
+            self.changed(now, i, 0, 0);
+            let d = &self.devices[i];
+            // What is still there is not in the device's sums.
+            if sums.present > 0 {
+                continue;
+            }
+            if d.busy_ns != u128::from(sums.service_ns) {
+                let (busy, service) = (d.busy_ns, sums.service_ns);
+                self.violations.add(Law::Utilisation, now, || {
+                    format!("device {i}: workers were busy for {busy} ns, but services took {service} ns")
+                });
+            }
+            let d = &self.devices[i];
+            if d.present_ns != u128::from(sums.sojourn_ns) {
+                let (present, sojourn) = (d.present_ns, sums.sojourn_ns);
+                self.violations.add(Law::Little, now, || {
+                    format!("device {i}: number of requests over time {present} ns, their times there {sojourn} ns")
+                });
+            }
+        }
+        for b in packets.iter().filter(|b| b.went_in != b.accounted) {
+            self.violations.add(Law::Packets, now, || {
+                format!("{}: {} packets went in, {} are accounted for", b.part, b.went_in, b.accounted)
+            });
+        }
+        let sent = self.requests.len() as u64;
+        if sent != self.answered + lost {
+            let answered = self.answered;
+            self.violations.add(Law::Requests, now, || {
+                format!("{sent} requests were sent, {answered} answered, {lost} lost at known places")
+            });
+        }
+    }
+}

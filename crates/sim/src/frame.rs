@@ -1,0 +1,269 @@
+//! The frames that hosts send and read: requests, answers, load reports (UDP over IPv4) and ARP.
+//!
+//! Requests and answers carry their numbers in their payload. Checkers go by them, so they need to know nothing of what
+//! the switch did with addresses and ports.
+
+use pointsman_balance::Mac;
+use std::net::Ipv4Addr;
+
+/// Bytes before the payload: Ethernet, IPv4 without options, UDP.
+pub const HEADERS: usize = 14 + 20 + 8;
+/// Payload that requests and answers need: kind, connection, request.
+pub const MIN_PAYLOAD: usize = 16;
+/// Payload of one datagram that fits Ethernet.
+pub const MAX_PAYLOAD: usize = 1500 - 28;
+
+/// What a payload is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// From a client.
+    Request,
+    /// From a device.
+    Answer,
+}
+
+/// Addresses of one UDP datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// Source and destination MAC.
+    pub macs: (Mac, Mac),
+    /// Source and destination address.
+    pub ips: (Ipv4Addr, Ipv4Addr),
+    /// Source and destination port.
+    pub ports: (u16, u16),
+}
+
+/// Marks of a request or answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marks {
+    /// Which.
+    pub kind: Kind,
+    /// Connection that it belongs to.
+    pub connection: u32,
+    /// The request.
+    pub request: u32,
+    /// Of an answer: what kind of device gave it. Means nothing here.
+    pub tag: u8,
+}
+
+/// What a host reads out of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Addresses.
+    pub addresses: Addresses,
+    /// Marks.
+    pub marks: Marks,
+    /// Whether a queue on the way marked congestion.
+    pub congested: bool,
+    /// Whether both checksums are right.
+    pub intact: bool,
+}
+
+const MAGIC: u16 = 0x504d;
+
+/// Sum of big-endian 16-bit words; as long as no carry is lost, their order and grouping does not matter (RFC 1071).
+fn sum(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<4>();
+    let tail = match *rest {
+        [a] => u64::from(a) << 24,
+        [a, b] => u64::from(a) << 24 | u64::from(b) << 16,
+        [a, b, c] => u64::from(a) << 24 | u64::from(b) << 16 | u64::from(c) << 8,
+        _ => 0,
+    };
+    words.iter().fold(tail, |s, w| s + u64::from(u32::from_be_bytes(*w)))
+}
+
+fn fold(mut s: u64) -> u16 {
+    while s > 0xffff {
+        s = (s & 0xffff) + (s >> 16);
+    }
+    s as u16
+}
+
+fn pseudo_header(udp: &[u8], ips: &[u8]) -> u64 {
+    sum(ips) + 17 + udp.len() as u64
+}
+
+/// Writes a UDP datagram's frame over whatever `out` holds. `congestion` says whether it understands ECN.
+pub fn udp(out: &mut Vec<u8>, a: &Addresses, congestion: bool, payload: impl FnOnce(&mut Vec<u8>)) {
+    out.clear();
+    out.extend_from_slice(&a.macs.1.0);
+    out.extend_from_slice(&a.macs.0.0);
+    out.extend_from_slice(&[8, 0, 0x45, if congestion { 2 } else { 0 }, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0]);
+    out.extend_from_slice(&a.ips.0.octets());
+    out.extend_from_slice(&a.ips.1.octets());
+    out.extend_from_slice(&a.ports.0.to_be_bytes());
+    out.extend_from_slice(&a.ports.1.to_be_bytes());
+    out.extend_from_slice(&[0; 4]);
+    payload(out);
+    let len = (out.len() - 14) as u16;
+    out[16..18].copy_from_slice(&len.to_be_bytes());
+    let check = !fold(sum(&out[14..34]));
+    out[24..26].copy_from_slice(&check.to_be_bytes());
+    out[38..40].copy_from_slice(&(len - 20).to_be_bytes());
+    // A sum of zero is written as its other form: zero means that there is none (RFC 768).
+    let check = match !fold(sum(&out[34..]) + pseudo_header(&out[34..], &out[26..34])) {
+        0 => 0xffff,
+        c => c,
+    };
+    out[40..42].copy_from_slice(&check.to_be_bytes());
+}
+
+/// Writes the frame of a request or answer with `len` bytes of payload.
+pub fn marked(out: &mut Vec<u8>, a: &Addresses, congestion: bool, marks: Marks, len: usize) {
+    udp(out, a, congestion, |out| {
+        let end = out.len() + len.clamp(MIN_PAYLOAD, MAX_PAYLOAD);
+        out.extend_from_slice(&MAGIC.to_be_bytes());
+        out.extend_from_slice(&[marks.kind as u8, marks.tag]);
+        out.extend_from_slice(&marks.connection.to_be_bytes());
+        out.extend_from_slice(&marks.request.to_be_bytes());
+        out.resize(end, 0);
+    });
+}
+
+fn word(b: &[u8], at: usize) -> Option<[u8; 4]> {
+    b.get(at..at + 4)?.first_chunk().copied()
+}
+
+fn mac(b: &[u8], at: usize) -> Option<Mac> {
+    b.get(at..at + 6)?.first_chunk().copied().map(Mac)
+}
+
+/// Whether a frame that a host or switch made is a request or answer.
+pub fn is_marked(b: &[u8]) -> bool {
+    b.len() >= HEADERS + MIN_PAYLOAD && b[23] == 17 && b[42..44] == MAGIC.to_be_bytes()
+}
+
+/// Reads a request or answer; `None` for anything else.
+pub fn read(b: &[u8]) -> Option<Seen> {
+    let half = |at: usize| Some(u16::from_be_bytes(*b.get(at..at + 2)?.first_chunk()?));
+    let len = usize::from(half(16)?);
+    if half(12)? != 0x0800 || b[14] != 0x45 || b.get(23) != Some(&17) || b.len() < 14 + len || len < 28 {
+        return None;
+    }
+    if half(42)? != MAGIC {
+        return None;
+    }
+    let kind = match b.get(44)? {
+        0 => Kind::Request,
+        1 => Kind::Answer,
+        _ => return None,
+    };
+    let udp = &b[34..14 + len];
+    let whole = fold(sum(&b[14..34])) == 0xffff && fold(sum(udp) + pseudo_header(udp, &b[26..34])) == 0xffff;
+    Some(Seen {
+        addresses: Addresses {
+            macs: (mac(b, 6)?, mac(b, 0)?),
+            ips: (word(b, 26)?.into(), word(b, 30)?.into()),
+            ports: (half(34)?, half(36)?),
+        },
+        marks: Marks {
+            kind,
+            connection: u32::from_be_bytes(word(b, 46)?),
+            request: u32::from_be_bytes(word(b, 50)?),
+            tag: *b.get(45)?,
+        },
+        congested: b[15] & 3 == 3,
+        intact: whole,
+    })
+}
+
+/// A queue on the way marks congestion (RFC 3168), if the sender understands it: whether it does.
+pub fn mark_congestion(b: &mut [u8]) -> bool {
+    if b.len() < 34 || b[12..15] != [8, 0, 0x45] || b[15] & 3 == 0 {
+        return false;
+    }
+    b[15] |= 3;
+    b[24..26].fill(0);
+    let check = !fold(sum(&b[14..34]));
+    b[24..26].copy_from_slice(&check.to_be_bytes());
+    true
+}
+
+/// The answer of the station with this MAC address to an ARP request for `own`; `None` if the frame is no such request.
+pub fn arp_answer(b: &[u8], own: Ipv4Addr, own_mac: Mac) -> Option<Vec<u8>> {
+    if b.get(12..22)? != [8, 6, 0, 1, 8, 0, 6, 4, 0, 1] || word(b, 38)? != own.octets() {
+        return None;
+    }
+    let mut out = Vec::with_capacity(42);
+    out.extend_from_slice(b.get(22..28)?);
+    out.extend_from_slice(&own_mac.0);
+    out.extend_from_slice(&[8, 6, 0, 1, 8, 0, 6, 4, 0, 2]);
+    out.extend_from_slice(&own_mac.0);
+    out.extend_from_slice(&own.octets());
+    out.extend_from_slice(b.get(22..32)?);
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both checksums by the book, word by word (RFC 1071).
+    fn check_checksums(b: &[u8]) -> bool {
+        let sum = |bytes: &[u8], start: u32| {
+            let mut sum = start;
+            for pair in bytes.chunks(2) {
+                sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+                sum = (sum & 0xffff) + (sum >> 16);
+            }
+            sum
+        };
+        let udp = &b[34..];
+        let pseudo = sum(&b[26..34], 17 + udp.len() as u32);
+        sum(&b[14..34], 0) == 0xffff && sum(udp, pseudo) == 0xffff
+    }
+
+    fn addresses() -> Addresses {
+        Addresses {
+            macs: (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2])),
+            ips: ([10, 0, 0, 2].into(), [10, 0, 0, 100].into()),
+            ports: (1234, 8000),
+        }
+    }
+
+    #[test]
+    fn frames() {
+        for len in [16, 17, 18, 19, 200, 1472] {
+            let marks = Marks { kind: Kind::Answer, connection: 0xdead_beef, request: 77, tag: 3 };
+            let mut out = vec![1, 2, 3];
+            marked(&mut out, &addresses(), true, marks, len);
+            assert_eq!(out.len(), HEADERS + len);
+            assert!(check_checksums(&out), "length {len}");
+            let seen = read(&out).expect("ours");
+            assert_eq!((seen.addresses, seen.marks, seen.intact), (addresses(), marks, true));
+            assert!(!seen.congested && mark_congestion(&mut out));
+            assert!(check_checksums(&out), "length {len}");
+            assert!(read(&out).is_some_and(|s| s.congested && s.intact));
+            out[HEADERS + 12] ^= 1;
+            assert!(read(&out).is_some_and(|s| !s.intact), "length {len}");
+        }
+        let mut other = Vec::new();
+        udp(&mut other, &addresses(), false, |out| out.extend_from_slice(b"something else"));
+        assert_eq!((read(&other), is_marked(&other), check_checksums(&other)), (None, false, true));
+    }
+
+    #[test]
+    fn arp() {
+        let own = Mac([2, 0, 0, 0, 0, 9]);
+        let mut ask = vec![0xff; 6];
+        ask.extend_from_slice(&[2, 0, 0, 0, 0, 1, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
+        ask.extend_from_slice(&[2, 0, 0, 0, 0, 1, 10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 10, 0, 0, 2]);
+        let answer = arp_answer(&ask, [10, 0, 0, 2].into(), own).expect("ours");
+        let mut expected = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 8, 6, 0, 1, 8, 0, 6, 4, 0, 2];
+        expected.extend_from_slice(&[2, 0, 0, 0, 0, 9, 10, 0, 0, 2, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1]);
+        assert_eq!(answer, expected);
+        assert_eq!(arp_answer(&ask, [10, 0, 0, 3].into(), own), None);
+        assert_eq!(arp_answer(&ask[..30], [10, 0, 0, 2].into(), own), None);
+    }
+
+    #[test]
+    fn short_ones() {
+        let mut out = Vec::new();
+        let marks = Marks { kind: Kind::Request, connection: 1, request: 2, tag: 0 };
+        marked(&mut out, &addresses(), false, marks, 16);
+        for len in 0..out.len() {
+            assert_eq!(read(&out[..len]), None);
+        }
+    }
+}

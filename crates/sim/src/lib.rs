@@ -1,0 +1,30 @@
+//! A rack in virtual time: the very same switch, P4 program, controller and agents as on the wire, with links, clients and
+//! devices around them that are simulated event by event.
+//!
+//! [`scenario::read`] reads what is to be simulated, [`run`] simulates it once, and an [`Outcome`] says what came out. There
+//! is no clock, no thread and no file here: the same scenario and seed give the same outcome, bit for bit.
+//!
+//! ```text
+//! client --> link --> switch (P4 program) --> link --> device: queue, workers
+//!    ^                  ^  ^                              |   agent: sees the packets, sends reports
+//!    +------------------+--|------------------------------+
+//!                          +--- P4Runtime messages --- controller
+//! ```
+
+pub mod arrivals;
+mod calendar;
+pub mod check;
+pub mod device;
+mod fault;
+mod frame;
+pub mod link;
+pub mod outcome;
+pub mod random;
+pub mod scenario;
+pub mod table;
+mod world;
+
+pub use fault::Fault;
+pub use outcome::Outcome;
+pub use scenario::Scenario;
+pub use world::run;

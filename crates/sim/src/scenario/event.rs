@@ -1,0 +1,130 @@
+//! `[[event]]`: what happens on the way.
+
+use super::parts::{LONGEST_S, choice, needed, ns};
+use super::{Action, Event};
+use pointsman_balance::Policy;
+use pointsman_balance::config::reader::{At, Problems, Table};
+use std::collections::BTreeSet;
+
+/// An event as written, before its devices are looked up.
+pub(super) struct EventTable {
+    at_ns: u64,
+    action: &'static str,
+    devices: Vec<At<String>>,
+    ports: Vec<At<f64>>,
+    factor: Option<f64>,
+    weight: Option<u32>,
+    policy: Option<Policy>,
+}
+
+impl EventTable {
+    /// With devices and ports looked up: servers and names of all devices in `names`.
+    pub(super) fn resolve(
+        &self,
+        names: &[(String, String)],
+        ports: &BTreeSet<u16>,
+        problems: &mut Problems<'_>,
+    ) -> Option<Event> {
+        let mut devices = Vec::new();
+        for wanted in &self.devices {
+            let w = wanted.value.as_str();
+            let before = devices.len();
+            let fits = |(s, d): &(String, String)| d == w || s == w || format!("{s}/{d}") == w;
+            devices.extend(names.iter().enumerate().filter(|(_, n)| fits(n)).map(|(i, _)| i));
+            if devices.len() == before {
+                let message = format!("no device `{w}`: write a device's name, a server's, or server/device");
+                problems.add(&wanted.place, "event.device", message);
+            }
+        }
+        let mut links = Vec::new();
+        for port in &self.ports {
+            let number = port.value as u16;
+            if !ports.contains(&number) {
+                problems.add(&port.place, "event.port", format!("nothing is connected to port {number}"));
+            }
+            links.push(number);
+        }
+        devices.sort_unstable();
+        devices.dedup();
+        let factor = self.factor.unwrap_or(1.0);
+        let action = match self.action {
+            "fail" => Action::Fail(devices),
+            "restore" => Action::Restore(devices),
+            "speed" => Action::Speed(devices, factor),
+            "agents-off" => Action::Agents(devices, false),
+            "agents-on" => Action::Agents(devices, true),
+            "disable" => Action::Enable(devices, false),
+            "enable" => Action::Enable(devices, true),
+            "weight" => Action::Weight(devices, self.weight?),
+            "link-down" => Action::Link(links, false),
+            "link-up" => Action::Link(links, true),
+            "policy" => Action::Policy(self.policy?),
+            _ => Action::Load(factor),
+        };
+        Some(Event { at_ns: self.at_ns, action })
+    }
+}
+
+/// Reads one `[[event]]`.
+pub(super) fn event(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<EventTable> {
+    let known = [
+        "fail",
+        "restore",
+        "speed",
+        "agents-off",
+        "agents-on",
+        "disable",
+        "enable",
+        "weight",
+        "link-down",
+        "link-up",
+        "policy",
+        "load",
+    ];
+    let at = needed(&mut t, "at_s", (0.0, LONGEST_S), "when, in seconds since the first request", problems);
+    let action = choice(&mut t, "action", &known, problems)?;
+    let mut out = EventTable {
+        at_ns: ns(at?),
+        action,
+        devices: Vec::new(),
+        ports: Vec::new(),
+        factor: None,
+        weight: None,
+        policy: None,
+    };
+    match action {
+        "link-down" | "link-up" => {
+            out.ports = t.numbers("port", 0.0, 510.0, problems).unwrap_or_default();
+            if out.ports.is_empty() {
+                t.missing("port", "of the switch; one or a list", problems);
+            }
+        }
+        "policy" => {
+            out.policy = t.text::<Policy>("policy", "", problems).map(|p| p.value);
+            if out.policy.is_none() && t.place_of("policy") == t.place {
+                t.missing("policy", "which?", problems);
+            }
+        }
+        "load" => out.factor = needed(&mut t, "factor", (1e-6, 1e6), "multiplies all rates", problems),
+        _ => {
+            out.devices = t.list("device", "write a string", problems).unwrap_or_default();
+            if out.devices.is_empty() {
+                t.missing("device", "a device's name, a server's, or server/device; one or a list", problems);
+            }
+            match action {
+                "speed" => {
+                    out.factor = needed(&mut t, "factor", (1e-6, 1e6), "multiplies the speed", problems);
+                }
+                "weight" => {
+                    out.weight = t.integer("weight", 1, 1000, problems).map(|v| v.value as u32);
+                    if out.weight.is_none() && t.place_of("weight") == t.place {
+                        t.missing("weight", "the new weight, 1 to 1000", problems);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    t.finish(problems);
+    Some(out)
+}

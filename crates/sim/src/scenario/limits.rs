@@ -1,0 +1,33 @@
+//! Whether a scenario fits into memory.
+
+use super::{Connections, Scenario};
+use crate::arrivals::ArrivalModel;
+
+/// A scenario that would need more is refused.
+pub const MEMORY_LIMIT_BYTES: u64 = 16 << 30;
+
+/// A request is remembered until the end: for percentiles and for the checkers.
+const REQUEST: f64 = 64.0;
+const CONNECTION: f64 = 24.0;
+/// With its agent, link and table entries.
+const DEVICE: f64 = 16_384.0;
+/// The switch with the balancer's tables and registers, whatever the rack.
+const BASE: f64 = 64.0 * 1024.0 * 1024.0;
+
+/// About how much memory a simulation of it needs.
+pub fn memory_bytes(s: &Scenario) -> f64 {
+    let requests: f64 = s.clients.iter().map(|c| c.arrivals.expected(s.duration_ns)).sum();
+    let connections = |c: &super::ClientModel| match c.connections {
+        Connections::PerRequest => 0.0,
+        Connections::Lasting(n) => f64::from(n) * CONNECTION,
+    };
+    let traces = |c: &super::ClientModel| match &c.arrivals {
+        ArrivalModel::Trace { times_ns } => 8.0 * times_ns.len() as f64,
+        _ => 0.0,
+    };
+    let workers: f64 = s.devices.iter().map(|d| f64::from(d.workers) * 80.0).sum();
+    BASE + requests * REQUEST
+        + s.clients.iter().map(|c| connections(c) + traces(c)).sum::<f64>()
+        + s.devices.len() as f64 * DEVICE
+        + workers
+}

@@ -1,0 +1,172 @@
+//! Scenarios: what is simulated, as a TOML file says it.
+//!
+//! [`read`] checks everything once and gives one [`Scenario`] for every point of the file's sweep.
+
+mod event;
+mod limits;
+mod parts;
+mod rack;
+mod read;
+#[cfg(test)]
+mod tests;
+
+pub use limits::{MEMORY_LIMIT_BYTES, memory_bytes};
+pub use read::read;
+
+use crate::arrivals::ArrivalModel;
+use crate::device::DeviceModel;
+use crate::link::LinkModel;
+use pointsman_balance::{Policy, Rack};
+use std::net::Ipv4Addr;
+
+/// Reads a file that a scenario names: the path as written in, text or reason out.
+pub type Load<'a> = dyn Fn(&str) -> Result<String, String> + 'a;
+
+/// How agents are, beside what `rack.toml` says about them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AgentModel {
+    /// Whether there are any.
+    pub enabled: bool,
+    /// How often they look at processor use.
+    pub sampling_ns: u64,
+    /// From the decision to report to the frame on the wire.
+    pub delay_ns: u64,
+    /// Probability that a report is lost in the agent's host.
+    pub loss: f64,
+    /// Clocks run fast or slow by up to this, in millionths.
+    pub skew_ppm: f64,
+    /// Clocks are ahead by up to this.
+    pub offset_ns: u64,
+}
+
+/// How a client uses connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connections {
+    /// One for each request.
+    PerRequest,
+    /// So many, in turn.
+    Lasting(u32),
+}
+
+/// A client: requests from many addresses behind one port of the switch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientModel {
+    /// Name for messages.
+    pub name: String,
+    /// Port of the switch.
+    pub port: u16,
+    /// First address; the others follow.
+    pub address: Ipv4Addr,
+    /// Number of addresses.
+    pub addresses: u32,
+    /// Next hop's address, where the controller asks for its MAC address.
+    pub via: Option<Ipv4Addr>,
+    /// When requests come.
+    pub arrivals: ArrivalModel,
+    /// Payload bytes of a request.
+    pub request_bytes: u32,
+    /// How it uses connections.
+    pub connections: Connections,
+    /// Where it sends requests.
+    pub service: (Ipv4Addr, u16),
+    /// Whether its packets understand congestion marks.
+    pub congestion: bool,
+}
+
+/// What an event does. Devices are numbered as in [`Scenario::devices`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Devices fail: they lose their requests and their agents fall silent.
+    Fail(Vec<usize>),
+    /// They work again.
+    Restore(Vec<usize>),
+    /// Their speed is the model's times this.
+    Speed(Vec<usize>, f64),
+    /// Their agents fall silent (`false`) or speak again.
+    Agents(Vec<usize>, bool),
+    /// The controller takes them out of service (`false`) or in again.
+    Enable(Vec<usize>, bool),
+    /// The controller gives them this weight in every service.
+    Weight(Vec<usize>, u32),
+    /// The links of these ports of the switch go down (`false`) or up.
+    Link(Vec<u16>, bool),
+    /// The controller gives all services this policy.
+    Policy(Policy),
+    /// The rates of all clients are the scenario's times this.
+    Load(f64),
+}
+
+/// Something that happens at a time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Since the first request may come.
+    pub at_ns: u64,
+    /// What.
+    pub action: Action,
+}
+
+/// Everything about one simulation but its seed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// Its name.
+    pub name: String,
+    /// The file's own seed.
+    pub seed: u64,
+    /// For how long clients send.
+    pub duration_ns: u64,
+    /// Requests of the first part do not count in the results.
+    pub warmup_ns: u64,
+    /// For how long a client waits for an answer.
+    pub patience_ns: u64,
+    /// What the controller and the agents are given.
+    pub rack: Rack,
+    /// Models of the rack's devices, in its order.
+    pub devices: Vec<DeviceModel>,
+    /// Clients.
+    pub clients: Vec<ClientModel>,
+    /// Links between switch and servers.
+    pub link: LinkModel,
+    /// Links between switch and clients.
+    pub client_link: LinkModel,
+    /// From a packet's arrival at the switch to its leaving.
+    pub switch_latency_ns: u64,
+    /// One way between controller and switch.
+    pub control_delay_ns: u64,
+    /// Agents.
+    pub agents: AgentModel,
+    /// What happens on the way, in order.
+    pub events: Vec<Event>,
+    /// What the sweep chose: names and values, as in the file.
+    pub point: Vec<(String, String)>,
+}
+
+impl Scenario {
+    /// A number, in hexadecimal, that tells this scenario and data plane from others (FNV-1a).
+    pub fn fingerprint(&self, data_plane: &[u8]) -> String {
+        let text = format!("{self:?}");
+        let bytes = text.bytes().chain(data_plane.iter().copied());
+        let hash =
+            bytes.fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+        format!("{hash:016x}")
+    }
+
+    /// Its point of the sweep as text: `rate_per_s=1000 policy=wrr`, or nothing.
+    pub fn point_text(&self) -> String {
+        self.point.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" ")
+    }
+
+    /// How long a device that failed, or that the controller took out, may still be given new connections. `None`: the
+    /// rack has nothing that would notice.
+    pub fn detection_ns(&self) -> Option<u64> {
+        let switch = &self.rack.switch;
+        let ms = 1_000_000;
+        let reports = self.agents.enabled && switch.report_timeout_ms > 0;
+        // The data plane itself leaves out who is silent; a server that is silent as a whole goes when the controller,
+        // which polls, has changed the tables.
+        reports.then(|| {
+            (u64::from(switch.report_timeout_ms) + 2 * u64::from(switch.poll_interval_ms) + 10) * ms
+                + 20 * self.control_delay_ns
+                + self.agents.delay_ns
+        })
+    }
+}

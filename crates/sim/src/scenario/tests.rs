@@ -1,0 +1,169 @@
+use super::*;
+
+const GOOD: &str = r#"
+name = "x"
+duration_s = 10
+[rack]
+servers = 2
+policy = "wrr"
+[[device]]
+name = "cpu"
+kind = "cpu"
+service_time = { distribution = "exponential", mean_ms = 1 }
+[[device]]
+name = "nic"
+kind = "smartnic"
+service_time = { distribution = "log-normal", mean_ms = 1, sigma = 0.3 }
+[[client]]
+arrivals = { process = "poisson", rate_per_s = 100 }
+[[event]]
+at_s = 5
+action = "fail"
+device = ["s1/nic", "s2"]
+"#;
+
+fn load(name: &str) -> Result<String, String> {
+    match name {
+        "times.csv" => Ok("time_s,other\n0,1\n0.5,2\n".into()),
+        "falling.csv" => Ok("time_s\n1\n0.5\n".into()),
+        "words.csv" => Ok("time_s\n1\ntwo\n".into()),
+        "rack.toml" => Ok(include_str!("../../../../examples/rack.toml").into()),
+        _ => Err(format!("cannot read {name}: no such file")),
+    }
+}
+
+fn parse(text: &str) -> Result<Vec<Scenario>, String> {
+    read("x.toml", text, &load).map_err(|e| e.to_string())
+}
+
+fn good(text: &str) -> Vec<Scenario> {
+    parse(text).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// The good scenario with `from` replaced by `to` is refused, with this text somewhere in the message.
+fn check(from: &str, to: &str, message: &str) {
+    assert!(GOOD.contains(from), "{from}");
+    let got = parse(&GOOD.replacen(from, to, 1)).map_or_else(|e| e, |_| "nothing is wrong".into());
+    assert!(got.contains(message), "{to}: {got}");
+}
+
+#[test]
+fn defaults() {
+    let all = good(GOOD);
+    let [s] = all.as_slice() else { panic!("one point, not {}", all.len()) };
+    assert_eq!((s.devices.len(), s.clients.len(), s.seed, s.duration_ns), (4, 1, 1, 10_000_000_000));
+    assert_eq!(s.events[0].action, Action::Fail(vec![1, 2, 3]));
+    assert_eq!(s.rack.services[0].policy, Policy::Wrr);
+    assert!(s.agents.enabled && s.detection_ns().is_some());
+    assert_ne!(s.fingerprint(b""), s.fingerprint(b"x"));
+}
+
+#[test]
+fn sweeps() {
+    let all = good(
+        &format!("{GOOD}[sweep]\nservers = [1, 3]\nrate_per_s = [10, 20.5]\npolicy = [\"ecmp\"]\n")
+            .replace("\"s2\"", "\"s1\""),
+    );
+    let points: Vec<String> = all.iter().map(Scenario::point_text).collect();
+    assert_eq!(points[0], "policy=ecmp rate_per_s=10 servers=1");
+    assert_eq!((points.len(), all[3].devices.len()), (4, 6));
+    assert_eq!(all[1].clients[0].arrivals, ArrivalModel::Poisson { rate_per_s: 20.5 });
+}
+
+#[test]
+fn files() {
+    let trace =
+        GOOD.replace("process = \"poisson\", rate_per_s = 100", "process = \"trace\", file = \"times.csv\"");
+    assert_eq!(
+        good(&trace)[0].clients[0].arrivals,
+        ArrivalModel::Trace { times_ns: [0, 500_000_000].into() }
+    );
+    let rack = GOOD
+        .replace("servers = 2", "file = \"rack.toml\"")
+        .replace("kind = \"cpu\"", "")
+        .replace("kind = \"smartnic\"", "");
+    let s = &good(&rack)[0];
+    assert_eq!((s.devices.len(), s.clients[0].port), (4, 1));
+    assert_eq!(s.clients[0].address.to_string(), "10.0.0.2");
+    // Up to the VIP, 10.0.0.100.
+    assert_eq!(s.clients[0].addresses, 98);
+}
+
+#[test]
+fn refuses() {
+    for (from, to, message) in [
+        ("servers = 2", "servers = 0", "x.toml:5:11: rack.servers: 0 is out of range"),
+        ("servers = 2", "servers = 9000", "out of range"),
+        ("servers = 2", "file = \"none.toml\"", "cannot read none.toml"),
+        ("servers = 2", "", "rack.servers: missing"),
+        ("\"wrr\"", "\"best\"", "`best` is no policy"),
+        ("duration_s = 10", "duration_s = 0", "write a number from"),
+        ("duration_s = 10", "duration_s = -1", "write a number from"),
+        ("duration_s = 10", "duration_s = inf", "write a number from"),
+        ("duration_s = 10", "duration_s = nan", "write a number from"),
+        ("duration_s = 10", "", "duration_s: missing"),
+        ("duration_s = 10", "duration_s = 10\nwarmup_s = 10", "must be shorter"),
+        ("duration_s = 10", "duration_s = 1e7", "would need"),
+        ("rate_per_s = 100", "rate_per_s = 0", "write a number from"),
+        ("rate_per_s = 100", "rate_per_s = 1e11", "GiB of memory"),
+        (
+            "process = \"poisson\", rate_per_s = 100",
+            "process = \"mmpp\", state = []",
+            "at least one rate above 0",
+        ),
+        (
+            "process = \"poisson\", rate_per_s = 100",
+            "process = \"magic\"",
+            "`magic` is unknown: write one of",
+        ),
+        (
+            "process = \"poisson\", rate_per_s = 100",
+            "process = \"trace\", file = \"falling.csv\"",
+            "rise from line to line",
+        ),
+        (
+            "process = \"poisson\", rate_per_s = 100",
+            "process = \"trace\", file = \"words.csv\"",
+            "words.csv:3: `two` is no number",
+        ),
+        (
+            "process = \"poisson\", rate_per_s = 100",
+            "process = \"trace\", file = \"times.csv\", column = \"when\"",
+            "has no column `when`; its first line names: time_s, other",
+        ),
+        ("mean_ms = 1 }", "mean_ms = 0 }", "write a number from"),
+        ("mean_ms = 1 }", "mean_ms = -3 }", "write a number from"),
+        ("mean_ms = 1 }", "}", "service_time.mean_ms: missing"),
+        ("kind = \"cpu\"", "kind = \"brain\"", "`brain` is no kind of device"),
+        ("kind = \"cpu\"", "kind = \"cpu\"\nworkers = 0", "out of range"),
+        ("name = \"nic\"", "name = \"cpu\"", "two tables for `cpu`"),
+        ("at_s = 5", "at_s = -5", "write a number from"),
+        ("\"s1/nic\"", "\"s3\"", "no device `s3`"),
+        ("action = \"fail\"", "action = \"explode\"", "`explode` is unknown"),
+        ("[[event]]", "[link]\nloss = 2\n[[event]]", "write a number from 0 to 1"),
+        (
+            "[[event]]",
+            "[agents]\nenabled = false\n[[event]]\nat_s = 1\naction = \"link-down\"\nport = 77\n[[event]]",
+            "nothing is connected to port 77",
+        ),
+        ("name = \"x\"", "name = \"x\"\ncolour = 3", "colour: unknown field; known here:"),
+        ("[rack]", "[rack", "not valid TOML"),
+    ] {
+        check(from, to, message);
+    }
+}
+
+/// Whatever is cut out or put in, there is an answer and no panic.
+#[test]
+fn mutations() {
+    let mut random = crate::random::Stream::new(1, crate::random::Part::Switch, 0);
+    let pieces = ["-1", "0", "1e300", "\"\"", "[]", "{}", "[[", "=", "nan", "99999999999999999999", "\u{e9}"];
+    for _ in 0..3000 {
+        let mut text = GOOD.to_string();
+        let at = |random: &mut crate::random::Stream| random.below(GOOD.len() as u64) as usize;
+        let (a, b) = (at(&mut random), at(&mut random));
+        let (a, b) = (a.min(b), b.max(a).min(a.min(b) + 12));
+        text.replace_range(a..b, pieces[random.below(pieces.len() as u64) as usize]);
+        let _ = parse(&text);
+    }
+}

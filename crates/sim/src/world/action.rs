@@ -1,0 +1,104 @@
+//! The scenario's events.
+
+use super::{Event, World};
+use crate::fault::Fault;
+use crate::scenario::Action;
+use pointsman_balance::controller::Input;
+use pointsman_balance::{DeviceNumber, Rack};
+use pointsman_ir::Executor;
+
+impl<E: Executor> World<E> {
+    /// Does what is due, and enters what comes next.
+    pub(super) fn act(&mut self) {
+        let scenario = self.scenario.clone();
+        let since = self.now - self.start;
+        while let Some(event) = scenario.events.get(self.next_action) {
+            if event.at_ns > since {
+                self.calendar.enter(self.start + event.at_ns, Event::Action);
+                return;
+            }
+            self.next_action += 1;
+            self.apply(&event.action);
+        }
+    }
+
+    fn apply(&mut self, action: &Action) {
+        match action {
+            Action::Fail(devices) => {
+                for i in devices {
+                    let (served, waiting) = self.devices[*i].set_up(self.now, false);
+                    self.lost.devices += served + waiting;
+                    self.open = self.open.saturating_sub(served + waiting);
+                    self.checker.changed(self.now, *i, 0, 0);
+                    self.checker.failed(self.now, *i, true);
+                    if self.fault != Some(Fault::GhostReports) {
+                        self.switch_agent(*i, false);
+                    }
+                }
+            }
+            Action::Restore(devices) => {
+                for i in devices {
+                    self.devices[*i].set_up(self.now, true);
+                    self.checker.failed(self.now, *i, false);
+                    self.switch_agent(*i, true);
+                }
+            }
+            Action::Speed(devices, factor) => devices.iter().for_each(|i| self.devices[*i].speed = *factor),
+            Action::Agents(devices, on) => devices.iter().for_each(|i| self.switch_agent(*i, *on)),
+            Action::Enable(devices, on) => {
+                let numbers = self.numbers(devices);
+                for i in devices {
+                    self.checker.removed(self.now, *i, !on);
+                }
+                self.configure(|rack| {
+                    let own = rack.servers.iter_mut().flat_map(|s| s.devices.iter_mut());
+                    own.filter(|d| numbers.contains(&d.number)).for_each(|d| d.enabled = *on);
+                    let parts = members(rack);
+                    parts.filter(|d| numbers.contains(&d.number)).for_each(|d| d.enabled = *on);
+                });
+            }
+            Action::Weight(devices, weight) => {
+                let numbers = self.numbers(devices);
+                self.configure(|rack| {
+                    members(rack).filter(|d| numbers.contains(&d.number)).for_each(|d| d.weight = *weight);
+                });
+            }
+            Action::Policy(policy) => {
+                self.configure(|rack| rack.services.iter_mut().for_each(|s| s.policy = *policy));
+            }
+            Action::Link(ports, up) => {
+                for port in ports {
+                    let link =
+                        self.link_of_port.get(usize::from(*port)).copied().unwrap_or(u32::MAX) as usize;
+                    for direction in [&mut self.up, &mut self.down] {
+                        let lost = direction.get_mut(link).map(|l| l.set_up(*up)).unwrap_or_default();
+                        for (_, packet) in lost {
+                            if crate::frame::is_marked(&packet) {
+                                self.lost.links += 1;
+                                self.open = self.open.saturating_sub(1);
+                            }
+                        }
+                    }
+                }
+            }
+            Action::Load(factor) => self.clients.iter_mut().for_each(|c| c.arrivals.factor = *factor),
+        }
+    }
+
+    fn numbers(&self, devices: &[usize]) -> Vec<DeviceNumber> {
+        let all: Vec<DeviceNumber> = self.scenario.rack.devices().map(|(_, d)| d.number).collect();
+        devices.iter().map(|i| all[*i]).collect()
+    }
+
+    /// Gives the controller a changed configuration.
+    fn configure(&mut self, change: impl FnOnce(&mut Rack)) {
+        let mut rack = self.control.controller.rack().clone();
+        change(&mut rack);
+        self.controller_input(Input::Config(Box::new(rack)));
+    }
+}
+
+/// The parts that devices have in services.
+fn members(rack: &mut Rack) -> impl Iterator<Item = &mut pointsman_balance::config::MemberDevice> {
+    rack.services.iter_mut().flat_map(|s| s.members.iter_mut()).flat_map(|m| m.devices.iter_mut())
+}

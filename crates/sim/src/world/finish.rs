@@ -1,0 +1,129 @@
+//! The end of a simulation: the last checks, and the results.
+
+use super::World;
+use crate::check::{Balance, DeviceSums};
+use crate::device::DeviceCounts;
+use crate::frame;
+use crate::link::{Link, LinkCounts};
+use crate::outcome::{Group, Latency, Outcome, Requests};
+use pointsman_balance::DeviceKind;
+use pointsman_ir::Executor;
+
+fn totals(links: &[Link]) -> (LinkCounts, u64) {
+    let mut all = LinkCounts::default();
+    for c in links.iter().map(|l| &l.counts) {
+        all.sent += c.sent;
+        all.delivered += c.delivered;
+        all.full += c.full;
+        all.lost += c.lost;
+        all.down += c.down;
+        all.marked += c.marked;
+    }
+    (all, links.iter().map(Link::in_flight).sum())
+}
+
+impl<E: Executor> World<E> {
+    pub(super) fn finish(mut self) -> Outcome {
+        let (up, on_way_up) = totals(&self.up);
+        let (down, on_way_down) = totals(&self.down);
+        let stats = self.switch.stats().clone();
+        let dropped: u64 = stats.drops.values().sum();
+        let made = stats.ingress_clones + stats.egress_clones + stats.replicas;
+        let link = |c: &LinkCounts, flying: u64| c.delivered + c.full + c.lost + c.down + flying;
+        let balance = |part: &str, went_in, accounted| Balance { part: part.to_string(), went_in, accounted };
+        let packets = [
+            balance("links to the switch", up.sent, link(&up, on_way_up)),
+            balance("from links into the switch", up.delivered, stats.received - stats.received_from_cpu),
+            balance(
+                "the switch",
+                stats.received + made,
+                stats.transmitted + stats.to_cpu + dropped + stats.queued,
+            ),
+            balance("from the switch to links", stats.transmitted, down.sent + self.unplugged),
+            balance("links from the switch", down.sent, link(&down, on_way_down)),
+            balance("from the switch to the controller", stats.to_cpu, self.to_cpu),
+        ];
+        let sums: Vec<DeviceSums> = self
+            .devices
+            .iter()
+            .map(|d| DeviceSums {
+                service_ns: d.counts.service_ns,
+                sojourn_ns: d.counts.sojourn_ns,
+                present: d.present(),
+            })
+            .collect();
+        let flying = |links: &[Link]| -> u64 {
+            links.iter().flat_map(Link::frames).filter(|f| frame::is_marked(f)).count() as u64
+        };
+        let lost_in_switch = self.lost.switch_in - self.lost.switch_out;
+        let at_devices: u64 = self.devices.iter().map(|d| d.present()).sum();
+        let under_way = flying(&self.up) + flying(&self.down) + at_devices;
+        let lost = self.lost.links + lost_in_switch + self.lost.devices + self.strays + under_way;
+        self.checker.finish(self.now, &sums, &packets, lost);
+        let groups = self.groups();
+        let mut latencies: Vec<u64> = self.latencies_ns.concat();
+        let answered = self.measured_answered;
+        Outcome {
+            scenario: self.scenario.name.clone(),
+            point: self.scenario.point.clone(),
+            seed: self.seed,
+            fingerprint: String::new(),
+            packets: stats.received,
+            events: self.events,
+            wall_s: 0.0,
+            virtual_s: (self.now - self.start) as f64 / 1e9,
+            measured_s: (self.scenario.duration_ns - self.scenario.warmup_ns) as f64 / 1e9,
+            requests: Requests {
+                sent: self.measured_sent,
+                answered,
+                lost: self.measured_sent - answered,
+                all_sent: self.requests.len() as u64,
+                lost_on_links: self.lost.links,
+                lost_in_switch,
+                lost_at_devices: self.lost.devices,
+                late: self.late,
+                under_way,
+                congestion_marks: self.congested,
+            },
+            latency: Latency::of(&mut latencies),
+            groups,
+            switch_drops: stats.drops.iter().map(|(r, n)| (r.name().to_string(), *n)).collect(),
+            violations: self.checker.violations,
+        }
+    }
+
+    fn groups(&mut self) -> Vec<Group> {
+        let seconds = (self.scenario.duration_ns - self.scenario.warmup_ns) as f64;
+        let mut out = Vec::new();
+        for (k, kind) in DeviceKind::ALL.iter().enumerate() {
+            let of_kind = (0..self.devices.len()).filter(|i| usize::from(self.kinds[*i]) == k);
+            let used: Vec<f64> = of_kind
+                .map(|i| {
+                    let busy = (self.busy_at[1][i] - self.busy_at[0][i]) as f64;
+                    100.0 * busy / (seconds * f64::from(self.devices[i].model().workers))
+                })
+                .collect();
+            let Some(n) = Some(used.len()).filter(|n| *n > 0) else { continue };
+            let over = |field: fn(&DeviceCounts) -> u64| -> u64 {
+                let of_kind = (0..self.devices.len()).filter(|i| usize::from(self.kinds[*i]) == k);
+                of_kind.map(|i| field(&self.counts_at[1][i]) - field(&self.counts_at[0][i])).sum()
+            };
+            let (served, started) = (over(|c| c.served), over(|c| c.started));
+            let waited_ms = over(|c| c.wait_ns) as f64 / 1e6;
+            let mean = used.iter().sum::<f64>() / n as f64;
+            let variance = used.iter().map(|u| (u - mean) * (u - mean)).sum::<f64>() / n as f64;
+            out.push(Group {
+                kind: kind.name(),
+                devices: n,
+                answered: self.latencies_ns[k].len() as u64,
+                throughput_per_s: served as f64 * 1e9 / seconds,
+                wait_mean_ms: if started == 0 { 0.0 } else { waited_ms / started as f64 },
+                utilisation_percent: mean,
+                utilisation_stddev_percent: variance.sqrt(),
+                utilisation_max_percent: used.iter().copied().fold(0.0, f64::max),
+                latency: Latency::of(&mut self.latencies_ns[k].clone()),
+            });
+        }
+        out
+    }
+}

@@ -1,0 +1,367 @@
+//! Clients, devices and their agents.
+
+use super::control::{duration, nanos};
+use super::{Event, Host, Request, World};
+use crate::device::{Arrival, Job, Started};
+use crate::fault::Fault;
+use crate::frame::{self, Addresses, Kind, Marks, Seen};
+use crate::random::{Part, Stream};
+use crate::scenario::ClientModel;
+use pointsman_balance::agent::{self, Agent, AgentConfig, Direction};
+use pointsman_balance::config::{Device as RackDevice, NextHop};
+use pointsman_balance::types::REPORT_PORT;
+use pointsman_balance::{Mac, Rack};
+use pointsman_ir::Executor;
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Source ports of one client address: 1024 and above.
+const PORTS: u32 = 64_000;
+/// Kernels count processor time in hundredths of a second.
+const TICK_NS: u128 = 10_000_000;
+
+/// Address and port of a client's `n`-th connection.
+pub(super) fn client_end(model: &ClientModel, n: u32) -> (Ipv4Addr, u16) {
+    let address = u32::from(model.address) + n / PORTS % model.addresses;
+    (address.into(), (1024 + n % PORTS) as u16)
+}
+
+/// The MAC address behind a client's port.
+pub(super) fn client_mac(rack: &Rack, model: &ClientModel) -> Mac {
+    let covers =
+        rack.routes.iter().find(|r| r.port == model.port && r.prefix.contains(IpAddr::V4(model.address)));
+    match covers.map(|r| r.hop) {
+        Some(NextHop::Mac(mac)) => mac,
+        _ => {
+            let [high, low] = model.port.to_be_bytes();
+            Mac([2, 0, 0, 3, high, low])
+        }
+    }
+}
+
+fn device_mac(device: &RackDevice) -> Mac {
+    let [high, low] = device.number.bits().to_be_bytes();
+    device.mac.unwrap_or(Mac([2, 0, 0, 4, high, low]))
+}
+
+/// A device's agent and the machine that it runs on.
+pub(super) struct AgentHost {
+    agent: Option<Agent>,
+    /// Silent agents are not stepped.
+    pub on: bool,
+    mac: Mac,
+    address: Ipv4Addr,
+    /// Its clock: ahead by so much, and fast by so many millionths.
+    offset_ns: u64,
+    skew: f64,
+    /// When it is to be stepped without input.
+    at: u64,
+    random: Stream,
+    reports: VecDeque<Vec<u8>>,
+}
+
+impl AgentHost {
+    fn local(&self, now: u64) -> u64 {
+        let drift = if self.skew == 0.0 { 0 } else { (now as f64 * self.skew) as i64 };
+        now.saturating_add_signed(drift) + self.offset_ns
+    }
+
+    /// When its clock will show `local`: rather a little later than earlier.
+    fn global(&self, local: u64) -> u64 {
+        let own = local.saturating_sub(self.offset_ns);
+        if self.skew == 0.0 { own } else { (own as f64 / (1.0 + self.skew)).ceil() as u64 }
+    }
+
+    pub fn heartbeat_ns(&self) -> u64 {
+        self.agent.as_ref().map_or(0, |a| u64::from(a.config().settings.heartbeat_ms) * 1_000_000)
+    }
+}
+
+impl<E: Executor> World<E> {
+    pub(super) fn make_agents(&mut self) -> Result<(), String> {
+        let scenario = self.scenario.clone();
+        let (s, rack) = (scenario.as_ref(), &scenario.rack);
+        for (i, (server, device)) in rack.devices().enumerate() {
+            let mut clock = Stream::new(self.seed, Part::Clock, i as u64);
+            let mut host = AgentHost {
+                agent: None,
+                on: true,
+                mac: device_mac(device),
+                address: device.address.unwrap_or(Ipv4Addr::UNSPECIFIED),
+                offset_ns: (clock.unit() * s.agents.offset_ns as f64) as u64,
+                skew: (2.0 * clock.unit() - 1.0) * s.agents.skew_ppm * 1e-6,
+                at: u64::MAX,
+                random: Stream::new(self.seed, Part::Reports, i as u64),
+                reports: VecDeque::new(),
+            };
+            if s.agents.enabled {
+                let config = AgentConfig::from_rack(rack, &server.name, &device.name, "eth0")?;
+                let measures = config.settings.cpu_percent.is_some();
+                host.agent = Some(Agent::new(config));
+                // Agents do not beat in time with each other.
+                host.at = (clock.unit() * host.heartbeat_ns() as f64) as u64;
+                self.calendar.enter(host.at, Event::Agent(i as u32));
+                if measures {
+                    let phase = (clock.unit() * s.agents.sampling_ns as f64) as u64;
+                    self.calendar.enter(phase, Event::Sample(i as u32));
+                }
+            }
+            self.agents.push(host);
+        }
+        Ok(())
+    }
+
+    // --- Clients ---
+
+    /// Enters a client's next request.
+    pub(super) fn next_request(&mut self, client: usize) {
+        let c = &mut self.clients[client];
+        if let Some(at) = c.arrivals.next(self.now, c.requests) {
+            c.requests += 1;
+            self.calendar.enter(at, Event::Request(client as u32));
+        }
+    }
+
+    pub(super) fn request(&mut self, client: usize) {
+        if self.stopped {
+            return;
+        }
+        self.next_request(client);
+        let number = self.requests.len() as u32;
+        let c = &self.clients[client];
+        let (connection, n) = match (c.first_connection, c.model.connections) {
+            (Some(first), crate::scenario::Connections::Lasting(all)) => {
+                // One was counted for the request that was just entered.
+                let n = ((c.requests - 1) % u64::from(all)) as u32;
+                (first + n, n)
+            }
+            _ => (self.lasting + number, number),
+        };
+        let (ip, port) = client_end(&c.model, n);
+        let addresses = Addresses {
+            macs: (client_mac(&self.scenario.rack, &c.model), self.scenario.rack.switch.mac),
+            ips: (ip, c.model.service.0),
+            ports: (port, c.model.service.1),
+        };
+        let (link, bytes, congestion) = (c.link as usize, c.model.request_bytes as usize, c.model.congestion);
+        self.requests.push(Request { sent: self.now, client: client as u32 });
+        self.open += 1;
+        self.measured_sent += u64::from(self.is_measured(self.now));
+        self.checker.sent(connection);
+        let mut packet = self.buffer();
+        let marks = Marks { kind: Kind::Request, connection, request: number, tag: 0 };
+        frame::marked(&mut packet, &addresses, congestion, marks, bytes);
+        self.host_send(link, packet);
+    }
+
+    pub(super) fn client_answer(&mut self, client: usize, seen: &Seen) {
+        let Some(request) = self.requests.get(seen.marks.request as usize).copied() else { return };
+        let expected = self.expected_answer(request.client as usize, seen.marks.connection);
+        let right = seen.intact && request.client as usize == client && seen.addresses == expected;
+        self.checker.answered(self.now, seen.marks.request, right);
+        if self.strikes(Fault::Duplicate) {
+            self.checker.answered(self.now, seen.marks.request, right);
+        }
+        self.congested += u64::from(seen.congested);
+        self.open = self.open.saturating_sub(1);
+        let latency = self.now - request.sent;
+        if latency > self.scenario.patience_ns {
+            self.late += 1;
+        } else if self.is_measured(request.sent) {
+            self.measured_answered += 1;
+            if let Some(of_kind) = self.latencies_ns.get_mut(usize::from(seen.marks.tag)) {
+                of_kind.push(latency);
+            }
+        }
+    }
+
+    // --- Devices ---
+
+    /// What the other devices of its server make of a service that starts now.
+    fn slowness(&self, device: usize) -> f64 {
+        let contention = self.devices[device].model().contention;
+        if contention == 0.0 {
+            return 1.0;
+        }
+        let (first, last) = self.siblings[device];
+        let others = (first as usize..last as usize).filter(|i| *i != device).map(|i| &self.devices[i]);
+        let (busy, all) =
+            others.fold((0u32, 0u32), |(b, a), d| (b + d.busy(), a.saturating_add(d.model().workers)));
+        1.0 + contention * f64::from(busy) / f64::from(all.max(1))
+    }
+
+    fn note_queue(&mut self, device: usize) {
+        let d = &self.devices[device];
+        self.checker.changed(self.now, device, d.present(), d.busy().into());
+    }
+
+    fn started(&mut self, device: usize, started: Started) {
+        self.calendar.enter(started.done_at, Event::Done { device: device as u32, worker: started.worker });
+    }
+
+    fn lost_at_device(&mut self, n: u64) {
+        self.lost.devices += n;
+        self.open = self.open.saturating_sub(n);
+    }
+
+    pub(super) fn device_request(&mut self, mut device: usize, seen: &Seen, packet: &[u8]) {
+        if self.devices[device].is_up() {
+            self.agent_step(device, agent::Input::Packet { direction: Direction::In, frame: head(packet) });
+        }
+        if self.strikes(Fault::Misdeliver) {
+            device = (device + 1) % self.devices.len();
+        }
+        let marks = &seen.marks;
+        self.checker.reached(self.now, device, marks.request, marks.connection, seen.intact);
+        let mut job = Job {
+            request: marks.request,
+            connection: marks.connection,
+            arrived: self.now,
+            addresses: seen.addresses,
+            congestion: packet[15] & 3 != 0,
+        };
+        if self.strikes(Fault::OldStamp) {
+            job.arrived -= 1000;
+        }
+        let slow = self.slowness(device);
+        match self.devices[device].arrive(self.now, job, slow) {
+            Arrival::Starts(s) => self.started(device, s),
+            Arrival::Waits => {}
+            Arrival::Dropped => self.lost_at_device(1),
+        }
+        self.note_queue(device);
+    }
+
+    pub(super) fn done(&mut self, device: usize, worker: u32) {
+        // The device failed meanwhile, and its requests with it.
+        let Some(job) = self.devices[device].finish(self.now, worker) else { return };
+        if self.strikes(Fault::FreeWork) {
+            self.devices[device].counts.service_ns -= 1;
+        }
+        let slow = self.slowness(device);
+        let (next, dropped) = self.devices[device].next(self.now, slow);
+        self.lost_at_device(dropped);
+        if let Some(s) = next {
+            self.started(device, s);
+        }
+        self.note_queue(device);
+        let a = job.addresses;
+        let addresses =
+            Addresses { macs: (a.macs.1, a.macs.0), ips: (a.ips.1, a.ips.0), ports: (a.ports.1, a.ports.0) };
+        let marks = Marks {
+            kind: Kind::Answer,
+            connection: job.connection,
+            request: job.request,
+            tag: self.kinds[device],
+        };
+        let mut packet = self.buffer();
+        let bytes = self.devices[device].model().answer_bytes as usize;
+        frame::marked(&mut packet, &addresses, job.congestion, marks, bytes);
+        self.agent_step(device, agent::Input::Packet { direction: Direction::Out, frame: head(&packet) });
+        self.checker.answering(self.now, job.connection);
+        self.host_send(self.device_links[device] as usize, packet);
+    }
+
+    /// A frame that is neither request nor answer: the controller asks for somebody's MAC address.
+    pub(super) fn other_frame(&mut self, link: usize, packet: &[u8]) {
+        let rack = &self.scenario.rack;
+        let answers: Vec<Vec<u8>> = self.ports[link]
+            .1
+            .iter()
+            .filter_map(|h| match h {
+                Host::Client(c) => {
+                    let model = &self.clients[*c as usize].model;
+                    frame::arp_answer(packet, model.via?, client_mac(rack, model))
+                }
+                Host::Device { device, address } => {
+                    frame::arp_answer(packet, *address, self.agents[*device as usize].mac)
+                }
+            })
+            .collect();
+        for answer in answers {
+            self.host_send(link, answer);
+        }
+    }
+
+    // --- Agents ---
+
+    pub(super) fn agent_step(&mut self, device: usize, input: agent::Input<'_>) {
+        let now = self.now;
+        let host = &mut self.agents[device];
+        let local = host.local(now);
+        let Some(agent) = host.agent.as_mut().filter(|_| host.on) else { return };
+        let outputs = agent.step(duration(local), input);
+        let deadline = nanos(agent.next_deadline());
+        let deadline = host.global(deadline).max(now + 1);
+        if deadline < host.at {
+            host.at = deadline;
+            self.calendar.enter(deadline, Event::Agent(device as u32));
+        }
+        for output in outputs {
+            if let agent::Output::Send { to, payload } = output {
+                self.report(device, to, &payload);
+            }
+        }
+    }
+
+    fn report(&mut self, device: usize, to: std::net::SocketAddr, payload: &[u8]) {
+        let IpAddr::V4(gateway) = to.ip() else { return };
+        let (loss, delay_ns) = (self.scenario.agents.loss, self.scenario.agents.delay_ns);
+        let mut packet = self.buffer();
+        let host = &mut self.agents[device];
+        if host.random.happens(loss) {
+            return self.recycle(packet);
+        }
+        let addresses = Addresses {
+            macs: (host.mac, self.scenario.rack.switch.mac),
+            ips: (host.address, gateway),
+            ports: (REPORT_PORT, to.port()),
+        };
+        frame::udp(&mut packet, &addresses, false, |out| out.extend_from_slice(payload));
+        if delay_ns == 0 {
+            return self.host_send(self.device_links[device] as usize, packet);
+        }
+        host.reports.push_back(packet);
+        self.calendar.enter(self.now + delay_ns, Event::Report(device as u32));
+    }
+
+    pub(super) fn send_report(&mut self, device: usize) {
+        if let Some(packet) = self.agents[device].reports.pop_front() {
+            self.host_send(self.device_links[device] as usize, packet);
+        }
+    }
+
+    pub(super) fn agent_tick(&mut self, device: usize) {
+        let host = &mut self.agents[device];
+        // Overtaken by an earlier one.
+        if host.at == self.now {
+            host.at = u64::MAX;
+            self.agent_step(device, agent::Input::Tick);
+        }
+    }
+
+    /// Agents fall silent or speak again.
+    pub(super) fn switch_agent(&mut self, device: usize, on: bool) {
+        self.agents[device].on = on;
+        if on {
+            self.agent_step(device, agent::Input::Tick);
+        } else {
+            self.agents[device].at = u64::MAX;
+        }
+    }
+
+    /// The agent reads what the kernel would say about the processor.
+    pub(super) fn sample(&mut self, device: usize) {
+        let workers = u128::from(self.devices[device].model().workers);
+        let busy = self.checker.busy_ns(self.now, device) / TICK_NS;
+        let all = u128::from(self.now) * workers / TICK_NS;
+        let text = format!("cpu {busy} 0 0 {}\n", all.saturating_sub(busy));
+        self.agent_step(device, agent::Input::Stat(&text));
+        self.calendar.enter(self.now + self.scenario.agents.sampling_ns, Event::Sample(device as u32));
+    }
+}
+
+/// The part of a frame that an agent looks at.
+fn head(packet: &[u8]) -> &[u8] {
+    &packet[..packet.len().min(128)]
+}

@@ -1,0 +1,417 @@
+//! One simulation: everything there is, and what happens next.
+
+mod action;
+mod control;
+mod finish;
+mod hosts;
+mod net;
+
+use crate::arrivals::Arrivals;
+use crate::calendar::Calendar;
+use crate::check::Checker;
+use crate::device::{Device, DeviceCounts};
+use crate::fault::Fault;
+use crate::frame::Addresses;
+use crate::link::Link;
+use crate::outcome::Outcome;
+use crate::random::{Part, Stream};
+use crate::scenario::{ClientModel, Connections, Scenario};
+use control::Control;
+use hosts::AgentHost;
+use pointsman_balance::controller::{Input, Program, Status};
+use pointsman_ir::Executor;
+use pointsman_v1model::{Switch, SwitchConfig};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+/// The rack must be in order within so much virtual time.
+const SETUP_LIMIT_NS: u64 = 60_000_000_000;
+
+/// What happens.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A request of this client.
+    Request(u32),
+    /// A frame comes out of this link's upward direction, at the switch.
+    Up(u32),
+    /// Of its downward direction, at a host.
+    Down(u32),
+    /// A worker of a device is done.
+    Done { device: u32, worker: u32 },
+    /// An agent's deadline.
+    Agent(u32),
+    /// An agent looks at processor use.
+    Sample(u32),
+    /// A report leaves an agent.
+    Report(u32),
+    /// The controller's deadline.
+    Tick,
+    /// A message reaches the switch.
+    AtSwitch,
+    /// A message reaches the controller.
+    AtController,
+    /// The next of the scenario's events.
+    Action,
+    /// Results count from here.
+    WarmedUp,
+    /// Clients stop.
+    Stop,
+}
+
+/// Who is behind a port.
+#[derive(Clone, Copy, Debug)]
+enum Host {
+    Client(u32),
+    Device { device: u32, address: Ipv4Addr },
+}
+
+/// A client that runs.
+struct Client {
+    model: ClientModel,
+    link: u32,
+    arrivals: Arrivals,
+    requests: u64,
+    /// Its connections are numbered from here; `None`: each is its request.
+    first_connection: Option<u32>,
+}
+
+/// What is remembered of a request.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    sent: u64,
+    client: u32,
+}
+
+/// Requests lost at known places.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lost {
+    links: u64,
+    switch_in: u64,
+    switch_out: u64,
+    devices: u64,
+}
+
+/// A simulation.
+pub struct World<E: Executor> {
+    scenario: Arc<Scenario>,
+    seed: u64,
+    now: u64,
+    /// When clients began.
+    start: u64,
+    calendar: Calendar<Event>,
+    events: u64,
+    switch: Switch<E>,
+    control: Control,
+    /// By link: switch port, and who is behind it.
+    ports: Vec<(u16, Vec<Host>)>,
+    /// Link of a switch port.
+    link_of_port: Vec<u32>,
+    up: Vec<Link>,
+    down: Vec<Link>,
+    clients: Vec<Client>,
+    devices: Vec<Device>,
+    device_links: Vec<u32>,
+    /// First and last device of the server of each device.
+    siblings: Vec<(u32, u32)>,
+    agents: Vec<AgentHost>,
+    checker: Checker,
+    requests: Vec<Request>,
+    /// Requests that are neither answered nor lost at a known place.
+    open: u64,
+    lost: Lost,
+    /// Answers that came too late.
+    late: u64,
+    /// Connections of clients with lasting ones come first in the numbering.
+    lasting: u32,
+    /// By kind of device (index of [`pointsman_balance::DeviceKind::ALL`]): latencies of measured requests.
+    latencies_ns: Vec<Vec<u64>>,
+    congested: u64,
+    kinds: Vec<u8>,
+    measured_sent: u64,
+    measured_answered: u64,
+    /// Busy time of each device at the ends of the measured part.
+    busy_at: [Vec<u128>; 2],
+    counts_at: [Vec<DeviceCounts>; 2],
+    stopped: bool,
+    next_action: usize,
+    outbox: net::Outbox,
+    buffers: Vec<Vec<u8>>,
+    to_cpu: u64,
+    lost_packet_ins: u64,
+    /// Packets that left on ports without a link.
+    unplugged: u64,
+    /// Requests and answers that came to somebody else.
+    strays: u64,
+    fault: Option<Fault>,
+    fault_count: u64,
+}
+
+/// Runs one simulation to its end.
+///
+/// # Errors
+/// The program is no balancer, or the rack does not come up.
+pub fn run<E: Executor>(
+    scenario: &Arc<Scenario>,
+    program: &Program,
+    compiled: &Arc<pointsman_ir::Program>,
+    seed: u64,
+    fault: Option<Fault>,
+) -> Result<Outcome, String> {
+    let mut world = World::<E>::new(scenario.clone(), program, compiled.clone(), seed, fault)?;
+    world.set_up()?;
+    world.go();
+    Ok(world.finish())
+}
+
+impl<E: Executor> World<E> {
+    fn new(
+        scenario: Arc<Scenario>,
+        program: &Program,
+        compiled: Arc<pointsman_ir::Program>,
+        seed: u64,
+        fault: Option<Fault>,
+    ) -> Result<Self, String> {
+        let s = scenario.as_ref();
+        let rack = &s.rack;
+        let config = SwitchConfig {
+            cpu_port: Some(rack.switch.cpu_port.into()),
+            // Queues are the links'.
+            input_depth_packets: 1 << 20,
+            queue_depth_packets: 1 << 20,
+            seed: Stream::new(seed, Part::Switch, 0).bits(),
+            ..SwitchConfig::default()
+        };
+        let switch = Switch::new(config).map_err(|e| e.to_string())?;
+        let control = Control::new(rack, program, compiled, s.control_delay_ns)?;
+        let mut ports: Vec<(u16, Vec<Host>)> = Vec::new();
+        let mut at = |port: u16, host: Host| -> u32 {
+            let i = ports.iter().position(|(p, _)| *p == port).unwrap_or_else(|| {
+                ports.push((port, Vec::new()));
+                ports.len() - 1
+            });
+            ports[i].1.push(host);
+            i as u32
+        };
+        let mut clients = Vec::new();
+        let mut lasting = 0u32;
+        for (i, model) in s.clients.iter().enumerate() {
+            let link = at(model.port, Host::Client(i as u32));
+            let first_connection = match model.connections {
+                Connections::PerRequest => None,
+                Connections::Lasting(n) => {
+                    let first = lasting;
+                    lasting = lasting.saturating_add(n);
+                    Some(first)
+                }
+            };
+            let random = Stream::new(seed, Part::Arrivals, i as u64);
+            let arrivals = Arrivals::new(&model.arrivals, 0, random);
+            clients.push(Client { model: model.clone(), link, arrivals, requests: 0, first_connection });
+        }
+        let mut device_links = Vec::new();
+        let mut siblings = Vec::new();
+        let mut kinds = Vec::new();
+        for server in &rack.servers {
+            let first = device_links.len() as u32;
+            let last = first + server.devices.len() as u32;
+            for d in &server.devices {
+                let Some(address) = d.address else {
+                    return Err(format!(
+                        "device {}/{} has no IPv4 address: give it one",
+                        server.name, d.name
+                    ));
+                };
+                let device = device_links.len() as u32;
+                device_links.push(at(d.port, Host::Device { device, address }));
+                siblings.push((first, last));
+                let kind = pointsman_balance::DeviceKind::ALL.iter().position(|k| *k == d.kind);
+                kinds.push(kind.unwrap_or(0) as u8);
+            }
+        }
+        let mut link_of_port = vec![u32::MAX; 512];
+        let model_of = |hosts: &[Host]| match hosts.first() {
+            Some(Host::Client(_)) => &s.client_link,
+            _ => &s.link,
+        };
+        let mut links = [Vec::new(), Vec::new()];
+        for (i, (port, hosts)) in ports.iter().enumerate() {
+            link_of_port[usize::from(*port)] = i as u32;
+            for (way, direction) in links.iter_mut().enumerate() {
+                let random = Stream::new(seed, Part::Link, u64::from(*port) * 2 + way as u64);
+                direction.push(Link::new(model_of(hosts), random));
+            }
+        }
+        let [up, down] = links;
+        let devices: Vec<Device> = s
+            .devices
+            .iter()
+            .enumerate()
+            .map(|(i, m)| Device::new(m, Stream::new(seed, Part::Service, i as u64)))
+            .collect();
+        let idle_ms = rack.services.iter().map(|s| s.idle_timeout_ms).min().unwrap_or(0);
+        // Packets need some time from the switch to a device and back.
+        let idle_ns = (u64::from(idle_ms) * 1_000_000).saturating_sub(10_000_000);
+        let checker = Checker::new(devices.len(), idle_ns, s.detection_ns());
+        let no_counts = vec![DeviceCounts::default(); devices.len()];
+        let mut world = World {
+            seed,
+            now: 0,
+            start: 0,
+            calendar: Calendar::default(),
+            events: 0,
+            switch,
+            control,
+            ports,
+            link_of_port,
+            up,
+            down,
+            clients,
+            device_links,
+            siblings,
+            agents: Vec::new(),
+            checker,
+            requests: Vec::new(),
+            open: 0,
+            lost: Lost::default(),
+            late: 0,
+            lasting,
+            latencies_ns: vec![Vec::new(); pointsman_balance::DeviceKind::ALL.len()],
+            congested: 0,
+            kinds,
+            measured_sent: 0,
+            measured_answered: 0,
+            busy_at: [vec![0; devices.len()], vec![0; devices.len()]],
+            counts_at: [no_counts.clone(), no_counts],
+            devices,
+            stopped: false,
+            next_action: 0,
+            outbox: net::Outbox::default(),
+            buffers: Vec::new(),
+            to_cpu: 0,
+            lost_packet_ins: 0,
+            unplugged: 0,
+            strays: 0,
+            fault,
+            fault_count: 0,
+            scenario,
+        };
+        world.make_agents()?;
+        Ok(world)
+    }
+
+    /// Runs until the controller has filled the switch and agents have reported.
+    fn set_up(&mut self) -> Result<(), String> {
+        self.controller_input(Input::Tick);
+        let mut settle = None;
+        loop {
+            let at = self.calendar.next_at().unwrap_or(u64::MAX);
+            if settle.is_some_and(|s| at >= s) {
+                break;
+            }
+            if at > SETUP_LIMIT_NS {
+                let told = self.control.told.iter().map(|t| format!("\n  {t}")).collect::<String>();
+                let missing = self.control.controller.unresolved().join(", ");
+                return Err(format!(
+                    "the rack does not come up within {} s of virtual time; without a MAC address: {missing}; the \
+                     controller says:{told}",
+                    SETUP_LIMIT_NS / 1_000_000_000
+                ));
+            }
+            self.step();
+            let c = &self.control.controller;
+            if settle.is_none() && c.status() == Status::InSync && c.unresolved().is_empty() {
+                // Every agent reports twice before requests come.
+                let slowest = self.agents.iter().map(|a| a.heartbeat_ns()).max().unwrap_or(0);
+                settle = Some(self.now + 2 * slowest + 1_000_000);
+            }
+        }
+        self.now = settle.unwrap_or(self.now);
+        self.start = self.now;
+        Ok(())
+    }
+
+    /// Runs from the first request to the last answer, or until nobody waits for one any more.
+    fn go(&mut self) {
+        let s = self.scenario.clone();
+        for i in 0..self.clients.len() {
+            let random = Stream::new(self.seed, Part::Arrivals, i as u64);
+            let c = &mut self.clients[i];
+            c.arrivals = Arrivals::new(&c.model.arrivals, self.start, random);
+            self.next_request(i);
+        }
+        if let Some(first) = s.events.first() {
+            self.calendar.enter(self.start + first.at_ns, Event::Action);
+        }
+        self.calendar.enter(self.start + s.warmup_ns, Event::WarmedUp);
+        self.calendar.enter(self.start + s.duration_ns, Event::Stop);
+        let end = self.start + s.duration_ns + s.patience_ns;
+        while !(self.stopped && self.open == 0) {
+            if self.calendar.next_at().is_none_or(|at| at > end) {
+                break;
+            }
+            self.step();
+        }
+    }
+
+    fn step(&mut self) {
+        let Some((at, event)) = self.calendar.pop() else { return };
+        self.now = at;
+        self.events += 1;
+        match event {
+            Event::Request(client) => self.request(client as usize),
+            Event::Up(link) => self.at_switch_port(link as usize),
+            Event::Down(link) => self.at_host(link as usize),
+            Event::Done { device, worker } => self.done(device as usize, worker),
+            Event::Agent(device) => self.agent_tick(device as usize),
+            Event::Sample(device) => self.sample(device as usize),
+            Event::Report(device) => self.send_report(device as usize),
+            Event::Tick => self.controller_tick(),
+            Event::AtSwitch => self.at_switch(),
+            Event::AtController => self.at_controller(),
+            Event::Action => self.act(),
+            Event::WarmedUp => self.mark(0),
+            Event::Stop => {
+                self.stopped = true;
+                self.mark(1);
+            }
+        }
+    }
+
+    /// Notes how far the devices are.
+    fn mark(&mut self, which: usize) {
+        for i in 0..self.devices.len() {
+            self.busy_at[which][i] = self.checker.busy_ns(self.now, i);
+            self.counts_at[which][i] = self.devices[i].counts;
+        }
+    }
+
+    /// Whether a request counts in the results.
+    fn is_measured(&self, sent: u64) -> bool {
+        sent >= self.start + self.scenario.warmup_ns
+    }
+
+    /// Whether a fault strikes now: every so many occasions.
+    fn strikes(&mut self, fault: Fault) -> bool {
+        if self.fault != Some(fault) {
+            return false;
+        }
+        self.fault_count += 1;
+        self.fault_count.is_multiple_of(100)
+    }
+
+    /// An answer's addresses as the client that asked has to see them.
+    fn expected_answer(&self, client: usize, connection: u32) -> Addresses {
+        let c = &self.clients[client];
+        let n = match c.first_connection {
+            Some(first) => connection - first,
+            None => connection - self.lasting,
+        };
+        let (ip, port) = hosts::client_end(&c.model, n);
+        let mac = hosts::client_mac(&self.scenario.rack, &c.model);
+        Addresses {
+            macs: (self.scenario.rack.switch.mac, mac),
+            ips: (c.model.service.0, ip),
+            ports: (c.model.service.1, port),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Links and the switch.
+
+use super::{Event, Host, World};
+use crate::fault::Fault;
+use crate::frame;
+use pointsman_ir::Executor;
+use pointsman_v1model::{Arrived, Sink, Time};
+
+/// What left the switch in one go.
+#[derive(Default)]
+pub(super) struct Outbox {
+    ports: Vec<(u32, Vec<u8>)>,
+    cpu: Vec<Vec<u8>>,
+    /// Buffers to use again.
+    spare: Vec<Vec<u8>>,
+}
+
+impl Sink for Outbox {
+    fn transmit(&mut self, port: u32, packet: &[u8]) {
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(packet);
+        self.ports.push((port, buffer));
+    }
+
+    fn to_cpu(&mut self, packet: &[u8]) {
+        self.cpu.push(packet.to_vec());
+    }
+}
+
+/// Passes of the switch in one call; it goes on until nothing waits.
+const BUDGET: usize = 1 << 12;
+/// Buffers that are kept for use again.
+const SPARE: usize = 4096;
+
+impl<E: Executor> World<E> {
+    pub(super) fn buffer(&mut self) -> Vec<u8> {
+        self.buffers.pop().unwrap_or_default()
+    }
+
+    pub(super) fn recycle(&mut self, buffer: Vec<u8>) {
+        if self.buffers.len() < SPARE {
+            self.buffers.push(buffer);
+        }
+    }
+
+    /// A frame was dropped by a link.
+    pub(super) fn lost_on_link(&mut self, packet: Vec<u8>) {
+        if frame::is_marked(&packet) {
+            self.lost.links += 1;
+            self.open = self.open.saturating_sub(1);
+        }
+        self.recycle(packet);
+    }
+
+    /// A host sends a frame to the switch.
+    pub(super) fn host_send(&mut self, link: usize, packet: Vec<u8>) {
+        match self.up[link].send(self.now, packet) {
+            Ok(Some(at)) => self.calendar.enter(at, Event::Up(link as u32)),
+            Ok(None) => {}
+            Err(packet) => self.lost_on_link(packet),
+        }
+    }
+
+    /// A frame reaches the switch.
+    pub(super) fn at_switch_port(&mut self, link: usize) {
+        if self.up[link].next_at() != Some(self.now) {
+            return; // the link was down meanwhile
+        }
+        let (packet, next) = self.up[link].arrive();
+        if let Some(at) = next {
+            self.calendar.enter(at, Event::Up(link as u32));
+        }
+        let Some(mut packet) = packet else { return };
+        let marked = frame::is_marked(&packet);
+        let before = self.lost.switch_out;
+        let mut outbox = std::mem::take(&mut self.outbox);
+        let mut batch = [Arrived { port: self.ports[link].0.into(), buffer: &mut packet, start: 0 }];
+        let polled = self.switch.process(Time(self.now), BUDGET, &mut batch, &mut outbox);
+        self.outbox = outbox;
+        self.recycle(packet);
+        if polled.more {
+            self.poll_switch();
+        } else {
+            self.empty_outbox();
+        }
+        if marked {
+            self.lost.switch_in += 1;
+            // It waits nowhere: what did not leave was dropped.
+            if self.lost.switch_out == before {
+                self.open = self.open.saturating_sub(1);
+            }
+        }
+    }
+
+    /// Lets the switch work, and takes what leaves.
+    pub(super) fn poll_switch(&mut self) {
+        let mut outbox = std::mem::take(&mut self.outbox);
+        while self.switch.poll(Time(self.now), BUDGET, &mut outbox).more {}
+        self.outbox = outbox;
+        self.empty_outbox();
+    }
+
+    fn empty_outbox(&mut self) {
+        let mut outbox = std::mem::take(&mut self.outbox);
+        for (port, packet) in outbox.ports.drain(..) {
+            self.leave(port, packet);
+        }
+        for packet in outbox.cpu.drain(..) {
+            self.to_cpu += 1;
+            self.packet_in(&packet);
+        }
+        while outbox.spare.len() < 4
+            && let Some(buffer) = self.buffers.pop()
+        {
+            outbox.spare.push(buffer);
+        }
+        self.outbox = outbox;
+    }
+
+    /// A frame leaves the switch.
+    fn leave(&mut self, port: u32, packet: Vec<u8>) {
+        if self.strikes(Fault::Swallow) {
+            return;
+        }
+        if frame::is_marked(&packet) {
+            self.lost.switch_out += 1;
+        }
+        let link = self.link_of_port.get(port as usize).copied().unwrap_or(u32::MAX);
+        let Some(down) = self.down.get_mut(link as usize) else {
+            self.unplugged += 1;
+            return self.lost_on_link(packet);
+        };
+        // All packets take the same time through the switch, so they stay in order.
+        match down.send(self.now + self.scenario.switch_latency_ns, packet) {
+            Ok(Some(at)) => self.calendar.enter(at, Event::Down(link)),
+            Ok(None) => {}
+            Err(packet) => self.lost_on_link(packet),
+        }
+    }
+
+    /// A frame reaches the hosts behind a port.
+    pub(super) fn at_host(&mut self, link: usize) {
+        if self.down[link].next_at() != Some(self.now) {
+            return;
+        }
+        let (packet, next) = self.down[link].arrive();
+        if let Some(at) = next {
+            self.calendar.enter(at, Event::Down(link as u32));
+        }
+        let Some(mut packet) = packet else { return };
+        if self.fault == Some(Fault::Corrupt) && frame::is_marked(&packet) && self.strikes(Fault::Corrupt) {
+            packet.iter_mut().last().into_iter().for_each(|b| *b ^= 1);
+        }
+        match frame::read(&packet) {
+            Some(seen) => {
+                let to = seen.addresses.ips.1;
+                let behind = &self.ports[link].1;
+                let clients = &self.clients;
+                let found = behind.iter().find(|h| match h {
+                    Host::Device { address, .. } => *address == to,
+                    Host::Client(c) => {
+                        let model = &clients[*c as usize].model;
+                        let n = u32::from(to).wrapping_sub(u32::from(model.address));
+                        n < model.addresses
+                    }
+                });
+                match (found.copied(), seen.marks.kind) {
+                    (Some(Host::Device { device, .. }), frame::Kind::Request) => {
+                        self.device_request(device as usize, &seen, &packet);
+                    }
+                    (Some(Host::Client(client)), frame::Kind::Answer) => {
+                        self.client_answer(client as usize, &seen)
+                    }
+                    _ => {
+                        self.strays += 1;
+                        self.open = self.open.saturating_sub(1);
+                    }
+                }
+            }
+            None => self.other_frame(link, &packet),
+        }
+        self.recycle(packet);
+    }
+}

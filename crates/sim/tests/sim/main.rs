@@ -1,0 +1,55 @@
+//! Whole simulations: the balancer on the engine, the controller, agents, and everything around them.
+
+mod checkers;
+mod queueing;
+mod racks;
+
+use pointsman_balance::controller::Program;
+use pointsman_engine::Engine;
+use pointsman_frontend::source::Loader;
+use pointsman_sim::{Fault, Outcome, Scenario, scenario};
+use std::sync::{Arc, OnceLock};
+
+/// The balancer's parts and our own core.p4 and v1model.p4.
+struct Repository;
+
+impl Loader for Repository {
+    fn include(&self, name: &str, quoted: bool, _: &str) -> Option<(String, String)> {
+        let folder = if quoted { "p4/programs/balancer" } else { "p4/include" };
+        load(&format!("{folder}/{name}")).ok().map(|text| (name.to_string(), text))
+    }
+}
+
+fn balancer() -> &'static (Program, Arc<pointsman_ir::Program>) {
+    static BALANCER: OnceLock<(Program, Arc<pointsman_ir::Program>)> = OnceLock::new();
+    BALANCER.get_or_init(|| {
+        let text = load("p4/programs/balancer/main.p4").unwrap_or_else(|e| panic!("{e}"));
+        let compiled = pointsman_frontend::compile("main.p4", &text, &Repository, &[]);
+        let compiled = Arc::new(compiled.unwrap_or_else(|e| panic!("{:?}", e.diagnostics)).program);
+        let p4info = pointsman_control::p4info::p4info(&compiled).expect("the balancer has a P4Info");
+        (Program { p4info, device_config: b"the balancer".to_vec() }, compiled)
+    })
+}
+
+/// Files that scenarios of these tests name.
+fn load(name: &str) -> Result<String, String> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
+    std::fs::read_to_string(path).map_err(|e| format!("cannot read {name}: {e}"))
+}
+
+fn scenarios(text: &str) -> Vec<Arc<Scenario>> {
+    let read = scenario::read("test.toml", text, &load).unwrap_or_else(|e| panic!("{e}"));
+    read.into_iter().map(Arc::new).collect()
+}
+
+fn run_with(scenario: &Arc<Scenario>, seed: u64, fault: Option<Fault>) -> Outcome {
+    let (program, compiled) = balancer();
+    pointsman_sim::run::<Engine>(scenario, program, compiled, seed, fault).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Runs the first point of a scenario; nothing may be violated.
+fn run(text: &str, seed: u64) -> Outcome {
+    let outcome = run_with(&scenarios(text)[0], seed, None);
+    assert_eq!(outcome.violations.first, Vec::<String>::new(), "{}", outcome.json());
+    outcome
+}
