@@ -1,9 +1,11 @@
 //! `[[event]]`: what happens on the way.
 
 use super::parts::{LONGEST_S, choice, needed, ns};
+use super::read::with_policy;
 use super::{Action, Event};
-use pointsman_balance::Policy;
+
 use pointsman_balance::config::reader::{At, Problems, Table};
+use pointsman_balance::{Policy, Rack};
 use std::collections::BTreeSet;
 
 /// An event as written, before its devices are looked up.
@@ -14,7 +16,7 @@ pub(super) struct EventTable {
     ports: Vec<At<f64>>,
     factor: Option<f64>,
     weight: Option<u32>,
-    policy: Option<Policy>,
+    policy: Option<At<Policy>>,
 }
 
 impl EventTable {
@@ -23,6 +25,7 @@ impl EventTable {
         &self,
         names: &[(String, String)],
         ports: &BTreeSet<u16>,
+        rack: &Rack,
         problems: &mut Problems<'_>,
     ) -> Option<Event> {
         let mut devices = Vec::new();
@@ -44,6 +47,11 @@ impl EventTable {
             }
             links.push(number);
         }
+        if let Some(policy) = &self.policy
+            && let Err(message) = with_policy(rack, policy.value)
+        {
+            problems.add(&policy.place, "event.policy", message);
+        }
         devices.sort_unstable();
         devices.dedup();
         let factor = self.factor.unwrap_or(1.0);
@@ -58,7 +66,7 @@ impl EventTable {
             "weight" => Action::Weight(devices, self.weight?),
             "link-down" => Action::Link(links, false),
             "link-up" => Action::Link(links, true),
-            "policy" => Action::Policy(self.policy?),
+            "policy" => Action::Policy(self.policy.as_ref()?.value),
             _ => Action::Load(factor),
         };
         Some(Event { at_ns: self.at_ns, action })
@@ -100,9 +108,9 @@ pub(super) fn event(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option
             }
         }
         "policy" => {
-            out.policy = t.text::<Policy>("policy", "", problems).map(|p| p.value);
+            out.policy = t.text::<Policy>("policy", "", problems);
             if out.policy.is_none() && t.place_of("policy") == t.place {
-                t.missing("policy", "which?", problems);
+                t.missing("policy", &format!("write {}", Policy::names()), problems);
             }
         }
         "load" => out.factor = needed(&mut t, "factor", (1e-6, 1e6), "multiplies all rates", problems),

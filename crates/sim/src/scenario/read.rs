@@ -232,6 +232,11 @@ impl Draft {
                 }
             }
         };
+        if let Some(Err(message)) = rack.services.iter().map(|s| is_simulated(s.policy)).find(Result::is_err)
+        {
+            problems.add(policy.map_or(&self.rack_place, |p| &p.place), "policy", message);
+            return None;
+        }
         let mut clients = Vec::new();
         for (i, c) in self.clients.iter().enumerate() {
             clients.push(self.client(i, c, &rack, rate, problems)?);
@@ -250,7 +255,7 @@ impl Draft {
         let ports: std::collections::BTreeSet<u16> =
             rack.devices().map(|(_, d)| d.port).chain(clients.iter().map(|c| c.port)).collect();
         let mut events: Vec<Event> =
-            self.events.iter().filter_map(|e| e.resolve(&names, &ports, problems)).collect();
+            self.events.iter().filter_map(|e| e.resolve(&names, &ports, &rack, problems)).collect();
         events.sort_by_key(|e| e.at_ns);
         if !problems.is_empty() {
             return None;
@@ -407,7 +412,19 @@ impl Draft {
     }
 }
 
-fn with_policy(rack: &Rack, policy: Policy) -> Result<Rack, String> {
+/// Whether a simulated rack has all that a policy needs.
+fn is_simulated(policy: Policy) -> Result<(), String> {
+    let missing = match policy {
+        Policy::ProbeWrr => "nobody sends probes",
+        Policy::Chosen => "nobody tells the controller which device to choose",
+        _ => return Ok(()),
+    };
+    Err(format!("{policy}: in a simulated rack {missing}: choose another policy"))
+}
+
+/// The rack with this policy for all its services.
+pub(super) fn with_policy(rack: &Rack, policy: Policy) -> Result<Rack, String> {
+    is_simulated(policy)?;
     let names: Vec<String> = rack.services.iter().map(|s| s.name.clone()).collect();
     names.iter().try_fold(rack.clone(), |rack, name| rack.with_policy(name, policy))
 }
@@ -442,7 +459,7 @@ fn source(
         t.missing("servers", "how many? Or write the `file` of a rack.toml", problems);
     }
     if policy.is_none() && t.place_of("policy") == t.place {
-        t.missing("policy", "write \"server-only\", \"ecmp\", \"wrr\" or \"p4mite\"", problems);
+        t.missing("policy", &format!("write {}", Policy::names()), problems);
     }
     let slots = t.integer("slots", 16, 65_536, problems).map(|v| v.value as u32);
     let idle = t.integer("idle_timeout_ms", 100, 0xff_ffff, problems).map_or(5_000, |v| v.value as u32);

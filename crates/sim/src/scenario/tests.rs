@@ -97,6 +97,19 @@ fn refuses() {
         ("servers = 2", "file = \"none.toml\"", "cannot read none.toml"),
         ("servers = 2", "", "rack.servers: missing"),
         ("\"wrr\"", "\"best\"", "`best` is no policy"),
+        ("\"wrr\"", "\"chosen\"", "nobody tells the controller"),
+        ("policy = \"wrr\"", "", "\"jsq\""),
+        (
+            "action = \"fail\"\ndevice = [\"s1/nic\", \"s2\"]",
+            "action = \"policy\"\npolicy = \"probe-wrr\"",
+            "probes",
+        ),
+        (
+            "policy = \"wrr\"\n[[device]]\nname = \"cpu\"\nkind = \"cpu\"",
+            "policy = \"wrr\"\n[[event]]\nat_s = 1\naction = \"policy\"\npolicy = \"server-only\"\n\
+             [[device]]\nname = \"cpu\"\nkind = \"gpu\"",
+            "event.policy: service `service`: server-only needs",
+        ),
         ("duration_s = 10", "duration_s = 0", "write a number from"),
         ("duration_s = 10", "duration_s = -1", "write a number from"),
         ("duration_s = 10", "duration_s = inf", "write a number from"),

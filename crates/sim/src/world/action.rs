@@ -64,7 +64,12 @@ impl<E: Executor> World<E> {
                 });
             }
             Action::Policy(policy) => {
-                self.configure(|rack| rack.services.iter_mut().for_each(|s| s.policy = *policy));
+                // That the rack can do it was checked when the scenario was read.
+                let rack = self.control.controller.rack();
+                let names: Vec<String> = rack.services.iter().map(|s| s.name.clone()).collect();
+                for service in names {
+                    self.controller_input(Input::SetPolicy { service, policy: *policy });
+                }
             }
             Action::Link(ports, up) => {
                 for port in ports {

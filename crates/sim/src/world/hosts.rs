@@ -96,15 +96,12 @@ impl<E: Executor> World<E> {
             };
             if s.agents.enabled {
                 let config = AgentConfig::from_rack(rack, &server.name, &device.name, "eth0")?;
-                let measures = config.settings.cpu_percent.is_some();
                 host.agent = Some(Agent::new(config));
                 // Agents do not beat in time with each other.
                 host.at = (clock.unit() * host.heartbeat_ns() as f64) as u64;
                 self.calendar.enter(host.at, Event::Agent(i as u32));
-                if measures {
-                    let phase = (clock.unit() * s.agents.sampling_ns as f64) as u64;
-                    self.calendar.enter(phase, Event::Sample(i as u32));
-                }
+                let phase = (clock.unit() * s.agents.sampling_ns as f64) as u64;
+                self.calendar.enter(phase, Event::Sample(i as u32));
             }
             self.agents.push(host);
         }

@@ -1,6 +1,7 @@
 //! Racks: policies, failures, determinism.
 
 use crate::{run, run_with, scenarios};
+use pointsman_balance::Policy;
 use pointsman_sim::outcome::Group;
 
 fn rack(policy: &str, rest: &str) -> String {
@@ -45,6 +46,17 @@ fn policies_share_the_load() {
         let got = share(&outcome.groups, "smartnic");
         assert!(nic.contains(&got), "{policy}: {got}");
         assert_eq!(outcome.requests.lost, 0, "{policy}");
+    }
+}
+
+/// Each policy that a simulated rack can have keeps what the rack promises, and loses nothing.
+#[test]
+fn every_policy() {
+    for policy in Policy::ALL.into_iter().filter(|p| !matches!(p, Policy::ProbeWrr | Policy::Chosen)) {
+        let outcome = run(&rack(policy.name(), ""), 3);
+        println!("{policy}: {:.3} to SmartNICs", share(&outcome.groups, "smartnic"));
+        assert_eq!(outcome.requests.lost, 0, "{policy}: {}", outcome.json());
+        assert!(outcome.requests.sent > 9_000, "{policy}: {}", outcome.json());
     }
 }
 
