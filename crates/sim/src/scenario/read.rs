@@ -34,7 +34,7 @@ pub fn read(file: &str, text: &str, load: &Load<'_>) -> Result<Vec<Scenario>, Co
 
 /// Where the rack comes from.
 enum Source {
-    Generated(Generated),
+    Generated(Box<Generated>),
     File { rack: Box<Rack>, policy: Option<Policy> },
 }
 
@@ -135,7 +135,7 @@ impl Draft {
         };
         let mut source = source?;
         let generated = match &mut source {
-            Source::Generated(g) => Some(g),
+            Source::Generated(g) => Some(g.as_mut()),
             Source::File { .. } => None,
         };
         let devices = devices(top, generated, load, problems);
@@ -478,7 +478,7 @@ fn source(
         None => AgentSettings::default(),
     };
     t.finish(problems);
-    Some(Source::Generated(Generated {
+    Some(Source::Generated(Box::new(Generated {
         servers: servers?.value as u32,
         policy: policy?.value,
         slots,
@@ -487,7 +487,7 @@ fn source(
         poll_interval_ms: poll,
         agent,
         devices: Vec::new(),
-    }))
+    })))
 }
 
 /// Reads `[[device]]` tables. In a generated rack they also say which devices each server has.
