@@ -133,7 +133,14 @@ impl Draft {
                 None
             }
         };
-        let mut source = source?;
+        let Some(mut source) = source else {
+            // What the rest means depends on the rack: it is told of when that is right.
+            for rest in ["device", "client", "event"] {
+                top.tables(rest, problems);
+            }
+            top.table("sweep", problems);
+            return None;
+        };
         let generated = match &mut source {
             Source::Generated(g) => Some(g.as_mut()),
             Source::File { .. } => None,

@@ -166,6 +166,13 @@ fn refuses() {
     }
 }
 
+/// What is wrong with the rack is all that is told, not that nothing after it is known.
+#[test]
+fn a_wrong_rack() {
+    let told = parse(&GOOD.replace("\"wrr\"", "\"best\"")).expect_err("no policy");
+    assert!(told.contains("`best` is no policy") && !told.contains("unknown field"), "{told}");
+}
+
 /// Whatever is cut out or put in, there is an answer and no panic.
 #[test]
 fn mutations() {
