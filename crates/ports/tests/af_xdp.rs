@@ -1,24 +1,27 @@
 //! AF_XDP ports between network namespaces that the test makes itself: `client/c0 -- s0/switch/s1 -- d0/server`, veth
 //! pairs with their default offloads. AF_XDP needs root; what needs less is also run as an ordinary user.
 
-use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
-use std::panic::{self, AssertUnwindSafe};
 use std::process::{Command, ExitCode};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use pointsman_ports::{
-    AfPacket, AfPacketConfig, AfXdp, AfXdpConfig, DropReason, Frame, FramePool, LiveFrames, Observer,
-    PollMode, Poller, Port, PortError, Want, Way, XdpMode, accept_live_frames, open_interface,
-    open_interface_shared,
+    AfXdp, AfXdpConfig, DropReason, Frame, FramePool, LiveFrames, Observer, PollMode, Poller, Port,
+    PortError, Want, Way, XdpMode, accept_live_frames, open_interface, open_interface_shared,
 };
 
+#[path = "support/rack.rs"]
+mod rack;
 mod support;
+use rack::{
+    Rack, STREAM_BYTES, Stopper, check_traffic, experimental, forward_between, ip, is_experimental, now_ns,
+    receive, run, send, stream, stream_byte, wait_for_error, wait_until_up,
+};
 use support::Netns;
 
 const TESTS: &[(&str, fn())] = &[
@@ -93,68 +96,18 @@ fn main() -> ExitCode {
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn run(name: &str, test: fn()) -> bool {
-    let start = Instant::now();
-    let good = panic::catch_unwind(AssertUnwindSafe(test)).is_ok();
-    let result = if good { "ok" } else { "FAILED" };
-    println!("test {name} ... {result} in {:.2} s", start.elapsed().as_secs_f64());
-    good
-}
-
-fn now_ns() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
-}
-
-fn ip(text: &str) -> IpAddr {
-    text.parse().expect("an address")
-}
-
-struct Rack {
-    client: Netns,
-    switch: Netns,
-    server: Netns,
-}
-
 impl Rack {
-    fn new() -> Self {
-        let [client, switch, server] = [(); 3].map(|()| Netns::new().expect("network namespace"));
-        client.veth("c0", &switch, "s0").expect("veth pair");
-        switch.veth("s1", &server, "d0").expect("veth pair");
-        for (netns, interface, last) in [(&client, "c0", 1), (&server, "d0", 2)] {
-            netns.address(interface, ip(&format!("10.9.0.{last}")), 24).expect("IPv4 address");
-            netns.address(interface, ip(&format!("fd00:9::{last}")), 64).expect("IPv6 address");
-        }
-        Self { client, switch, server }
-    }
-
     fn open(&self, interface: &str, config: AfXdpConfig) -> AfXdp {
         self.switch.run(|| AfXdp::open(interface, config)).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    fn host(&self) -> AfPacket {
-        self.client.run(|| AfPacket::open("c0", AfPacketConfig::default())).expect("open")
-    }
-
     /// Runs `work` while frames are forwarded between both ports; every frame is looked at on its way.
     fn forward(&self, config: AfXdpConfig, work: impl FnOnce()) -> Seen {
-        let mut ports = [self.open("s0", config), self.open("s1", config)];
-        let stop = AtomicBool::new(false);
-        thread::scope(|scope| {
-            let forwarder = scope.spawn(|| forward(&mut ports, &stop));
-            let stopper = Stopper(&stop);
-            work();
-            drop(stopper);
-            forwarder.join().expect("forwarder")
-        })
-    }
-}
-
-/// Ends the forwarder, also when the test fails.
-struct Stopper<'a>(&'a AtomicBool);
-
-impl Drop for Stopper<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
+        let open = |name| -> Box<dyn Port> { Box::new(self.open(name, config)) };
+        let mut seen = Seen::default();
+        let mut look = |frames: &[Frame]| frames.iter().for_each(|frame| seen.look_at(frame));
+        forward_between([open("s0"), open("s1")], &mut look, work);
+        seen
     }
 }
 
@@ -164,28 +117,6 @@ struct Seen {
     transport: usize,
     wrong: usize,
     longest: usize,
-}
-
-fn forward(ports: &mut [AfXdp; 2], stop: &AtomicBool) -> Seen {
-    let mut pool = FramePool::default();
-    let (mut frames, mut ready) = (Vec::new(), Vec::new());
-    let mut seen = Seen::default();
-    let mut poller = Poller::new().expect("poller");
-    for (key, port) in ports.iter().enumerate() {
-        poller.add(key, port.raw_fd().expect("a descriptor"));
-    }
-    while !stop.load(Ordering::Relaxed) {
-        poller.wait(Some(Instant::now() + Duration::from_millis(20)), &mut ready).expect("poll");
-        for event in &ready {
-            ports[event.key].receive(now_ns(), &mut pool, &mut frames).expect("receive");
-            for frame in &frames {
-                seen.look_at(frame);
-            }
-            ports[1 - event.key].transmit(now_ns(), &mut pool, &mut frames).expect("transmit");
-            ports[1 - event.key].discard(&mut pool, &mut frames);
-        }
-    }
-    seen
 }
 
 impl Seen {
@@ -223,53 +154,12 @@ impl Seen {
     }
 }
 
-const STREAM_BYTES: usize = 20_000_000;
-
-/// The byte at a position of the stream. Its period has nothing to do with segment sizes.
-fn stream_byte(position: usize) -> u8 {
-    (position % 251 + position / 65_521) as u8
-}
-
-/// Waits for a client, but not for ever.
-fn accept(listener: &TcpListener) -> TcpStream {
-    listener.set_nonblocking(true).expect("non-blocking");
-    let deadline = Instant::now() + Duration::from_secs(12);
-    loop {
-        match listener.accept() {
-            Ok((stream, _)) => {
-                stream.set_nonblocking(false).expect("blocking");
-                return stream;
-            }
-            Err(error) => assert!(Instant::now() < deadline, "no connection came: {error}"),
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-}
-
 /// Kernel TCP on both ends, with offloads as they are: what passes has good checksums and is not too long.
 fn check_stream(address: &str) {
     let rack = Rack::new();
     let listener = rack.server.run(|| TcpListener::bind((ip(address), 7000))).expect("listen");
     let mut observer = rack.server.run(|| Observer::open("d0")).expect("observe");
-    let seen = rack.forward(AfXdpConfig::default(), || {
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                let to = SocketAddr::new(ip(address), 7000);
-                let connect = || TcpStream::connect_timeout(&to, Duration::from_secs(10));
-                let mut stream = rack.client.run(connect).expect("connect");
-                stream.set_write_timeout(Some(Duration::from_secs(20))).expect("timeout");
-                let bytes: Vec<u8> = (0..STREAM_BYTES).map(stream_byte).collect();
-                stream.write_all(&bytes).expect("send");
-            });
-            let mut stream = accept(&listener);
-            stream.set_read_timeout(Some(Duration::from_secs(20))).expect("timeout");
-            let mut received = Vec::new();
-            stream.read_to_end(&mut received).expect("receive");
-            assert_eq!(received.len(), STREAM_BYTES);
-            let wrong = received.iter().enumerate().position(|(at, &byte)| byte != stream_byte(at));
-            assert_eq!(wrong, None, "the first wrong byte");
-        });
-    });
+    let seen = rack.forward(AfXdpConfig::default(), || stream(&rack.client, &listener, ip(address)));
     let mut longest = 0;
     let mut look = |way, frame: &[u8]| longest = longest.max(if way == Way::In { frame.len() } else { 0 });
     while observer.observe(&mut look).expect("observe") > 0 {}
@@ -307,39 +197,6 @@ fn udp_datagrams_cross() {
     }
 }
 
-/// A frame of an experimental ethertype (IEEE 802, local experimental 1), behind tags.
-fn experimental(tags: &[u8], length: usize) -> Frame {
-    let mut frame = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2], tags, &[0x88, 0xb5]].concat();
-    frame.resize(length, 0x5a);
-    frame
-}
-
-fn is_experimental(frame: &Frame) -> bool {
-    frame.windows(2).take(25).any(|pair| pair == [0x88, 0xb5])
-}
-
-fn send(port: &mut dyn Port, frames: &[Frame]) -> usize {
-    let mut frames = frames.to_vec();
-    let sent = port.transmit(now_ns(), &mut FramePool::default(), &mut frames).expect("transmit");
-    assert!(frames.is_empty());
-    sent
-}
-
-/// Waits for frames of [`experimental`], which the kernel's own chatter (IPv6) is not.
-fn receive(port: &mut dyn Port, count: usize) -> Vec<Frame> {
-    let (mut pool, mut frames) = (FramePool::default(), Vec::new());
-    let mut poller = Poller::new().expect("poller");
-    poller.add(0, port.raw_fd().expect("a descriptor"));
-    let deadline = Instant::now() + Duration::from_secs(10);
-    let mut ready = Vec::new();
-    while frames.len() < count && Instant::now() < deadline {
-        poller.wait(Some(deadline), &mut ready).expect("poll");
-        port.receive(now_ns(), &mut pool, &mut frames).expect("receive");
-        frames.retain(is_experimental);
-    }
-    frames
-}
-
 fn frames_arrive_as_they_were_sent() {
     let rack = Rack::new();
     let mut host = rack.host();
@@ -352,9 +209,9 @@ fn frames_arrive_as_they_were_sent() {
         experimental(&[], 1514),
     ];
     assert_eq!(send(&mut host, &frames), frames.len());
-    assert_eq!(receive(&mut port, frames.len()), frames);
+    assert_eq!(receive(&mut port, frames.len(), is_experimental), frames);
     assert_eq!(send(&mut port, &frames), frames.len());
-    assert_eq!(receive(&mut host, frames.len()), frames);
+    assert_eq!(receive(&mut host, frames.len(), is_experimental), frames);
     let counters = port.counters();
     let bytes = frames.iter().map(|frame| frame.len() as u64).sum::<u64>();
     assert_eq!((counters.tx_packets, counters.tx_bytes), (frames.len() as u64, bytes));
@@ -374,19 +231,19 @@ fn more_frames_than_the_rings_hold_are_sent_in_turn() {
             port.transmit(now_ns(), &mut pool, &mut frames).expect("transmit");
             assert!(Instant::now() < deadline, "{} frames are stuck", frames.len());
         }
-        assert_eq!(receive(&mut host, 50), expected);
+        assert_eq!(receive(&mut host, 50, is_experimental), expected);
     }
     // And the other way: a ring that overflows loses frames, and says how many.
     assert_eq!(send(&mut host, &vec![experimental(&[], 60); 400]), 400);
     thread::sleep(Duration::from_millis(50));
-    let received = receive(&mut port, 1).len() as u64;
+    let received = receive(&mut port, 1, is_experimental).len() as u64;
     assert!((1..=64).contains(&received), "{received}");
     // The veth pair's own queue may have lost some more, which only its other end knows.
     assert!(port.counters().dropped(DropReason::RxSocketFull) > 0);
     assert_eq!(port.counters(), port.counters());
     // It goes on afterwards.
     assert_eq!(send(&mut host, &[experimental(&[], 61)]), 1);
-    assert_eq!(receive(&mut port, 1).last(), Some(&experimental(&[], 61)));
+    assert_eq!(receive(&mut port, 1, is_experimental).last(), Some(&experimental(&[], 61)));
 }
 
 fn frames_that_cannot_be_sent_are_counted() {
@@ -443,41 +300,6 @@ fn queues_share_the_traffic() {
     let error = switch.run(|| AfXdp::open("s0", AfXdpConfig { queue: Some(3), ..Default::default() }));
     let error = error.err().expect("an error").to_string();
     assert!(error.contains("it has 3 receive queues, so that there is no queue 3"), "{error}");
-}
-
-/// Receives until the port says what has happened, and returns that.
-fn wait_for_error(port: &mut AfXdp) -> PortError {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while Instant::now() < deadline {
-        if let Err(error) = port.receive(now_ns(), &mut FramePool::default(), &mut Vec::new()) {
-            return error;
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    panic!("nothing was said");
-}
-
-/// Waits as a switch does: for the descriptor or the time at which the port wants to be called.
-fn wait_until_up(port: &mut AfXdp) {
-    let mut poller = Poller::new().expect("poller");
-    poller.add(0, port.raw_fd().expect("a descriptor"));
-    let end = Instant::now() + Duration::from_secs(10);
-    while !port.is_up() && Instant::now() < end {
-        let due_ns = port.due().expect("a port that is down wants to be called");
-        let deadline = Instant::now() + Duration::from_nanos(due_ns.saturating_sub(now_ns()));
-        poller.wait(Some(deadline), &mut Vec::new()).expect("poll");
-        port.receive(now_ns(), &mut FramePool::default(), &mut Vec::new()).expect("receive");
-    }
-    assert!(port.is_up());
-}
-
-fn check_traffic(rack: &Rack, port: &mut AfXdp) {
-    let mut host = rack.host();
-    let frame = experimental(&[], 80);
-    assert_eq!(send(&mut host, std::slice::from_ref(&frame)), 1);
-    assert_eq!(receive(port, 1), std::slice::from_ref(&frame));
-    assert_eq!(send(port, std::slice::from_ref(&frame)), 1);
-    assert_eq!(receive(&mut host, 1), [frame]);
 }
 
 fn an_interface_may_go_and_come_back() {
@@ -645,7 +467,7 @@ fn live_frames_arrive_through_either_kind_of_port() {
                 })
             });
             // Thirty times as many are due, but a busy machine may let the generator run only now and then.
-            let received = receive(&mut *port, 40);
+            let received = receive(&mut *port, 40, is_experimental);
             assert!(received.len() >= 40, "{}", received.len());
             let mut last = 0;
             for (at, frame) in received.iter().enumerate() {

@@ -3,22 +3,26 @@
 //! A client and a server namespace hang on a switch namespace by veth pairs with their default offloads:
 //! `client/c0 -- s0/switch/s1 -- d0/server`.
 
-use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::io::{self};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
-use std::panic::{self, AssertUnwindSafe};
 use std::process::{Command, ExitCode};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use pointsman_ports::{
-    AfPacket, AfPacketConfig, Counters, Direction, DropReason, Frame, FramePool, Observer, Poller, Port,
-    PortError, Tap, Waker, Want, Way, open_interface, open_interface_shared,
+    AfPacket, AfPacketConfig, Counters, Direction, DropReason, Frame, FramePool, Observer, Port, PortError,
+    Tap, Want, Way, open_interface, open_interface_shared,
 };
 
+#[path = "support/rack.rs"]
+mod rack;
 mod support;
+use rack::{
+    Rack, STREAM_BYTES, check_traffic, experimental, forward_between, ip, is_experimental, now_ns, receive,
+    run, send, stream, stream_byte, wait_for_error, wait_until_up,
+};
 use support::Netns;
 
 const TESTS: &[(&str, fn())] = &[
@@ -51,7 +55,7 @@ fn main() -> ExitCode {
     let mode = if support::is_root() { "root" } else { "rootless" };
     let mut good = true;
     if !support::is_root() {
-        good &= run("permission_is_asked_for", mode, permission_is_asked_for);
+        good &= run(&format!("permission_is_asked_for ({mode})"), permission_is_asked_for);
         if let Err(error) = support::enter_user_namespace() {
             println!("SKIP: rootless network namespaces: user namespaces are not allowed here ({error})");
             return if good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
@@ -79,46 +83,13 @@ fn main() -> ExitCode {
     let filters: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with('-')).collect();
     for (name, test) in TESTS {
         if filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str())) {
-            good &= run(name, mode, *test);
+            good &= run(&format!("{name} ({mode})"), *test);
         }
     }
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn run(name: &str, mode: &str, test: fn()) -> bool {
-    let start = Instant::now();
-    let good = panic::catch_unwind(AssertUnwindSafe(test)).is_ok();
-    let result = if good { "ok" } else { "FAILED" };
-    println!("test {name} ({mode}) ... {result} in {:.2} s", start.elapsed().as_secs_f64());
-    good
-}
-
-fn now_ns() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
-}
-
-fn ip(text: &str) -> IpAddr {
-    text.parse().expect("an address")
-}
-
-struct Rack {
-    client: Netns,
-    switch: Netns,
-    server: Netns,
-}
-
 impl Rack {
-    fn new() -> Self {
-        let [client, switch, server] = [(); 3].map(|()| Netns::new().expect("network namespace"));
-        client.veth("c0", &switch, "s0").expect("veth pair");
-        switch.veth("s1", &server, "d0").expect("veth pair");
-        for (netns, interface, last) in [(&client, "c0", 1), (&server, "d0", 2)] {
-            netns.address(interface, ip(&format!("10.9.0.{last}")), 24).expect("IPv4 address");
-            netns.address(interface, ip(&format!("fd00:9::{last}")), 64).expect("IPv6 address");
-        }
-        Self { client, switch, server }
-    }
-
     fn open(&self, interface: &str, config: AfPacketConfig) -> AfPacket {
         self.switch.run(|| AfPacket::open(interface, config)).unwrap_or_else(|error| panic!("{error}"))
     }
@@ -126,34 +97,7 @@ impl Rack {
     /// Runs `work` while frames are forwarded between both ports, and returns what was seen.
     fn forward(&self, config: AfPacketConfig, work: impl FnOnce()) -> Seen {
         let open = |name| -> Box<dyn Port> { Box::new(self.open(name, config)) };
-        forward_between([open("s0"), open("s1")], work)
-    }
-}
-
-/// Runs `work` while frames are forwarded between both ports, and returns what was seen.
-fn forward_between(ports: [Box<dyn Port>; 2], work: impl FnOnce()) -> Seen {
-    let poller = Poller::new().expect("poller");
-    let waker = poller.waker();
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let forwarder = scope.spawn(|| forward(ports, poller, &stop));
-        let stopper = Stopper { stop: &stop, waker };
-        work();
-        drop(stopper);
-        forwarder.join().expect("forwarder")
-    })
-}
-
-/// Ends the forwarder, also when the test fails.
-struct Stopper<'a> {
-    stop: &'a AtomicBool,
-    waker: Waker,
-}
-
-impl Drop for Stopper<'_> {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.waker.wake().expect("wake");
+        Seen::between([open("s0"), open("s1")], work)
     }
 }
 
@@ -164,75 +108,19 @@ struct Seen {
     counters: [Counters; 2],
 }
 
-/// The plain loop: what comes in on one port goes out on the other.
-fn forward(mut ports: [Box<dyn Port>; 2], mut poller: Poller, stop: &AtomicBool) -> Seen {
-    let mut pool = FramePool::default();
-    let (mut frames, mut ready) = (Vec::new(), Vec::new());
-    let mut seen = Seen::default();
-    for (key, port) in ports.iter().enumerate() {
-        poller.add(key, port.raw_fd().expect("a descriptor"));
-    }
-    while !stop.load(Ordering::Relaxed) {
-        poller.wait(None, &mut ready).expect("poll");
-        for event in &ready {
-            let now_ns = now_ns();
-            let count = ports[event.key].receive(now_ns, &mut pool, &mut frames).expect("receive");
-            seen.largest_batch = seen.largest_batch.max(count);
-            for frame in &frames {
+impl Seen {
+    /// Runs `work` while frames are forwarded between both ports, and returns what was seen.
+    fn between(ports: [Box<dyn Port>; 2], work: impl FnOnce()) -> Seen {
+        let mut seen = Seen::default();
+        let mut look = |frames: &[Frame]| {
+            seen.largest_batch = seen.largest_batch.max(frames.len());
+            for frame in frames {
                 seen.longest_frame = seen.longest_frame.max(frame.len());
             }
-            ports[1 - event.key].transmit(now_ns, &mut pool, &mut frames).expect("transmit");
-            ports[1 - event.key].discard(&mut pool, &mut frames);
-        }
+        };
+        let counters = forward_between(ports, &mut look, work);
+        Seen { counters, ..seen }
     }
-    seen.counters = ports.map(|mut port| port.counters());
-    seen
-}
-
-const STREAM_BYTES: usize = 20_000_000;
-
-/// The byte at a position of the stream. Its period has nothing to do with segment sizes.
-fn stream_byte(position: usize) -> u8 {
-    (position % 251 + position / 65_521) as u8
-}
-
-fn connect(address: IpAddr) -> io::Result<TcpStream> {
-    TcpStream::connect_timeout(&SocketAddr::new(address, 7000), Duration::from_secs(10))
-}
-
-/// Waits for a client, but not for ever.
-fn accept(listener: &TcpListener) -> TcpStream {
-    listener.set_nonblocking(true).expect("non-blocking");
-    let deadline = Instant::now() + Duration::from_secs(12);
-    loop {
-        match listener.accept() {
-            Ok((stream, _)) => {
-                stream.set_nonblocking(false).expect("blocking");
-                return stream;
-            }
-            Err(error) => assert!(Instant::now() < deadline, "no connection came: {error}"),
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// Sends a stream from the client to the listener at this address, and checks what arrives.
-fn stream(client: &Netns, listener: &TcpListener, address: IpAddr) {
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut stream = client.run(|| connect(address)).expect("connect");
-            stream.set_write_timeout(Some(Duration::from_secs(20))).expect("timeout");
-            let bytes: Vec<u8> = (0..STREAM_BYTES).map(stream_byte).collect();
-            stream.write_all(&bytes).expect("send");
-        });
-        let mut stream = accept(listener);
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("timeout");
-        let mut received = Vec::new();
-        stream.read_to_end(&mut received).expect("receive");
-        assert_eq!(received.len(), STREAM_BYTES);
-        let wrong = received.iter().enumerate().position(|(at, &byte)| byte != stream_byte(at));
-        assert_eq!(wrong, None, "the first wrong byte");
-    });
 }
 
 fn check_stream(address: &str, ring: bool) {
@@ -303,39 +191,6 @@ fn udp_super_frames_arrive_as_datagrams() {
     }
 }
 
-/// Waits for frames that `wanted` accepts, which the kernel's own chatter (IPv6) is not.
-fn receive(port: &mut AfPacket, count: usize, wanted: impl Fn(&Frame) -> bool) -> Vec<Frame> {
-    let (mut pool, mut frames) = (FramePool::default(), Vec::new());
-    let mut poller = Poller::new().expect("poller");
-    poller.add(0, port.raw_fd().expect("a descriptor"));
-    let deadline = Instant::now() + Duration::from_secs(10);
-    let mut ready = Vec::new();
-    while frames.len() < count && Instant::now() < deadline {
-        poller.wait(Some(deadline), &mut ready).expect("poll");
-        port.receive(now_ns(), &mut pool, &mut frames).expect("receive");
-        frames.retain(&wanted);
-    }
-    frames
-}
-
-/// A frame of an experimental ethertype (IEEE 802, local experimental 1), behind tags.
-fn experimental(tags: &[u8], length: usize) -> Frame {
-    let mut frame = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2], tags, &[0x88, 0xb5]].concat();
-    frame.resize(length, 0x5a);
-    frame
-}
-
-fn is_experimental(frame: &Frame) -> bool {
-    frame.windows(2).take(25).any(|pair| pair == [0x88, 0xb5])
-}
-
-fn send(port: &mut dyn Port, frames: &[Frame]) -> usize {
-    let mut frames = frames.to_vec();
-    let sent = port.transmit(now_ns(), &mut FramePool::default(), &mut frames).expect("transmit");
-    assert!(frames.is_empty());
-    sent
-}
-
 fn vlan_tags_are_kept() {
     for ring in [true, false] {
         check_vlan_tags(AfPacketConfig { ring, ..Default::default() });
@@ -344,7 +199,7 @@ fn vlan_tags_are_kept() {
 
 fn check_vlan_tags(config: AfPacketConfig) {
     let rack = Rack::new();
-    let mut host = rack.client.run(|| AfPacket::open("c0", AfPacketConfig::default())).expect("open");
+    let mut host = rack.host();
     let mut port = rack.open("s0", config);
     let frames = [
         experimental(&[], 60),
@@ -365,7 +220,7 @@ fn frames_of_this_machine_are_not_received() {
     let rack = Rack::new();
     let mut port = rack.open("s0", AfPacketConfig::default());
     let mut other = rack.open("s0", AfPacketConfig::default());
-    let mut host = rack.client.run(|| AfPacket::open("c0", AfPacketConfig::default())).expect("open");
+    let mut host = rack.host();
     assert_eq!(send(&mut other, &vec![experimental(&[], 60); 3]), 3);
     // The first that comes is the one from the far end, to both.
     assert_eq!(send(&mut host, &[experimental(&[], 61)]), 1);
@@ -378,7 +233,7 @@ fn an_observer_sees_both_ways() {
     let rack = Rack::new();
     let mut observer = rack.client.run(|| Observer::open("c0")).expect("open");
     let mut port = rack.open("s0", AfPacketConfig::default());
-    let mut host = rack.client.run(|| AfPacket::open("c0", AfPacketConfig::default())).expect("open");
+    let mut host = rack.host();
     assert_eq!(send(&mut host, &[experimental(&[], 61)]), 1);
     assert_eq!(send(&mut port, &[experimental(&[], 62)]), 1);
     let mut seen = Vec::new();
@@ -417,7 +272,7 @@ fn frames_that_overflow_the_socket_are_counted() {
     let rack = Rack::new();
     let small = AfPacketConfig { socket_buffer_bytes: 16 * 1024, ..Default::default() };
     let mut port = rack.open("s0", small);
-    let mut host = rack.client.run(|| AfPacket::open("c0", AfPacketConfig::default())).expect("open");
+    let mut host = rack.host();
     assert_eq!(send(&mut host, &vec![experimental(&[], 1000); 200]), 200);
     let received = receive(&mut port, 1, is_experimental).len() as u64;
     assert!((1..200).contains(&received));
@@ -426,41 +281,6 @@ fn frames_that_overflow_the_socket_are_counted() {
         port.counters().dropped(DropReason::RxSocketFull),
         port.counters().dropped(DropReason::RxSocketFull)
     );
-}
-
-/// Receives until the port says what has happened, and returns that.
-fn wait_for_error(port: &mut dyn Port) -> PortError {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while Instant::now() < deadline {
-        if let Err(error) = port.receive(now_ns(), &mut FramePool::default(), &mut Vec::new()) {
-            return error;
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    panic!("nothing was said");
-}
-
-/// Waits as a switch does: for the descriptor or the time at which the port wants to be called.
-fn wait_until_up(port: &mut dyn Port) {
-    let mut poller = Poller::new().expect("poller");
-    poller.add(0, port.raw_fd().expect("a descriptor"));
-    let end = Instant::now() + Duration::from_secs(10);
-    while !port.is_up() && Instant::now() < end {
-        let due_ns = port.due().expect("a port that is down wants to be called");
-        let deadline = Instant::now() + Duration::from_nanos(due_ns.saturating_sub(now_ns()));
-        poller.wait(Some(deadline), &mut Vec::new()).expect("poll");
-        port.receive(now_ns(), &mut FramePool::default(), &mut Vec::new()).expect("receive");
-    }
-    assert!(port.is_up());
-}
-
-fn check_traffic(rack: &Rack, port: &mut AfPacket) {
-    let mut host = rack.client.run(|| AfPacket::open("c0", AfPacketConfig::default())).expect("open");
-    let frame = experimental(&[], 80);
-    assert_eq!(send(&mut host, std::slice::from_ref(&frame)), 1);
-    assert_eq!(receive(port, 1, is_experimental), std::slice::from_ref(&frame));
-    assert_eq!(send(port, std::slice::from_ref(&frame)), 1);
-    assert_eq!(receive(&mut host, 1, is_experimental), [frame]);
 }
 
 fn an_interface_may_go_and_come_back() {
@@ -590,7 +410,7 @@ fn tap_interfaces_carry_streams() {
     client.address("t0", ip("10.9.0.1"), 24).expect("address");
     server.address("t1", ip("10.9.0.2"), 24).expect("address");
     let listener = server.run(|| TcpListener::bind("10.9.0.2:7000")).expect("listen");
-    let seen = forward_between([left.0, right.0], || stream(&client, &listener, ip("10.9.0.2")));
+    let seen = Seen::between([left.0, right.0], || stream(&client, &listener, ip("10.9.0.2")));
     assert!(seen.longest_frame <= 1514, "a frame of {} bytes", seen.longest_frame);
     let [left, right] = seen.counters;
     assert!(left.rx_packets as usize > STREAM_BYTES / 1448 && left.rx_bytes as usize > STREAM_BYTES);

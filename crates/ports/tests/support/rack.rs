@@ -1,0 +1,216 @@
+//! What the tests on interfaces share: a rack of three namespaces, and what is done with ports in it.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use pointsman_ports::{AfPacket, AfPacketConfig, Counters, Frame, FramePool, Poller, Port, PortError};
+
+use super::support::Netns;
+
+/// Runs a test and says how it went.
+pub fn run(name: &str, test: fn()) -> bool {
+    let start = Instant::now();
+    let good = panic::catch_unwind(AssertUnwindSafe(test)).is_ok();
+    let result = if good { "ok" } else { "FAILED" };
+    println!("test {name} ... {result} in {:.2} s", start.elapsed().as_secs_f64());
+    good
+}
+
+pub fn now_ns() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
+}
+
+pub fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+/// `client/c0 -- s0/switch/s1 -- d0/server`.
+pub struct Rack {
+    pub client: Netns,
+    pub switch: Netns,
+    pub server: Netns,
+}
+
+impl Rack {
+    pub fn new() -> Self {
+        let [client, switch, server] = [(); 3].map(|()| Netns::new().expect("network namespace"));
+        client.veth("c0", &switch, "s0").expect("veth pair");
+        switch.veth("s1", &server, "d0").expect("veth pair");
+        for (netns, interface, last) in [(&client, "c0", 1), (&server, "d0", 2)] {
+            netns.address(interface, ip(&format!("10.9.0.{last}")), 24).expect("IPv4 address");
+            netns.address(interface, ip(&format!("fd00:9::{last}")), 64).expect("IPv6 address");
+        }
+        Self { client, switch, server }
+    }
+
+    /// A port at the client's end.
+    pub fn host(&self) -> AfPacket {
+        self.client.run(|| AfPacket::open("c0", AfPacketConfig::default())).expect("open")
+    }
+}
+
+/// Runs `work` while frames are forwarded between both ports; `look` sees each batch. The ports' counters at the end.
+pub fn forward_between(
+    ports: [Box<dyn Port>; 2],
+    look: &mut (dyn FnMut(&[Frame]) + Send),
+    work: impl FnOnce(),
+) -> [Counters; 2] {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let forwarder = scope.spawn(|| forward(ports, look, &stop));
+        let stopper = Stopper(&stop);
+        work();
+        drop(stopper);
+        forwarder.join().expect("forwarder")
+    })
+}
+
+/// Ends the forwarder, also when the test fails.
+pub struct Stopper<'a>(pub &'a AtomicBool);
+
+impl Drop for Stopper<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The plain loop: what comes in on one port goes out on the other.
+fn forward(
+    mut ports: [Box<dyn Port>; 2],
+    look: &mut (dyn FnMut(&[Frame]) + Send),
+    stop: &AtomicBool,
+) -> [Counters; 2] {
+    let mut pool = FramePool::default();
+    let (mut frames, mut ready) = (Vec::new(), Vec::new());
+    let mut poller = Poller::new().expect("poller");
+    for (key, port) in ports.iter().enumerate() {
+        poller.add(key, port.raw_fd().expect("a descriptor"));
+    }
+    while !stop.load(Ordering::Relaxed) {
+        poller.wait(Some(Instant::now() + Duration::from_millis(20)), &mut ready).expect("poll");
+        for event in &ready {
+            let now_ns = now_ns();
+            ports[event.key].receive(now_ns, &mut pool, &mut frames).expect("receive");
+            look(&frames);
+            ports[1 - event.key].transmit(now_ns, &mut pool, &mut frames).expect("transmit");
+            ports[1 - event.key].discard(&mut pool, &mut frames);
+        }
+    }
+    ports.map(|mut port| port.counters())
+}
+
+pub const STREAM_BYTES: usize = 20_000_000;
+
+/// The byte at a position of the stream. Its period has nothing to do with segment sizes.
+pub fn stream_byte(position: usize) -> u8 {
+    (position % 251 + position / 65_521) as u8
+}
+
+/// Waits for a client, but not for ever.
+fn accept(listener: &TcpListener) -> TcpStream {
+    listener.set_nonblocking(true).expect("non-blocking");
+    let deadline = Instant::now() + Duration::from_secs(12);
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false).expect("blocking");
+                return stream;
+            }
+            Err(error) => assert!(Instant::now() < deadline, "no connection came: {error}"),
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Sends a stream from the client to the listener at this address, and checks what arrives.
+pub fn stream(client: &Netns, listener: &TcpListener, address: IpAddr) {
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let to = SocketAddr::new(address, 7000);
+            let connect = || TcpStream::connect_timeout(&to, Duration::from_secs(10));
+            let mut stream = client.run(connect).expect("connect");
+            stream.set_write_timeout(Some(Duration::from_secs(20))).expect("timeout");
+            let bytes: Vec<u8> = (0..STREAM_BYTES).map(stream_byte).collect();
+            stream.write_all(&bytes).expect("send");
+        });
+        let mut stream = accept(listener);
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("timeout");
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).expect("receive");
+        assert_eq!(received.len(), STREAM_BYTES);
+        let wrong = received.iter().enumerate().position(|(at, &byte)| byte != stream_byte(at));
+        assert_eq!(wrong, None, "the first wrong byte");
+    });
+}
+
+/// Waits for frames that `wanted` accepts, which the kernel's own chatter (IPv6) is not.
+pub fn receive(port: &mut dyn Port, count: usize, wanted: impl Fn(&Frame) -> bool) -> Vec<Frame> {
+    let (mut pool, mut frames) = (FramePool::default(), Vec::new());
+    let mut poller = Poller::new().expect("poller");
+    poller.add(0, port.raw_fd().expect("a descriptor"));
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let mut ready = Vec::new();
+    while frames.len() < count && Instant::now() < deadline {
+        poller.wait(Some(deadline), &mut ready).expect("poll");
+        port.receive(now_ns(), &mut pool, &mut frames).expect("receive");
+        frames.retain(&wanted);
+    }
+    frames
+}
+
+/// A frame of an experimental ethertype (IEEE 802, local experimental 1), behind tags.
+pub fn experimental(tags: &[u8], length: usize) -> Frame {
+    let mut frame = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2], tags, &[0x88, 0xb5]].concat();
+    frame.resize(length, 0x5a);
+    frame
+}
+
+pub fn is_experimental(frame: &Frame) -> bool {
+    frame.windows(2).take(25).any(|pair| pair == [0x88, 0xb5])
+}
+
+pub fn send(port: &mut dyn Port, frames: &[Frame]) -> usize {
+    let mut frames = frames.to_vec();
+    let sent = port.transmit(now_ns(), &mut FramePool::default(), &mut frames).expect("transmit");
+    assert!(frames.is_empty());
+    sent
+}
+
+/// Receives until the port says what has happened, and returns that.
+pub fn wait_for_error(port: &mut dyn Port) -> PortError {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < deadline {
+        if let Err(error) = port.receive(now_ns(), &mut FramePool::default(), &mut Vec::new()) {
+            return error;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    panic!("nothing was said");
+}
+
+/// Waits as a switch does: for the descriptor or the time at which the port wants to be called.
+pub fn wait_until_up(port: &mut dyn Port) {
+    let mut poller = Poller::new().expect("poller");
+    poller.add(0, port.raw_fd().expect("a descriptor"));
+    let end = Instant::now() + Duration::from_secs(10);
+    while !port.is_up() && Instant::now() < end {
+        let due_ns = port.due().expect("a port that is down wants to be called");
+        let deadline = Instant::now() + Duration::from_nanos(due_ns.saturating_sub(now_ns()));
+        poller.wait(Some(deadline), &mut Vec::new()).expect("poll");
+        port.receive(now_ns(), &mut FramePool::default(), &mut Vec::new()).expect("receive");
+    }
+    assert!(port.is_up());
+}
+
+pub fn check_traffic(rack: &Rack, port: &mut dyn Port) {
+    let mut host = rack.host();
+    let frame = experimental(&[], 80);
+    assert_eq!(send(&mut host, std::slice::from_ref(&frame)), 1);
+    assert_eq!(receive(port, 1, is_experimental), std::slice::from_ref(&frame));
+    assert_eq!(send(port, std::slice::from_ref(&frame)), 1);
+    assert_eq!(receive(&mut host, 1, is_experimental), [frame]);
+}
