@@ -310,6 +310,37 @@ fn a_rack_is_balanced() {
     assert_eq!(w.shares(5200..5300), [(3, 100)].into());
 }
 
+/// Every policy, one after the other, on the real data plane: its entries are accepted, new connections are served, those that exist
+/// stay where they are.
+#[test]
+fn every_policy() {
+    let mut w = World::new();
+    w.run_for(Duration::from_secs(1));
+    let mut went: BTreeMap<u16, u16> = BTreeMap::new();
+    for (i, policy) in Policy::ALL.into_iter().enumerate() {
+        w.set_policy(policy);
+        for (client, port) in went.clone() {
+            assert_eq!(w.ask(client), port, "connection {client} moved under {policy}");
+        }
+        let first = 2000 + i as u16 * 20;
+        let shares: BTreeMap<u16, usize> = (first..first + 20).fold(BTreeMap::new(), |mut shares, client| {
+            let port = w.ask(client);
+            went.insert(client, port);
+            *shares.entry(port).or_default() += 1;
+            shares
+        });
+        // Both servers serve, whatever the policy does inside of them.
+        assert!(shares.keys().any(|p| *p < 4) && shares.keys().any(|p| *p >= 4), "{policy}: {shares:?}");
+    }
+    // The controller names a device, which may be of the other server than the hash says.
+    for (device, port) in [(DeviceNumber::new(2, 1), 5), (DeviceNumber::new(1, 0), 2)] {
+        w.set_policy(Policy::Chosen);
+        w.input(Input::Choose { service: "inference".into(), device: Some(device) });
+        w.run_for(Duration::from_millis(10));
+        assert_eq!(w.shares(4000 + 100 * port..4020 + 100 * port), [(port, 20)].into());
+    }
+}
+
 #[test]
 fn a_device_leaves_and_the_controller_restarts() {
     let mut w = World::new();
