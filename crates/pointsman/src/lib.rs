@@ -11,6 +11,7 @@ pub mod demo;
 pub mod executor;
 pub mod live;
 pub mod p4;
+pub mod results;
 pub mod signals;
 pub mod sim;
 pub mod sources;

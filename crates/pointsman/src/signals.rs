@@ -1,5 +1,6 @@
 //! Signals that end a command or make it read its file again.
 
+use crate::console::show;
 use std::future::Future;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -21,4 +22,19 @@ pub fn stop() -> impl Future<Output = ()> + Send + 'static {
 /// Returns at SIGINT or SIGTERM.
 pub async fn wait_for_stop() {
     stop().await;
+}
+
+/// Ends the process at SIGINT or SIGTERM, `first` having put away what does not go with it (namespaces do, and programs
+/// that were started in them).
+pub fn end_process(first: impl FnOnce() + Send + 'static) -> Result<(), String> {
+    let text = |e: std::io::Error| format!("cannot wait for signals: {e}");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(text)?;
+    let wait = move || {
+        runtime.block_on(wait_for_stop());
+        first();
+        show("\npointsman: interrupted: nothing was written\n");
+        // What a shell reports of a program that ended by SIGINT.
+        std::process::exit(130);
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(wait).map(drop).map_err(text)
 }

@@ -11,6 +11,7 @@ use super::workers;
 use crate::compiler;
 use crate::console::{print, say, show};
 use crate::executor::{Choice, Runner};
+use crate::results::{self, check_writable};
 use crate::sources::{Sources, balancer, parse_define, read_source};
 use nix::time::{ClockId, clock_gettime};
 use pointsman_frontend::{Compiled, Define};
@@ -130,18 +131,6 @@ fn places(flows: u64) -> Option<Define> {
     (bits > 16).then(|| Define::set(&format!("CONNECTION_PLACE_BITS={bits}")))
 }
 
-/// Says now that a file cannot be written, rather than when everything has been measured.
-fn check_writable(path: &Path) -> Result<(), String> {
-    let existed = path.exists();
-    let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
-    opened.map_err(|e| format!("cannot write {}: {e}; give --json another path", path.display()))?;
-    if !existed {
-        // Empty, and nobody's if nothing is measured.
-        let _ = std::fs::remove_file(path);
-    }
-    Ok(())
-}
-
 impl MemoryArgs {
     /// Is there anything wrong with the flags alone?
     fn review(&self) -> Result<&Path, String> {
@@ -163,7 +152,7 @@ impl MemoryArgs {
             return Err("--size 0: give at least 1".into());
         }
         if let Some(path) = &self.json {
-            check_writable(path)?;
+            check_writable(path, "--json")?;
         }
         Ok(file)
     }
@@ -303,8 +292,7 @@ pub fn run(args: MemoryArgs) -> Result<ExitCode, String> {
     };
     print(&report.to_string());
     if let Some(path) = &args.json {
-        std::fs::write(path, report.json())
-            .map_err(|e| format!("cannot write {}: {e}; give --json another path", path.display()))?;
+        results::write(path, "--json", report.json())?;
         print(&format!("figures: {}\n", path.display()));
     }
     Ok(ExitCode::SUCCESS)

@@ -8,6 +8,8 @@ pub use rack::{PORT, SERVICE, Work, devices, toml};
 use crate::console::{print, show};
 use crate::executor::Choice;
 use crate::live::{Live, Log};
+use crate::results::{self, check_writable};
+use crate::signals::end_process;
 use indicatif::{ProgressBar, ProgressStyle};
 use pointsman_balance::Policy;
 use pointsman_lab::load::{self, Arrivals, LoadConfig, LoadResult, SourcePorts};
@@ -18,7 +20,7 @@ use pointsman_lab::wire::Keyring;
 use pointsman_lab::{Namespace, ensure_privileges, raise_open_file_limit};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -131,11 +133,13 @@ impl Client {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, String> {
     let text = |e: pointsman_lab::Error| e.to_string();
-    for path in args.json.iter().chain([&args.html]) {
-        check_writable(path)?;
+    check_writable(&args.html, "--html")?;
+    if let Some(path) = &args.json {
+        check_writable(path, "--json")?;
     }
     let privileges = ensure_privileges().map_err(text)?;
-    end_at_signals()?;
+    // Control groups do not go with the process.
+    end_process(pointsman_lab::device::release_cpu_groups)?;
     raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
     let scale = if args.quick { &QUICK } else { &FULL };
     let spec = RackSpec { offloads: true, ..RackSpec::demo() };
@@ -225,13 +229,10 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         notes,
     };
     print(&table(&report).to_string());
-    let write = |path: &PathBuf, text: String| {
-        std::fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))
-    };
-    write(&args.html, html(&report, "Pointsman: a rack balanced by a P4 program"))?;
+    results::write(&args.html, "--html", html(&report, "Pointsman: a rack balanced by a P4 program"))?;
     print(&format!("charts: {}\n", args.html.display()));
     if let Some(path) = &args.json {
-        write(path, report.to_json().map_err(text)?)?;
+        results::write(path, "--json", report.to_json().map_err(text)?)?;
         print(&format!("figures: {}\n", path.display()));
     }
     if report.consistency.violations > 0 {
@@ -241,39 +242,6 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         ));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Says now that a file cannot be written, rather than when everything has been measured.
-fn check_writable(path: &Path) -> Result<(), String> {
-    let existed = path.exists();
-    std::fs::OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(path)
-        .map_err(|e| format!("cannot write {}: {e}", path.display()))?;
-    if !existed {
-        // Empty, and nobody's if the run comes to nothing.
-        let _ = std::fs::remove_file(path);
-    }
-    Ok(())
-}
-
-/// Ends the process at SIGINT or SIGTERM. Namespaces, with all that is in them, go with it; control groups do not.
-fn end_at_signals() -> Result<(), String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|e| format!("cannot wait for signals: {e}"))?;
-    let wait = move || {
-        runtime.block_on(crate::signals::wait_for_stop());
-        pointsman_lab::device::release_cpu_groups();
-        show("\npointsman: interrupted: nothing was written\n");
-        // What a shell reports of a program that ended by SIGINT.
-        std::process::exit(130);
-    };
-    std::thread::Builder::new()
-        .name("signals".into())
-        .spawn(wait)
-        .map(|_| ())
-        .map_err(|e| format!("cannot wait for signals: {e}"))
 }
 
 /// What a request takes when nothing else is in the rack: the yardstick of all policies. A machine that is busy with other

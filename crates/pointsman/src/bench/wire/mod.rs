@@ -10,7 +10,9 @@ pub mod peers;
 mod report;
 mod tcp;
 
-use crate::console::{print, say, show};
+use crate::console::{print, say};
+use crate::results::{self, check_writable};
+use crate::signals::end_process;
 use bed::{Bed, PortKind};
 use packets::{Generator, Lane};
 use pointsman_lab::frames::LossRule;
@@ -108,10 +110,10 @@ fn parse_share(text: &str) -> Result<f64, String> {
 /// Runs the command.
 pub fn run(args: WireArgs) -> Result<ExitCode, String> {
     if let Some(path) = &args.json {
-        check_writable(path)?;
+        check_writable(path, "--json")?;
     }
     let privileges = ensure_privileges().map_err(|e| e.to_string())?;
-    end_at_signals()?;
+    end_process(|| {})?;
     raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
     let mut machine = Machine::now(format!("{privileges:?}"));
     let mut skipped = Vec::new();
@@ -190,38 +192,9 @@ fn measure_tcp(args: &WireArgs, skipped: &mut Vec<String>) -> Result<Vec<Through
     tcp::measure(&beds, &[1, 32], usize::from(args.runs), duration, say)
 }
 
-/// Says now that a file cannot be written, rather than when everything has been measured.
-fn check_writable(path: &Path) -> Result<(), String> {
-    let existed = path.exists();
-    std::fs::OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(path)
-        .map_err(|e| format!("cannot write {}: {e}; name another file with --json", path.display()))?;
-    if !existed {
-        // Empty, and nobody's if the run comes to nothing.
-        let _ = std::fs::remove_file(path);
-    }
-    Ok(())
-}
-
 fn write_json(path: &Path, report: &impl Serialize) -> Result<(), String> {
     let text = serde_json::to_string_pretty(report).map_err(|e| e.to_string())? + "\n";
-    std::fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+    results::write(path, "--json", text)?;
     print(&format!("figures: {}\n", path.display()));
     Ok(())
-}
-
-/// Ends the process at SIGINT or SIGTERM. Namespaces, and programs that were started in them, go with it.
-fn end_at_signals() -> Result<(), String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|e| format!("cannot wait for signals: {e}"))?;
-    let wait = move || {
-        runtime.block_on(crate::signals::wait_for_stop());
-        show("\npointsman: interrupted: nothing was written\n");
-        // What a shell reports of a program that ended by SIGINT.
-        std::process::exit(130);
-    };
-    let thread = std::thread::Builder::new().name("signals".into()).spawn(wait);
-    thread.map(drop).map_err(|e| format!("cannot wait for signals: {e}"))
 }

@@ -7,6 +7,7 @@ use self::find::{Target, Test};
 use crate::compiler::compile_file;
 use crate::console::say;
 use crate::executor::{Choice, Runner};
+use crate::results;
 use crate::sources::{Sources, parse_define, read_source};
 use crate::tools::print;
 use clap::Args as ClapArgs;
@@ -107,18 +108,14 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     let results = run_all(&args, &tests)?;
     let total = start.elapsed();
     if let Some(path) = &args.json {
-        write(path, &report::json(&tests, &results, total))?;
+        results::write(path, "--json", report::json(&tests, &results, total))?;
     }
     if let Some(path) = &args.junit {
-        write(path, &report::junit(&tests, &results, total))?;
+        results::write(path, "--junit", report::junit(&tests, &results, total))?;
     }
     print(&report::summary(&tests, &results, total))?;
     let failed = results.iter().any(|r| matches!(r.outcome, Outcome::Failed(_)));
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    std::fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))
 }
 
 /// Runs all tests on some threads; says how each ended, in their order, as soon as that is known.

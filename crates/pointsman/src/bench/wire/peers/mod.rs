@@ -9,8 +9,10 @@ mod setups;
 use super::bed::{Bed, PortKind};
 use super::report::{Machine, PeersReport};
 use super::tcp::Served;
-use super::{check_writable, end_at_signals, write_json};
+use super::write_json;
 use crate::console::{print, say};
+use crate::results::check_writable;
+use crate::signals::end_process;
 use pointsman_lab::{ensure_privileges, raise_open_file_limit};
 use requests::{Scale, measure};
 use std::path::PathBuf;
@@ -47,10 +49,10 @@ pub struct PeersArgs {
 /// Runs the command.
 pub fn run(args: PeersArgs) -> Result<ExitCode, String> {
     if let Some(path) = &args.json {
-        check_writable(path)?;
+        check_writable(path, "--json")?;
     }
     let privileges = ensure_privileges().map_err(|e| e.to_string())?;
-    end_at_signals()?;
+    end_process(|| {})?;
     raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
     let mut machine = Machine::now(format!("{privileges:?}"));
 

@@ -1,0 +1,25 @@
+//! Files that commands write their results to.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+
+/// Can `path`, named by `flag`, be written? Asked before work that takes minutes; the file stays as it is.
+pub fn check_writable(path: &Path, flag: &str) -> Result<(), String> {
+    let existed = path.exists();
+    let opened = OpenOptions::new().append(true).create(true).open(path);
+    opened.map_err(|e| refused(path, flag, &e))?;
+    if !existed {
+        // Empty, and nobody's if the run comes to nothing.
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(())
+}
+
+/// Writes the whole file that `flag` names.
+pub fn write(path: &Path, flag: &str, text: impl AsRef<[u8]>) -> Result<(), String> {
+    std::fs::write(path, text).map_err(|e| refused(path, flag, &e))
+}
+
+fn refused(path: &Path, flag: &str, error: &std::io::Error) -> String {
+    format!("cannot write {}: {error}; name another file with {flag}", path.display())
+}
