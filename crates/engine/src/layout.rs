@@ -88,6 +88,9 @@ pub(crate) struct Layout {
 /// More scalars than this stay in memory.
 const MAX_REGS: u32 = 32;
 
+/// Numbers of more 64-bit limbs than this, too.
+pub(crate) const MOST_LIMBS: usize = 8;
+
 /// The layouts of a program's types.
 #[derive(Debug)]
 pub(crate) struct Layouts {
@@ -259,7 +262,10 @@ fn scalar(kind: Scalar, width: u32) -> Layout {
         size,
         align: size.clamp(1, 8),
         shape: Shape::Scalar(kind, width),
-        regs: (width <= 128).then_some(1),
+        regs: match width.div_ceil(64) {
+            0..=2 => Some(1),
+            limbs => (limbs as usize <= MOST_LIMBS).then_some(limbs),
+        },
         packed: matches!(kind, Scalar::Bool | Scalar::Bits).then_some(width),
     }
 }

@@ -35,6 +35,7 @@
 mod code;
 mod generate;
 mod layout;
+mod limbs;
 mod memory;
 mod runtime;
 mod survey;

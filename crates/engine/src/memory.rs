@@ -90,6 +90,26 @@ pub(crate) fn poke(data: &mut [u8], at: usize, width: u32, value: u64) {
     }
 }
 
+/// The limbs of a number in packed form.
+pub(crate) fn unpack_limbs(to: &mut [u64], data: &[u8], at: usize, width: u32) {
+    let mut left = width;
+    for limb in to.iter_mut() {
+        let n = left.min(64);
+        left -= n;
+        *limb = peek(data, at + left as usize, n);
+    }
+}
+
+/// Writes limbs in packed form.
+pub(crate) fn pack_limbs(data: &mut [u8], at: usize, limbs: &[u64], width: u32) {
+    let mut left = width;
+    for limb in limbs {
+        let n = left.min(64);
+        left -= n;
+        poke(data, at + left as usize, n, *limb);
+    }
+}
+
 /// A number of any width in packed form.
 pub(crate) fn read_packed(data: &[u8], at: usize, width: u32) -> Bits {
     if width <= 64 {
@@ -318,10 +338,27 @@ impl Memory<'_> {
                 let valid = (a.0[x + h.valid as usize], b.0[y + h.valid as usize]);
                 valid.0 == valid.1 && (valid.0 == 0 || each(h.fields.len()))
             }
-            (Shape::Scalar(Scalar::String, _), Spot::Natural(x), Spot::Natural(y)) => {
-                a.0[x..x + 4] == b.0[y..y + 4]
+            // Bits above the width are zero.
+            (Shape::Scalar(..), Spot::Natural(x), Spot::Natural(y)) => {
+                let size = self.layouts.get(ty).size as usize;
+                a.0[x..x + size] == b.0[y..y + size]
             }
-            _ => self.bits(a.0, ty, a.1) == self.bits(b.0, ty, b.1),
+            (Shape::Varbit(_), Spot::Natural(x), Spot::Natural(y)) => {
+                let size = self.layouts.get(ty).size as usize;
+                a.0[x..x + size] == b.0[y..y + size]
+            }
+            (Shape::Scalar(_, width), x, y) => {
+                let part = |(mem, spot): (&[u8], Spot), done: u32, n: u32| match spot {
+                    Spot::Packed(at, bit) => peek(&mem[at..], bit + done as usize, n),
+                    Spot::Natural(_) => 0,
+                };
+                debug_assert!(matches!((x, y), (Spot::Packed(..), Spot::Packed(..))));
+                (0..*width).step_by(64).all(|done| {
+                    let n = (width - done).min(64);
+                    part(a, done, n) == part(b, done, n)
+                })
+            }
+            _ => true,
         }
     }
 
@@ -361,15 +398,24 @@ impl Memory<'_> {
         for (ty, field) in &header.fields {
             match *field {
                 HeaderField::Packed(bit) => {
-                    let width = self.layouts.get(*ty).packed.unwrap_or(0);
-                    let bits = read_packed(packet, from, width);
-                    write_packed(&mut mem[..header.bytes() as usize], bit as usize, &bits);
-                    from += width as usize;
+                    let width = self.layouts.get(*ty).packed.unwrap_or(0) as usize;
+                    let data = &mut mem[..header.bytes() as usize];
+                    for done in (0..width).step_by(64) {
+                        let n = (width - done).min(64) as u32;
+                        poke(data, bit as usize + done, n, peek(packet, from + done, n));
+                    }
+                    from += width;
                 }
                 HeaderField::Varbit(offset) => {
-                    let value = Value::Varbit(read_packed(packet, from, varbits));
-                    self.put(mem, *ty, Spot::Natural(offset as usize), &value);
-                    from += varbits as usize;
+                    let (width, bytes) = (varbits as usize, self.layouts.get(*ty).size as usize);
+                    let (size, limbs) = mem[offset as usize..offset as usize + bytes].split_at_mut(8);
+                    size.copy_from_slice(&u64::from(varbits).to_le_bytes());
+                    limbs.fill(0);
+                    for (i, limb) in limbs.chunks_exact_mut(8).enumerate().take(width.div_ceil(64)) {
+                        let n = (width - 64 * i).min(64);
+                        limb.copy_from_slice(&peek(packet, from + width - 64 * i - n, n as u32).to_le_bytes());
+                    }
+                    from += width;
                 }
             }
         }
@@ -386,7 +432,7 @@ impl Memory<'_> {
                             let width = self.layouts.get(*ty).packed.unwrap_or(0);
                             out.write_packed(&mem[at..], bit as usize, width);
                         }
-                        HeaderField::Varbit(offset) => out.write(&varbit(&mem[at + offset as usize..])),
+                        HeaderField::Varbit(offset) => out.write_varbit(&mem[at + offset as usize..]),
                     }
                 }
             }
@@ -442,9 +488,18 @@ impl Writer<'_> {
         }
     }
 
-    fn write(&mut self, bits: &Bits) {
-        let bytes = bits.to_be_bytes();
-        self.write_packed(&bytes, bytes.len() * 8 - bits.width() as usize, bits.width());
+    /// A varbit in natural form.
+    fn write_varbit(&mut self, varbit: &[u8]) {
+        let mut left = read_u64(varbit, 8) as u32;
+        while left > 0 {
+            // The most significant limb first.
+            let (at, n) = ((left - 1) / 64, (left - 1) % 64 + 1);
+            let limb = read_u64(&varbit[8 + 8 * at as usize..], 8);
+            let low = n.min(32);
+            self.push(n - low, limb >> low);
+            self.push(low, limb & (u64::MAX >> (64 - low)));
+            left -= n;
+        }
     }
 
     fn push(&mut self, width: u32, value: u64) {

@@ -14,10 +14,12 @@
 use crate::code::{ExternSite, RowData, Site, TableSite};
 use crate::generate::Rare;
 use crate::layout::{Layouts, Shape};
-use crate::memory::{self, Memory, Spot, Writer, read_bits, write_bits};
+use crate::limbs;
+use crate::memory::{self, Memory, Spot, Writer, read_bits};
 use pointsman_ir::table::flat::{FlatTable, Place as FieldAt, row};
 use pointsman_ir::{BinaryOp, Bits, CellArray, Env, ExternCall, FlatArgs, TypeId, UnaryOp, Value};
 use std::any::Any;
+use std::cmp::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -410,9 +412,10 @@ pub(crate) enum WideOp {
     Binary(BinaryOp),
     /// To the width of the result.
     Cast,
-    Slice(u32, u32),
-    /// The first with bits replaced by the second.
-    WithSlice(u32, u32),
+    /// As many bits as the result has, from this one on.
+    Slice(u32),
+    /// Bits of the result are replaced by the first.
+    SetSlice(u32, u32),
     /// Bits of packed data at this bit.
     Unpack(u32),
     /// Bits into packed data at this bit; the data is the result.
@@ -430,7 +433,8 @@ pub(crate) struct Wide {
     pub(crate) result: u32,
 }
 
-/// Works on numbers in natural form. Comparisons give their result, everything else writes it to `to`.
+/// Works on numbers, each of which stands in whole limbs. Comparisons give their result, everything else writes it to `to`;
+/// where it divides there is room for quotient and remainder.
 pub(crate) extern "C" fn wide(
     ctx: *mut Ctx<'_>,
     site: *const Site,
@@ -438,72 +442,78 @@ pub(crate) extern "C" fn wide(
     a: *const u8,
     b: *const u8,
 ) -> u64 {
-    let number = |at: *const u8, width: u32| {
-        let size = crate::layout::scalar_size(width) as usize;
-        // SAFETY: a number of that width stands there.
-        read_bits(unsafe { std::slice::from_raw_parts(at, size) }, width)
-    };
     guard(ctx, 0, |_| {
         // SAFETY: the site is owned by the code that calls.
         let Site::Wide(w) = (unsafe { &*site }) else { return 0 };
-        let result = match w.op {
-            WideOp::Unpack(bit) => {
-                // SAFETY: packed data of a header that holds the bits.
-                let data = unsafe { std::slice::from_raw_parts(a, (bit + w.result).div_ceil(8) as usize) };
-                memory::read_packed(data, bit as usize, w.result)
-            }
-            WideOp::Pack(bit) => {
-                // SAFETY: packed data of a header that holds the bits.
-                let data = unsafe { std::slice::from_raw_parts_mut(to, (bit + w.a).div_ceil(8) as usize) };
-                memory::write_packed(data, bit as usize, &number(a, w.a));
-                return 0;
-            }
-            WideOp::Unary(op) => match op {
-                UnaryOp::Neg => number(a, w.a).neg(),
-                UnaryOp::BitNot | UnaryOp::Not => number(a, w.a).not(),
-            },
-            WideOp::Cast if w.signed => number(a, w.a).sign_extend(w.result),
-            WideOp::Cast => number(a, w.a).zero_extend(w.result),
-            WideOp::Slice(hi, lo) => number(a, w.a).slice(hi, lo),
-            WideOp::WithSlice(hi, lo) => number(a, w.a).with_slice(hi, lo, &number(b, w.b)),
-            WideOp::Binary(op) => match binary(op, w.signed, &number(a, w.a), &number(b, w.b)) {
-                Ok(bits) => bits,
-                Err(truth) => return u64::from(truth),
-            },
+        let bytes = |bit: u32, width: u32| (bit + width).div_ceil(8) as usize;
+        // SAFETY: a number of that width stands there.
+        let number = |at: *const u8, width| unsafe { std::slice::from_raw_parts(at.cast(), limbs::count(width)) };
+        if let WideOp::Pack(bit) = w.op {
+            // SAFETY: packed data of a header that holds the bits.
+            let data = unsafe { std::slice::from_raw_parts_mut(to, bytes(bit, w.a)) };
+            memory::pack_limbs(data, bit as usize, number(a, w.a), w.a);
+            return 0;
+        }
+        let op = match w.op {
+            WideOp::Binary(op) => Some(op),
+            _ => None,
         };
-        let size = crate::layout::scalar_size(w.result) as usize;
-        // SAFETY: the result has that width.
-        write_bits(unsafe { std::slice::from_raw_parts_mut(to, size) }, w.result, &result);
+        if let Some(op @ (BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge)) = op {
+            return u64::from(holds(op, limbs::compare(number(a, w.a), number(b, w.b), w.a, w.signed)));
+        }
+        let n = limbs::count(w.result);
+        let room = if let Some(BinaryOp::Div | BinaryOp::Mod) = op { 2 * n } else { n };
+        // SAFETY: there is room for the result, which overlaps no operand.
+        let to: &mut [u64] = unsafe { std::slice::from_raw_parts_mut(to.cast(), room) };
+        if let WideOp::Unpack(bit) = w.op {
+            // SAFETY: packed data of a header that holds the bits.
+            let data = unsafe { std::slice::from_raw_parts(a, bytes(bit, w.result)) };
+            memory::unpack_limbs(to, data, bit as usize, w.result);
+            return 0;
+        }
+        let (a, b) = (number(a, w.a), number(b, w.b));
+        match w.op {
+            WideOp::Unary(UnaryOp::Neg) => limbs::sub(to, &[], a, w.result),
+            WideOp::Unary(UnaryOp::BitNot | UnaryOp::Not) => limbs::not(to, a, w.result),
+            WideOp::Cast => limbs::cast(to, a, w.a, w.result, w.signed),
+            WideOp::Slice(lo) => limbs::slice(to, a, lo, w.result),
+            WideOp::SetSlice(hi, lo) => limbs::set_slice(to, hi, lo, a),
+            WideOp::Binary(op) => binary(op, w, to, a, b),
+            WideOp::Pack(_) | WideOp::Unpack(_) => {}
+        }
         0
     })
 }
 
-/// A number, or a truth as `Err`.
-fn binary(op: BinaryOp, signed: bool, a: &Bits, b: &Bits) -> Result<Bits, bool> {
-    let order = || if signed { a.cmp_signed(b) } else { a.cmp_unsigned(b) };
-    Ok(match op {
-        BinaryOp::Add => a.add(b),
-        BinaryOp::Sub => a.sub(b),
-        BinaryOp::Mul => a.mul(b),
-        BinaryOp::Div => a.div(b).unwrap_or_else(|| Bits::zero(a.width())),
-        BinaryOp::Mod => a.rem(b).unwrap_or_else(|| Bits::zero(a.width())),
-        BinaryOp::SatAdd if signed => a.sat_add_signed(b),
-        BinaryOp::SatAdd => a.sat_add_unsigned(b),
-        BinaryOp::SatSub if signed => a.sat_sub_signed(b),
-        BinaryOp::SatSub => a.sat_sub_unsigned(b),
-        BinaryOp::BitAnd => a.and(b),
-        BinaryOp::BitOr => a.or(b),
-        BinaryOp::BitXor => a.xor(b),
-        BinaryOp::Shl => a.shl(b.saturating_u64()),
-        BinaryOp::Shr if signed => a.shr_signed(b.saturating_u64()),
-        BinaryOp::Shr => a.shr(b.saturating_u64()),
-        BinaryOp::Concat => a.concat(b),
-        BinaryOp::Eq => return Err(a == b),
-        BinaryOp::Ne => return Err(a != b),
-        BinaryOp::Lt => return Err(order().is_lt()),
-        BinaryOp::Le => return Err(order().is_le()),
-        BinaryOp::Gt => return Err(order().is_gt()),
-        BinaryOp::Ge => return Err(order().is_ge()),
-        BinaryOp::And | BinaryOp::Or => return Err(false),
-    })
+fn holds(op: BinaryOp, order: Ordering) -> bool {
+    match op {
+        BinaryOp::Ne => order.is_ne(),
+        BinaryOp::Lt => order.is_lt(),
+        BinaryOp::Le => order.is_le(),
+        BinaryOp::Gt => order.is_gt(),
+        BinaryOp::Ge => order.is_ge(),
+        _ => order.is_eq(),
+    }
+}
+
+fn binary(op: BinaryOp, w: &Wide, to: &mut [u64], a: &[u64], b: &[u64]) {
+    use BinaryOp::*;
+    match op {
+        Add => limbs::add(to, a, b, w.result),
+        Sub => limbs::sub(to, a, b, w.result),
+        Mul => limbs::mul(to, a, b, w.result),
+        Div | Mod => {
+            let (result, other) = to.split_at_mut(limbs::count(w.result));
+            let (quotient, rest) = if op == Div { (result, other) } else { (other, result) };
+            limbs::divide(quotient, rest, a, b);
+        }
+        SatAdd | SatSub => limbs::saturating(to, a, b, w.result, op == SatAdd, w.signed),
+        BitAnd => limbs::each(to, a, b, |a, b| a & b),
+        BitOr => limbs::each(to, a, b, |a, b| a | b),
+        BitXor => limbs::each(to, a, b, |a, b| a ^ b),
+        Shl => limbs::shl(to, a, limbs::saturated(b), w.result),
+        Shr => limbs::shr(to, a, limbs::saturated(b), w.result, w.signed),
+        Concat => limbs::concat(to, a, b, w.b, w.result),
+        Eq | Ne | Lt | Le | Gt | Ge | And | Or => {}
+    }
 }

@@ -144,7 +144,7 @@ impl Gen<'_, '_> {
                     let place = self.fresh(to.ty);
                     let v = self.get(place);
                     let target = self.resolve(scope, to, true);
-                    self.write(target, v, to.ty);
+                    self.write(target, v);
                     true
                 }
                 _ => self.stop(),

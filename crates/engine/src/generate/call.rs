@@ -10,7 +10,6 @@ use std::rc::Rc;
 pub(super) struct Back {
     target: Target,
     from: Place,
-    ty: TypeId,
 }
 
 impl Gen<'_, '_> {
@@ -73,9 +72,9 @@ impl Gen<'_, '_> {
                 let outer = self.begin(&back, value);
                 let live = self.block(&inner, &function.body);
                 self.end(outer, back, live);
-                if let (Some((target, ty)), Some(value)) = (result_target, value) {
+                if let (Some((target, _)), Some(value)) = (result_target, value) {
                     let v = self.get(value);
-                    self.write(target, v, ty);
+                    self.write(target, v);
                 }
             }
         }
@@ -116,9 +115,9 @@ impl Gen<'_, '_> {
     }
 
     fn give_back(&mut self, back: &[Back]) {
-        for Back { target, from, ty } in back {
+        for Back { target, from } in back {
             let v = self.get(*from);
-            self.write(*target, v, *ty);
+            self.write(*target, v);
         }
     }
 
@@ -184,7 +183,7 @@ impl Gen<'_, '_> {
                         };
                         self.put(place, v);
                     }
-                    back.push(Back { target, from: place, ty });
+                    back.push(Back { target, from: place });
                     place
                 }
             });

@@ -4,7 +4,7 @@ use super::place::{At, Place, Val, register};
 use super::{Gen, Scope};
 use crate::layout::{Scalar, Shape};
 use crate::memory::{Memory, Spot, bytes_mut};
-use crate::runtime::{self, Wide, WideOp};
+use crate::runtime;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, InstructionData, Opcode, Type as Ty, Value as V, types};
 use pointsman_ir::{BinaryOp, Bits, Expr, ExprKind, LValue, Proj, Type, TypeId, UnaryOp, Value};
@@ -203,6 +203,13 @@ impl Gen<'_, '_> {
         }
         let size = self.layouts().get(ty).size as usize;
         let mut image = vec![0u64; size.div_ceil(8).max(1)].into_boxed_slice();
+        if let (Value::Bits(bits), Shape::Scalar(_, width)) = (v, self.shape(ty))
+            && self.layouts().get(ty).regs.is_some()
+        {
+            let limbs = (0..crate::limbs::count(*width) as u32).map(|i| bits.slice(64 * i + 63, 64 * i).low_u64());
+            let limbs = limbs.collect::<Vec<_>>().into_iter().map(|l| self.number(l)).collect();
+            return self.from_limbs(limbs, *width);
+        }
         if let Value::Struct(_) | Value::Header { .. } = v
             && self.layouts().get(ty).regs.is_some()
         {
@@ -284,34 +291,7 @@ impl Gen<'_, '_> {
                 };
                 Val::Reg(self.mask(v, part))
             }
-            Val::At(_) => {
-                let a = self.spill(v, ty);
-                let op = WideOp::Slice(hi, lo);
-                self.wide_result(Wide { op, signed: false, a: width, b: 0, result: part }, a, a)
-            }
-        }
-    }
-
-    /// Runs an operation of the runtime that gives a number.
-    fn wide_result(&mut self, wide: Wide, a: V, b: V) -> Val {
-        let size = crate::layout::scalar_size(wide.result);
-        let at = self.scratch(size);
-        let At::Mem { base, off } = at else { return Val::Reg(a) };
-        let to = self.pointer(base, off);
-        self.wide(wide, to, a, b);
-        match register(wide.result) {
-            Some(_) => Val::Reg(self.load_number(base, off, wide.result)),
-            None => {
-                let ty = Type::Bit(wide.result);
-                // The layout of numbers depends on their width alone, so any type of that width does.
-                match self.types().find(&ty).or_else(|| self.types().find(&Type::Int(wide.result))) {
-                    Some(ty) => Val::At(Place { ty, at }),
-                    None => {
-                        self.refuse(format!("there is no type of {} bits", wide.result));
-                        Val::Reg(to)
-                    }
-                }
-            }
+            Val::At(_) => self.wide_slice(v, width, hi, lo),
         }
     }
 
@@ -342,8 +322,7 @@ impl Gen<'_, '_> {
             (Scalar::Bits, Scalar::Bits, v) => {
                 let signed = self.signed(from);
                 let (Val::Reg(x), Some(reg)) = (v, register(n)) else {
-                    let a = self.spill(v, from);
-                    return self.wide_result(Wide { op: WideOp::Cast, signed, a: w, b: 0, result: n }, a, a);
+                    return self.wide_cast(v, w, n, signed);
                 };
                 let x = if signed && n > w {
                     let x = self.sign_extend(x, w);
@@ -370,11 +349,7 @@ impl Gen<'_, '_> {
                 let v = self.b.ins().ineg(v);
                 Val::Reg(self.mask(v, width))
             }
-            (op, v @ Val::At(_)) => {
-                let a_at = self.spill(v, a.ty);
-                let wide = Wide { op: WideOp::Unary(op), signed: false, a: width, b: 0, result: width };
-                self.wide_result(wide, a_at, a_at)
-            }
+            (op, v @ Val::At(_)) => self.wide_unary(op, v, width),
         }
     }
 
@@ -386,17 +361,15 @@ impl Gen<'_, '_> {
             let equal = self.equal(a.0, b.0, a.1);
             return Val::Reg(if op == Ne { self.b.ins().bxor_imm_u(equal, 1) } else { equal });
         }
-        let (w, wb, result) = (self.width(a.1), self.width(b.1), self.width(ty));
+        let (w, mut wb, result) = (self.width(a.1), self.width(b.1), self.width(ty));
         let signed = self.signed(a.1);
-        let by_runtime = register(w.max(wb).max(result)).is_none() || (w > 64 && matches!(op, Div | Mod));
-        let (Val::Reg(x), Val::Reg(y), false) = (a.0, b.0, by_runtime) else {
-            let (x, y) = (self.spill(a.0, a.1), self.spill(b.0, b.1));
-            let wide = Wide { op: WideOp::Binary(op), signed, a: w, b: wb, result };
-            if matches!(op, Eq | Ne | Lt | Le | Gt | Ge) {
-                let truth = self.wide(wide, x, x, y);
-                return Val::Reg(self.b.ins().ireduce(types::I8, truth));
-            }
-            return self.wide_result(wide, x, y);
+        let (a, mut b) = (a.0, b.0);
+        if matches!(op, Shl | Shr) && wb > 64 {
+            (b, wb) = (Val::Reg(self.saturated(b, wb)), 64);
+        }
+        let wide = register(w.max(wb).max(result)).is_none() || (w > 64 && matches!(op, Div | Mod));
+        let (Val::Reg(x), Val::Reg(y), false) = (a, b, wide) else {
+            return self.wide_binary(op, (a, w), (b, wb), signed, result);
         };
         let v = match op {
             Add => self.b.ins().iadd(x, y),
@@ -407,7 +380,7 @@ impl Gen<'_, '_> {
             BitAnd => return Val::Reg(self.b.ins().band(x, y)),
             BitOr => return Val::Reg(self.either(x, y)),
             BitXor => return Val::Reg(self.b.ins().bxor(x, y)),
-            Shl | Shr => return Val::Reg(self.shift(op == Shl, signed, x, y, w, wb)),
+            Shl | Shr => return Val::Reg(self.shift(op == Shl, signed, x, y, w)),
             Concat => return Val::Reg(self.concat(x, y, w, wb)),
             // A bit is its own answer.
             Eq | Ne if w == 1 && self.known_number(y).is_some_and(|n| n <= 1) => {
@@ -490,7 +463,7 @@ impl Gen<'_, '_> {
         self.b.ins().ushr_imm_u(v, up)
     }
 
-    fn shift(&mut self, left: bool, signed: bool, x: V, by: V, width: u32, by_width: u32) -> V {
+    fn shift(&mut self, left: bool, signed: bool, x: V, by: V, width: u32) -> V {
         let ty = self.b.func.dfg.value_type(x);
         if let (Some(by), false) = (self.known_number(by), signed) {
             let by = by.min(u64::from(width)) as u32;
@@ -500,7 +473,6 @@ impl Gen<'_, '_> {
             let v = if by == width { self.constant(ty, 0) } else { self.shift_left(x, by) };
             return self.mask(v, width);
         }
-        let by = if by_width > 64 { self.saturate(by) } else { by };
         let most = self.number(u64::from(width));
         let outside = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, by, most);
         if left {
@@ -585,10 +557,10 @@ impl Gen<'_, '_> {
                 self.b.ins().band(same, fields)
             }
             (Shape::Scalar(_, w), a, b) => {
-                let (x, y) = (self.spill(a, ty), self.spill(b, ty));
-                let op = WideOp::Binary(BinaryOp::Eq);
-                let truth = self.wide(Wide { op, signed: false, a: *w, b: *w, result: 0 }, x, x, y);
-                self.b.ins().ireduce(types::I8, truth)
+                match self.wide_binary(BinaryOp::Eq, (a, *w), (b, *w), false, 1) {
+                    Val::Reg(v) => v,
+                    Val::At(_) => self.b.ins().iconst(types::I8, 0),
+                }
             }
             _ => {
                 let (x, y) = (self.spill(a, ty), self.spill(b, ty));

@@ -113,7 +113,7 @@ impl Gen<'_, '_> {
         {
             let place = Place { ty: self.repr(ty), at: At::Mem { base: area, off: offset as i32 } };
             let v = self.get(place);
-            self.write(target, v, ty);
+            self.write(target, v);
         }
     }
 
@@ -169,7 +169,7 @@ impl Gen<'_, '_> {
         let words = self.ask(called, &flat, result.map(|r| r.1));
         for (target, ty, n) in back.into_iter().chain(result.map(|(t, ty)| (t, ty, args.len()))) {
             let v = self.answer(words, n, ty);
-            self.write(target, Val::Reg(v), ty);
+            self.write(target, Val::Reg(v));
         }
     }
 

@@ -186,7 +186,7 @@ impl Gen<'_, '_> {
         }
         self.start(done);
         let v = self.b.use_var(result);
-        self.write(target, Val::Reg(v), to.ty);
+        self.write(target, Val::Reg(v));
         Some(())
     }
 
@@ -315,7 +315,7 @@ impl Gen<'_, '_> {
         };
         let v = self.b.ins().iadd(base, offset);
         let v = self.mask(v, *width);
-        self.write(target, Val::Reg(v), to.ty);
+        self.write(target, Val::Reg(v));
         Some(())
     }
 
@@ -373,7 +373,7 @@ impl Gen<'_, '_> {
         match pieces.and_then(|pieces| self.digest(digest, &pieces)) {
             Some(v) => {
                 let v = self.mask(v, *width);
-                self.write(target, Val::Reg(v), sum.ty);
+                self.write(target, Val::Reg(v));
             }
             None => self.refuse("data of a checksum that cannot be packed".into()),
         }
@@ -463,6 +463,13 @@ impl Gen<'_, '_> {
                 return Some(());
             }
             pieces.push(Piece { from: From::Packed { base, off, bit, bytes }, width });
+            return Some(());
+        }
+        if self.is_wide(place.ty) {
+            let limbs = self.limbs(Val::At(place), width);
+            for (i, v) in limbs.into_iter().enumerate().rev() {
+                pieces.push(Piece { from: From::Reg(v), width: (width - 64 * i as u32).min(64) });
+            }
             return Some(());
         }
         let reg = self.reg_type(place.ty)?;

@@ -22,6 +22,7 @@ mod parser;
 mod place;
 mod stmt;
 mod table;
+mod wide;
 
 use crate::code::{Code, Site};
 use crate::layout::Layouts;

@@ -323,7 +323,7 @@ impl Gen<'_, '_> {
         }
         let v = self.get(value);
         let target = self.resolve(scope, lv, true);
-        self.write(target, v, lv.ty);
+        self.write(target, v);
     }
 
     pub(super) fn advance(&mut self, scope: &Rc<Scope>, e: &Expr) {

@@ -1,9 +1,8 @@
 //! Places: where values stand, and how they are read and written.
 
 use super::{FLAGS, Gen, Scope};
-use crate::code::Site;
 use crate::layout::{HeaderField, Shape};
-use crate::runtime::{self, Wide, WideOp};
+use crate::runtime;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, InstructionData, Opcode, Type as Ty, Value as V, types};
 use cranelift_frontend::Variable;
@@ -100,11 +99,11 @@ impl<'p> Gen<'_, 'p> {
                 variable(self, types::I8);
                 h.fields.iter().for_each(|f| self.declare(f.0, first));
             }
-            _ => {
-                if let Some(reg) = self.reg_type(ty) {
-                    variable(self, reg);
-                }
-            }
+            Shape::Scalar(_, width) => match self.reg_type(ty) {
+                Some(reg) => variable(self, reg),
+                None => (0..crate::limbs::count(*width)).for_each(|_| variable(self, types::I64)),
+            },
+            _ => {}
         }
     }
 
@@ -503,33 +502,9 @@ impl<'p> Gen<'_, 'p> {
                 let v = self.load(from);
                 self.store(to, v);
             }
-            // Wide numbers, packed on one side.
-            _ => {
-                let from = self.spill(Val::At(from), to.ty);
-                self.put_wide(to, from);
-            }
+            _ if self.is_wide(to.ty) => self.copy_wide(to, from),
+            _ => {}
         }
-    }
-
-    /// Writes a number of more than 128 bits that stands at `from` in natural form.
-    fn put_wide(&mut self, to: Place, from: V) {
-        let size = self.layouts().get(to.ty).size;
-        match to.at {
-            At::Packed { base, off, bit, .. } => {
-                let width = self.layouts().width(to.ty).unwrap_or(0);
-                let (op, to) = (WideOp::Pack(bit), self.pointer(base, off));
-                let wide = Wide { op, signed: false, a: width, b: 0, result: 0 };
-                self.wide(wide, to, from, from);
-            }
-            At::Mem { base, off } => self.copy_bytes((base, off), (from, 0), size),
-            At::Regs(_) => {}
-        }
-    }
-
-    pub(super) fn wide(&mut self, wide: Wide, to: V, a: V, b: V) -> V {
-        let site = self.site(Site::Wide(wide));
-        let ctx = self.ctx;
-        self.call_runtime(runtime::wide as *const u8, &[ctx, site, to, a, b], true)
     }
 
     /// The address of a value in natural form: where it stands, or a copy of it.
@@ -537,33 +512,12 @@ impl<'p> Gen<'_, 'p> {
         let ty = self.repr(ty);
         match v {
             Val::At(Place { at: At::Mem { base, off }, .. }) => self.pointer(base, off),
-            Val::At(Place { at: At::Packed { base, off, bit, .. }, ty }) if self.is_wide(ty) => {
-                let width = self.layouts().width(ty).unwrap_or(0);
-                let (from, to) = (self.pointer(base, off), self.temporary(ty));
-                let wide = Wide { op: WideOp::Unpack(bit), signed: false, a: 0, b: 0, result: width };
-                self.wide(wide, to, from, from);
-                to
-            }
             _ => {
                 let at = self.scratch(self.layouts().get(ty).size);
                 let copy = Place { ty, at };
                 self.put(copy, v);
                 self.spill(Val::At(copy), ty)
             }
-        }
-    }
-
-    /// A number of more than 128 bits?
-    fn is_wide(&self, ty: TypeId) -> bool {
-        matches!(self.shape(ty), Shape::Scalar(..)) && self.reg_type(ty).is_none()
-    }
-
-    /// The address of scratch memory for a value.
-    pub(super) fn temporary(&mut self, ty: TypeId) -> V {
-        let size = self.layouts().get(ty).size;
-        match self.scratch(size) {
-            At::Mem { base, off } => self.pointer(base, off),
-            _ => self.scratch,
         }
     }
 
@@ -706,50 +660,23 @@ impl<'p> Gen<'_, 'p> {
                     v
                 }
             }
-            Val::Reg(v) => self.saturate(v),
-            v @ Val::At(_) => {
-                let at = self.spill(v, e.ty);
-                self.saturate_wide(at, width)
-            }
+            v => self.saturated(v, width),
         }
-    }
-
-    /// A word, or all ones for what does not fit one.
-    pub(super) fn saturate(&mut self, v: V) -> V {
-        let (low, high) = self.halves(v);
-        let most = self.number(u64::MAX);
-        self.b.ins().select(high, most, low)
-    }
-
-    pub(super) fn saturate_wide(&mut self, at: V, width: u32) -> V {
-        let mut high = self.number(0);
-        for limb in 1..width.div_ceil(64) as i32 {
-            let v = self.b.ins().load(types::I64, FLAGS, at, limb * 8);
-            high = self.b.ins().bor(high, v);
-        }
-        let (most, low) = (self.number(u64::MAX), self.b.ins().load(types::I64, FLAGS, at, 0));
-        self.b.ins().select(high, most, low)
     }
 
     /// Writes to a place. A valid header makes the other members of its union invalid (P4_16 section 8.19).
-    pub(super) fn write(&mut self, target: Target, v: Val, ty: TypeId) {
+    pub(super) fn write(&mut self, target: Target, v: Val) {
         match target.slice {
             None => self.put(target.place, v),
-            Some((hi, lo)) => self.write_slice(target.place, hi, lo, v, ty),
+            Some((hi, lo)) => self.write_slice(target.place, hi, lo, v),
         }
         self.keep_union(target);
     }
 
-    fn write_slice(&mut self, place: Place, hi: u32, lo: u32, v: Val, ty: TypeId) {
-        let width = self.layouts().width(place.ty).unwrap_or(0);
+    fn write_slice(&mut self, place: Place, hi: u32, lo: u32, v: Val) {
         let part = hi + 1 - lo;
         let (Some(reg), Val::Reg(v)) = (self.reg_type(place.ty), v) else {
-            let (a, b) = (self.get(place), self.spill(v, ty));
-            let (a, to) = (self.spill(a, place.ty), self.temporary(place.ty));
-            let op = WideOp::WithSlice(hi, lo);
-            self.wide(Wide { op, signed: false, a: width, b: part, result: width }, to, a, b);
-            let from = Place { ty: place.ty, at: At::Mem { base: to, off: 0 } };
-            return self.copy(place, from);
+            return self.write_wide_slice(place, hi, lo, v);
         };
         let v = self.widen(v, reg);
         let ones = if part >= 128 { u128::MAX } else { (1 << part) - 1 };

@@ -26,7 +26,7 @@ impl Gen<'_, '_> {
             StmtKind::Assign(lv, e) => {
                 let v = self.expr(scope, e);
                 let target = self.resolve(scope, lv, true);
-                self.write(target, v, lv.ty);
+                self.write(target, v);
             }
             StmtKind::SetValid(lv) => self.set_validity(scope, lv, true),
             StmtKind::SetInvalid(lv) => self.set_validity(scope, lv, false),
@@ -66,7 +66,7 @@ impl Gen<'_, '_> {
                 let length = self.b.ins().ushr_imm_u(self.packet_bits, 3);
                 let length = self.mask(length, 32);
                 let target = self.resolve(scope, lv, true);
-                self.write(target, Val::Reg(length), lv.ty);
+                self.write(target, Val::Reg(length));
             }
             StmtKind::Verify(cond, error) => {
                 let (on, off) = (self.new_block(), self.new_block());
@@ -273,13 +273,13 @@ impl Gen<'_, '_> {
     /// Writes a `bool`.
     pub(super) fn write_truth(&mut self, scope: &Rc<Scope>, lv: &LValue, v: cranelift_codegen::ir::Value) {
         let target = self.resolve(scope, lv, true);
-        self.write(target, Val::Reg(v), lv.ty);
+        self.write(target, Val::Reg(v));
     }
 
     /// Writes a `bit<32>`.
     pub(super) fn write_count(&mut self, scope: &Rc<Scope>, lv: &LValue, n: u32) {
         let v = self.bits(&Bits::new(32, u128::from(n)), lv.ty);
         let target = self.resolve(scope, lv, true);
-        self.write(target, v, lv.ty);
+        self.write(target, v);
     }
 }
