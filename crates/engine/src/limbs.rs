@@ -45,7 +45,8 @@ pub(crate) fn each(to: &mut [u64], a: &[u64], b: &[u64], f: impl Fn(u64, u64) ->
 fn sum(to: &mut [u64], a: &[u64], b: &[u64], add: bool) -> bool {
     let mut carry = false;
     for (i, t) in to.iter_mut().enumerate() {
-        let (x, y, step) = (limb(a, i), limb(b, i), if add { u64::overflowing_add } else { u64::overflowing_sub });
+        let (x, y, step) =
+            (limb(a, i), limb(b, i), if add { u64::overflowing_add } else { u64::overflowing_sub });
         let (r, c) = step(x, y);
         let (r, d) = step(r, u64::from(carry));
         (*t, carry) = (r, c | d);
@@ -125,7 +126,8 @@ pub(crate) fn divide(quotient: &mut [u64], rest: &mut [u64], a: &[u64], b: &[u64
         rest[0] = left as u64;
         return;
     }
-    let top = a.iter().rposition(|l| *l != 0).map_or(0, |top| 64 * top + 64 - a[top].leading_zeros() as usize);
+    let top =
+        a.iter().rposition(|l| *l != 0).map_or(0, |top| 64 * top + 64 - a[top].leading_zeros() as usize);
     for bit in (0..top).rev() {
         let mut carry = a[bit / 64] >> (bit % 64) & 1;
         for l in rest.iter_mut() {
@@ -203,7 +205,8 @@ pub(crate) fn set_slice(to: &mut [u64], hi: u32, lo: u32, part: &[u64]) {
     let (first, last, by) = (lo as usize / 64, hi as usize / 64, lo % 64);
     for (i, t) in to.iter_mut().enumerate().take(last + 1).skip(first) {
         let below = (i - first).checked_sub(1).map_or(0, |i| limb(part, i));
-        let v = if by == 0 { limb(part, i - first) } else { limb(part, i - first) << by | below >> (64 - by) };
+        let v =
+            if by == 0 { limb(part, i - first) } else { limb(part, i - first) << by | below >> (64 - by) };
         let mut mask = u64::MAX;
         if i == first {
             mask &= u64::MAX << by;

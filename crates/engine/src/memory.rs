@@ -413,7 +413,9 @@ impl Memory<'_> {
                     limbs.fill(0);
                     for (i, limb) in limbs.chunks_exact_mut(8).enumerate().take(width.div_ceil(64)) {
                         let n = (width - 64 * i).min(64);
-                        limb.copy_from_slice(&peek(packet, from + width - 64 * i - n, n as u32).to_le_bytes());
+                        limb.copy_from_slice(
+                            &peek(packet, from + width - 64 * i - n, n as u32).to_le_bytes(),
+                        );
                     }
                     from += width;
                 }

@@ -447,7 +447,8 @@ pub(crate) extern "C" fn wide(
         let Site::Wide(w) = (unsafe { &*site }) else { return 0 };
         let bytes = |bit: u32, width: u32| (bit + width).div_ceil(8) as usize;
         // SAFETY: a number of that width stands there.
-        let number = |at: *const u8, width| unsafe { std::slice::from_raw_parts(at.cast(), limbs::count(width)) };
+        let number =
+            |at: *const u8, width| unsafe { std::slice::from_raw_parts(at.cast(), limbs::count(width)) };
         if let WideOp::Pack(bit) = w.op {
             // SAFETY: packed data of a header that holds the bits.
             let data = unsafe { std::slice::from_raw_parts_mut(to, bytes(bit, w.a)) };
@@ -458,7 +459,10 @@ pub(crate) extern "C" fn wide(
             WideOp::Binary(op) => Some(op),
             _ => None,
         };
-        if let Some(op @ (BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge)) = op {
+        if let Some(
+            op @ (BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge),
+        ) = op
+        {
             return u64::from(holds(op, limbs::compare(number(a, w.a), number(b, w.b), w.a, w.signed)));
         }
         let n = limbs::count(w.result);

@@ -127,14 +127,22 @@ impl Results {
     }
 }
 
-fn program(w: u32, seed: u64) -> String {
+fn program(w: u32, seed: u64) -> (String, Results) {
     let mut r = Results { w, random: Random::new(seed), statements: String::new(), fields: vec![] };
     r.operators();
     r.shifts();
     r.casts();
     r.parts();
     r.operators();
-    let pad = |bits: u32| if bits % 8 == 0 { String::new() } else { format!("    bit<{}> pad;\n", 8 - bits % 8) };
+    let text = text(&r);
+    (text, r)
+}
+
+fn text(r: &Results) -> String {
+    let w = r.w;
+    let pad = |bits: u32| {
+        if bits.is_multiple_of(8) { String::new() } else { format!("    bit<{}> pad;\n", 8 - bits % 8) }
+    };
     let fields: String = r.fields.iter().enumerate().map(|(n, w)| format!("    bit<{w}> r{n};\n")).collect();
     format!(
         r#"#include <core.p4>
@@ -220,17 +228,28 @@ fn packet(random: &mut Random, w: u32) -> Vec<u8> {
 
 fn check(widths: &[u32]) {
     for &w in widths {
-        let text = program(w, u64::from(w));
+        let (text, results) = program(w, u64::from(w));
         let mut random = Random::new(u64::from(w));
         let packets: Vec<Vec<u8>> = (0..60).map(|_| packet(&mut random, w)).collect();
         let (expected, got) = (run::<Interp>(&text, &packets), run::<Engine>(&text, &packets));
         assert_eq!((expected.len(), got.len()), (packets.len(), packets.len()), "{w} bits");
-        for (n, (got, expected)) in got.iter().zip(&expected).enumerate() {
-            if got != expected {
-                let differ = got.packet.iter().zip(&expected.packet).position(|(a, b)| a != b);
-                panic!("{w} bits, packet {:02x?}: byte {differ:?} differs\n{text}", packets[n]);
-            }
+        for (n, pair) in got.iter().zip(&expected).enumerate() {
+            let (Output::Port(_, got), Output::Port(_, expected)) = pair else {
+                panic!("{w} bits: {pair:?}")
+            };
+            let differs = (0..got.len()).find(|i| got[*i] != expected[*i]);
+            let Some(byte) = differs else { continue };
+            // Bit by bit to the result that it belongs to.
+            let (mut end, bit) = (0, 8 * byte as u32 + (got[byte] ^ expected[byte]).leading_zeros());
+            let result = results.fields.iter().position(|width| {
+                end += width;
+                bit < end
+            });
+            let line =
+                result.and_then(|n| results.statements.lines().find(|l| l.contains(&format!(".r{n} ="))));
+            panic!("{w} bits, packet {:02x?}: {line:?}\n{text}", packets[n]);
         }
+        assert!(got == expected);
     }
 }
 

@@ -206,9 +206,10 @@ impl Gen<'_, '_> {
         if let (Value::Bits(bits), Shape::Scalar(_, width)) = (v, self.shape(ty))
             && self.layouts().get(ty).regs.is_some()
         {
-            let limbs = (0..crate::limbs::count(*width) as u32).map(|i| bits.slice(64 * i + 63, 64 * i).low_u64());
+            let limbs =
+                (0..crate::limbs::count(*width) as u32).map(|i| bits.slice(64 * i + 63, 64 * i).low_u64());
             let limbs = limbs.collect::<Vec<_>>().into_iter().map(|l| self.number(l)).collect();
-            return self.from_limbs(limbs, *width);
+            return self.of_limbs(limbs, *width);
         }
         if let Value::Struct(_) | Value::Header { .. } = v
             && self.layouts().get(ty).regs.is_some()
@@ -556,12 +557,10 @@ impl Gen<'_, '_> {
                 let fields = self.b.ins().bor(invalid, fields);
                 self.b.ins().band(same, fields)
             }
-            (Shape::Scalar(_, w), a, b) => {
-                match self.wide_binary(BinaryOp::Eq, (a, *w), (b, *w), false, 1) {
-                    Val::Reg(v) => v,
-                    Val::At(_) => self.b.ins().iconst(types::I8, 0),
-                }
-            }
+            (Shape::Scalar(_, w), a, b) => match self.wide_binary(BinaryOp::Eq, (a, *w), (b, *w), false, 1) {
+                Val::Reg(v) => v,
+                Val::At(_) => self.b.ins().iconst(types::I8, 0),
+            },
             _ => {
                 let (x, y) = (self.spill(a, ty), self.spill(b, ty));
                 let (ctx, id) = (self.ctx, self.number(u64::from(ty.0)));

@@ -2,7 +2,8 @@
 //!
 //! One function per block that an architecture runs. Everything that the block calls is generated in place: there is no
 //! recursion in P4, so each call has its own variables, and most of them become registers. What a variable is held in:
-//! - scalars of up to 128 bits, and structs and headers of few such, in Cranelift variables ([`At::Regs`]);
+//! - scalars of up to 128 bits, wider ones of a few 64-bit limbs (`wide.rs`), and structs and headers of few such, in
+//!   Cranelift variables ([`At::Regs`]);
 //! - everything else, and everything that is indexed at run time, in scratch memory ([`At::Mem`]);
 //! - parameters of the block in the packet's frame, and `inout` parameters of what it calls in the caller's place, where
 //!   nobody can tell the difference.

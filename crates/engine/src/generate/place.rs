@@ -11,7 +11,7 @@ use pointsman_ir::{Expr, ExprKind, LValue, Proj, TypeId, Value, VarRef};
 /// What a place is held in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum At {
-    /// Cranelift variables from this number on, one per scalar; validity before the fields of a header.
+    /// Cranelift variables from this number on, one per scalar or 64-bit limb; validity before the fields of a header.
     Regs(u32),
     /// Memory, in natural form.
     Mem { base: V, off: i32 },

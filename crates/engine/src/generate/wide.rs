@@ -61,7 +61,7 @@ impl Gen<'_, '_> {
     }
 
     /// The number that limbs make up.
-    pub(super) fn from_limbs(&mut self, mut limbs: Vec<V>, width: u32) -> Val {
+    pub(super) fn of_limbs(&mut self, mut limbs: Vec<V>, width: u32) -> Val {
         limbs.truncate(count(width));
         self.trim(&mut limbs, width);
         match (limbs.as_slice(), register(width)) {
@@ -185,7 +185,7 @@ impl Gen<'_, '_> {
         let limbs = (0..count(wide.result) as i32)
             .map(|i| self.b.ins().load(types::I64, FLAGS, base, off + 8 * i))
             .collect();
-        self.from_limbs(limbs, wide.result)
+        self.of_limbs(limbs, wide.result)
     }
 
     /// A word, or all ones for what does not fit one.
@@ -215,7 +215,7 @@ impl Gen<'_, '_> {
             }
             _ => limbs.into_iter().map(|v| self.b.ins().bnot(v)).collect(),
         };
-        self.from_limbs(limbs, width)
+        self.of_limbs(limbs, width)
     }
 
     /// An operator some of whose operands, or whose result, have more than 128 bits, or a division of more than 64.
@@ -245,7 +245,7 @@ impl Gen<'_, '_> {
                 Some(by) => self.shift_limbs(op == Shl, signed, limbs, w, by.min(u64::from(w)) as u32),
                 None => self.shift_limbs_by(op == Shl, signed, limbs, w, by),
             };
-            return self.from_limbs(limbs, result);
+            return self.of_limbs(limbs, result);
         }
         let (x, y) = (self.limbs(a, w), self.limbs(b, wb));
         let mut each = |f: fn(&mut Self, V, V) -> V| -> Vec<V> {
@@ -267,7 +267,7 @@ impl Gen<'_, '_> {
             }
             _ => self.sum(&x, &y, op == Add).0,
         };
-        self.from_limbs(limbs, result)
+        self.of_limbs(limbs, result)
     }
 
     /// Sum or difference, and what there is to carry or borrow.
@@ -305,7 +305,10 @@ impl Gen<'_, '_> {
         let (over, limit) = if signed {
             // Overflow: the operands' signs are equal (for a difference: unequal) and the result's is another.
             let (a, b, r) = (self.sign(x, width), self.sign(y, width), self.sign(&limbs, width));
-            let (first, second) = (self.b.ins().bxor(a, r), self.b.ins().bxor(if add { b } else { a }, if add { r } else { b }));
+            let (first, second) = (
+                self.b.ins().bxor(a, r),
+                self.b.ins().bxor(if add { b } else { a }, if add { r } else { b }),
+            );
             let over = self.b.ins().band(first, second);
             // Below: zeros under a one; above: ones under a zero.
             let ones = self.b.ins().iadd_imm_s(a, -1);
@@ -362,12 +365,13 @@ impl Gen<'_, '_> {
     /// The limbs of a number of `width` bits in `to` bits: bits that come in are zeros, or copies of the sign.
     fn extend(&mut self, mut limbs: Vec<V>, width: u32, to: u32, signed: bool) -> Vec<V> {
         let mut fill = self.number(0);
-        if signed && to > width {
-            if let Some(top) = limbs.last_mut() {
-                let part = if width.is_multiple_of(64) { 64 } else { width % 64 };
-                *top = self.sign_extend(*top, part);
-                fill = self.b.ins().sshr_imm_u(*top, 63);
-            }
+        if signed
+            && to > width
+            && let Some(top) = limbs.last_mut()
+        {
+            let part = if width.is_multiple_of(64) { 64 } else { width % 64 };
+            *top = self.sign_extend(*top, part);
+            fill = self.b.ins().sshr_imm_u(*top, 63);
         }
         limbs.resize(count(to), fill);
         limbs
@@ -387,7 +391,10 @@ impl Gen<'_, '_> {
         // A limb more than there are, so that bits above the width come from it.
         let limbs = self.extend(limbs, width, 64 * n as u32 + 64, signed);
         let at = |i: usize| limbs.get(i.min(n)).copied();
-        (0..n).map(|i| self.funnel(at(i + whole + 1), at(i + whole), part)).map(|v| v.unwrap_or(zero)).collect()
+        (0..n)
+            .map(|i| self.funnel(at(i + whole + 1), at(i + whole), part))
+            .map(|v| v.unwrap_or(zero))
+            .collect()
     }
 
     /// The low half of a pair of limbs shifted right by up to 64 bits. `None` stands for zero.
@@ -455,7 +462,7 @@ impl Gen<'_, '_> {
         }
         let limbs = self.some_limbs(v, from, 0..count(from.min(to)));
         let limbs = self.extend(limbs, from, to, signed);
-        self.from_limbs(limbs, to)
+        self.of_limbs(limbs, to)
     }
 
     /// Bits of a wide number.
@@ -475,7 +482,7 @@ impl Gen<'_, '_> {
         let limbs: Vec<V> = (0..limbs.len())
             .filter_map(|i| self.funnel(limbs.get(i + 1).copied(), Some(limbs[i]), lo % 64))
             .collect();
-        self.from_limbs(limbs, part)
+        self.of_limbs(limbs, part)
     }
 
     /// Replaces bits of a wide number.
