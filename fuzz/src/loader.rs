@@ -12,7 +12,7 @@ macro_rules! files {
         fn own(name: &str) -> Option<&'static str> {
             match name {
                 $($name => Some(include_str!(concat!("../../", $path))),)*
-                _ => None,
+                _ => pointsman_balance::program::file(name),
             }
         }
     };
@@ -22,16 +22,6 @@ files! {
     "core.p4" => "p4/include/core.p4",
     "v1model.p4" => "p4/include/v1model.p4",
     "include/skeleton.p4" => "crates/frontend/tests/accept/include/skeleton.p4",
-    "headers.p4" => "p4/programs/balancer/headers.p4",
-    "parser.p4" => "p4/programs/balancer/parser.p4",
-    "connections.p4" => "p4/programs/balancer/connections.p4",
-    "blocks.p4" => "p4/programs/balancer/blocks.p4",
-    "load.p4" => "p4/programs/balancer/load.p4",
-    "servers.p4" => "p4/programs/balancer/servers.p4",
-    "select.p4" => "p4/programs/balancer/select.p4",
-    "translate.p4" => "p4/programs/balancer/translate.p4",
-    "respond.p4" => "p4/programs/balancer/respond.p4",
-    "checksum.p4" => "p4/programs/balancer/checksum.p4",
 }
 
 impl Loader for Builtin<'_> {

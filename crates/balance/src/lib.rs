@@ -10,6 +10,7 @@
 //! - [`plan`]: configuration to table entries;
 //! - [`blocks`]: policies as configurations of the data plane's blocks;
 //! - [`mcdm`]: decisions by many criteria;
+//! - [`program`]: the data plane, as P4 source;
 //! - [`report`]: the load reports that agents send to the switch.
 
 pub mod agent;
@@ -20,6 +21,7 @@ pub mod learn;
 pub mod mcdm;
 mod mix;
 pub mod plan;
+pub mod program;
 pub mod report;
 pub mod types;
 

@@ -1,5 +1,6 @@
 //! P4 source: files on disk, and those that the binary carries.
 
+use pointsman_balance::program;
 use pointsman_frontend::Define;
 use pointsman_frontend::source::Loader;
 use std::collections::BTreeSet;
@@ -19,21 +20,6 @@ const SYSTEM: &[(&str, &str)] = carried! {
     "v1model.p4" => "../../../p4/include/v1model.p4",
 };
 
-/// The balancer, as it stands in `p4/programs/balancer`.
-const BALANCER: &[(&str, &str)] = carried! {
-    "main.p4" => "../../../p4/programs/balancer/main.p4",
-    "blocks.p4" => "../../../p4/programs/balancer/blocks.p4",
-    "headers.p4" => "../../../p4/programs/balancer/headers.p4",
-    "load.p4" => "../../../p4/programs/balancer/load.p4",
-    "parser.p4" => "../../../p4/programs/balancer/parser.p4",
-    "checksum.p4" => "../../../p4/programs/balancer/checksum.p4",
-    "connections.p4" => "../../../p4/programs/balancer/connections.p4",
-    "respond.p4" => "../../../p4/programs/balancer/respond.p4",
-    "select.p4" => "../../../p4/programs/balancer/select.p4",
-    "servers.p4" => "../../../p4/programs/balancer/servers.p4",
-    "translate.p4" => "../../../p4/programs/balancer/translate.p4",
-};
-
 /// Finds includes: beside the including file, in the `-I` folders, among what the binary carries.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
@@ -50,7 +36,8 @@ impl Loader for Sources {
                 return Some((path.display().to_string(), text));
             }
         }
-        find(SYSTEM, name).map(|text| (format!("<{name}>"), text.to_string()))
+        let carried = SYSTEM.iter().find(|(n, _)| *n == name);
+        carried.map(|(_, text)| (format!("<{name}>"), text.to_string()))
     }
 }
 
@@ -113,14 +100,10 @@ pub fn parse_define(arg: &str) -> Result<Define, String> {
     }
 }
 
-fn find(set: &'static [(&str, &str)], name: &str) -> Option<&'static str> {
-    set.iter().find(|(n, _)| *n == name).map(|(_, text)| *text)
-}
-
 /// The balancer as one text: what a controller sends as `p4_device_config`.
 pub fn balancer() -> String {
-    flatten("main.p4", find(BALANCER, "main.p4").unwrap_or_default(), &|name, _, _| {
-        find(BALANCER, name).map(|text| (name.to_string(), text.to_string()))
+    flatten("main.p4", program::file("main.p4").unwrap_or_default(), &|name, _, _| {
+        program::file(name).map(|text| (name.to_string(), text.to_string()))
     })
 }
 
