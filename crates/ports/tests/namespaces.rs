@@ -20,8 +20,9 @@ use pointsman_ports::{
 mod rack;
 mod support;
 use rack::{
-    Rack, STREAM_BYTES, check_traffic, experimental, forward_between, ip, is_experimental, now_ns, receive,
-    run, send, stream, stream_byte, wait_for_error, wait_until_up,
+    Rack, STREAM_BYTES, check_down_and_up, check_removed_and_made_again, check_traffic, experimental,
+    forward_between, ip, is_experimental, now_ns, receive, run, send, stream, stream_byte, wait_for_error,
+    wait_until_up,
 };
 use support::Netns;
 
@@ -285,57 +286,13 @@ fn frames_that_overflow_the_socket_are_counted() {
 
 fn an_interface_may_go_and_come_back() {
     let rack = Rack::new();
-    let mut port = rack.open("s0", AfPacketConfig::default());
-    check_traffic(&rack, &mut port);
-    rack.switch.link_down("s0").expect("down");
-    let error = wait_for_error(&mut port);
-    assert!(matches!(error, PortError::LinkDown { .. }), "{error}");
-    assert!(error.to_string().contains("ip link set s0 up"), "{error}");
-    assert!(!port.is_up());
-    // Said once; from then on the port is quiet and counts.
-    assert_eq!(send(&mut port, &vec![experimental(&[], 60); 3]), 0);
-    assert_eq!(port.counters().dropped(DropReason::TxLinkDown), 3);
-
-    rack.switch.link_up("s0").expect("up");
-    rack.switch.wait_running("s0").expect("running");
-    rack.client.wait_running("c0").expect("running");
-    wait_until_up(&mut port);
-    check_traffic(&rack, &mut port);
-
-    // Transmitting may be the first to notice.
-    rack.switch.link_down("s0").expect("down");
-    let mut frames = vec![experimental(&[], 60); 2];
-    let error = port.transmit(now_ns(), &mut FramePool::default(), &mut frames).unwrap_err();
-    assert!(matches!(error, PortError::LinkDown { .. }), "{error}");
-    assert!(frames.is_empty());
-
-    // An interface that is down can be opened, and works once it is up.
-    let mut late = rack.open("s0", AfPacketConfig::default());
-    assert!(!late.is_up());
-    rack.switch.link_up("s0").expect("up");
-    rack.switch.wait_running("s0").expect("running");
-    rack.client.wait_running("c0").expect("running");
-    wait_until_up(&mut late);
-    check_traffic(&rack, &mut late);
+    check_down_and_up(&rack, &|| Box::new(rack.open("s0", AfPacketConfig::default())));
 }
 
 fn an_interface_may_be_removed_and_made_again() {
     let rack = Rack::new();
     let mut port = rack.open("s0", AfPacketConfig::default());
-    let fd = port.raw_fd();
-    rack.switch.link_delete("s0").expect("delete");
-    let error = wait_for_error(&mut port);
-    assert!(matches!(error, PortError::LinkGone { .. }), "{error}");
-    assert!(error.to_string().starts_with("'s0' was removed"), "{error}");
-    assert_eq!(send(&mut port, &vec![experimental(&[], 60); 3]), 0);
-    assert_eq!(port.counters().dropped(DropReason::TxLinkDown), 3);
-
-    // Another interface of the same name takes its place, under the same descriptor.
-    rack.client.veth("c0", &rack.switch, "s0").expect("veth pair");
-    wait_until_up(&mut port);
-    assert_eq!(port.raw_fd(), fd);
-    check_traffic(&rack, &mut port);
-
+    check_removed_and_made_again(&rack, &mut port);
     // So fast that the port never sees it missing.
     rack.switch.link_delete("s0").expect("delete");
     rack.client.veth("c0", &rack.switch, "s0").expect("veth pair");

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use pointsman_ports::{AfPacket, AfPacketConfig, Counters, Frame, FramePool, Poller, Port, PortError};
+use pointsman_ports::{
+    AfPacket, AfPacketConfig, Counters, DropReason, Frame, FramePool, Poller, Port, PortError,
+};
 
 use super::support::Netns;
 
@@ -213,4 +215,58 @@ pub fn check_traffic(rack: &Rack, port: &mut dyn Port) {
     assert_eq!(receive(port, 1, is_experimental), std::slice::from_ref(&frame));
     assert_eq!(send(port, std::slice::from_ref(&frame)), 1);
     assert_eq!(receive(&mut host, 1, is_experimental), [frame]);
+}
+
+/// `s0` goes down and comes up again under a port, receiving and sending; is down when the port opens.
+pub fn check_down_and_up(rack: &Rack, open: &dyn Fn() -> Box<dyn Port>) {
+    let down = || rack.switch.link_down("s0").expect("down");
+    let up = || {
+        rack.switch.link_up("s0").expect("up");
+        rack.switch.wait_running("s0").expect("running");
+        rack.client.wait_running("c0").expect("running");
+    };
+    let mut port = open();
+    check_traffic(rack, &mut *port);
+    down();
+    let error = wait_for_error(&mut *port);
+    assert!(matches!(error, PortError::LinkDown { .. }), "{error}");
+    assert!(error.to_string().contains("ip link set s0 up"), "{error}");
+    assert!(!port.is_up());
+    // Said once; from then on the port is quiet and counts.
+    assert_eq!(send(&mut *port, &vec![experimental(&[], 60); 3]), 0);
+    assert_eq!(port.counters().dropped(DropReason::TxLinkDown), 3);
+    up();
+    wait_until_up(&mut *port);
+    check_traffic(rack, &mut *port);
+
+    // Transmitting may be the first to notice.
+    down();
+    let mut frames = vec![experimental(&[], 60); 2];
+    let error = port.transmit(now_ns(), &mut FramePool::default(), &mut frames).unwrap_err();
+    assert!(matches!(error, PortError::LinkDown { .. }), "{error}");
+    assert!(frames.is_empty());
+
+    // An interface that is down can be opened, and works once it is up.
+    drop(port);
+    let mut late = open();
+    assert!(!late.is_up());
+    up();
+    wait_until_up(&mut *late);
+    check_traffic(rack, &mut *late);
+}
+
+/// `s0` is removed under a port, and another of its name is made, which the port takes under the same descriptor.
+pub fn check_removed_and_made_again(rack: &Rack, port: &mut dyn Port) {
+    check_traffic(rack, port);
+    let fd = port.raw_fd();
+    rack.switch.link_delete("s0").expect("delete");
+    let error = wait_for_error(port);
+    assert!(matches!(error, PortError::LinkGone { .. }), "{error}");
+    assert!(error.to_string().starts_with("'s0' was removed"), "{error}");
+    assert_eq!(send(port, &vec![experimental(&[], 60); 3]), 0);
+    assert_eq!(port.counters().dropped(DropReason::TxLinkDown), 3);
+    rack.client.veth("c0", &rack.switch, "s0").expect("veth pair");
+    wait_until_up(port);
+    assert_eq!(port.raw_fd(), fd);
+    check_traffic(rack, port);
 }
