@@ -9,6 +9,7 @@ pub mod console;
 pub mod controller;
 pub mod demo;
 pub mod executor;
+pub mod learn;
 pub mod live;
 pub mod p4;
 pub mod results;

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use pointsman::console::say;
-use pointsman::{agent, bench, controller, demo, sim, switch, tools};
+use pointsman::{agent, bench, controller, demo, learn, sim, switch, tools};
 use std::process::ExitCode;
 
 /// Balances connections over servers and, inside each, over its CPU and accelerators, in a P4 switch.
@@ -24,6 +24,8 @@ enum Command {
     Demo(demo::Args),
     Bench(bench::Args),
     Sim(sim::Args),
+    #[command(subcommand)]
+    Learn(learn::Command),
 }
 
 fn main() -> ExitCode {
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Sim(args) => sim::run(args),
+        Command::Learn(command) => learn::run(&command),
     };
     match done {
         Ok(code) => code,

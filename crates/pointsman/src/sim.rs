@@ -39,6 +39,12 @@ pub struct Args {
     /// Results as a table, one line for each simulation and kind of device.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// The decisions of learners as a table, one line for each.
+    #[arg(long, value_name = "FILE")]
+    steps: Option<PathBuf>,
+    /// The Q-table that the first simulation learnt.
+    #[arg(long, value_name = "FILE")]
+    save_table: Option<PathBuf>,
     /// Simulations at the same time; one for each processor by default.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     threads: usize,
@@ -148,6 +154,28 @@ fn summary(result: &Value) -> String {
         result["packets"],
         number(&result["packets"]) / wall.max(1e-9),
         result["checks"]["violations"],
+    ) + &learnt(&result["learning"])
+}
+
+/// A line about a learner.
+fn learnt(l: &Value) -> String {
+    if l.is_null() {
+        return String::new();
+    }
+    let number = |name: &str| l[name].as_f64().unwrap_or(0.0);
+    let converged = match l["converged_after_intervals"].as_u64() {
+        Some(n) => format!("converged after {n}"),
+        None => "not converged".into(),
+    };
+    format!(
+        "  {}: right weights in {:.1} % of {} intervals, {:.1} % in their second half, {converged}; P99 {:.1} ms above the \
+         oracle's on average, {:.1} ms in the second half\n",
+        l["learner"].as_str().unwrap_or_default(),
+        number("accuracy_percent"),
+        l["intervals"],
+        number("accuracy_second_half_percent"),
+        number("regret_mean_ms"),
+        number("regret_second_half_mean_ms"),
     )
 }
 
@@ -180,7 +208,37 @@ fn csv(path: &Path, results: &[&Value]) -> Result<(), String> {
         text.push_str(&line);
         text.push('\n');
     }
+    write(path, &text)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
     std::fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))
+}
+
+/// Every decision of every learner.
+fn steps_csv(path: &Path, results: &[&Value]) -> Result<(), String> {
+    if results.iter().all(|r| r["learning"].is_null()) {
+        return Err("--steps: nobody learns in this scenario: give it a table [learn]".into());
+    }
+    let mut text = format!("{}\n", table::STEPS_HEAD);
+    for line in results.iter().flat_map(|r| table::step_lines(r)) {
+        text.push_str(&line);
+        text.push('\n');
+    }
+    write(path, &text)
+}
+
+/// What the first simulation learnt.
+fn save_table(path: &Path, results: &[&Value]) -> Result<(), String> {
+    let mut tables = results.iter().filter_map(|r| r["learning"]["table"].as_str());
+    let Some(first) = tables.next() else {
+        return Err("--save-table: no simulation has a Q-table: its learner must be q-learning".into());
+    };
+    let more = tables.count();
+    if more > 0 {
+        say(&format!("{more} more simulations have a Q-table: kept is that of the first"));
+    }
+    write(path, first)
 }
 
 /// Runs the command.
@@ -245,6 +303,12 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     }
     if let Some(path) = &args.csv {
         csv(path, &mine)?;
+    }
+    if let Some(path) = &args.steps {
+        steps_csv(path, &mine)?;
+    }
+    if let Some(path) = &args.save_table {
+        save_table(path, &mine)?;
     }
     let mut violated = 0;
     for result in &mine {

@@ -26,6 +26,22 @@ pub enum ArrivalModel {
         /// Rate and mean duration in nanoseconds.
         states: Arc<[(f64, f64)]>,
     },
+    /// Poisson at a rate that changes from step to step, in their order and over again.
+    Steps {
+        /// The rates.
+        rates_per_s: Arc<[f64]>,
+        /// How long each lasts, in nanoseconds.
+        step_ns: u64,
+    },
+    /// Poisson at a rate that swings around a mean like a sine.
+    Diurnal {
+        /// Mean rate.
+        rate_per_s: f64,
+        /// How far it swings, as a share of the mean, 0 to 1.
+        swing: f64,
+        /// One period in nanoseconds, which begins at the mean, rising.
+        period_ns: u64,
+    },
     /// At recorded times (nanoseconds since the start, in order), then no more.
     Trace {
         /// The times.
@@ -45,6 +61,17 @@ impl ArrivalModel {
                 let time: f64 = states.iter().map(|(_, t)| t).sum();
                 states.iter().map(|(r, t)| r * t).sum::<f64>() / time * seconds
             }
+            ArrivalModel::Steps { rates_per_s, step_ns } => {
+                let all: f64 = rates_per_s.iter().sum();
+                let mean = all / rates_per_s.len() as f64;
+                // Whole rounds, and what is left at the largest rate: rather too many than too few.
+                let round = *step_ns as f64 * rates_per_s.len() as f64;
+                let rounds = (ns as f64 / round).floor();
+                let most = rates_per_s.iter().copied().fold(0.0, f64::max);
+                let rest = (ns as f64 - rounds * round).max(0.0) / SECOND * if rounds > 0.0 { mean } else { most };
+                rounds * round / SECOND * mean + rest
+            }
+            ArrivalModel::Diurnal { rate_per_s, swing, .. } => rate_per_s * (1.0 + swing) * seconds,
             ArrivalModel::Trace { times_ns } => times_ns.iter().filter(|t| **t <= ns).count() as f64,
         }
     }
@@ -70,6 +97,31 @@ impl Arrivals {
             _ => 0,
         };
         Arrivals { model: model.clone(), random, factor: 1.0, start: now, state: 0, state_ends }
+    }
+
+    /// The rate at this time.
+    pub fn rate_per_s(&self, now: u64) -> f64 {
+        let since = now.saturating_sub(self.start);
+        self.factor
+            * match &self.model {
+                ArrivalModel::Poisson { rate_per_s } | ArrivalModel::NearConstant { rate_per_s, .. } => {
+                    *rate_per_s
+                }
+                ArrivalModel::Mmpp { states } => states[self.state].0,
+                ArrivalModel::Steps { rates_per_s, step_ns } => {
+                    rates_per_s[(since / step_ns) as usize % rates_per_s.len()]
+                }
+                ArrivalModel::Diurnal { rate_per_s, swing, period_ns } => {
+                    let turns = (since % period_ns) as f64 / *period_ns as f64;
+                    rate_per_s * (1.0 + swing * libm::sin(std::f64::consts::TAU * turns))
+                }
+                ArrivalModel::Trace { times_ns } => {
+                    // Over two seconds around it.
+                    let second = SECOND as u64;
+                    let upto = |t: u64| times_ns.partition_point(|at| *at < t);
+                    (upto(since + second) - upto(since.saturating_sub(second))) as f64 / 2.0
+                }
+            }
     }
 
     /// When the next one comes after one at `now` (or after the beginning), the `n`-th of all.
@@ -102,6 +154,33 @@ impl Arrivals {
                         return None;
                     }
                 }
+            }
+            ArrivalModel::Steps { step_ns, .. } => {
+                let step_ns = *step_ns;
+                let mut from = now;
+                // Nowhere is the rate above 0: bounded, so that this ends.
+                for _ in 0..1_000_000 {
+                    let ends = self.start + ((from - self.start) / step_ns + 1) * step_ns;
+                    let rate = self.rate_per_s(from);
+                    let at = from.saturating_add((self.random.exponential() * SECOND / rate).round() as u64);
+                    if rate > 0.0 && at < ends {
+                        return Some(at);
+                    }
+                    from = ends;
+                }
+                None
+            }
+            ArrivalModel::Diurnal { rate_per_s, swing, .. } => {
+                // Of arrivals at the largest rate, as many as the rate is a share of it (thinning).
+                let most = rate_per_s * (1.0 + swing) * factor;
+                let mut at = now;
+                for _ in 0..1_000_000 {
+                    at = at.saturating_add((self.random.exponential() * SECOND / most).round() as u64);
+                    if self.random.unit() * most < self.rate_per_s(at) {
+                        return Some(at);
+                    }
+                }
+                None
             }
             ArrivalModel::Trace { times_ns } => {
                 times_ns.get(n as usize).map(|t| self.start.saturating_add(*t).max(now))
@@ -137,6 +216,25 @@ mod tests {
         check(ArrivalModel::NearConstant { rate_per_s: 700.0, jitter: 0.3 }, 700.0, 0.029..0.031);
         let states = [(2000.0, 0.05e9), (0.0, 0.05e9)].into();
         check(ArrivalModel::Mmpp { states }, 1000.0, 2.0..500.0);
+        let rates_per_s = [500.0, 0.0, 2500.0].into();
+        check(ArrivalModel::Steps { rates_per_s, step_ns: 50_000_000 }, 1000.0, 1.5..500.0);
+    }
+
+    /// A quarter of the requests of a day come in its slow half where the swing is 78.5 per cent (half of pi).
+    #[test]
+    fn days() {
+        let model =
+            ArrivalModel::Diurnal { rate_per_s: 1000.0, swing: 0.785_398, period_ns: 1_000_000_000 };
+        let mut a = Arrivals::new(&model, 0, Stream::new(3, Part::Arrivals, 0));
+        let (mut now, mut slow, mut all) = (0, 0u32, 0u32);
+        while let Some(at) = a.next(now, 0).filter(|at| *at < 100_000_000_000) {
+            now = at;
+            all += 1;
+            slow += u32::from(at % 1_000_000_000 > 500_000_000);
+        }
+        let share = f64::from(slow) / f64::from(all);
+        assert!((share - 0.25).abs() < 0.01 && (98_500..101_500).contains(&all), "{share} of {all}");
+        assert!((a.rate_per_s(250_000_000) - 1785.4).abs() < 0.1);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What came out of one simulation.
 
 use crate::check::{Law, Violations};
+use pointsman_balance::learn::{QTable, Verdict};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -85,6 +86,106 @@ pub struct Group {
     pub latency: Latency,
 }
 
+/// One decision of a learner.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LearnStep {
+    /// When, since the first request.
+    pub at_s: f64,
+    /// The clients' rate then.
+    pub offered_per_s: f64,
+    /// What was observed of processors.
+    pub cpu_percent: f64,
+    /// Of accelerators.
+    pub accelerator_percent: f64,
+    /// Latency in the interval before.
+    pub p99_ms: f64,
+    /// Share of requests that were lost.
+    pub loss: f64,
+    /// Weight of accelerators in that interval.
+    pub weight: u32,
+    /// How that was judged.
+    pub verdict: Verdict,
+    /// Reward, if the learner has any.
+    pub reward: Option<f64>,
+    /// Weight of accelerators from then on.
+    pub next_weight: u32,
+    /// The oracle's.
+    pub best_weight: u32,
+    /// What theory says to that.
+    pub best_p99_ms: f64,
+    /// And to the learner's.
+    pub own_p99_ms: f64,
+    /// Whether the weight was right by the reward function, applied to what theory says; or as good as the oracle's.
+    pub right: bool,
+}
+
+/// What became of a learner.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Learning {
+    /// Who.
+    pub learner: &'static str,
+    /// Its decisions.
+    pub steps: Vec<LearnStep>,
+    /// What it knew at the end, if that is a table.
+    pub table: Option<QTable>,
+    /// How often a guard took over.
+    pub interventions: u64,
+    /// Intervals in which latency was beyond the guard's bound.
+    pub beyond_bound: Option<u64>,
+}
+
+impl Learning {
+    /// Of these decisions. `bound` is the guard's.
+    pub fn new(learner: &'static str, steps: Vec<LearnStep>, bound: Option<f64>) -> Self {
+        let beyond_bound = bound.map(|b| steps.iter().filter(|s| s.p99_ms > b).count() as u64);
+        Learning { learner, steps, table: None, interventions: 0, beyond_bound }
+    }
+
+    /// Share of intervals with right weights, in per cent, over the last so many.
+    pub fn accuracy_percent(&self, last: usize) -> f64 {
+        let of = &self.steps[self.steps.len().saturating_sub(last)..];
+        100.0 * of.iter().filter(|s| s.right).count() as f64 / of.len().max(1) as f64
+    }
+
+    /// By how much latency is above the oracle's, by theory, on average over the last so many intervals.
+    pub fn regret_ms(&self, last: usize) -> f64 {
+        let of = &self.steps[self.steps.len().saturating_sub(last)..];
+        of.iter().map(|s| s.own_p99_ms - s.best_p99_ms).sum::<f64>() / of.len().max(1) as f64
+    }
+
+    /// The first interval from which on nine of ten among the next fifty were right.
+    pub fn converged_after(&self) -> Option<usize> {
+        let right = |w: &[LearnStep]| w.iter().filter(|s| s.right).count() * 10 >= w.len() * 9;
+        self.steps.windows(50).position(right)
+    }
+
+    fn json(&self) -> Value {
+        let half = self.steps.len().div_ceil(2);
+        let steps = self.steps.iter().map(|s| {
+            json!({
+                "at_s": s.at_s, "offered_per_s": s.offered_per_s, "cpu_percent": s.cpu_percent,
+                "accelerator_percent": s.accelerator_percent, "p99_ms": s.p99_ms, "loss": s.loss,
+                "weight": s.weight, "verdict": s.verdict.name(), "reward": s.reward,
+                "next_weight": s.next_weight, "best_weight": s.best_weight,
+                "best_p99_ms": s.best_p99_ms, "own_p99_ms": s.own_p99_ms, "right": s.right,
+            })
+        });
+        json!({
+            "learner": self.learner,
+            "intervals": self.steps.len(),
+            "accuracy_percent": self.accuracy_percent(usize::MAX),
+            "accuracy_second_half_percent": self.accuracy_percent(half),
+            "regret_mean_ms": self.regret_ms(usize::MAX),
+            "regret_second_half_mean_ms": self.regret_ms(half),
+            "converged_after_intervals": self.converged_after(),
+            "interventions": self.interventions,
+            "intervals_beyond_bound": self.beyond_bound,
+            "table": self.table.as_ref().map(QTable::save),
+            "steps": steps.collect::<Vec<_>>(),
+        })
+    }
+}
+
 /// The results of one simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
@@ -114,6 +215,8 @@ pub struct Outcome {
     pub groups: Vec<Group>,
     /// What the switch dropped, by reason: reports that it consumed, too (`ingress`).
     pub switch_drops: BTreeMap<String, u64>,
+    /// What became of a learner, if there was one.
+    pub learning: Option<Learning>,
     /// What checkers found.
     pub violations: Violations,
 }
@@ -163,7 +266,7 @@ impl Outcome {
             .map(|l| (l.name().into(), json!(self.violations.counts.get(l).unwrap_or(&0))))
             .collect();
         let point: Map<String, Value> = self.point.iter().map(|(k, v)| (k.clone(), json!(v))).collect();
-        json!({
+        let mut all = json!({
             "scenario": self.scenario,
             "point": point,
             "seed": self.seed,
@@ -181,7 +284,10 @@ impl Outcome {
                 "by_law": laws,
                 "first": self.violations.first,
             },
-        })
-        .to_string()
+        });
+        if let (Some(learning), Value::Object(map)) = (&self.learning, &mut all) {
+            map.insert("learning".into(), learning.json());
+        }
+        all.to_string()
     }
 }

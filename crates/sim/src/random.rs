@@ -24,6 +24,8 @@ pub enum Part {
     Switch = 6,
     /// A learning policy.
     Learner = 7,
+    /// The oracle's draws of service times.
+    Oracle = 8,
 }
 
 /// SplitMix64's finaliser: equal bits in, unrelated bits out.

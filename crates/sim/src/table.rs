@@ -13,13 +13,18 @@ fn number(v: &Value, name: &str) -> String {
     }
 }
 
-/// Lines of the table for one result, as [`crate::Outcome::json`] writes it.
-pub fn lines(result: &Value) -> Vec<String> {
-    let text = |name: &str| result[name].as_str().unwrap_or_default().to_string();
+/// Which simulation it is: scenario, point, seed.
+fn start(result: &Value) -> String {
     let point = result["point"].as_object().map(|p| {
         p.iter().map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default())).collect::<Vec<_>>().join(" ")
     });
-    let start = format!("{},{},{}", text("scenario"), point.unwrap_or_default(), number(result, "seed"));
+    let scenario = result["scenario"].as_str().unwrap_or_default();
+    format!("{scenario},{},{}", point.unwrap_or_default(), number(result, "seed"))
+}
+
+/// Lines of the table for one result, as [`crate::Outcome::json`] writes it.
+pub fn lines(result: &Value) -> Vec<String> {
+    let start = start(result);
     let latency =
         |v: &Value| ["mean_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms"].map(|n| number(v, n)).join(",");
     let violations = number(&result["checks"], "violations");
@@ -51,6 +56,29 @@ pub fn lines(result: &Value) -> Vec<String> {
     out
 }
 
+/// Names of the columns of learners' decisions.
+pub const STEPS_HEAD: &str = "scenario,point,seed,learner,at_s,offered_per_s,cpu_percent,accelerator_percent,p99_ms,\
+loss_share,weight,verdict,reward,next_weight,best_weight,best_p99_ms,own_p99_ms,right";
+
+/// Lines of the table of decisions for one result.
+pub fn step_lines(result: &Value) -> Vec<String> {
+    let learning = &result["learning"];
+    let start = start(result);
+    let learner = learning["learner"].as_str().unwrap_or_default();
+    let of = |s: &Value| {
+        let numbers = |names: &[&str]| names.iter().map(|n| number(s, n)).collect::<Vec<_>>().join(",");
+        format!(
+            "{start},{learner},{},{},{},{},{}",
+            numbers(&["at_s", "offered_per_s", "cpu_percent", "accelerator_percent", "p99_ms", "loss"]),
+            number(s, "weight"),
+            s["verdict"].as_str().unwrap_or_default(),
+            numbers(&["reward", "next_weight", "best_weight", "best_p99_ms", "own_p99_ms"]),
+            u8::from(s["right"] == true),
+        )
+    };
+    learning["steps"].as_array().into_iter().flatten().map(of).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,5 +94,17 @@ mod tests {
         let lines = lines(&result);
         assert_eq!(lines[0], "x,policy=wrr,3,all,2,5,4,1,0.5,,1.5,,,,,,,0");
         assert!(lines.iter().all(|l| l.split(',').count() == HEAD.split(',').count()), "{lines:?}");
+        assert_eq!(step_lines(&result), Vec::<String>::new());
+    }
+
+    #[test]
+    fn decisions() {
+        let step = serde_json::json!({"at_s": 1.0, "weight": 2, "verdict": "open", "right": true});
+        let result = serde_json::json!({
+            "scenario": "x", "point": {}, "seed": 3, "learning": {"learner": "thompson", "steps": [step]},
+        });
+        let lines = step_lines(&result);
+        assert_eq!(lines, ["x,,3,thompson,1.0,,,,,,2,open,,,,,,1"]);
+        assert_eq!(lines[0].split(',').count(), STEPS_HEAD.split(',').count());
     }
 }

@@ -1,19 +1,32 @@
 //! P4Wise: a controller that learns the weights of accelerators (Q-learning).
 //!
-//! A [`Learner`] is stepped once per interval with what was observed since the last step, and says which weights to use
+//! A [`Weigher`] is stepped once per interval with what was observed since the last step, and says which weights to use
 //! next. It knows no switch, no clock and no source of randomness: the caller gives it observations and random numbers
 //! and writes the weights, so it runs unchanged against a simulation and against a rack.
+//!
+//! [`Learner`] is P4Wise as published:
 //!
 //! - *State*: the mean utilisation of the servers' processors, in N ranges, and whether accelerators are in use.
 //! - *Actions*: accelerators' weights one up, one down, or as they are.
 //! - *Reward*: see [`Parameters::judge`]. Weights that overload a device, and weights that are right, end an episode.
 //! - *Choice*: mostly the action with the largest value, now and then a random one (epsilon-greedy).
 //! - *Update*: Q(s,a) += alpha (r + gamma max Q(s',.) - Q(s,a)).
+//!
+//! [`Bandit`] and [`Rates`] are two others, [`Guard`] keeps any of them within bounds, and [`Telemetry`] and [`with_weights`]
+//! are their eyes and hands: what a switch's registers say, and how a rack's weights are changed.
 
+mod bandit;
+mod guard;
+mod rates;
+mod remote;
 mod table;
 #[cfg(test)]
 mod tests;
 
+pub use bandit::Bandit;
+pub use guard::{Bounds, Guard};
+pub use rates::Rates;
+pub use remote::{Telemetry, with_weights};
 pub use table::{QTable, TableError};
 
 use std::fmt;
@@ -67,6 +80,12 @@ pub struct Observation {
     pub accelerator_percent: Vec<f64>,
     /// 99th percentile of latency in milliseconds.
     pub p99_ms: f64,
+    /// Packets per second towards each processor, on average.
+    pub cpu_per_s: f64,
+    /// Towards each accelerator.
+    pub accelerator_per_s: f64,
+    /// Share of requests that were lost, 0 to 1.
+    pub loss: f64,
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -77,6 +96,17 @@ impl Observation {
     /// Mean utilisation of the processors.
     pub fn cpu_mean_percent(&self) -> f64 {
         mean(&self.cpu_percent)
+    }
+
+    /// Mean utilisation of the accelerators.
+    pub fn accelerator_mean_percent(&self) -> f64 {
+        mean(&self.accelerator_percent)
+    }
+
+    /// Packets per second and processor, those to its server's accelerators included.
+    pub fn offered_per_s(&self) -> f64 {
+        let accelerators = self.accelerator_percent.len() as f64 / self.cpu_percent.len().max(1) as f64;
+        self.cpu_per_s + accelerators * self.accelerator_per_s
     }
 
     fn max_percent(&self) -> f64 {
@@ -98,6 +128,16 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Overload => "overload",
+            Verdict::CpusSuffice => "cpus-suffice",
+            Verdict::Shared => "shared",
+            Verdict::Open => "open",
+        }
+    }
+
     /// Whether it ends an episode.
     pub fn is_final(self) -> bool {
         self != Verdict::Open
@@ -229,7 +269,50 @@ pub struct Step {
     pub reward: Option<f64>,
 }
 
-/// The learning controller.
+/// Something that learns weights: stepped once per interval with what was seen under the weights in force.
+pub trait Weigher {
+    /// The weights in force.
+    fn weights(&self) -> Weights;
+
+    /// Somebody else decided on these.
+    fn set_weights(&mut self, weights: Weights);
+
+    /// Takes what was observed under the weights in force. `random` gives numbers of [0, 1).
+    fn step(&mut self, o: &Observation, random: &mut dyn FnMut() -> f64) -> Step;
+
+    /// Its table of values, if it has one.
+    fn table(&self) -> Option<&QTable> {
+        None
+    }
+
+    /// How often a guard took over.
+    fn interventions(&self) -> u64 {
+        0
+    }
+}
+
+/// Always the same weights: what learners are compared with.
+#[derive(Clone, Debug)]
+pub struct Fixed {
+    /// How to judge.
+    pub parameters: Parameters,
+    /// The weights.
+    pub weights: Weights,
+}
+
+impl Weigher for Fixed {
+    fn weights(&self) -> Weights {
+        self.weights
+    }
+
+    fn set_weights(&mut self, _: Weights) {}
+
+    fn step(&mut self, o: &Observation, _: &mut dyn FnMut() -> f64) -> Step {
+        Step { weights: self.weights, verdict: self.parameters.judge(o, self.weights), reward: None }
+    }
+}
+
+/// The learning controller as published: Q-learning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Learner {
     parameters: Parameters,
@@ -281,6 +364,28 @@ impl Learner {
 
     /// Takes what was observed under the weights in force. `random` gives numbers of [0, 1).
     pub fn step(&mut self, o: &Observation, random: &mut dyn FnMut() -> f64) -> Step {
+        Weigher::step(self, o, random)
+    }
+}
+
+impl Weigher for Learner {
+    fn weights(&self) -> Weights {
+        self.weights
+    }
+
+    fn set_weights(&mut self, weights: Weights) {
+        // The consequence of its own action will not be seen.
+        if weights != self.weights {
+            self.pending = None;
+        }
+        self.weights = weights;
+    }
+
+    fn table(&self) -> Option<&QTable> {
+        Some(&self.table)
+    }
+
+    fn step(&mut self, o: &Observation, random: &mut dyn FnMut() -> f64) -> Step {
         let p = self.parameters;
         let verdict = p.judge(o, self.weights);
         let row = p.row(o, self.weights);

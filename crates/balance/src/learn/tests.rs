@@ -26,6 +26,9 @@ impl Formula {
                 self.accelerators as usize
             ],
             p99_ms: p99(cpu, self.cpu_capacity).max(p99(accelerator, self.accelerator_capacity)),
+            cpu_per_s: cpu,
+            accelerator_per_s: accelerator,
+            loss: 0.0,
         }
     }
 
@@ -50,6 +53,7 @@ fn verdicts_and_rewards() {
         cpu_percent: vec![cpu, cpu],
         accelerator_percent: vec![accelerator],
         p99_ms,
+        ..Observation::default()
     };
     for (observation, weight, verdict, reward) in [
         (o(101.0, 0.0, 1.0), 0, Verdict::Overload, -10.0),
@@ -69,11 +73,11 @@ fn verdicts_and_rewards() {
 #[test]
 fn bellman() {
     let mut learner = Learner::new(Parameters { epsilon: 0.0, ..Parameters::default() }).expect("valid");
-    let slow = Observation { cpu_percent: vec![95.0], accelerator_percent: vec![0.0], p99_ms: 5000.0 };
+    let slow = Observation { cpu_percent: vec![95.0], accelerator_percent: vec![0.0], p99_ms: 5000.0, ..Observation::default() };
     // All zero: the first action, +1.
     let step = learner.step(&slow, &mut || 0.5);
     assert_eq!((step.weights.accelerator, step.reward), (1, None));
-    let good = Observation { cpu_percent: vec![75.0], accelerator_percent: vec![40.0], p99_ms: 500.0 };
+    let good = Observation { cpu_percent: vec![75.0], accelerator_percent: vec![40.0], p99_ms: 500.0, ..Observation::default() };
     let step = learner.step(&good, &mut || 0.5);
     assert_eq!((step.weights.accelerator, step.reward, step.verdict), (1, Some(10.0), Verdict::Shared));
     assert!(learner.table().save().contains("\n9 no 5 0 0\n"), "{}", learner.table());
@@ -128,6 +132,7 @@ fn tables_in_files() {
     let text = table.save();
     assert_eq!(QTable::load(&text), Ok(table.clone()));
     assert!(table.to_string().contains("67 to 100"), "{table}");
+    assert_eq!((table.csv().lines().count(), table.csv().contains("\n0,33.")), (7, true), "{}", table.csv());
     let check = |text: String, line: usize, message: &str| {
         let e = QTable::load(&text).expect_err("wrong");
         assert!(e.line == line && e.message.contains(message), "{e}");
@@ -153,4 +158,56 @@ fn parameters() {
     ] {
         assert!(Learner::new(bad).is_err(), "{bad:?}");
     }
+}
+
+/// Share of steps with right weights, after some to learn, at rates that change every dozen steps.
+fn share_right(learner: &mut dyn Weigher, seed: u64) -> f64 {
+    let p = Parameters::default();
+    let mut random = Random::new(seed);
+    let mut unit = move || random.below(1 << 53) as f64 / (1u64 << 53) as f64;
+    let rates: Vec<f64> =
+        (8..=40).map(|r| f64::from(r) / 2.0).filter(|r| !rack(*r).right(&p).is_empty()).collect();
+    let (mut right, mut all) = (0, 0);
+    for round in 0..20 {
+        for rate in &rates {
+            for _ in 0..12 {
+                let step = learner.step(&rack(*rate).observe(learner.weights()), &mut unit);
+                let w = step.weights;
+                if round >= 10 {
+                    all += 1;
+                    right += u32::from(p.judge(&rack(*rate).observe(w), w).is_right());
+                }
+            }
+        }
+    }
+    f64::from(right) / f64::from(all)
+}
+
+/// The other learners, with as much time, are right more often than Q-learning.
+#[test]
+fn others_learn_faster() {
+    let p = Parameters::default();
+    let published = share_right(&mut Learner::new(p).expect("valid"), 3);
+    let bandit = share_right(&mut Bandit::new(p).expect("valid"), 3);
+    let rates = share_right(&mut Rates::new(p).expect("valid"), 3);
+    println!("q-learning {published:.3}, thompson {bandit:.3}, service-rate {rates:.3}");
+    assert!(bandit > 0.9 && rates > 0.9, "thompson {bandit:.3}, service-rate {rates:.3}");
+    assert!(rates >= published, "q-learning {published:.3}");
+}
+
+#[test]
+fn a_guard_takes_over() {
+    let p = Parameters::default();
+    let fixed = Fixed { parameters: p, weights: Weights { cpu: 6, accelerator: 6 } };
+    let bounds = Bounds { p99_ms: 2000.0, loss: 0.1, fallback: 1, hold: 3, max_change: 2 };
+    let mut guard = Guard::new(Box::new(fixed), bounds);
+    let slow = Observation { cpu_percent: vec![50.0], p99_ms: 2500.0, ..Observation::default() };
+    let fine = Observation { p99_ms: 100.0, ..slow.clone() };
+    let lossy = Observation { loss: 0.2, ..fine.clone() };
+    let mut got = Vec::new();
+    for o in [&fine, &slow, &fine, &fine, &fine, &fine, &lossy, &fine] {
+        got.push(guard.step(o, &mut || 0.5).weights.accelerator);
+    }
+    // No more than two at once, down to the safe weight for three intervals, and back.
+    assert_eq!((got, guard.interventions()), (vec![6, 4, 2, 1, 3, 5, 3, 1], 2));
 }

@@ -3,13 +3,16 @@
 //! [`read`] checks everything once and gives one [`Scenario`] for every point of the file's sweep.
 
 mod event;
+mod learn;
 mod limits;
 mod parts;
 mod rack;
 mod read;
+mod tables;
 #[cfg(test)]
 mod tests;
 
+pub use learn::{LearnModel, LearnerKind};
 pub use limits::{MEMORY_LIMIT_BYTES, memory_bytes};
 pub use read::read;
 
@@ -136,6 +139,8 @@ pub struct Scenario {
     pub agents: AgentModel,
     /// What happens on the way, in order.
     pub events: Vec<Event>,
+    /// Who learns the weights of accelerators, if anybody does.
+    pub learn: Option<LearnModel>,
     /// What the sweep chose: names and values, as in the file.
     pub point: Vec<(String, String)>,
 }

@@ -175,7 +175,7 @@ pub(super) fn arrivals(
     load: &Load<'_>,
     problems: &mut Problems<'_>,
 ) -> Option<ArrivalModel> {
-    let process = choice(&mut t, "process", &["poisson", "near-constant", "mmpp", "trace"], problems)?;
+    let process = choice(&mut t, "process", &["poisson", "near-constant", "mmpp", "steps", "diurnal", "trace"], problems)?;
     let rates = (1e-6, 1e12);
     let out = match process {
         "poisson" => needed(&mut t, "rate_per_s", rates, "requests per second", problems)
@@ -184,6 +184,28 @@ pub(super) fn arrivals(
             let jitter = t.number("jitter", 0.0, 1.0, problems).map_or(0.0, |v| v.value);
             needed(&mut t, "rate_per_s", rates, "requests per second", problems)
                 .map(|rate_per_s| ArrivalModel::NearConstant { rate_per_s, jitter })
+        }
+        "steps" => {
+            let place = t.place_of("rates_per_s");
+            let rates = t.numbers("rates_per_s", 0.0, 1e12, problems).unwrap_or_default();
+            let rates_per_s: Vec<f64> = rates.iter().map(|r| r.value).collect();
+            let good = rates_per_s.iter().any(|r| *r > 0.0);
+            if !good {
+                problems.add(&place, t.field("rates_per_s"), "write a list with at least one rate above 0");
+            }
+            let step = needed(&mut t, "step_s", (1e-6, LONGEST_S), "how long each rate lasts", problems);
+            step.filter(|_| good)
+                .map(|s| ArrivalModel::Steps { rates_per_s: rates_per_s.into(), step_ns: ns(s) })
+        }
+        "diurnal" => {
+            let swing = needed(&mut t, "swing", (0.0, 1.0), "how far the rate swings: 0.5 is half", problems);
+            let period = needed(&mut t, "period_s", (1e-3, LONGEST_S), "how long a day lasts", problems);
+            let rate = needed(&mut t, "rate_per_s", rates, "the mean, in requests per second", problems);
+            rate.zip(swing).zip(period).map(|((rate_per_s, swing), period)| ArrivalModel::Diurnal {
+                rate_per_s,
+                swing,
+                period_ns: ns(period),
+            })
         }
         "mmpp" => {
             let mut states = Vec::new();

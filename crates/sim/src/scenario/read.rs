@@ -1,14 +1,15 @@
 //! From TOML to scenarios.
 
 use super::event::{EventTable, event};
-use super::parts::{LONGEST_S, agents, arrivals, distribution, link, ns, payload};
-use super::rack::{self, Each, Generated};
-use super::{AgentModel, ClientModel, Connections, Event, Load, Scenario, limits};
+use super::learn::learn;
+use super::parts::{LONGEST_S, agents, link, ns};
+use super::tables::{ClientTable, DeviceTable, Source, Sweep, client, devices, source, sweep};
+use super::{AgentModel, ClientModel, Event, LearnModel, LearnerKind, Load, Scenario, limits, rack};
 use crate::arrivals::ArrivalModel;
 use crate::device::DeviceModel;
 use crate::link::LinkModel;
 use pointsman_balance::config::reader::{At, Place, Problems, Table};
-use pointsman_balance::config::{AgentSettings, ConfigErrors, NextHop, read_settings};
+use pointsman_balance::config::{ConfigErrors, NextHop};
 use pointsman_balance::{DeviceKind, Policy, Protocol, Rack};
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -32,36 +33,6 @@ pub fn read(file: &str, text: &str, load: &Load<'_>) -> Result<Vec<Scenario>, Co
     problems.into_result(scenarios)
 }
 
-/// Where the rack comes from.
-enum Source {
-    Generated(Box<Generated>),
-    File { rack: Box<Rack>, policy: Option<Policy> },
-}
-
-/// `[[device]]`: devices of that name.
-struct DeviceTable {
-    name: At<String>,
-    model: DeviceModel,
-}
-
-struct ClientTable {
-    place: Place,
-    name: String,
-    port: Option<At<u64>>,
-    arrivals: ArrivalModel,
-    request_bytes: u32,
-    connections: Connections,
-    congestion: bool,
-    service: Option<At<String>>,
-}
-
-#[derive(Default)]
-struct Sweep {
-    servers: Vec<At<f64>>,
-    rates: Vec<At<f64>>,
-    policies: Vec<At<Policy>>,
-}
-
 struct Draft {
     base: Base,
     rack_place: Place,
@@ -70,6 +41,17 @@ struct Draft {
     clients: Vec<ClientTable>,
     events: Vec<EventTable>,
     sweep: Sweep,
+    learn: Option<LearnModel>,
+    learn_place: Place,
+}
+
+/// A point of the sweep.
+#[derive(Clone, Copy, Default)]
+struct Point<'a> {
+    servers: Option<&'a At<f64>>,
+    rate: Option<&'a At<f64>>,
+    policy: Option<&'a At<Policy>>,
+    learner: Option<&'a At<LearnerKind>>,
 }
 
 /// What every point of a sweep shares.
@@ -139,6 +121,7 @@ impl Draft {
                 top.tables(rest, problems);
             }
             top.table("sweep", problems);
+            top.table("learn", problems);
             return None;
         };
         let generated = match &mut source {
@@ -154,6 +137,8 @@ impl Draft {
             tables.into_iter().enumerate().filter_map(|(i, t)| client(t, i, load, problems)).collect();
         let events = top.tables("event", problems).into_iter().filter_map(|t| event(t, problems)).collect();
         let sweep = top.table("sweep", problems).map(|t| sweep(t, problems)).unwrap_or_default();
+        let learn_place = top.place_of("learn");
+        let learn = top.table("learn", problems).and_then(|t| learn(t, load, problems));
         let base = Base {
             name: name?.value,
             seed,
@@ -166,7 +151,7 @@ impl Draft {
             control_delay_ns,
             agents,
         };
-        Some(Draft { base, rack_place, source, devices, clients, events, sweep })
+        Some(Draft { base, rack_place, source, devices, clients, events, sweep, learn, learn_place })
     }
 
     fn scenarios(&self, problems: &mut Problems<'_>) -> Option<Vec<Scenario>> {
@@ -181,7 +166,13 @@ impl Draft {
             problems.add(&first.place, "sweep.rate_per_s", message);
             return None;
         }
-        let points = s.servers.len().max(1) * s.rates.len().max(1) * s.policies.len().max(1);
+        if let (Some(first), None) = (s.learners.first(), &self.learn) {
+            let message = "there is no table [learn], which says how: write one";
+            problems.add(&first.place, "sweep.learner", message);
+            return None;
+        }
+        let points = [s.servers.len(), s.rates.len(), s.policies.len(), s.learners.len()];
+        let points = points.iter().fold(1usize, |all, n| all.saturating_mul((*n).max(1)));
         if points > MAX_POINTS {
             problems.add(&(0..0), "sweep", format!("{points} points: at most {MAX_POINTS}; split the sweep"));
             return None;
@@ -193,20 +184,17 @@ impl Draft {
         for servers in all(&s.servers) {
             for rate in all(&s.rates) {
                 for policy in all(&s.policies) {
-                    out.push(self.scenario(servers, rate, policy, problems)?);
+                    for learner in all(&s.learners) {
+                        out.push(self.scenario(Point { servers, rate, policy, learner }, problems)?);
+                    }
                 }
             }
         }
         Some(out)
     }
 
-    fn scenario(
-        &self,
-        servers: Option<&At<f64>>,
-        rate: Option<&At<f64>>,
-        policy: Option<&At<Policy>>,
-        problems: &mut Problems<'_>,
-    ) -> Option<Scenario> {
+    fn scenario(&self, at: Point<'_>, problems: &mut Problems<'_>) -> Option<Scenario> {
+        let Point { servers, rate, policy, learner } = at;
         let mut point = Vec::new();
         let rack = match &self.source {
             Source::Generated(g) => {
@@ -254,9 +242,20 @@ impl Draft {
         if let Some(p) = policy {
             point.push(("policy".into(), p.value.to_string()));
         }
+        if let Some(l) = learner {
+            point.push(("learner".into(), l.value.name().into()));
+        }
         // As in results, whose fields are in the order of the alphabet.
         point.sort();
         let devices = self.models(&rack, problems)?;
+        let learn = self.learn.clone().map(|l| LearnModel {
+            learner: learner.map_or(l.learner, |wanted| wanted.value),
+            ..l
+        });
+        if let Some(Err(message)) = learn.as_ref().map(|_| self.can_learn(&rack)) {
+            problems.add(&self.learn_place, "learn", message);
+            return None;
+        }
         let names: Vec<(String, String)> =
             rack.devices().map(|(s, d)| (s.name.clone(), d.name.clone())).collect();
         let ports: std::collections::BTreeSet<u16> =
@@ -283,6 +282,7 @@ impl Draft {
             control_delay_ns: b.control_delay_ns,
             agents: b.agents.clone(),
             events,
+            learn,
             point,
         };
         let bytes = limits::memory_bytes(&scenario);
@@ -396,6 +396,22 @@ impl Draft {
         })
     }
 
+    /// Whether there are weights to be learnt, and something to learn them from.
+    fn can_learn(&self, rack: &Rack) -> Result<(), String> {
+        let has = |cpu: bool| rack.devices().any(|(_, d)| (d.kind == DeviceKind::Cpu) == cpu);
+        if let Some(s) = rack.services.iter().find(|s| s.policy != Policy::Wrr) {
+            let (name, policy) = (&s.name, s.policy);
+            return Err(format!("service {name} has policy {policy}, but learners set the weights of wrr: write that"));
+        }
+        if !has(true) || !has(false) {
+            return Err("the rack needs processors (kind \"cpu\") and accelerators (any other kind)".into());
+        }
+        if !self.base.agents.enabled {
+            return Err("learners go by what agents report: leave out agents.enabled".into());
+        }
+        Ok(())
+    }
+
     fn models(&self, rack: &Rack, problems: &mut Problems<'_>) -> Option<Vec<DeviceModel>> {
         let mut used = vec![false; self.devices.len()];
         let mut out = Vec::new();
@@ -434,190 +450,4 @@ pub(super) fn with_policy(rack: &Rack, policy: Policy) -> Result<Rack, String> {
     is_simulated(policy)?;
     let names: Vec<String> = rack.services.iter().map(|s| s.name.clone()).collect();
     names.iter().try_fold(rack.clone(), |rack, name| rack.with_policy(name, policy))
-}
-
-fn source(
-    mut t: Table<'_, '_>,
-    agents: bool,
-    load: &Load<'_>,
-    problems: &mut Problems<'_>,
-) -> Option<Source> {
-    let file: Option<At<String>> = t.text("file", "write the path of a rack.toml", problems);
-    let policy = t.text::<Policy>("policy", "", problems);
-    if let Some(file) = file {
-        t.finish(problems);
-        let text = match load(&file.value) {
-            Ok(text) => text,
-            Err(e) => {
-                problems.add(&file.place, "rack.file", e);
-                return None;
-            }
-        };
-        return match Rack::parse(&file.value, &text) {
-            Ok(rack) => Some(Source::File { rack: Box::new(rack), policy: policy.map(|p| p.value) }),
-            Err(e) => {
-                problems.add(&file.place, "rack.file", e.to_string());
-                None
-            }
-        };
-    }
-    let servers = t.integer("servers", 1, 8191, problems);
-    if servers.is_none() && t.place_of("servers") == t.place {
-        t.missing("servers", "how many? Or write the `file` of a rack.toml", problems);
-    }
-    if policy.is_none() && t.place_of("policy") == t.place {
-        t.missing("policy", &format!("write {}", Policy::names()), problems);
-    }
-    let slots = t.integer("slots", 16, 65_536, problems).map(|v| v.value as u32);
-    let idle = t.integer("idle_timeout_ms", 100, 0xff_ffff, problems).map_or(5_000, |v| v.value as u32);
-    let timeout = t.integer("report_timeout_ms", 0, 3_600_000, problems);
-    if let Some(place) = timeout.as_ref().filter(|v| v.value > 0 && !agents).map(|v| &v.place) {
-        problems.add(place, "rack.report_timeout_ms", "there are no agents (agents.enabled): write 0");
-    }
-    let report_timeout_ms = timeout.map_or(if agents { 500 } else { 0 }, |v| v.value as u32);
-    let poll = t.integer("poll_interval_ms", 1, 3_600_000, problems).map(|v| v.value as u32);
-    let agent = match t.table("agent", problems) {
-        Some(mut a) => {
-            let settings = read_settings(&mut a, &AgentSettings::default(), problems);
-            a.finish(problems);
-            settings
-        }
-        None => AgentSettings::default(),
-    };
-    t.finish(problems);
-    Some(Source::Generated(Box::new(Generated {
-        servers: servers?.value as u32,
-        policy: policy?.value,
-        slots,
-        idle_timeout_ms: idle,
-        report_timeout_ms,
-        poll_interval_ms: poll,
-        agent,
-        devices: Vec::new(),
-    })))
-}
-
-/// Reads `[[device]]` tables. In a generated rack they also say which devices each server has.
-fn devices(
-    top: &mut Table<'_, '_>,
-    mut generated: Option<&mut Generated>,
-    load: &Load<'_>,
-    problems: &mut Problems<'_>,
-) -> Vec<DeviceTable> {
-    let tables = top.tables("device", problems);
-    if tables.is_empty() && top.place_of("device") == top.place {
-        top.missing(
-            "device",
-            "write a [[device]] table with `service_time` for every kind of device",
-            problems,
-        );
-    }
-    let mut out: Vec<DeviceTable> = Vec::new();
-    for (i, mut t) in tables.into_iter().enumerate() {
-        // With a slash where the rack comes from a file: `name` of the reader takes none.
-        let name: Option<At<String>> = t.text("name", "write a string", problems);
-        let Some(name) = name else {
-            if t.place_of("name") == t.place {
-                t.missing("name", "which device of each server?", problems);
-            }
-            continue;
-        };
-        if let Some(g) = generated.as_deref_mut() {
-            if !name.value.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
-                || name.value.is_empty()
-            {
-                problems.add(&name.place, "device.name", "write letters, digits, `-`, `_` or `.`");
-            }
-            let kind: Option<At<DeviceKind>> = t.text("kind", "", problems);
-            if kind.is_none() && t.place_of("kind") == t.place {
-                t.missing("kind", "write \"cpu\", \"smartnic\", \"gpu\", \"fpga\" or \"other\"", problems);
-            }
-            g.devices.push(Each {
-                name: name.value.clone(),
-                kind: kind.map_or(DeviceKind::Other, |k| k.value),
-                weight: t.integer("weight", 1, 1000, problems).map_or(1, |v| v.value as u32),
-                priority: t.integer("priority", 0, 255, problems).map_or(i as u8 + 1, |v| v.value as u8),
-                enabled: t.boolean("enabled", problems).unwrap_or(true),
-            });
-        }
-        if out.iter().any(|d| d.name.value == name.value) {
-            problems.add(&name.place, "device.name", format!("two tables for `{}`: remove one", name.value));
-        }
-        let workers = t.integer("workers", 1, 1_000_000, problems).map_or(1, |v| v.value as u32);
-        let service = match t.table("service_time", problems) {
-            Some(s) => distribution(s, load, problems),
-            None => {
-                t.missing(
-                    "service_time",
-                    "how long does a request take? { distribution = \"exponential\", mean_ms = 1 }",
-                    problems,
-                );
-                None
-            }
-        };
-        let speed = t.number("speed", 1e-6, 1e6, problems).map_or(1.0, |v| v.value);
-        let buffer = t.integer("buffer", 0, 100_000_000, problems).map_or(100_000, |v| v.value as u32);
-        let give_up_ns =
-            t.number("give_up_ms", 1e-6, 3.6e9, problems).map(|v| (v.value * 1e6).round() as u64);
-        let contention = t.number("contention", 0.0, 1e3, problems).map_or(0.0, |v| v.value);
-        let answer_bytes = payload(&mut t, "answer_bytes", problems);
-        t.finish(problems);
-        let Some(service) = service else { continue };
-        let model = DeviceModel { workers, service, speed, buffer, give_up_ns, contention, answer_bytes };
-        out.push(DeviceTable { name, model });
-    }
-    out
-}
-
-fn client(
-    mut t: Table<'_, '_>,
-    index: usize,
-    load: &Load<'_>,
-    problems: &mut Problems<'_>,
-) -> Option<ClientTable> {
-    if index >= rack::MAX_CLIENTS {
-        problems.add(&t.place, "client", format!("at most {} clients", rack::MAX_CLIENTS));
-        return None;
-    }
-    let place = t.place.clone();
-    let name: Option<At<String>> = t.text("name", "write a string", problems);
-    let name = name.map_or_else(|| format!("client{}", index + 1), |n| n.value);
-    let port = t.integer("port", 0, 510, problems);
-    let service = t.text("service", "write the name of a service of the rack", problems);
-    let arrivals = match t.table("arrivals", problems) {
-        Some(a) => arrivals(a, load, problems),
-        None => {
-            let remedy = "when do requests come? { process = \"poisson\", rate_per_s = 1000 }";
-            t.missing("arrivals", remedy, problems);
-            None
-        }
-    };
-    let request_bytes = payload(&mut t, "request_bytes", problems);
-    let lasting = t.integer("connections", 0, 50_000_000, problems).map_or(0, |v| v.value as u32);
-    let connections = if lasting == 0 { Connections::PerRequest } else { Connections::Lasting(lasting) };
-    let congestion = t.boolean("ecn", problems).unwrap_or(false);
-    t.finish(problems);
-    Some(ClientTable {
-        place,
-        name,
-        port,
-        arrivals: arrivals?,
-        request_bytes,
-        connections,
-        congestion,
-        service,
-    })
-}
-
-fn sweep(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Sweep {
-    let out = Sweep {
-        servers: t.numbers("servers", 1.0, 8191.0, problems).unwrap_or_default(),
-        rates: t.numbers("rate_per_s", 1e-6, 1e12, problems).unwrap_or_default(),
-        policies: t.list("policy", "", problems).unwrap_or_default(),
-    };
-    if let Some(n) = out.servers.iter().find(|n| n.value.fract() != 0.0) {
-        problems.add(&n.place, "sweep.servers", "write whole numbers");
-    }
-    t.finish(problems);
-    out
 }

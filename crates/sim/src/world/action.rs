@@ -96,7 +96,7 @@ impl<E: Executor> World<E> {
     }
 
     /// Gives the controller a changed configuration.
-    fn configure(&mut self, change: impl FnOnce(&mut Rack)) {
+    pub(super) fn configure(&mut self, change: impl FnOnce(&mut Rack)) {
         let mut rack = self.control.controller.rack().clone();
         change(&mut rack);
         self.controller_input(Input::Config(Box::new(rack)));

@@ -13,6 +13,8 @@ const CONNECTION: ConnId = ConnId(1);
 
 /// What is on its way to the switch.
 enum Question {
+    /// Of a learner, which only reads.
+    Learner(Request),
     Connect,
     Message(Box<pointsman_control::proto::p4rt::StreamMessageRequest>),
     Request { id: u64, request: Request },
@@ -60,6 +62,11 @@ impl Control {
             tick_at: u64::MAX,
             told: VecDeque::new(),
         })
+    }
+
+    /// A learner asks something.
+    pub fn ask(&mut self, request: Request) {
+        self.to_switch.push_back(Question::Learner(request));
     }
 
     /// The switch serves one request.
@@ -146,6 +153,15 @@ impl<E: Executor> World<E> {
     pub(super) fn at_switch(&mut self) {
         let Some(question) = self.control.to_switch.pop_front() else { return };
         match question {
+            Question::Learner(request) => {
+                let now = Time(self.now);
+                // What could not be read is missing in the observation.
+                let entities = match self.control.serve(&mut self.switch, now, &request) {
+                    Ok(Response::Read(entities)) => entities,
+                    _ => Vec::new(),
+                };
+                self.learner_answer(entities);
+            }
             Question::Connect => self.answer(controller::Input::Connected),
             Question::Message(message) => {
                 let outputs = self.control.server.stream_message(CONNECTION, &message);

@@ -61,6 +61,7 @@ impl<E: Executor> World<E> {
         let lost = self.lost.links + lost_in_switch + self.lost.devices + self.strays + under_way;
         self.checker.finish(self.now, &sums, &packets, lost);
         let groups = self.groups();
+        let learning = self.learning();
         let mut latencies: Vec<u64> = self.latencies_ns.concat();
         let answered = self.measured_answered;
         Outcome {
@@ -88,6 +89,7 @@ impl<E: Executor> World<E> {
             latency: Latency::of(&mut latencies),
             groups,
             switch_drops: stats.drops.iter().map(|(r, n)| (r.name().to_string(), *n)).collect(),
+            learning,
             violations: self.checker.violations,
         }
     }

@@ -161,7 +161,11 @@ impl<E: Executor> World<E> {
         }
         self.congested += u64::from(seen.congested);
         self.open = self.open.saturating_sub(1);
+        self.answered += 1;
         let latency = self.now - request.sent;
+        if let Some(learn) = &mut self.learn {
+            learn.latencies_ns.push(latency);
+        }
         if latency > self.scenario.patience_ns {
             self.late += 1;
         } else if self.is_measured(request.sent) {

@@ -4,7 +4,10 @@ mod action;
 mod control;
 mod finish;
 mod hosts;
+mod learn;
 mod net;
+
+pub use learn::Question;
 
 use crate::arrivals::Arrivals;
 use crate::calendar::Calendar;
@@ -19,6 +22,7 @@ use crate::scenario::{ClientModel, Connections, Scenario};
 use control::Control;
 use hosts::AgentHost;
 use pointsman_balance::controller::{Input, Program, Status};
+use pointsman_balance::learn::Weights;
 use pointsman_ir::Executor;
 use pointsman_v1model::{Switch, SwitchConfig};
 use std::net::Ipv4Addr;
@@ -52,6 +56,14 @@ enum Event {
     AtController,
     /// The next of the scenario's events.
     Action,
+    /// An interval's observation begins.
+    LearnBegin,
+    /// The learner reads registers.
+    LearnPoll,
+    /// An answer reaches the learner.
+    AtLearner,
+    /// The learner decides.
+    Decide,
     /// Results count from here.
     WarmedUp,
     /// Clients stop.
@@ -144,9 +156,15 @@ pub struct World<E: Executor> {
     strays: u64,
     fault: Option<Fault>,
     fault_count: u64,
+    /// All answers, also those that came too late.
+    answered: u64,
+    learn: Option<learn::Learn>,
+    /// The learner is due.
+    due: bool,
 }
 
-/// Runs one simulation to its end.
+/// Runs one simulation to its end. Where the scenario has somebody who learns, it is asked for its decisions, and what it
+/// learnt is part of the outcome.
 ///
 /// # Errors
 /// The program is no balancer, or the rack does not come up.
@@ -157,10 +175,59 @@ pub fn run<E: Executor>(
     seed: u64,
     fault: Option<Fault>,
 ) -> Result<Outcome, String> {
-    let mut world = World::<E>::new(scenario.clone(), program, compiled.clone(), seed, fault)?;
-    world.set_up()?;
-    world.go();
-    Ok(world.finish())
+    let mut session = Session::<E>::start(scenario, program, compiled, seed, fault)?;
+    let mut learner = scenario.learn.as_ref().map(|l| l.weigher()).transpose()?;
+    let mut random = Stream::new(seed, Part::Learner, 0);
+    while let Some(question) = session.advance() {
+        let Some(learner) = &mut learner else { continue };
+        let step = learner.step(&question.observation, &mut || random.unit());
+        session.decide(&question, step.weights, step.reward);
+    }
+    let mut outcome = session.finish();
+    if let (Some(learning), Some(learner)) = (&mut outcome.learning, &learner) {
+        learning.table = learner.table().cloned();
+        learning.interventions = learner.interventions();
+    }
+    Ok(outcome)
+}
+
+/// A simulation that stops wherever there is something to decide.
+pub struct Session<E: Executor> {
+    world: World<E>,
+}
+
+impl<E: Executor> Session<E> {
+    /// Sets the rack up; the first requests are to come.
+    ///
+    /// # Errors
+    /// The program is no balancer, or the rack does not come up.
+    pub fn start(
+        scenario: &Arc<Scenario>,
+        program: &Program,
+        compiled: &Arc<pointsman_ir::Program>,
+        seed: u64,
+        fault: Option<Fault>,
+    ) -> Result<Self, String> {
+        let mut world = World::<E>::new(scenario.clone(), program, compiled.clone(), seed, fault)?;
+        world.set_up()?;
+        world.begin();
+        Ok(Session { world })
+    }
+
+    /// Goes on to the next decision of a learner, or to the end.
+    pub fn advance(&mut self) -> Option<Question> {
+        if self.world.go() { self.world.question() } else { None }
+    }
+
+    /// The decision: weights from now on. `reward`, if anybody gave one, goes into the results.
+    pub fn decide(&mut self, question: &Question, weights: Weights, reward: Option<f64>) {
+        self.world.weigh(question, weights, reward);
+    }
+
+    /// The results.
+    pub fn finish(self) -> Outcome {
+        self.world.finish()
+    }
 }
 
 impl<E: Executor> World<E> {
@@ -182,7 +249,10 @@ impl<E: Executor> World<E> {
             ..SwitchConfig::default()
         };
         let switch = Switch::new(config).map_err(|e| e.to_string())?;
-        let control = Control::new(rack, program, compiled, s.control_delay_ns)?;
+        let learn = s.learn.as_ref().map(|l| learn::Learn::new(l, rack, program, &s.devices)).transpose()?;
+        let first_rack = learn.as_ref().map(|l| l.rack(rack));
+        let control =
+            Control::new(first_rack.as_ref().unwrap_or(rack), program, compiled, s.control_delay_ns)?;
         let mut ports: Vec<(u16, Vec<Host>)> = Vec::new();
         let mut at = |port: u16, host: Host| -> u32 {
             let i = ports.iter().position(|(p, _)| *p == port).unwrap_or_else(|| {
@@ -293,6 +363,9 @@ impl<E: Executor> World<E> {
             strays: 0,
             fault,
             fault_count: 0,
+            answered: 0,
+            learn,
+            due: false,
             scenario,
         };
         world.make_agents()?;
@@ -330,8 +403,8 @@ impl<E: Executor> World<E> {
         Ok(())
     }
 
-    /// Runs from the first request to the last answer, or until nobody waits for one any more.
-    fn go(&mut self) {
+    /// Everything is ready: clients begin.
+    fn begin(&mut self) {
         let s = self.scenario.clone();
         for i in 0..self.clients.len() {
             let random = Stream::new(self.seed, Part::Arrivals, i as u64);
@@ -344,13 +417,22 @@ impl<E: Executor> World<E> {
         }
         self.calendar.enter(self.start + s.warmup_ns, Event::WarmedUp);
         self.calendar.enter(self.start + s.duration_ns, Event::Stop);
-        let end = self.start + s.duration_ns + s.patience_ns;
+        self.begin_interval();
+    }
+
+    /// Runs to the next decision (true), or to the last answer, or until nobody waits for one any more.
+    fn go(&mut self) -> bool {
+        let end = self.start + self.scenario.duration_ns + self.scenario.patience_ns;
         while !(self.stopped && self.open == 0) {
             if self.calendar.next_at().is_none_or(|at| at > end) {
                 break;
             }
             self.step();
+            if std::mem::take(&mut self.due) && !self.stopped {
+                return true;
+            }
         }
+        false
     }
 
     fn step(&mut self) {
@@ -369,6 +451,10 @@ impl<E: Executor> World<E> {
             Event::AtSwitch => self.at_switch(),
             Event::AtController => self.at_controller(),
             Event::Action => self.act(),
+            Event::LearnBegin => self.observe_from_here(),
+            Event::LearnPoll => self.poll_devices(),
+            Event::AtLearner => self.at_learner(),
+            Event::Decide => self.due = true,
             Event::WarmedUp => self.mark(0),
             Event::Stop => {
                 self.stopped = true;

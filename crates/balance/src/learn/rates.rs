@@ -1,0 +1,121 @@
+//! A learner with a model: it fits how many requests per second processors and accelerators can serve, and computes the
+//! weights from that.
+//!
+//! Use over rate is the time that a request takes, whatever the load, so one observation says nearly everything; and what is
+//! known of devices stays true when the load changes. Of the weights that keep all devices below a target it takes those with
+//! the fewest requests to accelerators, as the published reward wants it. How high the target may be is learnt from latency.
+
+use super::{Observation, Parameters, Step, Weigher, Weights};
+
+/// A device that is busier than this is saturated: its rate is no longer what it can serve.
+const SATURATED: f64 = 97.0;
+/// Below this, rounding to whole per cents says too little.
+const IDLE: f64 = 4.0;
+/// Share of a new observation in what is believed.
+const FRESH: f64 = 0.3;
+/// The target: at the beginning, at least, at most, and how it moves.
+const TARGET: (f64, f64, f64) = (80.0, 40.0, 92.0);
+const DOWN: f64 = 4.0;
+const UP: f64 = 0.5;
+
+/// What is believed of one kind of device.
+#[derive(Clone, Copy, Debug, Default)]
+struct Capacity {
+    per_s: Option<f64>,
+}
+
+impl Capacity {
+    fn learn(&mut self, rate: f64, percent: f64) {
+        if !(IDLE..SATURATED).contains(&percent) || rate <= 0.0 {
+            // It can serve less than it is asked for: no more than a bound.
+            if percent >= SATURATED {
+                self.per_s = Some(self.per_s.map_or(rate, |c| c.min(rate)));
+            }
+            return;
+        }
+        let seen = rate * 100.0 / percent;
+        // What is far off is no noise: the devices changed.
+        let share = |c: f64| if (seen / c - 1.0).abs() > 0.25 { 0.8 } else { FRESH };
+        self.per_s = Some(self.per_s.map_or(seen, |c| c + share(c) * (seen - c)));
+    }
+}
+
+/// The learner.
+#[derive(Clone, Debug)]
+pub struct Rates {
+    parameters: Parameters,
+    weights: Weights,
+    cpu: Capacity,
+    accelerator: Capacity,
+    target_percent: f64,
+}
+
+impl Rates {
+    /// One that knows nothing yet.
+    ///
+    /// # Errors
+    /// A parameter is wrong.
+    pub fn new(parameters: Parameters) -> Result<Self, String> {
+        parameters.validate()?;
+        let (cpu, accelerator) = (Capacity::default(), Capacity::default());
+        let weights = parameters.first_weights();
+        Ok(Rates { parameters, weights, cpu, accelerator, target_percent: TARGET.0 })
+    }
+
+    /// Use of processors and accelerators that is to be expected.
+    fn expected(&self, o: &Observation, accelerator: u32) -> Option<(f64, f64)> {
+        let n = o.accelerator_percent.len() as f64 / o.cpu_percent.len().max(1) as f64;
+        let parts = f64::from(self.weights.cpu) + n * f64::from(accelerator);
+        let share = |w: u32| o.offered_per_s() * f64::from(w) / parts.max(1e-9);
+        let cpu = 100.0 * share(self.weights.cpu) / self.cpu.per_s?;
+        let other = match (accelerator, self.accelerator.per_s) {
+            (0, _) => 0.0,
+            (w, Some(c)) => 100.0 * share(w) / c,
+            // Nothing is known: the least may be tried.
+            (1, None) => 0.0,
+            (_, None) => return None,
+        };
+        Some((cpu, other))
+    }
+
+    fn choose(&self, o: &Observation) -> u32 {
+        let limit = self.target_percent;
+        let mut best = (f64::INFINITY, self.weights.accelerator);
+        for w in 0..=self.parameters.max_weight {
+            let Some((cpu, other)) = self.expected(o, w) else { continue };
+            if cpu <= limit && other <= limit {
+                return w;
+            }
+            // None is good: what is least bad.
+            if cpu.max(other) < best.0 {
+                best = (cpu.max(other), w);
+            }
+        }
+        best.1
+    }
+}
+
+impl Weigher for Rates {
+    fn weights(&self) -> Weights {
+        self.weights
+    }
+
+    fn set_weights(&mut self, weights: Weights) {
+        self.weights = weights;
+    }
+
+    fn step(&mut self, o: &Observation, _: &mut dyn FnMut() -> f64) -> Step {
+        let p = self.parameters;
+        let verdict = p.judge(o, self.weights);
+        self.cpu.learn(o.cpu_per_s, o.cpu_mean_percent());
+        self.accelerator.learn(o.accelerator_per_s, o.accelerator_mean_percent());
+        let near = o.cpu_mean_percent() > self.target_percent - 15.0;
+        if o.p99_ms > p.latency_ms && near && o.cpu_mean_percent() <= self.target_percent {
+            self.target_percent = (self.target_percent - DOWN).max(TARGET.1);
+        } else if o.p99_ms < 0.8 * p.latency_ms && near {
+            self.target_percent = (self.target_percent + UP).min(TARGET.2);
+        }
+        self.weights.accelerator = self.choose(o);
+        Step { weights: self.weights, verdict, reward: Some(p.reward(verdict)) }
+    }
+}

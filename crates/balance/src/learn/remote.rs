@@ -1,0 +1,150 @@
+//! What a learner sees and does, over the control plane: device state out of the switch's registers, ring weights by the
+//! controller's configuration.
+//!
+//! The messages are plain P4Runtime, so they go to a simulated switch and to one on the wire alike. A learner needs no
+//! mastership: it only reads, and hands its weights to the controller, which writes.
+
+use super::{Observation, Weights};
+use crate::config::Rack;
+use crate::plan::Schema;
+use crate::plan::schema::number;
+use crate::report::Load;
+use crate::types::{DeviceKind, DeviceNumber};
+use pointsman_control::proto::p4info::P4Info;
+use pointsman_control::proto::p4rt::{self, entity::Entity as Kind};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    accelerator: bool,
+    /// Sum of readings of use in per cent, and how many.
+    compute: (f64, u32),
+    /// Packets at the last question, and those since the last observation.
+    packets: Option<i64>,
+    fresh: i64,
+}
+
+/// Collects what registers and counters say about all devices of a rack.
+#[derive(Clone, Debug)]
+pub struct Telemetry {
+    /// Register of what devices in slot 0 to 7 reported.
+    reported: Vec<u32>,
+    /// Counter of packets towards devices.
+    packets: u32,
+    device_id: u64,
+    devices: BTreeMap<DeviceNumber, Seen>,
+}
+
+impl Telemetry {
+    /// For the devices of a rack, behind a switch with this program.
+    ///
+    /// # Errors
+    /// The program is no balancer.
+    pub fn new(rack: &Rack, info: &P4Info) -> Result<Self, String> {
+        let schema = Schema::new(info)?;
+        let register = |slot: usize| {
+            let name = format!("BalancerIngress.load.device{slot}.reported");
+            let all = info.registers.iter().filter_map(|r| r.preamble.as_ref());
+            let found = all.into_iter().find(|p| p.name == name);
+            found.map(|p| p.id).ok_or_else(|| {
+                format!("the program has no register `{name}`: it is not a balancer of this version")
+            })
+        };
+        let of = |kind| Seen { accelerator: kind != DeviceKind::Cpu, ..Seen::default() };
+        Ok(Telemetry {
+            reported: (0..8).map(register).collect::<Result<_, _>>()?,
+            packets: schema.device_packets,
+            device_id: rack.switch.device_id,
+            devices: rack.devices().map(|(_, d)| (d.number, of(d.kind))).collect(),
+        })
+    }
+
+    /// What to read.
+    pub fn question(&self) -> p4rt::ReadRequest {
+        let register = |d: &DeviceNumber| {
+            let index = Some(p4rt::Index { index: d.server().into() });
+            let register_id = self.reported[usize::from(d.slot()) % self.reported.len()];
+            Kind::RegisterEntry(p4rt::RegisterEntry { register_id, index, data: None })
+        };
+        let counter = |d: &DeviceNumber| {
+            let index = Some(p4rt::Index { index: d.bits().into() });
+            Kind::CounterEntry(p4rt::CounterEntry { counter_id: self.packets, index, data: None })
+        };
+        let entities = self.devices.keys().map(register).chain(self.devices.keys().map(counter));
+        p4rt::ReadRequest {
+            device_id: self.device_id,
+            entities: entities.map(|e| p4rt::Entity { entity: Some(e) }).collect(),
+            ..p4rt::ReadRequest::default()
+        }
+    }
+
+    /// Takes the answer to a question.
+    pub fn answer(&mut self, entities: &[p4rt::Entity]) {
+        for entity in entities {
+            match &entity.entity {
+                Some(Kind::RegisterEntry(e)) => {
+                    let slot = self.reported.iter().position(|id| *id == e.register_id);
+                    let server = e.index.as_ref().and_then(|i| u16::try_from(i.index).ok());
+                    let value = match e.data.as_ref().and_then(|d| d.data.as_ref()) {
+                        Some(p4rt::p4_data::Data::Bitstring(bytes)) => number(bytes),
+                        _ => None,
+                    };
+                    let (Some(slot), Some(server), Some(value)) = (slot, server, value) else { continue };
+                    let load = Load::from_word((value >> 32) as u32);
+                    if let Some(seen) = self.devices.get_mut(&DeviceNumber::new(server, slot as u8)) {
+                        seen.compute.0 += f64::from(load.compute);
+                        seen.compute.1 += 1;
+                    }
+                }
+                Some(Kind::CounterEntry(e)) if e.counter_id == self.packets => {
+                    let Some(i) = e.index.as_ref().and_then(|i| u16::try_from(i.index).ok()) else { continue };
+                    let count = e.data.as_ref().map_or(0, |d| d.packet_count);
+                    if let Some(seen) = self.devices.get_mut(&DeviceNumber::from_bits(i)) {
+                        // A counter that runs backwards belongs to another switch: it begins anew.
+                        seen.fresh += seen.packets.map_or(0, |before| (count - before).max(0));
+                        seen.packets = Some(count);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Leaves out what was read so far: it was seen under other weights.
+    pub fn forget(&mut self) {
+        for seen in self.devices.values_mut() {
+            seen.compute = (0.0, 0);
+            seen.fresh = 0;
+        }
+    }
+
+    /// The means of what was read since the last time, over so many seconds. Latency and loss, which clients know, are to
+    /// be filled in.
+    pub fn observation(&mut self, seconds: f64) -> Observation {
+        let mut o = Observation::default();
+        let mut rates = [0.0; 2];
+        for seen in self.devices.values() {
+            let (sum, n) = seen.compute;
+            let percent = if n == 0 { 0.0 } else { sum / f64::from(n) };
+            let list = if seen.accelerator { &mut o.accelerator_percent } else { &mut o.cpu_percent };
+            list.push(percent);
+            rates[usize::from(seen.accelerator)] += seen.fresh as f64 / seconds.max(1e-9);
+        }
+        o.cpu_per_s = rates[0] / o.cpu_percent.len().max(1) as f64;
+        o.accelerator_per_s = rates[1] / o.accelerator_percent.len().max(1) as f64;
+        self.forget();
+        o
+    }
+}
+
+/// The rack with these weights in all its services. Devices with weight 0 get no new connections; they stay known, and
+/// their connections stay with them.
+pub fn with_weights(rack: &Rack, weights: Weights) -> Rack {
+    let mut rack = rack.clone();
+    for d in rack.services.iter_mut().flat_map(|s| &mut s.members).flat_map(|m| &mut m.devices) {
+        let weight = if d.kind == DeviceKind::Cpu { weights.cpu } else { weights.accelerator };
+        d.enabled = weight > 0;
+        d.weight = weight.max(1);
+    }
+    rack
+}
