@@ -1,10 +1,10 @@
 //! The oracle: what every choice of weights is worth under a load, by queueing theory, and which is best.
 //!
 //! A learner knows what it sees; the oracle knows rates and service times. Each device is a queue with so many workers; waiting
-//! follows the M/G/k approximation (Erlang's formula, with the tail stretched by the variation of service times), the time
-//! there is waiting plus service, and the 99th percentile is that of the mixture of all devices. Requests do not come to a
-//! device quite at random, since a ring deals them out in turn, so the truth is a little better; for the comparison of weights
-//! that does not matter much, and a test compares the oracle's choice with an exhaustive search by simulation.
+//! follows the approximation of Allen and Cunneen (Erlang's formula, with the tail stretched or shortened by the variation of
+//! arrivals and of service times), the time there is waiting plus service, and the 99th percentile is that of the mixture of
+//! all devices. Requests come to a server at random, but its ring deals them out in turn: who gets every eighth sees arrivals
+//! that are an eighth as variable. A test compares the oracle's choice with an exhaustive search by simulation.
 
 use crate::device::DeviceModel;
 use crate::random::{Part, Stream};
@@ -64,6 +64,8 @@ struct Group {
     speed: f64,
     /// Requests per second to each.
     rate: f64,
+    /// Squared coefficient of variation of the times between them.
+    arrivals_scv: f64,
     count: f64,
 }
 
@@ -116,7 +118,14 @@ impl Oracle {
         for (i, d) in now.iter().enumerate().filter(|(_, d)| weight(d) > 0) {
             let share = f64::from(weight(d)) / f64::from(parts[d.server as usize]);
             let rate = rate_per_s / alive * share;
-            let new = Group { kind: self.of[i], accelerator: d.accelerator, speed: d.speed, rate, count: 1.0 };
+            let new = Group {
+                kind: self.of[i],
+                accelerator: d.accelerator,
+                speed: d.speed,
+                rate,
+                arrivals_scv: share,
+                count: 1.0,
+            };
             let like = |g: &&mut Group| Group { count: 1.0, ..**g } == new;
             match groups.iter_mut().find(like) {
                 Some(group) => group.count += 1.0,
@@ -188,7 +197,7 @@ impl Oracle {
             let workers = f64::from(k.model.workers);
             let mean = k.mean_ns / g.speed;
             let wait = erlang_c(k.model.workers, rho * workers);
-            let decay = 2.0 * (1.0 - rho) * workers / (mean * (1.0 + k.scv));
+            let decay = 2.0 * (1.0 - rho) * workers / (mean * (g.arrivals_scv + k.scv).max(1e-6));
             parts.push((k.draws_ns.as_slice(), g.speed, wait, decay, g.count * g.rate / rate_per_s));
         }
         let beyond = |t: f64| -> f64 {

@@ -113,9 +113,10 @@ pub struct LearnStep {
     pub best_weight: u32,
     /// What theory says to that.
     pub best_p99_ms: f64,
-    /// And to the learner's.
+    /// And to the learner's decision.
     pub own_p99_ms: f64,
-    /// Whether the weight was right by the reward function, applied to what theory says; or as good as the oracle's.
+    /// Whether the decision was right by the reward function, applied to what theory says at this load; or as good as the
+    /// oracle's.
     pub right: bool,
 }
 
@@ -141,19 +142,20 @@ impl Learning {
         Learning { learner, steps, table: None, interventions: 0, beyond_bound }
     }
 
-    /// Share of intervals with right weights, in per cent, over the last so many.
+    /// Share of right decisions, in per cent, over the last so many.
     pub fn accuracy_percent(&self, last: usize) -> f64 {
         let of = &self.steps[self.steps.len().saturating_sub(last)..];
         100.0 * of.iter().filter(|s| s.right).count() as f64 / of.len().max(1) as f64
     }
 
-    /// By how much latency is above the oracle's, by theory, on average over the last so many intervals.
+    /// By how much latency under the weights decided on is above the oracle's, by theory, on average over the last so many
+    /// decisions.
     pub fn regret_ms(&self, last: usize) -> f64 {
         let of = &self.steps[self.steps.len().saturating_sub(last)..];
         of.iter().map(|s| s.own_p99_ms - s.best_p99_ms).sum::<f64>() / of.len().max(1) as f64
     }
 
-    /// The first interval from which on nine of ten among the next fifty were right.
+    /// The first decision from which on nine of ten among the next fifty were right.
     pub fn converged_after(&self) -> Option<usize> {
         let right = |w: &[LearnStep]| w.iter().filter(|s| s.right).count() * 10 >= w.len() * 9;
         self.steps.windows(50).position(right)

@@ -405,6 +405,13 @@ impl Weigher for Learner {
         if !changed && verdict != Verdict::Overload {
             return Step { weights: self.weights, verdict, reward };
         }
+        // The end of an episode that went wrong: the next one begins like the first. Where that is what is wrong, there is
+        // something to learn.
+        if verdict == Verdict::Overload && self.weights != p.first_weights() {
+            self.weights = p.first_weights();
+            self.settled = None;
+            return Step { weights: self.weights, verdict, reward };
+        }
         let action = if random() > p.epsilon {
             self.table.best_action(row)
         } else {

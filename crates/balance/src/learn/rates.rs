@@ -27,9 +27,9 @@ struct Capacity {
 impl Capacity {
     fn learn(&mut self, rate: f64, percent: f64) {
         if !(IDLE..SATURATED).contains(&percent) || rate <= 0.0 {
-            // It can serve less than it is asked for: no more than a bound.
-            if percent >= SATURATED {
-                self.per_s = Some(self.per_s.map_or(rate, |c| c.min(rate)));
+            // Asked for more than it can serve, or still busy with what came before: no more than a first guess.
+            if percent >= SATURATED && self.per_s.is_none() {
+                self.per_s = Some(rate);
             }
             return;
         }

@@ -171,7 +171,7 @@ impl<E: Executor> World<E> {
         }
         let p = &l.model.parameters;
         let best = l.oracle.best(rate, &l.now, p);
-        let own = l.oracle.worth(rate, &l.now, asked.weights, p);
+        let own = l.oracle.worth(rate, &l.now, weights, p);
         let o = &asked.observation;
         let bounded = |ms: f64| ms.min(patience_ms);
         l.steps.push(LearnStep {
@@ -190,7 +190,7 @@ impl<E: Executor> World<E> {
             own_p99_ms: bounded(own.p99_ms),
             // Where no weights are right, the best are.
             right: own.verdict.is_right()
-                || asked.weights.accelerator == best.accelerator
+                || weights.accelerator == best.accelerator
                 || own.p99_ms.is_finite() && own.p99_ms <= 1.05 * best.worth.p99_ms,
         });
         if weights != l.weights {
