@@ -68,7 +68,8 @@ impl ArrivalModel {
                 let round = *step_ns as f64 * rates_per_s.len() as f64;
                 let rounds = (ns as f64 / round).floor();
                 let most = rates_per_s.iter().copied().fold(0.0, f64::max);
-                let rest = (ns as f64 - rounds * round).max(0.0) / SECOND * if rounds > 0.0 { mean } else { most };
+                let rest =
+                    (ns as f64 - rounds * round).max(0.0) / SECOND * if rounds > 0.0 { mean } else { most };
                 rounds * round / SECOND * mean + rest
             }
             ArrivalModel::Diurnal { rate_per_s, swing, .. } => rate_per_s * (1.0 + swing) * seconds,
@@ -220,11 +221,14 @@ mod tests {
         check(ArrivalModel::Steps { rates_per_s, step_ns: 50_000_000 }, 1000.0, 1.5..500.0);
     }
 
-    /// A quarter of the requests of a day come in its slow half where the swing is 78.5 per cent (half of pi).
+    /// A quarter of the requests of a day come in its slow half where the swing is a quarter of pi.
     #[test]
     fn days() {
-        let model =
-            ArrivalModel::Diurnal { rate_per_s: 1000.0, swing: 0.785_398, period_ns: 1_000_000_000 };
+        let model = ArrivalModel::Diurnal {
+            rate_per_s: 1000.0,
+            swing: std::f64::consts::FRAC_PI_4,
+            period_ns: 1_000_000_000,
+        };
         let mut a = Arrivals::new(&model, 0, Stream::new(3, Part::Arrivals, 0));
         let (mut now, mut slow, mut all) = (0, 0u32, 0u32);
         while let Some(at) = a.next(now, 0).filter(|at| *at < 100_000_000_000) {

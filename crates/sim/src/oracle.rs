@@ -94,7 +94,12 @@ impl Oracle {
                 draws.sort_by(f64::total_cmp);
                 // Evenly spaced quantiles stand for all.
                 let draws_ns = draws.iter().skip(32).step_by(64).copied().collect();
-                kinds.push(Kind { model: model.clone(), draws_ns, mean_ns, scv: square / (mean_ns * mean_ns) });
+                kinds.push(Kind {
+                    model: model.clone(),
+                    draws_ns,
+                    mean_ns,
+                    scv: square / (mean_ns * mean_ns),
+                });
                 kinds.len() - 1
             }));
         }
@@ -275,7 +280,7 @@ mod tests {
     /// Little load: the fast processor alone; much: the accelerator too, and only as much as it can take.
     #[test]
     fn best_weights() {
-        let oracle = Oracle::new(&[model(4, 10.0), model(1, 30.0)]);
+        let oracle = Oracle::new(&[model(4, 10.0), model(1, 15.0)]);
         let rack = [now(false), now(true)];
         let p = Parameters::default();
         assert_eq!(oracle.best(100.0, &rack, &p).accelerator, 0);

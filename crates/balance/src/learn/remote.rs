@@ -97,7 +97,9 @@ impl Telemetry {
                     }
                 }
                 Some(Kind::CounterEntry(e)) if e.counter_id == self.packets => {
-                    let Some(i) = e.index.as_ref().and_then(|i| u16::try_from(i.index).ok()) else { continue };
+                    let Some(i) = e.index.as_ref().and_then(|i| u16::try_from(i.index).ok()) else {
+                        continue;
+                    };
                     let count = e.data.as_ref().map_or(0, |d| d.packet_count);
                     if let Some(seen) = self.devices.get_mut(&DeviceNumber::from_bits(i)) {
                         // A counter that runs backwards belongs to another switch: it begins anew.

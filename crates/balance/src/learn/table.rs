@@ -87,7 +87,9 @@ impl QTable {
 
     /// All states as CSV, with a line of names.
     pub fn csv(&self) -> String {
-        let mut out = "cpu_from_percent,cpu_to_percent,accelerators,raise_value,lower_value,keep_value,best\n".to_string();
+        let mut out =
+            "cpu_from_percent,cpu_to_percent,accelerators,raise_value,lower_value,keep_value,best\n"
+                .to_string();
         let width = 100.0 / self.ranges().max(1) as f64;
         for (i, [raise, lower, keep]) in self.rows.iter().enumerate() {
             let (from, best) = ((i / 2) as f64 * width, self.best_action(i).name());

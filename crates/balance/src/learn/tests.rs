@@ -73,11 +73,21 @@ fn verdicts_and_rewards() {
 #[test]
 fn bellman() {
     let mut learner = Learner::new(Parameters { epsilon: 0.0, ..Parameters::default() }).expect("valid");
-    let slow = Observation { cpu_percent: vec![95.0], accelerator_percent: vec![0.0], p99_ms: 5000.0, ..Observation::default() };
+    let slow = Observation {
+        cpu_percent: vec![95.0],
+        accelerator_percent: vec![0.0],
+        p99_ms: 5000.0,
+        ..Observation::default()
+    };
     // All zero: the first action, +1.
     let step = learner.step(&slow, &mut || 0.5);
     assert_eq!((step.weights.accelerator, step.reward), (1, None));
-    let good = Observation { cpu_percent: vec![75.0], accelerator_percent: vec![40.0], p99_ms: 500.0, ..Observation::default() };
+    let good = Observation {
+        cpu_percent: vec![75.0],
+        accelerator_percent: vec![40.0],
+        p99_ms: 500.0,
+        ..Observation::default()
+    };
     let step = learner.step(&good, &mut || 0.5);
     assert_eq!((step.weights.accelerator, step.reward, step.verdict), (1, Some(10.0), Verdict::Shared));
     assert!(learner.table().save().contains("\n9 no 5 0 0\n"), "{}", learner.table());

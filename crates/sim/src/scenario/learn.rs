@@ -155,14 +155,5 @@ pub(super) fn learn(
         bounds
     });
     t.finish(problems);
-    Some(LearnModel {
-        learner: learner?,
-        parameters,
-        interval_ns,
-        settle_ns,
-        polls,
-        table,
-        weight,
-        guard,
-    })
+    Some(LearnModel { learner: learner?, parameters, interval_ns, settle_ns, polls, table, weight, guard })
 }

@@ -175,7 +175,12 @@ pub(super) fn arrivals(
     load: &Load<'_>,
     problems: &mut Problems<'_>,
 ) -> Option<ArrivalModel> {
-    let process = choice(&mut t, "process", &["poisson", "near-constant", "mmpp", "steps", "diurnal", "trace"], problems)?;
+    let process = choice(
+        &mut t,
+        "process",
+        &["poisson", "near-constant", "mmpp", "steps", "diurnal", "trace"],
+        problems,
+    )?;
     let rates = (1e-6, 1e12);
     let out = match process {
         "poisson" => needed(&mut t, "rate_per_s", rates, "requests per second", problems)

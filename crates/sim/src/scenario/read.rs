@@ -248,10 +248,10 @@ impl Draft {
         // As in results, whose fields are in the order of the alphabet.
         point.sort();
         let devices = self.models(&rack, problems)?;
-        let learn = self.learn.clone().map(|l| LearnModel {
-            learner: learner.map_or(l.learner, |wanted| wanted.value),
-            ..l
-        });
+        let learn = self
+            .learn
+            .clone()
+            .map(|l| LearnModel { learner: learner.map_or(l.learner, |wanted| wanted.value), ..l });
         if let Some(Err(message)) = learn.as_ref().map(|_| self.can_learn(&rack)) {
             problems.add(&self.learn_place, "learn", message);
             return None;
@@ -401,7 +401,9 @@ impl Draft {
         let has = |cpu: bool| rack.devices().any(|(_, d)| (d.kind == DeviceKind::Cpu) == cpu);
         if let Some(s) = rack.services.iter().find(|s| s.policy != Policy::Wrr) {
             let (name, policy) = (&s.name, s.policy);
-            return Err(format!("service {name} has policy {policy}, but learners set the weights of wrr: write that"));
+            return Err(format!(
+                "service {name} has policy {policy}, but learners set the weights of wrr: write that"
+            ));
         }
         if !has(true) || !has(false) {
             return Err("the rack needs processors (kind \"cpu\") and accelerators (any other kind)".into());

@@ -144,6 +144,22 @@ fn refuses() {
             "process = \"trace\", file = \"times.csv\", column = \"when\"",
             "has no column `when`; its first line names: time_s, other",
         ),
+        (
+            "process = \"poisson\", rate_per_s = 100",
+            "process = \"steps\", rates_per_s = [0], step_s = 1",
+            "at least one rate above 0",
+        ),
+        (
+            "process = \"poisson\", rate_per_s = 100",
+            "process = \"diurnal\", rate_per_s = 1, swing = 2, period_s = 1",
+            "arrivals.swing: the number 2: write a number from 0 to 1",
+        ),
+        ("[[event]]", "[learn]\nlearner = \"magic\"\n[[event]]", "`magic` is unknown: write one of"),
+        ("[[event]]", "[learn]\nlearner = \"thompson\"\nsettle_s = 1\n[[event]]", "must be shorter"),
+        ("[[event]]", "[learn]\nlearner = \"q-learning\"\ntable = \"no.q\"\n[[event]]", "cannot read no.q"),
+        ("[[event]]", "[learn]\nlearner = \"q-learning\"\ntable = \"times.csv\"\n[[event]]", "not a Q-table"),
+        ("kind = \"smartnic\"", "kind = \"cpu\"\n[learn]\nlearner = \"fixed\"\n[x]", "unknown field"),
+        ("[[event]]", "[sweep]\nlearner = [\"fixed\"]\n[[event]]", "there is no table [learn]"),
         ("mean_ms = 1 }", "mean_ms = 0 }", "write a number from"),
         ("mean_ms = 1 }", "mean_ms = -3 }", "write a number from"),
         ("mean_ms = 1 }", "}", "service_time.mean_ms: missing"),
@@ -164,6 +180,25 @@ fn refuses() {
     ] {
         check(from, to, message);
     }
+}
+
+/// Learners need weights to set, and somebody to set them for.
+#[test]
+fn learners() {
+    let learn = "[learn]\nlearner = \"q-learning\"\n";
+    assert!(good(&format!("{GOOD}{learn}"))[0].learn.is_some());
+    for (from, to, message) in [
+        ("\"wrr\"", "\"ecmp\"", "learners set the weights of wrr"),
+        ("\"smartnic\"", "\"cpu\"", "the rack needs processors"),
+        ("duration_s = 10", "duration_s = 10\nagents = { enabled = false }", "go by what agents report"),
+    ] {
+        let got =
+            parse(&format!("{}{learn}", GOOD.replacen(from, to, 1))).map_or_else(|e| e, |_| "fine".into());
+        assert!(got.contains(message), "{to}: {got}");
+    }
+    let swept = format!("{GOOD}{learn}[sweep]\nlearner = [\"thompson\", \"service-rate\"]\n");
+    let points: Vec<String> = good(&swept).iter().map(Scenario::point_text).collect();
+    assert_eq!(points, ["learner=thompson", "learner=service-rate"]);
 }
 
 /// What is wrong with the rack is all that is told, not that nothing after it is known.

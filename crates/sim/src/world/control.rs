@@ -17,7 +17,10 @@ enum Question {
     Learner(Request),
     Connect,
     Message(Box<pointsman_control::proto::p4rt::StreamMessageRequest>),
-    Request { id: u64, request: Request },
+    Request {
+        id: u64,
+        request: Request,
+    },
 }
 
 /// Controller, server, and what is on its way between them.

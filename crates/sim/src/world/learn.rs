@@ -2,7 +2,7 @@
 
 use super::{Event, World};
 use crate::oracle::{DeviceNow, Oracle};
-use crate::outcome::{LearnStep, Latency, Learning};
+use crate::outcome::{Latency, LearnStep, Learning};
 use crate::scenario::LearnModel;
 use pointsman_balance::controller::{Program, Request};
 use pointsman_balance::learn::{Observation, Telemetry, Weights, with_weights};
