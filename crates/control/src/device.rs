@@ -28,7 +28,15 @@ pub trait Device {
     ///
     /// # Errors
     /// What it would say.
-    fn check_pipeline(&self, pipeline: &Pipeline) -> Result<(), String>;
+    fn check_pipeline(&mut self, pipeline: &Pipeline) -> Result<(), String>;
+
+    /// Does beforehand what takes long of [`Device::set_pipeline`], which follows, so that packets need not wait for it.
+    ///
+    /// # Errors
+    /// What it would say.
+    fn ready(&mut self, _pipeline: &Pipeline) -> Result<(), String> {
+        Ok(())
+    }
 
     /// Runs another program from now on, in its initial state.
     ///
@@ -66,7 +74,7 @@ impl<E: Executor, C: Fn(&[u8]) -> Result<Program, String>> Device for SwitchDevi
         self.switch.set_port_status(port, up);
     }
 
-    fn check_pipeline(&self, pipeline: &Pipeline) -> Result<(), String> {
+    fn check_pipeline(&mut self, pipeline: &Pipeline) -> Result<(), String> {
         self.switch.check_pipeline(pipeline).map_err(|e| e.to_string())
     }
 

@@ -357,7 +357,7 @@ impl Device for TestDevice {
         }
     }
 
-    fn check_pipeline(&self, _: &Pipeline) -> Result<(), String> {
+    fn check_pipeline(&mut self, _: &Pipeline) -> Result<(), String> {
         self.refuses.clone().map_or(Ok(()), Err)
     }
 

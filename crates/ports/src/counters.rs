@@ -110,6 +110,15 @@ impl Counters {
         self.drops().filter(|(reason, _)| reason.direction() == direction).map(|(_, count)| count).sum()
     }
 
+    /// Adds the totals of another port, such as one that shares the interface.
+    pub fn add(&mut self, other: &Counters) {
+        self.rx_packets += other.rx_packets;
+        self.rx_bytes += other.rx_bytes;
+        self.tx_packets += other.tx_packets;
+        self.tx_bytes += other.tx_bytes;
+        self.drops.iter_mut().zip(other.drops).for_each(|(sum, more)| *sum += more);
+    }
+
     pub(crate) fn add_drops(&mut self, reason: DropReason, frames: u64) {
         self.drops[reason as usize] += frames;
     }
@@ -142,6 +151,12 @@ mod tests {
             assert!(reason.name().starts_with(prefix), "{}", reason.name());
             counters.add_drops(reason, 1 << index);
         }
+        counters.add(&Counters { rx_packets: 1, rx_bytes: 2, tx_packets: 3, tx_bytes: 4, ..counters });
+        assert_eq!(
+            (counters.rx_packets, counters.rx_bytes, counters.tx_packets, counters.tx_bytes),
+            (1, 2, 3, 4)
+        );
+        counters.drops.iter_mut().for_each(|n| *n /= 2);
         assert_eq!(counters.dropped(DropReason::RxTooShort), 4);
         assert_eq!(counters.dropped_total(Direction::Receive), 0b11_1111);
         assert_eq!(counters.dropped_total(Direction::Transmit), 0b1111_1100_0000);

@@ -33,8 +33,9 @@ pub fn open_interface(name: &str, want: Want) -> Result<(Box<dyn Port>, String),
 }
 
 /// Opens an interface as several ports, one for each of as many threads, that share its traffic flow by flow: queues of the
-/// interface with AF_XDP, a group of sockets with AF_PACKET. There are fewer ports than asked for where the interface has
-/// fewer queues, such as veth with its one, and where it is a tap.
+/// interface with AF_XDP, a group of sockets with AF_PACKET, which [`Want::Auto`] takes where an interface has fewer queues,
+/// such as veth with its one. There are fewer ports than asked for where AF_XDP is wanted of such an interface, and where it
+/// is a tap.
 ///
 /// # Errors
 /// As for [`open_interface`].
@@ -76,6 +77,12 @@ fn open(name: &str, want: Want, ports: Option<usize>) -> Result<Opened, PortErro
         let (socket, _) = af_packet::find(name)?;
         if sys::has_ipv4_address(&socket, name) {
             return packet(" (no AF_XDP: the interface has an IPv4 address, which AF_XDP would cut off)");
+        }
+    }
+    if let (Want::Auto, Some(ports)) = (want, ports) {
+        let queues = AfXdp::queues(name)? as usize;
+        if queues < ports {
+            return packet(&format!(" (no AF_XDP: {queues} receive queues for {ports} threads)"));
         }
     }
     let config = AfXdpConfig { mode, ..Default::default() };

@@ -57,6 +57,8 @@ pub use register::Register;
 pub use replication::{CloneSession, MAX_CLONE_SESSION, Replica, Replication, ReplicationError};
 pub use state::{Digest, Event, EventKind, IdleEntry, SavedEntry, State, StateError};
 pub use stats::{Anomalies, DropReason, PortStats, Stats};
-pub use switch::{Arrived, Keep, Loader, Output, PipelineError, Polled, Sink, Switch, Worker};
+pub use switch::{
+    Arrived, Keep, Loader, Output, PipelineError, Polled, Prepared, Preparer, Sink, Switch, Worker,
+};
 pub use tables::{DEFAULT_TABLE_SIZE, TableError, TableState};
 pub use time::Time;

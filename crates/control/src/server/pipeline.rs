@@ -79,6 +79,7 @@ impl Server {
             }
             Ok(Action::VerifyAndCommit) => {
                 let (installed, pipeline) = prepare(device, config)?;
+                device.ready(&pipeline).map_err(cannot_run)?;
                 let state = State::new(&pipeline, device.config());
                 self.commit(device, installed, pipeline, state, now)?;
             }
@@ -102,6 +103,7 @@ impl Server {
             }
             Ok(Action::ReconcileAndCommit) => {
                 let (mut installed, pipeline) = prepare(device, config)?;
+                device.ready(&pipeline).map_err(cannot_run)?;
                 let mut state = State::new(&pipeline, device.config());
                 self.reconcile(device, &mut installed, &mut state, now)?;
                 self.commit(device, installed, pipeline, state, now)?;

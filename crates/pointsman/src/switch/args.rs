@@ -79,6 +79,10 @@ pub struct Args {
     /// How the switch waits for frames.
     #[arg(long, value_enum, default_value_t)]
     pub poll: Poll,
+    /// Threads that work on packets, each with queues of its own of every interface: AF_XDP needs as many receive queues
+    /// there, AF_PACKET deals flows out by itself.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub workers: usize,
     /// Where P4Runtime is served; port 0 takes a free one and says which. Unless --grpc-tls-ca is given it has no
     /// authentication: think before you leave loopback.
     #[arg(

@@ -1,6 +1,7 @@
 //! `pointsman switch`: a P4 program on Linux interfaces, with P4Runtime.
 
 pub mod args;
+mod device;
 pub mod files;
 pub mod gnmi;
 pub mod grpc;
@@ -10,6 +11,7 @@ pub mod runtime;
 pub mod summary;
 pub mod tls;
 pub mod wires;
+mod worker;
 
 pub use args::{Args, without_separator};
 
@@ -24,7 +26,7 @@ use pointsman_control::proto::gnmi::g_nmi_server::GNmiServer;
 use pointsman_control::proto::p4rt::p4_runtime_server::P4RuntimeServer;
 use pointsman_frontend::Define;
 use pointsman_ports::pcap::Pace;
-use pointsman_ports::{PcapPort, PollMode, Port, PortError, Traced, Want, open_interface};
+use pointsman_ports::{PcapPort, PollMode, Port, PortError, Traced, Want, open_interface, open_interface_shared};
 use pointsman_v1model::SwitchConfig;
 use queues::Setting;
 use runtime::{Handle, Runtime};
@@ -73,6 +75,8 @@ pub struct Setup {
     pub port_kind: Want,
     /// How it waits for frames.
     pub poll: PollMode,
+    /// How many threads work on packets.
+    pub workers: usize,
     /// Where captures go.
     pub pcap: Option<PathBuf>,
     /// Captures in the current folder instead of interfaces, begun after so long.
@@ -99,6 +103,7 @@ impl Default for Setup {
             interfaces: Vec::new(),
             port_kind: Want::default(),
             poll: PollMode::default(),
+            workers: 1,
             pcap: None,
             use_files: None,
             switch,
@@ -131,16 +136,32 @@ pub fn build(setup: Setup) -> Result<Runtime, String> {
             format!("cannot make {} for captures: {e}; give --pcap a directory", dir.display())
         })?;
     }
-    let mut ports: Vec<(u32, Box<dyn Port>)> = Vec::new();
+    check_workers(&setup, std::thread::available_parallelism().map_or(1, usize::from))?;
+    // For each worker, its ports.
+    let mut ports: Vec<Vec<(u32, Box<dyn Port>)>> = Vec::new();
+    ports.resize_with(setup.workers, Vec::new);
     let mut kinds = Vec::new();
     for Interface { number, name } in &setup.interfaces {
-        let (port, kind) = open(name, &setup).map_err(|e| e.to_string())?;
+        let (opened, kind) = open(name, &setup)?;
         kinds.push(format!("port {number} ({name}): {kind}"));
-        ports.push((*number, port));
+        ports.iter_mut().zip(opened).for_each(|(of, port)| of.push((*number, port)));
     }
-    let mut wires = Wires::new(ports).map_err(|e| format!("cannot wait for packets: {e}"))?;
-    wires.watch = setup.watch;
-    kinds.into_iter().for_each(|line| wires.tell(Level::Info, line));
+    let wires = ports.into_iter().enumerate().map(|(n, of)| {
+        let mut wires = Wires::new(of, n == 0).map_err(|e| format!("cannot wait for packets: {e}"))?;
+        wires.watch = setup.watch;
+        Ok(wires)
+    });
+    let mut wires = wires.collect::<Result<Vec<Wires>, String>>()?;
+    if let Some(first) = wires.first_mut() {
+        kinds.into_iter().for_each(|line| first.tell(Level::Info, line));
+        if setup.workers > 1 {
+            let rates = match setup.queues.is_empty() {
+                true => "",
+                false => "; each has queues of its own, with the depths and rates that were given",
+            };
+            first.tell(Level::Info, format!("{} workers share the flows{rates}", setup.workers));
+        }
+    }
     let config = SwitchConfig { ports: Some(numbers), ..setup.switch };
     let server = ServerConfig { device_id: setup.device_id, ..ServerConfig::default() };
     let mut runtime = Runtime::new(config, setup.executor, server, setup.sources, wires)?;
@@ -149,16 +170,54 @@ pub fn build(setup: Setup) -> Result<Runtime, String> {
     Ok(runtime)
 }
 
-/// Opens a port and says what kind it is.
-fn open(interface: &str, setup: &Setup) -> Result<(Box<dyn Port>, String), PortError> {
+/// Can these workers share these ports?
+fn check_workers(setup: &Setup, processors: usize) -> Result<(), String> {
+    let workers = setup.workers;
+    let tap = setup.interfaces.iter().find(|i| i.name.starts_with("tap:"));
+    let refusal = match workers {
+        0 => "there has to be one at least".to_string(),
+        1 => return Ok(()),
+        _ if workers > processors => {
+            format!("this machine has {processors} processors for them: give at most as many")
+        }
+        _ if setup.use_files.is_some() => {
+            "captures are read by one worker: leave out --workers or --use-files".to_string()
+        }
+        _ if setup.pcap.is_some() => {
+            "one worker can record what passes: leave out --workers or --pcap".to_string()
+        }
+        _ => match tap {
+            Some(tap) => format!("'{}' is a tap, which has one queue: leave out --workers", tap.name),
+            None => return Ok(()),
+        },
+    };
+    Err(format!("--workers {workers}: {refusal}"))
+}
+
+/// Opens an interface as a port for each worker and says what kind they are.
+fn open(interface: &str, setup: &Setup) -> Result<(Vec<Box<dyn Port>>, String), String> {
+    let text = |e: PortError| e.to_string();
     if let Some(delay) = setup.use_files {
-        let port = PcapPort::in_directory(interface, Path::new("."), Pace::Recorded)?;
-        return Ok((Box::new(Delayed::new(port, delay)), "captures".to_string()));
+        let port = PcapPort::in_directory(interface, Path::new("."), Pace::Recorded).map_err(text)?;
+        return Ok((vec![Box::new(Delayed::new(port, delay))], "captures".to_string()));
     }
-    let (port, kind) = open_interface(interface, setup.port_kind)?;
+    if setup.workers > 1 {
+        let (ports, kind) = open_interface_shared(interface, setup.port_kind, setup.workers).map_err(text)?;
+        if ports.len() < setup.workers {
+            return Err(format!(
+                "--workers {}: '{interface}' has {} receive queue(s) for AF_XDP, and each worker needs one: add queues \
+                 (`ethtool -L {interface} combined {0}`; a veth pair gets them when it is made, `numrxqueues {0} \
+                 numtxqueues {0}` at both ends), or use --port-kind af-packet",
+                setup.workers,
+                ports.len()
+            ));
+        }
+        return Ok((ports, kind));
+    }
+    let (port, kind) = open_interface(interface, setup.port_kind).map_err(text)?;
     Ok(match &setup.pcap {
-        Some(dir) => (Box::new(Traced::new(port, dir)?), kind + ", recorded"),
-        None => (port, kind),
+        Some(dir) => (vec![Box::new(Traced::new(port, dir).map_err(text)?)], kind + ", recorded"),
+        None => (vec![port], kind),
     })
 }
 
@@ -246,6 +305,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
         interfaces: args.interface,
         port_kind: args.port_kind.into(),
         poll: args.poll.into(),
+        workers: args.workers,
         pcap: args.pcap,
         use_files: args.use_files.map(|s| Duration::from_secs(s.into())),
         switch: SwitchConfig {

@@ -1,27 +1,28 @@
-//! The thread that owns a switch: packets, time and the control plane's calls meet here, one after the other.
+//! A running switch: threads that work on packets (`worker.rs`), and one for the control plane, where its calls, time and
+//! what the workers have to say meet, one after the other.
 
+use super::device::{Shared, Turn, change, compile_config};
 use super::gnmi::model::Interface;
 use super::log::Level;
 use super::queues::{self, Setting};
 use super::summary;
 use super::wires::Wires;
-use crate::compiler::{self, rendered};
+use super::worker::{Common, Line, Notices, Order, Seat, Worker};
 use crate::executor::{Choice, Runner};
-use crate::sources::{Confined, Sources};
+use crate::sources::Sources;
+use parking_lot::RwLock;
 use pointsman_control::proto::p4rt;
-use pointsman_control::{ConnId, Device, Output, RpcError, Server, ServerConfig, SwitchDevice};
+use pointsman_control::{ConnId, Device, Output, RpcError, Server, ServerConfig};
 use pointsman_ir::Program;
-use pointsman_ports::{PollMode, PollStrategy, Step};
-use pointsman_v1model::{Arrived, EventKind, Stats, Switch, SwitchConfig, Time};
+use pointsman_ports::PollMode;
+use pointsman_v1model::{Event, EventKind, Preparer, Stats, SwitchConfig, Time};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc as stream, oneshot};
 
-/// Passes through the pipeline before the ports are looked at again.
-const BUDGET: usize = 256;
-
-/// Jobs of the control plane between two looks at the ports: one that writes without end must not keep packets waiting.
+/// Jobs between two looks at the clock: a client that writes without end must not keep others from their deadlines.
 const JOBS: usize = 64;
 
 /// Messages that may wait for a client that does not read them. More packets, digests and idle entries are dropped for
@@ -34,9 +35,11 @@ const RESERVED: usize = 64;
 /// What goes down a stream channel.
 pub type StreamItem = Result<p4rt::StreamMessageResponse, RpcError>;
 
-/// Everything that the thread owns apart from the ports.
+/// Everything that the control plane's thread owns.
 pub struct Core {
-    switch: Switch<Runner>,
+    shared: Arc<Shared>,
+    preparer: Preparer<Runner>,
+    workers: Vec<Line>,
     /// The last warning about the executor that was told.
     warned: Option<String>,
     server: Server,
@@ -45,8 +48,6 @@ pub struct Core {
     next_conn: u64,
     /// What an operator should know and has not been told yet.
     news: Vec<(Level, String)>,
-    /// Who wants to know about the ports, which are out of reach for jobs.
-    asking: Vec<oneshot::Sender<Vec<Interface>>>,
     start: Instant,
     stop: bool,
 }
@@ -58,25 +59,23 @@ struct Client {
     dropped: u64,
 }
 
-type Job = Box<dyn FnOnce(&mut Core) + Send>;
+/// Something to do on the control plane's thread.
+pub type Job = Box<dyn FnOnce(&mut Core) + Send>;
 
 /// How other threads reach the switch.
 #[derive(Clone)]
 pub struct Handle {
     jobs: Sender<Job>,
-    waker: pointsman_ports::Waker,
 }
 
-/// The switch's thread has ended.
+/// The switch has ended.
 #[derive(Debug)]
 pub struct Gone;
 
 impl Handle {
-    /// Runs `job` on the switch's thread, between two packets.
+    /// Runs `job` on the control plane's thread.
     pub fn post(&self, job: impl FnOnce(&mut Core) + Send + 'static) -> Result<(), Gone> {
-        self.jobs.send(Box::new(job)).map_err(|_| Gone)?;
-        // The eventfd of a live poller takes every write.
-        self.waker.wake().map_err(|_| Gone)
+        self.jobs.send(Box::new(job)).map_err(|_| Gone)
     }
 
     /// The same, with an answer.
@@ -97,12 +96,21 @@ impl Handle {
     /// # Errors
     /// The switch has ended.
     pub async fn interfaces(&self) -> Result<Vec<Interface>, Gone> {
-        let (tx, rx) = oneshot::channel();
-        self.post(move |core| core.asking.push(tx))?;
-        rx.await.map_err(|_| Gone)
+        let asked = self.call(|core| core.ask_workers()).await??;
+        let mut all: Vec<Interface> = Vec::new();
+        for answer in asked {
+            let interfaces = answer.await.map_err(|_| Gone)?;
+            if all.is_empty() {
+                all = interfaces;
+                continue;
+            }
+            // Workers have the same ports in the same order, and each its share of the traffic.
+            all.iter_mut().zip(&interfaces).for_each(|(sum, more)| sum.counters.add(&more.counters));
+        }
+        Ok(all)
     }
 
-    /// Ends the thread.
+    /// Ends the switch.
     pub fn stop(&self) {
         // If it has ended already, all the better.
         let _ = self.post(|core| core.stop = true);
@@ -120,15 +128,23 @@ impl Core {
         let now = self.now();
         let sources = &self.sources;
         let compile = |text: &[u8]| compile_config(sources, text);
-        let mut device = SwitchDevice { switch: &mut self.switch, compile };
-        let result = call(&mut self.server, &mut device, now);
+        let result = call(&mut self.server, &mut Turn::new(&self.shared, &self.preparer, &compile), now);
         self.look_at_executor();
         result
     }
 
+    /// Asks all workers how their ports are.
+    fn ask_workers(&self) -> Result<Vec<oneshot::Receiver<Vec<Interface>>>, Gone> {
+        let ask = |line: &Line| {
+            let (tx, rx) = oneshot::channel();
+            line.order(Order::Interfaces(tx)).map(|()| rx)
+        };
+        self.workers.iter().map(ask).collect()
+    }
+
     /// Tells, once per program, if the program does not run as it was to run.
     fn look_at_executor(&mut self) {
-        let warning = self.switch.executor().and_then(Runner::warning);
+        let warning = self.shared.read().executor().and_then(Runner::warning);
         if let Some(line) = warning.clone().filter(|w| self.warned.as_ref() != Some(w)) {
             self.tell(Level::Warn, line);
         }
@@ -145,13 +161,13 @@ impl Core {
     /// # Errors
     /// There is no such queue.
     pub fn set_queues(&mut self, settings: &[Setting]) -> Result<(), String> {
-        let config = self.switch.config().clone();
-        queues::apply(&mut self.switch, &config, settings)
+        let config = self.preparer.config();
+        change(&self.shared, |switch| queues::apply(switch, config, settings))
     }
 
     /// Counters of the whole switch.
     pub fn stats(&mut self) -> Stats {
-        self.switch.stats().clone()
+        change(&self.shared, |switch| switch.stats().clone())
     }
 
     /// A new stream channel; what the server has to say on it comes out of the receiver.
@@ -197,9 +213,9 @@ impl Core {
                         let _ = client.items.try_send(Err(error));
                     }
                 }
+                // To one worker, so that they stay in order. If it has ended, so does the switch.
                 Output::PacketOut { packet } => {
-                    let now = self.now();
-                    self.switch.receive_cpu(now, &packet);
+                    let _ = self.workers.first().map(|line| line.order(Order::PacketOut(packet)));
                 }
             }
         }
@@ -230,108 +246,118 @@ impl Core {
         !matches!(client.items.try_send(Ok(response)), Err(stream::error::TrySendError::Full(_)))
     }
 
-    /// What the data plane has to say to the control plane. Complaints go to `log`.
-    fn notify(&mut self, wires: &mut Wires, log: &mut dyn FnMut(Level, &str)) {
-        let now = self.now();
-        for packet in wires.take_cpu() {
+    /// What a worker has to say.
+    pub fn notified(&mut self, notices: Notices) {
+        let Notices { packets, digests, events, links, news } = notices;
+        self.news.extend(news);
+        for packet in packets {
             match self.server.packet_in(&packet) {
                 Ok(outputs) => self.deliver(outputs),
                 // Ordinary while no controller is there.
                 Err(pointsman_control::PacketInError::NoPrimary) => {}
-                Err(e) => log(Level::Warn, &format!("a packet for the control plane was dropped: {e}")),
+                Err(e) => {
+                    self.tell(Level::Warn, format!("a packet for the control plane was dropped: {e}"));
+                }
             }
         }
-        let digests = self.switch.take_digests();
         if !digests.is_empty() {
-            let outputs = self.server.digests(&digests, now, unix_ns() as i64);
+            let outputs = self.server.digests(&digests, self.now(), unix_ns() as i64);
             self.deliver(outputs);
         }
+        self.news.extend(events.into_iter().map(told));
+        for (port, up) in links {
+            self.control(|server, device, _| server.port_status(device, port, up));
+        }
+    }
+
+    /// When [`Core::tick`] has something to do.
+    fn next_deadline(&self) -> Option<Time> {
+        [self.server.next_deadline(), self.shared.read().next_idle()].into_iter().flatten().min()
+    }
+
+    /// Does what time demands.
+    fn tick(&mut self) {
+        let now = self.now();
         if self.server.next_deadline().is_some_and(|at| at <= now) {
             let outputs = self.server.tick(now, unix_ns() as i64);
             self.deliver(outputs);
         }
-        let idle = self.switch.take_idle(now);
-        if !idle.is_empty()
-            && let Some(state) = self.switch.state()
-        {
-            let outputs = self.server.idle_entries(state, &idle, unix_ns() as i64);
-            self.deliver(outputs);
-        }
-        for event in self.switch.take_events() {
-            let (level, what) = match event.kind {
-                EventKind::Log(message) => (Level::Info, message),
-                EventKind::AssertFailed(place) => (Level::Warn, false_check("assert", place.as_deref())),
-                EventKind::AssumeFailed(place) => (Level::Warn, false_check("assume", place.as_deref())),
-            };
-            log(level, &format!("[{:.6} s] {what}", event.time.0 as f64 / 1e9));
-        }
-        for (level, news) in self.news.drain(..) {
-            log(level, &news);
+        if self.shared.read().next_idle().is_some_and(|at| at <= now) {
+            let server = &mut self.server;
+            let outputs = change(&self.shared, |switch| {
+                let idle = switch.take_idle(now);
+                let state = switch.state().filter(|_| !idle.is_empty());
+                state.map(|state| server.idle_entries(state, &idle, unix_ns() as i64))
+            });
+            self.deliver(outputs.unwrap_or_default());
         }
     }
 }
 
-/// Compiles what a controller sends as `p4_device_config`: P4 source text.
-fn compile_config(sources: &Sources, text: &[u8]) -> Result<Program, String> {
-    // What p4c makes for BMv2, which controllers are used to send.
-    if text.trim_ascii_start().starts_with(b"{") {
-        return Err("p4_device_config is JSON, a compiler's output for BMv2: this target compiles P4 itself; send the \
-                    text of the .p4 file instead"
-            .to_string());
-    }
-    let text = std::str::from_utf8(text).map_err(|e| {
-        format!(
-            "p4_device_config is not UTF-8 text ({e}): this target takes P4 source, not a compiler's output"
-        )
-    })?;
-    compiler::compile("p4_device_config", text, &Confined(sources), &[])
-        .map(|c| c.program)
-        .map_err(|failure| rendered(&failure))
+/// What an operator should know of an event.
+fn told(event: Event) -> (Level, String) {
+    let (level, what) = match event.kind {
+        EventKind::Log(message) => (Level::Info, message),
+        EventKind::AssertFailed(place) => (Level::Warn, false_check("assert", place.as_deref())),
+        EventKind::AssumeFailed(place) => (Level::Warn, false_check("assume", place.as_deref())),
+    };
+    (level, format!("[{:.6} s] {what}", event.time.0 as f64 / 1e9))
 }
 
 /// A switch that is about to run.
 pub struct Runtime {
     core: Core,
-    wires: Wires,
-    poll: PollStrategy,
+    workers: Vec<Worker>,
     jobs: Receiver<Job>,
     handle: Handle,
 }
 
 impl Runtime {
-    /// A switch over these ports.
+    /// A switch with a worker for each of these sets of ports. All have the same ports, in the same order.
     pub fn new(
         switch: SwitchConfig,
         executor: Choice,
         server: ServerConfig,
         sources: Sources,
-        mut wires: Wires,
+        wires: Vec<Wires>,
     ) -> Result<Self, String> {
         let (tx, jobs) = channel();
-        let handle = Handle { jobs: tx, waker: wires.waker() };
         let mut server = Server::new(server)?;
         // Translated port numbers may be interfaces.
-        for (state, port) in wires.ports() {
-            server.set_port_name(state.number, Some(port.name().to_string()));
+        for (number, name) in wires.iter().flat_map(Wires::names) {
+            server.set_port_name(number, Some(name.to_string()));
         }
+        let mut switch = executor.switch(switch).map_err(|e| e.to_string())?;
+        let preparer = switch.preparer();
+        let seats: Vec<Seat> = match wires.len() {
+            1 => vec![Seat::Alone],
+            n => switch.add_workers(n).into_iter().map(Seat::Among).collect(),
+        };
+        let shared = Arc::new(RwLock::new(switch));
+        let start = Instant::now();
+        let common =
+            Common { shared: shared.clone(), start, control: tx.clone(), backlog: Arc::default() };
+        let made = seats.into_iter().zip(wires).map(|(seat, w)| Worker::new(seat, w, common.clone()));
+        let (workers, lines) = made.unzip();
         let core = Core {
-            switch: executor.switch(switch).map_err(|e| e.to_string())?,
+            shared,
+            preparer,
+            workers: lines,
             warned: None,
             server,
             sources,
             streams: BTreeMap::new(),
             next_conn: 1,
             news: Vec::new(),
-            asking: Vec::new(),
-            start: Instant::now(),
+            start,
             stop: false,
         };
-        Ok(Runtime { core, wires, poll: PollStrategy::new(PollMode::default()), jobs, handle })
+        Ok(Runtime { core, workers, jobs, handle: Handle { jobs: tx } })
     }
 
-    /// How it waits for frames from now on.
+    /// How its workers wait for frames from now on.
     pub fn set_poll(&mut self, mode: PollMode) {
-        self.poll = PollStrategy::new(mode);
+        self.workers.iter_mut().for_each(|w| w.set_poll(mode));
     }
 
     /// How to reach it.
@@ -352,8 +378,9 @@ impl Runtime {
         let core = &mut self.core;
         let now = core.now();
         let compile = |_: &[u8]| Ok(program.clone());
-        let mut device = SwitchDevice { switch: &mut core.switch, compile };
-        core.server.boot(&mut device, config.as_bytes(), now).map_err(|e| e.message)?;
+        let mut turn = Turn::new(&core.shared, &core.preparer, &compile);
+        core.server.boot(&mut turn, config.as_bytes(), now).map_err(|e| e.message)?;
+        drop(turn);
         core.look_at_executor();
         Ok(())
     }
@@ -365,76 +392,107 @@ impl Runtime {
 
     /// The same, and leaves the switch to be looked at.
     pub fn run_until_stopped(&mut self, mut log: impl FnMut(Level, &str)) -> Result<(), String> {
-        loop {
-            let mut jobs = 0;
-            while jobs < JOBS
-                && let Ok(job) = self.jobs.try_recv()
-            {
-                job(&mut self.core);
-                jobs += 1;
-            }
-            if self.core.stop {
-                break;
-            }
-            let unix = unix_ns();
-            let (switch, start) = (&mut self.core.switch, self.core.start);
-            // What came together has one time: asking for it costs as much as a look-up.
-            let now = elapsed(start);
-            // Each packet goes all the way through before the next: queues hold what queues must, not a batch.
-            let frames = self.wires.receive(unix, |wires, port, frames| {
-                let arrived = |buffer| Arrived { port, buffer, start: 0 };
-                let mut batch: Vec<Arrived<'_>> =
-                    frames.iter_mut().map(|f| arrived(f.as_mut_slice())).collect();
-                switch.process(now, BUDGET, &mut batch, wires);
-            });
-            let polled = switch.poll(elapsed(start), BUDGET, &mut self.wires);
-            self.wires.flush(unix);
-            self.core.notify(&mut self.wires, &mut log);
-            if !self.core.asking.is_empty() {
-                let interfaces = self.wires.interfaces();
-                for asking in self.core.asking.drain(..) {
-                    // Who asked may have gone away.
-                    let _ = asking.send(interfaces.clone());
-                }
-            }
-            for (port, up) in self.wires.take_links() {
-                self.core.control(|server, device, _| server.port_status(device, port, up));
-            }
-            for (level, line) in self.wires.take_news() {
-                log(level, &line);
-            }
-            // After jobs there may be more, whose wake-up is spent.
-            let step = self.poll.after(elapsed(start).0, frames);
-            if jobs == 0 && frames == 0 && !polled.more && step == Step::Sleep {
-                let deadline = [self.core.switch.next_deadline(), self.core.server.next_deadline()]
-                    .into_iter()
-                    .flatten()
-                    .min()
-                    .map(|at| start + Duration::from_nanos(at.0));
-                self.wires.wait(unix_ns(), deadline).map_err(|e| format!("cannot wait for packets: {e}"))?;
-            }
+        let Runtime { core, workers, jobs, handle } = self;
+        // What is known before the first packet is told before it.
+        for worker in workers.iter_mut() {
+            let (links, news) = (worker.wires.take_links(), worker.wires.take_news());
+            core.notified(Notices { links, news, ..Notices::default() });
         }
-        self.wires.flush(unix_ns());
-        Ok(())
+        core.say(&mut log);
+        std::thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for (n, worker) in workers.iter_mut().enumerate() {
+                // However it ends: the others must not go on without it.
+                let end = EndOnDrop(handle.clone());
+                let run = move || {
+                    let _end = end;
+                    worker.run()
+                };
+                let thread = std::thread::Builder::new().name(format!("worker {n}"));
+                threads.push(thread.spawn_scoped(scope, run));
+            }
+            if threads.iter().all(Result::is_ok) {
+                core.run(jobs, &mut log);
+            }
+            for line in &core.workers {
+                // It may have ended already.
+                let _ = line.order(Order::Stop);
+            }
+            let ended = threads.into_iter().map(|thread| {
+                let thread = thread.map_err(|e| format!("cannot start a thread for packets: {e}"))?;
+                thread.join().unwrap_or_else(|_| Err("a worker panicked; the switch has ended".to_string()))
+            });
+            // All of them, whatever the first one says.
+            ended.collect::<Vec<_>>().into_iter().collect()
+        })
     }
 
     /// What became of all packets, one line for the switch and one for each port.
     pub fn summary(&mut self) -> Vec<String> {
-        let mut lines = vec![summary::switch(self.core.switch.stats())];
-        lines.extend(self.wires.ports().map(|(state, port)| {
-            let counters = port.counters();
+        let mut lines = vec![summary::switch(&self.core.stats())];
+        let Some((first, others)) = self.workers.split_first_mut() else { return lines };
+        let mut more: Vec<Vec<_>> = others
+            .iter_mut()
+            .map(|worker| worker.wires.ports().map(|(_, port)| port.counters()).collect())
+            .collect();
+        lines.extend(first.wires.ports().enumerate().map(|(n, (state, port))| {
+            let mut counters = port.counters();
+            more.iter_mut().filter_map(|m| m.get(n)).for_each(|m| counters.add(m));
             summary::port(state, port.name(), &counters)
         }));
         lines
     }
 }
 
-fn elapsed(start: Instant) -> Time {
+/// Ends the switch when the thread ends that has it.
+struct EndOnDrop(Handle);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+impl Core {
+    /// Does jobs, and what time demands, until it is stopped.
+    fn run(&mut self, jobs: &Receiver<Job>, log: &mut dyn FnMut(Level, &str)) {
+        while !self.stop {
+            let job = match self.next_deadline().map(|at| at.since(self.now())) {
+                None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(ns) => jobs.recv_timeout(Duration::from_nanos(ns)),
+            };
+            match job {
+                Ok(job) => job(self),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            let mut done = 1;
+            while done < JOBS
+                && let Ok(job) = jobs.try_recv()
+            {
+                job(self);
+                done += 1;
+            }
+            self.tick();
+            self.say(log);
+        }
+    }
+
+    /// Tells the operator what there is to tell.
+    fn say(&mut self, log: &mut dyn FnMut(Level, &str)) {
+        for (level, news) in self.news.drain(..) {
+            log(level, &news);
+        }
+    }
+}
+
+/// Time since the switch started.
+pub fn elapsed(start: Instant) -> Time {
     Time(start.elapsed().as_nanos() as u64)
 }
 
 /// Time of day for ports and messages: captures and notifications carry it.
-fn unix_ns() -> u64 {
+pub fn unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
 }
 

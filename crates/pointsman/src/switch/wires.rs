@@ -37,6 +37,8 @@ struct Wire {
 pub struct Wires {
     wires: Vec<Wire>,
     by_number: BTreeMap<u32, usize>,
+    /// It tells whose link comes and goes.
+    first: bool,
     pool: FramePool,
     poller: Poller,
     /// `None` where there are no interfaces.
@@ -104,11 +106,12 @@ impl Watch {
 }
 
 impl Wires {
-    /// Ports by number. Numbers must differ.
-    pub fn new(ports: Vec<(u32, Box<dyn Port>)>) -> io::Result<Self> {
+    /// Ports by number. Numbers must differ. Of several workers with ports on the same interfaces only the `first` one
+    /// tells whose link comes and goes.
+    pub fn new(ports: Vec<(u32, Box<dyn Port>)>, first: bool) -> io::Result<Self> {
         let mut poller = Poller::new()?;
         // Without it (a kernel that refuses) links are what the ports notice by themselves.
-        let events = if ports.is_empty() { None } else { LinkEvents::open().ok() };
+        let events = if ports.is_empty() || !first { None } else { LinkEvents::open().ok() };
         if let Some(events) = &events {
             poller.add(EVENTS, events.raw_fd());
         }
@@ -122,24 +125,27 @@ impl Wires {
             }
             by_number.insert(number, wires.len());
             let up = port.is_up();
-            if !up {
+            if !up && first {
                 let interface = port.name().to_string();
                 let line = format!("port {number}: {}", PortError::LinkDown { interface });
                 news.push((Level::Warn, line));
             }
             let carrier = port.has_carrier();
-            if up && !carrier {
+            if up && !carrier && first {
                 news.push((
                     Level::Warn,
                     format!("port {number}: nobody is at the other end of '{}'", port.name()),
                 ));
             }
-            links.push((number, carrier));
+            if first {
+                links.push((number, carrier));
+            }
             wires.push(Wire { number, port, out: Vec::new(), failed: false, up, carrier, lost: 0 });
         }
         Ok(Wires {
             wires,
             by_number,
+            first,
             pool: FramePool::new(4096),
             poller,
             events,
@@ -176,14 +182,16 @@ impl Wires {
                 Ok(_) => wire.failed = false,
                 Err(e) if !wire.failed => {
                     wire.failed = true;
-                    self.news.push((Level::Warn, format!("port {number}: {e}")));
+                    if self.first || !is_about_link(&e) {
+                        self.news.push((Level::Warn, format!("port {number}: {e}")));
+                    }
                 }
                 Err(_) => {}
             }
             if wire.port.is_up() != wire.up {
                 wire.up = !wire.up;
                 // Going down is an error, which was told.
-                if wire.up {
+                if wire.up && self.first {
                     let line = format!("port {number}: '{}' is up again", wire.port.name());
                     self.news.push((Level::Info, line));
                 }
@@ -251,7 +259,9 @@ impl Wires {
                 && !wire.failed
             {
                 wire.failed = true;
-                self.news.push((Level::Warn, format!("port {}: {e}", wire.number)));
+                if self.first || !is_about_link(&e) {
+                    self.news.push((Level::Warn, format!("port {}: {e}", wire.number)));
+                }
             }
             if wire.out.len() > MAX_WAITING {
                 wire.port.discard(&mut self.pool, &mut wire.out);
@@ -303,6 +313,11 @@ impl Wires {
         self.wires.iter_mut().map(show).collect()
     }
 
+    /// The names of all ports.
+    pub fn names(&self) -> impl Iterator<Item = (u32, &str)> {
+        self.wires.iter().map(|w| (w.number, w.port.name()))
+    }
+
     /// Every port.
     pub fn ports(&mut self) -> impl Iterator<Item = (PortState, &mut dyn Port)> {
         self.wires.iter_mut().map(|w| {
@@ -310,6 +325,11 @@ impl Wires {
             (state, &mut *w.port as &mut dyn Port)
         })
     }
+}
+
+/// Every worker notices it, one says it.
+fn is_about_link(error: &PortError) -> bool {
+    matches!(error, PortError::LinkDown { .. } | PortError::LinkGone { .. })
 }
 
 impl Sink for Wires {

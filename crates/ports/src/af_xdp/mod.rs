@@ -151,6 +151,16 @@ impl AfXdp {
         Self::on(name, config, &Arc::default(), numbers)
     }
 
+    /// How many receive queues an interface has.
+    ///
+    /// # Errors
+    /// There is no such interface.
+    pub fn queues(name: &str) -> Result<u32, PortError> {
+        let (control, _) = find(name)?;
+        // A driver that cannot be asked has one.
+        Ok(ethtool::receive_queues(&control, name).unwrap_or(1))
+    }
+
     /// Opens the interface as one port for each of its queues, at most `ports`, for as many threads. The driver spreads
     /// flows over the queues. Queues beyond `ports` are dealt out in turn.
     ///
@@ -348,7 +358,6 @@ fn look(name: &str, config: &AfXdpConfig) -> Result<(OwnedFd, sys::Interface, u3
         let why = format!("its MTU is {}, and frames of at most {most} bytes fit", found.mtu);
         return Err(PortError::NoAfXdp { interface: name.into(), why });
     }
-    // A driver that cannot be asked has one.
     let queues = ethtool::receive_queues(&control, name).unwrap_or(1);
     Ok((control, found, queues))
 }

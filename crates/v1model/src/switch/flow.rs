@@ -42,6 +42,23 @@ impl<F> Core<F> {
         self.input.push_back(p);
     }
 
+    /// Takes a packet from the control plane.
+    pub fn receive_cpu<E: Executor<Frame = F>>(
+        &mut self,
+        fixed: Option<&Fixed<E>>,
+        now: Time,
+        packet: &[u8],
+    ) {
+        self.stats.received_from_cpu += 1;
+        match self.config.cpu_port {
+            Some(port) => self.receive(fixed, now, port, packet),
+            None => {
+                self.stats.received += 1;
+                self.refuse(0, DropReason::UnknownIngressPort);
+            }
+        }
+    }
+
     /// Processes what can be processed now.
     pub fn poll<E: Executor<Frame = F>>(
         &mut self,

@@ -3,6 +3,7 @@
 mod core;
 mod flow;
 mod passes;
+mod prepare;
 mod straight;
 #[cfg(test)]
 mod tests;
@@ -10,15 +11,14 @@ mod worker;
 
 use self::core::Core;
 use self::passes::Loaded;
+pub use self::prepare::{Prepared, Preparer};
 pub use self::worker::Worker;
 use crate::config::{ConfigError, SwitchConfig};
-use crate::fields::StdHandles;
 use crate::guarded::Guarded;
-use crate::meanings;
 use crate::pipeline::{Pipeline, Problem};
 use crate::queue::{QueueConfig, QueueStats};
 use crate::state::{Digest, Event, IdleEntry, State};
-use crate::stats::{DropReason, PortStats, Stats};
+use crate::stats::{PortStats, Stats};
 use crate::time::Time;
 use crate::trace::TraceStep;
 use pointsman_ir::{Executor, Generation, Known, LoadError, Program, TypeId};
@@ -146,41 +146,37 @@ impl<E: Executor> Switch<E> {
 
     /// Would [`Switch::set_pipeline`] take this program?
     pub fn check_pipeline(&self, pipeline: &Pipeline) -> Result<(), PipelineError> {
-        self.load(pipeline).map(|_| ())
+        self.preparer().prepare(pipeline.clone()).map(|_| ())
     }
 
-    fn load(&self, pipeline: &Pipeline) -> Result<(E, StdHandles<E::Field>), PipelineError> {
-        let width = pipeline.port_width();
-        let config = &self.core.config;
-        let fits = |port: u32| width >= 32 || port < 1 << width;
-        for (what, port) in [("drop port", Some(config.drop_port)), ("CPU port", config.cpu_port)] {
-            if let Some(port) = port.filter(|p| !fits(*p)) {
-                let message = format!(
-                    "the {what} {port} does not fit PortId_t, which has {width} bits: configure a smaller one"
-                );
-                return Err(PipelineError::Config(Problem::new(message)));
-            }
-        }
-        if let Some(port) = self.core.ports.as_ref().and_then(|ports| ports.iter().find(|p| !fits(**p))) {
-            let message = format!(
-                "port {port} does not fit PortId_t, which has {width} bits: give it a smaller number"
-            );
-            return Err(PipelineError::Config(Problem::new(message)));
-        }
-        let exec = (self.loader)(
-            pipeline.program.clone(),
-            &pipeline.slots,
-            &meanings::known(pipeline, config.drop_port),
-        );
-        let exec = exec.map_err(PipelineError::Load)?;
-        let std = pipeline.std.handles(&exec, &pipeline.std_reads).map_err(PipelineError::Load)?;
-        Ok((exec, std))
+    /// Readies programs for this switch, wherever that is done.
+    pub fn preparer(&self) -> Preparer<E> {
+        let (config, ports) = (self.core.config.clone(), self.core.ports.clone());
+        Preparer { loader: self.loader, config, ports }
     }
 
     /// Runs `pipeline` from now on. Packets between ingress and egress are dropped and counted; packets that wait for
     /// ingress go through the new program. If it is refused, the old one stays.
+    ///
+    /// # Errors
+    /// The switch cannot run it.
     pub fn set_pipeline(&mut self, now: Time, pipeline: Pipeline, keep: Keep) -> Result<(), PipelineError> {
-        let (exec, std) = self.load(&pipeline)?;
+        let prepared = self.preparer().prepare(pipeline)?;
+        self.set_prepared(now, prepared, keep)
+    }
+
+    /// The same with a program that was readied before.
+    ///
+    /// # Errors
+    /// The switch has got ports since that do not go with it.
+    pub fn set_prepared(
+        &mut self,
+        now: Time,
+        prepared: Prepared<E>,
+        keep: Keep,
+    ) -> Result<(), PipelineError> {
+        let Prepared { exec, std, pipeline } = prepared;
+        prepare::check(&self.core.config, self.core.ports.as_ref(), &pipeline)?;
         let mut state = State::new(&pipeline, &self.core.config);
         if let Some(old) = self.loaded.take() {
             let program = old.fixed.pipeline.program.clone();
@@ -241,14 +237,7 @@ impl<E: Executor> Switch<E> {
     /// Takes a packet from the control plane: it comes in on the CPU port. Without a CPU port it is dropped as from an
     /// unknown port.
     pub fn receive_cpu(&mut self, now: Time, packet: &[u8]) {
-        self.core.stats.received_from_cpu += 1;
-        match self.core.config.cpu_port {
-            Some(port) => self.receive(now, port, packet),
-            None => {
-                self.core.stats.received += 1;
-                self.core.refuse(0, DropReason::UnknownIngressPort);
-            }
-        }
+        self.core.receive_cpu(self.loaded.as_ref().map(|l| &l.fixed), now, packet);
     }
 
     /// Processes what can be processed now, at most `budget` passes through ingress or egress. Packets that leave go to
@@ -275,8 +264,18 @@ impl<E: Executor> Switch<E> {
     /// When [`Switch::poll`] next has something to do (perhaps already), or an idle timeout may have passed
     /// ([`Switch::take_idle`]). `None`: not before the next packet.
     pub fn next_deadline(&self) -> Option<Time> {
-        let idle = self.loaded.as_ref().and_then(|l| l.state.next_idle());
-        [self.core.next_deadline(), idle].into_iter().flatten().min()
+        [self.next_poll(), self.next_idle()].into_iter().flatten().min()
+    }
+
+    /// When [`Switch::poll`] next has something to do (perhaps already). `None`: not before the next packet.
+    pub fn next_poll(&self) -> Option<Time> {
+        self.core.next_deadline()
+    }
+
+    /// When an idle timeout may have passed ([`Switch::take_idle`]). `None`: not before the control plane changes
+    /// something.
+    pub fn next_idle(&self) -> Option<Time> {
+        self.loaded.as_ref().and_then(|l| l.state.next_idle())
     }
 
     /// Digests since the last call, oldest first.

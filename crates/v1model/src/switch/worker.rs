@@ -12,6 +12,7 @@ use super::core::Core;
 use super::passes::Loaded;
 use super::{Arrived, Polled, Sink, Switch};
 use crate::guarded::Guarded;
+use crate::state::{Digest, Event};
 use crate::time::Time;
 use pointsman_ir::Executor;
 use std::sync::{Arc, MutexGuard};
@@ -72,6 +73,24 @@ impl<E: Executor> Worker<E> {
     ) -> Polled {
         let mut core = self.core(switch);
         core.process(switch.loaded.as_ref().map(Loaded::shared), now, budget, batch, sink)
+    }
+
+    /// [`Switch::receive_cpu`] by this worker.
+    pub fn receive_cpu(&mut self, switch: &Switch<E>, now: Time, packet: &[u8]) {
+        let mut core = self.core(switch);
+        core.receive_cpu(switch.loaded.as_ref().map(|l| &l.fixed), now, packet);
+    }
+
+    /// [`Switch::take_digests`], those of this worker's packets.
+    pub fn take_digests(&mut self, switch: &Switch<E>) -> Vec<Digest> {
+        let own = &mut self.core.shared().own;
+        switch.loaded.iter().for_each(|l| own.forget(&l.state));
+        own.digests.drain(..).collect()
+    }
+
+    /// [`Switch::take_events`], those of this worker's packets.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        self.core.shared().own.events.drain(..).collect()
     }
 
     /// When [`Worker::poll`] next has something to do. `None`: not before the next packet.

@@ -1,0 +1,301 @@
+//! A worker: a thread that takes packets from ports of its own through the switch.
+
+use super::device::{Shared, change};
+use super::gnmi::model::Interface;
+use super::log::Level;
+use super::runtime::{Gone, Job, elapsed, unix_ns};
+use super::wires::Wires;
+use crate::executor::Runner;
+use pointsman_ports::{PollMode, PollStrategy, Step, Waker};
+use pointsman_v1model::{self as v1model, Arrived, Digest, Event, Time};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, sync_channel};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// Passes through the pipeline before the ports are looked at again.
+const BUDGET: usize = 256;
+
+/// Orders that wait for a worker. The control plane waits when there are more.
+const MAX_ORDERS: usize = 1024;
+
+/// Packets and messages that wait for the control plane. More packets are dropped and counted; messages wait in the switch,
+/// which has limits of its own.
+const MAX_NOTICES: usize = 4096;
+
+/// How soon a worker that had more to say than fits tries again.
+const RETRY_NS: u64 = 1_000_000;
+
+/// What the control plane wants of a worker.
+pub enum Order {
+    /// This packet shall come in on the CPU port.
+    PacketOut(Vec<u8>),
+    /// How are your ports?
+    Interfaces(oneshot::Sender<Vec<Interface>>),
+    /// End.
+    Stop,
+}
+
+/// The control plane's way to a worker.
+pub struct Line {
+    orders: SyncSender<Order>,
+    waker: Waker,
+}
+
+impl Line {
+    /// Gives an order.
+    ///
+    /// # Errors
+    /// The worker has ended.
+    pub fn order(&self, order: Order) -> Result<(), Gone> {
+        match self.orders.try_send(order) {
+            Ok(()) => {}
+            Err(TrySendError::Full(order)) => {
+                self.waker.wake().map_err(|_| Gone)?;
+                self.orders.send(order).map_err(|_| Gone)?;
+            }
+            Err(TrySendError::Disconnected(_)) => return Err(Gone),
+        }
+        // The eventfd of a live poller takes every write.
+        self.waker.wake().map_err(|_| Gone)
+    }
+}
+
+/// What a worker has to say to the control plane.
+#[derive(Default)]
+pub struct Notices {
+    /// Packets that the program sent there.
+    pub packets: Vec<Vec<u8>>,
+    /// Digests.
+    pub digests: Vec<Digest>,
+    /// Log messages and failed assertions.
+    pub events: Vec<Event>,
+    /// Ports whose link came or went.
+    pub links: Vec<(u32, bool)>,
+    /// What an operator should know.
+    pub news: Vec<(Level, String)>,
+}
+
+impl Notices {
+    fn count(&self) -> usize {
+        self.packets.len() + self.digests.len() + self.events.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.count() == 0 && self.links.is_empty() && self.news.is_empty()
+    }
+}
+
+/// How a worker uses the switch.
+pub enum Seat {
+    /// It is the only one.
+    Alone,
+    /// It is one of several.
+    Among(v1model::Worker<Runner>),
+}
+
+/// What is left after a batch.
+struct After {
+    more: bool,
+    deadline: Option<Time>,
+    digests: Vec<Digest>,
+    events: Vec<Event>,
+}
+
+impl Seat {
+    fn process(&mut self, shared: &Shared, now: Time, batch: &mut [Arrived<'_>], wires: &mut Wires) {
+        match self {
+            Seat::Alone => {
+                change(shared, |switch| switch.process(now, BUDGET, batch, wires));
+            }
+            Seat::Among(worker) => {
+                worker.process(&shared.read(), now, BUDGET, batch, wires);
+            }
+        }
+    }
+
+    /// Takes packets of the control plane, goes on with what waits and, if it is wanted, takes the messages.
+    fn poll(
+        &mut self,
+        shared: &Shared,
+        now: Time,
+        packets: &mut Vec<Vec<u8>>,
+        messages: bool,
+        wires: &mut Wires,
+    ) -> After {
+        let mut after = After { more: false, deadline: None, digests: Vec::new(), events: Vec::new() };
+        match self {
+            Seat::Alone => change(shared, |switch| {
+                packets.drain(..).for_each(|p| switch.receive_cpu(now, &p));
+                after.more = switch.poll(now, BUDGET, wires).more;
+                after.deadline = switch.next_poll();
+                if messages {
+                    after.digests = switch.take_digests();
+                    after.events = switch.take_events();
+                }
+            }),
+            Seat::Among(worker) => {
+                let switch = shared.read();
+                packets.drain(..).for_each(|p| worker.receive_cpu(&switch, now, &p));
+                after.more = worker.poll(&switch, now, BUDGET, wires).more;
+                after.deadline = worker.next_deadline();
+                if messages {
+                    after.digests = worker.take_digests(&switch);
+                    after.events = worker.take_events();
+                }
+            }
+        }
+        after
+    }
+}
+
+/// A worker and its ports.
+pub struct Worker {
+    seat: Seat,
+    /// Its ports.
+    pub wires: Wires,
+    poll: PollStrategy,
+    shared: Arc<Shared>,
+    start: Instant,
+    orders: Receiver<Order>,
+    control: Sender<Job>,
+    /// Notices of all workers that the control plane has not seen yet.
+    backlog: Arc<AtomicUsize>,
+    /// Packets of the control plane.
+    packets: Vec<Vec<u8>>,
+    /// When there is more to do.
+    deadline: Option<Time>,
+    /// Packets for the control plane that were dropped since it last kept up.
+    dropped: u64,
+}
+
+/// What all workers of a switch have in common.
+#[derive(Clone)]
+pub struct Common {
+    /// The switch.
+    pub shared: Arc<Shared>,
+    /// When the switch started.
+    pub start: Instant,
+    /// The control plane.
+    pub control: Sender<Job>,
+    /// See [`Worker`].
+    pub backlog: Arc<AtomicUsize>,
+}
+
+impl Worker {
+    /// A worker, and the way to it.
+    pub fn new(seat: Seat, wires: Wires, common: Common) -> (Self, Line) {
+        let (tx, orders) = sync_channel(MAX_ORDERS);
+        let line = Line { orders: tx, waker: wires.waker() };
+        let Common { shared, start, control, backlog } = common;
+        let worker = Worker {
+            seat,
+            wires,
+            poll: PollStrategy::new(PollMode::default()),
+            shared,
+            start,
+            orders,
+            control,
+            backlog,
+            packets: Vec::new(),
+            deadline: None,
+            dropped: 0,
+        };
+        (worker, line)
+    }
+
+    /// How it waits for frames from now on.
+    pub fn set_poll(&mut self, mode: PollMode) {
+        self.poll = PollStrategy::new(mode);
+    }
+
+    fn now(&self) -> Time {
+        elapsed(self.start)
+    }
+
+    /// Works until it is told to stop.
+    ///
+    /// # Errors
+    /// The kernel does not let it wait.
+    pub fn run(&mut self) -> Result<(), String> {
+        let mut more = false;
+        loop {
+            let mut orders = 0;
+            while orders < MAX_ORDERS
+                && let Ok(order) = self.orders.try_recv()
+            {
+                orders += 1;
+                match order {
+                    Order::PacketOut(packet) => self.packets.push(packet),
+                    // Who asked may have gone away.
+                    Order::Interfaces(tx) => drop(tx.send(self.wires.interfaces())),
+                    Order::Stop => {
+                        self.wires.flush(unix_ns());
+                        return Ok(());
+                    }
+                }
+            }
+            let unix = unix_ns();
+            // What came together has one time: asking for it costs as much as a look-up.
+            let now = self.now();
+            let (seat, shared) = (&mut self.seat, &self.shared);
+            // Each packet goes all the way through before the next: queues hold what queues must, not a batch.
+            let frames = self.wires.receive(unix, |wires, port, frames| {
+                let arrived = |buffer| Arrived { port, buffer, start: 0 };
+                let mut batch: Vec<Arrived<'_>> =
+                    frames.iter_mut().map(|f| arrived(f.as_mut_slice())).collect();
+                seat.process(shared, now, &mut batch, wires);
+            });
+            let due = self.deadline.is_some_and(|at| at <= now);
+            let mut said = (Vec::new(), Vec::new());
+            if frames > 0 || more || due || !self.packets.is_empty() {
+                let now = self.now();
+                let room = self.backlog.load(Ordering::Relaxed) < MAX_NOTICES;
+                let after = self.seat.poll(&self.shared, now, &mut self.packets, room, &mut self.wires);
+                more = after.more;
+                let retry = (!room).then(|| now.plus_ns(RETRY_NS));
+                self.deadline = [after.deadline, retry].into_iter().flatten().min();
+                said = (after.digests, after.events);
+            }
+            self.wires.flush(unix);
+            self.report(said.0, said.1);
+            // After orders there may be more, whose wake-up is spent.
+            let step = self.poll.after(self.now().0, frames);
+            if orders == 0 && frames == 0 && !more && step == Step::Sleep {
+                let deadline = self.deadline.map(|at| self.start + Duration::from_nanos(at.0));
+                self.wires.wait(unix_ns(), deadline).map_err(|e| format!("cannot wait for packets: {e}"))?;
+            }
+        }
+    }
+
+    /// Tells the control plane what there is to tell.
+    fn report(&mut self, digests: Vec<Digest>, events: Vec<Event>) {
+        let packets = self.wires.take_cpu();
+        let (links, news) = (self.wires.take_links(), self.wires.take_news());
+        let mut notices = Notices { packets, digests, events, links, news };
+        if notices.is_empty() {
+            return;
+        }
+        if self.backlog.load(Ordering::Relaxed) >= MAX_NOTICES {
+            if self.dropped == 0 && !notices.packets.is_empty() {
+                let line = "packets for the control plane are dropped: there are more than it can take";
+                notices.news.push((Level::Warn, line.to_string()));
+            }
+            self.dropped += notices.packets.len() as u64;
+            notices.packets.clear();
+        } else if self.dropped > 0 {
+            let line = format!("{} packets for the control plane were dropped", self.dropped);
+            notices.news.push((Level::Warn, line));
+            self.dropped = 0;
+        }
+        let count = notices.count();
+        self.backlog.fetch_add(count, Ordering::Relaxed);
+        let backlog = self.backlog.clone();
+        // Should the control plane have ended, this worker is about to end, too.
+        let _ = self.control.send(Box::new(move |core| {
+            backlog.fetch_sub(count, Ordering::Relaxed);
+            core.notified(notices);
+        }));
+    }
+}

@@ -1,0 +1,89 @@
+//! Readying a program to run, which takes long (native code is made), apart from the switch that shall run it: packets
+//! need not wait meanwhile.
+
+use super::{Loader, PipelineError};
+use crate::config::SwitchConfig;
+use crate::fields::StdHandles;
+use crate::meanings;
+use crate::pipeline::{Pipeline, Problem};
+use pointsman_ir::Executor;
+use std::collections::BTreeSet;
+
+/// What has to be known of a switch to ready programs for it.
+pub struct Preparer<E: Executor> {
+    pub(super) loader: Loader<E>,
+    pub(super) config: SwitchConfig,
+    pub(super) ports: Option<BTreeSet<u32>>,
+}
+
+/// A program that is ready to run on the switch whose [`Preparer`] made it so.
+pub struct Prepared<E: Executor> {
+    pub(super) exec: E,
+    pub(super) std: StdHandles<E::Field>,
+    pub(super) pipeline: Pipeline,
+}
+
+impl<E: Executor> Clone for Preparer<E> {
+    fn clone(&self) -> Self {
+        Preparer { loader: self.loader, config: self.config.clone(), ports: self.ports.clone() }
+    }
+}
+
+impl<E: Executor> Prepared<E> {
+    /// The program.
+    pub fn pipeline(&self) -> &Pipeline {
+        &self.pipeline
+    }
+}
+
+impl<E: Executor> Preparer<E> {
+    /// How the switch was made.
+    pub fn config(&self) -> &SwitchConfig {
+        &self.config
+    }
+
+    /// The ports that the switch had, if they were restricted.
+    pub fn ports(&self) -> Option<&BTreeSet<u32>> {
+        self.ports.as_ref()
+    }
+
+    /// Readies a program.
+    ///
+    /// # Errors
+    /// The switch cannot run it.
+    pub fn prepare(&self, pipeline: Pipeline) -> Result<Prepared<E>, PipelineError> {
+        check(&self.config, self.ports.as_ref(), &pipeline)?;
+        let exec = (self.loader)(
+            pipeline.program.clone(),
+            &pipeline.slots,
+            &meanings::known(&pipeline, self.config.drop_port),
+        );
+        let exec = exec.map_err(PipelineError::Load)?;
+        let std = pipeline.std.handles(&exec, &pipeline.std_reads).map_err(PipelineError::Load)?;
+        Ok(Prepared { exec, std, pipeline })
+    }
+}
+
+/// Do the switch's port numbers fit the program?
+pub(super) fn check(
+    config: &SwitchConfig,
+    ports: Option<&BTreeSet<u32>>,
+    pipeline: &Pipeline,
+) -> Result<(), PipelineError> {
+    let width = pipeline.port_width();
+    let fits = |port: u32| width >= 32 || port < 1 << width;
+    for (what, port) in [("drop port", Some(config.drop_port)), ("CPU port", config.cpu_port)] {
+        if let Some(port) = port.filter(|p| !fits(*p)) {
+            let message = format!(
+                "the {what} {port} does not fit PortId_t, which has {width} bits: configure a smaller one"
+            );
+            return Err(PipelineError::Config(Problem::new(message)));
+        }
+    }
+    if let Some(port) = ports.and_then(|ports| ports.iter().find(|p| !fits(**p))) {
+        let message =
+            format!("port {port} does not fit PortId_t, which has {width} bits: give it a smaller number");
+        return Err(PipelineError::Config(Problem::new(message)));
+    }
+    Ok(())
+}
