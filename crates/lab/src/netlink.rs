@@ -35,6 +35,8 @@ const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 const IFLA_NET_NS_FD: u16 = 28;
+const IFLA_NUM_TX_QUEUES: u16 = 31;
+const IFLA_NUM_RX_QUEUES: u16 = 32;
 const VETH_INFO_PEER: u16 = 1;
 
 const IFA_ADDRESS: u16 = 1;
@@ -120,6 +122,8 @@ pub(crate) struct VethEnd<'a> {
     pub index: u32,
     pub mac: [u8; 6],
     pub namespace: BorrowedFd<'a>,
+    /// In each direction.
+    pub queues: u32,
 }
 
 impl VethEnd<'_> {
@@ -131,6 +135,11 @@ impl VethEnd<'_> {
             .attribute(IFLA_ADDRESS, &self.mac)
             .attribute(IFLA_MTU, &mtu.to_ne_bytes())
             .attribute(IFLA_NET_NS_FD, &self.namespace.as_raw_fd().to_ne_bytes());
+        if self.queues != 1 {
+            message
+                .attribute(IFLA_NUM_TX_QUEUES, &self.queues.to_ne_bytes())
+                .attribute(IFLA_NUM_RX_QUEUES, &self.queues.to_ne_bytes());
+        }
     }
 }
 

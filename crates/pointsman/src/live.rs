@@ -48,6 +48,21 @@ struct ControllerPart {
     task: tokio::task::JoinHandle<()>,
 }
 
+/// How the switch of a rack gets at its packets.
+#[derive(Clone, Copy, Debug)]
+pub struct Ports {
+    /// Which kind of port.
+    pub kind: Want,
+    /// How many workers.
+    pub workers: usize,
+}
+
+impl Default for Ports {
+    fn default() -> Self {
+        Ports { kind: Want::default(), workers: 1 }
+    }
+}
+
 /// The rack.
 pub struct Live {
     /// Namespaces and cables.
@@ -57,7 +72,7 @@ pub struct Live {
     config: RackConfig,
     program: Program,
     executor: Choice,
-    port_kind: Want,
+    ports: Ports,
     tokio: Runtime,
     log: Log,
     switch: Option<SwitchPart>,
@@ -76,16 +91,16 @@ impl Live {
         executor: Choice,
         log: Log,
     ) -> Result<Self, String> {
-        Self::start_on(spec, devices, text, executor, Want::default(), log)
+        Self::start_on(spec, devices, text, executor, Ports::default(), log)
     }
 
-    /// The same, with ports of a kind.
+    /// The same, with other ports or more workers.
     pub fn start_on(
         spec: &RackSpec,
         devices: Vec<DeviceConfig>,
         text: &str,
         executor: Choice,
-        port_kind: Want,
+        ports: Ports,
         log: Log,
     ) -> Result<Self, String> {
         let config = RackConfig::parse("rack.toml", text).map_err(|e| e.to_string())?;
@@ -104,7 +119,7 @@ impl Live {
             config,
             program,
             executor,
-            port_kind,
+            ports,
             tokio,
             log,
             switch: None,
@@ -136,7 +151,8 @@ impl Live {
                 .collect(),
             device_id: self.config.switch.device_id,
             executor: self.executor,
-            port_kind: self.port_kind,
+            port_kind: self.ports.kind,
+            workers: self.ports.workers,
             ..Setup::default()
         };
         setup.switch.cpu_port = Some(self.config.switch.cpu_port.into());

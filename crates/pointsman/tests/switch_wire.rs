@@ -303,9 +303,10 @@ fn programs_are_replaced_between_two_packets() {
     const SENT: u32 = 1500;
     const SWAPS: u8 = 8;
     let rack = rack();
-    for executor in ["engine", "interp"] {
+    let two = if std::thread::available_parallelism().is_ok_and(|n| n.get() >= 2) { "2" } else { "1" };
+    for (executor, workers) in [("engine", "1"), ("interp", "1"), ("engine", two)] {
         let program = file("tests/programs/tagged.p4");
-        let mut args = vec![program.as_str(), "--executor", executor];
+        let mut args = vec![program.as_str(), "--executor", executor, "--workers", workers];
         let ports: Vec<String> =
             rack.ports.iter().map(|p| format!("-i{}@{}", p.number, p.interface)).collect();
         args.extend(ports.iter().map(String::as_str));

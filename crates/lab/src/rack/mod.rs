@@ -121,13 +121,20 @@ impl Rack {
             offloads: self.spec.offloads,
             static_neighbours: self.spec.static_neighbours,
         };
-        let host_end =
-            VethEnd { name: INTERFACE, index: HOST_INDEX, mac: link.mac.0, namespace: namespace.as_fd() };
+        let queues = self.spec.queues;
+        let host_end = VethEnd {
+            name: INTERFACE,
+            index: HOST_INDEX,
+            mac: link.mac.0,
+            namespace: namespace.as_fd(),
+            queues,
+        };
         let switch_end = VethEnd {
             name: &interface,
             index: switch_index(link.port),
             mac: link.gateway_mac.0,
             namespace: self.switch.as_fd(),
+            queues,
         };
         let mtu = self.spec.mtu;
         let in_place = |e: Error| Error::new(format!("host {name}: {e}"));
@@ -196,6 +203,7 @@ fn join_hosts(
         index,
         mac: link.mac.0,
         namespace: namespace.as_fd(),
+        queues: 1,
     });
     a.0.enter(|| Netlink::open()?.add_veth(&ends[0], &ends[1], mtu))??;
     b.0.enter(|| Netlink::open()?.set_up(ends[1].index))??;

@@ -184,6 +184,8 @@ pub struct RackSpec {
     pub offloads: bool,
     /// Whether hosts are told the MAC address of their gateways instead of asking for it.
     pub static_neighbours: bool,
+    /// Queues of every interface, in each direction.
+    pub queues: u32,
 }
 
 impl RackSpec {
@@ -211,6 +213,7 @@ impl RackSpec {
             mtu: 1500,
             offloads: false,
             static_neighbours: false,
+            queues: 1,
         }
     }
 

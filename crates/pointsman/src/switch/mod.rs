@@ -26,7 +26,9 @@ use pointsman_control::proto::gnmi::g_nmi_server::GNmiServer;
 use pointsman_control::proto::p4rt::p4_runtime_server::P4RuntimeServer;
 use pointsman_frontend::Define;
 use pointsman_ports::pcap::Pace;
-use pointsman_ports::{PcapPort, PollMode, Port, PortError, Traced, Want, open_interface, open_interface_shared};
+use pointsman_ports::{
+    PcapPort, PollMode, Port, PortError, Traced, Want, open_interface, open_interface_shared,
+};
 use pointsman_v1model::SwitchConfig;
 use queues::Setting;
 use runtime::{Handle, Runtime};

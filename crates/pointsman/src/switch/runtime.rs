@@ -14,7 +14,7 @@ use parking_lot::RwLock;
 use pointsman_control::proto::p4rt;
 use pointsman_control::{ConnId, Device, Output, RpcError, Server, ServerConfig};
 use pointsman_ir::Program;
-use pointsman_ports::PollMode;
+use pointsman_ports::{Counters, PollMode};
 use pointsman_v1model::{Event, EventKind, Preparer, Stats, SwitchConfig, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -335,8 +335,7 @@ impl Runtime {
         };
         let shared = Arc::new(RwLock::new(switch));
         let start = Instant::now();
-        let common =
-            Common { shared: shared.clone(), start, control: tx.clone(), backlog: Arc::default() };
+        let common = Common { shared: shared.clone(), start, control: tx.clone(), backlog: Arc::default() };
         let made = seats.into_iter().zip(wires).map(|(seat, w)| Worker::new(seat, w, common.clone()));
         let (workers, lines) = made.unzip();
         let core = Core {
@@ -431,10 +430,13 @@ impl Runtime {
     pub fn summary(&mut self) -> Vec<String> {
         let mut lines = vec![summary::switch(&self.core.stats())];
         let Some((first, others)) = self.workers.split_first_mut() else { return lines };
-        let mut more: Vec<Vec<_>> = others
-            .iter_mut()
-            .map(|worker| worker.wires.ports().map(|(_, port)| port.counters()).collect())
-            .collect();
+        let counted = |wires: &mut Wires| wires.ports().map(|(_, port)| port.counters()).collect();
+        let mut more: Vec<Vec<Counters>> = others.iter_mut().map(|w| counted(&mut w.wires)).collect();
+        if !more.is_empty() {
+            more.insert(0, counted(&mut first.wires));
+            lines.push(summary::workers(&more));
+            more.remove(0);
+        }
         lines.extend(first.wires.ports().enumerate().map(|(n, (state, port))| {
             let mut counters = port.counters();
             more.iter_mut().filter_map(|m| m.get(n)).for_each(|m| counters.add(m));

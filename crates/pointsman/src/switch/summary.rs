@@ -20,6 +20,13 @@ pub fn switch(stats: &Stats) -> String {
     )
 }
 
+/// How several workers, each with counters of its ports, shared the frames.
+pub fn workers(all: &[Vec<Counters>]) -> String {
+    let received = |ports: &Vec<Counters>| ports.iter().map(|c| c.rx_packets).sum::<u64>().to_string();
+    let shares: Vec<String> = all.iter().map(received).collect();
+    format!("workers: received {}", shares.join(", "))
+}
+
 /// The frames of one port.
 pub fn port(state: PortState, name: &str, counters: &Counters) -> String {
     let number = state.number;
@@ -60,6 +67,14 @@ mod tests {
             "packets: received 9 (from the control plane 1), made 0; sent 5, to the control plane 1, dropped 3 \
              (ingress 2, queue_full 1), waiting 0"
         );
+        #[allow(clippy::field_reassign_with_default, reason = "it has private fields")]
+        let received = |rx_packets| {
+            let mut counters = Counters::default();
+            counters.rx_packets = rx_packets;
+            counters
+        };
+        let shares = [vec![received(1), received(2)], vec![received(4), received(0)]];
+        assert_eq!(workers(&shares), "workers: received 3, 4");
         assert_eq!(
             port(PortState { number: 3, carrier: true, lost: 0 }, "veth3", &Counters::default()),
             "port 3 (veth3): received 0 (0 bytes), sent 0 (0 bytes), dropped 0"

@@ -3,7 +3,7 @@
 use super::forwarder::Forwarder;
 use crate::console::show;
 use crate::executor::Choice;
-use crate::live::{Live, Log};
+use crate::live::{Live, Log, Ports};
 use pointsman_lab::process::Process;
 use pointsman_lab::rack::{
     ClientSpec, DeviceKind, DeviceSpec, Link, Mac, Rack, RackSpec, ServerSpec, allow_many_connections, join,
@@ -250,7 +250,7 @@ impl Bed {
             Vec::new(),
             &description(&spec, counted),
             Choice::default(),
-            kind.want(),
+            Ports { kind: kind.want(), workers: 1 },
             log,
         )?;
         live.start_controller()?;
