@@ -47,9 +47,9 @@ struct seen_t {
 }
 
 parser TallyParser(packet_in packet,
-                    out headers_t hdr,
-                    inout metadata_t meta,
-                    inout standard_metadata_t standard_metadata) {
+                   out headers_t hdr,
+                   inout metadata_t meta,
+                   inout standard_metadata_t standard_metadata) {
     state start {
         packet.extract(hdr.ethernet);
         transition select(hdr.ethernet.ethertype) {
@@ -85,8 +85,8 @@ control TallyVerify(inout headers_t hdr, inout metadata_t meta) {
 }
 
 control TallyIngress(inout headers_t hdr,
-                      inout metadata_t meta,
-                      inout standard_metadata_t standard_metadata) {
+                     inout metadata_t meta,
+                     inout standard_metadata_t standard_metadata) {
     counter(1, CounterType.packets) seen;
     direct_counter(CounterType.packets) hits;
     register<bit<32>>(1) tickets;
@@ -161,8 +161,8 @@ control TallyIngress(inout headers_t hdr,
 }
 
 control TallyEgress(inout headers_t hdr,
-                     inout metadata_t meta,
-                     inout standard_metadata_t standard_metadata) {
+                    inout metadata_t meta,
+                    inout standard_metadata_t standard_metadata) {
     apply {
         if (hdr.tally.isValid()) {
             // None is as good as a right one over IPv4.
