@@ -11,18 +11,23 @@
 //! - [`blocks`]: policies as configurations of the data plane's blocks;
 //! - [`mcdm`]: decisions by many criteria;
 //! - [`program`]: the data plane, as P4 source;
-//! - [`report`]: the load reports that agents send to the switch.
+//! - [`report`]: the load reports that agents send to the switch;
+//! - [`frame_report`]: the same in Ethernet frames of their own;
+//! - [`trust`]: the keys that they are signed with.
 
 pub mod agent;
 pub mod blocks;
 pub mod config;
 pub mod controller;
+pub mod frame_report;
 pub mod learn;
 pub mod mcdm;
 mod mix;
 pub mod plan;
 pub mod program;
 pub mod report;
+mod siphash;
+pub mod trust;
 pub mod types;
 
 pub use config::{ConfigErrors, Rack};

@@ -16,9 +16,11 @@ files! {
     "headers.p4",
     "load.p4",
     "parser.p4",
+    "reports.p4",
     "respond.p4",
     "select.p4",
     "servers.p4",
+    "siphash.p4",
     "translate.p4",
 }
 

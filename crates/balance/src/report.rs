@@ -12,16 +12,33 @@
 //! | 4 | sequence: the sender's milliseconds |
 //! | 4 n | metrics; a receiver skips those that it does not know |
 //!
+//! One that is signed has version 2 and, in the place of the sequence number:
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 1 | number of the key, from 1 |
+//! | 7 | sequence: the sender's microseconds since 1970, each number used once, rising |
+//! | 8 | digest of all other bytes, in their order ([`ReportKey::digest`]) |
+//!
+//! and no metrics but those below, since a digest is verified only of what is understood.
+//!
 //! With [`METRICS_LOAD`] the first word is the [`Load`] of every device in the mask, with [`METRICS_LOADS`] the first eight are
 //! those of the devices in each slot.
 
+use crate::trust::ReportKey;
 use crate::types::MAX_SERVER;
 use std::fmt;
 
-/// The version of this format.
+/// The version of reports without digest.
 pub const VERSION: u8 = 1;
+/// The version of reports with one.
+pub const SIGNED_VERSION: u8 = 2;
 /// Bytes of a report without metrics.
 pub const HEADER_LEN: usize = 12;
+/// Bytes of a signed report without metrics.
+pub const SIGNED_LEN: usize = 24;
+/// Bits of a sequence number that is signed.
+pub const SEQUENCE_BITS: u32 = 56;
 /// Most metrics of a report: its length is one byte of words.
 pub const MAX_METRICS: usize = 255 - HEADER_LEN / 4;
 
@@ -75,6 +92,38 @@ pub struct Report {
     pub words: Vec<u32>,
 }
 
+/// What makes a report believed, beside the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Number of the key.
+    pub number: u8,
+    /// The sender's microseconds, [`SEQUENCE_BITS`] of them.
+    pub sequence: u64,
+}
+
+impl Stamp {
+    /// As it stands in a report.
+    pub fn bytes(self) -> [u8; 8] {
+        (u64::from(self.number) << SEQUENCE_BITS | self.sequence & ((1 << SEQUENCE_BITS) - 1)).to_be_bytes()
+    }
+
+    /// What stands in a report.
+    pub fn from_bytes(bytes: [u8; 8]) -> Self {
+        let bits = u64::from_be_bytes(bytes);
+        Stamp { number: (bits >> SEQUENCE_BITS) as u8, sequence: bits & ((1 << SEQUENCE_BITS) - 1) }
+    }
+}
+
+/// How many words a signed report has behind its head.
+fn signed_words(metrics: u16) -> Option<usize> {
+    match metrics & 3 {
+        0 => Some(0),
+        METRICS_LOAD => Some(1),
+        METRICS_LOADS => Some(8),
+        _ => None,
+    }
+}
+
 /// Why bytes are no report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportError {
@@ -93,18 +142,27 @@ pub enum ReportError {
     NoDevice,
     /// The server number has more than 13 bits.
     Server(u16),
+    /// Signed, but both kinds of load are announced.
+    Metrics(u16),
+    /// The number of a key that nobody has.
+    Key(u8),
+    /// The digest is another one.
+    Digest,
 }
 
 impl fmt::Display for ReportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ReportError::Truncated => write!(f, "shorter than the {HEADER_LEN} bytes of a report"),
-            ReportError::Version(v) => write!(f, "version {v}, but only {VERSION} is known"),
+            ReportError::Version(v) => write!(f, "version {v}, which is none of this kind of report"),
             ReportError::Length { words, bytes } => {
                 write!(f, "it says that it has {words} words of four bytes, but there are {bytes} bytes")
             }
             ReportError::NoDevice => f.write_str("its mask names no device"),
             ReportError::Server(n) => write!(f, "server {n}, but numbers end at {MAX_SERVER}"),
+            ReportError::Metrics(m) => write!(f, "metrics {m:#06x} say that it has one load and eight"),
+            ReportError::Key(n) => write!(f, "signed with key {n}, which is not known"),
+            ReportError::Digest => f.write_str("its digest is not what the key makes of it"),
         }
     }
 }
@@ -125,6 +183,58 @@ impl Report {
             out.extend(w.to_be_bytes());
         }
         out
+    }
+
+    /// The payload of a signed datagram. Words that the metrics do not announce are left out, missing ones are zero.
+    pub fn encode_signed(&self, key: &ReportKey, stamp: Stamp) -> Vec<u8> {
+        let n = signed_words(self.metrics).unwrap_or(0);
+        let mut head = vec![SIGNED_VERSION, (SIGNED_LEN / 4 + n) as u8];
+        head.extend(self.server.to_be_bytes());
+        head.extend([self.mask, self.available]);
+        head.extend(self.metrics.to_be_bytes());
+        head.extend(stamp.bytes());
+        let words = self.words.iter().copied().chain(std::iter::repeat(0)).take(n);
+        let words: Vec<u8> = words.flat_map(u32::to_be_bytes).collect();
+        let digest = key.digest(&[head.as_slice(), &words].concat());
+        [head, digest.to_vec(), words].concat()
+    }
+
+    /// Reads a signed datagram's payload as strictly as the data plane does, apart from whether it is new. Its sequence is the low
+    /// 32 bits of the stamp's. `key` is the key of a number.
+    ///
+    /// # Errors
+    /// It is no signed report, or not signed with a key that is known.
+    pub fn decode_signed(
+        bytes: &[u8],
+        key: impl FnOnce(u8) -> Option<ReportKey>,
+    ) -> Result<(Report, Stamp), ReportError> {
+        let Some((head, rest)) = bytes.split_first_chunk::<SIGNED_LEN>() else {
+            return Err(ReportError::Truncated);
+        };
+        let [version, words, s0, s1, mask, available, m0, m1, stamp @ .., _, _, _, _, _, _, _, _] = *head;
+        if version != SIGNED_VERSION {
+            return Err(ReportError::Version(version));
+        }
+        let metrics = u16::from_be_bytes([m0, m1]);
+        let Some(expected) = signed_words(metrics) else { return Err(ReportError::Metrics(metrics)) };
+        if usize::from(words) * 4 != bytes.len() || rest.len() != 4 * expected {
+            return Err(ReportError::Length { words, bytes: bytes.len() });
+        }
+        if mask == 0 {
+            return Err(ReportError::NoDevice);
+        }
+        let server = u16::from_be_bytes([s0, s1]);
+        if server > MAX_SERVER {
+            return Err(ReportError::Server(server));
+        }
+        let stamp = Stamp::from_bytes(stamp);
+        let key =
+            Some(stamp.number).filter(|n| *n > 0).and_then(key).ok_or(ReportError::Key(stamp.number))?;
+        if key.digest(&[&head[..16], rest].concat()) != head[16..] {
+            return Err(ReportError::Digest);
+        }
+        let words = rest.as_chunks::<4>().0.iter().map(|w| u32::from_be_bytes(*w)).collect();
+        Ok((Report { server, mask, available, metrics, sequence: stamp.sequence as u32, words }, stamp))
     }
 
     /// Reads a datagram's payload as strictly as the data plane does.
@@ -202,6 +312,35 @@ mod tests {
         check(&|b| b.push(0), ReportError::Length { words: 3, bytes: 13 });
         check(&|b| b[4] = 0, ReportError::NoDevice);
         check(&|b| b[2] = 0x20, ReportError::Server(0x2034));
+    }
+
+    fn key(n: u8) -> Option<ReportKey> {
+        (n < 3).then(|| ReportKey::new([n; 8]))
+    }
+
+    #[test]
+    fn signed() {
+        let stamp = Stamp { number: 2, sequence: 0x00aa_bbcc_ddee_ff11 };
+        for (metrics, words) in [(0x8000, vec![]), (1, vec![5]), (6, (1..=8).collect())] {
+            let report = Report { metrics, words, sequence: 0xddee_ff11, ..report() };
+            let bytes = report.encode_signed(&ReportKey::new([2; 8]), stamp);
+            assert_eq!(bytes[..5], [2, 6 + report.words.len() as u8, 0x12, 0x34, 3]);
+            assert_eq!(bytes[8..16], [2, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff, 0x11]);
+            assert_eq!(Report::decode_signed(&bytes, key), Ok((report, stamp)));
+            for bit in 0..8 * bytes.len() {
+                let mut other = bytes.clone();
+                other[bit / 8] ^= 1 << (bit % 8);
+                assert!(Report::decode_signed(&other, key).is_err(), "bit {bit}");
+            }
+            for len in 0..bytes.len() {
+                assert!(Report::decode_signed(&bytes[..len], key).is_err(), "{len} bytes");
+            }
+            let other = |_| Some(ReportKey::new([3; 8]));
+            assert_eq!(Report::decode_signed(&bytes, other), Err(ReportError::Digest));
+        }
+        // Number 0 stands for no key.
+        let bytes = report().encode_signed(&ReportKey::new([0; 8]), Stamp { number: 0, sequence: 1 });
+        assert_eq!(Report::decode_signed(&bytes, key), Err(ReportError::Key(0)));
     }
 
     /// Random bytes never make a panic, and what decodes encodes to the same bytes.

@@ -4,6 +4,7 @@
 use pointsman_balance::agent::{self, Agent, AgentConfig};
 use pointsman_balance::controller::{Controller, Input, Output, Program, Request, Response, Status};
 use pointsman_balance::plan::{Key, Schema};
+use pointsman_balance::trust::ReportKeys;
 use pointsman_balance::{DeviceNumber, Policy, Rack};
 use pointsman_control::proto::p4info::P4Info;
 use pointsman_control::{ConnId, Server, ServerConfig, SwitchDevice};
@@ -23,6 +24,20 @@ const VIP: &str = "10.0.0.100";
 fn example() -> String {
     // Another address than the program's own default: the controller has to set it before anybody can answer.
     include_str!("../../../examples/rack.toml").replace("02:50:4d:00:00:01", "02:50:4d:00:00:77")
+}
+
+/// A rack whose agents have keys.
+fn with_keys(text: &str) -> Rack {
+    let mut rack = Rack::parse("rack.toml", text).unwrap_or_else(|e| panic!("{e}"));
+    let mut keys = ReportKeys::default();
+    let mut n = 0;
+    let made = keys.extend(&rack, false, || {
+        n += 1;
+        [n; 8]
+    });
+    assert_eq!(made, Ok(rack.devices().count()));
+    rack.keys = keys;
+    rack
 }
 
 fn program() -> Arc<pointsman_ir::Program> {
@@ -54,7 +69,7 @@ struct World {
 
 impl World {
     fn new() -> World {
-        let rack = Rack::parse("rack.toml", &example()).unwrap_or_else(|e| panic!("{e}"));
+        let rack = with_keys(&example());
         let config = SwitchConfig {
             cpu_port: Some(510),
             input_depth_packets: 10_000,
@@ -351,7 +366,7 @@ fn a_device_leaves_and_the_controller_restarts() {
     let (start, end) =
         (full.rfind("[[server.device]]").expect("there"), full.find("[[service]]").expect("there"));
     let without = format!("{}{}", &full[..start], &full[end..]).replace("\"p4mite\"", "\"ecmp\"");
-    let rack = Rack::parse("rack.toml", &without).unwrap_or_else(|e| panic!("{e}"));
+    let rack = with_keys(&without);
     assert_eq!(rack.servers[1].devices.len(), 1);
     w.input(Input::Config(Box::new(rack.clone())));
     w.run_for(Duration::from_millis(100));

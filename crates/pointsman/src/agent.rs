@@ -1,8 +1,9 @@
 //! `pointsman agent`: one device's agent on its interface, with its sockets and its clock.
 
 use crate::console::say;
-use pointsman_balance::Rack;
+use pointsman_balance::Mac;
 use pointsman_balance::agent::{Agent, AgentConfig, Direction, Input, Output};
+use pointsman_balance::frame_report::ETHERTYPE;
 use pointsman_ports::{Observer, Poller, Waker, Way};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::path::PathBuf;
@@ -37,6 +38,8 @@ pub struct Running {
     observer: Observer,
     poller: Poller,
     socket: UdpSocket,
+    /// Of the interface.
+    mac: Option<Mac>,
     stop: Arc<AtomicBool>,
 }
 
@@ -75,12 +78,21 @@ impl Running {
         })?;
         let mut poller = Poller::new().map_err(|e| format!("cannot wait: {e}"))?;
         poller.add(0, observer.raw_fd());
-        Ok(Running { agent: Agent::new(config), observer, poller, socket, stop: Arc::default() })
+        let mac = mac_of(&config.interface);
+        Ok(Running { agent: Agent::new(config), observer, poller, socket, mac, stop: Arc::default() })
     }
 
     /// How to end it.
     pub fn stopper(&self) -> Stopper {
         Stopper { stop: self.stop.clone(), waker: self.poller.waker() }
+    }
+
+    fn send_frame(&mut self, to: Mac, payload: &[u8]) -> Result<(), String> {
+        let Some(own) = self.mac else {
+            return Err(format!("{} has no MAC address to send reports from", self.agent.config().interface));
+        };
+        let frame = [&to.0[..], &own.0, &ETHERTYPE.to_be_bytes(), payload].concat();
+        self.observer.send(frame).map_err(|e| format!("cannot send reports: {e}"))
     }
 
     /// Runs until it is stopped. `log` gets what an operator should know.
@@ -131,6 +143,14 @@ impl Running {
                         }
                         Err(_) => {}
                     },
+                    Output::Frame { to, payload } => match self.send_frame(to, &payload) {
+                        Ok(()) => unreachable = false,
+                        Err(e) if !unreachable => {
+                            unreachable = true;
+                            log(&e);
+                        }
+                        Err(_) => {}
+                    },
                     Output::Busy(why) => log(&format!("busy: {why}")),
                     Output::Available => log("available"),
                     Output::Problem(what) => log(&what),
@@ -151,6 +171,12 @@ impl Running {
     }
 }
 
+/// The MAC address of an interface.
+fn mac_of(interface: &str) -> Option<Mac> {
+    let mut interfaces = nix::ifaddrs::getifaddrs().ok()?.filter(|i| i.interface_name == interface);
+    interfaces.find_map(|i| i.address?.as_link_addr()?.addr().map(Mac))
+}
+
 /// The interface that has one of these addresses.
 fn interface_with(addresses: &[IpAddr]) -> Option<String> {
     let interfaces = nix::ifaddrs::getifaddrs().ok()?;
@@ -168,9 +194,7 @@ fn interface_with(addresses: &[IpAddr]) -> Option<String> {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, String> {
-    let path = args.rack.display().to_string();
-    let text = std::fs::read_to_string(&args.rack).map_err(|e| format!("cannot read {path}: {e}"))?;
-    let rack = Rack::parse(&path, &text).map_err(|e| e.to_string())?;
+    let rack = crate::rack_file::read(&args.rack)?;
     let mut config = AgentConfig::from_rack(&rack, &args.server, &args.device, "")?;
     config.interface = match args.interface {
         Some(name) => name,

@@ -1,8 +1,8 @@
 //! `pointsman controller`: carries the controller's messages over gRPC, and its configuration from the file.
 
 use crate::console::say;
+use crate::rack_file;
 use crate::sources::{self, Sources};
-use pointsman_balance::Rack;
 use pointsman_balance::config::Program as ProgramName;
 use pointsman_balance::controller::{Controller, Event, Input, Output, Program, Request, Response, Status};
 use pointsman_control::p4info::p4info;
@@ -236,19 +236,13 @@ async fn perform(mut client: P4RuntimeClient<Channel>, request: Request) -> Resu
     }
 }
 
-fn read_rack(path: &Path) -> Result<Rack, String> {
-    let shown = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|e| format!("cannot read {shown}: {e}"))?;
-    Rack::parse(&shown, &text).map_err(|e| e.to_string())
-}
-
-/// Sends the rack again whenever its file changes or SIGHUP comes. A file that is wrong is told of and changes nothing.
-async fn follow(path: PathBuf, inputs: mpsc::UnboundedSender<Input>) {
-    let stamp = || -> Option<(SystemTime, u64)> {
-        let meta = std::fs::metadata(&path).ok()?;
+/// Sends the rack again whenever its file or that of its keys changes or SIGHUP comes. A file that is wrong is told of and changes nothing.
+async fn follow(path: PathBuf, mut keys: Option<PathBuf>, inputs: mpsc::UnboundedSender<Input>) {
+    let of = |path: &Path| -> Option<(SystemTime, u64)> {
+        let meta = std::fs::metadata(path).ok()?;
         Some((meta.modified().ok()?, meta.len()))
     };
-    let mut seen = stamp();
+    let mut seen = (of(&path), keys.as_deref().and_then(of));
     let Ok(mut hangup) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()) else {
         return;
     };
@@ -257,13 +251,14 @@ async fn follow(path: PathBuf, inputs: mpsc::UnboundedSender<Input>) {
             _ = hangup.recv() => true,
             () = tokio::time::sleep(WATCH) => false,
         };
-        let now = stamp();
-        if !asked && (now == seen || now.is_none()) {
+        let now = (of(&path), keys.as_deref().and_then(of));
+        if !asked && (now == seen || now.0.is_none()) {
             continue;
         }
         seen = now;
-        match read_rack(&path) {
+        match rack_file::read_complete(&path) {
             Ok(rack) => {
+                keys = rack_file::key_file(&path, &rack);
                 if inputs.send(Input::Config(Box::new(rack))).is_err() {
                     return;
                 }
@@ -275,8 +270,11 @@ async fn follow(path: PathBuf, inputs: mpsc::UnboundedSender<Input>) {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, String> {
-    let rack = read_rack(&args.rack)?;
+    // The keys are elsewhere, perhaps, where the description is only checked.
+    let rack =
+        if args.check { rack_file::describe(&args.rack)? } else { rack_file::read_complete(&args.rack)? };
     let program = program(&rack.switch.program)?;
+    let keys = rack_file::key_file(&args.rack, &rack);
     let controller = Controller::new(rack, program)?;
     if args.check {
         return Ok(ExitCode::SUCCESS);
@@ -288,7 +286,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     tokio.block_on(async {
         let (tx, rx) = mpsc::unbounded_channel();
         let (status, _) = watch::channel(Standing::START);
-        tokio::spawn(follow(args.rack, tx));
+        tokio::spawn(follow(args.rack, keys, tx));
         tokio::select! {
             () = pump(controller, rx, status, |event| say(&event.to_string())) => {}
             () = crate::signals::wait_for_stop() => {}

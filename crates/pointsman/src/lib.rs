@@ -12,6 +12,7 @@ pub mod executor;
 pub mod learn;
 pub mod live;
 pub mod p4;
+pub mod rack_file;
 pub mod results;
 pub mod signals;
 pub mod sim;

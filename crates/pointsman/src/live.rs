@@ -4,11 +4,13 @@
 use crate::agent::{Running, Stopper};
 use crate::controller::{Standing, program, pump};
 use crate::executor::Choice;
+use crate::rack_file::new_keys;
 use crate::switch::runtime::Handle;
 use crate::switch::{Interface, Setup, build, serve};
 use pointsman_balance::agent::AgentConfig;
 use pointsman_balance::config::Program as ProgramName;
 use pointsman_balance::controller::{Controller, Input, Program};
+use pointsman_balance::trust::ReportKeys;
 use pointsman_balance::{Policy, Rack as RackConfig};
 use pointsman_lab::device::{Device, DeviceConfig};
 use pointsman_lab::rack::{Rack, RackSpec};
@@ -70,6 +72,7 @@ pub struct Live {
     /// What the devices run.
     pub device_configs: Vec<DeviceConfig>,
     config: RackConfig,
+    keys: ReportKeys,
     program: Program,
     executor: Choice,
     ports: Ports,
@@ -103,7 +106,10 @@ impl Live {
         ports: Ports,
         log: Log,
     ) -> Result<Self, String> {
-        let config = RackConfig::parse("rack.toml", text).map_err(|e| e.to_string())?;
+        let mut config = RackConfig::parse("rack.toml", text).map_err(|e| e.to_string())?;
+        let mut keys = ReportKeys::default();
+        new_keys(&config, &mut keys, false)?;
+        config.keys = keys.clone();
         let program = program(&ProgramName::BuiltIn)?;
         let rack = Rack::build(spec).map_err(|e| e.to_string())?;
         // Built inside the switch's namespace, so that all its threads are there: the controller too reaches the switch
@@ -117,6 +123,7 @@ impl Live {
             rack,
             device_configs: devices,
             config,
+            keys,
             program,
             executor,
             ports,
@@ -237,8 +244,9 @@ impl Live {
         }
     }
 
-    /// Gives the controller another configuration.
-    pub fn configure(&mut self, config: RackConfig) -> Result<(), String> {
+    /// Gives the controller another configuration. Keys are those that were made at the start.
+    pub fn configure(&mut self, mut config: RackConfig) -> Result<(), String> {
+        config.keys = self.keys.clone();
         self.config = config.clone();
         self.tell(Input::Config(Box::new(config)))
     }

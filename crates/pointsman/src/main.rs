@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use pointsman::console::say;
-use pointsman::{agent, bench, controller, demo, learn, sim, switch, tools};
+use pointsman::{agent, bench, controller, demo, learn, rack_file, sim, switch, tools};
 use std::process::ExitCode;
 
 /// Balances connections over servers and, inside each, over its CPU and accelerators, in a P4 switch.
@@ -21,6 +21,7 @@ enum Command {
     Switch(Box<switch::Args>),
     Controller(controller::Args),
     Agent(agent::Args),
+    Keys(rack_file::Args),
     Demo(demo::Args),
     Bench(bench::Args),
     Sim(sim::Args),
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Command::Switch(args) => switch::run(*args),
         Command::Controller(args) => controller::run(args),
         Command::Agent(args) => agent::run(args),
+        Command::Keys(args) => rack_file::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Sim(args) => sim::run(args),

@@ -76,6 +76,19 @@ impl Observer {
         }
     }
 
+    /// Sends a frame through the interface. Never waits.
+    ///
+    /// # Errors
+    /// The kernel did not take it.
+    pub fn send(&self, frame: Vec<u8>) -> Result<(), PortError> {
+        let system = |source| PortError::System { port: self.name.clone(), doing: "send", source };
+        match sys::outgoing::send(&self.socket, &[frame], false).0 {
+            Ok(1) => Ok(()),
+            Ok(_) => Err(system(io::ErrorKind::WouldBlock.into())),
+            Err(e) => Err(system(e)),
+        }
+    }
+
     /// Frames that were not seen since it was opened.
     pub fn missed(&mut self) -> u64 {
         if let Ok(drops) = sys::take_kernel_drops(&self.socket) {

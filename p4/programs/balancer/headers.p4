@@ -7,6 +7,7 @@
 const bit<16> ETHERTYPE_IPV4 = 0x0800;
 const bit<16> ETHERTYPE_ARP = 0x0806;
 const bit<16> ETHERTYPE_IPV6 = 0x86dd;
+const bit<16> ETHERTYPE_REPORT = 0x88b5; // for local experiments (IEEE 802)
 
 const bit<8> PROTO_ICMP = 1;
 const bit<8> PROTO_TCP = 6;
@@ -19,7 +20,14 @@ const bit<9> CPU_PORT = 510;
 
 // Load reports come in UDP datagrams to this port of any local address.
 const bit<16> REPORT_PORT = 9876;
-const bit<8> REPORT_VERSION = 1;
+const bit<8> REPORT_PLAIN = 1;
+const bit<8> REPORT_SIGNED = 2;
+
+// They come in frames of their own, too. What is signed there is never what is signed in a datagram: its first byte differs.
+const bit<8> FRAME_REPORT_PLAIN = 17;
+const bit<8> FRAME_REPORT_SIGNED = 18;
+const bit<8> FRAME_REPORT_BUSY = 1;     // flag: it can take no new connections
+const bit<8> FRAME_REPORT_CORRECTS = 2; // flag: as METRICS_CORRECTS
 
 // What the words behind a report are (bits of `metrics`).
 const bit<16> METRICS_LOAD = 1;     // one word: load of every device in the mask
@@ -149,9 +157,9 @@ header quoted_t {
     bit<32> rest;
 }
 
-// A load report. `length` counts the whole report in words of four bytes: metrics are appended, announced in `metrics`, and a
-// switch that does not know them skips them. The load of a device is one word: compute, memory, network, queue, eight bits each
-// (per cent of what there is, and a number of requests).
+// A load report. `length` counts the whole report in words of four bytes. The load of a device is one word: compute, memory,
+// network, queue, eight bits each (per cent of what there is, and a number of requests). Reports are looked at, not extracted, so
+// that they are payload to the checksum, and go on as they are where they are not for us.
 header report_t {
     bit<8>  version;
     bit<8>  length;
@@ -159,7 +167,35 @@ header report_t {
     bit<8>  mask;      // devices that this report speaks of
     bit<8>  available; // those of them that can take new connections
     bit<16> metrics;
-    bit<32> sequence;  // sender's milliseconds: older reports that arrive late are told from newer ones
+}
+
+// One without digest; metrics follow, and a switch that does not know them skips them.
+header plain_report_t {
+    bit<64> head;
+    bit<32> sequence; // sender's milliseconds: older reports that arrive late are told from newer ones
+}
+
+// One with a digest of all other bytes; metrics follow.
+header signed_report_t {
+    bit<64> head;
+    bit<8>  key;      // which of the agent's keys, from 1
+    bit<56> sequence; // sender's microseconds since 1970: a number is believed once, and none that is lower than one before
+    bit<64> digest;
+}
+
+// A load report in a frame of its own, after P4Hauler's: the device and its load, eight bits each, right behind the Ethernet
+// header. The digest is of the bytes before it.
+header frame_report_t {
+    bit<8>  version;
+    bit<8>  flags;
+    bit<16> device; // server ++ slot
+    bit<8>  compute;
+    bit<8>  memory;
+    bit<8>  network;
+    bit<8>  queue;
+    bit<8>  key;
+    bit<56> sequence;
+    bit<64> digest;
 }
 
 // A probe, IP protocol 42: free capacity of a machine in tenths, 0 to 10. Number 15 says that it is a wide one.
@@ -179,7 +215,7 @@ header wide_probe_t {
     bit<8>  memory;
     bit<8>  link;
     bit<24> reserved;
-    bit<32> sequence; // as in reports
+    bit<32> sequence; // as in reports without digest
 }
 
 const bit<2> PROBE_NONE = 0;
@@ -202,7 +238,11 @@ struct headers_t {
     quoted_t       quoted;
     tcp_t          tcp;
     udp_t          udp;
-    report_t       report;
+    // Looked at only; see report_t.
+    report_t        report;
+    plain_report_t  plain_report;
+    signed_report_t signed_report;
+    frame_report_t  frame_report;
 }
 
 // Which connection a packet belongs to, seen from the client: the VIP, its protocol and port are what `service` names,
@@ -259,6 +299,10 @@ const bit<8> DROP_ARP = 16;               // ARP or neighbour discovery that con
 const bit<8> DROP_ETHERTYPE = 17;         // for us, but neither ARP nor IP
 const bit<8> DROP_ADDRESS = 18;           // source address multicast, loopback or zero
 const bit<8> DROP_PACKET_OUT = 19;        // from the controller, for a port that cannot be
+const bit<8> DROP_REPORT_UNSIGNED = 20;   // without digest, but its agent's must have one
+const bit<8> DROP_REPORT_KEY = 21;        // with the number of a key that the switch does not have
+const bit<8> DROP_REPORT_DIGEST = 22;     // its digest is not what the key makes of it
+const bit<8> DROP_REPORT_REPLAYED = 23;   // not newer than one that was believed
 const bit<8> REPORT_ACCEPTED = 32;        // not a drop: a report or probe, consumed
 
 #endif

@@ -6,7 +6,7 @@
 //   not for our MAC address      -> bridged by `bridge`
 //   ARP, echo, ND for an address
 //   of ours                      -> answered (respond.p4)
-//   load report, probe           -> checked for its source, noted (load.p4), consumed
+//   load report, probe           -> checked (reports.p4), noted (load.p4), consumed
 //   for a service's VIP          -> its connection is found or a device chosen (connections.p4, servers.p4, select.p4),
 //                                   destination rewritten (translate.p4), routed
 //   answer of a device           -> its connection is found, source rewritten to the VIP, routed
@@ -22,6 +22,7 @@
 #include "checksum.p4"
 #include "connections.p4"
 #include "load.p4"
+#include "reports.p4"
 #include "respond.p4"
 #include "select.p4"
 #include "translate.p4"
@@ -40,11 +41,11 @@ control BalancerIngress(inout headers_t hdr,
     counter(65536, CounterType.packets) service_connections;       // opened, by service
     counter(65536, CounterType.packets_and_bytes) device_packets;  // towards devices, by device
     counter(65536, CounterType.packets) device_connections;        // opened, by device
-    register<bit<32>>(65536) report_sequence;                      // newest report, by device whose agent sent it
 
     Connections() connections;
     CountConnection() count_connection;
     LoadState() load;
+    Reports() reports;
     ServicePolicy() service_policy;
     DeviceSettings() device_settings;
     SelectServer() select_server;
@@ -73,17 +74,10 @@ control BalancerIngress(inout headers_t hdr,
     ipv4_t new4 = 0;         // what translation puts in
     ipv6_t new6 = 0;
     bool sent = false;       // a next hop is known
-    device_t sender = 0;     // of a report
-    bit<8> may_report = 0;
     pool_t pool;
     bit<8> fresh = 0;        // devices that were heard of lately
     bit<8> available = 0;    // devices that can take new connections
-    bool noted = false;      // a report or probe is to be noted
-    reported_t reported = { 0, 0, 0, 0 };
-    bit<16> probe_cpu = 3;   // weights of what a probe says
-    bit<16> probe_memory = 1;
-    bit<16> probe_link = 6;
-    bit<8> probe_shift = 3;
+    bool is_report = false;  // or a probe, and for us
     bool one_more = false;   // in flight at meta.device
     bool one_less = false;   // in flight at `left`
     device_t left = 0;
@@ -256,65 +250,7 @@ control BalancerIngress(inout headers_t hdr,
         size = 262144;
     }
 
-    // --- Reports ---
-
-    // The agent at this place speaks for these devices of the server.
-    action accept_reports(bit<8> devices, device_t agent) {
-        may_report = devices;
-        sender = agent;
-    }
-
-    table report_sources_v4 {
-        key = {
-            standard_metadata.ingress_port: exact @name("ingress_port");
-            hdr.ipv4.src: exact @name("source");
-            hdr.report.server: exact @name("server");
-        }
-        actions = { accept_reports; @defaultonly NoAction; }
-        const default_action = NoAction;
-        size = 65536;
-    }
-
-    table report_sources_v6 {
-        key = {
-            standard_metadata.ingress_port: exact @name("ingress_port");
-            hdr.ipv6.src: exact @name("source");
-            hdr.report.server: exact @name("server");
-        }
-        actions = { accept_reports; @defaultonly NoAction; }
-        const default_action = NoAction;
-        size = 65536;
-    }
-
-    // The machine at this place sends probes about the device with this number.
-    action accept_probe(device_t device) {
-        sender = device;
-        may_report = (bit<8>)1 << (bit<8>)device[2:0];
-    }
-
-    table probe_sources {
-        key = {
-            standard_metadata.ingress_port: exact @name("ingress_port");
-            from.address: exact @name("source");
-            meta.probe_id: exact @name("id");
-        }
-        actions = { accept_probe; @defaultonly NoAction; }
-        const default_action = NoAction;
-        size = 65536;
-    }
-
-    // The weight of a machine is (cpu * free processor + memory * free memory + link * free link) >> shift.
-    action set_probe_weights(bit<16> cpu, bit<16> memory, bit<16> link, bit<8> shift) {
-        probe_cpu = cpu;
-        probe_memory = memory;
-        probe_link = link;
-        probe_shift = shift;
-    }
-
-    table probe_weights {
-        actions = { set_probe_weights; }
-        default_action = set_probe_weights(3, 1, 6, 3);
-    }
+    // --- Packets ---
 
     action send_to_controller() {
         hdr.packet_in.setValid();
@@ -414,7 +350,9 @@ control BalancerIngress(inout headers_t hdr,
             local_v4.apply();
         }
 
-        if (standard_metadata.parser_error != error.NoError) {
+        // Somebody else's short frame of the reports' type is bridged like any other.
+        if (standard_metadata.parser_error != error.NoError
+            && (for_switch || hdr.ethernet.ethertype != ETHERTYPE_REPORT)) {
             meta.drop_reason = DROP_MALFORMED;
         } else if (standard_metadata.checksum_error == 1) {
             meta.drop_reason = DROP_CHECKSUM;
@@ -439,89 +377,16 @@ control BalancerIngress(inout headers_t hdr,
                 meta.drop_reason = DROP_ARP;
             }
         } else if (!hdr.ipv4.isValid() && !hdr.ipv6.isValid()) {
-            meta.drop_reason = DROP_ETHERTYPE;
+            if (hdr.frame_report.isValid()) {
+                is_report = true;
+            } else {
+                meta.drop_reason = DROP_ETHERTYPE;
+            }
         } else if (hdr.ipv4.isValid() && (hdr.ipv4.src == 0 || hdr.ipv4.src[31:24] == 127 || hdr.ipv4.src[31:28] == 14)
                    || hdr.ipv6.isValid() && (hdr.ipv6.src[127:1] == 0 || hdr.ipv6.src[127:120] == 0xff)) {
             meta.drop_reason = DROP_ADDRESS;
-        } else if (local && hdr.udp.isValid() && hdr.udp.dport == REPORT_PORT) {
-            if (!hdr.report.isValid() || hdr.report.version != REPORT_VERSION || hdr.report.length < 3
-                || (bit<16>)hdr.report.length << 2 != hdr.udp.len - 8 || hdr.udp.len > meta.l4_len
-                || hdr.report.mask == 0) {
-                meta.drop_reason = DROP_REPORT_MALFORMED;
-            } else {
-                if (hdr.ipv4.isValid()) {
-                    report_sources_v4.apply();
-                } else {
-                    report_sources_v6.apply();
-                }
-                if ((hdr.report.mask & ~may_report) != 0) {
-                    meta.drop_reason = DROP_REPORT_SOURCE;
-                } else {
-                    bit<32> newest;
-                    report_sequence.read(newest, (bit<32>)sender);
-                    bit<32> behind = newest - hdr.report.sequence;
-                    // At most a second old: overtaken on the way. Any older: its clock was set back.
-                    if (behind != 0 && behind <= 1000) {
-                        meta.drop_reason = DROP_REPORT_STALE;
-                    } else {
-                        report_sequence.write((bit<32>)sender, hdr.report.sequence);
-                        meta.server = hdr.report.server[12:0];
-                        may_report = hdr.report.mask;
-                        available = hdr.report.available;
-                        if ((hdr.report.metrics & (METRICS_LOAD | METRICS_LOADS)) != 0) {
-                            reported.metrics = 1;
-                            if ((hdr.report.metrics & METRICS_CORRECTS) != 0) {
-                                reported.corrects = 1;
-                            }
-                        }
-                        noted = true;
-                    }
-                }
-            }
-        } else if (local && meta.probe != PROBE_NONE) {
-            if (hdr.ipv4.isValid()) {
-                from.address = (bit<128>)hdr.ipv4.src;
-            } else {
-                from.address = hdr.ipv6.src;
-            }
-            probe_sources.apply();
-            if (may_report == 0) {
-                meta.drop_reason = DROP_REPORT_SOURCE;
-            } else {
-                probe_weights.apply();
-                bit<16> unit = 10;
-                if (meta.probe == PROBE_WIDE) {
-                    unit = 1;
-                    bit<32> newest;
-                    report_sequence.read(newest, (bit<32>)sender);
-                    bit<32> behind = newest - meta.probe_sequence;
-                    if (behind != 0 && behind <= 1000) {
-                        meta.drop_reason = DROP_REPORT_STALE;
-                    } else {
-                        report_sequence.write((bit<32>)sender, meta.probe_sequence);
-                    }
-                }
-                bit<16> cpu = (bit<16>)meta.probe_cpu;
-                bit<16> memory = (bit<16>)meta.probe_memory;
-                bit<16> link = (bit<16>)meta.probe_link;
-                bit<16> weight = (cpu * probe_cpu + memory * probe_memory + link * probe_link) >> probe_shift;
-                if (weight > 255) {
-                    weight = 255;
-                }
-                reported.metrics = 1;
-                reported.weight = weight[7:0];
-                // Reports speak of what is used, probes of what is free.
-                cpu = 100 |-| cpu * unit;
-                memory = 100 |-| memory * unit;
-                link = 100 |-| link * unit;
-                bit<32> word = cpu[7:0] ++ memory[7:0] ++ link[7:0] ++ 8w0;
-                meta.words = word ++ word ++ word ++ word ++ word ++ word ++ word ++ word;
-                meta.server = sender[15:3];
-                if (weight != 0) {
-                    available = may_report;
-                }
-                noted = meta.drop_reason == DROP_NONE;
-            }
+        } else if (local && (hdr.udp.isValid() && hdr.udp.dport == REPORT_PORT || meta.probe != PROBE_NONE)) {
+            is_report = true;
         } else {
             find_ends();
             if (has_ends) {
@@ -582,7 +447,7 @@ control BalancerIngress(inout headers_t hdr,
                             request = LOAD_VALUE;
                             device_settings.apply(meta, factors, thresholds);
                         }
-                        load.apply(request, 0, 0, meta.server, false, 0, pool.devices, pool.report_timeout, now, 0, reported,
+                        load.apply(request, 0, 0, meta.server, false, 0, pool.devices, pool.report_timeout, now, 0, { 0, 0, 0, 0 },
                             blocks.measure, factors, fresh, available, values);
                         select_device.apply(meta, pool, fresh, available, blocks, values, factors, thresholds, is_chosen, choice);
                     }
@@ -682,15 +547,19 @@ control BalancerIngress(inout headers_t hdr,
             values_t values;
             slot_t choice;
             bool is_chosen;
-            load.apply(LOAD_COUNT, more, 0, meta.device[15:3], one_less, left, 0, 0, now, 0, reported, { 0, 0, 0, 0, 0, 0, 0 },
+            load.apply(LOAD_COUNT, more, 0, meta.device[15:3], one_less, left, 0, 0, now, 0, { 0, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0, 0 },
                 { 0, 0, 0, 0, 0, 0, 0, 0 }, fresh, available, values);
             select_server.apply(LOAD_COUNT, 0, one_more, meta.device, one_less, left, meta, pool, choice, is_chosen);
         }
-        if (noted) {
-            values_t values;
-            load.apply(LOAD_NOTE, may_report, available, meta.server, false, 0, 0, 0, now, meta.words, reported,
-                { 0, 0, 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0, 0, 0 }, fresh, available, values);
-            meta.drop_reason = REPORT_ACCEPTED;
+        if (is_report) {
+            note_t note;
+            reports.apply(hdr, meta, standard_metadata, note);
+            if (note.believed) {
+                values_t values;
+                load.apply(LOAD_NOTE, note.devices, note.available, meta.server, false, 0, 0, 0, now, meta.words, note.load,
+                    { 0, 0, 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0, 0, 0 }, fresh, available, values);
+                meta.drop_reason = REPORT_ACCEPTED;
+            }
         }
         if (meta.drop_reason != DROP_NONE) {
             drops.count((bit<32>)meta.drop_reason);

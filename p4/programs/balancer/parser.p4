@@ -28,6 +28,7 @@ parser BalancerParser(packet_in packet,
             ETHERTYPE_ARP: parse_arp;
             ETHERTYPE_IPV4: parse_ipv4;
             ETHERTYPE_IPV6: parse_ipv6;
+            ETHERTYPE_REPORT: parse_frame_report;
             default: accept;
         }
     }
@@ -139,28 +140,62 @@ parser BalancerParser(packet_in packet,
         }
     }
 
+    // Reports are looked at, not extracted, so that they are payload to the checksum and go on where they are not for us.
     state parse_report {
-        packet.extract(hdr.report);
-        transition select(hdr.report.metrics, hdr.report.length, hdr.udp.len) {
-            (METRICS_LOAD &&& 3, 4 .. 255, 24 .. 65535): parse_load;
-            (METRICS_LOADS &&& 3, 11 .. 255, 52 .. 65535): parse_loads;
+        hdr.report = packet.lookahead<report_t>();
+        transition select(hdr.report.version, hdr.udp.len) {
+            (REPORT_PLAIN, _): parse_plain_report;
+            (REPORT_SIGNED, 32 .. 65535): parse_signed_report;
             default: accept;
         }
     }
 
-    // Words are looked at, not extracted, so that they are payload to the checksum.
-    state parse_load {
-        bit<32> word = packet.lookahead<bit<32>>();
+    state parse_plain_report {
+        hdr.plain_report = packet.lookahead<plain_report_t>();
+        transition select(hdr.report.metrics, hdr.report.length, hdr.udp.len) {
+            (METRICS_LOAD &&& 3, 4 .. 255, 24 .. 65535): parse_plain_load;
+            (METRICS_LOADS &&& 3, 11 .. 255, 52 .. 65535): parse_plain_loads;
+            default: accept;
+        }
+    }
+
+    state parse_plain_load {
+        bit<32> word = packet.lookahead<bit<128>>()[31:0];
         meta.words = word ++ word ++ word ++ word ++ word ++ word ++ word ++ word;
         transition accept;
     }
 
-    state parse_loads {
-        meta.words = packet.lookahead<bit<256>>();
+    state parse_plain_loads {
+        meta.words = packet.lookahead<bit<352>>()[255:0];
         transition accept;
     }
 
-    // Neither are probes extracted: those that are not for us go on as they are.
+    state parse_signed_report {
+        hdr.signed_report = packet.lookahead<signed_report_t>();
+        transition select(hdr.report.metrics, hdr.udp.len) {
+            (METRICS_LOAD &&& 3, 36 .. 65535): parse_signed_load;
+            (METRICS_LOADS &&& 3, 64 .. 65535): parse_signed_loads;
+            default: accept;
+        }
+    }
+
+    state parse_signed_load {
+        bit<32> word = packet.lookahead<bit<224>>()[31:0];
+        meta.words = word ++ word ++ word ++ word ++ word ++ word ++ word ++ word;
+        transition accept;
+    }
+
+    state parse_signed_loads {
+        meta.words = packet.lookahead<bit<448>>()[255:0];
+        transition accept;
+    }
+
+    state parse_frame_report {
+        hdr.frame_report = packet.lookahead<frame_report_t>();
+        transition accept;
+    }
+
+    // Neither are probes extracted.
     state parse_probe {
         transition select(meta.l4_len) {
             0 .. 1: accept;
@@ -208,15 +243,11 @@ control BalancerVerify(inout headers_t hdr, inout metadata_t meta) {
         // Reports are for us, so their checksum is for us to verify. All ones stand for zero (RFC 768).
         verify_checksum_with_payload(
             hdr.report.isValid() && hdr.ipv4.isValid() && hdr.udp.checksum != 0 && hdr.udp.checksum != 0xffff,
-            { hdr.ipv4.src, hdr.ipv4.dst, 8w0, hdr.ipv4.proto, hdr.udp.len, hdr.udp.sport, hdr.udp.dport, hdr.udp.len,
-              hdr.report.version, hdr.report.length, hdr.report.server, hdr.report.mask, hdr.report.available,
-              hdr.report.metrics, hdr.report.sequence },
+            { hdr.ipv4.src, hdr.ipv4.dst, 8w0, hdr.ipv4.proto, hdr.udp.len, hdr.udp.sport, hdr.udp.dport, hdr.udp.len },
             hdr.udp.checksum, HashAlgorithm.csum16);
         verify_checksum_with_payload(
             hdr.report.isValid() && hdr.ipv6.isValid() && hdr.udp.checksum != 0xffff,
-            { hdr.ipv6.src, hdr.ipv6.dst, 8w0, hdr.ipv6.proto, hdr.udp.len, hdr.udp.sport, hdr.udp.dport, hdr.udp.len,
-              hdr.report.version, hdr.report.length, hdr.report.server, hdr.report.mask, hdr.report.available,
-              hdr.report.metrics, hdr.report.sequence },
+            { hdr.ipv6.src, hdr.ipv6.dst, 8w0, hdr.ipv6.proto, hdr.udp.len, hdr.udp.sport, hdr.udp.dport, hdr.udp.len },
             hdr.udp.checksum, HashAlgorithm.csum16);
     }
 }
@@ -243,7 +274,6 @@ control BalancerDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.quoted);
         packet.emit(hdr.tcp);
         packet.emit(hdr.udp);
-        packet.emit(hdr.report);
     }
 }
 

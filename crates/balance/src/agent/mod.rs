@@ -15,9 +15,11 @@ mod proc;
 #[cfg(test)]
 mod tests;
 
-use crate::config::{AgentSettings, Rack, Threshold};
-use crate::report::{Load, METRICS_LOAD, Report};
-use crate::types::{DeviceNumber, Protocol, REPORT_PORT, address_bits};
+use crate::config::{AgentSettings, Rack, ReportForm, Threshold};
+use crate::frame_report::FrameReport;
+use crate::report::{Load, METRICS_LOAD, Report, Stamp};
+use crate::trust::{ReportKey, Trust};
+use crate::types::{DeviceNumber, Mac, Protocol, REPORT_PORT, address_bits};
 use latency::Latency;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -36,6 +38,10 @@ pub struct AgentConfig {
     pub ports: BTreeSet<(Protocol, u16)>,
     /// A local address of the switch, and the port for reports there.
     pub report_to: SocketAddr,
+    /// The switch's MAC address, for reports in frames.
+    pub switch_mac: Mac,
+    /// What it signs its reports with: number and key.
+    pub key: Option<(u8, ReportKey)>,
     /// The network interface whose use counts.
     pub interface: String,
     /// How to measure and decide.
@@ -46,7 +52,8 @@ impl AgentConfig {
     /// The agent of a device of the rack. `interface` is the name of the device's network interface.
     ///
     /// # Errors
-    /// There is no such device, or no address of the switch that it could send reports to.
+    /// There is no such device, another one's agent reports for it, there is no address of the switch that it could send reports
+    /// to, or no key to sign them with.
     pub fn from_rack(rack: &Rack, server: &str, device: &str, interface: &str) -> Result<Self, String> {
         let Some(of) = rack.server(server) else {
             let names: Vec<&str> = rack.servers.iter().map(|s| s.name.as_str()).collect();
@@ -60,6 +67,16 @@ impl AgentConfig {
             ));
         };
         let number = found.number;
+        if found.reporter != number {
+            let other = rack.device_name(found.reporter);
+            return Err(format!("the agent of `{other}` reports for `{server}/{device}`: run that one"));
+        }
+        let key = rack.keys.newest(number);
+        if let (Trust::Keys(file), None) = (&rack.switch.reports, key) {
+            return Err(format!(
+                "no key for `{server}/{device}` in {file}: copy its lines from the controller's file"
+            ));
+        }
         let of_device =
             rack.services.iter().filter(|s| s.members.iter().any(|m| m.server == number.server()));
         let ports = of_device.flat_map(|s| s.frontends().map(|f| (f.protocol, f.port))).collect();
@@ -79,6 +96,8 @@ impl AgentConfig {
             addresses: found.addresses().collect(),
             ports,
             report_to: SocketAddr::new(report_to, REPORT_PORT),
+            switch_mac: rack.switch.mac,
+            key,
             interface: interface.into(),
             settings: found.agent.clone(),
         })
@@ -124,6 +143,13 @@ pub enum Output {
         /// Payload.
         payload: Vec<u8>,
     },
+    /// Send an Ethernet frame with the type [`crate::frame_report::ETHERTYPE`] from the device's own MAC address.
+    Frame {
+        /// Destination.
+        to: Mac,
+        /// What stands behind the Ethernet header.
+        payload: Vec<u8>,
+    },
     /// The device became busy; the text says by which metric.
     Busy(String),
     /// The device is available again.
@@ -151,8 +177,8 @@ pub struct Metrics {
     pub lost: u64,
 }
 
-/// The agent of one device. Times count from any fixed moment, which must not change while the switch runs: reports
-/// carry the milliseconds since then.
+/// The agent of one device. Times count from 1970 (or any moment that does not change while the switch runs): reports carry them,
+/// and none may be earlier than one before, not even of an agent that was started anew.
 #[derive(Debug)]
 pub struct Agent {
     config: AgentConfig,
@@ -162,6 +188,8 @@ pub struct Agent {
     network: proc::Network,
     busy: bool,
     hold_until: Duration,
+    /// Of the last report that was signed.
+    sequence: u64,
     heartbeat_at: Duration,
     repeat_at: Option<Duration>,
     problems: BTreeSet<String>,
@@ -184,6 +212,7 @@ impl Agent {
             network: proc::Network::default(),
             busy: false,
             hold_until: Duration::ZERO,
+            sequence: 0,
             heartbeat_at: Duration::ZERO,
             repeat_at: None,
             problems: BTreeSet::new(),
@@ -337,16 +366,31 @@ impl Agent {
             network: percent(m.network_percent),
             queue: m.outstanding.min(255) as u8,
         };
-        let report = Report {
-            server: self.config.device.server(),
-            mask,
-            available: if self.busy { 0 } else { mask },
-            metrics: METRICS_LOAD,
-            // The data plane compares modulo 2^32.
-            sequence: now.as_millis() as u32,
-            words: vec![load.word()],
-        };
-        out.push(Output::Send { to: self.config.report_to, payload: report.encode() });
+        // Two in a microsecond, or a clock that stands still: each number once.
+        self.sequence = (now.as_micros() as u64).max(self.sequence.saturating_add(1));
+        let number = self.config.key.map_or(0, |(n, _)| n);
+        let stamp = Stamp { number, sequence: self.sequence };
+        let key = self.config.key.as_ref().map(|(_, key)| key);
+        out.push(match self.config.settings.form {
+            ReportForm::Frame => {
+                let report =
+                    FrameReport { device: self.config.device, busy: self.busy, corrects: false, load, stamp };
+                Output::Frame { to: self.config.switch_mac, payload: report.encode(key).to_vec() }
+            }
+            ReportForm::Datagram => {
+                let report = Report {
+                    server: self.config.device.server(),
+                    mask,
+                    available: if self.busy { 0 } else { mask },
+                    metrics: METRICS_LOAD,
+                    // The data plane compares modulo 2^32.
+                    sequence: now.as_millis() as u32,
+                    words: vec![load.word()],
+                };
+                let payload = key.map_or_else(|| report.encode(), |key| report.encode_signed(key, stamp));
+                Output::Send { to: self.config.report_to, payload }
+            }
+        });
         self.heartbeat_at = now + ms(self.config.settings.heartbeat_ms);
     }
 }

@@ -3,6 +3,7 @@ use crate::mix::Random;
 
 const RACK: &str = r#"
 [switch]
+reports = "unauthenticated"
 mac = "02:50:4d:00:00:01"
 gateways = ["10.0.0.1", "10.0.1.1", "fd00::1"]
 [agent]
@@ -392,4 +393,48 @@ fn deadlines_pass() {
             }
         }
     }
+}
+
+fn keyed(settings: &str) -> Agent {
+    let text = RACK.replace("reports = \"unauthenticated\"", "report_keys = \"keys\"");
+    let mut rack = Rack::parse("rack.toml", &text.replace("repeat_ms = 5", settings)).expect("valid");
+    let no_key = AgentConfig::from_rack(&rack, "s1", "nic", "eth0").expect_err("no key");
+    assert!(no_key.contains("no key for `s1/nic` in keys"), "{no_key}");
+    rack.read_keys("keys", "s1/nic 1 0101010101010101\ns1/nic 2 0202020202020202\n").expect("valid");
+    Agent::new(AgentConfig::from_rack(&rack, "s1", "nic", "eth0").expect("known"))
+}
+
+/// Reports are signed with the newest key, each with a higher number than all before it, also those of an agent that was
+/// started anew.
+#[test]
+fn signed_reports() {
+    let key = |n| (n == 2).then(|| ReportKey::new([2; 8]));
+    let mut highest = 0;
+    for start in [1_900_000_000u64, 1_900_000_100] {
+        let mut a = keyed("repeat_ms = 1");
+        let now = Duration::from_secs(start);
+        for n in 0..50 {
+            // The clock stands still.
+            let mut out = a.step(now, Input::Tick);
+            a.heartbeat_at = now;
+            assert_eq!(out.len(), 1, "{n}");
+            let Some(Output::Send { payload, .. }) = out.pop() else { panic!("no report") };
+            let (report, stamp) = Report::decode_signed(&payload, key).expect("signed");
+            assert_eq!((report.server, report.mask, stamp.number), (1, 2, 2));
+            assert!(stamp.sequence > highest, "{n}");
+            highest = stamp.sequence;
+        }
+        assert_eq!(highest, start * 1_000_000 + 49);
+    }
+}
+
+#[test]
+fn reports_in_frames() {
+    let mut a = keyed("repeat_ms = 1\nform = \"frame\"");
+    let out = a.step(Duration::from_secs(5), Input::Tick);
+    let [Output::Frame { to, payload }] = out.as_slice() else { panic!("{out:?}") };
+    assert_eq!(to.to_string(), "02:50:4d:00:00:01");
+    let report = FrameReport::decode(payload, |_| Some(ReportKey::new([2; 8]))).expect("signed");
+    assert_eq!((report.device, report.busy), (DeviceNumber::new(1, 1), false));
+    assert_eq!(report.stamp, Stamp { number: 2, sequence: 5_000_000 });
 }

@@ -1,6 +1,7 @@
 //! How an agent measures and decides: `[agent]` for all, `[server.device.agent]` for one.
 
 use super::reader::{Problems, Table};
+use std::str::FromStr;
 
 /// Where a metric makes a device busy, and where available again.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -11,9 +12,33 @@ pub struct Threshold {
     pub low: f64,
 }
 
+/// What carries a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReportForm {
+    /// A UDP datagram.
+    #[default]
+    Datagram,
+    /// An Ethernet frame of its own.
+    Frame,
+}
+
+impl FromStr for ReportForm {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s {
+            "datagram" => Ok(ReportForm::Datagram),
+            "frame" => Ok(ReportForm::Frame),
+            other => Err(format!("`{other}`: write \"datagram\" (UDP) or \"frame\" (Ethernet alone)")),
+        }
+    }
+}
+
 /// How an agent measures and decides. A metric without threshold does not count.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentSettings {
+    /// What carries its reports.
+    pub form: ReportForm,
     /// A report is sent at least this often, in milliseconds.
     pub heartbeat_ms: u32,
     /// A change is reported again after so many milliseconds, against loss; 0 for not.
@@ -43,6 +68,7 @@ pub struct AgentSettings {
 impl Default for AgentSettings {
     fn default() -> Self {
         AgentSettings {
+            form: ReportForm::Datagram,
             heartbeat_ms: 100,
             repeat_ms: 5,
             hold_ms: 20,
@@ -101,7 +127,9 @@ pub fn read_settings(
     let hold_ms = ms("hold_ms", 0, base.hold_ms, problems);
     let window_ms = ms("window_ms", 1, base.window_ms, problems);
     let lost_after_ms = ms("lost_after_ms", 1, base.lost_after_ms, problems);
+    let form = t.text::<ReportForm>("form", "", problems).map_or(base.form, |v| v.value);
     let settings = AgentSettings {
+        form,
         heartbeat_ms,
         repeat_ms,
         hold_ms,

@@ -4,6 +4,7 @@ use super::read::{Raw, RawServer, RawService};
 use super::reader::{Place, Problems};
 use super::{Frontend, Member, MemberDevice, NextHop, Rack, Server, Service, Switch};
 use crate::blocks::{Blocks, Metric, Tuning};
+use crate::trust::ReportKeys;
 use crate::types::{DeviceKind, DeviceNumber, MAX_DEVICES, Policy, Protocol, REPORT_PORT};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -28,7 +29,7 @@ pub(super) fn rack(raw: Raw, problems: &mut Problems<'_>) -> Option<Rack> {
             );
         }
         vips(s, &addresses, problems);
-        let Some(service) = members(s, &raw.servers, raw.switch.report_timeout_ms, problems) else {
+        let Some(service) = members(s, &raw.servers, &raw.switch, problems) else {
             continue;
         };
         for f in service.frontends() {
@@ -72,10 +73,18 @@ pub(super) fn rack(raw: Raw, problems: &mut Problems<'_>) -> Option<Rack> {
     if !problems.is_empty() {
         return None;
     }
-    let server = |s: RawServer| Server {
-        name: s.name.value,
-        number: s.number.value as u16,
-        devices: s.devices.into_iter().map(|d| d.device).collect(),
+    let server = |s: RawServer| {
+        let numbers: BTreeMap<String, DeviceNumber> =
+            s.devices.iter().map(|d| (d.device.name.clone(), d.device.number)).collect();
+        let device = |d: super::read::RawDevice| {
+            let reporter = d.reported_by.and_then(|by| numbers.get(&by.value).copied());
+            super::Device { reporter: reporter.unwrap_or(d.device.number), ..d.device }
+        };
+        Server {
+            name: s.name.value,
+            number: s.number.value as u16,
+            devices: s.devices.into_iter().map(device).collect(),
+        }
     };
     Some(Rack {
         switch: raw.switch,
@@ -83,6 +92,7 @@ pub(super) fn rack(raw: Raw, problems: &mut Problems<'_>) -> Option<Rack> {
         bridge: raw.bridge.into_iter().map(|(s, _)| s).collect(),
         servers: raw.servers.into_iter().map(server).collect(),
         services,
+        keys: ReportKeys::default(),
     })
 }
 
@@ -192,6 +202,21 @@ fn servers(raw: &Raw, addresses: &mut Addresses, problems: &mut Problems<'_>) {
                 );
                 problems.add(slot, "server.device.slot", message);
             }
+            if let Some(by) = &raw_device.reported_by {
+                match server.devices.iter().find(|d| d.device.name == by.value) {
+                    None => {
+                        let message =
+                            format!("no device `{}` in `{name}`: write one of the same server", by.value);
+                        problems.add(&by.place, "server.device.reported_by", message);
+                    }
+                    // One that is reported for has no agent of its own.
+                    Some(d) if d.reported_by.as_ref().is_some_and(|b| b.value != d.device.name) => {
+                        let message = format!("`{}` is itself reported by another: write that one", by.value);
+                        problems.add(&by.place, "server.device.reported_by", message);
+                    }
+                    Some(_) => {}
+                }
+            }
             in_use(raw.switch.cpu_port, device.port, port, "server.device.port", problems);
             if device.mac == Some(raw.switch.mac) {
                 problems.add(
@@ -269,7 +294,7 @@ fn served<'a>(
 fn members(
     s: &RawService,
     servers: &[RawServer],
-    report_timeout_ms: u32,
+    switch: &Switch,
     problems: &mut Problems<'_>,
 ) -> Option<Service> {
     let mut chosen: Vec<(&RawServer, u32)> = Vec::new();
@@ -364,9 +389,7 @@ fn members(
         let found = servers.iter().find(|s| s.number.value as u16 == number);
         found.map_or_else(|| number.to_string(), |s| s.name.value.clone())
     };
-    if let Err(e) =
-        policy_needs(service.policy, &service.tuning, &service.members, report_timeout_ms, &name_of)
-    {
+    if let Err(e) = policy_needs(service.policy, &service.tuning, &service.members, switch, &name_of) {
         problems.add(&s.policy_place, "service.policy", e);
     }
     Some(service)
@@ -377,7 +400,7 @@ pub(super) fn policy_needs(
     policy: Policy,
     tuning: &Tuning,
     members: &[Member],
-    report_timeout_ms: u32,
+    switch: &Switch,
     name_of: &dyn Fn(u16) -> String,
 ) -> Result<(), String> {
     match policy {
@@ -393,16 +416,22 @@ pub(super) fn policy_needs(
                 None => Ok(()),
             }
         }
-        Policy::P4mite if report_timeout_ms == 0 => Err(
+        Policy::P4mite if switch.report_timeout_ms == 0 => Err(
             "p4mite decides by reports: write a switch.report_timeout_ms above 0, or choose another policy"
                 .into(),
         ),
         _ => {
             let blocks = Blocks::new(policy, tuning, Protocol::Tcp);
-            if report_timeout_ms == 0 && blocks.needs_reports() {
+            if switch.report_timeout_ms == 0 && blocks.needs_reports() {
                 return Err(format!(
                     "{policy} decides by what devices report: write a switch.report_timeout_ms above 0, or choose another \
                      policy or metric"
+                ));
+            }
+            if !switch.believes_probes && blocks.metrics.iter().any(|(m, w)| *m == Metric::Weight && *w > 0) {
+                return Err(format!(
+                    "{policy} decides by probes, which nothing authenticates: write probes = \"unauthenticated\" in [switch], \
+                     or choose another policy or metric"
                 ));
             }
             if blocks.complement

@@ -10,11 +10,12 @@ pub mod reader;
 #[cfg(test)]
 mod tests;
 
-pub use agent::{AgentSettings, Threshold, read_settings};
+pub use agent::{AgentSettings, ReportForm, Threshold, read_settings};
 use reader::Problems;
 pub use reader::{ConfigError, ConfigErrors};
 
 use crate::blocks::Tuning;
+use crate::trust::{ReportKeys, Trust};
 use crate::types::{DeviceKind, DeviceNumber, Mac, Policy, Prefix, Protocol};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -33,6 +34,8 @@ pub struct Rack {
     pub servers: Vec<Server>,
     /// What clients ask for.
     pub services: Vec<Service>,
+    /// Keys of agents. They stand in a file of their own: see [`Rack::read_keys`].
+    pub keys: ReportKeys,
 }
 
 /// The data plane that the controller installs.
@@ -61,6 +64,10 @@ pub struct Switch {
     pub gateways: Vec<IpAddr>,
     /// The port behind which the controller sits.
     pub cpu_port: u16,
+    /// Whether reports need a digest.
+    pub reports: Trust,
+    /// Probes are believed, although nothing authenticates them.
+    pub believes_probes: bool,
     /// A device that was not heard of for so long gets no new connections, in milliseconds; 0: reports are not needed.
     pub report_timeout_ms: u32,
     /// How often the controller looks whether servers are heard of, in milliseconds.
@@ -128,6 +135,8 @@ pub struct Device {
     pub enabled: bool,
     /// How its probes name it.
     pub probe_id: u8,
+    /// The device of the same server whose agent reports for it; itself, mostly.
+    pub reporter: DeviceNumber,
     /// How its agent works.
     pub agent: AgentSettings,
 }
@@ -264,8 +273,8 @@ impl Rack {
             let names: Vec<&str> = self.services.iter().map(|s| s.name.as_str()).collect();
             return Err(format!("no service `{service}`; there are: {}", names.join(", ")));
         };
-        let timeout = self.switch.report_timeout_ms;
-        check::policy_needs(policy, &found.tuning, &found.members, timeout, &|n| self.server_name(n))
+        let name = |n| self.server_name(n);
+        check::policy_needs(policy, &found.tuning, &found.members, &self.switch, &name)
             .map_err(|e| format!("service `{service}`: {e}"))?;
         found.policy = policy;
         Ok(rack)

@@ -5,6 +5,7 @@ use super::check;
 use super::reader::{At, Place, Problems, Table};
 use super::{Device, NextHop, Program, Rack, Route, Service, Station, Switch};
 use crate::blocks::{Counting, Metric, Servers, Tuning};
+use crate::trust::Trust;
 use crate::types::{DeviceNumber, MAX_DEVICES, MAX_PORT, MAX_SERVER, Mac, Policy, Prefix, Protocol};
 use std::net::IpAddr;
 use toml::Spanned;
@@ -29,6 +30,8 @@ pub(super) struct RawDevice {
     pub place: Place,
     pub priority: u8,
     pub weight: u32,
+    /// The device whose agent reports for it.
+    pub reported_by: Option<At<String>>,
     /// Of its slot, port, addresses and MAC.
     pub places: [Place; 5],
 }
@@ -144,6 +147,8 @@ fn switch(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<(Switch, 
     let cpu_port = t.integer("cpu_port", 1, u64::from(MAX_PORT), problems).map_or(510, |v| v.value as u16);
     let report_timeout = t.place_of("report_timeout_ms");
     let timeout = t.integer("report_timeout_ms", 0, 3_600_000, problems).map_or(500, |v| v.value as u32);
+    let reports = trust(&mut t, timeout > 0, problems);
+    let believes_probes = in_as_many_words(&mut t, "probes", problems);
     let default_poll = if timeout == 0 { 1000 } else { (timeout / 2).max(1) };
     let poll = t.integer("poll_interval_ms", 1, 3_600_000, problems).map_or(default_poll, |v| v.value as u32);
     let places =
@@ -160,10 +165,50 @@ fn switch(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<(Switch, 
         mac: mac?,
         gateways: gateways.into_iter().map(|g| g.value).collect(),
         cpu_port,
+        believes_probes: believes_probes || reports == Trust::Unauthenticated,
+        reports,
         report_timeout_ms: timeout,
         poll_interval_ms: poll,
     };
     Some((switch, places))
+}
+
+/// Whether a field says that what it names is believed without a digest.
+fn in_as_many_words(t: &mut Table<'_, '_>, name: &'static str, problems: &mut Problems<'_>) -> bool {
+    let wanted = "write \"unauthenticated\", or leave it out";
+    let Some(text) = t.text::<String>(name, wanted, problems) else { return false };
+    let said = text.value == "unauthenticated";
+    if !said {
+        problems.add(&text.place, t.field(name), format!("`{}`: {wanted}", text.value));
+    }
+    said
+}
+
+fn trust(t: &mut Table<'_, '_>, needed: bool, problems: &mut Problems<'_>) -> Trust {
+    let keys = t.text::<String>("report_keys", "write the path of the file with the agents' keys", problems);
+    let has_reports = t.place_of("reports") != t.place;
+    let unauthenticated = in_as_many_words(t, "reports", problems);
+    match keys {
+        Some(keys) if unauthenticated => {
+            let message = "write either the file of keys or reports = \"unauthenticated\", not both";
+            problems.add(&keys.place, t.field("report_keys"), message);
+            Trust::Nobody
+        }
+        Some(keys) => Trust::Keys(keys.value),
+        None if unauthenticated => Trust::Unauthenticated,
+        None => {
+            if needed && !has_reports {
+                t.missing(
+                    "report_keys",
+                    "which file has the keys that agents sign their reports with? `pointsman keys` makes one; \
+                     report_timeout_ms = 0 does without reports, and reports = \"unauthenticated\" believes anybody who \
+                     sends from a device's port and address",
+                    problems,
+                );
+            }
+            Trust::Nobody
+        }
+    }
 }
 
 fn route(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<(Route, Place)> {
@@ -285,6 +330,8 @@ fn device(
             "15 marks wide probes: write another number",
         );
     }
+    let reported_by =
+        t.text::<String>("reported_by", "write the name of a device of the same server", problems);
     let agent = match t.table("agent", problems) {
         Some(mut a) => {
             let settings = read_settings(&mut a, settings, problems);
@@ -304,9 +351,10 @@ fn device(
         mac,
         enabled,
         probe_id,
+        reporter: DeviceNumber::new(server, slot),
         agent,
     };
-    Some(RawDevice { device, place, priority, weight, places })
+    Some(RawDevice { device, place, priority, weight, places, reported_by })
 }
 
 /// What a service says beside the name of its policy.

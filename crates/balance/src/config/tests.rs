@@ -9,6 +9,7 @@ const SMALL: &str = r#"
 [switch]
 mac = "02:50:4d:00:00:01"
 gateways = ["10.0.0.1"]
+report_keys = "keys"
 [[server]]
 name = "s1"
 [[server.device]]
@@ -137,19 +138,19 @@ fn small() {
 #[test]
 fn syntax() {
     bad("[switch]", "[switch", &["rack.toml:2:", "not valid TOML"]);
-    bad("port = 2", "port = ", &["rack.toml:10:", "not valid TOML"]);
-    bad("port = 2", "port = 2\nport = 3", &["rack.toml:11:", "not valid TOML", "duplicate"]);
+    bad("port = 2", "port = ", &["rack.toml:11:", "not valid TOML"]);
+    bad("port = 2", "port = 2\nport = 3", &["rack.toml:12:", "not valid TOML", "duplicate"]);
 }
 
 #[test]
 fn fields() {
-    bad("port = 2", "prot = 2\nport = 2", &["rack.toml:10:1: server.device.prot: unknown field", "port"]);
+    bad("port = 2", "prot = 2\nport = 2", &["rack.toml:11:1: server.device.prot: unknown field", "port"]);
     bad("[switch]", "[swich]\n[switch]", &["rack.toml:2:2: swich: unknown field", "switch"]);
-    bad("port = 2\n", "", &["rack.toml:7:1: server.device.port: missing"]);
+    bad("port = 2\n", "", &["rack.toml:8:1: server.device.port: missing"]);
     bad(
         "port = 2",
         "port = \"2\"",
-        &["rack.toml:10:8: server.device.port: the string", "whole number from 0 to 510"],
+        &["rack.toml:11:8: server.device.port: the string", "whole number from 0 to 510"],
     );
     bad("port = 2", "port = 2.5", &["server.device.port: the number 2.5", "whole number"]);
     bad("port = 2", "port = 511", &["server.device.port", "511 is out of range", "0 to 510"]);
@@ -213,7 +214,7 @@ fn agreement() {
     bad(
         "10.0.1.12",
         "10.0.1.11",
-        &["rack.toml:16:11: server.device.address", "`s1/cpu` has 10.0.1.11 already"],
+        &["rack.toml:17:11: server.device.address", "`s1/cpu` has 10.0.1.11 already"],
     );
     bad("10.0.1.12", "10.0.0.1", &["server.device.address", "switch's own"]);
     bad(
@@ -253,7 +254,7 @@ fn agreement() {
     bad(
         "policy = \"p4mite\"",
         "policy = \"best\"",
-        &["rack.toml:22:10: service.policy", "`best`", "server-only"],
+        &["rack.toml:23:10: service.policy", "`best`", "server-only"],
     );
     bad("policy = \"p4mite\"", "policy = \"p4mite\"\nslots = 100", &["service.slots", "write 128"]);
     bad(
@@ -317,10 +318,47 @@ fn services() {
     );
 }
 
+/// What is believed without a digest is said in as many words.
+#[test]
+fn trust() {
+    let keys = "report_keys = \"keys\"";
+    assert_eq!(good(SMALL).switch.reports, Trust::Keys("keys".into()));
+    let open = good(&SMALL.replace(keys, "reports = \"unauthenticated\""));
+    assert_eq!((open.switch.reports, open.switch.believes_probes), (Trust::Unauthenticated, true));
+    let none = good(&SMALL.replace(keys, "report_timeout_ms = 0").replace("p4mite", "ecmp"));
+    assert_eq!(none.switch.reports, Trust::Nobody);
+    bad(
+        &format!("{keys}\n"),
+        "",
+        &["rack.toml:2:1: switch.report_keys: missing", "pointsman keys", "unauthenticated"],
+    );
+    bad(keys, "reports = \"yes\"", &["rack.toml:5:11: switch.reports: `yes`: write \"unauthenticated\""]);
+    bad(keys, "reports = true", &["switch.reports", "true"]);
+    bad(keys, &format!("{keys}\nreports = \"unauthenticated\""), &["switch.report_keys", "not both"]);
+    bad("p4mite", "probe-wrr", &["service.policy", "probes = \"unauthenticated\" in [switch]"]);
+    let probes =
+        SMALL.replace(keys, &format!("{keys}\nprobes = \"unauthenticated\"")).replace("p4mite", "probe-wrr");
+    assert!(good(&probes).switch.believes_probes);
+    assert!(good(SMALL).with_policy("web", Policy::ProbeWrr).is_err_and(|e| e.contains("probes")));
+}
+
+#[test]
+fn reporters() {
+    let by = |name: &str| format!("reported_by = \"{name}\"\nport = 3");
+    let rack = good(&SMALL.replace("port = 3", &by("cpu")));
+    let reporters: Vec<u8> = rack.devices().map(|(_, d)| d.reporter.slot()).collect();
+    assert_eq!(reporters, [0, 0]);
+    bad("port = 3", &by("gpu"), &["server.device.reported_by: no device `gpu` in `s1`"]);
+    let both = SMALL.replace("port = 2", "reported_by = \"nic\"\nport = 2").replace("port = 3", &by("cpu"));
+    let errors = Rack::parse("r", &both).expect_err("a circle").to_string();
+    assert!(errors.contains("`nic` is itself reported by another"), "{errors}");
+}
+
 #[test]
 fn policies_get_what_they_need() {
     let check = |text: &str, policy: Policy, expected: Option<&str>| {
         let text = text.replace("\"p4mite\"", &format!("\"{policy}\""));
+        let text = text.replace("[switch]", "[switch]\nprobes = \"unauthenticated\"");
         let parsed = Rack::parse("r", &text);
         match expected {
             None => assert_eq!(parsed.expect("valid").services[0].policy, policy),

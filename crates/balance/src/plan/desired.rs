@@ -4,7 +4,8 @@ use super::entries::{Action, BlockNumbers, Entries, Epoch, Key};
 use super::generation::{Generation, Pool};
 use super::share::{MAX_RING, assign_slots, ring};
 use crate::blocks::{Blocks, Factor, Metric, Narrow, Pick, Servers, inverses};
-use crate::config::{Device, Frontend, Member, NextHop, Rack, Service};
+use crate::config::{Device, Frontend, Member, NextHop, Rack, ReportForm, Service};
+use crate::trust::Trust;
 use crate::types::{DeviceKind, DeviceNumber, Mac, Policy, Protocol};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -140,6 +141,7 @@ fn devices(s: &Situation<'_>, have: &Entries, plan: &mut Plan) {
     for (_, device) in s.rack.devices() {
         let number = device.number;
         configured.insert(number);
+        report_keys(s, number, &mut plan.entries);
         let Some(mac) = device_mac(device, s.neighbours) else {
             plan.unresolved.insert(number);
             // Until it answers where it is now, it stays where it was.
@@ -156,11 +158,31 @@ fn devices(s: &Situation<'_>, have: &Entries, plan: &mut Plan) {
         for address in device.addresses() {
             let key = Key::Device { device: number, v6: address.is_ipv6() };
             plan.entries.insert(key, Action::SetDevice { address, port: device.port, mac });
-            let source = Key::ReportSource { port: device.port, source: address, server: number.server() };
-            plan.entries.insert(source, Action::AcceptReports { devices: 1 << number.slot(), agent: number });
             if probes {
                 let source = Key::ProbeSource { port: device.port, source: address, id: device.probe_id };
                 plan.entries.insert(source, Action::AcceptProbe { device: number });
+            }
+        }
+    }
+    for (server, device) in s.rack.devices() {
+        // Who knows its place?
+        let Some(mac) = device_mac(device, s.neighbours) else { continue };
+        let number = device.number;
+        let reported = server.devices.iter().filter(|d| d.reporter == number);
+        let devices = reported.fold(0u8, |bits, d| bits | 1 << d.number.slot());
+        if devices == 0 {
+            continue; // another one's agent speaks for it
+        }
+        let action = Action::AcceptReports { devices, agent: number };
+        let (port, server) = (device.port, number.server());
+        match device.agent.form {
+            ReportForm::Frame => {
+                plan.entries.insert(Key::ReportSourceMac { port, source: mac, server }, action);
+            }
+            ReportForm::Datagram => {
+                for source in device.addresses() {
+                    plan.entries.insert(Key::ReportSource { port, source, server }, action);
+                }
             }
         }
     }
@@ -170,6 +192,21 @@ fn devices(s: &Situation<'_>, have: &Entries, plan: &mut Plan) {
             && !s.drained_devices.contains(device)
         {
             plan.entries.insert(*key, *action);
+        }
+    }
+}
+
+/// What the reports of an agent must be signed with.
+fn report_keys(s: &Situation<'_>, agent: DeviceNumber, out: &mut Entries) {
+    match s.rack.switch.reports {
+        Trust::Nobody => {}
+        Trust::Unauthenticated => {
+            out.insert(Key::ReportKey { agent, number: 0 }, Action::TrustSource);
+        }
+        Trust::Keys(_) => {
+            for (number, key) in s.rack.keys.of(agent) {
+                out.insert(Key::ReportKey { agent, number }, Action::SetReportKey(key));
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::blocks::{Blocks, Counting};
 use crate::config::Frontend;
+use crate::trust::ReportKey;
 use crate::types::{DeviceNumber, Mac, Prefix};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,6 +38,10 @@ pub enum Key {
     Backend { address: IpAddr, protocol: u8, port: u16 },
     /// `report_sources_v4`, `report_sources_v6`.
     ReportSource { port: u16, source: IpAddr, server: u16 },
+    /// `report_sources_mac`.
+    ReportSourceMac { port: u16, source: Mac, server: u16 },
+    /// `report_keys`; number 0 stands for reports without digest.
+    ReportKey { agent: DeviceNumber, number: u8 },
     /// `dip_table`: the bit of one device.
     Dip { of: Epoch, server: u16, slot: u8, priority: i32 },
     /// `rings`.
@@ -94,6 +99,10 @@ impl fmt::Display for Key {
             Key::ReportSource { port, source, server } => {
                 write!(f, "report_sources_{}[port {port}, {source}, server {server}]", family(source))
             }
+            Key::ReportSourceMac { port, source, server } => {
+                write!(f, "report_sources_mac[port {port}, {source}, server {server}]")
+            }
+            Key::ReportKey { agent, number } => write!(f, "report_keys[{agent}, number {number}]"),
             Key::Dip { of, server, slot, priority } => {
                 write!(f, "dip_table[{of}, server {server}, device {slot}, priority {priority}]")
             }
@@ -134,6 +143,8 @@ pub enum Action {
     SetDevice { address: IpAddr, port: u16, mac: Mac },
     SetBackend { service: u16, device: DeviceNumber, vip: IpAddr },
     AcceptReports { devices: u8, agent: DeviceNumber },
+    SetReportKey(ReportKey),
+    TrustSource,
     UseDevice { slot: u8 },
     SetPool { devices: u8, ring: u32, ring_length: u16, timeout_ms: u32 },
     UseServer { server: u16 },

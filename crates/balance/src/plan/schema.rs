@@ -2,6 +2,7 @@
 
 use super::entries::{Action, BlockNumbers, Epoch, Key};
 use crate::config::Frontend;
+use crate::trust::ReportKey;
 use crate::types::{DeviceNumber, Mac, Prefix, Protocol, address_bits, address_from_bits};
 use pointsman_control::proto::p4info::{P4Info, match_field, match_field::MatchType};
 use pointsman_control::proto::p4rt;
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// Tables with their key fields.
-const TABLES: [(&str, &[&str]); 25] = [
+const TABLES: [(&str, &[&str]); 27] = [
     ("BalancerIngress.switch_config", &[]),
     ("BalancerIngress.bridge", &["mac"]),
     ("BalancerIngress.routes_v4", &["prefix"]),
@@ -20,8 +21,8 @@ const TABLES: [(&str, &[&str]); 25] = [
     ("BalancerIngress.devices_v6", &["device"]),
     ("BalancerIngress.backends_v4", &["address", "protocol", "port"]),
     ("BalancerIngress.backends_v6", &["address", "protocol", "port"]),
-    ("BalancerIngress.report_sources_v4", &["ingress_port", "source", "server"]),
-    ("BalancerIngress.report_sources_v6", &["ingress_port", "source", "server"]),
+    ("BalancerIngress.reports.report_sources_v4", &["ingress_port", "source", "server"]),
+    ("BalancerIngress.reports.report_sources_v6", &["ingress_port", "source", "server"]),
     ("BalancerIngress.select_device.dip_table", &["service", "epoch", "server", "available"]),
     ("BalancerIngress.select_device.rings", &["service", "epoch", "server", "position"]),
     ("BalancerIngress.select_server.pools", &["service", "epoch", "server"]),
@@ -34,7 +35,9 @@ const TABLES: [(&str, &[&str]); 25] = [
     ("BalancerIngress.select_server.first.slots", &["service", "epoch", "slot"]),
     ("BalancerIngress.select_server.second.slots", &["service", "epoch", "slot"]),
     ("BalancerIngress.select_server.chosen_pools", &["service", "epoch", "server"]),
-    ("BalancerIngress.probe_sources", &["ingress_port", "source", "id"]),
+    ("BalancerIngress.reports.probe_sources", &["ingress_port", "source", "id"]),
+    ("BalancerIngress.reports.report_sources_mac", &["ingress_port", "source", "server"]),
+    ("BalancerIngress.reports.report_keys", &["agent", "number"]),
 ];
 const SWITCH_CONFIG: usize = 0;
 const BRIDGE: usize = 1;
@@ -54,9 +57,11 @@ const THRESHOLDS: usize = 20;
 const CANDIDATES: usize = 21;
 const CHOSEN_POOLS: usize = 23;
 const PROBE_SOURCES: usize = 24;
+const REPORT_SOURCES_MAC: usize = 25;
+const REPORT_KEYS: usize = 26;
 
 /// Actions with their parameters.
-const ACTIONS: [(&str, &[&str]); 19] = [
+const ACTIONS: [(&str, &[&str]); 21] = [
     ("BalancerIngress.set_switch", &["mac"]),
     ("BalancerIngress.forward", &["port"]),
     ("BalancerIngress.next_hop", &["port", "mac"]),
@@ -65,7 +70,7 @@ const ACTIONS: [(&str, &[&str]); 19] = [
     ("BalancerIngress.set_device_v6", &["address", "port", "mac"]),
     ("BalancerIngress.set_backend_v4", &["service", "device", "vip"]),
     ("BalancerIngress.set_backend_v6", &["service", "device", "vip"]),
-    ("BalancerIngress.accept_reports", &["devices", "agent"]),
+    ("BalancerIngress.reports.accept_reports", &["devices", "agent"]),
     ("BalancerIngress.select_device.use_device", &["device"]),
     ("BalancerIngress.select_server.set_pool", &["devices", "ring", "ring_length", "timeout_ms"]),
     ("BalancerIngress.select_server.use_server", &["server"]),
@@ -97,7 +102,9 @@ const ACTIONS: [(&str, &[&str]); 19] = [
             "low3", "low4", "low5", "low6", "low7",
         ],
     ),
-    ("BalancerIngress.accept_probe", &["device"]),
+    ("BalancerIngress.reports.accept_probe", &["device"]),
+    ("BalancerIngress.reports.set_key", &["value"]),
+    ("BalancerIngress.reports.trust_source", &[]),
 ];
 const SET_SWITCH: usize = 0;
 const FORWARD: usize = 1;
@@ -115,6 +122,8 @@ const SET_POLICY: usize = 15;
 const SET_FACTORS: usize = 16;
 const SET_THRESHOLDS: usize = 17;
 const ACCEPT_PROBE: usize = 18;
+const SET_KEY: usize = 19;
+const TRUST_SOURCE: usize = 20;
 
 /// The ids of everything that the controller names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -264,6 +273,10 @@ impl Schema {
             Key::ReportSource { port, source, server } => {
                 (REPORT_SOURCES + v6(source), vec![(*port).into(), address_bits(*source), (*server).into()])
             }
+            Key::ReportSourceMac { port, source, server } => {
+                (REPORT_SOURCES_MAC, vec![(*port).into(), source.to_u64().into(), (*server).into()])
+            }
+            Key::ReportKey { agent, number } => (REPORT_KEYS, vec![agent.bits().into(), (*number).into()]),
             Key::Dip { of, server, slot, priority: p } => {
                 priority = *p;
                 extent = 1 << slot;
@@ -378,6 +391,8 @@ impl Schema {
             Action::SetThresholds { high, low } => {
                 (SET_THRESHOLDS, high.iter().chain(low).map(|n| u128::from(*n)).collect())
             }
+            Action::SetReportKey(key) => (SET_KEY, vec![key.bits().into()]),
+            Action::TrustSource => (TRUST_SOURCE, vec![]),
             Action::AcceptProbe { device } => (ACCEPT_PROBE, vec![device.bits().into()]),
             Action::SetService { service, policy, epoch, slots_mask, idle_ms } => {
                 let params = [*service, (*policy).into(), (*epoch).into(), *slots_mask].map(u128::from);
@@ -448,6 +463,11 @@ impl Schema {
                 let source = address_from_bits(bits > u128::from(u32::MAX), bits);
                 Key::ProbeSource { port: half(0)?, source, id: byte(2)? }
             }
+            REPORT_SOURCES_MAC => {
+                let source = Mac::from_u64(u64::try_from(field(1)?).ok()?);
+                Key::ReportSourceMac { port: half(0)?, source, server: half(2)? }
+            }
+            REPORT_KEYS => Key::ReportKey { agent: DeviceNumber::from_bits(half(0)?), number: byte(1)? },
             _ => {
                 let protocol = Protocol::from_number(byte(1)?)?;
                 Key::Service(Frontend { vip: address(SERVICES, 0)?, protocol, port: half(2)? })
@@ -521,6 +541,11 @@ impl Schema {
             }),
             SET_FACTORS => Action::SetFactors(eight(0)?),
             SET_THRESHOLDS => Action::SetThresholds { high: eight(0)?, low: eight(8)? },
+            SET_KEY => {
+                let bits = u64::try_from(param(0)?).ok()?;
+                Action::SetReportKey(ReportKey::new(bits.to_be_bytes()))
+            }
+            TRUST_SOURCE => Action::TrustSource,
             ACCEPT_PROBE => Action::AcceptProbe { device: device(0)? },
             _ => Action::SetService {
                 service: half(0)?,

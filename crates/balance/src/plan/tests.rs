@@ -39,7 +39,7 @@ impl Shape {
 
     pub fn text(&self) -> String {
         let mut t =
-            "[switch]\nmac = \"02:50:4d:00:00:01\"\ngateways = [\"10.0.0.1\", \"fd00::1\"]\n".to_string();
+            "[switch]\nreports = \"unauthenticated\"\nmac = \"02:50:4d:00:00:01\"\ngateways = [\"10.0.0.1\", \"fd00::1\"]\n".to_string();
         t += "[[route]]\nprefix = \"0.0.0.0/0\"\nport = 1\n";
         t += if self.macs { "mac = \"02:00:00:00:00:02\"\n" } else { "via = \"10.0.0.2\"\n" };
         for (server, devices) in &self.servers {
@@ -580,8 +580,25 @@ fn messages() {
     }
     assert_eq!(
         entries.keys().map(std::mem::discriminant).collect::<std::collections::HashSet<_>>().len(),
-        12
+        13
     );
+    // Reports in frames, and with keys.
+    let text = text.replace("reports = \"unauthenticated\"", "report_keys = \"keys\"");
+    let mut rack = Rack::parse("r", &format!("{text}[agent]\nform = \"frame\"\n")).expect("valid");
+    for n in 1..=2 {
+        let mut keys = rack.keys.clone();
+        assert_eq!(keys.extend(&rack, true, || [0x80 + n; 8]), Ok(rack.devices().count()));
+        rack.keys = keys;
+    }
+    let entries = install(&rack);
+    let count = |of: &dyn Fn(&Key) -> bool| entries.keys().filter(|k| of(k)).count();
+    let devices = rack.devices().count();
+    assert_eq!(count(&|k| matches!(k, Key::ReportSource { .. })), 0);
+    assert_eq!(count(&|k| matches!(k, Key::ReportSourceMac { .. })), devices);
+    assert_eq!(count(&|k| matches!(k, Key::ReportKey { number: 1 | 2, .. })), 2 * devices);
+    for (key, action) in &entries {
+        assert_eq!(schema.decode(&schema.encode(key, action)), Some((*key, *action)), "{key}");
+    }
     for policy in Policy::ALL {
         let entries = install(&Shape::new(2, policy).rack());
         for (key, action) in &entries {

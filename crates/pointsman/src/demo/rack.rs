@@ -70,7 +70,7 @@ pub fn toml(spec: &RackSpec, policy: &str, without: Option<&str>) -> String {
     let _ = write!(
         t,
         "[switch]\np4runtime = \"127.0.0.1:9559\"\nmac = \"02:50:4d:00:00:01\"\ngateways = [{}]\n\
-         report_timeout_ms = 500\n\n[agent]\nheartbeat_ms = 100\n\n",
+         report_keys = \"made for each run\"\nreport_timeout_ms = 500\n\n[agent]\nheartbeat_ms = 100\n\n",
         gateways.join(", ")
     );
     for client in &spec.clients {

@@ -1,7 +1,8 @@
 //! A generated rack: so many equal servers, as the text of a `rack.toml`, which is then read like any other.
 
 use pointsman_balance::config::{AgentSettings, Threshold};
-use pointsman_balance::{DeviceKind, Policy};
+use pointsman_balance::trust::ReportKeys;
+use pointsman_balance::{DeviceKind, Policy, Rack};
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
@@ -67,6 +68,20 @@ fn agent(text: &mut String, a: &AgentSettings) {
     }
 }
 
+/// Gives every agent a key. No secret is needed where nobody else can send.
+pub fn simulated_keys(mut rack: Rack) -> Rack {
+    let mut keys = ReportKeys::default();
+    let mut n = 0u64;
+    let next = || {
+        n = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        n.to_be_bytes()
+    };
+    // It fails only for an agent whose keys are used up.
+    let _ = keys.extend(&rack, false, next);
+    rack.keys = keys;
+    rack
+}
+
 impl Generated {
     /// The text of its `rack.toml`. Servers share ports where there are more of them than ports.
     pub fn text(&self, clients: usize) -> String {
@@ -74,7 +89,7 @@ impl Generated {
         let gateway = Ipv4Addr::from(SERVERS + 1);
         let _ = writeln!(
             text,
-            "[switch]\nmac = \"02:50:4d:00:00:01\"\ngateways = [\"{gateway}\"]\nreport_timeout_ms = {}",
+            "[switch]\nmac = \"02:50:4d:00:00:01\"\ngateways = [\"{gateway}\"]\nreport_keys = \"simulated\"\nreport_timeout_ms = {}",
             self.report_timeout_ms
         );
         if let Some(poll) = self.poll_interval_ms {

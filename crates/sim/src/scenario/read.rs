@@ -207,7 +207,7 @@ impl Draft {
                     g.policy = p.value;
                 }
                 match Rack::parse("the generated rack", &g.text(self.clients.len())) {
-                    Ok(rack) => rack,
+                    Ok(rack) => rack::simulated_keys(rack),
                     Err(e) => {
                         let message =
                             e.0.first().map_or_else(String::new, |e| format!("{}: {}", e.field, e.message));

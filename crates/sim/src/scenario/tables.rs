@@ -58,7 +58,10 @@ pub(super) fn source(
             }
         };
         return match Rack::parse(&file.value, &text) {
-            Ok(rack) => Some(Source::File { rack: Box::new(rack), policy: policy.map(|p| p.value) }),
+            Ok(rack) => Some(Source::File {
+                rack: Box::new(rack::simulated_keys(rack)),
+                policy: policy.map(|p| p.value),
+            }),
             Err(e) => {
                 problems.add(&file.place, "rack.file", e.to_string());
                 None

@@ -9,6 +9,7 @@ use crate::random::{Part, Stream};
 use crate::scenario::ClientModel;
 use pointsman_balance::agent::{self, Agent, AgentConfig, Direction};
 use pointsman_balance::config::{Device as RackDevice, NextHop};
+use pointsman_balance::frame_report::ETHERTYPE;
 use pointsman_balance::types::REPORT_PORT;
 use pointsman_balance::{Mac, Rack};
 use pointsman_ir::Executor;
@@ -299,26 +300,41 @@ impl<E: Executor> World<E> {
             self.calendar.enter(deadline, Event::Agent(device as u32));
         }
         for output in outputs {
-            if let agent::Output::Send { to, payload } = output {
-                self.report(device, to, &payload);
+            match output {
+                agent::Output::Send { to, payload } => self.report(device, to, &payload),
+                agent::Output::Frame { to, payload } => {
+                    let mut packet = self.buffer();
+                    packet.clear();
+                    packet.extend_from_slice(&to.0);
+                    packet.extend_from_slice(&self.agents[device].mac.0);
+                    packet.extend_from_slice(&ETHERTYPE.to_be_bytes());
+                    packet.extend_from_slice(&payload);
+                    self.carry_report(device, packet);
+                }
+                agent::Output::Busy(_) | agent::Output::Available | agent::Output::Problem(_) => {}
             }
         }
     }
 
     fn report(&mut self, device: usize, to: std::net::SocketAddr, payload: &[u8]) {
         let IpAddr::V4(gateway) = to.ip() else { return };
-        let (loss, delay_ns) = (self.scenario.agents.loss, self.scenario.agents.delay_ns);
         let mut packet = self.buffer();
-        let host = &mut self.agents[device];
-        if host.random.happens(loss) {
-            return self.recycle(packet);
-        }
+        let host = &self.agents[device];
         let addresses = Addresses {
             macs: (host.mac, self.scenario.rack.switch.mac),
             ips: (host.address, gateway),
             ports: (REPORT_PORT, to.port()),
         };
         frame::udp(&mut packet, &addresses, false, |out| out.extend_from_slice(payload));
+        self.carry_report(device, packet);
+    }
+
+    fn carry_report(&mut self, device: usize, packet: Vec<u8>) {
+        let (loss, delay_ns) = (self.scenario.agents.loss, self.scenario.agents.delay_ns);
+        let host = &mut self.agents[device];
+        if host.random.happens(loss) {
+            return self.recycle(packet);
+        }
         if delay_ns == 0 {
             return self.host_send(self.device_links[device] as usize, packet);
         }

@@ -45,6 +45,20 @@ fn example(w: &mut World, reason: &str) -> (u32, Vec<u8>) {
             let sequence = (w.rig.now.0 / 1_000_000) as u32 - 1;
             return (2, report(Report::new(1, 1, 1, sequence)));
         }
+        "DROP_REPORT_UNSIGNED" => {
+            w.remove("report_keys agent=9 number=0 -> trust_source");
+            return (2, report_packet(9, true, &Report::new(1, 2, 2, 1)).bytes());
+        }
+        "DROP_REPORT_KEY" => return (2, signed_by_9(1, 1)),
+        "DROP_REPORT_DIGEST" => {
+            w.set("report_keys agent=9 number=2 -> set_key(1)");
+            return (2, signed_by_9(2, 1));
+        }
+        "DROP_REPORT_REPLAYED" => {
+            w.set("report_keys agent=9 number=3 -> set_key(0x0707070707070707)");
+            w.dropped_frame(2, &signed_by_9(3, 7), "REPORT_ACCEPTED");
+            return (2, signed_by_9(3, 7));
+        }
         "DROP_ICMP_UNMATCHED" => {
             let about = Packet::tcp(WEB4, client4(1), ACK);
             Packet::icmp_error("198.51.100.9", VIP4, 3, 1, &about, 8).macs(ROUTER, SWITCH)
@@ -62,6 +76,21 @@ fn example(w: &mut World, reason: &str) -> (u32, Vec<u8>) {
         other => panic!("no example of {other}: add one"),
     };
     (1, p.bytes())
+}
+
+/// A report of device 9, signed with a key of sevens.
+fn signed_by_9(number: u8, sequence: u64) -> Vec<u8> {
+    let report = pointsman_balance::report::Report {
+        server: 1,
+        mask: 2,
+        available: 2,
+        metrics: 0,
+        sequence: 0,
+        words: vec![],
+    };
+    let key = pointsman_balance::trust::ReportKey::new([7; 8]);
+    let payload = report.encode_signed(&key, pointsman_balance::report::Stamp { number, sequence });
+    report_packet(9, true, &Report::new(1, 2, 2, 1)).payload(payload).bytes()
 }
 
 /// Puts somebody else's live connections into the four places of `client4(1)`.

@@ -12,5 +12,6 @@ mod icmp_errors;
 mod policies;
 mod reports;
 mod robustness;
+mod signed_reports;
 mod translation;
 mod world;

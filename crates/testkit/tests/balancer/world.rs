@@ -160,6 +160,7 @@ impl World {
             ));
         }
         let (server, bit) = (d >> 3, 1 << (d & 7));
+        self.add(&format!("report_keys agent={d} number=0 -> trust_source"));
         for (v, address) in [(4, &a4), (6, &a6)] {
             self.add(&format!(
                 "report_sources_v{v} ingress_port={port} source={address} server={server} -> accept_reports({bit}, {d})"

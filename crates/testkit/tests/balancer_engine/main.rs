@@ -22,6 +22,8 @@ mod policies;
 mod reports;
 #[path = "../balancer/robustness.rs"]
 mod robustness;
+#[path = "../balancer/signed_reports.rs"]
+mod signed_reports;
 #[path = "../balancer/translation.rs"]
 mod translation;
 #[path = "../balancer/world.rs"]

@@ -1,0 +1,125 @@
+//! Load reports in Ethernet frames of their own: `frame_report_t` of the data plane, right behind the Ethernet header, after
+//! P4Hauler's. For devices without an IP stack, and where the shortest way counts.
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 1 | version: 17 without digest, 18 with one |
+//! | 1 | flags: 1, it can take no new connections; 2, the queue is all that is in flight |
+//! | 2 | device: server (13 bits) and slot |
+//! | 1, 1, 1, 1 | compute, memory, network (per cent), queue (requests) |
+//! | 1 | number of the key, from 1 |
+//! | 7 | sequence: the sender's microseconds since 1970, each number used once, rising |
+//! | 8 | digest of the bytes before it, or zero |
+
+use crate::report::{Load, ReportError, Stamp};
+use crate::trust::ReportKey;
+use crate::types::DeviceNumber;
+
+/// Ethertype of these frames: the first that is free for local use (IEEE 802).
+pub const ETHERTYPE: u16 = 0x88b5;
+/// Version of those without digest.
+pub const PLAIN: u8 = 17;
+/// Version of those with one.
+pub const SIGNED: u8 = 18;
+/// Bytes behind the Ethernet header.
+pub const LEN: usize = 24;
+
+/// What such a frame says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameReport {
+    /// The device.
+    pub device: DeviceNumber,
+    /// It takes no new connections.
+    pub busy: bool,
+    /// The queue is all that is in flight.
+    pub corrects: bool,
+    /// Its load.
+    pub load: Load,
+    /// Number of the key (0 without digest) and sequence.
+    pub stamp: Stamp,
+}
+
+impl FrameReport {
+    /// What stands behind the Ethernet header. Without a key it has no digest.
+    pub fn encode(&self, key: Option<&ReportKey>) -> [u8; LEN] {
+        let mut out = [0; LEN];
+        out[0] = if key.is_some() { SIGNED } else { PLAIN };
+        out[1] = u8::from(self.busy) | u8::from(self.corrects) << 1;
+        out[2..4].copy_from_slice(&self.device.bits().to_be_bytes());
+        out[4..8].copy_from_slice(&self.load.word().to_be_bytes());
+        out[8..16].copy_from_slice(&self.stamp.bytes());
+        if let Some(key) = key {
+            let digest = key.digest(&out[..16]);
+            out[16..].copy_from_slice(&digest);
+        }
+        out
+    }
+
+    /// Reads what stands behind an Ethernet header as strictly as the data plane does, apart from whether it is new. Padding is not
+    /// looked at. `key` is the key of a number.
+    ///
+    /// # Errors
+    /// It is no such report, or not signed with a key that is known.
+    pub fn decode(
+        bytes: &[u8],
+        key: impl FnOnce(u8) -> Option<ReportKey>,
+    ) -> Result<FrameReport, ReportError> {
+        let Some((b, _)) = bytes.split_first_chunk::<LEN>() else { return Err(ReportError::Truncated) };
+        let [version, flags, d0, d1, l0, l1, l2, l3, stamp @ .., _, _, _, _, _, _, _, _] = *b;
+        let stamp = Stamp::from_bytes(stamp);
+        match version {
+            PLAIN => {}
+            SIGNED => {
+                let known = Some(stamp.number).filter(|n| *n > 0).and_then(key);
+                let key = known.ok_or(ReportError::Key(stamp.number))?;
+                if key.digest(&b[..16]) != b[16..] {
+                    return Err(ReportError::Digest);
+                }
+            }
+            other => return Err(ReportError::Version(other)),
+        }
+        Ok(FrameReport {
+            device: DeviceNumber::from_bits(u16::from_be_bytes([d0, d1])),
+            busy: flags & 1 != 0,
+            corrects: flags & 2 != 0,
+            load: Load::from_word(u32::from_be_bytes([l0, l1, l2, l3])),
+            stamp,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(n: u8) -> Option<ReportKey> {
+        (n == 7).then(|| ReportKey::new([n; 8]))
+    }
+
+    #[test]
+    fn there_and_back() {
+        for bits in 0..4u8 {
+            let report = FrameReport {
+                device: DeviceNumber::new(5, 3),
+                busy: bits & 1 != 0,
+                corrects: bits & 2 != 0,
+                load: Load { compute: 1, memory: 2, network: 3, queue: 255 },
+                stamp: Stamp { number: 7, sequence: 0x0012_3456_789a_bcde },
+            };
+            let signed = report.encode(key(7).as_ref());
+            assert_eq!(signed[..8], [18, bits, 0, 43, 1, 2, 3, 255]);
+            assert_eq!(FrameReport::decode(&[&signed[..], &[0; 22]].concat(), key), Ok(report));
+            for bit in 0..8 * LEN {
+                let mut other = signed;
+                other[bit / 8] ^= 1 << (bit % 8);
+                // 18 is no bit away from 17.
+                assert!(FrameReport::decode(&other, key).is_err(), "bit {bit}");
+            }
+            let plain = report.encode(None);
+            assert_eq!((plain[0], FrameReport::decode(&plain, |_| None)), (17, Ok(report)));
+            for len in 0..LEN {
+                assert_eq!(FrameReport::decode(&plain[..len], key), Err(ReportError::Truncated));
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Whose reports are believed: the keys of agents, and where they are written down.
+//!
+//! A file of keys has a line for each key: the device whose agent has it, the key's number (1 to 255), and the key in hexadecimal.
+//! An agent signs with the highest number that it has; a switch takes every number that it was given, so that a new key can take the
+//! place of an old one without a gap: first the controller gets it, then the agent, then the old one goes.
+
+use crate::config::Rack;
+use crate::siphash::half_sip_hash;
+use crate::types::DeviceNumber;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Write as _};
+
+/// Whether reports need a digest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// No report is believed: nothing looks at any.
+    Nobody,
+    /// They need one; the file with the keys, as written.
+    Keys(String),
+    /// They need none: from the right port and address is enough.
+    Unauthenticated,
+}
+
+/// A key. It is never shown.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ReportKey([u8; 8]);
+
+impl ReportKey {
+    /// The key of these bytes.
+    pub fn new(bytes: [u8; 8]) -> Self {
+        ReportKey(bytes)
+    }
+
+    /// The digest of a message.
+    pub fn digest(&self, message: &[u8]) -> [u8; 8] {
+        half_sip_hash(self.0, message)
+    }
+
+    /// As the data plane's table has it.
+    pub fn bits(&self) -> u64 {
+        u64::from_be_bytes(self.0)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let digits = text.len() == 16 && text.bytes().all(|b| b.is_ascii_hexdigit());
+        let bits = u64::from_str_radix(text, 16).ok().filter(|_| digits)?;
+        Some(ReportKey(bits.to_be_bytes()))
+    }
+}
+
+impl fmt::Debug for ReportKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ReportKey(secret)")
+    }
+}
+
+/// The keys of a rack's agents, by device and number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReportKeys(BTreeMap<(DeviceNumber, u8), ReportKey>);
+
+impl ReportKeys {
+    /// Reads a file of keys. Lines of devices that the rack does not have are left out; the second result names them.
+    ///
+    /// # Errors
+    /// A line that is none, or two keys with the same number: which line, and what to write. It quotes no key.
+    pub fn parse(file: &str, text: &str, rack: &Rack) -> Result<(Self, Vec<String>), String> {
+        let known: BTreeMap<String, DeviceNumber> =
+            rack.devices().map(|(s, d)| (format!("{}/{}", s.name, d.name), d.number)).collect();
+        let mut keys = BTreeMap::new();
+        let mut unknown = BTreeSet::new();
+        for (i, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or("").trim();
+            if line.is_empty() {
+                continue;
+            }
+            let wrong = |what: &str| Err(format!("{file}:{}: {what}", i + 1));
+            let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+            let &[name, number, key] = fields.as_slice() else {
+                return wrong(
+                    "write server/device, the key's number and 16 hexadecimal digits: s1/cpu 1 0123...",
+                );
+            };
+            let Some(number) = number.parse::<u8>().ok().filter(|n| *n > 0) else {
+                return wrong("the second field is the key's number, 1 to 255");
+            };
+            let Some(key) = ReportKey::parse(key) else {
+                return wrong("the third field is the key: write 16 hexadecimal digits");
+            };
+            let Some(device) = known.get(name) else {
+                unknown.insert(name.to_string());
+                continue;
+            };
+            if keys.insert((*device, number), key).is_some() {
+                return wrong(&format!("`{name}` has a key {number} already: give this one another number"));
+            }
+        }
+        Ok((ReportKeys(keys), unknown.into_iter().collect()))
+    }
+
+    /// Gives a key to every agent of the rack that has none, or with `renew` to all, one with a higher number.
+    ///
+    /// # Errors
+    /// An agent has a key 255 already, and there is no higher number.
+    pub fn extend(
+        &mut self,
+        rack: &Rack,
+        renew: bool,
+        mut random: impl FnMut() -> [u8; 8],
+    ) -> Result<usize, String> {
+        let mut made = 0;
+        let agents: BTreeSet<DeviceNumber> = rack.devices().map(|(_, d)| d.reporter).collect();
+        for agent in agents {
+            let newest = self.newest(agent).map(|(n, _)| n);
+            if newest.is_some() && !renew {
+                continue;
+            }
+            let Some(number) = newest.unwrap_or(0).checked_add(1) else {
+                return Err(format!(
+                    "`{}` has a key 255, the last one: take its lines out, restart the switch, and begin at 1",
+                    rack.device_name(agent)
+                ));
+            };
+            self.0.insert((agent, number), ReportKey(random()));
+            made += 1;
+        }
+        Ok(made)
+    }
+
+    /// The text of a file with these keys.
+    pub fn text(&self, rack: &Rack) -> String {
+        let mut out = String::from(
+            "# Keys of agents: device, number, key. Whoever has them can report any load: keep this file to yourself.\n",
+        );
+        for ((device, number), key) in &self.0 {
+            // Writing to a String cannot fail.
+            let _ = writeln!(out, "{} {number} {:016x}", rack.device_name(*device), key.bits());
+        }
+        out
+    }
+
+    /// The key with the highest number that an agent has.
+    pub fn newest(&self, agent: DeviceNumber) -> Option<(u8, ReportKey)> {
+        self.of(agent).next_back()
+    }
+
+    /// All keys of an agent, by number.
+    pub fn of(&self, agent: DeviceNumber) -> impl DoubleEndedIterator<Item = (u8, ReportKey)> + '_ {
+        self.0.range((agent, 0)..=(agent, u8::MAX)).map(|((_, number), key)| (*number, *key))
+    }
+}
+
+impl Rack {
+    /// Takes the keys out of the text of the file that `switch.report_keys` names. The result names devices in the file that the rack
+    /// does not have.
+    ///
+    /// # Errors
+    /// See [`ReportKeys::parse`].
+    pub fn read_keys(&mut self, file: &str, text: &str) -> Result<Vec<String>, String> {
+        let (keys, unknown) = ReportKeys::parse(file, text, self)?;
+        self.keys = keys;
+        Ok(unknown)
+    }
+
+    /// Agents without a key although their reports need one.
+    pub fn without_key(&self) -> Vec<String> {
+        if !matches!(self.switch.reports, Trust::Keys(_)) {
+            return Vec::new();
+        }
+        let agents: BTreeSet<DeviceNumber> = self.devices().map(|(_, d)| d.reporter).collect();
+        let without = agents.into_iter().filter(|d| self.keys.newest(*d).is_none());
+        without.map(|d| self.device_name(d)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RACK: &str = r#"
+[switch]
+mac = "02:50:4d:00:00:01"
+gateways = ["10.0.1.1"]
+report_keys = "keys"
+[[server]]
+name = "s1"
+[[server.device]]
+name = "cpu"
+kind = "cpu"
+port = 2
+address = "10.0.1.11"
+[[server.device]]
+name = "gpu"
+kind = "gpu"
+port = 2
+address = "10.0.1.12"
+reported_by = "cpu"
+[[server.device]]
+name = "nic"
+kind = "smartnic"
+port = 3
+address = "10.0.1.13"
+"#;
+
+    fn rack() -> Rack {
+        Rack::parse("rack.toml", RACK).unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    #[test]
+    fn a_file() {
+        let mut rack = rack();
+        assert_eq!(rack.without_key(), ["s1/cpu", "s1/nic"], "the GPU has no agent");
+        let text = "# a comment\n\ns1/cpu 1 0011223344556677 # another\n  s1/cpu\t2 ffeeddccbbaa9988\ns9/x 1 0000000000000000\n";
+        assert_eq!(rack.read_keys("keys", text), Ok(vec!["s9/x".to_string()]));
+        assert_eq!(rack.without_key(), ["s1/nic"]);
+        let cpu = DeviceNumber::new(1, 0);
+        assert_eq!(rack.keys.of(cpu).map(|(n, _)| n).collect::<Vec<_>>(), [1, 2]);
+        let (number, key) = rack.keys.newest(cpu).expect("two");
+        assert_eq!((number, key.bits()), (2, 0xffee_ddcc_bbaa_9988));
+        assert!(!format!("{rack:?}").contains("ffee"), "keys are never shown");
+    }
+
+    #[test]
+    fn wrong_lines() {
+        let rack = rack();
+        let check = |text: &str, expected: &str| {
+            let error = ReportKeys::parse("keys", text, &rack).expect_err(text);
+            assert!(error.contains(expected), "{error}");
+            assert!(!error.contains("0011223344556677"), "{error}");
+        };
+        check("\ns1/cpu 0011223344556677", "keys:2: write server/device");
+        check("s1/cpu 1 0011223344556677 x", "keys:1: write server/device");
+        check("s1/cpu 0 0011223344556677", "number, 1 to 255");
+        check("s1/cpu 256 0011223344556677", "number, 1 to 255");
+        check("s1/cpu 1 001122334455667", "16 hexadecimal digits");
+        check("s1/cpu 1 +011223344556677", "16 hexadecimal digits");
+        check("s1/cpu 1 0011223344556677\ns1/cpu 1 0011223344556677", "keys:2: `s1/cpu` has a key 1 already");
+    }
+
+    #[test]
+    fn made_and_renewed() {
+        let mut rack = rack();
+        let mut n = 0u8;
+        let mut random = || {
+            n = n.wrapping_add(1);
+            [n; 8]
+        };
+        let mut keys = ReportKeys::default();
+        assert_eq!(keys.extend(&rack, false, &mut random), Ok(2));
+        assert_eq!(keys.extend(&rack, false, &mut random), Ok(0));
+        assert_eq!(keys.extend(&rack, true, &mut random), Ok(2));
+        let text = keys.text(&rack);
+        assert_eq!(text.lines().nth(1), Some("s1/cpu 1 0101010101010101"));
+        assert_eq!(rack.read_keys("keys", &text), Ok(vec![]));
+        assert_eq!((rack.keys.clone(), rack.without_key()), (keys.clone(), vec![]));
+        for _ in 3..=255 {
+            assert_eq!(keys.extend(&rack, true, &mut random), Ok(2));
+        }
+        assert!(keys.extend(&rack, true, &mut random).is_err_and(|e| e.contains("`s1/cpu` has a key 255")));
+    }
+}

@@ -1,0 +1,120 @@
+//! A rack's description and its agents' keys, as files; `pointsman keys` makes the latter.
+
+use crate::console::say;
+use pointsman_balance::Rack;
+use pointsman_balance::trust::{ReportKeys, Trust};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Make keys for the agents of a rack that have none, in the file that its description names.
+///
+/// The controller needs the whole file, an agent only its own lines.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The rack's description.
+    rack: PathBuf,
+    /// Give every agent a new key beside those that it has. When all agents have theirs, take the old lines out.
+    #[arg(long)]
+    renew: bool,
+}
+
+/// Reads a description.
+pub fn describe(path: &Path) -> Result<Rack, String> {
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|e| format!("cannot read {shown}: {e}"))?;
+    Rack::parse(&shown, &text).map_err(|e| e.to_string())
+}
+
+/// The file of keys of a description: relative to it.
+pub fn key_file(path: &Path, rack: &Rack) -> Option<PathBuf> {
+    let Trust::Keys(keys) = &rack.switch.reports else { return None };
+    Some(path.parent().unwrap_or(Path::new("")).join(keys))
+}
+
+fn take_keys(rack: &mut Rack, file: &Path, text: &str) -> Result<(), String> {
+    let shown = file.display();
+    for name in rack.read_keys(&shown.to_string(), text)? {
+        say(&format!("{shown}: the rack has no device `{name}`: its key is not used"));
+    }
+    Ok(())
+}
+
+/// Reads a description and the keys that it names.
+pub fn read(path: &Path) -> Result<Rack, String> {
+    let mut rack = describe(path)?;
+    if let Some(file) = key_file(path, &rack) {
+        let shown = file.display();
+        let text = std::fs::read_to_string(&file).map_err(|e| {
+            format!(
+                "switch.report_keys: cannot read {shown}: {e}; `pointsman keys {}` makes it",
+                path.display()
+            )
+        })?;
+        if std::fs::metadata(&file).is_ok_and(|m| m.permissions().mode() & 0o077 != 0) {
+            say(&format!(
+                "{shown}: others may read these keys, and report what they like: chmod 600 {shown}"
+            ));
+        }
+        take_keys(&mut rack, &file, &text)?;
+    }
+    Ok(rack)
+}
+
+/// The same, and every agent of it has a key.
+pub fn read_complete(path: &Path) -> Result<Rack, String> {
+    let rack = read(path)?;
+    let without = rack.without_key();
+    if without.is_empty() {
+        return Ok(rack);
+    }
+    let command = format!("pointsman keys {}", path.display());
+    Err(format!("{} have no key in the file of switch.report_keys: run `{command}`", without.join(", ")))
+}
+
+/// Random numbers for keys.
+pub fn new_keys(rack: &Rack, keys: &mut ReportKeys, renew: bool) -> Result<usize, String> {
+    let mut source = File::open("/dev/urandom").map_err(|e| format!("cannot read /dev/urandom: {e}"))?;
+    let mut failed = None;
+    let made = keys.extend(rack, renew, || {
+        let mut key = [0; 8];
+        failed = source.read_exact(&mut key).err().or(failed.take());
+        key
+    })?;
+    match failed {
+        None => Ok(made),
+        Some(e) => Err(format!("cannot read /dev/urandom: {e}")),
+    }
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, String> {
+    let mut rack = describe(&args.rack)?;
+    let Some(file) = key_file(&args.rack, &rack) else {
+        return Err("switch.report_keys names no file: write one, report_keys = \"report-keys.txt\"".into());
+    };
+    let shown = file.display().to_string();
+    match std::fs::read_to_string(&file) {
+        Ok(text) => take_keys(&mut rack, &file, &text)?,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+        Err(e) => return Err(format!("cannot read {shown}: {e}")),
+    }
+    let mut keys = rack.keys.clone();
+    let made = new_keys(&rack, &mut keys, args.renew)?;
+    if made > 0 {
+        // Beside it first: the controller may be looking at the file.
+        let beside = file.with_extension("new");
+        let write = || -> std::io::Result<()> {
+            let mut out =
+                File::options().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+            out.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+            out.write_all(keys.text(&rack).as_bytes())?;
+            std::fs::rename(&beside, &file)
+        };
+        write().map_err(|e| format!("cannot write {shown}: {e}"))?;
+    }
+    say(&format!("{shown}: {made} new keys"));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reports and probes: which are believed, and what they say.
+//
+// A report comes in a datagram or in a frame of its own. It is believed if it comes from where its device lives (port and address),
+// carries the digest that the device's key makes of it, and is newer than all that were believed before. An entry of `report_keys`
+// may say instead that a device's reports need no digest; without an entry nothing is believed.
+
+#ifndef BALANCER_REPORTS_P4
+#define BALANCER_REPORTS_P4
+
+#include "headers.p4"
+#include "load.p4"
+#include "siphash.p4"
+
+// What is known of a device's reports.
+const bit<2> TRUST_NONE = 0;
+const bit<2> TRUST_KEY = 1;    // they carry a digest
+const bit<2> TRUST_SOURCE = 2; // from the right place is enough
+
+// What a report or probe says.
+struct note_t {
+    bool       believed;
+    bit<8>     devices;   // of meta.server
+    bit<8>     available; // those of them that can take new connections
+    reported_t load;      // meta.words are the values
+}
+
+control Reports(inout headers_t hdr,
+                inout metadata_t meta,
+                inout standard_metadata_t standard_metadata,
+                out note_t note) {
+    // Newest report, by device whose agent sent it. With a digest: number of the key, sender's microseconds; without:
+    // the sender's milliseconds.
+    register<bit<64>>(65536) report_sequence;
+
+    HalfSipHash() half_sip_hash;
+
+    device_t sender = 0;
+    bit<8> may_report = 0;
+    bit<8> key_number = 0; // 0 for none
+    bit<2> trust = TRUST_NONE;
+    bit<64> key = 0;
+    ipv6_t source = 0;
+    bit<16> probe_cpu = 3; // weights of what a probe says
+    bit<16> probe_memory = 1;
+    bit<16> probe_link = 6;
+    bit<8> probe_shift = 3;
+
+    // The agent at this place speaks for these devices of the server.
+    action accept_reports(bit<8> devices, device_t agent) {
+        may_report = devices;
+        sender = agent;
+    }
+
+    table report_sources_v4 {
+        key = {
+            standard_metadata.ingress_port: exact @name("ingress_port");
+            hdr.ipv4.src: exact @name("source");
+            hdr.report.server: exact @name("server");
+        }
+        actions = { accept_reports; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 65536;
+    }
+
+    table report_sources_v6 {
+        key = {
+            standard_metadata.ingress_port: exact @name("ingress_port");
+            hdr.ipv6.src: exact @name("source");
+            hdr.report.server: exact @name("server");
+        }
+        actions = { accept_reports; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 65536;
+    }
+
+    table report_sources_mac {
+        key = {
+            standard_metadata.ingress_port: exact @name("ingress_port");
+            hdr.ethernet.src: exact @name("source");
+            hdr.frame_report.device[15:3]: exact @name("server");
+        }
+        actions = { accept_reports; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 65536;
+    }
+
+    action set_key(bit<64> value) {
+        trust = TRUST_KEY;
+        key = value;
+    }
+
+    action trust_source() {
+        trust = TRUST_SOURCE;
+    }
+
+    // Of an agent, which may have several keys so that a new one can take the place of an old one; number 0 stands for
+    // reports without a digest.
+    table report_keys {
+        key = {
+            sender: exact @name("agent");
+            key_number: exact @name("number");
+        }
+        actions = { set_key; trust_source; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 131072;
+    }
+
+    // The machine at this place sends probes about the device with this number.
+    action accept_probe(device_t device) {
+        sender = device;
+        may_report = (bit<8>)1 << (bit<8>)device[2:0];
+    }
+
+    table probe_sources {
+        key = {
+            standard_metadata.ingress_port: exact @name("ingress_port");
+            source: exact @name("source");
+            meta.probe_id: exact @name("id");
+        }
+        actions = { accept_probe; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 65536;
+    }
+
+    // The weight of a machine is (cpu * free processor + memory * free memory + link * free link) >> shift.
+    action set_probe_weights(bit<16> cpu, bit<16> memory, bit<16> link, bit<8> shift) {
+        probe_cpu = cpu;
+        probe_memory = memory;
+        probe_link = link;
+        probe_shift = shift;
+    }
+
+    table probe_weights {
+        actions = { set_probe_weights; }
+        default_action = set_probe_weights(3, 1, 6, 3);
+    }
+
+    // One number for every device.
+    action same_for_all(bit<32> word) {
+        meta.words = word ++ word ++ word ++ word ++ word ++ word ++ word ++ word;
+    }
+
+    // Refuses what is not newer than what was believed, and takes note of it otherwise.
+    action check_newer(bit<64> sequence, bit<64> second) {
+        bit<64> newest;
+        report_sequence.read(newest, (bit<32>)sender);
+        if (second == 0) {
+            // Key and digest are right, so numbers only rise, and each is believed once.
+            if (sequence <= newest) {
+                meta.drop_reason = DROP_REPORT_REPLAYED;
+            }
+        } else {
+            // Anybody could have sent it, so that no number may lock the agent out: a little older was overtaken on the
+            // way; any older, and the sender's clock was set back. The clock wraps.
+            bit<64> behind = (newest - sequence) & 0xffffffff;
+            if (behind != 0 && behind <= second) {
+                meta.drop_reason = DROP_REPORT_STALE;
+            }
+        }
+        if (meta.drop_reason == DROP_NONE) {
+            report_sequence.write((bit<32>)sender, sequence);
+        }
+    }
+
+    apply {
+        note = { false, 0, 0, { 0, 0, 0, 0 } };
+        if (meta.probe != PROBE_NONE) {
+            if (hdr.ipv4.isValid()) {
+                source = (bit<128>)hdr.ipv4.src;
+            } else {
+                source = hdr.ipv6.src;
+            }
+            probe_sources.apply();
+            if (may_report == 0) {
+                meta.drop_reason = DROP_REPORT_SOURCE;
+            } else {
+                probe_weights.apply();
+                bit<16> unit = 10;
+                if (meta.probe == PROBE_WIDE) {
+                    unit = 1;
+                    check_newer((bit<64>)meta.probe_sequence, 1000);
+                }
+                bit<16> cpu = (bit<16>)meta.probe_cpu;
+                bit<16> memory = (bit<16>)meta.probe_memory;
+                bit<16> link = (bit<16>)meta.probe_link;
+                bit<16> weight = (cpu * probe_cpu + memory * probe_memory + link * probe_link) >> probe_shift;
+                if (weight > 255) {
+                    weight = 255;
+                }
+                note.load.metrics = 1;
+                note.load.weight = weight[7:0];
+                // Reports speak of what is used, probes of what is free.
+                cpu = 100 |-| cpu * unit;
+                memory = 100 |-| memory * unit;
+                link = 100 |-| link * unit;
+                same_for_all(cpu[7:0] ++ memory[7:0] ++ link[7:0] ++ 8w0);
+                meta.server = sender[15:3];
+                note.devices = may_report;
+                if (weight != 0) {
+                    note.available = may_report;
+                }
+                note.believed = meta.drop_reason == DROP_NONE;
+            }
+        } else {
+            bool well_formed = false;
+            bit<128> head = 0;     // what is signed: these sixteen bytes, and as many words of meta.words
+            bit<4> words = 0;
+            bit<64> digest = 0;
+            bit<64> sequence = 0;
+            bit<64> second = 1000; // of the sequence number of one without digest
+            if (hdr.frame_report.isValid()) {
+                well_formed = hdr.frame_report.version == FRAME_REPORT_PLAIN
+                    || hdr.frame_report.version == FRAME_REPORT_SIGNED && hdr.frame_report.key != 0;
+                note.devices = (bit<8>)1 << (bit<8>)hdr.frame_report.device[2:0];
+                note.available = note.devices;
+                if ((hdr.frame_report.flags & FRAME_REPORT_BUSY) != 0) {
+                    note.available = 0;
+                }
+                note.load.metrics = 1;
+                if ((hdr.frame_report.flags & FRAME_REPORT_CORRECTS) != 0) {
+                    note.load.corrects = 1;
+                }
+                meta.server = hdr.frame_report.device[15:3];
+                bit<32> load = hdr.frame_report.compute ++ hdr.frame_report.memory ++ hdr.frame_report.network
+                    ++ hdr.frame_report.queue;
+                same_for_all(load);
+                sequence = hdr.frame_report.key ++ hdr.frame_report.sequence;
+                second = 1000000;
+                if (hdr.frame_report.version == FRAME_REPORT_SIGNED) {
+                    key_number = hdr.frame_report.key;
+                }
+                head = hdr.frame_report.version ++ hdr.frame_report.flags ++ hdr.frame_report.device ++ load ++ sequence;
+                digest = hdr.frame_report.digest;
+            } else if (hdr.report.isValid()) {
+                well_formed = hdr.report.mask != 0 && (bit<16>)hdr.report.length << 2 == hdr.udp.len - 8
+                    && hdr.udp.len <= meta.l4_len;
+                note.devices = hdr.report.mask;
+                note.available = hdr.report.available;
+                if ((hdr.report.metrics & (METRICS_LOAD | METRICS_LOADS)) != 0) {
+                    note.load.metrics = 1;
+                    if ((hdr.report.metrics & METRICS_CORRECTS) != 0) {
+                        note.load.corrects = 1;
+                    }
+                }
+                meta.server = hdr.report.server[12:0];
+                if (hdr.signed_report.isValid()) {
+                    // A digest of everything: there is nothing behind the words that are known.
+                    bit<8> length = 6;
+                    if ((hdr.report.metrics & 3) == METRICS_LOAD) {
+                        words = 1;
+                        length = 7;
+                    } else if ((hdr.report.metrics & 3) == METRICS_LOADS) {
+                        words = 8;
+                        length = 14;
+                    }
+                    well_formed = well_formed && hdr.report.length == length && (hdr.report.metrics & 3) != 3
+                        && hdr.signed_report.key != 0;
+                    key_number = hdr.signed_report.key;
+                    sequence = hdr.signed_report.key ++ hdr.signed_report.sequence;
+                    head = hdr.signed_report.head ++ sequence;
+                    digest = hdr.signed_report.digest;
+                } else {
+                    well_formed = well_formed && hdr.plain_report.isValid();
+                    sequence = (bit<64>)hdr.plain_report.sequence;
+                }
+            }
+
+            if (!well_formed) {
+                meta.drop_reason = DROP_REPORT_MALFORMED;
+            } else {
+                if (hdr.frame_report.isValid()) {
+                    report_sources_mac.apply();
+                } else if (hdr.ipv4.isValid()) {
+                    report_sources_v4.apply();
+                } else {
+                    report_sources_v6.apply();
+                }
+                if ((note.devices & ~may_report) != 0) {
+                    meta.drop_reason = DROP_REPORT_SOURCE;
+                } else {
+                    report_keys.apply();
+                    if (trust == TRUST_KEY && key_number != 0) {
+                        bit<64> expected;
+                        half_sip_hash.apply(key, head, meta.words, words, expected);
+                        if (expected != digest) {
+                            meta.drop_reason = DROP_REPORT_DIGEST;
+                        } else {
+                            check_newer(sequence, 0);
+                        }
+                    } else if (trust == TRUST_SOURCE && key_number == 0) {
+                        check_newer(sequence, second);
+                    } else if (key_number != 0) {
+                        meta.drop_reason = DROP_REPORT_KEY;
+                    } else {
+                        meta.drop_reason = DROP_REPORT_UNSIGNED;
+                    }
+                    note.believed = meta.drop_reason == DROP_NONE;
+                }
+            }
+        }
+    }
+}
+
+#endif
