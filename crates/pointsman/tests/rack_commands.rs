@@ -92,12 +92,35 @@ fn missing_files_are_named() {
 
 #[test]
 fn unknown_devices_are_named_with_the_known_ones() {
-    let example = example();
+    let directory = scratch("devices");
+    let example = directory.join("rack.toml");
+    std::fs::copy(self::example(), &example).expect("a file");
+    // Without keys nobody can report.
+    for command in [&["agent", text(&example), "s1", "cpu"][..], &["controller", text(&example)]] {
+        check(command, 1, &["report-keys.txt", "pointsman keys"]);
+    }
+    check(&["keys", text(&example)], 0, &["report-keys.txt: 4 new keys"]);
+    check(&["keys", text(&example)], 0, &["report-keys.txt: 0 new keys"]);
+    check(&["keys", text(&example), "--renew"], 0, &["report-keys.txt: 4 new keys"]);
+    let keys = directory.join("report-keys.txt");
+    let lines = std::fs::read_to_string(&keys).expect("keys");
+    assert_eq!(lines.lines().filter(|l| l.starts_with("s2/nic ")).count(), 2, "{lines}");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&keys).expect("keys").permissions());
+    assert_eq!(mode & 0o777, 0o600);
     check(&["agent", text(&example), "s1", "gpu"], 1, &["gpu", "cpu", "nic"]);
     check(&["agent", text(&example), "s9", "cpu"], 1, &["s9", "s1", "s2"]);
     // A device that is not here.
     check(&["agent", text(&example), "s1", "cpu"], 1, &["10.0.1.11", "--interface"]);
     check(&["agent", text(&example), "s1", "cpu", "-i", "nowhere0"], 1, &["nowhere0"]);
+    // An agent's own lines are all it needs; the controller needs all.
+    let own: String = lines.lines().filter(|l| l.starts_with("s1/cpu")).map(|l| format!("{l}\n")).collect();
+    std::fs::write(&keys, own).expect("a file");
+    check(&["agent", text(&example), "s1", "cpu"], 1, &["10.0.1.11", "--interface"]);
+    check(&["agent", text(&example), "s1", "nic"], 1, &["no key for `s1/nic`"]);
+    check(&["controller", text(&example)], 1, &["s1/nic, s2/cpu, s2/nic have no key"]);
+    std::fs::write(&keys, "s1/cpu 1 secret").expect("a file");
+    check(&["controller", text(&example)], 1, &["report-keys.txt:1: ", "16 hexadecimal digits"]);
+    let _ = std::fs::remove_dir_all(directory);
 }
 
 /// Before the run, not after it.
