@@ -39,7 +39,7 @@ control Reports(inout headers_t hdr,
     bit<8> may_report = 0;
     bit<8> key_number = 0; // 0 for none
     bit<2> trust = TRUST_NONE;
-    bit<64> key = 0;
+    bit<64> secret = 0;    // the key
     ipv6_t source = 0;
     bit<16> probe_cpu = 3; // weights of what a probe says
     bit<16> probe_memory = 1;
@@ -87,7 +87,7 @@ control Reports(inout headers_t hdr,
 
     action set_key(bit<64> value) {
         trust = TRUST_KEY;
-        key = value;
+        secret = value;
     }
 
     action trust_source() {
@@ -206,7 +206,7 @@ control Reports(inout headers_t hdr,
             bool well_formed = false;
             bit<128> head = 0;     // what is signed: these sixteen bytes, and as many words of meta.words
             bit<4> words = 0;
-            bit<64> digest = 0;
+            bit<64> tag = 0;       // its digest
             bit<64> sequence = 0;
             bit<64> second = 1000; // of the sequence number of one without digest
             if (hdr.frame_report.isValid()) {
@@ -231,7 +231,7 @@ control Reports(inout headers_t hdr,
                     key_number = hdr.frame_report.key;
                 }
                 head = hdr.frame_report.version ++ hdr.frame_report.flags ++ hdr.frame_report.device ++ load ++ sequence;
-                digest = hdr.frame_report.digest;
+                tag = hdr.frame_report.digest;
             } else if (hdr.report.isValid()) {
                 well_formed = hdr.report.mask != 0 && (bit<16>)hdr.report.length << 2 == hdr.udp.len - 8
                     && hdr.udp.len <= meta.l4_len;
@@ -259,7 +259,7 @@ control Reports(inout headers_t hdr,
                     key_number = hdr.signed_report.key;
                     sequence = hdr.signed_report.key ++ hdr.signed_report.sequence;
                     head = hdr.signed_report.head ++ sequence;
-                    digest = hdr.signed_report.digest;
+                    tag = hdr.signed_report.digest;
                 } else {
                     well_formed = well_formed && hdr.plain_report.isValid();
                     sequence = (bit<64>)hdr.plain_report.sequence;
@@ -282,8 +282,8 @@ control Reports(inout headers_t hdr,
                     report_keys.apply();
                     if (trust == TRUST_KEY && key_number != 0) {
                         bit<64> expected;
-                        half_sip_hash.apply(key, head, meta.words, words, expected);
-                        if (expected != digest) {
+                        half_sip_hash.apply(secret, head, meta.words, words, expected);
+                        if (expected != tag) {
                             meta.drop_reason = DROP_REPORT_DIGEST;
                         } else {
                             check_newer(sequence, 0);

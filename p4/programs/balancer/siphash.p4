@@ -47,7 +47,7 @@ void sip_finish(inout sip_t s) {
 }
 
 // The digest of `head` and as many of the eight words behind it as `count` says: none, one or eight.
-control HalfSipHash(in bit<64> key, in bit<128> head, in bit<256> words, in bit<4> count, out bit<64> digest) {
+control HalfSipHash(in bit<64> key, in bit<128> head, in bit<256> words, in bit<4> count, out bit<64> tag) {
     apply {
         bit<32> k0 = swapped(key[63:32]);
         bit<32> k1 = swapped(key[31:0]);
@@ -76,10 +76,10 @@ control HalfSipHash(in bit<64> key, in bit<128> head, in bit<256> words, in bit<
         sip_word(s, last);
         s.v2 = s.v2 ^ 0xee;
         sip_finish(s);
-        digest[63:32] = swapped(s.v1 ^ s.v3);
+        bit<32> low = swapped(s.v1 ^ s.v3);
         s.v1 = s.v1 ^ 0xdd;
         sip_finish(s);
-        digest[31:0] = swapped(s.v1 ^ s.v3);
+        tag = low ++ swapped(s.v1 ^ s.v3);
     }
 }
 
