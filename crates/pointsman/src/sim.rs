@@ -1,5 +1,8 @@
 //! `pointsman sim`: runs scenarios over seeds and points of their sweeps, and keeps the results.
 
+mod page;
+mod serve;
+
 use crate::compiler;
 use crate::console::{print, say};
 use crate::controller;
@@ -48,6 +51,12 @@ pub struct Args {
     /// Simulations at the same time; one for each processor by default.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     threads: usize,
+    /// Results as one page with charts, for a browser.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Let another program decide on the weights, by lines of JSON on standard input and output (docs/simulator.md).
+    #[arg(long, conflicts_with_all = ["json", "csv", "steps", "save_table", "html", "shard", "check"])]
+    serve: bool,
     /// Only check the scenario, and tell what would be simulated.
     #[arg(long)]
     check: bool,
@@ -131,10 +140,31 @@ fn read(path: &Path) -> Result<Vec<Arc<Scenario>>, String> {
     // What a scenario names stands beside it.
     let load = |name: &str| {
         let file = beside.join(name);
-        std::fs::read_to_string(&file).map_err(|e| format!("cannot read {}: {e}", file.display()))
+        let bytes = std::fs::read(&file).map_err(|e| format!("cannot read {}: {e}", file.display()))?;
+        if name.ends_with(".pcap") || name.ends_with(".pcapng") {
+            return capture_times(&bytes).map_err(|e| format!("{}: {e}", file.display()));
+        }
+        String::from_utf8(bytes).map_err(|_| format!("{} is no text (UTF-8)", file.display()))
     };
     let read = scenario::read(&shown, &text, &load).map_err(|e| e.to_string())?;
     Ok(read.into_iter().map(Arc::new).collect())
+}
+
+/// The times of a capture's frames since the first, in order, as a CSV file with the column `time_s`.
+fn capture_times(bytes: &[u8]) -> Result<String, String> {
+    let mut reader = pointsman_ports::pcap::Reader::new(bytes).map_err(|e| e.to_string())?;
+    let (mut times, mut frame) = (Vec::new(), Vec::new());
+    while let Some(record) = reader.read(&mut frame).map_err(|e| e.to_string())? {
+        times.push(record.time_ns);
+    }
+    times.sort_unstable();
+    let first = times.first().copied().ok_or("the capture holds no frame")?;
+    let mut text = String::from("time_s\n");
+    for t in times {
+        let ns = t - first;
+        text.push_str(&format!("{}.{:09}\n", ns / 1_000_000_000, ns % 1_000_000_000));
+    }
+    Ok(text)
 }
 
 /// A line for people.
@@ -246,6 +276,14 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     let scenarios = read(&args.scenario)?;
     let Some(first) = scenarios.first() else { return Err("the sweep has no points".into()) };
     let (program, compiled) = program(first)?;
+    if args.serve {
+        if scenarios.len() > 1 {
+            say("--serve: the scenario has a sweep: its first point is served");
+        }
+        let mut server = serve::Server::new(first, &program, &compiled)?;
+        server.run(std::io::stdin().lock(), std::io::stdout().lock())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let seed = args.seed.unwrap_or(first.seed);
     let all = scenarios.iter().flat_map(|s| {
         let fingerprint = s.fingerprint(&program.device_config);
@@ -277,7 +315,9 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     }
     let results = Mutex::new(Results { file: file.map(open).transpose()?, to_stdout, done });
     let bar = ProgressBar::new(todo.len() as u64);
-    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} simulations, {eta} left") {
+    if let Ok(style) =
+        ProgressStyle::with_template("{wide_bar} {pos}/{len} simulations, {elapsed} gone, {eta} left")
+    {
         bar.set_style(style);
     }
     let pool = rayon::ThreadPoolBuilder::new()
@@ -307,6 +347,9 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     if let Some(path) = &args.steps {
         steps_csv(path, &mine)?;
     }
+    if let Some(path) = &args.html {
+        write(path, &page::page(&first.name, &mine))?;
+    }
     if let Some(path) = &args.save_table {
         save_table(path, &mine)?;
     }
@@ -323,6 +366,20 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn captures() {
+        let mut file = Vec::new();
+        let mut writer = pointsman_ports::pcap::Writer::new(&mut file).expect("memory");
+        for time in [2_000_000_000, 1_500_000_001, 3_000_000_000] {
+            writer.record(time, &[0; 60]).expect("memory");
+        }
+        writer.flush().expect("memory");
+        drop(writer);
+        let text = capture_times(&file);
+        assert_eq!(text.as_deref(), Ok("time_s\n0.000000000\n0.499999999\n1.499999999\n"));
+        assert!(capture_times(&file[..30]).is_err() && capture_times(b"hello").is_err());
+    }
 
     #[test]
     fn shards() {

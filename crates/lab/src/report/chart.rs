@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 /// Text that may stand in HTML or SVG.
-pub(super) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -19,7 +19,7 @@ pub(super) fn escape(text: &str) -> String {
 }
 
 /// A number without needless digits.
-pub(super) fn number(x: f64) -> String {
+pub fn number(x: f64) -> String {
     let digits = if x == 0.0 || x.abs() >= 100.0 {
         0
     } else if x.abs() >= 10.0 {
@@ -33,7 +33,7 @@ pub(super) fn number(x: f64) -> String {
 
 /// An axis: its values and where they lie.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Axis {
+pub struct Axis {
     low: f64,
     high: f64,
     log: bool,
@@ -103,8 +103,10 @@ fn decades(low: f64, high: f64) -> Vec<f64> {
 
 /// A point of a line chart.
 #[derive(Clone, Debug)]
-pub(super) struct Dot {
+pub struct Dot {
+    /// Value on the horizontal axis.
     pub x: f64,
+    /// On the vertical one.
     pub y: f64,
     /// Hollow where something is wrong with the point.
     pub hollow: bool,
@@ -114,13 +116,14 @@ pub(super) struct Dot {
 
 /// One line of a chart.
 #[derive(Clone, Debug)]
-pub(super) struct Series {
+pub struct Series {
+    /// Its points.
     pub dots: Vec<Dot>,
 }
 
 /// A line drawn for orientation.
 #[derive(Clone, Debug)]
-pub(super) enum Guide {
+pub enum Guide {
     /// At a height, with a label.
     Level(f64, String),
     /// Where y equals x, with a label.
@@ -143,7 +146,7 @@ fn y_at(axis: &Axis, y: f64) -> f64 {
 }
 
 /// A line chart; `labels` are those of the axes.
-pub(super) fn lines(series: &[Series], x: Axis, y: Axis, labels: (&str, &str), guides: &[Guide]) -> String {
+pub fn lines(series: &[Series], x: Axis, y: Axis, labels: (&str, &str), guides: &[Guide]) -> String {
     let mut svg = open(&format!("{} against {}", labels.1, labels.0));
     axes(&mut svg, &x, &y, labels);
     let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
@@ -191,10 +194,10 @@ pub(super) fn lines(series: &[Series], x: Axis, y: Axis, labels: (&str, &str), g
 
 /// How many colours the page defines for policies (CSS classes `s0`, `s1`...) and, in pairs of dark and light,
 /// for devices (`d0`, `d1`...).
-pub(super) const COLOURS: usize = 8;
+pub const COLOURS: usize = 8;
 
 /// Shapes differ as well as colours, for those who cannot tell the colours apart.
-pub(super) fn marker(svg: &mut String, series: usize, x: f64, y: f64) {
+pub fn marker(svg: &mut String, series: usize, x: f64, y: f64) {
     let points = |offsets: &[(f64, f64)]| {
         offsets.iter().map(|(dx, dy)| format!("{:.1},{:.1}", x + dx, y + dy)).collect::<Vec<_>>().join(" ")
     };
@@ -213,7 +216,7 @@ pub(super) fn marker(svg: &mut String, series: usize, x: f64, y: f64) {
 }
 
 /// A stack of bars per category: `parts` gives each category's label and its heights, in a fixed order.
-pub(super) fn stacks(names: &[String], parts: &[(String, Vec<f64>)], label: &str) -> String {
+pub fn stacks(names: &[String], parts: &[(String, Vec<f64>)], label: &str) -> String {
     let (width, height, left, bottom, top) = (340.0, 220.0, 46.0, 40.0, 8.0);
     let mut svg = format!(
         r#"<svg viewBox="0 0 {width} {height}" role="img" aria-label="share of answered requests by device">"#

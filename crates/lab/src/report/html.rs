@@ -5,7 +5,8 @@ use super::table::{findings, milliseconds, percent, verdict};
 use super::{PolicyReport, Report};
 use std::fmt::Write;
 
-const STYLE: &str = include_str!("style.css");
+/// The style of all pages: colours of charts, for light and dark mode.
+pub const STYLE: &str = include_str!("style.css");
 
 /// The whole page. `title` is its heading.
 pub fn html(report: &Report, title: &str) -> String {
@@ -96,7 +97,7 @@ fn figure(legend: &str, svg: &str, caption: &str) -> String {
 }
 
 /// Names with their colours; with marks as in a line chart, or plain swatches.
-fn legend(names: &[String], marks: bool) -> String {
+pub fn legend(names: &[String], marks: bool) -> String {
     let mut out = String::from("<div class=\"legend\">");
     for (i, name) in names.iter().enumerate() {
         let mut key = String::new();

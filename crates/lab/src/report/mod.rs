@@ -3,11 +3,11 @@
 //! The JSON object is a contract: fields may be added, none is renamed or changes its meaning. Rates are a
 //! second, times are milliseconds.
 
-mod chart;
+pub mod chart;
 mod html;
 mod table;
 
-pub use html::html;
+pub use html::{STYLE, html, legend};
 pub use table::{point_header, point_row, table};
 
 use crate::device::{DeviceConfig, Model, ServiceTime};

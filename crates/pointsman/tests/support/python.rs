@@ -1,10 +1,11 @@
-//! Python environments with other people's P4Runtime controllers.
+//! Python environments with other people's P4Runtime controllers, and one with an environment for learners.
 //!
-//! The two need different versions of protobuf, so there are two environments:
+//! The controllers need different versions of protobuf, so each has one of its own:
 //!
 //! | environment | made from | where | or where this says |
 //! |---|---|---|---|
 //! | p4runtime-shell | tests/clients/requirements.txt | `.venv` | `POINTSMAN_PYTHON` |
+//! | Gymnasium, which learns in simulations | tests/clients/requirements-gymnasium.txt | `.venv-gymnasium` | `POINTSMAN_PYTHON_GYMNASIUM` |
 //! | finsy | tests/clients/requirements-finsy.txt | `.venv-finsy` | `POINTSMAN_PYTHON_FINSY` |
 //!
 //! (The variables name Python interpreters.) Where one is missing, its tests print a line with SKIP; with
@@ -15,9 +16,11 @@ use std::path::PathBuf;
 
 /// An environment with one of the clients.
 #[derive(Clone, Copy)]
+#[allow(dead_code, reason = "each test uses its own")]
 pub enum Client {
     Shell,
     Finsy,
+    Gymnasium,
 }
 
 impl Client {
@@ -25,6 +28,9 @@ impl Client {
     pub fn python(self, who: &str) -> Option<PathBuf> {
         let (variable, environment, requirements) = match self {
             Client::Shell => ("POINTSMAN_PYTHON", ".venv", "requirements.txt"),
+            Client::Gymnasium => {
+                ("POINTSMAN_PYTHON_GYMNASIUM", ".venv-gymnasium", "requirements-gymnasium.txt")
+            }
             Client::Finsy => ("POINTSMAN_PYTHON_FINSY", ".venv-finsy", "requirements-finsy.txt"),
         };
         let path = std::env::var_os(variable)

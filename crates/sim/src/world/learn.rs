@@ -65,6 +65,10 @@ impl Learn {
         })
     }
 
+    pub fn last_step(&self) -> Option<&LearnStep> {
+        self.steps.last()
+    }
+
     /// The rack as it is to begin.
     pub fn rack(&self, rack: &Rack) -> Rack {
         with_weights(rack, self.weights)

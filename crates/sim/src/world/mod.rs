@@ -16,7 +16,7 @@ use crate::device::{Device, DeviceCounts};
 use crate::fault::Fault;
 use crate::frame::Addresses;
 use crate::link::Link;
-use crate::outcome::Outcome;
+use crate::outcome::{LearnStep, Outcome};
 use crate::random::{Part, Stream};
 use crate::scenario::{ClientModel, Connections, Scenario};
 use control::Control;
@@ -222,6 +222,11 @@ impl<E: Executor> Session<E> {
     /// The decision: weights from now on. `reward`, if anybody gave one, goes into the results.
     pub fn decide(&mut self, question: &Question, weights: Weights, reward: Option<f64>) {
         self.world.weigh(question, weights, reward);
+    }
+
+    /// The last decision, and what the oracle says to it.
+    pub fn last_decision(&self) -> Option<&LearnStep> {
+        self.world.learn.as_ref().and_then(|l| l.last_step())
     }
 
     /// The results.

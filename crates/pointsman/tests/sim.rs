@@ -1,0 +1,148 @@
+//! `pointsman sim` and `pointsman learn` as people and programs use them.
+
+mod support;
+
+use serde_json::Value;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use support::python::Client;
+use support::{Scratch, assert_no_panic, file, finish, pointsman, root, run};
+
+/// `scenarios/p4wise.toml` on one server, so short that tests are quick.
+fn scenario(dir: &Scratch, duration_s: u32) -> String {
+    let text = std::fs::read_to_string(file("scenarios/p4wise.toml")).expect("the file is there");
+    let (text, _) = text.split_once("[sweep]").expect("it sweeps");
+    let changes = [
+        ("servers = 4", "servers = 1".to_string()),
+        ("duration_s = 1200", format!("duration_s = {duration_s}")),
+        ("[250, 610, 400, 640, 300, 620]", "[60, 155]".into()),
+        ("step_s = 60", "step_s = 20".into()),
+    ];
+    let text = changes.iter().fold(text.to_string(), |text, (from, to)| {
+        assert!(text.contains(from), "the scenario has no {from}");
+        text.replace(from, to)
+    });
+    dir.write("scenario.toml", text)
+}
+
+#[test]
+fn learning_and_its_table() {
+    let dir = Scratch::new("sim-learn");
+    let scenario = scenario(&dir, 60);
+    let (table, page, steps, json) =
+        (dir.path("t.q"), dir.path("p.html"), dir.path("s.csv"), dir.path("r.jsonl"));
+    let args =
+        ["sim", &scenario, "--save-table", &table, "--html", &page, "--steps", &steps, "--json", &json];
+    let finished = run(&args);
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    assert!(finished.stdout.contains("q-learning: right weights in"), "{finished:?}");
+    let read = |path: &str| std::fs::read_to_string(path).expect("the file is there");
+    assert!(read(&page).contains("Right decisions"));
+    assert_eq!(read(&steps).lines().count(), 1 + 14);
+    let result: Value = serde_json::from_str(&read(&json)).expect("a line of JSON");
+    assert_eq!(result["learning"]["intervals"], 14);
+    let shown = run(&["learn", "show", &table]);
+    assert!(shown.code == Some(0) && shown.stdout.starts_with("20 states, "), "{shown:?}");
+    assert!(shown.stdout.contains("cpu_percent"), "{shown:?}");
+    assert_eq!(run(&["learn", "show", &table, "--csv"]).stdout.lines().count(), 21);
+    let wrong = run(&["learn", "show", &scenario]);
+    assert!(wrong.code == Some(1) && wrong.stderr.contains("not a Q-table"), "{wrong:?}");
+    let missing = run(&["learn", "show", &dir.path("none.q")]);
+    assert!(missing.stderr.contains("--save-table"), "{missing:?}");
+    // What was finished is not simulated again, and gives the same files.
+    let before = read(&page);
+    assert_eq!(run(&args).code, Some(0));
+    assert!(read(&page) == before && read(&json).lines().count() == 1);
+}
+
+/// The protocol, line by line, with what is wrong in it.
+#[test]
+fn serving() {
+    let dir = Scratch::new("sim-serve");
+    let scenario = scenario(&dir, 10);
+    let mut command = pointsman(&["sim", &scenario, "--serve"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let lines = [
+        "{\"describe\": {}}",
+        "{\"act\": {\"weight\": 1}}",
+        "{\"reset\": {\"seed\": 3}}",
+        "{\"act\": {\"weight\": 99}}",
+        "{\"act\": {\"weight\": 1}}",
+        "nonsense",
+        "{\"fly\": {}}",
+        "{\"act\": {\"weight\": 0}}",
+        "{\"act\": {\"weight\": 0}}",
+        "{\"reset\": {}}",
+        "{\"close\": {}}",
+    ];
+    let mut stdin = child.stdin.take().expect("piped");
+    stdin.write_all(lines.join("\n").as_bytes()).expect("it reads");
+    drop(stdin);
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).expect("text");
+    let answers: Vec<Value> = text.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
+    assert_eq!(answers.len(), lines.len(), "{text}");
+    assert_eq!((&answers[0]["protocol"], &answers[0]["max_weight"]), (&1.into(), &6.into()));
+    assert_eq!(answers[0]["decisions"], 2);
+    for (at, message) in
+        [(1, "no episode"), (3, "0 to 6"), (5, "not JSON"), (6, "`fly` is unknown"), (8, "no episode")]
+    {
+        assert!(answers[at]["error"].as_str().is_some_and(|e| e.contains(message)), "{at}: {text}");
+    }
+    assert_eq!(answers[2]["observation"].as_array().map(Vec::len), Some(6), "{text}");
+    assert_eq!((&answers[4]["truncated"], &answers[7]["truncated"]), (&false.into(), &true.into()), "{text}");
+    assert!(answers[4]["info"]["decided"]["best_weight"].is_u64(), "{text}");
+    assert_eq!(answers[7]["info"]["outcome"]["seed"], 3);
+    assert_eq!(answers[9]["info"]["seed"], 4);
+}
+
+/// Requests at the times of a capture's frames.
+#[test]
+fn arrivals_from_a_capture() {
+    let dir = Scratch::new("sim-capture");
+    let mut writer = pointsman_ports::pcap::Writer::create(dir.path("times.pcap").as_ref()).expect("a file");
+    for i in 0..500u64 {
+        writer.record(1_700_000_000_000_000_000 + i * 3_000_000, &[0; 60]).expect("a file");
+    }
+    writer.flush().expect("a file");
+    let text = r#"
+        name = "replay"
+        duration_s = 2
+        agents = { enabled = false }
+        rack = { servers = 1, policy = "ecmp" }
+        [[device]]
+        name = "cpu"
+        kind = "cpu"
+        service_time = { distribution = "deterministic", mean_ms = 1 }
+        [[client]]
+        arrivals = { process = "trace", file = "times.pcap" }
+    "#;
+    let json = dir.path("r.jsonl");
+    let finished = run(&["sim", &dir.write("s.toml", text), "--json", &json]);
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    let line = std::fs::read_to_string(&json).expect("the file is there");
+    let result: Value = serde_json::from_str(&line).expect("JSON");
+    assert_eq!(
+        (&result["requests"]["sent"], &result["requests"]["lost"]),
+        (&500.into(), &0.into()),
+        "{result:#}"
+    );
+    let bad = run(&["sim", &dir.write("bad.toml", text.replace("times.pcap", "s.toml.pcap"))]);
+    assert!(bad.code == Some(1) && bad.stderr.contains("cannot read"), "{bad:?}");
+    assert_no_panic(&bad);
+}
+
+/// The environment for Gymnasium, with Gymnasium's own checker.
+#[test]
+fn gymnasium() {
+    let Some(python) = Client::Gymnasium.python("gymnasium") else { return };
+    let dir = Scratch::new("sim-gymnasium");
+    let mut command = Command::new(python);
+    command
+        .args(["tests/clients/test_gymnasium.py", env!("CARGO_BIN_EXE_pointsman"), &scenario(&dir, 60)])
+        .current_dir(root())
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    let finished = finish(command);
+    assert!(finished.code == Some(0) && finished.stdout.starts_with("good "), "{finished:?}");
+}
