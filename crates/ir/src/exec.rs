@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// The values that an architecture carries from block to block (headers, metadata) live in a *frame*, one *slot* per
 /// such variable. How a frame is laid out is the executor's business; the architecture reads and writes it by slot and
 /// path, and copies it whole when it clones a packet.
-pub trait Executor: Sized {
+pub trait Executor: Sized + 'static {
     /// The variables of one packet.
     type Frame: Clone + Send;
 

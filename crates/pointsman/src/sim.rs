@@ -8,9 +8,8 @@ use crate::console::{print, say};
 use crate::controller;
 use crate::sources::Sources;
 use indicatif::{ProgressBar, ProgressStyle};
-use pointsman_balance::controller::Program;
 use pointsman_engine::Engine;
-use pointsman_sim::{Scenario, scenario, table};
+use pointsman_sim::{DataPlane, Scenario, scenario, table};
 use rayon::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -124,12 +123,12 @@ fn finished(path: &Path) -> Result<BTreeMap<Key, Value>, String> {
 }
 
 /// The balancer of the rack, for the controller and for the switch.
-fn program(scenario: &Scenario) -> Result<(Program, Arc<pointsman_ir::Program>), String> {
+fn data_plane(scenario: &Scenario) -> Result<DataPlane<Engine>, String> {
     let program = controller::program(&scenario.rack.switch.program)?;
     let text = String::from_utf8_lossy(&program.device_config);
     let compiled = compiler::compile("the balancer", &text, &Sources::default(), &[])
         .map_err(|failure| compiler::rendered(&failure))?;
-    Ok((program, Arc::new(compiled.program)))
+    Ok(DataPlane::new(program, Arc::new(compiled.program)))
 }
 
 fn read(path: &Path) -> Result<Vec<Arc<Scenario>>, String> {
@@ -275,18 +274,18 @@ fn save_table(path: &Path, results: &[&Value]) -> Result<(), String> {
 pub fn run(args: Args) -> Result<ExitCode, String> {
     let scenarios = read(&args.scenario)?;
     let Some(first) = scenarios.first() else { return Err("the sweep has no points".into()) };
-    let (program, compiled) = program(first)?;
+    let data_plane = data_plane(first)?;
     if args.serve {
         if scenarios.len() > 1 {
             say("--serve: the scenario has a sweep: its first point is served");
         }
-        let mut server = serve::Server::new(first, &program, &compiled)?;
+        let mut server = serve::Server::new(first, &data_plane)?;
         server.run(std::io::stdin().lock(), std::io::stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     }
     let seed = args.seed.unwrap_or(first.seed);
     let all = scenarios.iter().flat_map(|s| {
-        let fingerprint = s.fingerprint(&program.device_config);
+        let fingerprint = s.fingerprint(&data_plane.program.device_config);
         (0..args.seeds).map(move |i| Job {
             scenario: s.clone(),
             seed: seed.wrapping_add(i),
@@ -326,7 +325,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         .map_err(|e| format!("cannot start threads: {e}"))?;
     let one = |job: &&Job| -> Result<(), String> {
         let began = Instant::now();
-        let mut outcome = pointsman_sim::run::<Engine>(&job.scenario, &program, &compiled, job.seed, None)?;
+        let mut outcome = pointsman_sim::run(&job.scenario, &data_plane, job.seed, None)?;
         outcome.wall_s = began.elapsed().as_secs_f64();
         outcome.fingerprint.clone_from(&job.fingerprint);
         let mut results = results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

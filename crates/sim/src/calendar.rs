@@ -1,5 +1,6 @@
 //! The calendar: what happens when, in the order of time, and of being entered at equal times.
 
+use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 struct Entry<T> {
@@ -18,28 +19,48 @@ impl<T> PartialEq for Entry<T> {
 impl<T> Eq for Entry<T> {}
 
 impl<T> PartialOrd for Entry<T> {
-    fn partial_cmp(&self, o: &Self) -> Option<std::cmp::Ordering> {
+    fn partial_cmp(&self, o: &Self) -> Option<Ordering> {
         Some(self.cmp(o))
     }
 }
 
 impl<T> Ord for Entry<T> {
     /// Greatest is what comes first: `BinaryHeap` gives the greatest.
-    fn cmp(&self, o: &Self) -> std::cmp::Ordering {
+    fn cmp(&self, o: &Self) -> Ordering {
         (o.at, o.serial).cmp(&(self.at, self.serial))
     }
 }
 
-/// Entries in the order of their times. A binary heap: it holds an entry per busy link, device and agent, some
-/// thousands, where it takes well below a tenth of the time that the switch needs for a packet.
+/// A day of the calendar is so many nanoseconds, as a power of two: 65 microseconds.
+const DAY: u32 = 16;
+/// Days of a year: what is more than a year ahead (17 ms) waits apart.
+const YEAR: usize = 256;
+
+/// Entries in the order of their times: a heap for today, a list for each day of the year to come, and a heap for all that is
+/// later. Most entries are a few microseconds ahead (frames on links) or some milliseconds (services); what comes at regular
+/// times (agents, thousands of them) stays out of the way until its year comes.
 pub struct Calendar<T> {
-    heap: BinaryHeap<Entry<T>>,
+    /// Everything up to the end of `today`.
+    now: BinaryHeap<Entry<T>>,
+    /// Of the days after that, by day modulo [`YEAR`], in no order.
+    days: Vec<Vec<Entry<T>>>,
+    /// How many entries these hold.
+    in_days: usize,
+    later: BinaryHeap<Entry<T>>,
+    today: u64,
     serial: u64,
 }
 
 impl<T> Default for Calendar<T> {
     fn default() -> Self {
-        Calendar { heap: BinaryHeap::new(), serial: 0 }
+        Calendar {
+            now: BinaryHeap::new(),
+            days: (0..YEAR).map(|_| Vec::new()).collect(),
+            in_days: 0,
+            later: BinaryHeap::new(),
+            today: 0,
+            serial: 0,
+        }
     }
 }
 
@@ -47,17 +68,69 @@ impl<T> Calendar<T> {
     /// Enters something that happens `at` this time.
     pub fn enter(&mut self, at: u64, what: T) {
         self.serial += 1;
-        self.heap.push(Entry { at, serial: self.serial, what });
+        let entry = Entry { at, serial: self.serial, what };
+        self.place(entry);
+        if self.now.is_empty() {
+            self.turn();
+        }
+    }
+
+    fn place(&mut self, entry: Entry<T>) {
+        let day = entry.at >> DAY;
+        if day <= self.today {
+            self.now.push(entry);
+        } else if day - self.today < YEAR as u64 {
+            self.days[day as usize % YEAR].push(entry);
+            self.in_days += 1;
+        } else {
+            self.later.push(entry);
+        }
     }
 
     /// When something happens next.
     pub fn next_at(&self) -> Option<u64> {
-        self.heap.peek().map(|e| e.at)
+        self.now.peek().map(|e| e.at)
     }
 
     /// Takes out what happens next.
     pub fn pop(&mut self) -> Option<(u64, T)> {
-        self.heap.pop().map(|e| (e.at, e.what))
+        let entry = self.now.pop()?;
+        if self.now.is_empty() {
+            self.turn();
+        }
+        Some((entry.at, entry.what))
+    }
+
+    /// Nothing is left of today: on to the next day that has something.
+    fn turn(&mut self) {
+        while self.now.is_empty() {
+            let Some(later) = self.later.peek().map(|e| e.at >> DAY) else {
+                if self.in_days == 0 {
+                    return;
+                }
+                self.next_day();
+                continue;
+            };
+            if self.in_days == 0 {
+                // Straight to the first of what is later.
+                self.today = later;
+            } else {
+                self.next_day();
+            }
+            while self.later.peek().is_some_and(|e| (e.at >> DAY) - self.today.min(e.at >> DAY) < YEAR as u64)
+            {
+                if let Some(entry) = self.later.pop() {
+                    self.place(entry);
+                }
+            }
+        }
+    }
+
+    fn next_day(&mut self) {
+        self.today += 1;
+        let day = &mut self.days[self.today as usize % YEAR];
+        self.in_days -= day.len();
+        self.now.extend(day.drain(..));
     }
 }
 
@@ -66,19 +139,28 @@ mod tests {
     use super::*;
     use crate::random::{Part, Stream};
 
+    /// Entries of all distances, entered while others are taken out: always the first one comes.
     #[test]
     fn order() {
-        let mut calendar = Calendar::default();
         let mut random = Stream::new(1, Part::Switch, 0);
-        let mut reference = Vec::new();
-        for serial in 0..10_000u64 {
-            let at = random.below(500);
-            calendar.enter(at, serial);
-            reference.push((at, serial));
+        for spread in [8, 500, 1 << 18, 1 << 24, 1 << 40] {
+            let mut calendar = Calendar::default();
+            let mut reference = std::collections::BTreeSet::new();
+            let mut now = 0;
+            for serial in 0..20_000u64 {
+                let at = now + random.below(1 << random.below(u64::from(64 - u64::leading_zeros(spread))));
+                calendar.enter(at, serial);
+                reference.insert((at, serial));
+                assert_eq!(calendar.next_at(), reference.first().map(|f| f.0));
+                if random.below(20) < 9 {
+                    let got = calendar.pop();
+                    assert_eq!(got, reference.pop_first(), "spread {spread}");
+                    now = got.map_or(now, |(at, _)| at);
+                }
+            }
+            let got: Vec<_> = std::iter::from_fn(|| calendar.pop()).collect();
+            assert_eq!(got, reference.into_iter().collect::<Vec<_>>(), "spread {spread}");
+            assert_eq!((calendar.next_at(), calendar.pop()), (None, None));
         }
-        reference.sort_unstable();
-        let got: Vec<_> = std::iter::from_fn(|| calendar.pop()).collect();
-        assert_eq!(got, reference);
-        assert_eq!(calendar.next_at(), None);
     }
 }

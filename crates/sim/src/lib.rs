@@ -14,6 +14,7 @@
 pub mod arrivals;
 mod calendar;
 pub mod check;
+mod data_plane;
 pub mod device;
 mod fault;
 mod frame;
@@ -25,6 +26,7 @@ pub mod scenario;
 pub mod table;
 mod world;
 
+pub use data_plane::DataPlane;
 pub use fault::Fault;
 pub use outcome::Outcome;
 pub use scenario::Scenario;

@@ -31,7 +31,7 @@ impl<E: Executor> Lane<E> {
 /// slowest of them. `clock` gives nanoseconds of time that passes, since a worker that waits for another has no core.
 pub fn measure<E>(switch: &Switch<E>, lanes: &mut [Lane<E>], packets: usize, clock: fn() -> u64) -> f64
 where
-    E: Executor + Sync,
+    E: Executor + Send + Sync,
     E::Frame: Send + Sync,
 {
     let chunks = packets.div_ceil(lanes.len() * Ring::SIZE).max(1);

@@ -2,11 +2,10 @@
 //!
 //! Every line in is an object with one field, every line out answers one of them; docs/simulator.md has the protocol.
 
-use pointsman_balance::controller::Program;
 use pointsman_balance::learn::Weights;
 use pointsman_engine::Engine;
 use pointsman_sim::scenario::LearnModel;
-use pointsman_sim::{Question, Scenario, Session};
+use pointsman_sim::{DataPlane, Question, Scenario, Session};
 use serde_json::{Value, json};
 use std::io::{BufRead, Write};
 use std::sync::Arc;
@@ -24,8 +23,7 @@ struct Episode {
 pub struct Server<'a> {
     scenario: &'a Arc<Scenario>,
     model: &'a LearnModel,
-    program: &'a Program,
-    compiled: &'a Arc<pointsman_ir::Program>,
+    data_plane: &'a DataPlane<Engine>,
     episode: Option<Episode>,
     /// Of the last episode.
     seed: Option<u64>,
@@ -36,15 +34,11 @@ impl<'a> Server<'a> {
     ///
     /// # Errors
     /// Nobody learns in the scenario.
-    pub fn new(
-        scenario: &'a Arc<Scenario>,
-        program: &'a Program,
-        compiled: &'a Arc<pointsman_ir::Program>,
-    ) -> Result<Self, String> {
+    pub fn new(scenario: &'a Arc<Scenario>, data_plane: &'a DataPlane<Engine>) -> Result<Self, String> {
         let model = scenario.learn.as_ref().ok_or(
             "--serve: the scenario has no table [learn], which says when there is something to decide: write one",
         )?;
-        Ok(Server { scenario, model, program, compiled, episode: None, seed: None })
+        Ok(Server { scenario, model, data_plane, episode: None, seed: None })
     }
 
     /// Answers lines until there are no more, or until `close`.
@@ -104,7 +98,7 @@ impl<'a> Server<'a> {
             Value::Null => self.seed.map_or(self.scenario.seed, |last| last.wrapping_add(1)),
             given => given.as_u64().ok_or("reset.seed: write a whole number from 0")?,
         };
-        let mut session = Session::start(self.scenario, self.program, self.compiled, seed, None)?;
+        let mut session = Session::start(self.scenario, self.data_plane, seed, None)?;
         let question = session
             .advance()
             .ok_or("nothing is to be decided: the scenario is shorter than learn.interval_s")?;

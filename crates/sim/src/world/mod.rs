@@ -12,6 +12,7 @@ pub use learn::Question;
 use crate::arrivals::Arrivals;
 use crate::calendar::Calendar;
 use crate::check::Checker;
+use crate::data_plane::DataPlane;
 use crate::device::{Device, DeviceCounts};
 use crate::fault::Fault;
 use crate::frame::Addresses;
@@ -21,7 +22,7 @@ use crate::random::{Part, Stream};
 use crate::scenario::{ClientModel, Connections, Scenario};
 use control::Control;
 use hosts::AgentHost;
-use pointsman_balance::controller::{Input, Program, Status};
+use pointsman_balance::controller::{Input, Status};
 use pointsman_balance::learn::Weights;
 use pointsman_ir::Executor;
 use pointsman_v1model::{Switch, SwitchConfig};
@@ -168,14 +169,13 @@ pub struct World<E: Executor> {
 ///
 /// # Errors
 /// The program is no balancer, or the rack does not come up.
-pub fn run<E: Executor>(
+pub fn run<E: Executor + Send + Sync>(
     scenario: &Arc<Scenario>,
-    program: &Program,
-    compiled: &Arc<pointsman_ir::Program>,
+    data_plane: &DataPlane<E>,
     seed: u64,
     fault: Option<Fault>,
 ) -> Result<Outcome, String> {
-    let mut session = Session::<E>::start(scenario, program, compiled, seed, fault)?;
+    let mut session = Session::<E>::start(scenario, data_plane, seed, fault)?;
     let mut learner = scenario.learn.as_ref().map(|l| l.weigher()).transpose()?;
     let mut random = Stream::new(seed, Part::Learner, 0);
     while let Some(question) = session.advance() {
@@ -196,19 +196,18 @@ pub struct Session<E: Executor> {
     world: World<E>,
 }
 
-impl<E: Executor> Session<E> {
+impl<E: Executor + Send + Sync> Session<E> {
     /// Sets the rack up; the first requests are to come.
     ///
     /// # Errors
     /// The program is no balancer, or the rack does not come up.
     pub fn start(
         scenario: &Arc<Scenario>,
-        program: &Program,
-        compiled: &Arc<pointsman_ir::Program>,
+        data_plane: &DataPlane<E>,
         seed: u64,
         fault: Option<Fault>,
     ) -> Result<Self, String> {
-        let mut world = World::<E>::new(scenario.clone(), program, compiled.clone(), seed, fault)?;
+        let mut world = World::<E>::new(scenario.clone(), data_plane, seed, fault)?;
         world.set_up()?;
         world.begin();
         Ok(Session { world })
@@ -235,11 +234,10 @@ impl<E: Executor> Session<E> {
     }
 }
 
-impl<E: Executor> World<E> {
+impl<E: Executor + Send + Sync> World<E> {
     fn new(
         scenario: Arc<Scenario>,
-        program: &Program,
-        compiled: Arc<pointsman_ir::Program>,
+        data_plane: &DataPlane<E>,
         seed: u64,
         fault: Option<Fault>,
     ) -> Result<Self, String> {
@@ -253,11 +251,16 @@ impl<E: Executor> World<E> {
             seed: Stream::new(seed, Part::Switch, 0).bits(),
             ..SwitchConfig::default()
         };
-        let switch = Switch::new(config).map_err(|e| e.to_string())?;
+        let switch = Switch::with_shared(config, data_plane.loader()).map_err(|e| e.to_string())?;
+        let program = &data_plane.program;
         let learn = s.learn.as_ref().map(|l| learn::Learn::new(l, rack, program, &s.devices)).transpose()?;
         let first_rack = learn.as_ref().map(|l| l.rack(rack));
-        let control =
-            Control::new(first_rack.as_ref().unwrap_or(rack), program, compiled, s.control_delay_ns)?;
+        let control = Control::new(
+            first_rack.as_ref().unwrap_or(rack),
+            program,
+            data_plane.compiled.clone(),
+            s.control_delay_ns,
+        )?;
         let mut ports: Vec<(u16, Vec<Host>)> = Vec::new();
         let mut at = |port: u16, host: Host| -> u32 {
             let i = ports.iter().position(|(p, _)| *p == port).unwrap_or_else(|| {
@@ -376,7 +379,9 @@ impl<E: Executor> World<E> {
         world.make_agents()?;
         Ok(world)
     }
+}
 
+impl<E: Executor> World<E> {
     /// Runs until the controller has filled the switch and agents have reported.
     fn set_up(&mut self) -> Result<(), String> {
         self.controller_input(Input::Tick);

@@ -8,7 +8,7 @@ mod racks;
 use pointsman_balance::controller::Program;
 use pointsman_engine::Engine;
 use pointsman_frontend::source::Loader;
-use pointsman_sim::{Fault, Outcome, Scenario, scenario};
+use pointsman_sim::{DataPlane, Fault, Outcome, Scenario, scenario};
 use std::sync::{Arc, OnceLock};
 
 /// The balancer's parts and our own core.p4 and v1model.p4.
@@ -21,14 +21,14 @@ impl Loader for Repository {
     }
 }
 
-fn balancer() -> &'static (Program, Arc<pointsman_ir::Program>) {
-    static BALANCER: OnceLock<(Program, Arc<pointsman_ir::Program>)> = OnceLock::new();
+fn balancer() -> &'static DataPlane<Engine> {
+    static BALANCER: OnceLock<DataPlane<Engine>> = OnceLock::new();
     BALANCER.get_or_init(|| {
         let text = load("p4/programs/balancer/main.p4").unwrap_or_else(|e| panic!("{e}"));
         let compiled = pointsman_frontend::compile("main.p4", &text, &Repository, &[]);
         let compiled = Arc::new(compiled.unwrap_or_else(|e| panic!("{:?}", e.diagnostics)).program);
         let p4info = pointsman_control::p4info::p4info(&compiled).expect("the balancer has a P4Info");
-        (Program { p4info, device_config: b"the balancer".to_vec() }, compiled)
+        DataPlane::new(Program { p4info, device_config: b"the balancer".to_vec() }, compiled)
     })
 }
 
@@ -44,8 +44,7 @@ fn scenarios(text: &str) -> Vec<Arc<Scenario>> {
 }
 
 fn run_with(scenario: &Arc<Scenario>, seed: u64, fault: Option<Fault>) -> Outcome {
-    let (program, compiled) = balancer();
-    pointsman_sim::run::<Engine>(scenario, program, compiled, seed, fault).unwrap_or_else(|e| panic!("{e}"))
+    pointsman_sim::run(scenario, balancer(), seed, fault).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// Runs the first point of a scenario; nothing may be violated.

@@ -28,6 +28,10 @@ use std::sync::Arc;
 /// Makes an executor that runs a program: [`Executor::load_known`], or what chooses among several.
 pub type Loader<E> = fn(Arc<Program>, &[TypeId], &Known) -> Result<E, LoadError>;
 
+/// The same for several switches that run one executor.
+type SharedLoader<E> =
+    Arc<dyn Fn(Arc<Program>, &[TypeId], &Known) -> Result<Arc<E>, LoadError> + Send + Sync>;
+
 /// Where packets go that leave the switch.
 pub trait Sink {
     /// A packet leaves on a port.
@@ -117,7 +121,7 @@ pub struct Polled {
 
 /// A v1model switch.
 pub struct Switch<E: Executor> {
-    loader: Loader<E>,
+    loader: SharedLoader<E>,
     loaded: Option<Loaded<E>>,
     core: Core<E::Frame>,
     /// Those of further workers.
@@ -134,7 +138,16 @@ impl<E: Executor> Switch<E> {
 
     /// The same, where programs are loaded by `loader`.
     pub fn with_loader(config: SwitchConfig, loader: Loader<E>) -> Result<Self, ConfigError> {
+        Self::with_shared(config, move |program, slots, known| loader(program, slots, known).map(Arc::new))
+    }
+
+    /// The same, where the executor may run in other switches as well: it holds nothing that belongs to one of them.
+    pub fn with_shared(
+        config: SwitchConfig,
+        loader: impl Fn(Arc<Program>, &[TypeId], &Known) -> Result<Arc<E>, LoadError> + Send + Sync + 'static,
+    ) -> Result<Self, ConfigError> {
         config.validate()?;
+        let loader: SharedLoader<E> = Arc::new(loader);
         let (others, stats) = (Vec::new(), Stats::default());
         Ok(Switch { loader, loaded: None, core: Core::new(config), others, stats })
     }
@@ -152,7 +165,7 @@ impl<E: Executor> Switch<E> {
     /// Readies programs for this switch, wherever that is done.
     pub fn preparer(&self) -> Preparer<E> {
         let (config, ports) = (self.core.config.clone(), self.core.ports.clone());
-        Preparer { loader: self.loader, config, ports }
+        Preparer { loader: self.loader.clone(), config, ports }
     }
 
     /// Runs `pipeline` from now on. Packets between ingress and egress are dropped and counted; packets that wait for
@@ -213,7 +226,7 @@ impl<E: Executor> Switch<E> {
 
     /// What runs the program.
     pub fn executor(&self) -> Option<&E> {
-        self.loaded.as_ref().map(|l| &l.fixed.exec)
+        self.loaded.as_ref().map(|l| &*l.fixed.exec)
     }
 
     /// Tables, registers and everything else that the control plane reads.

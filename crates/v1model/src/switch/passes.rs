@@ -12,6 +12,7 @@ use crate::time::Time;
 use crate::trace::{Block, Origin, StepKind};
 use crate::usage::Unit;
 use pointsman_ir::{ControlId, Direction, Executor, ParseOutcome, Value};
+use std::sync::Arc;
 
 /// A program that runs.
 pub(super) struct Loaded<E: Executor> {
@@ -21,7 +22,7 @@ pub(super) struct Loaded<E: Executor> {
 
 /// What of it never changes.
 pub(super) struct Fixed<E: Executor> {
-    pub exec: E,
+    pub exec: Arc<E>,
     pub std: StdHandles<E::Field>,
     pub pipeline: Pipeline,
     /// See [`crate::SwitchConfig::clock_offset_us`].
@@ -75,7 +76,13 @@ impl<E: Executor> Fixed<E> {
 }
 
 impl<E: Executor> Loaded<E> {
-    pub fn new(exec: E, std: StdHandles<E::Field>, pipeline: Pipeline, state: State, offset_us: u64) -> Self {
+    pub fn new(
+        exec: Arc<E>,
+        std: StdHandles<E::Field>,
+        pipeline: Pipeline,
+        state: State,
+        offset_us: u64,
+    ) -> Self {
         let (program, blocks) = (&pipeline.program, &pipeline.blocks);
         let run = |control: ControlId| {
             let does_something = program.controls.get(control.index()).is_some_and(|c| !c.body.is_empty());
@@ -128,12 +135,12 @@ impl<E: Executor> Drive<'_, E> {
 
     #[inline]
     pub fn set(&self, frame: &mut E::Frame, field: Option<E::Field>, value: u64) {
-        set(&self.fixed.exec, frame, field, value);
+        set(&*self.fixed.exec, frame, field, value);
     }
 
     #[inline]
     pub fn get(&self, frame: &E::Frame, field: Option<E::Field>) -> u32 {
-        get(&self.fixed.exec, frame, field)
+        get(&*self.fixed.exec, frame, field)
     }
 
     /// Microseconds as the program sees them.
@@ -169,7 +176,7 @@ impl<E: Executor> Drive<'_, E> {
     /// Copies the user metadata of a field list.
     fn preserve(&self, list: Option<u32>, from: &E::Frame, to: &mut E::Frame) {
         if let Some(fields) = list.and_then(|l| self.fixed.pipeline.field_lists.get(&l)) {
-            fields.copy(&self.fixed.exec, from, to);
+            fields.copy(&*self.fixed.exec, from, to);
         }
     }
 
@@ -197,7 +204,7 @@ impl<E: Executor> Drive<'_, E> {
             self.set(frame, self.fixed.std.parser_error, u64::from(outcome.error));
         }
         if self.fixed.pipeline.egress_reads_length {
-            way.parsed_bits = header_bits(&self.fixed.exec, frame);
+            way.parsed_bits = header_bits(&*self.fixed.exec, frame);
         }
         (outcome, effects)
     }
@@ -231,7 +238,7 @@ impl<E: Executor> Drive<'_, E> {
         env.effects = effects;
         if let Some(verify) = self.fixed.runs.verify {
             run(
-                &self.fixed.exec,
+                &*self.fixed.exec,
                 (Block::Verify(verify.control), verify),
                 CHECKSUM_SLOTS,
                 frame,
@@ -241,12 +248,12 @@ impl<E: Executor> Drive<'_, E> {
         }
         if env.effects.checksum_error {
             env.note(|| StepKind::ChecksumError);
-            set(&self.fixed.exec, frame, self.fixed.std.checksum_error, 1);
+            set(&*self.fixed.exec, frame, self.fixed.std.checksum_error, 1);
         }
         env.effects.checksum_error = false;
         if let Some(ingress) = self.fixed.runs.ingress {
             run(
-                &self.fixed.exec,
+                &*self.fixed.exec,
                 (Block::Ingress(ingress.control), ingress),
                 ALL_SLOTS,
                 frame,
@@ -257,7 +264,7 @@ impl<E: Executor> Drive<'_, E> {
         if env.effects.checksum_error {
             // Verified in ingress: egress sees it.
             env.note(|| StepKind::ChecksumError);
-            set(&self.fixed.exec, frame, self.fixed.std.checksum_error, 1);
+            set(&*self.fixed.exec, frame, self.fixed.std.checksum_error, 1);
         }
         env.effects
     }
@@ -472,7 +479,7 @@ impl<E: Executor> Drive<'_, E> {
         // Anything but the drop port: a program that does not touch it does not drop.
         self.set(frame, std.egress_spec, u64::from(drop_port) + 1);
         if self.fixed.pipeline.egress_reads_length {
-            let length = way_length(way, header_bits(&self.fixed.exec, frame));
+            let length = way_length(way, header_bits(&*self.fixed.exec, frame));
             self.set(frame, std.packet_length, length);
         }
     }
@@ -497,7 +504,7 @@ impl<E: Executor> Drive<'_, E> {
             let mut env = env(&self.fixed.pipeline, self.state.again(), core, now, &p.way, payload);
             let (frame, emitted) = (&mut p.frame, &mut Vec::new());
             run(
-                &self.fixed.exec,
+                &*self.fixed.exec,
                 (Block::Egress(egress.control), egress),
                 ALL_SLOTS,
                 frame,
@@ -537,7 +544,7 @@ impl<E: Executor> Drive<'_, E> {
         let payload = &p.data[p.way.payload..];
         let mut env = env(&self.fixed.pipeline, self.state.again(), core, now, &p.way, payload);
         env.effects = effects;
-        deparse(&self.fixed.exec, &self.fixed.runs, &mut p.frame, &mut emitted, &mut env);
+        deparse(&*self.fixed.exec, &self.fixed.runs, &mut p.frame, &mut emitted, &mut env);
         let effects = env.effects;
         emitted.extend_from_slice(payload);
         if let Some(n) = packet.way.truncate {

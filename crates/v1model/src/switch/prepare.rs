@@ -1,31 +1,32 @@
 //! Readying a program to run, which takes long (native code is made), apart from the switch that shall run it: packets
 //! need not wait meanwhile.
 
-use super::{Loader, PipelineError};
+use super::{PipelineError, SharedLoader};
 use crate::config::SwitchConfig;
 use crate::fields::StdHandles;
 use crate::meanings;
 use crate::pipeline::{Pipeline, Problem};
 use pointsman_ir::Executor;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// What has to be known of a switch to ready programs for it.
 pub struct Preparer<E: Executor> {
-    pub(super) loader: Loader<E>,
+    pub(super) loader: SharedLoader<E>,
     pub(super) config: SwitchConfig,
     pub(super) ports: Option<BTreeSet<u32>>,
 }
 
 /// A program that is ready to run on the switch whose [`Preparer`] made it so.
 pub struct Prepared<E: Executor> {
-    pub(super) exec: E,
+    pub(super) exec: Arc<E>,
     pub(super) std: StdHandles<E::Field>,
     pub(super) pipeline: Pipeline,
 }
 
 impl<E: Executor> Clone for Preparer<E> {
     fn clone(&self) -> Self {
-        Preparer { loader: self.loader, config: self.config.clone(), ports: self.ports.clone() }
+        Preparer { loader: self.loader.clone(), config: self.config.clone(), ports: self.ports.clone() }
     }
 }
 
@@ -59,7 +60,7 @@ impl<E: Executor> Preparer<E> {
             &meanings::known(&pipeline, self.config.drop_port),
         );
         let exec = exec.map_err(PipelineError::Load)?;
-        let std = pipeline.std.handles(&exec, &pipeline.std_reads).map_err(PipelineError::Load)?;
+        let std = pipeline.std.handles(&*exec, &pipeline.std_reads).map_err(PipelineError::Load)?;
         Ok(Prepared { exec, std, pipeline })
     }
 }

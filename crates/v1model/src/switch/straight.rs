@@ -95,7 +95,7 @@ impl<E: Executor> Drive<'_, E> {
                 self.set(frame, fixed.std.parser_error, u64::from(lane.error));
             }
             if fixed.pipeline.egress_reads_length {
-                lane.way.parsed_bits = header_bits(&fixed.exec, frame);
+                lane.way.parsed_bits = header_bits(&*fixed.exec, frame);
             }
         }
         if let Some(ingress) = fixed.runs.ingress.filter(|_| chunk.len() > 1) {
@@ -172,7 +172,7 @@ impl<E: Executor> Drive<'_, E> {
             drop(section);
         }
         if env.effects.checksum_error {
-            set(&fixed.exec, frame, fixed.std.checksum_error, 1);
+            set(&*fixed.exec, frame, fixed.std.checksum_error, 1);
             env.effects.checksum_error = false;
         }
         if let Some(ingress) = runs.ingress {
@@ -183,10 +183,10 @@ impl<E: Executor> Drive<'_, E> {
         let effects = if env.effects.any { env.effects } else { Effects::NONE };
         if effects.checksum_error {
             // Verified in ingress: egress sees it.
-            set(&fixed.exec, frame, fixed.std.checksum_error, 1);
+            set(&*fixed.exec, frame, fixed.std.checksum_error, 1);
         }
-        let port = get(&fixed.exec, frame, fixed.std.egress_spec);
-        let multicast = get(&fixed.exec, frame, fixed.std.mcast_grp) != 0 && !effects.drop;
+        let port = get(&*fixed.exec, frame, fixed.std.egress_spec);
+        let multicast = get(&*fixed.exec, frame, fixed.std.mcast_grp) != 0 && !effects.drop;
         if multicast || (effects.any && !effects.are_plain()) {
             let packet = self.boxed(core, now, frame, lane, arrived);
             self.after_ingress(core, now, packet, effects);
@@ -203,25 +203,25 @@ impl<E: Executor> Drive<'_, E> {
         // Egress sees a packet that has waited in an empty queue for no time.
         let std = &fixed.std;
         let stamp = now.micros().wrapping_add(fixed.clock_offset_us);
-        set(&fixed.exec, frame, std.instance_type, instance::NORMAL.into());
-        set(&fixed.exec, frame, std.enq_timestamp, stamp);
-        set(&fixed.exec, frame, std.enq_qdepth, 0);
-        set(&fixed.exec, frame, std.egress_global_timestamp, stamp);
-        set(&fixed.exec, frame, std.deq_timedelta, 0);
-        set(&fixed.exec, frame, std.deq_qdepth, 0);
-        set(&fixed.exec, frame, std.egress_port, u64::from(port));
+        set(&*fixed.exec, frame, std.instance_type, instance::NORMAL.into());
+        set(&*fixed.exec, frame, std.enq_timestamp, stamp);
+        set(&*fixed.exec, frame, std.enq_qdepth, 0);
+        set(&*fixed.exec, frame, std.egress_global_timestamp, stamp);
+        set(&*fixed.exec, frame, std.deq_timedelta, 0);
+        set(&*fixed.exec, frame, std.deq_qdepth, 0);
+        set(&*fixed.exec, frame, std.egress_port, u64::from(port));
         if fixed.pipeline.egress_reads_length {
-            let length = way_length(&lane.way, header_bits(&fixed.exec, frame));
-            set(&fixed.exec, frame, std.packet_length, length);
+            let length = way_length(&lane.way, header_bits(&*fixed.exec, frame));
+            set(&*fixed.exec, frame, std.packet_length, length);
         }
 
         if let Some(egress) = runs.egress {
             env.effects = Effects::NONE;
-            set(&fixed.exec, frame, std.egress_spec, u64::from(drop_port) + 1);
+            set(&*fixed.exec, frame, std.egress_spec, u64::from(drop_port) + 1);
             let section = env.state.enter(egress.section);
             fixed.exec.control(egress.control, ALL_SLOTS, frame, emitted, &mut env);
             drop(section);
-            if get(&fixed.exec, frame, std.egress_spec) == drop_port {
+            if get(&*fixed.exec, frame, std.egress_spec) == drop_port {
                 env.ask().drop = true;
             }
             if env.effects.any {
