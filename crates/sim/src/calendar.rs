@@ -148,7 +148,8 @@ mod tests {
             let mut reference = std::collections::BTreeSet::new();
             let mut now = 0;
             for serial in 0..20_000u64 {
-                let at = now + random.below(1 << random.below(u64::from(64 - u64::leading_zeros(spread))));
+                let bits = random.below(u64::from(u64::BITS - u64::leading_zeros(spread)));
+                let at = now + random.below(1 << bits);
                 calendar.enter(at, serial);
                 reference.insert((at, serial));
                 assert_eq!(calendar.next_at(), reference.first().map(|f| f.0));

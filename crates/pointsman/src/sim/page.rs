@@ -191,7 +191,7 @@ fn sweep_charts(runs: &[Runs<'_>], column: &str, label: &str) -> String {
     )
 }
 
-fn steps<'a>(result: &'a Value) -> impl Iterator<Item = &'a Value> {
+fn steps(result: &Value) -> impl Iterator<Item = &Value> {
     result["learning"]["steps"].as_array().into_iter().flatten()
 }
 
@@ -336,7 +336,7 @@ mod tests {
             assert!(!page.contains(outside), "{outside}");
         }
         for inside in
-            ["a &lt;b&gt;", "8 simulations", "15 \u{b1} 63.5 ms", "10 %", "cpu&lt;", "thompson", "oracle"]
+            ["a &lt;b&gt;", "8 simulations", "15 \u{b1} 63.5 ms", "10 \u{b1} 0 %", "cpu&lt;", "thompson", "oracle"]
         {
             assert!(page.contains(inside), "{inside}");
         }
