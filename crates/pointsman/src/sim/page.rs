@@ -335,9 +335,15 @@ mod tests {
         for outside in ["http://", "https://", "src=", "href=", "url(", "@import", "<script", "NaN", "inf"] {
             assert!(!page.contains(outside), "{outside}");
         }
-        for inside in
-            ["a &lt;b&gt;", "8 simulations", "15 \u{b1} 63.5 ms", "10 \u{b1} 0 %", "cpu&lt;", "thompson", "oracle"]
-        {
+        for inside in [
+            "a &lt;b&gt;",
+            "8 simulations",
+            "15 \u{b1} 63.5 ms",
+            "10 \u{b1} 0 %",
+            "cpu&lt;",
+            "thompson",
+            "oracle",
+        ] {
             assert!(page.contains(inside), "{inside}");
         }
         assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
