@@ -105,7 +105,8 @@ fn unknown_devices_are_named_with_the_known_ones() {
     let keys = directory.join("report-keys.txt");
     let lines = std::fs::read_to_string(&keys).expect("keys");
     assert_eq!(lines.lines().filter(|l| l.starts_with("s2/nic ")).count(), 2, "{lines}");
-    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&keys).expect("keys").permissions());
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&keys).expect("keys").permissions());
     assert_eq!(mode & 0o777, 0o600);
     check(&["agent", text(&example), "s1", "gpu"], 1, &["gpu", "cpu", "nic"]);
     check(&["agent", text(&example), "s9", "cpu"], 1, &["s9", "s1", "s2"]);

@@ -238,7 +238,7 @@ mod tests {
     fn job(request: u32, arrived: u64) -> Job {
         let addresses = Addresses {
             macs: (Mac([0; 6]), Mac([0; 6])),
-            ips: ([0; 4].into(), [0; 4].into()),
+            ips: ([0u8; 4].into(), [0u8; 4].into()),
             ports: (0, 0),
         };
         Job { request, connection: 0, arrived, addresses, congestion: false }

@@ -1,17 +1,18 @@
-//! The frames that hosts send and read: requests, answers, load reports (UDP over IPv4) and ARP.
+//! The frames that hosts send and read: requests, answers, load reports (UDP over IPv4 or IPv6) and ARP.
 //!
 //! Requests and answers carry their numbers in their payload. Checkers go by them, so they need to know nothing of what
 //! the switch did with addresses and ports.
 
 use pointsman_balance::Mac;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Bytes before the payload: Ethernet, IPv4 without options, UDP.
-pub const HEADERS: usize = 14 + 20 + 8;
+/// Where UDP begins: behind Ethernet and IPv4 without options, or IPv6 without extension headers.
+const UDP4: usize = 14 + 20;
+const UDP6: usize = 14 + 40;
 /// Payload that requests and answers need: kind, connection, request.
 pub const MIN_PAYLOAD: usize = 16;
-/// Payload of one datagram that fits Ethernet.
-pub const MAX_PAYLOAD: usize = 1500 - 28;
+/// Payload of one datagram that fits Ethernet, IPv6 too.
+pub const MAX_PAYLOAD: usize = 1500 - 48;
 
 /// What a payload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +28,8 @@ pub enum Kind {
 pub struct Addresses {
     /// Source and destination MAC.
     pub macs: (Mac, Mac),
-    /// Source and destination address.
-    pub ips: (Ipv4Addr, Ipv4Addr),
+    /// Source and destination address, of one family.
+    pub ips: (IpAddr, IpAddr),
     /// Source and destination port.
     pub ports: (u16, u16),
 }
@@ -55,6 +56,8 @@ pub struct Seen {
     pub marks: Marks,
     /// Whether a queue on the way marked congestion.
     pub congested: bool,
+    /// Whether its sender understands such marks.
+    pub understands: bool,
     /// Whether both checksums are right.
     pub intact: bool,
 }
@@ -89,24 +92,45 @@ pub fn udp(out: &mut Vec<u8>, a: &Addresses, congestion: bool, payload: impl FnO
     out.clear();
     out.extend_from_slice(&a.macs.1.0);
     out.extend_from_slice(&a.macs.0.0);
-    out.extend_from_slice(&[8, 0, 0x45, if congestion { 2 } else { 0 }, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0]);
-    out.extend_from_slice(&a.ips.0.octets());
-    out.extend_from_slice(&a.ips.1.octets());
+    let ecn = if congestion { 2 } else { 0 };
+    match a.ips {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            out.extend_from_slice(&[8, 0, 0x45, ecn, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0]);
+            out.extend_from_slice(&from.octets());
+            out.extend_from_slice(&to.octets());
+        }
+        (from, to) => {
+            let bits = |ip: IpAddr| match ip {
+                IpAddr::V6(ip) => ip,
+                IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+            };
+            out.extend_from_slice(&[0x86, 0xdd, 0x60, ecn << 4, 0, 0, 0, 0, 17, 64]);
+            out.extend_from_slice(&bits(from).octets());
+            out.extend_from_slice(&bits(to).octets());
+        }
+    }
+    let udp = out.len();
     out.extend_from_slice(&a.ports.0.to_be_bytes());
     out.extend_from_slice(&a.ports.1.to_be_bytes());
     out.extend_from_slice(&[0; 4]);
     payload(out);
-    let len = (out.len() - 14) as u16;
-    out[16..18].copy_from_slice(&len.to_be_bytes());
-    let check = !fold(sum(&out[14..34]));
-    out[24..26].copy_from_slice(&check.to_be_bytes());
-    out[38..40].copy_from_slice(&(len - 20).to_be_bytes());
+    let len = (out.len() - udp) as u16;
+    let ips = if udp == UDP4 {
+        out[16..18].copy_from_slice(&(len + 20).to_be_bytes());
+        let check = !fold(sum(&out[14..34]));
+        out[24..26].copy_from_slice(&check.to_be_bytes());
+        26..34
+    } else {
+        out[18..20].copy_from_slice(&len.to_be_bytes());
+        22..54
+    };
+    out[udp + 4..udp + 6].copy_from_slice(&len.to_be_bytes());
     // A sum of zero is written as its other form: zero means that there is none (RFC 768).
-    let check = match !fold(sum(&out[34..]) + pseudo_header(&out[34..], &out[26..34])) {
+    let check = match !fold(sum(&out[udp..]) + pseudo_header(&out[udp..], &out[ips])) {
         0 => 0xffff,
         c => c,
     };
-    out[40..42].copy_from_slice(&check.to_be_bytes());
+    out[udp + 6..udp + 8].copy_from_slice(&check.to_be_bytes());
 }
 
 /// Writes the frame of a request or answer with `len` bytes of payload.
@@ -129,55 +153,76 @@ fn mac(b: &[u8], at: usize) -> Option<Mac> {
     b.get(at..at + 6)?.first_chunk().copied().map(Mac)
 }
 
+/// Where UDP begins in a frame with UDP; `None`: there is none.
+fn udp_at(b: &[u8]) -> Option<usize> {
+    match b.get(12..15)? {
+        [8, 0, 0x45] if *b.get(23)? == 17 => Some(UDP4),
+        [0x86, 0xdd, v] if v >> 4 == 6 && *b.get(20)? == 17 => Some(UDP6),
+        _ => None,
+    }
+}
+
 /// Whether a frame that a host or switch made is a request or answer.
 pub fn is_marked(b: &[u8]) -> bool {
-    b.len() >= HEADERS + MIN_PAYLOAD && b[23] == 17 && b[42..44] == MAGIC.to_be_bytes()
+    udp_at(b).is_some_and(|udp| b.get(udp + 8..udp + 10) == Some(&MAGIC.to_be_bytes()))
 }
 
 /// Reads a request or answer; `None` for anything else.
 pub fn read(b: &[u8]) -> Option<Seen> {
     let half = |at: usize| Some(u16::from_be_bytes(*b.get(at..at + 2)?.first_chunk()?));
-    let len = usize::from(half(16)?);
-    if half(12)? != 0x0800 || b[14] != 0x45 || b.get(23) != Some(&17) || b.len() < 14 + len || len < 28 {
+    let start = udp_at(b)?;
+    let six = |at: usize| -> Option<IpAddr> {
+        b.get(at..at + 16)?.first_chunk::<16>().map(|o| Ipv6Addr::from(*o).into())
+    };
+    let four = |at: usize| -> Option<IpAddr> { word(b, at).map(|o| Ipv4Addr::from(o).into()) };
+    let (len, pair, ips, ecn, header) = if start == UDP4 {
+        let whole = fold(sum(b.get(14..34)?)) == 0xffff;
+        (usize::from(half(16)?).checked_sub(20)?, b.get(26..34)?, (four(26)?, four(30)?), b[15], whole)
+    } else {
+        (usize::from(half(18)?), b.get(22..54)?, (six(22)?, six(38)?), b[15] >> 4, true)
+    };
+    let udp = b.get(start..start + len).filter(|u| u.len() >= 8 + MIN_PAYLOAD)?;
+    let marks = start + 8;
+    if half(marks)? != MAGIC {
         return None;
     }
-    if half(42)? != MAGIC {
-        return None;
-    }
-    let kind = match b.get(44)? {
+    let kind = match b.get(marks + 2)? {
         0 => Kind::Request,
         1 => Kind::Answer,
         _ => return None,
     };
-    let udp = &b[34..14 + len];
-    let whole = fold(sum(&b[14..34])) == 0xffff && fold(sum(udp) + pseudo_header(udp, &b[26..34])) == 0xffff;
     Some(Seen {
-        addresses: Addresses {
-            macs: (mac(b, 6)?, mac(b, 0)?),
-            ips: (word(b, 26)?.into(), word(b, 30)?.into()),
-            ports: (half(34)?, half(36)?),
-        },
+        addresses: Addresses { macs: (mac(b, 6)?, mac(b, 0)?), ips, ports: (half(start)?, half(start + 2)?) },
         marks: Marks {
             kind,
-            connection: u32::from_be_bytes(word(b, 46)?),
-            request: u32::from_be_bytes(word(b, 50)?),
-            tag: *b.get(45)?,
+            connection: u32::from_be_bytes(word(b, marks + 4)?),
+            request: u32::from_be_bytes(word(b, marks + 8)?),
+            tag: *b.get(marks + 3)?,
         },
-        congested: b[15] & 3 == 3,
-        intact: whole,
+        congested: ecn & 3 == 3,
+        understands: ecn & 3 != 0,
+        intact: header && fold(sum(udp) + pseudo_header(udp, pair)) == 0xffff,
     })
 }
 
 /// A queue on the way marks congestion (RFC 3168), if the sender understands it: whether it does.
 pub fn mark_congestion(b: &mut [u8]) -> bool {
-    if b.len() < 34 || b[12..15] != [8, 0, 0x45] || b[15] & 3 == 0 {
-        return false;
+    match b {
+        [_, _, _, _, _, _, _, _, _, _, _, _, 8, 0, 0x45, ecn, rest @ ..]
+            if *ecn & 3 != 0 && rest.len() >= 18 =>
+        {
+            *ecn |= 3;
+            b[24..26].fill(0);
+            let check = !fold(sum(&b[14..34]));
+            b[24..26].copy_from_slice(&check.to_be_bytes());
+            true
+        }
+        [_, _, _, _, _, _, _, _, _, _, _, _, 0x86, 0xdd, v, ecn, ..] if *v >> 4 == 6 && *ecn & 0x30 != 0 => {
+            *ecn |= 0x30;
+            true
+        }
+        _ => false,
     }
-    b[15] |= 3;
-    b[24..26].fill(0);
-    let check = !fold(sum(&b[14..34]));
-    b[24..26].copy_from_slice(&check.to_be_bytes());
-    true
 }
 
 /// The answer of the station with this MAC address to an ARP request for `own`; `None` if the frame is no such request.
@@ -201,6 +246,7 @@ mod tests {
 
     /// Both checksums by the book, word by word (RFC 1071).
     fn check_checksums(b: &[u8]) -> bool {
+        let v6 = b[12] == 0x86;
         let sum = |bytes: &[u8], start: u32| {
             let mut sum = start;
             for pair in bytes.chunks(2) {
@@ -209,9 +255,9 @@ mod tests {
             }
             sum
         };
-        let udp = &b[34..];
-        let pseudo = sum(&b[26..34], 17 + udp.len() as u32);
-        sum(&b[14..34], 0) == 0xffff && sum(udp, pseudo) == 0xffff
+        let (udp, ips) = if v6 { (&b[54..], &b[22..54]) } else { (&b[34..], &b[26..34]) };
+        let pseudo = sum(ips, 17 + udp.len() as u32);
+        (v6 || sum(&b[14..34], 0) == 0xffff) && sum(udp, pseudo) == 0xffff
     }
 
     fn addresses() -> Addresses {
@@ -222,20 +268,28 @@ mod tests {
         }
     }
 
+    fn addresses6() -> Addresses {
+        let ip = |last| IpAddr::from([0xfd, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, last]);
+        Addresses { ips: (ip(1), ip(2)), ..addresses() }
+    }
+
     #[test]
     fn frames() {
-        for len in [16, 17, 18, 19, 200, 1472] {
+        let lengths = [16, 17, 18, 19, 200, MAX_PAYLOAD];
+        for (a, len) in [addresses(), addresses6()].iter().flat_map(|a| lengths.map(|l| (*a, l))) {
+            let headers = if a.ips.0.is_ipv4() { UDP4 + 8 } else { UDP6 + 8 };
             let marks = Marks { kind: Kind::Answer, connection: 0xdead_beef, request: 77, tag: 3 };
             let mut out = vec![1, 2, 3];
-            marked(&mut out, &addresses(), true, marks, len);
-            assert_eq!(out.len(), HEADERS + len);
+            marked(&mut out, &a, true, marks, len);
+            assert_eq!(out.len(), headers + len);
+            assert!(is_marked(&out));
             assert!(check_checksums(&out), "length {len}");
             let seen = read(&out).expect("ours");
-            assert_eq!((seen.addresses, seen.marks, seen.intact), (addresses(), marks, true));
-            assert!(!seen.congested && mark_congestion(&mut out));
+            assert_eq!((seen.addresses, seen.marks, seen.intact), (a, marks, true));
+            assert!(!seen.congested && seen.understands && mark_congestion(&mut out));
             assert!(check_checksums(&out), "length {len}");
             assert!(read(&out).is_some_and(|s| s.congested && s.intact));
-            out[HEADERS + 12] ^= 1;
+            out[headers + 12] ^= 1;
             assert!(read(&out).is_some_and(|s| !s.intact), "length {len}");
         }
         let mut other = Vec::new();
@@ -261,9 +315,12 @@ mod tests {
     fn short_ones() {
         let mut out = Vec::new();
         let marks = Marks { kind: Kind::Request, connection: 1, request: 2, tag: 0 };
-        marked(&mut out, &addresses(), false, marks, 16);
-        for len in 0..out.len() {
-            assert_eq!(read(&out[..len]), None);
+        for a in [addresses(), addresses6()] {
+            marked(&mut out, &a, false, marks, 16);
+            for len in 0..out.len() {
+                assert_eq!(read(&out[..len]), None);
+                mark_congestion(&mut out[..len]);
+            }
         }
     }
 }

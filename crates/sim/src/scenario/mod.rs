@@ -20,7 +20,7 @@ use crate::arrivals::ArrivalModel;
 use crate::device::DeviceModel;
 use crate::link::LinkModel;
 use pointsman_balance::{Policy, Rack};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Reads a file that a scenario names: the path as written in, text or reason out.
 pub type Load<'a> = dyn Fn(&str) -> Result<String, String> + 'a;
@@ -59,7 +59,7 @@ pub struct ClientModel {
     /// Port of the switch.
     pub port: u16,
     /// First address; the others follow.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// Number of addresses.
     pub addresses: u32,
     /// Next hop's address, where the controller asks for its MAC address.
@@ -71,7 +71,7 @@ pub struct ClientModel {
     /// How it uses connections.
     pub connections: Connections,
     /// Where it sends requests.
-    pub service: (Ipv4Addr, u16),
+    pub service: (IpAddr, u16),
     /// Whether its packets understand congestion marks.
     pub congestion: bool,
 }

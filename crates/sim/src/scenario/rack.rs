@@ -4,7 +4,7 @@ use pointsman_balance::config::{AgentSettings, Threshold};
 use pointsman_balance::trust::ReportKeys;
 use pointsman_balance::{DeviceKind, Policy, Rack};
 use std::fmt::Write;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Ports of the switch for clients and servers: 1 to this. The controller has the next.
 const LAST_PORT: usize = 509;
@@ -42,9 +42,17 @@ pub struct Generated {
     pub devices: Vec<Each>,
 }
 
+/// The networks of servers and clients, and the service's address, in IPv6.
+const SERVERS6: u128 = 0xfd00_0000_0000_0001 << 64;
+const CLIENTS6: u128 = 0xfd00_0000_0000_0100 << 64;
+const VIP6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0x100);
+
 /// First address of a client.
-pub fn client_address(index: usize) -> Ipv4Addr {
-    (CLIENTS + ((index as u32) << 16) + 2).into()
+pub fn client_address(index: usize, v6: bool) -> IpAddr {
+    if v6 {
+        return Ipv6Addr::from(CLIENTS6 + ((index as u128) << 64) + 2).into();
+    }
+    Ipv4Addr::from(CLIENTS + ((index as u32) << 16) + 2).into()
 }
 
 fn agent(text: &mut String, a: &AgentSettings) {
@@ -83,8 +91,11 @@ pub fn simulated_keys(mut rack: Rack) -> Rack {
 }
 
 impl Generated {
-    /// The text of its `rack.toml`. Servers share ports where there are more of them than ports.
-    pub fn text(&self, clients: usize) -> String {
+    /// The text of its `rack.toml`, for clients of which these speak IPv6. Servers share ports where there are more of them
+    /// than ports.
+    pub fn text(&self, v6: &[bool]) -> String {
+        let clients = v6.len();
+        let any6 = v6.contains(&true);
         let mut text = String::new();
         let gateway = Ipv4Addr::from(SERVERS + 1);
         let _ = writeln!(
@@ -96,11 +107,14 @@ impl Generated {
             let _ = writeln!(text, "poll_interval_ms = {poll}");
         }
         agent(&mut text, &self.agent);
-        for i in 0..clients {
-            let prefix = Ipv4Addr::from(CLIENTS + ((i as u32) << 16));
+        for (i, v6) in v6.iter().enumerate() {
+            let prefix = match v6 {
+                true => format!("{}/64", Ipv6Addr::from(CLIENTS6 + ((i as u128) << 64))),
+                false => format!("{}/16", Ipv4Addr::from(CLIENTS + ((i as u32) << 16))),
+            };
             let _ = writeln!(
                 text,
-                "[[route]]\nprefix = \"{prefix}/16\"\nport = {}\nmac = \"02:00:00:01:00:{i:02x}\"",
+                "[[route]]\nprefix = \"{prefix}\"\nport = {}\nmac = \"02:00:00:01:00:{i:02x}\"",
                 i + 1
             );
         }
@@ -121,12 +135,17 @@ impl Generated {
                     device.priority,
                     device.enabled
                 );
+                if any6 {
+                    let _ =
+                        writeln!(text, "address6 = \"{}\"", Ipv6Addr::from(SERVERS6 + 16 + number as u128));
+                }
             }
         }
         let slots = self.slots.unwrap_or_else(|| (self.servers * 8).next_power_of_two().clamp(256, 65_536));
+        let vips = if any6 { format!("\"{VIP}\", \"{VIP6}\"") } else { format!("\"{VIP}\"") };
         let _ = writeln!(
             text,
-            "[[service]]\nname = \"service\"\nvip = \"{VIP}\"\nprotocol = \"udp\"\nport = {PORT}\npolicy = \"{}\"\n\
+            "[[service]]\nname = \"service\"\nvip = [{vips}]\nprotocol = \"udp\"\nport = {PORT}\npolicy = \"{}\"\n\
              slots = {slots}\nidle_timeout_ms = {}",
             self.policy, self.idle_timeout_ms
         );

@@ -10,8 +10,9 @@ use crate::device::DeviceModel;
 use crate::link::LinkModel;
 use pointsman_balance::config::reader::{At, Place, Problems, Table};
 use pointsman_balance::config::{ConfigErrors, NextHop};
+use pointsman_balance::types::address_bits;
 use pointsman_balance::{DeviceKind, Policy, Protocol, Rack};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Points of a sweep.
 const MAX_POINTS: usize = 100_000;
@@ -206,7 +207,10 @@ impl Draft {
                 if let Some(p) = policy {
                     g.policy = p.value;
                 }
-                match Rack::parse("the generated rack", &g.text(self.clients.len())) {
+                match Rack::parse(
+                    "the generated rack",
+                    &g.text(&self.clients.iter().map(|c| c.v6).collect::<Vec<_>>()),
+                ) {
                     Ok(rack) => rack::simulated_keys(rack),
                     Err(e) => {
                         let message =
@@ -335,12 +339,14 @@ impl Draft {
         };
         let frontend = service.and_then(|s| {
             s.frontends().find_map(|f| match (f.vip, f.protocol) {
-                (IpAddr::V4(vip), Protocol::Udp) => Some((vip, f.port)),
+                (vip, Protocol::Udp) if vip.is_ipv6() == c.v6 => Some((vip, f.port)),
                 _ => None,
             })
         });
         let Some(service) = frontend else {
-            let message = "its service has no IPv4 VIP with UDP, which is what clients use: add one";
+            let family = if c.v6 { "IPv6" } else { "IPv4" };
+            let message =
+                format!("its service has no {family} VIP with UDP, which is what this client uses: add one");
             problems.add(&c.place, "client.service", message);
             return None;
         };
@@ -354,33 +360,9 @@ impl Draft {
                     );
                     return None;
                 }
-                (index as u16 + 1, rack::client_address(index), None, 60_000)
+                (index as u16 + 1, rack::client_address(index, c.v6), None, 60_000)
             }
-            Source::File { .. } => {
-                let wanted = c.port.as_ref().map(|p| p.value as u16);
-                let v4 = |r: &&pointsman_balance::config::Route| r.prefix.address().is_ipv4();
-                let found = rack.routes.iter().filter(v4).find(|r| wanted.is_none_or(|p| r.port == p));
-                let (Some(route), Some(IpAddr::V4(network))) = (found, found.map(|r| r.prefix.address()))
-                else {
-                    let message = "the rack has no IPv4 [[route]] there: name the `port` of one";
-                    problems.add(&c.place, "client.port", message);
-                    return None;
-                };
-                let via = match route.hop {
-                    NextHop::Neighbour(IpAddr::V4(via)) => Some(via),
-                    _ => None,
-                };
-                // Not the first few, which gateways and VIPs tend to have, nor what the rack uses.
-                let size = 1u64 << (32 - u32::from(route.prefix.len().min(32)));
-                let first = via.map_or(u32::from(network) + 2, u32::from);
-                let free = size - (u64::from(first) - u64::from(u32::from(network)));
-                let own = |a: u32| {
-                    let a = IpAddr::V4(Ipv4Addr::from(a));
-                    rack.services.iter().any(|s| s.vips.contains(&a)) || rack.switch.gateways.contains(&a)
-                };
-                let run = (0..free.min(60_000) as u32).take_while(|i| !own(first + i)).count() as u32;
-                (route.port, Ipv4Addr::from(first), via, run.max(1))
-            }
+            Source::File { .. } => self.client_of_file(c, rack, problems)?,
         };
         Some(ClientModel {
             name: c.name.clone(),
@@ -394,6 +376,48 @@ impl Draft {
             service,
             congestion: c.congestion,
         })
+    }
+
+    /// Port, first address, next hop and number of addresses of a client of a rack from a file.
+    fn client_of_file(
+        &self,
+        c: &ClientTable,
+        rack: &Rack,
+        problems: &mut Problems<'_>,
+    ) -> Option<(u16, IpAddr, Option<Ipv4Addr>, u32)> {
+        let wanted = c.port.as_ref().map(|p| p.value as u16);
+        let mut routes = rack.routes.iter().filter(|r| r.prefix.address().is_ipv6() == c.v6);
+        let Some(route) = routes.find(|r| wanted.is_none_or(|p| r.port == p)) else {
+            let family = if c.v6 { "IPv6" } else { "IPv4" };
+            let message = format!("the rack has no {family} [[route]] there: name the `port` of one");
+            problems.add(&c.place, "client.port", message);
+            return None;
+        };
+        let network = address_bits(route.prefix.address());
+        let via = match route.hop {
+            NextHop::Neighbour(IpAddr::V4(via)) => Some(via),
+            NextHop::Neighbour(IpAddr::V6(_)) => {
+                let message = "nobody answers IPv6 neighbour solicitations in a simulation: give that [[route]] a `mac`";
+                problems.add(&c.place, "client.port", message);
+                return None;
+            }
+            _ => None,
+        };
+        // Not the first few, which gateways and VIPs tend to have, nor what the rack uses.
+        let bits = if c.v6 { 128u32 } else { 32 };
+        let size = 1u128.checked_shl(bits - u32::from(route.prefix.len()).min(bits)).unwrap_or(u128::MAX);
+        let first = via.map_or(network + 2, |v| u32::from(v).into());
+        let free = size.saturating_sub(first - network);
+        let at = |n: u128| match c.v6 {
+            true => IpAddr::V6(Ipv6Addr::from(n)),
+            false => IpAddr::V4(Ipv4Addr::from(n as u32)),
+        };
+        let own = |n: u128| {
+            let a = at(n);
+            rack.services.iter().any(|s| s.vips.contains(&a)) || rack.switch.gateways.contains(&a)
+        };
+        let run = (0..free.min(60_000)).take_while(|i| !own(first + i)).count() as u32;
+        Some((route.port, at(first), via, run.max(1)))
     }
 
     /// Whether there are weights to be learnt, and something to learn them from.

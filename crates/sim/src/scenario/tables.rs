@@ -29,6 +29,7 @@ pub(super) struct ClientTable {
     pub(super) request_bytes: u32,
     pub(super) connections: Connections,
     pub(super) congestion: bool,
+    pub(super) v6: bool,
     pub(super) service: Option<At<String>>,
 }
 
@@ -203,6 +204,11 @@ pub(super) fn client(
     let lasting = t.integer("connections", 0, 50_000_000, problems).map_or(0, |v| v.value as u32);
     let connections = if lasting == 0 { Connections::PerRequest } else { Connections::Lasting(lasting) };
     let congestion = t.boolean("ecn", problems).unwrap_or(false);
+    let family = t.integer("ip", 4, 6, problems);
+    if let Some(place) = family.as_ref().filter(|f| f.value == 5).map(|f| &f.place) {
+        problems.add(place, "client.ip", "write 4 or 6");
+    }
+    let v6 = family.is_some_and(|f| f.value == 6);
     t.finish(problems);
     Some(ClientTable {
         place,
@@ -212,6 +218,7 @@ pub(super) fn client(
         request_bytes,
         connections,
         congestion,
+        v6,
         service,
     })
 }

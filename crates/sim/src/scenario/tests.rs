@@ -154,6 +154,8 @@ fn refuses() {
             "process = \"diurnal\", rate_per_s = 1, swing = 2, period_s = 1",
             "arrivals.swing: the number 2: write a number from 0 to 1",
         ),
+        ("rate_per_s = 100 }", "rate_per_s = 100 }\nip = 5", "client.ip: write 4 or 6"),
+        ("rate_per_s = 100 }", "rate_per_s = 100 }\nip = 7", "out of range"),
         ("[[event]]", "[learn]\nlearner = \"magic\"\n[[event]]", "`magic` is unknown: write one of"),
         ("[[event]]", "[learn]\nlearner = \"thompson\"\nsettle_s = 1\n[[event]]", "must be shorter"),
         ("[[event]]", "[learn]\nlearner = \"q-learning\"\ntable = \"no.q\"\n[[event]]", "cannot read no.q"),

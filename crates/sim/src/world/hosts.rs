@@ -14,7 +14,7 @@ use pointsman_balance::types::REPORT_PORT;
 use pointsman_balance::{Mac, Rack};
 use pointsman_ir::Executor;
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Source ports of one client address: 1024 and above.
 const PORTS: u32 = 64_000;
@@ -22,15 +22,28 @@ const PORTS: u32 = 64_000;
 const TICK_NS: u128 = 10_000_000;
 
 /// Address and port of a client's `n`-th connection.
-pub(super) fn client_end(model: &ClientModel, n: u32) -> (Ipv4Addr, u16) {
-    let address = u32::from(model.address) + n / PORTS % model.addresses;
-    (address.into(), (1024 + n % PORTS) as u16)
+pub(super) fn client_end(model: &ClientModel, n: u32) -> (IpAddr, u16) {
+    let further = n / PORTS % model.addresses;
+    let address = match model.address {
+        IpAddr::V4(first) => Ipv4Addr::from(u32::from(first) + further).into(),
+        IpAddr::V6(first) => Ipv6Addr::from(u128::from(first) + u128::from(further)).into(),
+    };
+    (address, (1024 + n % PORTS) as u16)
+}
+
+/// Whether an address is one of a client's.
+pub(super) fn is_client(model: &ClientModel, address: IpAddr) -> bool {
+    let further = match (model.address, address) {
+        (IpAddr::V4(first), IpAddr::V4(a)) => u32::from(a).wrapping_sub(u32::from(first)).into(),
+        (IpAddr::V6(first), IpAddr::V6(a)) => u128::from(a).wrapping_sub(u128::from(first)),
+        _ => return false,
+    };
+    further < u128::from(model.addresses)
 }
 
 /// The MAC address behind a client's port.
 pub(super) fn client_mac(rack: &Rack, model: &ClientModel) -> Mac {
-    let covers =
-        rack.routes.iter().find(|r| r.port == model.port && r.prefix.contains(IpAddr::V4(model.address)));
+    let covers = rack.routes.iter().find(|r| r.port == model.port && r.prefix.contains(model.address));
     match covers.map(|r| r.hop) {
         Some(NextHop::Mac(mac)) => mac,
         _ => {
@@ -220,7 +233,7 @@ impl<E: Executor> World<E> {
             connection: marks.connection,
             arrived: self.now,
             addresses: seen.addresses,
-            congestion: packet[15] & 3 != 0,
+            congestion: seen.understands,
         };
         if self.strikes(Fault::OldStamp) {
             job.arrived -= 1000;
@@ -275,7 +288,7 @@ impl<E: Executor> World<E> {
                     let model = &self.clients[*c as usize].model;
                     frame::arp_answer(packet, model.via?, client_mac(rack, model))
                 }
-                Host::Device { device, address } => {
+                Host::Device { device, address, .. } => {
                     frame::arp_answer(packet, *address, self.agents[*device as usize].mac)
                 }
             })
@@ -322,7 +335,7 @@ impl<E: Executor> World<E> {
         let host = &self.agents[device];
         let addresses = Addresses {
             macs: (host.mac, self.scenario.rack.switch.mac),
-            ips: (host.address, gateway),
+            ips: (host.address.into(), gateway.into()),
             ports: (REPORT_PORT, to.port()),
         };
         frame::udp(&mut packet, &addresses, false, |out| out.extend_from_slice(payload));

@@ -26,7 +26,7 @@ use pointsman_balance::controller::{Input, Status};
 use pointsman_balance::learn::Weights;
 use pointsman_ir::Executor;
 use pointsman_v1model::{Switch, SwitchConfig};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 /// The rack must be in order within so much virtual time.
@@ -75,7 +75,7 @@ enum Event {
 #[derive(Clone, Copy, Debug)]
 enum Host {
     Client(u32),
-    Device { device: u32, address: Ipv4Addr },
+    Device { device: u32, address: Ipv4Addr, address6: Option<Ipv6Addr> },
 }
 
 /// A client that runs.
@@ -300,7 +300,7 @@ impl<E: Executor + Send + Sync> World<E> {
                     ));
                 };
                 let device = device_links.len() as u32;
-                device_links.push(at(d.port, Host::Device { device, address }));
+                device_links.push(at(d.port, Host::Device { device, address, address6: d.address6 }));
                 siblings.push((first, last));
                 let kind = pointsman_balance::DeviceKind::ALL.iter().position(|k| *k == d.kind);
                 kinds.push(kind.unwrap_or(0) as u8);

@@ -1,10 +1,12 @@
 //! Links and the switch.
 
+use super::hosts::is_client;
 use super::{Event, Host, World};
 use crate::fault::Fault;
 use crate::frame;
 use pointsman_ir::Executor;
 use pointsman_v1model::{Arrived, Sink, Time};
+use std::net::IpAddr;
 
 /// What left the switch in one go.
 #[derive(Default)]
@@ -158,12 +160,11 @@ impl<E: Executor> World<E> {
                 let behind = &self.ports[link].1;
                 let clients = &self.clients;
                 let found = behind.iter().find(|h| match h {
-                    Host::Device { address, .. } => *address == to,
-                    Host::Client(c) => {
-                        let model = &clients[*c as usize].model;
-                        let n = u32::from(to).wrapping_sub(u32::from(model.address));
-                        n < model.addresses
-                    }
+                    Host::Device { address, address6, .. } => match to {
+                        IpAddr::V4(to) => *address == to,
+                        IpAddr::V6(to) => *address6 == Some(to),
+                    },
+                    Host::Client(c) => is_client(&clients[*c as usize].model, to),
                 });
                 match (found.copied(), seen.marks.kind) {
                     (Some(Host::Device { device, .. }), frame::Kind::Request) => {

@@ -135,6 +135,33 @@ fn replay() {
     assert_eq!(sent(&first), sent(&run_with(wrr, 7, None).json()), "clients do not know the policy");
 }
 
+/// Clients of both families, with connections that last and congestion on the way: the laws hold for all.
+#[test]
+fn clients_of_both_families() {
+    let rest = r#"
+        [[client]]
+        ip = 6
+        ecn = true
+        connections = 50
+        request_bytes = 1000
+        arrivals = { process = "poisson", rate_per_s = 1000 }
+        [[client]]
+        ip = 6
+        arrivals = { process = "near-constant", rate_per_s = 500 }
+        [client_link]
+        rate_gbit_s = 0.02
+        ecn_kib = 0
+        [[event]]
+        at_s = 1
+        action = "fail"
+        device = "s3"
+    "#;
+    let outcome = run(&rack("wrr", rest), 4);
+    let r = &outcome.requests;
+    assert!(r.sent > 13_000 && r.lost < r.sent / 8 && r.lost_in_switch == 0, "{r:?}");
+    assert!(r.congestion_marks > 100, "{r:?}");
+}
+
 /// The rack of the examples, with controllers that ask for MAC addresses.
 #[test]
 fn a_rack_from_a_file() {
@@ -151,6 +178,9 @@ fn a_rack_from_a_file() {
         [[device]]
         name = "nic"
         service_time = { distribution = "deterministic", mean_ms = 5 }
+        [[client]]
+        ip = 6
+        arrivals = { process = "poisson", rate_per_s = 100 }
         [[client]]
         arrivals = { process = "mmpp", state = [{ rate_per_s = 1000, mean_s = 0.1 }, { rate_per_s = 0, mean_s = 0.05 }] }
     "#;
