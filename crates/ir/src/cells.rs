@@ -94,8 +94,8 @@ struct Block {
 
 impl Block {
     fn new(granules: usize) -> Arc<Block> {
-        // `vec!` of zeros asks the system for zero pages: memory that nobody touches costs nothing.
-        let zeros = vec![0u32; granules + LINE as usize - 1].into_boxed_slice();
+        // Memory that nobody touches costs nothing.
+        let zeros = crate::memory::zeros::<u32>(granules + LINE as usize - 1).into_boxed_slice();
         // SAFETY: `AtomicU32` has size, alignment and representation of `u32`, and the box is the only owner.
         let granules = unsafe { Box::from_raw(Box::into_raw(zeros) as *mut [AtomicU32]) };
         let start = granules.as_ptr().align_offset(4 * LINE as usize);

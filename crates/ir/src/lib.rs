@@ -15,6 +15,7 @@ pub mod bits;
 pub mod cells;
 pub mod exec;
 pub mod meaning;
+mod memory;
 pub mod program;
 pub mod stmt;
 pub mod table;

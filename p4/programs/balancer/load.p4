@@ -183,36 +183,40 @@ control LoadState(in bit<2> request, in bit<8> mask, in bit<8> reported, in serv
     apply {
         fresh = 0;
         available = 0;
-        bit<8> gone = 0;
-        server_t from_server = less[15:3];
-        if (has_less) {
-            gone = (bit<8>)1 << (bit<8>)less[2:0];
+        if (request == LOAD_ASK && timeout == 0) {
+            fresh = enabled; // nobody has to report
+        } else {
+            bit<8> gone = 0;
+            server_t from_server = less[15:3];
+            if (has_less) {
+                gone = (bit<8>)1 << (bit<8>)less[2:0];
+            }
+            reported_t r = report;
+            r.values = words[255:224];
+            device0.apply(request, mask[0:0] == 1, gone[0:0] == 1, server, from_server, enabled[0:0], now, timeout, r, measure,
+                factors.d0, fresh[0:0], values.d0);
+            r.values = words[223:192];
+            device1.apply(request, mask[1:1] == 1, gone[1:1] == 1, server, from_server, enabled[1:1], now, timeout, r, measure,
+                factors.d1, fresh[1:1], values.d1);
+            r.values = words[191:160];
+            device2.apply(request, mask[2:2] == 1, gone[2:2] == 1, server, from_server, enabled[2:2], now, timeout, r, measure,
+                factors.d2, fresh[2:2], values.d2);
+            r.values = words[159:128];
+            device3.apply(request, mask[3:3] == 1, gone[3:3] == 1, server, from_server, enabled[3:3], now, timeout, r, measure,
+                factors.d3, fresh[3:3], values.d3);
+            r.values = words[127:96];
+            device4.apply(request, mask[4:4] == 1, gone[4:4] == 1, server, from_server, enabled[4:4], now, timeout, r, measure,
+                factors.d4, fresh[4:4], values.d4);
+            r.values = words[95:64];
+            device5.apply(request, mask[5:5] == 1, gone[5:5] == 1, server, from_server, enabled[5:5], now, timeout, r, measure,
+                factors.d5, fresh[5:5], values.d5);
+            r.values = words[63:32];
+            device6.apply(request, mask[6:6] == 1, gone[6:6] == 1, server, from_server, enabled[6:6], now, timeout, r, measure,
+                factors.d6, fresh[6:6], values.d6);
+            r.values = words[31:0];
+            device7.apply(request, mask[7:7] == 1, gone[7:7] == 1, server, from_server, enabled[7:7], now, timeout, r, measure,
+                factors.d7, fresh[7:7], values.d7);
         }
-        reported_t r = report;
-        r.values = words[255:224];
-        device0.apply(request, mask[0:0] == 1, gone[0:0] == 1, server, from_server, enabled[0:0], now, timeout, r, measure,
-            factors.d0, fresh[0:0], values.d0);
-        r.values = words[223:192];
-        device1.apply(request, mask[1:1] == 1, gone[1:1] == 1, server, from_server, enabled[1:1], now, timeout, r, measure,
-            factors.d1, fresh[1:1], values.d1);
-        r.values = words[191:160];
-        device2.apply(request, mask[2:2] == 1, gone[2:2] == 1, server, from_server, enabled[2:2], now, timeout, r, measure,
-            factors.d2, fresh[2:2], values.d2);
-        r.values = words[159:128];
-        device3.apply(request, mask[3:3] == 1, gone[3:3] == 1, server, from_server, enabled[3:3], now, timeout, r, measure,
-            factors.d3, fresh[3:3], values.d3);
-        r.values = words[127:96];
-        device4.apply(request, mask[4:4] == 1, gone[4:4] == 1, server, from_server, enabled[4:4], now, timeout, r, measure,
-            factors.d4, fresh[4:4], values.d4);
-        r.values = words[95:64];
-        device5.apply(request, mask[5:5] == 1, gone[5:5] == 1, server, from_server, enabled[5:5], now, timeout, r, measure,
-            factors.d5, fresh[5:5], values.d5);
-        r.values = words[63:32];
-        device6.apply(request, mask[6:6] == 1, gone[6:6] == 1, server, from_server, enabled[6:6], now, timeout, r, measure,
-            factors.d6, fresh[6:6], values.d6);
-        r.values = words[31:0];
-        device7.apply(request, mask[7:7] == 1, gone[7:7] == 1, server, from_server, enabled[7:7], now, timeout, r, measure,
-            factors.d7, fresh[7:7], values.d7);
         if (request == LOAD_NOTE) {
             accel_state.read(available, (bit<32>)server);
             available = (available & ~mask) | (reported & mask);

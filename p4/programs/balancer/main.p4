@@ -49,6 +49,7 @@ control BalancerIngress(inout headers_t hdr,
     ServicePolicy() service_policy;
     DeviceSettings() device_settings;
     SelectServer() select_server;
+    Blocks() made_of_blocks;
     SelectDevice() select_device;
     Respond() respond;
     Translate() translate;
@@ -434,22 +435,38 @@ control BalancerIngress(inout headers_t hdr,
                     meta.drop_reason = DROP_TABLE_FULL;
                 } else {
                     blocks_t blocks;
-                    factors_t factors = { 1, 1, 1, 1, 1, 1, 1, 1 };
-                    thresholds_t thresholds = { { 0, 0, 0, 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0, 0, 0 } };
-                    values_t values;
                     slot_t choice;
                     bool is_chosen;
                     service_policy.apply(meta, blocks);
                     select_server.apply(LOAD_VALUE, blocks.servers, false, 0, false, 0, meta, pool, choice, is_chosen);
                     if (meta.drop_reason == DROP_NONE) {
-                        bit<2> request = LOAD_ASK;
+                        bit<8> candidates;
+                        slot_t slot = 0;
+                        bool proposed = false;
+                        // Only a policy made of blocks looks at what the load is. All agents silent at once is more likely
+                        // their fault than the devices': better any device than none.
                         if (meta.policy == POLICY_BLOCKS) {
-                            request = LOAD_VALUE;
+                            factors_t factors = { 1, 1, 1, 1, 1, 1, 1, 1 };
+                            thresholds_t thresholds = { { 0, 0, 0, 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0, 0, 0 } };
+                            values_t values;
                             device_settings.apply(meta, factors, thresholds);
+                            load.apply(LOAD_VALUE, 0, 0, meta.server, false, 0, pool.devices, pool.report_timeout, now, 0,
+                                { 0, 0, 0, 0 }, blocks.measure, factors, fresh, available, values);
+                            if (fresh == 0) {
+                                fresh = pool.devices;
+                            }
+                            made_of_blocks.apply(meta, blocks, pool.ring, fresh, available, values, factors, thresholds,
+                                is_chosen, choice, candidates, slot, proposed);
+                        } else {
+                            values_t values;
+                            load.apply(LOAD_ASK, 0, 0, meta.server, false, 0, pool.devices, pool.report_timeout, now, 0,
+                                { 0, 0, 0, 0 }, blocks.measure, { 0, 0, 0, 0, 0, 0, 0, 0 }, fresh, available, values);
+                            if (fresh == 0) {
+                                fresh = pool.devices;
+                            }
+                            candidates = fresh;
                         }
-                        load.apply(request, 0, 0, meta.server, false, 0, pool.devices, pool.report_timeout, now, 0, { 0, 0, 0, 0 },
-                            blocks.measure, factors, fresh, available, values);
-                        select_device.apply(meta, pool, fresh, available, blocks, values, factors, thresholds, is_chosen, choice);
+                        select_device.apply(meta, pool, fresh, available, candidates, slot, proposed);
                     }
                     if (meta.drop_reason == DROP_NONE) {
                         // Who had the place before did not end in a way that was seen.

@@ -129,11 +129,11 @@ control DeviceSettings(in metadata_t meta, out factors_t factors, out thresholds
     }
 }
 
-// A proposal made of blocks: the devices that remain of the fresh ones (`candidates`), and of these the one to take. The first of
-// dip_table where `by_priority`.
+// A proposal made of blocks: the devices that remain of the fresh ones (`candidates`), and of these the one to take. None, which
+// leaves it to dip_table, where the policy goes by priority.
 control Blocks(in metadata_t meta, in blocks_t blocks, in bit<32> pool, in bit<8> fresh, in bit<8> available, in values_t values,
                in factors_t factors, in thresholds_t thresholds, in bool is_chosen, in slot_t choice,
-               out bit<8> candidates, out slot_t proposal, out bool by_priority) {
+               out bit<8> candidates, out slot_t proposal, out bool proposed) {
     Thresholds() thresholds_of_pool;
     Sample() sample;
     Weighted() weighted;
@@ -182,7 +182,7 @@ control Blocks(in metadata_t meta, in blocks_t blocks, in bit<32> pool, in bit<8
             left = fresh;
         }
         candidates = left;
-        by_priority = blocks.pick == PICK_PRIORITY;
+        proposed = blocks.pick != PICK_PRIORITY;
         bit<8> last = left;
         if (blocks.pick == PICK_CHOSEN && is_chosen) {
             last = (bit<8>)1 << (bit<8>)choice;
@@ -200,17 +200,14 @@ control Blocks(in metadata_t meta, in blocks_t blocks, in bit<32> pool, in bit<8
     }
 }
 
-// Chooses meta.device of meta.server, given which devices of the pool are fresh and which available.
-control SelectDevice(inout metadata_t meta, in pool_t pool, in bit<8> reporting, in bit<8> available, in blocks_t blocks,
-                     in values_t values, in factors_t factors, in thresholds_t thresholds, in bool is_chosen, in slot_t choice) {
+// Chooses meta.device of meta.server, given which devices of the pool are fresh and which available, and what blocks proposed of
+// which candidates.
+control SelectDevice(inout metadata_t meta, in pool_t pool, in bit<8> fresh, in bit<8> available, inout bit<8> candidates,
+                     inout slot_t slot, inout bool proposed) {
     HashPosition() hash_position;
     NextPosition() next_position;
-    Blocks() made_of_blocks;
 
-    bit<8> candidates = 0;
     bit<16> position = 0;
-    slot_t slot = 0;
-    bool proposed = false;
 
     action use_device(slot_t device) {
         slot = device;
@@ -244,23 +241,12 @@ control SelectDevice(inout metadata_t meta, in pool_t pool, in bit<8> reporting,
     }
 
     apply {
-        // All agents silent at once is more likely their fault than the devices': better any device than none.
-        bit<8> fresh = reporting;
-        if (fresh == 0) {
-            fresh = pool.devices;
-        }
-        candidates = fresh;
-        if (meta.policy == POLICY_BLOCKS) {
-            bool by_priority;
-            made_of_blocks.apply(meta, blocks, pool.ring, fresh, available, values, factors, thresholds, is_chosen, choice,
-                candidates, slot, by_priority);
-            proposed = !by_priority;
-        } else if (meta.policy == POLICY_AVAILABILITY) {
+        if (meta.policy == POLICY_AVAILABILITY) {
             // All busy: the priorities alone decide.
             if ((available & fresh) != 0) {
                 candidates = available & fresh;
             }
-        } else if (pool.ring_length != 0) {
+        } else if (meta.policy != POLICY_BLOCKS && pool.ring_length != 0) {
             if (meta.policy == POLICY_ROUND_ROBIN) {
                 next_position.apply(pool.ring, pool.ring_length, position);
             } else if (meta.policy == POLICY_HASH) {

@@ -6,6 +6,8 @@
 //! each other. Growing (by half, or double while small) copies all slots in their order, so it reads and writes memory
 //! from front to back: some 10 ms for a million entries, the only pause there is.
 
+use crate::memory::zeros;
+
 /// Slots of an empty table.
 const FEWEST: usize = 8;
 
@@ -173,7 +175,7 @@ impl Exact {
     }
 
     fn resize(&mut self, slots: usize) {
-        let old = std::mem::replace(&mut self.words, vec![0; slots * self.stride]);
+        let old = std::mem::replace(&mut self.words, zeros(slots * self.stride));
         self.slots = slots;
         for slot in old.chunks_exact(self.stride).filter(|s| s[self.key] != 0) {
             let (Ok(n) | Err(n)) = self.seek(&slot[..self.key]);
