@@ -47,7 +47,7 @@ use generate::{Cold, Entry, Source};
 use layout::{Layouts, Scalar, Shape};
 use memory::{Memory, Spot, bytes, bytes_mut};
 use pointsman_ir::{
-    Bits, CellArray, ControlId, ControlOutcome, CoreErrors, Direction, Env, Executor, Known, LoadError,
+    Bits, CellArray, CellPlace, ControlId, ControlOutcome, CoreErrors, Direction, Env, Executor, Known, LoadError,
     PackageArg, Param, ParseOutcome, ParserId, Program, Type, TypeId, Types, Value, verify,
 };
 use runtime::{Ctx, Host, status};
@@ -85,6 +85,7 @@ pub struct Engine {
     top: usize,
     errors: CoreErrors,
     known: Known,
+    places: Vec<CellPlace>,
     /// Empty arrays, as many as there are extern objects.
     no_cells: Vec<CellArray>,
     survey: survey::Survey,
@@ -246,6 +247,14 @@ impl Engine {
         Memory { layouts: &self.layouts, strings: &[] }
     }
 
+    /// Do arrays have the shapes, and stand where, the architecture said?
+    fn are_announced(&self, arrays: &[CellArray]) -> bool {
+        let each = arrays.iter().zip(&self.known.arrays).zip(&self.places);
+        each.into_iter().all(|((array, shape), place)| {
+            array.len() == shape.len && array.stands_at(*place, &arrays[place.leader])
+        })
+    }
+
     fn block(&self, entry: Entry) -> Option<(&Block, &[Param])> {
         match entry {
             Entry::Parser(id) => {
@@ -271,6 +280,7 @@ impl Engine {
             layouts: &self.layouts,
             errors: self.errors,
             known: &self.known,
+            places: &self.places,
             zeros: &self.zeros,
             cold: &self.cold,
             aligned: self.survey.aligned,
@@ -388,7 +398,7 @@ impl Engine {
         let (mut cells, mut packet_bytes) = (self.no_cells.as_ptr(), 0);
         if code.cells {
             let all = env.cells();
-            debug_assert!(all.iter().zip(&self.known.arrays).all(|(a, s)| a.len() == s.len));
+            debug_assert!(self.are_announced(all));
             if all.len() >= self.no_cells.len() {
                 cells = all.as_ptr();
             } else if code.trusts_cells {
@@ -535,6 +545,7 @@ impl Executor for Engine {
         let mut engine = Engine {
             errors: CoreErrors::find(&program)?,
             known: known.clone(),
+            places: CellArray::places(&known.arrays),
             no_cells: known.arrays.iter().map(|_| CellArray::default()).collect(),
             survey: survey::Survey::new(&program, &layouts),
             zeros: vec![0; layouts.largest() as usize / 8 + 1].into_boxed_slice(),

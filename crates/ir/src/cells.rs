@@ -85,6 +85,17 @@ fn stride(granules: u32) -> u32 {
     if granules <= LINE { granules.next_power_of_two() } else { granules.next_multiple_of(4) }
 }
 
+/// Where the cells of an array stand among others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CellPlace {
+    /// The array whose cells stand first in the same memory: that of an index before all others of this index.
+    pub leader: usize,
+    /// Granules (of 4 bytes) from there to this array's cell of the same index.
+    pub first: u32,
+    /// Granules from one cell to the next.
+    pub stride: u32,
+}
+
 /// Memory that arrays share.
 struct Block {
     granules: Box<[AtomicU32]>,
@@ -155,10 +166,9 @@ impl CellArray {
     /// Offset in bytes of the distance between two cells, in units of 4 bytes (32 bits).
     pub const STRIDE: usize = std::mem::offset_of!(CellArray, stride);
 
-    /// Arrays of zeros, one per shape. Those of one scope, length and sort share memory, line by line, as far as their
-    /// cells fit 64 bytes.
-    pub fn new_group(shapes: &[CellShape]) -> Vec<CellArray> {
-        let mut arrays = vec![CellArray::default(); shapes.len()];
+    /// Where cells of such arrays stand, one per shape, if they are made together. Arrays of one scope, length and sort
+    /// share memory, line by line, as far as their cells fit 64 bytes.
+    pub fn places(shapes: &[CellShape]) -> Vec<CellPlace> {
         let mut groups: BTreeMap<(&str, u64, bool), Vec<Vec<usize>>> = BTreeMap::new();
         for (i, shape) in shapes.iter().enumerate().filter(|(_, s)| s.len > 0) {
             let parent = shape.name.rsplit_once('.').map_or("", |(parent, _)| parent);
@@ -169,29 +179,43 @@ impl CellArray {
                 None => lines.push(vec![i]),
             }
         }
+        let mut places: Vec<CellPlace> =
+            (0..shapes.len()).map(|leader| CellPlace { leader, first: 0, stride: 1 }).collect();
         for mut line in groups.into_values().flatten() {
             // Whatever is aligned to 8 bytes goes first.
             line.sort_by_key(|i| granules(shapes[*i].width) % 2);
-            let total = line.iter().map(|i| granules(shapes[*i].width)).sum();
-            let stride = stride(total);
-            let len = shapes[line[0]].len;
-            let block =
-                Block::new(usize::try_from(len).unwrap_or(usize::MAX).saturating_mul(stride as usize));
+            let stride = stride(line.iter().map(|i| granules(shapes[*i].width)).sum());
             let mut first = 0;
-            for i in line {
-                let shape = &shapes[i];
-                arrays[i] = CellArray {
-                    base: block.used()[first..].as_ptr(),
-                    len,
-                    stride,
-                    width: shape.width,
-                    kind: shape.kind,
-                    block: Some(block.clone()),
-                };
-                first += granules(shape.width) as usize;
+            for i in &line {
+                places[*i] = CellPlace { leader: line[0], first, stride };
+                first += granules(shapes[*i].width);
             }
         }
-        arrays
+        places
+    }
+
+    /// Arrays of zeros, one per shape, that stand where [`CellArray::places`] says.
+    pub fn new_group(shapes: &[CellShape]) -> Vec<CellArray> {
+        let places = CellArray::places(shapes);
+        let mut blocks: BTreeMap<usize, Arc<Block>> = BTreeMap::new();
+        let array = |(shape, place): (&CellShape, &CellPlace)| {
+            if shape.len == 0 {
+                return CellArray::default();
+            }
+            let block = blocks.entry(place.leader).or_insert_with(|| {
+                let lines = usize::try_from(shape.len).unwrap_or(usize::MAX);
+                Block::new(lines.saturating_mul(place.stride as usize))
+            });
+            CellArray {
+                base: block.used()[place.first as usize..].as_ptr(),
+                len: shape.len,
+                stride: place.stride,
+                width: shape.width,
+                kind: shape.kind,
+                block: Some(block.clone()),
+            }
+        };
+        shapes.iter().zip(&places).map(array).collect()
     }
 
     /// The same arrays with the same values in memory of their own. Nobody may write meanwhile, or some cells are old
@@ -217,6 +241,12 @@ impl CellArray {
             CellArray { base, block: Some(new.clone()), ..array.clone() }
         };
         arrays.iter().map(copy).collect()
+    }
+
+    /// Does it stand there, `leader` being the array that the place names? Always, if there are no cells.
+    pub fn stands_at(&self, place: CellPlace, leader: &CellArray) -> bool {
+        let first = leader.base.wrapping_add(place.first as usize);
+        self.len == 0 || (self.stride, self.base) == (place.stride, first)
     }
 
     /// Number of cells.

@@ -265,7 +265,8 @@ pub trait Env {
     }
 
     /// The arrays of registers and counters, by [`ExternInstanceId`]; empty arrays for other objects. An executor may use
-    /// them in the place of calls for which [`Known`] names a method. Their addresses hold while a block runs.
+    /// them in the place of calls for which [`Known`] names a method. They stand where [`CellArray::places`] of the shapes
+    /// that [`Known`] announced says. Their addresses hold while a block runs.
     fn cells(&self) -> &[CellArray] {
         &[]
     }

@@ -26,7 +26,7 @@ pub mod value;
 pub mod verify;
 
 pub use bits::Bits;
-pub use cells::{CellArray, CellKind, CellShape};
+pub use cells::{CellArray, CellKind, CellPlace, CellShape};
 pub use exec::{
     ControlOutcome, CoreErrors, Env, Executor, ExternCall, FlatArgs, Generation, Known, LoadError, Lookup,
     ParseOutcome,

@@ -56,7 +56,8 @@ struct connection_t {
 control Way(in bit<2> request,
             in bit<2> number,
             in place_t place,
-            in flow_t flow,
+            in bit<64> low,
+            in bit<96> high,
             in bool opens,
             in time_us_t now,
             inout connection_t conn) {
@@ -66,12 +67,11 @@ control Way(in bit<2> request,
 
     apply {
         bit<32> at = (bit<32>)place;
-        bit<64> low = flow.client[31:0] ++ flow.client_port ++ flow.service;
         if (request != CONN_FIND) {
             state.write(at, conn.last_seen ++ conn.idle_ms ++ conn.device ++ conn.flags);
             if (request == CONN_WRITE) {
                 key_low.write(at, low);
-                key_high.write(at, flow.client[127:32]);
+                key_high.write(at, high);
             }
         } else {
             bit<96> s;
@@ -80,31 +80,38 @@ control Way(in bit<2> request,
             state.read(s, at);
             key_low.read(l, at);
             key_high.read(h, at);
-            time_us_t limit = (bit<48>)s[47:24] * 1000;
             bit<8> fins = CONN_FIN_CLIENT | CONN_FIN_DEVICE;
             bool closing = (s[7:0] & CONN_RESET) != 0 || (s[7:0] & fins) == fins;
-            if (closing) {
-                limit = LINGER_US;
-            }
             bool live = (s[7:0] & CONN_LIVE) != 0;
-            bool over = now - s[95:48] > limit;
-            bool same = live && l == low && h == flow.client[127:32];
-            // The same 5-tuple again after its end is a new connection, wherever its entry still stands.
-            bool again = same && opens && (over || closing);
-            if (same && !again) {
+            bool same = live && l == low && h == high;
+            if (same && !opens) {
                 conn.found = true;
                 conn.way = number;
                 conn.last_seen = s[95:48];
                 conn.idle_ms = s[47:24];
                 conn.device = s[23:8];
                 conn.flags = s[7:0];
-            } else if (again || (!conn.room && (!live || over))) {
-                // `again` takes precedence over a free place found before, or the key would stand twice.
-                conn.room = true;
-                conn.way = number;
-                // Whoever had the place may still be counted.
-                conn.device = s[23:8];
-                conn.flags = s[7:0];
+            } else {
+                time_us_t limit = closing ? LINGER_US : (bit<48>)s[47:24] * 1000;
+                bool over = now - s[95:48] > limit;
+                if (same && !over && !closing) {
+                    conn.found = true;
+                    conn.way = number;
+                    conn.last_seen = s[95:48];
+                    conn.idle_ms = s[47:24];
+                    conn.device = s[23:8];
+                    conn.flags = s[7:0];
+                } else {
+                    // The same 5-tuple again after its end is a new connection, wherever its entry still stands. It takes precedence
+                    // over a free place found before, or the key would stand twice. Nobody can foresee which places are
+                    // free, so nothing branches on it.
+                    bool free = same || !conn.room && (!live || over);
+                    conn.room = conn.room || free;
+                    conn.way = free ? number : conn.way;
+                    // Whoever had the place may still be counted.
+                    conn.device = free ? s[23:8] : conn.device;
+                    conn.flags = free ? s[7:0] : conn.flags;
+                }
             }
         }
     }
@@ -124,22 +131,24 @@ control Connections(in bit<2> request,
 
     apply {
         bool find = request == CONN_FIND;
+        bit<64> low = flow.client[31:0] ++ flow.client_port ++ flow.service;
+        bit<96> high = flow.client[127:32];
         if (find) {
             conn.found = false;
             conn.room = false;
         }
         // A search ends where the key is found; what is written goes to that place alone.
         if (find || conn.way == 0) {
-            way0.apply(request, 0, hash_a[CONNECTION_PLACE_BITS - 1:0], flow, opens, now, conn);
+            way0.apply(request, 0, hash_a[CONNECTION_PLACE_BITS - 1:0], low, high, opens, now, conn);
         }
         if (find && !conn.found || !find && conn.way == 1) {
-            way1.apply(request, 1, hash_b[CONNECTION_PLACE_BITS - 1:0], flow, opens, now, conn);
+            way1.apply(request, 1, hash_b[CONNECTION_PLACE_BITS - 1:0], low, high, opens, now, conn);
         }
         if (find && !conn.found || !find && conn.way == 2) {
-            way2.apply(request, 2, hash_a[31:32 - CONNECTION_PLACE_BITS], flow, opens, now, conn);
+            way2.apply(request, 2, hash_a[31:32 - CONNECTION_PLACE_BITS], low, high, opens, now, conn);
         }
         if (find && !conn.found || !find && conn.way == 3) {
-            way3.apply(request, 3, hash_b[31:32 - CONNECTION_PLACE_BITS], flow, opens, now, conn);
+            way3.apply(request, 3, hash_b[31:32 - CONNECTION_PLACE_BITS], low, high, opens, now, conn);
         }
     }
 }

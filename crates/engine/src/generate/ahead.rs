@@ -188,7 +188,8 @@ impl Gen<'_, '_> {
         ahead.noted += 1;
         ahead.lines.push(line);
         ahead.bytes = ahead.bytes.saturating_add(shape.bytes());
-        let address = self.cell_address(id, i);
+        let (line, off) = self.cell_address(id, i);
+        let address = self.pointer(line, off);
         self.note(address);
     }
 

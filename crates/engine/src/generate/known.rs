@@ -116,7 +116,11 @@ impl Gen<'_, '_> {
 
     /// Looks whether there is a cell `i` of an array. Code goes on where there is one, with its address; where there may
     /// be none it has to go on in the block that is given back.
-    fn find_cell(&mut self, instance: ExternInstanceId, i: V) -> (V, Option<cranelift_codegen::ir::Block>) {
+    fn find_cell(
+        &mut self,
+        instance: ExternInstanceId,
+        i: V,
+    ) -> ((V, i32), Option<cranelift_codegen::ir::Block>) {
         // No index can be too large: nothing to compare.
         let bits = self.most_bits(i, 6);
         if self.s.known.arrays.get(instance.index()).is_some_and(|a| bits < 64 && a.len >> bits > 0) {
@@ -135,17 +139,22 @@ impl Gen<'_, '_> {
         (self.cell_address(instance, i), Some(none))
     }
 
-    /// Where cell `i` of an array stands, if there is one.
-    pub(super) fn cell_address(&mut self, instance: ExternInstanceId, i: V) -> V {
+    /// Where cell `i` of an array stands, if there is one: an address, and how far behind it. Cells of one index that stand
+    /// together have the address in common.
+    pub(super) fn cell_address(&mut self, instance: ExternInstanceId, i: V) -> (V, i32) {
         self.uses_cells = true;
-        let entry = (instance.index() * size_of::<CellArray>()) as i32;
-        let fixed = FLAGS.with_readonly();
+        let place = self.s.places[instance.index()];
+        let entry = (place.leader * size_of::<CellArray>()) as i32;
+        // The same whenever it is read: once will do.
+        let fixed = FLAGS.with_readonly().with_can_move();
         let arrays = self.b.ins().load(types::I64, fixed, self.ctx, at::CELLS);
         let base = self.b.ins().load(types::I64, fixed, arrays, entry + CellArray::BASE as i32);
-        let stride = self.b.ins().uload32(fixed, arrays, entry + CellArray::STRIDE as i32);
-        let line = self.b.ins().imul(i, stride);
-        let line = self.b.ins().ishl_imm_u(line, 2);
-        self.b.ins().iadd(base, line)
+        let bytes = 4 * place.stride;
+        let line = match bytes.is_power_of_two() {
+            true => self.b.ins().ishl_imm_u(i, i64::from(bytes.trailing_zeros())),
+            false => self.b.ins().imul_imm_s(i, i64::from(bytes)),
+        };
+        (self.b.ins().iadd(base, line), 4 * place.first as i32)
     }
 
     fn load_cell(&mut self, scope: &Rc<Scope>, called: Called<'_>, index: &Expr, to: &LValue) -> Option<()> {
@@ -157,16 +166,16 @@ impl Gen<'_, '_> {
         let Val::Reg(i) = self.expr(scope, index) else { return None };
         let result = self.b.declare_var(register(width)?);
         let done = self.new_block();
-        let (cell, none) = self.find_cell(instance, i);
+        let ((cell, off), none) = self.find_cell(instance, i);
         // The least significant part first; cells of more than 64 bits are read as two.
         let v = match width {
-            1..=32 => self.b.ins().uload32(FLAGS, cell, 0),
-            33..=64 => self.b.ins().load(types::I64, FLAGS, cell, 0),
+            1..=32 => self.b.ins().uload32(FLAGS, cell, off),
+            33..=64 => self.b.ins().load(types::I64, FLAGS, cell, off),
             _ => {
-                let low = self.b.ins().load(types::I64, FLAGS, cell, 0);
+                let low = self.b.ins().load(types::I64, FLAGS, cell, off);
                 let high = match width {
-                    65..=96 => self.b.ins().uload32(FLAGS, cell, 8),
-                    _ => self.b.ins().load(types::I64, FLAGS, cell, 8),
+                    65..=96 => self.b.ins().uload32(FLAGS, cell, off + 8),
+                    _ => self.b.ins().load(types::I64, FLAGS, cell, off + 8),
                 };
                 self.b.ins().iconcat(low, high)
             }
@@ -199,21 +208,21 @@ impl Gen<'_, '_> {
             return None;
         };
         let done = self.new_block();
-        let (cell, none) = self.find_cell(instance, i);
+        let ((cell, off), none) = self.find_cell(instance, i);
         match width {
             1..=32 => {
-                self.b.ins().istore32(FLAGS, v, cell, 0);
+                self.b.ins().istore32(FLAGS, v, cell, off);
             }
             33..=64 => {
-                self.b.ins().store(FLAGS, v, cell, 0);
+                self.b.ins().store(FLAGS, v, cell, off);
             }
             _ => {
                 let (low, high) = self.halves(v);
-                self.b.ins().store(FLAGS, low, cell, 0);
+                self.b.ins().store(FLAGS, low, cell, off);
                 if width <= 96 {
-                    self.b.ins().istore32(FLAGS, high, cell, 8);
+                    self.b.ins().istore32(FLAGS, high, cell, off + 8);
                 } else {
-                    self.b.ins().store(FLAGS, high, cell, 8);
+                    self.b.ins().store(FLAGS, high, cell, off + 8);
                 }
             }
         }
@@ -236,13 +245,13 @@ impl Gen<'_, '_> {
         }
         let Val::Reg(i) = self.expr(scope, index) else { return None };
         let done = self.new_block();
-        let (cell, none) = self.find_cell(instance, i);
-        let mut second = 0;
+        let ((cell, off), none) = self.find_cell(instance, i);
+        let mut second = off;
         if kind != CellKind::Bytes {
-            let old = self.b.ins().load(types::I64, FLAGS, cell, 0);
+            let old = self.b.ins().load(types::I64, FLAGS, cell, off);
             let new = self.b.ins().iadd_imm_s(old, 1);
-            self.b.ins().store(FLAGS, new, cell, 0);
-            second = 8;
+            self.b.ins().store(FLAGS, new, cell, off);
+            second = off + 8;
         }
         if kind != CellKind::Packets {
             let bytes = self.b.ins().load(types::I64, FLAGS.with_readonly(), self.ctx, at::PACKET_BYTES);

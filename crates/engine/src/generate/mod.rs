@@ -36,7 +36,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module};
 use place::{At, Place};
-use pointsman_ir::{ControlId, CoreErrors, Known, LoadError, ParserId, Program, TypeId, Types};
+use pointsman_ir::{CellPlace, ControlId, CoreErrors, Known, LoadError, ParserId, Program, TypeId, Types};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -48,6 +48,8 @@ pub(crate) struct Source<'p> {
     pub(crate) errors: CoreErrors,
     /// What externs mean.
     pub(crate) known: &'p Known,
+    /// Where the cells of its arrays stand.
+    pub(crate) places: &'p [CellPlace],
     /// Zero bytes, as many as the largest element of a stack has: what an index out of range reads.
     pub(crate) zeros: &'p [u64],
     pub(crate) cold: &'p Cold,
