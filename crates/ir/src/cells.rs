@@ -16,6 +16,7 @@
 //! thread at a time counts in an array.
 
 use crate::bits::Bits;
+use crate::memory::Zeros;
 use num_bigint::BigUint;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -98,7 +99,7 @@ pub struct CellPlace {
 
 /// Memory that arrays share.
 struct Block {
-    granules: Box<[AtomicU32]>,
+    granules: Zeros<AtomicU32>,
     /// The first one on a border of cache lines.
     start: usize,
 }
@@ -106,9 +107,7 @@ struct Block {
 impl Block {
     fn new(granules: usize) -> Arc<Block> {
         // Memory that nobody touches costs nothing.
-        let zeros = crate::memory::zeros::<u32>(granules + LINE as usize - 1).into_boxed_slice();
-        // SAFETY: `AtomicU32` has size, alignment and representation of `u32`, and the box is the only owner.
-        let granules = unsafe { Box::from_raw(Box::into_raw(zeros) as *mut [AtomicU32]) };
+        let granules = Zeros::<AtomicU32>::new(granules.saturating_add(LINE as usize - 1));
         let start = granules.as_ptr().align_offset(4 * LINE as usize);
         Arc::new(Block { granules, start })
     }

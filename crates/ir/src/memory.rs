@@ -1,51 +1,171 @@
 //! Memory for large arrays.
 //!
 //! Whoever looks at random places of many MiB waits twice: for the place, and for the processor to find out where its page
-//! stands, because translations of so many small pages fit no cache. So Linux is asked for huge pages (2 MiB on most
-//! machines), which it gives as far as it has some (`/sys/kernel/mm/transparent_hugepage/enabled` says `madvise` or `always`).
-//! It is advice: where it is not followed, nothing but time is lost.
+//! stands, because the translations of so many small pages fit no cache. So large arrays get mappings of their own, and Linux is
+//! asked to make them of huge pages (2 MiB on most machines), which it does as far as it has some
+//! (`/sys/kernel/mm/transparent_hugepage/enabled` says `madvise` or `always`). It is advice: where it is not followed,
+//! nothing but time is lost.
 
-/// Smaller arrays stay as they are: what is touched of one with huge pages takes memory 2 MiB at a time.
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::AtomicU32;
+
+/// Smaller arrays are allocated as usual: what is touched of a huge page takes all of it.
+#[cfg(target_os = "linux")]
 const LARGE: usize = 4 << 20;
 
-/// So many zeros (the default of a kind of number). They cost no memory before they are touched.
-pub(crate) fn zeros<T: Copy + Default>(n: usize) -> Vec<T> {
-    // For numbers `vec!` asks the system for zero pages.
-    let zeros = vec![T::default(); n];
-    if size_of_val(&zeros[..]) >= LARGE {
-        advise(&zeros);
-    }
-    zeros
+/// Numbers of some kind, all zero at first. They cost no memory before they are touched.
+pub(crate) struct Zeros<T>(Kind<T>);
+
+enum Kind<T> {
+    Usual(Box<[T]>),
+    #[cfg(target_os = "linux")]
+    Large(Mapping<T>),
 }
 
-/// Asks for huge pages.
+/// Kinds of numbers of which zero bytes are zero.
+pub(crate) trait Number: Sized + 'static {
+    /// So many zeros, allocated as usual.
+    fn zeros(n: usize) -> Box<[Self]>;
+}
+
+impl Number for u64 {
+    fn zeros(n: usize) -> Box<[u64]> {
+        // `vec!` asks the system for zero pages.
+        vec![0; n].into_boxed_slice()
+    }
+}
+
+impl Number for AtomicU32 {
+    fn zeros(n: usize) -> Box<[AtomicU32]> {
+        let zeros = vec![0u32; n].into_boxed_slice();
+        // SAFETY: `AtomicU32` has size, alignment and representation of `u32`, and the box is the only owner.
+        unsafe { Box::from_raw(Box::into_raw(zeros) as *mut [AtomicU32]) }
+    }
+}
+
+impl<T: Number> Zeros<T> {
+    /// So many zeros.
+    pub fn new(n: usize) -> Self {
+        #[cfg(target_os = "linux")]
+        if n.saturating_mul(size_of::<T>()) >= LARGE
+            && let Some(mapping) = Mapping::new(n)
+        {
+            return Zeros(Kind::Large(mapping));
+        }
+        Zeros(Kind::Usual(T::zeros(n)))
+    }
+}
+
+impl<T> Deref for Zeros<T> {
+    type Target = [T];
+
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        match &self.0 {
+            Kind::Usual(all) => all,
+            #[cfg(target_os = "linux")]
+            // SAFETY: the mapping has so many numbers, which only we refer to.
+            Kind::Large(m) => unsafe { std::slice::from_raw_parts(m.start.as_ptr(), m.len) },
+        }
+    }
+}
+
+impl<T> DerefMut for Zeros<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        match &mut self.0 {
+            Kind::Usual(all) => all,
+            #[cfg(target_os = "linux")]
+            // SAFETY: as above.
+            Kind::Large(m) => unsafe { std::slice::from_raw_parts_mut(m.start.as_ptr(), m.len) },
+        }
+    }
+}
+
+impl Clone for Zeros<u64> {
+    fn clone(&self) -> Self {
+        let mut copy = Zeros::new(self.len());
+        copy.copy_from_slice(self);
+        copy
+    }
+}
+
+impl<T> std::fmt::Debug for Zeros<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} numbers", self.len())
+    }
+}
+
+/// Memory that belongs to nobody else.
 #[cfg(target_os = "linux")]
-fn advise<T>(memory: &[T]) {
-    // Advice is about whole pages, of any size that Linux has: 64 KiB at most.
-    const PAGE: usize = 1 << 16;
-    let start = (memory.as_ptr() as usize).next_multiple_of(PAGE);
-    let end = (memory.as_ptr() as usize + size_of_val(memory)) / PAGE * PAGE;
-    if start < end {
-        // SAFETY: the pages lie in memory that we own, and this advice changes nothing that is in it.
-        unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_HUGEPAGE) };
+struct Mapping<T> {
+    start: std::ptr::NonNull<T>,
+    /// Numbers.
+    len: usize,
+    /// Bytes.
+    size: usize,
+}
+
+// SAFETY: it owns its memory, as a box does.
+#[cfg(target_os = "linux")]
+unsafe impl<T: Send> Send for Mapping<T> {}
+// SAFETY: as above.
+#[cfg(target_os = "linux")]
+unsafe impl<T: Sync> Sync for Mapping<T> {}
+
+#[cfg(target_os = "linux")]
+impl<T: Number> Mapping<T> {
+    /// `None` if the system has no such memory.
+    fn new(len: usize) -> Option<Self> {
+        /// Borders of huge pages.
+        const HUGE: usize = 2 << 20;
+        let size = len.checked_mul(size_of::<T>())?.checked_next_multiple_of(HUGE)?;
+        let all = size.checked_add(HUGE)?;
+        // SAFETY: a new private mapping, anywhere; then what lies before and behind the borders is given back. Nobody else knows
+        // of any of it. Advice does not change what is in memory.
+        unsafe {
+            let (access, flags) =
+                (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
+            let at = libc::mmap(std::ptr::null_mut(), all, access, flags, -1, 0);
+            if at == libc::MAP_FAILED {
+                return None;
+            }
+            let before = at.align_offset(HUGE);
+            let start = at.byte_add(before);
+            if before > 0 {
+                libc::munmap(at, before);
+            }
+            libc::munmap(start.byte_add(size), HUGE - before);
+            libc::madvise(start, size, libc::MADV_HUGEPAGE);
+            Some(Mapping { start: std::ptr::NonNull::new(start.cast())?, len, size })
+        }
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-fn advise<T>(_: &[T]) {}
+#[cfg(target_os = "linux")]
+impl<T> Drop for Mapping<T> {
+    fn drop(&mut self) {
+        // SAFETY: it is ours, and nobody refers to it any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.size) };
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::Ordering::Relaxed;
 
-    /// Small or large, it is all zeros and can all be written.
+    /// Small or large, all are zero, can be written, and copied.
     #[test]
-    fn zeros_of_any_size() {
-        for n in [0, 1, 1000, LARGE / 8 - 1, LARGE / 8, LARGE / 8 + 12_345, LARGE] {
-            let mut all = zeros::<u64>(n);
+    fn any_size() {
+        for n in [0, 1, 1000, (1 << 19) - 1, 1 << 19, (1 << 19) + 12_345, 1 << 22] {
+            let mut all = Zeros::<u64>::new(n);
             assert!(all.len() == n && all.iter().all(|v| *v == 0));
             all.fill(7);
-            assert_eq!(all.iter().sum::<u64>(), 7 * n as u64);
+            let copy = all.clone();
+            drop(all);
+            assert_eq!(copy.iter().sum::<u64>(), 7 * n as u64);
+            let atomics = Zeros::<AtomicU32>::new(n);
+            assert!(atomics.len() == n && atomics.iter().all(|v| v.load(Relaxed) == 0));
         }
     }
 
@@ -70,11 +190,12 @@ mod tests {
             }
             Vec::new()
         };
+        let large = Zeros::<u64>::new(16 << 20);
+        assert_eq!(large.as_ptr().align_offset(2 << 20), 0);
         // A kernel without huge pages knows no such advice.
         if std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
-            assert!(flags(&zeros(16 << 20)).iter().any(|f| f == "hg"));
+            assert!(flags(&large).iter().any(|f| f == "hg"));
         }
-        let small = zeros(1000);
-        assert!(!flags(&small).is_empty());
+        assert!(!flags(&Zeros::new(1000)).iter().any(|f| f == "hg"));
     }
 }

@@ -6,7 +6,7 @@
 //! each other. Growing (by half, or double while small) copies all slots in their order, so it reads and writes memory
 //! from front to back: some 10 ms for a million entries, the only pause there is.
 
-use crate::memory::zeros;
+use crate::memory::Zeros;
 
 /// Slots of an empty table.
 const FEWEST: usize = 8;
@@ -17,7 +17,7 @@ const LARGE: usize = 1 << 14;
 /// A hash table. A slot is a key followed by a row; the row's first word is never zero, that of a free slot is.
 #[derive(Clone, Debug)]
 pub(super) struct Exact {
-    words: Vec<u64>,
+    words: Zeros<u64>,
     /// Words of a slot and of its key.
     stride: usize,
     key: usize,
@@ -48,7 +48,7 @@ impl Exact {
     /// For keys and rows of so many words (a row has at least one).
     pub fn new(key: usize, row: usize, mut seed: u64) -> Self {
         let secret = [next_secret(&mut seed) | 1, next_secret(&mut seed) | 1];
-        Exact { words: vec![0; FEWEST * (key + row)], stride: key + row, key, slots: FEWEST, len: 0, secret }
+        Exact { words: Zeros::new(FEWEST * (key + row)), stride: key + row, key, slots: FEWEST, len: 0, secret }
     }
 
     /// Number of keys.
@@ -58,7 +58,7 @@ impl Exact {
 
     /// Bytes taken.
     pub fn bytes(&self) -> usize {
-        self.words.capacity() * 8
+        self.words.len() * 8
     }
 
     /// Words of one key.
@@ -175,7 +175,7 @@ impl Exact {
     }
 
     fn resize(&mut self, slots: usize) {
-        let old = std::mem::replace(&mut self.words, zeros(slots * self.stride));
+        let old = std::mem::replace(&mut self.words, Zeros::new(slots * self.stride));
         self.slots = slots;
         for slot in old.chunks_exact(self.stride).filter(|s| s[self.key] != 0) {
             let (Ok(n) | Err(n)) = self.seek(&slot[..self.key]);
