@@ -47,8 +47,8 @@ use generate::{Cold, Entry, Source};
 use layout::{Layouts, Scalar, Shape};
 use memory::{Memory, Spot, bytes, bytes_mut};
 use pointsman_ir::{
-    Bits, CellArray, CellPlace, ControlId, ControlOutcome, CoreErrors, Direction, Env, Executor, Known, LoadError,
-    PackageArg, Param, ParseOutcome, ParserId, Program, Type, TypeId, Types, Value, verify,
+    Bits, CellArray, CellPlace, ControlId, ControlOutcome, CoreErrors, Direction, Env, Executor, Known,
+    LoadError, PackageArg, Param, ParseOutcome, ParserId, Program, Type, TypeId, Types, Value, verify,
 };
 use runtime::{Ctx, Host, status};
 use std::sync::{Arc, OnceLock};
@@ -60,7 +60,7 @@ pub const MAX_TRANSITIONS: u32 = 10_000;
 pub const MAX_LOOP_ROUNDS: u32 = 1 << 20;
 
 /// Packets whose memory is fetched together: their frames must stay in the fastest cache meanwhile.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 8;
 
 /// A table of more bytes than this does not stay in the caches.
 const LARGE_TABLE: usize = 1 << 26;

@@ -123,8 +123,10 @@ impl<T: Number> Mapping<T> {
         // SAFETY: a new private mapping, anywhere; then what lies before and behind the borders is given back. Nobody else knows
         // of any of it. Advice does not change what is in memory.
         unsafe {
-            let (access, flags) =
-                (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
+            let (access, flags) = (
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            );
             let at = libc::mmap(std::ptr::null_mut(), all, access, flags, -1, 0);
             if at == libc::MAP_FAILED {
                 return None;

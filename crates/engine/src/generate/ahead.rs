@@ -4,20 +4,22 @@
 //! looks keys up and computes hashes as the control would, and where the control would look at a cell, or at a large
 //! table, it notes the address. What it writes are copies of variables in scratch memory. Cells are not read: their
 //! values are taken to be zero, which for most programs means that nothing was found, and leads to the next place where
-//! it could be. The code ends where it would have to change headers, or to ask the architecture. So nothing depends on
-//! what comes out but time.
+//! it could be. The code ends where it would have to change headers, or to ask the architecture, and when it has come by all
+//! large registers. So nothing depends on what comes out but time.
 
 use super::call::alone;
 use super::external::Called;
 use super::place::{At, Place, Val};
-use super::{FLAGS, Gen, Scope};
+use super::{FLAGS, Gen, MANY_ENTRIES, Scope, Source};
 use crate::runtime::at;
-use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, Value as V, types};
+use cranelift_codegen::ir::{AbiParam, Block, InstBuilder, Signature, Value as V, types};
 use cranelift_frontend::Variable;
 use pointsman_ir::table::flat::{FlatTable, row};
 use pointsman_ir::{
-    Arg, Callee, CellKind, Direction, ExternInstanceId, LValue, Meaning, Param, Stmt, StmtKind, TableId,
+    Arg, Callee, CellKind, CellPlace, CellShape, Direction, ExternInstanceId, LValue, Meaning, Param, Stmt,
+    StmtKind, TableId,
 };
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// Places in the code that note an address, at most; so a run, which comes by each once, notes no more.
@@ -26,9 +28,18 @@ pub(crate) const MOST: usize = 256;
 /// Variables of more bytes than this are not copied: where they would change, the code ends.
 const MOST_COPIED: u32 = 256;
 
-/// Arrays of fewer bytes together are not worth it: as long as they stay in some cache, a processor that goes on with the
+/// Lines of registers that take fewer bytes stay in the second-level cache.
+const LARGE: u64 = 1 << 20;
+
+/// Large ones of fewer bytes together are not worth it: as long as they stay in some cache, a processor that goes on with the
 /// next packets while it waits hides more of the time than running a control twice costs (measured: docs/engine.md).
-const WORTHWHILE: u64 = 1 << 28;
+const WORTHWHILE: u64 = 1 << 24;
+
+/// Bytes of registers together with those that share their lines, if they are large. Nobody waits for what a counter holds.
+fn large(shape: &CellShape, place: CellPlace) -> Option<u64> {
+    let bytes = shape.len.saturating_mul(4 * u64::from(place.stride));
+    (shape.kind == CellKind::Value && bytes >= LARGE).then_some(bytes)
+}
 
 /// What code that looks ahead is about.
 #[derive(Debug)]
@@ -36,17 +47,22 @@ pub(super) struct Ahead {
     /// Where the next address goes, and how many can have been noted.
     next: Variable,
     noted: usize,
-    /// Cells whose address was noted: one stands for all that share its line.
-    lines: Vec<(String, u64, V)>,
-    /// Bytes of the arrays.
+    /// Cells whose address was noted: one stands for all that share its line, where code that comes by the one comes by the
+    /// others.
+    lines: Vec<(usize, V, Option<Block>)>,
+    /// Bytes of the large lines among them.
     bytes: u64,
+    /// First arrays of large lines that code has not come by yet. Once it has come by all there is nothing more to learn.
+    unseen: BTreeSet<usize>,
     /// Tables that are looked up.
     pub(super) tables: Vec<TableId>,
 }
 
 impl Ahead {
-    pub(super) fn new(next: Variable) -> Self {
-        Ahead { next, noted: 0, lines: Vec::new(), bytes: 0, tables: Vec::new() }
+    pub(super) fn new(next: Variable, source: &Source<'_>) -> Self {
+        let arrays = source.known.arrays.iter().zip(source.places);
+        let unseen = arrays.filter(|(shape, place)| large(shape, **place).is_some()).map(|(_, p)| p.leader);
+        Ahead { next, noted: 0, lines: Vec::new(), bytes: 0, unseen: unseen.collect(), tables: Vec::new() }
     }
 
     /// Is there anything to gain, whatever is in the tables?
@@ -145,7 +161,7 @@ impl Gen<'_, '_> {
                     let v = self.get(place);
                     let target = self.resolve(scope, to, true);
                     self.write(target, v);
-                    true
+                    !self.has_seen_all() || self.stop()
                 }
                 _ => self.stop(),
             },
@@ -155,7 +171,7 @@ impl Gen<'_, '_> {
                 {
                     self.note_cell(called.instance, i);
                 }
-                true
+                !self.has_seen_all() || self.stop()
             }
             Meaning::SetFields { arg, .. } => match args.get(*arg as usize) {
                 Some(Arg::InOut(lv)) if self.is_own(scope, lv) => self.call_known(scope, called, args),
@@ -172,6 +188,14 @@ impl Gen<'_, '_> {
         }
     }
 
+    /// Has the code come by everything that is large? Tables may be, whatever they were declared for; but only those that
+    /// were declared for many entries are waited for.
+    fn has_seen_all(&self) -> bool {
+        let many = |t: &pointsman_ir::Table| t.size.is_some_and(|n| n >= MANY_ENTRIES);
+        let Some(ahead) = &self.ahead else { return false };
+        ahead.bytes > 0 && ahead.unseen.is_empty() && !self.s.program.tables.iter().any(many)
+    }
+
     /// Notes the address of a cell. It may be out of range: nothing but the address is made use of.
     fn note_cell(&mut self, instance: Option<ExternInstanceId>, i: V) {
         let Some(id) = instance else { return };
@@ -180,14 +204,16 @@ impl Gen<'_, '_> {
             return;
         }
         let Some(ahead) = &mut self.ahead else { return };
-        let scope = shape.name.rsplit_once('.').map_or("", |(scope, _)| scope);
-        let line = (format!("{scope} {}", shape.kind == CellKind::Value), shape.len, i);
+        let place = self.s.places[id.index()];
+        let line = (place.leader, i, self.b.current_block());
         if ahead.noted >= MOST || ahead.lines.contains(&line) {
             return;
         }
         ahead.noted += 1;
         ahead.lines.push(line);
-        ahead.bytes = ahead.bytes.saturating_add(shape.bytes());
+        if ahead.unseen.remove(&place.leader) {
+            ahead.bytes = ahead.bytes.saturating_add(large(shape, place).unwrap_or(0));
+        }
         let (line, off) = self.cell_address(id, i);
         let address = self.pointer(line, off);
         self.note(address);

@@ -301,7 +301,7 @@ impl<'g, 'p> Gen<'g, 'p> {
             let start = self.pointer(base, off);
             self.b.def_var(next, start);
         }
-        self.ahead = Some(ahead::Ahead::new(next));
+        self.ahead = Some(ahead::Ahead::new(next, self.s));
     }
 
     /// The whole function.

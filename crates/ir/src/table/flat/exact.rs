@@ -48,7 +48,14 @@ impl Exact {
     /// For keys and rows of so many words (a row has at least one).
     pub fn new(key: usize, row: usize, mut seed: u64) -> Self {
         let secret = [next_secret(&mut seed) | 1, next_secret(&mut seed) | 1];
-        Exact { words: Zeros::new(FEWEST * (key + row)), stride: key + row, key, slots: FEWEST, len: 0, secret }
+        Exact {
+            words: Zeros::new(FEWEST * (key + row)),
+            stride: key + row,
+            key,
+            slots: FEWEST,
+            len: 0,
+            secret,
+        }
     }
 
     /// Number of keys.
