@@ -185,6 +185,7 @@ control LoadState(in bit<2> request, in bit<8> mask, in bit<8> reported, in serv
         available = 0;
         if (request == LOAD_ASK && timeout == 0) {
             fresh = enabled; // nobody has to report
+            values = { 0, 0, 0, 0, 0, 0, 0, 0 };
         } else {
             bit<8> gone = 0;
             server_t from_server = less[15:3];
