@@ -1,7 +1,8 @@
 //! Shares: slots of servers, places of devices on a ring.
 
 use crate::mix::mix;
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// Longest ring of one server.
 pub const MAX_RING: u32 = 2048;
@@ -17,21 +18,53 @@ pub fn apportion<K: Copy + Ord>(weights: &BTreeMap<K, u64>, seats: u32) -> BTree
         return out;
     }
     // The next seat goes to the largest w / (2 s + 1), for s = 0 to the largest w / 0: whoever has none comes first.
-    let divisor = |s: u32| if s == 0 { 0 } else { 2 * u128::from(s) + 1 };
+    let claim = |key: K, has: u32| {
+        let divisor = if has == 0 { 0 } else { 2 * u128::from(has) + 1 };
+        Claim { weight: weights[&key].into(), divisor, key }
+    };
+    let mut claims: BinaryHeap<Claim<K>> = out.keys().map(|k| claim(*k, 0)).collect();
     for _ in 0..seats {
-        let best = out.iter().map(|(k, s)| (*k, *s)).reduce(|a, b| {
-            let (wa, wb) = (u128::from(weights[&a.0]), u128::from(weights[&b.0]));
-            let (da, db) = (divisor(a.1), divisor(b.1));
-            // b is better if wb / db > wa / da.
-            let better = if da == 0 || db == 0 { db < da || db == da && wb > wa } else { wb * da > wa * db };
-            if better { b } else { a }
-        });
-        if let Some((k, _)) = best {
-            *out.entry(k).or_default() += 1;
-        }
+        let Some(best) = claims.pop() else { break };
+        let has = out.entry(best.key).or_default();
+        *has += 1;
+        claims.push(claim(best.key, *has));
     }
     out
 }
+
+/// What a party has to say for itself when a seat is given away.
+struct Claim<K> {
+    weight: u128,
+    /// 0 for the first seat.
+    divisor: u128,
+    key: K,
+}
+
+impl<K: Ord> Ord for Claim<K> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_share = match (self.divisor, other.divisor) {
+            (0, 0) => self.weight.cmp(&other.weight),
+            (0, _) => Ordering::Greater,
+            (_, 0) => Ordering::Less,
+            (own, its) => (self.weight * its).cmp(&(other.weight * own)),
+        };
+        by_share.then_with(|| other.key.cmp(&self.key))
+    }
+}
+
+impl<K: Ord> PartialOrd for Claim<K> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<K: Ord> PartialEq for Claim<K> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl<K: Ord> Eq for Claim<K> {}
 
 /// Fills a slot table by weight, moving as few slots as possible.
 ///
@@ -41,25 +74,35 @@ pub fn assign_slots(previous: &[Option<u16>], weights: &BTreeMap<u16, u64>) -> V
     let quota = apportion(weights, previous.len() as u32);
     let score = |server: u16, slot: usize| mix(u64::from(server) << 32 | slot as u64);
     let mut slots: Vec<Option<u16>> = previous.iter().map(|s| s.filter(|s| quota.contains_key(s))).collect();
-    let mut missing = quota.clone();
+    let mut owned: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
+    for (i, server) in slots.iter().enumerate().filter_map(|(i, s)| Some((i, (*s)?))) {
+        owned.entry(server).or_default().push(i);
+    }
+    // In no particular order: who takes a slot depends on the draw alone.
+    let mut missing = Vec::new();
     for (&server, &wanted) in &quota {
-        let mut own: Vec<usize> = (0..slots.len()).filter(|i| slots[*i] == Some(server)).collect();
+        let mut own = owned.remove(&server).unwrap_or_default();
         // It keeps those that a rendezvous hash would most likely give it.
         own.sort_by_key(|i| (std::cmp::Reverse(score(server, *i)), *i));
         for &i in own.iter().skip(wanted as usize) {
             slots[i] = None;
         }
-        missing.insert(server, wanted.saturating_sub(own.len() as u32));
+        missing.push((server, wanted.saturating_sub(own.len() as u32)));
     }
+    missing.retain(|(_, n)| *n > 0);
     for (i, slot) in slots.iter_mut().enumerate().filter(|(_, s)| s.is_none()) {
         // Weighted by what is still missing, so that takers are spread evenly over the table.
-        let taker = missing.iter().filter(|(_, n)| **n > 0).max_by_key(|(server, n)| {
-            let draw = (score(**server, i) >> 32) * u64::from(**n);
-            (draw, std::cmp::Reverse(**server))
+        let taker = missing.iter().enumerate().max_by_key(|(_, (server, n))| {
+            let draw = (score(*server, i) >> 32) * u64::from(*n);
+            (draw, std::cmp::Reverse(*server))
         });
-        let Some(taker) = taker.map(|(server, _)| *server) else { break };
-        *slot = Some(taker);
-        missing.entry(taker).and_modify(|n| *n -= 1);
+        let Some(at) = taker.map(|(at, _)| at) else { break };
+        let (server, n) = &mut missing[at];
+        *slot = Some(*server);
+        *n -= 1;
+        if *n == 0 {
+            missing.swap_remove(at);
+        }
     }
     slots
 }
