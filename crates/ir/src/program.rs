@@ -407,6 +407,14 @@ pub struct Control {
     pub span: Span,
 }
 
+/// The extern function that begins an `@atomic` block (P4_16, "Concurrency model"): the front end puts a call of it in front of
+/// the block. What is begun ends with a call of [`ATOMIC_END`], or with the parser or control that the architecture runs, where
+/// `exit` or `return` leads out of the block.
+pub const ATOMIC_BEGIN: &str = "atomic_begin";
+
+/// The extern function that ends an `@atomic` block.
+pub const ATOMIC_END: &str = "atomic_end";
+
 /// An extern function, or a method of an extern object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExternFn {

@@ -107,6 +107,20 @@ impl BlockEnv<'_> {
         }
     }
 
+    pub(crate) fn begin_atomic(&mut self) {
+        if self.own.atomic.depth == 0 {
+            self.own.atomic.held = self.state.enter_atomic();
+        }
+        self.own.atomic.depth += 1;
+    }
+
+    pub(crate) fn end_atomic(&mut self) {
+        self.own.atomic.depth = self.own.atomic.depth.saturating_sub(1);
+        if self.own.atomic.depth == 0 {
+            self.own.atomic.held = None;
+        }
+    }
+
     /// To note what the program asks for.
     pub(crate) fn ask(&mut self) -> &mut Effects {
         self.effects.any = true;
@@ -312,6 +326,8 @@ impl Env for BlockEnv<'_> {
             }
             // Every hit of the table has counted already, called or not.
             Function::DirectCount => {}
+            Function::AtomicBegin => self.begin_atomic(),
+            Function::AtomicEnd => self.end_atomic(),
             Function::ExecuteMeter => {
                 let (index, bytes, now) = (bits(args, 0).saturating_u64(), self.bytes, self.now);
                 match self.state.mark(call.instance, index, (now, bytes)) {

@@ -43,6 +43,8 @@ pub(crate) enum Function {
     Assume,
     LogMsg,
     Checksum16Get,
+    AtomicBegin,
+    AtomicEnd,
 }
 
 /// A block of the architecture, as a place of calls.
@@ -142,6 +144,8 @@ pub(crate) fn resolve_function(f: &ExternFn) -> Result<Function, Problem> {
         ("assume", 1) => Assume,
         ("log_msg", 1 | 2) => LogMsg,
         ("Checksum16.get", 1) => Checksum16Get,
+        (pointsman_ir::ATOMIC_BEGIN, 0) => AtomicBegin,
+        (pointsman_ir::ATOMIC_END, 0) => AtomicEnd,
         ("clone3", 3) => CloneData,
         ("resubmit", 1) => ResubmitData,
         ("recirculate", 1) => RecirculateData,

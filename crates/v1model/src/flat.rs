@@ -39,6 +39,8 @@ impl BlockEnv<'_> {
                 return cells().is_some_and(|c| c.count(saturated(*index), self.bytes));
             }
             (Function::DirectCount, _) => {}
+            (Function::AtomicBegin, _) => self.begin_atomic(),
+            (Function::AtomicEnd, _) => self.end_atomic(),
             (Function::Hash, [result, algorithm, base, _, max]) if packed(3) => {
                 let Some(data) = args.data else { return false };
                 let hash = self.flat_hash(algorithm[0], data, false);

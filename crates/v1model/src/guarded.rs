@@ -1,6 +1,7 @@
 //! Values that packets change, and that several workers may share.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A value that one worker uses without a lock, and several with one. Locks are held for single calls and never nested.
 #[derive(Debug, Default)]
@@ -29,3 +30,36 @@ impl<T: Clone> Clone for Guarded<T> {
         Guarded::new(self.shared().clone())
     }
 }
+
+/// A lock that is held by a value without borrowing it. Who waits spins first: what is done meanwhile is short.
+#[derive(Debug, Default)]
+pub(crate) struct Turn(AtomicBool);
+
+/// As long as it lives nobody else has its [`Turn`].
+#[derive(Debug)]
+pub(crate) struct Held(Arc<Turn>);
+
+impl Turn {
+    /// Waits for the turn.
+    pub fn take(turn: &Arc<Turn>) -> Held {
+        let mut tries = 0;
+        while turn.0.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            tries += 1;
+            match tries % SPINS {
+                // Whoever has it may wait for this processor.
+                0 => std::thread::yield_now(),
+                _ => std::hint::spin_loop(),
+            }
+        }
+        Held(turn.clone())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.0.store(false, Ordering::Release);
+    }
+}
+
+/// Tries before others are let run.
+const SPINS: u32 = 200;

@@ -163,7 +163,12 @@ impl Pipeline {
             parser_is_pure: parser.externs.is_empty(),
             egress_reads_length: egress.reads.has(std.packet_length),
             std_reads,
-            sections: Sections::new(&program, &functions, &blocks.units().map(|(unit, _)| unit)),
+            sections: Sections::new(
+                &program,
+                &functions,
+                &blocks.units().map(|(unit, _)| unit),
+                |register| matches!(instances.get(register.index()), Some(InstancePlan::Register { width, .. }) if *width <= 64),
+            ),
             program,
             blocks,
             slots,

@@ -38,15 +38,19 @@ const bit<8> CONN_COUNTS_CONNECTIONS = 32; // one from its first packet to its e
 const bit<8> CONN_COUNTS_REQUESTS = 64;    // one from a packet with data of the client to one of the device
 const bit<8> CONN_COUNTS = CONN_COUNTS_CONNECTIONS | CONN_COUNTS_REQUESTS;
 
-// What is asked of the table.
+// What is asked of the table. Anything but CONN_FIND and CONN_SEEN belongs into an `@atomic` block, together with the
+// CONN_FIND that came before it. Outside of one CONN_FIND may meet an entry that is just being written. It finds that out: every word
+// of a key, and the state, bear the version of their entry, which changes when the place gets another key.
 const bit<2> CONN_FIND = 0;  // find the key; otherwise a free place
 const bit<2> CONN_WRITE = 1; // write key and state at the place that was found
 const bit<2> CONN_TOUCH = 2; // write the state only
+const bit<2> CONN_SEEN = 3;  // write when it was seen, nothing else
 
 struct connection_t {
     bool      found;
     bool      room;      // not found, but `way` has a free place
     bit<2>    way;
+    bit<10>   version;
     time_us_t last_seen;
     bit<24>   idle_ms;
     device_t  device;
@@ -56,48 +60,64 @@ struct connection_t {
 control Way(in bit<2> request,
             in bit<2> number,
             in place_t place,
-            in bit<64> low,
-            in bit<96> high,
+            in bit<54> key_0,
+            in bit<54> key_1,
+            in bit<54> key_2,
             in bool opens,
             in time_us_t now,
             inout connection_t conn) {
-    register<bit<96>>(WAY_SIZE) key_high; // upper part of an IPv6 address
-    register<bit<64>>(WAY_SIZE) key_low;  // lower part or IPv4 address, client port, service
-    register<bit<96>>(WAY_SIZE) state;    // last_seen, idle_ms, device, flags
+    register<bit<64>>(WAY_SIZE) word_0;    // version, part of the key
+    register<bit<64>>(WAY_SIZE) word_1;
+    register<bit<64>>(WAY_SIZE) word_2;
+    register<bit<64>>(WAY_SIZE) state;     // version, 6 bits unused, idle_ms, device, flags
+    register<bit<48>>(WAY_SIZE) last_seen;
 
     apply {
         bit<32> at = (bit<32>)place;
         if (request != CONN_FIND) {
-            state.write(at, conn.last_seen ++ conn.idle_ms ++ conn.device ++ conn.flags);
-            if (request == CONN_WRITE) {
-                key_low.write(at, low);
-                key_high.write(at, high);
+            last_seen.write(at, conn.last_seen);
+            if (request != CONN_SEEN) {
+                if (request == CONN_WRITE) {
+                    conn.version = conn.version + 1;
+                    word_0.write(at, conn.version ++ key_0);
+                    word_1.write(at, conn.version ++ key_1);
+                    word_2.write(at, conn.version ++ key_2);
+                }
+                state.write(at, conn.version ++ 6w0 ++ conn.idle_ms ++ conn.device ++ conn.flags);
             }
         } else {
-            bit<96> s;
-            bit<64> l;
-            bit<96> h;
+            bit<64> s;
+            bit<64> k0;
+            bit<64> k1;
+            bit<64> k2;
+            time_us_t seen;
             state.read(s, at);
-            key_low.read(l, at);
-            key_high.read(h, at);
+            word_0.read(k0, at);
+            word_1.read(k1, at);
+            word_2.read(k2, at);
+            last_seen.read(seen, at);
             bit<8> fins = CONN_FIN_CLIENT | CONN_FIN_DEVICE;
             bool closing = (s[7:0] & CONN_RESET) != 0 || (s[7:0] & fins) == fins;
             bool live = (s[7:0] & CONN_LIVE) != 0;
-            bool same = live && l == low && h == high;
+            bit<10> version = s[63:54];
+            bool same = live && k0 == version ++ key_0 && k1 == version ++ key_1 && k2 == version ++ key_2;
             if (same && !opens) {
                 conn.found = true;
                 conn.way = number;
-                conn.last_seen = s[95:48];
+                conn.version = version;
+                conn.last_seen = seen;
                 conn.idle_ms = s[47:24];
                 conn.device = s[23:8];
                 conn.flags = s[7:0];
             } else {
                 time_us_t limit = closing ? LINGER_US : (bit<48>)s[47:24] * 1000;
-                bool over = now - s[95:48] > limit;
+                // What somebody else has seen since this packet came in is not over.
+                bool over = now > seen && now - seen > limit;
                 if (same && !over && !closing) {
                     conn.found = true;
                     conn.way = number;
-                    conn.last_seen = s[95:48];
+                    conn.version = version;
+                    conn.last_seen = seen;
                     conn.idle_ms = s[47:24];
                     conn.device = s[23:8];
                     conn.flags = s[7:0];
@@ -108,6 +128,7 @@ control Way(in bit<2> request,
                     bool free = same || !conn.room && (!live || over);
                     conn.room = conn.room || free;
                     conn.way = free ? number : conn.way;
+                    conn.version = free ? version : conn.version;
                     // Whoever had the place may still be counted.
                     conn.device = free ? s[23:8] : conn.device;
                     conn.flags = free ? s[7:0] : conn.flags;
@@ -131,24 +152,25 @@ control Connections(in bit<2> request,
 
     apply {
         bool find = request == CONN_FIND;
-        bit<64> low = flow.client[31:0] ++ flow.client_port ++ flow.service;
-        bit<96> high = flow.client[127:32];
         if (find) {
             conn.found = false;
             conn.room = false;
         }
+        bit<54> key_0 = flow.client[53:0];
+        bit<54> key_1 = flow.client[107:54];
+        bit<54> key_2 = 2w0 ++ flow.client[127:108] ++ flow.client_port ++ flow.service;
         // A search ends where the key is found; what is written goes to that place alone.
         if (find || conn.way == 0) {
-            way0.apply(request, 0, hash_a[CONNECTION_PLACE_BITS - 1:0], low, high, opens, now, conn);
+            way0.apply(request, 0, hash_a[CONNECTION_PLACE_BITS - 1:0], key_0, key_1, key_2, opens, now, conn);
         }
         if (find && !conn.found || !find && conn.way == 1) {
-            way1.apply(request, 1, hash_b[CONNECTION_PLACE_BITS - 1:0], low, high, opens, now, conn);
+            way1.apply(request, 1, hash_b[CONNECTION_PLACE_BITS - 1:0], key_0, key_1, key_2, opens, now, conn);
         }
         if (find && !conn.found || !find && conn.way == 2) {
-            way2.apply(request, 2, hash_a[31:32 - CONNECTION_PLACE_BITS], low, high, opens, now, conn);
+            way2.apply(request, 2, hash_a[31:32 - CONNECTION_PLACE_BITS], key_0, key_1, key_2, opens, now, conn);
         }
         if (find && !conn.found || !find && conn.way == 3) {
-            way3.apply(request, 3, hash_b[31:32 - CONNECTION_PLACE_BITS], low, high, opens, now, conn);
+            way3.apply(request, 3, hash_b[31:32 - CONNECTION_PLACE_BITS], key_0, key_1, key_2, opens, now, conn);
         }
     }
 }

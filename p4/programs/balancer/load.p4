@@ -138,7 +138,8 @@ control DeviceState(in bit<2> request, in bool mine, in bool less, in server_t s
             if (timeout != 0) {
                 time_us_t last;
                 last_heard.read(last, at);
-                if (last == 0 || now - last > timeout) {
+                // A report may have come since this packet did.
+                if (last == 0 || now > last && now - last > timeout) {
                     fresh = 0;
                 }
             }

@@ -56,7 +56,7 @@ control BalancerIngress(inout headers_t hdr,
 
     time_us_t now = standard_metadata.ingress_global_timestamp;
     mac_t switch_mac = 0;
-    connection_t conn = { false, false, 0, 0, 0, 0, 0 };
+    connection_t conn = { false, false, 0, 0, 0, 0, 0, 0 };
 
     // The two ends of the packet, or of the one that an ICMP error quotes turned around: `to` is where a service would
     // be if the packet goes to it, `from` where a device would be if it comes from one.
@@ -307,7 +307,11 @@ control BalancerIngress(inout headers_t hdr,
     }
 
     // What FIN, RST and their absence say about the connection.
-    action note_flags(bit<8> fin_flag) {
+    action note_flags() {
+        bit<8> fin_flag = CONN_FIN_DEVICE;
+        if (to_service) {
+            fin_flag = CONN_FIN_CLIENT;
+        }
         if (meta.rst) {
             conn.flags = conn.flags | CONN_RESET;
         } else {
@@ -411,29 +415,37 @@ control BalancerIngress(inout headers_t hdr,
                     meta.opens = false;
                 }
             }
+            // Nearly all packets belong to a connection that is as it was: there is nothing to write but that it was seen. Other
+            // packets may be at work with the same connection meanwhile. Whoever changes it looks again.
+            bool changes = false;
             if (to_service || from_backend) {
                 hash_flow();
                 connections.apply(CONN_FIND, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
+                if (!conn.found) {
+                    changes = to_service && meta.opens && !hdr.quoted.isValid();
+                } else if (!hdr.quoted.isValid() && (to_service || conn.device == backend)) {
+                    bit<8> flags = conn.flags;
+                    note_flags();
+                    changes = conn.flags != flags || (flags & CONN_COUNTS) != 0;
+                    if (!changes) {
+                        connections.apply(CONN_SEEN, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
+                    }
+                }
             }
-
-            if (to_service) {
+            if (changes)
+                @atomic {
+                connections.apply(CONN_FIND, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
                 if (conn.found) {
-                    meta.device = conn.device;
-                    if (!hdr.quoted.isValid()) {
-                        note_flags(CONN_FIN_CLIENT);
+                    if (to_service || conn.device == backend) {
+                        note_flags();
                         if ((conn.flags & CONN_COUNTS) != 0) {
-                            count_connection.apply(hdr, meta, false, conn, one_more, one_less);
+                            meta.device = conn.device;
+                            count_connection.apply(hdr, meta, !to_service, conn, one_more, one_less);
                             left = conn.device;
                         }
                         connections.apply(CONN_TOUCH, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
                     }
-                } else if (hdr.quoted.isValid()) {
-                    meta.drop_reason = DROP_ICMP_UNMATCHED;
-                } else if (!meta.opens) {
-                    meta.drop_reason = DROP_NO_CONNECTION;
-                } else if (!conn.room) {
-                    meta.drop_reason = DROP_TABLE_FULL;
-                } else {
+                } else if (to_service && meta.opens && conn.room) {
                     blocks_t blocks;
                     slot_t choice;
                     bool is_chosen;
@@ -483,7 +495,32 @@ control BalancerIngress(inout headers_t hdr,
                         connections.apply(CONN_WRITE, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
                         service_connections.count((bit<32>)meta.flow.service);
                         device_connections.count((bit<32>)meta.device);
+                        conn.found = true;
                     }
+                }
+                if (one_more || one_less) {
+                    bit<8> more = 0;
+                    if (one_more) {
+                        more = (bit<8>)1 << (bit<8>)meta.device[2:0];
+                    }
+                    values_t values;
+                    slot_t choice;
+                    bool is_chosen;
+                    load.apply(LOAD_COUNT, more, 0, meta.device[15:3], one_less, left, 0, 0, now, 0, { 0, 0, 0, 0 },
+                        { 0, 0, 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0, 0, 0 }, fresh, available, values);
+                    select_server.apply(LOAD_COUNT, 0, one_more, meta.device, one_less, left, meta, pool, choice, is_chosen);
+                }
+            }
+
+            if (to_service) {
+                if (conn.found) {
+                    meta.device = conn.device;
+                } else if (hdr.quoted.isValid()) {
+                    meta.drop_reason = DROP_ICMP_UNMATCHED;
+                } else if (!meta.opens) {
+                    meta.drop_reason = DROP_NO_CONNECTION;
+                } else if (!conn.room) {
+                    meta.drop_reason = DROP_TABLE_FULL;
                 }
                 if (meta.drop_reason == DROP_NONE) {
                     if (hdr.ipv4.isValid()) {
@@ -518,14 +555,6 @@ control BalancerIngress(inout headers_t hdr,
                         } else {
                             outside = hdr.ipv6.src == hdr.quoted_ipv6.dst;
                         }
-                    } else {
-                        note_flags(CONN_FIN_DEVICE);
-                        if ((conn.flags & CONN_COUNTS) != 0) {
-                            meta.device = conn.device;
-                            count_connection.apply(hdr, meta, true, conn, one_more, one_less);
-                            left = conn.device;
-                        }
-                        connections.apply(CONN_TOUCH, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
                     }
                     translate.apply(hdr, true, outside, new4, new6);
                 }
@@ -556,19 +585,8 @@ control BalancerIngress(inout headers_t hdr,
             }
         }
 
-        if (one_more || one_less) {
-            bit<8> more = 0;
-            if (one_more) {
-                more = (bit<8>)1 << (bit<8>)meta.device[2:0];
-            }
-            values_t values;
-            slot_t choice;
-            bool is_chosen;
-            load.apply(LOAD_COUNT, more, 0, meta.device[15:3], one_less, left, 0, 0, now, 0, { 0, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0, 0 },
-                { 0, 0, 0, 0, 0, 0, 0, 0 }, fresh, available, values);
-            select_server.apply(LOAD_COUNT, 0, one_more, meta.device, one_less, left, meta, pool, choice, is_chosen);
-        }
-        if (is_report) {
+        if (is_report)
+            @atomic {
             note_t note;
             reports.apply(hdr, meta, standard_metadata, note);
             if (note.believed) {

@@ -2,7 +2,8 @@
 
 use super::scope::{Def, TypeDef};
 use super::signature::ParamsOf;
-use super::tree::{self, Body, Param, Stmt};
+use super::stmt::is_atomic;
+use super::tree::{self, Body, Param, Stmt, StmtKind};
 use super::types::Ty;
 use super::{Checker, Context, Place};
 use crate::ast::{self, DeclKind};
@@ -48,7 +49,10 @@ impl Checker<'_> {
             let Some(body) = &p.body else { return };
             c.block_locals(&body.locals);
             c.cx.place = Place::ControlApply;
-            let apply = c.block(&body.apply);
+            let mut apply = c.block(&body.apply);
+            if is_atomic(annotations) {
+                apply = vec![Stmt { kind: StmtKind::Atomic(apply), span: body.apply.span }];
+            }
             c.cx.block.apply = apply;
         });
     }

@@ -15,7 +15,11 @@ const MAX_DEPTH: u32 = 400;
 impl Checker<'_> {
     /// `{ ... }` in a scope of its own.
     pub fn block(&mut self, b: &ast::Block) -> Vec<Stmt> {
-        self.in_scope(|c| c.stmts(&b.stmts))
+        let stmts = self.in_scope(|c| c.stmts(&b.stmts));
+        if is_atomic(&b.annotations) {
+            return vec![Stmt { kind: StmtKind::Atomic(stmts), span: b.span }];
+        }
+        stmts
     }
 
     /// Statements in the scope around.
@@ -469,11 +473,16 @@ impl Checker<'_> {
     }
 }
 
+/// Is it to be executed as if nothing else were ("Concurrency model")?
+pub fn is_atomic(annotations: &[ast::Annotation]) -> bool {
+    annotations.iter().any(|a| a.name.name == "atomic")
+}
+
 /// Does every path through `stmts` end in `return` (or `exit`)?
 pub fn always_returns(stmts: &[Stmt]) -> bool {
     stmts.iter().any(|s| match &s.kind {
         StmtKind::Return(_) | StmtKind::Exit => true,
-        StmtKind::Block(b) => always_returns(b),
+        StmtKind::Block(b) | StmtKind::Atomic(b) => always_returns(b),
         StmtKind::If(_, a, b) => always_returns(a) && always_returns(b),
         StmtKind::Switch { cases, default, .. } => {
             always_returns(default) && cases.iter().all(|(_, b)| always_returns(b))

@@ -403,6 +403,8 @@ pub enum StmtKind {
     Assign(Expr, Expr),
     Eval(Expr),
     Block(Vec<Stmt>),
+    /// A block that is executed as if nothing else were.
+    Atomic(Vec<Stmt>),
     If(Expr, Vec<Stmt>, Vec<Stmt>),
     /// Labels of a case are constants.
     Switch {

@@ -228,7 +228,7 @@ impl Flow<'_> {
                 self.write(l, matches!(r.kind, ExprKind::Invalid));
             }
             StmtKind::Eval(e) => self.expr(e),
-            StmtKind::Block(b) => self.stmts(b),
+            StmtKind::Block(b) | StmtKind::Atomic(b) => self.stmts(b),
             StmtKind::If(c, a, b) => {
                 self.expr(c);
                 let before = self.now.clone();

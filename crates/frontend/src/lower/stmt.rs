@@ -13,6 +13,18 @@ impl Lower<'_> {
         }
     }
 
+    /// Calls an extern function without arguments, which the architecture knows without a declaration.
+    fn mark(&mut self, name: &str, span: Span) {
+        let same = |f: &ir::ExternFn| f.object.is_none() && f.name == name && f.params.is_empty();
+        let index = self.program.extern_fns.iter().position(same).unwrap_or_else(|| {
+            let function = ir::ExternFn { object: None, name: name.to_string(), params: Vec::new(), span };
+            self.program.extern_fns.push(function);
+            self.program.extern_fns.len() - 1
+        });
+        let callee = ir::Callee::Extern { function: ir::ExternFnId(index as u32), instance: None };
+        self.push(StmtKind::Call { result: None, callee, type_args: Vec::new(), args: Vec::new() }, span);
+    }
+
     fn block(&mut self, stmts: &[Stmt]) -> Vec<ir::Stmt> {
         self.nested(|l| l.stmts(stmts))
     }
@@ -52,6 +64,11 @@ impl Lower<'_> {
                 _ => {}
             },
             Tree::Block(b) => self.stmts(b),
+            Tree::Atomic(b) => {
+                self.mark(ir::ATOMIC_BEGIN, span);
+                self.stmts(b);
+                self.mark(ir::ATOMIC_END, span);
+            }
             Tree::If(c, yes, no) => {
                 let c = self.expr(c);
                 let (yes, no) = (self.block(yes), self.block(no));

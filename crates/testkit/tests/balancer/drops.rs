@@ -95,17 +95,19 @@ fn signed_by_9(number: u8, sequence: u64) -> Vec<u8> {
 
 /// Puts somebody else's live connections into the four places of `client4(1)`.
 fn fill_places(w: &mut World) {
-    // last_seen, idle_ms, device, flags
-    let state = u128::from(w.rig.now.micros()) << 48 | 0xff_ffff << 24 | 8 << 8 | 1;
+    // version, idle_ms, device, flags
+    let state: u64 = 0xff_ffff << 24 | 8 << 8 | 1;
+    let seen = w.rig.now.micros();
     let std::net::SocketAddr::V4(client) = client4(1).parse().expect("an address") else { panic!("IPv4") };
     let address = std::net::Ipv6Addr::from(u128::from(u32::from(*client.ip())));
     let places = places(address, client.port(), 1);
     // Halves of hash_a and hash_b; see connections.p4.
     for (way, shift) in [32, 0, 48, 16].into_iter().enumerate() {
         let place = places >> shift & 0xffff;
-        w.rig
-            .write_register(&format!("connections.way{way}.state"), place, &state.to_string())
-            .expect("a register");
+        for (name, value) in [("state", state), ("last_seen", seen)] {
+            let register = format!("connections.way{way}.{name}");
+            w.rig.write_register(&register, place, &value.to_string()).expect("a register");
+        }
     }
 }
 

@@ -15,7 +15,7 @@ pub use tables::SavedEntry;
 
 use crate::counter::CounterCell;
 use crate::externs::Instance;
-use crate::guarded::Guarded;
+use crate::guarded::{Guarded, Turn};
 use crate::hash::{Crc, CrcParams, HashAlgorithm, csum16, identity, xor16};
 use crate::info::InfoMap;
 use crate::meanings;
@@ -188,6 +188,9 @@ pub struct State {
     /// Held by packets in sections that must not overlap: [`Access::enter`].
     pub(crate) locks: Vec<Guarded<()>>,
     sections: usize,
+    /// Held by packets in `@atomic` blocks, where there are several workers.
+    pub(crate) atomic: Option<Arc<Turn>>,
+    has_atomic: bool,
     /// Another one after each [`State::replace`]: digests of an earlier one mean nothing any more.
     pub(crate) epoch: u64,
     /// When to look at an entry's idle time again.
@@ -212,6 +215,8 @@ impl State {
             generation: Generation::new(),
             locks: Vec::new(),
             sections: pipeline.sections.count,
+            atomic: None,
+            has_atomic: pipeline.sections.atomic,
             epoch: 0,
             timers: BTreeSet::new(),
             replication: Replication::default(),
@@ -242,6 +247,7 @@ impl State {
         // The switch itself processes nothing while a worker does: one worker is alone.
         let locks = if workers > 1 { self.sections } else { 0 };
         self.locks.resize_with(locks, Guarded::default);
+        self.atomic = (workers > 1 && self.has_atomic).then(Arc::default);
     }
 
     pub(crate) fn instance(&self, id: Option<ExternInstanceId>) -> Option<&Instance> {

@@ -2,7 +2,7 @@
 
 use crate::counter::CounterCell;
 use crate::externs::Instance;
-use crate::guarded::Guarded;
+use crate::guarded::{Guarded, Held, Turn};
 use crate::hash::BitBuffer;
 use crate::meter::Color;
 use crate::random::Random;
@@ -32,7 +32,26 @@ pub(crate) struct Own {
     pub colors: Vec<Color>,
     /// The arrays that the worker's packets use, where they are not those of the state.
     pub cells: Option<Arc<[CellArray]>>,
+    /// The `@atomic` blocks that its packet is in.
+    pub atomic: Atomic,
     epoch: u64,
+}
+
+/// The `@atomic` blocks around a packet, and what keeps others out of theirs.
+#[derive(Debug, Default)]
+pub(crate) struct Atomic {
+    pub depth: u32,
+    pub held: Option<Held>,
+}
+
+impl Atomic {
+    /// The parser or control has ended, and with it every block in it, however it was left.
+    #[inline]
+    pub fn leave(&mut self) {
+        if self.depth != 0 {
+            *self = Atomic::default();
+        }
+    }
 }
 
 impl Own {
@@ -47,6 +66,7 @@ impl Own {
             max_events: config.max_waiting_events,
             colors: Vec::new(),
             cells: None,
+            atomic: Atomic::default(),
             epoch: 0,
         }
     }
@@ -108,6 +128,14 @@ impl<'a> Access<'a> {
 }
 
 impl Access<'_> {
+    /// Keeps other workers out of `@atomic` blocks as long as the result lives.
+    pub fn enter_atomic(&self) -> Option<Held> {
+        match self {
+            Access::Alone(_) => None,
+            Access::Shared(state) => state.atomic.as_ref().map(Turn::take),
+        }
+    }
+
     #[inline]
     pub fn again(&mut self) -> Access<'_> {
         match self {

@@ -194,6 +194,7 @@ impl<E: Executor> Drive<'_, E> {
         env.note(|| StepKind::Begin(Block::Parser(parser)));
         let section = env.state.enter(self.fixed.pipeline.sections.of(Unit::Parser(parser)));
         let outcome = self.fixed.exec.parse(parser, ALL_SLOTS, frame, data, &mut env);
+        env.own.atomic.leave();
         drop(section);
         // Headers are whole bytes; only an odd `advance` could stop inside one.
         way.payload = outcome.consumed_bits.div_ceil(8).min(data.len());
@@ -659,6 +660,7 @@ fn run<E: Executor>(
     env.note(|| StepKind::Begin(block));
     let _section = env.state.enter(run.section);
     let outcome = exec.control(run.control, slots, frame, emitted, env);
+    env.own.atomic.leave();
     env.note(|| StepKind::End { exited: outcome.exited });
 }
 

@@ -79,6 +79,7 @@ impl<E: Executor> Drive<'_, E> {
                 quiet(&fixed.pipeline, self.state.again(), &mut core.own, now, bytes, &[], drop_port);
             let section = env.state.enter(fixed.runs.parser);
             let parsed = fixed.exec.parse(parser, ALL_SLOTS, frame, data, &mut env);
+            env.own.atomic.leave();
             drop(section);
             // Field by field, and only what is needed: copies of what was written a moment ago in other pieces have to
             // wait for it.
@@ -169,6 +170,7 @@ impl<E: Executor> Drive<'_, E> {
         if let Some(verify) = runs.verify {
             let section = env.state.enter(verify.section);
             fixed.exec.control(verify.control, CHECKSUM_SLOTS, frame, emitted, &mut env);
+            env.own.atomic.leave();
             drop(section);
         }
         if env.effects.checksum_error {
@@ -178,6 +180,7 @@ impl<E: Executor> Drive<'_, E> {
         if let Some(ingress) = runs.ingress {
             let section = env.state.enter(ingress.section);
             fixed.exec.control(ingress.control, ALL_SLOTS, frame, emitted, &mut env);
+            env.own.atomic.leave();
             drop(section);
         }
         let effects = if env.effects.any { env.effects } else { Effects::NONE };
@@ -220,6 +223,7 @@ impl<E: Executor> Drive<'_, E> {
             set(&*fixed.exec, frame, std.egress_spec, u64::from(drop_port) + 1);
             let section = env.state.enter(egress.section);
             fixed.exec.control(egress.control, ALL_SLOTS, frame, emitted, &mut env);
+            env.own.atomic.leave();
             drop(section);
             if get(&*fixed.exec, frame, std.egress_spec) == drop_port {
                 env.ask().drop = true;
@@ -241,12 +245,14 @@ impl<E: Executor> Drive<'_, E> {
         if let Some(compute) = runs.compute {
             let section = env.state.enter(compute.section);
             fixed.exec.control(compute.control, CHECKSUM_SLOTS, frame, emitted, &mut env);
+            env.own.atomic.leave();
             drop(section);
         }
         emitted.clear();
         if let Some(deparser) = runs.deparser {
             let section = env.state.enter(deparser.section);
             fixed.exec.control(deparser.control, DEPARSER_SLOTS, frame, emitted, &mut env);
+            env.own.atomic.leave();
             drop(section);
         }
         if env.effects.assertion_failed {

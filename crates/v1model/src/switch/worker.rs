@@ -42,6 +42,13 @@ impl<E: Executor> Switch<E> {
     }
 }
 
+impl<E: Executor> Drop for Worker<E> {
+    /// Should it have come to grief inside of an `@atomic` block: others must not wait for ever.
+    fn drop(&mut self) {
+        self.core.shared().own.atomic.leave();
+    }
+}
+
 impl<E: Executor> Worker<E> {
     fn core(&self, switch: &Switch<E>) -> MutexGuard<'_, Core<E::Frame>> {
         let mut core = self.core.shared();
