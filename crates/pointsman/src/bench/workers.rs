@@ -4,7 +4,7 @@ use super::program::{Out, take_batches};
 use super::traffic::{Ring, Sequence, Source};
 use pointsman_ir::Executor;
 use pointsman_v1model::{Switch, Worker};
-use std::sync::Barrier;
+use std::sync::{Condvar, Mutex, PoisonError};
 
 /// One worker and its packets.
 pub struct Lane<E: Executor> {
@@ -27,6 +27,55 @@ impl<E: Executor> Lane<E> {
     }
 }
 
+/// Where workers wait for each other.
+struct Meeting {
+    /// Who is missing, and how often all have met.
+    state: Mutex<(usize, u64)>,
+    changed: Condvar,
+    count: usize,
+}
+
+impl Meeting {
+    fn new(count: usize) -> Self {
+        Meeting { state: Mutex::new((count, 0)), changed: Condvar::new(), count }
+    }
+
+    /// Waits for the others. False: one of them will never come.
+    fn wait(&self) -> bool {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = state.1;
+        if times == u64::MAX {
+            return false;
+        }
+        state.0 -= 1;
+        if state.0 == 0 {
+            *state = (self.count, times + 1);
+            self.changed.notify_all();
+            return true;
+        }
+        while state.1 == times {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.1 != u64::MAX
+    }
+
+    fn give_up(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).1 = u64::MAX;
+        self.changed.notify_all();
+    }
+}
+
+/// A worker that panics keeps nobody waiting.
+struct Attendance<'a>(&'a Meeting);
+
+impl Drop for Attendance<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.give_up();
+        }
+    }
+}
+
 /// Measures runs of so many packets, which the workers share. They begin each chunk together, and it takes as long as the
 /// slowest of them. `clock` gives nanoseconds of time that passes, since a worker that waits for another has no core.
 pub fn measure<E>(switch: &Switch<E>, lanes: &mut [Lane<E>], packets: usize, clock: fn() -> u64) -> f64
@@ -35,12 +84,15 @@ where
     E::Frame: Send + Sync,
 {
     let chunks = packets.div_ceil(lanes.len() * Ring::SIZE).max(1);
-    let (begin, count) = (Barrier::new(lanes.len()), lanes.len());
+    let (begin, count) = (Meeting::new(lanes.len()), lanes.len());
     let run = |lane: &mut Lane<E>| {
+        let _attendance = Attendance(&begin);
         let mut times = Vec::with_capacity(chunks);
         for _ in 0..chunks {
             lane.ring.refill(&mut lane.sequence, &lane.source, Ring::SIZE);
-            begin.wait();
+            if !begin.wait() {
+                break;
+            }
             let start = clock();
             let (worker, out) = (&mut lane.worker, &mut lane.out);
             take_batches(&mut lane.ring, |now, budget, batch| {
@@ -59,4 +111,25 @@ where
     let slowest = |i: usize| times.iter().filter_map(|t| t.get(i)).max().copied().unwrap_or(0);
     let total: u64 = (0..chunks).map(slowest).sum();
     total as f64 / (chunks * count * Ring::SIZE) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_waits_for_who_panicked() {
+        let meeting = Meeting::new(2);
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                let _attendance = Attendance(&meeting);
+                assert!(meeting.wait());
+                panic!("on purpose");
+            });
+            assert!(meeting.wait());
+            assert!(!meeting.wait());
+            assert!(other.join().is_err());
+        });
+        assert!(!meeting.wait());
+    }
 }

@@ -33,6 +33,7 @@ use pointsman_v1model::SwitchConfig;
 use queues::Setting;
 use runtime::{Handle, Runtime};
 use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -315,6 +316,8 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
             drop_port: args.drop_port,
             queues_per_port: args.priority_queues,
             queue_depth_packets: args.queue_depth,
+            // Nobody outside shall know which keys of a table collide.
+            seed: RandomState::new().hash_one(std::process::id()),
             ..SwitchConfig::default()
         },
         executor: args.executor,
