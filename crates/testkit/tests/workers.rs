@@ -114,14 +114,14 @@ impl<E: Executor> Hand<'_, E> {
         }
     }
 
-    fn to_device(&mut self, client: &str, flags: u8) -> Option<u8> {
+    fn request(&mut self, client: &str, flags: u8) -> Option<u8> {
         let got = self.send(CLIENTS, Packet::tcp(client, VIP, flags))?;
         self.count.sent += 1;
         // The last byte of the device's Ethernet address.
         got.get(5).copied()
     }
 
-    fn from_device(&mut self, flow: &Flow, flags: u8) {
+    fn answer(&mut self, flow: &Flow, flags: u8) {
         let from = format!("10.0.1.{}:80", flow.device);
         let got = self.send(DEVICES, Packet::tcp(from, flow.client.clone(), flags)).expect("it has a route");
         // The connection is known: the source is the VIP.
@@ -132,7 +132,7 @@ impl<E: Executor> Hand<'_, E> {
     fn open(&mut self) {
         let n = self.shared.next.fetch_add(1, Ordering::Relaxed);
         let client = format!("192.0.{}.{}:{}", 2 + n / 12_500_000, n / 50_000 % 250 + 1, 10_000 + n % 50_000);
-        match self.to_device(&client, tcp_flags::SYN) {
+        match self.request(&client, tcp_flags::SYN) {
             None => self.count.full += 1,
             Some(device) => {
                 self.count.opened += 1;
@@ -148,20 +148,20 @@ impl<E: Executor> Hand<'_, E> {
 
     fn use_one(&mut self, flow: &Flow) {
         if self.random.below(2) == 0 {
-            let device = self.to_device(&flow.client, tcp_flags::ACK);
+            let device = self.request(&flow.client, tcp_flags::ACK);
             assert_eq!(device, Some(flow.device), "{} changed its device", flow.client);
         } else {
-            self.from_device(flow, tcp_flags::ACK);
+            self.answer(flow, tcp_flags::ACK);
         }
     }
 
     fn close(&mut self, flow: &Flow) {
         if self.random.below(4) == 0 {
-            assert_eq!(self.to_device(&flow.client, tcp_flags::RST), Some(flow.device));
+            assert_eq!(self.request(&flow.client, tcp_flags::RST), Some(flow.device));
         } else {
             let fin = tcp_flags::FIN | tcp_flags::ACK;
-            assert_eq!(self.to_device(&flow.client, fin), Some(flow.device));
-            self.from_device(flow, fin);
+            assert_eq!(self.request(&flow.client, fin), Some(flow.device));
+            self.answer(flow, fin);
         }
     }
 
