@@ -195,7 +195,7 @@ impl<E: Executor> Hand<'_, E> {
 
 fn check<E>(policy: u8, steps: u32)
 where
-    E: Executor + Sync,
+    E: Executor + Send + Sync,
     E::Frame: Send + Sync,
 {
     let mut rig = rig::<E>(policy);
@@ -277,7 +277,7 @@ impl Sink for Went {
 /// that is too small for all.
 fn hammer<E>(policy: u8, rounds: u64)
 where
-    E: Executor + Sync,
+    E: Executor + Send + Sync,
     E::Frame: Send + Sync,
 {
     const FLOWS: usize = 64;
@@ -371,7 +371,7 @@ fn counting(declarations: &str, body: &str) -> String {
 /// Two workers, each with as many packets: none is forgotten.
 fn check_count<E>(declarations: &str, body: &str)
 where
-    E: Executor + Sync,
+    E: Executor + Send + Sync,
     E::Frame: Send + Sync,
 {
     const EACH: u64 = 20_000;
