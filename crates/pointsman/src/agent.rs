@@ -1,19 +1,25 @@
 //! `pointsman agent`: one device's agent on its interface, with its sockets and its clock.
 
+mod sources;
+
 use crate::console::say;
 use pointsman_balance::Mac;
 use pointsman_balance::agent::{Agent, AgentConfig, Direction, Input, Output};
 use pointsman_balance::frame_report::ETHERTYPE;
 use pointsman_ports::{Observer, Poller, Waker, Way};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How often processor, memory and network use are read where a threshold asks for them.
 const SAMPLE: Duration = Duration::from_millis(100);
+
+/// How often the page of metrics is written.
+const PAGE: Duration = Duration::from_millis(500);
 
 /// What the text of a file in /proc is to the agent.
 type Reading = for<'a> fn(&'a str) -> Input<'a>;
@@ -30,6 +36,9 @@ pub struct Args {
     /// Network interface of the device; default: the one that has the device's address.
     #[arg(short, long)]
     interface: Option<String>,
+    /// Tell its own metrics, processor time among them, in Prometheus' format at this address: 127.0.0.1:9101.
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
 }
 
 /// An agent that is ready to run.
@@ -40,6 +49,9 @@ pub struct Running {
     socket: UdpSocket,
     /// Of the interface.
     mac: Option<Mac>,
+    replies: Receiver<(usize, usize, sources::Reply)>,
+    /// Its metrics, if somebody may ask for them.
+    page: Option<Arc<Mutex<String>>>,
     stop: Arc<AtomicBool>,
 }
 
@@ -79,7 +91,9 @@ impl Running {
         let mut poller = Poller::new().map_err(|e| format!("cannot wait: {e}"))?;
         poller.add(0, observer.raw_fd());
         let mac = mac_of(&config.interface);
-        Ok(Running { agent: Agent::new(config), observer, poller, socket, mac, stop: Arc::default() })
+        let stop = Arc::default();
+        let replies = sources::start(&config, &stop, &poller.waker())?;
+        Ok(Running { agent: Agent::new(config), observer, poller, socket, mac, replies, page: None, stop })
     }
 
     /// How to end it.
@@ -95,6 +109,14 @@ impl Running {
         self.observer.send(frame).map_err(|e| format!("cannot send reports: {e}"))
     }
 
+    /// Tells its metrics at this address.
+    pub fn serve_metrics(&mut self, address: SocketAddr) -> Result<(), String> {
+        let page = Arc::new(Mutex::new(String::new()));
+        sources::serve(address, page.clone())?;
+        self.page = Some(page);
+        Ok(())
+    }
+
     /// Runs until it is stopped. `log` gets what an operator should know.
     pub fn run(mut self, mut log: impl FnMut(&str)) -> Result<(), String> {
         // Monotonic, but counted from the epoch: reports of a restarted agent must not look older than those before.
@@ -108,6 +130,7 @@ impl Running {
         ];
         let sampling = samples.iter().any(|s| s.0);
         let mut sample_at = Duration::ZERO;
+        let mut page_at = Duration::ZERO;
         let mut ready = Vec::new();
         let mut unreachable = false;
         let mut outputs = Vec::new();
@@ -132,7 +155,20 @@ impl Running {
                     }
                 }
             }
+            while let Ok((device, source, reply)) = self.replies.try_recv() {
+                outputs.extend(
+                    reply.with(|answer| self.agent.step(now, Input::Source { device, source, answer })),
+                );
+            }
             outputs.extend(self.agent.step(now, Input::Tick));
+            if now >= page_at
+                && let Some(page) = &self.page
+            {
+                page_at = now + PAGE;
+                if let Ok(mut text) = page.lock() {
+                    *text = self.agent.exposition(now, processor_time());
+                }
+            }
             for output in outputs.drain(..) {
                 match output {
                     Output::Send { to, payload } => match self.socket.send_to(&payload, to) {
@@ -152,7 +188,7 @@ impl Running {
                         Err(_) => {}
                     },
                     Output::Busy(why) => log(&format!("busy: {why}")),
-                    Output::Available => log("available"),
+                    Output::Available(name) => log(&format!("{name}: available")),
                     Output::Problem(what) => log(&what),
                 }
             }
@@ -175,6 +211,12 @@ impl Running {
 fn mac_of(interface: &str) -> Option<Mac> {
     let mut interfaces = nix::ifaddrs::getifaddrs().ok()?.filter(|i| i.interface_name == interface);
     interfaces.find_map(|i| i.address?.as_link_addr()?.addr().map(Mac))
+}
+
+/// Processor time of this process: where it is an agent alone, what the agent costs.
+fn processor_time() -> Duration {
+    let clock = nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID;
+    nix::time::clock_gettime(clock).map_or(Duration::ZERO, Duration::from)
 }
 
 /// The interface that has one of these addresses.
@@ -207,7 +249,10 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         })?,
     };
     say(&format!("agent of {} on {}, reports to {}", config.name, config.interface, config.report_to));
-    let running = Running::open(config)?;
+    let mut running = Running::open(config)?;
+    if let Some(address) = args.metrics {
+        running.serve_metrics(address)?;
+    }
     let stopper = running.stopper();
     let tokio = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)

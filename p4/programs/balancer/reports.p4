@@ -281,7 +281,7 @@ control Reports(inout headers_t hdr,
                 } else {
                     report_keys.apply();
                     if (trust == TRUST_KEY && key_number != 0) {
-                        bit<64> expected;
+                        bit<64> expected = 0;
                         half_sip_hash.apply(secret, head, meta.words, words, expected);
                         if (expected != tag) {
                             meta.drop_reason = DROP_REPORT_DIGEST;

@@ -12,16 +12,19 @@
 mod latency;
 mod packet;
 mod proc;
+pub mod source;
 #[cfg(test)]
 mod tests;
 
 use crate::config::{AgentSettings, Rack, ReportForm, Threshold};
 use crate::frame_report::FrameReport;
-use crate::report::{Load, METRICS_LOAD, Report, Stamp};
+use crate::report::{Load, METRICS_LOAD, METRICS_LOADS, Report, Stamp};
 use crate::trust::{ReportKey, Trust};
 use crate::types::{DeviceNumber, Mac, Protocol, REPORT_PORT, address_bits};
 use latency::Latency;
+use source::{Answer, Source};
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -45,6 +48,19 @@ pub struct AgentConfig {
     /// The network interface whose use counts.
     pub interface: String,
     /// How to measure and decide.
+    pub settings: AgentSettings,
+    /// Other devices of the server that it reports for, by what their sources tell.
+    pub others: Vec<Other>,
+}
+
+/// A device that another one's agent reports for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Other {
+    /// The device.
+    pub device: DeviceNumber,
+    /// `server/device`.
+    pub name: String,
+    /// Where its load comes from, and how to decide.
     pub settings: AgentSettings,
 }
 
@@ -100,6 +116,16 @@ impl AgentConfig {
             key,
             interface: interface.into(),
             settings: found.agent.clone(),
+            others: of
+                .devices
+                .iter()
+                .filter(|d| d.reporter == number && d.number != number)
+                .map(|d| Other {
+                    device: d.number,
+                    name: format!("{server}/{}", d.name),
+                    settings: d.agent.clone(),
+                })
+                .collect(),
         })
     }
 }
@@ -129,6 +155,15 @@ pub enum Input<'a> {
     MemInfo(&'a str),
     /// The text of `/proc/net/dev`.
     NetDev(&'a str),
+    /// What came of asking a source.
+    Source {
+        /// Whose: 0 for the agent's own device, then [`AgentConfig::others`].
+        device: usize,
+        /// Which of its sources.
+        source: usize,
+        /// What came of it.
+        answer: Answer<'a>,
+    },
     /// Nothing but the time.
     Tick,
 }
@@ -150,10 +185,10 @@ pub enum Output {
         /// What stands behind the Ethernet header.
         payload: Vec<u8>,
     },
-    /// The device became busy; the text says by which metric.
+    /// A device became busy; the text says which, and by which metric.
     Busy(String),
-    /// The device is available again.
-    Available,
+    /// A device is available again; which.
+    Available(String),
     /// Something cannot be measured; said once for each kind.
     Problem(String),
 }
@@ -186,8 +221,11 @@ pub struct Agent {
     cpu: proc::Cpu,
     memory_percent: Option<f64>,
     network: proc::Network,
-    busy: bool,
-    hold_until: Duration,
+    /// Its own device, then the others.
+    parts: Vec<Part>,
+    /// Reports sent, and answers of sources that were none.
+    reports: u64,
+    failures: u64,
     /// Of the last report that was signed.
     sequence: u64,
     heartbeat_at: Duration,
@@ -197,6 +235,38 @@ pub struct Agent {
     now: Duration,
 }
 
+/// Most problems that are told of; who sends ever new ones is not worth the memory.
+const MAX_PROBLEMS: usize = 100;
+
+/// A device that an agent reports for.
+#[derive(Debug)]
+struct Part {
+    device: DeviceNumber,
+    name: String,
+    settings: AgentSettings,
+    sources: Vec<Source>,
+    busy: bool,
+    hold_until: Duration,
+}
+
+impl Part {
+    fn new(device: DeviceNumber, name: &str, settings: &AgentSettings) -> Self {
+        Part {
+            device,
+            name: name.into(),
+            settings: settings.clone(),
+            sources: settings.sources.iter().cloned().map(Source::new).collect(),
+            busy: false,
+            hold_until: Duration::ZERO,
+        }
+    }
+
+    /// Whether what its sources tell is new enough to be told.
+    fn is_known(&self, now: Duration) -> bool {
+        self.sources.iter().all(|s| !s.is_stale(now))
+    }
+}
+
 fn ms(n: u32) -> Duration {
     Duration::from_millis(u64::from(n))
 }
@@ -204,14 +274,17 @@ fn ms(n: u32) -> Duration {
 impl Agent {
     /// An agent that sends its first report at its first step.
     pub fn new(config: AgentConfig) -> Self {
+        let own = Part::new(config.device, &config.name, &config.settings);
+        let others = config.others.iter().map(|o| Part::new(o.device, &o.name, &o.settings));
         Agent {
+            parts: std::iter::once(own).chain(others).collect(),
             config,
             latency: Latency::default(),
             cpu: proc::Cpu::default(),
             memory_percent: None,
             network: proc::Network::default(),
-            busy: false,
-            hold_until: Duration::ZERO,
+            reports: 0,
+            failures: 0,
             sequence: 0,
             heartbeat_at: Duration::ZERO,
             repeat_at: None,
@@ -220,9 +293,9 @@ impl Agent {
         }
     }
 
-    /// Whether the device takes no new connections.
+    /// Whether its own device takes no new connections.
     pub fn is_busy(&self) -> bool {
-        self.busy
+        self.parts.first().is_some_and(|p| p.busy)
     }
 
     /// The configuration it was made with.
@@ -259,9 +332,16 @@ impl Agent {
                 Some(speed) => self.network.read(now, text, &self.config.interface, speed, window),
                 None => Ok(()),
             },
+            Input::Source { device, source, answer } => {
+                let asked = self.parts.get_mut(device).and_then(|p| p.sources.get_mut(source));
+                let told = asked.map_or(Ok(()), |s| s.answer(now, answer));
+                self.failures += u64::from(told.is_err());
+                told
+            }
             Input::Tick => Ok(()),
         };
         if let Err(problem) = read
+            && self.problems.len() < MAX_PROBLEMS
             && self.problems.insert(problem.clone())
         {
             out.push(Output::Problem(problem));
@@ -283,10 +363,13 @@ impl Agent {
         let mut at = self.heartbeat_at;
         let mut sooner = |other: Option<Duration>| at = other.map_or(at, |o| o.min(at));
         sooner(self.repeat_at);
-        if self.busy {
+        for part in self.parts.iter().filter(|p| p.busy) {
             // Only what is over by itself: the hold time, or a request that is given up.
-            sooner(Some(self.hold_until).filter(|at| *at > self.now));
-        } else if let (Some(oldest), Some(t)) = (self.latency.oldest(), s.latency_ms) {
+            sooner(Some(part.hold_until).filter(|at| *at > self.now));
+        }
+        if !self.is_busy()
+            && let (Some(oldest), Some(t)) = (self.latency.oldest(), s.latency_ms)
+        {
             // Rounding may make the age a hair less than the threshold then: no sooner than a little later.
             let crossing = oldest + Duration::from_secs_f64(t.high / 1e3);
             sooner(Some(crossing.max(self.now + Duration::from_micros(1))));
@@ -321,76 +404,167 @@ impl Agent {
         }
     }
 
-    /// Every metric that has a threshold: name, value and unit.
-    fn judged(&self, now: Duration) -> impl Iterator<Item = (&'static str, f64, Threshold)> {
-        let s = &self.config.settings;
-        let m = self.metrics(now);
+    /// Compute, memory, network and queue of a device: what it measures by itself, unless a source tells.
+    fn loads(&self, part: usize) -> [Option<f64>; 4] {
+        let mut loads = [None; 4];
+        if part == 0 {
+            let m = self.metrics(self.now);
+            loads = [m.cpu_percent, m.memory_percent, m.network_percent, Some(m.outstanding as f64)];
+        }
+        for source in self.parts.get(part).iter().flat_map(|p| &p.sources) {
+            for (load, told) in loads.iter_mut().zip(source.values()) {
+                *load = told.or(*load);
+            }
+        }
+        loads
+    }
+
+    /// Every metric that has a threshold: name, value and threshold.
+    fn judged(&self, part: usize, s: &AgentSettings) -> Vec<(&'static str, f64, Threshold)> {
+        let [compute, memory, network, queue] = self.loads(part);
+        let latency = (part == 0).then(|| self.latency.current_ms(self.now));
         [
-            ("latency_ms", Some(m.latency_ms), s.latency_ms),
-            ("outstanding", Some(m.outstanding as f64), s.outstanding),
-            ("cpu_percent", m.cpu_percent, s.cpu_percent),
-            ("memory_percent", m.memory_percent, s.memory_percent),
-            ("network_percent", m.network_percent, s.network_percent),
+            ("latency_ms", latency, s.latency_ms),
+            ("outstanding", queue, s.outstanding),
+            ("cpu_percent", compute, s.cpu_percent),
+            ("memory_percent", memory, s.memory_percent),
+            ("network_percent", network, s.network_percent),
         ]
         .into_iter()
         .filter_map(|(name, value, threshold)| Some((name, value?, threshold?)))
+        .collect()
     }
 
     fn decide(&mut self, now: Duration, out: &mut Vec<Output>) {
-        if !self.busy {
-            let Some((name, value, t)) = self.judged(now).find(|(_, value, t)| *value >= t.high) else {
-                return;
+        let mut changed = false;
+        for i in 0..self.parts.len() {
+            let part = &self.parts[i];
+            let judged = self.judged(i, &part.settings);
+            let refuses = part.sources.iter().find(|s| !s.is_available());
+            let busy = if part.busy {
+                now < part.hold_until
+                    || refuses.is_some()
+                    || judged.iter().any(|(_, value, t)| *value > t.low)
+            } else {
+                let over = judged.iter().find(|(_, value, t)| *value >= t.high);
+                let why = over.map(|(name, value, t)| format!("{name} is {value:.1}, threshold {}", t.high));
+                let why = why.or_else(|| refuses.map(|s| format!("{} says so", s.settings.kind)));
+                if let Some(why) = &why {
+                    out.push(Output::Busy(format!("{}: {why}", part.name)));
+                }
+                why.is_some()
             };
-            self.busy = true;
-            self.hold_until = now + ms(self.config.settings.hold_ms);
-            out.push(Output::Busy(format!("{name} is {value:.1}, threshold {}", t.high)));
-        } else if now >= self.hold_until && self.judged(now).all(|(_, value, t)| value <= t.low) {
-            self.busy = false;
-            out.push(Output::Available);
-        } else {
-            return;
+            if busy != part.busy {
+                if !busy {
+                    out.push(Output::Available(part.name.clone()));
+                }
+                let part = &mut self.parts[i];
+                part.busy = busy;
+                part.hold_until = if busy { now + ms(part.settings.hold_ms) } else { part.hold_until };
+                changed = true;
+            }
         }
-        self.report(now, out);
-        self.repeat_at =
-            (self.config.settings.repeat_ms > 0).then(|| now + ms(self.config.settings.repeat_ms));
+        if changed {
+            self.report(now, out);
+            let repeat_ms = self.config.settings.repeat_ms;
+            self.repeat_at = (repeat_ms > 0).then(|| now + ms(repeat_ms));
+        }
     }
 
-    fn report(&mut self, now: Duration, out: &mut Vec<Output>) {
-        let mask = 1 << self.config.device.slot();
-        let m = self.metrics(now);
+    fn load(&self, part: usize) -> Load {
+        let [compute, memory, network, queue] = self.loads(part);
         // The fraction is dropped: it says nothing that would last until the next report.
         let percent = |value: Option<f64>| value.map_or(0, |v| v.clamp(0.0, 100.0) as u8);
-        let load = Load {
-            compute: percent(m.cpu_percent),
-            memory: percent(m.memory_percent),
-            network: percent(m.network_percent),
-            queue: m.outstanding.min(255) as u8,
-        };
-        // Two in a microsecond, or a clock that stands still: each number once.
+        Load {
+            compute: percent(compute),
+            memory: percent(memory),
+            network: percent(network),
+            queue: queue.map_or(0, |v| v.clamp(0.0, 255.0) as u8),
+        }
+    }
+
+    /// The next sequence number with the key's. Two in a microsecond, or a clock that stands still: each number once.
+    fn stamp(&mut self, now: Duration) -> Stamp {
         self.sequence = (now.as_micros() as u64).max(self.sequence.saturating_add(1));
-        let number = self.config.key.map_or(0, |(n, _)| n);
-        let stamp = Stamp { number, sequence: self.sequence };
-        let key = self.config.key.as_ref().map(|(_, key)| key);
-        out.push(match self.config.settings.form {
-            ReportForm::Frame => {
-                let report =
-                    FrameReport { device: self.config.device, busy: self.busy, corrects: false, load, stamp };
-                Output::Frame { to: self.config.switch_mac, payload: report.encode(key).to_vec() }
-            }
-            ReportForm::Datagram => {
-                let report = Report {
-                    server: self.config.device.server(),
-                    mask,
-                    available: if self.busy { 0 } else { mask },
-                    metrics: METRICS_LOAD,
-                    // The data plane compares modulo 2^32.
-                    sequence: now.as_millis() as u32,
-                    words: vec![load.word()],
-                };
-                let payload = key.map_or_else(|| report.encode(), |key| report.encode_signed(key, stamp));
-                Output::Send { to: self.config.report_to, payload }
-            }
-        });
+        Stamp { number: self.config.key.map_or(0, |(n, _)| n), sequence: self.sequence }
+    }
+
+    /// Reports what is known. Of devices whose sources are silent nothing is said, so that they fall silent, too.
+    fn report(&mut self, now: Duration, out: &mut Vec<Output>) {
         self.heartbeat_at = now + ms(self.config.settings.heartbeat_ms);
+        let key = self.config.key.map(|(_, key)| key);
+        let known: Vec<usize> = (0..self.parts.len()).filter(|i| self.parts[*i].is_known(now)).collect();
+        if known.is_empty() {
+            return;
+        }
+        if self.config.settings.form == ReportForm::Frame {
+            for i in known {
+                let stamp = self.stamp(now);
+                let (part, load) = (&self.parts[i], self.load(i));
+                let report =
+                    FrameReport { device: part.device, busy: part.busy, corrects: false, load, stamp };
+                let payload = report.encode(key.as_ref()).to_vec();
+                self.reports += 1;
+                out.push(Output::Frame { to: self.config.switch_mac, payload });
+            }
+            return;
+        }
+        let stamp = self.stamp(now);
+        let mut report = Report {
+            server: self.config.device.server(),
+            mask: 0,
+            available: 0,
+            metrics: METRICS_LOAD,
+            // The data plane compares modulo 2^32.
+            sequence: now.as_millis() as u32,
+            words: vec![self.load(0).word()],
+        };
+        if self.parts.len() > 1 {
+            report.metrics = METRICS_LOADS;
+            report.words = vec![0; 8];
+        }
+        for i in known {
+            let slot = self.parts[i].device.slot();
+            report.mask |= 1 << slot;
+            report.available |= u8::from(!self.parts[i].busy) << slot;
+            if self.parts.len() > 1
+                && let Some(word) = report.words.get_mut(usize::from(slot))
+            {
+                *word = self.load(i).word();
+            }
+        }
+        let payload = key.map_or_else(|| report.encode(), |key| report.encode_signed(&key, stamp));
+        self.reports += 1;
+        out.push(Output::Send { to: self.config.report_to, payload });
+    }
+
+    /// What it knows, in Prometheus' text format. `spent` is the processor time that it has used.
+    pub fn exposition(&self, now: Duration, spent: Duration) -> String {
+        let m = self.metrics(now);
+        let mut out = String::new();
+        // Writing to a String cannot fail.
+        let mut family = |name: &str, kind: &str, values: &[(String, f64)]| {
+            let _ = writeln!(out, "# TYPE {name} {kind}");
+            for (labels, value) in values {
+                let _ = writeln!(out, "{name}{labels} {value}");
+            }
+        };
+        let one = |value: f64| [(String::new(), value)];
+        family("pointsman_agent_cpu_seconds_total", "counter", &one(spent.as_secs_f64()));
+        family("pointsman_agent_reports_total", "counter", &one(self.reports as f64));
+        family("pointsman_agent_source_failures_total", "counter", &one(self.failures as f64));
+        family("pointsman_agent_requests_answered_total", "counter", &one(m.answered as f64));
+        family("pointsman_agent_requests_lost_total", "counter", &one(m.lost as f64));
+        let each = |value: &dyn Fn(usize, &Part) -> f64| -> Vec<(String, f64)> {
+            let parts = self.parts.iter().enumerate();
+            parts.map(|(i, p)| (format!("{{device=\"{}\"}}", p.name), value(i, p))).collect()
+        };
+        family("pointsman_agent_available", "gauge", &each(&|_, p| f64::from(u8::from(!p.busy))));
+        family("pointsman_agent_reported", "gauge", &each(&|_, p| f64::from(u8::from(p.is_known(now)))));
+        family("pointsman_agent_compute_percent", "gauge", &each(&|i, _| self.load(i).compute.into()));
+        family("pointsman_agent_memory_percent", "gauge", &each(&|i, _| self.load(i).memory.into()));
+        family("pointsman_agent_network_percent", "gauge", &each(&|i, _| self.load(i).network.into()));
+        family("pointsman_agent_queue", "gauge", &each(&|i, _| self.load(i).queue.into()));
+        out
     }
 }

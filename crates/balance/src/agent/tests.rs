@@ -206,7 +206,7 @@ fn crossing_and_hysteresis() {
     let mut now = 100_000;
     // The queue grows: the oldest of four waits longer than 20 ms.
     let out = udp(&mut a, at(now + 20_000), Direction::In, 2000);
-    assert!(matches!(&out[0], Output::Busy(why) if why.starts_with("latency_ms is 3")), "{out:?}");
+    assert!(matches!(&out[0], Output::Busy(why) if why.starts_with("s1/nic: latency_ms is 3")), "{out:?}");
     assert_eq!(reports(&out), [false]);
     // It shrinks: the average and the oldest fall below the high threshold, but not yet to the low one.
     for port in 1017..1020 {
@@ -216,7 +216,7 @@ fn crossing_and_hysteresis() {
     }
     // The last one is answered: nothing waits.
     let out = udp(&mut a, at(now + 25_000), Direction::Out, 2000);
-    assert!(out.contains(&Output::Available), "{out:?}");
+    assert!(out.contains(&Output::Available("s1/nic".into())), "{out:?}");
 }
 
 #[test]
@@ -228,9 +228,9 @@ fn hold_time() {
     run(&mut a, at(0));
     udp(&mut a, at(1_000), Direction::In, 1);
     let out = udp(&mut a, at(2_000), Direction::In, 2);
-    assert_eq!(out[0], Output::Busy("outstanding is 2.0, threshold 2".into()));
+    assert_eq!(out[0], Output::Busy("s1/nic: outstanding is 2.0, threshold 2".into()));
     // Below the low threshold at once, but held for 20 ms.
-    assert_eq!(reports(&udp(&mut a, at(3_000), Direction::Out, 1)), []);
+    assert!(reports(&udp(&mut a, at(3_000), Direction::Out, 1)).is_empty());
     assert!(a.is_busy());
     assert_eq!(run(&mut a, at(21_999)), [(7, false)]);
     assert_eq!(run(&mut a, at(22_000)), [(22, true)]);
@@ -316,16 +316,16 @@ fn machine() {
     let mut a = agent_with("latency_ms = { high = 20, low = 10 }", settings);
     a.step(at(0), Input::Stat("cpu  0 0 0 0 0 0 0 0"));
     let out = a.step(at(50_000), Input::Stat("cpu  95 0 0 5 0 0 0 0"));
-    assert_eq!(out[0], Output::Busy("cpu_percent is 95.0, threshold 90".into()));
+    assert_eq!(out[0], Output::Busy("s1/nic: cpu_percent is 95.0, threshold 90".into()));
     a.step(at(200_000), Input::Stat("cpu  95 0 0 105 0 0 0 0"));
     assert!(!a.is_busy());
     let out = a.step(at(210_000), Input::MemInfo("MemTotal: 100 kB\nMemAvailable: 5 kB"));
-    assert_eq!(out[0], Output::Busy("memory_percent is 95.0, threshold 90".into()));
+    assert_eq!(out[0], Output::Busy("s1/nic: memory_percent is 95.0, threshold 90".into()));
     a.step(at(300_000), Input::MemInfo("MemTotal: 100 kB\nMemAvailable: 50 kB"));
     assert!(!a.is_busy());
     a.step(at(300_000), Input::NetDev("eth0: 0 0 0 0 0 0 0 0 0 0"));
     let out = a.step(at(400_000), Input::NetDev("eth0: 60000 0 0 0 0 0 0 0 9 0"));
-    assert_eq!(out[0], Output::Busy("network_percent is 60.0, threshold 50".into()));
+    assert_eq!(out[0], Output::Busy("s1/nic: network_percent is 60.0, threshold 50".into()));
     let out = a.step(at(400_000), Input::MemInfo("nonsense"));
     assert_eq!(out, [Output::Problem("/proc/meminfo has no MemTotal".into())]);
     assert_eq!(a.step(at(400_000), Input::MemInfo("nonsense")), [], "said once");
@@ -437,4 +437,77 @@ fn reports_in_frames() {
     let report = FrameReport::decode(payload, |_| Some(ReportKey::new([2; 8]))).expect("signed");
     assert_eq!((report.device, report.busy), (DeviceNumber::new(1, 1), false));
     assert_eq!(report.stamp, Stamp { number: 2, sequence: 5_000_000 });
+}
+
+/// A host reports for its GPUs, by what their exporter tells; of one whose source is silent it says nothing.
+#[test]
+fn several_devices() {
+    let gpus: String = (0..2)
+        .map(|i| {
+            format!(
+                "[[server.device]]\nname = \"gpu{i}\"\nslot = {}\nkind = \"gpu\"\nport = 2\naddress = \"10.0.1.2{i}\"\n\
+                 reported_by = \"cpu\"\n[server.device.agent]\nhold_ms = 0\ncpu_percent = {{ high = 90, low = 50 }}\n\
+                 [[server.device.agent.source]]\nprometheus = \"http://127.0.0.1:9400/metrics\"\nstale_ms = 300\n\
+                 compute = 'DCGM_FI_DEV_GPU_UTIL{{gpu=\"{i}\"}}'\nqueue = 'sum(waiting)'\n",
+                4 + i
+            )
+        })
+        .collect();
+    let text = RACK
+        .replace("[[service]]", &format!("{gpus}[[service]]"))
+        .replace("fd00::100", "10.0.0.100")
+        .replace("[\"10.0.0.100\", \"10.0.0.100\"]", "\"10.0.0.100\"");
+    let rack = Rack::parse("rack.toml", &text).unwrap_or_else(|e| panic!("{e}"));
+    let gpu = AgentConfig::from_rack(&rack, "s1", "gpu0", "eth0").expect_err("it has no agent");
+    assert!(gpu.contains("agent of `s1/cpu` reports for `s1/gpu0`"), "{gpu}");
+    let config = AgentConfig::from_rack(&rack, "s1", "cpu", "eth0").expect("known");
+    assert_eq!(config.others.iter().map(|o| o.name.as_str()).collect::<Vec<_>>(), ["s1/gpu0", "s1/gpu1"]);
+    let mut a = Agent::new(config);
+    let last = |out: &[Output]| {
+        let found = out.iter().rev().find_map(|o| match o {
+            Output::Send { payload, .. } => Some(Report::decode(payload).expect("a report")),
+            _ => None,
+        });
+        found.map(|r| (r.mask, r.available, [r.words[0], r.words[4], r.words[5]].map(Load::from_word)))
+    };
+    let at = |n: u64| Duration::from_millis(1_000_000 + n);
+    // Before their sources have answered nothing is known of the GPUs.
+    let (mask, ..) = last(&a.step(at(0), Input::Tick)).expect("a report");
+    assert_eq!(mask, 1);
+    let page = |a: &mut Agent, now, busy: u8| {
+        let page = format!(
+            "HTTP/1.0 200 OK\r\n\r\nDCGM_FI_DEV_GPU_UTIL{{gpu=\"0\"}} {busy}\nDCGM_FI_DEV_GPU_UTIL{{gpu=\"1\"}} 7\nwaiting 3\n"
+        );
+        let mut out = Vec::new();
+        for device in [1, 2] {
+            out.extend(
+                a.step(now, Input::Source { device, source: 0, answer: Answer::Bytes(page.as_bytes()) }),
+            );
+        }
+        out
+    };
+    page(&mut a, at(10), 40);
+    let (mask, available, [_, gpu0, gpu1]) = last(&a.step(at(100), Input::Tick)).expect("a heartbeat");
+    assert_eq!((mask, available), (0b11_0001, 0b11_0001));
+    assert_eq!((gpu0.compute, gpu0.queue, gpu1.compute, gpu1.queue), (40, 3, 7, 3));
+    // One gets busy: told at once.
+    let out = page(&mut a, at(110), 95);
+    assert_eq!(out[0], Output::Busy("s1/gpu0: cpu_percent is 95.0, threshold 90".into()));
+    assert_eq!(last(&out).map(|(mask, available, _)| (mask, available)), Some((0b11_0001, 0b10_0001)));
+    let out = page(&mut a, at(120), 50);
+    assert!(out.contains(&Output::Available("s1/gpu0".into())), "{out:?}");
+    // No answer for too long: the GPUs are not spoken of, the host itself is.
+    let failed = Input::Source { device: 1, source: 0, answer: Answer::Failed("refused") };
+    let out = a.step(at(150), failed);
+    assert!(out.contains(&Output::Problem("http://127.0.0.1:9400/metrics: refused".into())), "{out:?}");
+    assert_eq!(last(&a.step(at(500), Input::Tick)).map(|(mask, ..)| mask), Some(1));
+    let text = a.exposition(at(500), Duration::from_millis(1500));
+    for line in [
+        "pointsman_agent_cpu_seconds_total 1.5",
+        "pointsman_agent_source_failures_total 1",
+        "pointsman_agent_reported{device=\"s1/gpu0\"} 0",
+        "pointsman_agent_compute_percent{device=\"s1/gpu1\"} 7",
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+    }
 }

@@ -1,6 +1,7 @@
 //! How an agent measures and decides: `[agent]` for all, `[server.device.agent]` for one.
 
-use super::reader::{Problems, Table};
+use super::reader::{At, Problems, Table};
+use crate::agent::source::{Reading, SourceKind, SourceSettings};
 use std::str::FromStr;
 
 /// Where a metric makes a device busy, and where available again.
@@ -63,6 +64,8 @@ pub struct AgentSettings {
     pub network_percent: Option<Threshold>,
     /// Speed of the device's link in Mbit/s.
     pub network_mbit_s: Option<f64>,
+    /// Who else knows its load.
+    pub sources: Vec<SourceSettings>,
 }
 
 impl Default for AgentSettings {
@@ -81,6 +84,7 @@ impl Default for AgentSettings {
             memory_percent: None,
             network_percent: None,
             network_mbit_s: None,
+            sources: Vec::new(),
         }
     }
 }
@@ -111,6 +115,77 @@ fn threshold(
             None
         }
     }
+}
+
+/// An address of HTTP without encryption: `http://host:port/path`.
+fn check_url(url: &At<String>, field: String, problems: &mut Problems<'_>) {
+    let host = url.value.strip_prefix("http://").map(|rest| rest.split('/').next().unwrap_or(""));
+    let clean = !url.value.contains(|c: char| c.is_ascii_control() || c == ' ');
+    if !clean || host.is_none_or(str::is_empty) {
+        problems.add(&url.place, field, format!("`{}`: write http://host:port/path", url.value));
+    }
+}
+
+fn source(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<SourceSettings> {
+    let place = t.place.clone();
+    let mut kinds = Vec::new();
+    if let Some(url) = t.text::<String>("prometheus", "write http://host:port/path", problems) {
+        check_url(&url, t.field("prometheus"), problems);
+        kinds.push(SourceKind::Prometheus(url.value));
+    }
+    if let Some(url) = t.text::<String>("orca", "write http://host:port/path", problems) {
+        check_url(&url, t.field("orca"), problems);
+        kinds.push(SourceKind::Orca(url.value));
+    }
+    if let Some(address) = t.text::<String>("haproxy", "write host:port", problems) {
+        let good =
+            address.value.rsplit_once(':').is_some_and(|(h, p)| !h.is_empty() && p.parse::<u16>().is_ok());
+        if !good {
+            problems.add(&address.place, t.field("haproxy"), format!("`{}`: write host:port", address.value));
+        }
+        kinds.push(SourceKind::Haproxy(address.value));
+    }
+    if let Some(index) = t.integer("nvml", 0, 255, problems) {
+        kinds.push(SourceKind::Nvml(index.value as u32));
+    }
+    let interval_ms = t.integer("interval_ms", 1, 3_600_000, problems).map_or(100, |v| v.value as u32);
+    let stale = t.integer("stale_ms", 1, 3_600_000, problems);
+    let stale_ms = stale.map_or(interval_ms.saturating_mul(3).max(1000), |v| v.value as u32);
+    let mut readings = ["compute", "memory", "network", "queue"]
+        .map(|name| t.text::<Reading>(name, "", problems).map(|r| r.value));
+    if !problems.is_empty() {
+        t.finish(problems);
+        return None;
+    }
+    let mut kinds = kinds.into_iter();
+    let (Some(kind), None) = (kinds.next(), kinds.next()) else {
+        let message = "write one of prometheus = \"http://...\", orca = \"http://...\", haproxy = \"host:port\" and nvml = 0";
+        problems.add(&place, t.field("prometheus"), message);
+        t.finish(problems);
+        return None;
+    };
+    let none = readings.iter().all(Option::is_none);
+    match &kind {
+        SourceKind::Prometheus(_) if none => t.missing(
+            "compute",
+            "which metric is compute, memory, network or queue? queue = \"sum(vllm:num_requests_waiting)\"",
+            problems,
+        ),
+        SourceKind::Haproxy(_) if !none => {
+            problems.add(&place, t.field("compute"), "an agent check has one number, its weight: write none");
+        }
+        SourceKind::Orca(_) if none => {
+            readings[0] = Some(Reading::new("cpu_utilization", 100.0));
+            readings[1] = Some(Reading::new("mem_utilization", 100.0));
+        }
+        SourceKind::Nvml(_) if none => {
+            readings[0] = Some(Reading::new("utilization", 1.0));
+            readings[1] = Some(Reading::new("memory", 1.0));
+        }
+        _ => {}
+    }
+    t.finish(problems);
+    Some(SourceSettings { kind, interval_ms, stale_ms, readings })
 }
 
 /// Reads the settings of `[agent]` on top of `base`. The caller finishes the table.
@@ -145,6 +220,7 @@ pub fn read_settings(
             .number("network_mbit_s", 0.001, 1e7, problems)
             .map(|v| v.value)
             .or(base.network_mbit_s),
+        sources: sources(t, base, problems),
     };
     if settings.network_percent.is_some() && settings.network_mbit_s.is_none() {
         t.missing(
@@ -154,4 +230,13 @@ pub fn read_settings(
         );
     }
     settings
+}
+
+/// A device's own list takes the place of that for all.
+fn sources(t: &mut Table<'_, '_>, base: &AgentSettings, problems: &mut Problems<'_>) -> Vec<SourceSettings> {
+    let tables = t.tables("source", problems);
+    if tables.is_empty() {
+        return base.sources.clone();
+    }
+    tables.into_iter().filter_map(|t| source(t, problems)).collect()
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::agent::source::{Reading, SourceKind};
 use crate::blocks::{Metric, Servers};
 use crate::mix::Random;
 
@@ -316,6 +317,26 @@ fn services() {
         ),
         "lower `slots`",
     );
+}
+
+#[test]
+fn sources() {
+    let with = |source: &str| format!("{SMALL}[[agent.source]]\n{source}\n");
+    let check = |source: &str, expected: &str| {
+        let errors = Rack::parse("r", &with(source)).expect_err(source).to_string();
+        assert!(errors.contains(expected), "{errors}");
+    };
+    check("interval_ms = 5", "agent.source.prometheus: write one of");
+    check("nvml = 0\nhaproxy = \"h:1\"", "write one of");
+    check("prometheus = \"http://h/\"", "agent.source.compute: missing");
+    check("prometheus = \"https://h/\"\ncompute = \"a\"", "write http://host:port/path");
+    check("haproxy = \"h\"", "write host:port");
+    check("haproxy = \"h:1\"\ncompute = \"a\"", "has one number");
+    check("nvml = 0\ncompute = \"a b\"", "agent.source.compute: `a b`: write name");
+    let rack = good(&with("nvml = 1\ninterval_ms = 20"));
+    let source = &rack.servers[0].devices[0].agent.sources[0];
+    assert_eq!((source.kind.clone(), source.interval_ms, source.stale_ms), (SourceKind::Nvml(1), 20, 1000));
+    assert_eq!(source.readings[0], Some(Reading::new("utilization", 1.0)));
 }
 
 /// What is believed without a digest is said in as many words.

@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(ring(&[(0, 5), (3, 1), (2, 1)], 256).0, [0, 0, 3, 0, 2, 0, 0]);
         assert_eq!(ring(&[(0, 1), (1, 1)], 256), (vec![0, 1], 0.0));
         assert_eq!(ring(&[(4, 9)], 256).0, [4]);
-        assert_eq!(ring(&[], 256).0, []);
+        assert!(ring(&[], 256).0.is_empty());
         let (long, error) = ring(&[(0, 997), (1, 3)], 256);
         assert_eq!(long.len(), 256);
         assert!(error > 0.0 && error < 1.0 / 256.0, "{error}");

@@ -324,7 +324,7 @@ impl<E: Executor> World<E> {
                     packet.extend_from_slice(&payload);
                     self.carry_report(device, packet);
                 }
-                agent::Output::Busy(_) | agent::Output::Available | agent::Output::Problem(_) => {}
+                agent::Output::Busy(_) | agent::Output::Available(_) | agent::Output::Problem(_) => {}
             }
         }
     }

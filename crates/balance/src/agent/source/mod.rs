@@ -1,0 +1,238 @@
+//! Load that others measure already: what an agent may be told instead of measuring by itself.
+//!
+//! Whoever carries the bytes asks each source at its interval and hands over what comes back, or why nothing did; here it is read. All of
+//! it comes from outside, so nothing of it can do more than be refused.
+
+mod haproxy;
+mod orca;
+mod prometheus;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// How several series become one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Combine {
+    /// Their sum.
+    Sum,
+    /// The largest.
+    Max,
+    /// Their mean.
+    Mean,
+}
+
+/// A number of a source: `sum(name{label="value"}) * 100`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// The metric's name.
+    pub name: String,
+    /// Labels that a series must have, with their values.
+    pub labels: Vec<(String, String)>,
+    /// What to do with several.
+    pub combine: Combine,
+    /// What the number is multiplied by.
+    pub scale: f64,
+}
+
+impl Reading {
+    /// A metric without labels.
+    pub fn new(name: &str, scale: f64) -> Self {
+        Reading { name: name.into(), labels: Vec::new(), combine: Combine::Max, scale }
+    }
+
+    fn combined(&self, values: &[f64]) -> Option<f64> {
+        let n = values.len() as f64;
+        let value = match self.combine {
+            _ if values.is_empty() => return None,
+            Combine::Sum => values.iter().sum::<f64>(),
+            Combine::Mean => values.iter().sum::<f64>() / n,
+            Combine::Max => values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        };
+        Some(value * self.scale).filter(|v| v.is_finite())
+    }
+}
+
+impl FromStr for Reading {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        let wrong =
+            || format!("`{s}`: write name, name{{label=\"value\"}} or sum(name) * 100 (also max, mean)");
+        // A name has no asterisk; a label's value may.
+        let (metric, scale) = match s.rsplit_once('*') {
+            Some((metric, scale)) if !scale.contains(['"', '}']) => {
+                (metric, scale.trim().parse::<f64>().ok().filter(|n| n.is_finite()).ok_or_else(wrong)?)
+            }
+            _ => (s, 1.0),
+        };
+        let metric = metric.trim();
+        let mut combine = Combine::Max;
+        let mut inside = metric;
+        for (word, how) in [("sum", Combine::Sum), ("max", Combine::Max), ("mean", Combine::Mean)] {
+            if let Some(rest) = metric.strip_prefix(word).and_then(|r| r.trim_start().strip_prefix('(')) {
+                combine = how;
+                inside = rest.strip_suffix(')').ok_or_else(wrong)?.trim();
+            }
+        }
+        let (name, labels) = match inside.split_once('{') {
+            Some((name, labels)) => {
+                let labels = labels.strip_suffix('}').ok_or_else(wrong)?;
+                (name.trim(), prometheus::labels(labels).ok_or_else(wrong)?)
+            }
+            None => (inside, Vec::new()),
+        };
+        let good = |c: char| c.is_ascii_alphanumeric() || "_:.-".contains(c);
+        if name.is_empty() || !name.chars().all(good) {
+            return Err(wrong());
+        }
+        Ok(Reading { name: name.into(), labels, combine, scale })
+    }
+}
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SourceKind {
+    /// An HTTP address whose answer is in Prometheus' text format.
+    Prometheus(String),
+    /// `host:port` of a HAProxy agent check.
+    Haproxy(String),
+    /// An HTTP address whose answer has an ORCA load report in its head.
+    Orca(String),
+    /// An NVIDIA GPU of this machine, by index.
+    Nvml(u32),
+}
+
+impl fmt::Display for SourceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SourceKind::Prometheus(url) | SourceKind::Orca(url) => f.write_str(url),
+            SourceKind::Haproxy(address) => write!(f, "agent check at {address}"),
+            SourceKind::Nvml(index) => write!(f, "NVIDIA GPU {index}"),
+        }
+    }
+}
+
+/// A source of a device, and what is taken from it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SourceSettings {
+    /// What is asked.
+    pub kind: SourceKind,
+    /// How often, in milliseconds.
+    pub interval_ms: u32,
+    /// After so long without an answer its device is not reported any more, in milliseconds.
+    pub stale_ms: u32,
+    /// Where compute, memory, network (in per cent) and queue (requests) come from.
+    pub readings: [Option<Reading>; 4],
+}
+
+/// What came of asking.
+#[derive(Clone, Copy, Debug)]
+pub enum Answer<'a> {
+    /// The bytes that came back: a whole HTTP answer, or a line of an agent check.
+    Bytes(&'a [u8]),
+    /// Numbers by name, from a library.
+    Values(&'a [(&'a str, f64)]),
+    /// Nothing, and why.
+    Failed(&'a str),
+}
+
+/// A source, and what it last said.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub settings: SourceSettings,
+    /// When it answered last, or since when it is asked.
+    heard: Option<Duration>,
+    values: [Option<f64>; 4],
+    ready: bool,
+    up: bool,
+}
+
+/// Head and body of an HTTP answer with status 200.
+fn http(bytes: &[u8]) -> Result<(String, String), String> {
+    let text = String::from_utf8_lossy(bytes);
+    let (head, body) = text
+        .split_once("\r\n\r\n")
+        .or_else(|| text.split_once("\n\n"))
+        .ok_or("no HTTP answer: it has no head")?;
+    let status = head.lines().next().unwrap_or("");
+    let mut words = status.split_ascii_whitespace();
+    match (words.next(), words.next()) {
+        (Some(version), Some("200")) if version.starts_with("HTTP/") => Ok((head.into(), body.into())),
+        (Some(version), Some(_)) if version.starts_with("HTTP/") => {
+            Err(format!("the answer is `{}`", status.escape_debug()))
+        }
+        _ => Err("no HTTP answer".into()),
+    }
+}
+
+impl Source {
+    pub fn new(settings: SourceSettings) -> Self {
+        Source { settings, heard: None, values: [None; 4], ready: true, up: true }
+    }
+
+    /// Takes what came back.
+    pub fn answer(&mut self, now: Duration, answer: Answer<'_>) -> Result<(), String> {
+        self.read(answer).map_err(|e| format!("{}: {e}", self.settings.kind))?;
+        self.heard = Some(now);
+        Ok(())
+    }
+
+    fn read(&mut self, answer: Answer<'_>) -> Result<(), String> {
+        let readings = &self.settings.readings;
+        let mut values = [None; 4];
+        let mut take = |of: &dyn Fn(&Reading) -> Vec<f64>| {
+            for (value, reading) in values.iter_mut().zip(readings) {
+                let Some(reading) = reading else { continue };
+                let found = reading.combined(&of(reading));
+                *value = Some(found.ok_or_else(|| format!("there is no `{}` with a number", reading.name))?);
+            }
+            Ok::<(), String>(())
+        };
+        match (answer, &self.settings.kind) {
+            (Answer::Failed(why), _) => return Err(why.into()),
+            (Answer::Values(list), _) => {
+                take(&|r| {
+                    list.iter().filter(|(n, v)| *n == r.name && !v.is_nan()).map(|(_, v)| *v).collect()
+                })?;
+            }
+            (Answer::Bytes(bytes), SourceKind::Prometheus(_)) => {
+                let (_, body) = http(bytes)?;
+                take(&|r| prometheus::values(&body, r))?;
+            }
+            (Answer::Bytes(bytes), SourceKind::Orca(_)) => {
+                let metrics = orca::metrics(&http(bytes)?.0)?;
+                take(&|r| metrics.get(&r.name).copied().filter(|v| !v.is_nan()).into_iter().collect())?;
+            }
+            (Answer::Bytes(bytes), SourceKind::Haproxy(_)) => {
+                let said = haproxy::answer(&String::from_utf8_lossy(bytes))?;
+                self.ready = said.ready.unwrap_or(self.ready);
+                self.up = said.up.unwrap_or(self.up);
+                // Three quarters of its usual weight: a quarter is used.
+                let used = said.weight.map(|w| (100.0 - w).max(0.0));
+                values = [used.or(self.values[0]), None, None, None];
+            }
+            (Answer::Bytes(_), SourceKind::Nvml(_)) => return Err("bytes, but it is a library".into()),
+        }
+        self.values = values;
+        Ok(())
+    }
+
+    /// Whether what it said is too old. A source that has not answered yet is.
+    pub fn is_stale(&self, now: Duration) -> bool {
+        let limit = Duration::from_millis(u64::from(self.settings.stale_ms));
+        self.heard.is_none_or(|at| now.saturating_sub(at) > limit)
+    }
+
+    /// Compute, memory, network and queue, as far as it tells.
+    pub fn values(&self) -> [Option<f64>; 4] {
+        self.values
+    }
+
+    /// Whether its device takes new connections, as far as it tells.
+    pub fn is_available(&self) -> bool {
+        self.ready && self.up
+    }
+}

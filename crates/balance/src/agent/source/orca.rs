@@ -1,0 +1,171 @@
+//! Open Request Cost Aggregation (xds.data.orca.v3): a server's load in a header of its answers, `endpoint-load-metrics: TEXT ...`,
+//! `endpoint-load-metrics: JSON ...` or `endpoint-load-metrics-bin: ...`.
+
+use prost::Message;
+use std::collections::BTreeMap;
+
+/// `OrcaLoadReport` of xds/data/orca/v3/orca_load_report.proto.
+#[derive(Clone, PartialEq, prost::Message)]
+struct LoadReport {
+    #[prost(double, tag = "1")]
+    cpu_utilization: f64,
+    #[prost(double, tag = "2")]
+    mem_utilization: f64,
+    #[prost(uint64, tag = "3")]
+    rps: u64,
+    #[prost(btree_map = "string, double", tag = "4")]
+    request_cost: BTreeMap<String, f64>,
+    #[prost(btree_map = "string, double", tag = "5")]
+    utilization: BTreeMap<String, f64>,
+    #[prost(double, tag = "6")]
+    rps_fractional: f64,
+    #[prost(double, tag = "7")]
+    eps: f64,
+    #[prost(btree_map = "string, double", tag = "8")]
+    named_metrics: BTreeMap<String, f64>,
+    #[prost(double, tag = "9")]
+    application_utilization: f64,
+}
+
+/// The metrics of a report by name; those of its maps as `named_metrics.NAME` and so on.
+pub(super) type Metrics = BTreeMap<String, f64>;
+
+/// The message of the gRPC service, and of the binary header when its Base64 is undone.
+fn binary(bytes: &[u8]) -> Result<Metrics, String> {
+    let r = LoadReport::decode(bytes).map_err(|e| format!("no OrcaLoadReport: {e}"))?;
+    let mut out = Metrics::new();
+    for (name, value) in [
+        ("cpu_utilization", r.cpu_utilization),
+        ("mem_utilization", r.mem_utilization),
+        ("rps", r.rps as f64),
+        ("rps_fractional", r.rps_fractional),
+        ("eps", r.eps),
+        ("application_utilization", r.application_utilization),
+    ] {
+        out.insert(name.into(), value);
+    }
+    for (map, values) in
+        [("request_cost", r.request_cost), ("utilization", r.utilization), ("named_metrics", r.named_metrics)]
+    {
+        out.extend(values.into_iter().map(|(name, value)| (format!("{map}.{name}"), value)));
+    }
+    Ok(out)
+}
+
+fn json(text: &str) -> Result<Metrics, String> {
+    let value: serde_json::Value = serde_json::from_str(text).map_err(|e| format!("no JSON: {e}"))?;
+    let fields = value.as_object().ok_or("the JSON is no object")?;
+    let mut out = Metrics::new();
+    for (name, value) in fields {
+        match (value.as_f64(), value.as_object()) {
+            (Some(n), _) => drop(out.insert(name.clone(), n)),
+            (_, Some(map)) => {
+                for (inner, n) in map {
+                    let n = n.as_f64().ok_or_else(|| format!("`{name}.{inner}` is no number"))?;
+                    out.insert(format!("{name}.{inner}"), n);
+                }
+            }
+            _ => return Err(format!("`{name}` is no number")),
+        }
+    }
+    Ok(out)
+}
+
+fn text(text: &str) -> Result<Metrics, String> {
+    let mut out = Metrics::new();
+    for pair in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
+        let value = pair.split_once('=').and_then(|(name, n)| Some((name.trim(), n.trim().parse().ok()?)));
+        let (name, n) = value.ok_or_else(|| format!("`{}` is not name=number", pair.escape_debug()))?;
+        out.insert(name.into(), n);
+    }
+    Ok(out)
+}
+
+fn base64(text: &str) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len() * 3 / 4);
+    let (mut bits, mut held) = (0u32, 0);
+    for c in text.trim_end_matches('=').bytes() {
+        let value = match c {
+            b'A'..=b'Z' => c - b'A',
+            b'a'..=b'z' => c - b'a' + 26,
+            b'0'..=b'9' => c - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(value);
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            out.push((bits >> held) as u8);
+        }
+    }
+    Some(out)
+}
+
+/// The metrics in the head of an HTTP answer.
+pub(super) fn metrics(head: &str) -> Result<Metrics, String> {
+    for line in head.lines() {
+        let Some((name, value)) = line.split_once(':') else { continue };
+        let value = value.trim();
+        if name.eq_ignore_ascii_case("endpoint-load-metrics-bin") {
+            let value = value.strip_prefix("BIN ").unwrap_or(value);
+            return binary(&base64(value.trim()).ok_or("endpoint-load-metrics-bin is no Base64")?);
+        }
+        if name.eq_ignore_ascii_case("endpoint-load-metrics") {
+            // Some say which of the two it is, some do not.
+            return match (value.strip_prefix("JSON"), value.strip_prefix("TEXT")) {
+                (Some(value), _) => json(value.trim()),
+                (_, Some(value)) => text(value.trim()),
+                _ if value.starts_with('{') => json(value),
+                _ => text(value),
+            };
+        }
+    }
+    Err("the answer has no header endpoint-load-metrics".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(head: &str, expected: &[(&str, f64)]) {
+        let found = metrics(head).unwrap_or_else(|e| panic!("{head}: {e}"));
+        for (name, value) in expected {
+            assert_eq!(found.get(*name), Some(value), "{head}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn headers() {
+        check(
+            "HTTP/1.1 200 OK\r\nEndpoint-Load-Metrics: TEXT cpu_utilization=0.3, named_metrics.kv=0.5\r\n",
+            &[("cpu_utilization", 0.3), ("named_metrics.kv", 0.5)],
+        );
+        check(
+            "endpoint-load-metrics: JSON {\"cpu_utilization\": 0.25, \"named_metrics\": {\"queue\": 7}}",
+            &[("cpu_utilization", 0.25), ("named_metrics.queue", 7.0)],
+        );
+        check("endpoint-load-metrics: {\"eps\": 1}", &[("eps", 1.0)]);
+        // cpu_utilization 0.5 (field 1, double), then utilization["a"] = 2.0 (field 5, an entry of 12 bytes).
+        check(
+            "endpoint-load-metrics-bin: CQAAAAAAAOA/KgwKAWERAAAAAAAAAEA=",
+            &[("cpu_utilization", 0.5), ("utilization.a", 2.0)],
+        );
+    }
+
+    #[test]
+    fn wrong() {
+        for head in [
+            "HTTP/1.1 200 OK",
+            "endpoint-load-metrics: JSON [1]",
+            "endpoint-load-metrics: JSON {\"a\": \"b\"}",
+            "endpoint-load-metrics: TEXT a=b",
+            "endpoint-load-metrics: TEXT a",
+            "endpoint-load-metrics-bin: ?",
+            "endpoint-load-metrics-bin: //8=",
+        ] {
+            assert!(metrics(head).is_err(), "{head}");
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Asks an agent's sources, each in a thread of its own, so that one that does not answer keeps nobody waiting.
+
+use nvml_wrapper::Nvml;
+use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
+use pointsman_balance::agent::AgentConfig;
+use pointsman_balance::agent::source::{Answer, SourceKind};
+use pointsman_ports::Waker;
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+/// The longest answer that is read.
+const MAX_ANSWER: u64 = 4 << 20;
+/// How long a source may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often a waiting thread looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What a source said.
+pub enum Reply {
+    Bytes(Vec<u8>),
+    Values(Vec<(&'static str, f64)>),
+    Failed(String),
+}
+
+impl Reply {
+    /// Gives it to the agent.
+    pub fn with<T>(&self, give: impl FnOnce(Answer<'_>) -> T) -> T {
+        match self {
+            Reply::Bytes(bytes) => give(Answer::Bytes(bytes)),
+            Reply::Values(values) => give(Answer::Values(values)),
+            Reply::Failed(why) => give(Answer::Failed(why)),
+        }
+    }
+}
+
+/// Sends a question and reads to the end. What cannot be reached in time has not answered.
+fn ask(address: &str, question: &[u8]) -> Result<Vec<u8>, String> {
+    let start = Instant::now();
+    let left = || PATIENCE.saturating_sub(start.elapsed()).max(Duration::from_millis(1));
+    let io = |e: std::io::Error| e.to_string();
+    let mut failed = "no address".to_string();
+    for to in address.to_socket_addrs().map_err(io)? {
+        let mut stream = match TcpStream::connect_timeout(&to, left()) {
+            Ok(stream) => stream,
+            Err(e) => {
+                failed = e.to_string();
+                continue;
+            }
+        };
+        stream.set_write_timeout(Some(left())).map_err(io)?;
+        stream.write_all(question).map_err(io)?;
+        let mut answer = Vec::new();
+        let mut part = [0; 16_384];
+        loop {
+            stream.set_read_timeout(Some(left())).map_err(io)?;
+            match stream.read(&mut part).map_err(io)? {
+                0 => return Ok(answer),
+                n => answer.extend_from_slice(&part[..n]),
+            }
+            if answer.len() as u64 > MAX_ANSWER {
+                return Err(format!("the answer is longer than {} MiB", MAX_ANSWER >> 20));
+            }
+            if start.elapsed() > PATIENCE {
+                return Err(format!("no end of the answer within {} s", PATIENCE.as_secs()));
+            }
+        }
+    }
+    Err(failed)
+}
+
+/// HTTP 1.0: no connection that stays, no chunks.
+fn get(url: &str) -> Result<Vec<u8>, String> {
+    let rest = url.strip_prefix("http://").unwrap_or(url);
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let has_port = host.rsplit_once(':').is_some_and(|(_, p)| p.parse::<u16>().is_ok());
+    let address = if has_port { host.to_string() } else { format!("{host}:80") };
+    let question = format!(
+        "GET /{path} HTTP/1.0\r\nHost: {host}\r\nUser-Agent: pointsman\r\nAccept: text/plain\r\n\
+         endpoint-load-metrics-format: TEXT\r\n\r\n"
+    );
+    ask(&address, question.as_bytes())
+}
+
+/// NVIDIA's library, looked for at run time.
+pub fn nvml() -> Result<Nvml, String> {
+    Nvml::init().map_err(|e| format!("NVIDIA's management library is not available: {e}"))
+}
+
+/// What the library tells of a GPU. What this one does not tell is left out.
+fn gpu(nvml: &Nvml, index: u32) -> Result<Vec<(&'static str, f64)>, String> {
+    let device = nvml.device_by_index(index).map_err(|e| e.to_string())?;
+    let mut out = Vec::new();
+    if let Ok(u) = device.utilization_rates() {
+        out.push(("utilization", f64::from(u.gpu)));
+        out.push(("memory_utilization", f64::from(u.memory)));
+    }
+    if let Ok(m) = device.memory_info()
+        && m.total > 0
+    {
+        out.push(("memory", 100.0 * m.used as f64 / m.total as f64));
+    }
+    if let Ok(power) = device.power_usage() {
+        out.push(("power_watts", f64::from(power) / 1e3));
+        if let Ok(limit) = device.enforced_power_limit()
+            && limit > 0
+        {
+            out.push(("power", 100.0 * f64::from(power) / f64::from(limit)));
+        }
+    }
+    if let Ok(celsius) = device.temperature(TemperatureSensor::Gpu) {
+        out.push(("temperature", f64::from(celsius)));
+    }
+    Ok(out)
+}
+
+fn reply(kind: &SourceKind, library: Option<&Nvml>) -> Reply {
+    let bytes = match kind {
+        SourceKind::Prometheus(url) | SourceKind::Orca(url) => get(url),
+        SourceKind::Haproxy(address) => ask(address, b""),
+        SourceKind::Nvml(index) => {
+            let values = library.ok_or_else(|| "NVIDIA's management library is not available".to_string());
+            return match values.and_then(|nvml| gpu(nvml, *index)) {
+                Ok(values) => Reply::Values(values),
+                Err(e) => Reply::Failed(e),
+            };
+        }
+    };
+    bytes.map_or_else(Reply::Failed, Reply::Bytes)
+}
+
+/// Starts to ask. A library that is configured has to be there; all else may come later.
+pub fn start(
+    config: &AgentConfig,
+    stop: &Arc<AtomicBool>,
+    waker: &Waker,
+) -> Result<Receiver<(usize, usize, Reply)>, String> {
+    let (tx, rx): (Sender<(usize, usize, Reply)>, _) = channel();
+    let settings = std::iter::once(&config.settings).chain(config.others.iter().map(|o| &o.settings));
+    let sources: Vec<_> = settings
+        .enumerate()
+        .flat_map(|(device, s)| {
+            s.sources.iter().enumerate().map(move |(i, source)| (device, i, source.clone()))
+        })
+        .collect();
+    let wants_nvml = sources.iter().any(|(_, _, s)| matches!(s.kind, SourceKind::Nvml(_)));
+    let library = if wants_nvml {
+        let why = |e| {
+            format!("{}: {e}; install the driver, or take `nvml` out of the agent's sources", config.name)
+        };
+        Some(Arc::new(nvml().map_err(why)?))
+    } else {
+        None
+    };
+    for (device, index, source) in sources {
+        let (tx, stop, waker, library) = (tx.clone(), stop.clone(), waker.clone(), library.clone());
+        let run = move || {
+            while !stop.load(Ordering::Relaxed) {
+                let next = Instant::now() + Duration::from_millis(u64::from(source.interval_ms));
+                if tx.send((device, index, reply(&source.kind, library.as_deref()))).is_err() {
+                    return;
+                }
+                // It looks for replies at its next heartbeat at the latest.
+                let _ = waker.wake();
+                while !stop.load(Ordering::Relaxed)
+                    && let Some(left) = next.checked_duration_since(Instant::now())
+                {
+                    std::thread::sleep(left.min(LOOK));
+                }
+            }
+        };
+        std::thread::Builder::new()
+            .name(format!("source {index}"))
+            .spawn(run)
+            .map_err(|e| format!("cannot start a thread: {e}"))?;
+    }
+    Ok(rx)
+}
+
+/// Tells an agent's metrics to whoever asks over HTTP, until the process ends.
+pub fn serve(address: std::net::SocketAddr, page: Arc<std::sync::Mutex<String>>) -> Result<(), String> {
+    let listener = std::net::TcpListener::bind(address)
+        .map_err(|e| format!("--metrics: cannot listen on {address}: {e}"))?;
+    let run = move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { continue };
+            let _ = stream.set_read_timeout(Some(PATIENCE));
+            let _ = stream.set_write_timeout(Some(PATIENCE));
+            // One page, whatever is asked; the question is read so that the answer is not cut off.
+            let mut question = [0; 4096];
+            let _ = stream.read(&mut question);
+            let page = page.lock().map(|p| p.clone()).unwrap_or_default();
+            let head = "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n";
+            let _ = write!(stream, "{head}Content-Length: {}\r\n\r\n{page}", page.len());
+        }
+    };
+    std::thread::Builder::new()
+        .name("metrics".into())
+        .spawn(run)
+        .map(|_| ())
+        .map_err(|e| format!("cannot start a thread: {e}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// Answers once with these bytes.
+    fn server(answer: &'static [u8]) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        std::thread::spawn(move || {
+            if let Ok((mut stream, _)) = listener.accept() {
+                let mut question = [0; 1024];
+                if !answer.starts_with(b"75%") {
+                    let _ = stream.read(&mut question);
+                }
+                let _ = stream.write_all(answer);
+            }
+        });
+        address
+    }
+
+    #[test]
+    fn asks_and_reads_to_the_end() {
+        let answer = b"HTTP/1.0 200 OK\r\n\r\nup 1\n";
+        let address = server(answer);
+        let Reply::Bytes(bytes) = reply(&SourceKind::Prometheus(format!("http://{address}/metrics")), None)
+        else {
+            panic!("no answer")
+        };
+        assert_eq!(bytes, answer);
+        let address = server(b"75% ready\n");
+        let Reply::Bytes(bytes) = reply(&SourceKind::Haproxy(address), None) else { panic!("no answer") };
+        assert_eq!(bytes, b"75% ready\n");
+    }
+
+    #[test]
+    fn what_is_not_there() {
+        // A port that was free a moment ago.
+        let address = {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+            listener.local_addr().expect("an address").to_string()
+        };
+        assert!(matches!(reply(&SourceKind::Haproxy(address), None), Reply::Failed(_)));
+        let Reply::Failed(why) = reply(&SourceKind::Nvml(0), None) else { panic!("there is none") };
+        assert!(why.contains("not available"), "{why}");
+        // With or without the library: an answer or a reason.
+        if let Err(why) = nvml() {
+            assert!(why.contains("not available"), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_page_of_metrics() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        drop(listener);
+        let page = Arc::new(std::sync::Mutex::new("pointsman_agent_reports_total 7\n".to_string()));
+        serve(address, page).expect("it listens");
+        let answer = get(&format!("http://{address}/metrics")).expect("an answer");
+        let text = String::from_utf8(answer).expect("text");
+        assert!(
+            text.starts_with("HTTP/1.0 200") && text.ends_with("\r\n\r\npointsman_agent_reports_total 7\n")
+        );
+    }
+}
