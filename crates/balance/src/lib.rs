@@ -4,6 +4,7 @@
 //! in a simulator.
 //!
 //! - [`config`]: `rack.toml`, checked once;
+//! - [`api`]: requests to the controller, and what comes of them;
 //! - [`agent`]: what runs on every device;
 //! - [`controller`]: what fills the switch;
 //! - [`learn`]: a controller that learns the weights of accelerators (P4Wise);
@@ -16,6 +17,7 @@
 //! - [`trust`]: the keys that they are signed with.
 
 pub mod agent;
+pub mod api;
 pub mod blocks;
 pub mod config;
 pub mod controller;

@@ -2,14 +2,14 @@
 //! them, each on threads of its own. What the demo and the tests drive.
 
 use crate::agent::{Running, Stopper};
-use crate::controller::{Standing, program, pump};
+use crate::controller::{self, Command, Opened, Pump, Standing, program};
 use crate::executor::Choice;
 use crate::rack_file::new_keys;
 use crate::switch::runtime::Handle;
 use crate::switch::{Interface, Setup, build, serve};
 use pointsman_balance::agent::AgentConfig;
 use pointsman_balance::config::Program as ProgramName;
-use pointsman_balance::controller::{Controller, Input, Program};
+use pointsman_balance::controller::{Controller, Event, Program};
 use pointsman_balance::trust::ReportKeys;
 use pointsman_balance::{Policy, Rack as RackConfig};
 use pointsman_lab::device::{Device, DeviceConfig};
@@ -18,6 +18,7 @@ use pointsman_ports::Want;
 use pointsman_v1model::Stats;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -45,9 +46,11 @@ struct SwitchPart {
 }
 
 struct ControllerPart {
-    inputs: mpsc::UnboundedSender<Input>,
+    commands: mpsc::UnboundedSender<Command>,
     status: watch::Receiver<Standing>,
     task: tokio::task::JoinHandle<()>,
+    /// The API's server, where there is one.
+    api: Option<tokio::task::JoinHandle<()>>,
 }
 
 /// How the switch of a rack gets at its packets.
@@ -224,14 +227,24 @@ impl Live {
 
     /// Starts the controller.
     pub fn start_controller(&mut self) -> Result<(), String> {
-        let controller = Controller::new(self.config.clone(), self.program.clone())?;
-        let (inputs, rx) = mpsc::unbounded_channel();
+        let Opened { desk, keep, .. } = controller::open(&self.config, Path::new("."))?;
+        let controller = Controller::new(desk.rack().clone(), self.program.clone())?;
+        let (commands, rx) = mpsc::unbounded_channel();
         let (tx, status) = watch::channel(Standing::START);
+        let api = match &self.config.api {
+            Some(settings) => {
+                let bind = tokio::net::TcpListener::bind(settings.listen);
+                // Bound by a thread inside of the switch's namespace.
+                let bound = self.tokio.block_on(self.tokio.spawn(bind)).map_err(|e| e.to_string())?;
+                let listener = bound.map_err(|e| format!("cannot listen on {}: {e}", settings.listen))?;
+                Some(self.tokio.spawn(controller::serve(listener, commands.clone())))
+            }
+            None => None,
+        };
         let log = self.log.clone();
-        let task = self.tokio.spawn(pump(controller, rx, tx, move |event| {
-            say(&log, "controller", &event.to_string());
-        }));
-        self.controller = Some(ControllerPart { inputs, status, task });
+        let tell = move |event: &Event| say(&log, "controller", &event.to_string());
+        let task = self.tokio.spawn(Pump::new(controller, desk, keep, tell).run(rx, tx));
+        self.controller = Some(ControllerPart { commands, status, task, api });
         Ok(())
     }
 
@@ -239,27 +252,37 @@ impl Live {
     pub fn stop_controller(&mut self) {
         if let Some(part) = self.controller.take() {
             part.task.abort();
+            if let Some(api) = part.api {
+                api.abort();
+                let _ = self.tokio.block_on(api);
+            }
             // Its connection is closed when the task is gone.
             let _ = self.tokio.block_on(part.task);
         }
     }
 
-    /// Gives the controller another configuration. Keys are those that were made at the start.
+    /// The configuration of the next controller. Keys are those that were made at the start.
+    pub fn set_config(&mut self, mut config: RackConfig) {
+        config.keys = self.keys.clone();
+        self.config = config;
+    }
+
+    /// Gives the controller another configuration, with the same keys.
     pub fn configure(&mut self, mut config: RackConfig) -> Result<(), String> {
         config.keys = self.keys.clone();
         self.config = config.clone();
-        self.tell(Input::Config(Box::new(config)))
+        self.tell(Command::File(Box::new(config)))
     }
 
     /// Gives a service another policy.
     pub fn set_policy(&mut self, service: &str, policy: Policy) -> Result<(), String> {
         self.config = self.config.with_policy(service, policy)?;
-        self.tell(Input::SetPolicy { service: service.to_string(), policy })
+        self.tell(Command::File(Box::new(self.config.clone())))
     }
 
-    fn tell(&self, input: Input) -> Result<(), String> {
+    fn tell(&self, command: Command) -> Result<(), String> {
         let part = self.controller.as_ref().ok_or("no controller runs")?;
-        part.inputs.send(input).map_err(|_| "the controller has ended".to_string())
+        part.commands.send(command).map_err(|_| "the controller has ended".to_string())
     }
 
     /// Waits until the switch holds what the configuration says, and knows the way to everybody in it.

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use pointsman::console::say;
-use pointsman::{agent, bench, controller, demo, learn, rack_file, sim, switch, tools};
+use pointsman::{agent, bench, controller, demo, learn, policy, rack_file, sim, switch, tools};
 use std::process::ExitCode;
 
 /// Balances connections over servers and, inside each, over its CPU and accelerators, in a P4 switch.
@@ -20,6 +20,7 @@ enum Command {
     P4(tools::P4),
     Switch(Box<switch::Args>),
     Controller(controller::Args),
+    Policy(policy::Args),
     Agent(agent::Args),
     Keys(rack_file::Args),
     Demo(demo::Args),
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Command::P4(command) => tools::run(command),
         Command::Switch(args) => switch::run(*args),
         Command::Controller(args) => controller::run(args),
+        Command::Policy(args) => policy::run(args),
         Command::Agent(args) => agent::run(args),
         Command::Keys(args) => rack_file::run(args),
         Command::Demo(args) => demo::run(args),

@@ -15,6 +15,7 @@ use pointsman_lab::rack::RackSpec;
 use pointsman_lab::wire::Keyring;
 use pointsman_lab::{Namespace, ensure};
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         ("a_restarted_controller_disturbs_nothing", a_restarted_controller_disturbs_nothing),
         ("a_silent_device_gets_nothing_new", a_silent_device_gets_nothing_new),
         ("a_removed_device_keeps_its_connections", a_removed_device_keeps_its_connections),
+        ("policies_change_through_the_api", policies_change_through_the_api),
         ("both_families_and_directions", both_families_and_directions),
         ("an_interrupted_demo_leaves_nothing", an_interrupted_demo_leaves_nothing),
     ];
@@ -275,6 +277,42 @@ fn a_removed_device_keeps_its_connections() -> Fallible<()> {
     bench.live.wait_in_sync(PATIENCE)?;
     let after = bench.client.answered(false, 100)?;
     ensure!(answered_by(&after, "s1/nic") > 0, "{after:?}");
+    Ok(())
+}
+
+/// `pointsman policy` in the switch's namespace, while 200 connections talk and requests come: every policy, and none of them notices.
+fn policies_change_through_the_api() -> Fallible<()> {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("rack-api-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let tokens = folder.join("tokens");
+    std::fs::write(&tokens, "ops 0123456789abcdef0123\n")?;
+    let mut bench = Bench::new(Policy::P4mite)?;
+    // With an API from now on.
+    let text = description(&bench.spec, Policy::P4mite, None)
+        .replace("report_keys", "probes = \"unauthenticated\"\nreport_keys");
+    let text = format!("{text}\n[api]\ntokens = {tokens:?}\n");
+    bench.live.stop_controller();
+    bench.live.set_config(RackConfig::parse("rack.toml", &text)?);
+    bench.live.start_controller()?;
+    bench.live.wait_in_sync(PATIENCE)?;
+    let result = bench.while_connected(|bench| {
+        let switch = bench.live.rack.switch.clone();
+        for policy in Policy::ALL {
+            let output = switch.enter(|| {
+                Command::new(env!("CARGO_BIN_EXE_pointsman"))
+                    .args(["policy", "set", "--service", SERVICE, "--policy", policy.name(), "--token-file"])
+                    .arg(&tokens)
+                    .stdin(Stdio::null())
+                    .output()
+            })??;
+            let said = String::from_utf8_lossy(&output.stdout);
+            ensure!(output.status.success() && said.contains("in force"), "{policy}: {output:?}");
+            bench.client.answered(false, 10)?;
+        }
+        Ok(())
+    })?;
+    ensure!(result.violations == 0, "{result:?}");
+    let _ = std::fs::remove_dir_all(folder);
     Ok(())
 }
 

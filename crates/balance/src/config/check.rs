@@ -2,7 +2,7 @@
 
 use super::read::{Raw, RawServer, RawService};
 use super::reader::{Place, Problems};
-use super::{Frontend, Member, MemberDevice, NextHop, Rack, Server, Service, Switch};
+use super::{Frontend, Member, MemberDevice, NextHop, PrometheusChoice, Rack, Server, Service, Switch};
 use crate::blocks::{Blocks, Metric, Tuning};
 use crate::trust::ReportKeys;
 use crate::types::{DeviceKind, DeviceNumber, MAX_DEVICES, Policy, Protocol, REPORT_PORT};
@@ -12,7 +12,7 @@ use std::net::IpAddr;
 /// Places in the data plane's table `server_slots`; two generations of every service must fit.
 const SLOT_TABLE_SIZE: u64 = 262_144;
 
-pub(super) fn rack(raw: Raw, problems: &mut Problems<'_>) -> Option<Rack> {
+pub(super) fn rack(mut raw: Raw, problems: &mut Problems<'_>) -> Option<Rack> {
     let mut addresses = Addresses::default();
     switch(&raw, &mut addresses, problems);
     servers(&raw, &mut addresses, problems);
@@ -61,6 +61,7 @@ pub(super) fn rack(raw: Raw, problems: &mut Problems<'_>) -> Option<Rack> {
         }
         services.push(service);
     }
+    let choices = choices(&mut raw.services, &services, &raw.servers, problems);
     let total: u64 = services.iter().map(|s| u64::from(s.slots) * s.frontends().count() as u64).sum();
     if total * 2 > SLOT_TABLE_SIZE
         && let Some(last) = raw.services.last()
@@ -93,7 +94,34 @@ pub(super) fn rack(raw: Raw, problems: &mut Problems<'_>) -> Option<Rack> {
         servers: raw.servers.into_iter().map(server).collect(),
         services,
         keys: ReportKeys::default(),
+        choices,
+        api: raw.api,
     })
+}
+
+/// Looks up the devices that Prometheus chooses among.
+fn choices(
+    raw: &mut [RawService],
+    services: &[Service],
+    servers: &[RawServer],
+    problems: &mut Problems<'_>,
+) -> Vec<PrometheusChoice> {
+    let mut out = Vec::new();
+    for r in raw {
+        let (Some(p), Some(service)) =
+            (r.prometheus.take(), services.iter().find(|s| s.name == r.service.name))
+        else {
+            continue;
+        };
+        let device = |name: &str| {
+            let (server, device) = name.split_once('/')?;
+            let server = servers.iter().find(|s| s.name.value == server)?;
+            let number = server.devices.iter().find(|d| d.device.name == device)?.device.number;
+            service.members.iter().any(|m| m.server == number.server()).then_some(number)
+        };
+        out.push(p.resolve(&service.name, device, problems));
+    }
+    out
 }
 
 /// Who has which address.

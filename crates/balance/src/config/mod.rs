@@ -4,6 +4,7 @@
 //! range, names resolved, every service can be served by the devices that it names.
 
 mod agent;
+mod api;
 mod check;
 mod read;
 pub mod reader;
@@ -11,12 +12,14 @@ pub mod reader;
 mod tests;
 
 pub use agent::{AgentSettings, ReportForm, Threshold, read_settings};
+pub use api::{ApiSettings, DEFAULT_API, PrometheusChoice};
 use reader::Problems;
 pub use reader::{ConfigError, ConfigErrors};
 
 use crate::blocks::Tuning;
 use crate::trust::{ReportKeys, Trust};
 use crate::types::{DeviceKind, DeviceNumber, Mac, Policy, Prefix, Protocol};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -36,6 +39,10 @@ pub struct Rack {
     pub services: Vec<Service>,
     /// Keys of agents. They stand in a file of their own: see [`Rack::read_keys`].
     pub keys: ReportKeys,
+    /// Services whose device is chosen by what Prometheus says.
+    pub choices: Vec<PrometheusChoice>,
+    /// The controller's API; None: there is none.
+    pub api: Option<ApiSettings>,
 }
 
 /// The data plane that the controller installs.
@@ -269,16 +276,65 @@ impl Rack {
     /// # Errors
     /// There is no such service, or it lacks what the policy needs.
     pub fn with_policy(&self, service: &str, policy: Policy) -> Result<Rack, String> {
-        let mut rack = self.clone();
-        let found = rack.services.iter_mut().find(|s| s.name == service);
-        let Some(found) = found else {
+        let tuning = self.service(service)?.tuning;
+        self.with_settings(service, policy, tuning, &BTreeMap::new(), &BTreeMap::new())
+    }
+
+    /// The service of this name.
+    ///
+    /// # Errors
+    /// There is none; the message names those that there are.
+    pub fn service(&self, name: &str) -> Result<&Service, String> {
+        self.services.iter().find(|s| s.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.services.iter().map(|s| s.name.as_str()).collect();
-            return Err(format!("no service `{service}`; there are: {}", names.join(", ")));
+            format!("no service `{name}`; there are: {}", names.join(", "))
+        })
+    }
+
+    /// The same configuration with another policy for one service, and everything that belongs to it. Weights and priorities are
+    /// of the devices that are named, by `server/device`; the others keep theirs.
+    ///
+    /// # Errors
+    /// There is no such service or device, or the service lacks what the policy needs.
+    pub fn with_settings(
+        &self,
+        service: &str,
+        policy: Policy,
+        tuning: Tuning,
+        weights: &BTreeMap<String, u32>,
+        priorities: &BTreeMap<String, u8>,
+    ) -> Result<Rack, String> {
+        let wanted = |e: String| format!("service `{service}`: {e}");
+        let mut members = self.service(service)?.members.clone();
+        let names: BTreeMap<String, DeviceNumber> =
+            members.iter().flat_map(|m| &m.devices).map(|d| (self.device_name(d.number), d.number)).collect();
+        let number = |name: &String| {
+            names.get(name).copied().ok_or_else(|| {
+                let known: Vec<&str> = names.keys().take(8).map(String::as_str).collect();
+                wanted(format!(
+                    "has no device `{name}`: write \"server/device\", such as {}",
+                    known.join(", ")
+                ))
+            })
         };
+        let weights =
+            weights.iter().map(|(n, w)| Ok((number(n)?, *w))).collect::<Result<BTreeMap<_, _>, String>>()?;
+        let priorities = priorities
+            .iter()
+            .map(|(n, p)| Ok((number(n)?, *p)))
+            .collect::<Result<BTreeMap<_, _>, String>>()?;
+        for d in members.iter_mut().flat_map(|m| &mut m.devices) {
+            d.weight = weights.get(&d.number).copied().unwrap_or(d.weight);
+            d.priority = priorities.get(&d.number).copied().unwrap_or(d.priority);
+        }
+        members.iter_mut().for_each(|m| m.devices.sort_by_key(|d| (d.priority, d.number)));
         let name = |n| self.server_name(n);
-        check::policy_needs(policy, &found.tuning, &found.members, &self.switch, &name)
-            .map_err(|e| format!("service `{service}`: {e}"))?;
-        found.policy = policy;
+        check::policy_needs(policy, &tuning, &members, &self.switch, &name).map_err(wanted)?;
+        let mut rack = self.clone();
+        for s in rack.services.iter_mut().filter(|s| s.name == service) {
+            (s.policy, s.tuning) = (policy, tuning);
+            s.members.clone_from(&members);
+        }
         Ok(rack)
     }
 

@@ -1,6 +1,7 @@
 //! From TOML to the types of the configuration, table by table. What concerns several tables is in `check`.
 
 use super::agent::{AgentSettings, read_settings};
+use super::api::{self, ApiSettings, RawPrometheus};
 use super::check;
 use super::reader::{At, Place, Problems, Table};
 use super::{Device, NextHop, Program, Rack, Route, Service, Station, Switch};
@@ -21,6 +22,7 @@ pub(super) struct RawService {
     pub priorities: Vec<(At<String>, u64)>,
     pub weights: Vec<(At<String>, u64)>,
     pub policy_place: Place,
+    pub prometheus: Option<RawPrometheus>,
     pub vip_places: Vec<Place>,
 }
 
@@ -51,6 +53,7 @@ pub(super) struct Raw {
     pub bridge: Vec<(Station, Place)>,
     pub servers: Vec<RawServer>,
     pub services: Vec<RawService>,
+    pub api: Option<ApiSettings>,
 }
 
 /// Where the fields of `[switch]` stand that other fields must agree with.
@@ -83,13 +86,14 @@ pub(super) fn rack(table: &Spanned<DeTable<'_>>, problems: &mut Problems<'_>) ->
         servers.extend(server(t, index, &settings, problems));
     }
     let services = top.tables("service", problems).into_iter().filter_map(|t| service(t, problems)).collect();
+    let api = top.table("api", problems).and_then(|t| api::api(t, problems));
     top.finish(problems);
     // Cross-checks against tables that could not be read would only report the same mistake twice.
     if !problems.is_empty() {
         return None;
     }
     let (switch, switch_places) = switch?;
-    check::rack(Raw { switch, switch_places, routes, bridge, servers, services }, problems)
+    check::rack(Raw { switch, switch_places, routes, bridge, servers, services, api }, problems)
 }
 
 fn port(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<u16> {
@@ -457,6 +461,7 @@ fn service(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<RawServi
     });
     let priorities = t.table("priority", problems).map(|p| p.integers(0, 255, problems)).unwrap_or_default();
     let weights = t.table("weight", problems).map(|w| w.integers(1, 1000, problems)).unwrap_or_default();
+    let prometheus = t.table("prometheus", problems).and_then(|t| api::prometheus(t, problems));
     t.finish(problems);
     let vip_places = vips.iter().map(|v| v.place.clone()).collect();
     let service = Service {
@@ -470,5 +475,5 @@ fn service(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<RawServi
         idle_timeout_ms: idle,
         members: Vec::new(),
     };
-    Some(RawService { service, place, servers, priorities, weights, policy_place, vip_places })
+    Some(RawService { service, place, servers, priorities, weights, policy_place, prometheus, vip_places })
 }

@@ -412,6 +412,54 @@ impl<'t, 'a> Table<'t, 'a> {
         Some(out)
     }
 
+    /// Rows of numbers within bounds: `[[1, 3], [0.33, 1]]`. `None` where the field is absent; rows that are wrong are left out.
+    pub fn matrix(
+        &mut self,
+        name: &'static str,
+        min: f64,
+        max: f64,
+        problems: &mut Problems<'_>,
+    ) -> Option<Vec<Vec<f64>>> {
+        let value = self.get(name)?;
+        let wanted = "write rows of numbers, [[1, 3], [0.333, 1]]";
+        let DeValue::Array(rows) = value.get_ref() else {
+            let message = format!("{}: {wanted}", describe(value.get_ref()));
+            problems.add(&value.span(), self.field(name), message);
+            return None;
+        };
+        let mut out = Vec::new();
+        for row in rows.iter() {
+            match row.get_ref() {
+                DeValue::Array(items) => out.push(
+                    items
+                        .iter()
+                        .filter_map(|v| Some(self.within(name, v, min, max, problems)?.value))
+                        .collect(),
+                ),
+                other => {
+                    problems.add(&row.span(), self.field(name), format!("{}: {wanted}", describe(other)))
+                }
+            }
+        }
+        Some(out)
+    }
+
+    /// All fields of the table as strings: for tables whose keys are the user's.
+    pub fn texts(self, problems: &mut Problems<'_>) -> Vec<(At<String>, String)> {
+        let mut out = Vec::new();
+        for (key, value) in self.table.iter() {
+            let name = key.get_ref().to_string();
+            match value.get_ref() {
+                DeValue::String(s) => out.push((At { value: name, place: key.span() }, s.to_string())),
+                other => {
+                    let message = format!("{}: write a string", describe(other));
+                    problems.add(&value.span(), self.field(&name), message);
+                }
+            }
+        }
+        out
+    }
+
     /// All fields of the table as integers within bounds: for tables whose keys are the user's.
     pub fn integers(self, min: u64, max: u64, problems: &mut Problems<'_>) -> Vec<(At<String>, u64)> {
         let wanted = format!("write a whole number from {min} to {max}");

@@ -105,6 +105,7 @@ fn example_comments() {
         .lines()
         .map(|l| match l.strip_prefix("# ") {
             Some(rest) if rest.starts_with("[[bridge]]") => "[[bridge]]\n".into(),
+            Some("[api]") => "[api]\n".into(),
             Some(rest)
                 if rest.split_once(" = ").is_some_and(|(k, _)| !k.contains(' ')) && !rest.contains("...") =>
             {
@@ -118,6 +119,7 @@ fn example_comments() {
     assert_eq!(with.switch, without.switch);
     assert_eq!(with.servers[0].number, 1);
     assert_eq!(with.bridge.len(), 1);
+    assert_eq!(with.api.map(|a| a.listen.to_string()).as_deref(), Some(DEFAULT_API));
     let (a, b) = (&with.servers[0].devices[0], &without.servers[0].devices[0]);
     assert_eq!((a.agent.heartbeat_ms, a.agent.smoothing), (b.agent.heartbeat_ms, b.agent.smoothing));
     assert_eq!((a.number, a.enabled), (b.number, b.enabled));
@@ -476,4 +478,55 @@ fn mangled_text() {
         }
     }
     assert!(valid > 10, "{valid} of the mangled texts were valid");
+}
+
+#[test]
+fn prometheus() {
+    let with = |judgements: &str, more: &str| {
+        let criterion = |name: &str| {
+            format!(
+                "[[service.prometheus.criterion]]\nname = \"{name}\"\npromql = \"{name}\"\ngoal = \"cost\"\n"
+            )
+        };
+        format!(
+            "policy = \"chosen\"\n[service.prometheus]\nurl = \"http://127.0.0.1:9090\"\n\
+             alternatives = {{ \"s1/cpu\" = \"a:1\", \"s1/nic\" = \"b:1\" }}\n{judgements}\n{}{}{}{more}\n",
+            criterion("cpu"),
+            criterion("memory"),
+            criterion("link")
+        )
+    };
+    let policy = "policy = \"p4mite\"";
+    let check =
+        |judgements: &str, more: &str, expected: &[&str]| bad(policy, &with(judgements, more), expected);
+    let paper = "judgements = [[1, 4, 0.5], [0.25, 1, 0.1667], [2, 6, 1]]";
+    let rack = good(&SMALL.replacen(policy, &with(paper, ""), 1));
+    let [choice] = &rack.choices[..] else { panic!("{:?}", rack.choices) };
+    assert_eq!((choice.service.as_str(), choice.settings.alternatives.len()), ("web", 2));
+    assert_eq!(choice.settings.alternatives[1].device, DeviceNumber::new(1, 1));
+    assert!(
+        (choice.settings.criteria[2].1.weight - 0.588).abs() < 0.001 && choice.ratio < 0.01,
+        "{choice:?}"
+    );
+    // The first before the second, the second before the third, the third before the first.
+    check(
+        "judgements = [[1, 3, 0.111], [0.333, 1, 3], [9, 0.333, 1]]",
+        "",
+        &["service.prometheus.judgements", "consistency ratio", "change that one first", "is `cpu`"],
+    );
+    check("judgements = [[1, 2], [0.5, 1]]", "", &["2 rows for 3 criteria"]);
+    check("judgements = [[1, 4, 0.5], [1, 1, 1], [2, 1, 1]]", "", &["1 divided by", "`memory`"]);
+    check("judgements = 3", "", &["write rows of numbers"]);
+    check("", "", &["service.prometheus.judgements: missing"]);
+    check(paper, "weight = 2", &["criterion.weight", "not both"]);
+    check(paper, "preference = \"steep\"", &["`steep` is no preference function", "\"gaussian\""]);
+    check(paper, "preference = \"linear\"\nq = 3", &["criterion.p: missing"]);
+    check(paper, "preference = \"linear\"\nq = 3\np = 2", &["below `p`"]);
+    check(&paper.replacen("judgements", "url2 = 1\njudgements", 1), "", &["url2: unknown field"]);
+    bad(
+        policy,
+        &with(paper, "").replace("http://127", "127"),
+        &["service.prometheus.url", "write http://host:port"],
+    );
+    bad(policy, &with(paper, "").replace("s1/nic", "s1/gpu"), &["alternatives", "no device `s1/gpu`"]);
 }

@@ -11,12 +11,14 @@ mod event;
 mod frames;
 mod health;
 mod neighbours;
+mod preview;
 mod session;
 #[cfg(test)]
 mod tests;
 mod write;
 
 pub use event::Event;
+pub use preview::Preview;
 
 use crate::config::{NextHop, Rack};
 use crate::mix::fnv;
@@ -232,6 +234,16 @@ impl Controller {
         &self.have
     }
 
+    /// The device that was chosen for a service, if one was.
+    pub fn choice(&self, service: &str) -> Option<DeviceNumber> {
+        self.choices.get(service).copied()
+    }
+
+    /// Devices that are not heard of.
+    pub fn silent(&self) -> impl Iterator<Item = DeviceNumber> + '_ {
+        self.health.silent.iter().copied()
+    }
+
     /// How it stands.
     pub fn status(&self) -> Status {
         match self.phase {
@@ -300,14 +312,7 @@ impl Controller {
     }
 
     fn configure(&mut self, now: Duration, rack: Rack, out: &mut Vec<Output>) {
-        let checked = if rack.switch.program != self.rack.switch.program {
-            Err("switch.program cannot change while connections are alive: restart the controller with it"
-                .into())
-        } else if self.phase == Phase::Active {
-            plan::conflict(&Situation { rack: &rack, ..self.situation() }, &self.have)
-        } else {
-            Ok(())
-        };
+        let checked = self.acceptable(&rack);
         if let Err(reason) = checked {
             out.push(Output::Event(Event::ConfigRejected { reason }));
             return;

@@ -72,14 +72,9 @@ impl Controller {
             Batch::Foreign(entries) => {
                 entries.iter().map(|e| message(p4rt::update::Type::Delete, e.clone())).collect()
             }
-            Batch::Choices(list) => list.iter().map(|(n, value)| self.choice(*n, *value)).collect(),
+            Batch::Choices(list) => list.iter().map(|(n, value)| self.write_choice(*n, *value)).collect(),
         };
-        let write = p4rt::WriteRequest {
-            device_id: self.rack.switch.device_id,
-            election_id: Some(p4rt::Uint128 { high: 0, low: self.rack.switch.election_id }),
-            updates,
-            ..Default::default()
-        };
+        let write = self.write_of(updates);
         self.request(now, Purpose::Write(batch), Request::Write(write), out);
     }
 
@@ -102,7 +97,7 @@ impl Controller {
         (!new.is_empty()).then_some(Batch::Choices(new))
     }
 
-    fn choice(&self, service: u16, value: u32) -> p4rt::Update {
+    fn write_choice(&self, service: u16, value: u32) -> p4rt::Update {
         let data = p4rt::p4_data::Data::Bitstring(plan::schema::bytes(value.into()));
         let entry = p4rt::RegisterEntry {
             register_id: self.schema.controllers_choice,
@@ -124,7 +119,7 @@ impl Controller {
         self.note_health(findings, out);
     }
 
-    fn message(&self, update: &Update) -> p4rt::Update {
+    pub(super) fn message(&self, update: &Update) -> p4rt::Update {
         let kind = match update.change {
             Change::Insert => p4rt::update::Type::Insert,
             Change::Modify => p4rt::update::Type::Modify,

@@ -93,6 +93,9 @@ pub struct Args {
         value_parser = parse_address
     )]
     pub p4runtime: SocketAddr,
+    /// Serve metrics for Prometheus at this address, /metrics.
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_address)]
+    pub metrics: Option<SocketAddr>,
     /// Serve P4Runtime over TLS with this certificate: PEM, its own first, then those up to its authority.
     #[arg(long, value_name = "FILE", requires = "grpc_tls_key")]
     pub grpc_tls_cert: Option<PathBuf>,

@@ -248,6 +248,19 @@ pub async fn serve(
     served.map_err(|e| format!("P4Runtime server: {e}"))
 }
 
+/// Serves metrics on `listener`.
+async fn serve_metrics(listener: tokio::net::TcpListener, handle: Handle) {
+    crate::metrics::serve(listener, move || {
+        let handle = handle.clone();
+        async move {
+            let figures = handle.call(|core| core.figures()).await.ok()?;
+            let interfaces = handle.interfaces().await.ok()?;
+            Some(figures.page(&interfaces))
+        }
+    })
+    .await;
+}
+
 /// Compiles `file`, says what is wrong with it, and starts with it.
 fn boot(runtime: &mut Runtime, file: &Path, sources: &Sources, defines: &[Define]) -> Result<(), String> {
     if file == Path::new("balancer") && !file.exists() {
@@ -361,6 +374,11 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
             signal(SignalKind::hangup()).map_err(|e| format!("cannot catch SIGHUP: {e}"))?
         };
         tokio.spawn(reload_queues(hangup, handle.clone(), path, args.queue));
+    }
+    if let Some(at) = args.metrics {
+        let listener = tokio.block_on(crate::metrics::bind(at))?;
+        say(&format!("metrics on http://{}/metrics", listener.local_addr().unwrap_or(at)));
+        tokio.spawn(serve_metrics(listener, handle.clone()));
     }
     let how = match (&tls, &args.grpc_tls_ca) {
         (None, _) => "",

@@ -9,6 +9,7 @@ use super::summary;
 use super::wires::Wires;
 use super::worker::{Common, Line, Notices, Order, Seat, Worker};
 use crate::executor::{Choice, Runner};
+use crate::metrics::switch::Figures;
 use crate::sources::Sources;
 use parking_lot::RwLock;
 use pointsman_control::proto::p4rt;
@@ -168,6 +169,14 @@ impl Core {
     /// Counters of the whole switch.
     pub fn stats(&mut self) -> Stats {
         change(&self.shared, |switch| switch.stats().clone())
+    }
+
+    /// What metrics are made of.
+    pub fn figures(&mut self) -> Figures {
+        let (stats, now) = (self.stats(), self.now());
+        // Workers go on meanwhile: they read, too.
+        let switch = self.shared.read();
+        Figures::of(stats, switch.state(), now.0 / 1000 + switch.config().clock_offset_us)
     }
 
     /// A new stream channel; what the server has to say on it comes out of the receiver.

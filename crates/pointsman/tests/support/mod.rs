@@ -191,6 +191,40 @@ impl Drop for Switch {
     }
 }
 
+/// Any running `pointsman`. Dropping it kills it.
+pub struct Running {
+    child: Child,
+    stderr: Collector,
+}
+
+impl Running {
+    /// Starts it with these arguments.
+    pub fn start(args: &[&str]) -> Running {
+        let mut child =
+            pointsman(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+        let stderr = Collector::of(child.stderr.take().expect("piped"));
+        Running { child, stderr }
+    }
+
+    /// Waits for a line that contains `text`.
+    pub fn wait_for(&self, text: &str) -> String {
+        self.stderr.wait_for(text, |lines| lines.iter().find(|l| l.contains(text)).cloned())
+    }
+
+    /// Ends it at once.
+    pub fn stop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        self.stop();
+    }
+}
+
 /// Says a line that people see even if the test passes: the harness keeps what `println` prints to itself.
 pub fn tell(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");

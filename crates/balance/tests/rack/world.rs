@@ -1,33 +1,36 @@
-//! Controller and agents against the real data plane: the balancer on Pointsman's own switch, through its own P4Runtime
-//! server, in virtual time.
+//! A rack in virtual time around the real data plane.
 
 use pointsman_balance::agent::{self, Agent, AgentConfig};
+use pointsman_balance::api::{Desk, Effect, Request as ApiRequest, Tokens};
 use pointsman_balance::controller::{Controller, Input, Output, Program, Request, Response, Status};
-use pointsman_balance::plan::{Key, Schema};
 use pointsman_balance::trust::ReportKeys;
-use pointsman_balance::{DeviceNumber, Policy, Rack};
+use pointsman_balance::{Policy, Rack};
 use pointsman_control::proto::p4info::P4Info;
 use pointsman_control::{ConnId, Server, ServerConfig, SwitchDevice};
 use pointsman_interp::Interp;
 use pointsman_testkit::compile::{compile, own_includes, own_program};
 use pointsman_testkit::packet::{Body, L4, Mac, Packet, check_checksums};
 use pointsman_v1model::{Output as Out, Switch, SwitchConfig, Time};
+use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
+const TOKENS: &str = "ops 0123456789abcdef0123";
 const SWITCH_MAC: Mac = [0x02, 0x50, 0x4d, 0, 0, 0x77];
 const CLIENT: &str = "10.0.0.2";
 const VIP: &str = "10.0.0.100";
 
-fn example() -> String {
+pub fn example() -> String {
     // Another address than the program's own default: the controller has to set it before anybody can answer.
-    include_str!("../../../examples/rack.toml").replace("02:50:4d:00:00:01", "02:50:4d:00:00:77")
+    include_str!("../../../../examples/rack.toml")
+        .replace("02:50:4d:00:00:01", "02:50:4d:00:00:77")
+        .replace("[switch]\n", "[switch]\nprobes = \"unauthenticated\"\n")
 }
 
 /// A rack whose agents have keys.
-fn with_keys(text: &str) -> Rack {
+pub fn with_keys(text: &str) -> Rack {
     let mut rack = Rack::parse("rack.toml", text).unwrap_or_else(|e| panic!("{e}"));
     let mut keys = ReportKeys::default();
     let mut n = 0;
@@ -40,42 +43,42 @@ fn with_keys(text: &str) -> Rack {
     rack
 }
 
-fn program() -> Arc<pointsman_ir::Program> {
+pub fn program() -> Arc<pointsman_ir::Program> {
     compile(&own_program("balancer"), &[&own_includes()]).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn p4info() -> P4Info {
+pub fn p4info() -> P4Info {
     pointsman_control::p4info::p4info(&program()).expect("the balancer has a P4Info")
 }
 
-fn host_mac(port: u16) -> Mac {
+pub fn host_mac(port: u16) -> Mac {
     [2, 0, 0, 0, 9, port as u8]
 }
 
-struct World {
-    controller: Controller,
-    server: Server,
-    switch: Switch<Interp>,
-    now: Duration,
-    inbox: VecDeque<Input>,
+pub struct World {
+    pub controller: Controller,
+    pub server: Server,
+    pub switch: Switch<Interp>,
+    pub now: Duration,
+    pub inbox: VecDeque<Input>,
     /// Port and address of everybody who answers ARP.
-    hosts: Vec<(u16, Ipv4Addr)>,
-    agents: Vec<(u16, Agent)>,
+    pub hosts: Vec<(u16, Ipv4Addr)>,
+    pub agents: Vec<(u16, Agent)>,
     /// Frames on their way to the switch, with the port that they come in at.
-    wire: VecDeque<(u16, Vec<u8>)>,
+    pub wire: VecDeque<(u16, Vec<u8>)>,
     /// Frames that left the switch, apart from questions that were answered.
-    left: Vec<(u16, Packet)>,
+    pub left: Vec<(u16, Packet)>,
+    /// What the API asks for lies here, over the rack's file.
+    pub desk: Desk,
+    /// What the desk wanted kept last.
+    pub kept: String,
+    /// What comes for the controller waits: who tests takes it out one by one.
+    pub hold: bool,
 }
 
 impl World {
-    fn new() -> World {
+    pub fn new() -> World {
         let rack = with_keys(&example());
-        let config = SwitchConfig {
-            cpu_port: Some(510),
-            input_depth_packets: 10_000,
-            queue_depth_packets: 10_000,
-            ..SwitchConfig::default()
-        };
         let mut hosts: Vec<_> = rack.devices().filter_map(|(_, d)| Some((d.port, d.address?))).collect();
         hosts.push((1, CLIENT.parse().expect("valid")));
         let agent = |s: &str, d: &str| AgentConfig::from_rack(&rack, s, d, "eth0").expect("known");
@@ -83,26 +86,39 @@ impl World {
         World {
             controller: Self::controller(&rack),
             server: Server::new(ServerConfig::default()).expect("valid"),
-            switch: Switch::new(config).expect("valid"),
+            switch: Self::switch(),
             now: Duration::ZERO,
             inbox: VecDeque::new(),
             hosts,
             agents,
             wire: VecDeque::new(),
             left: Vec::new(),
+            desk: Desk::new(rack, Tokens::parse(TOKENS).expect("valid")),
+            kept: String::new(),
+            hold: false,
         }
     }
 
-    fn controller(rack: &Rack) -> Controller {
+    pub fn switch() -> Switch<Interp> {
+        let config = SwitchConfig {
+            cpu_port: Some(510),
+            input_depth_packets: 10_000,
+            queue_depth_packets: 10_000,
+            ..SwitchConfig::default()
+        };
+        Switch::new(config).expect("valid")
+    }
+
+    pub fn controller(rack: &Rack) -> Controller {
         let program = Program { p4info: p4info(), device_config: b"the balancer".to_vec() };
         Controller::new(rack.clone(), program).expect("a balancer")
     }
 
-    fn time(&self) -> Time {
+    pub fn time(&self) -> Time {
         Time(self.now.as_nanos() as u64)
     }
 
-    fn deliver(&mut self, outputs: Vec<pointsman_control::Output>) {
+    pub fn deliver(&mut self, outputs: Vec<pointsman_control::Output>) {
         for o in outputs {
             match o {
                 pointsman_control::Output::Send { response, .. } => {
@@ -119,7 +135,7 @@ impl World {
         }
     }
 
-    fn packets(&mut self) {
+    pub fn packets(&mut self) {
         let now = self.time();
         let mut out: Vec<Out> = Vec::new();
         while self.switch.poll(now, 1000, &mut out).more {}
@@ -151,13 +167,14 @@ impl World {
         }
     }
 
-    fn input(&mut self, input: Input) {
+    pub fn input(&mut self, input: Input) {
         let now = self.time();
+        let mut effects = Vec::new();
         for o in self.controller.step(self.now, input) {
             match o {
                 Output::Connect(_) => self.inbox.push_back(Input::Connected),
                 Output::Disconnect => panic!("nothing is wrong with the connection"),
-                Output::Event(_) => {}
+                Output::Event(e) => effects.extend(self.desk.event(self.unix_ms(), &e)),
                 Output::Send(message) => {
                     let outputs = self.server.stream_message(ConnId(1), &message);
                     self.deliver(outputs);
@@ -184,9 +201,39 @@ impl World {
                 }
             }
         }
+        self.perform(effects);
     }
 
-    fn agent(&mut self, i: usize, input: agent::Input<'_>) {
+    pub fn unix_ms(&self) -> u64 {
+        1_800_000_000_000 + self.now.as_millis() as u64
+    }
+
+    pub fn perform(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Configure(rack) => self.input(Input::Config(rack)),
+                Effect::Save(text) => self.kept = text,
+                Effect::Say(_) => {}
+            }
+        }
+    }
+
+    /// Asks the API, and gives status and answer as they are before anything else happens.
+    pub fn api(&mut self, method: &str, target: &str, body: &str) -> (u16, Value) {
+        let authorization = Some("Bearer 0123456789abcdef0123");
+        let request = ApiRequest { method, target, authorization, body: body.as_bytes() };
+        let answer = self.desk.ask(self.unix_ms(), &self.controller, &request);
+        self.perform(answer.effects);
+        (answer.response.status, serde_json::from_str(&answer.response.body).expect("JSON"))
+    }
+
+    /// What came of a change.
+    pub fn outcome(&self, change: &Value) -> Value {
+        let id = change["id"].as_u64().unwrap_or_else(|| panic!("no change: {change}"));
+        serde_json::from_str(&self.desk.outcome(id).body).expect("JSON")
+    }
+
+    pub fn agent(&mut self, i: usize, input: agent::Input<'_>) {
         let (port, agent) = &mut self.agents[i];
         let own = agent.config().addresses[0];
         for o in agent.step(self.now, input) {
@@ -197,7 +244,7 @@ impl World {
         }
     }
 
-    fn run_for(&mut self, time: Duration) {
+    pub fn run_for(&mut self, time: Duration) {
         let end = self.now + time;
         loop {
             self.packets();
@@ -206,7 +253,9 @@ impl World {
                 self.switch.receive(now, port.into(), &frame);
                 continue;
             }
-            if let Some(input) = self.inbox.pop_front() {
+            if !self.hold
+                && let Some(input) = self.inbox.pop_front()
+            {
                 self.input(input);
                 continue;
             }
@@ -224,7 +273,7 @@ impl World {
     }
 
     /// A request from this port of the client and its answer: the switch's port that leads to the device that served.
-    fn ask(&mut self, client_port: u16) -> u16 {
+    pub fn ask(&mut self, client_port: u16) -> u16 {
         self.left.clear();
         let client = format!("{CLIENT}:{client_port}");
         let request = Packet::udp(&client, format!("{VIP}:8000"), *b"question");
@@ -245,7 +294,7 @@ impl World {
     }
 
     /// Asks from many ports: how many went to the device behind which port.
-    fn shares(&mut self, ports: std::ops::Range<u16>) -> BTreeMap<u16, usize> {
+    pub fn shares(&mut self, ports: std::ops::Range<u16>) -> BTreeMap<u16, usize> {
         let mut out = BTreeMap::new();
         for p in ports {
             *out.entry(self.ask(p)).or_default() += 1;
@@ -253,144 +302,10 @@ impl World {
         out
     }
 
-    fn set_policy(&mut self, policy: Policy) {
+    pub fn set_policy(&mut self, policy: Policy) {
         self.input(Input::SetPolicy { service: "inference".into(), policy });
         self.run_for(Duration::from_millis(10));
         assert_eq!(self.controller.status(), Status::InSync);
+        assert!(self.controller.rack().services.iter().all(|s| s.policy == policy), "{policy} is refused");
     }
-}
-
-fn within(share: Option<&usize>, of: usize, expected: f64) {
-    let share = share.copied().unwrap_or(0) as f64 / of as f64;
-    assert!((share - expected).abs() < 0.06, "a share of {share} instead of {expected}");
-}
-
-/// The P4Info that the unit tests use is that of the present program.
-#[test]
-fn test_data_is_up_to_date() {
-    let stored: P4Info =
-        pointsman_control::text::from_text(include_str!("data/balancer.p4info.txtpb")).expect("valid");
-    assert_eq!(Schema::new(&stored), Schema::new(&p4info()));
-}
-
-#[test]
-fn a_rack_is_balanced() {
-    let mut w = World::new();
-    w.run_for(Duration::from_secs(1));
-    assert_eq!(w.controller.status(), Status::InSync);
-    assert_eq!(w.controller.unresolved(), Vec::<String>::new(), "everybody answered ARP");
-
-    // Policies, one after the other; connections stay where they are.
-    let mut went: BTreeMap<u16, u16> = BTreeMap::new();
-    let n = 300;
-    for (i, policy) in [Policy::P4mite, Policy::Wrr, Policy::Ecmp, Policy::ServerOnly].into_iter().enumerate()
-    {
-        w.set_policy(policy);
-        for (client, port) in went.clone() {
-            assert_eq!(w.ask(client), port, "connection {client} moved under {policy}");
-        }
-        let first = 1000 + i as u16 * n;
-        let mut shares: BTreeMap<u16, usize> = BTreeMap::new();
-        for client in first..first + n {
-            let port = w.ask(client);
-            went.insert(client, port);
-            *shares.entry(port).or_default() += 1;
-        }
-        let expected: [f64; 4] = match policy {
-            Policy::Wrr => [5.0 / 12.0, 1.0 / 12.0, 5.0 / 12.0, 1.0 / 12.0],
-            Policy::Ecmp => [0.25; 4],
-            // P4Mite, where all CPUs are available, and server-only.
-            _ => [0.5, 0.0, 0.5, 0.0],
-        };
-        for (port, share) in (2..).zip(expected) {
-            within(shares.get(&port), usize::from(n), share);
-        }
-    }
-
-    // Both CPUs stop answering: their agents notice, and the SmartNICs take over.
-    w.set_policy(Policy::P4mite);
-    for (i, device) in [(0, "10.0.1.11"), (2, "10.0.1.21")] {
-        let request = Packet::udp("10.0.0.3:5", format!("{device}:8000"), *b"never answered").bytes();
-        w.agent(i, agent::Input::Packet { direction: agent::Direction::In, frame: &request });
-    }
-    assert_eq!(w.shares(5000..5010).keys().copied().collect::<Vec<_>>(), [2, 4]);
-    w.run_for(Duration::from_millis(25));
-    let shares = w.shares(5100..5200);
-    assert_eq!(shares.keys().copied().collect::<Vec<_>>(), [3, 5]);
-    within(shares.get(&3), 100, 0.5);
-
-    // All agents of the second server die: it gets no new connections any more.
-    w.agents.truncate(2);
-    w.run_for(Duration::from_secs(2));
-    assert_eq!(w.shares(5200..5300), [(3, 100)].into());
-}
-
-/// Every policy, one after the other, on the real data plane: its entries are accepted, new connections are served, those that exist
-/// stay where they are.
-#[test]
-fn every_policy() {
-    let mut w = World::new();
-    w.run_for(Duration::from_secs(1));
-    let mut went: BTreeMap<u16, u16> = BTreeMap::new();
-    for (i, policy) in Policy::ALL.into_iter().enumerate() {
-        w.set_policy(policy);
-        for (client, port) in went.clone() {
-            assert_eq!(w.ask(client), port, "connection {client} moved under {policy}");
-        }
-        let first = 2000 + i as u16 * 20;
-        let shares: BTreeMap<u16, usize> = (first..first + 20).fold(BTreeMap::new(), |mut shares, client| {
-            let port = w.ask(client);
-            went.insert(client, port);
-            *shares.entry(port).or_default() += 1;
-            shares
-        });
-        // Both servers serve, whatever the policy does inside of them.
-        assert!(shares.keys().any(|p| *p < 4) && shares.keys().any(|p| *p >= 4), "{policy}: {shares:?}");
-    }
-    // The controller names a device, which may be of the other server than the hash says.
-    for (device, port) in [(DeviceNumber::new(2, 1), 5), (DeviceNumber::new(1, 0), 2)] {
-        w.set_policy(Policy::Chosen);
-        w.input(Input::Choose { service: "inference".into(), device: Some(device) });
-        w.run_for(Duration::from_millis(10));
-        assert_eq!(w.shares(4000 + 100 * port..4020 + 100 * port), [(port, 20)].into());
-    }
-}
-
-#[test]
-fn a_device_leaves_and_the_controller_restarts() {
-    let mut w = World::new();
-    w.run_for(Duration::from_secs(1));
-    w.set_policy(Policy::Ecmp);
-    let before: Vec<u16> = (1000..1100).map(|p| w.ask(p)).collect();
-    let full = example();
-    let (start, end) =
-        (full.rfind("[[server.device]]").expect("there"), full.find("[[service]]").expect("there"));
-    let without = format!("{}{}", &full[..start], &full[end..]).replace("\"p4mite\"", "\"ecmp\"");
-    let rack = with_keys(&without);
-    assert_eq!(rack.servers[1].devices.len(), 1);
-    w.input(Input::Config(Box::new(rack.clone())));
-    w.run_for(Duration::from_millis(100));
-    assert_eq!(w.shares(2000..2100).len(), 3, "no new connections");
-    let gone = Key::Device { device: DeviceNumber::new(2, 1), v6: false };
-    for _ in 0..4 {
-        w.run_for(Duration::from_secs(20));
-        let now: Vec<u16> = (1000..1100).map(|p| w.ask(p)).collect();
-        assert_eq!(now, before, "connections that exist go on");
-        assert!(w.controller.entries().contains_key(&gone));
-    }
-
-    // A new controller finds nothing to do.
-    let held = w.controller.entries().clone();
-    w.controller = World::controller(&rack);
-    w.inbox.clear();
-    let outputs = w.server.connection_closed(ConnId(1));
-    w.deliver(outputs);
-    w.run_for(Duration::from_secs(1));
-    assert_eq!((w.controller.status(), w.controller.entries()), (Status::InSync, &held));
-    let now: Vec<u16> = (1000..1100).map(|p| w.ask(p)).collect();
-    assert_eq!(now, before);
-
-    // Nothing more is sent: when the last connection must be over, the device goes.
-    w.run_for(Duration::from_secs(32));
-    assert!(!w.controller.entries().contains_key(&gone));
 }

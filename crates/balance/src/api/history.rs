@@ -1,0 +1,146 @@
+//! What was asked for, by whom, when, and what came of it.
+
+use super::time::rfc3339;
+use super::wanted::Document;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+
+/// How many changes are kept.
+pub const MAX_CHANGES: usize = 1000;
+
+/// What came of a change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The switch does not hold it yet.
+    Pending {
+        /// What keeps it, as far as something does.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// The switch holds it.
+    InForce {
+        /// Entries that were written; those of others that were pending at the same time are among them.
+        writes: usize,
+        /// Milliseconds from the request until then.
+        after_ms: u64,
+    },
+    /// The controller stayed with what it had.
+    Rejected {
+        /// Why.
+        reason: String,
+    },
+    /// Another change of the service came before the switch held this one.
+    Superseded {
+        /// The other one.
+        by: u64,
+    },
+    /// It was made by the rack's file itself, which needs no more than to be told of.
+    Noted {
+        /// What happened.
+        reason: String,
+    },
+}
+
+/// A change of a service's policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// Its number, from 1.
+    pub id: u64,
+    /// When it was asked for, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// Who asked.
+    pub who: String,
+    /// The service's name.
+    pub service: String,
+    /// What was asked for; None: what the rack's file says.
+    pub set: Option<Document>,
+    /// What was in force, or on its way, before.
+    pub before: Document,
+    /// What came of it.
+    pub result: Outcome,
+}
+
+impl Change {
+    /// Whether nothing more will come of it.
+    pub fn is_over(&self) -> bool {
+        !matches!(self.result, Outcome::Pending { .. })
+    }
+
+    /// As JSON for people.
+    pub fn json(&self) -> Value {
+        let mut out = json!({
+            "id": self.id,
+            "at": rfc3339(self.at_ms),
+            "at_ms": self.at_ms,
+            "who": self.who,
+            "service": self.service,
+            "set": self.set,
+            "before": self.before,
+        });
+        // An enum with a tag is an object, always.
+        if let (Some(all), Ok(Value::Object(more))) =
+            (out.as_object_mut(), serde_json::to_value(&self.result))
+        {
+            all.extend(more);
+        }
+        out
+    }
+}
+
+/// The last changes, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    changes: VecDeque<Change>,
+    last_id: u64,
+}
+
+impl History {
+    /// From what was kept.
+    pub fn from_changes(changes: Vec<Change>) -> History {
+        let last_id = changes.iter().map(|c| c.id).max().unwrap_or(0);
+        History { changes: changes.into(), last_id }
+    }
+
+    /// All that are kept, the oldest first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Change> {
+        self.changes.iter()
+    }
+
+    /// One of them.
+    pub fn get(&self, id: u64) -> Option<&Change> {
+        self.changes.iter().find(|c| c.id == id)
+    }
+
+    /// Adds a change and gives it its number. One of the same service that is still pending is superseded.
+    pub(super) fn add(&mut self, change: Change) -> u64 {
+        self.last_id += 1;
+        let id = self.last_id;
+        for c in self.changes.iter_mut().filter(|c| !c.is_over() && c.service == change.service) {
+            c.result = Outcome::Superseded { by: id };
+        }
+        self.changes.push_back(Change { id, ..change });
+        while self.changes.len() > MAX_CHANGES {
+            self.changes.pop_front();
+        }
+        id
+    }
+
+    /// Takes back the last one that was added, as if it had never superseded anything.
+    pub(super) fn reject(&mut self, id: u64, reason: &str) {
+        for c in &mut self.changes {
+            if c.id == id {
+                c.result = Outcome::Rejected { reason: reason.into() };
+            } else if c.result == (Outcome::Superseded { by: id }) {
+                c.result = Outcome::Pending { reason: None };
+            }
+        }
+    }
+
+    /// Everything that is pending.
+    pub(super) fn pending(&mut self) -> impl Iterator<Item = &mut Change> {
+        self.changes.iter_mut().filter(|c| !c.is_over())
+    }
+}

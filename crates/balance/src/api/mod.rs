@@ -1,0 +1,317 @@
+//! The controller's API: requests that look at policies and change them, and what comes of them.
+//!
+//! A [`Desk`] stands between the rack's file, whoever asks, and the [`Controller`](crate::controller::Controller). It has no socket
+//! and no clock: a request, the time and the controller's state give an answer and effects, which the caller carries out. What was
+//! asked for lies over the rack's file, service by service; the newest word counts, be it a request or a change of what the file
+//! says about the service's policy.
+
+mod history;
+mod routes;
+#[cfg(test)]
+mod tests;
+mod time;
+mod tokens;
+mod wanted;
+
+pub use history::{Change, History, MAX_CHANGES, Outcome};
+pub use routes::{Answer, MAX_BODY, OPENAPI, ROUTES, Request, Response, Wait};
+pub use time::rfc3339;
+pub use tokens::{Tokens, Who};
+pub use wanted::{BLOCKS, Document, Wanted};
+
+use crate::config::{Rack, Service};
+use crate::controller::Event;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+
+/// How many of the controller's last words are kept.
+const MAX_NEWS: usize = 100;
+
+/// What the caller has to do, in this order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Give the controller this configuration, and this desk the events that come of it before anything else.
+    Configure(Box<Rack>),
+    /// Keep this text over a restart, where a file for it was named.
+    Save(String),
+    /// Tell the operator.
+    Say(String),
+}
+
+/// What was asked for one service.
+#[derive(Clone, Debug, PartialEq)]
+struct Override {
+    wanted: Wanted,
+    /// What the rack's file said then. When it says something else, that is newer.
+    base: Wanted,
+    change: u64,
+}
+
+/// What is undone if the controller rejects a configuration.
+#[derive(Clone, Debug)]
+struct Attempt {
+    file: Option<Rack>,
+    overrides: BTreeMap<String, Override>,
+    change: Option<u64>,
+}
+
+/// The state of the API.
+#[derive(Debug)]
+pub struct Desk {
+    /// What the rack's file says.
+    file: Rack,
+    /// With everything that was asked for.
+    rack: Rack,
+    overrides: BTreeMap<String, Override>,
+    history: History,
+    tokens: Tokens,
+    attempt: Option<Attempt>,
+    news: VecDeque<(u64, String)>,
+    /// Why the state could not be saved.
+    unsaved: Option<String>,
+}
+
+/// What is kept over a restart.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    version: u32,
+    services: BTreeMap<String, KeptOverride>,
+    history: Vec<Change>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeptOverride {
+    set: Document,
+    base: Document,
+    change: u64,
+}
+
+impl Desk {
+    /// A desk without requests so far.
+    pub fn new(file: Rack, tokens: Tokens) -> Desk {
+        Desk {
+            rack: file.clone(),
+            file,
+            overrides: BTreeMap::new(),
+            history: History::default(),
+            tokens,
+            attempt: None,
+            news: VecDeque::new(),
+            unsaved: None,
+        }
+    }
+
+    /// Takes up what was kept at the last [`Effect::Save`]. To be called before the controller is made, with [`Desk::rack`].
+    ///
+    /// # Errors
+    /// The text is none that was kept.
+    pub fn restore(&mut self, now_ms: u64, kept: &str) -> Result<Vec<Effect>, String> {
+        let wrong = |e: String| format!("{e}; move the file away to begin with what the rack's file says");
+        let kept: Kept = serde_json::from_str(kept).map_err(|e| wrong(e.to_string()))?;
+        if kept.version != 1 {
+            return Err(wrong(format!("it is of version {}, and this controller knows 1", kept.version)));
+        }
+        for (name, k) in kept.services {
+            let wanted =
+                Wanted::from_document(&k.set).map_err(|e| wrong(format!("service `{name}`: {e}")))?;
+            let base = Wanted::from_document(&k.base).map_err(|e| wrong(format!("service `{name}`: {e}")))?;
+            self.overrides.insert(name, Override { wanted, base, change: k.change });
+        }
+        self.history = History::from_changes(kept.history);
+        let mut effects = Vec::new();
+        self.lay_over(now_ms, &mut effects);
+        Ok(effects)
+    }
+
+    /// The configuration that should be in force.
+    pub fn rack(&self) -> &Rack {
+        &self.rack
+    }
+
+    /// What was asked for so far.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Others may ask from now on.
+    pub fn set_tokens(&mut self, tokens: Tokens) {
+        self.tokens = tokens;
+    }
+
+    /// How saving went.
+    pub fn saved(&mut self, result: Result<(), String>) {
+        self.unsaved = result.err();
+    }
+
+    /// The rack's file changed.
+    pub fn file_changed(&mut self, now_ms: u64, rack: Rack) -> Vec<Effect> {
+        let before =
+            Attempt { file: Some(self.file.clone()), overrides: self.overrides.clone(), change: None };
+        self.file = rack;
+        let mut effects = Vec::new();
+        self.lay_over(now_ms, &mut effects);
+        self.attempt = Some(before);
+        effects.insert(0, Effect::Configure(Box::new(self.rack.clone())));
+        effects
+    }
+
+    /// What the controller tells.
+    pub fn event(&mut self, now_ms: u64, event: &Event) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        let text = event.to_string();
+        let mut touched = false;
+        match event {
+            Event::ConfigAccepted => self.attempt = None,
+            Event::ConfigRejected { reason } => {
+                if let Some(attempt) = self.attempt.take() {
+                    if let Some(file) = attempt.file {
+                        self.file = file;
+                    }
+                    self.overrides = attempt.overrides;
+                    if let Some(id) = attempt.change {
+                        self.history.reject(id, reason);
+                    }
+                    self.lay_over(now_ms, &mut effects);
+                    touched = true;
+                }
+            }
+            Event::InSync { writes } => {
+                for change in self.history.pending() {
+                    let after_ms = now_ms.saturating_sub(change.at_ms);
+                    change.result = Outcome::InForce { writes: *writes, after_ms };
+                    touched = true;
+                }
+            }
+            Event::WriteFailed { .. }
+            | Event::RequestFailed { .. }
+            | Event::ConnectionLost { .. }
+            | Event::Backup { .. } => {
+                for change in self.history.pending() {
+                    change.result = Outcome::Pending { reason: Some(text.clone()) };
+                }
+            }
+            _ => {}
+        }
+        self.news.push_back((now_ms, text));
+        while self.news.len() > MAX_NEWS {
+            self.news.pop_front();
+        }
+        if touched {
+            effects.push(Effect::Save(self.kept()));
+        }
+        effects
+    }
+
+    /// Lays what was asked for over what the file says. What no longer fits is dropped, and said.
+    fn lay_over(&mut self, now_ms: u64, effects: &mut Vec<Effect>) {
+        let mut rack = self.file.clone();
+        let mut dropped = Vec::new();
+        for (name, o) in &self.overrides {
+            let why = match self.file.service(name) {
+                Err(_) => "the rack's file has no such service any more".to_string(),
+                Ok(service) if Wanted::of(service) != o.base => {
+                    "the rack's file says something new about its policy".to_string()
+                }
+                Ok(_) => match o.wanted.apply(&rack, name) {
+                    Ok(with) => {
+                        rack = with;
+                        continue;
+                    }
+                    Err(e) => e,
+                },
+            };
+            dropped.push((name.clone(), why));
+        }
+        self.rack = rack;
+        for (service, why) in &dropped {
+            let Some(o) = self.overrides.remove(service) else { continue };
+            let reason = format!("what change {} asked for ends: {why}", o.change);
+            effects.push(Effect::Say(format!("service `{service}`: {reason}")));
+            self.history.add(Change {
+                id: 0,
+                at_ms: now_ms,
+                who: "rack file".into(),
+                service: service.clone(),
+                set: None,
+                before: o.wanted.document(),
+                result: Outcome::Noted { reason },
+            });
+        }
+        if !dropped.is_empty() {
+            effects.push(Effect::Save(self.kept()));
+        }
+    }
+
+    /// What is to be kept over a restart.
+    fn kept(&self) -> String {
+        let services = self.overrides.iter().map(|(name, o)| {
+            let kept = KeptOverride { set: o.wanted.document(), base: o.base.document(), change: o.change };
+            (name.clone(), kept)
+        });
+        let kept = Kept {
+            version: 1,
+            services: services.collect(),
+            history: self.history.iter().cloned().collect(),
+        };
+        // Strings, numbers and maps of them: nothing that JSON could not say.
+        serde_json::to_string_pretty(&kept).unwrap_or_default() + "\n"
+    }
+
+    /// What a service has now, and since which change.
+    fn current(&self, service: &Service) -> (Wanted, Option<u64>) {
+        match self.overrides.get(&service.name) {
+            Some(o) => (o.wanted.clone(), Some(o.change)),
+            None => (Wanted::of(service), None),
+        }
+    }
+
+    /// The configuration with something else for one service; None for what the file says.
+    ///
+    /// # Errors
+    /// It cannot be; the message says what to write instead.
+    fn with(&self, service: &str, wanted: Option<&Wanted>) -> Result<Rack, String> {
+        let of_file = Wanted::of(self.file.service(service)?);
+        let wanted = wanted.unwrap_or(&of_file);
+        // Weights and priorities that are not named are those of the file, not of the request before.
+        let mut rack = self.rack.clone();
+        let plain = self.file.service(service)?;
+        for s in rack.services.iter_mut().filter(|s| s.name == service) {
+            s.clone_from(plain);
+        }
+        wanted.apply(&rack, service)
+    }
+
+    /// Changes one service. The caller has seen that it can be.
+    fn set(
+        &mut self,
+        now_ms: u64,
+        who: &str,
+        service: &str,
+        wanted: Option<Wanted>,
+        rack: Rack,
+    ) -> (u64, Vec<Effect>) {
+        let Ok(of_file) = self.file.service(service).map(Wanted::of) else { return (0, Vec::new()) };
+        let before = self.overrides.get(service).map_or_else(|| of_file.document(), |o| o.wanted.document());
+        let attempt = Attempt { file: None, overrides: self.overrides.clone(), change: None };
+        let change = self.history.add(Change {
+            id: 0,
+            at_ms: now_ms,
+            who: who.into(),
+            service: service.into(),
+            set: wanted.as_ref().map(Wanted::document),
+            before,
+            result: Outcome::Pending { reason: None },
+        });
+        match wanted {
+            Some(wanted) => {
+                drop(self.overrides.insert(service.into(), Override { wanted, base: of_file, change }))
+            }
+            None => drop(self.overrides.remove(service)),
+        }
+        self.attempt = Some(Attempt { change: Some(change), ..attempt });
+        self.rack = rack.clone();
+        (change, vec![Effect::Configure(Box::new(rack)), Effect::Save(self.kept())])
+    }
+}

@@ -1,0 +1,437 @@
+//! Requests as HTTP has them, without HTTP: method, path, token and body in, status and JSON out.
+
+use super::time::rfc3339;
+use super::tokens::Who;
+use super::wanted::{BLOCKS, Wanted};
+use super::{Change, Desk, Effect, Outcome};
+use crate::config::Service;
+use crate::controller::{Controller, Status};
+use crate::plan::{Key, Update};
+use crate::types::Policy;
+use pointsman_control::text::to_text;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// The API's description (OpenAPI 3.1).
+pub const OPENAPI: &str = include_str!("openapi.json");
+
+/// Longest body of a request, in bytes.
+pub const MAX_BODY: usize = 1 << 20;
+
+/// How long a change is waited for, if nobody says, and at most, in milliseconds.
+const WAIT_MS: u64 = 5_000;
+const MAX_WAIT_MS: u64 = 60_000;
+
+/// How many updates of a dry run are shown, if nobody says, and at most.
+const SHOWN: u64 = 200;
+const MAX_SHOWN: u64 = 20_000;
+
+/// Methods and paths, as the description has them.
+pub const ROUTES: [(&str, &str); 10] = [
+    ("GET", "/openapi.json"),
+    ("GET", "/v1/status"),
+    ("GET", "/v1/policies"),
+    ("GET", "/v1/services"),
+    ("GET", "/v1/services/{service}"),
+    ("GET", "/v1/services/{service}/policy"),
+    ("PUT", "/v1/services/{service}/policy"),
+    ("DELETE", "/v1/services/{service}/policy"),
+    ("GET", "/v1/changes"),
+    ("GET", "/v1/changes/{change}"),
+];
+
+/// A request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Request<'a> {
+    /// `GET` and the like.
+    pub method: &'a str,
+    /// Path with what follows `?`.
+    pub target: &'a str,
+    /// The header `Authorization`.
+    pub authorization: Option<&'a str>,
+    /// What it carries.
+    pub body: &'a [u8],
+}
+
+/// What is sent back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// Status of HTTP.
+    pub status: u16,
+    /// Headers beside the content's type and length.
+    pub headers: Vec<(&'static str, String)>,
+    /// JSON.
+    pub body: String,
+}
+
+/// An answer that waits for what comes of a change: [`Desk::outcome`] has it when the change is over, or its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The change.
+    pub change: u64,
+    /// How long to wait at most, in milliseconds.
+    pub at_most_ms: u64,
+}
+
+/// What comes of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// To be sent back, at once unless there is something to wait for.
+    pub response: Response,
+    /// What to wait for.
+    pub wait: Option<Wait>,
+    /// What to do.
+    pub effects: Vec<Effect>,
+}
+
+impl Response {
+    fn json(status: u16, value: &Value) -> Response {
+        Response { status, headers: Vec::new(), body: value.to_string() + "\n" }
+    }
+
+    /// An error: what is wrong and what to do instead.
+    pub fn error(status: u16, message: impl Into<String>) -> Response {
+        Response::json(status, &json!({ "error": message.into() }))
+    }
+}
+
+impl From<Response> for Answer {
+    fn from(response: Response) -> Answer {
+        Answer { response, wait: None, effects: Vec::new() }
+    }
+}
+
+type Checked<T> = Result<T, Response>;
+
+/// The parameters behind `?`, all of which must be known.
+struct Query(BTreeMap<String, String>);
+
+/// `%41` and `+` as what they stand for; None where that is no text.
+fn decoded(text: &str) -> Option<String> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(b) = bytes.next() {
+        out.push(match b {
+            b'+' => b' ',
+            b'%' => {
+                let digit = |b: u8| char::from(b).to_digit(16);
+                let (high, low) = (digit(bytes.next()?)?, digit(bytes.next()?)?);
+                (high * 16 + low) as u8
+            }
+            b => b,
+        });
+    }
+    String::from_utf8(out).ok()
+}
+
+impl Query {
+    fn parse(text: &str, known: &[&str]) -> Checked<Query> {
+        let mut out = BTreeMap::new();
+        for pair in text.split('&').filter(|p| !p.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, "true"));
+            let (Some(name), Some(value)) = (decoded(name), decoded(value)) else {
+                return Err(Response::error(
+                    400,
+                    format!("`{pair}` is no parameter: percent signs need two hexadecimal digits"),
+                ));
+            };
+            if !known.contains(&name.as_str()) {
+                let list = if known.is_empty() { "none".into() } else { known.join(", ") };
+                return Err(Response::error(400, format!("unknown parameter `{name}`; known here: {list}")));
+            }
+            if out.insert(name.clone(), value).is_some() {
+                return Err(Response::error(400, format!("parameter `{name}` is there twice: remove one")));
+            }
+        }
+        Ok(Query(out))
+    }
+
+    fn number(&self, name: &str, default: u64, max: u64) -> Checked<u64> {
+        let Some(text) = self.0.get(name) else { return Ok(default) };
+        let number = text.parse().ok().filter(|n| *n <= max);
+        number.ok_or_else(|| {
+            Response::error(400, format!("`{name}={text}`: write a whole number from 0 to {max}"))
+        })
+    }
+
+    fn flag(&self, name: &str) -> Checked<bool> {
+        match self.0.get(name).map(String::as_str) {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(other) => Err(Response::error(400, format!("`{name}={other}`: write true or false"))),
+        }
+    }
+}
+
+fn status_name(status: Status) -> &'static str {
+    match status {
+        Status::Disconnected => "disconnected",
+        Status::Backup => "backup",
+        Status::Working => "working",
+        Status::InSync => "in-sync",
+    }
+}
+
+/// The catalogue of policies and blocks.
+fn policies() -> Value {
+    let blocks: Vec<Value> = BLOCKS.iter().map(|(n, what)| json!({ "name": n, "does": what })).collect();
+    json!({ "policies": Policy::ALL.map(|p| p.name()), "blocks": blocks })
+}
+
+impl Desk {
+    /// Answers a request. `now_ms` counts from 1970.
+    pub fn ask(&mut self, now_ms: u64, controller: &Controller, request: &Request<'_>) -> Answer {
+        self.answer(now_ms, controller, request).unwrap_or_else(Answer::from)
+    }
+
+    /// What came of a change so far.
+    pub fn outcome(&self, change: u64) -> Response {
+        let Some(found) = self.history.get(change) else {
+            return Response::error(
+                404,
+                format!("no change {change} is kept; GET /v1/changes lists those that are"),
+            );
+        };
+        let mut value = found.json();
+        if let (Some(all), Some(why)) = (value.as_object_mut(), &self.unsaved) {
+            let warning = format!("it will be lost at a restart, for the state could not be saved: {why}");
+            all.insert("warning".into(), warning.into());
+        }
+        let status = match found.result {
+            Outcome::Pending { .. } => 202,
+            Outcome::Rejected { .. } => 409,
+            _ => 200,
+        };
+        Response::json(status, &value)
+    }
+
+    fn answer(&mut self, now_ms: u64, controller: &Controller, request: &Request<'_>) -> Checked<Answer> {
+        let (path, query) = request.target.split_once('?').unwrap_or((request.target, ""));
+        let parts: Vec<String> = path
+            .strip_prefix('/')
+            .and_then(|p| p.split('/').map(decoded).collect())
+            .ok_or_else(|| Response::error(404, "no such path; /openapi.json lists those that there are"))?;
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        // The description says nothing about this rack, and tools fetch it without a token.
+        if parts == ["openapi.json"] {
+            only(request, &["GET"])?;
+            Query::parse(query, &[])?;
+            return Ok(Response { status: 200, headers: Vec::new(), body: OPENAPI.into() }.into());
+        }
+        let who = self.tokens.who(request.authorization).ok_or_else(|| {
+            let message = "who asks? Send a header `Authorization: Bearer TOKEN` with a token of the controller's token file";
+            Response { headers: vec![("www-authenticate", "Bearer".into())], ..Response::error(401, message) }
+        })?;
+        match parts[..] {
+            ["v1", "services", service, "policy"] if request.method != "GET" => {
+                only(request, &["GET", "PUT", "DELETE"])?;
+                if !who.writes {
+                    return Err(Response::error(
+                        403,
+                        format!("`{}` may only look: use a token without `read`", who.name),
+                    ));
+                }
+                let Who { name, .. } = who;
+                let name = name.to_string();
+                self.change(now_ms, controller, &name, service, request, query)
+            }
+            ["v1", ref rest @ ..] => {
+                only(request, &["GET"])?;
+                self.look(controller, rest, query).map(Answer::from)
+            }
+            _ => Err(Response::error(
+                404,
+                format!("no path `{path}`; /openapi.json lists those that there are"),
+            )),
+        }
+    }
+
+    /// Whatever changes nothing.
+    fn look(&self, controller: &Controller, path: &[&str], query: &str) -> Checked<Response> {
+        let plain = |value: Value| {
+            Query::parse(query, &[])?;
+            Ok(Response::json(200, &value))
+        };
+        match path {
+            ["status"] => plain(self.status(controller)),
+            ["policies"] => plain(policies()),
+            ["services"] => {
+                let all: Vec<Value> = self.rack.services.iter().map(|s| self.brief(s)).collect();
+                plain(json!({ "services": all }))
+            }
+            ["services", name] => plain(self.detailed(controller, self.service(name)?)),
+            ["services", name, "policy"] => plain(self.brief(self.service(name)?)),
+            ["changes"] => {
+                let query = Query::parse(query, &["service", "limit"])?;
+                let limit = query.number("limit", 50, super::MAX_CHANGES as u64)? as usize;
+                let service = query.0.get("service");
+                if let Some(name) = service {
+                    // Services that left have a history, too.
+                    let known = self.history.iter().any(|c| c.service == *name);
+                    if !known {
+                        self.service(name)?;
+                    }
+                }
+                let of = |c: &&Change| service.is_none_or(|s| c.service == *s);
+                let list: Vec<Value> =
+                    self.history.iter().rev().filter(of).take(limit).map(Change::json).collect();
+                Ok(Response::json(200, &json!({ "changes": list })))
+            }
+            ["changes", id] => {
+                Query::parse(query, &[])?;
+                let number = id.parse().ok();
+                let found = number.map(|id| self.outcome(id)).filter(|r| r.status != 404);
+                // To have looked is no conflict: only who asked for the change is told by the status.
+                found.map(|r| Response { status: 200, ..r }).ok_or_else(|| {
+                    Response::error(
+                        404,
+                        format!("no change `{id}` is kept; GET /v1/changes lists those that are"),
+                    )
+                })
+            }
+            _ => Err(Response::error(404, "no such path; /openapi.json lists those that there are")),
+        }
+    }
+
+    fn service(&self, name: &str) -> Checked<&Service> {
+        self.rack.service(name).map_err(|e| Response::error(404, e))
+    }
+
+    fn change(
+        &mut self,
+        now_ms: u64,
+        controller: &Controller,
+        who: &str,
+        service: &str,
+        request: &Request<'_>,
+        query: &str,
+    ) -> Checked<Answer> {
+        let query = Query::parse(query, &["dry_run", "wait_ms", "limit"])?;
+        let dry_run = query.flag("dry_run")?;
+        let at_most_ms = query.number("wait_ms", WAIT_MS, MAX_WAIT_MS)?;
+        let limit = query.number("limit", SHOWN, MAX_SHOWN)?;
+        self.service(service)?;
+        let wanted = if request.method == "PUT" {
+            if request.body.len() > MAX_BODY {
+                return Err(Response::error(413, format!("the body is longer than {MAX_BODY} bytes")));
+            }
+            Some(Wanted::parse(request.body).map_err(|e| Response::error(400, e))?)
+        } else {
+            None
+        };
+        let rack = self.with(service, wanted.as_ref()).map_err(|e| Response::error(422, e))?;
+        if dry_run {
+            return self.dry_run(controller, service, &rack, limit as usize).map(Answer::from);
+        }
+        let (change, effects) = self.set(now_ms, who, service, wanted, rack);
+        let response = self.outcome(change);
+        Ok(Answer { response, wait: Some(Wait { change, at_most_ms }), effects })
+    }
+
+    /// What would be written.
+    fn dry_run(
+        &self,
+        controller: &Controller,
+        service: &str,
+        rack: &crate::config::Rack,
+        limit: usize,
+    ) -> Checked<Response> {
+        let preview = controller.preview(rack).map_err(|e| Response::error(409, e))?;
+        let total: usize = preview.steps.iter().map(Vec::len).sum();
+        let mut left = limit;
+        let mut notes = preview.notes;
+        let mut steps = Vec::new();
+        for step in &preview.steps {
+            let shown = &step[..step.len().min(left)];
+            left -= shown.len();
+            // Who may change a policy may not know what reports are signed with.
+            let open: Vec<Update> =
+                shown.iter().filter(|u| !matches!(u.key, Key::ReportKey { .. })).copied().collect();
+            if open.len() < shown.len() {
+                notes.push("keys of agents are not shown".to_string());
+            }
+            let text =
+                to_text(&controller.write_request(&open)).map_err(|e| Response::error(500, e.to_string()))?;
+            let updates: Vec<String> = shown.iter().map(ToString::to_string).collect();
+            steps.push(json!({ "total": step.len(), "updates": updates, "write_request": text }));
+        }
+        let value = json!({
+            "dry_run": true,
+            "service": service,
+            "controller": status_name(preview.status),
+            "total": total,
+            "shown": limit - left,
+            "steps": steps,
+            "notes": notes,
+        });
+        Ok(Response::json(200, &value))
+    }
+
+    fn status(&self, controller: &Controller) -> Value {
+        let news: Vec<Value> = self
+            .news
+            .iter()
+            .rev()
+            .take(20)
+            .map(|(at, text)| json!({ "at": rfc3339(*at), "text": text }))
+            .collect();
+        json!({
+            "controller": status_name(controller.status()),
+            "switch": self.rack.switch.p4runtime,
+            "entries": controller.entries().len(),
+            "unresolved": controller.unresolved(),
+            "pending": self.history.iter().filter(|c| !c.is_over()).map(|c| c.id).collect::<Vec<_>>(),
+            "unsaved": self.unsaved,
+            "news": news,
+        })
+    }
+
+    fn brief(&self, service: &Service) -> Value {
+        let (wanted, change) = self.current(service);
+        let change = change.and_then(|id| self.history.get(id));
+        json!({
+            "service": service.name,
+            "policy": wanted.document(),
+            "source": if change.is_some() { "api" } else { "file" },
+            "change": change.map(|c| c.id),
+            "who": change.map(|c| &c.who),
+            "since": change.map(|c| rfc3339(c.at_ms)),
+            "frontends": service.frontends().map(|f| f.to_string()).collect::<Vec<_>>(),
+        })
+    }
+
+    fn detailed(&self, controller: &Controller, service: &Service) -> Value {
+        let mut out = self.brief(service);
+        let devices: Vec<Value> = service
+            .members
+            .iter()
+            .flat_map(|m| m.devices.iter().map(move |d| (m, d)))
+            .map(|(m, d)| {
+                json!({
+                    "device": self.rack.device_name(d.number),
+                    "number": d.number.bits(),
+                    "enabled": d.enabled,
+                    "weight": d.weight,
+                    "priority": d.priority,
+                    "server_weight": m.weight,
+                })
+            })
+            .collect();
+        if let Some(all) = out.as_object_mut() {
+            let chosen = controller.choice(&service.name).map(|d| self.rack.device_name(d));
+            all.insert("chosen".into(), chosen.into());
+            all.insert("idle_timeout_ms".into(), service.idle_timeout_ms.into());
+            all.insert("devices".into(), devices.into());
+        }
+        out
+    }
+}
+
+fn only(request: &Request<'_>, methods: &[&str]) -> Checked<()> {
+    if methods.contains(&request.method) {
+        return Ok(());
+    }
+    let list = methods.join(", ");
+    let message = format!("{} is not for this path: use {list}", request.method);
+    Err(Response { headers: vec![("allow", list)], ..Response::error(405, message) })
+}

@@ -1,0 +1,453 @@
+use super::*;
+use crate::controller::{Controller, Program};
+use crate::mix::Random;
+use crate::plan::tests::p4info;
+use serde_json::{Value, json};
+
+const OPS: &str = "Bearer 0123456789abcdef0123";
+const BOARD: &str = "Bearer fedcba9876543210fedc";
+
+fn text() -> String {
+    include_str!("../../../../examples/rack.toml").to_string()
+}
+
+fn rack(text: &str) -> Rack {
+    Rack::parse("rack.toml", text).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// A desk and a controller whose switch is out of reach, and what was kept last.
+struct Office {
+    desk: Desk,
+    controller: Controller,
+    now: u64,
+    kept: String,
+    said: Vec<String>,
+}
+
+impl Office {
+    fn new(text: &str) -> Office {
+        let tokens = format!("ops {}\nboard {} read", &OPS[7..], &BOARD[7..]);
+        let rack = rack(text);
+        let program = Program { p4info: p4info(), device_config: b"the program".to_vec() };
+        Office {
+            desk: Desk::new(rack.clone(), Tokens::parse(&tokens).expect("valid")),
+            controller: Controller::new(rack, program).expect("a balancer"),
+            now: 1_795_290_600_000,
+            kept: String::new(),
+            said: Vec::new(),
+        }
+    }
+
+    fn perform(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Configure(rack) => {
+                    let out = self
+                        .controller
+                        .step(std::time::Duration::ZERO, crate::controller::Input::Config(rack));
+                    for o in out {
+                        if let crate::controller::Output::Event(e) = o {
+                            let more = self.desk.event(self.now, &e);
+                            self.perform(more);
+                        }
+                    }
+                }
+                Effect::Save(text) => self.kept = text,
+                Effect::Say(line) => self.said.push(line),
+            }
+        }
+    }
+
+    fn ask(&mut self, request: &Request<'_>) -> (Response, Option<Wait>) {
+        self.now += 10;
+        let answer = self.desk.ask(self.now, &self.controller, request);
+        self.perform(answer.effects);
+        (answer.response, answer.wait)
+    }
+
+    fn get(&mut self, target: &str) -> Value {
+        let (r, _) = self.ask(&Request { method: "GET", target, authorization: Some(BOARD), body: b"" });
+        assert_eq!(r.status, 200, "{target}: {}", r.body);
+        serde_json::from_str(&r.body).expect("JSON")
+    }
+
+    fn put(&mut self, target: &str, body: &str) -> (u16, Value) {
+        let request = Request { method: "PUT", target, authorization: Some(OPS), body: body.as_bytes() };
+        let (r, _) = self.ask(&request);
+        (r.status, serde_json::from_str(&r.body).expect("JSON"))
+    }
+
+    fn policy(&self) -> &'static str {
+        let named = |r: &Rack| r.services[0].policy.name();
+        assert_eq!(named(self.desk.rack()), named(self.controller.rack()), "desk and controller agree");
+        named(self.desk.rack())
+    }
+}
+
+const POLICY: &str = "/v1/services/inference/policy";
+
+#[test]
+fn a_change_and_its_history() {
+    let mut o = Office::new(&text());
+    assert_eq!(o.get("/v1/services")["services"][0]["source"], "file");
+    let (status, change) = o.put(POLICY, r#"{"block": "min-finder", "metric": "cpu", "note": "night"}"#);
+    assert_eq!((status, &change["outcome"], &change["who"]), (202, &json!("pending"), &json!("ops")));
+    assert_eq!(change["before"]["policy"], "p4mite");
+    assert_eq!(change["at"], "2026-11-21T19:50:00.020Z");
+    assert_eq!(o.policy(), "least-utilised");
+    let now = o.get("/v1/services/inference");
+    assert_eq!(
+        (&now["source"], &now["change"], &now["policy"]["metric"]),
+        (&json!("api"), &json!(1), &json!("compute"))
+    );
+    // The next one comes before the switch held the first.
+    let (_, second) = o.put(POLICY, r#"{"block": "round-robin", "weights": {"s1/nic": 3}}"#);
+    assert_eq!(second["before"]["policy"], "least-utilised");
+    assert_eq!(o.get("/v1/changes/1")["outcome"], "superseded");
+    let devices = o.get("/v1/services/inference")["devices"].clone();
+    let weight = |name: &str| {
+        devices.as_array().expect("a list").iter().find(|d| d["device"] == name).expect("there")["weight"]
+            .clone()
+    };
+    assert_eq!((weight("s1/nic"), weight("s1/cpu")), (json!(3), json!(5)));
+    // A request says everything: weights that it does not name are those of the file.
+    o.put(POLICY, r#"{"policy": "wrr"}"#);
+    assert_eq!(o.desk.rack().services[0].members[0].devices[1].weight, 1);
+    let effects = o.desk.event(o.now + 7, &Event::InSync { writes: 4 });
+    assert!(matches!(effects[..], [Effect::Save(_)]));
+    let done = o.get("/v1/changes/3");
+    assert_eq!(
+        (&done["outcome"], &done["writes"], &done["after_ms"]),
+        (&json!("in-force"), &json!(4), &json!(7))
+    );
+    let list = o.get("/v1/changes?service=inference&limit=2");
+    assert_eq!(
+        list["changes"].as_array().map(|l| l.iter().map(|c| c["id"].clone()).collect()),
+        Some(vec![json!(3), json!(2)])
+    );
+    // Back to the file.
+    let request = Request { method: "DELETE", target: POLICY, authorization: Some(OPS), body: b"" };
+    let (r, wait) = o.ask(&request);
+    assert_eq!((r.status, wait), (202, Some(Wait { change: 4, at_most_ms: 5000 })));
+    assert_eq!((o.policy(), &o.get(POLICY)["source"]), ("p4mite", &json!("file")));
+}
+
+#[test]
+fn refusals_name_the_remedy() {
+    let mut o = Office::new(&text());
+    let mut check =
+        |method: &str, target: &str, authorization: Option<&str>, body: &str, status: u16, parts: &[&str]| {
+            let (r, _) = o.ask(&Request { method, target, authorization, body: body.as_bytes() });
+            assert_eq!(r.status, status, "{method} {target}: {}", r.body);
+            let body: Value = serde_json::from_str(&r.body).expect("JSON");
+            let said = body["error"].as_str().expect("an error");
+            parts.iter().for_each(|p| assert!(said.contains(p), "{said}\nlacks {p}"));
+            r
+        };
+    let put = |body: &'static str, status, parts: &'static [&'static str]| {
+        ("PUT", POLICY, Some(OPS), body, status, parts)
+    };
+    for (method, target, authorization, body, status, parts) in [
+        ("GET", "/v1/services", None, "", 401, &["Authorization: Bearer"][..]),
+        ("GET", "/v1/services", Some("Bearer wrong"), "", 401, &["token file"]),
+        ("PUT", POLICY, Some(BOARD), "{}", 403, &["`board` may only look"]),
+        ("POST", POLICY, Some(OPS), "{}", 405, &["use GET, PUT, DELETE"]),
+        ("PUT", "/v1/services", Some(OPS), "{}", 405, &["use GET"]),
+        ("GET", "/v1/nothing", Some(OPS), "", 404, &["/openapi.json"]),
+        ("GET", "nothing", Some(OPS), "", 404, &["/openapi.json"]),
+        ("GET", "/v1/services/web", Some(OPS), "", 404, &["no service `web`", "inference"]),
+        ("PUT", "/v1/services/web/policy", Some(OPS), "{}", 404, &["no service `web`", "inference"]),
+        ("GET", "/v1/changes/7", Some(OPS), "", 404, &["no change `7`", "/v1/changes"]),
+        ("GET", "/v1/changes?limit=2000", Some(OPS), "", 400, &["`limit=2000`", "0 to 1000"]),
+        (
+            "GET",
+            "/v1/changes?limits=2",
+            Some(OPS),
+            "",
+            400,
+            &["unknown parameter `limits`", "service, limit"],
+        ),
+        ("GET", "/v1/changes?limit=1&limit=2", Some(OPS), "", 400, &["twice"]),
+        ("GET", "/v1/changes?service=%zz", Some(OPS), "", 400, &["percent"]),
+        ("GET", "/v1/status?x", Some(OPS), "", 400, &["unknown parameter `x`", "none"]),
+        ("PUT", "/v1/services/inference/policy?dry_run=yes", Some(OPS), "{}", 400, &["true or false"]),
+        put("", 400, &["write an object"]),
+        put(r#"{"policy": "fastest"}"#, 400, &["no policy", "\"jsq\""]),
+        put(r#"{"policy": "wrr", "weights": {"s1/gpu": 2}}"#, 422, &["no device `s1/gpu`", "s1/cpu"]),
+        put(r#"{"policy": "dynamic-wrr", "metric": "queue"}"#, 422, &["in per cent"]),
+    ] {
+        check(method, target, authorization, body, status, parts);
+    }
+    let r = check("GET", "/v1/services", None, "", 401, &[]);
+    assert_eq!(r.headers, [("www-authenticate", "Bearer".to_string())]);
+    let r = check("PATCH", POLICY, Some(OPS), "", 405, &[]);
+    assert_eq!(r.headers, [("allow", "GET, PUT, DELETE".to_string())]);
+    let long = format!("{{\"policy\": \"wrr\", \"note\": \"{}\"}}", "x".repeat(MAX_BODY));
+    check("PUT", POLICY, Some(OPS), &long, 413, &["bytes"]);
+    assert_eq!(o.desk.history().iter().count(), 0, "nothing was changed");
+}
+
+#[test]
+fn the_newest_word_counts() {
+    let file = text();
+    let mut o = Office::new(&file);
+    o.put(POLICY, r#"{"policy": "wrr"}"#);
+    // The file changes elsewhere: what was asked for stays.
+    let effects = o.desk.file_changed(o.now, rack(&file.replace("# slots = 256", "slots = 512")));
+    o.perform(effects);
+    assert_eq!((o.policy(), o.desk.rack().services[0].slots), ("wrr", 512));
+    // The file says something new about the policy: that is newer.
+    let newer = file.replace("policy = \"p4mite\"", "policy = \"jsq\"");
+    let effects = o.desk.file_changed(o.now, rack(&newer));
+    o.perform(effects);
+    assert_eq!(o.policy(), "jsq");
+    assert!(o.said[0].contains("what change 1 asked for ends"), "{:?}", o.said);
+    assert_eq!(o.get("/v1/changes?limit=1")["changes"][0]["outcome"], "noted");
+    // A device that a request names goes.
+    o.put(POLICY, r#"{"policy": "wrr", "weights": {"s2/nic": 2}}"#);
+    let (start, end) =
+        (newer.rfind("[[server.device]]").expect("there"), newer.find("[[service]]").expect("there"));
+    let effects = o.desk.file_changed(o.now, rack(&format!("{}{}", &newer[..start], &newer[end..])));
+    o.perform(effects);
+    assert_eq!(o.policy(), "jsq");
+    assert!(o.said[1].contains("no device `s2/nic`"), "{:?}", o.said);
+}
+
+#[test]
+fn a_rejected_change_leaves_no_trace() {
+    let mut o = Office::new(&text());
+    o.put(POLICY, r#"{"policy": "wrr"}"#);
+    // As the pump does it, with a controller that says no.
+    let request =
+        Request { method: "PUT", target: POLICY, authorization: Some(OPS), body: br#"{"policy": "jsq"}"# };
+    let answer = o.desk.ask(o.now, &o.controller, &request);
+    assert!(matches!(answer.effects[0], Effect::Configure(_)));
+    let effects = o.desk.event(o.now, &Event::ConfigRejected { reason: "for a reason".into() });
+    o.perform(effects);
+    assert_eq!(o.policy(), "wrr");
+    let r = o.desk.outcome(2);
+    assert!(r.status == 409 && r.body.contains("for a reason"), "{}", r.body);
+    assert_eq!(o.get("/v1/changes/1")["outcome"], "pending", "the one before is still on its way");
+    let effects = o
+        .desk
+        .event(o.now, &Event::ConnectionLost { reason: "gone".into(), retry_in: std::time::Duration::ZERO });
+    assert_eq!(effects, []);
+    assert!(o.get("/v1/changes/1")["reason"].as_str().expect("why").contains("gone"));
+}
+
+#[test]
+fn kept_over_a_restart() {
+    let file = text();
+    let mut o = Office::new(&file);
+    o.put(
+        POLICY,
+        r#"{"block": "priority", "metric": "memory", "high": 70, "low": 50, "priorities": {"s1/nic": 0}}"#,
+    );
+    let kept = o.kept.clone();
+    let mut again = Office::new(&file);
+    let effects = again.desk.restore(again.now, &kept).expect("what was kept");
+    assert_eq!(effects, []);
+    assert_eq!(again.desk.rack(), o.desk.rack());
+    assert_eq!(again.desk.history(), o.desk.history());
+    assert_eq!(again.desk.kept(), kept);
+    // Meanwhile the file said something new.
+    let mut newer = Office::new(&file.replace("policy = \"p4mite\"", "policy = \"ecmp\""));
+    let effects = newer.desk.restore(newer.now, &kept).expect("what was kept");
+    assert!(matches!(effects[..], [Effect::Say(_), Effect::Save(_)]), "{effects:?}");
+    assert_eq!(newer.desk.rack().services[0].policy.name(), "ecmp");
+    for wrong in
+        ["", "{}", "[1]", &kept.replace("\"version\": 1", "\"version\": 2"), &kept.replace("prt", "xyz")]
+    {
+        let e = Office::new(&file).desk.restore(0, wrong).expect_err(wrong);
+        assert!(e.contains("move the file away"), "{e}");
+    }
+}
+
+#[test]
+fn only_the_last_changes_are_kept() {
+    let mut o = Office::new(&text());
+    for i in 0..MAX_CHANGES + 5 {
+        o.put(POLICY, if i % 2 == 0 { r#"{"policy": "wrr"}"# } else { r#"{"policy": "jsq"}"# });
+    }
+    assert_eq!(o.desk.history().iter().count(), MAX_CHANGES);
+    assert_eq!(o.desk.history().iter().next().map(|c| c.id), Some(6));
+    assert_eq!(o.get("/v1/changes?limit=1000")["changes"].as_array().map(Vec::len), Some(MAX_CHANGES));
+}
+
+/// Whether a value is what a schema of the description says.
+fn fits(value: &Value, schema: &Value, all: &Value) -> Result<(), String> {
+    let wrong = |what: &str| Err(format!("{value} {what} {schema}"));
+    if let Some(path) = schema["$ref"].as_str() {
+        let target = all.pointer(path.trim_start_matches('#')).ok_or_else(|| format!("no {path}"))?;
+        return fits(value, target, all);
+    }
+    if let Some(any) = schema["anyOf"].as_array() {
+        return if any.iter().any(|s| fits(value, s, all).is_ok()) { Ok(()) } else { wrong("fits none of") };
+    }
+    let right = match schema["type"].as_str() {
+        Some("object") => value.is_object(),
+        Some("array") => value.is_array(),
+        Some("string") => value.is_string(),
+        Some("integer") => value.is_u64(),
+        Some("boolean") => value.is_boolean(),
+        Some("null") => value.is_null(),
+        other => return Err(format!("a schema of type {other:?}")),
+    };
+    if !right {
+        return wrong("is of another type than");
+    }
+    if let Some(list) = schema["enum"].as_array()
+        && !list.contains(value)
+    {
+        return wrong("is not listed in");
+    }
+    if let (Some(n), Some(max)) = (value.as_u64(), schema["maximum"].as_u64())
+        && n > max
+    {
+        return wrong("is too much for");
+    }
+    if let Some(object) = value.as_object() {
+        for name in schema["required"].as_array().into_iter().flatten() {
+            if !object.contains_key(name.as_str().unwrap_or("")) {
+                return wrong(&format!("lacks {name} of"));
+            }
+        }
+        for (name, inner) in object {
+            match (&schema["properties"][name], &schema["additionalProperties"]) {
+                (Value::Null, Value::Object(_)) => fits(inner, &schema["additionalProperties"], all)?,
+                (Value::Null, _) if schema["properties"].is_object() => {
+                    return wrong(&format!("has {name}, unlike"));
+                }
+                (Value::Null, _) => {}
+                (s, _) => fits(inner, s, all)?,
+            }
+        }
+    }
+    for item in value.as_array().into_iter().flatten() {
+        fits(item, &schema["items"], all)?;
+    }
+    Ok(())
+}
+
+/// The description lists the routes that there are, its examples are taken, and answers look as it says.
+#[test]
+fn the_description_is_true() {
+    let mut o = Office::new(&text());
+    let doc = o.get("/openapi.json");
+    let mut described: Vec<(String, String)> = Vec::new();
+    for (path, methods) in doc["paths"].as_object().expect("paths") {
+        described
+            .extend(methods.as_object().expect("methods").keys().map(|m| (m.to_uppercase(), path.clone())));
+    }
+    described.sort();
+    let mut routes: Vec<(String, String)> =
+        ROUTES.iter().map(|(m, p)| (m.to_string(), p.to_string())).collect();
+    routes.sort();
+    assert_eq!(described, routes);
+    let examples = doc["components"]["schemas"]["Policy"]["examples"].as_array().expect("examples").clone();
+    for (i, example) in examples.iter().enumerate() {
+        assert_eq!(fits(example, &doc["components"]["schemas"]["Policy"], &doc), Ok(()));
+        assert_eq!(o.put(POLICY, &example.to_string()).0, 202, "{example}");
+        o.desk.event(o.now, &Event::InSync { writes: i });
+    }
+    o.put(POLICY, r#"{"policy": "wrr"}"#);
+    let names = doc["components"]["schemas"]["Policy"]["properties"].as_object().expect("properties");
+    let full = Document {
+        weights: [("a/b".to_string(), 1)].into(),
+        priorities: [("a/b".to_string(), 1)].into(),
+        ..Document::default()
+    };
+    let mut fields: Vec<String> =
+        serde_json::to_value(&full).expect("JSON").as_object().expect("an object").keys().cloned().collect();
+    fields.extend(
+        [
+            "policy", "block", "metric", "metric2", "weight", "weight2", "step", "choices", "high", "low",
+            "count", "servers", "note",
+        ]
+        .map(String::from),
+    );
+    fields.sort();
+    assert_eq!(names.keys().cloned().collect::<Vec<_>>(), fields, "fields of a policy");
+    let mut seen = 0;
+    for (method, path) in ROUTES {
+        let target = path.replace("{service}", "inference").replace("{change}", "1");
+        for (query, authorization) in
+            [("", OPS), ("", "Bearer none"), ("?dry_run=true", OPS), ("?nonsense=1", OPS)]
+        {
+            let body = examples[0].to_string();
+            let target = format!("{target}{query}");
+            let (r, _) = o.ask(&Request {
+                method,
+                target: &target,
+                authorization: Some(authorization),
+                body: body.as_bytes(),
+            });
+            let answers = &doc["paths"][path][method.to_lowercase()]["responses"];
+            let value: Value = serde_json::from_str(&r.body).expect("JSON");
+            // Every operation may say that the request makes no sense.
+            let schema = match &answers[r.status.to_string()] {
+                Value::Null if r.status == 400 => json!({"$ref": "#/components/schemas/Error"}),
+                described => described["content"]["application/json"]["schema"].clone(),
+            };
+            assert_eq!(fits(&value, &schema, &doc), Ok(()), "{method} {target}: {}", r.status);
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 4 * ROUTES.len());
+}
+
+/// Whatever is asked, the answer is JSON with a status of HTTP, and says what is wrong where something is.
+#[test]
+fn random_requests() {
+    let mut o = Office::new(&text());
+    let mut random = Random::new(5);
+    let bodies = [
+        r#"{"block": "min-finder", "metric": "cpu", "weight": 2, "step": 0}"#,
+        r#"{"policy": "prt", "high": 90, "low": 80, "metric2": "network", "weight2": 3}"#,
+        r#"{"block": "round-robin", "weights": {"s1/cpu": 5, "s1/nic": 1}, "note": "x"}"#,
+        r#"{"policy": "chosen", "servers": "power-of-two", "count": "requests", "priorities": {"s2/cpu": 3}}"#,
+    ];
+    let queries =
+        ["", "?dry_run=true", "?wait_ms=10&limit=3", "?service=inference&limit=5", "?service=%69nference"];
+    let mut change = |text: &str| -> String {
+        let mut bytes = text.as_bytes().to_vec();
+        for _ in 0..random.below(4) {
+            let at = random.below(bytes.len() as u64 + 1) as usize;
+            match random.below(4) {
+                0 if at < bytes.len() => bytes[at] = random.next() as u8,
+                1 => bytes.insert(at, b"{}[]\",:/?&=%+0-9.e\\u"[random.below(20) as usize]),
+                2 if at < bytes.len() => drop(bytes.remove(at)),
+                _ if !bytes.is_empty() => bytes.truncate(at),
+                _ => {}
+            }
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let mut by_status: BTreeMap<u16, usize> = BTreeMap::new();
+    for i in 0..20_000 {
+        let (method, path) = ROUTES[i % ROUTES.len()];
+        let path = path.replace("{service}", "inference").replace("{change}", "3");
+        let target = change(&format!("{path}{}", queries[i / 7 % queries.len()]));
+        let body = change(bodies[i / 3 % bodies.len()]);
+        let authorization = if i % 5 == 0 { change(OPS) } else { OPS.into() };
+        let method = if i % 11 == 0 { change(method) } else { method.into() };
+        let request = Request {
+            method: &method,
+            target: &target,
+            authorization: Some(&authorization),
+            body: body.as_bytes(),
+        };
+        let (r, _) = o.ask(&request);
+        let value: Value = serde_json::from_str(&r.body).unwrap_or_else(|e| panic!("{request:?}: {e}"));
+        if r.status >= 400 {
+            assert!(value["error"].as_str().is_some_and(|e| e.len() > 10), "{request:?}: {value}");
+        }
+        *by_status.entry(r.status).or_default() += 1;
+        o.policy();
+    }
+    assert!(
+        [200, 202, 400, 401, 404, 405].iter().all(|s| by_status.get(s).is_some_and(|n| *n > 20)),
+        "{by_status:?}"
+    );
+    assert!(!by_status.contains_key(&500), "{by_status:?}");
+}

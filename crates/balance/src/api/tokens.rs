@@ -1,0 +1,123 @@
+//! Who may ask: a file with a line `NAME TOKEN` for everybody, and `read` behind it for who may only look.
+
+/// Shortest token: 16 characters of base64 are 96 bits.
+const MIN_TOKEN: usize = 16;
+
+/// One who may ask.
+#[derive(Clone, PartialEq, Eq)]
+struct Holder {
+    name: String,
+    token: String,
+    writes: bool,
+}
+
+/// Everybody who may ask. Shows no tokens where it is printed.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Tokens(Vec<Holder>);
+
+impl std::fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|h| &h.name)).finish()
+    }
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Who<'a> {
+    /// The name.
+    pub name: &'a str,
+    /// Whether it may change something.
+    pub writes: bool,
+}
+
+impl Tokens {
+    /// Reads the file's text.
+    ///
+    /// # Errors
+    /// A line that is wrong, by number, or no line at all. Tokens are never part of the message.
+    pub fn parse(text: &str) -> Result<Tokens, String> {
+        let mut out: Vec<Holder> = Vec::new();
+        for (i, line) in text.lines().enumerate() {
+            let words: Vec<&str> = line.split('#').next().unwrap_or("").split_whitespace().collect();
+            let (name, token, writes) = match words[..] {
+                [] => continue,
+                [name, token] => (name, token, true),
+                [name, token, "read"] => (name, token, false),
+                _ => {
+                    return Err(format!(
+                        "line {}: write NAME TOKEN, and `read` behind it for who may only look",
+                        i + 1
+                    ));
+                }
+            };
+            if token.len() < MIN_TOKEN {
+                return Err(format!(
+                    "line {}: the token of `{name}` is too short: write {MIN_TOKEN} characters or more (openssl rand -hex 16)",
+                    i + 1
+                ));
+            }
+            if out.iter().any(|h| h.name == name || h.token == token) {
+                return Err(format!("line {}: name or token stands on another line, too: remove one", i + 1));
+            }
+            out.push(Holder { name: name.into(), token: token.into(), writes });
+        }
+        if out.is_empty() {
+            return Err("no token: write a line NAME TOKEN (openssl rand -hex 16 makes one)".into());
+        }
+        Ok(Tokens(out))
+    }
+
+    /// Who sends this header `Authorization`.
+    pub fn who(&self, authorization: Option<&str>) -> Option<Who<'_>> {
+        let (scheme, token) = authorization?.split_once(' ')?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return None;
+        }
+        let token = token.trim().as_bytes();
+        // All are compared, each to its end, so that time tells nothing about how much was right.
+        let found = self.0.iter().fold(None, |found, h| {
+            let same = h.token.len() == token.len()
+                && h.token.bytes().zip(token).fold(0, |d, (a, b)| d | (a ^ b)) == 0;
+            if same { Some(h) } else { found }
+        });
+        found.map(|h| Who { name: &h.name, writes: h.writes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files() {
+        let text = "# who may\nops 0123456789abcdef0123\n\nboard  fedcba9876543210fedc read # looks\n";
+        let tokens = Tokens::parse(text).expect("valid");
+        assert_eq!(tokens.who(Some("Bearer 0123456789abcdef0123")), Some(Who { name: "ops", writes: true }));
+        assert_eq!(
+            tokens.who(Some("bearer  fedcba9876543210fedc")),
+            Some(Who { name: "board", writes: false })
+        );
+        for wrong in [
+            None,
+            Some(""),
+            Some("Bearer"),
+            Some("Bearer "),
+            Some("Bearer 0123456789abcdef012"),
+            Some("Basic 0123456789abcdef0123"),
+        ] {
+            assert_eq!(tokens.who(wrong), None, "{wrong:?}");
+        }
+        assert_eq!(format!("{tokens:?}"), "[\"ops\", \"board\"]");
+        let bad = |text: &str, part: &str| {
+            let e = Tokens::parse(text).expect_err(text);
+            assert!(e.contains(part), "{e}");
+            assert!(!e.contains("0123456789"), "{e} tells a token");
+        };
+        bad("", "no token");
+        bad("# only words\n", "no token");
+        bad("ops\n", "line 1: write NAME TOKEN");
+        bad("ops 0123456789abcdef0123 all", "line 1");
+        bad("ops short", "too short");
+        bad("a 0123456789abcdef0123\nb 0123456789abcdef0123", "line 2");
+    }
+}

@@ -1,0 +1,318 @@
+//! A policy as people ask for it: by its name, or by the block that decides and what it looks at.
+
+use crate::blocks::{Counting, Metric, Servers, Tuning};
+use crate::config::{Rack, Service};
+use crate::types::Policy;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+/// Blocks by name, with what they do.
+pub const BLOCKS: [(&str, &str); 7] = [
+    ("min-finder", "the device with the smallest `metric`; of so many by chance with `choices`"),
+    (
+        "round-robin",
+        "shares by `weights`, connection by connection; times what is left of `metric`, if there is one",
+    ),
+    (
+        "priority",
+        "the first device by priority that is below `high` in `metric`; without one, that reports to be available",
+    ),
+    ("choices", "the less loaded one of two by chance, or of as many as `choices` says"),
+    ("idle", "an idle device, any if there is none"),
+    ("hash", "every device the same share, by hash"),
+    ("controller", "the device that the controller names"),
+];
+
+/// Longest note.
+const MAX_NOTE: usize = 500;
+
+/// A policy as JSON says it. What is not there is what the policy does by itself (settings), or what the rack's file says
+/// (weights, priorities).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[allow(missing_docs)] // as in `Tuning`
+pub struct Document {
+    /// Name of a policy; either this or a block.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+    /// Name of a block.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metric: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metric2: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight2: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub choices: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub high: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub low: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub servers: Option<String>,
+    /// Weights of devices, by `server/device`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub weights: BTreeMap<String, u64>,
+    /// Priorities of devices, by `server/device`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub priorities: BTreeMap<String, u64>,
+    /// Why; for the history.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// A policy with its settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The policy.
+    pub policy: Policy,
+    /// Its settings.
+    pub tuning: Tuning,
+    /// Weights that differ from those of the rack's file, by `server/device`.
+    pub weights: BTreeMap<String, u32>,
+    /// Priorities that differ, too.
+    pub priorities: BTreeMap<String, u8>,
+    /// Why.
+    pub note: Option<String>,
+}
+
+/// A metric by its name, or by the name that the thesis has for it.
+fn metric(name: &str) -> Result<Metric, String> {
+    match name {
+        "cpu" | "gpu" => Ok(Metric::Compute),
+        other => Metric::from_str(other),
+    }
+}
+
+fn within(name: &str, value: Option<u64>, min: u64, max: u64) -> Result<Option<u64>, String> {
+    match value {
+        Some(v) if !(min..=max).contains(&v) => {
+            Err(format!("`{name}` is {v}: write a whole number from {min} to {max}"))
+        }
+        other => Ok(other),
+    }
+}
+
+fn named<T: FromStr<Err = String>>(name: &str, value: &Option<String>) -> Result<Option<T>, String> {
+    value.as_deref().map(T::from_str).transpose().map_err(|e| format!("`{name}`: {e}"))
+}
+
+/// The policy that a block stands for.
+fn of_block(block: &str, looks_at: Option<Metric>, tuning: &mut Tuning) -> Result<Policy, String> {
+    let none_of =
+        |what: &str| format!("block `{block}` looks at nothing: leave `{what}` out, or take another block");
+    Ok(match (block, looks_at) {
+        ("min-finder", None) => {
+            return Err("block `min-finder` needs a `metric`: write \"compute\", \"memory\", \"network\", \"queue\" or \
+                        \"in-flight\""
+                .into());
+        }
+        ("min-finder", Some(Metric::InFlight)) => Policy::LeastConnections,
+        ("min-finder", Some(Metric::Queue)) => Policy::Jsq,
+        ("min-finder", Some(_)) => Policy::LeastUtilised,
+        ("round-robin", None) => Policy::Wrr,
+        ("round-robin", Some(Metric::Weight)) => Policy::ProbeWrr,
+        ("round-robin", Some(_)) => Policy::DynamicWrr,
+        ("priority", None) if tuning.high.is_none() && tuning.low.is_none() => Policy::P4mite,
+        ("priority", _) => Policy::Prt,
+        ("choices", _) => {
+            tuning.choices = tuning.choices.or(Some(2));
+            Policy::PowerOfTwo
+        }
+        ("idle", _) => Policy::Jiq,
+        ("hash", None) => Policy::Ecmp,
+        ("hash", Some(_)) => return Err(none_of("metric")),
+        ("controller", _) => Policy::Chosen,
+        _ => {
+            let names: Vec<String> = BLOCKS.iter().map(|(n, _)| format!("\"{n}\"")).collect();
+            return Err(format!("`{block}` is no block: write {}", names.join(" or ")));
+        }
+    })
+}
+
+impl Wanted {
+    /// What a service has by the rack's file.
+    pub fn of(service: &Service) -> Wanted {
+        Wanted {
+            policy: service.policy,
+            tuning: service.tuning,
+            weights: BTreeMap::new(),
+            priorities: BTreeMap::new(),
+            note: None,
+        }
+    }
+
+    /// From JSON.
+    ///
+    /// # Errors
+    /// It is no such object, or says something that cannot be; the message says what to write.
+    pub fn parse(json: &[u8]) -> Result<Wanted, String> {
+        let wrong = |e: String| {
+            format!("{e}; write an object such as {{\"block\": \"min-finder\", \"metric\": \"compute\"}}")
+        };
+        // Serde would take a list for the fields in their order, too.
+        if json.trim_ascii_start().first() != Some(&b'{') {
+            return Err(wrong("that is no JSON object".into()));
+        }
+        let document: Document = serde_json::from_slice(json).map_err(|e| wrong(e.to_string()))?;
+        Wanted::from_document(&document)
+    }
+
+    /// From what JSON says.
+    ///
+    /// # Errors
+    /// Something is out of range or contradicts itself; the message says what to write.
+    pub fn from_document(d: &Document) -> Result<Wanted, String> {
+        let first = d.metric.as_deref().map(metric).transpose().map_err(|e| format!("`metric`: {e}"))?;
+        let second = d.metric2.as_deref().map(metric).transpose().map_err(|e| format!("`metric2`: {e}"))?;
+        if d.weight2.is_some() && second.is_none() {
+            return Err("`weight2` is the weight of a second metric: write `metric2`, too".into());
+        }
+        if let (Some(high), Some(low)) = (d.high, d.low)
+            && low >= high
+        {
+            return Err(format!(
+                "`low` is {low} and `high` {high}: `low` must be less, or a device could be in and out at once"
+            ));
+        }
+        let byte = |name, value, max| Ok::<_, String>(within(name, value, 0, max)?.map(|v| v as u8));
+        let word = |name, value, min| Ok::<_, String>(within(name, value, min, 65_535)?.map(|v| v as u16));
+        let mut tuning = Tuning {
+            metric: first,
+            metric2: second,
+            weight: byte("weight", d.weight, 255)?,
+            weight2: byte("weight2", d.weight2, 255)?,
+            step: byte("step", d.step, 255)?,
+            choices: byte("choices", d.choices, 3)?,
+            high: word("high", d.high, 1)?,
+            low: word("low", d.low, 0)?,
+            count: named::<Counting>("count", &d.count)?,
+            servers: named::<Servers>("servers", &d.servers)?,
+        };
+        let policy = match (&d.policy, &d.block) {
+            (Some(name), None) => Policy::from_str(name)?,
+            (None, Some(block)) => of_block(block, first, &mut tuning)?,
+            (Some(_), Some(_)) => return Err("write either `policy` or `block`, not both".into()),
+            (None, None) => {
+                return Err("neither `policy` nor `block`: write one, such as \"policy\": \"wrr\"".into());
+            }
+        };
+        let mut weights = BTreeMap::new();
+        for (name, weight) in &d.weights {
+            within(&format!("weights.{name}"), Some(*weight), 1, 1000)?;
+            weights.insert(name.clone(), *weight as u32);
+        }
+        let mut priorities = BTreeMap::new();
+        for (name, priority) in &d.priorities {
+            within(&format!("priorities.{name}"), Some(*priority), 0, 255)?;
+            priorities.insert(name.clone(), *priority as u8);
+        }
+        if let Some(note) = &d.note
+            && (note.chars().count() > MAX_NOTE || note.chars().any(char::is_control))
+        {
+            return Err(format!("`note`: write one line of at most {MAX_NOTE} characters"));
+        }
+        Ok(Wanted { policy, tuning, weights, priorities, note: d.note.clone() })
+    }
+
+    /// As JSON says it: by the policy's name.
+    pub fn document(&self) -> Document {
+        let t = &self.tuning;
+        Document {
+            policy: Some(self.policy.name().into()),
+            block: None,
+            metric: t.metric.map(|m| m.name().into()),
+            metric2: t.metric2.map(|m| m.name().into()),
+            weight: t.weight.map(u64::from),
+            weight2: t.weight2.map(u64::from),
+            step: t.step.map(u64::from),
+            choices: t.choices.map(u64::from),
+            high: t.high.map(u64::from),
+            low: t.low.map(u64::from),
+            count: t.count.map(|c| c.name().into()),
+            servers: t.servers.map(|s| s.name().into()),
+            weights: self.weights.iter().map(|(n, w)| (n.clone(), u64::from(*w))).collect(),
+            priorities: self.priorities.iter().map(|(n, p)| (n.clone(), u64::from(*p))).collect(),
+            note: self.note.clone(),
+        }
+    }
+
+    /// The configuration with this policy for a service.
+    ///
+    /// # Errors
+    /// As [`Rack::with_settings`].
+    pub fn apply(&self, rack: &Rack, service: &str) -> Result<Rack, String> {
+        rack.with_settings(service, self.policy, self.tuning, &self.weights, &self.priorities)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn good(json: &str, policy: Policy) -> Wanted {
+        let wanted = Wanted::parse(json.as_bytes()).unwrap_or_else(|e| panic!("{json}: {e}"));
+        assert_eq!(wanted.policy, policy, "{json}");
+        assert_eq!(Wanted::from_document(&wanted.document()), Ok(wanted.clone()), "{json}");
+        wanted
+    }
+
+    fn bad(json: &str, parts: &[&str]) {
+        let e = Wanted::parse(json.as_bytes()).expect_err(json);
+        parts.iter().for_each(|p| assert!(e.contains(p), "{json}: {e}\nlacks {p}"));
+    }
+
+    #[test]
+    fn blocks_of_the_thesis() {
+        let lur = good(r#"{"block": "min-finder", "metric": "cpu"}"#, Policy::LeastUtilised);
+        assert_eq!(lur.tuning.metric, Some(Metric::Compute));
+        let wrr = good(r#"{"block": "round-robin", "weights": {"s1/cpu": 5, "s1/nic": 1}}"#, Policy::Wrr);
+        assert_eq!(wrr.weights["s1/cpu"], 5);
+        good(r#"{"block": "round-robin", "metric": "cpu"}"#, Policy::DynamicWrr);
+        good(r#"{"block": "round-robin", "metric": "weight"}"#, Policy::ProbeWrr);
+        good(r#"{"block": "min-finder", "metric": "queue"}"#, Policy::Jsq);
+        good(r#"{"block": "min-finder", "metric": "in-flight"}"#, Policy::LeastConnections);
+        good(r#"{"block": "priority"}"#, Policy::P4mite);
+        good(r#"{"block": "priority", "metric": "cpu", "high": 90, "low": 70}"#, Policy::Prt);
+        assert_eq!(good(r#"{"block": "choices"}"#, Policy::PowerOfTwo).tuning.choices, Some(2));
+        good(r#"{"block": "idle"}"#, Policy::Jiq);
+        good(r#"{"block": "hash"}"#, Policy::Ecmp);
+        good(r#"{"block": "controller"}"#, Policy::Chosen);
+        for policy in Policy::ALL {
+            good(&format!("{{\"policy\": \"{policy}\"}}"), policy);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_remedy() {
+        bad("", &["no JSON object", "write an object"]);
+        bad("{", &["EOF", "write an object"]);
+        bad(r#"["wrr"]"#, &["no JSON object"]);
+        bad("[]", &["write an object"]);
+        bad("{}", &["neither `policy` nor `block`"]);
+        bad(r#"{"policy": "wrr", "block": "hash"}"#, &["not both"]);
+        bad(r#"{"policy": "fastest"}"#, &["`fastest` is no policy", "\"wrr\""]);
+        bad(r#"{"block": "ring"}"#, &["no block", "\"round-robin\""]);
+        bad(r#"{"block": "min-finder"}"#, &["needs a `metric`"]);
+        bad(r#"{"block": "hash", "metric": "cpu"}"#, &["looks at nothing"]);
+        bad(r#"{"policy": "wrr", "metrik": "cpu"}"#, &["unknown field `metrik`", "`metric`"]);
+        bad(r#"{"policy": "prt", "metric": "heat"}"#, &["`metric`: `heat` is no metric", "\"compute\""]);
+        bad(r#"{"policy": "prt", "high": 70000}"#, &["`high` is 70000", "65535"]);
+        bad(r#"{"policy": "prt", "high": 5, "low": 5}"#, &["`low` must be less"]);
+        bad(r#"{"policy": "prt", "choices": 4}"#, &["`choices` is 4"]);
+        bad(r#"{"policy": "prt", "weight2": 4}"#, &["`metric2`"]);
+        bad(r#"{"policy": "wrr", "weights": {"s1/cpu": 0}}"#, &["weights.s1/cpu", "1 to 1000"]);
+        bad(r#"{"policy": "wrr", "weights": {"s1/cpu": -1}}"#, &["-1"]);
+        bad(r#"{"policy": "wrr", "note": "a\nb"}"#, &["`note`"]);
+        bad(r#"{"policy": "jsq", "count": "packets"}"#, &["`count`", "\"requests\""]);
+    }
+}

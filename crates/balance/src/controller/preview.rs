@@ -1,0 +1,57 @@
+//! What a configuration would change, without changing anything.
+
+use super::{Controller, Status};
+use crate::config::Rack;
+use crate::controller::session::Phase;
+use crate::plan::{self, Situation, Update};
+use pointsman_control::proto::p4rt;
+
+/// The writes that would bring the switch from what it holds to a configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Preview {
+    /// In steps: one is complete before the next begins.
+    pub steps: Vec<Vec<Update>>,
+    /// What would not come out exactly as configured.
+    pub notes: Vec<String>,
+    /// How the controller stands. Unless it is in charge, the switch may hold something else than what is known.
+    pub status: Status,
+}
+
+impl Controller {
+    /// Whether this configuration can take the place of the present one without cutting connections.
+    pub(super) fn acceptable(&self, rack: &Rack) -> Result<(), String> {
+        if rack.switch.program != self.rack.switch.program {
+            Err("switch.program cannot change while connections are alive: restart the controller with it"
+                .into())
+        } else if self.phase == Phase::Active {
+            plan::conflict(&Situation { rack, ..self.situation() }, &self.have)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// What a configuration would change.
+    ///
+    /// # Errors
+    /// It would be rejected; the message says why.
+    pub fn preview(&self, rack: &Rack) -> Result<Preview, String> {
+        self.acceptable(rack)?;
+        let wanted = plan::desired(&Situation { rack, ..self.situation() }, &self.have);
+        let steps = plan::steps(&self.have, &wanted.entries);
+        Ok(Preview { steps, notes: wanted.notes, status: self.status() })
+    }
+
+    /// The P4Runtime request that makes these changes.
+    pub fn write_request(&self, updates: &[Update]) -> p4rt::WriteRequest {
+        self.write_of(updates.iter().map(|u| self.message(u)).collect())
+    }
+
+    pub(super) fn write_of(&self, updates: Vec<p4rt::Update>) -> p4rt::WriteRequest {
+        p4rt::WriteRequest {
+            device_id: self.rack.switch.device_id,
+            election_id: Some(p4rt::Uint128 { high: 0, low: self.rack.switch.election_id }),
+            updates,
+            ..Default::default()
+        }
+    }
+}

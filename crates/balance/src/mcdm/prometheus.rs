@@ -1,0 +1,112 @@
+//! What a Prometheus server is asked, and what its answers mean (HTTP API, "Instant queries").
+
+use super::chooser::Sample;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Where instant queries go, below the server's address.
+pub const QUERY_PATH: &str = "/api/v1/query";
+
+/// The body of a request, a form: without a time, so that the server's own clock counts.
+pub fn form(promql: &str) -> String {
+    promql.bytes().fold(String::from("query="), |mut out, b| {
+        if b.is_ascii_alphanumeric() || b"-_.~".contains(&b) {
+            out.push(char::from(b));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "%{b:02X}");
+        }
+        out
+    })
+}
+
+/// The samples of an answer.
+///
+/// # Errors
+/// The server refused, or the expression gives something else than an instant vector; the message says what to do.
+pub fn samples(status: u16, body: &[u8]) -> Result<Vec<Sample>, String> {
+    let answer: Value = serde_json::from_slice(body)
+        .map_err(|_| format!("status {status}, and no JSON: is that the address of a Prometheus server?"))?;
+    if answer["status"] != "success" {
+        let why = answer["error"].as_str().unwrap_or("it does not say why");
+        return Err(format!("the server refuses (status {status}): {why}"));
+    }
+    let data = &answer["data"];
+    let kind = data["resultType"].as_str().unwrap_or("nothing");
+    let Some(list) = data["result"].as_array().filter(|_| kind == "vector") else {
+        return Err(format!(
+            "the expression gives a {kind}: write one that gives an instant vector, with one sample for every device"
+        ));
+    };
+    list.iter().map(sample).collect()
+}
+
+fn sample(item: &Value) -> Result<Sample, String> {
+    let mut labels = BTreeMap::new();
+    for (name, value) in item["metric"].as_object().into_iter().flatten() {
+        labels.insert(name.clone(), value.as_str().unwrap_or_default().to_string());
+    }
+    // Numbers are strings, for JSON knows neither NaN nor infinities.
+    let text = item["value"][1].as_str();
+    let value = text.and_then(|t| t.parse().ok());
+    let value = value.ok_or_else(|| match &item["histogram"] {
+        Value::Null => format!("a sample without a value: {item}"),
+        _ => "a sample is a histogram: take one number of it, with histogram_quantile() or histogram_avg()"
+            .to_string(),
+    })?;
+    Ok(Sample { labels, value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers() {
+        let body = br#"{"status":"success","data":{"resultType":"vector","result":[
+            {"metric":{"__name__":"up","instance":"a:1"},"value":[1435781451.781,"1.5"]},
+            {"metric":{"instance":"b:1"},"value":[1435781451.781,"NaN"]},
+            {"metric":{},"value":[1435781451.781,"-Inf"]}]}}"#;
+        let found = samples(200, body).expect("samples");
+        assert_eq!(found[0].labels["instance"], "a:1");
+        assert_eq!((found[0].value, found[2].value), (1.5, f64::NEG_INFINITY));
+        assert!(found[1].value.is_nan());
+        let empty = br#"{"status":"success","data":{"resultType":"vector","result":[]},"warnings":["w"]}"#;
+        assert_eq!(samples(200, empty), Ok(vec![]));
+    }
+
+    #[test]
+    fn refusals() {
+        let bad = |status, body: &str, part: &str| {
+            let e = samples(status, body.as_bytes()).expect_err(body);
+            assert!(e.contains(part), "{e}");
+        };
+        bad(
+            400,
+            r#"{"status":"error","errorType":"bad_data","error":"parse error: unexpected end"}"#,
+            "parse error",
+        );
+        bad(200, r#"{"status":"success","data":{"resultType":"scalar","result":[1,"2"]}}"#, "gives a scalar");
+        bad(200, r#"{"status":"success","data":{"resultType":"matrix","result":[]}}"#, "gives a matrix");
+        bad(
+            200,
+            r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"histogram":[1,{}]}]}}"#,
+            "histogram_quantile",
+        );
+        bad(
+            200,
+            r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"x"]}]}}"#,
+            "without a value",
+        );
+        bad(200, r#"{"status":"success"}"#, "gives a nothing");
+        bad(404, "<html>", "address of a Prometheus server");
+        bad(200, "[]", "refuses");
+    }
+
+    #[test]
+    fn forms() {
+        assert_eq!(form("up == 1"), "query=up%20%3D%3D%201");
+        assert_eq!(form("a&b=\u{e9}"), "query=a%26b%3D%C3%A9");
+    }
+}

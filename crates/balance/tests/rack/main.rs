@@ -1,0 +1,150 @@
+//! Controller and agents against the real data plane: the balancer on Pointsman's own switch, through its own P4Runtime
+//! server, in virtual time.
+
+mod api;
+mod world;
+
+use pointsman_balance::controller::{Input, Status};
+use pointsman_balance::plan::{Key, Schema};
+use pointsman_balance::{DeviceNumber, Policy, agent};
+use pointsman_control::ConnId;
+use pointsman_control::proto::p4info::P4Info;
+use pointsman_testkit::packet::Packet;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use world::{World, example, p4info, with_keys};
+
+fn within(share: Option<&usize>, of: usize, expected: f64) {
+    let share = share.copied().unwrap_or(0) as f64 / of as f64;
+    assert!((share - expected).abs() < 0.06, "a share of {share} instead of {expected}");
+}
+
+/// The P4Info that the unit tests use is that of the present program.
+#[test]
+fn test_data_is_up_to_date() {
+    let stored: P4Info =
+        pointsman_control::text::from_text(include_str!("../data/balancer.p4info.txtpb")).expect("valid");
+    assert_eq!(Schema::new(&stored), Schema::new(&p4info()));
+}
+
+#[test]
+fn a_rack_is_balanced() {
+    let mut w = World::new();
+    w.run_for(Duration::from_secs(1));
+    assert_eq!(w.controller.status(), Status::InSync);
+    assert_eq!(w.controller.unresolved(), Vec::<String>::new(), "everybody answered ARP");
+
+    // Policies, one after the other; connections stay where they are.
+    let mut went: BTreeMap<u16, u16> = BTreeMap::new();
+    let n = 300;
+    for (i, policy) in [Policy::P4mite, Policy::Wrr, Policy::Ecmp, Policy::ServerOnly].into_iter().enumerate()
+    {
+        w.set_policy(policy);
+        for (client, port) in went.clone() {
+            assert_eq!(w.ask(client), port, "connection {client} moved under {policy}");
+        }
+        let first = 1000 + i as u16 * n;
+        let mut shares: BTreeMap<u16, usize> = BTreeMap::new();
+        for client in first..first + n {
+            let port = w.ask(client);
+            went.insert(client, port);
+            *shares.entry(port).or_default() += 1;
+        }
+        let expected: [f64; 4] = match policy {
+            Policy::Wrr => [5.0 / 12.0, 1.0 / 12.0, 5.0 / 12.0, 1.0 / 12.0],
+            Policy::Ecmp => [0.25; 4],
+            // P4Mite, where all CPUs are available, and server-only.
+            _ => [0.5, 0.0, 0.5, 0.0],
+        };
+        for (port, share) in (2..).zip(expected) {
+            within(shares.get(&port), usize::from(n), share);
+        }
+    }
+
+    // Both CPUs stop answering: their agents notice, and the SmartNICs take over.
+    w.set_policy(Policy::P4mite);
+    for (i, device) in [(0, "10.0.1.11"), (2, "10.0.1.21")] {
+        let request = Packet::udp("10.0.0.3:5", format!("{device}:8000"), *b"never answered").bytes();
+        w.agent(i, agent::Input::Packet { direction: agent::Direction::In, frame: &request });
+    }
+    assert_eq!(w.shares(5000..5010).keys().copied().collect::<Vec<_>>(), [2, 4]);
+    w.run_for(Duration::from_millis(25));
+    let shares = w.shares(5100..5200);
+    assert_eq!(shares.keys().copied().collect::<Vec<_>>(), [3, 5]);
+    within(shares.get(&3), 100, 0.5);
+
+    // All agents of the second server die: it gets no new connections any more.
+    w.agents.truncate(2);
+    w.run_for(Duration::from_secs(2));
+    assert_eq!(w.shares(5200..5300), [(3, 100)].into());
+}
+
+/// Every policy, one after the other, on the real data plane: its entries are accepted, new connections are served, those that exist
+/// stay where they are.
+#[test]
+fn every_policy() {
+    let mut w = World::new();
+    w.run_for(Duration::from_secs(1));
+    let mut went: BTreeMap<u16, u16> = BTreeMap::new();
+    for (i, policy) in Policy::ALL.into_iter().enumerate() {
+        w.set_policy(policy);
+        for (client, port) in went.clone() {
+            assert_eq!(w.ask(client), port, "connection {client} moved under {policy}");
+        }
+        let first = 2000 + i as u16 * 20;
+        let shares: BTreeMap<u16, usize> = (first..first + 20).fold(BTreeMap::new(), |mut shares, client| {
+            let port = w.ask(client);
+            went.insert(client, port);
+            *shares.entry(port).or_default() += 1;
+            shares
+        });
+        // Both servers serve, whatever the policy does inside of them.
+        assert!(shares.keys().any(|p| *p < 4) && shares.keys().any(|p| *p >= 4), "{policy}: {shares:?}");
+    }
+    // The controller names a device, which may be of the other server than the hash says.
+    for (device, port) in [(DeviceNumber::new(2, 1), 5), (DeviceNumber::new(1, 0), 2)] {
+        w.set_policy(Policy::Chosen);
+        w.input(Input::Choose { service: "inference".into(), device: Some(device) });
+        w.run_for(Duration::from_millis(10));
+        assert_eq!(w.shares(4000 + 100 * port..4020 + 100 * port), [(port, 20)].into());
+    }
+}
+
+#[test]
+fn a_device_leaves_and_the_controller_restarts() {
+    let mut w = World::new();
+    w.run_for(Duration::from_secs(1));
+    w.set_policy(Policy::Ecmp);
+    let before: Vec<u16> = (1000..1100).map(|p| w.ask(p)).collect();
+    let full = example();
+    let (start, end) =
+        (full.rfind("[[server.device]]").expect("there"), full.find("[[service]]").expect("there"));
+    let without = format!("{}{}", &full[..start], &full[end..]).replace("\"p4mite\"", "\"ecmp\"");
+    let rack = with_keys(&without);
+    assert_eq!(rack.servers[1].devices.len(), 1);
+    w.input(Input::Config(Box::new(rack.clone())));
+    w.run_for(Duration::from_millis(100));
+    assert_eq!(w.shares(2000..2100).len(), 3, "no new connections");
+    let gone = Key::Device { device: DeviceNumber::new(2, 1), v6: false };
+    for _ in 0..4 {
+        w.run_for(Duration::from_secs(20));
+        let now: Vec<u16> = (1000..1100).map(|p| w.ask(p)).collect();
+        assert_eq!(now, before, "connections that exist go on");
+        assert!(w.controller.entries().contains_key(&gone));
+    }
+
+    // A new controller finds nothing to do.
+    let held = w.controller.entries().clone();
+    w.controller = World::controller(&rack);
+    w.inbox.clear();
+    let outputs = w.server.connection_closed(ConnId(1));
+    w.deliver(outputs);
+    w.run_for(Duration::from_secs(1));
+    assert_eq!((w.controller.status(), w.controller.entries()), (Status::InSync, &held));
+    let now: Vec<u16> = (1000..1100).map(|p| w.ask(p)).collect();
+    assert_eq!(now, before);
+
+    // Nothing more is sent: when the last connection must be over, the device goes.
+    w.run_for(Duration::from_secs(32));
+    assert!(!w.controller.entries().contains_key(&gone));
+}

@@ -1,0 +1,103 @@
+//! Services whose device Prometheus decides: asks the server what the choosers want to know, and tells the controller what they choose.
+
+use super::Command;
+use crate::http::client::{Ask, ask};
+use pointsman_balance::config::PrometheusChoice;
+use pointsman_balance::controller::Input as ToController;
+use pointsman_balance::mcdm::chooser::{Chooser, Input, Output};
+use pointsman_balance::mcdm::prometheus::{QUERY_PATH, form, samples};
+use std::time::Instant;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+
+/// The choosers that run.
+pub(super) struct Choosers {
+    commands: UnboundedSender<Command>,
+    running: Vec<(PrometheusChoice, JoinHandle<()>)>,
+}
+
+impl Choosers {
+    /// None so far. They tell what they choose through `commands`.
+    pub fn new(commands: UnboundedSender<Command>) -> Choosers {
+        Choosers { commands, running: Vec::new() }
+    }
+
+    /// Those of the configuration run from now on, and no others. One whose settings are the same goes on.
+    pub fn follow(&mut self, wanted: &[PrometheusChoice]) {
+        let (keep, end): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.running).into_iter().partition(|(c, _)| wanted.contains(c));
+        self.running = keep;
+        for (choice, task) in end {
+            task.abort();
+            // What it chose counts no longer. Who goes on for the same service says soon what it chooses.
+            let _ = self.commands.send(chosen(&choice, None));
+        }
+        for choice in wanted {
+            if self.running.iter().all(|(c, _)| c != choice) {
+                let task = tokio::spawn(run(choice.clone(), self.commands.clone()));
+                self.running.push((choice.clone(), task));
+            }
+        }
+    }
+}
+
+impl Drop for Choosers {
+    fn drop(&mut self) {
+        self.running.iter().for_each(|(_, task)| task.abort());
+    }
+}
+
+fn chosen(choice: &PrometheusChoice, device: Option<pointsman_balance::DeviceNumber>) -> Command {
+    Command::Input(ToController::Choose { service: choice.service.clone(), device })
+}
+
+/// How a criterion counts, for people.
+fn weights(choice: &PrometheusChoice) -> String {
+    let total: f64 = choice.settings.criteria.iter().map(|(_, c)| c.weight).sum();
+    let one = |(name, (_, c)): (&String, &(String, pointsman_balance::mcdm::promethee::Criterion))| {
+        format!("{name} {:.3} ({})", c.weight / total, c.goal)
+    };
+    let all: Vec<String> = choice.names.iter().zip(&choice.settings.criteria).map(one).collect();
+    format!("{} (consistency ratio {:.3})", all.join(", "), choice.ratio)
+}
+
+async fn run(choice: PrometheusChoice, commands: UnboundedSender<Command>) {
+    let say = |text: String| {
+        // Nobody is there to be told: then the task is about to end, too.
+        let _ = commands.send(Command::Say(format!("service `{}`: {text}", choice.service)));
+    };
+    say(format!("asks {} for {}", choice.url, weights(&choice)));
+    let start = Instant::now();
+    let url = format!("{}{QUERY_PATH}", choice.url.trim_end_matches('/'));
+    let patience = choice.settings.patience;
+    let mut chooser = Chooser::new(choice.settings.clone());
+    let (tell, mut answers) = unbounded_channel();
+    loop {
+        let wait = tokio::time::sleep_until((start + chooser.next_deadline()).into());
+        let input = tokio::select! {
+            Some(input) = answers.recv() => input,
+            () = wait => Input::Tick,
+        };
+        for output in chooser.step(start.elapsed(), input) {
+            match output {
+                Output::Query { id, promql } => {
+                    let (url, tell) = (url.clone(), tell.clone());
+                    tokio::spawn(async move {
+                        let body = Some(("application/x-www-form-urlencoded", form(&promql)));
+                        let asked = ask(Ask { method: "POST", url: &url, token: None, body }, patience).await;
+                        let result = asked.and_then(|(status, body)| {
+                            samples(status, &body).map_err(|e| format!("`{promql}`: {e}"))
+                        });
+                        let _ = tell.send(Input::Answer { id, result });
+                    });
+                }
+                Output::Choose(device) => {
+                    if commands.send(chosen(&choice, device)).is_err() {
+                        return;
+                    }
+                }
+                Output::Note(text) => say(text),
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The connection to the switch: what the controller says goes out over gRPC, and what comes back is handed in.
+
+use super::PATIENCE;
+use pointsman_balance::controller::{Event, Input, Output, Request, Response};
+use pointsman_control::proto::p4rt;
+use pointsman_control::proto::p4rt::p4_runtime_client::P4RuntimeClient;
+use pointsman_control::{Code, RpcError};
+use tokio::sync::mpsc;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::transport::{Channel, Endpoint};
+
+/// What happened to a connection, with its number: news of connections given up are ignored.
+enum News {
+    Up(u64, Connection),
+    Input(u64, Input),
+}
+
+/// A live connection.
+struct Connection {
+    client: P4RuntimeClient<Channel>,
+    stream: mpsc::UnboundedSender<p4rt::StreamMessageRequest>,
+}
+
+/// The way to the switch.
+pub(super) struct Link {
+    tell: mpsc::UnboundedSender<News>,
+    news: mpsc::UnboundedReceiver<News>,
+    number: u64,
+    connection: Option<Connection>,
+}
+
+impl Link {
+    pub fn new() -> Link {
+        let (tell, news) = mpsc::unbounded_channel();
+        Link { tell, news, number: 0, connection: None }
+    }
+
+    /// What comes next for the controller.
+    pub async fn next(&mut self) -> Input {
+        loop {
+            // The sender is held here.
+            let Some(item) = self.news.recv().await else { return std::future::pending().await };
+            match item {
+                News::Up(n, live) if n == self.number => {
+                    self.connection = Some(live);
+                    return Input::Connected;
+                }
+                News::Input(n, input) if n == self.number => return input,
+                _ => {}
+            }
+        }
+    }
+
+    /// Does what the controller wants; an event is given back.
+    pub fn carry(&mut self, output: Output) -> Option<Event> {
+        match output {
+            Output::Connect(address) => {
+                self.number += 1;
+                self.connection = None;
+                tokio::spawn(connect(address, self.number, self.tell.clone()));
+            }
+            Output::Disconnect => {
+                self.number += 1;
+                self.connection = None;
+            }
+            Output::Send(message) => {
+                if let Some(live) = &self.connection {
+                    // A dead channel is reported by its reader.
+                    let _ = live.stream.send(message);
+                }
+            }
+            Output::Request { id, request } => {
+                if let Some(live) = &self.connection {
+                    let (client, news, n) = (live.client.clone(), self.tell.clone(), self.number);
+                    tokio::spawn(async move {
+                        let result = perform(client, request).await;
+                        let _ = news.send(News::Input(n, Input::Response { id, result }));
+                    });
+                }
+            }
+            Output::Event(event) => return Some(event),
+        }
+        None
+    }
+}
+
+/// Connects, opens the stream channel and passes on what comes down it.
+async fn connect(address: String, number: u64, news: mpsc::UnboundedSender<News>) {
+    let lost = |reason: String| News::Input(number, Input::Disconnected(reason));
+    let attempt = async {
+        let endpoint = Endpoint::from_shared(format!("http://{address}"))
+            .map_err(|e| format!("switch.p4runtime = \"{address}\" is no address: {e}"))?;
+        let channel =
+            endpoint.connect_timeout(PATIENCE).tcp_nodelay(true).connect().await.map_err(|e| reason(&e))?;
+        let mut client = P4RuntimeClient::new(channel)
+            .max_decoding_message_size(crate::switch::grpc::MAX_MESSAGE_BYTES)
+            .max_encoding_message_size(crate::switch::grpc::MAX_MESSAGE_BYTES);
+        let (stream, requests) = mpsc::unbounded_channel();
+        let responses = client
+            .stream_channel(UnboundedReceiverStream::new(requests))
+            .await
+            .map_err(|e| e.message().to_string())?
+            .into_inner();
+        Ok::<_, String>((Connection { client, stream }, responses))
+    };
+    match tokio::time::timeout(PATIENCE, attempt).await {
+        Ok(Ok((live, mut responses))) => {
+            if news.send(News::Up(number, live)).is_err() {
+                return;
+            }
+            loop {
+                let item = match responses.next().await {
+                    Some(Ok(message)) => News::Input(number, Input::Stream(message)),
+                    Some(Err(status)) => lost(status.message().to_string()),
+                    None => lost("the switch closed the connection".into()),
+                };
+                let over = matches!(item, News::Input(_, Input::Disconnected(_)));
+                if news.send(item).is_err() || over {
+                    return;
+                }
+            }
+        }
+        Ok(Err(reason)) => {
+            let _ = news.send(lost(reason));
+        }
+        Err(_) => {
+            let _ = news.send(lost(format!("no answer within {} s", PATIENCE.as_secs())));
+        }
+    }
+}
+
+/// The innermost reason of an error: gRPC's outer ones say only "transport error".
+fn reason(error: &dyn std::error::Error) -> String {
+    let mut inner = error;
+    while let Some(next) = inner.source() {
+        inner = next;
+    }
+    inner.to_string()
+}
+
+async fn perform(mut client: P4RuntimeClient<Channel>, request: Request) -> Result<Response, RpcError> {
+    let call = async {
+        Ok(match request {
+            Request::GetPipeline(r) => {
+                Response::GetPipeline(Box::new(client.get_forwarding_pipeline_config(r).await?.into_inner()))
+            }
+            Request::SetPipeline(r) => {
+                client.set_forwarding_pipeline_config(*r).await?;
+                Response::SetPipeline
+            }
+            Request::Write(r) => {
+                client.write(r).await?;
+                Response::Write
+            }
+            Request::Read(r) => {
+                let mut stream = client.read(r).await?.into_inner();
+                let mut entities = Vec::new();
+                while let Some(message) = stream.message().await? {
+                    entities.extend(message.entities);
+                }
+                Response::Read(entities)
+            }
+        })
+    };
+    match tokio::time::timeout(PATIENCE, call).await {
+        Ok(result) => result.map_err(|status: tonic::Status| RpcError::from(status)),
+        Err(_) => Err(RpcError::new(Code::Unavailable, format!("no answer within {} s", PATIENCE.as_secs()))),
+    }
+}

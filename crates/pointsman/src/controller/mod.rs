@@ -1,0 +1,457 @@
+//! `pointsman controller`: carries the controller's messages over gRPC, its configuration from the file, and requests to its API.
+
+mod choice;
+mod files;
+mod link;
+
+use crate::console::say;
+use crate::http::server as http;
+use crate::metrics::controller::Tally;
+use crate::metrics::{self, Page};
+use crate::rack_file;
+use crate::sources::{self, Sources};
+use choice::Choosers;
+use link::Link;
+use pointsman_balance::Rack;
+use pointsman_balance::api::{self, Desk, Effect, Tokens};
+use pointsman_balance::config::Program as ProgramName;
+use pointsman_balance::controller::{Controller, Event, Input, Program, Status};
+use pointsman_control::p4info::p4info;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// How long a connection attempt and a request may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often the file is looked at for changes.
+const WATCH: Duration = Duration::from_millis(500);
+
+/// Install a rack's description on its switch and keep it there.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The rack's description. Changes to it are applied as they are made, or at SIGHUP.
+    rack: PathBuf,
+    /// Serve metrics for Prometheus at this address, /metrics, without asking for a token.
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
+    /// Only check the description.
+    #[arg(long)]
+    check: bool,
+}
+
+/// The program of a rack, compiled: its text for the switch, its P4Info for the controller.
+pub fn program(name: &ProgramName) -> Result<Program, String> {
+    let (path, text) = match name {
+        ProgramName::BuiltIn => ("balancer".to_string(), sources::balancer()),
+        ProgramName::File(file) => {
+            let path = Path::new(file);
+            let text = sources::flatten_file(path, &Sources::default(), &[])
+                .map_err(|e| format!("switch.program: cannot read {file}: {e}"))?;
+            (file.clone(), text)
+        }
+    };
+    let compiled = crate::compiler::compile(&path, &text, &Sources::default(), &[])
+        .map_err(|failure| crate::compiler::rendered(&failure))?;
+    let p4info = p4info(&compiled.program).map_err(|e| format!("{path}: {e}"))?;
+    Ok(Program { p4info, device_config: text.into_bytes() })
+}
+
+/// How a controller stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Whether the switch holds what is known.
+    pub status: Status,
+    /// How many MAC addresses are not known yet.
+    pub unresolved: usize,
+}
+
+impl Standing {
+    /// Before it has done anything.
+    pub const START: Self = Standing { status: Status::Disconnected, unresolved: 0 };
+
+    /// Whether all that is configured works, from the first packet on.
+    pub fn is_complete(&self) -> bool {
+        self.status == Status::InSync && self.unresolved == 0
+    }
+}
+
+/// What a running controller is told.
+pub enum Command {
+    /// As the library has it. Policies and configurations go another way, or the API would not know of them.
+    Input(Input),
+    /// The rack's file changed.
+    File(Box<Rack>),
+    /// Others may ask from now on.
+    Tokens(Tokens),
+    /// Something to tell the operator.
+    Say(String),
+    /// Prometheus asks.
+    Metrics(oneshot::Sender<Page>),
+    /// Somebody asks the API.
+    Ask {
+        /// What.
+        request: http::Request,
+        /// Who waits.
+        reply: oneshot::Sender<api::Response>,
+    },
+}
+
+/// A controller with everything around it.
+pub struct Pump<T> {
+    controller: Controller,
+    desk: Desk,
+    /// Where what was asked for is kept over a restart.
+    keep: Option<PathBuf>,
+    link: Link,
+    start: Instant,
+    /// Answers that wait for what comes of a change.
+    waiting: Vec<(u64, Instant, oneshot::Sender<api::Response>)>,
+    choosers: Choosers,
+    tally: Tally,
+    /// What choosers say.
+    chosen: mpsc::UnboundedReceiver<Command>,
+    tell: T,
+}
+
+fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64)
+}
+
+impl<T: FnMut(&Event)> Pump<T> {
+    /// A pump for this controller. `tell` gets its events.
+    pub fn new(controller: Controller, desk: Desk, keep: Option<PathBuf>, tell: T) -> Self {
+        let (commands, chosen) = mpsc::unbounded_channel();
+        Pump {
+            controller,
+            desk,
+            keep,
+            link: Link::new(),
+            start: Instant::now(),
+            waiting: Vec::new(),
+            choosers: Choosers::new(commands),
+            tally: Tally::default(),
+            chosen,
+            tell,
+        }
+    }
+
+    /// Runs until `commands` ends. `status` follows how the controller stands.
+    pub async fn run(
+        mut self,
+        mut commands: mpsc::UnboundedReceiver<Command>,
+        status: watch::Sender<Standing>,
+    ) {
+        loop {
+            self.choosers.follow(&self.controller.rack().choices);
+            let step = self.controller.next_deadline().map(|at| self.start + at);
+            let due = self.waiting.iter().map(|(_, at, _)| *at).chain(step).min();
+            let wait = async {
+                match due {
+                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                command = commands.recv() => match command {
+                    Some(command) => self.command(command),
+                    None => return,
+                },
+                Some(command) = self.chosen.recv() => self.command(command),
+                input = self.link.next() => self.step(input),
+                () = wait => self.step(Input::Tick),
+            }
+            self.answer();
+            // Nobody may be watching.
+            status.send_replace(Standing {
+                status: self.controller.status(),
+                unresolved: self.controller.unresolved().len(),
+            });
+        }
+    }
+
+    fn step(&mut self, input: Input) {
+        let mut effects = Vec::new();
+        for output in self.controller.step(self.start.elapsed(), input) {
+            if let Some(event) = self.link.carry(output) {
+                (self.tell)(&event);
+                self.tally.event(&event);
+                effects.extend(self.desk.event(unix_ms(), &event));
+            }
+        }
+        self.perform(effects);
+    }
+
+    fn command(&mut self, command: Command) {
+        match command {
+            Command::Input(input) => {
+                if let Input::Choose { service, .. } = &input {
+                    self.tally.choice(service);
+                }
+                self.step(input);
+            }
+            Command::File(rack) => {
+                let effects = self.desk.file_changed(unix_ms(), *rack);
+                self.perform(effects);
+            }
+            Command::Tokens(tokens) => self.desk.set_tokens(tokens),
+            Command::Metrics(reply) => {
+                // Who asked may have gone away.
+                drop(reply.send(metrics::controller::page(
+                    &self.controller,
+                    self.desk.history(),
+                    &self.tally,
+                )));
+            }
+            Command::Say(text) => (self.tell)(&Event::Warning { text }),
+            Command::Ask { request, reply } => {
+                let asked = api::Request {
+                    method: &request.method,
+                    target: &request.target,
+                    authorization: request.authorization.as_deref(),
+                    body: &request.body,
+                };
+                let answer = self.desk.ask(unix_ms(), &self.controller, &asked);
+                self.perform(answer.effects);
+                match answer.wait {
+                    Some(wait) => {
+                        let until = Instant::now() + Duration::from_millis(wait.at_most_ms);
+                        self.waiting.push((wait.change, until, reply));
+                    }
+                    // Who asked may have gone away.
+                    None => {
+                        self.tally.request(answer.response.status);
+                        drop(reply.send(answer.response));
+                    }
+                }
+            }
+        }
+    }
+
+    fn perform(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Configure(rack) => self.step(Input::Config(rack)),
+                Effect::Save(text) => {
+                    if let Some(path) = &self.keep {
+                        let result = files::replace(path, &text);
+                        if let Err(text) = &result {
+                            (self.tell)(&Event::Warning { text: text.clone() });
+                        }
+                        self.desk.saved(result);
+                    }
+                }
+                Effect::Say(text) => (self.tell)(&Event::Warning { text }),
+            }
+        }
+    }
+
+    /// Answers who waits for a change that is over, or has waited long enough.
+    fn answer(&mut self) {
+        let now = Instant::now();
+        let (desk, mut left) = (&self.desk, Vec::new());
+        for (change, until, reply) in self.waiting.drain(..) {
+            let over = desk.history().get(change).is_none_or(api::Change::is_over);
+            if over || now >= until {
+                let response = desk.outcome(change);
+                self.tally.request(response.status);
+                let _ = reply.send(response);
+            } else {
+                left.push((change, until, reply));
+            }
+        }
+        self.waiting = left;
+    }
+}
+
+/// Serves the API on `listener`: hands requests to the pump.
+pub async fn serve(listener: tokio::net::TcpListener, commands: mpsc::UnboundedSender<Command>) {
+    http::serve(listener, api::MAX_BODY, move |request| {
+        let commands = commands.clone();
+        async move {
+            let (reply, answer) = oneshot::channel();
+            let sent = commands.send(Command::Ask { request, reply });
+            drop(commands);
+            match (sent, answer.await) {
+                (Ok(()), Ok(r)) => http::Response {
+                    status: r.status,
+                    content_type: "application/json",
+                    headers: r.headers,
+                    body: r.body,
+                },
+                _ => {
+                    http::Response::error(503, "the controller is ending: ask again when it has started anew")
+                }
+            }
+        }
+    })
+    .await;
+}
+
+/// Serves metrics on `listener`.
+pub async fn serve_metrics(listener: tokio::net::TcpListener, commands: mpsc::UnboundedSender<Command>) {
+    metrics::serve(listener, move || {
+        let commands = commands.clone();
+        async move {
+            let (reply, page) = oneshot::channel();
+            commands.send(Command::Metrics(reply)).ok()?;
+            page.await.ok()
+        }
+    })
+    .await;
+}
+
+/// Everything that a rack's description says about the API: the desk with what was kept, and where to keep it.
+pub struct Opened {
+    /// The desk.
+    pub desk: Desk,
+    /// The file that keeps what was asked for.
+    pub keep: Option<PathBuf>,
+    /// What an operator should know.
+    pub notes: Vec<String>,
+}
+
+/// Reads tokens and what was kept. `folder` is where paths in the rack's file begin.
+///
+/// # Errors
+/// A file cannot be read, or is not what it should be.
+pub fn open(rack: &Rack, folder: &Path) -> Result<Opened, String> {
+    let Some(settings) = &rack.api else {
+        return Ok(Opened {
+            desk: Desk::new(rack.clone(), Tokens::default()),
+            keep: None,
+            notes: Vec::new(),
+        });
+    };
+    let mut notes = Vec::new();
+    let mut desk = Desk::new(rack.clone(), files::tokens(&folder.join(&settings.tokens), &mut notes)?);
+    let keep = settings.state.as_ref().map(|s| folder.join(s));
+    if let Some(path) = &keep {
+        match std::fs::read_to_string(path) {
+            Ok(text) => {
+                let effects =
+                    desk.restore(unix_ms(), &text).map_err(|e| format!("{}: {e}", path.display()))?;
+                for effect in effects {
+                    match effect {
+                        Effect::Say(line) => notes.push(line),
+                        Effect::Save(text) => files::replace(path, &text)?,
+                        Effect::Configure(_) => {}
+                    }
+                }
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) => return Err(format!("cannot read {}: {e}", path.display())),
+        }
+    }
+    Ok(Opened { desk, keep, notes })
+}
+
+/// When a file changed last, and how long it is.
+fn stamp(path: &Path) -> Option<(SystemTime, u64)> {
+    let meta = std::fs::metadata(path).ok()?;
+    Some((meta.modified().ok()?, meta.len()))
+}
+
+/// Sends the rack again whenever its file or that of its keys changes or SIGHUP comes, and the tokens. A file that is wrong is told of and changes nothing.
+async fn follow(path: PathBuf, started_with: Rack, commands: mpsc::UnboundedSender<Command>) {
+    let tokens = started_with.api.as_ref().map(|a| folder(&path).join(&a.tokens));
+    let mut keys = rack_file::key_file(&path, &started_with);
+    let mut seen = (stamp(&path), keys.as_deref().and_then(stamp));
+    let mut tokens_seen = tokens.as_deref().and_then(stamp);
+    let Ok(mut hangup) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()) else {
+        return;
+    };
+    loop {
+        let asked = tokio::select! {
+            _ = hangup.recv() => true,
+            () = tokio::time::sleep(WATCH) => false,
+        };
+        let mut news = Vec::new();
+        if let Some(file) = &tokens {
+            let now = stamp(file);
+            if asked || (now != tokens_seen && now.is_some()) {
+                tokens_seen = now;
+                let mut notes = Vec::new();
+                match files::tokens(file, &mut notes) {
+                    Ok(tokens) => news.push(Command::Tokens(tokens)),
+                    Err(message) => {
+                        notes.push(format!("{message}\npointsman: the tokens before stay in force"))
+                    }
+                }
+                notes.iter().for_each(|n| say(n));
+            }
+        }
+        let now = (stamp(&path), keys.as_deref().and_then(stamp));
+        if asked || (now != seen && now.0.is_some()) {
+            seen = now;
+            match rack_file::read_complete(&path) {
+                Ok(rack) => {
+                    keys = rack_file::key_file(&path, &rack);
+                    if rack.api != started_with.api {
+                        say("[api] is not what it was: restart the controller with it");
+                    }
+                    news.push(Command::File(Box::new(rack)));
+                }
+                Err(message) => {
+                    say(&format!("{message}\npointsman: the configuration before stays in force"))
+                }
+            }
+        }
+        for command in news {
+            if commands.send(command).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Where paths in a rack's file begin.
+fn folder(path: &Path) -> PathBuf {
+    path.parent().map_or_else(PathBuf::new, Path::to_path_buf)
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, String> {
+    // The keys are elsewhere, perhaps, where the description is only checked.
+    let rack =
+        if args.check { rack_file::describe(&args.rack)? } else { rack_file::read_complete(&args.rack)? };
+    let program = program(&rack.switch.program)?;
+    if args.check {
+        Controller::new(rack, program)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Opened { desk, keep, notes } = open(&rack, &folder(&args.rack))?;
+    notes.iter().for_each(|n| say(n));
+    let controller = Controller::new(desk.rack().clone(), program)?;
+    let tokio = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| format!("cannot start: {e}"))?;
+    tokio.block_on(async {
+        let (tx, rx) = mpsc::unbounded_channel();
+        let (status, _) = watch::channel(Standing::START);
+        if let Some(settings) = &rack.api {
+            let listener = tokio::net::TcpListener::bind(settings.listen).await.map_err(|e| {
+                format!("cannot listen on {}: {e}; choose another with api.listen", settings.listen)
+            })?;
+            say(&format!("API on http://{}", listener.local_addr().unwrap_or(settings.listen)));
+            tokio::spawn(serve(listener, tx.clone()));
+        }
+        if let Some(at) = args.metrics {
+            let listener = metrics::bind(at).await?;
+            say(&format!("metrics on http://{}/metrics", listener.local_addr().unwrap_or(at)));
+            tokio::spawn(serve_metrics(listener, tx.clone()));
+        }
+        tokio::spawn(follow(args.rack, rack, tx));
+        let pump = Pump::new(controller, desk, keep, |event| say(&event.to_string()));
+        tokio::select! {
+            () = pump.run(rx, status) => {}
+            () = crate::signals::wait_for_stop() => {}
+        }
+        Ok::<(), String>(())
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,87 @@
+//! A client: one request, one connection.
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::Uri;
+use hyper::body::Bytes;
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
+use hyper_util::rt::TokioIo;
+use std::time::Duration;
+use tokio::net::TcpStream;
+
+/// Longest answer, in bytes.
+const MAX_ANSWER: usize = 64 << 20;
+
+/// What to ask.
+#[derive(Clone, Debug, Default)]
+pub struct Ask<'a> {
+    /// `GET` and the like.
+    pub method: &'a str,
+    /// `http://host:port/path?query`.
+    pub url: &'a str,
+    /// The token to show.
+    pub token: Option<&'a str>,
+    /// What to send: its type, and the content.
+    pub body: Option<(&'static str, String)>,
+}
+
+/// Asks and gives status and content.
+///
+/// # Errors
+/// There is no answer; the message names the address and says why.
+pub async fn ask(ask: Ask<'_>, patience: Duration) -> Result<(u16, Vec<u8>), String> {
+    let url = ask.url;
+    match tokio::time::timeout(patience, exchange(ask)).await {
+        Ok(result) => result.map_err(|e| format!("{}: {e}", shown(url))),
+        Err(_) => Err(format!("{}: no answer within {} s", shown(url), patience.as_secs_f64())),
+    }
+}
+
+/// The address without its query, which can be long.
+fn shown(url: &str) -> &str {
+    url.split('?').next().unwrap_or(url)
+}
+
+async fn exchange(ask: Ask<'_>) -> Result<(u16, Vec<u8>), String> {
+    let uri: Uri = ask.url.parse().map_err(|e| format!("no URL: {e}; write http://host:port"))?;
+    if uri.scheme_str() != Some("http") {
+        return Err("write an address that begins with http://".into());
+    }
+    let host = uri.host().ok_or("the address has no host: write http://host:port")?;
+    let port = uri.port_u16().unwrap_or(80);
+    let stream =
+        TcpStream::connect((host.trim_matches(['[', ']']), port)).await.map_err(|e| e.to_string())?;
+    let _ = stream.set_nodelay(true);
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|e| e.to_string())?;
+    let driver = tokio::spawn(async move {
+        // What goes wrong with the connection goes wrong with the request.
+        let _ = connection.await;
+    });
+    let path = uri.path_and_query().map_or("/", |p| p.as_str());
+    let mut request = hyper::Request::builder()
+        .method(ask.method)
+        .uri(path)
+        .header(HOST, uri.authority().map_or(host, |a| a.as_str()))
+        .header(ACCEPT, "*/*");
+    if let Some(token) = ask.token {
+        request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+    }
+    let body = match ask.body {
+        Some((kind, content)) => {
+            request = request.header(CONTENT_TYPE, kind);
+            Full::new(Bytes::from(content))
+        }
+        None => Full::new(Bytes::new()),
+    };
+    let request = request.body(body).map_err(|e| e.to_string())?;
+    let answer = async {
+        let response = sender.send_request(request).await.map_err(|e| e.to_string())?;
+        let status = response.status().as_u16();
+        let body =
+            Limited::new(response.into_body(), MAX_ANSWER).collect().await.map_err(|e| e.to_string())?;
+        Ok((status, body.to_bytes().to_vec()))
+    };
+    let result = answer.await;
+    driver.abort();
+    result
+}

@@ -1,0 +1,180 @@
+//! What a controller tells: how it and its switch stand, what was asked of it, and the names behind the switch's numbers.
+
+use super::{Labels, Page, labelled, one};
+use pointsman_balance::Rack;
+use pointsman_balance::api::{Change, History, Outcome};
+use pointsman_balance::controller::{Controller, Event, Status};
+use pointsman_balance::plan::{Action, Key};
+use std::collections::BTreeMap;
+
+/// What a controller's surroundings count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    events: BTreeMap<&'static str, u64>,
+    writes: u64,
+    requests: BTreeMap<u16, u64>,
+    choices: BTreeMap<String, u64>,
+}
+
+/// The name of an event's kind.
+fn kind(event: &Event) -> &'static str {
+    match event {
+        Event::Connecting { .. } => "connecting",
+        Event::ConnectionLost { .. } => "connection_lost",
+        Event::Primary => "primary",
+        Event::Backup { .. } => "backup",
+        Event::PipelinePresent => "pipeline_present",
+        Event::PipelineInstalled => "pipeline_installed",
+        Event::Adopted { .. } => "adopted",
+        Event::InSync { .. } => "in_sync",
+        Event::WriteFailed { .. } => "write_failed",
+        Event::RequestFailed { .. } => "request_failed",
+        Event::ConfigAccepted => "config_accepted",
+        Event::ConfigRejected { .. } => "config_rejected",
+        Event::Resolved { .. } => "resolved",
+        Event::NoAnswer { .. } => "no_answer",
+        Event::Silent { .. } => "silent",
+        Event::Heard { .. } => "heard",
+        Event::Draining { .. } => "draining",
+        Event::Drained { .. } => "drained",
+        Event::Warning { .. } => "warning",
+    }
+}
+
+impl Tally {
+    /// Something happened.
+    pub fn event(&mut self, event: &Event) {
+        *self.events.entry(kind(event)).or_default() += 1;
+        if let Event::InSync { writes } = event {
+            self.writes += *writes as u64;
+        }
+    }
+
+    /// The API answered with this status.
+    pub fn request(&mut self, status: u16) {
+        *self.requests.entry(status).or_default() += 1;
+    }
+
+    /// A device was chosen for a service, or nobody.
+    pub fn choice(&mut self, service: &str) {
+        *self.choices.entry(service.to_string()).or_default() += 1;
+    }
+}
+
+fn status(controller: &Controller) -> Vec<(Labels, f64)> {
+    let all = [
+        ("disconnected", Status::Disconnected),
+        ("backup", Status::Backup),
+        ("working", Status::Working),
+        ("in_sync", Status::InSync),
+    ];
+    all.map(|(name, s)| labelled("status", name, (controller.status() == s).into())).to_vec()
+}
+
+fn outcome(change: &Change) -> &'static str {
+    match change.result {
+        Outcome::Pending { .. } => "pending",
+        Outcome::InForce { .. } => "in_force",
+        Outcome::Rejected { .. } => "rejected",
+        Outcome::Superseded { .. } => "superseded",
+        Outcome::Noted { .. } => "noted",
+    }
+}
+
+/// The names behind the numbers that the switch's own metrics have.
+fn names(rack: &Rack, controller: &Controller, page: &mut Page) {
+    let mut devices = Vec::new();
+    for (server, d) in rack.devices() {
+        let (n, name) = (d.number, format!("{}/{}", server.name, d.name));
+        let labels: Labels = vec![
+            ("server", n.server().to_string()),
+            ("slot", n.slot().to_string()),
+            ("device", name),
+            ("kind", d.kind.name().to_string()),
+        ];
+        devices.push((labels, 1.0));
+    }
+    page.gauge(
+        "pointsman_controller_device_info",
+        "The name of a device behind its number in the switch; 1.",
+        devices,
+    );
+    let mut services = Vec::new();
+    for service in &rack.services {
+        for frontend in service.frontends() {
+            let number = match controller.entries().get(&Key::Service(frontend)) {
+                Some(Action::SetService { service, .. }) => service.to_string(),
+                _ => String::new(),
+            };
+            let labels: Labels = vec![
+                ("service", number),
+                ("name", service.name.clone()),
+                ("frontend", frontend.to_string()),
+                ("policy", service.policy.name().to_string()),
+            ];
+            services.push((labels, 1.0));
+        }
+    }
+    page.gauge(
+        "pointsman_controller_service_info",
+        "Name and policy of a service behind its number in the switch; 1.",
+        services,
+    );
+}
+
+/// A controller as metrics.
+pub fn page(controller: &Controller, history: &History, tally: &Tally) -> Page {
+    let mut page = Page::default();
+    page.gauge(
+        "pointsman_controller_status",
+        "How the controller stands; 1 for what is the case.",
+        status(controller),
+    );
+    page.gauge(
+        "pointsman_controller_entries",
+        "Entries that the switch's tables hold.",
+        one(controller.entries().len() as u64),
+    );
+    page.gauge(
+        "pointsman_controller_unresolved",
+        "Devices and routes whose MAC address is not known yet.",
+        one(controller.unresolved().len() as u64),
+    );
+    let silent =
+        controller.silent().map(|d| labelled("device", controller.rack().device_name(d), 1)).collect();
+    page.gauge("pointsman_controller_silent_device", "Devices that are not heard of; 1.", silent);
+    page.counter(
+        "pointsman_controller_writes",
+        "Entries that were written, counted when the switch was up to date.",
+        one(tally.writes),
+    );
+    let events = tally.events.iter().map(|(k, n)| labelled("event", *k, *n)).collect();
+    page.counter("pointsman_controller_events", "What happened, by kind.", events);
+    let requests = tally.requests.iter().map(|(s, n)| labelled("status", s.to_string(), *n)).collect();
+    page.counter("pointsman_controller_requests", "Requests to the API, by status.", requests);
+    let mut outcomes: BTreeMap<&str, u64> = BTreeMap::new();
+    history.iter().for_each(|c| *outcomes.entry(outcome(c)).or_default() += 1);
+    let outcomes = outcomes.into_iter().map(|(o, n)| labelled("outcome", o, n)).collect();
+    page.gauge(
+        "pointsman_controller_changes",
+        "Changes of policies that the history holds, by outcome.",
+        outcomes,
+    );
+    let choices = tally.choices.iter().map(|(s, n)| labelled("name", s.clone(), *n)).collect();
+    page.counter(
+        "pointsman_controller_choices",
+        "How often the device of a service was chosen anew.",
+        choices,
+    );
+    let chosen = controller.rack().services.iter().filter_map(|s| {
+        let device = controller.rack().device_name(controller.choice(&s.name)?);
+        Some((vec![("name", s.name.clone()), ("device", device)], 1.0))
+    });
+    page.gauge(
+        "pointsman_controller_chosen",
+        "The device that is chosen for a service; 1.",
+        chosen.collect(),
+    );
+    names(controller.rack(), controller, &mut page);
+    page
+}

@@ -1,0 +1,432 @@
+//! `pointsman policy`: asks a running controller about policies, and changes them, over its API.
+
+use crate::console::print;
+use crate::http::client::{Ask, ask};
+use pointsman_balance::api::Document;
+use pointsman_balance::config::DEFAULT_API;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// The switch does not hold the change yet.
+const PENDING: u8 = 3;
+
+/// How much longer than the controller itself this waits.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Look at the policies of a running controller, and change them while connections go on.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    reach: Reach,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Which controller, and who asks.
+#[derive(clap::Args)]
+struct Reach {
+    /// Address of the controller's API (`listen` in [api] of the rack's file).
+    #[arg(long, global = true, env = "POINTSMAN_API", default_value_t = format!("http://{DEFAULT_API}"))]
+    api: String,
+    /// File with the token: TOKEN, or a line NAME TOKEN as the controller's own file has them.
+    #[arg(long, global = true, env = "POINTSMAN_TOKEN_FILE")]
+    token_file: Option<PathBuf>,
+    /// Print the API's answer as it is.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// All services with their policies.
+    List,
+    /// A service with its devices.
+    Show(Service),
+    /// Give a service a policy. What is not said is what the policy does by itself, or what the rack's file says.
+    Set(Box<Set>),
+    /// Give a service what the rack's file says.
+    Reset(Reset),
+    /// Who changed what and when, and what came of it, the newest first.
+    History {
+        /// Of this service only.
+        #[arg(long)]
+        service: Option<String>,
+        /// How many.
+        #[arg(long, default_value_t = 20)]
+        limit: u32,
+    },
+    /// How the controller and its switch stand.
+    Status,
+}
+
+#[derive(clap::Args)]
+struct Service {
+    /// Name of the service.
+    #[arg(long)]
+    service: String,
+}
+
+#[derive(clap::Args)]
+struct Apply {
+    /// Show the P4Runtime writes and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// How many updates a dry run shows.
+    #[arg(long, default_value_t = 200, requires = "dry_run")]
+    limit: u32,
+    /// Seconds to wait until the switch holds it.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=60))]
+    wait: u64,
+}
+
+#[derive(clap::Args)]
+struct Reset {
+    #[command(flatten)]
+    service: Service,
+    #[command(flatten)]
+    apply: Apply,
+}
+
+#[derive(clap::Args)]
+#[group(id = "what", required = true)]
+struct What {
+    /// A policy by its name, such as wrr or least-connections.
+    #[arg(long, group = "what")]
+    policy: Option<String>,
+    /// The block that decides: min-finder, round-robin, priority, choices, idle, hash or controller.
+    #[arg(long, group = "what")]
+    block: Option<String>,
+}
+
+#[derive(clap::Args)]
+struct Set {
+    #[command(flatten)]
+    service: Service,
+    #[command(flatten)]
+    what: What,
+    /// What is looked at: compute (or cpu, gpu), memory, network, queue, weight or in-flight.
+    #[arg(long)]
+    metric: Option<String>,
+    /// And what else; the weighted sum counts.
+    #[arg(long)]
+    metric2: Option<String>,
+    /// Weight of the metric in the sum.
+    #[arg(long)]
+    weight: Option<u64>,
+    /// Weight of the second metric in the sum.
+    #[arg(long)]
+    weight2: Option<u64>,
+    /// Added to the load for every connection since the device's last report.
+    #[arg(long)]
+    step: Option<u64>,
+    /// The least loaded of so many devices by chance; 0 for all.
+    #[arg(long)]
+    choices: Option<u64>,
+    /// At this load or above a device is out.
+    #[arg(long)]
+    high: Option<u64>,
+    /// At this load or below it is in again.
+    #[arg(long)]
+    low: Option<u64>,
+    /// What counts as in flight: connections or requests.
+    #[arg(long)]
+    count: Option<String>,
+    /// How the server is chosen: hash, power-of-two, least-loaded or chosen.
+    #[arg(long)]
+    servers: Option<String>,
+    /// Weights of devices: s1/cpu=5,s1/nic=1.
+    #[arg(long, value_delimiter = ',', value_parser = pair)]
+    weights: Vec<(String, u64)>,
+    /// Priorities of devices, the lowest is preferred: s1/nic=0,s1/cpu=1.
+    #[arg(long, value_delimiter = ',', value_parser = pair)]
+    priorities: Vec<(String, u64)>,
+    /// Why; for the history.
+    #[arg(long)]
+    note: Option<String>,
+    #[command(flatten)]
+    apply: Apply,
+}
+
+fn pair(text: &str) -> Result<(String, u64), String> {
+    let wrong = || "write SERVER/DEVICE=NUMBER, such as s1/cpu=5".to_string();
+    let (name, number) = text.split_once('=').ok_or_else(wrong)?;
+    Ok((name.to_string(), number.parse().map_err(|_| wrong())?))
+}
+
+impl Set {
+    fn document(&self) -> Document {
+        Document {
+            policy: self.what.policy.clone(),
+            block: self.what.block.clone(),
+            metric: self.metric.clone(),
+            metric2: self.metric2.clone(),
+            weight: self.weight,
+            weight2: self.weight2,
+            step: self.step,
+            choices: self.choices,
+            high: self.high,
+            low: self.low,
+            count: self.count.clone(),
+            servers: self.servers.clone(),
+            weights: self.weights.iter().cloned().collect::<BTreeMap<_, _>>(),
+            priorities: self.priorities.iter().cloned().collect::<BTreeMap<_, _>>(),
+            note: self.note.clone(),
+        }
+    }
+}
+
+/// A name as part of a path or a query.
+fn encoded(name: &str) -> String {
+    name.bytes().fold(String::new(), |mut out, b| {
+        if b.is_ascii_alphanumeric() || b"-_.".contains(&b) {
+            out.push(char::from(b));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "%{b:02X}");
+        }
+        out
+    })
+}
+
+/// The token in a file, as [`Reach::token_file`] says.
+fn token(text: &str) -> Option<&str> {
+    let line = text.lines().map(|l| l.split('#').next().unwrap_or("").trim()).find(|l| !l.is_empty())?;
+    let mut words = line.split_whitespace();
+    let first = words.next()?;
+    Some(words.next().unwrap_or(first))
+}
+
+/// A policy in a few words: its name, and what it says besides.
+fn brief(policy: &Value) -> String {
+    let mut out = policy["policy"].as_str().unwrap_or("?").to_string();
+    for (name, value) in policy.as_object().into_iter().flatten() {
+        let value = match value {
+            Value::String(s) => s.clone(),
+            Value::Object(map) => map.iter().map(|(n, v)| format!("{n}:{v}")).collect::<Vec<_>>().join(","),
+            other => other.to_string(),
+        };
+        if name != "policy" && name != "note" {
+            let _ = write!(out, " {name}={value}");
+        }
+    }
+    out
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(s) => s.clone(),
+        Value::Null => "-".into(),
+        other => other.to_string(),
+    }
+}
+
+/// Columns, as wide as they need to be.
+fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |c: usize| rows.iter().filter_map(|r| r.get(c)).map(|s| s.chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut out = String::new();
+    for row in rows {
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(s, w)| format!("{s:w$}")).collect();
+        out.push_str(cells.join("  ").trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+fn row(cells: &[&str]) -> Vec<String> {
+    cells.iter().map(|c| c.to_string()).collect()
+}
+
+fn list(answer: &Value) -> String {
+    let mut rows = vec![row(&["SERVICE", "POLICY", "SOURCE", "WHO", "SINCE"])];
+    for s in answer["services"].as_array().into_iter().flatten() {
+        rows.push(vec![
+            text(&s["service"]),
+            brief(&s["policy"]),
+            text(&s["source"]),
+            text(&s["who"]),
+            text(&s["since"]),
+        ]);
+    }
+    table(&rows)
+}
+
+fn show(s: &Value) -> String {
+    let mut out = format!(
+        "service    {}\npolicy     {}\nsource     {}\n",
+        text(&s["service"]),
+        brief(&s["policy"]),
+        match (&s["who"], &s["since"]) {
+            (Value::Null, _) => "the rack's file".to_string(),
+            (who, since) => format!("change {} by {} at {}", s["change"], text(who), text(since)),
+        }
+    );
+    let frontends: Vec<String> = s["frontends"].as_array().into_iter().flatten().map(text).collect();
+    let _ = writeln!(out, "frontends  {}\n", frontends.join(", "));
+    let mut rows = vec![row(&["DEVICE", "WEIGHT", "PRIORITY", "ENABLED"])];
+    for d in s["devices"].as_array().into_iter().flatten() {
+        rows.push(vec![text(&d["device"]), text(&d["weight"]), text(&d["priority"]), text(&d["enabled"])]);
+    }
+    out + &table(&rows)
+}
+
+/// What came of a change, in a sentence.
+fn outcome(c: &Value) -> String {
+    match c["outcome"].as_str() {
+        Some("in-force") => format!("in force after {} ms, {} writes", c["after_ms"], c["writes"]),
+        Some("superseded") => format!("superseded by change {}", c["by"]),
+        Some("pending") if c["reason"].is_null() => "pending".into(),
+        other => format!("{}: {}", other.unwrap_or("?"), text(&c["reason"])),
+    }
+}
+
+fn history(answer: &Value) -> String {
+    let mut rows = vec![row(&["CHANGE", "AT", "WHO", "SERVICE", "POLICY", "OUTCOME"])];
+    for c in answer["changes"].as_array().into_iter().flatten() {
+        let set = if c["set"].is_null() { "what the rack's file says".to_string() } else { brief(&c["set"]) };
+        let note = c["set"]["note"].as_str().map_or_else(String::new, |n| format!(" ({n})"));
+        rows.push(vec![
+            text(&c["id"]),
+            text(&c["at"]),
+            text(&c["who"]),
+            text(&c["service"]),
+            set + &note,
+            outcome(c),
+        ]);
+    }
+    table(&rows)
+}
+
+fn status(s: &Value) -> String {
+    let mut out = format!(
+        "controller  {}\nswitch      {}\nentries     {}\n",
+        text(&s["controller"]),
+        text(&s["switch"]),
+        s["entries"]
+    );
+    let names: Vec<String> = s["unresolved"].as_array().into_iter().flatten().map(text).collect();
+    if !names.is_empty() {
+        let _ = writeln!(out, "unresolved  {}", names.join(", "));
+    }
+    if let Some(why) = s["unsaved"].as_str() {
+        let _ = writeln!(out, "unsaved     {why}");
+    }
+    out.push('\n');
+    for n in s["news"].as_array().into_iter().flatten() {
+        let _ = writeln!(out, "{}  {}", text(&n["at"]), text(&n["text"]));
+    }
+    out
+}
+
+/// The writes of a dry run: the text is what P4Runtime's tools read.
+fn dry_run(d: &Value) -> String {
+    let steps = d["steps"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut out = format!(
+        "# {} updates in {} steps, {} of them shown; the controller is {}\n",
+        d["total"],
+        steps.len(),
+        d["shown"],
+        text(&d["controller"])
+    );
+    for note in d["notes"].as_array().into_iter().flatten() {
+        let _ = writeln!(out, "# note: {}", text(note));
+    }
+    for (i, step) in steps.iter().enumerate() {
+        let _ = writeln!(out, "\n# step {} of {}: {} updates", i + 1, steps.len(), step["total"]);
+        for update in step["updates"].as_array().into_iter().flatten() {
+            let _ = writeln!(out, "#   {}", text(update));
+        }
+        out.push_str(step["write_request"].as_str().unwrap_or(""));
+    }
+    out
+}
+
+/// What one command asks, and how it shows the answer.
+struct Question {
+    method: &'static str,
+    path: String,
+    body: Option<String>,
+    show: fn(&Value) -> String,
+}
+
+fn question(command: &Command) -> Question {
+    let get = |path: String, show| Question { method: "GET", path, body: None, show };
+    let change = |method, service: &Service, apply: &Apply, body| {
+        let mut path =
+            format!("/v1/services/{}/policy?wait_ms={}", encoded(&service.service), apply.wait * 1000);
+        if apply.dry_run {
+            let _ = write!(path, "&dry_run=true&limit={}", apply.limit);
+        }
+        let show =
+            if apply.dry_run { dry_run } else { |c: &Value| format!("change {}: {}\n", c["id"], outcome(c)) };
+        Question { method, path, body, show }
+    };
+    match command {
+        Command::List => get("/v1/services".into(), list),
+        Command::Show(s) => get(format!("/v1/services/{}", encoded(&s.service)), show),
+        Command::Status => get("/v1/status".into(), status),
+        Command::History { service, limit } => {
+            let of = service.as_ref().map_or_else(String::new, |s| format!("&service={}", encoded(s)));
+            get(format!("/v1/changes?limit={limit}{of}"), history)
+        }
+        Command::Set(set) => {
+            // Strings, numbers and maps of them: JSON has them all.
+            let body = serde_json::to_string(&set.document()).unwrap_or_default();
+            change("PUT", &set.service, &set.apply, Some(body))
+        }
+        Command::Reset(reset) => change("DELETE", &reset.service, &reset.apply, None),
+    }
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, String> {
+    let file = args.reach.token_file.ok_or(
+        "who asks? Name a file with a token of the controller (`tokens` in [api] of the rack's file): --token-file FILE, or \
+         POINTSMAN_TOKEN_FILE",
+    )?;
+    let shown = file.display();
+    let held = std::fs::read_to_string(&file).map_err(|e| format!("cannot read {shown}: {e}"))?;
+    let token =
+        token(&held).ok_or_else(|| format!("{shown} has no token: write TOKEN or NAME TOKEN into it"))?;
+    let q = question(&args.command);
+    let url = format!("{}{}", args.reach.api.trim_end_matches('/'), q.path);
+    let patience = PATIENCE
+        + match &args.command {
+            Command::Set(set) => Duration::from_secs(set.apply.wait),
+            Command::Reset(reset) => Duration::from_secs(reset.apply.wait),
+            _ => Duration::ZERO,
+        };
+    let tokio = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| format!("cannot start: {e}"))?;
+    let asked = Ask {
+        method: q.method,
+        url: &url,
+        token: Some(token),
+        body: q.body.map(|b| ("application/json", b)),
+    };
+    let (code, body) = tokio.block_on(ask(asked, patience)).map_err(|e| {
+        format!("{e}; is the controller running, with [api] in its rack's file, and is --api right?")
+    })?;
+    let body = String::from_utf8_lossy(&body);
+    let answer: Value = serde_json::from_str(&body)
+        .map_err(|_| format!("{} does not answer as a controller does: is --api right?", args.reach.api))?;
+    if let Some(message) = answer["error"].as_str() {
+        return Err(message.to_string());
+    }
+    print(&if args.reach.json { body.into_owned() } else { (q.show)(&answer) });
+    if let Some(warning) = answer["warning"].as_str() {
+        crate::console::say(warning);
+    }
+    Ok(match code {
+        200 => ExitCode::SUCCESS,
+        202 => ExitCode::from(PENDING),
+        _ => ExitCode::FAILURE,
+    })
+}

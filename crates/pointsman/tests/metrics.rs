@@ -1,0 +1,124 @@
+//! What switch, controller and agent tell Prometheus, and that the dashboards ask for nothing else.
+
+mod support;
+
+use pointsman::http::client::{Ask, ask};
+use pointsman_balance::Rack;
+use pointsman_balance::agent::{Agent, AgentConfig};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use support::{PATIENCE, Running, Scratch, Switch, file, root};
+
+fn get(url: &str) -> (u16, String) {
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let asked = Ask { method: "GET", url, token: None, body: None };
+    let (status, body) = tokio.block_on(ask(asked, PATIENCE)).expect("an answer");
+    (status, String::from_utf8(body).expect("text"))
+}
+
+/// Reads a page as OpenMetrics has it: names with their types, and samples. Anything else is a failure.
+fn read(page: &str) -> (BTreeMap<String, String>, BTreeMap<String, f64>) {
+    let (mut types, mut samples) = (BTreeMap::new(), BTreeMap::new());
+    assert!(page.ends_with("\n# EOF\n"), "{page}");
+    for line in page.lines().filter(|l| !l.starts_with("# HELP") && *l != "# EOF") {
+        if let Some(of) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = of.split_once(' ').expect("name and type");
+            let name = if kind == "counter" { format!("{name}_total") } else { name.to_string() };
+            assert_eq!(types.insert(name, kind.to_string()), None, "two of a name: {line}");
+            continue;
+        }
+        let (name, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("no sample: {line}"));
+        let value: f64 = value.parse().unwrap_or_else(|e| panic!("{line}: {e}"));
+        let family = name.split('{').next().expect("a name");
+        assert!(types.contains_key(family), "{line} comes before its type");
+        assert_eq!(samples.insert(name.to_string(), value), None, "two of a name: {line}");
+    }
+    (types, samples)
+}
+
+/// All names of metrics in the expressions of a dashboard.
+fn asked_for(dashboard: &Value, found: &mut BTreeSet<String>) {
+    match dashboard {
+        Value::Object(map) => {
+            for (key, value) in map {
+                match value {
+                    Value::String(text) if ["expr", "query", "definition"].contains(&key.as_str()) => {
+                        let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+                        found.extend(words.filter(|w| w.starts_with("pointsman_")).map(String::from));
+                    }
+                    inner => asked_for(inner, found),
+                }
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|v| asked_for(v, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn pages_and_dashboards() {
+    let files = Scratch::new("metrics");
+    let switch = Switch::start(&["balancer", "--metrics", "127.0.0.1:0"]);
+    let example = std::fs::read_to_string(file("examples/rack.toml")).expect("the example");
+    let example = example.replacen("report_keys = \"report-keys.txt\"", "reports = \"unauthenticated\"", 1);
+    let rack = files.write("rack.toml", example.replacen("127.0.0.1:9559", &switch.address.to_string(), 1));
+    let controller = Running::start(&["controller", &rack, "--metrics", "127.0.0.1:0"]);
+    controller.wait_for("the switch is up to date");
+    let at = |line: String| line.split("metrics on ").nth(1).expect("an address").trim().to_string();
+    let (of_switch, of_controller) =
+        (at(switch.wait_for("metrics on ")), at(controller.wait_for("metrics on ")));
+    let (status, page) = get(&of_switch);
+    assert_eq!(status, 200);
+    let (mut types, samples) = read(&page);
+    // Four addresses and protocols of one service; the controller has asked for neighbours.
+    let tables =
+        |name: &str| samples[&format!("pointsman_switch_table_entries{{table=\"BalancerIngress.{name}\"}}")];
+    assert_eq!((tables("services_v4"), tables("services_v6")), (2.0, 2.0));
+    assert!(samples["pointsman_switch_packets_total{way=\"from_controller\"}"] >= 4.0, "{page}");
+    let (status, page) = get(&of_controller);
+    assert_eq!(status, 200);
+    let (more, samples) = read(&page);
+    types.extend(more);
+    assert_eq!(samples["pointsman_controller_status{status=\"in_sync\"}"], 1.0);
+    assert_eq!(
+        samples["pointsman_controller_unresolved"], 5.0,
+        "nobody answers here: four devices and a route"
+    );
+    assert!(samples["pointsman_controller_writes_total"] > 0.0);
+    let info =
+        "pointsman_controller_device_info{server=\"2\",slot=\"1\",device=\"s2/nic\",kind=\"smartnic\"}";
+    assert_eq!(samples[info], 1.0);
+    assert!(
+        samples.keys().any(|k| k.contains("name=\"inference\"") && k.contains("service=\"1\"")),
+        "{page}"
+    );
+    // An agent needs an interface to run on, but none to say what it counts.
+    let described = Rack::parse("rack.toml", &std::fs::read_to_string(&rack).expect("text")).expect("valid");
+    let agent = Agent::new(AgentConfig::from_rack(&described, "s1", "cpu", "lo").expect("a device"));
+    let said = agent.exposition(Duration::ZERO, Duration::ZERO);
+    let named = said.lines().filter_map(|l| l.strip_prefix("# TYPE ")?.split_once(' '));
+    types.extend(named.map(|(name, kind)| (name.to_string(), kind.to_string())));
+    // Other paths and methods.
+    let other = of_switch.replace("/metrics", "/");
+    assert!(matches!(get(&other), (404, e) if e.contains("/metrics")));
+
+    let mut dashboards = 0;
+    for entry in std::fs::read_dir(root().join("dashboards")).expect("the dashboards") {
+        let path = entry.expect("a file").path();
+        let text = std::fs::read_to_string(&path).expect("text");
+        let dashboard: Value =
+            serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let mut names = BTreeSet::new();
+        asked_for(&dashboard, &mut names);
+        assert!(names.len() >= 10, "{}: {names:?}", path.display());
+        let unknown: Vec<&String> = names.iter().filter(|n| !types.contains_key(*n)).collect();
+        assert!(unknown.is_empty(), "{} asks for {unknown:?}; there are {:?}", path.display(), types.keys());
+        // A panel without a place or a title would not be shown as meant.
+        for panel in dashboard["panels"].as_array().expect("panels") {
+            assert!(panel["title"].is_string() && panel["gridPos"]["w"].is_u64(), "{panel}");
+        }
+        dashboards += 1;
+    }
+    assert!(dashboards > 0);
+}

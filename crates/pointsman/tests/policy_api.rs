@@ -1,0 +1,233 @@
+//! `pointsman policy` and the controller's API over HTTP: a real switch (without interfaces), a real controller.
+
+mod support;
+
+use pointsman::http::client::{Ask, ask};
+use pointsman_balance::Policy;
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use support::{PATIENCE, Running, Switch, file, finish, pointsman};
+
+const OPS: &str = "0123456789abcdef0123";
+
+/// A switch, a controller with an API on a free port, and the files of both.
+struct Bench {
+    switch: Option<Switch>,
+    controller: Running,
+    folder: PathBuf,
+    api: String,
+}
+
+impl Bench {
+    fn new(test: &str) -> Bench {
+        let folder =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("policy-{test}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder for files");
+        std::fs::write(folder.join("tokens"), format!("ops {OPS}\nboard fedcba9876543210fedc read\n"))
+            .expect("a file");
+        std::fs::write(folder.join("token"), format!("{OPS}\n")).expect("a file");
+        let switch = Switch::start(&["balancer"]);
+        let example = std::fs::read_to_string(file("examples/rack.toml")).expect("the example");
+        let example =
+            example.replacen("report_keys = \"report-keys.txt\"", "reports = \"unauthenticated\"", 1);
+        let api =
+            "[api]\nlisten = \"127.0.0.1:0\"\ntokens = \"tokens\"\nstate = \"policies.json\"\n\n[switch]";
+        let text = example.replacen("[switch]", api, 1).replacen(
+            "p4runtime = \"127.0.0.1:9559\"",
+            &format!("p4runtime = \"{}\"", switch.address),
+            1,
+        );
+        std::fs::write(folder.join("rack.toml"), text).expect("a file");
+        let (controller, api) = Self::controller(&folder);
+        Bench { switch: Some(switch), controller, folder, api }
+    }
+
+    fn controller(folder: &Path) -> (Running, String) {
+        let controller = Running::start(&["controller", folder.join("rack.toml").to_str().expect("UTF-8")]);
+        let line = controller.wait_for("API on ");
+        let api = line.split("API on ").nth(1).expect("an address").trim().to_string();
+        (controller, api)
+    }
+
+    /// `pointsman policy` with these arguments: exit code, output, complaints.
+    fn policy(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+        let token = self.folder.join("token");
+        let mut command = pointsman(&["policy", "--api", &self.api, "--token-file"]);
+        command.arg(token).args(arguments);
+        let done = finish(command);
+        (done.code, done.stdout, done.stderr)
+    }
+
+    /// The same, which must work.
+    fn good(&self, arguments: &[&str]) -> String {
+        let (code, out, err) = self.policy(arguments);
+        assert_eq!(code, Some(0), "{arguments:?}: {out}{err}");
+        out
+    }
+
+    fn ask(&self, method: &str, path: &str, token: Option<&str>, body: Option<String>) -> (u16, Vec<u8>) {
+        let url = format!("{}{path}", self.api);
+        let asked = Ask { method, url: &url, token, body: body.map(|b| ("application/json", b)) };
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        tokio.block_on(ask(asked, PATIENCE)).expect("an answer")
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[test]
+fn the_command_sets_shows_and_remembers() {
+    let mut b = Bench::new("command");
+    assert!(b.good(&["list"]).contains("inference  p4mite  file"), "{}", b.good(&["list"]));
+    // The thesis's example.
+    let said = b.good(&[
+        "set",
+        "--service",
+        "inference",
+        "--block",
+        "min-finder",
+        "--metric",
+        "cpu",
+        "--note",
+        "night",
+    ]);
+    assert!(said.starts_with("change 1: in force after "), "{said}");
+    for policy in Policy::ALL {
+        let dry = b.good(&[
+            "set",
+            "--service",
+            "inference",
+            "--policy",
+            policy.name(),
+            "--dry-run",
+            "--limit",
+            "3",
+        ]);
+        assert!(dry.contains("p4.v1.WriteRequest") || dry.starts_with("# 0 updates"), "{dry}");
+        let said = b.good(&["set", "--service", "inference", "--policy", policy.name()]);
+        assert!(said.contains("in force"), "{said}");
+    }
+    b.good(&["set", "--service", "inference", "--block", "round-robin", "--weights", "s1/cpu=7,s2/nic=2"]);
+    let shown = b.good(&["show", "--service", "inference"]);
+    assert!(shown.contains("weights=s1/cpu:7,s2/nic:2") && shown.contains("s2/nic  2"), "{shown}");
+    // The switch really holds it: a controller that starts anew with what was kept has nothing to write.
+    let (code, _, said) = b.policy(&["set", "--service", "web", "--policy", "wrr"]);
+    assert!(code == Some(1) && said.contains("no service `web`; there are: inference"), "{said}");
+    let (code, _, said) =
+        b.policy(&["set", "--service", "inference", "--policy", "prt", "--high", "5", "--low", "9"]);
+    assert!(code == Some(1) && said.contains("`low` must be less"), "{said}");
+    b.controller.stop();
+    let (code, _, said) = b.policy(&["list"]);
+    assert!(code == Some(1) && said.contains("is the controller running"), "{said}");
+    (b.controller, b.api) = Bench::controller(&b.folder);
+    b.controller.wait_for("up to date (0 changes)");
+    let history = b.good(&["history", "--service", "inference", "--limit", "100"]);
+    assert!(history.contains("(night)") && history.lines().count() == 1 + 2 + Policy::ALL.len(), "{history}");
+    assert!(b.good(&["status"]).contains("in-sync"));
+    // The file's own word again.
+    let said = b.good(&["reset", "--service", "inference"]);
+    assert!(said.contains("in force"), "{said}");
+    assert!(b.good(&["list"]).contains("inference  p4mite  file"));
+    // A switch that is gone: accepted, to be carried out when it is back.
+    let address = b.switch.take().expect("it runs").address.to_string();
+    b.controller.wait_for("no connection to the switch");
+    let (code, said, _) = b.policy(&["set", "--service", "inference", "--policy", "jsq", "--wait", "0"]);
+    assert!(code == Some(3) && said.contains("pending"), "{said}");
+    b.switch = Some(Switch::start_at(&address, &["balancer"]));
+    let start = Instant::now();
+    while !b.good(&["history", "--limit", "1"]).contains("in force") {
+        assert!(start.elapsed() < PATIENCE, "{}", b.good(&["history"]));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// What HTTP itself makes possible: no token, too much, too slow, nonsense.
+#[test]
+fn the_server_refuses_and_goes_on() {
+    let b = Bench::new("server");
+    let json = |(status, body): (u16, Vec<u8>)| {
+        (status, serde_json::from_slice::<Value>(&body).unwrap_or_else(|e| panic!("{status}: {e}")))
+    };
+    let (status, document) = json(b.ask("GET", "/openapi.json", None, None));
+    assert_eq!((status, &document["openapi"]), (200, &Value::from("3.1.0")));
+    assert_eq!(b.ask("GET", "/v1/services", None, None).0, 401);
+    assert_eq!(b.ask("GET", "/v1/services", Some(OPS), None).0, 200);
+    let policy = "/v1/services/inference/policy";
+    assert_eq!(b.ask("PUT", policy, Some("fedcba9876543210fedc"), Some("{}".into())).0, 403);
+    let (status, refused) = json(b.ask("PUT", policy, Some(OPS), Some("x".repeat((1 << 20) + 1))));
+    assert!(status == 413 && refused["error"].as_str().is_some_and(|e| e.contains("bytes")), "{refused}");
+    // Raw bytes: each gets an answer of HTTP or is cut off, and the server goes on.
+    let address = b.api.trim_start_matches("http://").to_string();
+    let long = format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "a".repeat(100_000));
+    for raw in [
+        &b"\r\n\r\n"[..],
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET /%ff%00 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+        b"PUT /v1/services/inference/policy HTTP/1.1\r\nhost: x\r\ncontent-length: 99999999999999999999\r\n\r\n",
+        b"PUT /v1/services/inference/policy HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        long.as_bytes(),
+    ] {
+        let mut stream = TcpStream::connect(&address).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        // It may be cut off in the middle.
+        let _ = stream.write_all(raw);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let text = String::from_utf8_lossy(&answer);
+        assert!(answer.is_empty() || text.starts_with("HTTP/1.1 4"), "{raw:?}: {text}");
+    }
+    // Silent clients take no place for ever, and do not keep others from being served.
+    let silent: Vec<TcpStream> =
+        (0..60).map(|_| TcpStream::connect(&address).expect("a connection")).collect();
+    let start = Instant::now();
+    assert_eq!(b.ask("GET", "/v1/status", Some(OPS), None).0, 200);
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    drop(silent);
+    // New tokens count at once; wrong ones do not lock everybody out.
+    std::fs::write(b.folder.join("tokens"), "ops short\n").expect("a file");
+    b.controller.wait_for("the tokens before stay in force");
+    assert_eq!(b.ask("GET", "/v1/status", Some(OPS), None).0, 200);
+    std::fs::write(b.folder.join("tokens"), "other 00000000000000000000\n").expect("a file");
+    let start = Instant::now();
+    while b.ask("GET", "/v1/status", Some("00000000000000000000"), None).0 != 200 {
+        assert!(start.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(b.ask("GET", "/v1/status", Some(OPS), None).0, 401);
+}
+
+#[test]
+fn files_that_are_wrong_are_named() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("policy-files-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for files");
+    let example = std::fs::read_to_string(file("examples/rack.toml")).expect("the example");
+    let example = example.replacen("report_keys = \"report-keys.txt\"", "reports = \"unauthenticated\"", 1);
+    let check = |api: &str, parts: &[&str]| {
+        let text = example.replacen("[switch]", &format!("[api]\n{api}\n[switch]"), 1);
+        std::fs::write(folder.join("rack.toml"), text).expect("a file");
+        let done = support::run(&["controller", folder.join("rack.toml").to_str().expect("UTF-8")]);
+        assert_eq!(done.code, Some(1), "{}", done.stderr);
+        parts.iter().for_each(|p| assert!(done.stderr.contains(p), "{p:?} is not in {}", done.stderr));
+    };
+    check("", &["api.tokens: missing", "NAME TOKEN"]);
+    check("tokens = \"nowhere\"", &["nowhere", "api.tokens"]);
+    check("tokens = \"x\"\nlisten = \"0.0.0.0:9560\"", &["api.listen", "beyond_loopback"]);
+    check("tokens = \"x\"\nlisten = \"here\"", &["api.listen", "127.0.0.1:9560"]);
+    check("tokens = \"x\"\nlisen = \"here\"", &["api.lisen: unknown field", "listen"]);
+    std::fs::write(folder.join("tokens"), "ops short\n").expect("a file");
+    check("tokens = \"tokens\"", &["tokens: line 1", "too short"]);
+    std::fs::write(folder.join("tokens"), format!("ops {OPS}\n")).expect("a file");
+    std::fs::write(folder.join("kept"), "{").expect("a file");
+    check("tokens = \"tokens\"\nstate = \"kept\"", &["kept: ", "move the file away"]);
+    let _ = std::fs::remove_dir_all(&folder);
+}

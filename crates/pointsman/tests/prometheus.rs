@@ -1,0 +1,287 @@
+//! A real Prometheus server with two real node exporters decides which device a service gets. Everything is on loopback, at ports
+//! that were free a moment ago. Skipped where the programs are not installed; `POINTSMAN_REQUIRE_CLIENTS` makes that a failure.
+
+mod support;
+
+use pointsman::http::client::{Ask, ask};
+use pointsman_balance::mcdm::prometheus::{form, samples};
+use pointsman_control::proto::p4rt as pb;
+use serde_json::Value;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use support::{PATIENCE, Running, Scratch, Switch, file, tell};
+
+const TOKEN: &str = "0123456789abcdef0123";
+
+/// A program that ends with the test.
+struct Program(Child);
+
+impl Program {
+    fn start(name: &str, arguments: &[String]) -> Program {
+        let child = Command::new(name)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        Program(child.unwrap_or_else(|e| panic!("{name}: {e}")))
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether both programs are there.
+fn installed() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let there = |name: &str| std::env::split_paths(&path).any(|p: PathBuf| p.join(name).is_file());
+    let all = ["prometheus", "prometheus-node-exporter"].iter().all(|n| there(n));
+    assert!(
+        all || std::env::var_os("POINTSMAN_REQUIRE_CLIENTS").is_none(),
+        "no prometheus or prometheus-node-exporter: apt-get install prometheus prometheus-node-exporter"
+    );
+    all
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port()
+}
+
+fn get(url: &str, token: Option<&str>) -> Result<(u16, Vec<u8>), String> {
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    tokio.block_on(ask(Ask { method: "GET", url, token, body: None }, PATIENCE))
+}
+
+/// What stands behind `mark` in a line.
+fn after(line: &str, mark: &str) -> String {
+    line.split(mark).nth(1).expect("the mark").trim().to_string()
+}
+
+fn wait_until(what: &str, mut right: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !right() {
+        assert!(start.elapsed() < PATIENCE * 2, "waited for {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+struct Bench {
+    files: Scratch,
+    exporters: Vec<Option<Program>>,
+    ports: Vec<u16>,
+    prometheus: Option<Program>,
+    prometheus_port: u16,
+    switch: Switch,
+    controller: Running,
+    api: String,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let files = Scratch::new("prometheus");
+        let ports = vec![free_port(), free_port()];
+        let prometheus_port = free_port();
+        let targets: Vec<String> = ports.iter().map(|p| format!("'127.0.0.1:{p}'")).collect();
+        let switch = Switch::start(&["balancer", "--metrics", "127.0.0.1:0"]);
+        files.write("tokens", format!("ops {TOKEN}\n"));
+        let rack = files.write("rack.toml", Self::rack(&switch, prometheus_port, &ports));
+        let controller = Running::start(&["controller", &rack, "--metrics", "127.0.0.1:0"]);
+        files.write(
+            "prometheus.yml",
+            format!(
+                "global: {{ scrape_interval: 250ms, scrape_timeout: 250ms }}\nscrape_configs:\n- job_name: node\n  \
+                 static_configs:\n  - targets: [{}]\n- job_name: pointsman\n  static_configs:\n  - targets: ['{}', '{}']\n",
+                targets.join(", "),
+                after(&switch.wait_for("metrics on http://"), "http://").trim_end_matches("/metrics"),
+                after(&controller.wait_for("metrics on http://"), "http://").trim_end_matches("/metrics"),
+            ),
+        );
+        let api = after(&controller.wait_for("API on "), "API on ");
+        let mut b = Bench {
+            files,
+            exporters: vec![None, None],
+            ports,
+            prometheus: None,
+            prometheus_port,
+            switch,
+            controller,
+            api,
+        };
+        b.busy(0, "10");
+        b.busy(1, "20");
+        b.start_exporter(0);
+        b.start_exporter(1);
+        b.start_prometheus();
+        b
+    }
+
+    fn rack(switch: &Switch, prometheus: u16, ports: &[u16]) -> String {
+        let example = std::fs::read_to_string(file("examples/rack.toml")).expect("the example");
+        let example =
+            example.replacen("report_keys = \"report-keys.txt\"", "reports = \"unauthenticated\"", 1);
+        let text = example
+            .replacen("[switch]", "[api]\nlisten = \"127.0.0.1:0\"\ntokens = \"tokens\"\n\n[switch]", 1)
+            .replacen("127.0.0.1:9559", &switch.address.to_string(), 1)
+            .replacen("policy = \"p4mite\"", "policy = \"chosen\"", 1);
+        // The judgements of the paper: what computes, memory, network.
+        text + &format!(
+            r#"
+[service.prometheus]
+url = "http://127.0.0.1:{prometheus}"
+interval_ms = 200
+patience_ms = 1000
+stale_after_ms = 1500
+age = "time() - timestamp(up == 1)"
+alternatives = {{ "s1/cpu" = "127.0.0.1:{}", "s2/cpu" = "127.0.0.1:{}" }}
+judgements = [[1, 4, 0.5], [0.25, 1, 0.1667], [2, 6, 1]]
+[[service.prometheus.criterion]]
+name = "busy"
+promql = "device_busy"
+goal = "cost"
+preference = "linear"
+q = 1
+p = 30
+[[service.prometheus.criterion]]
+name = "memory"
+promql = "node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes"
+goal = "benefit"
+preference = "v-shape"
+p = 1
+[[service.prometheus.criterion]]
+name = "network"
+promql = "sum by (instance) (device_busy * 0 + 1)"
+goal = "cost"
+"#,
+            ports[0], ports[1]
+        )
+    }
+
+    /// What an exporter says of its device.
+    fn busy(&self, i: usize, value: &str) {
+        let folder = self.files.0.join(format!("device{i}"));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        // As the exporter's manual says: written elsewhere, then renamed.
+        let new = self.files.write("new", format!("device_busy {value}\n"));
+        std::fs::rename(new, folder.join("busy.prom")).expect("renamed");
+    }
+
+    fn start_exporter(&mut self, i: usize) {
+        let folder = self.files.path(&format!("device{i}"));
+        self.exporters[i] = Some(Program::start(
+            "prometheus-node-exporter",
+            &[
+                format!("--web.listen-address=127.0.0.1:{}", self.ports[i]),
+                "--collector.disable-defaults".into(),
+                "--collector.meminfo".into(),
+                "--collector.textfile".into(),
+                format!("--collector.textfile.directory={folder}"),
+            ],
+        ));
+    }
+
+    fn start_prometheus(&mut self) {
+        self.prometheus = Some(Program::start(
+            "prometheus",
+            &[
+                format!("--config.file={}", self.files.path("prometheus.yml")),
+                format!("--storage.tsdb.path={}", self.files.path("data")),
+                format!("--web.listen-address=127.0.0.1:{}", self.prometheus_port),
+            ],
+        ));
+        let ready = format!("http://127.0.0.1:{}/-/ready", self.prometheus_port);
+        wait_until("Prometheus", || get(&ready, None).is_ok_and(|(status, _)| status == 200));
+    }
+
+    fn service(&self) -> Value {
+        let (status, body) =
+            get(&format!("{}/v1/services/inference", self.api), Some(TOKEN)).expect("an answer");
+        assert_eq!(status, 200);
+        serde_json::from_slice(&body).expect("JSON")
+    }
+
+    fn wait_for_choice(&self, device: Value) {
+        wait_until(&format!("{device}, not {}", self.service()["chosen"]), || {
+            self.service()["chosen"] == device
+        });
+    }
+
+    /// The values of an expression, as Prometheus has them.
+    fn query(&self, promql: &str) -> Vec<f64> {
+        let url = format!("http://127.0.0.1:{}/api/v1/query?{}", self.prometheus_port, form(promql));
+        let (status, body) = get(&url, None).expect("an answer");
+        samples(status, &body).expect("samples").iter().map(|s| s.value).collect()
+    }
+
+    /// What the switch holds: one value for each of the service's addresses and protocols.
+    fn registers(&self) -> Vec<u32> {
+        let (mut client, _) = support::controller::connect(self.switch.address, 1_000_000_000_000);
+        let register = client
+            .info
+            .registers
+            .iter()
+            .find(|r| r.preamble.as_ref().is_some_and(|p| p.name.ends_with("controllers_choice")));
+        let id = register.and_then(|r| r.preamble.as_ref()).expect("the balancer has it").id;
+        let mut value = |index| {
+            let entry = pb::RegisterEntry { register_id: id, index: Some(pb::Index { index }), data: None };
+            let entities =
+                client.read(pb::entity::Entity::RegisterEntry(entry)).expect("registers can be read");
+            let [pb::entity::Entity::RegisterEntry(r)] = &entities[..] else { panic!("{entities:?}") };
+            match r.data.as_ref().and_then(|d| d.data.as_ref()) {
+                Some(pb::p4_data::Data::Bitstring(b)) => b.iter().fold(0, |n, b| n << 8 | u32::from(*b)),
+                other => panic!("{other:?}"),
+            }
+        };
+        (1..=4).map(&mut value).collect()
+    }
+}
+
+#[test]
+fn prometheus_names_the_device() {
+    if !installed() {
+        tell(
+            "SKIP: prometheus: not installed; to run it: apt-get install prometheus prometheus-node-exporter",
+        );
+        return;
+    }
+    let mut b = Bench::new();
+    // The weights of the paper, by the judgements of the paper.
+    b.controller
+        .wait_for("busy 0.323 (cost), memory 0.089 (benefit), network 0.588 (cost) (consistency ratio 0.0");
+    b.wait_for_choice("s1/cpu".into());
+    assert_eq!(b.service()["policy"]["policy"], "chosen");
+    b.busy(0, "90");
+    b.wait_for_choice("s2/cpu".into());
+    // What is no number takes no part.
+    b.busy(1, "NaN");
+    b.wait_for_choice("s1/cpu".into());
+    b.controller.wait_for(&format!("instance=\"127.0.0.1:{}\" has no single, finite value", b.ports[1]));
+    b.busy(1, "5");
+    b.wait_for_choice("s2/cpu".into());
+    b.controller.wait_for("all devices are measured again");
+    // Who is not measured any more is stale, long before Prometheus itself forgets what it said last.
+    b.exporters[1] = None;
+    b.wait_for_choice("s1/cpu".into());
+    b.start_exporter(1);
+    b.wait_for_choice("s2/cpu".into());
+    // Without the server nobody is named, and the data plane decides.
+    b.prometheus = None;
+    b.wait_for_choice(Value::Null);
+    b.controller.wait_for("Connection refused");
+    b.start_prometheus();
+    b.wait_for_choice("s2/cpu".into());
+    // Prometheus reads what switch and controller tell, and can put names to the switch's numbers.
+    wait_until("the metrics", || b.query("pointsman_controller_status{status=\"in_sync\"}") == [1.0]);
+    wait_until("the choices", || b.query("pointsman_controller_chosen{device=\"s2/cpu\"}") == [1.0]);
+    assert!(b.query("pointsman_controller_choices_total").iter().all(|n| (6.0..20.0).contains(n)));
+    assert_eq!(b.query("pointsman_switch_table_entries{table=\"BalancerIngress.services_v4\"}"), [2.0]);
+    assert_eq!(b.query("count(pointsman_controller_service_info{policy=\"chosen\"})"), [4.0]);
+    // The controller stays in charge only as long as nobody with a higher number comes: look last.
+    let chosen = 0xc000_0000 | 2 << 3;
+    assert_eq!(b.registers(), [chosen; 4], "every address and protocol of the service has it");
+}
