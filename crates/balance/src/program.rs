@@ -13,6 +13,7 @@ files! {
     "blocks.p4",
     "checksum.p4",
     "connections.p4",
+    "fragments.p4",
     "headers.p4",
     "load.p4",
     "parser.p4",

@@ -11,7 +11,7 @@
 //
 // An entry is given up, and its place free, when nothing was seen of it for the service's idle time; after both FINs or a
 // RST when nothing was seen for LINGER_US, so that last acknowledgements and retransmissions still pass, and a forged
-// RST does not cut off a connection that goes on.
+// RST does not cut off a connection that goes on. A handshake that is not completed is given up after HALF_OPEN_MS.
 
 #ifndef BALANCER_CONNECTIONS_P4
 #define BALANCER_CONNECTIONS_P4
@@ -27,6 +27,8 @@ typedef bit<CONNECTION_PLACE_BITS> place_t;
 
 const bit<32> WAY_SIZE = 32w1 << CONNECTION_PLACE_BITS;
 const time_us_t LINGER_US = 2000000;
+// Until the client acknowledges, a TCP connection is forgotten sooner: so long after its last SYN or answer.
+const bit<24> HALF_OPEN_MS = 5000;
 
 const bit<8> CONN_LIVE = 1;
 const bit<8> CONN_FIN_CLIENT = 2;
@@ -35,6 +37,7 @@ const bit<8> CONN_RESET = 8;
 // What the connection adds to the load of its device (the first at this moment, the others while it lasts).
 const bit<8> CONN_IN_FLIGHT = 16;
 const bit<8> CONN_COUNTS_CONNECTIONS = 32; // one from its first packet to its end
+const bit<8> CONN_DIRECT = 128;            // its device answers the client itself, past us
 const bit<8> CONN_COUNTS_REQUESTS = 64;    // one from a packet with data of the client to one of the device
 const bit<8> CONN_COUNTS = CONN_COUNTS_CONNECTIONS | CONN_COUNTS_REQUESTS;
 

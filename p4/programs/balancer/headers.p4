@@ -13,6 +13,7 @@ const bit<8> PROTO_ICMP = 1;
 const bit<8> PROTO_TCP = 6;
 const bit<8> PROTO_UDP = 17;
 const bit<8> PROTO_PROBE = 42;
+const bit<8> PROTO_FRAGMENT = 44;
 const bit<8> PROTO_ICMPV6 = 58;
 
 // Ports are 9 bits wide in v1model. 511 drops; the controller sits behind this one.
@@ -105,6 +106,16 @@ header ipv6_base_t {
     bit<8>  hops;
     ipv6_t  src;
     ipv6_t  dst;
+}
+
+// Fragment header of IPv6 (RFC 8200, 4.5).
+header ipv6_fragment_t {
+    bit<8>  next;
+    bit<8>  reserved;
+    bit<13> offset;
+    bit<2>  reserved2;
+    bit<1>  more;
+    bit<32> id;
 }
 
 // ICMP and ICMPv6: the first eight bytes are alike (RFC 792, RFC 4443).
@@ -230,6 +241,7 @@ struct headers_t {
     ipv4_base_t    ipv4;
     ipv4_options_t ipv4_options;
     ipv6_base_t    ipv6;
+    ipv6_fragment_t ipv6_fragment;
     icmp_t         icmp;
     icmp_t         icmpv6;
     nd_t           nd;
@@ -286,7 +298,7 @@ const bit<8> DROP_UNKNOWN_MAC = 3;        // for a station that no table knows
 const bit<8> DROP_NO_ROUTE = 4;           // for an address that no table knows
 const bit<8> DROP_TTL = 5;                // time to live exceeded
 const bit<8> DROP_VIP_NO_SERVICE = 6;     // for a VIP, but no service there
-const bit<8> DROP_FRAGMENT = 7;           // fragment for a VIP: ports unknown
+const bit<8> DROP_FRAGMENT = 7;           // fragment for a VIP whose first one was not seen before it
 const bit<8> DROP_NO_CONNECTION = 8;      // TCP segment in the middle of a connection that is not known
 const bit<8> DROP_TABLE_FULL = 9;         // new connection, but every place for it holds a live one
 const bit<8> DROP_NO_SERVER = 10;         // service without servers
@@ -303,6 +315,7 @@ const bit<8> DROP_REPORT_UNSIGNED = 20;   // without digest, but its agent's mus
 const bit<8> DROP_REPORT_KEY = 21;        // with the number of a key that the switch does not have
 const bit<8> DROP_REPORT_DIGEST = 22;     // its digest is not what the key makes of it
 const bit<8> DROP_REPORT_REPLAYED = 23;   // not newer than one that was believed
+const bit<8> DROP_RATE = 24;              // new connection, but its service gets more of them than it may
 const bit<8> REPORT_ACCEPTED = 32;        // not a drop: a report or probe, consumed
 
 #endif

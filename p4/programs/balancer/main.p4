@@ -21,6 +21,7 @@
 #include "parser.p4"
 #include "checksum.p4"
 #include "connections.p4"
+#include "fragments.p4"
 #include "load.p4"
 #include "reports.p4"
 #include "respond.p4"
@@ -51,6 +52,7 @@ control BalancerIngress(inout headers_t hdr,
     SelectServer() select_server;
     Blocks() made_of_blocks;
     SelectDevice() select_device;
+    Fragments() fragments;
     Respond() respond;
     Translate() translate;
 
@@ -79,6 +81,14 @@ control BalancerIngress(inout headers_t hdr,
     bit<8> fresh = 0;        // devices that were heard of lately
     bit<8> available = 0;    // devices that can take new connections
     bool is_report = false;  // or a probe, and for us
+    bool direct = false;     // the device answers clients itself
+    bit<2> color = 0;        // of a new connection: red if its service gets more than it may
+    bool to_device = false;  // the packet goes to meta.device
+    bool to_client = false;  // it comes from one, and its source is to be the VIP
+    bool fragmented = false; // it is a part of its datagram
+    bool later = false;      // and not the first
+    bit<32> datagram = 0;    // number of the datagram
+    fate_t fate = { false, 0, 0, false, 0 };
     bool one_more = false;   // in flight at meta.device
     bool one_less = false;   // in flight at `left`
     device_t left = 0;
@@ -189,6 +199,23 @@ control BalancerIngress(inout headers_t hdr,
         size = 4096;
     }
 
+    direct_meter<bit<2>>(MeterType.packets) new_connections;
+
+    // What only new connections ask, of services that are not like the others: whether its devices answer clients
+    // themselves, and, by the meter, how many connections it may get.
+    action set_options(bit<1> answers_directly) {
+        new_connections.read(color);
+        direct = answers_directly == 1;
+    }
+
+    table service_options {
+        key = { meta.flow.service: exact @name("service"); }
+        actions = { set_options; @defaultonly NoAction; }
+        const default_action = NoAction;
+        meters = new_connections;
+        size = 65536;
+    }
+
     // Where a device is: on the way in.
     action set_device_v4(ipv4_t address, bit<9> port, mac_t mac) {
         new4 = address;
@@ -266,10 +293,19 @@ control BalancerIngress(inout headers_t hdr,
             to.address = (bit<128>)hdr.ipv4.dst;
             from.address = (bit<128>)hdr.ipv4.src;
             proto = hdr.ipv4.proto;
+            later = hdr.ipv4.fragment != 0;
+            fragmented = later || hdr.ipv4.more_fragments == 1;
+            datagram = (bit<32>)hdr.ipv4.id;
         } else {
             to.address = hdr.ipv6.dst;
             from.address = hdr.ipv6.src;
             proto = hdr.ipv6.proto;
+            if (hdr.ipv6_fragment.isValid()) {
+                proto = hdr.ipv6_fragment.next;
+                later = hdr.ipv6_fragment.offset != 0;
+                fragmented = later || hdr.ipv6_fragment.more == 1;
+                datagram = hdr.ipv6_fragment.id;
+            }
         }
         if (hdr.tcp.isValid()) {
             to.port = hdr.tcp.dport;
@@ -311,6 +347,10 @@ control BalancerIngress(inout headers_t hdr,
         bit<8> fin_flag = CONN_FIN_DEVICE;
         if (to_service) {
             fin_flag = CONN_FIN_CLIENT;
+            if ((conn.flags & CONN_DIRECT) != 0) {
+                // Nobody sees the device's.
+                fin_flag = CONN_FIN_CLIENT | CONN_FIN_DEVICE;
+            }
         }
         if (meta.rst) {
             conn.flags = conn.flags | CONN_RESET;
@@ -426,7 +466,8 @@ control BalancerIngress(inout headers_t hdr,
                 } else if (!hdr.quoted.isValid() && (to_service || conn.device == backend)) {
                     bit<8> flags = conn.flags;
                     note_flags();
-                    changes = conn.flags != flags || (flags & CONN_COUNTS) != 0;
+                    changes = conn.flags != flags || (flags & CONN_COUNTS) != 0
+                              || to_service && !meta.opens && conn.idle_ms != meta.idle_ms;
                     if (!changes) {
                         connections.apply(CONN_SEEN, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
                     }
@@ -438,6 +479,9 @@ control BalancerIngress(inout headers_t hdr,
                 if (conn.found) {
                     if (to_service || conn.device == backend) {
                         note_flags();
+                        if (to_service && !meta.opens) {
+                            conn.idle_ms = meta.idle_ms;
+                        }
                         if ((conn.flags & CONN_COUNTS) != 0) {
                             meta.device = conn.device;
                             count_connection.apply(hdr, meta, !to_service, conn, one_more, one_less);
@@ -445,6 +489,9 @@ control BalancerIngress(inout headers_t hdr,
                         }
                         connections.apply(CONN_TOUCH, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
                     }
+                } else if (to_service && meta.opens && conn.room && service_options.apply().hit
+                           && color == V1MODEL_METER_COLOR_RED) {
+                    meta.drop_reason = DROP_RATE;
                 } else if (to_service && meta.opens && conn.room) {
                     blocks_t blocks;
                     slot_t choice;
@@ -486,8 +533,14 @@ control BalancerIngress(inout headers_t hdr,
                         left = conn.device;
                         conn.last_seen = now;
                         conn.idle_ms = meta.idle_ms;
+                        if (hdr.tcp.isValid() && conn.idle_ms > HALF_OPEN_MS) {
+                            conn.idle_ms = HALF_OPEN_MS;
+                        }
                         conn.device = meta.device;
                         conn.flags = CONN_LIVE | blocks.counting;
+                        if (direct) {
+                            conn.flags = conn.flags | CONN_DIRECT;
+                        }
                         if (blocks.counting != 0) {
                             conn.flags = conn.flags | CONN_IN_FLIGHT;
                             one_more = true;
@@ -512,9 +565,20 @@ control BalancerIngress(inout headers_t hdr,
                 }
             }
 
+            if (later)
+                @atomic {
+                fragments.apply(false, from.address, to.address, datagram, proto, now, fate);
+                to_device = local && fate.known;
+                to_client = !local && fate.known;
+                direct = !fate.translated;
+                meta.device = fate.device;
+                meta.flow.service = fate.service;
+            }
+
             if (to_service) {
                 if (conn.found) {
                     meta.device = conn.device;
+                    direct = (conn.flags & CONN_DIRECT) != 0;
                 } else if (hdr.quoted.isValid()) {
                     meta.drop_reason = DROP_ICMP_UNMATCHED;
                 } else if (!meta.opens) {
@@ -522,33 +586,27 @@ control BalancerIngress(inout headers_t hdr,
                 } else if (!conn.room) {
                     meta.drop_reason = DROP_TABLE_FULL;
                 }
-                if (meta.drop_reason == DROP_NONE) {
-                    if (hdr.ipv4.isValid()) {
-                        devices_v4.apply();
-                    } else {
-                        devices_v6.apply();
-                    }
-                    if (sent) {
-                        translate.apply(hdr, false, true, new4, new6);
-                        service_packets.count((bit<32>)meta.flow.service);
-                        device_packets.count((bit<32>)meta.device);
-                    } else {
-                        meta.drop_reason = DROP_NO_DEVICE;
-                    }
-                }
+                to_device = meta.drop_reason == DROP_NONE;
+            } else if (to_device) {
+                // A later fragment.
             } else if (local) {
                 if (has_ends && hdr.quoted.isValid()) {
                     meta.drop_reason = DROP_ICMP_UNMATCHED;
-                } else if (hdr.ipv4.isValid() && (hdr.ipv4.fragment != 0 || hdr.ipv4.more_fragments == 1)) {
+                } else if (fragmented) {
                     meta.drop_reason = DROP_FRAGMENT;
                 } else {
                     meta.drop_reason = DROP_VIP_NO_SERVICE;
                 }
             } else {
+                // An error that a router behind us sends keeps the router's address.
+                bool outside = true;
+                if (later) {
+                    new4 = fate.address[31:0];
+                    new6 = fate.address;
+                }
                 // A device that answers a client directly, without the VIP, has no connection here and is left alone.
                 if (from_backend && conn.found && conn.device == backend) {
-                    // An error that a router behind us sends keeps the router's address.
-                    bool outside = true;
+                    to_client = true;
                     if (hdr.quoted.isValid()) {
                         if (hdr.ipv4.isValid()) {
                             outside = hdr.ipv4.src == hdr.quoted_ipv4.dst;
@@ -556,6 +614,8 @@ control BalancerIngress(inout headers_t hdr,
                             outside = hdr.ipv6.src == hdr.quoted_ipv6.dst;
                         }
                     }
+                }
+                if (to_client) {
                     translate.apply(hdr, true, outside, new4, new6);
                 }
                 if (hdr.ipv4.isValid()) {
@@ -565,6 +625,35 @@ control BalancerIngress(inout headers_t hdr,
                 }
                 if (!sent) {
                     meta.drop_reason = DROP_NO_ROUTE;
+                }
+            }
+
+            if (to_device) {
+                if (hdr.ipv4.isValid()) {
+                    devices_v4.apply();
+                } else {
+                    devices_v6.apply();
+                }
+                if (!sent) {
+                    meta.drop_reason = DROP_NO_DEVICE;
+                } else {
+                    if (!direct) {
+                        translate.apply(hdr, false, true, new4, new6);
+                    }
+                    service_packets.count((bit<32>)meta.flow.service);
+                    device_packets.count((bit<32>)meta.device);
+                }
+            }
+            if (fragmented && !later && (to_device || to_client) && !hdr.quoted.isValid()) {
+                fate.service = meta.flow.service;
+                fate.device = meta.device;
+                fate.translated = !direct;
+                if (hdr.ipv4.isValid()) {
+                    new6 = (bit<128>)new4;
+                }
+                fate.address = new6;
+                @atomic {
+                    fragments.apply(true, from.address, to.address, datagram, proto, now, fate);
                 }
             }
 

@@ -74,6 +74,18 @@ parser BalancerParser(packet_in packet,
             PROTO_TCP: parse_tcp;
             PROTO_UDP: parse_udp;
             PROTO_PROBE: parse_probe;
+            PROTO_FRAGMENT: parse_ipv6_fragment;
+            default: accept;
+        }
+    }
+
+    state parse_ipv6_fragment {
+        packet.extract(hdr.ipv6_fragment);
+        verify(hdr.ipv6.len >= 8, error.ParserInvalidArgument);
+        meta.l4_len = hdr.ipv6.len - 8;
+        transition select(hdr.ipv6_fragment.offset, hdr.ipv6_fragment.next) {
+            (0, PROTO_TCP): parse_tcp;
+            (0, PROTO_UDP): parse_udp;
             default: accept;
         }
     }
@@ -266,6 +278,7 @@ control BalancerDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.ipv4);
         packet.emit(hdr.ipv4_options);
         packet.emit(hdr.ipv6);
+        packet.emit(hdr.ipv6_fragment);
         packet.emit(hdr.icmp);
         packet.emit(hdr.icmpv6);
         packet.emit(hdr.nd);

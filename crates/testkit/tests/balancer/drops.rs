@@ -2,8 +2,10 @@
 
 use crate::full_table::places;
 use crate::world::*;
+use pointsman_testkit::entries::find_table;
 use pointsman_testkit::packet::numbers::*;
 use pointsman_testkit::packet::{Body, Packet, Report, tcp_flags::*};
+use pointsman_v1model::MeterConfig;
 
 /// A packet (and its port) for each reason.
 fn example(w: &mut World, reason: &str) -> (u32, Vec<u8>) {
@@ -71,6 +73,15 @@ fn example(w: &mut World, reason: &str) -> (u32, Vec<u8>) {
         "DROP_PACKET_OUT" => {
             let frame = [CPU.to_be_bytes()[2..].to_vec(), web(SYN).bytes()].concat();
             return (CPU, frame);
+        }
+        "DROP_RATE" => {
+            w.add("service_options service=1 -> set_options(0)");
+            let now = w.rig.now;
+            let table = find_table(w.rig.program(), "service_options").expect("a table");
+            let state = w.rig.state();
+            let entry = state.entries(table).next().map(|(handle, _)| handle);
+            state.set_direct_meter(now, table, entry, Some(MeterConfig::default())).expect("a meter");
+            web(SYN)
         }
         "REPORT_ACCEPTED" => return (2, report(Report::new(1, 1, 1, 1))),
         other => panic!("no example of {other}: add one"),
