@@ -179,6 +179,10 @@ pub struct Service {
     pub slots: u32,
     /// After so long without a packet a connection is forgotten, in milliseconds.
     pub idle_timeout_ms: u32,
+    /// How many new connections it may get.
+    pub limit: Option<Limit>,
+    /// Whether its devices answer clients themselves, past the switch.
+    pub direct_return: bool,
     /// The servers that serve it.
     pub members: Vec<Member>,
 }
@@ -190,6 +194,15 @@ impl Service {
             self.protocols.iter().map(move |p| Frontend { vip: *vip, protocol: *p, port: self.port })
         })
     }
+}
+
+/// A rate of new connections that a service can bear; what comes above is refused and counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Limit {
+    /// Connections a second in the long run.
+    pub per_s: u32,
+    /// Connections at once.
+    pub burst: u32,
 }
 
 /// A server's part in a service.

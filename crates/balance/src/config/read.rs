@@ -4,7 +4,7 @@ use super::agent::{AgentSettings, read_settings};
 use super::api::{self, ApiSettings, RawPrometheus};
 use super::check;
 use super::reader::{At, Place, Problems, Table};
-use super::{Device, NextHop, Program, Rack, Route, Service, Station, Switch};
+use super::{Device, Limit, NextHop, Program, Rack, Route, Service, Station, Switch};
 use crate::blocks::{Counting, Metric, Servers, Tuning};
 use crate::trust::Trust;
 use crate::types::{DeviceNumber, MAX_DEVICES, MAX_PORT, MAX_SERVER, Mac, Policy, Prefix, Protocol};
@@ -407,6 +407,17 @@ fn tuning(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Tuning {
     }
 }
 
+fn limit(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<Limit> {
+    let per_s = t.integer("per_s", 1, 1_000_000_000, problems);
+    if per_s.is_none() && t.place_of("per_s") == t.place {
+        t.missing("per_s", "how many new connections a second?", problems);
+    }
+    let burst = t.integer("burst", 1, 1_000_000_000, problems);
+    t.finish(problems);
+    let per_s = per_s?.value as u32;
+    Some(Limit { per_s, burst: burst.map_or(per_s, |b| b.value as u32) })
+}
+
 fn service(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<RawService> {
     let place = t.place.clone();
     let name = t.name("name", "every service needs a name", problems);
@@ -444,6 +455,8 @@ fn service(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<RawServi
     }
     // 24 bits in the data plane.
     let idle = t.integer("idle_timeout_ms", 100, 0xff_ffff, problems).map_or(30_000, |v| v.value as u32);
+    let limit = t.table("new_connections", problems).and_then(|l| limit(l, problems));
+    let direct_return = t.boolean("direct_return", problems).unwrap_or(false);
     let servers = t.names_or_tables("servers", problems).map(|items| {
         let mut out = Vec::new();
         for item in items {
@@ -473,6 +486,8 @@ fn service(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<RawServi
         tuning,
         slots: slots.map_or(256, |s| s.value as u32),
         idle_timeout_ms: idle,
+        limit,
+        direct_return,
         members: Vec::new(),
     };
     Some(RawService { service, place, servers, priorities, weights, policy_place, prometheus, vip_places })

@@ -529,4 +529,19 @@ fn prometheus() {
         &["service.prometheus.url", "write http://host:port"],
     );
     bad(policy, &with(paper, "").replace("s1/nic", "s1/gpu"), &["alternatives", "no device `s1/gpu`"]);
+fn limits_and_direct_return() {
+    let policy = "policy = \"p4mite\"";
+    let with = |more: &str| SMALL.replace(policy, &format!("{policy}\n{more}"));
+    let service = |more: &str| good(&with(more)).services[0].clone();
+    let plain = service("");
+    assert_eq!((plain.limit, plain.direct_return), (None, false));
+    let limited = service("new_connections = { per_s = 100, burst = 7 }\ndirect_return = true");
+    assert_eq!((limited.limit, limited.direct_return), (Some(Limit { per_s: 100, burst: 7 }), true));
+    assert_eq!(service("new_connections = { per_s = 100 }").limit, Some(Limit { per_s: 100, burst: 100 }));
+    let refused = |more: &str, expected: &[&str]| bad(policy, &format!("{policy}\n{more}"), expected);
+    refused("new_connections = {}", &["per_s", "how many new connections a second?"]);
+    refused("new_connections = { per_s = 0 }", &["new_connections.per_s", "0"]);
+    refused("new_connections = { per_s = 5, burst = 0 }", &["burst", "0"]);
+    refused("new_connections = 5", &["new_connections"]);
+    refused("direct_return = 1", &["direct_return"]);
 }

@@ -297,6 +297,7 @@ impl Controller {
             entity: Some(Kind::TableEntry(p4rt::TableEntry {
                 table_id,
                 is_default_action,
+                meter_config: (table_id == self.schema.metered()).then(Default::default),
                 ..Default::default()
             })),
         };

@@ -3,7 +3,7 @@
 use super::entries::{Action, BlockNumbers, Entries, Epoch, Key};
 use super::generation::{Generation, Pool};
 use super::share::{MAX_RING, assign_slots, ring};
-use crate::blocks::{Blocks, Factor, Metric, Narrow, Pick, Servers, inverses};
+use crate::blocks::{Blocks, Counting, Factor, Metric, Narrow, Pick, Servers, inverses};
 use crate::config::{Device, Frontend, Member, NextHop, Rack, ReportForm, Service};
 use crate::trust::Trust;
 use crate::types::{DeviceKind, DeviceNumber, Mac, Policy, Protocol};
@@ -337,7 +337,15 @@ fn serve(
         }
         _ => None,
     };
-    let blocks = Blocks::new(service.policy, &service.tuning, frontend.protocol);
+    let mut blocks = Blocks::new(service.policy, &service.tuning, frontend.protocol);
+    if service.direct_return && blocks.count == Some(Counting::Requests) {
+        // Answers do not pass the switch.
+        blocks.count = Some(Counting::Connections);
+        plan.notes.push(format!(
+            "service `{}`: its devices answer clients themselves, so connections are counted instead of requests",
+            service.name
+        ));
+    }
     let mut pools = BTreeMap::new();
     let mut weights = BTreeMap::new();
     for member in &service.members {
@@ -407,4 +415,8 @@ fn serve(
         idle_ms: service.idle_timeout_ms,
     };
     plan.entries.insert(Key::Service(frontend), action);
+    if service.direct_return || service.limit.is_some() {
+        let options = Action::SetOptions { direct: service.direct_return, limit: service.limit };
+        plan.entries.insert(Key::Options { service: number }, options);
+    }
 }

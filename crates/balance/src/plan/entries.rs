@@ -1,7 +1,7 @@
 //! Entries of the balancer's tables as types, instead of names, ids and bytes.
 
 use crate::blocks::{Blocks, Counting};
-use crate::config::Frontend;
+use crate::config::{Frontend, Limit};
 use crate::trust::ReportKey;
 use crate::types::{DeviceNumber, Mac, Prefix};
 use std::collections::BTreeMap;
@@ -62,6 +62,8 @@ pub enum Key {
     Thresholds { of: Epoch, server: u16 },
     /// `probe_sources`.
     ProbeSource { port: u16, source: IpAddr, id: u8 },
+    /// `service_options`.
+    Options { service: u16 },
     /// `services_v4`, `services_v6`.
     Service(Frontend),
 }
@@ -121,6 +123,7 @@ impl fmt::Display for Key {
             Key::ProbeSource { port, source, id } => {
                 write!(f, "probe_sources[port {port}, {source}, id {id}]")
             }
+            Key::Options { service } => write!(f, "service_options[service {service}]"),
             Key::Service(frontend) => write!(f, "services_{}[{frontend}]", family(&frontend.vip)),
         }
     }
@@ -153,6 +156,8 @@ pub enum Action {
     SetFactors([u16; 8]),
     SetThresholds { high: [u16; 8], low: [u16; 8] },
     AcceptProbe { device: DeviceNumber },
+    /// With the entry's direct meter.
+    SetOptions { direct: bool, limit: Option<Limit> },
     SetService { service: u16, policy: u8, epoch: u8, slots_mask: u16, idle_ms: u32 },
 }
 

@@ -1,7 +1,7 @@
 //! Names of the balancer's P4 objects to the ids of a P4Info, and entries to P4Runtime messages and back.
 
 use super::entries::{Action, BlockNumbers, Epoch, Key};
-use crate::config::Frontend;
+use crate::config::{Frontend, Limit};
 use crate::trust::ReportKey;
 use crate::types::{DeviceNumber, Mac, Prefix, Protocol, address_bits, address_from_bits};
 use pointsman_control::proto::p4info::{P4Info, match_field, match_field::MatchType};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// Tables with their key fields.
-const TABLES: [(&str, &[&str]); 27] = [
+const TABLES: [(&str, &[&str]); 28] = [
     ("BalancerIngress.switch_config", &[]),
     ("BalancerIngress.bridge", &["mac"]),
     ("BalancerIngress.routes_v4", &["prefix"]),
@@ -38,6 +38,7 @@ const TABLES: [(&str, &[&str]); 27] = [
     ("BalancerIngress.reports.probe_sources", &["ingress_port", "source", "id"]),
     ("BalancerIngress.reports.report_sources_mac", &["ingress_port", "source", "server"]),
     ("BalancerIngress.reports.report_keys", &["agent", "number"]),
+    ("BalancerIngress.service_options", &["service"]),
 ];
 const SWITCH_CONFIG: usize = 0;
 const BRIDGE: usize = 1;
@@ -59,9 +60,10 @@ const CHOSEN_POOLS: usize = 23;
 const PROBE_SOURCES: usize = 24;
 const REPORT_SOURCES_MAC: usize = 25;
 const REPORT_KEYS: usize = 26;
+const OPTIONS: usize = 27;
 
 /// Actions with their parameters.
-const ACTIONS: [(&str, &[&str]); 21] = [
+const ACTIONS: [(&str, &[&str]); 22] = [
     ("BalancerIngress.set_switch", &["mac"]),
     ("BalancerIngress.forward", &["port"]),
     ("BalancerIngress.next_hop", &["port", "mac"]),
@@ -105,6 +107,7 @@ const ACTIONS: [(&str, &[&str]); 21] = [
     ("BalancerIngress.reports.accept_probe", &["device"]),
     ("BalancerIngress.reports.set_key", &["value"]),
     ("BalancerIngress.reports.trust_source", &[]),
+    ("BalancerIngress.set_options", &["answers_directly"]),
 ];
 const SET_SWITCH: usize = 0;
 const FORWARD: usize = 1;
@@ -124,6 +127,7 @@ const SET_THRESHOLDS: usize = 17;
 const ACCEPT_PROBE: usize = 18;
 const SET_KEY: usize = 19;
 const TRUST_SOURCE: usize = 20;
+const SET_OPTIONS: usize = 21;
 
 /// The ids of everything that the controller names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,6 +163,18 @@ pub(crate) fn number(bytes: &[u8]) -> Option<u128> {
         return None;
     }
     Some(significant.iter().fold(0, |n, b| n << 8 | u128::from(*b)))
+}
+
+/// A meter that is never yellow.
+fn meter(limit: Limit) -> p4rt::MeterConfig {
+    let (rate, burst) = (limit.per_s.into(), limit.burst.into());
+    p4rt::MeterConfig { cir: rate, cburst: burst, pir: rate, pburst: burst, ..Default::default() }
+}
+
+/// The limit that a meter stands for; `None` for one that the controller would never write.
+fn limit_of(config: &p4rt::MeterConfig) -> Option<Limit> {
+    let limit = Limit { per_s: config.pir.try_into().ok()?, burst: config.pburst.try_into().ok()? };
+    (meter(limit) == *config).then_some(limit)
 }
 
 impl Schema {
@@ -251,6 +267,11 @@ impl Schema {
         self.tables[SWITCH_CONFIG].0
     }
 
+    /// The id of the table whose entries have a direct meter.
+    pub fn metered(&self) -> u32 {
+        self.tables[OPTIONS].0
+    }
+
     /// The message of an entry.
     pub fn encode(&self, key: &Key, action: &Action) -> p4rt::TableEntry {
         let v6 = |a: &IpAddr| usize::from(a.is_ipv6());
@@ -312,6 +333,7 @@ impl Schema {
             Key::ProbeSource { port, source, id } => {
                 (PROBE_SOURCES, vec![(*port).into(), address_bits(*source), (*id).into()])
             }
+            Key::Options { service } => (OPTIONS, vec![(*service).into()]),
             Key::Service(f) => {
                 (SERVICES + v6(&f.vip), vec![address_bits(f.vip), f.protocol.number().into(), f.port.into()])
             }
@@ -338,6 +360,10 @@ impl Schema {
             }),
             priority,
             is_default_action: *key == Key::SwitchConfig,
+            meter_config: match action {
+                Action::SetOptions { limit: Some(limit), .. } => Some(meter(*limit)),
+                _ => None,
+            },
             ..Default::default()
         }
     }
@@ -394,6 +420,7 @@ impl Schema {
             Action::SetReportKey(key) => (SET_KEY, vec![key.bits().into()]),
             Action::TrustSource => (TRUST_SOURCE, vec![]),
             Action::AcceptProbe { device } => (ACCEPT_PROBE, vec![device.bits().into()]),
+            Action::SetOptions { direct, .. } => (SET_OPTIONS, vec![(*direct).into()]),
             Action::SetService { service, policy, epoch, slots_mask, idle_ms } => {
                 let params = [*service, (*policy).into(), (*epoch).into(), *slots_mask].map(u128::from);
                 (SET_SERVICE, params.into_iter().chain([u128::from(*idle_ms)]).collect())
@@ -468,6 +495,7 @@ impl Schema {
                 Key::ReportSourceMac { port: half(0)?, source, server: half(2)? }
             }
             REPORT_KEYS => Key::ReportKey { agent: DeviceNumber::from_bits(half(0)?), number: byte(1)? },
+            OPTIONS => Key::Options { service: half(0)? },
             _ => {
                 let protocol = Protocol::from_number(byte(1)?)?;
                 Key::Service(Frontend { vip: address(SERVICES, 0)?, protocol, port: half(2)? })
@@ -476,7 +504,13 @@ impl Schema {
         let Some(p4rt::table_action::Type::Action(action)) = entry.action.as_ref()?.r#type.as_ref() else {
             return None;
         };
-        let decoded = self.decode_action(action)?;
+        let mut decoded = self.decode_action(action)?;
+        if let Action::SetOptions { limit, .. } = &mut decoded {
+            *limit = match &entry.meter_config {
+                Some(config) => Some(limit_of(config)?),
+                None => None,
+            };
+        }
         // Anything that would not be written back the same way is not ours.
         let same = self.encode(&key, &decoded);
         let equal =
@@ -547,6 +581,7 @@ impl Schema {
             }
             TRUST_SOURCE => Action::TrustSource,
             ACCEPT_PROBE => Action::AcceptProbe { device: device(0)? },
+            SET_OPTIONS => Action::SetOptions { direct: byte(0)? != 0, limit: None },
             _ => Action::SetService {
                 service: half(0)?,
                 policy: byte(1)?,

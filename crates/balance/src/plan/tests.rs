@@ -7,7 +7,7 @@ use pointsman_control::proto::p4info::P4Info;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// The P4Info that p4c makes of the balancer.
+/// The P4Info of the balancer, as `pointsman p4 info` prints it.
 pub(crate) fn p4info() -> P4Info {
     pointsman_control::text::from_text(include_str!("../../tests/data/balancer.p4info.txtpb")).expect("valid")
 }
@@ -570,7 +570,7 @@ fn messages() {
     let mut shape = Shape::new(3, Policy::Wrr);
     shape.services.insert(9000, (Policy::P4mite, "\"udp\"", 16, vec![]));
     let text = format!(
-        "{}[[bridge]]\nmac = \"02:00:00:00:00:09\"\nport = 4\n[[route]]\nprefix = \"fd07::/64\"\nport = 3\nmac = \"02:00:00:00:00:08\"\n",
+        "{}direct_return = true\nnew_connections = {{ per_s = 100, burst = 7 }}\n[[bridge]]\nmac = \"02:00:00:00:00:09\"\nport = 4\n[[route]]\nprefix = \"fd07::/64\"\nport = 3\nmac = \"02:00:00:00:00:08\"\n",
         shape.text()
     );
     let entries = install(&Rack::parse("r", &text).expect("valid"));
@@ -627,6 +627,45 @@ fn messages() {
         t.mask = vec![6];
     }
     assert_eq!(schema.decode(&bad), None);
+}
+
+/// A limit may come, change and go while nothing else does; requests are not counted where answers go past the switch.
+#[test]
+fn options() {
+    let with = |more: &str| {
+        let text = Shape::new(2, Policy::Jsq).text() + more;
+        Rack::parse("r", &text).expect("valid")
+    };
+    let plain = with("");
+    let have = install(&plain);
+    let limited = |per_s| with(&format!("new_connections = {{ per_s = {per_s} }}\n"));
+    let mut now = have.clone();
+    for (rack, change, count) in [
+        (limited(5), Change::Insert, 4),
+        (limited(6), Change::Modify, 4),
+        (plain, Change::Delete, 4),
+    ] {
+        let want = State::default().plan(&rack, &now);
+        let steps = steps(&now, &want);
+        let updates: Vec<&Update> = steps.iter().flatten().collect();
+        assert!(updates.iter().all(|u| u.change == change && matches!(u.key, Key::Options { .. })));
+        assert_eq!(updates.len(), count);
+        now = want;
+    }
+    assert_eq!(now, have);
+
+    let counting = |rack: &Rack| {
+        let plan = desired(&State::default().of(rack), &Entries::new());
+        let of = |a: &Action| match a {
+            Action::SetPolicy(numbers) => Some(numbers.counting),
+            _ => None,
+        };
+        (plan.entries.values().filter_map(of).collect::<BTreeSet<u8>>(), plan.notes.len())
+    };
+    assert_eq!(counting(&with("")), ([64].into(), 0));
+    let (counted, notes) = counting(&with("direct_return = true\n"));
+    assert_eq!(counted, [32].into());
+    assert!(notes > 0);
 }
 
 #[test]
