@@ -139,26 +139,70 @@ impl fmt::Display for Epoch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)] // the fields are the actions' parameters
 pub enum Action {
-    SetSwitch { mac: Mac },
-    Forward { port: u16 },
-    NextHop { port: u16, mac: Mac },
+    SetSwitch {
+        mac: Mac,
+    },
+    Forward {
+        port: u16,
+    },
+    NextHop {
+        port: u16,
+        mac: Mac,
+    },
     IsLocal,
-    SetDevice { address: IpAddr, port: u16, mac: Mac },
-    SetBackend { service: u16, device: DeviceNumber, vip: IpAddr },
-    AcceptReports { devices: u8, agent: DeviceNumber },
+    SetDevice {
+        address: IpAddr,
+        port: u16,
+        mac: Mac,
+    },
+    SetBackend {
+        service: u16,
+        device: DeviceNumber,
+        vip: IpAddr,
+    },
+    AcceptReports {
+        devices: u8,
+        agent: DeviceNumber,
+    },
     SetReportKey(ReportKey),
     TrustSource,
-    UseDevice { slot: u8 },
-    SetPool { devices: u8, ring: u32, ring_length: u16, timeout_ms: u32 },
-    UseServer { server: u16 },
-    UseWeighted { server: u16, factor: u16 },
+    UseDevice {
+        slot: u8,
+    },
+    SetPool {
+        devices: u8,
+        ring: u32,
+        ring_length: u16,
+        timeout_ms: u32,
+    },
+    UseServer {
+        server: u16,
+    },
+    UseWeighted {
+        server: u16,
+        factor: u16,
+    },
     SetPolicy(BlockNumbers),
     SetFactors([u16; 8]),
-    SetThresholds { high: [u16; 8], low: [u16; 8] },
-    AcceptProbe { device: DeviceNumber },
+    SetThresholds {
+        high: [u16; 8],
+        low: [u16; 8],
+    },
+    AcceptProbe {
+        device: DeviceNumber,
+    },
     /// With the entry's direct meter.
-    SetOptions { direct: bool, limit: Option<Limit> },
-    SetService { service: u16, policy: u8, epoch: u8, slots_mask: u16, idle_ms: u32 },
+    SetOptions {
+        direct: bool,
+        limit: Option<Limit>,
+    },
+    SetService {
+        service: u16,
+        policy: u8,
+        epoch: u8,
+        slots_mask: u16,
+        idle_ms: u32,
+    },
 }
 
 /// Parameters of `set_policy`.

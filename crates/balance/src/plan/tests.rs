@@ -580,7 +580,7 @@ fn messages() {
     }
     assert_eq!(
         entries.keys().map(std::mem::discriminant).collect::<std::collections::HashSet<_>>().len(),
-        13
+        14
     );
     // Reports in frames, and with keys.
     let text = text.replace("reports = \"unauthenticated\"", "report_keys = \"keys\"");
@@ -640,11 +640,9 @@ fn options() {
     let have = install(&plain);
     let limited = |per_s| with(&format!("new_connections = {{ per_s = {per_s} }}\n"));
     let mut now = have.clone();
-    for (rack, change, count) in [
-        (limited(5), Change::Insert, 4),
-        (limited(6), Change::Modify, 4),
-        (plain, Change::Delete, 4),
-    ] {
+    for (rack, change, count) in
+        [(limited(5), Change::Insert, 4), (limited(6), Change::Modify, 4), (plain, Change::Delete, 4)]
+    {
         let want = State::default().plan(&rack, &now);
         let steps = steps(&now, &want);
         let updates: Vec<&Update> = steps.iter().flatten().collect();
