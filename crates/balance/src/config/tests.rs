@@ -529,6 +529,9 @@ fn prometheus() {
         &["service.prometheus.url", "write http://host:port"],
     );
     bad(policy, &with(paper, "").replace("s1/nic", "s1/gpu"), &["alternatives", "no device `s1/gpu`"]);
+}
+
+#[test]
 fn limits_and_direct_return() {
     let policy = "policy = \"p4mite\"";
     let with = |more: &str| SMALL.replace(policy, &format!("{policy}\n{more}"));
