@@ -32,6 +32,7 @@ pub const DROPS: [&str; 23] = [
     "report_key",
     "report_digest",
     "report_replayed",
+    "rate",
 ];
 
 /// `REPORT_ACCEPTED` of headers.p4.
