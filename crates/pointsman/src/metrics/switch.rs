@@ -8,7 +8,7 @@ use pointsman_v1model::{State, Stats};
 use std::collections::BTreeSet;
 
 /// The balancer's reasons (`DROP_*` of headers.p4), by number from 1.
-pub const DROPS: [&str; 23] = [
+pub const DROPS: [&str; 24] = [
     "malformed",
     "checksum",
     "unknown_mac",
