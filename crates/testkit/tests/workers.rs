@@ -273,6 +273,25 @@ impl Sink for Went {
     }
 }
 
+/// Whose turn it is: no thread is more than a round ahead of the other, since handshakes are given up after five seconds. One that
+/// ends, be it by a panic, is waited for no longer.
+struct Turn<'a>(&'a [AtomicU64; 2], usize);
+
+impl Turn<'_> {
+    fn begin(&self, round: u64) {
+        self.0[self.1].store(round, Ordering::SeqCst);
+        while self.0[1 - self.1].load(Ordering::SeqCst) < round.saturating_sub(1) {
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0[self.1].store(u64::MAX, Ordering::SeqCst);
+    }
+}
+
 /// Two threads that do nothing else but open connections, use them and end them, in batches, as fast as they can, in a table
 /// that is too small for all.
 fn hammer<E>(policy: u8, rounds: u64)
@@ -284,6 +303,7 @@ where
     let mut rig = rig::<E>(policy);
     let workers = rig.switch.add_workers(2);
     let (switch, clock) = (&rig.switch, &AtomicU64::new(1_000_000_000));
+    let turns = &[const { AtomicU64::new(0) }; 2];
     let frames = |thread: usize, flags: u8| -> Vec<Vec<u8>> {
         let frame = |n: usize| {
             let client = format!("192.0.{}.9:{}", 2 + thread, 10_000 + n);
@@ -294,7 +314,9 @@ where
     let run = |(thread, mut worker): (usize, Worker<E>)| {
         let kinds = [tcp_flags::SYN, tcp_flags::ACK, tcp_flags::RST].map(|f| frames(thread, f));
         let mut opened = 0;
-        for _ in 0..rounds {
+        let turn = Turn(turns, thread);
+        for round in 0..rounds {
+            turn.begin(round);
             // What ended in the round before has lingered enough, but nothing has been idle too long when all is over.
             let now = Time(clock.fetch_add(2_100_000_000, Ordering::Relaxed));
             let mut send = |frames: &[Vec<u8>]| {
