@@ -302,7 +302,7 @@ where
     const FLOWS: usize = 64;
     let mut rig = rig::<E>(policy);
     let workers = rig.switch.add_workers(2);
-    let (switch, clock) = (&rig.switch, &AtomicU64::new(1_000_000_000));
+    let switch = &rig.switch;
     let turns = &[const { AtomicU64::new(0) }; 2];
     let frames = |thread: usize, flags: u8| -> Vec<Vec<u8>> {
         let frame = |n: usize| {
@@ -318,7 +318,7 @@ where
         for round in 0..rounds {
             turn.begin(round);
             // What ended in the round before has lingered enough, but nothing has been idle too long when all is over.
-            let now = Time(clock.fetch_add(2_100_000_000, Ordering::Relaxed));
+            let now = Time(1_000_000_000 + round * 2_100_000_000);
             let mut send = |frames: &[Vec<u8>]| {
                 let mut buffers = frames.to_vec();
                 let arrived = |b| Arrived { port: CLIENTS, buffer: b, start: 0 };
