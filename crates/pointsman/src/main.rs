@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use pointsman::console::say;
-use pointsman::{agent, bench, controller, demo, learn, policy, rack_file, sim, switch, tools};
+use pointsman::{agent, bench, controller, demo, learn, policy, rack_file, reproduce, sim, switch, tools};
 use std::process::ExitCode;
 
 /// Balances connections over servers and, inside each, over its CPU and accelerators, in a P4 switch.
@@ -26,6 +26,7 @@ enum Command {
     Demo(demo::Args),
     Bench(bench::Args),
     Sim(sim::Args),
+    Reproduce(reproduce::Args),
     #[command(subcommand)]
     Learn(learn::Command),
 }
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Sim(args) => sim::run(args),
+        Command::Reproduce(args) => reproduce::run(args),
         Command::Learn(command) => learn::run(&command),
     };
     match done {

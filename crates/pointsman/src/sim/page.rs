@@ -1,5 +1,6 @@
 //! The results as one page with charts: one file, no script, nothing loaded from anywhere.
 
+use crate::stats::{Mean, mean};
 use pointsman_lab::report::chart::{Axis, COLOURS, Dot, Series, escape, lines, number};
 use pointsman_lab::report::{STYLE, legend};
 use serde_json::Value;
@@ -18,36 +19,6 @@ type Point = BTreeMap<String, String>;
 struct Runs<'a> {
     point: Point,
     results: Vec<&'a Value>,
-}
-
-/// Mean and half of the 95 % confidence interval.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Mean {
-    mean: f64,
-    half: Option<f64>,
-}
-
-/// Quantiles of Student's t distribution: 97.5 %, for 1 degree of freedom and more.
-const T: [f64; 30] = [
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-];
-
-fn mean(values: &[f64]) -> Mean {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n.max(1.0);
-    let half = (values.len() > 1).then(|| {
-        let variance = values.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / (n - 1.0);
-        T.get(values.len() - 2).copied().unwrap_or(1.96) * (variance / n).sqrt()
-    });
-    Mean { mean, half }
-}
-
-impl std::fmt::Display for Mean {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&number(self.mean))?;
-        self.half.map_or(Ok(()), |h| write!(f, " \u{b1} {}", number(h)))
-    }
 }
 
 impl Runs<'_> {
@@ -350,12 +321,5 @@ mod tests {
         // Latency, throughput, shares, and the weights of four learners.
         assert_eq!(page.matches("<figure").count(), 7);
         assert!(super::page("nothing", &[]).contains("</html>"));
-    }
-
-    #[test]
-    fn intervals() {
-        assert_eq!(mean(&[5.0]), Mean { mean: 5.0, half: None });
-        let m = mean(&[1.0, 2.0, 3.0]);
-        assert!((m.half.unwrap_or(0.0) - 4.303 / 3f64.sqrt()).abs() < 1e-9 && m.mean == 2.0, "{m:?}");
     }
 }

@@ -1,0 +1,109 @@
+//! The thesis's applications on the thesis's devices, as the simulator sees them.
+
+use super::bench::Bench;
+
+use super::setup::{Setup, Unit, coming};
+
+/// An application: how long its requests take where, and what was measured of it.
+pub struct App {
+    /// Short name.
+    pub name: &'static str,
+    /// Heading.
+    pub title: &'static str,
+    /// The server's processor.
+    pub server: Unit,
+    /// The SmartNIC.
+    pub nic: Unit,
+    /// What a request takes on the way, both ways together, in milliseconds.
+    pub way_ms: f64,
+    /// Offered loads.
+    pub rates: &'static [f64],
+    /// Fewer of them.
+    pub quick_rates: &'static [f64],
+    /// The chart of its P99 as published.
+    pub paper: &'static str,
+}
+
+const fn cpu(workers: u32, mean_ms: f64, sigma: f64, speed: f64) -> Unit {
+    Unit { name: "cpu", kind: "cpu", weight: 5, workers, mean_ms, sigma, speed }
+}
+
+const fn nic(workers: u32, mean_ms: f64, sigma: f64) -> Unit {
+    Unit { name: "nic", kind: "smartnic", weight: 1, workers, mean_ms, sigma, speed: 1.0 }
+}
+
+/// Anomaly detection. One core of the server saturates at 862 requests a second; unloaded 2.8 ms. Two cores of the SmartNIC;
+/// unloaded about 4.2 ms.
+pub const AD: App = App {
+    name: "AD",
+    title: "Anomaly detection (MLP)",
+    server: cpu(1, 1.16, 0.2, 1.0),
+    nic: nic(2, 2.6, 0.2),
+    way_ms: 1.6,
+    rates: &[500.0, 600.0, 700.0, 800.0, 850.0, 900.0, 950.0, 1000.0, 1050.0],
+    quick_rates: &[600.0, 800.0, 950.0, 1050.0],
+    paper: "5.7-ad",
+};
+
+/// Retrieval. The server saturates at 54 a second, unloaded median 131 ms, 95th percentile 231 ms; the SmartNIC serves about
+/// 13 a second, unloaded median 800 ms.
+pub const BM25: App = App {
+    name: "BM25",
+    title: "Natural language processing (BM25)",
+    server: cpu(8, 139.0, 0.345, 0.94),
+    nic: nic(11, 850.0, 0.345),
+    way_ms: 0.0,
+    rates: &[20.0, 30.0, 40.0, 45.0, 50.0, 55.0, 60.0, 65.0, 70.0, 80.0],
+    quick_rates: &[20.0, 50.0, 60.0, 65.0, 80.0],
+    paper: "5.7-bm25",
+};
+
+/// Images by a deep network. 53 a second, unloaded 82 ms; the SmartNIC about 9.5 a second, unloaded 121 ms.
+pub const VGG: App = App {
+    name: "VGG16",
+    title: "Image classification (VGG16)",
+    server: cpu(5, 82.0, 0.06, 0.87),
+    nic: nic(1, 105.0, 0.1),
+    way_ms: 0.0,
+    rates: &[10.0, 20.0, 30.0, 40.0, 45.0, 50.0, 55.0, 60.0, 65.0, 70.0],
+    quick_rates: &[20.0, 40.0, 50.0, 55.0, 60.0, 70.0],
+    paper: "5.7-vgg16",
+};
+
+/// Images by nearest neighbours. 15 a second, unloaded 174 ms; the SmartNIC 3.6 a second, unloaded 830 ms.
+pub const KNN: App = App {
+    name: "KNN",
+    title: "Image classification (KNN)",
+    server: cpu(3, 174.0, 0.05, 0.87),
+    nic: nic(3, 830.0, 0.05),
+    way_ms: 0.0,
+    rates: &[2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0, 18.0, 20.0],
+    quick_rates: &[2.0, 8.0, 10.0, 12.0, 14.0, 16.0, 18.0, 20.0],
+    paper: "5.7-knn",
+};
+
+impl App {
+    /// Latency of a request that nothing disturbs, on the server.
+    pub fn unloaded_ms(&self) -> f64 {
+        self.server.mean_ms / self.server.speed + self.way_ms
+    }
+
+    /// So many servers, each with a SmartNIC, as the thesis had them: 30 s of requests; a hundred reports a second, of the
+    /// mean use over about a second.
+    pub fn setup(&self, bench: &Bench, servers: u32, policy: &str, rate_per_s: f64) -> Setup {
+        let units = [self.server.clone(), self.nic.clone()];
+        let mut s = Setup::new(servers, &units, policy, coming(bench, rate_per_s));
+        s.duration_s = 30.0;
+        s.warmup_s = 0.0;
+        s.patience_s = 30.0;
+        s.client_delay_ms = (self.way_ms / 2.0).max(0.001);
+        s.agent = "heartbeat_ms = 10\nrepeat_ms = 0\nwindow_ms = 1000\n".into();
+        s.tuning = match policy {
+            // The original's: as reported, nothing added for connections since.
+            "least-utilised" => "step = 0".into(),
+            "prt" => "high = 99, low = 95".into(),
+            _ => String::new(),
+        };
+        s
+    }
+}

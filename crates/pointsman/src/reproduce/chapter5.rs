@@ -1,0 +1,233 @@
+//! Chapter 5 of the thesis: P4Hauler on a testbed. The simulated figures 5.12 to 5.14 stand with chapter 6.
+
+use super::apps::{self, App};
+use super::bench::{Bench, p99_ms};
+use super::figure::{Chart, Claim, Curve, Figure, Found, P99, Place, Point, RATE, Rule, ratios};
+use super::papers;
+use pointsman_sim::{Outcome, Scenario};
+use std::sync::Arc;
+
+const SWITCH_CHIP: &str = "it counts resources of a Tofino chip, which Pointsman does not compile for; docs/policies.md \
+                           has the stages of each block";
+
+/// In the thesis's order.
+pub const FIGURES: &[Figure] = &[
+    drawing("fig-5.1", "Overview of P4Hauler", "thesis, section 5.2"),
+    drawing("fig-5.2", "Packet of an agent", "thesis, section 5.3"),
+    Figure {
+        id: "table-5.1",
+        title: "Policies and what they compute",
+        source: "thesis, section 5.4.2",
+        place: Place::Nowhere("it is a table of definitions; docs/policies.md has ours"),
+        remarks: &[],
+        claims: &[],
+    },
+    drawing("fig-5.3", "State of devices, unrolled", "thesis, section 5.4.2"),
+    drawing("fig-5.4", "Round-robin scheduler", "thesis, section 5.4.2"),
+    drawing("fig-5.5", "Layout of the data plane", "thesis, section 5.4.3"),
+    drawing("fig-5.6", "Examples of the API", "thesis, section 5.5"),
+    Figure {
+        id: "table-5.2",
+        title: "Applications",
+        source: "thesis, section 5.6.1",
+        place: Place::Nowhere("it is a list; `pointsman workload` computes all four"),
+        remarks: &[],
+        claims: &[],
+    },
+    DELAYS,
+    Figure {
+        id: "table-5.3",
+        title: "Resources of the switch",
+        source: "thesis, section 5.7.3",
+        place: Place::Nowhere(SWITCH_CHIP),
+        remarks: &[],
+        claims: &[],
+    },
+];
+
+const fn drawing(id: &'static str, title: &'static str, source: &'static str) -> Figure {
+    Figure { id, title, source, place: Place::Nowhere("it is a drawing"), remarks: &[], claims: &[] }
+}
+
+const fn effect(id: &'static str, text: &'static str, paper: f64) -> Claim {
+    Claim { id, text, paper, unit: "times", rule: Rule::Effect { neutral: 1.0 } }
+}
+
+const fn same(id: &'static str, text: &'static str) -> Claim {
+    Claim { id, text, paper: 1.0, unit: "times", rule: Rule::Same { within: 0.2 } }
+}
+
+const DELAYS: Figure = Figure {
+    id: "fig-5.7",
+    title: "P99 of four applications under four policies",
+    source: "thesis, section 5.7.1",
+    place: Place::Simulator(delays),
+    remarks: &[
+        "devices are modelled: workers and service times fitted to the unloaded latencies and the saturation of the published logs",
+        "the text says Poisson, which is what runs here; the published clients send almost evenly (--arrivals near-constant)",
+        "the published 5:1 ring sends 2 of 11 requests to the SmartNIC, not 1 of 6: one cell too many is read",
+        "published percentiles are over answered requests of one run; ours count lost ones with the client's patience of 30 s",
+        "anomaly detection: the published clients could not send what the figure's axis says; ours is what is really offered",
+    ],
+    claims: &[
+        effect("ad-wrr-high", "AD beyond the server's capacity: WRR's P99 against server-only's", 0.12),
+        effect("ad-prt-high", "AD beyond the server's capacity: PRT's P99 against server-only's", 0.77),
+        effect(
+            "ad-lur-high",
+            "AD beyond the server's capacity: least-utilised's P99 is slightly below server-only's",
+            0.91,
+        ),
+        same("bm25-prt-low", "BM25 at 50/s: PRT's P99 is server-only's"),
+        effect("bm25-prt-high", "BM25 at 65/s: PRT's P99 against server-only's", 0.73),
+        effect("bm25-wrr-lur", "BM25 at 65/s: WRR's P99 against least-utilised's", 0.35),
+        same("vgg-prt-low", "VGG16 at 40/s: PRT's P99 is server-only's"),
+        effect(
+            "vgg-lur-worst",
+            "VGG16 at 50/s: least-utilised is worst: its P99 against server-only's",
+            19.5,
+        ),
+        effect(
+            "vgg-lur-more",
+            "VGG16: least-utilised carries 70/s, 27 % more: requests finished per second against server-only",
+            1.27,
+        ),
+        effect("vgg-server-only", "VGG16: server-only's P99 at 60/s against that at 55/s", 10.0),
+        effect("vgg-wrr-high", "VGG16 at 60/s: WRR's P99 against server-only's", 0.78),
+        same("knn-prt-low", "KNN at 8/s: PRT's P99 is server-only's"),
+        effect("knn-prt-wrr", "KNN at 8/s: PRT's P99 against WRR's", 0.3),
+        effect("knn-lur-worst", "KNN at 10/s: least-utilised is worst: its P99 against server-only's", 6.6),
+        effect("knn-wrr-high", "KNN at 16/s: WRR's P99 against server-only's", 0.62),
+        effect(
+            "knn-more",
+            "KNN: WRR carries 20/s where server-only carries 16/s, 25 % more: the highest rate with P99 within ten times the unloaded latency and nothing lost",
+            1.25,
+        ),
+    ],
+};
+
+/// What came of one point with each seed: P99 and everything else.
+pub(super) type Seeds = Vec<(f64, Outcome)>;
+
+/// An application's outcomes: for each policy and rate, one for each seed.
+pub(super) struct Swept {
+    pub rates: Vec<f64>,
+    pub runs: Vec<(&'static str, Vec<Seeds>)>,
+}
+
+/// Runs an application over rates under the thesis's four policies.
+pub(super) fn sweep(
+    bench: &Bench,
+    app: &App,
+    rates: &[f64],
+    policies: &[&'static str],
+) -> Result<Swept, String> {
+    let mut scenarios: Vec<Arc<Scenario>> = Vec::new();
+    for policy in policies {
+        for rate in rates {
+            scenarios.push(app.setup(bench, 1, policy, *rate).scenario(bench)?);
+        }
+    }
+    let what = format!("{} under {} policies", app.name, policies.len());
+    let outcomes = bench.simulate_all(&what, &scenarios)?;
+    let mut with = scenarios
+        .iter()
+        .zip(outcomes)
+        .map(|(s, all)| all.into_iter().map(|o| (p99_ms(s, &o), o)).collect::<Vec<_>>());
+    let runs = policies.iter().map(|p| (*p, with.by_ref().take(rates.len()).collect())).collect();
+    Ok(Swept { rates: rates.to_vec(), runs })
+}
+
+impl Swept {
+    /// A chart's lines of something.
+    pub fn curves(&self, of: impl Fn(&(f64, Outcome)) -> f64) -> Vec<Curve> {
+        let line = |(name, points): &(&'static str, Vec<Seeds>)| Curve {
+            name: (*name).to_string(),
+            points: self
+                .rates
+                .iter()
+                .zip(points)
+                .map(|(x, seeds)| Point { x: *x, samples: seeds.iter().map(&of).collect() })
+                .collect(),
+        };
+        self.runs.iter().map(line).collect()
+    }
+
+    /// For each seed, the highest rate that was carried: nothing lost, P99 within ten times the unloaded latency.
+    pub fn carried(&self, policy: &str, unloaded_ms: f64) -> Vec<f64> {
+        let Some((_, points)) = self.runs.iter().find(|(p, _)| *p == policy) else { return Vec::new() };
+        let seeds = points.iter().map(Vec::len).min().unwrap_or(0);
+        let of = |seed: usize| {
+            let holds = |runs: &Seeds| {
+                runs.get(seed).is_some_and(|(p99, o)| o.requests.lost == 0 && *p99 <= 10.0 * unloaded_ms)
+            };
+            // Up to the first that does not hold.
+            let n = points.iter().take_while(|runs| holds(runs)).count();
+            n.checked_sub(1).and_then(|i| self.rates.get(i)).copied().unwrap_or(0.0)
+        };
+        (0..seeds).map(of).collect()
+    }
+}
+
+pub(super) const POLICIES: [&str; 4] = ["server-only", "least-utilised", "prt", "wrr"];
+
+/// Requests that devices finished while clients were sending, per second.
+fn throughput_per_s(o: &Outcome) -> f64 {
+    o.groups.iter().map(|g| g.throughput_per_s).sum()
+}
+
+fn delays(bench: &Bench) -> Result<Found, String> {
+    let mut found = Found::default();
+    let mut charts = Vec::new();
+    for app in [&apps::AD, &apps::BM25, &apps::VGG, &apps::KNN] {
+        let rates = bench.choose(app.rates, app.quick_rates);
+        let swept = sweep(bench, app, rates, &POLICIES)?;
+        let chart = Chart {
+            title: app.title.into(),
+            x: RATE,
+            y: P99,
+            ours: swept.curves(|(p99, _)| *p99),
+            paper: papers::curves(app.paper),
+        };
+        let over = |a: &str, b: &str, x: f64| ratios(chart.samples(a, x), chart.samples(b, x));
+        match app.name {
+            "AD" => {
+                found.claim("ad-wrr-high", over("wrr", "server-only", 950.0));
+                found.claim("ad-prt-high", over("prt", "server-only", 950.0));
+                found.claim("ad-lur-high", over("least-utilised", "server-only", 950.0));
+            }
+            "BM25" => {
+                found.claim("bm25-prt-low", over("prt", "server-only", 50.0));
+                found.claim("bm25-prt-high", over("prt", "server-only", 65.0));
+                found.claim("bm25-wrr-lur", over("wrr", "least-utilised", 65.0));
+            }
+            "VGG16" => {
+                let answered = swept.curves(|(_, o)| throughput_per_s(o));
+                let at = |name: &str| {
+                    answered
+                        .iter()
+                        .find(|c| c.name == name)
+                        .and_then(|c| c.at(70.0))
+                        .unwrap_or_default()
+                        .to_vec()
+                };
+                found.claim("vgg-prt-low", over("prt", "server-only", 40.0));
+                found.claim("vgg-lur-worst", over("least-utilised", "server-only", 50.0));
+                found.claim("vgg-lur-more", ratios(&at("least-utilised"), &at("server-only")));
+                let base = |x| chart.samples("server-only", x);
+                found.claim("vgg-server-only", ratios(base(60.0), base(55.0)));
+                found.claim("vgg-wrr-high", over("wrr", "server-only", 60.0));
+            }
+            _ => {
+                found.claim("knn-prt-low", over("prt", "server-only", 8.0));
+                found.claim("knn-prt-wrr", over("prt", "wrr", 8.0));
+                found.claim("knn-lur-worst", over("least-utilised", "server-only", 10.0));
+                found.claim("knn-wrr-high", over("wrr", "server-only", 16.0));
+                let carried = |policy| swept.carried(policy, app.unloaded_ms());
+                found.claim("knn-more", ratios(&carried("wrr"), &carried("server-only")));
+            }
+        }
+        charts.push(chart);
+    }
+    found.charts = charts;
+    Ok(found)
+}

@@ -1,0 +1,195 @@
+//! `pointsman reproduce`: figures and tables of the papers, run again, their claims judged.
+
+mod apps;
+pub mod bench;
+mod chapter4;
+mod chapter5;
+mod chapter6;
+pub mod figure;
+mod output;
+mod papers;
+mod probes;
+pub mod setup;
+
+use crate::console::{print, say};
+use crate::results::{self, check_writable};
+use bench::{Bench, Coming};
+use figure::{Figure, Place, Run};
+use output::Finished;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Run figures of the papers again, and judge what they claim.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Which: `fig-5.7`, `table-5.4` and so on, as --list names them; `all` for all that run.
+    #[arg(value_name = "FIGURE", required_unless_present = "list")]
+    figures: Vec<String>,
+    /// Name every figure and table, and where it runs or why not.
+    #[arg(long, conflicts_with_all = ["json", "csv", "html"])]
+    list: bool,
+    /// Shorter runs and fewer points: about two minutes a figure at most.
+    #[arg(long)]
+    quick: bool,
+    /// Number of seeds.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    seeds: u64,
+    /// The first seed; the others follow.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Where it runs: in virtual time, or with sockets on a rack of network namespaces.
+    #[arg(long = "in", value_enum, default_value_t = Where::Simulator)]
+    place: Where,
+    /// How requests come where a figure leaves it open.
+    #[arg(long, value_enum, default_value_t = Coming::Poisson)]
+    arrivals: Coming,
+    /// Claims and verdicts, a line of JSON for each figure.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Every point, as a table with units in the names of its columns.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Charts, the paper's beside ours, as one page for a browser.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Simulations at the same time; one for each processor by default.
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    threads: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Where {
+    Simulator,
+    Lab,
+}
+
+impl Where {
+    fn name(self) -> &'static str {
+        match self {
+            Where::Simulator => "simulator",
+            Where::Lab => "lab",
+        }
+    }
+}
+
+/// All figures and tables, in the order of the papers.
+fn all() -> impl Iterator<Item = &'static Figure> {
+    [chapter4::FIGURES, chapter5::FIGURES, chapter6::FIGURES, probes::FIGURES].into_iter().flatten()
+}
+
+fn list() -> String {
+    let mut out = String::new();
+    for f in all() {
+        let place = match f.place {
+            Place::Simulator(_) => "simulator".to_string(),
+            Place::Both { .. } => "simulator, lab".to_string(),
+            Place::Nowhere(why) => format!("cannot be run: {why}"),
+        };
+        out.push_str(&format!("{:<18} {} ({})\n{:<18}   {place}\n", f.id, f.title, f.source, ""));
+    }
+    out
+}
+
+/// The figures asked for, each once.
+fn wanted(names: &[String], place: Where) -> Result<Vec<(&'static Figure, Run)>, String> {
+    let mut out: Vec<(&'static Figure, Run)> = Vec::new();
+    for name in names {
+        let everything = name == "all";
+        let fits: Vec<&Figure> = all().filter(|f| everything || f.id == name.as_str()).collect();
+        if fits.is_empty() {
+            return Err(format!("`{name}` is no figure or table: `pointsman reproduce --list` names them"));
+        }
+        for f in fits {
+            let run = match (f.place, place) {
+                (Place::Simulator(run), Where::Simulator) => run,
+                (Place::Both { simulator, .. }, Where::Simulator) => simulator,
+                (Place::Both { lab, .. }, Where::Lab) => lab,
+                _ if everything => continue,
+                (Place::Simulator(_), Where::Lab) => {
+                    return Err(format!("{name} runs in the simulator only: leave out --in lab"));
+                }
+                (Place::Nowhere(why), _) => return Err(format!("{name} cannot be run: {why}")),
+            };
+            if !out.iter().any(|(o, _)| o.id == f.id) {
+                out.push((f, run));
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode, String> {
+    if args.list {
+        print(&list());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let wanted = wanted(&args.figures, args.place)?;
+    for (path, flag) in [(&args.json, "--json"), (&args.csv, "--csv"), (&args.html, "--html")] {
+        if let Some(path) = path {
+            check_writable(path, flag)?;
+        }
+    }
+    if args.seeds < 5 {
+        say(&format!("{} seeds: verdicts are worth little below 5", args.seeds));
+    }
+    let bench = Bench::new(args.seed, args.seeds, args.quick, args.arrivals, args.threads)?;
+    let mut done = Vec::new();
+    for (figure, run) in wanted {
+        let found = run(&bench).map_err(|e| format!("{}: {e}", figure.id))?;
+        let judged = figure.judge(&found)?;
+        let finished = Finished { figure, place: args.place.name(), found, judged };
+        print(&finished.text());
+        done.push(finished);
+        // After each: an interruption leaves what was finished.
+        if let Some(path) = &args.json {
+            let lines: String = done.iter().map(|f| f.json() + "\n").collect();
+            results::write(path, "--json", lines)?;
+        }
+        if let Some(path) = &args.csv {
+            results::write(path, "--csv", output::csv(&done))?;
+        }
+        if let Some(path) = &args.html {
+            results::write(path, "--html", output::html(&done))?;
+        }
+    }
+    let (simulations, violations) = bench.tally();
+    if violations > 0 {
+        say(&format!("checkers found {violations} violations in {simulations} simulations"));
+        return Ok(ExitCode::FAILURE);
+    }
+    if simulations > 0 {
+        print(&format!("{simulations} simulations; their checkers found nothing\n"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn figures_have_names_of_their_own() {
+        let ids: Vec<&str> = all().map(|f| f.id).collect();
+        assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "{ids:?}");
+        for f in all() {
+            let claims: BTreeSet<&str> = f.claims.iter().map(|c| c.id).collect();
+            assert_eq!(claims.len(), f.claims.len(), "{}: two claims of one name", f.id);
+            let runs = !matches!(f.place, Place::Nowhere(_));
+            assert_eq!(runs, !f.claims.is_empty(), "{}: what runs claims something", f.id);
+        }
+    }
+
+    #[test]
+    fn asking() {
+        let names = |n: &[&str]| n.iter().map(|n| n.to_string()).collect::<Vec<_>>();
+        let ask = |n: &[&str], place| wanted(&names(n), place).map(|w| w.len());
+        assert_eq!(ask(&["fig-5.7", "fig-5.7"], Where::Simulator), Ok(1));
+        assert!(ask(&["fig-9.9"], Where::Simulator).is_err_and(|e| e.contains("--list")));
+        assert!(ask(&["table-5.3"], Where::Simulator).is_err_and(|e| e.contains("cannot be run")));
+        assert!(ask(&["fig-5.12"], Where::Lab).is_err());
+        assert!(ask(&["all"], Where::Simulator).is_ok_and(|n| n > 0));
+        assert!(list().contains("table-4.1"));
+    }
+}

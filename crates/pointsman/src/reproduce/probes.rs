@@ -1,0 +1,6 @@
+//! The paper on probes and PROMETHEE.
+
+use super::figure::Figure;
+
+/// In the paper's order.
+pub const FIGURES: &[Figure] = &[];

@@ -1,0 +1,198 @@
+//! Racks and scenarios of experiments, as the text that a user would write.
+
+use super::bench::{Bench, Coming};
+use pointsman_sim::Scenario;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// A device that every server has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unit {
+    /// Its name.
+    pub name: &'static str,
+    /// As in `rack.toml`.
+    pub kind: &'static str,
+    /// Share under weighted policies.
+    pub weight: u32,
+    /// Requests at the same time.
+    pub workers: u32,
+    /// Mean time of a request, in milliseconds, at speed 1.
+    pub mean_ms: f64,
+    /// Standard deviation of its logarithm; 0: always the same.
+    pub sigma: f64,
+    /// Divides the time.
+    pub speed: f64,
+}
+
+impl Unit {
+    /// Requests per second at most.
+    pub fn capacity_per_s(&self) -> f64 {
+        f64::from(self.workers) * self.speed * 1e3 / self.mean_ms
+    }
+
+    /// One at a fifth of a processor's speed: the thesis's ratio.
+    pub fn accelerator(processor: &Unit) -> Unit {
+        Unit { name: "nic", kind: "smartnic", weight: 1, speed: processor.speed / 5.0, ..processor.clone() }
+    }
+}
+
+/// What is simulated.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Servers, all alike.
+    pub servers: u32,
+    /// Their devices, by priority.
+    pub units: Vec<Unit>,
+    /// The policy's name.
+    pub policy: String,
+    /// `tuning` of the service: what stands between the braces.
+    pub tuning: String,
+    /// `[agent]`: its lines.
+    pub agent: String,
+    /// A device that is silent for so long gets nothing.
+    pub report_timeout_ms: u32,
+    /// How often agents read the use of their processor.
+    pub sampling_ms: f64,
+    /// From the decision to report to the frame on the wire.
+    pub delay_ms: f64,
+    /// For how long clients send.
+    pub duration_s: f64,
+    /// Requests of this first part do not count.
+    pub warmup_s: f64,
+    /// So long a client waits.
+    pub patience_s: f64,
+    /// One way between switch and client, in milliseconds.
+    pub client_delay_ms: f64,
+    /// What stands between the braces of `arrivals`.
+    pub arrivals: String,
+    /// Further tables of the scenario, such as events.
+    pub more: String,
+}
+
+/// Arrivals without memory.
+pub fn poisson(rate_per_s: f64) -> String {
+    format!("process = \"poisson\", rate_per_s = {rate_per_s}")
+}
+
+/// Bursts: Poisson at a rate that changes between two states, a fifth of the time at three times the mean.
+pub fn bursts(rate_per_s: f64, burst_s: f64) -> String {
+    format!(
+        "process = \"mmpp\", state = [{{ rate_per_s = {}, mean_s = {} }}, {{ rate_per_s = {}, mean_s = {burst_s} }}]",
+        0.5 * rate_per_s,
+        4.0 * burst_s,
+        3.0 * rate_per_s,
+    )
+}
+
+/// Arrivals as the bench was told.
+pub fn coming(bench: &Bench, rate_per_s: f64) -> String {
+    match bench.coming {
+        Coming::Poisson => poisson(rate_per_s),
+        Coming::NearConstant => {
+            // The gap's variation is the root of its milliseconds; an even distribution of that variation.
+            let gap_ms = 1e3 / rate_per_s;
+            let jitter = (3.0f64.sqrt() / gap_ms.sqrt()).min(1.0);
+            format!("process = \"near-constant\", rate_per_s = {rate_per_s}, jitter = {jitter}")
+        }
+    }
+}
+
+impl Setup {
+    /// A rack of these servers under a policy. Connections are forgotten a little after clients lost their patience.
+    pub fn new(servers: u32, units: &[Unit], policy: &str, arrivals: String) -> Self {
+        Setup {
+            servers,
+            units: units.to_vec(),
+            policy: policy.to_string(),
+            tuning: String::new(),
+            // What p4mite goes by: the others do not look at it.
+            agent: "heartbeat_ms = 100\n".into(),
+            report_timeout_ms: 500,
+            sampling_ms: 100.0,
+            delay_ms: 0.0,
+            duration_s: 30.0,
+            warmup_s: 5.0,
+            patience_s: 30.0,
+            client_delay_ms: 0.001,
+            arrivals,
+            more: String::new(),
+        }
+    }
+
+    /// Requests per second that all devices together handle at most.
+    pub fn capacity_per_s(&self) -> f64 {
+        f64::from(self.servers) * self.units.iter().map(Unit::capacity_per_s).sum::<f64>()
+    }
+
+    /// The text of its `rack.toml`.
+    pub fn rack(&self) -> String {
+        let mut t = String::new();
+        let idle_ms = (self.patience_s * 1e3) as u64 + 1000;
+        let _ = write!(
+            t,
+            "[switch]\nmac = \"02:50:4d:00:00:01\"\ngateways = [\"10.32.0.1\"]\nreport_keys = \"simulated\"\n\
+             report_timeout_ms = {}\n[agent]\n{}\n[[route]]\nprefix = \"10.64.0.0/16\"\nport = 1\n\
+             mac = \"02:00:00:01:00:01\"\n",
+            self.report_timeout_ms, self.agent
+        );
+        for server in 0..self.servers as usize {
+            let _ = write!(t, "[[server]]\nname = \"s{}\"\n", server + 1);
+            for (i, unit) in self.units.iter().enumerate() {
+                let [high, low] = ((server * self.units.len() + i + 16) as u16).to_be_bytes();
+                let _ = write!(
+                    t,
+                    "[[server.device]]\nname = \"{}\"\nkind = \"{}\"\nport = {}\naddress = \"10.32.{high}.{low}\"\n\
+                     mac = \"02:00:00:02:{high:02x}:{low:02x}\"\nweight = {}\npriority = {}\n",
+                    unit.name,
+                    unit.kind,
+                    2 + server % 500,
+                    unit.weight,
+                    i + 1
+                );
+            }
+        }
+        let _ = write!(
+            t,
+            "[[service]]\nname = \"service\"\nvip = [\"10.0.0.100\"]\nprotocol = \"udp\"\nport = 8000\n\
+             policy = \"{}\"\ntuning = {{ {} }}\nslots = {}\nidle_timeout_ms = {idle_ms}\n",
+            self.policy,
+            self.tuning,
+            (self.servers * 8).next_power_of_two().clamp(256, 65_536),
+        );
+        t
+    }
+
+    /// The scenario.
+    ///
+    /// # Errors
+    /// What is wrong with it: a mistake of ours.
+    pub fn scenario(&self, bench: &Bench) -> Result<Arc<Scenario>, String> {
+        let mut t = format!(
+            "name = \"experiment\"\nduration_s = {}\nwarmup_s = {}\npatience_s = {}\n",
+            self.duration_s, self.warmup_s, self.patience_s
+        );
+        let _ = write!(
+            t,
+            "rack = {{ file = \"rack.toml\" }}\nagents = {{ sampling_ms = {}, delay_ms = {} }}\n\
+             [client_link]\ndelay_us = {}\n",
+            self.sampling_ms,
+            self.delay_ms,
+            self.client_delay_ms * 1e3
+        );
+        for unit in &self.units {
+            let distribution = match unit.sigma {
+                0.0 => "distribution = \"deterministic\"".to_string(),
+                sigma => format!("distribution = \"log-normal\", sigma = {sigma}"),
+            };
+            let _ = write!(
+                t,
+                "[[device]]\nname = \"{}\"\nworkers = {}\nspeed = {}\nservice_time = {{ {distribution}, mean_ms = {} }}\n",
+                unit.name, unit.workers, unit.speed, unit.mean_ms
+            );
+        }
+        let _ = write!(t, "[[client]]\narrivals = {{ {} }}\n{}", self.arrivals, self.more);
+        let files = BTreeMap::from([("rack.toml".to_string(), self.rack())]);
+        bench.scenario("experiment", &t, &files)
+    }
+}
