@@ -22,6 +22,7 @@ files! {
     "select.p4",
     "servers.p4",
     "siphash.p4",
+    "tally.p4",
     "translate.p4",
 }
 

@@ -25,6 +25,12 @@ fn read(page: &str) -> (BTreeMap<String, String>, BTreeMap<String, f64>) {
         if let Some(of) = line.strip_prefix("# TYPE ") {
             let (name, kind) = of.split_once(' ').expect("name and type");
             let name = if kind == "counter" { format!("{name}_total") } else { name.to_string() };
+            if kind == "histogram" {
+                for part in ["sum", "count", "bucket"] {
+                    assert_eq!(types.insert(format!("{name}_{part}"), part.to_string()), None, "{line}");
+                }
+                continue;
+            }
             assert_eq!(types.insert(name, kind.to_string()), None, "two of a name: {line}");
             continue;
         }

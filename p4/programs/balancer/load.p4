@@ -99,7 +99,7 @@ control Metric(in bit<8> which, in bit<64> reported, in bit<16> in_flight, out b
 // (LOAD_COUNT); `less` that it has one less.
 control DeviceState(in bit<2> request, in bool mine, in bool less, in server_t server, in server_t less_server,
                     in bit<1> enabled, in time_us_t now, in time_us_t timeout, in reported_t report, in measure_t measure,
-                    in bit<16> factor, out bit<1> fresh, out bit<48> value) {
+                    in bit<16> factor, out bit<1> fresh, out bit<48> value, out time_us_t heard) {
     register<bit<48>>(MAX_SERVERS) last_heard; // microseconds since start, 0 for never
     register<bit<64>>(MAX_SERVERS) reported;   // see Metric
     register<bit<16>>(MAX_SERVERS) in_flight;  // connections or requests, whatever the services count
@@ -111,6 +111,7 @@ control DeviceState(in bit<2> request, in bool mine, in bool less, in server_t s
         bit<32> at = (bit<32>)server;
         fresh = enabled;
         value = 0;
+        heard = 0;
         if (request == LOAD_NOTE) {
             if (mine) {
                 last_heard.write(at, now);
@@ -135,11 +136,10 @@ control DeviceState(in bit<2> request, in bool mine, in bool less, in server_t s
                 in_flight.write((bit<32>)less_server, n |-| 1);
             }
         } else if (enabled == 1) {
-            if (timeout != 0) {
-                time_us_t last;
-                last_heard.read(last, at);
+            if (timeout != 0 || request == LOAD_VALUE) {
+                last_heard.read(heard, at);
                 // A report may have come since this packet did.
-                if (last == 0 || now > last && now - last > timeout) {
+                if (timeout != 0 && (heard == 0 || now > heard && now - heard > timeout)) {
                     fresh = 0;
                 }
             }
@@ -164,12 +164,12 @@ control DeviceState(in bit<2> request, in bool mine, in bool less, in server_t s
 }
 
 // The load of every server's devices. LOAD_ASK and LOAD_VALUE say which of the enabled devices were heard of within the
-// timeout and which are available; LOAD_NOTE takes note of a report about the devices in `mask`; LOAD_COUNT counts one more for
+// timeout (and when they were) and which are available; LOAD_NOTE takes note of a report about the devices in `mask`; LOAD_COUNT counts one more for
 // the device in `mask`, and one less for the device `less` if `has_less`.
 control LoadState(in bit<2> request, in bit<8> mask, in bit<8> reported, in server_t server, in bool has_less,
                   in device_t less, in bit<8> enabled, in time_us_t timeout, in time_us_t now, in bit<256> words,
                   in reported_t report, in measure_t measure, in factors_t factors,
-                  out bit<8> fresh, out bit<8> available, out values_t values) {
+                  out bit<8> fresh, out bit<8> available, out values_t values, out values_t heard) {
     register<bit<8>>(MAX_SERVERS) accel_state;
 
     DeviceState() device0;
@@ -187,6 +187,7 @@ control LoadState(in bit<2> request, in bit<8> mask, in bit<8> reported, in serv
         if (request == LOAD_ASK && timeout == 0) {
             fresh = enabled; // nobody has to report
             values = { 0, 0, 0, 0, 0, 0, 0, 0 };
+            heard = { 0, 0, 0, 0, 0, 0, 0, 0 };
         } else {
             bit<8> gone = 0;
             server_t from_server = less[15:3];
@@ -196,28 +197,28 @@ control LoadState(in bit<2> request, in bit<8> mask, in bit<8> reported, in serv
             reported_t r = report;
             r.values = words[255:224];
             device0.apply(request, mask[0:0] == 1, gone[0:0] == 1, server, from_server, enabled[0:0], now, timeout, r, measure,
-                factors.d0, fresh[0:0], values.d0);
+                factors.d0, fresh[0:0], values.d0, heard.d0);
             r.values = words[223:192];
             device1.apply(request, mask[1:1] == 1, gone[1:1] == 1, server, from_server, enabled[1:1], now, timeout, r, measure,
-                factors.d1, fresh[1:1], values.d1);
+                factors.d1, fresh[1:1], values.d1, heard.d1);
             r.values = words[191:160];
             device2.apply(request, mask[2:2] == 1, gone[2:2] == 1, server, from_server, enabled[2:2], now, timeout, r, measure,
-                factors.d2, fresh[2:2], values.d2);
+                factors.d2, fresh[2:2], values.d2, heard.d2);
             r.values = words[159:128];
             device3.apply(request, mask[3:3] == 1, gone[3:3] == 1, server, from_server, enabled[3:3], now, timeout, r, measure,
-                factors.d3, fresh[3:3], values.d3);
+                factors.d3, fresh[3:3], values.d3, heard.d3);
             r.values = words[127:96];
             device4.apply(request, mask[4:4] == 1, gone[4:4] == 1, server, from_server, enabled[4:4], now, timeout, r, measure,
-                factors.d4, fresh[4:4], values.d4);
+                factors.d4, fresh[4:4], values.d4, heard.d4);
             r.values = words[95:64];
             device5.apply(request, mask[5:5] == 1, gone[5:5] == 1, server, from_server, enabled[5:5], now, timeout, r, measure,
-                factors.d5, fresh[5:5], values.d5);
+                factors.d5, fresh[5:5], values.d5, heard.d5);
             r.values = words[63:32];
             device6.apply(request, mask[6:6] == 1, gone[6:6] == 1, server, from_server, enabled[6:6], now, timeout, r, measure,
-                factors.d6, fresh[6:6], values.d6);
+                factors.d6, fresh[6:6], values.d6, heard.d6);
             r.values = words[31:0];
             device7.apply(request, mask[7:7] == 1, gone[7:7] == 1, server, from_server, enabled[7:7], now, timeout, r, measure,
-                factors.d7, fresh[7:7], values.d7);
+                factors.d7, fresh[7:7], values.d7, heard.d7);
         }
         if (request == LOAD_NOTE) {
             accel_state.read(available, (bit<32>)server);

@@ -26,6 +26,7 @@
 #include "reports.p4"
 #include "respond.p4"
 #include "select.p4"
+#include "tally.p4"
 #include "translate.p4"
 
 // One end of a connection. IPv4 addresses are the low 32 bits.
@@ -52,6 +53,7 @@ control BalancerIngress(inout headers_t hdr,
     SelectServer() select_server;
     Blocks() made_of_blocks;
     SelectDevice() select_device;
+    Tally() tally;
     Fragments() fragments;
     Respond() respond;
     Translate() translate;
@@ -496,6 +498,10 @@ control BalancerIngress(inout headers_t hdr,
                     blocks_t blocks;
                     slot_t choice;
                     bool is_chosen;
+                    bit<4> reason = REASON_FALLBACK;
+                    bool all_silent = false;
+                    bool looks = false; // at reports
+                    values_t heard = { 0, 0, 0, 0, 0, 0, 0, 0 };
                     service_policy.apply(meta, blocks);
                     select_server.apply(LOAD_VALUE, blocks.servers, false, 0, false, 0, meta, pool, choice, is_chosen);
                     if (meta.drop_reason == DROP_NONE) {
@@ -510,22 +516,31 @@ control BalancerIngress(inout headers_t hdr,
                             values_t values;
                             device_settings.apply(meta, factors, thresholds);
                             load.apply(LOAD_VALUE, 0, 0, meta.server, false, 0, pool.devices, pool.report_timeout, now, 0,
-                                { 0, 0, 0, 0 }, blocks.measure, factors, fresh, available, values);
+                                { 0, 0, 0, 0 }, blocks.measure, factors, fresh, available, values, heard);
+                            looks = blocks.narrow == NARROW_AVAILABLE || blocks.measure.step != 0
+                                    || blocks.measure.metric_a != METRIC_NONE && blocks.measure.metric_a != METRIC_IN_FLIGHT
+                                    || blocks.measure.metric_b != METRIC_NONE && blocks.measure.metric_b != METRIC_IN_FLIGHT;
                             if (fresh == 0) {
                                 fresh = pool.devices;
+                                all_silent = true;
                             }
                             made_of_blocks.apply(meta, blocks, pool.ring, fresh, available, values, factors, thresholds,
-                                is_chosen, choice, candidates, slot, proposed);
+                                is_chosen, choice, candidates, slot, proposed, reason);
                         } else {
                             values_t values;
                             load.apply(LOAD_ASK, 0, 0, meta.server, false, 0, pool.devices, pool.report_timeout, now, 0,
-                                { 0, 0, 0, 0 }, blocks.measure, { 0, 0, 0, 0, 0, 0, 0, 0 }, fresh, available, values);
+                                { 0, 0, 0, 0 }, blocks.measure, { 0, 0, 0, 0, 0, 0, 0, 0 }, fresh, available, values, heard);
+                            looks = meta.policy == POLICY_AVAILABILITY && pool.report_timeout != 0;
                             if (fresh == 0) {
                                 fresh = pool.devices;
+                                all_silent = true;
                             }
                             candidates = fresh;
                         }
-                        select_device.apply(meta, pool, fresh, available, candidates, slot, proposed);
+                        select_device.apply(meta, pool, fresh, available, candidates, slot, proposed, reason);
+                        if (all_silent) {
+                            reason = REASON_ALL_SILENT;
+                        }
                     }
                     if (meta.drop_reason == DROP_NONE) {
                         // Who had the place before did not end in a way that was seen.
@@ -548,6 +563,7 @@ control BalancerIngress(inout headers_t hdr,
                         connections.apply(CONN_WRITE, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
                         service_connections.count((bit<32>)meta.flow.service);
                         device_connections.count((bit<32>)meta.device);
+                        tally.apply(meta, reason, looks, heard, now);
                         conn.found = true;
                     }
                 }
@@ -557,10 +573,11 @@ control BalancerIngress(inout headers_t hdr,
                         more = (bit<8>)1 << (bit<8>)meta.device[2:0];
                     }
                     values_t values;
+                    values_t heard;
                     slot_t choice;
                     bool is_chosen;
                     load.apply(LOAD_COUNT, more, 0, meta.device[15:3], one_less, left, 0, 0, now, 0, { 0, 0, 0, 0 },
-                        { 0, 0, 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0, 0, 0 }, fresh, available, values);
+                        { 0, 0, 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0, 0, 0 }, fresh, available, values, heard);
                     select_server.apply(LOAD_COUNT, 0, one_more, meta.device, one_less, left, meta, pool, choice, is_chosen);
                 }
             }
@@ -680,8 +697,9 @@ control BalancerIngress(inout headers_t hdr,
             reports.apply(hdr, meta, standard_metadata, note);
             if (note.believed) {
                 values_t values;
+                values_t heard;
                 load.apply(LOAD_NOTE, note.devices, note.available, meta.server, false, 0, 0, 0, now, meta.words, note.load,
-                    { 0, 0, 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0, 0, 0 }, fresh, available, values);
+                    { 0, 0, 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0, 0, 0 }, fresh, available, values, heard);
                 meta.drop_reason = REPORT_ACCEPTED;
             }
         }

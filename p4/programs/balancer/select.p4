@@ -24,6 +24,23 @@ const bit<8> POLICY_ROUND_ROBIN = 1;  // WRR: one step around the ring per conne
 const bit<8> POLICY_AVAILABILITY = 2; // P4Mite: the first device by priority that reports to be available
 const bit<8> POLICY_BLOCKS = 3;       // as `policies` says
 
+// Why a device was chosen: what decided. Metrics show it.
+const bit<4> REASON_HASH = 0;              // ring, by hash
+const bit<4> REASON_RING = 1;              // ring, by turns
+const bit<4> REASON_PRIORITY = 2;          // first of dip_table
+const bit<4> REASON_MINIMUM = 3;           // smallest value of what was reported
+const bit<4> REASON_LEAST_CONNECTIONS = 4; // smallest value of what is in flight
+const bit<4> REASON_CHOICES = 5;           // smallest value of some by chance
+const bit<4> REASON_IDLE = 6;              // one of those with value 0
+const bit<4> REASON_CHANCE = 7;
+const bit<4> REASON_WEIGHTED = 8;          // by turns, each as often as its value says
+const bit<4> REASON_CHOSEN = 9;            // the controller's
+// What the policy asks for was not to be had:
+const bit<4> REASON_NO_CHOICE = 10;  // the controller names none: smallest value
+const bit<4> REASON_NONE_LEFT = 11;  // all are busy, above their threshold, not idle: the rest of the policy, of all
+const bit<4> REASON_FALLBACK = 12;   // the device was silent or not enabled: first of dip_table
+const bit<4> REASON_ALL_SILENT = 13; // no report of any device: as if all were heard of
+
 // What `policies` says of a service.
 struct blocks_t {
     bit<8>    servers;  // SERVERS_*
@@ -133,7 +150,7 @@ control DeviceSettings(in metadata_t meta, out factors_t factors, out thresholds
 // leaves it to dip_table, where the policy goes by priority.
 control Blocks(in metadata_t meta, in blocks_t blocks, in bit<32> pool, in bit<8> fresh, in bit<8> available, in values_t values,
                in factors_t factors, in thresholds_t thresholds, in bool is_chosen, in slot_t choice,
-               out bit<8> candidates, out slot_t proposal, out bool proposed) {
+               out bit<8> candidates, out slot_t proposal, out bool proposed, out bit<4> reason) {
     Thresholds() thresholds_of_pool;
     Sample() sample;
     Weighted() weighted;
@@ -178,20 +195,40 @@ control Blocks(in metadata_t meta, in blocks_t blocks, in bit<32> pool, in bit<8
             }
         }
         // Nobody left: the block does not decide.
-        if (left == 0) {
+        bool none_left = left == 0;
+        if (none_left) {
             left = fresh;
         }
         candidates = left;
         proposed = blocks.pick != PICK_PRIORITY;
         bit<8> last = left;
+        if (blocks.pick == PICK_PRIORITY) {
+            reason = REASON_PRIORITY;
+        } else if (blocks.choices != 0) {
+            reason = REASON_CHOICES;
+        } else if (blocks.measure.metric_a == METRIC_IN_FLIGHT) {
+            reason = REASON_LEAST_CONNECTIONS;
+        } else {
+            reason = REASON_MINIMUM;
+        }
         if (blocks.pick == PICK_CHOSEN && is_chosen) {
             last = (bit<8>)1 << (bit<8>)choice;
+            reason = REASON_CHOSEN;
         } else if (blocks.pick == PICK_WEIGHTED) {
             weighted.apply(pool, left, values, factors, last);
-        } else if (blocks.pick != PICK_CHANCE) {
+            reason = REASON_WEIGHTED;
+        } else if (blocks.pick == PICK_CHANCE) {
+            reason = blocks.narrow == NARROW_IDLE ? REASON_IDLE : REASON_CHANCE;
+        } else {
+            if (blocks.pick == PICK_CHOSEN) {
+                reason = REASON_NO_CHOICE;
+            }
             sample.apply(left, blocks.choices, draw1, more[31:16], more[15:0], last);
             bit<8> sampled = last;
             minimum.apply(sampled, values, last);
+        }
+        if (none_left && reason != REASON_CHOSEN) {
+            reason = REASON_NONE_LEFT;
         }
         // Ties by chance, with bits that the sample did not look at first.
         bit<8> tied = last;
@@ -201,9 +238,9 @@ control Blocks(in metadata_t meta, in blocks_t blocks, in bit<32> pool, in bit<8
 }
 
 // Chooses meta.device of meta.server, given which devices of the pool are fresh and which available, and what blocks proposed of
-// which candidates.
+// which candidates and why.
 control SelectDevice(inout metadata_t meta, in pool_t pool, in bit<8> fresh, in bit<8> available, inout bit<8> candidates,
-                     inout slot_t slot, inout bool proposed) {
+                     inout slot_t slot, inout bool proposed, inout bit<4> reason) {
     HashPosition() hash_position;
     NextPosition() next_position;
 
@@ -243,19 +280,26 @@ control SelectDevice(inout metadata_t meta, in pool_t pool, in bit<8> fresh, in 
     apply {
         if (meta.policy == POLICY_AVAILABILITY) {
             // All busy: the priorities alone decide.
+            reason = REASON_NONE_LEFT;
             if ((available & fresh) != 0) {
                 candidates = available & fresh;
+                reason = REASON_PRIORITY;
             }
         } else if (meta.policy != POLICY_BLOCKS && pool.ring_length != 0) {
             if (meta.policy == POLICY_ROUND_ROBIN) {
                 next_position.apply(pool.ring, pool.ring_length, position);
+                reason = REASON_RING;
             } else if (meta.policy == POLICY_HASH) {
                 hash_position.apply(meta, pool.ring_length, position);
+                reason = REASON_HASH;
             }
             rings.apply();
         }
         bit<8> choice_bit = (bit<8>)1 << (bit<8>)slot;
         if (!proposed || (choice_bit & fresh) == 0) {
+            if (reason != REASON_PRIORITY && (proposed || reason != REASON_NONE_LEFT)) {
+                reason = REASON_FALLBACK;
+            }
             proposed = false;
             dip_table.apply();
         }

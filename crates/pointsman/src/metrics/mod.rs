@@ -3,12 +3,14 @@
 //! Nothing is counted here. Switch and controller count by themselves; at each request a page is made of what they know. (An agent
 //! makes its own.)
 
+pub mod connections;
 pub mod controller;
+pub mod decisions;
 pub mod switch;
 
 use crate::http::server::{self as http, Request, Response};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -23,28 +25,45 @@ const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=
 /// Labels of a sample, in order.
 type Labels = Vec<(&'static str, String)>;
 
-/// Metrics of one name.
+/// A distribution.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Distribution {
+    /// Sum of all values.
+    sum: f64,
+    /// Upper bounds, ascending, the last one infinity, and how many values lie between each and the one before.
+    buckets: Vec<(f64, u64)>,
+}
+
+/// What a metric is at a moment.
 #[derive(Clone, Debug, PartialEq)]
+enum Value {
+    Counter(f64),
+    Gauge(f64),
+    Histogram(Distribution),
+}
+
+/// Metrics of one name.
+#[derive(Clone, Debug)]
 struct Family {
     name: &'static str,
     help: &'static str,
-    counts: bool,
-    samples: Vec<(Labels, f64)>,
+    kind: MetricType,
+    samples: Vec<(Labels, Value)>,
 }
 
 /// All metrics of one part, in the order in which they were added.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Page(Vec<Family>);
 
-/// A value, written as its kind of metric is.
-struct Value(bool, f64);
-
 impl Value {
-    fn encode(&self, encoder: MetricEncoder<'_>) -> fmt::Result {
-        if self.0 {
-            ConstCounter::new(self.1).encode(encoder)
-        } else {
-            ConstGauge::new(self.1).encode(encoder)
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        match self {
+            Value::Counter(value) => ConstCounter::new(*value).encode(encoder),
+            Value::Gauge(value) => ConstGauge::new(*value).encode(encoder),
+            Value::Histogram(Distribution { sum, buckets }) => {
+                let count = buckets.iter().map(|(_, n)| n).sum();
+                encoder.encode_histogram::<NoLabelSet>(*sum, count, buckets, None)
+            }
         }
     }
 }
@@ -52,16 +71,15 @@ impl Value {
 impl Collector for Page {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for family in &self.0 {
-            let kind = if family.counts { MetricType::Counter } else { MetricType::Gauge };
-            let mut metric = encoder.encode_descriptor(family.name, family.help, None, kind)?;
+            let mut metric = encoder.encode_descriptor(family.name, family.help, None, family.kind)?;
             if let [(labels, value)] = &family.samples[..]
                 && labels.is_empty()
             {
-                Value(family.counts, *value).encode(metric)?;
+                value.encode(metric)?;
                 continue;
             }
             for (labels, value) in &family.samples {
-                Value(family.counts, *value).encode(metric.encode_family(labels)?)?;
+                value.encode(metric.encode_family(labels)?)?;
             }
         }
         Ok(())
@@ -71,12 +89,29 @@ impl Collector for Page {
 impl Page {
     /// Something that only grows. Its name gets `_total`.
     fn counter(&mut self, name: &'static str, help: &'static str, samples: Vec<(Labels, f64)>) {
-        self.0.push(Family { name, help, counts: true, samples });
+        self.add(name, help, MetricType::Counter, samples, Value::Counter);
     }
 
     /// Something that comes and goes.
     fn gauge(&mut self, name: &'static str, help: &'static str, samples: Vec<(Labels, f64)>) {
-        self.0.push(Family { name, help, counts: false, samples });
+        self.add(name, help, MetricType::Gauge, samples, Value::Gauge);
+    }
+
+    /// How values are distributed.
+    fn histogram(&mut self, name: &'static str, help: &'static str, samples: Vec<(Labels, Distribution)>) {
+        self.add(name, help, MetricType::Histogram, samples, Value::Histogram);
+    }
+
+    fn add<V>(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        kind: MetricType,
+        samples: Vec<(Labels, V)>,
+        value: fn(V) -> Value,
+    ) {
+        let samples = samples.into_iter().map(|(labels, v)| (labels, value(v))).collect();
+        self.0.push(Family { name, help, kind, samples });
     }
 
     /// As text.
@@ -150,11 +185,14 @@ mod tests {
         page.gauge("x_entries", "How many.", one(3));
         page.counter("x_drops", "Dropped.", vec![labelled("reason", "b\"\n", 2), labelled("reason", "a", 1)]);
         page.gauge("x_none", "Nothing.", Vec::new());
+        let age = Distribution { sum: 0.5, buckets: vec![(0.1, 2), (f64::INFINITY, 1)] };
+        page.histogram("x_age", "Ages.", vec![(vec![("of", "a".into())], age)]);
         assert_eq!(
             page.text(),
             "# HELP x_entries How many.\n# TYPE x_entries gauge\nx_entries 3.0\n# HELP x_drops Dropped.\n# TYPE x_drops \
              counter\nx_drops_total{reason=\"b\\\"\\n\"} 2.0\nx_drops_total{reason=\"a\"} 1.0\n# HELP x_none Nothing.\n\
-             # TYPE x_none gauge\n# EOF\n"
+             # TYPE x_none gauge\n# HELP x_age Ages.\n# TYPE x_age histogram\nx_age_sum{of=\"a\"} 0.5\n\
+             x_age_count{of=\"a\"} 3\nx_age_bucket{le=\"0.1\",of=\"a\"} 2\nx_age_bucket{le=\"+Inf\",of=\"a\"} 3\n# EOF\n"
         );
     }
 }

@@ -1,5 +1,7 @@
 //! What a switch tells: packets, ports, tables, and what the balancer's program counts.
 
+use super::connections::Connections;
+use super::decisions::Decisions;
 use super::{Labels, Page, labelled, one};
 use crate::switch::gnmi::model::Interface;
 use pointsman_ir::table::KeyMatch;
@@ -71,10 +73,14 @@ pub struct Figures {
     pub services: Vec<(u64, u64)>,
     /// Of the balancer.
     pub devices: Vec<DeviceFigures>,
+    /// Of the balancer.
+    pub decisions: Decisions,
+    /// Of the balancer, if its connections have been counted.
+    pub connections: Option<Connections>,
 }
 
 /// The extern instance of this name.
-fn named(program: &Program, name: &str) -> Option<ExternInstanceId> {
+pub(super) fn named(program: &Program, name: &str) -> Option<ExternInstanceId> {
     let found = program.externs.iter().position(|e| e.name == name)?;
     Some(ExternInstanceId(found as u32))
 }
@@ -126,15 +132,19 @@ impl Figures {
                 reported: [0, 1, 2, 3].map(|i: usize| u64::from(reported[i])),
             }
         });
+        let services: Vec<(u64, u64)> = counts(state, "BalancerIngress.service_connections")
+            .into_iter()
+            .map(|(i, c)| (i, c[0]))
+            .collect();
+        let got_some = connections.iter().map(|(i, _)| *i);
         Figures {
             stats,
             tables: tables.collect(),
             drops: counts(state, "BalancerIngress.drops").into_iter().map(|(i, c)| (i, c[0])).collect(),
-            services: counts(state, "BalancerIngress.service_connections")
-                .into_iter()
-                .map(|(i, c)| (i, c[0]))
-                .collect(),
+            decisions: Decisions::of(state, got_some, services.iter().map(|(i, _)| *i)),
+            services,
             devices: devices.collect(),
+            connections: None,
         }
     }
 
@@ -231,6 +241,9 @@ impl Figures {
             }
         }
         page.gauge("pointsman_balancer_device_load", "What a device reported last.", loads);
+        self.decisions.add_to(page);
+        // Before the first count there is nothing to be said, but the names are there.
+        self.connections.clone().unwrap_or_default().add_to(page);
     }
 }
 

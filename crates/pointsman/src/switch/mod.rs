@@ -248,6 +248,22 @@ pub async fn serve(
     served.map_err(|e| format!("P4Runtime server: {e}"))
 }
 
+/// How often a part of the connection table is counted, and how many parts there are: a count takes ten seconds.
+const COUNT_EVERY: Duration = Duration::from_millis(50);
+const COUNT_PARTS: u64 = 200;
+
+/// Counts connections for metrics, as long as the switch lives.
+async fn count_connections(handle: Handle) {
+    let mut ticks = tokio::time::interval(COUNT_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if handle.call(|core| core.count_connections(COUNT_PARTS)).await.is_err() {
+            return;
+        }
+    }
+}
+
 /// Serves metrics on `listener`.
 async fn serve_metrics(listener: tokio::net::TcpListener, handle: Handle) {
     crate::metrics::serve(listener, move || {
@@ -379,6 +395,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
         let listener = tokio.block_on(crate::metrics::bind(at))?;
         say(&format!("metrics on http://{}/metrics", listener.local_addr().unwrap_or(at)));
         tokio.spawn(serve_metrics(listener, handle.clone()));
+        tokio.spawn(count_connections(handle.clone()));
     }
     let how = match (&tls, &args.grpc_tls_ca) {
         (None, _) => "",

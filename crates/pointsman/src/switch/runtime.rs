@@ -9,6 +9,7 @@ use super::summary;
 use super::wires::Wires;
 use super::worker::{Common, Line, Notices, Order, Seat, Worker};
 use crate::executor::{Choice, Runner};
+use crate::metrics::connections::Census;
 use crate::metrics::switch::Figures;
 use crate::sources::Sources;
 use parking_lot::RwLock;
@@ -51,6 +52,8 @@ pub struct Core {
     news: Vec<(Level, String)>,
     start: Instant,
     stop: bool,
+    /// How full the balancer's table of connections is.
+    census: Census,
 }
 
 /// The switch's end of a stream channel.
@@ -176,7 +179,17 @@ impl Core {
         let (stats, now) = (self.stats(), self.now());
         // Workers go on meanwhile: they read, too.
         let switch = self.shared.read();
-        Figures::of(stats, switch.state(), now.0 / 1000 + switch.config().clock_offset_us)
+        let figures = Figures::of(stats, switch.state(), now.0 / 1000 + switch.config().clock_offset_us);
+        Figures { connections: self.census.last().cloned(), ..figures }
+    }
+
+    /// Looks at one of `parts` parts of the balancer's table of connections.
+    pub fn count_connections(&mut self, parts: u64) {
+        let now = self.now();
+        let switch = self.shared.read();
+        if let Some(state) = switch.state() {
+            self.census.step(state, now.0 / 1000 + switch.config().clock_offset_us, parts);
+        }
     }
 
     /// A new stream channel; what the server has to say on it comes out of the receiver.
@@ -359,6 +372,7 @@ impl Runtime {
             news: Vec::new(),
             start,
             stop: false,
+            census: Census::default(),
         };
         Ok(Runtime { core, workers, jobs, handle: Handle { jobs: tx } })
     }

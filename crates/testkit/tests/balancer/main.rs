@@ -5,6 +5,7 @@ use pointsman_interp::Interp as Tested;
 mod affinity;
 mod answers;
 mod blocks;
+mod decisions;
 mod drops;
 mod forwarding;
 mod full_table;

@@ -8,6 +8,8 @@ mod affinity;
 mod answers;
 #[path = "../balancer/blocks.rs"]
 mod blocks;
+#[path = "../balancer/decisions.rs"]
+mod decisions;
 #[path = "../balancer/drops.rs"]
 mod drops;
 #[path = "../balancer/forwarding.rs"]

@@ -1,0 +1,197 @@
+//! How full the balancer's table of connections is.
+//!
+//! What an entry is depends on the time, so nobody can count it where it changes: an idle connection ends without a packet. It is
+//! counted by looking at every place, a few at a time, so that packets and the control plane never wait for it.
+
+use super::{Labels, Page, labelled, one};
+use crate::metrics::switch::named;
+use pointsman_ir::ExternInstanceId;
+use pointsman_v1model::State;
+use std::collections::BTreeMap;
+
+/// Ways of the table (connections.p4).
+const WAYS: usize = 4;
+
+/// Flags of an entry: `CONN_*` of connections.p4.
+const LIVE: u64 = 1;
+const FINS: u64 = 2 | 4;
+const RESET: u64 = 8;
+
+/// `LINGER_US` and `HALF_OPEN_MS` of connections.p4.
+const LINGER_US: u64 = 2_000_000;
+const HALF_OPEN_MS: u64 = 5000;
+
+/// What an entry is at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// The client has not completed its handshake yet.
+    Opening,
+    /// It goes on.
+    Open,
+    /// Both FINs or a RST were seen; last packets may come.
+    Ending,
+    /// Nothing was seen of it for its idle time: a late packet finds it, a new connection takes its place.
+    Idle,
+}
+
+impl Phase {
+    /// All of them, with their names.
+    pub const ALL: [(Phase, &str); 4] = [
+        (Phase::Opening, "opening"),
+        (Phase::Open, "open"),
+        (Phase::Ending, "ending"),
+        (Phase::Idle, "idle"),
+    ];
+
+    /// Of the words `state` and `last_seen` of an entry; None if its place is free.
+    fn of(state: u64, seen: impl FnOnce() -> u64, now_us: u64) -> Option<Phase> {
+        if state & LIVE == 0 {
+            return None;
+        }
+        let idle_ms = state >> 24 & 0xff_ffff;
+        let ending = state & RESET != 0 || state & FINS == FINS;
+        let limit = if ending { LINGER_US } else { idle_ms * 1000 };
+        match (ending, now_us.saturating_sub(seen()) > limit) {
+            (true, true) => None,
+            (true, false) => Some(Phase::Ending),
+            (false, true) => Some(Phase::Idle),
+            (false, false) if idle_ms == HALF_OPEN_MS => Some(Phase::Opening),
+            (false, false) => Some(Phase::Open),
+        }
+    }
+}
+
+/// What stands in the table.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Connections {
+    /// Places of all ways.
+    pub places: u64,
+    /// Entries by what they are.
+    pub phases: BTreeMap<Phase, u64>,
+    /// Places of each way that a new connection would not get.
+    pub taken: [u64; WAYS],
+    /// By number of the device: connections that go on.
+    pub devices: BTreeMap<u64, u64>,
+}
+
+/// Counts connections, a few places at a time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Census {
+    /// The next place to be looked at, in every way.
+    next: u64,
+    counted: Connections,
+    last: Option<Connections>,
+}
+
+impl Census {
+    /// What stood there when all places had been looked at; None before the first time.
+    pub fn last(&self) -> Option<&Connections> {
+        self.last.as_ref()
+    }
+
+    /// Looks at one of `parts` equal parts of the table. `now_us` is the time that the program sees.
+    pub fn step(&mut self, state: &State, now_us: u64, parts: u64) {
+        let of = |way: usize, what: &str| {
+            named(state.program(), &format!("BalancerIngress.connections.way{way}.{what}"))
+        };
+        let ways: Option<Vec<(ExternInstanceId, ExternInstanceId)>> =
+            (0..WAYS).map(|way| of(way, "state").zip(of(way, "last_seen"))).collect();
+        let Some(ways) = ways else {
+            *self = Census::default();
+            return;
+        };
+        let length = ways.first().and_then(|(id, _)| state.register(*id)).map_or(0, |r| r.len());
+        if self.counted.places != length * WAYS as u64 || self.next >= length {
+            self.next = 0;
+            self.counted = Connections { places: length * WAYS as u64, ..Connections::default() };
+        }
+        let end = (self.next + length.div_ceil(parts.max(1)).max(1)).min(length);
+        let read = |id, place| state.read_register(id, place).map_or(0, |b| b.low_u64());
+        for place in self.next..end {
+            for (way, (words, seen)) in ways.iter().enumerate() {
+                let word = read(*words, place);
+                let Some(phase) = Phase::of(word, || read(*seen, place), now_us) else { continue };
+                *self.counted.phases.entry(phase).or_default() += 1;
+                if phase != Phase::Idle {
+                    self.counted.taken[way] += 1;
+                }
+                if matches!(phase, Phase::Open | Phase::Opening) {
+                    *self.counted.devices.entry(word >> 8 & 0xffff).or_default() += 1;
+                }
+            }
+        }
+        self.next = end;
+        if end == length {
+            self.last = Some(std::mem::take(&mut self.counted));
+        }
+    }
+}
+
+impl Connections {
+    pub(super) fn add_to(&self, page: &mut Page) {
+        page.gauge("pointsman_balancer_connection_places", "Places for connections.", one(self.places));
+        let phases = Phase::ALL.iter().map(|(phase, name)| {
+            labelled("phase", *name, self.phases.get(phase).copied().unwrap_or_default())
+        });
+        page.gauge(
+            "pointsman_balancer_connections",
+            "Entries of the connection table, by what they are.",
+            phases.collect(),
+        );
+        let taken = self.taken.iter().enumerate().map(|(way, n)| labelled("way", way.to_string(), *n));
+        page.gauge(
+            "pointsman_balancer_connection_places_taken",
+            "Places of a way that a new connection would not get.",
+            taken.collect(),
+        );
+        let devices = self.devices.iter().map(|(device, n)| {
+            let labels: Labels =
+                vec![("server", (device >> 3).to_string()), ("slot", (device & 7).to_string())];
+            (labels, *n as f64)
+        });
+        page.gauge(
+            "pointsman_balancer_device_open_connections",
+            "Connections that a device has, whatever they count as: what is left of it while it drains.",
+            devices.collect(),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(flags: u64, idle_ms: u64, age_us: u64, want: Option<Phase>) {
+        let state = 7 << 54 | idle_ms << 24 | 17 << 8 | flags;
+        assert_eq!(Phase::of(state, || 1_000_000, 1_000_000 + age_us), want);
+    }
+
+    #[test]
+    fn phases() {
+        check(0, 30_000, 0, None);
+        check(LIVE, 30_000, 0, Some(Phase::Open));
+        check(LIVE, 30_000, 30_000_000, Some(Phase::Open));
+        check(LIVE, 30_000, 30_000_001, Some(Phase::Idle));
+        check(LIVE, HALF_OPEN_MS, 0, Some(Phase::Opening));
+        check(LIVE | 2, 30_000, 3_000_000, Some(Phase::Open));
+        check(LIVE | FINS, 30_000, 2_000_000, Some(Phase::Ending));
+        check(LIVE | RESET | 128, 30_000, 2_000_001, None);
+        // Seen after the clock was read.
+        assert_eq!(Phase::of(LIVE | 10 << 24, || 5, 4), Some(Phase::Open));
+    }
+
+    /// Numbers are those of the data plane.
+    #[test]
+    fn constants_are_those_of_the_program() {
+        let text = include_str!("../../../../p4/programs/balancer/connections.p4");
+        let value = |name: &str| {
+            let line = text.lines().find(|l| l.starts_with("const") && l.contains(&format!(" {name} =")));
+            let value = line.and_then(|l| l.split(['=', ';']).nth(1)).map(|v| v.trim().parse::<u64>());
+            value.expect("a constant").expect("a number")
+        };
+        assert_eq!((value("LINGER_US"), value("HALF_OPEN_MS")), (LINGER_US, HALF_OPEN_MS));
+        assert_eq!((value("CONN_LIVE"), value("CONN_RESET")), (LIVE, RESET));
+        assert_eq!(value("CONN_FIN_CLIENT") | value("CONN_FIN_DEVICE"), FINS);
+    }
+}

@@ -1,0 +1,132 @@
+//! Why devices were chosen, and how old the reports were that decisions looked at (tally.p4).
+
+use super::{Distribution, Labels, Page};
+use crate::metrics::switch::named;
+use pointsman_v1model::State;
+
+/// Why a device was chosen (`REASON_*` of select.p4), by number.
+pub const REASONS: [&str; 14] = [
+    "hash",
+    "ring",
+    "priority",
+    "minimum",
+    "least_connections",
+    "choices",
+    "idle",
+    "chance",
+    "weighted",
+    "chosen",
+    "no_choice",
+    "none_left",
+    "fallback",
+    "all_silent",
+];
+
+/// Upper bounds of ages in seconds, by number of the age in tally.p4; the next one is for what is older.
+pub const AGES: [f64; 14] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0];
+
+/// Reasons and ages have four bits in an index.
+const CASES: u64 = 16;
+
+/// Of a service, how old the reports were.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Staleness {
+    /// Number of the service.
+    pub service: u64,
+    /// Decisions by age; the last number is for devices that were never heard of.
+    pub decisions: [u64; CASES as usize],
+    /// All ages together, in microseconds.
+    pub sum_us: u64,
+}
+
+/// What is known of decisions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Decisions {
+    /// Server and slot of the device, number of the reason, and how often.
+    pub reasons: Vec<((u64, u64), u64, u64)>,
+    /// By service.
+    pub staleness: Vec<Staleness>,
+}
+
+impl Decisions {
+    /// Of these devices and services: all others' counters are 0.
+    pub fn of(
+        state: &State,
+        devices: impl Iterator<Item = u64>,
+        services: impl Iterator<Item = u64>,
+    ) -> Decisions {
+        let tally = |name: &str| named(state.program(), &format!("BalancerIngress.tally.{name}"));
+        let (Some(dispatches), Some(ages), Some(sums)) =
+            (tally("dispatches"), tally("ages"), tally("age_us"))
+        else {
+            return Decisions::default();
+        };
+        let count = |id, index| state.read_counter(id, index).map_or(0, |c| c.packets);
+        let reasons = devices.flat_map(|d| {
+            let of = move |reason| ((d >> 3, d & 7), reason, count(dispatches, d * CASES + reason));
+            (0..CASES).map(of).filter(|(.., n)| *n > 0)
+        });
+        let staleness = services.map(|service| Staleness {
+            service,
+            decisions: std::array::from_fn(|i| count(ages, service * CASES + i as u64)),
+            sum_us: state.read_register(sums, service).map_or(0, |b| b.low_u64()),
+        });
+        let staleness = staleness.filter(|s| s.decisions.iter().any(|n| *n > 0));
+        Decisions { reasons: reasons.collect(), staleness: staleness.collect() }
+    }
+
+    pub(super) fn add_to(&self, page: &mut Page) {
+        let reasons = self.reasons.iter().map(|((server, slot), reason, n)| {
+            let name = REASONS.get(*reason as usize).map_or(format!("number {reason}"), |r| r.to_string());
+            let labels: Labels =
+                vec![("server", server.to_string()), ("slot", slot.to_string()), ("reason", name)];
+            (labels, *n as f64)
+        });
+        page.counter(
+            "pointsman_balancer_dispatches",
+            "Connections dispatched to a device, by what decided.",
+            reasons.collect(),
+        );
+        let service = |s: &Staleness| -> Labels { vec![("service", s.service.to_string())] };
+        let of = |s: &Staleness| {
+            let bounds = AGES.iter().copied().chain([f64::INFINITY]);
+            let buckets = bounds.zip(s.decisions).collect();
+            (service(s), Distribution { sum: s.sum_us as f64 / 1e6, buckets })
+        };
+        page.histogram(
+            "pointsman_balancer_decision_staleness_seconds",
+            "Age of the chosen device's last report when it was chosen, where the policy looks at reports.",
+            self.staleness.iter().map(of).collect(),
+        );
+        let never = self.staleness.iter().map(|s| (service(s), s.decisions[CASES as usize - 1] as f64));
+        page.counter(
+            "pointsman_balancer_decisions_without_report",
+            "Decisions for a device of which there never was a report, where the policy looks at reports.",
+            never.collect(),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names and numbers are those of the data plane.
+    #[test]
+    fn reasons_and_ages_are_those_of_the_program() {
+        let text = include_str!("../../../../p4/programs/balancer/select.p4");
+        let reasons = text.lines().filter_map(|l| l.strip_prefix("const bit<4> REASON_")?.split_once(" = "));
+        let found: Vec<(usize, String)> = reasons
+            .map(|(name, rest)| {
+                let number = rest.split(';').next().and_then(|n| n.parse().ok());
+                (number.expect("a number"), name.to_lowercase())
+            })
+            .collect();
+        let known: Vec<(usize, String)> = REASONS.iter().map(|r| r.to_string()).enumerate().collect();
+        assert_eq!(found, known);
+        let text = include_str!("../../../../p4/programs/balancer/tally.p4");
+        let bounds = text.lines().filter_map(|l| l.split_once("(age <= ")?.1.split(')').next());
+        let bounds: Vec<f64> = bounds.map(|b| b.parse::<f64>().expect("a number") / 1e6).collect();
+        assert_eq!(bounds, AGES);
+    }
+}
