@@ -260,10 +260,6 @@ impl Net {
         out
     }
 
-    pub fn request(&mut self, client: Client, flags: u8) -> Fate {
-        self.requests(&[client], flags)[0]
-    }
-
     /// Segments of devices to their clients.
     pub fn answers(&mut self, flows: &[Flow], flags: u8) -> Vec<Fate> {
         let mut out = Vec::with_capacity(flows.len());
@@ -354,7 +350,8 @@ fn frame(client: Client, device: Option<u16>, flags: u8) -> Vec<u8> {
     f.extend(&dst);
     if is_v4 {
         let sum = sum16(&f[start..]);
-        let sum = !(((sum >> 16) + (sum & 0xffff)) as u16);
+        let sum = (sum >> 16) + (sum & 0xffff);
+        let sum = !((sum >> 16) + (sum & 0xffff)) as u16;
         f[start + 10..start + 12].copy_from_slice(&sum.to_be_bytes());
     }
     let (sport, dport) = if device.is_some() { (PORT, port) } else { (port, PORT) };
