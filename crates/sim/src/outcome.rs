@@ -89,9 +89,11 @@ pub struct Group {
 /// One decision of a learner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LearnStep {
+    /// Class of servers whose weights they are; empty where all are alike.
+    pub class: String,
     /// When, since the first request.
     pub at_s: f64,
-    /// The clients' rate then.
+    /// The clients' rate then, to this class.
     pub offered_per_s: f64,
     /// What was observed of processors.
     pub cpu_percent: f64,
@@ -165,7 +167,7 @@ impl Learning {
         let half = self.steps.len().div_ceil(2);
         let steps = self.steps.iter().map(|s| {
             json!({
-                "at_s": s.at_s, "offered_per_s": s.offered_per_s, "cpu_percent": s.cpu_percent,
+                "class": s.class, "at_s": s.at_s, "offered_per_s": s.offered_per_s, "cpu_percent": s.cpu_percent,
                 "accelerator_percent": s.accelerator_percent, "p99_ms": s.p99_ms, "loss": s.loss,
                 "weight": s.weight, "verdict": s.verdict.name(), "reward": s.reward,
                 "next_weight": s.next_weight, "best_weight": s.best_weight,

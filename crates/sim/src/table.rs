@@ -57,7 +57,7 @@ pub fn lines(result: &Value) -> Vec<String> {
 }
 
 /// Names of the columns of learners' decisions.
-pub const STEPS_HEAD: &str = "scenario,point,seed,learner,at_s,offered_per_s,cpu_percent,accelerator_percent,p99_ms,\
+pub const STEPS_HEAD: &str = "scenario,point,seed,learner,class,at_s,offered_per_s,cpu_percent,accelerator_percent,p99_ms,\
 loss_share,weight,verdict,reward,next_weight,best_weight,best_p99_ms,own_p99_ms,right";
 
 /// Lines of the table of decisions for one result.
@@ -68,7 +68,8 @@ pub fn step_lines(result: &Value) -> Vec<String> {
     let of = |s: &Value| {
         let numbers = |names: &[&str]| names.iter().map(|n| number(s, n)).collect::<Vec<_>>().join(",");
         format!(
-            "{start},{learner},{},{},{},{},{}",
+            "{start},{learner},{},{},{},{},{},{}",
+            s["class"].as_str().unwrap_or_default(),
             numbers(&["at_s", "offered_per_s", "cpu_percent", "accelerator_percent", "p99_ms", "loss"]),
             number(s, "weight"),
             s["verdict"].as_str().unwrap_or_default(),
@@ -104,7 +105,7 @@ mod tests {
             "scenario": "x", "point": {}, "seed": 3, "learning": {"learner": "thompson", "steps": [step]},
         });
         let lines = step_lines(&result);
-        assert_eq!(lines, ["x,,3,thompson,1.0,,,,,,2,open,,,,,,1"]);
+        assert_eq!(lines, ["x,,3,thompson,,1.0,,,,,,2,open,,,,,,1"]);
         assert_eq!(lines[0].split(',').count(), STEPS_HEAD.split(',').count());
     }
 }

@@ -26,7 +26,7 @@ mod tests;
 pub use bandit::Bandit;
 pub use guard::{Bounds, Guard};
 pub use rates::Rates;
-pub use remote::{Telemetry, with_weights};
+pub use remote::{Telemetry, with_weights, with_weights_of};
 pub use table::{QTable, TableError};
 
 use std::fmt;
@@ -109,8 +109,12 @@ impl Observation {
         self.cpu_per_s + accelerators * self.accelerator_per_s
     }
 
-    fn max_percent(&self) -> f64 {
-        self.cpu_percent.iter().chain(&self.accelerator_percent).copied().fold(0.0, f64::max)
+    /// Share of devices that are busier than this.
+    fn share_above(&self, percent: f64) -> f64 {
+        let all = self.cpu_percent.len() + self.accelerator_percent.len();
+        let above =
+            self.cpu_percent.iter().chain(&self.accelerator_percent).filter(|p| **p > percent).count();
+        above as f64 / all.max(1) as f64
     }
 }
 
@@ -160,6 +164,10 @@ pub struct Parameters {
     pub gamma: f64,
     /// Probability of a random action.
     pub epsilon: f64,
+    /// What epsilon is multiplied by with every action: 1 is as published.
+    pub epsilon_decay: f64,
+    /// Values that a new table begins with; 0 is as published.
+    pub initial_value: f64,
     /// Latency (99th percentile) that is fine.
     pub latency_ms: f64,
     /// Below this the processors count as idle while accelerators work.
@@ -168,6 +176,8 @@ pub struct Parameters {
     pub max_reward: f64,
     /// A device that is busier is overloaded.
     pub overload_percent: f64,
+    /// Share of devices that may be overloaded, 0 to 1: of hundreds, some have a bad moment. 0 is as published.
+    pub overload_share: f64,
     /// Weight of processors, and largest weight of accelerators.
     pub max_weight: u32,
     /// A mean utilisation that is so much away from the one at the end of the last episode means that the load changed.
@@ -182,10 +192,13 @@ impl Default for Parameters {
             alpha: 0.5,
             gamma: 0.5,
             epsilon: 0.1,
+            epsilon_decay: 1.0,
+            initial_value: 0.0,
             latency_ms: 1000.0,
             utilisation_percent: 60.0,
             max_reward: 10.0,
             overload_percent: 100.0,
+            overload_share: 0.0,
             max_weight: 6,
             change_percent: 5.0,
         }
@@ -206,10 +219,13 @@ impl Parameters {
         within("alpha", self.alpha, 1e-6, 1.0)?;
         within("gamma", self.gamma, 0.0, 1.0)?;
         within("epsilon", self.epsilon, 0.0, 1.0)?;
+        within("epsilon_decay", self.epsilon_decay, 0.0, 1.0)?;
+        within("initial_value", self.initial_value, -1e6, 1e6)?;
         within("latency_ms", self.latency_ms, 1e-6, 1e9)?;
         within("utilisation_percent", self.utilisation_percent, 0.0, 100.0)?;
         within("max_reward", self.max_reward, 1.0, 1e6)?;
         within("overload_percent", self.overload_percent, 1.0, 1e6)?;
+        within("overload_share", self.overload_share, 0.0, 1.0)?;
         within("max_weight", f64::from(self.max_weight), 1.0, 255.0)?;
         within("change_percent", self.change_percent, 0.0, 100.0)
     }
@@ -217,7 +233,7 @@ impl Parameters {
     /// Judges the weights that were in force while this was observed (the reward function's conditions, in their order).
     pub fn judge(&self, o: &Observation, weights: Weights) -> Verdict {
         let fast = o.p99_ms < self.latency_ms;
-        if o.max_percent() > self.overload_percent {
+        if o.share_above(self.overload_percent) > self.overload_share {
             Verdict::Overload
         } else if weights.accelerator == 0 && fast {
             Verdict::CpusSuffice
@@ -322,6 +338,8 @@ pub struct Learner {
     pending: Option<(usize, Action)>,
     /// Utilisation at the end of the last episode, if that ended well.
     settled: Option<f64>,
+    /// Probability of a random action, as it is now.
+    epsilon: f64,
 }
 
 impl Learner {
@@ -331,7 +349,7 @@ impl Learner {
     /// A parameter is wrong.
     pub fn new(parameters: Parameters) -> Result<Self, String> {
         parameters.validate()?;
-        let table = QTable::new(parameters.ranges);
+        let table = QTable::with_values(parameters.ranges, parameters.initial_value);
         Learner::with_table(parameters, table)
     }
 
@@ -349,7 +367,7 @@ impl Learner {
             ));
         }
         let weights = parameters.first_weights();
-        Ok(Learner { parameters, table, weights, pending: None, settled: None })
+        Ok(Learner { parameters, table, weights, pending: None, settled: None, epsilon: parameters.epsilon })
     }
 
     /// What it learnt.
@@ -412,11 +430,12 @@ impl Weigher for Learner {
             self.settled = None;
             return Step { weights: self.weights, verdict, reward };
         }
-        let action = if random() > p.epsilon {
+        let action = if random() > self.epsilon {
             self.table.best_action(row)
         } else {
             Action::ALL[((random() * 3.0) as usize).min(2)]
         };
+        self.epsilon *= p.epsilon_decay;
         self.settled = None;
         self.pending = Some((row, action));
         self.weights = p.apply(self.weights, action);

@@ -17,6 +17,9 @@ const FRESH: f64 = 0.3;
 const TARGET: (f64, f64, f64) = (80.0, 40.0, 92.0);
 const DOWN: f64 = 4.0;
 const UP: f64 = 0.5;
+/// Accelerators lose weight only where this much less than the target is to be expected: what is just below it today is above
+/// it tomorrow, and a processor that gets a little too much is worse than one that could take a little more.
+const SLACK: f64 = 10.0;
 
 /// What is believed of one kind of device.
 #[derive(Clone, Copy, Debug, Default)]
@@ -79,11 +82,12 @@ impl Rates {
     }
 
     fn choose(&self, o: &Observation) -> u32 {
-        let limit = self.target_percent;
         let mut best = (f64::INFINITY, self.weights.accelerator);
         for w in 0..=self.parameters.max_weight {
             let Some((cpu, other)) = self.expected(o, w) else { continue };
-            if cpu <= limit && other <= limit {
+            let slack = if w < self.weights.accelerator { SLACK } else { 0.0 };
+            let limit = self.target_percent - slack;
+            if cpu <= limit && other <= self.target_percent {
                 return w;
             }
             // None is good: what is least bad.

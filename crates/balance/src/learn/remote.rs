@@ -17,6 +17,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default)]
 struct Seen {
     accelerator: bool,
+    /// Not in service: nothing is observed of it.
+    out: bool,
     /// Sum of readings of use in per cent, and how many.
     compute: (f64, u32),
     /// Packets at the last question, and those since the last observation.
@@ -41,6 +43,14 @@ impl Telemetry {
     /// # Errors
     /// The program is no balancer.
     pub fn new(rack: &Rack, info: &P4Info) -> Result<Self, String> {
+        Telemetry::of(rack, info, |_| true)
+    }
+
+    /// For some of its devices only, such as those of one class of servers.
+    ///
+    /// # Errors
+    /// The program is no balancer.
+    pub fn of(rack: &Rack, info: &P4Info, wanted: impl Fn(DeviceNumber) -> bool) -> Result<Self, String> {
         let schema = Schema::new(info)?;
         let register = |slot: usize| {
             let name = format!("BalancerIngress.load.device{slot}.reported");
@@ -55,8 +65,19 @@ impl Telemetry {
             reported: (0..8).map(register).collect::<Result<_, _>>()?,
             packets: schema.device_packets,
             device_id: rack.switch.device_id,
-            devices: rack.devices().map(|(_, d)| (d.number, of(d.kind))).collect(),
+            devices: rack
+                .devices()
+                .filter(|(_, d)| wanted(d.number))
+                .map(|(_, d)| (d.number, of(d.kind)))
+                .collect(),
         })
+    }
+
+    /// Takes a device out of what is observed, or in again: it was taken out of service, or has come.
+    pub fn set_in_service(&mut self, device: DeviceNumber, is: bool) {
+        if let Some(seen) = self.devices.get_mut(&device) {
+            *seen = Seen { accelerator: seen.accelerator, out: !is, ..Seen::default() };
+        }
     }
 
     /// What to read.
@@ -125,7 +146,7 @@ impl Telemetry {
     pub fn observation(&mut self, seconds: f64) -> Observation {
         let mut o = Observation::default();
         let mut rates = [0.0; 2];
-        for seen in self.devices.values() {
+        for seen in self.devices.values().filter(|s| !s.out) {
             let (sum, n) = seen.compute;
             let percent = if n == 0 { 0.0 } else { sum / f64::from(n) };
             let list = if seen.accelerator { &mut o.accelerator_percent } else { &mut o.cpu_percent };
@@ -142,9 +163,21 @@ impl Telemetry {
 /// The rack with these weights in all its services. Devices with weight 0 get no new connections; they stay known, and
 /// their connections stay with them.
 pub fn with_weights(rack: &Rack, weights: Weights) -> Rack {
+    with_weights_of(rack, |_| Some(weights))
+}
+
+/// The same with weights that differ from server to server; `None` is a device that is out of service.
+pub fn with_weights_of(rack: &Rack, weights: impl Fn(DeviceNumber) -> Option<Weights>) -> Rack {
     let mut rack = rack.clone();
+    for d in rack.servers.iter_mut().flat_map(|s| &mut s.devices) {
+        d.enabled = weights(d.number).is_some();
+    }
     for d in rack.services.iter_mut().flat_map(|s| &mut s.members).flat_map(|m| &mut m.devices) {
-        let weight = if d.kind == DeviceKind::Cpu { weights.cpu } else { weights.accelerator };
+        let weight = match weights(d.number) {
+            Some(w) if d.kind == DeviceKind::Cpu => w.cpu,
+            Some(w) => w.accelerator,
+            None => 0,
+        };
         d.enabled = weight > 0;
         d.weight = weight.max(1);
     }

@@ -46,7 +46,12 @@ impl std::error::Error for TableError {}
 impl QTable {
     /// All zero.
     pub fn new(ranges: usize) -> Self {
-        QTable { rows: vec![[0.0; 3]; 2 * ranges], updates: 0 }
+        QTable::with_values(ranges, 0.0)
+    }
+
+    /// All the same.
+    pub fn with_values(ranges: usize, value: f64) -> Self {
+        QTable { rows: vec![[value; 3]; 2 * ranges], updates: 0 }
     }
 
     /// Ranges of utilisation.

@@ -60,6 +60,8 @@ pub struct LearnModel {
     pub settle_ns: u64,
     /// How often registers are read in the rest of an interval.
     pub polls: u32,
+    /// Whether each class of servers has weights of its own.
+    pub per_class: bool,
     /// What it knows at the beginning.
     pub table: Option<QTable>,
     /// Weight of accelerators of the fixed learner.
@@ -120,6 +122,8 @@ pub(super) fn learn(
         alpha: number(&mut t, "alpha", (1e-6, 1.0), before.alpha, problems),
         gamma: number(&mut t, "gamma", (0.0, 1.0), before.gamma, problems),
         epsilon: number(&mut t, "epsilon", (0.0, 1.0), before.epsilon, problems),
+        epsilon_decay: number(&mut t, "epsilon_decay", (0.0, 1.0), before.epsilon_decay, problems),
+        initial_value: number(&mut t, "initial_value", (-1e6, 1e6), before.initial_value, problems),
         latency_ms: number(&mut t, "latency_ms", (1e-6, 1e9), before.latency_ms, problems),
         utilisation_percent: number(
             &mut t,
@@ -131,11 +135,13 @@ pub(super) fn learn(
         max_reward: number(&mut t, "max_reward", (1.0, 1e6), before.max_reward, problems),
         // Registers hold no more than 100 per cent.
         overload_percent: number(&mut t, "overload_percent", (1.0, 100.0), 98.0, problems),
+        overload_share: number(&mut t, "overload_share", (0.0, 1.0), before.overload_share, problems),
         max_weight: whole(&mut t, "max_weight", (1, 255), before.max_weight, problems),
         change_percent: number(&mut t, "change_percent", (0.0, 100.0), before.change_percent, problems),
     };
     let polls = whole(&mut t, "polls", (1, 1000), 4, problems);
     let weight = whole(&mut t, "weight", (0, u64::from(parameters.max_weight)), 0, problems);
+    let per_class = t.boolean("per_class", problems).unwrap_or(true);
     let file: Option<At<String>> = t.text("table", "write the path of a Q-table", problems);
     let table = file.and_then(|file| {
         let read = load(&file.value)
@@ -155,5 +161,15 @@ pub(super) fn learn(
         bounds
     });
     t.finish(problems);
-    Some(LearnModel { learner: learner?, parameters, interval_ns, settle_ns, polls, table, weight, guard })
+    Some(LearnModel {
+        learner: learner?,
+        parameters,
+        interval_ns,
+        settle_ns,
+        polls,
+        per_class,
+        table,
+        weight,
+        guard,
+    })
 }

@@ -125,6 +125,10 @@ pub struct Scenario {
     pub rack: Rack,
     /// Models of the rack's devices, in its order.
     pub devices: Vec<DeviceModel>,
+    /// Class of each server: those with equal devices are of one class.
+    pub class_of: Vec<u8>,
+    /// Names of these classes; empty where there is one.
+    pub class_names: Vec<String>,
     /// Clients.
     pub clients: Vec<ClientModel>,
     /// Links between switch and servers.

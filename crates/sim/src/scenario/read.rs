@@ -3,7 +3,9 @@
 use super::event::{EventTable, event};
 use super::learn::learn;
 use super::parts::{LONGEST_S, agents, link, ns};
-use super::tables::{ClientTable, DeviceTable, Source, Sweep, client, devices, source, sweep};
+use super::tables::{
+    ClassTable, ClientTable, DeviceTable, Source, Sweep, classes, client, devices, source, sweep,
+};
 use super::{AgentModel, ClientModel, Event, LearnModel, LearnerKind, Load, Scenario, limits, rack};
 use crate::arrivals::ArrivalModel;
 use crate::device::DeviceModel;
@@ -13,6 +15,9 @@ use pointsman_balance::config::{ConfigErrors, NextHop};
 use pointsman_balance::types::address_bits;
 use pointsman_balance::{DeviceKind, Policy, Protocol, Rack};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Classes of servers that can have weights of their own: an answer's tag has room for so many.
+const MAX_CLASSES: usize = 31;
 
 /// Points of a sweep.
 const MAX_POINTS: usize = 100_000;
@@ -39,6 +44,7 @@ struct Draft {
     rack_place: Place,
     source: Source,
     devices: Vec<DeviceTable>,
+    classes: Vec<ClassTable>,
     clients: Vec<ClientTable>,
     events: Vec<EventTable>,
     sweep: Sweep,
@@ -118,7 +124,7 @@ impl Draft {
         };
         let Some(mut source) = source else {
             // What the rest means depends on the rack: it is told of when that is right.
-            for rest in ["device", "client", "event"] {
+            for rest in ["device", "class", "client", "event"] {
                 top.tables(rest, problems);
             }
             top.table("sweep", problems);
@@ -130,6 +136,7 @@ impl Draft {
             Source::File { .. } => None,
         };
         let devices = devices(top, generated, load, problems);
+        let classes = classes(top, problems);
         let tables = top.tables("client", problems);
         if tables.is_empty() && top.place_of("client") == top.place {
             top.missing("client", "write at least one [[client]] with its `arrivals`", problems);
@@ -152,7 +159,22 @@ impl Draft {
             control_delay_ns,
             agents,
         };
-        Some(Draft { base, rack_place, source, devices, clients, events, sweep, learn, learn_place })
+        Some(Draft { base, rack_place, source, devices, classes, clients, events, sweep, learn, learn_place })
+    }
+
+    /// Whether `[[class]]` tables fit the rack.
+    fn check_classes(&self, servers: Option<&At<f64>>, problems: &mut Problems<'_>) {
+        let Some(last) = self.classes.last() else { return };
+        let Source::Generated(g) = &self.source else {
+            let message = "the rack comes from a file: give its devices models of their own, [[device]] name = \"s1/cpu\"";
+            return problems.add(&last.name.place, "class", message);
+        };
+        let all = servers.map_or(g.servers, |s| s.value as u32);
+        let wanted: u64 = self.classes.iter().map(|c| u64::from(c.servers)).sum();
+        if wanted > u64::from(all) {
+            let message = format!("the classes have {wanted} servers, but the rack has {all}");
+            problems.add(&last.name.place, "class.servers", message);
+        }
     }
 
     fn scenarios(&self, problems: &mut Problems<'_>) -> Option<Vec<Scenario>> {
@@ -197,6 +219,7 @@ impl Draft {
     fn scenario(&self, at: Point<'_>, problems: &mut Problems<'_>) -> Option<Scenario> {
         let Point { servers, rate, policy, learner } = at;
         let mut point = Vec::new();
+        self.check_classes(servers, problems);
         let rack = match &self.source {
             Source::Generated(g) => {
                 let mut g = g.clone();
@@ -252,11 +275,21 @@ impl Draft {
         // As in results, whose fields are in the order of the alphabet.
         point.sort();
         let devices = self.models(&rack, problems)?;
+        let (class_of, class_names) = self.classes_of(&rack, &devices);
         let learn = self
             .learn
             .clone()
             .map(|l| LearnModel { learner: learner.map_or(l.learner, |wanted| wanted.value), ..l });
+        let per_class = learn.as_ref().is_some_and(|l| l.per_class);
         if let Some(Err(message)) = learn.as_ref().map(|_| self.can_learn(&rack)) {
+            problems.add(&self.learn_place, "learn", message);
+            return None;
+        }
+        if per_class && class_names.len() > MAX_CLASSES {
+            let message = format!(
+                "{} different kinds of servers: at most {MAX_CLASSES} can have weights of their own; write per_class = false",
+                class_names.len()
+            );
             problems.add(&self.learn_place, "learn", message);
             return None;
         }
@@ -279,6 +312,8 @@ impl Draft {
             patience_ns: b.patience_ns,
             rack,
             devices,
+            class_of,
+            class_names,
             clients,
             link: b.link.clone(),
             client_link: b.client_link.clone(),
@@ -438,10 +473,43 @@ impl Draft {
         Ok(())
     }
 
+    /// The class that a server of a generated rack was put into: the first servers are of the first class.
+    fn class_of_server(&self, server: usize) -> Option<&ClassTable> {
+        let mut first = 0;
+        self.classes.iter().find(|c| {
+            first += c.servers as usize;
+            server < first
+        })
+    }
+
+    /// Classes of servers with equal devices, and their names.
+    fn classes_of(&self, rack: &Rack, devices: &[DeviceModel]) -> (Vec<u8>, Vec<String>) {
+        let (mut out, mut names) = (Vec::new(), Vec::new());
+        let mut known: Vec<Vec<(DeviceKind, bool, &DeviceModel)>> = Vec::new();
+        let mut at = 0;
+        for (i, server) in rack.servers.iter().enumerate() {
+            let own = server.devices.iter().zip(&devices[at..]);
+            let own: Vec<_> = own.map(|(d, model)| (d.kind, d.enabled, model)).collect();
+            at += own.len();
+            let class = known.iter().position(|k| *k == own).unwrap_or_else(|| {
+                let given = self.class_of_server(i).map(|c| c.name.value.clone());
+                names.push(given.unwrap_or_else(|| format!("like-{}", server.name)));
+                known.push(own);
+                known.len() - 1
+            });
+            out.push(class.min(MAX_CLASSES) as u8);
+        }
+        if names.len() == 1 {
+            names = vec![String::new()];
+        }
+        (out, names)
+    }
+
     fn models(&self, rack: &Rack, problems: &mut Problems<'_>) -> Option<Vec<DeviceModel>> {
         let mut used = vec![false; self.devices.len()];
         let mut out = Vec::new();
-        for (server, device) in rack.devices() {
+        let all = rack.servers.iter().enumerate().flat_map(|(i, s)| s.devices.iter().map(move |d| (i, s, d)));
+        for (index, server, device) in all {
             let full = format!("{}/{}", server.name, device.name);
             // The full name is more special than the device's alone.
             let named = |name: &str| self.devices.iter().position(|d| d.name.value == name);
@@ -452,7 +520,11 @@ impl Draft {
                 return None;
             };
             used[i] = true;
-            out.push(self.devices[i].model.clone());
+            let mut model = self.devices[i].model.clone();
+            if let Some(class) = self.class_of_server(index) {
+                model.speed *= if device.kind == DeviceKind::Cpu { class.speed.0 } else { class.speed.1 };
+            }
+            out.push(model);
         }
         for (d, _) in self.devices.iter().zip(&used).filter(|(_, used)| !**used) {
             problems.add(&d.name.place, "device.name", format!("the rack has no device `{}`", d.name.value));

@@ -21,6 +21,14 @@ pub(super) struct DeviceTable {
     pub(super) model: DeviceModel,
 }
 
+/// `[[class]]`: so many servers of a generated rack that are faster or slower than the others.
+pub(super) struct ClassTable {
+    pub(super) name: At<String>,
+    pub(super) servers: u32,
+    /// Factors for processors and for all other devices.
+    pub(super) speed: (f64, f64),
+}
+
 pub(super) struct ClientTable {
     pub(super) place: Place,
     pub(super) name: String,
@@ -173,6 +181,26 @@ pub(super) fn devices(
         let Some(service) = service else { continue };
         let model = DeviceModel { workers, service, speed, buffer, give_up_ns, contention, answer_bytes };
         out.push(DeviceTable { name, model });
+    }
+    out
+}
+
+pub(super) fn classes(top: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Vec<ClassTable> {
+    let mut out: Vec<ClassTable> = Vec::new();
+    for mut t in top.tables("class", problems) {
+        let name = t.name("name", "give the class a name: name = \"old\"", problems);
+        let servers = t.integer("servers", 1, 8191, problems);
+        if servers.is_none() && t.place_of("servers") == t.place {
+            t.missing("servers", "how many of the rack's servers belong to it?", problems);
+        }
+        let cpu = t.number("cpu_speed", 1e-6, 1e6, problems).map_or(1.0, |v| v.value);
+        let other = t.number("accelerator_speed", 1e-6, 1e6, problems).map_or(1.0, |v| v.value);
+        t.finish(problems);
+        let (Some(name), Some(servers)) = (name, servers) else { continue };
+        if out.iter().any(|c| c.name.value == name.value) {
+            problems.add(&name.place, "class.name", format!("two classes `{}`: rename one", name.value));
+        }
+        out.push(ClassTable { name, servers: servers.value as u32, speed: (cpu, other) });
     }
     out
 }

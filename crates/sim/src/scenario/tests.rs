@@ -70,6 +70,21 @@ fn sweeps() {
     assert_eq!(all[1].clients[0].arrivals, ArrivalModel::Poisson { rate_per_s: 20.5 });
 }
 
+/// Servers with equal devices are of one class, wherever the rack comes from.
+#[test]
+fn classes() {
+    let text = format!("{GOOD}[[class]]\nname = \"old\"\nservers = 1\ncpu_speed = 0.5\n");
+    let s = &good(&text)[0];
+    assert_eq!((s.class_of.as_slice(), s.class_names.len()), ([0, 1].as_slice(), 2));
+    assert_eq!((s.class_names[0].as_str(), s.class_names[1].as_str()), ("old", "like-s2"));
+    assert_eq!((s.devices[0].speed, s.devices[1].speed, s.devices[2].speed), (0.5, 1.0, 1.0));
+    let alike = &good(GOOD)[0];
+    assert_eq!(
+        (alike.class_of.as_slice(), alike.class_names.as_slice()),
+        ([0, 0].as_slice(), [String::new()].as_slice())
+    );
+}
+
 #[test]
 fn files() {
     let trace =
@@ -176,6 +191,18 @@ fn refuses() {
             "[[event]]",
             "[agents]\nenabled = false\n[[event]]\nat_s = 1\naction = \"link-down\"\nport = 77\n[[event]]",
             "nothing is connected to port 77",
+        ),
+        ("[[event]]", "[[class]]\nname = \"old\"\n[[event]]", "class.servers: missing"),
+        (
+            "[[event]]",
+            "[[class]]\nname = \"old\"\nservers = 3\n[[event]]",
+            "the classes have 3 servers, but the rack has 2",
+        ),
+        ("[[event]]", "[[class]]\nname = \"a\"\nservers = 1\ncpu_speed = 0\n[[event]]", "class.cpu_speed"),
+        (
+            "[[event]]",
+            "[learn]\nlearner = \"fixed\"\nepsilon_decay = 2\n[[event]]",
+            "write a number from 0 to 1",
         ),
         ("name = \"x\"", "name = \"x\"\ncolour = 3", "colour: unknown field; known here:"),
         ("[rack]", "[rack", "not valid TOML"),

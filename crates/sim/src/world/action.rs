@@ -47,6 +47,11 @@ impl<E: Executor> World<E> {
             Action::Agents(devices, on) => devices.iter().for_each(|i| self.switch_agent(*i, *on)),
             Action::Enable(devices, on) => {
                 let numbers = self.numbers(devices);
+                if let Some(learn) = &mut self.learn {
+                    // Weights say whether those in service get anything.
+                    devices.iter().zip(&numbers).for_each(|(i, n)| learn.set_in_service(*i, *n, *on));
+                    return self.apply_weights();
+                }
                 for i in devices {
                     self.checker.removed(self.now, *i, !on);
                 }

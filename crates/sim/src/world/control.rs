@@ -13,8 +13,8 @@ const CONNECTION: ConnId = ConnId(1);
 
 /// What is on its way to the switch.
 enum Question {
-    /// Of a learner, which only reads.
-    Learner(Request),
+    /// Of the learner of this class of servers, which only reads.
+    Learner(usize, Request),
     Connect,
     Message(Box<pointsman_control::proto::p4rt::StreamMessageRequest>),
     Request {
@@ -68,8 +68,8 @@ impl Control {
     }
 
     /// A learner asks something.
-    pub fn ask(&mut self, request: Request) {
-        self.to_switch.push_back(Question::Learner(request));
+    pub fn ask(&mut self, class: usize, request: Request) {
+        self.to_switch.push_back(Question::Learner(class, request));
     }
 
     /// The switch serves one request.
@@ -156,14 +156,14 @@ impl<E: Executor> World<E> {
     pub(super) fn at_switch(&mut self) {
         let Some(question) = self.control.to_switch.pop_front() else { return };
         match question {
-            Question::Learner(request) => {
+            Question::Learner(class, request) => {
                 let now = Time(self.now);
                 // What could not be read is missing in the observation.
                 let entities = match self.control.serve(&mut self.switch, now, &request) {
                     Ok(Response::Read(entities)) => entities,
                     _ => Vec::new(),
                 };
-                self.learner_answer(entities);
+                self.learner_answer(class, entities);
             }
             Question::Connect => self.answer(controller::Input::Connected),
             Question::Message(message) => {

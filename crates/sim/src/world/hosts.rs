@@ -21,6 +21,10 @@ const PORTS: u32 = 64_000;
 /// Kernels count processor time in hundredths of a second.
 const TICK_NS: u128 = 10_000_000;
 
+/// An answer's tag: the kind of device in its low bits, above that the class of servers.
+const KIND_BITS: u32 = 3;
+const KINDS: u8 = (1 << KIND_BITS) - 1;
+
 /// Address and port of a client's `n`-th connection.
 pub(super) fn client_end(model: &ClientModel, n: u32) -> (IpAddr, u16) {
     let further = n / PORTS % model.addresses;
@@ -178,13 +182,13 @@ impl<E: Executor> World<E> {
         self.answered += 1;
         let latency = self.now - request.sent;
         if let Some(learn) = &mut self.learn {
-            learn.latencies_ns.push(latency);
+            learn.answered(usize::from(seen.marks.tag >> KIND_BITS), latency);
         }
         if latency > self.scenario.patience_ns {
             self.late += 1;
         } else if self.is_measured(request.sent) {
             self.measured_answered += 1;
-            if let Some(of_kind) = self.latencies_ns.get_mut(usize::from(seen.marks.tag)) {
+            if let Some(of_kind) = self.latencies_ns.get_mut(usize::from(seen.marks.tag & KINDS)) {
                 of_kind.push(latency);
             }
         }
@@ -203,6 +207,11 @@ impl<E: Executor> World<E> {
         let (busy, all) =
             others.fold((0u32, 0u32), |(b, a), d| (b + d.busy(), a.saturating_add(d.model().workers)));
         1.0 + contention * f64::from(busy) / f64::from(all.max(1))
+    }
+
+    /// Class of servers that a device belongs to, where weights are learnt.
+    fn class_of(&self, device: usize) -> u8 {
+        self.learn.as_ref().map_or(0, |l| l.class_of[device])
     }
 
     fn note_queue(&mut self, device: usize) {
@@ -267,7 +276,7 @@ impl<E: Executor> World<E> {
             kind: Kind::Answer,
             connection: job.connection,
             request: job.request,
-            tag: self.kinds[device],
+            tag: self.kinds[device] | self.class_of(device) << KIND_BITS,
         };
         let mut packet = self.buffer();
         let bytes = self.devices[device].model().answer_bytes as usize;

@@ -1,77 +1,159 @@
 //! Learning: what is observed once per interval, what comes of a decision, and what the oracle says to it.
+//!
+//! Servers that are alike are a class, and every class has weights of its own.
 
 use super::{Event, World};
 use crate::oracle::{DeviceNow, Oracle};
 use crate::outcome::{Latency, LearnStep, Learning};
-use crate::scenario::LearnModel;
+use crate::scenario::{LearnModel, Scenario};
 use pointsman_balance::controller::{Program, Request};
-use pointsman_balance::learn::{Observation, Telemetry, Weights, with_weights};
-use pointsman_balance::{DeviceKind, Rack};
+use pointsman_balance::learn::{Observation, Telemetry, Weights, with_weights_of};
+use pointsman_balance::{DeviceKind, DeviceNumber, Rack};
 use pointsman_control::proto::p4rt;
 use pointsman_ir::Executor;
 use std::collections::VecDeque;
 
+/// Servers that are alike.
+struct Class {
+    name: String,
+    telemetry: Telemetry,
+    weights: Weights,
+    /// Latencies of answers in this interval.
+    latencies_ns: Vec<u64>,
+    oracle: Oracle,
+    now: Vec<DeviceNow>,
+    /// Their devices, as the scenario numbers them, and their servers.
+    devices: Vec<usize>,
+    servers: Vec<u32>,
+}
+
 /// What a learner's decisions need.
 pub(super) struct Learn {
     pub model: LearnModel,
-    telemetry: Telemetry,
+    classes: Vec<Class>,
+    /// Class of each device.
+    pub class_of: Vec<u8>,
+    /// Whether each device is in service, but for its weight.
+    wanted: Vec<bool>,
+    /// Devices that the checker takes for removed.
+    out: Vec<bool>,
     /// Answers on their way back.
-    answers: VecDeque<Vec<p4rt::Entity>>,
-    weights: Weights,
+    answers: VecDeque<(usize, Vec<p4rt::Entity>)>,
     /// Observed since.
     since: u64,
     polls_left: u32,
-    /// The next answer is only what counters are compared with.
-    baseline: bool,
-    /// Of the interval: latencies of answers, and what was sent and lost at its beginning.
-    pub latencies_ns: Vec<u64>,
+    /// So many of the next answers are only what counters are compared with.
+    baselines: usize,
+    /// Sent and lost at the beginning of the interval.
     sent: u64,
     lost: u64,
-    oracle: Oracle,
-    now: Vec<DeviceNow>,
+    /// The class that is asked next.
+    asking: usize,
+    /// Somebody was asked since the interval began.
+    asked: bool,
     steps: Vec<LearnStep>,
 }
 
 impl Learn {
-    pub fn new(
-        model: &LearnModel,
-        rack: &Rack,
-        program: &Program,
-        devices: &[crate::device::DeviceModel],
-    ) -> Result<Self, String> {
-        let mut now = Vec::new();
-        for (server, s) in rack.servers.iter().enumerate() {
-            now.extend(s.devices.iter().map(|d| DeviceNow {
-                server: server as u32,
-                accelerator: d.kind != DeviceKind::Cpu,
+    pub fn new(model: &LearnModel, scenario: &Scenario, program: &Program) -> Result<Self, String> {
+        let rack = &scenario.rack;
+        let all: Vec<(u32, &pointsman_balance::config::Device)> = rack
+            .servers
+            .iter()
+            .enumerate()
+            .flat_map(|(server, s)| s.devices.iter().map(move |d| (server as u32, d)))
+            .collect();
+        let class_of_server = |server: u32| match model.per_class {
+            true => scenario.class_of.get(server as usize).copied().unwrap_or(0),
+            false => 0,
+        };
+        let class_of: Vec<u8> = all.iter().map(|(server, _)| class_of_server(*server)).collect();
+        let number = class_of.iter().max().map_or(1, |last| usize::from(*last) + 1);
+        let mut classes = Vec::new();
+        for class in 0..number {
+            let devices: Vec<usize> = (0..all.len()).filter(|i| usize::from(class_of[*i]) == class).collect();
+            let numbers: Vec<DeviceNumber> = devices.iter().map(|i| all[*i].1.number).collect();
+            let models: Vec<_> = devices.iter().map(|i| scenario.devices[*i].clone()).collect();
+            let now = devices.iter().map(|i| DeviceNow {
+                server: all[*i].0,
+                accelerator: all[*i].1.kind != DeviceKind::Cpu,
                 up: true,
                 speed: 1.0,
-            }));
+            });
+            let mut servers: Vec<u32> = devices.iter().map(|i| all[*i].0).collect();
+            servers.dedup();
+            classes.push(Class {
+                name: scenario.class_names.get(class).cloned().unwrap_or_default(),
+                telemetry: Telemetry::of(rack, &program.p4info, |n| numbers.contains(&n))?,
+                weights: model.weigher()?.weights(),
+                latencies_ns: Vec::new(),
+                oracle: Oracle::new(&models),
+                now: now.collect(),
+                devices,
+                servers,
+            });
         }
-        Ok(Learn {
+        let wanted: Vec<bool> = all.iter().map(|(_, d)| d.enabled).collect();
+        let mut learn = Learn {
             model: model.clone(),
-            telemetry: Telemetry::new(rack, &program.p4info)?,
+            classes,
+            class_of,
+            out: vec![false; wanted.len()],
+            wanted: vec![true; wanted.len()],
             answers: VecDeque::new(),
-            weights: model.weigher()?.weights(),
             since: 0,
             polls_left: 0,
-            baseline: false,
-            latencies_ns: Vec::new(),
+            baselines: 0,
             sent: 0,
             lost: 0,
-            oracle: Oracle::new(devices),
-            now,
+            asking: usize::MAX,
+            asked: false,
             steps: Vec::new(),
-        })
+        };
+        for (i, _) in wanted.iter().enumerate().filter(|(_, w)| !**w) {
+            learn.set_in_service(i, all[i].1.number, false);
+        }
+        Ok(learn)
     }
 
     pub fn last_step(&self) -> Option<&LearnStep> {
         self.steps.last()
     }
 
-    /// The rack as it is to begin.
+    /// How many classes of servers have weights of their own.
+    pub fn classes(&self) -> usize {
+        self.classes.len()
+    }
+
+    /// The rack as it is to be with the weights in force.
     pub fn rack(&self, rack: &Rack) -> Rack {
-        with_weights(rack, self.weights)
+        let mut weights = std::collections::BTreeMap::new();
+        for (i, (_, d)) in rack.devices().enumerate() {
+            let class = &self.classes[usize::from(self.class_of[i])];
+            weights.insert(d.number, self.wanted[i].then_some(class.weights));
+        }
+        with_weights_of(rack, |n| weights.get(&n).copied().flatten())
+    }
+
+    /// A device is taken out of service, or comes.
+    pub fn set_in_service(&mut self, device: usize, number: DeviceNumber, is: bool) {
+        self.wanted[device] = is;
+        let class = &mut self.classes[usize::from(self.class_of[device])];
+        class.telemetry.set_in_service(number, is);
+    }
+
+    /// A client had an answer.
+    pub fn answered(&mut self, class: usize, latency_ns: u64) {
+        if let Some(class) = self.classes.get_mut(class) {
+            class.latencies_ns.push(latency_ns);
+        }
+    }
+
+    fn forget(&mut self) {
+        for class in &mut self.classes {
+            class.latencies_ns.clear();
+            class.telemetry.forget();
+        }
     }
 }
 
@@ -80,6 +162,8 @@ impl Learn {
 pub struct Question {
     /// Seconds since the first request.
     pub at_s: f64,
+    /// Which class of servers, from 0: one learner for each.
+    pub class: usize,
     /// What was seen under the weights in force.
     pub observation: Observation,
     /// These weights.
@@ -98,10 +182,10 @@ impl<E: Executor> World<E> {
         let Some(l) = &mut self.learn else { return };
         l.since = now + l.model.settle_ns;
         l.polls_left = l.model.polls;
-        l.baseline = true;
+        l.baselines = l.classes.len();
         (l.sent, l.lost) = (sent, lost);
-        l.latencies_ns.clear();
-        l.telemetry.forget();
+        (l.asking, l.asked) = (usize::MAX, false);
+        l.forget();
         self.calendar.enter(l.since, Event::LearnBegin);
         self.calendar.enter(now + l.model.interval_ns, Event::Decide);
     }
@@ -110,7 +194,7 @@ impl<E: Executor> World<E> {
     pub(super) fn observe_from_here(&mut self) {
         let (sent, lost) = (self.requests.len() as u64, self.lost_so_far());
         let Some(l) = &mut self.learn else { return };
-        l.latencies_ns.clear();
+        l.classes.iter_mut().for_each(|c| c.latencies_ns.clear());
         (l.sent, l.lost) = (sent, lost);
         self.poll_devices();
     }
@@ -119,9 +203,10 @@ impl<E: Executor> World<E> {
     pub(super) fn poll_devices(&mut self) {
         let delay = self.scenario.control_delay_ns;
         let Some(l) = &mut self.learn else { return };
-        let request = Request::Read(l.telemetry.question());
-        self.control.ask(request);
-        self.calendar.enter(self.now + delay, Event::AtSwitch);
+        for (i, class) in l.classes.iter().enumerate() {
+            self.control.ask(i, Request::Read(class.telemetry.question()));
+            self.calendar.enter(self.now + delay, Event::AtSwitch);
+        }
         // The last answer has to be back before the decision.
         if l.polls_left > 0 {
             l.polls_left -= 1;
@@ -131,37 +216,50 @@ impl<E: Executor> World<E> {
     }
 
     /// The switch answered; the answer is under way.
-    pub(super) fn learner_answer(&mut self, entities: Vec<p4rt::Entity>) {
+    pub(super) fn learner_answer(&mut self, class: usize, entities: Vec<p4rt::Entity>) {
         let Some(l) = &mut self.learn else { return };
-        l.answers.push_back(entities);
+        l.answers.push_back((class, entities));
         self.calendar.enter(self.now + self.scenario.control_delay_ns, Event::AtLearner);
     }
 
     pub(super) fn at_learner(&mut self) {
         let Some(l) = &mut self.learn else { return };
-        let Some(entities) = l.answers.pop_front() else { return };
-        l.telemetry.answer(&entities);
-        if std::mem::take(&mut l.baseline) {
-            l.telemetry.forget();
+        let Some((class, entities)) = l.answers.pop_front() else { return };
+        let telemetry = &mut l.classes[class].telemetry;
+        telemetry.answer(&entities);
+        if l.baselines > 0 {
+            l.baselines -= 1;
+            telemetry.forget();
         }
     }
 
-    /// The end of an interval: what there is to decide on.
+    /// The end of an interval: every class is asked.
+    pub(super) fn decisions_are_due(&mut self) {
+        if let Some(l) = &mut self.learn {
+            (l.asking, l.asked) = (0, true);
+        }
+    }
+
+    /// What there is to decide on now.
     pub(super) fn question(&mut self) -> Option<crate::Question> {
         let (now, start, lost) = (self.now, self.start, self.lost_so_far());
         let sent = self.requests.len() as u64;
         let oldest_ns = self.scenario.patience_ns;
         let open = self.open;
         let l = self.learn.as_mut()?;
+        let number = l.asking;
+        let class = l.classes.get_mut(number)?;
+        l.asking += 1;
         let seconds = (now - l.since.min(now)) as f64 / 1e9;
-        let mut observation = l.telemetry.observation(seconds);
-        observation.p99_ms = match l.latencies_ns.is_empty() {
+        let mut observation = class.telemetry.observation(seconds);
+        observation.p99_ms = match class.latencies_ns.is_empty() {
             // Requests, but no answer at all: as bad as can be.
             true if open > 0 => oldest_ns as f64 / 1e6,
-            _ => Latency::of(&mut l.latencies_ns).p99_ms,
+            _ => Latency::of(&mut class.latencies_ns).p99_ms,
         };
         observation.loss = (lost - l.lost) as f64 / (sent - l.sent).max(1) as f64;
-        Some(crate::Question { at_s: (now - start) as f64 / 1e9, observation, weights: l.weights })
+        let at_s = (now - start) as f64 / 1e9;
+        Some(crate::Question { at_s, class: number, observation, weights: class.weights })
     }
 
     /// Somebody decided: the weights from now on.
@@ -169,18 +267,29 @@ impl<E: Executor> World<E> {
         let rate: f64 = self.clients.iter().map(|c| c.arrivals.rate_per_s(self.now.saturating_sub(1))).sum();
         let patience_ms = self.scenario.patience_ns as f64 / 1e6;
         let Some(l) = &mut self.learn else { return };
-        for (i, device) in self.devices.iter().enumerate() {
-            l.now[i].up = device.is_up();
-            l.now[i].speed = device.speed;
+        for class in &mut l.classes {
+            for (now, i) in class.now.iter_mut().zip(&class.devices) {
+                now.up = self.devices[*i].is_up() && l.wanted[*i];
+                now.speed = self.devices[*i].speed;
+            }
         }
+        // Every server that has something that works gets as much as any other.
+        let alive = |class: &Class| {
+            let works = |s: &&u32| class.now.iter().any(|d| d.server == **s && d.up);
+            class.servers.iter().filter(works).count() as f64
+        };
+        let all: f64 = l.classes.iter().map(alive).sum();
+        let Some(class) = l.classes.get(asked.class) else { return };
+        let own_rate = rate * alive(class) / all.max(1.0);
         let p = &l.model.parameters;
-        let best = l.oracle.best(rate, &l.now, p);
-        let own = l.oracle.worth(rate, &l.now, weights, p);
+        let best = class.oracle.best(own_rate, &class.now, p);
+        let own = class.oracle.worth(own_rate, &class.now, weights, p);
         let o = &asked.observation;
         let bounded = |ms: f64| ms.min(patience_ms);
         l.steps.push(LearnStep {
+            class: class.name.clone(),
             at_s: asked.at_s,
-            offered_per_s: rate,
+            offered_per_s: own_rate,
             cpu_percent: o.cpu_mean_percent(),
             accelerator_percent: o.accelerator_mean_percent(),
             p99_ms: o.p99_ms,
@@ -197,22 +306,45 @@ impl<E: Executor> World<E> {
                 || weights.accelerator == best.accelerator
                 || own.p99_ms.is_finite() && own.p99_ms <= 1.05 * best.worth.p99_ms,
         });
-        if weights != l.weights {
-            let before = std::mem::replace(&mut l.weights, weights);
-            let cpus_changed = (before.cpu == 0) != (weights.cpu == 0);
-            let others_changed = (before.accelerator == 0) != (weights.accelerator == 0);
-            for i in 0..self.devices.len() {
-                let (changed, out) = match l.now[i].accelerator {
-                    true => (others_changed, weights.accelerator == 0),
-                    false => (cpus_changed, weights.cpu == 0),
-                };
-                if changed {
-                    self.checker.removed(self.now, i, out);
+        if let Some(class) = l.classes.get_mut(asked.class) {
+            class.weights = weights;
+        }
+    }
+
+    /// Gives the controller what was decided, if anything changed, and begins the next interval where all have decided.
+    pub(super) fn after_decisions(&mut self) {
+        if !self.learn.as_ref().is_some_and(|l| l.asked) {
+            return;
+        }
+        self.apply_weights();
+        self.begin_interval();
+    }
+
+    /// Tells the controller of weights and devices in service, if they are others than it has.
+    pub(super) fn apply_weights(&mut self) {
+        let Some(l) = &mut self.learn else { return };
+        let before = self.control.controller.rack();
+        let after = l.rack(before);
+        if after == *before {
+            return;
+        }
+        self.note_removed();
+        self.configure(|rack| *rack = after);
+    }
+
+    /// Tells the checker which devices are out.
+    pub(super) fn note_removed(&mut self) {
+        let Some(l) = &mut self.learn else { return };
+        for class in &l.classes {
+            for (now, i) in class.now.iter().zip(&class.devices) {
+                let weight = if now.accelerator { class.weights.accelerator } else { class.weights.cpu };
+                let out = weight == 0 || !l.wanted[*i];
+                if out != l.out[*i] {
+                    l.out[*i] = out;
+                    self.checker.removed(self.now, *i, out);
                 }
             }
-            self.configure(|rack| *rack = with_weights(rack, weights));
         }
-        self.begin_interval();
     }
 
     pub(super) fn learning(&mut self) -> Option<Learning> {

@@ -176,17 +176,21 @@ pub fn run<E: Executor + Send + Sync>(
     fault: Option<Fault>,
 ) -> Result<Outcome, String> {
     let mut session = Session::<E>::start(scenario, data_plane, seed, fault)?;
-    let mut learner = scenario.learn.as_ref().map(|l| l.weigher()).transpose()?;
-    let mut random = Stream::new(seed, Part::Learner, 0);
+    let mut learners = Vec::new();
+    if let Some(model) = &scenario.learn {
+        for class in 0..session.classes() {
+            learners.push((model.weigher()?, Stream::new(seed, Part::Learner, class as u64)));
+        }
+    }
     while let Some(question) = session.advance() {
-        let Some(learner) = &mut learner else { continue };
+        let Some((learner, random)) = learners.get_mut(question.class) else { continue };
         let step = learner.step(&question.observation, &mut || random.unit());
         session.decide(&question, step.weights, step.reward);
     }
     let mut outcome = session.finish();
-    if let (Some(learning), Some(learner)) = (&mut outcome.learning, &learner) {
-        learning.table = learner.table().cloned();
-        learning.interventions = learner.interventions();
+    if let Some(learning) = &mut outcome.learning {
+        learning.table = learners.first().and_then(|(l, _)| l.table().cloned());
+        learning.interventions = learners.iter().map(|(l, _)| l.interventions()).sum();
     }
     Ok(outcome)
 }
@@ -213,9 +217,22 @@ impl<E: Executor + Send + Sync> Session<E> {
         Ok(Session { world })
     }
 
-    /// Goes on to the next decision of a learner, or to the end.
+    /// How many classes of servers there are to decide for: one learner for each.
+    pub fn classes(&self) -> usize {
+        self.world.learn.as_ref().map_or(1, learn::Learn::classes)
+    }
+
+    /// Goes on to the next decision, or to the end. At the end of an interval there is one for every class of servers.
     pub fn advance(&mut self) -> Option<Question> {
-        if self.world.go() { self.world.question() } else { None }
+        if let Some(question) = self.world.question() {
+            return Some(question);
+        }
+        self.world.after_decisions();
+        if !self.world.go() {
+            return None;
+        }
+        self.world.decisions_are_due();
+        self.world.question()
     }
 
     /// The decision: weights from now on. `reward`, if anybody gave one, goes into the results.
@@ -253,7 +270,7 @@ impl<E: Executor + Send + Sync> World<E> {
         };
         let switch = Switch::with_shared(config, data_plane.loader()).map_err(|e| e.to_string())?;
         let program = &data_plane.program;
-        let learn = s.learn.as_ref().map(|l| learn::Learn::new(l, rack, program, &s.devices)).transpose()?;
+        let learn = s.learn.as_ref().map(|l| learn::Learn::new(l, s, program)).transpose()?;
         let first_rack = learn.as_ref().map(|l| l.rack(rack));
         let control = Control::new(
             first_rack.as_ref().unwrap_or(rack),
@@ -376,6 +393,7 @@ impl<E: Executor + Send + Sync> World<E> {
             due: false,
             scenario,
         };
+        world.note_removed();
         world.make_agents()?;
         Ok(world)
     }

@@ -111,3 +111,88 @@ fn the_oracle_is_right() {
         assert!(tried[best].0 <= 1.1 * least, "{rate} per second: weight {best}, but {tried:?}");
     }
 }
+
+/// The decisions of a scenario of `scenarios/` under one learner, shortened.
+fn decisions(file: &str, learner: &str, changes: &[(&str, &str)]) -> Outcome {
+    let text = load(file).unwrap_or_else(|e| panic!("{e}"));
+    let all = [("[\"q-learning\", \"thompson\", \"service-rate\"]", format!("[\"{learner}\"]"))];
+    let all = all.iter().map(|(a, b)| (*a, b.as_str())).chain(changes.iter().copied());
+    let text = all.fold(text, |text, (from, to)| {
+        assert!(text.contains(from), "{file} has no {from}");
+        text.replace(from, to)
+    });
+    learn(&text, 1)
+}
+
+/// A second SmartNIC comes to every server: from then on it gets requests, learners go on being right, the better ones with at
+/// most half of P4Wise's regret and never beyond the guard's bound.
+#[test]
+fn a_second_accelerator() {
+    let changes = [
+        ("servers = 4", "servers = 2"),
+        ("[250, 610, 400, 620, 300, 605]", "[125, 305, 200, 310, 150, 302]"),
+        ("duration_s = 2240", "duration_s = 1200"),
+        ("at_s = 1000", "at_s = 600"),
+    ];
+    let mut regret = Vec::new();
+    for (learner, at_least) in [("q-learning", 75.0), ("thompson", 95.0), ("service-rate", 95.0)] {
+        let outcome = decisions("scenarios/second-nic.toml", learner, &changes);
+        let learning = outcome.learning.expect("somebody learns");
+        let (share, worst) =
+            (learning.accuracy_percent(60), learning.steps.iter().map(|s| s.p99_ms).fold(0.0, f64::max));
+        regret.push(learning.regret_ms(usize::MAX));
+        println!("{learner}: {share:.0} % of the last 60 right, regret {regret:?}, worst P99 {worst:.0} ms");
+        assert!(share >= at_least, "{learner}: {share} %");
+        assert!(learner == "q-learning" || learning.beyond_bound == Some(0), "{learner}: {worst} ms");
+        // Two SmartNICs that get as much as each other are used less than one was.
+        let used = |from: usize, to: usize| {
+            let shared: Vec<f64> = learning.steps[from..to]
+                .iter()
+                .filter(|s| s.weight == 1 && s.offered_per_s > 300.0)
+                .map(|s| s.cpu_percent)
+                .collect();
+            shared.iter().sum::<f64>() / shared.len().max(1) as f64
+        };
+        let (before, after) = (used(0, 149), used(152, 299));
+        assert!(after < 0.95 * before, "{learner}: processors {before:.0} % busy before, {after:.0} % after");
+    }
+    assert!(regret[1] <= 0.5 * regret[0] && regret[2] <= 0.5 * regret[0], "{regret:?}");
+}
+
+/// Slow servers get other weights than fast ones; with one weight for all, there is one.
+#[test]
+fn classes_of_servers() {
+    let changes = [("servers = 4", "servers = 2"), ("servers = 2    ", "servers = 1    ")];
+    let rates = [("[200, 400, 300, 420]", "[150, 210]"), ("duration_s = 600", "duration_s = 480")];
+    let all: Vec<_> = changes.into_iter().chain(rates).collect();
+    let outcome = decisions("scenarios/classes.toml", "service-rate", &all);
+    let learning = outcome.learning.expect("somebody learns");
+    let weights = |class: &str| -> Vec<u32> {
+        let of =
+            learning.steps.iter().filter(|s| s.class == class && s.offered_per_s > 100.0 && s.at_s > 100.0);
+        of.map(|s| s.next_weight).collect()
+    };
+    let (old, new) = (weights("old"), weights("like-s2"));
+    assert!(old.len() > 30 && new.len() == old.len(), "{} and {}", old.len(), new.len());
+    let share = |w: &[u32], ok: fn(u32) -> bool| w.iter().filter(|w| ok(**w)).count() * 10 >= w.len() * 9;
+    assert!(share(&old, |w| w >= 1) && share(&new, |w| w == 0), "old {old:?}, new {new:?}");
+    assert!(learning.accuracy_percent(60) >= 90.0, "{}", learning.accuracy_percent(60));
+    let one: Vec<_> = all.iter().copied().chain([("per_class = true", "per_class = false")]).collect();
+    let learning =
+        decisions("scenarios/classes.toml", "service-rate", &one).learning.expect("somebody learns");
+    assert!(learning.steps.iter().all(|s| s.class != "like-s2"));
+}
+
+/// Load that swings, bursts, devices that slow down and fail: everything the rack promises still holds.
+#[test]
+fn learners_in_trouble() {
+    let changes = [("servers = 4", "servers = 2"), ("rate_per_s = 400", "rate_per_s = 200")];
+    for learner in ["thompson", "service-rate"] {
+        let outcome = decisions("scenarios/trouble.toml", learner, &changes);
+        let (sent, lost) = (outcome.requests.sent, outcome.requests.lost);
+        assert!(lost > 0 && lost * 50 < sent, "{learner}: {lost} of {sent} lost");
+        let learning = outcome.learning.expect("somebody learns");
+        println!("{learner}: {:.0} % right", learning.accuracy_percent(usize::MAX));
+        assert!(learning.accuracy_percent(usize::MAX) >= 60.0);
+    }
+}
