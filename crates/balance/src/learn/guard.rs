@@ -1,6 +1,8 @@
 //! A guard around a learner: where latency or loss crosses a bound, safe weights take over for a while; and weights never
-//! change by more than so much at once.
+//! change by more than so much at once. Where devices' capacities are known from what was seen, weights that would ask more of
+//! them than they have are not even tried.
 
+use super::rates::Capacity;
 use super::{Observation, Step, Weigher, Weights};
 
 /// What a guard does.
@@ -16,6 +18,8 @@ pub struct Bounds {
     pub hold: u32,
     /// Largest change of the weight of accelerators at once.
     pub max_change: u32,
+    /// Weights that would make devices busier than this are not tried, if others would not.
+    pub max_use_percent: Option<f64>,
 }
 
 /// A guarded learner.
@@ -25,13 +29,48 @@ pub struct Guard {
     weights: Weights,
     holding: u32,
     interventions: u64,
+    cpu: Capacity,
+    accelerator: Capacity,
 }
 
 impl Guard {
     /// Around a learner.
     pub fn new(inner: Box<dyn Weigher>, bounds: Bounds) -> Self {
         let weights = inner.weights();
-        Guard { inner, bounds, weights, holding: 0, interventions: 0 }
+        let (cpu, accelerator) = (Capacity::default(), Capacity::default());
+        Guard { inner, bounds, weights, holding: 0, interventions: 0, cpu, accelerator }
+    }
+
+    /// How busy the busier kind of device would be with this weight; `None`: that is not known.
+    fn expected_percent(&self, o: &Observation, accelerator: u32) -> Option<f64> {
+        let n = o.accelerator_percent.len() as f64 / o.cpu_percent.len().max(1) as f64;
+        let parts = f64::from(self.weights.cpu) + n * f64::from(accelerator);
+        let share = |w: u32| o.offered_per_s() * f64::from(w) / parts.max(1e-9);
+        let cpu = 100.0 * share(self.weights.cpu) / self.cpu.per_s?;
+        if accelerator == 0 {
+            return Some(cpu);
+        }
+        match self.accelerator.per_s {
+            Some(capacity) => Some(cpu.max(100.0 * share(accelerator) / capacity)),
+            // The least may be tried.
+            None if accelerator == 1 => Some(cpu),
+            None => None,
+        }
+    }
+
+    /// The weight itself, or the nearest one that devices can bear.
+    fn bearable(&self, o: &Observation, wanted: u32) -> u32 {
+        let Some(limit) = self.bounds.max_use_percent else { return wanted };
+        let all: Vec<(u32, Option<f64>)> =
+            (0..=self.weights.cpu).map(|w| (w, self.expected_percent(o, w))).collect();
+        let good = |e: &Option<f64>| e.is_some_and(|e| e <= limit);
+        if self.cpu.per_s.is_none() || all.iter().any(|(w, e)| *w == wanted && good(e)) {
+            return wanted;
+        }
+        let near = all.iter().filter(|(_, e)| good(e)).map(|(w, _)| *w).min_by_key(|w| w.abs_diff(wanted));
+        // Where none is good, what is least bad.
+        let known = all.iter().filter_map(|(w, e)| Some((*w, (*e)?)));
+        near.or_else(|| known.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(w, _)| w)).unwrap_or(wanted)
     }
 }
 
@@ -55,8 +94,11 @@ impl Weigher for Guard {
             self.holding = self.bounds.hold;
             self.interventions += 1;
         }
-        let wanted = if self.holding > 0 { safe } else { step.weights };
+        self.cpu.learn(o.cpu_per_s, o.cpu_mean_percent());
+        self.accelerator.learn(o.accelerator_per_s, o.accelerator_mean_percent());
+        let mut wanted = if self.holding > 0 { safe } else { step.weights };
         self.holding = self.holding.saturating_sub(1);
+        wanted.accelerator = self.bearable(o, wanted.accelerator);
         let now = self.weights.accelerator;
         let most = self.bounds.max_change;
         let accelerator = wanted.accelerator.clamp(now.saturating_sub(most), now.saturating_add(most));

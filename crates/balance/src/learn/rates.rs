@@ -23,12 +23,12 @@ const SLACK: f64 = 10.0;
 
 /// What is believed of one kind of device.
 #[derive(Clone, Copy, Debug, Default)]
-struct Capacity {
-    per_s: Option<f64>,
+pub(super) struct Capacity {
+    pub(super) per_s: Option<f64>,
 }
 
 impl Capacity {
-    fn learn(&mut self, rate: f64, percent: f64) {
+    pub(super) fn learn(&mut self, rate: f64, percent: f64) {
         if !(IDLE..SATURATED).contains(&percent) || rate <= 0.0 {
             // Asked for more than it can serve, or still busy with what came before: no more than a first guess.
             if percent >= SATURATED && self.per_s.is_none() {

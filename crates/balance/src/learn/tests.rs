@@ -209,7 +209,8 @@ fn others_learn_faster() {
 fn a_guard_takes_over() {
     let p = Parameters::default();
     let fixed = Fixed { parameters: p, weights: Weights { cpu: 6, accelerator: 6 } };
-    let bounds = Bounds { p99_ms: 2000.0, loss: 0.1, fallback: 1, hold: 3, max_change: 2 };
+    let bounds =
+        Bounds { p99_ms: 2000.0, loss: 0.1, fallback: 1, hold: 3, max_change: 2, max_use_percent: None };
     let mut guard = Guard::new(Box::new(fixed), bounds);
     let slow = Observation { cpu_percent: vec![50.0], p99_ms: 2500.0, ..Observation::default() };
     let fine = Observation { p99_ms: 100.0, ..slow.clone() };
@@ -220,4 +221,22 @@ fn a_guard_takes_over() {
     }
     // No more than two at once, down to the safe weight for three intervals, and back.
     assert_eq!((got, guard.interventions()), (vec![6, 4, 2, 1, 3, 5, 3, 1], 2));
+}
+
+/// Nothing is tried that devices cannot bear: not 6:6, which would ask twice of accelerators what they have.
+#[test]
+fn a_guard_looks_ahead() {
+    let p = Parameters::default();
+    let fixed = Fixed { parameters: p, weights: Weights { cpu: 6, accelerator: 6 } };
+    let max_use_percent = Some(90.0);
+    let bounds = Bounds { p99_ms: 1e9, loss: 1.0, fallback: 1, hold: 1, max_change: 6, max_use_percent };
+    let mut guard = Guard::new(Box::new(fixed), bounds);
+    let rack = Formula { rate: 14.0, cpu_capacity: 15.0, accelerator_capacity: 3.6, accelerators: 2 };
+    guard.set_weights(p.first_weights());
+    let mut got = Vec::new();
+    for _ in 0..4 {
+        got.push(guard.step(&rack.observe(guard.weights()), &mut || 0.5).weights.accelerator);
+    }
+    // The least is tried, then the most that they can bear: 6:1 asks 1.75 of 3.6 of them, 6:2 2.8, 6:3 3.5.
+    assert_eq!(got, [1, 2, 2, 2]);
 }

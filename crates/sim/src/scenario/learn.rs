@@ -156,6 +156,7 @@ pub(super) fn learn(
             fallback: whole(&mut g, "fallback", (0, u64::from(parameters.max_weight)), 1, problems),
             hold: whole(&mut g, "hold", (1, 100_000), 5, problems),
             max_change: whole(&mut g, "max_change", (1, 255), 2, problems),
+            max_use_percent: g.number("max_use_percent", 1.0, 100.0, problems).map(|v| v.value),
         };
         g.finish(problems);
         bounds

@@ -55,10 +55,12 @@ pub fn client_address(index: usize, v6: bool) -> IpAddr {
     Ipv4Addr::from(CLIENTS + ((index as u32) << 16) + 2).into()
 }
 
-fn agent(text: &mut String, a: &AgentSettings) {
+/// Settings of agents as lines of a `rack.toml`.
+pub fn agent_text(a: &AgentSettings) -> String {
+    let mut text = String::new();
     let _ = writeln!(
         text,
-        "[agent]\nheartbeat_ms = {}\nrepeat_ms = {}\nhold_ms = {}\nwindow_ms = {}\nsmoothing = {}\nlost_after_ms = {}",
+        "heartbeat_ms = {}\nrepeat_ms = {}\nhold_ms = {}\nwindow_ms = {}\nsmoothing = {}\nlost_after_ms = {}",
         a.heartbeat_ms, a.repeat_ms, a.hold_ms, a.window_ms, a.smoothing, a.lost_after_ms
     );
     let mut threshold = |name: &str, t: Option<Threshold>| {
@@ -74,6 +76,7 @@ fn agent(text: &mut String, a: &AgentSettings) {
     if let Some(speed) = a.network_mbit_s {
         let _ = writeln!(text, "network_mbit_s = {speed}");
     }
+    text
 }
 
 /// Gives every agent a key. No secret is needed where nobody else can send.
@@ -106,7 +109,7 @@ impl Generated {
         if let Some(poll) = self.poll_interval_ms {
             let _ = writeln!(text, "poll_interval_ms = {poll}");
         }
-        agent(&mut text, &self.agent);
+        let _ = write!(text, "[agent]\n{}", agent_text(&self.agent));
         for (i, v6) in v6.iter().enumerate() {
             let prefix = match v6 {
                 true => format!("{}/64", Ipv6Addr::from(CLIENTS6 + ((i as u128) << 64))),

@@ -163,7 +163,7 @@ fn a_second_accelerator() {
 #[test]
 fn classes_of_servers() {
     let changes = [("servers = 4", "servers = 2"), ("servers = 2    ", "servers = 1    ")];
-    let rates = [("[200, 400, 300, 420]", "[150, 210]"), ("duration_s = 600", "duration_s = 480")];
+    let rates = [("[200, 400, 300, 420]", "[100, 210]"), ("duration_s = 600", "duration_s = 480")];
     let all: Vec<_> = changes.into_iter().chain(rates).collect();
     let outcome = decisions("scenarios/classes.toml", "service-rate", &all);
     let learning = outcome.learning.expect("somebody learns");
@@ -186,7 +186,11 @@ fn classes_of_servers() {
 /// Load that swings, bursts, devices that slow down and fail: everything the rack promises still holds.
 #[test]
 fn learners_in_trouble() {
-    let changes = [("servers = 4", "servers = 2"), ("rate_per_s = 400", "rate_per_s = 200")];
+    let changes = [
+        ("servers = 4", "servers = 2"),
+        ("rate_per_s = 400", "rate_per_s = 200"),
+        ("rate_per_s = 80", "rate_per_s = 40"),
+    ];
     for learner in ["thompson", "service-rate"] {
         let outcome = decisions("scenarios/trouble.toml", learner, &changes);
         let (sent, lost) = (outcome.requests.sent, outcome.requests.lost);
