@@ -46,6 +46,7 @@
 //! }
 //! ```
 
+pub mod compute;
 pub mod device;
 mod error;
 pub mod frames;

@@ -10,7 +10,7 @@
 //! | zero | 3 | | length of the name | 1 |
 //! | connection | 8 | | zero | 2 |
 //! | sequence | 8 | | connection, sequence, argument | 24 |
-//! | argument | 8 | | digest of bulk content, or zero | 16 |
+//! | argument | 8 | | digest of bulk content, result of an application, or zero | 16 |
 //! | padding | any | | signature | 16 |
 //! | | | | name of the device | up to 64 |
 //!

@@ -24,3 +24,4 @@ pub mod sources;
 pub mod stats;
 pub mod switch;
 pub mod tools;
+pub mod workload;

@@ -2,7 +2,9 @@
 
 use clap::{Parser, Subcommand};
 use pointsman::console::say;
-use pointsman::{agent, bench, controller, demo, learn, policy, rack_file, reproduce, sim, switch, tools};
+use pointsman::{
+    agent, bench, controller, demo, learn, policy, rack_file, reproduce, sim, switch, tools, workload,
+};
 use std::process::ExitCode;
 
 /// Balances connections over servers and, inside each, over its CPU and accelerators, in a P4 switch.
@@ -28,6 +30,8 @@ enum Command {
     Sim(sim::Args),
     Reproduce(reproduce::Args),
     #[command(subcommand)]
+    Workload(workload::Command),
+    #[command(subcommand)]
     Learn(learn::Command),
 }
 
@@ -43,6 +47,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Reproduce(args) => reproduce::run(args),
+        Command::Workload(command) => workload::run(command),
         Command::Learn(command) => learn::run(&command),
     };
     match done {

@@ -1,4 +1,4 @@
-//! Real computation: a calibrated loop on worker threads, under a CPU quota where one is asked for.
+//! Real computation on worker threads, under a CPU quota where one is asked for: a calibrated loop, or an application.
 
 use super::cgroup::CpuGroup;
 use crate::error::{Error, Result};
@@ -49,8 +49,22 @@ fn burn(iterations: u64) {
     black_box(x);
 }
 
+/// What workers do with a request: its service time and its query in, what the answer carries out.
+pub(super) type Task = Arc<dyn Fn(Duration, u64) -> [u8; 16] + Send + Sync>;
+
+/// The loop that takes as long as the service time.
+pub(super) fn burning(calibration: Calibration) -> Task {
+    Arc::new(move |service, _| {
+        burn(calibration.iterations(service));
+        [0; 16]
+    })
+}
+
+/// A request that is done: what it was, how long it took in nanoseconds, and what the answer carries.
+pub(super) type Done<T> = (T, u64, [u8; 16]);
+
 struct State<T> {
-    jobs: VecDeque<(T, u64)>,
+    jobs: VecDeque<(T, Duration, u64)>,
     in_system: usize,
     stopping: bool,
 }
@@ -70,8 +84,7 @@ impl<T> Shared<T> {
 /// Worker threads with a common queue.
 pub(super) struct Pool<T> {
     shared: Arc<Shared<T>>,
-    done: Receiver<(T, u64)>,
-    calibration: Calibration,
+    done: Receiver<Done<T>>,
     limit: usize,
     workers: Vec<JoinHandle<()>>,
     /// Dropped after the workers have ended: a group with threads cannot be removed.
@@ -86,33 +99,28 @@ impl<T: Send + 'static> Pool<T> {
         servers: usize,
         buffer: usize,
         quota: Option<f64>,
-        calibration: Calibration,
+        task: &Task,
         waker: &Arc<Waker>,
     ) -> Result<Self> {
         let group = quota.map(|cores| CpuGroup::create(name, cores)).transpose()?.map(Arc::new);
         let state = State { jobs: VecDeque::new(), in_system: 0, stopping: false };
         let shared = Arc::new(Shared { state: Mutex::new(state), work: Condvar::new() });
         let (sender, done) = mpsc::channel();
-        let mut pool = Self {
-            shared,
-            done,
-            calibration,
-            limit: servers.saturating_add(buffer),
-            workers: Vec::new(),
-            _group: None,
-        };
+        let mut pool =
+            Self { shared, done, limit: servers.saturating_add(buffer), workers: Vec::new(), _group: None };
         for i in 0..servers {
             let (shared, sender, waker) = (pool.shared.clone(), sender.clone(), waker.clone());
+            let task = task.clone();
             let (group, (report, joined)) = (group.clone(), mpsc::sync_channel(1));
             let worker = namespace.spawn(&format!("{name} {i}"), move || {
                 let entered = group.map_or(Ok(()), |g| g.add_thread(sys::thread_id()));
                 let failed = entered.is_err();
                 // The pool waits for exactly this message.
                 let _ = report.send(entered);
-                while !failed && let Some((job, iterations)) = next(&shared) {
+                while !failed && let Some((job, service, query)) = next(&shared) {
                     let start = Instant::now();
-                    burn(iterations);
-                    if sender.send((job, start.elapsed().as_nanos() as u64)).is_err() {
+                    let result = task(service, query);
+                    if sender.send((job, start.elapsed().as_nanos() as u64, result)).is_err() {
                         return;
                     }
                     waker.wake();
@@ -126,21 +134,20 @@ impl<T: Send + 'static> Pool<T> {
     }
 
     /// Takes a job of this much work, unless the buffer is full.
-    pub fn offer(&mut self, service: Duration, job: T) -> bool {
-        let iterations = self.calibration.iterations(service);
+    pub fn offer(&mut self, service: Duration, query: u64, job: T) -> bool {
         let mut state = self.shared.lock();
         if state.in_system >= self.limit {
             return false;
         }
         state.in_system += 1;
-        state.jobs.push_back((job, iterations));
+        state.jobs.push_back((job, service, query));
         drop(state);
         self.shared.work.notify_one();
         true
     }
 
-    /// Removes a finished job; returns it and the nanoseconds it took.
-    pub fn pop_finished(&mut self) -> Option<(T, u64)> {
+    /// Removes a finished job.
+    pub fn pop_finished(&mut self) -> Option<Done<T>> {
         let finished = self.done.try_recv().ok()?;
         self.shared.lock().in_system -= 1;
         Some(finished)
@@ -163,7 +170,7 @@ impl<T> Drop for Pool<T> {
     }
 }
 
-fn next<T>(shared: &Shared<T>) -> Option<(T, u64)> {
+fn next<T>(shared: &Shared<T>) -> Option<(T, Duration, u64)> {
     let mut state = shared.lock();
     loop {
         if state.stopping {

@@ -14,6 +14,7 @@ pub use cgroup::release_cpu_groups;
 pub use cpu::Calibration;
 pub use stats::{DeviceCounters, DeviceStats};
 
+use crate::compute::{Computation, Work};
 use crate::error::{Error, Result};
 use crate::netns::Namespace;
 use crate::rng::Rng;
@@ -57,6 +58,22 @@ pub enum Model {
         /// of the device scales the quota; without one it scales the work.
         quota: Option<f64>,
     },
+    /// Each request is a real application's, and takes what it takes; service time and, without a quota, speed mean nothing.
+    Compute {
+        /// What is computed.
+        work: Work,
+        /// As of `Cpu`.
+        quota: Option<f64>,
+    },
+}
+
+impl Model {
+    fn quota(self) -> Option<f64> {
+        match self {
+            Model::Timed(_) => None,
+            Model::Cpu { quota, .. } | Model::Compute { quota, .. } => quota,
+        }
+    }
 }
 
 /// Everything about a device.
@@ -103,7 +120,7 @@ impl DeviceConfig {
         if self.service.is_zero() || self.mean_service() > Duration::from_secs(3600) {
             return fail(format!("service time is {:?}: it must be above 0 and below an hour", self.service));
         }
-        if let Model::Cpu { quota: Some(cores), .. } = self.model
+        if let Some(cores) = self.model.quota()
             && !(cores * self.speed >= 0.001 && cores <= 1024.0)
         {
             return fail(format!("quota is {cores} processors: it must be 0.001 to 1024 after scaling"));
@@ -143,15 +160,20 @@ impl Device {
         let waker = Arc::new(Waker::new().map_err(failed)?);
         let engine = match config.model {
             Model::Timed(_) => Engine::Timed(Queue::new(config.servers, config.buffer)),
-            Model::Cpu { calibration, quota } => Engine::Cpu(Pool::start(
-                namespace,
-                &config.name,
-                config.servers,
-                config.buffer,
-                quota.map(|cores| cores * config.speed),
-                calibration,
-                &waker,
-            )?),
+            Model::Cpu { .. } | Model::Compute { .. } => {
+                let task = match config.model {
+                    Model::Compute { work, .. } => {
+                        let ready = Computation::new(work)?;
+                        let task: cpu::Task = Arc::new(move |_, query| ready.digest(query));
+                        task
+                    }
+                    Model::Cpu { calibration, .. } => cpu::burning(calibration),
+                    Model::Timed(_) => return Err(Error::new("a timed device computes nothing")),
+                };
+                let quota = config.model.quota().map(|cores| cores * config.speed);
+                let (servers, buffer) = (config.servers, config.buffer);
+                Engine::Cpu(Pool::start(namespace, &config.name, servers, buffer, quota, &task, &waker)?)
+            }
         };
         let (stats, stop) = (Arc::new(DeviceStats::default()), Arc::new(AtomicBool::new(false)));
         let server = Server::new(&config, sockets, engine, waker.clone(), stats.clone(), stop.clone());
@@ -296,7 +318,7 @@ impl Server {
             token += 1;
         }
         // With a quota the device is slow because it gets less processor, not because it does more work.
-        let scaled = !matches!(config.model, Model::Cpu { quota: Some(_), .. });
+        let scaled = config.model.quota().is_none();
         let mean = if scaled { config.mean_service() } else { config.service };
         Ok(Self {
             me: Identity { name: config.name.clone(), key: config.key },
@@ -452,7 +474,7 @@ impl Server {
     fn request(&mut self, job: Job) {
         count(&self.stats.requests);
         if job.request.kind == Kind::Probe {
-            return self.answer(&job);
+            return self.answer(&job, [0; 16]);
         }
         let scale = match job.request.argument {
             0 => 1.0,
@@ -464,7 +486,10 @@ impl Server {
         let now = self.now();
         let taken = match &mut self.engine {
             Engine::Timed(queue) => queue.offer(now, service, job),
-            Engine::Cpu(pool) => pool.offer(Duration::from_nanos(service), job),
+            Engine::Cpu(pool) => {
+                let query = job.request.connection.wrapping_add(job.request.sequence);
+                pool.offer(Duration::from_nanos(service), query, job)
+            }
         };
         if !taken {
             count(&self.stats.overflowed);
@@ -476,25 +501,26 @@ impl Server {
         let now = self.now();
         loop {
             let finished = match &mut self.engine {
-                Engine::Timed(queue) => queue.pop_finished(now),
+                Engine::Timed(queue) => queue.pop_finished(now).map(|(job, busy)| (job, busy, [0; 16])),
                 Engine::Cpu(pool) => pool.pop_finished(),
             };
-            let Some((job, busy)) = finished else { return };
+            let Some((job, busy, result)) = finished else { return };
             self.stats.busy_ns.fetch_add(busy, Relaxed);
-            self.answer(&job);
+            self.answer(&job, result);
         }
     }
 
-    fn answer(&mut self, job: &Job) {
+    /// `result` is what the answer carries: of an application, what came of the request.
+    fn answer(&mut self, job: &Job, result: [u8; 16]) {
         let sent = match job.reply {
             ReplyTo::Udp { socket, peer } => {
                 self.output.clear();
-                wire::sign(&job.request, &self.me.name, self.me.key, [0; 16], &mut self.output);
+                wire::sign(&job.request, &self.me.name, self.me.key, result, &mut self.output);
                 self.sockets.udp[socket].send_to(&self.output, peer).is_ok()
             }
             ReplyTo::Tcp { token } => match self.connections.remove(&token) {
                 Some(mut connection) => {
-                    connection.answer(&self.me, &job.request, [0; 16]);
+                    connection.answer(&self.me, &job.request, result);
                     let outcome = connection.flush();
                     self.keep(token, connection, outcome)
                 }

@@ -24,7 +24,15 @@ pub enum Arrivals {
     Poisson,
     /// Equal gaps.
     Constant,
+    /// Poisson at a rate that changes: a fifth of the time at twice the mean, else at three quarters of it. A burst lasts
+    /// 200 ms on average.
+    Bursty,
 }
+
+/// Mean duration of a burst, and of the time between two.
+const BURST: (f64, f64) = (0.2, 0.8);
+/// The rates of both, times the mean.
+const BURST_RATE: (f64, f64) = (2.0, 0.75);
 
 /// One run of the generator.
 #[derive(Clone, Debug)]
@@ -35,7 +43,7 @@ pub struct LoadConfig {
     pub rate_rps: f64,
     /// How long requests are sent. The run ends when the last is answered or timed out.
     pub duration: Duration,
-    /// Poisson or constant.
+    /// Poisson, constant or bursty.
     pub arrivals: Arrivals,
     /// After this time, from its intended departure, a request is lost.
     pub timeout: Duration,
@@ -106,15 +114,45 @@ impl LoadConfig {
     pub fn schedule(&self) -> Vec<Duration> {
         let count = (self.rate_rps * self.duration.as_secs_f64()).round() as u64;
         let mut rng = Rng::for_part(self.seed, "arrivals");
+        let bursts = match self.arrivals {
+            Arrivals::Bursty => bursts(self.duration.as_secs_f64(), &mut rng),
+            Arrivals::Poisson | Arrivals::Constant => Vec::new(),
+        };
         let mut times: Vec<Duration> = (0..count)
             .map(|i| match self.arrivals {
                 Arrivals::Poisson => self.duration.mul_f64(rng.unit()),
                 Arrivals::Constant => Duration::from_secs_f64(i as f64 / self.rate_rps),
+                Arrivals::Bursty => within(&bursts, rng.unit()),
             })
             .collect();
         times.sort_unstable();
         times
     }
+}
+
+/// Periods of bursty arrivals: when each ends, and how many requests have come by then, relative to the others.
+fn bursts(duration_s: f64, rng: &mut Rng) -> Vec<(f64, f64)> {
+    let (mut at, mut sum, mut out, mut burst) = (0.0, 0.0, Vec::new(), rng.unit() < 0.2);
+    while at < duration_s {
+        let (mean, rate) = if burst { (BURST.0, BURST_RATE.0) } else { (BURST.1, BURST_RATE.1) };
+        let lasts = (rng.exponential() * mean).min(duration_s - at);
+        at += lasts;
+        sum += lasts * rate;
+        out.push((at, sum));
+        burst = !burst;
+    }
+    out
+}
+
+/// The time at which this share of all requests has come.
+fn within(bursts: &[(f64, f64)], share: f64) -> Duration {
+    let all = bursts.last().map_or(0.0, |(_, sum)| *sum);
+    let wanted = share * all;
+    let i = bursts.partition_point(|(_, sum)| *sum < wanted);
+    let (from, before) = i.checked_sub(1).and_then(|i| bursts.get(i)).copied().unwrap_or((0.0, 0.0));
+    let Some((to, sum)) = bursts.get(i).copied() else { return Duration::from_secs_f64(from) };
+    let part = if sum > before { (wanted - before) / (sum - before) } else { 0.0 };
+    Duration::from_secs_f64(from + part * (to - from))
 }
 
 /// What came of a run.
@@ -447,6 +485,16 @@ mod tests {
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let deviation = (gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / gaps.len() as f64).sqrt();
         assert!((mean - 1.0).abs() < 0.01 && (deviation - 1.0).abs() < 0.05, "{mean} {deviation}");
+        // Bursts spread more than chance alone, and lose nobody.
+        let counts = |times: &[Duration]| {
+            let mut per_100_ms = [0.0f64; 100];
+            times.iter().for_each(|t| per_100_ms[(t.as_millis() / 100).min(99) as usize] += 1.0);
+            per_100_ms.iter().map(|n| (n - 100.0).powi(2)).sum::<f64>() / 100.0 / 100.0
+        };
+        let bursty = LoadConfig { arrivals: Arrivals::Bursty, ..config(1000.0) }.schedule();
+        assert_eq!(bursty.len(), 10_000);
+        assert!(bursty.last().is_some_and(|t| *t <= Duration::from_secs(10)));
+        assert!(counts(&poisson) < 2.0 && counts(&bursty) > 5.0, "{} {}", counts(&poisson), counts(&bursty));
         let constant = LoadConfig { arrivals: Arrivals::Constant, ..config(100.0) }.schedule();
         assert_eq!(constant.len(), 1000);
         assert_eq!(constant[10], Duration::from_millis(100));

@@ -86,7 +86,7 @@ pub struct DeviceSummary {
     pub mac: Mac,
     /// Relative speed.
     pub speed: f64,
-    /// `timed-deterministic`, `timed-exponential` or `cpu`.
+    /// `timed-deterministic`, `timed-exponential`, `cpu`, or an application's name.
     pub model: String,
     /// Mean service time on this device.
     pub service_ms: f64,
@@ -109,6 +109,7 @@ impl RackSummary {
                 Model::Timed(ServiceTime::Deterministic) => "timed-deterministic",
                 Model::Timed(ServiceTime::Exponential) => "timed-exponential",
                 Model::Cpu { .. } => "cpu",
+                Model::Compute { work, .. } => work.application.name(),
             };
             Ok(DeviceSummary {
                 name,

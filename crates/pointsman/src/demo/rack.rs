@@ -54,7 +54,7 @@ pub fn devices(spec: &RackSpec, work: Work, seed: u64) -> Vec<DeviceConfig> {
 pub fn capacity_rps(config: &DeviceConfig) -> f64 {
     match config.model {
         Model::Cpu { quota: Some(cores), .. } => cores * config.speed / config.service.as_secs_f64(),
-        Model::Cpu { quota: None, .. } | Model::Timed(_) => config.capacity_rps(),
+        Model::Cpu { quota: None, .. } | Model::Timed(_) | Model::Compute { .. } => config.capacity_rps(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::apps::{self, App};
 use super::bench::{Bench, p99_ms};
+use super::completion;
 use super::figure::{Chart, Claim, Curve, Figure, Found, P99, Place, Point, RATE, Rule, ratios};
 use super::papers;
 use pointsman_sim::{Outcome, Scenario};
@@ -35,6 +36,8 @@ pub const FIGURES: &[Figure] = &[
         claims: &[],
     },
     DELAYS,
+    completion::RATES,
+    completion::BATCHES,
     Figure {
         id: "table-5.3",
         title: "Resources of the switch",
@@ -43,17 +46,30 @@ pub const FIGURES: &[Figure] = &[
         remarks: &[],
         claims: &[],
     },
+    INTERVALS,
+    Figure {
+        id: "table-5.4",
+        title: "Balancers on switch, server and SmartNIC",
+        source: "thesis, section 5.7.4",
+        place: Place::Nowhere(
+            "it needs a Tofino and a SmartNIC beside nginx; `pointsman bench peers` compares with nginx and HAProxy on this \
+             machine. The published switch column comes from a run whose client stalled at 14.7 requests a second",
+        ),
+        remarks: &[],
+        claims: &[],
+    },
+    CHEETAH,
 ];
 
 const fn drawing(id: &'static str, title: &'static str, source: &'static str) -> Figure {
     Figure { id, title, source, place: Place::Nowhere("it is a drawing"), remarks: &[], claims: &[] }
 }
 
-const fn effect(id: &'static str, text: &'static str, paper: f64) -> Claim {
+pub(super) const fn effect(id: &'static str, text: &'static str, paper: f64) -> Claim {
     Claim { id, text, paper, unit: "times", rule: Rule::Effect { neutral: 1.0 } }
 }
 
-const fn same(id: &'static str, text: &'static str) -> Claim {
+pub(super) const fn same(id: &'static str, text: &'static str) -> Claim {
     Claim { id, text, paper: 1.0, unit: "times", rule: Rule::Same { within: 0.2 } }
 }
 
@@ -229,5 +245,115 @@ fn delays(bench: &Bench) -> Result<Found, String> {
         charts.push(chart);
     }
     found.charts = charts;
+    Ok(found)
+}
+
+const INTERVALS: Figure = Figure {
+    id: "fig-5.10",
+    title: "How often agents report: VGG16 at 50 requests a second under least-utilised",
+    source: "thesis, section 5.7.3",
+    place: Place::Simulator(intervals),
+    remarks: &[
+        "a report is the mean of the last ten samples, one a report, as in the published agent",
+        "the published log of 200 reports a second is a copy of that of 100, so that \"no improvement\" was not measured",
+        "the agent's own use of the processor is not simulated",
+    ],
+    claims: &[
+        effect("often", "P99 at 100 reports a second against that at 1 a second", 0.304),
+        effect("more", "P99 at 100 reports a second against that at 10 a second", 0.824),
+        same("most", "200 reports a second are no better than 100: P99 against that at 100"),
+    ],
+};
+
+const REPORTS: super::figure::Quantity =
+    super::figure::Quantity { name: "reports", unit: "per_s", label: "reports a second", log: true };
+
+fn intervals(bench: &Bench) -> Result<Found, String> {
+    let heartbeats: &[f64] = bench
+        .choose(&[2000.0, 1500.0, 1000.0, 500.0, 200.0, 100.0, 50.0, 10.0, 5.0], &[1000.0, 100.0, 10.0, 5.0]);
+    let setup = |ms: f64| {
+        let mut s = apps::VGG.setup(bench, 1, "least-utilised", 50.0);
+        s.agent = format!("heartbeat_ms = {ms}\nrepeat_ms = 0\nwindow_ms = {}\n", 10.0 * ms);
+        s.report_timeout_ms = (4.0 * ms).max(500.0) as u32;
+        s.sampling_ms = ms;
+        s.scenario(bench)
+    };
+    let scenarios = heartbeats.iter().map(|ms| setup(*ms)).collect::<Result<Vec<_>, _>>()?;
+    let outcomes = bench.simulate_all("intervals of reports", &scenarios)?;
+    let mut points: Vec<Point> = heartbeats
+        .iter()
+        .zip(scenarios.iter().zip(&outcomes))
+        .map(|(ms, (s, all))| Point { x: 1e3 / ms, samples: all.iter().map(|o| p99_ms(s, o)).collect() })
+        .collect();
+    points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    let chart = Chart {
+        title: "VGG16, 50 requests a second".into(),
+        x: REPORTS,
+        y: P99,
+        ours: vec![Curve { name: "least-utilised".into(), points }],
+        paper: papers::curves("5.10"),
+    };
+    let over =
+        |a: f64, b: f64| ratios(chart.samples("least-utilised", a), chart.samples("least-utilised", b));
+    let mut found = Found::default();
+    found.claim("often", over(100.0, 1.0));
+    found.claim("more", over(100.0, 10.0));
+    found.claim("most", over(200.0, 100.0));
+    found.charts.push(chart);
+    Ok(found)
+}
+
+const CHEETAH: Figure = Figure {
+    id: "fig-5.11",
+    title: "P4Hauler against a balancer that knows no accelerators: KNN, two servers",
+    source: "thesis, section 5.7.4",
+    place: Place::Simulator(cheetah),
+    remarks: &[
+        "what is called Cheetah is, by its logs, server-only round robin; ours is server-only with the less loaded of two servers",
+        "the published variant of KNN ignores what it is sent and classifies one image",
+        "weights 4:1 as in the published ring; 500 requests a run",
+    ],
+    claims: &[
+        effect("low", "at 20/s P4Hauler pays for its reserve: P99 against the other's", 2.33),
+        effect("high", "at 38/s: P99 against the other's (the text says 2.5 times less)", 0.41),
+    ],
+};
+
+fn cheetah(bench: &Bench) -> Result<Found, String> {
+    let rates: &[f64] = bench.choose(
+        &[20.0, 22.0, 24.0, 26.0, 28.0, 30.0, 32.0, 34.0, 36.0, 38.0, 40.0],
+        &[20.0, 26.0, 32.0, 38.0],
+    );
+    let mut scenarios = Vec::new();
+    for policy in ["server-only", "wrr"] {
+        for rate in rates {
+            let mut s = apps::KNN.setup(bench, 2, policy, *rate);
+            s.units[0].weight = 4;
+            s.duration_s = 500.0 / rate;
+            s.tuning = "servers = \"power-of-two\"".into();
+            scenarios.push(s.scenario(bench)?);
+        }
+    }
+    let mut outcomes = bench.simulate_all("KNN on two servers", &scenarios)?.into_iter();
+    let mut curve = |name: &str, scenarios: &[Arc<Scenario>]| Curve {
+        name: name.to_string(),
+        points: rates
+            .iter()
+            .zip(scenarios)
+            .map(|(x, s)| {
+                let all = outcomes.next().unwrap_or_default();
+                Point { x: *x, samples: all.iter().map(|o| p99_ms(s, o)).collect() }
+            })
+            .collect(),
+    };
+    let (plain, aware) = scenarios.split_at(rates.len());
+    let ours = vec![curve("server-only", plain), curve("wrr", aware)];
+    let chart =
+        Chart { title: "KNN, two servers".into(), x: RATE, y: P99, ours, paper: papers::curves("5.11") };
+    let mut found = Found::default();
+    let over = |x: f64| ratios(chart.samples("wrr", x), chart.samples("server-only", x));
+    found.claim("low", over(20.0));
+    found.claim("high", over(38.0));
+    found.charts.push(chart);
     Ok(found)
 }

@@ -5,11 +5,14 @@ pub mod bench;
 mod chapter4;
 mod chapter5;
 mod chapter6;
+mod completion;
 pub mod figure;
+mod goals;
 mod output;
 mod papers;
 mod probes;
 pub mod setup;
+mod staleness;
 
 use crate::console::{print, say};
 use crate::results::{self, check_writable};
@@ -74,7 +77,16 @@ impl Where {
 
 /// All figures and tables, in the order of the papers.
 fn all() -> impl Iterator<Item = &'static Figure> {
-    [chapter4::FIGURES, chapter5::FIGURES, chapter6::FIGURES, probes::FIGURES].into_iter().flatten()
+    [
+        chapter4::FIGURES,
+        chapter5::FIGURES,
+        chapter6::FIGURES,
+        probes::FIGURES,
+        goals::FIGURES,
+        staleness::FIGURES,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 fn list() -> String {

@@ -50,6 +50,8 @@ pub struct Setup {
     pub tuning: String,
     /// `[agent]`: its lines.
     pub agent: String,
+    /// `agent` of each device, by priority: what stands between the braces. Empty: as `agent` says.
+    pub agent_of: Vec<String>,
     /// A device that is silent for so long gets nothing.
     pub report_timeout_ms: u32,
     /// How often agents read the use of their processor.
@@ -68,20 +70,26 @@ pub struct Setup {
     pub arrivals: String,
     /// Further tables of the scenario, such as events.
     pub more: String,
+    /// Files that it names, beside the rack.
+    pub files: BTreeMap<String, String>,
 }
+
+/// Port of the switch where a second client may be.
+pub const SECOND_CLIENT: u16 = 509;
 
 /// Arrivals without memory.
 pub fn poisson(rate_per_s: f64) -> String {
     format!("process = \"poisson\", rate_per_s = {rate_per_s}")
 }
 
-/// Bursts: Poisson at a rate that changes between two states, a fifth of the time at three times the mean.
+/// Bursts: Poisson at a rate that changes between two states, a fifth of the time at twice the mean and else at three
+/// quarters of it. A burst lasts so long on average.
 pub fn bursts(rate_per_s: f64, burst_s: f64) -> String {
     format!(
         "process = \"mmpp\", state = [{{ rate_per_s = {}, mean_s = {} }}, {{ rate_per_s = {}, mean_s = {burst_s} }}]",
-        0.5 * rate_per_s,
+        0.75 * rate_per_s,
         4.0 * burst_s,
-        3.0 * rate_per_s,
+        2.0 * rate_per_s,
     )
 }
 
@@ -108,6 +116,7 @@ impl Setup {
             tuning: String::new(),
             // What p4mite goes by: the others do not look at it.
             agent: "heartbeat_ms = 100\n".into(),
+            agent_of: Vec::new(),
             report_timeout_ms: 500,
             sampling_ms: 100.0,
             delay_ms: 0.0,
@@ -117,6 +126,7 @@ impl Setup {
             client_delay_ms: 0.001,
             arrivals,
             more: String::new(),
+            files: BTreeMap::new(),
         }
     }
 
@@ -133,7 +143,8 @@ impl Setup {
             t,
             "[switch]\nmac = \"02:50:4d:00:00:01\"\ngateways = [\"10.32.0.1\"]\nreport_keys = \"simulated\"\n\
              report_timeout_ms = {}\n[agent]\n{}\n[[route]]\nprefix = \"10.64.0.0/16\"\nport = 1\n\
-             mac = \"02:00:00:01:00:01\"\n",
+             mac = \"02:00:00:01:00:01\"\n[[route]]\nprefix = \"10.65.0.0/16\"\nport = {SECOND_CLIENT}\n\
+             mac = \"02:00:00:01:00:02\"\n",
             self.report_timeout_ms, self.agent
         );
         for server in 0..self.servers as usize {
@@ -150,6 +161,9 @@ impl Setup {
                     unit.weight,
                     i + 1
                 );
+                if let Some(agent) = self.agent_of.get(i) {
+                    let _ = writeln!(t, "agent = {{ {agent} }}");
+                }
             }
         }
         let _ = write!(
@@ -192,7 +206,8 @@ impl Setup {
             );
         }
         let _ = write!(t, "[[client]]\narrivals = {{ {} }}\n{}", self.arrivals, self.more);
-        let files = BTreeMap::from([("rack.toml".to_string(), self.rack())]);
+        let mut files = self.files.clone();
+        files.insert("rack.toml".to_string(), self.rack());
         bench.scenario("experiment", &t, &files)
     }
 }

@@ -1,0 +1,153 @@
+//! The graph that the field lacks: tail latency against the age of reports, for every policy, under bursts, on devices that
+//! differ.
+
+use super::bench::{Bench, p99_ms};
+use super::figure::{Chart, Claim, Curve, Figure, Found, P99, Place, Point, Quantity, Rule, ratios};
+use super::goals::{OWN_COUNTERS, named};
+use super::setup::{Setup, Unit, bursts};
+
+/// In no paper.
+pub const FIGURES: &[Figure] = &[Figure {
+    id: "staleness",
+    title: "P99 against the age of reports: every policy, bursty arrivals, devices that differ",
+    source: "no paper: the graph that is missing",
+    place: Place::Simulator(run),
+    remarks: &[
+        "two servers; each has a CPU (8 requests at a time, 10 ms), a GPU (2, 2.5 ms) and a SmartNIC (8, 50 ms): 800, 800 and \
+         160 requests a second; weights 5:5:1, which is exact",
+        "50 % load on average; a fifth of the time at twice the mean, which is all that the rack can do, in bursts of 0.2 s on average. \
+         (With more, P99 is the backlog of bursts under any policy.)",
+        "the age of what the switch knows, on average: half the time between two reports (which is at most 100 ms) plus the time \
+         that they are under way. Processor use is the mean over about 100 ms",
+        "least-utilised as published: no connection since the report counts (step = 0), so that those of an interval herd",
+    ],
+    claims: &[
+        Claim {
+            id: "published-herds",
+            text: "least-utilised as published degrades: P99 with reports 1 s old against 1 ms old",
+            paper: 2.0,
+            unit: "times",
+            rule: Rule::AtLeast,
+        },
+        Claim {
+            id: "own-counters-stay",
+            text: "the best policy by own counters does not notice: P99 with reports 10 s old against 1 ms old",
+            paper: 1.05,
+            unit: "times",
+            rule: Rule::AtMost,
+        },
+        Claim {
+            id: "own-counters-win-fresh",
+            text: "the best policy by own counters is no worse than the best by reports, be they 1 ms old: P99 against its",
+            paper: 1.0,
+            unit: "times",
+            rule: Rule::AtMost,
+        },
+        Claim {
+            id: "own-counters-win-stale",
+            text: "... and better when reports are 1 s old: P99 against that of the best by reports",
+            paper: 0.8,
+            unit: "times",
+            rule: Rule::AtMost,
+        },
+        Claim {
+            id: "own-counters-beat-weights",
+            text: "the best policy by own counters has a lower P99 than static WRR with exact weights, whatever the age",
+            paper: 1.0,
+            unit: "times",
+            rule: Rule::AtMost,
+        },
+    ],
+}];
+
+const AGE: Quantity = Quantity { name: "age", unit: "ms", label: "age of reports, ms", log: true };
+const PUBLISHED: &str = "least-utilised as published";
+const BY_REPORTS: [&str; 5] = [PUBLISHED, "least-utilised", "dynamic-wrr", "prt", "p4mite"];
+
+fn setup(bench: &Bench, policy: &str, age_ms: f64) -> Setup {
+    let cpu = Unit { name: "cpu", kind: "cpu", weight: 5, workers: 8, mean_ms: 10.0, sigma: 0.2, speed: 1.0 };
+    let gpu = Unit { name: "gpu", kind: "gpu", workers: 2, mean_ms: 2.5, ..cpu.clone() };
+    let nic = Unit { name: "nic", kind: "smartnic", weight: 1, mean_ms: 50.0, ..cpu.clone() };
+    let (name, tuning) = if policy == PUBLISHED { ("least-utilised", "step = 0") } else { named(policy) };
+    // By priority: the quickest first.
+    let mut s = Setup::new(2, &[gpu, cpu, nic], name, String::new());
+    s.arrivals = bursts(0.5 * s.capacity_per_s(), 0.2);
+    let heartbeat_ms = age_ms.clamp(1.0, 100.0).round();
+    s.agent = format!("heartbeat_ms = {heartbeat_ms}\nrepeat_ms = 0\nwindow_ms = 100\n");
+    s.sampling_ms = heartbeat_ms.clamp(5.0, 20.0);
+    s.delay_ms = (age_ms - heartbeat_ms / 2.0).max(0.0);
+    s.report_timeout_ms = (3.0 * (age_ms + heartbeat_ms)).max(500.0) as u32;
+    s.patience_s = 5.0;
+    s.duration_s = bench.choose(40.0, 15.0) + age_ms / 1e3;
+    s.warmup_s = 2.0 + age_ms / 1e3;
+    s.tuning = tuning.into();
+    if policy == "p4mite" {
+        // Busy when more wait than are handled while the next device handles one.
+        s.agent_of = [(12, 8), (36, 32), (7, 6)]
+            .map(|(high, low)| {
+                format!(
+                    "outstanding = {{ high = {high}, low = {low} }}, latency_ms = {{ high = 2000, low = 1000 }}, hold_ms = 5"
+                )
+            })
+            .to_vec();
+    }
+    s
+}
+
+fn run(bench: &Bench) -> Result<Found, String> {
+    let ages: &[f64] = bench.choose(
+        &[1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0, 10_000.0],
+        &[1.0, 100.0, 1000.0, 10_000.0],
+    );
+    let own: Vec<&str> = std::iter::once("wrr").chain(OWN_COUNTERS).collect();
+    let policies: Vec<&str> = BY_REPORTS.into_iter().chain(own.iter().copied()).collect();
+    let mut scenarios = Vec::new();
+    for policy in &policies {
+        for age in ages {
+            scenarios.push(setup(bench, policy, *age).scenario(bench)?);
+        }
+    }
+    let outcomes = bench.simulate_all("ages of reports", &scenarios)?;
+    let mut all = scenarios.iter().zip(&outcomes);
+    let mut curves: Vec<Curve> = policies
+        .iter()
+        .map(|policy| Curve {
+            name: (*policy).to_string(),
+            points: ages
+                .iter()
+                .map(|x| {
+                    let samples = all.next().map(|(s, o)| o.iter().map(|o| p99_ms(s, o)).collect());
+                    Point { x: *x, samples: samples.unwrap_or_default() }
+                })
+                .collect(),
+        })
+        .collect();
+    let mut found = Found::default();
+    {
+        let samples = |policy: &str, age: f64| {
+            curves.iter().find(|c| c.name == policy).and_then(|c| c.at(age)).unwrap_or_default()
+        };
+        let best = |of: &[&'static str], age: f64| {
+            let mean = |p: &str| crate::stats::mean(samples(p, age)).mean;
+            of.iter().copied().min_by(|a, b| mean(a).total_cmp(&mean(b))).unwrap_or("jsq")
+        };
+        let counters = best(&OWN_COUNTERS, 1.0);
+        let (fresh, stale) = (best(&BY_REPORTS, 1.0), best(&BY_REPORTS, 1000.0));
+        let over = |a: (&str, f64), b: (&str, f64)| ratios(samples(a.0, a.1), samples(b.0, b.1));
+        found.claim("published-herds", over((PUBLISHED, 1000.0), (PUBLISHED, 1.0)));
+        found.claim("own-counters-stay", over((counters, 10_000.0), (counters, 1.0)));
+        found.claim("own-counters-win-fresh", over((counters, 1.0), (fresh, 1.0)));
+        found.claim("own-counters-win-stale", over((counters, 1000.0), (stale, 1000.0)));
+        found.claim("own-counters-beat-weights", over((counters, 1000.0), ("wrr", 1000.0)));
+        found.notes.push(format!(
+            "best by own counters: {counters}; best by reports: {fresh} with reports 1 ms old, {stale} with reports 1 s old"
+        ));
+    }
+    let by_counters = curves.split_off(BY_REPORTS.len());
+    for (title, ours) in
+        [("Policies by reports", curves), ("Policies by own counters, and static weights", by_counters)]
+    {
+        found.charts.push(Chart { title: title.into(), x: AGE, y: P99, ours, paper: vec![] });
+    }
+    Ok(found)
+}

@@ -1,0 +1,37 @@
+//! `pointsman workload`: real applications to serve and to load, over loopback or a given address.
+
+mod load;
+mod serve;
+
+use std::process::ExitCode;
+
+/// Serve real applications, and send them requests: what a rack is measured with.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Answer requests with a real computation.
+    Serve(serve::Args),
+    /// Send requests on a schedule, whatever becomes of the answers, and count every one.
+    Load(load::Args),
+}
+
+/// The longest that either runs.
+const LONGEST_S: u64 = 86_400;
+
+/// Reads seconds: above 0, at most a day.
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(s) if s > 0.0 && s <= LONGEST_S as f64 => Ok(s),
+        _ => Err(format!("write seconds above 0, at most {LONGEST_S}")),
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// What kept it from being done.
+pub fn run(command: Command) -> Result<ExitCode, String> {
+    match command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Load(args) => load::run(&args),
+    }
+}

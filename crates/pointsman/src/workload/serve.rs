@@ -1,0 +1,119 @@
+//! `pointsman workload serve`: a device that computes.
+
+use super::seconds;
+use crate::console::print;
+use pointsman_lab::Namespace;
+use pointsman_lab::compute::{Application, Work};
+use pointsman_lab::device::{Device, DeviceConfig, Model, release_cpu_groups};
+use pointsman_lab::wire::Key;
+use serde_json::json;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// What a server is told.
+#[derive(clap::Args)]
+pub struct Args {
+    /// What a request computes: ad (anomaly detection), bm25, knn, vgg16, dns, gflop.
+    application: Application,
+    /// Address and port, UDP and TCP.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8000")]
+    listen: SocketAddr,
+    /// Its name, which is in every answer and in the load generator's --devices.
+    #[arg(long, default_value = "device")]
+    name: String,
+    /// Seed of data, weights and of the keys that answers are signed with; the load generator needs the same.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// How much a request is: documents (bm25), images (knn), an image's side (vgg16), names (dns), MFLOP (gflop), flows (ad);
+    /// the papers' by default.
+    #[arg(long, value_name = "N")]
+    size: Option<u32>,
+    /// Requests at the same time; as many as there are processors by default.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    workers: Option<u16>,
+    /// Requests that may wait; more are dropped.
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    buffer: u32,
+    /// Processors that all workers together may use, by a control group; needs the right to make one.
+    #[arg(long, value_name = "N", value_parser = cores)]
+    cores: Option<f64>,
+    /// Ends after so many seconds; 600 by default, so that nothing forgotten runs for ever.
+    #[arg(long = "for", value_name = "SECONDS", default_value = "600", value_parser = seconds)]
+    duration: f64,
+    /// Ends after so many answers.
+    #[arg(long, value_name = "N")]
+    requests: Option<u64>,
+}
+
+fn cores(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(c) if (0.001..=1024.0).contains(&c) => Ok(c),
+        _ => Err("write a number of processors, 0.001 to 1024".into()),
+    }
+}
+
+/// Serves until time, count or a signal ends it.
+pub fn run(args: &Args) -> Result<ExitCode, String> {
+    let text = |e: pointsman_lab::Error| e.to_string();
+    let mut work = Work::new(args.application, args.seed);
+    work.size = args.size.unwrap_or(work.size);
+    work.validate().map_err(text)?;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let config = DeviceConfig {
+        name: args.name.clone(),
+        key: Key::derive(args.seed, &args.name),
+        addresses: vec![args.listen.ip()],
+        port: args.listen.port(),
+        model: Model::Compute { work, quota: args.cores },
+        // Of no meaning: a request takes what it takes.
+        service: Duration::from_millis(1),
+        speed: 1.0,
+        servers: args.workers.map_or(processors, usize::from),
+        buffer: args.buffer as usize,
+        seed: args.seed,
+    };
+    let stopped = Arc::new(AtomicBool::new(false));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| format!("cannot wait for signals: {e}"))?;
+    let caught = {
+        let _guard = runtime.enter();
+        crate::signals::stop()
+    };
+    let flag = stopped.clone();
+    std::thread::spawn(move || {
+        runtime.block_on(caught);
+        flag.store(true, Relaxed);
+    });
+    let device = Device::start(&Namespace::here().map_err(text)?, config).map_err(text)?;
+    // Whoever started this waits for the line: the data is ready, the sockets are open.
+    print(&format!(
+        "serving {} (size {}) on {} as {}\n",
+        work.application, work.size, args.listen, args.name
+    ));
+    let (began, lasts) = (Instant::now(), Duration::from_secs_f64(args.duration));
+    while !stopped.load(Relaxed)
+        && began.elapsed() < lasts
+        && args.requests.is_none_or(|n| device.stats().read().answers < n)
+    {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let c = device.stats().read();
+    let ended = device.stop().map_err(text);
+    if args.cores.is_some() {
+        release_cpu_groups();
+    }
+    ended?;
+    let mean_ms = c.busy.as_secs_f64() * 1e3 / c.answers.max(1) as f64;
+    let counts = json!({
+        "application": work.application.name(), "size": work.size, "requests": c.requests, "answers": c.answers,
+        "overflowed": c.overflowed, "malformed": c.malformed, "send_failures": c.send_failures,
+        "service_mean_ms": mean_ms,
+    });
+    print(&format!("{counts}\n"));
+    Ok(ExitCode::SUCCESS)
+}
