@@ -43,7 +43,7 @@ impl Corpus {
                 words(&mut rng, length)
             })
             .collect();
-        Corpus(SearchEngineBuilder::with_tokenizer_and_corpus(Spaces, texts).build())
+        Corpus(SearchEngineBuilder::<u32, u32, Spaces>::with_tokenizer_and_corpus(Spaces, texts).build())
     }
 }
 

@@ -12,9 +12,10 @@ use crate::results::{self, check_writable};
 use crate::signals::end_process;
 use indicatif::{ProgressBar, ProgressStyle};
 use pointsman_balance::Policy;
+use pointsman_lab::device::DeviceConfig;
 use pointsman_lab::load::{self, Arrivals, LoadConfig, LoadResult, SourcePorts};
 use pointsman_lab::rack::RackSpec;
-use pointsman_lab::ramp::{RampPlan, ramp};
+use pointsman_lab::ramp::{Ramp, RampPlan, ramp};
 use pointsman_lab::report::{PolicyReport, RackSummary, Report, SCHEMA, html, table};
 use pointsman_lab::wire::Keyring;
 use pointsman_lab::{Namespace, ensure_privileges, raise_open_file_limit};
@@ -166,41 +167,13 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     live.start_controller()?;
     live.wait_in_sync(PATIENCE)?;
 
-    let client_spec = spec.clients.first().ok_or("the rack has no client")?;
-    let mut client = Client {
-        namespace: live.rack.host(&client_spec.name).map_err(text)?.namespace.clone(),
-        target: SocketAddr::new(spec.vip_ipv4.into(), PORT),
-        // Longer than the service's idle time: a port that is used again is a new connection.
-        ports: SourcePorts::new(client_spec.ipv4_addresses(), 1024..=65535, Duration::from_secs(10))
-            .map_err(text)?,
-        keys: Keyring::derive(args.seed, configs.iter().map(|c| c.name.clone())).map_err(text)?,
-        seed: args.seed,
-    };
+    let mut client = client_of(&live, &spec, &configs, args.seed)?;
     let unloaded = unloaded_latency(&mut client, cpus * 0.02)?;
 
     let mut policies = Vec::new();
     for policy in Policy::COMPARED {
         let before = bar.position();
-        bar.set_message(format!("{}: setting the policy", policy.name()));
-        live.set_policy(SERVICE, policy)?;
-        live.wait_in_sync(PATIENCE)?;
-        let plan = RampPlan {
-            refine: scale.refine,
-            beyond: scale.beyond,
-            ..RampPlan::new(scale.loads.iter().map(|l| l * cpus).collect(), Some(unloaded))
-        };
-        let limit = unloaded.mul_f64(plan.latency_factor);
-        let found = ramp(&plan, |rate| {
-            bar.set_message(format!("{}: {rate:.0} requests a second", policy.name()));
-            let duration = scale.duration(rate / cpus);
-            let result = client.measure(rate, duration, Arrivals::Poisson)?;
-            bar.inc(duration.as_millis() as u64 + 150);
-            // What an overloaded point leaves in the queues must not be served at the expense of the next.
-            let overloaded = result.lost > 0 || result.latencies.percentile(99.0) > limit;
-            std::thread::sleep(Duration::from_millis(if overloaded { 1000 } else { 100 }));
-            Ok(result)
-        })
-        .map_err(text)?;
+        let found = ramp_of(&mut live, &mut client, policy, scale, (cpus, unloaded), &bar)?;
         policies.push(PolicyReport::new(policy.name(), &found));
         bar.set_position(before + scale.ramp().as_millis() as u64);
     }
@@ -242,6 +215,91 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         ));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Raises the offered load under one policy until it no longer holds. `yardsticks`: what the CPUs handle together, and the
+/// unloaded latency.
+fn ramp_of(
+    live: &mut Live,
+    client: &mut Client,
+    policy: Policy,
+    scale: &Scale,
+    yardsticks: (f64, Duration),
+    bar: &ProgressBar,
+) -> Result<Ramp<LoadResult>, String> {
+    let (cpus, unloaded) = yardsticks;
+    bar.set_message(format!("{}: setting the policy", policy.name()));
+    live.set_policy(SERVICE, policy)?;
+    live.wait_in_sync(PATIENCE)?;
+    let plan = RampPlan {
+        refine: scale.refine,
+        beyond: scale.beyond,
+        ..RampPlan::new(scale.loads.iter().map(|l| l * cpus).collect(), Some(unloaded))
+    };
+    let limit = unloaded.mul_f64(plan.latency_factor);
+    ramp(&plan, |rate| {
+        bar.set_message(format!("{}: {rate:.0} requests a second", policy.name()));
+        let duration = scale.duration(rate / cpus);
+        let result = client.measure(rate, duration, Arrivals::Poisson)?;
+        bar.inc(duration.as_millis() as u64 + 150);
+        // What an overloaded point leaves in the queues must not be served at the expense of the next.
+        let overloaded = result.lost > 0 || result.latencies.percentile(99.0) > limit;
+        std::thread::sleep(Duration::from_millis(if overloaded { 1000 } else { 100 }));
+        Ok(result)
+    })
+    .map_err(|e: pointsman_lab::Error| e.to_string())
+}
+
+/// The client of a rack that runs.
+fn client_of(live: &Live, spec: &RackSpec, configs: &[DeviceConfig], seed: u64) -> Result<Client, String> {
+    let text = |e: pointsman_lab::Error| e.to_string();
+    let client = spec.clients.first().ok_or("the rack has no client")?;
+    Ok(Client {
+        namespace: live.rack.host(&client.name).map_err(text)?.namespace.clone(),
+        target: SocketAddr::new(spec.vip_ipv4.into(), PORT),
+        // Longer than the service's idle time: a port that is used again is a new connection.
+        ports: SourcePorts::new(client.ipv4_addresses(), 1024..=65535, Duration::from_secs(10))
+            .map_err(text)?,
+        keys: Keyring::derive(seed, configs.iter().map(|c| c.name.clone())).map_err(text)?,
+        seed,
+    })
+}
+
+/// The load that each policy sustains on the demo's rack, as a share of what its CPUs handle: for each policy, a number for each
+/// seed, which is another schedule of requests. The caller has privileges.
+///
+/// # Errors
+/// The rack does not come up.
+pub fn sustained(policies: &[Policy], seeds: &[u64], quick: bool) -> Result<Vec<Vec<f64>>, String> {
+    raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
+    let scale = if quick { &QUICK } else { &FULL };
+    let first = seeds.first().copied().unwrap_or(1);
+    let spec = RackSpec { offloads: true, ..RackSpec::demo() };
+    let configs = devices(&spec, Work::Timed, first);
+    let cpus: f64 = configs.iter().filter(|c| c.speed >= 1.0).map(rack::capacity_rps).sum();
+    let log: Log = Arc::new(Mutex::new(|_: &str| {}));
+    let mut live =
+        Live::start(&spec, configs.clone(), &toml(&spec, "server-only", None), Choice::default(), log)?;
+    live.start_controller()?;
+    live.wait_in_sync(PATIENCE)?;
+    let mut client = client_of(&live, &spec, &configs, first)?;
+    let unloaded = unloaded_latency(&mut client, cpus * 0.02)?;
+    let total = scale.ramp() * (policies.len() * seeds.len()) as u32;
+    let bar = ProgressBar::new(total.as_millis() as u64);
+    let style = ProgressStyle::with_template("{bar:30} {percent:>3} % {eta:>4} left  {msg}");
+    bar.set_style(style.map_err(|e| format!("progress bar: {e}"))?);
+    let mut out = Vec::new();
+    for policy in policies {
+        let mut samples = Vec::new();
+        for seed in seeds {
+            client.seed = *seed;
+            let found = ramp_of(&mut live, &mut client, *policy, scale, (cpus, unloaded), &bar)?;
+            samples.push(found.sustained_rps / cpus);
+        }
+        out.push(samples);
+    }
+    bar.finish_and_clear();
+    Ok(out)
 }
 
 /// What a request takes when nothing else is in the rack: the yardstick of all policies. A machine that is busy with other

@@ -46,7 +46,8 @@ const EFFECT: Rule = Rule::Effect { neutral: 1.0 };
 
 const MODEL: &str = "devices are modelled from the text: 90 GFLOP a second on the server, of which a request of 2 GFLOP gets a \
                      ninth (200 ms); a fifth of that on the SmartNIC. The paper shows curves without numbers";
-const AGENTS: &str = "agents go by the latency of answers, as the paper's; they say so twice, 5 ms apart";
+const AGENTS: &str = "agents go by the latency of answers, as the text says; the published agent says \"SmartNIC\" and at once \
+                      \"host\" again, at most every 0.4 s, so that it offloads in pulses of a few milliseconds";
 
 const RATES: Figure = Figure {
     id: "fig-4.3a",
@@ -114,6 +115,8 @@ const APPLICATIONS: Figure = Figure {
          gives up (80 %, 80 %, 75 %), the rest the SmartNIC's. The paper shows curves without numbers",
         "load is relative to what both can do together; carried: nothing lost, P99 within ten times the unloaded latency, in \
          steps of 5 %",
+        "DNS: the threshold of 100 ms is above ten times the unloaded 3 ms: by the chapter's own definition requests are lost \
+         before the agent says anything",
         "the published clients drop what took longer than 1 s (VGG16) or 50 ms (DNS) before they take the percentile",
         AGENTS,
     ],

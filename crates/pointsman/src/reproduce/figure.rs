@@ -225,6 +225,8 @@ pub struct Found {
     pub values: Vec<(&'static str, Vec<f64>)>,
     /// What else there is to say.
     pub notes: Vec<String>,
+    /// Whether claims were left out: in the lab, what would take too long.
+    pub partial: bool,
 }
 
 impl Found {
@@ -259,6 +261,7 @@ impl Figure {
         if let Some((id, _)) = found.values.iter().find(|(id, _)| !known(id)) {
             return Err(format!("{}: the experiment speaks of `{id}`, which is not claimed", self.id));
         }
+        let said = |claim: &&Claim| !found.partial || found.values.iter().any(|(id, _)| *id == claim.id);
         let judge = |claim: &Claim| {
             let found = found.values.iter().find(|(id, _)| *id == claim.id);
             let (_, samples) = found.ok_or_else(|| {
@@ -267,7 +270,7 @@ impl Figure {
             let verdict = claim.rule.judge(claim.paper, samples);
             Ok(Judged { claim: *claim, samples: samples.clone(), verdict })
         };
-        self.claims.iter().map(judge).collect()
+        self.claims.iter().filter(said).map(judge).collect()
     }
 }
 

@@ -3,6 +3,7 @@
 use super::bench::{Bench, p99_ms};
 use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, ratios};
 use super::setup::{SECOND_CLIENT, Setup, Unit, poisson};
+use pointsman_balance::Policy;
 use std::fmt::Write;
 
 /// In no paper.
@@ -58,7 +59,7 @@ const CAPACITY: Figure = Figure {
     id: "goal-capacity",
     title: "Load that each policy sustains, against server-only: one accelerator at a fifth of the server's speed",
     source: SOURCE,
-    place: Place::Simulator(capacity),
+    place: Place::Both { simulator: capacity, lab: capacity_in_lab },
     remarks: &[
         "sustained: nothing lost, and P99 within ten times the unloaded latency, over 60 s of Poisson arrivals; found by \
          bisection, to 0.3 % of the processor's capacity",
@@ -150,6 +151,25 @@ fn capacity(bench: &Bench) -> Result<Found, String> {
         ours: curves,
         paper: vec![],
     });
+    Ok(found)
+}
+
+/// On the demo's rack: two servers, requests of exactly 10 ms.
+const IN_LAB: [Policy; 4] =
+    [Policy::ServerOnly, Policy::Wrr, Policy::P4mite, Policy::WeightedLeastConnections];
+
+fn capacity_in_lab(bench: &Bench) -> Result<Found, String> {
+    let seeds: Vec<u64> = (0..bench.seeds).map(|i| bench.first_seed.wrapping_add(i)).collect();
+    let sustained = crate::demo::sustained(&IN_LAB, &seeds, bench.quick)?;
+    let base = sustained.first().cloned().unwrap_or_default();
+    let mut found = Found { partial: true, ..Found::default() };
+    for (policy, samples) in IN_LAB.iter().zip(&sustained).skip(1) {
+        found.claim(policy.name(), ratios(samples, &base));
+    }
+    found.notes.push(format!(
+        "the rack of `pointsman demo`: its loads, its criterion; server-only sustains {:.3} of the processors' capacity (mean)",
+        crate::stats::mean(&base).mean
+    ));
     Ok(found)
 }
 

@@ -145,6 +145,11 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     if args.seeds < 5 {
         say(&format!("{} seeds: verdicts are worth little below 5", args.seeds));
     }
+    if args.place == Where::Lab {
+        // First: the right to make namespaces can only be had while there is one thread.
+        pointsman_lab::ensure_privileges().map_err(|e| e.to_string())?;
+        crate::signals::end_process(pointsman_lab::device::release_cpu_groups)?;
+    }
     let bench = Bench::new(args.seed, args.seeds, args.quick, args.arrivals, args.threads)?;
     let mut done = Vec::new();
     for (figure, run) in wanted {

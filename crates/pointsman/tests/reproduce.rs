@@ -1,0 +1,62 @@
+//! `pointsman reproduce` as people and programs use it.
+
+mod support;
+
+use serde_json::Value;
+use support::{Scratch, assert_no_panic, run};
+
+/// The quickest figure, with as many seeds as a test can wait for.
+#[test]
+fn a_figure() {
+    let dir = Scratch::new("reproduce");
+    let (json, csv, html) = (dir.path("r.json"), dir.path("r.csv"), dir.path("r.html"));
+    let args = ["reproduce", "fig-5.10", "--quick", "--seeds", "2"];
+    let files = ["--json", &json, "--csv", &csv, "--html", &html];
+    let finished = run(&[&args[..], &files].concat());
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    assert!(finished.stdout.contains("fig-5.10") && finished.stderr.contains("below 5"), "{finished:?}");
+    let read = |path: &str| std::fs::read_to_string(path).expect("the file is there");
+    let result: Value = serde_json::from_str(&read(&json)).expect("one line of JSON");
+    assert_eq!(result["figure"], "fig-5.10");
+    let claims = result["claims"].as_array().expect("claims");
+    for claim in claims {
+        assert!(claim["paper"].is_number() && claim["ours"].is_number(), "{claim}");
+        assert!(
+            ["holds", "weaker", "fails"].contains(&claim["verdict"].as_str().unwrap_or_default()),
+            "{claim}"
+        );
+    }
+    let table = read(&csv);
+    let head = table.lines().next().unwrap_or_default();
+    assert!(head.contains("reports_per_s") && head.contains("p99_median_ms"), "{head}");
+    assert!(
+        table.lines().any(|l| l.contains(",paper,1,")) && table.lines().any(|l| l.contains(",ours,2,")),
+        "{table}"
+    );
+    assert!(read(&html).contains("<figcaption>Paper</figcaption>"));
+    // The same seeds give the same results.
+    assert_eq!(run(&[&args[..], &["--csv", &csv]].concat()).code, Some(0));
+    assert_eq!(read(&csv), table);
+}
+
+#[test]
+fn the_list_and_mistakes() {
+    let list = run(&["reproduce", "--list"]);
+    assert_eq!(list.code, Some(0));
+    for name in
+        ["fig-4.4", "table-4.1", "fig-5.7", "table-5.4", "probes-fig-7.1", "goal-capacity", "staleness"]
+    {
+        assert!(list.stdout.contains(name), "{name} in {}", list.stdout);
+    }
+    let check = |args: &[&str], expected: &str| {
+        let finished = run(&[&["reproduce"], args].concat());
+        assert!(finished.code != Some(0) && finished.stderr.contains(expected), "{args:?}: {finished:?}");
+        assert_no_panic(&finished);
+    };
+    check(&[], "FIGURE");
+    check(&["fig-9.9"], "--list");
+    check(&["table-4.1"], "cannot be run: it counts resources");
+    check(&["fig-5.7", "--in", "lab"], "leave out --in lab");
+    check(&["fig-5.7", "--seeds", "0"], "1..=10000");
+    check(&["fig-5.7", "--json", "/nonexistent/r.json"], "name another file with --json");
+}
