@@ -11,8 +11,9 @@
 //! Arrays of one length that stand in one object's scope (`way0.key` and `way0.state`) are likely to be used with the same index:
 //! they are interleaved, so that their cells with one index share a cache line.
 //!
-//! Accesses are atomic one by one, in no order (`Relaxed`). Whoever needs more (two cells that belong together, a
-//! cell wider than 64 bits, read-modify-write) and runs several threads must lock. Counting is no exception: one
+//! Accesses to cells of up to 64 bits are atomic one by one, and seen by other threads in the order in which a thread makes them
+//! (`Acquire`, `Release`). Whoever needs more (two cells that belong together, a cell wider than 64 bits, read-modify-write) and runs
+//! several threads must lock, or find out by values like versions. Counting is no exception: one
 //! thread at a time counts in an array.
 
 use crate::bits::Bits;
@@ -20,7 +21,8 @@ use crate::memory::Zeros;
 use num_bigint::BigUint;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// What the cells of an array are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -313,8 +315,8 @@ impl CellArray {
     pub fn load(&self, index: u64) -> Option<u64> {
         let cell = self.cell(index)?;
         match cell {
-            [one] => Some(one.load(Relaxed).into()),
-            [_, _] => Some(CellArray::word(cell, 0)?.load(Relaxed)),
+            [one] => Some(one.load(Acquire).into()),
+            [_, _] => Some(CellArray::word(cell, 0)?.load(Acquire)),
             _ => None,
         }
     }
@@ -325,8 +327,8 @@ impl CellArray {
         let Some(cell) = self.cell(index) else { return false };
         let value = value & (u64::MAX >> (64 - self.width.clamp(1, 64)));
         match (cell, CellArray::word(cell, 0)) {
-            ([one], _) => one.store(value as u32, Relaxed),
-            ([_, _], Some(word)) => word.store(value, Relaxed),
+            ([one], _) => one.store(value as u32, Release),
+            ([_, _], Some(word)) => word.store(value, Release),
             _ => return false,
         }
         true

@@ -4,14 +4,17 @@
 // A connection is found by its whole key (service, client address, client port; the service stands for VIP, protocol and
 // port), so a packet can never match another's entry: the probability of a false match is zero, for IPv4 and IPv6 alike.
 // There are four ways; way i keeps the key at place hash_i(key), where the four hashes are halves of two CRC-32s over the
-// key in different orders (more than halves, which then overlap, where more than 16 bits are wanted). (Salting one CRC would not do: it is linear, so keys that collide once collide always.)
+// key in different orders (more than halves, which then overlap, where more than 16 bits are wanted). (Salting one CRC would not do: it
+// is linear, so keys that collide once collide always.) The second is computed where the first finds nothing.
 // With a share f of the places taken, a new connection finds none of its four free with probability f^4: at 10,000
 // live connections in 262,144 places 2 in a million, at 50,000 1.3 in a thousand. It is then refused and counted;
 // connections that exist are never touched.
 //
 // An entry is given up, and its place free, when nothing was seen of it for the service's idle time; after both FINs or a
-// RST when nothing was seen for LINGER_US, so that last acknowledgements and retransmissions still pass, and a forged
-// RST does not cut off a connection that goes on. A handshake that is not completed is given up after HALF_OPEN_MS.
+// RST when nothing was seen for LINGER, so that last acknowledgements and retransmissions still pass, and a forged
+// RST does not cut off a connection that goes on. A handshake that is not completed is given up after HALF_OPEN.
+//
+// An entry takes 32 bytes, half a line of the processor's cache, so times are kept in coarse units (see below).
 
 #ifndef BALANCER_CONNECTIONS_P4
 #define BALANCER_CONNECTIONS_P4
@@ -26,9 +29,24 @@
 typedef bit<CONNECTION_PLACE_BITS> place_t;
 
 const bit<32> WAY_SIZE = 32w1 << CONNECTION_PLACE_BITS;
-const time_us_t LINGER_US = 2000000;
+
+// When an entry was seen last: microseconds / 1024, which come around every 51 days.
+typedef bit<32> seen_t;
+// How long it may stay unseen: microseconds / 65536 (66 ms), rounded up; 64 of the unit above. As long as the longest idle time of a
+// service, 4.6 hours, takes 256,000.
+typedef bit<18> idle_t;
+
+const seen_t LINGER = 1954; // 2 s
 // Until the client acknowledges, a TCP connection is forgotten sooner: so long after its last SYN or answer.
-const bit<24> HALF_OPEN_MS = 5000;
+const idle_t HALF_OPEN = 77; // 5 s
+// Somebody else may have seen an entry after this packet came in. Up to so far in the future it was seen just now.
+const seen_t AHEAD = 1 << 20;
+
+idle_t idle_time(in bit<24> ms) {
+    bit<34> wide = (bit<34>)ms;
+    bit<34> us = (wide << 10) - (wide << 4) - (wide << 3);
+    return (us + 65535)[33:16];
+}
 
 const bit<8> CONN_LIVE = 1;
 const bit<8> CONN_FIN_CLIENT = 2;
@@ -42,8 +60,10 @@ const bit<8> CONN_COUNTS_REQUESTS = 64;    // one from a packet with data of the
 const bit<8> CONN_COUNTS = CONN_COUNTS_CONNECTIONS | CONN_COUNTS_REQUESTS;
 
 // What is asked of the table. Anything but CONN_FIND and CONN_SEEN belongs into an `@atomic` block, together with the
-// CONN_FIND that came before it. Outside of one CONN_FIND may meet an entry that is just being written. It finds that out: every word
-// of a key, and the state, bear the version of their entry, which changes when the place gets another key.
+// CONN_FIND that came before it. Outside of one CONN_FIND may meet an entry that is just being written, and finds that out by
+// the entry's version, which changes when the place gets another key. It stands in two words. Who writes an entry writes the one
+// with the version first and the state, with the same version, last. Who looks reads them the other way around: if both versions are the same,
+// nothing was written in between.
 const bit<2> CONN_FIND = 0;  // find the key; otherwise a free place
 const bit<2> CONN_WRITE = 1; // write key and state at the place that was found
 const bit<2> CONN_TOUCH = 2; // write the state only
@@ -53,9 +73,8 @@ struct connection_t {
     bool      found;
     bool      room;      // not found, but `way` has a free place
     bit<2>    way;
-    bit<10>   version;
-    time_us_t last_seen;
-    bit<24>   idle_ms;
+    bit<6>    version;
+    idle_t    idle;
     device_t  device;
     bit<8>    flags;
 }
@@ -63,67 +82,64 @@ struct connection_t {
 control Way(in bit<2> request,
             in bit<2> number,
             in place_t place,
-            in bit<54> key_0,
-            in bit<54> key_1,
-            in bit<54> key_2,
+            in flow_t flow,
             in bool opens,
-            in time_us_t now,
+            in seen_t now,
             inout connection_t conn) {
-    register<bit<64>>(WAY_SIZE) word_0;    // version, part of the key
-    register<bit<64>>(WAY_SIZE) word_1;
-    register<bit<64>>(WAY_SIZE) word_2;
-    register<bit<64>>(WAY_SIZE) state;     // version, 6 bits unused, idle_ms, device, flags
-    register<bit<48>>(WAY_SIZE) last_seen;
+    register<bit<64>>(WAY_SIZE) low;    // low half of a client's IPv6 address or the whole IPv4 address, port, service
+    register<bit<64>>(WAY_SIZE) high;   // bits 127 to 64 of its address
+    register<bit<64>>(WAY_SIZE) middle; // bits 63 to 32, device, 10 bits unused, version
+    register<bit<32>>(WAY_SIZE) state;  // version, idle time, flags
+    register<bit<32>>(WAY_SIZE) last_seen;
 
     apply {
         bit<32> at = (bit<32>)place;
         if (request != CONN_FIND) {
-            last_seen.write(at, conn.last_seen);
+            if (request == CONN_WRITE) {
+                conn.version = conn.version + 1;
+                middle.write(at, flow.client[63:32] ++ conn.device ++ 10w0 ++ conn.version);
+                low.write(at, flow.client[31:0] ++ flow.client_port ++ flow.service);
+                high.write(at, flow.client[127:64]);
+            }
+            last_seen.write(at, now);
             if (request != CONN_SEEN) {
-                if (request == CONN_WRITE) {
-                    conn.version = conn.version + 1;
-                    word_0.write(at, conn.version ++ key_0);
-                    word_1.write(at, conn.version ++ key_1);
-                    word_2.write(at, conn.version ++ key_2);
-                }
-                state.write(at, conn.version ++ 6w0 ++ conn.idle_ms ++ conn.device ++ conn.flags);
+                state.write(at, conn.version ++ conn.idle ++ conn.flags);
             }
         } else {
-            bit<64> s;
-            bit<64> k0;
-            bit<64> k1;
-            bit<64> k2;
-            time_us_t seen;
+            bit<32> s;
+            bit<64> l;
+            bit<64> h;
+            bit<64> m;
+            seen_t seen;
             state.read(s, at);
-            word_0.read(k0, at);
-            word_1.read(k1, at);
-            word_2.read(k2, at);
+            low.read(l, at);
+            high.read(h, at);
             last_seen.read(seen, at);
+            middle.read(m, at);
+            bit<8> flags = s[7:0];
             bit<8> fins = CONN_FIN_CLIENT | CONN_FIN_DEVICE;
-            bool closing = (s[7:0] & CONN_RESET) != 0 || (s[7:0] & fins) == fins;
-            bool live = (s[7:0] & CONN_LIVE) != 0;
-            bit<10> version = s[63:54];
-            bool same = live && k0 == version ++ key_0 && k1 == version ++ key_1 && k2 == version ++ key_2;
+            bool closing = (flags & CONN_RESET) != 0 || (flags & fins) == fins;
+            bool live = (flags & CONN_LIVE) != 0;
+            bool same = live && l == flow.client[31:0] ++ flow.client_port ++ flow.service && h == flow.client[127:64]
+                        && m[63:32] == flow.client[63:32] && m[5:0] == s[31:26];
             if (same && !opens) {
                 conn.found = true;
                 conn.way = number;
-                conn.version = version;
-                conn.last_seen = seen;
-                conn.idle_ms = s[47:24];
-                conn.device = s[23:8];
-                conn.flags = s[7:0];
+                conn.version = s[31:26];
+                conn.idle = s[25:8];
+                conn.device = m[31:16];
+                conn.flags = flags;
             } else {
-                time_us_t limit = closing ? LINGER_US : (bit<48>)s[47:24] * 1000;
-                // What somebody else has seen since this packet came in is not over.
-                bool over = now > seen && now - seen > limit;
+                seen_t limit = closing ? LINGER : (seen_t)s[25:8] << 6;
+                seen_t age = now - seen;
+                bool over = age > limit && age < (seen_t)(0 - AHEAD);
                 if (same && !over && !closing) {
                     conn.found = true;
                     conn.way = number;
-                    conn.version = version;
-                    conn.last_seen = seen;
-                    conn.idle_ms = s[47:24];
-                    conn.device = s[23:8];
-                    conn.flags = s[7:0];
+                    conn.version = s[31:26];
+                    conn.idle = s[25:8];
+                    conn.device = m[31:16];
+                    conn.flags = flags;
                 } else {
                     // The same 5-tuple again after its end is a new connection, wherever its entry still stands. It takes precedence
                     // over a free place found before, or the key would stand twice. Nobody can foresee which places are
@@ -131,20 +147,21 @@ control Way(in bit<2> request,
                     bool free = same || !conn.room && (!live || over);
                     conn.room = conn.room || free;
                     conn.way = free ? number : conn.way;
-                    conn.version = free ? version : conn.version;
+                    conn.version = free ? s[31:26] : conn.version;
                     // Whoever had the place may still be counted.
-                    conn.device = free ? s[23:8] : conn.device;
-                    conn.flags = free ? s[7:0] : conn.flags;
+                    conn.device = free ? m[31:16] : conn.device;
+                    conn.flags = free ? flags : conn.flags;
                 }
             }
         }
     }
 }
 
+// `hash_b` is known afterwards unless the connection was found without it.
 control Connections(in bit<2> request,
                     in flow_t flow,
                     in bit<32> hash_a,
-                    in bit<32> hash_b,
+                    inout bit<32> hash_b,
                     in bool opens,
                     in time_us_t now,
                     inout connection_t conn) {
@@ -155,25 +172,26 @@ control Connections(in bit<2> request,
 
     apply {
         bool find = request == CONN_FIND;
+        seen_t seen = now[41:10];
         if (find) {
             conn.found = false;
             conn.room = false;
         }
-        bit<54> key_0 = flow.client[53:0];
-        bit<54> key_1 = flow.client[107:54];
-        bit<54> key_2 = 2w0 ++ flow.client[127:108] ++ flow.client_port ++ flow.service;
         // A search ends where the key is found; what is written goes to that place alone.
         if (find || conn.way == 0) {
-            way0.apply(request, 0, hash_a[CONNECTION_PLACE_BITS - 1:0], key_0, key_1, key_2, opens, now, conn);
+            way0.apply(request, 0, hash_a[CONNECTION_PLACE_BITS - 1:0], flow, opens, seen, conn);
         }
         if (find && !conn.found || !find && conn.way == 1) {
-            way1.apply(request, 1, hash_b[CONNECTION_PLACE_BITS - 1:0], key_0, key_1, key_2, opens, now, conn);
+            way1.apply(request, 1, hash_a[31:32 - CONNECTION_PLACE_BITS], flow, opens, seen, conn);
+        }
+        if (find && !conn.found) {
+            hash(hash_b, HashAlgorithm.crc32, 32w0, { flow.client_port, flow.service, flow.client }, 64w0x100000000);
         }
         if (find && !conn.found || !find && conn.way == 2) {
-            way2.apply(request, 2, hash_a[31:32 - CONNECTION_PLACE_BITS], key_0, key_1, key_2, opens, now, conn);
+            way2.apply(request, 2, hash_b[CONNECTION_PLACE_BITS - 1:0], flow, opens, seen, conn);
         }
         if (find && !conn.found || !find && conn.way == 3) {
-            way3.apply(request, 3, hash_b[31:32 - CONNECTION_PLACE_BITS], key_0, key_1, key_2, opens, now, conn);
+            way3.apply(request, 3, hash_b[31:32 - CONNECTION_PLACE_BITS], flow, opens, seen, conn);
         }
     }
 }

@@ -273,7 +273,7 @@ struct metadata_t {
     bit<8>    policy;
     bit<1>    epoch;       // which of two generations of slots, rings and priorities is in force
     bit<16>   slots_mask;
-    bit<24>   idle_ms;
+    bit<18>   idle;        // how long connections may stay unseen: idle_t in connections.p4
     server_t  server;
     device_t  device;
     bool      opens;       // may create a connection: SYN or datagram

@@ -60,7 +60,7 @@ control BalancerIngress(inout headers_t hdr,
 
     time_us_t now = standard_metadata.ingress_global_timestamp;
     mac_t switch_mac = 0;
-    connection_t conn = { false, false, 0, 0, 0, 0, 0, 0 };
+    connection_t conn = { false, false, 0, 0, 0, 0, 0 };
 
     // The two ends of the packet, or of the one that an ICMP error quotes turned around: `to` is where a service would
     // be if the packet goes to it, `from` where a device would be if it comes from one.
@@ -175,7 +175,7 @@ control BalancerIngress(inout headers_t hdr,
         meta.policy = policy;
         meta.epoch = epoch;
         meta.slots_mask = slots_mask;
-        meta.idle_ms = idle_ms;
+        meta.idle = idle_time(idle_ms);
         to_service = true;
     }
 
@@ -336,12 +336,10 @@ control BalancerIngress(inout headers_t hdr,
         }
     }
 
-    // Hashes of meta.flow: one CRC-32 over two orders of the fields (see connections.p4).
+    // One of the two hashes of meta.flow, CRC-32s over two orders of the fields (see connections.p4).
     action hash_flow() {
         hash(meta.hash_a, HashAlgorithm.crc32, 32w0,
              { meta.flow.client, meta.flow.client_port, meta.flow.service }, 64w0x100000000);
-        hash(meta.hash_b, HashAlgorithm.crc32, 32w0,
-             { meta.flow.client_port, meta.flow.service, meta.flow.client }, 64w0x100000000);
     }
 
     // What FIN, RST and their absence say about the connection.
@@ -363,7 +361,6 @@ control BalancerIngress(inout headers_t hdr,
                 conn.flags = conn.flags | fin_flag;
             }
         }
-        conn.last_seen = now;
     }
 
     apply {
@@ -462,14 +459,21 @@ control BalancerIngress(inout headers_t hdr,
             bool changes = false;
             if (to_service || from_backend) {
                 hash_flow();
-                connections.apply(CONN_FIND, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
-                if (!conn.found) {
-                    changes = to_service && meta.opens && !hdr.quoted.isValid();
+                // A SYN nearly always opens a connection: one search is enough.
+                if (meta.opens && hdr.tcp.isValid()) {
+                    changes = true;
+                } else {
+                    connections.apply(CONN_FIND, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
+                }
+                if (changes) {
+                    // See below.
+                } else if (!conn.found) {
+                    changes = to_service && meta.opens;
                 } else if (!hdr.quoted.isValid() && (to_service || conn.device == backend)) {
                     bit<8> flags = conn.flags;
                     note_flags();
                     changes = conn.flags != flags || (flags & CONN_COUNTS) != 0
-                              || to_service && !meta.opens && conn.idle_ms != meta.idle_ms;
+                              || to_service && !meta.opens && conn.idle != meta.idle;
                     if (!changes) {
                         connections.apply(CONN_SEEN, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
                     }
@@ -482,7 +486,7 @@ control BalancerIngress(inout headers_t hdr,
                     if (to_service || conn.device == backend) {
                         note_flags();
                         if (to_service && !meta.opens) {
-                            conn.idle_ms = meta.idle_ms;
+                            conn.idle = meta.idle;
                         }
                         if ((conn.flags & CONN_COUNTS) != 0) {
                             meta.device = conn.device;
@@ -546,10 +550,9 @@ control BalancerIngress(inout headers_t hdr,
                         // Who had the place before did not end in a way that was seen.
                         one_less = (conn.flags & CONN_IN_FLIGHT) != 0;
                         left = conn.device;
-                        conn.last_seen = now;
-                        conn.idle_ms = meta.idle_ms;
-                        if (hdr.tcp.isValid() && conn.idle_ms > HALF_OPEN_MS) {
-                            conn.idle_ms = HALF_OPEN_MS;
+                        conn.idle = meta.idle;
+                        if (hdr.tcp.isValid() && conn.idle > HALF_OPEN) {
+                            conn.idle = HALF_OPEN;
                         }
                         conn.device = meta.device;
                         conn.flags = CONN_LIVE | blocks.counting;

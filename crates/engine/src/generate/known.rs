@@ -7,11 +7,14 @@ use super::{FLAGS, Gen, Scope};
 use crate::layout::{Scalar, Shape};
 use crate::runtime::{self, at};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, Value as V, types};
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value as V, types};
 use pointsman_ir::{
     Arg, CellArray, CellKind, Digest, Expr, ExprKind, ExternInstanceId, LValue, Meaning, Value,
 };
 use std::rc::Rc;
+
+/// Memory operations that stay in the order of the program.
+const ORDERED: MemFlagsData = MemFlagsData::new();
 
 /// A stretch of the bytes that a digest is over.
 #[derive(Clone, Copy, Debug)]
@@ -169,8 +172,7 @@ impl Gen<'_, '_> {
         let ((cell, off), none) = self.find_cell(instance, i);
         // The least significant part first; cells of more than 64 bits are read as two.
         let v = match width {
-            1..=32 => self.b.ins().uload32(FLAGS, cell, off),
-            33..=64 => self.b.ins().load(types::I64, FLAGS, cell, off),
+            1..=64 => self.ordered_load(width, cell, off),
             _ => {
                 let low = self.b.ins().load(types::I64, FLAGS, cell, off);
                 let high = match width {
@@ -199,6 +201,40 @@ impl Gen<'_, '_> {
         Some(())
     }
 
+    /// Loads a cell of up to 64 bits, zero-extended, after all cells that the program reads before it: what other threads write in
+    /// some order is seen in this order. An x86-64 processor does so by itself; the flags keep the compiler from moving a load
+    /// (one that may trap is not moved past another).
+    fn ordered_load(&mut self, width: u32, cell: V, off: i32) -> V {
+        if cfg!(target_arch = "x86_64") {
+            return match width {
+                1..=32 => self.b.ins().uload32(ORDERED, cell, off),
+                _ => self.b.ins().load(types::I64, ORDERED, cell, off),
+            };
+        }
+        let cell = self.b.ins().iadd_imm_s(cell, i64::from(off));
+        match width {
+            1..=32 => {
+                let v = self.b.ins().atomic_load(types::I32, ORDERED, cell);
+                self.b.ins().uextend(types::I64, v)
+            }
+            _ => self.b.ins().atomic_load(types::I64, ORDERED, cell),
+        }
+    }
+
+    /// Stores a cell of up to 64 bits after all that the program writes before it; see [`Self::ordered_load`].
+    fn ordered_store(&mut self, width: u32, v: V, cell: V, off: i32) {
+        if cfg!(target_arch = "x86_64") {
+            match width {
+                1..=32 => self.b.ins().istore32(ORDERED, v, cell, off),
+                _ => self.b.ins().store(ORDERED, v, cell, off),
+            };
+            return;
+        }
+        let cell = self.b.ins().iadd_imm_s(cell, i64::from(off));
+        let v = if width <= 32 { self.b.ins().ireduce(types::I32, v) } else { v };
+        self.b.ins().atomic_store(ORDERED, v, cell);
+    }
+
     fn store_cell(&mut self, scope: &Rc<Scope>, called: Called<'_>, index: &Expr, from: &Expr) -> Option<()> {
         let (instance, width) = self.cell_width(called.instance, false)?;
         if !self.is_index(index) || !self.is_number(from.ty, width) {
@@ -210,12 +246,7 @@ impl Gen<'_, '_> {
         let done = self.new_block();
         let ((cell, off), none) = self.find_cell(instance, i);
         match width {
-            1..=32 => {
-                self.b.ins().istore32(FLAGS, v, cell, off);
-            }
-            33..=64 => {
-                self.b.ins().store(FLAGS, v, cell, off);
-            }
+            1..=64 => self.ordered_store(width, v, cell, off),
             _ => {
                 let (low, high) = self.halves(v);
                 self.b.ins().store(FLAGS, low, cell, off);

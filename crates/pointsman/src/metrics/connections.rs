@@ -17,9 +17,10 @@ const LIVE: u64 = 1;
 const FINS: u64 = 2 | 4;
 const RESET: u64 = 8;
 
-/// `LINGER_US` and `HALF_OPEN_MS` of connections.p4.
-const LINGER_US: u64 = 2_000_000;
-const HALF_OPEN_MS: u64 = 5000;
+/// `LINGER`, in units of 1,024 microseconds, `HALF_OPEN`, in 65,536 microseconds, and `AHEAD` of connections.p4.
+const LINGER: u32 = 1954;
+const HALF_OPEN: u32 = 77;
+const AHEAD: u32 = 1 << 20;
 
 /// What an entry is at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,18 +45,19 @@ impl Phase {
     ];
 
     /// Of the words `state` and `last_seen` of an entry; None if its place is free.
-    fn of(state: u64, seen: impl FnOnce() -> u64, now_us: u64) -> Option<Phase> {
+    fn of(state: u64, seen: impl FnOnce() -> u32, now_us: u64) -> Option<Phase> {
         if state & LIVE == 0 {
             return None;
         }
-        let idle_ms = state >> 24 & 0xff_ffff;
+        let idle = (state >> 8 & 0x3_ffff) as u32;
         let ending = state & RESET != 0 || state & FINS == FINS;
-        let limit = if ending { LINGER_US } else { idle_ms * 1000 };
-        match (ending, now_us.saturating_sub(seen()) > limit) {
+        let limit = if ending { LINGER } else { idle << 6 };
+        let age = ((now_us >> 10) as u32).wrapping_sub(seen());
+        match (ending, age > limit && age < AHEAD.wrapping_neg()) {
             (true, true) => None,
             (true, false) => Some(Phase::Ending),
             (false, true) => Some(Phase::Idle),
-            (false, false) if idle_ms == HALF_OPEN_MS => Some(Phase::Opening),
+            (false, false) if idle == HALF_OPEN => Some(Phase::Opening),
             (false, false) => Some(Phase::Open),
         }
     }
@@ -94,13 +96,13 @@ impl Census {
         let of = |way: usize, what: &str| {
             named(state.program(), &format!("BalancerIngress.connections.way{way}.{what}"))
         };
-        let ways: Option<Vec<(ExternInstanceId, ExternInstanceId)>> =
-            (0..WAYS).map(|way| of(way, "state").zip(of(way, "last_seen"))).collect();
+        let ways: Option<Vec<[ExternInstanceId; 3]>> =
+            (0..WAYS).map(|way| Some([of(way, "state")?, of(way, "last_seen")?, of(way, "middle")?])).collect();
         let Some(ways) = ways else {
             *self = Census::default();
             return;
         };
-        let length = ways.first().and_then(|(id, _)| state.register(*id)).map_or(0, |r| r.len());
+        let length = ways.first().and_then(|[id, ..]| state.register(*id)).map_or(0, |r| r.len());
         if self.counted.places != length * WAYS as u64 || self.next >= length {
             self.next = 0;
             self.counted = Connections { places: length * WAYS as u64, ..Connections::default() };
@@ -108,15 +110,15 @@ impl Census {
         let end = (self.next + length.div_ceil(parts.max(1)).max(1)).min(length);
         let read = |id, place| state.read_register(id, place).map_or(0, |b| b.low_u64());
         for place in self.next..end {
-            for (way, (words, seen)) in ways.iter().enumerate() {
-                let word = read(*words, place);
-                let Some(phase) = Phase::of(word, || read(*seen, place), now_us) else { continue };
+            for (way, [word, seen, middle]) in ways.iter().enumerate() {
+                let seen = || read(*seen, place) as u32;
+                let Some(phase) = Phase::of(read(*word, place), seen, now_us) else { continue };
                 *self.counted.phases.entry(phase).or_default() += 1;
                 if phase != Phase::Idle {
                     self.counted.taken[way] += 1;
                 }
                 if matches!(phase, Phase::Open | Phase::Opening) {
-                    *self.counted.devices.entry(word >> 8 & 0xffff).or_default() += 1;
+                    *self.counted.devices.entry(read(*middle, place) >> 16 & 0xffff).or_default() += 1;
                 }
             }
         }
@@ -161,24 +163,27 @@ impl Connections {
 mod tests {
     use super::*;
 
+    /// `idle` in units of 65,536 microseconds, `age` in 1,024.
     #[track_caller]
-    fn check(flags: u64, idle_ms: u64, age_us: u64, want: Option<Phase>) {
-        let state = 7 << 54 | idle_ms << 24 | 17 << 8 | flags;
-        assert_eq!(Phase::of(state, || 1_000_000, 1_000_000 + age_us), want);
+    fn check(flags: u64, idle: u32, age: u64, want: Option<Phase>) {
+        let state = 7 << 26 | u64::from(idle) << 8 | flags;
+        assert_eq!(Phase::of(state, || 1_000_000, (1_000_000 + age) << 10), want);
     }
 
     #[test]
     fn phases() {
-        check(0, 30_000, 0, None);
-        check(LIVE, 30_000, 0, Some(Phase::Open));
-        check(LIVE, 30_000, 30_000_000, Some(Phase::Open));
-        check(LIVE, 30_000, 30_000_001, Some(Phase::Idle));
-        check(LIVE, HALF_OPEN_MS, 0, Some(Phase::Opening));
-        check(LIVE | 2, 30_000, 3_000_000, Some(Phase::Open));
-        check(LIVE | FINS, 30_000, 2_000_000, Some(Phase::Ending));
-        check(LIVE | RESET | 128, 30_000, 2_000_001, None);
-        // Seen after the clock was read.
-        assert_eq!(Phase::of(LIVE | 10 << 24, || 5, 4), Some(Phase::Open));
+        check(0, 500, 0, None);
+        check(LIVE, 500, 0, Some(Phase::Open));
+        check(LIVE, 500, 32_000, Some(Phase::Open));
+        check(LIVE, 500, 32_001, Some(Phase::Idle));
+        check(LIVE, HALF_OPEN, 0, Some(Phase::Opening));
+        check(LIVE | 2, 500, 3_000, Some(Phase::Open));
+        check(LIVE | FINS, 500, 1954, Some(Phase::Ending));
+        check(LIVE | RESET | 128, 500, 1955, None);
+        // Seen after the clock was read, and when the time came around.
+        assert_eq!(Phase::of(LIVE | 10 << 8, || 5, 4 << 10), Some(Phase::Open));
+        assert_eq!(Phase::of(LIVE | 10 << 8, || u32::MAX, 600 << 10), Some(Phase::Open));
+        assert_eq!(Phase::of(LIVE | 10 << 8, || u32::MAX, 640 << 10), Some(Phase::Idle));
     }
 
     /// Numbers are those of the data plane.
@@ -190,7 +195,7 @@ mod tests {
             let value = line.and_then(|l| l.split(['=', ';']).nth(1)).map(|v| v.trim().parse::<u64>());
             value.expect("a constant").expect("a number")
         };
-        assert_eq!((value("LINGER_US"), value("HALF_OPEN_MS")), (LINGER_US, HALF_OPEN_MS));
+        assert_eq!((value("LINGER"), value("HALF_OPEN")), (LINGER.into(), HALF_OPEN.into()));
         assert_eq!((value("CONN_LIVE"), value("CONN_RESET")), (LIVE, RESET));
         assert_eq!(value("CONN_FIN_CLIENT") | value("CONN_FIN_DEVICE"), FINS);
     }

@@ -150,7 +150,7 @@ fn idle_connections_end() {
         }
         w.wait(IDLE_MS);
         assert_eq!(w.device_of(&first(&client, service)), old);
-        w.wait(IDLE_MS + 1);
+        w.wait(IDLE_MS + UNIT_MS);
         assert_eq!(w.device_of(&first(&client, service)), new);
         assert_eq!(w.device_of(&later(&client, service)), new);
     }
@@ -178,7 +178,7 @@ fn both_fins_end_a_connection() {
         // Half closed: the device still sends, as long as it likes.
         w.wait(IDLE_MS);
         w.answer(old, &reply(old, &ack(&client, service)).payload("more"));
-        w.wait(LINGER_MS + 1);
+        w.wait(LINGER_MS + UNIT_MS);
         assert_eq!(w.device_of(&syn(&client, service)), old, "a half closed connection is open");
         w.answer(old, &reply(old, &fin).with_tcp(|t| t.flags = FIN | ACK));
         // Last acknowledgements and retransmissions pass.
@@ -203,7 +203,7 @@ fn fins_of_one_side_do_not_end_a_connection() {
     let fin = reply(old, &ack(&client, WEB4)).with_tcp(|t| t.flags = FIN | ACK);
     for _ in 0..3 {
         w.answer(old, &fin);
-        w.wait(LINGER_MS + 1);
+        w.wait(LINGER_MS + UNIT_MS);
         assert_eq!(w.device_of(&syn(&client, WEB4)), old);
     }
     assert_eq!(w.device_of(&segment(&client, WEB4, FIN | ACK)), old);
@@ -291,6 +291,6 @@ fn after_years() {
         w.wait(2000);
         assert_eq!(w.device_of(&ack(&client4(1), WEB4)), device);
     }
-    w.wait(IDLE_MS + 1);
+    w.wait(IDLE_MS + UNIT_MS);
     assert_ne!(w.device_of(&syn(&client4(1), WEB4)), device);
 }

@@ -414,7 +414,7 @@ fn idle_connections() {
     for n in 0..20 {
         slot_of(&mut w, &syn(&client4(n), WEB4));
     }
-    w.wait(IDLE_MS + 1);
+    w.wait(IDLE_MS + UNIT_MS);
     for n in 0..20 {
         slot_of(&mut w, &syn(&client4(n), WEB4));
         assert_eq!(in_flight(&mut w).iter().sum::<u64>(), 20, "{n}: one comes, one goes");

@@ -106,14 +106,14 @@ fn signed_by_9(number: u8, sequence: u64) -> Vec<u8> {
 
 /// Puts somebody else's live connections into the four places of `client4(1)`.
 fn fill_places(w: &mut World) {
-    // version, idle_ms, device, flags
-    let state: u64 = 0xff_ffff << 24 | 8 << 8 | 1;
-    let seen = w.rig.now.micros();
+    // version, idle time, flags; units as in connections.p4
+    let state: u64 = 0x3_ffff << 8 | 1;
+    let seen = w.rig.now.micros() >> 10;
     let std::net::SocketAddr::V4(client) = client4(1).parse().expect("an address") else { panic!("IPv4") };
     let address = std::net::Ipv6Addr::from(u128::from(u32::from(*client.ip())));
     let places = places(address, client.port(), 1);
     // Halves of hash_a and hash_b; see connections.p4.
-    for (way, shift) in [32, 0, 48, 16].into_iter().enumerate() {
+    for (way, shift) in [32, 48, 0, 16].into_iter().enumerate() {
         let place = places >> shift & 0xffff;
         for (name, value) in [("state", state), ("last_seen", seen)] {
             let register = format!("connections.way{way}.{name}");

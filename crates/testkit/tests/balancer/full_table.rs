@@ -123,7 +123,7 @@ fn places_become_free() {
         w.device_of(&segment(&clients[gone], WEB6, RST));
         w.wait(LINGER_MS);
         w.dropped(CLIENTS, &syn(&clients[4], WEB6), "DROP_TABLE_FULL");
-        w.wait(1);
+        w.wait(UNIT_MS);
         assert_eq!(w.device_of(&syn(&clients[4], WEB6)), 9);
         still_there(&mut w, gone);
         w.dropped(CLIENTS, &ack(&clients[gone], WEB6), "DROP_NO_CONNECTION");
@@ -132,14 +132,14 @@ fn places_become_free() {
         let fin = segment(&clients[gone], WEB6, FIN | ACK);
         w.device_of(&fin);
         w.answer(8, &reply(8, &fin).with_tcp(|t| t.flags = FIN | ACK));
-        w.wait(LINGER_MS + 1);
+        w.wait(LINGER_MS + UNIT_MS);
         assert_eq!(w.device_of(&syn(&clients[4], WEB6)), 9);
         still_there(&mut w, gone);
         // By idle time.
         let mut w = full();
         w.wait(IDLE_MS);
         still_there(&mut w, gone);
-        w.wait(1);
+        w.wait(UNIT_MS);
         assert_eq!(w.device_of(&syn(&clients[4], WEB6)), 9);
         still_there(&mut w, gone);
         w.dropped(CLIENTS, &syn(&clients[5], WEB6), "DROP_TABLE_FULL");
@@ -158,7 +158,7 @@ fn a_key_never_stands_twice() {
     for client in [&clients[0], &clients[3]] {
         w.device_of(&segment(client, WEB6, RST));
     }
-    w.wait(LINGER_MS + 1);
+    w.wait(LINGER_MS + UNIT_MS);
     w.priorities(3, 0, 1, &[1, 0]);
     // Way 0 is free, and the key stands in way 3.
     assert_eq!(w.device_of(&syn(&clients[3], WEB6)), 9);

@@ -38,6 +38,8 @@ pub const AVAILABILITY: u8 = 2;
 /// Idle time of a connection, and how long it lingers after its end.
 pub const IDLE_MS: u64 = 30_000;
 pub const LINGER_MS: u64 = 2_000;
+/// How much longer it may be: times are kept in units of 66 and 1.024 ms, and rounded up (connections.p4).
+pub const UNIT_MS: u64 = 70;
 
 pub fn program() -> Arc<Program> {
     static PROGRAM: OnceLock<Arc<Program>> = OnceLock::new();
