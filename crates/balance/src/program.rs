@@ -18,12 +18,14 @@ files! {
     "load.p4",
     "parser.p4",
     "reports.p4",
+    "reset.p4",
     "respond.p4",
     "select.p4",
     "servers.p4",
     "siphash.p4",
     "tally.p4",
     "translate.p4",
+    "tunnel.p4",
 }
 
 /// The text of one of them.

@@ -59,6 +59,13 @@ const bit<8> CONN_DIRECT = 128;            // its device answers the client itse
 const bit<8> CONN_COUNTS_REQUESTS = 64;    // one from a packet with data of the client to one of the device
 const bit<8> CONN_COUNTS = CONN_COUNTS_CONNECTIONS | CONN_COUNTS_REQUESTS;
 
+// What a connection's service asked for when it began.
+const bit<6> OPTION_RESET_IDLE = 1;   // RST to both ends of a connection that was idle for too long
+const bit<6> OPTION_RESET_FAILED = 2; // and of one whose device failed
+const bit<6> OPTION_TUNNEL = 4;       // with CONN_DIRECT: packets go to the device in packets to its address
+// The idle time of a connection that was reset so; no service has that.
+const idle_t CONN_EXPIRED = 0;
+
 // What is asked of the table. Anything but CONN_FIND and CONN_SEEN belongs into an `@atomic` block, together with the
 // CONN_FIND that came before it. Outside of one CONN_FIND may meet an entry that is just being written, and finds that out by
 // the entry's version, which changes when the place gets another key. It stands in two words. Who writes an entry writes the one
@@ -77,6 +84,8 @@ struct connection_t {
     idle_t    idle;
     device_t  device;
     bit<8>    flags;
+    bit<6>    options;
+    seen_t    seen;      // when, if `found`
 }
 
 control Way(in bit<2> request,
@@ -88,7 +97,7 @@ control Way(in bit<2> request,
             inout connection_t conn) {
     register<bit<64>>(WAY_SIZE) low;    // low half of a client's IPv6 address or the whole IPv4 address, port, service
     register<bit<64>>(WAY_SIZE) high;   // bits 127 to 64 of its address
-    register<bit<64>>(WAY_SIZE) middle; // bits 63 to 32, device, 10 bits unused, version
+    register<bit<64>>(WAY_SIZE) middle; // bits 63 to 32, device, 4 bits unused, options, version
     register<bit<32>>(WAY_SIZE) state;  // version, idle time, flags
     register<bit<32>>(WAY_SIZE) last_seen;
 
@@ -97,7 +106,7 @@ control Way(in bit<2> request,
         if (request != CONN_FIND) {
             if (request == CONN_WRITE) {
                 conn.version = conn.version + 1;
-                middle.write(at, flow.client[63:32] ++ conn.device ++ 10w0 ++ conn.version);
+                middle.write(at, flow.client[63:32] ++ conn.device ++ 4w0 ++ conn.options ++ conn.version);
                 low.write(at, flow.client[31:0] ++ flow.client_port ++ flow.service);
                 high.write(at, flow.client[127:64]);
             }
@@ -129,6 +138,8 @@ control Way(in bit<2> request,
                 conn.idle = s[25:8];
                 conn.device = m[31:16];
                 conn.flags = flags;
+                conn.options = m[11:6];
+                conn.seen = seen;
             } else {
                 seen_t limit = closing ? LINGER : (seen_t)s[25:8] << 6;
                 seen_t age = now - seen;
@@ -140,6 +151,8 @@ control Way(in bit<2> request,
                     conn.idle = s[25:8];
                     conn.device = m[31:16];
                     conn.flags = flags;
+                    conn.options = m[11:6];
+                    conn.seen = seen;
                 } else {
                     // The same 5-tuple again after its end is a new connection, wherever its entry still stands. It takes precedence
                     // over a free place found before, or the key would stand twice. Nobody can foresee which places are

@@ -255,6 +255,9 @@ struct headers_t {
     plain_report_t  plain_report;
     signed_report_t signed_report;
     frame_report_t  frame_report;
+    // In front of `ipv4` or `ipv6`, on the way to a device.
+    ipv4_base_t    outer_ipv4;
+    ipv6_base_t    outer_ipv6;
 }
 
 // Which connection a packet belongs to, seen from the client: the VIP, its protocol and port are what `service` names,
@@ -288,6 +291,8 @@ struct metadata_t {
     bit<8>    probe_memory;
     bit<8>    probe_link;
     bit<32>   probe_sequence;
+    @field_list(1)
+    bool      again;       // a copy that comes around to reset the other end (reset.p4)
 }
 
 // Why a packet was dropped: index into the counter `drops`.
@@ -316,6 +321,8 @@ const bit<8> DROP_REPORT_KEY = 21;        // with the number of a key that the s
 const bit<8> DROP_REPORT_DIGEST = 22;     // its digest is not what the key makes of it
 const bit<8> DROP_REPORT_REPLAYED = 23;   // not newer than one that was believed
 const bit<8> DROP_RATE = 24;              // new connection, but its service gets more of them than it may
+const bit<8> DROP_IDLE = 25;              // connection idle for too long: both ends get a RST
+const bit<8> DROP_DEVICE_FAILED = 26;     // device of the connection failed: both ends get a RST
 const bit<8> REPORT_ACCEPTED = 32;        // not a drop: a report or probe, consumed
 
 #endif

@@ -24,10 +24,12 @@
 #include "fragments.p4"
 #include "load.p4"
 #include "reports.p4"
+#include "reset.p4"
 #include "respond.p4"
 #include "select.p4"
 #include "tally.p4"
 #include "translate.p4"
+#include "tunnel.p4"
 
 // One end of a connection. IPv4 addresses are the low 32 bits.
 struct endpoint_t {
@@ -57,10 +59,13 @@ control BalancerIngress(inout headers_t hdr,
     Fragments() fragments;
     Respond() respond;
     Translate() translate;
+    Expiry() expiry;
+    MakeReset() make_reset;
+    Encapsulate() encapsulate;
 
     time_us_t now = standard_metadata.ingress_global_timestamp;
     mac_t switch_mac = 0;
-    connection_t conn = { false, false, 0, 0, 0, 0, 0 };
+    connection_t conn = { false, false, 0, 0, 0, 0, 0, 0, 0 };
 
     // The two ends of the packet, or of the one that an ICMP error quotes turned around: `to` is where a service would
     // be if the packet goes to it, `from` where a device would be if it comes from one.
@@ -84,13 +89,16 @@ control BalancerIngress(inout headers_t hdr,
     bit<8> available = 0;    // devices that can take new connections
     bool is_report = false;  // or a probe, and for us
     bool direct = false;     // the device answers clients itself
+    bit<6> options = 0;      // OPTION_* of a new connection
+    bool failed = false;     // its device has, and it is to be reset for that
+    bool expired = false;    // it is to be reset
     bit<2> color = 0;        // of a new connection: red if its service gets more than it may
     bool to_device = false;  // the packet goes to meta.device
     bool to_client = false;  // it comes from one, and its source is to be the VIP
     bool fragmented = false; // it is a part of its datagram
     bool later = false;      // and not the first
     bit<32> datagram = 0;    // number of the datagram
-    fate_t fate = { false, 0, 0, false, 0 };
+    fate_t fate = { false, 0, 0, false, false, 0 };
     bool one_more = false;   // in flight at meta.device
     bool one_less = false;   // in flight at `left`
     device_t left = 0;
@@ -204,10 +212,11 @@ control BalancerIngress(inout headers_t hdr,
     direct_meter<bit<2>>(MeterType.packets) new_connections;
 
     // What only new connections ask, of services that are not like the others: whether its devices answer clients
-    // themselves, and, by the meter, how many connections it may get.
-    action set_options(bit<1> answers_directly) {
+    // themselves, OPTION_*, and, by the meter, how many connections it may get.
+    action set_options(bit<1> answers_directly, bit<6> more) {
         new_connections.read(color);
         direct = answers_directly == 1;
+        options = more;
     }
 
     table service_options {
@@ -215,6 +224,18 @@ control BalancerIngress(inout headers_t hdr,
         actions = { set_options; @defaultonly NoAction; }
         const default_action = NoAction;
         meters = new_connections;
+        size = 65536;
+    }
+
+    action is_failed() {
+        failed = true;
+    }
+
+    // Devices whose connections are to be reset, if their service wants that.
+    table failed_devices {
+        key = { meta.device: exact @name("device"); }
+        actions = { is_failed; @defaultonly NoAction; }
+        const default_action = NoAction;
         size = 65536;
     }
 
@@ -471,8 +492,15 @@ control BalancerIngress(inout headers_t hdr,
                     changes = to_service && meta.opens;
                 } else if (!hdr.quoted.isValid() && (to_service || conn.device == backend)) {
                     bit<8> flags = conn.flags;
+                    if (conn.options != 0) {
+                        if (to_service && (conn.options & OPTION_RESET_FAILED) != 0) {
+                            meta.device = conn.device;
+                            failed_devices.apply();
+                        }
+                        expiry.apply(hdr, meta, fragmented, failed, now, conn, expired);
+                    }
                     note_flags();
-                    changes = conn.flags != flags || (flags & CONN_COUNTS) != 0
+                    changes = expired || conn.flags != flags || (flags & CONN_COUNTS) != 0
                               || to_service && !meta.opens && conn.idle != meta.idle;
                     if (!changes) {
                         connections.apply(CONN_SEEN, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
@@ -484,8 +512,17 @@ control BalancerIngress(inout headers_t hdr,
                 connections.apply(CONN_FIND, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
                 if (conn.found) {
                     if (to_service || conn.device == backend) {
-                        note_flags();
-                        if (to_service && !meta.opens) {
+                        if (expired) {
+                            // Unless somebody was quicker.
+                            expiry.apply(hdr, meta, fragmented, failed, now, conn, expired);
+                        }
+                        if (!expired) {
+                            note_flags();
+                        } else {
+                            conn.idle = CONN_EXPIRED;
+                            conn.flags = conn.flags | CONN_FIN_CLIENT | CONN_FIN_DEVICE;
+                        }
+                        if (to_service && !meta.opens && conn.idle != CONN_EXPIRED) {
                             conn.idle = meta.idle;
                         }
                         if ((conn.flags & CONN_COUNTS) != 0) {
@@ -556,6 +593,7 @@ control BalancerIngress(inout headers_t hdr,
                         }
                         conn.device = meta.device;
                         conn.flags = CONN_LIVE | blocks.counting;
+                        conn.options = options;
                         if (direct) {
                             conn.flags = conn.flags | CONN_DIRECT;
                         }
@@ -585,12 +623,27 @@ control BalancerIngress(inout headers_t hdr,
                 }
             }
 
+            if (expired) {
+                meta.again = true;
+                clone_preserving_field_list(CloneType.I2E, RESET_SESSION, RESET_FIELDS);
+                make_reset.apply(hdr, meta, true);
+                hdr.ethernet.dst = hdr.ethernet.src;
+                hdr.ethernet.src = switch_mac;
+                standard_metadata.egress_spec = standard_metadata.ingress_port;
+                drops.count(failed ? (bit<32>)DROP_DEVICE_FAILED : (bit<32>)DROP_IDLE);
+                exit;
+            }
+            if (meta.again) {
+                make_reset.apply(hdr, meta, false);
+            }
+
             if (later)
                 @atomic {
                 fragments.apply(false, from.address, to.address, datagram, proto, now, fate);
                 to_device = local && fate.known;
                 to_client = !local && fate.known;
                 direct = !fate.translated;
+                conn.options = fate.tunnelled ? OPTION_TUNNEL : 6w0;
                 meta.device = fate.device;
                 meta.flow.service = fate.service;
             }
@@ -668,6 +721,7 @@ control BalancerIngress(inout headers_t hdr,
                 fate.service = meta.flow.service;
                 fate.device = meta.device;
                 fate.translated = !direct;
+                fate.tunnelled = (conn.options & OPTION_TUNNEL) != 0;
                 if (hdr.ipv4.isValid()) {
                     new6 = (bit<128>)new4;
                 }
@@ -692,6 +746,9 @@ control BalancerIngress(inout headers_t hdr,
                 }
                 hdr.ipv6.hops = hdr.ipv6.hops - 1;
             }
+            if (to_device && (conn.options & OPTION_TUNNEL) != 0 && meta.drop_reason == DROP_NONE) {
+                encapsulate.apply(hdr, meta.flow.service, new4, new6);
+            }
         }
 
         if (is_report)
@@ -713,10 +770,18 @@ control BalancerIngress(inout headers_t hdr,
     }
 }
 
+// What v1model calls a copy that ingress made.
+const bit<32> PKT_INSTANCE_TYPE_INGRESS_CLONE = 1;
+
 control BalancerEgress(inout headers_t hdr,
                        inout metadata_t meta,
                        inout standard_metadata_t standard_metadata) {
-    apply {}
+    apply {
+        // A copy that is to reset the other end of a connection: once more around.
+        if (standard_metadata.instance_type == PKT_INSTANCE_TYPE_INGRESS_CLONE) {
+            recirculate_preserving_field_list(RESET_FIELDS);
+        }
+    }
 }
 
 V1Switch(BalancerParser(), BalancerVerify(), BalancerIngress(), BalancerEgress(), BalancerCompute(),

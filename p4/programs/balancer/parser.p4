@@ -275,6 +275,8 @@ control BalancerDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.packet_in);
         packet.emit(hdr.ethernet);
         packet.emit(hdr.arp);
+        packet.emit(hdr.outer_ipv4);
+        packet.emit(hdr.outer_ipv6);
         packet.emit(hdr.ipv4);
         packet.emit(hdr.ipv4_options);
         packet.emit(hdr.ipv6);

@@ -2,7 +2,9 @@
 
 use super::read::{Raw, RawServer, RawService};
 use super::reader::{Place, Problems};
-use super::{Frontend, Member, MemberDevice, NextHop, PrometheusChoice, Rack, Server, Service, Switch};
+use super::{
+    DirectReturn, Frontend, Member, MemberDevice, NextHop, PrometheusChoice, Rack, Server, Service, Switch,
+};
 use crate::blocks::{Blocks, Metric, Tuning};
 use crate::trust::ReportKeys;
 use crate::types::{DeviceKind, DeviceNumber, MAX_DEVICES, Policy, Protocol, REPORT_PORT};
@@ -291,6 +293,15 @@ fn servers(raw: &Raw, addresses: &mut Addresses, problems: &mut Problems<'_>) {
 fn vips(s: &RawService, addresses: &Addresses, problems: &mut Problems<'_>) {
     for (vip, place) in s.service.vips.iter().zip(&s.vip_places) {
         usable(*vip, place, "service.vip", problems);
+        if s.service.direct_return == Some(DirectReturn::Tunnel)
+            && !addresses.gateways.iter().any(|g| g.is_ipv4() == vip.is_ipv4())
+        {
+            let message = format!(
+                "packets in packets for {vip} need an address of the switch as their source: add one of that family to \
+                 `switch.gateways`"
+            );
+            problems.add(place, "service.direct_return", message);
+        }
         if let Some(device) = addresses.devices.get(vip) {
             problems.add(
                 place,

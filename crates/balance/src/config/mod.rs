@@ -181,8 +181,12 @@ pub struct Service {
     pub idle_timeout_ms: u32,
     /// How many new connections it may get.
     pub limit: Option<Limit>,
-    /// Whether its devices answer clients themselves, past the switch.
-    pub direct_return: bool,
+    /// Whether its devices answer clients themselves, past the switch, and how packets reach them then.
+    pub direct_return: Option<DirectReturn>,
+    /// Whether both ends of a TCP connection that was idle for longer than `idle_timeout_ms` are reset.
+    pub idle_reset: bool,
+    /// Whether both ends of TCP connections of devices that are silent are reset.
+    pub failure_reset: bool,
     /// The servers that serve it.
     pub members: Vec<Member>,
 }
@@ -193,6 +197,27 @@ impl Service {
         self.vips.iter().flat_map(move |vip| {
             self.protocols.iter().map(move |p| Frontend { vip: *vip, protocol: *p, port: self.port })
         })
+    }
+}
+
+/// How packets of a service reach devices that answer clients themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirectReturn {
+    /// With the device's MAC address.
+    Layer2,
+    /// In a packet to the device's address (IP in IP).
+    Tunnel,
+}
+
+impl std::str::FromStr for DirectReturn {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "layer-2" => Ok(DirectReturn::Layer2),
+            "ipip" => Ok(DirectReturn::Tunnel),
+            _ => Err(format!("`{text}` is no way to a device: write \"layer-2\" or \"ipip\"")),
+        }
     }
 }
 

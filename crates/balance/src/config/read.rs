@@ -4,7 +4,7 @@ use super::agent::{AgentSettings, read_settings};
 use super::api::{self, ApiSettings, RawPrometheus};
 use super::check;
 use super::reader::{At, Place, Problems, Table};
-use super::{Device, Limit, NextHop, Program, Rack, Route, Service, Station, Switch};
+use super::{Device, DirectReturn, Limit, NextHop, Program, Rack, Route, Service, Station, Switch};
 use crate::blocks::{Counting, Metric, Servers, Tuning};
 use crate::trust::Trust;
 use crate::types::{DeviceNumber, MAX_DEVICES, MAX_PORT, MAX_SERVER, Mac, Policy, Prefix, Protocol};
@@ -456,7 +456,10 @@ fn service(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<RawServi
     // 24 bits in the data plane.
     let idle = t.integer("idle_timeout_ms", 100, 0xff_ffff, problems).map_or(30_000, |v| v.value as u32);
     let limit = t.table("new_connections", problems).and_then(|l| limit(l, problems));
-    let direct_return = t.boolean("direct_return", problems).unwrap_or(false);
+    let ways = "write true, false, \"layer-2\" or \"ipip\"";
+    let direct_return = t.boolean_or("direct_return", DirectReturn::Layer2, ways, problems);
+    let idle_reset = t.boolean("idle_reset", problems).unwrap_or(false);
+    let failure_reset = t.boolean("failure_reset", problems).unwrap_or(false);
     let servers = t.names_or_tables("servers", problems).map(|items| {
         let mut out = Vec::new();
         for item in items {
@@ -488,6 +491,8 @@ fn service(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<RawServi
         idle_timeout_ms: idle,
         limit,
         direct_return,
+        idle_reset,
+        failure_reset,
         members: Vec::new(),
     };
     Some(RawService { service, place, servers, priorities, weights, policy_place, prometheus, vip_places })

@@ -283,6 +283,21 @@ impl<'t, 'a> Table<'t, 'a> {
         }
     }
 
+    /// `true` (which means `on`), `false`, or text that says more.
+    pub fn boolean_or<T: FromStr<Err: fmt::Display>>(
+        &mut self,
+        name: &'static str,
+        on: T,
+        wanted: &str,
+        problems: &mut Problems<'_>,
+    ) -> Option<T> {
+        let value = self.get(name)?;
+        match value.get_ref() {
+            DeValue::Boolean(b) => b.then_some(on),
+            _ => self.parsed(name, value, wanted, problems).map(|v| v.value),
+        }
+    }
+
     fn parsed<T: FromStr<Err: fmt::Display>>(
         &self,
         name: &str,

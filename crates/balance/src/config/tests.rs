@@ -537,14 +537,29 @@ fn limits_and_direct_return() {
     let with = |more: &str| SMALL.replace(policy, &format!("{policy}\n{more}"));
     let service = |more: &str| good(&with(more)).services[0].clone();
     let plain = service("");
-    assert_eq!((plain.limit, plain.direct_return), (None, false));
+    assert_eq!((plain.limit, plain.direct_return), (None, None));
+    assert!(!plain.idle_reset && !plain.failure_reset);
     let limited = service("new_connections = { per_s = 100, burst = 7 }\ndirect_return = true");
-    assert_eq!((limited.limit, limited.direct_return), (Some(Limit { per_s: 100, burst: 7 }), true));
+    assert_eq!(
+        (limited.limit, limited.direct_return),
+        (Some(Limit { per_s: 100, burst: 7 }), Some(DirectReturn::Layer2))
+    );
+    for (text, way) in [
+        ("false", None),
+        ("\"layer-2\"", Some(DirectReturn::Layer2)),
+        ("\"ipip\"", Some(DirectReturn::Tunnel)),
+    ] {
+        assert_eq!(service(&format!("direct_return = {text}")).direct_return, way);
+    }
+    let reset = service("idle_reset = true\nfailure_reset = true");
+    assert!(reset.idle_reset && reset.failure_reset);
     assert_eq!(service("new_connections = { per_s = 100 }").limit, Some(Limit { per_s: 100, burst: 100 }));
     let refused = |more: &str, expected: &[&str]| bad(policy, &format!("{policy}\n{more}"), expected);
     refused("new_connections = {}", &["per_s", "how many new connections a second?"]);
     refused("new_connections = { per_s = 0 }", &["new_connections.per_s", "0"]);
     refused("new_connections = { per_s = 5, burst = 0 }", &["burst", "0"]);
     refused("new_connections = 5", &["new_connections"]);
-    refused("direct_return = 1", &["direct_return"]);
+    refused("direct_return = 1", &["direct_return", "ipip"]);
+    refused("direct_return = \"gre\"", &["direct_return", "layer-2"]);
+    refused("idle_reset = 1", &["idle_reset", "true or false"]);
 }

@@ -1,7 +1,7 @@
 //! Connection, mastership, pipeline, and reading back what the switch holds.
 
 use super::{Controller, Event, Output, Purpose, Request, Response};
-use crate::plan::{self, Entries};
+use crate::plan::{self, Entries, Schema};
 use pointsman_control::proto::p4rt::{
     self, entity::Entity as Kind, stream_message_response::Update as Message,
 };
@@ -305,6 +305,7 @@ impl Controller {
         let mut entities: Vec<_> =
             self.schema.table_ids().filter(|id| *id != config).map(|id| table(id, false)).collect();
         entities.push(table(config, true));
+        entities.push(p4rt::Entity { entity: Some(Schema::all_sessions()) });
         let read = self.read_request(entities);
         self.request(now, Purpose::ReadAll, Request::Read(read), out);
     }
@@ -314,6 +315,9 @@ impl Controller {
         self.have = Entries::new();
         self.foreign.clear();
         for entity in entities {
+            if let Some(Kind::PacketReplicationEngineEntry(entry)) = &entity.entity {
+                self.have.extend(Schema::decode_session(entry));
+            }
             let Some(Kind::TableEntry(entry)) = &entity.entity else { continue };
             match self.schema.decode(entry) {
                 Some((key, action)) => drop(self.have.insert(key, action)),

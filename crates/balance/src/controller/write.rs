@@ -125,7 +125,8 @@ impl Controller {
             Change::Modify => p4rt::update::Type::Modify,
             Change::Delete => p4rt::update::Type::Delete,
         };
-        message(kind, self.schema.encode(&update.key, &update.action))
+        let entity = p4rt::Entity { entity: Some(self.schema.entity(&update.key, &update.action)) };
+        p4rt::Update { r#type: kind.into(), entity: Some(entity) }
     }
 
     pub(super) fn written(&mut self, batch: &Batch) {

@@ -4,14 +4,19 @@ use super::entries::{Action, BlockNumbers, Entries, Epoch, Key};
 use super::generation::{Generation, Pool};
 use super::share::{MAX_RING, assign_slots, ring};
 use crate::blocks::{Blocks, Counting, Factor, Metric, Narrow, Pick, Servers, inverses};
-use crate::config::{Device, Frontend, Member, NextHop, Rack, ReportForm, Service};
+use crate::config::{Device, DirectReturn, Frontend, Member, NextHop, Rack, ReportForm, Service};
 use crate::trust::Trust;
 use crate::types::{DeviceKind, DeviceNumber, Mac, Policy, Protocol};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// MAC addresses that were learnt, by the port and address of the neighbour.
 pub type Neighbours = BTreeMap<(u16, IpAddr), Mac>;
+
+/// `OPTION_*` of connections.p4.
+const RESET_IDLE: u8 = 1;
+const RESET_FAILED: u8 = 2;
+const TUNNEL: u8 = 4;
 
 /// Everything that decides what the tables should hold, beside what they hold now.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +91,7 @@ pub fn desired(s: &Situation<'_>, have: &Entries) -> Plan {
         }
     }
     devices(s, have, &mut plan);
+    resets(s, &mut plan.entries);
     let mut rings = Rings { used: used_rings(have) };
     for service in &s.rack.services {
         for frontend in service.frontends() {
@@ -99,6 +105,11 @@ pub fn desired(s: &Situation<'_>, have: &Entries) -> Plan {
     }
     // Answers of connections that may be alive: the device stays, perhaps without new ones.
     for (key, action) in have {
+        if let Key::Tunnel { service } = key
+            && numbers.contains(service)
+        {
+            plan.entries.entry(*key).or_insert(*action);
+        }
         if let (Key::Backend { .. }, Action::SetBackend { service, device, vip }) = (key, action) {
             let known_device = plan.entries.contains_key(&Key::Device { device: *device, v6: vip.is_ipv6() });
             if known_device && numbers.contains(service) {
@@ -193,6 +204,21 @@ fn devices(s: &Situation<'_>, have: &Entries, plan: &mut Plan) {
         {
             plan.entries.insert(*key, *action);
         }
+    }
+}
+
+/// What resetting connections needs: the copies' session, and which devices have failed.
+fn resets(s: &Situation<'_>, out: &mut Entries) {
+    let services = &s.rack.services;
+    if services.iter().any(|service| service.idle_reset || service.failure_reset) {
+        out.insert(Key::ResetSession, Action::Mirror { port: s.rack.switch.cpu_port });
+    }
+    let all: BTreeSet<DeviceNumber> =
+        s.rack.devices().filter(|(_, d)| d.enabled).map(|(_, d)| d.number).collect();
+    // All of them silent at once is more likely the agents' fault than the devices'.
+    if services.iter().any(|service| service.failure_reset) && !all.is_subset(s.silent) {
+        let failed = s.silent.iter().filter(|d| s.rack.device(**d).is_some());
+        out.extend(failed.map(|d| (Key::FailedDevice(*d), Action::IsFailed)));
     }
 }
 
@@ -338,7 +364,7 @@ fn serve(
         _ => None,
     };
     let mut blocks = Blocks::new(service.policy, &service.tuning, frontend.protocol);
-    if service.direct_return && blocks.count == Some(Counting::Requests) {
+    if service.direct_return.is_some() && blocks.count == Some(Counting::Requests) {
         // Answers do not pass the switch.
         blocks.count = Some(Counting::Connections);
         plan.notes.push(format!(
@@ -415,8 +441,19 @@ fn serve(
         idle_ms: service.idle_timeout_ms,
     };
     plan.entries.insert(Key::Service(frontend), action);
-    if service.direct_return || service.limit.is_some() {
-        let options = Action::SetOptions { direct: service.direct_return, limit: service.limit };
+    let tunnel = service.direct_return == Some(DirectReturn::Tunnel);
+    let options = [(service.idle_reset, RESET_IDLE), (service.failure_reset, RESET_FAILED), (tunnel, TUNNEL)];
+    let more = options.iter().filter(|(set, _)| *set).fold(0, |all, (_, bit)| all | bit);
+    if service.direct_return.is_some() || more != 0 || service.limit.is_some() {
+        let direct = service.direct_return.is_some();
+        let options = Action::SetOptions { direct, more, limit: service.limit };
         plan.entries.insert(Key::Options { service: number }, options);
+    }
+    if tunnel {
+        let gateways = &s.rack.switch.gateways;
+        let v4 = gateways.iter().find_map(|g| if let IpAddr::V4(a) = g { Some(*a) } else { None });
+        let v6 = gateways.iter().find_map(|g| if let IpAddr::V6(a) = g { Some(*a) } else { None });
+        let (v4, v6) = (v4.unwrap_or(Ipv4Addr::UNSPECIFIED), v6.unwrap_or(Ipv6Addr::UNSPECIFIED));
+        plan.entries.insert(Key::Tunnel { service: number }, Action::SetTunnel { v4, v6 });
     }
 }

@@ -6,7 +6,7 @@ use crate::trust::ReportKey;
 use crate::types::{DeviceNumber, Mac, Prefix};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What a switch's tables hold.
 pub type Entries = BTreeMap<Key, Action>;
@@ -64,6 +64,12 @@ pub enum Key {
     ProbeSource { port: u16, source: IpAddr, id: u8 },
     /// `service_options`.
     Options { service: u16 },
+    /// `failed_devices`.
+    FailedDevice(DeviceNumber),
+    /// `tunnels`.
+    Tunnel { service: u16 },
+    /// The clone session of resets.
+    ResetSession,
     /// `services_v4`, `services_v6`.
     Service(Frontend),
 }
@@ -124,6 +130,9 @@ impl fmt::Display for Key {
                 write!(f, "probe_sources[port {port}, {source}, id {id}]")
             }
             Key::Options { service } => write!(f, "service_options[service {service}]"),
+            Key::FailedDevice(device) => write!(f, "failed_devices[{device}]"),
+            Key::Tunnel { service } => write!(f, "tunnels[service {service}]"),
+            Key::ResetSession => f.write_str("the clone session of resets"),
             Key::Service(frontend) => write!(f, "services_{}[{frontend}]", family(&frontend.vip)),
         }
     }
@@ -191,10 +200,20 @@ pub enum Action {
     AcceptProbe {
         device: DeviceNumber,
     },
-    /// With the entry's direct meter.
+    /// With the entry's direct meter; `more` is `OPTION_*`.
     SetOptions {
         direct: bool,
+        more: u8,
         limit: Option<Limit>,
+    },
+    IsFailed,
+    SetTunnel {
+        v4: Ipv4Addr,
+        v6: Ipv6Addr,
+    },
+    /// A port whose copies come around again: which one does not matter.
+    Mirror {
+        port: u16,
     },
     SetService {
         service: u16,

@@ -7,10 +7,10 @@ use crate::types::{DeviceNumber, Mac, Prefix, Protocol, address_bits, address_fr
 use pointsman_control::proto::p4info::{P4Info, match_field, match_field::MatchType};
 use pointsman_control::proto::p4rt;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Tables with their key fields.
-const TABLES: [(&str, &[&str]); 28] = [
+const TABLES: [(&str, &[&str]); 30] = [
     ("BalancerIngress.switch_config", &[]),
     ("BalancerIngress.bridge", &["mac"]),
     ("BalancerIngress.routes_v4", &["prefix"]),
@@ -39,6 +39,8 @@ const TABLES: [(&str, &[&str]); 28] = [
     ("BalancerIngress.reports.report_sources_mac", &["ingress_port", "source", "server"]),
     ("BalancerIngress.reports.report_keys", &["agent", "number"]),
     ("BalancerIngress.service_options", &["service"]),
+    ("BalancerIngress.failed_devices", &["device"]),
+    ("BalancerIngress.encapsulate.tunnels", &["service"]),
 ];
 const SWITCH_CONFIG: usize = 0;
 const BRIDGE: usize = 1;
@@ -61,9 +63,14 @@ const PROBE_SOURCES: usize = 24;
 const REPORT_SOURCES_MAC: usize = 25;
 const REPORT_KEYS: usize = 26;
 const OPTIONS: usize = 27;
+const FAILED_DEVICES: usize = 28;
+const TUNNELS: usize = 29;
+
+/// Clone session of the copies that reset the other end of a connection (reset.p4).
+const RESET_SESSION: u32 = 1;
 
 /// Actions with their parameters.
-const ACTIONS: [(&str, &[&str]); 22] = [
+const ACTIONS: [(&str, &[&str]); 24] = [
     ("BalancerIngress.set_switch", &["mac"]),
     ("BalancerIngress.forward", &["port"]),
     ("BalancerIngress.next_hop", &["port", "mac"]),
@@ -107,7 +114,9 @@ const ACTIONS: [(&str, &[&str]); 22] = [
     ("BalancerIngress.reports.accept_probe", &["device"]),
     ("BalancerIngress.reports.set_key", &["value"]),
     ("BalancerIngress.reports.trust_source", &[]),
-    ("BalancerIngress.set_options", &["answers_directly"]),
+    ("BalancerIngress.set_options", &["answers_directly", "more"]),
+    ("BalancerIngress.is_failed", &[]),
+    ("BalancerIngress.encapsulate.set_tunnel", &["v4", "v6"]),
 ];
 const SET_SWITCH: usize = 0;
 const FORWARD: usize = 1;
@@ -128,6 +137,8 @@ const ACCEPT_PROBE: usize = 18;
 const SET_KEY: usize = 19;
 const TRUST_SOURCE: usize = 20;
 const SET_OPTIONS: usize = 21;
+const IS_FAILED: usize = 22;
+const SET_TUNNEL: usize = 23;
 
 /// The ids of everything that the controller names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -272,7 +283,48 @@ impl Schema {
         self.tables[OPTIONS].0
     }
 
-    /// The message of an entry.
+    /// The message of anything that is written.
+    pub fn entity(&self, key: &Key, action: &Action) -> p4rt::entity::Entity {
+        let Action::Mirror { port } = action else {
+            return p4rt::entity::Entity::TableEntry(self.encode(key, action));
+        };
+        use p4rt::packet_replication_engine_entry::Type;
+        let port = p4rt::replica::PortKind::Port(bytes((*port).into()));
+        let replica = p4rt::Replica { port_kind: Some(port), ..Default::default() };
+        let session = p4rt::CloneSessionEntry {
+            session_id: RESET_SESSION,
+            replicas: vec![replica],
+            ..Default::default()
+        };
+        let entry = p4rt::PacketReplicationEngineEntry { r#type: Some(Type::CloneSessionEntry(session)) };
+        p4rt::entity::Entity::PacketReplicationEngineEntry(entry)
+    }
+
+    /// Asks for all clone sessions.
+    pub fn all_sessions() -> p4rt::entity::Entity {
+        use p4rt::packet_replication_engine_entry::Type;
+        let all = Type::CloneSessionEntry(p4rt::CloneSessionEntry::default());
+        let entry = p4rt::PacketReplicationEngineEntry { r#type: Some(all) };
+        p4rt::entity::Entity::PacketReplicationEngineEntry(entry)
+    }
+
+    /// The clone session of a message, if it is ours, whatever it does.
+    pub fn decode_session(entry: &p4rt::PacketReplicationEngineEntry) -> Option<(Key, Action)> {
+        use p4rt::packet_replication_engine_entry::Type;
+        let Some(Type::CloneSessionEntry(session)) = &entry.r#type else { return None };
+        if session.session_id != RESET_SESSION {
+            return None;
+        }
+        let port = match &session.replicas[..] {
+            [p4rt::Replica { port_kind: Some(p4rt::replica::PortKind::Port(port)), .. }] => number(port),
+            _ => None,
+        };
+        // 0 is no port that we would write: it is written anew.
+        let port = port.and_then(|p| u16::try_from(p).ok()).unwrap_or_default();
+        Some((Key::ResetSession, Action::Mirror { port }))
+    }
+
+    /// The message of an entry of a table.
     pub fn encode(&self, key: &Key, action: &Action) -> p4rt::TableEntry {
         let v6 = |a: &IpAddr| usize::from(a.is_ipv6());
         let epoch = |of: &Epoch| [u128::from(of.service), u128::from(of.epoch)];
@@ -334,6 +386,10 @@ impl Schema {
                 (PROBE_SOURCES, vec![(*port).into(), address_bits(*source), (*id).into()])
             }
             Key::Options { service } => (OPTIONS, vec![(*service).into()]),
+            Key::FailedDevice(device) => (FAILED_DEVICES, vec![device.bits().into()]),
+            Key::Tunnel { service } => (TUNNELS, vec![(*service).into()]),
+            // No table's: see `entity`.
+            Key::ResetSession => return p4rt::TableEntry::default(),
             Key::Service(f) => {
                 (SERVICES + v6(&f.vip), vec![address_bits(f.vip), f.protocol.number().into(), f.port.into()])
             }
@@ -420,7 +476,13 @@ impl Schema {
             Action::SetReportKey(key) => (SET_KEY, vec![key.bits().into()]),
             Action::TrustSource => (TRUST_SOURCE, vec![]),
             Action::AcceptProbe { device } => (ACCEPT_PROBE, vec![device.bits().into()]),
-            Action::SetOptions { direct, .. } => (SET_OPTIONS, vec![(*direct).into()]),
+            Action::SetOptions { direct, more, .. } => (SET_OPTIONS, vec![(*direct).into(), (*more).into()]),
+            Action::IsFailed => (IS_FAILED, vec![]),
+            Action::SetTunnel { v4, v6 } => {
+                (SET_TUNNEL, vec![address_bits((*v4).into()), address_bits((*v6).into())])
+            }
+            // No table's: see `entity`.
+            Action::Mirror { .. } => return p4rt::Action::default(),
             Action::SetService { service, policy, epoch, slots_mask, idle_ms } => {
                 let params = [*service, (*policy).into(), (*epoch).into(), *slots_mask].map(u128::from);
                 (SET_SERVICE, params.into_iter().chain([u128::from(*idle_ms)]).collect())
@@ -496,6 +558,8 @@ impl Schema {
             }
             REPORT_KEYS => Key::ReportKey { agent: DeviceNumber::from_bits(half(0)?), number: byte(1)? },
             OPTIONS => Key::Options { service: half(0)? },
+            FAILED_DEVICES => Key::FailedDevice(DeviceNumber::from_bits(half(0)?)),
+            TUNNELS => Key::Tunnel { service: half(0)? },
             _ => {
                 let protocol = Protocol::from_number(byte(1)?)?;
                 Key::Service(Frontend { vip: address(SERVICES, 0)?, protocol, port: half(2)? })
@@ -581,7 +645,11 @@ impl Schema {
             }
             TRUST_SOURCE => Action::TrustSource,
             ACCEPT_PROBE => Action::AcceptProbe { device: device(0)? },
-            SET_OPTIONS => Action::SetOptions { direct: byte(0)? != 0, limit: None },
+            SET_OPTIONS => Action::SetOptions { direct: byte(0)? != 0, more: byte(1)?, limit: None },
+            IS_FAILED => Action::IsFailed,
+            SET_TUNNEL => {
+                Action::SetTunnel { v4: Ipv4Addr::from_bits(word(0)?), v6: Ipv6Addr::from_bits(param(1)?) }
+            }
             _ => Action::SetService {
                 service: half(0)?,
                 policy: byte(1)?,

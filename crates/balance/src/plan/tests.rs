@@ -4,6 +4,7 @@ use crate::config::Rack;
 use crate::mix::Random;
 use crate::types::{DeviceNumber, Mac, Policy, Protocol};
 use pointsman_control::proto::p4info::P4Info;
+use pointsman_control::proto::p4rt::entity::Entity;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
@@ -564,23 +565,34 @@ fn interrupted() {
     }
 }
 
+/// What is written is what is read.
+#[track_caller]
+fn check_message(schema: &Schema, key: &Key, action: &Action) {
+    match schema.entity(key, action) {
+        Entity::TableEntry(message) => {
+            assert_eq!(schema.decode(&message), Some((*key, *action)), "{key}");
+        }
+        Entity::PacketReplicationEngineEntry(message) => {
+            assert_eq!(Schema::decode_session(&message), Some((*key, *action)));
+        }
+        other => panic!("{key}: {other:?}"),
+    }
+}
+
 #[test]
 fn messages() {
     let schema = Schema::new(&p4info()).expect("the balancer");
     let mut shape = Shape::new(3, Policy::Wrr);
     shape.services.insert(9000, (Policy::P4mite, "\"udp\"", 16, vec![]));
     let text = format!(
-        "{}direct_return = true\nnew_connections = {{ per_s = 100, burst = 7 }}\n[[bridge]]\nmac = \"02:00:00:00:00:09\"\nport = 4\n[[route]]\nprefix = \"fd07::/64\"\nport = 3\nmac = \"02:00:00:00:00:08\"\n",
+        "{}direct_return = \"ipip\"\nidle_reset = true\nnew_connections = {{ per_s = 100, burst = 7 }}\n[[bridge]]\nmac = \"02:00:00:00:00:09\"\nport = 4\n[[route]]\nprefix = \"fd07::/64\"\nport = 3\nmac = \"02:00:00:00:00:08\"\n",
         shape.text()
     );
     let entries = install(&Rack::parse("r", &text).expect("valid"));
-    for (key, action) in &entries {
-        let message = schema.encode(key, action);
-        assert_eq!(schema.decode(&message), Some((*key, *action)), "{key}");
-    }
+    entries.iter().for_each(|(key, action)| check_message(&schema, key, action));
     assert_eq!(
         entries.keys().map(std::mem::discriminant).collect::<std::collections::HashSet<_>>().len(),
-        14
+        16
     );
     // Reports in frames, and with keys.
     let text = text.replace("reports = \"unauthenticated\"", "report_keys = \"keys\"");
@@ -596,9 +608,7 @@ fn messages() {
     assert_eq!(count(&|k| matches!(k, Key::ReportSource { .. })), 0);
     assert_eq!(count(&|k| matches!(k, Key::ReportSourceMac { .. })), devices);
     assert_eq!(count(&|k| matches!(k, Key::ReportKey { number: 1 | 2, .. })), 2 * devices);
-    for (key, action) in &entries {
-        assert_eq!(schema.decode(&schema.encode(key, action)), Some((*key, *action)), "{key}");
-    }
+    entries.iter().for_each(|(key, action)| check_message(&schema, key, action));
     for policy in Policy::ALL {
         let entries = install(&Shape::new(2, policy).rack());
         for (key, action) in &entries {
@@ -627,6 +637,28 @@ fn messages() {
         t.mask = vec![6];
     }
     assert_eq!(schema.decode(&bad), None);
+}
+
+/// Devices that fall silent have failed, where a service wants to know; not all at once.
+#[test]
+fn failed_devices() {
+    let with = |more: &str| {
+        let text = Shape::new(2, Policy::Wrr).text() + more;
+        Rack::parse("r", &text).expect("valid")
+    };
+    let (plain, resets) = (with(""), with("failure_reset = true\n"));
+    let all: Vec<DeviceNumber> = plain.devices().map(|(_, d)| d.number).collect();
+    let failed = |rack: &Rack, silent: &[DeviceNumber]| {
+        let state = State { silent: silent.iter().copied().collect(), ..State::default() };
+        let entries = desired(&state.of(rack), &Entries::new()).entries;
+        assert_eq!(entries.contains_key(&Key::ResetSession), rack.services[0].failure_reset);
+        let of = |k: &Key| if let Key::FailedDevice(d) = k { Some(*d) } else { None };
+        entries.keys().filter_map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(failed(&plain, &all[..1]), []);
+    assert_eq!(failed(&resets, &[]), []);
+    assert_eq!(failed(&resets, &all[..1]), all[..1]);
+    assert_eq!(failed(&resets, &all), [], "rather the agents' fault");
 }
 
 /// A limit may come, change and go while nothing else does; requests are not counted where answers go past the switch.

@@ -119,7 +119,8 @@ fn a_device_leaves_and_the_controller_restarts() {
     let full = example();
     let (start, end) =
         (full.rfind("[[server.device]]").expect("there"), full.find("[[service]]").expect("there"));
-    let without = format!("{}{}", &full[..start], &full[end..]).replace("\"p4mite\"", "\"ecmp\"");
+    let without =
+        format!("{}{}", &full[..start], &full[end..]).replace("\"p4mite\"", "\"ecmp\"\nidle_reset = true");
     let rack = with_keys(&without);
     assert_eq!(rack.servers[1].devices.len(), 1);
     w.input(Input::Config(Box::new(rack.clone())));
@@ -141,6 +142,11 @@ fn a_device_leaves_and_the_controller_restarts() {
     w.deliver(outputs);
     w.run_for(Duration::from_secs(1));
     assert_eq!((w.controller.status(), w.controller.entries()), (Status::InSync, &held));
+    // The clone session of resets is among what it found.
+    assert!(
+        held.contains_key(&Key::ResetSession)
+            && w.switch.state().is_some_and(|s| s.replication.session(1).is_some())
+    );
     let now: Vec<u16> = (1000..1100).map(|p| w.ask(p)).collect();
     assert_eq!(now, before);
 

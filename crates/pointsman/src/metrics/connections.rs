@@ -96,8 +96,9 @@ impl Census {
         let of = |way: usize, what: &str| {
             named(state.program(), &format!("BalancerIngress.connections.way{way}.{what}"))
         };
-        let ways: Option<Vec<[ExternInstanceId; 3]>> =
-            (0..WAYS).map(|way| Some([of(way, "state")?, of(way, "last_seen")?, of(way, "middle")?])).collect();
+        let ways: Option<Vec<[ExternInstanceId; 3]>> = (0..WAYS)
+            .map(|way| Some([of(way, "state")?, of(way, "last_seen")?, of(way, "middle")?]))
+            .collect();
         let Some(ways) = ways else {
             *self = Census::default();
             return;

@@ -10,7 +10,7 @@ use pointsman_v1model::{State, Stats};
 use std::collections::BTreeSet;
 
 /// The balancer's reasons (`DROP_*` of headers.p4), by number from 1.
-pub const DROPS: [&str; 24] = [
+pub const DROPS: [&str; 26] = [
     "malformed",
     "checksum",
     "unknown_mac",
@@ -35,6 +35,8 @@ pub const DROPS: [&str; 24] = [
     "report_digest",
     "report_replayed",
     "rate",
+    "idle",
+    "device_failed",
 ];
 
 /// `REPORT_ACCEPTED` of headers.p4.

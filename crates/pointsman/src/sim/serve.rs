@@ -39,9 +39,11 @@ impl<'a> Server<'a> {
             "--serve: the scenario has no table [learn], which says when there is something to decide: write one",
         )?;
         if model.per_class && scenario.class_names.len() > 1 {
-            return Err("--serve: the scenario has different classes of servers, but there is one weight to decide \
+            return Err(
+                "--serve: the scenario has different classes of servers, but there is one weight to decide \
                         on: write learn.per_class = false"
-                .into());
+                    .into(),
+            );
         }
         Ok(Server { scenario, model, data_plane, episode: None, seed: None })
     }

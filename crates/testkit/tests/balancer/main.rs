@@ -12,6 +12,7 @@ mod full_table;
 mod icmp_errors;
 mod policies;
 mod reports;
+mod resets;
 mod robustness;
 mod signed_reports;
 mod translation;

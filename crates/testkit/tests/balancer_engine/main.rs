@@ -22,6 +22,8 @@ mod icmp_errors;
 mod policies;
 #[path = "../balancer/reports.rs"]
 mod reports;
+#[path = "../balancer/resets.rs"]
+mod resets;
 #[path = "../balancer/robustness.rs"]
 mod robustness;
 #[path = "../balancer/signed_reports.rs"]

@@ -24,9 +24,9 @@ pub const SERVERS: u16 = 8;
 
 /// Idle time of connections.
 pub const IDLE_MS: u64 = 60_000;
-/// As the program says: what an ended connection lingers, and what a handshake may take.
-pub const LINGER_MS: u64 = 2_000;
-pub const HALF_OPEN_MS: u64 = 5_000;
+/// As the program says: what an ended connection lingers (2 s), and what a handshake may take (5 s), rounded up as it rounds.
+pub const LINGER_MS: u64 = 2_010;
+pub const HALF_OPEN_MS: u64 = 5_050;
 
 /// Reasons in `drops`.
 pub const NO_CONNECTION: u64 = 8;
