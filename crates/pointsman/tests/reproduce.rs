@@ -39,6 +39,22 @@ fn a_figure() {
     assert_eq!(read(&csv), table);
 }
 
+/// Probes of simulated devices reach the switch and count: the slower machine gets less.
+#[test]
+fn probes() {
+    let dir = Scratch::new("reproduce-probes");
+    let json = dir.path("r.json");
+    let finished = run(&["reproduce", "probes-fig-7.1", "--quick", "--seeds", "2", "--json", &json]);
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    let text = std::fs::read_to_string(&json).expect("the file is there");
+    let result: Value = serde_json::from_str(&text).expect("one line of JSON");
+    let ours = |id: &str| {
+        let claims = result["claims"].as_array().expect("claims");
+        claims.iter().find(|c| c["id"] == id).and_then(|c| c["ours"].as_f64()).expect("a number")
+    };
+    assert!((ours("rr-even") - 50.0).abs() < 1.0 && ours("probes-share") < 48.0, "{result}");
+}
+
 #[test]
 fn the_list_and_mistakes() {
     let list = run(&["reproduce", "--list"]);

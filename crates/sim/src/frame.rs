@@ -87,6 +87,20 @@ fn pseudo_header(udp: &[u8], ips: &[u8]) -> u64 {
     sum(ips) + 17 + udp.len() as u64
 }
 
+/// Writes a narrow probe's frame: IP protocol 42, the device's number, free processor, memory and link in tenths.
+pub fn probe(out: &mut Vec<u8>, macs: (Mac, Mac), ips: (Ipv4Addr, Ipv4Addr), id: u8, free: [u8; 3]) {
+    out.clear();
+    out.extend_from_slice(&macs.1.0);
+    out.extend_from_slice(&macs.0.0);
+    out.extend_from_slice(&[8, 0, 0x45, 0, 0, 22, 0, 0, 0x40, 0, 64, 42, 0, 0]);
+    out.extend_from_slice(&ips.0.octets());
+    out.extend_from_slice(&ips.1.octets());
+    let check = !fold(sum(&out[14..34]));
+    out[24..26].copy_from_slice(&check.to_be_bytes());
+    let [cpu, memory, link] = free.map(|f| f.min(10));
+    out.extend_from_slice(&[(id & 15) << 4 | cpu, memory << 4 | link]);
+}
+
 /// Writes a UDP datagram's frame over whatever `out` holds. `congestion` says whether it understands ECN.
 pub fn udp(out: &mut Vec<u8>, a: &Addresses, congestion: bool, payload: impl FnOnce(&mut Vec<u8>)) {
     out.clear();

@@ -19,9 +19,20 @@ pub struct Finished<'a> {
     pub judged: Vec<Judged>,
 }
 
+/// A number with as many digits as verdicts turn on.
+fn precise(value: f64) -> String {
+    if value.abs() >= 10.0 { number(value) } else { format!("{value:.3}") }
+}
+
+/// Mean and half of its interval.
+fn interval(samples: &[f64]) -> String {
+    let m = mean(samples);
+    m.half.map_or_else(|| precise(m.mean), |h| format!("{} \u{b1} {}", precise(m.mean), precise(h)))
+}
+
 /// A claim's number with its unit.
 fn amount(value: f64, unit: &str) -> String {
-    if unit.is_empty() { number(value) } else { format!("{} {unit}", number(value)) }
+    if unit.is_empty() { precise(value) } else { format!("{} {unit}", precise(value)) }
 }
 
 /// What the paper says, as a bound where it is one.
@@ -40,15 +51,15 @@ impl Finished<'_> {
         let mut out =
             format!("{}: {} ({}; {})\n", self.figure.id, self.figure.title, self.figure.source, self.place);
         for j in &self.judged {
-            let m = mean(&j.samples);
             let _ = writeln!(
                 out,
-                "  {:<7} {}\n          claimed {}, ours {m} {} (median {}, {} seeds)",
+                "  {:<7} {}\n          claimed {}, ours {} {} (median {}, {} seeds)",
                 j.verdict.name(),
                 j.claim.text,
                 paper(j),
+                interval(&j.samples),
                 j.claim.unit,
-                number(median(&j.samples)),
+                precise(median(&j.samples)),
                 j.samples.len(),
             );
         }
@@ -180,9 +191,9 @@ fn claims(judged: &[Judged]) -> String {
              <td class=\"n\">{}<td>{}",
             escape(j.claim.text),
             escape(&paper(j)),
-            mean(&j.samples),
+            interval(&j.samples),
             escape(j.claim.unit),
-            number(median(&j.samples)),
+            precise(median(&j.samples)),
             j.samples.len(),
             j.verdict.name(),
         );

@@ -1,7 +1,9 @@
 //! The paper on probes and PROMETHEE ("adaptive load balancing in P4"). Its measurements are of virtual machines that share one
 //! laptop with switch and clients; none is repeated.
 
-use super::figure::{Figure, Place};
+use super::bench::Bench;
+use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, ratios};
+use super::setup::{Setup, Unit, poisson};
 
 /// In the paper's order.
 pub const FIGURES: &[Figure] = &[
@@ -11,17 +13,10 @@ pub const FIGURES: &[Figure] = &[
     table("probes-fig-5.5", "Response time by the number of clients", MACHINES),
     table("probes-fig-5.6", "Connections of servers by the number of clients", MACHINES),
     table("probes-fig-6.1", "Response time by the number of connections, PROMETHEE", MACHINES),
-    table(
-        "probes-fig-7.1",
-        "Balancers compared: hash, round robin, probes, PROMETHEE",
-        "virtual machines on one laptop, one run each; machines of a simulated rack send no probes, and its controller is told \
-         no choice. The published program takes microseconds for nanoseconds, so that its probe time-out is 2.8 h, not 10 s; \
-         its controller gives the rank of the first of two machines for the best one's number",
-    ),
+    COMPARED,
 ];
 
-const PROBES: &str = "what saturates is the laptop's virtual network under answers of 5 MB, not a balancer; machines of a \
-                      simulated rack send no probes";
+const PROBES: &str = "what saturates is the laptop's virtual network, under answers of 5 MB and probes";
 const MACHINES: &str = "response times of virtual machines that share one laptop, without load; published without numbers that \
                         could be compared";
 
@@ -34,4 +29,129 @@ const fn table(id: &'static str, title: &'static str, why: &'static str) -> Figu
         remarks: &[],
         claims: &[],
     }
+}
+
+const COMPARED: Figure = Figure {
+    id: "probes-fig-7.1",
+    title: "Balancers compared, one of two machines under stress",
+    source: "paper on probes, chapter 7",
+    place: Place::Simulator(compared),
+    remarks: &[
+        "100 clients with a request a second each on two machines of one processor, 5 ms a request; stress makes the first three \
+         and a half times as slow. Probes every 5 s, in the paper's format, with its weights; memory and link are all free",
+        "PROMETHEE is left out: a simulated controller is told no choice",
+        "the published response times are those of one run on virtual machines that share a laptop with switch and clients",
+        "the published program takes microseconds for nanoseconds: its probe time-out is 2.8 h, not 10 s. Its controller gives the \
+         rank of the first of two machines for the best one's number",
+    ],
+    claims: &[
+        Claim {
+            id: "rr-even",
+            text: "round robin gives the machine under stress as much as the other: its share",
+            paper: 50.0,
+            unit: "percent",
+            rule: Rule::Same { within: 1.0 },
+        },
+        Claim {
+            id: "probes-share",
+            text: "by probes, the machine under stress gets less: its share",
+            paper: 42.0,
+            unit: "percent",
+            rule: Rule::Effect { neutral: 50.0 },
+        },
+        Claim {
+            id: "probes-response",
+            text: "under stress, the mean response time by probes against round robin's",
+            paper: 0.0404,
+            unit: "times",
+            rule: Rule::Effect { neutral: 1.0 },
+        },
+        Claim {
+            id: "probes-idle",
+            text: "without stress, the mean response time by probes against round robin's",
+            paper: 0.211,
+            unit: "times",
+            rule: Rule::Effect { neutral: 1.0 },
+        },
+    ],
+};
+
+/// Names as in the paper, and ours.
+const BALANCERS: [(&str, &str); 4] = [
+    ("hash", "ecmp"),
+    ("round robin", "wrr"),
+    ("probes", "probe-wrr"),
+    ("least connections (ours)", "least-connections"),
+];
+
+fn compared(bench: &Bench) -> Result<Found, String> {
+    let machine =
+        |name, kind, speed| Unit { name, kind, weight: 1, workers: 1, mean_ms: 5.0, sigma: 0.5, speed };
+    let mut scenarios = Vec::new();
+    for (_, policy) in BALANCERS {
+        for speed in [1.0, 1.0 / 3.5] {
+            // Of different kinds, so that results tell them apart.
+            let machines = [machine("vm1", "cpu", speed), machine("vm2", "other", 1.0)];
+            let mut s = Setup::new(1, &machines, policy, poisson(100.0));
+            s.probes_ms = Some(5000.0);
+            s.report_timeout_ms = 15_000;
+            s.warmup_s = 10.0;
+            s.duration_s = bench.choose(310.0, 70.0);
+            s.patience_s = 20.0;
+            scenarios.push(s.scenario(bench)?);
+        }
+    }
+    let outcomes = bench.simulate_all("two machines", &scenarios)?;
+    let mut found = Found::default();
+    let mean = |i: usize| -> Vec<f64> { outcomes[i].iter().map(|o| o.latency.mean_ms).collect() };
+    let share = |i: usize| -> Vec<f64> {
+        let of = |o: &pointsman_sim::Outcome| {
+            let all: u64 = o.groups.iter().map(|g| g.answered).sum();
+            let stressed = o.groups.iter().find(|g| g.kind == "cpu").map_or(0, |g| g.answered);
+            100.0 * stressed as f64 / all.max(1) as f64
+        };
+        outcomes[i].iter().map(of).collect()
+    };
+    // Each balancer without stress, then with it.
+    found.claim("rr-even", share(3));
+    found.claim("probes-share", share(5));
+    found.claim("probes-response", ratios(&mean(5), &mean(3)));
+    found.claim("probes-idle", ratios(&mean(4), &mean(2)));
+    let stress = Quantity { name: "stressed", unit: "machines", label: "machines under stress", log: false };
+    let response = Quantity { name: "response", unit: "ms", label: "mean response time, ms", log: true };
+    let shares = Quantity {
+        name: "share",
+        unit: "percent",
+        label: "share of the first machine, per cent",
+        log: false,
+    };
+    let curves = |of: &dyn Fn(usize) -> Vec<f64>| -> Vec<Curve> {
+        let curve = |(i, (name, _)): (usize, &(&str, &str))| Curve {
+            name: (*name).to_string(),
+            points: vec![Point { x: 0.0, samples: of(2 * i) }, Point { x: 1.0, samples: of(2 * i + 1) }],
+        };
+        BALANCERS.iter().enumerate().map(curve).collect()
+    };
+    let paper = |points: [(&str, f64, f64); 3]| {
+        points
+            .iter()
+            .map(|(name, idle, stressed)| Curve::paper(name, &[(0.0, *idle), (1.0, *stressed)]))
+            .collect()
+    };
+    found.charts.push(Chart {
+        title: "Response time".into(),
+        x: stress,
+        y: response,
+        ours: curves(&mean),
+        paper: paper([("hash", 1.305, 13.997), ("round robin", 1.072, 11.24), ("probes", 0.226, 0.4536)]),
+    });
+    found.charts.push(Chart {
+        title: "Share of the first machine".into(),
+        x: stress,
+        y: shares,
+        ours: curves(&share),
+        // The paper lists two numbers and does not say which is whose; the smaller is taken as the stressed machine's.
+        paper: paper([("hash", 48.0, 47.0), ("round robin", 50.0, 50.0), ("probes", 50.0, 42.0)]),
+    });
+    Ok(found)
 }

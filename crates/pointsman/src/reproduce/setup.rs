@@ -58,6 +58,8 @@ pub struct Setup {
     pub sampling_ms: f64,
     /// From the decision to report to the frame on the wire.
     pub delay_ms: f64,
+    /// How often devices send probes, if they do.
+    pub probes_ms: Option<f64>,
     /// For how long clients send.
     pub duration_s: f64,
     /// Requests of this first part do not count.
@@ -120,6 +122,7 @@ impl Setup {
             report_timeout_ms: 500,
             sampling_ms: 100.0,
             delay_ms: 0.0,
+            probes_ms: None,
             duration_s: 30.0,
             warmup_s: 5.0,
             patience_s: 30.0,
@@ -142,10 +145,12 @@ impl Setup {
         let _ = write!(
             t,
             "[switch]\nmac = \"02:50:4d:00:00:01\"\ngateways = [\"10.32.0.1\"]\nreport_keys = \"simulated\"\n\
-             report_timeout_ms = {}\n[agent]\n{}\n[[route]]\nprefix = \"10.64.0.0/16\"\nport = 1\n\
+             {}report_timeout_ms = {}\n[agent]\n{}\n[[route]]\nprefix = \"10.64.0.0/16\"\nport = 1\n\
              mac = \"02:00:00:01:00:01\"\n[[route]]\nprefix = \"10.65.0.0/16\"\nport = {SECOND_CLIENT}\n\
              mac = \"02:00:00:01:00:02\"\n",
-            self.report_timeout_ms, self.agent
+            if self.probes_ms.is_some() { "probes = \"unauthenticated\"\n" } else { "" },
+            self.report_timeout_ms,
+            self.agent
         );
         for server in 0..self.servers as usize {
             let _ = write!(t, "[[server]]\nname = \"s{}\"\n", server + 1);
@@ -188,10 +193,11 @@ impl Setup {
         );
         let _ = write!(
             t,
-            "rack = {{ file = \"rack.toml\" }}\nagents = {{ sampling_ms = {}, delay_ms = {} }}\n\
+            "rack = {{ file = \"rack.toml\" }}\nagents = {{ sampling_ms = {}, delay_ms = {}{} }}\n\
              [client_link]\ndelay_us = {}\n",
             self.sampling_ms,
             self.delay_ms,
+            self.probes_ms.map_or(String::new(), |ms| format!(", probes_ms = {ms}")),
             self.client_delay_ms * 1e3
         );
         for unit in &self.units {

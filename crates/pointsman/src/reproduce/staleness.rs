@@ -78,8 +78,9 @@ fn setup(bench: &Bench, policy: &str, age_ms: f64) -> Setup {
     s.delay_ms = (age_ms - heartbeat_ms / 2.0).max(0.0);
     s.report_timeout_ms = (3.0 * (age_ms + heartbeat_ms)).max(500.0) as u32;
     s.patience_s = 5.0;
-    s.duration_s = bench.choose(40.0, 15.0) + age_ms / 1e3;
-    s.warmup_s = 2.0 + age_ms / 1e3;
+    // The oldest reports are there before anything counts, and all ages see the same requests.
+    s.warmup_s = 11.0;
+    s.duration_s = s.warmup_s + bench.choose(40.0, 12.0);
     s.tuning = tuning.into();
     if policy == "p4mite" {
         // Busy when more wait than are handled while the next device handles one.

@@ -41,6 +41,8 @@ pub struct AgentModel {
     pub skew_ppm: f64,
     /// Clocks are ahead by up to this.
     pub offset_ns: u64,
+    /// How often each device sends a probe, if it does: free processor, measured since the last; memory and link all free.
+    pub probes_ns: Option<u64>,
 }
 
 /// How a client uses connections.

@@ -45,6 +45,7 @@ pub(super) fn agents(table: Option<Table<'_, '_>>, problems: &mut Problems<'_>) 
         loss: 0.0,
         skew_ppm: 0.0,
         offset_ns: 0,
+        probes_ns: None,
     };
     let Some(mut t) = table else { return out };
     out.enabled = t.boolean("enabled", problems).unwrap_or(true);
@@ -54,6 +55,7 @@ pub(super) fn agents(table: Option<Table<'_, '_>>, problems: &mut Problems<'_>) 
     out.sampling_ns = ms(&mut t, "sampling_ms", 0.001, problems).unwrap_or(out.sampling_ns);
     out.delay_ns = ms(&mut t, "delay_ms", 0.0, problems).unwrap_or(0);
     out.offset_ns = ms(&mut t, "clock_offset_ms", 0.0, problems).unwrap_or(0);
+    out.probes_ns = ms(&mut t, "probes_ms", 1.0, problems);
     out.loss = t.number("loss", 0.0, 1.0, problems).map_or(0.0, |v| v.value);
     out.skew_ppm = t.number("clock_skew_ppm", 0.0, 1e5, problems).map_or(0.0, |v| v.value);
     t.finish(problems);

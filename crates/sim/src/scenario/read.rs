@@ -254,9 +254,16 @@ impl Draft {
                 }
             }
         };
-        if let Some(Err(message)) = rack.services.iter().map(|s| is_simulated(s.policy)).find(Result::is_err)
+        if let Some(Err(message)) =
+            rack.services.iter().map(|s| is_simulated(s.policy, &rack)).find(Result::is_err)
         {
             problems.add(policy.map_or(&self.rack_place, |p| &p.place), "policy", message);
+            return None;
+        }
+        let by_probes = rack.services.iter().any(|s| s.policy == Policy::ProbeWrr);
+        if by_probes && self.base.agents.probes_ns.is_none() {
+            let message = "probe-wrr: nobody sends probes: write agents.probes_ms, how often devices do";
+            problems.add(&self.rack_place, "agents", message);
             return None;
         }
         let mut clients = Vec::new();
@@ -534,9 +541,9 @@ impl Draft {
 }
 
 /// Whether a simulated rack has all that a policy needs.
-fn is_simulated(policy: Policy) -> Result<(), String> {
+fn is_simulated(policy: Policy, rack: &Rack) -> Result<(), String> {
     let missing = match policy {
-        Policy::ProbeWrr => "nobody sends probes",
+        Policy::ProbeWrr if !rack.switch.believes_probes => "nobody sends probes",
         Policy::Chosen => "nobody tells the controller which device to choose",
         _ => return Ok(()),
     };
@@ -545,7 +552,7 @@ fn is_simulated(policy: Policy) -> Result<(), String> {
 
 /// The rack with this policy for all its services.
 pub(super) fn with_policy(rack: &Rack, policy: Policy) -> Result<Rack, String> {
-    is_simulated(policy)?;
+    is_simulated(policy, rack)?;
     let names: Vec<String> = rack.services.iter().map(|s| s.name.clone()).collect();
     names.iter().try_fold(rack.clone(), |rack, name| rack.with_policy(name, policy))
 }

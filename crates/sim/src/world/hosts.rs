@@ -76,6 +76,9 @@ pub(super) struct AgentHost {
     at: u64,
     random: Stream,
     reports: VecDeque<Vec<u8>>,
+    /// How its probes name it, and how long its workers had been busy at the last.
+    probe_id: u8,
+    probed_busy_ns: u128,
 }
 
 impl AgentHost {
@@ -111,6 +114,8 @@ impl<E: Executor> World<E> {
                 at: u64::MAX,
                 random: Stream::new(self.seed, Part::Reports, i as u64),
                 reports: VecDeque::new(),
+                probe_id: device.probe_id,
+                probed_busy_ns: 0,
             };
             if s.agents.enabled {
                 let config = AgentConfig::from_rack(rack, &server.name, &device.name, "eth0")?;
@@ -120,6 +125,9 @@ impl<E: Executor> World<E> {
                 self.calendar.enter(host.at, Event::Agent(i as u32));
                 let phase = (clock.unit() * s.agents.sampling_ns as f64) as u64;
                 self.calendar.enter(phase, Event::Sample(i as u32));
+            }
+            if let Some(period) = s.agents.probes_ns {
+                self.calendar.enter((clock.unit() * period as f64) as u64, Event::Probe(i as u32));
             }
             self.agents.push(host);
         }
@@ -377,6 +385,27 @@ impl<E: Executor> World<E> {
             host.at = u64::MAX;
             self.agent_step(device, agent::Input::Tick);
         }
+    }
+
+    /// A device sends a probe, and enters the next. Silent devices send none.
+    pub(super) fn probe(&mut self, device: usize) {
+        let Some(period) = self.scenario.agents.probes_ns else { return };
+        self.calendar.enter(self.now + period, Event::Probe(device as u32));
+        let busy = self.checker.busy_ns(self.now, device);
+        let workers = u128::from(self.devices[device].model().workers);
+        let host = &mut self.agents[device];
+        let used = busy.saturating_sub(std::mem::replace(&mut host.probed_busy_ns, busy));
+        let gateways = self.scenario.rack.switch.gateways.iter();
+        let mut gateways = gateways.filter_map(|g| if let IpAddr::V4(ip) = g { Some(*ip) } else { None });
+        let (true, Some(gateway)) = (host.on, gateways.next()) else { return };
+        let all = u128::from(period) * workers;
+        // Tenths, rounded: what all workers together did not use.
+        let free = (10 * all.saturating_sub(used) + all / 2) / all.max(1);
+        let (macs, ips) = ((host.mac, self.scenario.rack.switch.mac), (host.address, gateway));
+        let id = host.probe_id;
+        let mut packet = self.buffer();
+        frame::probe(&mut packet, macs, ips, id, [free as u8, 10, 10]);
+        self.carry_report(device, packet);
     }
 
     /// Agents fall silent or speak again.

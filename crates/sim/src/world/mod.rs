@@ -49,6 +49,8 @@ enum Event {
     Sample(u32),
     /// A report leaves an agent.
     Report(u32),
+    /// A device sends a probe.
+    Probe(u32),
     /// The controller's deadline.
     Tick,
     /// A message reaches the switch.
@@ -475,6 +477,7 @@ impl<E: Executor> World<E> {
             Event::Agent(device) => self.agent_tick(device as usize),
             Event::Sample(device) => self.sample(device as usize),
             Event::Report(device) => self.send_report(device as usize),
+            Event::Probe(device) => self.probe(device as usize),
             Event::Tick => self.controller_tick(),
             Event::AtSwitch => self.at_switch(),
             Event::AtController => self.at_controller(),
