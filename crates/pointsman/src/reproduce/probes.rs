@@ -93,8 +93,10 @@ fn compared(bench: &Bench) -> Result<Found, String> {
             // Of different kinds, so that results tell them apart.
             let machines = [machine("vm1", "cpu", speed), machine("vm2", "other", 1.0)];
             let mut s = Setup::new(1, &machines, policy, poisson(100.0));
-            s.probes_ms = Some(5000.0);
-            s.report_timeout_ms = 15_000;
+            if policy == "probe-wrr" {
+                s.probes_ms = Some(5000.0);
+                s.report_timeout_ms = 15_000;
+            }
             s.warmup_s = 10.0;
             s.duration_s = bench.choose(310.0, 70.0);
             s.patience_s = 20.0;

@@ -58,7 +58,7 @@ pub struct Setup {
     pub sampling_ms: f64,
     /// From the decision to report to the frame on the wire.
     pub delay_ms: f64,
-    /// How often devices send probes, if they do.
+    /// How often devices send probes, if they do: in place of reports, which say nothing of a probe's weight.
     pub probes_ms: Option<f64>,
     /// For how long clients send.
     pub duration_s: f64,
@@ -193,8 +193,9 @@ impl Setup {
         );
         let _ = write!(
             t,
-            "rack = {{ file = \"rack.toml\" }}\nagents = {{ sampling_ms = {}, delay_ms = {}{} }}\n\
+            "rack = {{ file = \"rack.toml\" }}\nagents = {{ enabled = {}, sampling_ms = {}, delay_ms = {}{} }}\n\
              [client_link]\ndelay_us = {}\n",
+            self.probes_ms.is_none(),
             self.sampling_ms,
             self.delay_ms,
             self.probes_ms.map_or(String::new(), |ms| format!(", probes_ms = {ms}")),
