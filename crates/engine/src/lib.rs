@@ -46,11 +46,13 @@ use cranelift_codegen::settings::{self, Configurable};
 use generate::{Cold, Entry, Source};
 use layout::{Layouts, Scalar, Shape};
 use memory::{Memory, Spot, bytes, bytes_mut};
+use pointsman_ir::pass::GIVEN;
 use pointsman_ir::{
     Bits, CellArray, CellPlace, ControlId, ControlOutcome, CoreErrors, Direction, Env, Executor, Known,
-    LoadError, PackageArg, Param, ParseOutcome, ParserId, Program, Type, TypeId, Types, Value, verify,
+    LoadError, PackageArg, Param, ParseOutcome, ParserId, Pass, PassStep, Passed, Program, Type, TypeId,
+    Types, Value, verify,
 };
-use runtime::{Ctx, Host, status};
+use runtime::{ACCEPTED, Ctx, Host, status};
 use std::sync::{Arc, OnceLock};
 
 /// State transitions that a parser may make on one packet, its sub-parsers included.
@@ -66,7 +68,7 @@ const AT_ONCE: usize = 8;
 const LARGE_TABLE: usize = 1 << 26;
 
 /// Words in front of the slots.
-const HEAD: usize = 16;
+const HEAD: usize = 20;
 
 const _: () = assert!(size_of::<Ctx<'static>>() <= 8 * HEAD);
 
@@ -94,6 +96,8 @@ pub struct Engine {
     cold: Cold,
     parsers: Vec<Block>,
     controls: Vec<Block>,
+    /// See [`Executor::prepare_pass`].
+    pass: OnceLock<(Pass, Option<Code>)>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -285,13 +289,14 @@ impl Engine {
             cold: &self.cold,
             aligned: self.survey.aligned,
             counted: self.survey.cyclic || statements > u64::from(MAX_TRANSITIONS),
+            loops: self.survey.loops,
         })
     }
 
     /// Code that looks ahead, for a control that is run on frames.
     fn make_ahead(&self, control: ControlId) -> Result<Option<Code>, LoadError> {
         match self.controls.get(control.index()) {
-            Some(block) if block.in_frame => {
+            Some(block) if block.in_frame && generate::may_look_ahead(&self.program, &self.known) => {
                 let source = self.source(Entry::Control(control))?;
                 generate::compile_ahead(&source, &self.isa, control, &block.params, 8 * self.top as u32)
             }
@@ -299,10 +304,48 @@ impl Engine {
         }
     }
 
+    /// Those of the tables that the code looks up ahead which caches do not hold, a bit for each.
+    fn large_tables(&self, code: &Code, env: &dyn Env) -> u64 {
+        let all = env.tables();
+        let tables = code.foreseen.iter().take(64).enumerate();
+        let large = tables.filter(|(_, t)| all.get(t.index()).is_some_and(|t| t.bytes() > LARGE_TABLE));
+        large.fold(0, |bits, (n, _)| bits | 1 << n)
+    }
+
+    /// Code of a whole pass.
+    fn make_pass(&self, pass: &Pass) -> Result<Option<Code>, LoadError> {
+        let mut counted = false;
+        for step in &pass.steps {
+            let entry = match step {
+                PassStep::Parse(id, _) => Entry::Parser(*id),
+                PassStep::Control(id) | PassStep::Emit(id, _) => Entry::Control(*id),
+                _ => continue,
+            };
+            // Slots are parameters only where they stand in the frame.
+            match self.block(entry) {
+                Some((block, _)) if block.in_frame => counted |= self.source(entry)?.counted,
+                _ => return Ok(None),
+            }
+        }
+        let Some(first) = pass.steps.iter().find_map(|s| match s {
+            PassStep::Parse(id, _) => Some(Entry::Parser(*id)),
+            _ => None,
+        }) else {
+            return Ok(None);
+        };
+        let source = Source { counted, ..self.source(first)? };
+        let slots: Vec<_> = self.slots.iter().copied().zip(self.offsets.iter().copied()).collect();
+        generate::compile_pass(&source, &self.isa, pass, &slots, 8 * self.top as u32)
+    }
+
     /// Bytes of machine code that have been made so far.
     pub fn code_bytes(&self) -> usize {
         let blocks = self.parsers.iter().chain(&self.controls);
-        blocks.filter_map(|b| b.code.get()?.as_ref().ok()).map(|c| c.size).sum()
+        blocks
+            .filter_map(|b| b.code.get()?.as_ref().ok())
+            .chain(self.pass.get().and_then(|p| p.1.as_ref()))
+            .map(|c| c.size)
+            .sum()
     }
 
     /// Runs a block.
@@ -409,7 +452,8 @@ impl Engine {
         }
         let is_parser = matches!(entry, Entry::Parser(_));
         let strings = &code.strings;
-        let mut host = Host { layouts: &self.layouts, strings, env, packet, emitted, used: 0, panic: None };
+        let layouts = &self.layouts;
+        let mut host = Host { layouts, strings, env, packet, pass: false, emitted, used: 0, panic: None };
         let at = memory.as_mut_ptr().cast::<Ctx<'_>>();
         // SAFETY: the memory has `code.words` words, so there is room for the context and everything that the code needs
         // behind it, and it is aligned to words; they are all words that were written before, and any words make a
@@ -553,6 +597,7 @@ impl Executor for Engine {
             isa,
             parsers,
             controls,
+            pass: OnceLock::new(),
             slots: slots.to_vec(),
             spans,
             words,
@@ -592,8 +637,8 @@ impl Executor for Engine {
     fn new_frame(&self) -> Frame {
         let blocks = || self.parsers.iter().chain(&self.controls);
         let codes = blocks().filter_map(|b| b.code.get()?.as_ref().ok());
-        let words =
-            codes.chain(blocks().filter_map(|b| b.ahead.as_ref())).map(|c| c.words).max().unwrap_or(self.top);
+        let codes = codes.chain(blocks().filter_map(|b| b.ahead.as_ref()));
+        let words = codes.map(|c| c.words).max().unwrap_or(self.top);
         Frame { slots: vec![0; words], end: self.words }
     }
 
@@ -713,18 +758,20 @@ impl Executor for Engine {
         if self.controls.iter().any(|c| c.ahead.is_some()) { AT_ONCE } else { 1 }
     }
 
+    fn foresees(&self, control: ControlId, env: &dyn Env) -> bool {
+        let ahead = self.controls.get(control.index()).and_then(|block| block.ahead.as_ref());
+        ahead.is_some_and(|code| code.large_arrays || self.large_tables(code, env) != 0)
+    }
+
     fn prefetch(&self, control: ControlId, slots: &[usize], frames: &mut [Frame], env: &mut dyn Env) {
         let Some(block) = self.controls.get(control.index()).filter(|b| b.runs_on(slots)) else { return };
         let Some(code) = &block.ahead else { return };
-        let all = env.tables();
-        let cells = env.cells();
+        let (all, cells) = (env.tables(), env.cells());
         if all.len() < self.program.tables.len() || cells.len() < self.no_cells.len() {
             return;
         }
         let (tables, cells) = (all.as_ptr(), cells.as_ptr());
-        let large = code.foreseen.iter().take(64).enumerate();
-        let large = large.filter(|(_, t)| all.get(t.index()).is_some_and(|t| t.bytes() > LARGE_TABLE));
-        let large = large.fold(0, |bits, (n, _)| bits | 1 << n);
+        let large = self.large_tables(code, env);
         if large == 0 && !code.large_arrays {
             return;
         }
@@ -734,6 +781,7 @@ impl Executor for Engine {
             strings: &code.strings,
             env,
             packet: &[],
+            pass: false,
             emitted: &mut emitted,
             used: 0,
             panic: None,
@@ -754,6 +802,9 @@ impl Executor for Engine {
             large,
             noted: std::ptr::null(),
             result: 0,
+            asked: 0,
+            given: [0; GIVEN],
+            told: 0,
         };
         for frame in frames.iter_mut().filter(|f| f.end == self.words) {
             if frame.slots.len() < code.words {
@@ -773,6 +824,81 @@ impl Executor for Engine {
         if let Some(panic) = host.panic.take() {
             std::panic::resume_unwind(panic);
         }
+    }
+
+    fn prepare_pass(&self, pass: &Pass) -> bool {
+        let (made_for, code) = self.pass.get_or_init(|| (pass.clone(), self.make_pass(pass).ok().flatten()));
+        made_for == pass && code.is_some()
+    }
+
+    #[inline(always)]
+    fn pass(
+        &self,
+        frame: &mut Frame,
+        buffer: &mut [u8],
+        start: usize,
+        given: &[u64; GIVEN],
+        env: &mut dyn Env,
+    ) -> Option<Passed> {
+        let code = self.pass.get()?.1.as_ref()?;
+        let tables = env.tables();
+        let cells = env.cells();
+        if tables.len() < self.program.tables.len()
+            || cells.len() < self.no_cells.len()
+            || frame.end != self.words
+            || start > buffer.len()
+        {
+            return None;
+        }
+        debug_assert!(cells.iter().zip(&self.known.arrays).all(|(a, s)| a.len() == s.len));
+        let (tables, cells) = (tables.as_ptr(), cells.as_ptr());
+        let packet_bytes = u64::from(env.packet_bytes());
+        let packet_bits = (buffer.len() - start) as u64 * 8;
+        // SAFETY: `start` lies within the buffer, or at its end.
+        let packet = unsafe { buffer.as_mut_ptr().add(start) };
+        // SAFETY: those are the packet's bytes. They are written last of all, when nothing looks at them as a slice any more.
+        let bytes = unsafe { std::slice::from_raw_parts(packet, buffer.len() - start) };
+        let mut emitted = Vec::new();
+        let mut host = Host {
+            layouts: &self.layouts,
+            strings: &code.strings,
+            env,
+            packet: bytes,
+            pass: true,
+            emitted: &mut emitted,
+            used: 0,
+            panic: None,
+        };
+        let at = frame.slots.as_mut_ptr().cast::<Ctx<'_>>();
+        // SAFETY: a frame of this engine has room for the context and the slots behind it, and is aligned to words; they
+        // are all words that were written before, and any words make a context. Nothing else uses it, or the host, while
+        // the code runs. It writes to the packet's buffer only: no more in front of the packet than `out_cap` bytes.
+        let (status, ctx) = unsafe {
+            (*at).host = &raw mut host;
+            (*at).packet = packet;
+            (*at).packet_bits = packet_bits;
+            // The parser has not run.
+            (*at).position = u64::MAX;
+            (*at).out_cap = start as u64;
+            (*at).cells = cells;
+            (*at).packet_bytes = packet_bytes;
+            (*at).tables = tables;
+            (*at).asked = 0;
+            (*at).given = *given;
+            ((code.entry)(at), &*at)
+        };
+        let rejected = (ctx.error != ACCEPTED).then_some(ctx.error as u32);
+        let passed = Passed {
+            exit: (status != status::OK).then(|| (status - status::EXITS) as u32),
+            rejected,
+            consumed_bits: ctx.position as usize,
+            told: ctx.told,
+            start: start.wrapping_add(ctx.out_len as usize),
+        };
+        if let Some(panic) = host.panic.take() {
+            std::panic::resume_unwind(panic);
+        }
+        Some(passed)
     }
 
     // Inlined, because arguments that are passed on through the stack have to wait for their own stores.

@@ -16,6 +16,7 @@ use crate::generate::Rare;
 use crate::layout::{Layouts, Shape};
 use crate::limbs;
 use crate::memory::{self, Memory, Spot, Writer, read_bits};
+use pointsman_ir::pass::GIVEN;
 use pointsman_ir::table::flat::{FlatTable, Place as FieldAt, row};
 use pointsman_ir::{BinaryOp, Bits, CellArray, Env, ExternCall, FlatArgs, TypeId, UnaryOp, Value};
 use std::any::Any;
@@ -32,6 +33,8 @@ pub(crate) mod status {
     pub(crate) const REJECT: i64 = 2;
     /// A function of the runtime panicked.
     pub(crate) const PANIC: i64 = 3;
+    /// A pass went out at the exit with this number, less this.
+    pub(crate) const EXITS: i64 = 16;
 }
 
 /// What native code works with: the first words of the memory that it is given, at offsets that [`at`] names. The packet's
@@ -44,7 +47,7 @@ pub(crate) struct Ctx<'a> {
     pub(crate) packet: *const u8,
     /// In bits.
     pub(crate) packet_bits: u64,
-    /// The next bit of the packet.
+    /// The next bit of the packet, when the code has run.
     pub(crate) position: u64,
     pub(crate) error: u64,
     pub(crate) rounds_left: u64,
@@ -63,7 +66,14 @@ pub(crate) struct Ctx<'a> {
     pub(crate) noted: *const u64,
     /// What a function of [`rare`] gave back.
     pub(crate) result: u64,
+    /// Of a pass: whether the architecture was asked for something, the numbers given with the packet, what it tells.
+    pub(crate) asked: u64,
+    pub(crate) given: [u64; GIVEN],
+    pub(crate) told: u64,
 }
+
+/// [`Ctx::error`] of a pass whose parser accepted the packet.
+pub(crate) const ACCEPTED: u64 = u64::MAX;
 
 /// Offsets in [`Ctx`].
 pub(crate) mod at {
@@ -82,6 +92,9 @@ pub(crate) mod at {
     pub(crate) const TABLES: i32 = offset_of!(Ctx<'static>, tables) as i32;
     pub(crate) const PACKET_BYTES: i32 = offset_of!(Ctx<'static>, packet_bytes) as i32;
     pub(crate) const RESULT: i32 = offset_of!(Ctx<'static>, result) as i32;
+    pub(crate) const ASKED: i32 = offset_of!(Ctx<'static>, asked) as i32;
+    pub(crate) const GIVEN: i32 = offset_of!(Ctx<'static>, given) as i32;
+    pub(crate) const TOLD: i32 = offset_of!(Ctx<'static>, told) as i32;
     pub(crate) const OUT_CAP: i32 = offset_of!(Ctx<'static>, out_cap) as i32;
 }
 
@@ -92,6 +105,8 @@ pub(crate) struct Host<'a> {
     pub(crate) strings: &'a [Arc<str>],
     pub(crate) env: &'a mut dyn Env,
     pub(crate) packet: &'a [u8],
+    /// A pass runs, not one block.
+    pub(crate) pass: bool,
     pub(crate) emitted: &'a mut Vec<u8>,
     /// Bits of the last emitted byte that are used.
     pub(crate) used: u32,
@@ -230,8 +245,14 @@ impl<'a> Host<'a> {
         }
     }
 
+    /// What the parser of a pass left, when it has consumed so many bits.
+    fn rest(&self, position: u64) -> &'a [u8] {
+        let rest = self.packet.get(position.div_ceil(8) as usize..).filter(|_| self.pass);
+        rest.unwrap_or(&[])
+    }
+
     /// Calls an extern with arguments in `area`; where they are packed they stand in `data`.
-    fn call(&mut self, site: &ExternSite, area: &mut [u8], data: &[u8]) {
+    fn call(&mut self, site: &ExternSite, area: &mut [u8], data: &[u8], rest: &[u8]) {
         let mut args = Vec::with_capacity(site.args.len());
         for arg in &site.args {
             args.push(match self.layouts.get(arg.ty).shape {
@@ -239,7 +260,7 @@ impl<'a> Host<'a> {
                 _ => self.memory().value(area, arg.ty, Spot::Natural(arg.offset as usize)),
             });
         }
-        let result = self.env.call_extern(site.call(), &mut args);
+        let result = self.env.call_extern(site.call(rest), &mut args);
         for (arg, value) in site.args.iter().zip(&args) {
             if arg.out {
                 self.memory().put(area, arg.ty, Spot::Natural(arg.offset as usize), value);
@@ -252,12 +273,13 @@ impl<'a> Host<'a> {
 }
 
 impl ExternSite {
-    fn call(&self) -> ExternCall<'_> {
+    fn call<'s>(&'s self, rest: &'s [u8]) -> ExternCall<'s> {
         ExternCall {
             function: self.function,
             instance: self.instance,
             type_args: &self.type_args,
             returns: self.returns.map(|(ty, _)| ty),
+            rest,
         }
     }
 }
@@ -277,14 +299,17 @@ pub(crate) extern "C" fn call_flat(
             let area = std::slice::from_raw_parts_mut(area, site.size as usize / 8);
             (site, area, std::slice::from_raw_parts(data, site.data as usize))
         };
+        let position = ctx.position;
         let host = ctx.host();
+        let rest = host.rest(position);
         let (words, _) = area.as_chunks_mut::<2>();
         let Some((words, [result, ..])) = words.split_at_mut_checked(site.args.len()) else { return 0 };
         let known = (!site.loose).then_some(data);
         let args = FlatArgs { words, widths: &site.widths, data: known, result };
-        if !host.env.call_flat(site.call(), args) {
-            host.call(site, memory::bytes_mut(area), data);
+        if !host.env.call_flat(site.call(rest), args) {
+            host.call(site, memory::bytes_mut(area), data, rest);
         }
+        ctx.asked = u64::from(ctx.host().env.asked());
         1
     })
 }
@@ -307,7 +332,10 @@ pub(crate) extern "C" fn call_extern(ctx: *mut Ctx<'_>, site: *const Site, area:
             let Site::Extern(site) = &*site else { return 0 };
             (site, std::slice::from_raw_parts_mut(area, site.size as usize))
         };
-        ctx.host().call(site, area, &[]);
+        let position = ctx.position;
+        let host = ctx.host();
+        host.call(site, area, &[], host.rest(position));
+        ctx.asked = u64::from(ctx.host().env.asked());
         1
     })
 }

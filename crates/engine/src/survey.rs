@@ -15,6 +15,8 @@ pub(crate) struct Survey {
     pub(crate) aligned: bool,
     /// Some parser can come back to a state.
     pub(crate) cyclic: bool,
+    /// There are loops.
+    pub(crate) loops: bool,
 }
 
 impl Survey {
@@ -32,7 +34,17 @@ impl Survey {
             p.states.iter().for_each(|s| each(&s.body, &mut check));
         }
         let cyclic = program.parsers.iter().any(cyclic);
-        Survey { aligned, cyclic }
+        let mut loops = false;
+        let mut check = |s: &Stmt| loops |= matches!(s.kind, StmtKind::Loop { .. });
+        program.parsers.iter().for_each(|p| {
+            each(&p.init, &mut check);
+            p.states.iter().for_each(|s| each(&s.body, &mut check));
+        });
+        program.controls.iter().for_each(|c| each(&c.body, &mut check));
+        program.actions.iter().for_each(|a| each(&a.body, &mut check));
+        program.functions.iter().for_each(|f| each(&f.body, &mut check));
+        program.tables.iter().flat_map(|t| &t.actions).for_each(|a| each(&a.setup, &mut check));
+        Survey { aligned, cyclic, loops }
     }
 
     /// Refuses a block that would become too much code; gives the number of its statements (and states).

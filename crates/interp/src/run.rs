@@ -261,7 +261,7 @@ impl<'a> Run<'a> {
         let (outcome, value) = match callee {
             Callee::Extern { function, instance } => {
                 let returns = result.map(|lv| lv.ty);
-                let this = ExternCall { function, instance, type_args, returns };
+                let this = ExternCall { function, instance, type_args, returns, rest: &[] };
                 let told = if self.tracing { self.extern_args(&this, args, &call.frame) } else { Vec::new() };
                 let value = self.env.call_extern(this, &mut call.frame);
                 for (value, arg) in call.frame.iter_mut().zip(args) {

@@ -6,6 +6,7 @@
 use crate::bits::Bits;
 use crate::cells::{CellArray, CellShape};
 use crate::meaning::{Digest, Meaning};
+use crate::pass::{GIVEN, Pass, Passed};
 use crate::program::{ControlId, ExternFnId, ExternInstanceId, ParserId, Program, TableId, ValueSetId};
 use crate::table::flat::FlatTable;
 use crate::table::{ActionCall, EntryHandle, KeyMatch};
@@ -89,6 +90,11 @@ pub trait Executor: Sized + 'static {
         1
     }
 
+    /// Would [`Executor::prefetch`] do anything for this control now?
+    fn foresees(&self, _control: ControlId, _env: &dyn Env) -> bool {
+        false
+    }
+
     /// A control is about to be run on these frames, one after the other: whoever sees now which memory it will look at may
     /// fetch it into the caches. Nothing that a block can see may change, and the runs may find other values in frames,
     /// tables and cells than this call did.
@@ -99,6 +105,25 @@ pub trait Executor: Sized + 'static {
         _frames: &mut [Self::Frame],
         _env: &mut dyn Env,
     ) {
+    }
+
+    /// Makes ready for [`Executor::pass`]. False if it cannot, or has made ready for another pass; then the architecture runs block by block.
+    fn prepare_pass(&self, _pass: &Pass) -> bool {
+        false
+    }
+
+    /// Takes a packet, which begins at `start` of a buffer and ends with it, through the pass that was made ready. `given`
+    /// are the numbers that its steps speak of. What the frame holds matters neither before nor after, but for exits with
+    /// a frame. `None`: nothing was done, and the architecture has to run block by block.
+    fn pass(
+        &self,
+        _frame: &mut Self::Frame,
+        _buffer: &mut [u8],
+        _start: usize,
+        _given: &[u64; GIVEN],
+        _env: &mut dyn Env,
+    ) -> Option<Passed> {
+        None
     }
 
     /// Runs a control. What it emits is appended to `emitted`.
@@ -213,6 +238,9 @@ pub struct ExternCall<'a> {
     pub type_args: &'a [TypeId],
     /// Type of the result (`Void` for procedures).
     pub returns: Option<TypeId>,
+    /// In a pass ([`Executor::pass`]), once the parser has run: what it left of the packet. Empty in runs of one block, for
+    /// which the architecture knows.
+    pub rest: &'a [u8],
 }
 
 /// The arguments of an extern call as numbers, for executors that keep them that way.
@@ -297,6 +325,11 @@ pub trait Env {
     /// A look-up in [`Env::tables`] gave a row with this head, which has [`row::COUNT`](crate::table::flat::row::COUNT) set: counts it, measures it, notes the time,
     /// as [`Env::lookup`] does.
     fn count_hit(&mut self, _table: TableId, _head: u64) {}
+
+    /// Has a block asked for something that the architecture has to do, or to know of, when the block has ended?
+    fn asked(&self) -> bool {
+        false
+    }
 
     /// Does somebody follow this packet? An executor asks once per block that the architecture runs.
     fn tracing(&self) -> bool {

@@ -16,6 +16,7 @@ pub mod cells;
 pub mod exec;
 pub mod meaning;
 mod memory;
+pub mod pass;
 pub mod program;
 pub mod stmt;
 pub mod table;
@@ -32,6 +33,7 @@ pub use exec::{
     ParseOutcome,
 };
 pub use meaning::{Digest, DigestFn, Meaning};
+pub use pass::{Pass, PassExit, PassField, PassStep, PassValue, Passed};
 pub use program::*;
 pub use stmt::*;
 pub use table::{ActionCall, Entry, EntryAction, EntryError, EntryHandle, KeyMatch, TableStore};

@@ -3,9 +3,10 @@
 
 use pointsman_engine::Engine;
 use pointsman_interp::Interp;
+use pointsman_ir::pass::GIVEN;
 use pointsman_ir::{
-    Bits, ControlId, ControlOutcome, Env, Executor, Known, LoadError, ParseOutcome, ParserId, Program,
-    TypeId, Value,
+    Bits, ControlId, ControlOutcome, Env, Executor, Known, LoadError, ParseOutcome, ParserId, Pass, Passed,
+    Program, TypeId, Value,
 };
 use pointsman_v1model::{ConfigError, Switch, SwitchConfig};
 use std::sync::Arc;
@@ -245,6 +246,35 @@ impl Executor for Runner {
         match self {
             Runner::Native(e) => e.lookahead(),
             Runner::Interpreted(i, _) => i.lookahead(),
+        }
+    }
+
+    fn foresees(&self, control: ControlId, env: &dyn Env) -> bool {
+        match self {
+            Runner::Native(e) => e.foresees(control, env),
+            Runner::Interpreted(i, _) => i.foresees(control, env),
+        }
+    }
+
+    fn prepare_pass(&self, pass: &Pass) -> bool {
+        match self {
+            Runner::Native(e) => e.prepare_pass(pass),
+            Runner::Interpreted(i, _) => i.prepare_pass(pass),
+        }
+    }
+
+    #[inline]
+    fn pass(
+        &self,
+        frame: &mut Frame,
+        buffer: &mut [u8],
+        start: usize,
+        given: &[u64; GIVEN],
+        env: &mut dyn Env,
+    ) -> Option<Passed> {
+        match (self, frame) {
+            (Runner::Native(e), Frame::Native(f)) => e.pass(f, buffer, start, given, env),
+            _ => None,
         }
     }
 

@@ -5,11 +5,16 @@ use crate::entries::{
 };
 use pointsman_interp::Interp;
 use pointsman_ir::{Bits, Executor, Program};
-use pointsman_v1model::{CounterCell, Keep, Output, Pipeline, State, Stats, Switch, SwitchConfig, Time};
+use pointsman_v1model::{
+    Arrived, CounterCell, Keep, Output, Pipeline, State, Stats, Switch, SwitchConfig, Time,
+};
 use std::sync::Arc;
 
 /// Passes through ingress or egress that one packet may cause; more is a loop.
 const BUDGET: usize = 10_000;
+
+/// Room in front of a packet, for longer headers.
+const ROOM: usize = 32;
 
 /// A switch that runs a program. Time passes only when told.
 pub struct Rig<E: Executor = Interp> {
@@ -52,10 +57,14 @@ impl<E: Executor> Rig<E> {
         self.now = self.now.plus_ns(ms * 1_000_000);
     }
 
-    /// A packet arrives; gives what leaves because of it.
+    /// A packet arrives; gives what leaves because of it. It is processed where it lies, as on the wire.
     pub fn send(&mut self, port: u32, frame: &[u8]) -> Vec<Output> {
-        self.switch.receive(self.now, port, frame);
-        self.settle()
+        let mut out = Vec::new();
+        let mut buffer = [&[0; ROOM], frame].concat();
+        let arrived = Arrived { port, buffer: &mut buffer, start: ROOM };
+        self.switch.process(self.now, BUDGET, &mut [arrived], &mut out);
+        out.append(&mut self.settle());
+        out
     }
 
     /// A packet from the control plane; gives what leaves because of it.

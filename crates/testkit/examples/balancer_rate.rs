@@ -1,6 +1,8 @@
 //! How fast the balancer forwards on one core, in memory: packets of connections that stand.
 //!
-//! `cargo run --release -p pointsman-testkit --example balancer_rate [FLOWS [PACKETS [PAYLOAD [EXECUTOR]]]]`
+//! `cargo run --release -p pointsman-testkit --example balancer_rate [FLOWS [PACKETS [PAYLOAD [EXECUTOR [only]]]]]`
+//!
+//! `only`: IPv4 packets of connections that stand and nothing else, to count their instructions.
 
 use pointsman_ir::Executor;
 use pointsman_testkit::Rig;
@@ -118,6 +120,9 @@ fn rates<E: Executor>(flows: u32, packets: usize, payload: usize) -> Result<(), 
     let open = flows as usize;
     measure(&mut rig, "new connection, IPv4", 1, &frames(&from4(tcp_flags::SYN)), open);
     measure(&mut rig, "known connection, IPv4", 1, &frames(&from4(tcp_flags::ACK)), packets);
+    if std::env::args().nth(5).is_some_and(|a| a == "only") {
+        return Ok(());
+    }
     let back4 = |i| Packet::tcp("10.0.1.8:80", client4(i), tcp_flags::ACK).payload(data.clone());
     measure(&mut rig, "answer, IPv4", 2, &frames(&back4), packets);
     measure(&mut rig, "new connection, IPv6", 1, &frames(&from6), open);

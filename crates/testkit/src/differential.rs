@@ -10,7 +10,7 @@ use num_bigint::BigInt;
 use pointsman_ir::{
     ActionCall, Bits, Entry, EntryAction, Executor, ExternInstanceId, KeyMatch, TableId, Value, ValueSetId,
 };
-use pointsman_v1model::{Keep, Output, Pipeline, Switch, SwitchConfig, Time};
+use pointsman_v1model::{Arrived, Keep, Output, Pipeline, Switch, SwitchConfig, Time};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -218,7 +218,11 @@ impl<E: Executor> Run<'_, E> {
             };
             let mut out: Vec<Output> = Vec::new();
             self.now = self.now.plus_ns(1_000_000);
-            self.switch.receive(self.now, *port, bytes);
+            // Where they lie, as on the wire; with and without room for longer headers.
+            let room = bytes.len() % 3 * 20;
+            let mut buffer = [&vec![0; room], bytes.as_slice()].concat();
+            let arrived = Arrived { port: *port, buffer: &mut buffer, start: room };
+            self.switch.process(self.now, BUDGET, &mut [arrived], &mut out);
             self.switch.poll(self.now, BUDGET, &mut out);
             let have = match out.as_slice() {
                 [] => Fate::Dropped,

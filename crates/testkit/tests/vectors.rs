@@ -13,10 +13,24 @@ fn our_programs_as_native_code() {
     run::<pointsman_engine::Engine>();
 }
 
+/// Nothing in them keeps packets from going through native code in one piece.
+#[test]
+fn our_programs_in_one_go() {
+    for name in ["acl", "balancer", "router"] {
+        let config = pointsman_v1model::SwitchConfig::default();
+        let rig = pointsman_testkit::rig::load::<pointsman_engine::Engine>(
+            &own_program(name),
+            &[&own_includes()],
+            config,
+        );
+        assert!(rig.unwrap_or_else(|e| panic!("{name}: {e}")).switch.goes_through(), "{name}");
+    }
+}
+
 fn run<E: pointsman_ir::Executor>() {
     let mut failures = Vec::new();
     let mut ran = 0;
-    for name in ["balancer"] {
+    for name in ["acl", "balancer", "router"] {
         let program = own_program(name);
         let dir = program.with_file_name("tests");
         let mut files: Vec<_> = std::fs::read_dir(&dir)

@@ -66,7 +66,7 @@ pub(crate) struct BlockEnv<'a> {
     pub now: Time,
     /// Length of the packet as it entered this pass.
     pub bytes: u32,
-    /// What the parser left.
+    /// What the parser left; nothing in a pass, where [`ExternCall::rest`] is that.
     pub payload: &'a [u8],
     pub drop_port: u32,
     /// Takes steps, for packets that somebody follows.
@@ -146,15 +146,16 @@ impl BlockEnv<'_> {
         self.cells().get(id?.index())
     }
 
-    /// The hash of argument `data` (and the payload) by the algorithm in argument `algo`.
-    fn hash(&mut self, args: &[Value], algo: usize, data: usize, payload: bool) -> u64 {
+    /// The hash of argument `data` by the algorithm in argument `algo`; `rest` is [`ExternCall::rest`] if the payload is part of it.
+    fn hash(&mut self, args: &[Value], algo: usize, data: usize, rest: Option<&[u8]>) -> u64 {
         let Own { buffer, random, .. } = &mut *self.own;
         buffer.clear();
         if let Some(v) = args.get(data) {
             buffer.push_value(v);
         }
-        if payload {
+        if let Some(rest) = rest {
             buffer.push_bytes(self.payload);
+            buffer.push_bytes(rest);
         }
         let algorithm = match args.get(algo) {
             Some(Value::Enum(n)) => self.pipeline.algorithms.get(*n as usize),
@@ -231,6 +232,10 @@ impl Env for BlockEnv<'_> {
 
     fn count_hit(&mut self, table: TableId, head: u64) {
         self.state.count_head(self.own, (self.now, self.bytes), table, head);
+    }
+
+    fn asked(&self) -> bool {
+        self.effects.any
     }
 
     fn tracing(&self) -> bool {
@@ -342,7 +347,7 @@ impl Env for BlockEnv<'_> {
                 }
             }
             Function::Hash => {
-                let hash = self.hash(args, 1, 3, false);
+                let hash = self.hash(args, 1, 3, None);
                 let max = bits(args, 4).saturating_u64();
                 let offset = if max == 0 { 0 } else { hash % max };
                 let width = args.first().and_then(Value::to_bits).map_or(64, |b| b.width());
@@ -352,7 +357,7 @@ impl Env for BlockEnv<'_> {
             Function::VerifyChecksum { payload } => {
                 if flag(args, 0) {
                     let want = bits(args, 2);
-                    let got = self.hash(args, 3, 1, payload);
+                    let got = self.hash(args, 3, 1, payload.then_some(call.rest));
                     if Bits::new(64, u128::from(got)).zero_extend(want.width()) != want {
                         self.ask().checksum_error = true;
                     }
@@ -360,7 +365,7 @@ impl Env for BlockEnv<'_> {
             }
             Function::UpdateChecksum { payload } => {
                 if flag(args, 0) {
-                    let sum = self.hash(args, 3, 1, payload);
+                    let sum = self.hash(args, 3, 1, payload.then_some(call.rest));
                     store_u64(args, 2, sum);
                 }
             }

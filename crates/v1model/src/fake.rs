@@ -106,8 +106,13 @@ impl Block<'_> {
     pub fn call(&mut self, name: &str, mut args: Vec<Value>) -> Vec<Value> {
         let i = FUNCTIONS.iter().position(|f| *f == (name, args.len())).unwrap();
         let ty = self.program.types.find(&Type::Bit(8)).unwrap();
-        let call =
-            ExternCall { function: ExternFnId(i as u32), instance: None, type_args: &[ty], returns: None };
+        let call = ExternCall {
+            function: ExternFnId(i as u32),
+            instance: None,
+            type_args: &[ty],
+            returns: None,
+            rest: &[],
+        };
         self.env.call_extern(call, &mut args);
         args
     }

@@ -43,7 +43,7 @@ impl BlockEnv<'_> {
             (Function::AtomicEnd, _) => self.end_atomic(),
             (Function::Hash, [result, algorithm, base, _, max]) if packed(3) => {
                 let Some(data) = args.data else { return false };
-                let hash = self.flat_hash(algorithm[0], data, false);
+                let hash = self.flat_hash(algorithm[0], data, None);
                 let max = saturated(*max);
                 let offset = if max == 0 { 0 } else { hash % max };
                 let sum = number(*base).wrapping_add(u128::from(offset));
@@ -52,7 +52,7 @@ impl BlockEnv<'_> {
             (Function::VerifyChecksum { payload }, [condition, _, sum, algorithm]) if packed(1) => {
                 if condition[0] != 0 {
                     let Some(data) = args.data else { return false };
-                    let hash = u128::from(self.flat_hash(algorithm[0], data, payload));
+                    let hash = u128::from(self.flat_hash(algorithm[0], data, payload.then_some(call.rest)));
                     let width = args.widths.get(2).copied().unwrap_or(64).clamp(1, 128);
                     if hash & (u128::MAX >> (128 - width)) != number(*sum) {
                         self.ask().checksum_error = true;
@@ -62,7 +62,7 @@ impl BlockEnv<'_> {
             (Function::UpdateChecksum { payload }, [condition, _, sum, algorithm]) if packed(1) => {
                 if condition[0] != 0 {
                     let Some(data) = args.data else { return false };
-                    *sum = [self.flat_hash(algorithm[0], data, payload), 0];
+                    *sum = [self.flat_hash(algorithm[0], data, payload.then_some(call.rest)), 0];
                 }
             }
             _ => return false,
@@ -70,15 +70,15 @@ impl BlockEnv<'_> {
         true
     }
 
-    fn flat_hash(&mut self, algorithm: u64, data: &[u8], payload: bool) -> u64 {
+    /// `rest`: the payload is to be hashed, too; see [`ExternCall::rest`].
+    fn flat_hash(&mut self, algorithm: u64, data: &[u8], rest: Option<&[u8]>) -> u64 {
         let Own { buffer, random, .. } = &mut *self.own;
         let Some(algorithm) = self.pipeline.algorithms.get(algorithm as usize) else { return 0 };
-        if !payload {
-            return self.state.hasher.hash(*algorithm, data, random);
-        }
+        let Some(rest) = rest else { return self.state.hasher.hash(*algorithm, data, random) };
         buffer.clear();
         buffer.push_bytes(data);
         buffer.push_bytes(self.payload);
+        buffer.push_bytes(rest);
         self.state.hasher.hash(*algorithm, buffer.bytes(), random)
     }
 }

@@ -33,7 +33,7 @@ const LARGE: u64 = 1 << 20;
 
 /// Large ones of fewer bytes together are not worth it: as long as they stay in some cache, a processor that goes on with the
 /// next packets while it waits hides more of the time than running a control twice costs (measured: docs/engine.md).
-const WORTHWHILE: u64 = 1 << 24;
+pub(super) const WORTHWHILE: u64 = 1 << 24;
 
 /// Bytes of registers together with those that share their lines, if they are large. Nobody waits for what a counter holds.
 fn large(shape: &CellShape, place: CellPlace) -> Option<u64> {

@@ -105,6 +105,7 @@ impl Gen<'_, '_> {
         };
         let site = self.site(Site::Extern(site));
         let ctx = self.ctx;
+        self.asks = true;
         let fine = self.call_runtime(runtime::call_extern as *const u8, &[ctx, site, area], true);
         let panicked = self.b.ins().icmp_imm_u(IntCC::Equal, fine, 0);
         self.check_panic(panicked);
@@ -231,6 +232,7 @@ impl Gen<'_, '_> {
         };
         let (site, area) = (self.site(Site::Flat(site)), self.pointer(base, off));
         let ctx = self.ctx;
+        self.asks = true;
         let fine = self.call_runtime(runtime::call_flat as *const u8, &[ctx, site, area, data.0], true);
         let panicked = self.b.ins().icmp_imm_u(IntCC::Equal, fine, 0);
         self.check_panic(panicked);

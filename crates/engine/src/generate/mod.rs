@@ -20,6 +20,7 @@ mod expr;
 mod external;
 mod known;
 mod parser;
+mod pass;
 mod place;
 mod stmt;
 mod table;
@@ -36,7 +37,9 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module};
 use place::{At, Place};
-use pointsman_ir::{CellPlace, ControlId, CoreErrors, Known, LoadError, ParserId, Program, TypeId, Types};
+use pointsman_ir::{
+    CellPlace, ControlId, CoreErrors, Known, LoadError, ParserId, Pass, Program, TypeId, Types,
+};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -57,6 +60,8 @@ pub(crate) struct Source<'p> {
     pub(crate) aligned: bool,
     /// A parser could make too many transitions.
     pub(crate) counted: bool,
+    /// There are loops.
+    pub(crate) loops: bool,
 }
 
 pub(crate) use ahead::MOST as MOST_NOTED;
@@ -132,6 +137,10 @@ struct Gen<'g, 'p> {
     /// It takes cells to be there because there are as many as was announced.
     trusts_cells: bool,
     emits: bool,
+    /// The architecture was called for something since [`PassStep::ExitIfAsked`](pointsman_ir::PassStep::ExitIfAsked).
+    asks: bool,
+    /// The code is a pass: there are flat tables for sure.
+    trusts_tables: bool,
     sigs: HashMap<(usize, bool, bool), SigRef>,
     call_conv: CallConv,
     /// The first thing that cannot be compiled.
@@ -147,8 +156,17 @@ pub(crate) fn compile(
     params: &[u32],
     scratch_at: u32,
 ) -> Result<Code, LoadError> {
-    let code = make(source, isa, entry, params, scratch_at, false)?;
-    code.ok_or_else(|| LoadError(format!("{}: no code", name(source.program, entry))))
+    let name = name(source.program, entry);
+    let parses = matches!(entry, Entry::Parser(_));
+    let code = make(source, isa, &name, (parses, scratch_at), |g| g.entry(entry, params))?;
+    code.ok_or_else(|| LoadError(format!("{name}: no code")))
+}
+
+/// Can there be anything to gain by looking ahead?
+pub(crate) fn may_look_ahead(program: &Program, known: &Known) -> bool {
+    let cells = known.arrays.iter().map(|a| a.len.saturating_mul(u64::from(a.width.div_ceil(8)) + 16));
+    cells.fold(0, u64::saturating_add) >= ahead::WORTHWHILE
+        || program.tables.iter().any(|t| t.size.is_some_and(|n| n >= MANY_ENTRIES))
 }
 
 /// Generates code that looks ahead, if there is anything to gain by it.
@@ -159,18 +177,33 @@ pub(crate) fn compile_ahead(
     params: &[u32],
     scratch_at: u32,
 ) -> Result<Option<Code>, LoadError> {
-    make(source, isa, Entry::Control(control), params, scratch_at, true)
+    let entry = Entry::Control(control);
+    make(source, isa, &name(source.program, entry), (false, scratch_at), |g| {
+        g.look_ahead();
+        g.entry(entry, params);
+    })
 }
 
+/// Generates the code of a pass; slot `i` stands at byte `slots[i].1` of a frame.
+pub(crate) fn compile_pass(
+    source: &Source<'_>,
+    isa: &OwnedTargetIsa,
+    pass: &Pass,
+    slots: &[(TypeId, u32)],
+    scratch_at: u32,
+) -> Result<Option<Code>, LoadError> {
+    make(source, isa, "pass", (true, scratch_at), |g| g.whole_pass(pass, slots))
+}
+
+/// Makes code of what `generate` generates; none if it looks ahead without need.
 fn make(
     source: &Source<'_>,
     isa: &OwnedTargetIsa,
-    entry: Entry,
-    params: &[u32],
-    scratch_at: u32,
-    ahead: bool,
+    name: &str,
+    (parses, scratch_at): (bool, u32),
+    generate: impl FnOnce(&mut Gen<'_, '_>),
 ) -> Result<Option<Code>, LoadError> {
-    let internal = |e: &dyn std::fmt::Display| LoadError(format!("{}: {e}", name(source.program, entry)));
+    let internal = |e: &dyn std::fmt::Display| LoadError(format!("{name}: {e}"));
     let builder = JITBuilder::with_isa(isa.clone(), cranelift_module::default_libcall_names());
     let mut module = JITModule::new(builder);
     let mut signature = module.make_signature();
@@ -182,11 +215,9 @@ fn make(
     let mut builder_context = FunctionBuilderContext::new();
     let made = {
         let b = FunctionBuilder::new(&mut context.func, &mut builder_context);
-        let mut g = Gen::new(b, source, isa.default_call_conv(), (entry, scratch_at));
-        if ahead {
-            g.look_ahead();
-        }
-        g.entry(entry, params);
+        let mut g = Gen::new(b, source, isa.default_call_conv(), (parses, scratch_at));
+        generate(&mut g);
+        let ahead = g.ahead.is_some();
         let large = g.ahead.as_ref().is_some_and(|a| a.has_large_arrays());
         let tables = g.ahead.take().map_or(Vec::new(), |a| a.tables);
         if ahead
@@ -242,7 +273,7 @@ impl<'g, 'p> Gen<'g, 'p> {
         mut b: FunctionBuilder<'g>,
         s: &'g Source<'p>,
         call_conv: CallConv,
-        (entry, scratch_at): (Entry, u32),
+        (parses, scratch_at): (bool, u32),
     ) -> Self {
         let start = b.create_block();
         b.append_block_params_for_function_params(start);
@@ -251,10 +282,11 @@ impl<'g, 'p> Gen<'g, 'p> {
         let ctx = b.block_params(start)[0];
         let mut field = |offset| b.ins().load(types::I64, FLAGS, ctx, offset);
         // Only parsers look at the packet.
-        let (packet, packet_bits, start_at) = match entry {
-            Entry::Parser(_) => (field(at::PACKET), field(at::PACKET_BITS), field(at::POSITION)),
-            Entry::Control(_) => (ctx, ctx, ctx),
+        let (packet, packet_bits) = match parses {
+            true => (field(at::PACKET), field(at::PACKET_BITS)),
+            false => (ctx, ctx),
         };
+        let start_at = b.ins().iconst(types::I64, 0);
         let (position, transitions_left, status) =
             (b.declare_var(types::I64), b.declare_var(types::I64), b.declare_var(types::I64));
         b.def_var(position, start_at);
@@ -288,6 +320,8 @@ impl<'g, 'p> Gen<'g, 'p> {
             uses_cells: false,
             trusts_cells: false,
             emits: false,
+            asks: false,
+            trusts_tables: false,
             sigs: HashMap::new(),
             call_conv,
             problem: None,

@@ -447,7 +447,7 @@ impl<'p> Gen<'_, 'p> {
     }
 
     pub(super) fn clear_bytes(&mut self, base: V, off: i32, size: u32) {
-        if size > 256 {
+        if size > 768 {
             let (to, size) = (self.pointer(base, off), self.number(u64::from(size)));
             self.call_runtime(runtime::clear as *const u8, &[to, size], false);
             return;

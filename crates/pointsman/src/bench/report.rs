@@ -149,7 +149,7 @@ impl fmt::Display for Report {
             writeln!(f, "{:<24}{:>20.2}", "times as fast as one", self.gain(one))?;
         }
         let stages: Vec<String> = self.stages.0.iter().map(|(name, ns)| format!("{name} {ns:.1}")).collect();
-        writeln!(f, "stages: {}", stages.join(", "))?;
+        writeln!(f, "stages, block by block: {}", stages.join(", "))?;
         let drops: Vec<String> = self.drops.iter().map(|(reason, n)| format!("{reason} {n}")).collect();
         let drops = if drops.is_empty() { String::new() } else { format!("; dropped: {}", drops.join(", ")) };
         writeln!(f, "forwarded: {:.2} %{drops}", self.forwarded * 100.0)?;

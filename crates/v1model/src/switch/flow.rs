@@ -101,11 +101,13 @@ impl<F> Core<F> {
         };
         self.own.forget(&drive.state);
         let mut passes = 0;
+        self.last_now = self.last_now.max(now);
         let at_once = drive.fixed.at_once;
+        let through = drive.goes_through(self);
         let mut bench = std::mem::take(&mut self.bench);
         for (n, chunk) in batch.chunks_mut(at_once).enumerate() {
             let mut clear = budget >= 2 && self.is_clear();
-            if clear {
+            if clear && !through {
                 drive.parse_ahead(self, now, chunk, &mut bench);
             }
             for (i, arrived) in chunk.iter_mut().enumerate() {
@@ -115,7 +117,11 @@ impl<F> Core<F> {
                     passes += drive.work(self, now, budget, sink);
                     continue;
                 }
-                let went = drive.straight(self, now, &mut bench, (i, n * at_once + i), arrived, sink);
+                let number = n * at_once + i;
+                let went = match through {
+                    true => drive.through(self, now, &mut bench, number, arrived, sink),
+                    false => drive.straight(self, now, &mut bench, (i, number), arrived, sink),
+                };
                 passes += went.passes;
                 if went.aside {
                     passes += drive.work(self, now, budget - went.passes, sink);

@@ -7,6 +7,7 @@ mod prepare;
 mod straight;
 #[cfg(test)]
 mod tests;
+mod through;
 mod worker;
 
 use self::core::Core;
@@ -152,6 +153,12 @@ impl<E: Executor> Switch<E> {
         Ok(Switch { loader, loaded: None, core: Core::new(config), others, stats })
     }
 
+    /// Does the executor take packets through all blocks in one go? Not when somebody follows them, and not where blocks of one
+    /// worker keep out those of others.
+    pub fn goes_through(&self) -> bool {
+        self.loaded.as_ref().is_some_and(|l| l.fixed.through)
+    }
+
     /// How the switch was made.
     pub fn config(&self) -> &SwitchConfig {
         &self.core.config
@@ -188,7 +195,7 @@ impl<E: Executor> Switch<E> {
         prepared: Prepared<E>,
         keep: Keep,
     ) -> Result<(), PipelineError> {
-        let Prepared { exec, std, pipeline } = prepared;
+        let Prepared { exec, through, std, pipeline } = prepared;
         prepare::check(&self.core.config, self.core.ports.as_ref(), &pipeline)?;
         let mut state = State::new(&pipeline, &self.core.config);
         if let Some(old) = self.loaded.take() {
@@ -206,8 +213,8 @@ impl<E: Executor> Switch<E> {
             state.build_flat();
         }
         state.share(self.others.len());
-        let clock_offset_us = self.core.config.clock_offset_us;
-        let loaded = Loaded::new(exec, std, pipeline, state, clock_offset_us);
+        let offset_us = self.core.config.clock_offset_us;
+        let loaded = Loaded::new((exec, through), std, pipeline, state, offset_us);
         self.each(|core| core.change_program(&loaded.fixed));
         self.loaded = Some(loaded);
         Ok(())

@@ -32,6 +32,8 @@ pub(super) struct Fixed<E: Executor> {
     reset_headers: bool,
     /// Packets that are parsed before the first of them goes on.
     pub at_once: usize,
+    /// The executor takes packets through in one go (`through.rs`).
+    pub through: bool,
 }
 
 /// The controls, without those that do nothing: many programs leave the checksum blocks and egress empty.
@@ -43,6 +45,25 @@ pub(super) struct Runs {
     pub egress: Option<Run>,
     pub compute: Option<Run>,
     pub deparser: Option<Run>,
+}
+
+impl Runs {
+    pub fn new(pipeline: &Pipeline) -> Runs {
+        let (program, blocks) = (&pipeline.program, &pipeline.blocks);
+        let run = |control: ControlId| {
+            let does_something = program.controls.get(control.index()).is_some_and(|c| !c.body.is_empty());
+            let section = pipeline.sections.of(Unit::Control(control));
+            does_something.then_some(Run { control, section })
+        };
+        Runs {
+            parser: pipeline.sections.of(Unit::Parser(blocks.parser)),
+            verify: run(blocks.verify),
+            ingress: run(blocks.ingress),
+            egress: run(blocks.egress),
+            compute: run(blocks.compute),
+            deparser: run(blocks.deparser),
+        }
+    }
 }
 
 /// A control that is run.
@@ -77,32 +98,19 @@ impl<E: Executor> Fixed<E> {
 
 impl<E: Executor> Loaded<E> {
     pub fn new(
-        exec: Arc<E>,
+        (exec, through): (Arc<E>, bool),
         std: StdHandles<E::Field>,
         pipeline: Pipeline,
         state: State,
         offset_us: u64,
     ) -> Self {
-        let (program, blocks) = (&pipeline.program, &pipeline.blocks);
-        let run = |control: ControlId| {
-            let does_something = program.controls.get(control.index()).is_some_and(|c| !c.body.is_empty());
-            let section = pipeline.sections.of(Unit::Control(control));
-            does_something.then_some(Run { control, section })
-        };
-        let runs = Runs {
-            parser: pipeline.sections.of(Unit::Parser(blocks.parser)),
-            verify: run(blocks.verify),
-            ingress: run(blocks.ingress),
-            egress: run(blocks.egress),
-            compute: run(blocks.compute),
-            deparser: run(blocks.deparser),
-        };
+        let (program, blocks, runs) = (&pipeline.program, &pipeline.blocks, Runs::new(&pipeline));
         let headers = program.parsers.get(blocks.parser.index()).and_then(|p| p.frame.params.first());
         let reset_headers = headers.is_none_or(|p| p.direction != Direction::Out);
         // A parser that calls nothing can run ahead of other packets. A few at a time share what is done once for all.
         let at_once = if pipeline.parser_is_pure { exec.lookahead().clamp(FEW, LANES) } else { 1 };
         let clock_offset_us = offset_us;
-        let fixed = Fixed { exec, std, pipeline, clock_offset_us, runs, reset_headers, at_once };
+        let fixed = Fixed { exec, std, pipeline, clock_offset_us, runs, reset_headers, at_once, through };
         Loaded { fixed, state }
     }
 

@@ -1,7 +1,8 @@
 //! Readying a program to run, which takes long (native code is made), apart from the switch that shall run it: packets
 //! need not wait meanwhile.
 
-use super::{PipelineError, SharedLoader};
+use super::passes::Runs;
+use super::{PipelineError, SharedLoader, through};
 use crate::config::SwitchConfig;
 use crate::fields::StdHandles;
 use crate::meanings;
@@ -20,6 +21,8 @@ pub struct Preparer<E: Executor> {
 /// A program that is ready to run on the switch whose [`Preparer`] made it so.
 pub struct Prepared<E: Executor> {
     pub(super) exec: Arc<E>,
+    /// It takes packets through in one go.
+    pub(super) through: bool,
     pub(super) std: StdHandles<E::Field>,
     pub(super) pipeline: Pipeline,
 }
@@ -60,8 +63,10 @@ impl<E: Executor> Preparer<E> {
             &meanings::known(&pipeline, self.config.drop_port),
         );
         let exec = exec.map_err(PipelineError::Load)?;
+        let plan = through::plan(&pipeline, &Runs::new(&pipeline), self.config.drop_port);
+        let through = plan.is_some_and(|pass| exec.prepare_pass(&pass));
         let std = pipeline.std.handles(&*exec, &pipeline.std_reads).map_err(PipelineError::Load)?;
-        Ok(Prepared { exec, std, pipeline })
+        Ok(Prepared { exec, through, std, pipeline })
     }
 }
 

@@ -15,6 +15,7 @@ use crate::time::Time;
 use pointsman_ir::Executor;
 
 /// How far a packet went.
+#[derive(Clone, Copy)]
 pub(super) struct Went {
     /// Passes through ingress or egress.
     pub passes: usize,
@@ -22,11 +23,24 @@ pub(super) struct Went {
     pub aside: bool,
 }
 
-const ENDED: [Went; 2] = [Went { passes: 1, aside: false }, Went { passes: 2, aside: false }];
+/// What has been done with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stage {
+    Parsed,
+    Verified,
+    /// Ingress has run.
+    Ingress,
+    /// Egress has run.
+    Egress,
+    /// All but the deparser.
+    Computed,
+}
+
+pub(super) const ENDED: [Went; 2] = [Went { passes: 1, aside: false }, Went { passes: 2, aside: false }];
 
 /// The environment of a packet that nobody follows.
 #[inline]
-fn quiet<'a>(
+pub(super) fn quiet<'a>(
     pipeline: &'a Pipeline,
     state: Access<'a>,
     own: &'a mut Own,
@@ -140,7 +154,6 @@ impl<E: Executor> Drive<'_, E> {
         arrived: &mut Arrived<'_>,
         sink: &mut dyn Sink,
     ) -> Went {
-        let fixed = self.fixed;
         let Bench { frames, lanes, emitted } = bench;
         let (Some(frame), Some(lane)) = (frames.get_mut(of.0), lanes.get_mut(of.0)) else {
             return Went { passes: 0, aside: true };
@@ -153,6 +166,24 @@ impl<E: Executor> Drive<'_, E> {
         }
         core.count_parsed(lane.accepted, lane.error);
         core.again_next = true;
+        self.onward(core, now, (frame, lane, emitted), (Stage::Parsed, 0), of.1, arrived, sink)
+    }
+
+    /// Takes a packet on from a stage that it has reached; behind egress, with the port that it leaves on. `number`: in
+    /// the batch.
+    #[inline]
+    #[allow(clippy::too_many_arguments, reason = "a packet's way, and what it meets")]
+    pub fn onward(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        (frame, lane, emitted): (&mut E::Frame, &mut Lane, &mut Vec<u8>),
+        (stage, port): (Stage, u32),
+        number: usize,
+        arrived: &mut Arrived<'_>,
+        sink: &mut dyn Sink,
+    ) -> Went {
+        let (fixed, packet) = (self.fixed, arrived.packet());
         let (drop_port, runs) = (core.config.drop_port, &fixed.runs);
         let payload = packet.get(lane.way.payload..).unwrap_or(&[]);
         let mut env = quiet(
@@ -167,65 +198,68 @@ impl<E: Executor> Drive<'_, E> {
         if lane.effects.any {
             env.effects = lane.effects;
         }
-        if let Some(verify) = runs.verify {
+        if let Some(verify) = runs.verify.filter(|_| stage < Stage::Verified) {
             let section = env.state.enter(verify.section);
             fixed.exec.control(verify.control, CHECKSUM_SLOTS, frame, emitted, &mut env);
             env.own.atomic.leave();
             drop(section);
         }
-        if env.effects.checksum_error {
+        if env.effects.checksum_error && stage < Stage::Ingress {
             set(&*fixed.exec, frame, fixed.std.checksum_error, 1);
             env.effects.checksum_error = false;
         }
-        if let Some(ingress) = runs.ingress {
+        if let Some(ingress) = runs.ingress.filter(|_| stage < Stage::Ingress) {
             let section = env.state.enter(ingress.section);
             fixed.exec.control(ingress.control, ALL_SLOTS, frame, emitted, &mut env);
             env.own.atomic.leave();
             drop(section);
         }
-        let effects = if env.effects.any { env.effects } else { Effects::NONE };
-        if effects.checksum_error {
-            // Verified in ingress: egress sees it.
-            set(&*fixed.exec, frame, fixed.std.checksum_error, 1);
+        let (mut port, left) = (port, ENDED[1]);
+        if stage < Stage::Egress {
+            let effects = if env.effects.any { env.effects } else { Effects::NONE };
+            if effects.checksum_error {
+                // Verified in ingress: egress sees it.
+                set(&*fixed.exec, frame, fixed.std.checksum_error, 1);
+            }
+            port = get(&*fixed.exec, frame, fixed.std.egress_spec);
+            let multicast = get(&*fixed.exec, frame, fixed.std.mcast_grp) != 0 && !effects.drop;
+            if multicast || (effects.any && !effects.are_plain()) {
+                let packet = self.boxed(core, now, frame, lane, arrived);
+                self.after_ingress(core, now, packet, effects);
+                return Went { passes: 1, aside: true };
+            }
+            if port == drop_port || effects.drop {
+                core.refuse(0, DropReason::Ingress);
+                return ENDED[0];
+            }
+            if effects.any {
+                lane.way.truncate = effects.truncate;
+            }
+            // Egress sees a packet that has waited in an empty queue for no time.
+            let std = &fixed.std;
+            let stamp = now.micros().wrapping_add(fixed.clock_offset_us);
+            set(&*fixed.exec, frame, std.instance_type, instance::NORMAL.into());
+            set(&*fixed.exec, frame, std.enq_timestamp, stamp);
+            set(&*fixed.exec, frame, std.enq_qdepth, 0);
+            set(&*fixed.exec, frame, std.egress_global_timestamp, stamp);
+            set(&*fixed.exec, frame, std.deq_timedelta, 0);
+            set(&*fixed.exec, frame, std.deq_qdepth, 0);
+            set(&*fixed.exec, frame, std.egress_port, u64::from(port));
+            if fixed.pipeline.egress_reads_length {
+                let length = way_length(&lane.way, header_bits(&*fixed.exec, frame));
+                set(&*fixed.exec, frame, std.packet_length, length);
+            }
         }
-        let port = get(&*fixed.exec, frame, fixed.std.egress_spec);
-        let multicast = get(&*fixed.exec, frame, fixed.std.mcast_grp) != 0 && !effects.drop;
-        if multicast || (effects.any && !effects.are_plain()) {
-            let packet = self.boxed(core, now, frame, lane, arrived);
-            self.after_ingress(core, now, packet, effects);
-            return Went { passes: 1, aside: true };
-        }
-        let [dropped, left] = ENDED;
-        if port == drop_port || effects.drop {
-            core.refuse(0, DropReason::Ingress);
-            return dropped;
-        }
-        if effects.any {
-            lane.way.truncate = effects.truncate;
-        }
-        // Egress sees a packet that has waited in an empty queue for no time.
-        let std = &fixed.std;
-        let stamp = now.micros().wrapping_add(fixed.clock_offset_us);
-        set(&*fixed.exec, frame, std.instance_type, instance::NORMAL.into());
-        set(&*fixed.exec, frame, std.enq_timestamp, stamp);
-        set(&*fixed.exec, frame, std.enq_qdepth, 0);
-        set(&*fixed.exec, frame, std.egress_global_timestamp, stamp);
-        set(&*fixed.exec, frame, std.deq_timedelta, 0);
-        set(&*fixed.exec, frame, std.deq_qdepth, 0);
-        set(&*fixed.exec, frame, std.egress_port, u64::from(port));
-        if fixed.pipeline.egress_reads_length {
-            let length = way_length(&lane.way, header_bits(&*fixed.exec, frame));
-            set(&*fixed.exec, frame, std.packet_length, length);
-        }
-
-        if let Some(egress) = runs.egress {
-            env.effects = Effects::NONE;
-            set(&*fixed.exec, frame, std.egress_spec, u64::from(drop_port) + 1);
-            let section = env.state.enter(egress.section);
-            fixed.exec.control(egress.control, ALL_SLOTS, frame, emitted, &mut env);
-            env.own.atomic.leave();
-            drop(section);
-            if get(&*fixed.exec, frame, std.egress_spec) == drop_port {
+        if let Some(egress) = runs.egress.filter(|_| stage < Stage::Computed) {
+            if stage < Stage::Egress {
+                env.effects = Effects::NONE;
+                set(&*fixed.exec, frame, fixed.std.egress_spec, u64::from(drop_port) + 1);
+                let section = env.state.enter(egress.section);
+                fixed.exec.control(egress.control, ALL_SLOTS, frame, emitted, &mut env);
+                env.own.atomic.leave();
+                drop(section);
+            }
+            if get(&*fixed.exec, frame, fixed.std.egress_spec) == drop_port {
                 env.ask().drop = true;
             }
             if env.effects.any {
@@ -242,7 +276,7 @@ impl<E: Executor> Drive<'_, E> {
                 lane.way.truncate = effects.truncate.or(lane.way.truncate);
             }
         }
-        if let Some(compute) = runs.compute {
+        if let Some(compute) = runs.compute.filter(|_| stage < Stage::Computed) {
             let section = env.state.enter(compute.section);
             fixed.exec.control(compute.control, CHECKSUM_SLOTS, frame, emitted, &mut env);
             env.own.atomic.leave();
@@ -268,7 +302,7 @@ impl<E: Executor> Drive<'_, E> {
         match payload_at.checked_sub(headers) {
             Some(at) if payload_at <= arrived.buffer.len() => {
                 arrived.buffer[at..payload_at].copy_from_slice(&emitted[..headers]);
-                core.send_bytes(port, 0, &arrived.buffer[at..payload_at + body], Some(of.1), sink);
+                core.send_bytes(port, 0, &arrived.buffer[at..payload_at + body], Some(number), sink);
             }
             // There is no room for longer headers.
             _ => {

@@ -1,0 +1,392 @@
+//! A whole pass as one function ([`pointsman_ir::pass`]).
+//!
+//! The frame is a piece of the stack, which needs no register to be reached. Slots that are small structs of numbers do
+//! not stand in memory at all: their fields are variables, so what nobody reads is never written, and what is written
+//! once is known. Only where the pass ends with a frame are they put where the other blocks look for them.
+//!
+//! The deparser writes the headers straight into the packet's buffer, in front of what the parser left: their length
+//! follows from which of them are valid.
+
+use super::place::{At, Place};
+use super::{FLAGS, Flow, Gen, Scope};
+use crate::MAX_LOOP_ROUNDS;
+use crate::layout::{Scalar, Shape};
+use crate::runtime::{ACCEPTED, at, status};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{Block, InstBuilder, StackSlot, StackSlotData, StackSlotKind, Value as V, types};
+use pointsman_ir::pass::GIVEN;
+use pointsman_ir::{
+    ControlId, Direction, Expr, ExprKind, Frame, LValue, Pass, PassExit, PassField, PassStep, PassValue,
+    Proj, Stmt, StmtKind, TypeId,
+};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// More scratch memory than this does not go on the stack.
+const MOST_STACK: u32 = 1 << 16;
+
+/// Stacks of more elements are not put into the packet in place.
+const UNROLLED: u32 = 16;
+
+/// What a pass knows of itself.
+struct Slots<'a> {
+    places: Vec<Place>,
+    /// Where they stand in a frame.
+    types: &'a [(TypeId, u32)],
+    stack: StackSlot,
+    exits: BTreeMap<u32, (PassExit, Block)>,
+}
+
+impl Gen<'_, '_> {
+    pub(super) fn whole_pass(&mut self, pass: &Pass, slots: &[(TypeId, u32)]) {
+        self.trusts_tables = true;
+        let data = StackSlotData::new(StackSlotKind::ExplicitSlot, self.scratch_at, 4);
+        let stack = self.b.create_sized_stack_slot(data);
+        let base = self.b.ins().stack_addr(types::I64, stack, 0);
+        (self.frame, self.scratch) = (base, base);
+        let ok = self.number(ACCEPTED);
+        self.b.ins().store(FLAGS, ok, self.ctx, at::ERROR);
+        let cleared = self.cleared_by_parser(pass);
+        let mut places = Vec::with_capacity(slots.len());
+        for (n, (ty, offset)) in slots.iter().enumerate() {
+            let ty = self.repr(*ty);
+            let place = match self.is_plain(ty) {
+                true => self.fresh_undefined(ty),
+                false => Place { ty, at: At::Mem { base, off: *offset as i32 } },
+            };
+            if !cleared.contains(&n) {
+                self.clear(place);
+            }
+            places.push(place);
+        }
+        let mut slots = Slots { places, types: slots, stack, exits: BTreeMap::new() };
+        for step in &pass.steps {
+            self.step(&mut slots, step);
+        }
+        if self.emits || pass.steps.iter().filter(|s| matches!(s, PassStep::Parse(..))).count() > 1 {
+            self.refuse("a pass parses once, and emits in one of its steps alone".into());
+        }
+        let end = self.number(status::OK as u64);
+        self.b.ins().return_(&[end]);
+        self.exits(pass, &slots);
+        let abort = self.abort;
+        self.start(abort);
+        let panic = self.number(status::PANIC as u64);
+        self.b.ins().return_(&[panic]);
+        let (ret, fail) = (self.flow.ret, self.flow.fail);
+        for unused in [ret, fail] {
+            self.start(unused);
+            let panic = self.number(status::PANIC as u64);
+            self.b.ins().return_(&[panic]);
+        }
+        let size = self.scratch_at + self.scratch_most;
+        if size > MOST_STACK {
+            self.refuse(format!("its variables take {size} bytes, which is too much for the stack"));
+        }
+        self.b.func.sized_stack_slots[slots.stack].size = size;
+    }
+
+    /// Slots that the first parser sets to their default values before anything else looks at them.
+    fn cleared_by_parser(&self, pass: &Pass) -> Vec<usize> {
+        for step in &pass.steps {
+            match step {
+                PassStep::Set(..) => {}
+                PassStep::Parse(id, _) => {
+                    let params = &self.s.program.parsers[id.index()].frame.params;
+                    let out = params.iter().enumerate().filter(|(_, p)| p.direction == Direction::Out);
+                    return out.map(|(n, _)| n).collect();
+                }
+                _ => break,
+            }
+        }
+        Vec::new()
+    }
+
+    /// A struct of numbers, which variables can hold?
+    fn is_plain(&self, ty: TypeId) -> bool {
+        fn numbers(g: &Gen<'_, '_>, ty: TypeId) -> bool {
+            match g.shape(ty) {
+                Shape::Struct(parts) => parts.iter().all(|p| numbers(g, p.0)),
+                Shape::Scalar(kind, _) => *kind != Scalar::String,
+                _ => false,
+            }
+        }
+        self.layouts().get(ty).regs.is_some() && numbers(self, ty)
+    }
+
+    fn step(&mut self, slots: &mut Slots<'_>, step: &PassStep) {
+        let program = self.s.program;
+        match step {
+            PassStep::Set(to, value) => {
+                let to = self.place_of(slots, *to);
+                let v = match value {
+                    PassValue::Const(n) => self.number(*n),
+                    PassValue::Given(n) => {
+                        if *n >= GIVEN {
+                            self.refuse("a pass speaks of a number that is not given".into());
+                        }
+                        self.b.ins().load(types::I64, FLAGS, self.ctx, at::GIVEN + 8 * *n as i32)
+                    }
+                    PassValue::Field(from) => {
+                        let from = self.place_of(slots, *from);
+                        self.word(from)
+                    }
+                };
+                self.set_word(to, v);
+            }
+            PassStep::Parse(id, error) => {
+                let outer = self.begin_step();
+                let (ret, fail) = (self.flow.ret, self.flow.fail);
+                let scope = self.step_scope(slots, &program.parsers[id.index()].frame);
+                if self.parser(&scope, *id) {
+                    self.jump(ret);
+                }
+                let done = self.new_block();
+                self.start(fail);
+                self.b.set_cold_block(fail);
+                if let Some(field) = error {
+                    let to = self.place_of(slots, *field);
+                    let error = self.b.ins().load(types::I64, FLAGS, self.ctx, at::ERROR);
+                    self.set_word(to, error);
+                }
+                self.jump(done);
+                self.start(ret);
+                self.jump(done);
+                self.start(done);
+                let position = self.b.use_var(self.position);
+                self.b.ins().store(FLAGS, position, self.ctx, at::POSITION);
+                self.flow = outer;
+            }
+            PassStep::Control(id) => self.control_step(slots, *id),
+            PassStep::ExitIfAsked(exit) => {
+                if std::mem::take(&mut self.asks) {
+                    let asked = self.b.ins().load(types::I64, FLAGS, self.ctx, at::ASKED);
+                    self.exit_if(slots, asked, *exit);
+                }
+            }
+            PassStep::ExitIf { field, number, equal, exit } => {
+                let place = self.place_of(slots, *field);
+                let v = self.word(place);
+                let cc = if *equal { IntCC::Equal } else { IntCC::NotEqual };
+                let condition = self.b.ins().icmp_imm_u(cc, v, *number as i64);
+                self.exit_if(slots, condition, *exit);
+            }
+            PassStep::Tell(field) => {
+                let place = self.place_of(slots, *field);
+                let v = self.word(place);
+                self.b.ins().store(FLAGS, v, self.ctx, at::TOLD);
+            }
+            PassStep::Emit(id, exit) => self.emit_step(slots, *id, *exit),
+        }
+    }
+
+    fn begin_step(&mut self) -> Flow {
+        if self.s.loops {
+            let most = self.number(u64::from(MAX_LOOP_ROUNDS));
+            self.b.ins().store(FLAGS, most, self.ctx, at::ROUNDS_LEFT);
+        }
+        let (ret, fail) = (self.new_block(), self.new_block());
+        std::mem::replace(&mut self.flow, Flow { ret, fail, loops: Vec::new(), result: None })
+    }
+
+    /// The variables of a block whose parameters are the slots.
+    fn step_scope(&mut self, slots: &Slots<'_>, frame: &Frame) -> Rc<Scope> {
+        let mut vars = Vec::with_capacity(frame.vars.len());
+        for (n, var) in frame.vars.iter().enumerate() {
+            let lent = frame.params.get(n).zip(slots.places.get(n));
+            vars.push(match lent {
+                Some((param, place)) => {
+                    if param.direction == Direction::Out {
+                        self.clear(*place);
+                    }
+                    *place
+                }
+                None => self.fresh(var.ty),
+            });
+        }
+        Rc::new(Scope { vars, outer: None, action: false })
+    }
+
+    fn control_step(&mut self, slots: &Slots<'_>, id: ControlId) {
+        let control = &self.s.program.controls[id.index()];
+        let outer = self.begin_step();
+        let (ret, fail) = (self.flow.ret, self.flow.fail);
+        let scope = self.step_scope(slots, &control.frame);
+        if self.block(&scope, &control.body) {
+            self.jump(ret);
+        }
+        self.start(fail);
+        self.jump(ret);
+        self.start(ret);
+        self.flow = outer;
+    }
+
+    fn place_of(&mut self, slots: &Slots<'_>, of: PassField) -> Place {
+        match slots.places.get(of.slot) {
+            Some(slot) if self.layouts().part(slot.ty, of.field).is_some() => self.field(*slot, of.field),
+            _ => {
+                self.refuse("a pass names a field that does not exist".into());
+                Place { ty: TypeId(0), at: At::Regs(0) }
+            }
+        }
+    }
+
+    /// A scalar as a word.
+    fn word(&mut self, place: Place) -> V {
+        match self.layouts().width(place.ty) {
+            Some(0..=64) => {
+                let v = self.load(place);
+                self.widen(v, types::I64)
+            }
+            _ => {
+                self.refuse("a pass names a field that is no number".into());
+                self.number(0)
+            }
+        }
+    }
+
+    fn set_word(&mut self, place: Place, v: V) {
+        match self.layouts().width(place.ty) {
+            Some(width @ 0..=64) => {
+                let v = self.mask(v, width);
+                let is_bool = self.reg_type(place.ty) == Some(types::I8);
+                let v = if is_bool { self.b.ins().ireduce(types::I8, v) } else { v };
+                self.store(place, v);
+            }
+            _ => self.refuse("a pass names a field that is no number".into()),
+        }
+    }
+
+    fn exit_block(&mut self, slots: &mut Slots<'_>, exit: PassExit) -> Block {
+        if let Some((_, block)) = slots.exits.get(&exit.number) {
+            return *block;
+        }
+        let block = self.new_block();
+        self.b.set_cold_block(block);
+        slots.exits.insert(exit.number, (exit, block));
+        block
+    }
+
+    fn exit_if(&mut self, slots: &mut Slots<'_>, condition: V, exit: PassExit) {
+        let (out, on) = (self.exit_block(slots, exit), self.new_block());
+        self.branch(condition, out, on);
+        self.start(on);
+    }
+
+    /// The code of all exits.
+    fn exits(&mut self, pass: &Pass, slots: &Slots<'_>) {
+        for (exit, block) in slots.exits.values() {
+            self.start(*block);
+            if exit.frame {
+                for (n, (place, (_, offset))) in slots.places.iter().zip(slots.types).enumerate() {
+                    let to = Place { ty: place.ty, at: At::Mem { base: self.ctx, off: *offset as i32 } };
+                    let kept = pass.kept.get(n).and_then(Option::as_ref);
+                    match (place.at, kept) {
+                        (At::Regs(_), Some(kept)) => {
+                            for field in kept {
+                                let (to, from) = (self.field(to, *field), self.field(*place, *field));
+                                self.copy(to, from);
+                            }
+                        }
+                        _ => self.copy(to, *place),
+                    }
+                }
+            }
+            let number = self.number(status::EXITS as u64 + u64::from(exit.number));
+            self.b.ins().return_(&[number]);
+        }
+    }
+
+    /// The headers that a deparser emits, one after the other, if that is all that it does. With a flag: it is one that the
+    /// runtime has to emit.
+    fn emitted(&mut self, slots: &Slots<'_>, body: &[Stmt]) -> Option<Vec<(Place, bool)>> {
+        let mut headers = Vec::new();
+        for stmt in body {
+            let StmtKind::Emit(Expr { kind: ExprKind::Read(LValue { root, path, .. }), .. }) = &stmt.kind
+            else {
+                return None;
+            };
+            let pointsman_ir::VarRef::Local(n) = root else { return None };
+            let mut place = *slots.places.get(*n as usize)?;
+            for proj in path {
+                let Proj::Field(i) = proj else { return None };
+                place = self.field(place, *i);
+            }
+            self.add_headers(place, &mut headers)?;
+        }
+        Some(headers)
+    }
+
+    fn add_headers(&self, place: Place, headers: &mut Vec<(Place, bool)>) -> Option<()> {
+        match (self.shape(place.ty), place.at) {
+            (Shape::Header(h), At::Mem { .. }) => {
+                let slow = h.varbit.is_some() || !h.bits.is_multiple_of(8) || h.bytes() > 256;
+                headers.push((place, slow));
+            }
+            (Shape::Stack { elem, size, first, stride }, At::Mem { base, off }) if *size <= UNROLLED => {
+                for i in 0..*size {
+                    let at = At::Mem { base, off: off + (first + i * stride) as i32 };
+                    self.add_headers(Place { ty: *elem, at }, headers)?;
+                }
+            }
+            (Shape::Struct(parts) | Shape::Union(parts), At::Mem { .. }) => {
+                for i in 0..parts.len() as u32 {
+                    self.add_headers(self.field(place, i), headers)?;
+                }
+            }
+            (Shape::Stack { .. }, _) => return None,
+            // Nothing else is emitted.
+            _ => {}
+        }
+        Some(())
+    }
+
+    fn emit_step(&mut self, slots: &mut Slots<'_>, id: ControlId, exit: PassExit) {
+        let control = &self.s.program.controls[id.index()];
+        let Some(headers) = self.emitted(slots, &control.body) else {
+            let yes = self.number(1);
+            return self.exit_if(slots, yes, exit);
+        };
+        // What the parser has begun to read is read.
+        let position = self.b.use_var(self.position);
+        let up = self.b.ins().iadd_imm_s(position, 7);
+        let payload = self.b.ins().ushr_imm_u(up, 3);
+        let mut length = self.number(0);
+        let mut valid = Vec::with_capacity(headers.len());
+        for (header, slow) in &headers {
+            let Shape::Header(h) = self.shape(header.ty) else { continue };
+            let v = self.valid(*header);
+            if *slow {
+                self.exit_if(slots, v, exit);
+                continue;
+            }
+            let all = self.b.ins().uextend(types::I64, v);
+            let bytes = self.b.ins().imul_imm_s(all, i64::from(h.bytes()));
+            length = self.b.ins().iadd(length, bytes);
+            valid.push((*header, v));
+        }
+        let room = self.b.ins().load(types::I64, FLAGS, self.ctx, at::OUT_CAP);
+        let room = self.b.ins().iadd(room, payload);
+        let long = self.b.ins().icmp(IntCC::UnsignedGreaterThan, length, room);
+        self.exit_if(slots, long, exit);
+        let start = self.b.ins().isub(payload, length);
+        self.b.ins().store(FLAGS, start, self.ctx, at::OUT_LEN);
+        let to = self.b.declare_var(types::I64);
+        let first = self.b.ins().iadd(self.packet, start);
+        self.b.def_var(to, first);
+        for (header, valid) in valid {
+            let (Shape::Header(h), At::Mem { base, off }) = (self.shape(header.ty), header.at) else {
+                continue;
+            };
+            let (some, done) = (self.new_block(), self.new_block());
+            self.branch(valid, some, done);
+            self.start(some);
+            let here = self.b.use_var(to);
+            self.copy_bytes((here, 0), (base, off), h.bytes());
+            let behind = self.b.ins().iadd_imm_s(here, i64::from(h.bytes()));
+            self.b.def_var(to, behind);
+            self.jump(done);
+            self.start(done);
+        }
+    }
+}

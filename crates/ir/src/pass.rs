@@ -1,0 +1,93 @@
+//! A packet's whole way through several blocks, as a list of steps.
+//!
+//! An executor that makes one piece of code of it ([`Executor::prepare_pass`](crate::Executor::prepare_pass)) saves what
+//! entering and leaving each block costs, and knows which fields nobody reads any more. The architecture says which
+//! blocks follow each other and what it does to fields in between; where it has more to do than that, the pass ends, and
+//! it goes on block by block with the frame as it then is.
+
+use crate::program::{ControlId, ParserId};
+
+/// Numbers that are given with each packet ([`PassValue::Given`]).
+pub const GIVEN: usize = 3;
+
+/// A field of a slot whose type is a struct.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PassField {
+    /// The frame slot.
+    pub slot: usize,
+    /// The field.
+    pub field: u32,
+}
+
+/// What a field is set to, truncated to its width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PassValue {
+    /// The same for every packet.
+    Const(u64),
+    /// One of the numbers given with the packet.
+    Given(usize),
+    /// Another field.
+    Field(PassField),
+}
+
+/// A way out before the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PassExit {
+    /// Names it; every exit with the same number has to be the same.
+    pub number: u32,
+    /// The frame has to hold what it would hold if the blocks had been run one by one.
+    pub frame: bool,
+}
+
+/// A step of a pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PassStep {
+    /// Sets a scalar of at most 64 bits.
+    Set(PassField, PassValue),
+    /// Runs a parser from the start of the packet; goes on after `reject`, too. An error other than 0 goes to a field.
+    Parse(ParserId, Option<PassField>),
+    /// Runs a control; goes on after `exit`, too.
+    Control(ControlId),
+    /// Goes out if the architecture was asked for something ([`Env::asked`](crate::Env::asked)).
+    ExitIfAsked(PassExit),
+    /// Goes out if a scalar of at most 64 bits is (or is not) a number.
+    ExitIf {
+        /// The scalar.
+        field: PassField,
+        /// The number.
+        number: u64,
+        /// Goes out if it is.
+        equal: bool,
+        /// Where to.
+        exit: PassExit,
+    },
+    /// Remembers a scalar for the outcome.
+    Tell(PassField),
+    /// Runs a control and puts what it emits in front of what the parser left, in the packet's buffer. Goes out instead,
+    /// before it has run, if there is no room, or if the executor cannot do it.
+    Emit(ControlId, PassExit),
+}
+
+/// A pass. Every slot is at its default value when it starts. Parameter `i` of each block is bound to slot `i`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pass {
+    /// One after the other.
+    pub steps: Vec<PassStep>,
+    /// By slot: the fields that a frame has to hold after an exit with a frame; nobody looks at others. `None`: all.
+    pub kept: Vec<Option<Vec<u32>>>,
+}
+
+/// How far a packet went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// Where it went out; `None`: it came to the end.
+    pub exit: Option<u32>,
+    /// The parser rejected it with this error, which may be 0.
+    pub rejected: Option<u32>,
+    /// Bits of the packet that the parser consumed.
+    pub consumed_bits: usize,
+    /// What [`PassStep::Tell`] remembered last.
+    pub told: u64,
+    /// At the end: where in the buffer the packet now begins.
+    pub start: usize,
+}
