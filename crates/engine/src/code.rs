@@ -91,6 +91,8 @@ pub(crate) struct Code {
     pub(crate) cells: bool,
     /// It does so without comparing some index with a length.
     pub(crate) trusts_cells: bool,
+    /// Of a pass: every block is in it.
+    pub(crate) whole: bool,
     /// It emits headers.
     pub(crate) emits: bool,
     /// Of code that looks ahead: the tables that it looks up (the first 64 can be large), and whether cells alone make it

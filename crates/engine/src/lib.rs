@@ -96,8 +96,8 @@ pub struct Engine {
     cold: Cold,
     parsers: Vec<Block>,
     controls: Vec<Block>,
-    /// See [`Executor::prepare_pass`].
-    pass: OnceLock<(Pass, Option<Code>)>,
+    /// Where there is one, the code of its blocks is made when something needs them apart.
+    pass: Option<PassCode>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -118,6 +118,22 @@ struct Block {
     asking: OnceLock<Result<Code, LoadError>>,
     /// Looks ahead.
     ahead: Option<Code>,
+}
+
+/// Code of the pass that the architecture announced.
+struct PassCode {
+    code: Code,
+    /// Looks ahead.
+    ahead: Option<Code>,
+}
+
+/// The blocks that a pass runs.
+fn pass_entries(pass: &Pass) -> impl Iterator<Item = Entry> {
+    pass.steps.iter().filter_map(|step| match step {
+        PassStep::Parse(id, _) => Some(Entry::Parser(*id)),
+        PassStep::Control(id) | PassStep::Emit(id, _) => Some(Entry::Control(*id)),
+        _ => None,
+    })
 }
 
 /// The memory of one packet: what native code works with (`runtime::Ctx`), the slots, scratch memory. Only the slots mean
@@ -312,30 +328,37 @@ impl Engine {
         large.fold(0, |bits, (n, _)| bits | 1 << n)
     }
 
-    /// Code of a whole pass.
-    fn make_pass(&self, pass: &Pass) -> Result<Option<Code>, LoadError> {
+    /// Code of a whole pass, and code that looks ahead of it.
+    fn make_pass(&self, pass: &Pass) -> Result<Option<PassCode>, LoadError> {
         let mut counted = false;
-        for step in &pass.steps {
-            let entry = match step {
-                PassStep::Parse(id, _) => Entry::Parser(*id),
-                PassStep::Control(id) | PassStep::Emit(id, _) => Entry::Control(*id),
-                _ => continue,
-            };
+        for entry in pass_entries(pass) {
             // Slots are parameters only where they stand in the frame.
             match self.block(entry) {
                 Some((block, _)) if block.in_frame => counted |= self.source(entry)?.counted,
                 _ => return Ok(None),
             }
         }
-        let Some(first) = pass.steps.iter().find_map(|s| match s {
-            PassStep::Parse(id, _) => Some(Entry::Parser(*id)),
-            _ => None,
-        }) else {
-            return Ok(None);
-        };
+        let Some(first) = pass_entries(pass).next() else { return Ok(None) };
         let source = Source { counted, ..self.source(first)? };
         let slots: Vec<_> = self.slots.iter().copied().zip(self.offsets.iter().copied()).collect();
-        generate::compile_pass(&source, &self.isa, pass, &slots, 8 * self.top as u32)
+        let make = |ahead| {
+            generate::compile_pass(&source, &self.isa, (pass, ahead), &slots, 8 * self.top as u32)
+        };
+        let Some(code) = make(false)? else { return Ok(None) };
+        let may_look_ahead = generate::may_look_ahead(&self.program, &self.known);
+        // Looking ahead is never needed.
+        let ahead = if may_look_ahead { make(true).ok().flatten() } else { None };
+        Ok(Some(PassCode { code, ahead }))
+    }
+
+    /// The blocks that the package names.
+    fn package(&self) -> impl Iterator<Item = Entry> + use<> {
+        let program = self.program.clone();
+        (0..program.package.args.len()).filter_map(move |n| match &program.package.args[n].1 {
+            PackageArg::Parser(id) => Some(Entry::Parser(*id)),
+            PackageArg::Control(id) => Some(Entry::Control(*id)),
+            _ => None,
+        })
     }
 
     /// Bytes of machine code that have been made so far.
@@ -343,7 +366,7 @@ impl Engine {
         let blocks = self.parsers.iter().chain(&self.controls);
         blocks
             .filter_map(|b| b.code.get()?.as_ref().ok())
-            .chain(self.pass.get().and_then(|p| p.1.as_ref()))
+            .chain(self.pass.iter().flat_map(|p| std::iter::once(&p.code).chain(&p.ahead)))
             .map(|c| c.size)
             .sum()
     }
@@ -597,7 +620,7 @@ impl Executor for Engine {
             isa,
             parsers,
             controls,
-            pass: OnceLock::new(),
+            pass: None,
             slots: slots.to_vec(),
             spans,
             words,
@@ -606,17 +629,18 @@ impl Executor for Engine {
             layouts,
             program,
         };
-        let program = engine.program.clone();
-        for (_, arg) in &program.package.args {
-            let entry = match arg {
-                PackageArg::Parser(id) => Entry::Parser(*id),
-                PackageArg::Control(id) => Entry::Control(*id),
-                _ => continue,
+        // Where a pass cannot be made, whatever is wrong, the blocks are, or tell what is wrong.
+        engine.pass = known.pass.as_ref().and_then(|pass| engine.make_pass(pass).ok().flatten());
+        for entry in engine.package() {
+            // What a pass contains can be compiled for sure, and is when it is needed apart.
+            let apart = match (&known.pass, &engine.pass) {
+                (Some(pass), Some(made)) => !made.code.whole || !pass_entries(pass).any(|e| e == entry),
+                _ => true,
             };
-            if let Some((block, _)) = engine.block(entry) {
+            if let Some((block, _)) = engine.block(entry).filter(|_| apart) {
                 engine.code(entry, block).as_ref().map_err(Clone::clone)?;
             }
-            if let Entry::Control(id) = entry {
+            if let (Entry::Control(id), None) = (entry, &engine.pass) {
                 let ahead = engine.make_ahead(id)?;
                 if let Some(block) = engine.controls.get_mut(id.index()) {
                     block.ahead = ahead;
@@ -755,12 +779,8 @@ impl Executor for Engine {
     }
 
     fn lookahead(&self) -> usize {
-        if self.controls.iter().any(|c| c.ahead.is_some()) { AT_ONCE } else { 1 }
-    }
-
-    fn foresees(&self, control: ControlId, env: &dyn Env) -> bool {
-        let ahead = self.controls.get(control.index()).and_then(|block| block.ahead.as_ref());
-        ahead.is_some_and(|code| code.large_arrays || self.large_tables(code, env) != 0)
+        let passes = self.pass.as_ref().is_some_and(|p| p.ahead.is_some());
+        if passes || self.controls.iter().any(|c| c.ahead.is_some()) { AT_ONCE } else { 1 }
     }
 
     fn prefetch(&self, control: ControlId, slots: &[usize], frames: &mut [Frame], env: &mut dyn Env) {
@@ -826,9 +846,65 @@ impl Executor for Engine {
         }
     }
 
-    fn prepare_pass(&self, pass: &Pass) -> bool {
-        let (made_for, code) = self.pass.get_or_init(|| (pass.clone(), self.make_pass(pass).ok().flatten()));
-        made_for == pass && code.is_some()
+    fn passes(&self) -> bool {
+        self.pass.is_some()
+    }
+
+    fn complete(&self) {
+        for entry in self.package() {
+            if let Some((block, _)) = self.block(entry) {
+                let _ = self.code(entry, block);
+            }
+        }
+    }
+
+    fn foresees_pass(&self, env: &dyn Env) -> bool {
+        let ahead = self.pass.as_ref().and_then(|pass| pass.ahead.as_ref());
+        ahead.is_some_and(|code| code.large_arrays || self.large_tables(code, env) != 0)
+    }
+
+    fn prefetch_pass(&self, frame: &mut Frame, packet: &[u8], given: &[u64; GIVEN], env: &mut dyn Env) {
+        let Some(code) = self.pass.as_ref().and_then(|pass| pass.ahead.as_ref()) else { return };
+        let (all, cells) = (env.tables(), env.cells());
+        let lacks = all.len() < self.program.tables.len() || cells.len() < self.no_cells.len();
+        if lacks || frame.end != self.words {
+            return;
+        }
+        if frame.slots.len() < code.words {
+            frame.slots.resize(code.words, 0);
+        }
+        let (tables, cells, large) = (all.as_ptr(), cells.as_ptr(), self.large_tables(code, env));
+        let mut emitted = Vec::new();
+        let mut host = Host {
+            layouts: &self.layouts,
+            strings: &code.strings,
+            env,
+            packet,
+            pass: true,
+            emitted: &mut emitted,
+            used: 0,
+            panic: None,
+        };
+        let at = frame.slots.as_mut_ptr().cast::<Ctx<'_>>();
+        // SAFETY: as in `enter`. Nothing but the frame is written to.
+        let end = unsafe {
+            (*at).host = &raw mut host;
+            (*at).packet = packet.as_ptr();
+            (*at).packet_bits = packet.len() as u64 * 8;
+            (*at).cells = cells;
+            (*at).packet_bytes = packet.len() as u64;
+            (*at).tables = tables;
+            (*at).large = large;
+            (*at).given = *given;
+            (code.entry)(at);
+            (*at).noted
+        };
+        let noted = frame.slots.get(self.top..self.top + generate::MOST_NOTED).unwrap_or(&[]);
+        let count = (end as usize).saturating_sub(noted.as_ptr() as usize) / 8;
+        noted.iter().take(count).for_each(|address| memory::fetch(*address as usize as *const u8));
+        if let Some(panic) = host.panic.take() {
+            std::panic::resume_unwind(panic);
+        }
     }
 
     #[inline(always)]
@@ -840,7 +916,7 @@ impl Executor for Engine {
         given: &[u64; GIVEN],
         env: &mut dyn Env,
     ) -> Option<Passed> {
-        let code = self.pass.get()?.1.as_ref()?;
+        let code = &self.pass.as_ref()?.code;
         let tables = env.tables();
         let cells = env.cells();
         if tables.len() < self.program.tables.len()

@@ -90,11 +90,6 @@ pub trait Executor: Sized + 'static {
         1
     }
 
-    /// Would [`Executor::prefetch`] do anything for this control now?
-    fn foresees(&self, _control: ControlId, _env: &dyn Env) -> bool {
-        false
-    }
-
     /// A control is about to be run on these frames, one after the other: whoever sees now which memory it will look at may
     /// fetch it into the caches. Nothing that a block can see may change, and the runs may find other values in frames,
     /// tables and cells than this call did.
@@ -107,12 +102,32 @@ pub trait Executor: Sized + 'static {
     ) {
     }
 
-    /// Makes ready for [`Executor::pass`]. False if it cannot, or has made ready for another pass; then the architecture runs block by block.
-    fn prepare_pass(&self, _pass: &Pass) -> bool {
+    /// Can it take packets through [`Known::pass`]? If not, the architecture runs block by block.
+    fn passes(&self) -> bool {
         false
     }
 
-    /// Takes a packet, which begins at `start` of a buffer and ends with it, through the pass that was made ready. `given`
+    /// Makes now what would otherwise be made when it is first needed, and then hold up the packet that needs it. Meanwhile others may
+    /// use the executor.
+    fn complete(&self) {}
+
+    /// A packet is about to go through the pass: as [`Executor::prefetch`], for the whole pass and with the packet as it came. `frame` is
+    /// memory to work with. Only for passes of which [`Executor::foresees_pass`].
+    fn prefetch_pass(
+        &self,
+        _frame: &mut Self::Frame,
+        _packet: &[u8],
+        _given: &[u64; GIVEN],
+        _env: &mut dyn Env,
+    ) {
+    }
+
+    /// Would [`Executor::prefetch_pass`] do anything now?
+    fn foresees_pass(&self, _env: &dyn Env) -> bool {
+        false
+    }
+
+    /// Takes a packet, which begins at `start` of a buffer and ends with it, through [`Known::pass`]. `given`
     /// are the numbers that its steps speak of. What the frame holds matters neither before nor after, but for exits with
     /// a frame. `None`: nothing was done, and the architecture has to run block by block.
     fn pass(
@@ -147,6 +162,8 @@ pub struct Known {
     pub digests: Vec<Digest>,
     /// By [`ExternInstanceId`]: the arrays that [`Env::cells`] will give, in shape and length.
     pub arrays: Vec<CellShape>,
+    /// What happens to a packet to which nothing unusual happens.
+    pub pass: Option<Pass>,
 }
 
 /// Why a program cannot be run.

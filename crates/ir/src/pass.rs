@@ -1,6 +1,6 @@
 //! A packet's whole way through several blocks, as a list of steps.
 //!
-//! An executor that makes one piece of code of it ([`Executor::prepare_pass`](crate::Executor::prepare_pass)) saves what
+//! An executor that makes one piece of code of it ([`Executor::passes`](crate::Executor::passes)) saves what
 //! entering and leaving each block costs, and knows which fields nobody reads any more. The architecture says which
 //! blocks follow each other and what it does to fields in between; where it has more to do than that, the pass ends, and
 //! it goes on block by block with the frame as it then is.

@@ -5,7 +5,7 @@ use pointsman_engine::Engine;
 use pointsman_interp::Interp;
 use pointsman_ir::pass::GIVEN;
 use pointsman_ir::{
-    Bits, ControlId, ControlOutcome, Env, Executor, Known, LoadError, ParseOutcome, ParserId, Pass, Passed,
+    Bits, ControlId, ControlOutcome, Env, Executor, Known, LoadError, ParseOutcome, ParserId, Passed,
     Program, TypeId, Value,
 };
 use pointsman_v1model::{ConfigError, Switch, SwitchConfig};
@@ -249,17 +249,30 @@ impl Executor for Runner {
         }
     }
 
-    fn foresees(&self, control: ControlId, env: &dyn Env) -> bool {
+    fn passes(&self) -> bool {
         match self {
-            Runner::Native(e) => e.foresees(control, env),
-            Runner::Interpreted(i, _) => i.foresees(control, env),
+            Runner::Native(e) => e.passes(),
+            Runner::Interpreted(i, _) => i.passes(),
         }
     }
 
-    fn prepare_pass(&self, pass: &Pass) -> bool {
+    fn complete(&self) {
         match self {
-            Runner::Native(e) => e.prepare_pass(pass),
-            Runner::Interpreted(i, _) => i.prepare_pass(pass),
+            Runner::Native(e) => e.complete(),
+            Runner::Interpreted(i, _) => i.complete(),
+        }
+    }
+
+    fn foresees_pass(&self, env: &dyn Env) -> bool {
+        match self {
+            Runner::Native(e) => e.foresees_pass(env),
+            Runner::Interpreted(i, _) => i.foresees_pass(env),
+        }
+    }
+
+    fn prefetch_pass(&self, frame: &mut Frame, packet: &[u8], given: &[u64; GIVEN], env: &mut dyn Env) {
+        if let (Runner::Native(e), Frame::Native(f)) = (self, frame) {
+            e.prefetch_pass(f, packet, given, env);
         }
     }
 

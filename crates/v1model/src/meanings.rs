@@ -14,6 +14,7 @@ pub(crate) fn known(pipeline: &Pipeline, drop_port: u32) -> Known {
         meanings: pipeline.functions.iter().map(|f| meaning(*f, &pipeline.std, drop_port)).collect(),
         digests: pipeline.algorithms.iter().map(|a| digest(*a)).collect(),
         arrays: pipeline.cells(),
+        pass: None,
     }
 }
 

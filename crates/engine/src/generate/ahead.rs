@@ -97,7 +97,7 @@ impl Gen<'_, '_> {
         match self.var(scope, lv.root).map(|place| place.at) {
             Some(At::Regs(_)) => true,
             Some(At::Mem { base, off } | At::Packed { base, off, .. }) => {
-                base == self.frame && off >= self.scratch_at as i32
+                base == self.frame && (self.is_pass || off >= self.scratch_at as i32)
             }
             None => false,
         }
@@ -133,7 +133,10 @@ impl Gen<'_, '_> {
                     && action_run.as_ref().is_none_or(own)
                     && table.actions.iter().all(|listed| listed.bound.iter().all(bound))
             }
+            StmtKind::Extract { header: lv, .. } | StmtKind::Lookahead(lv) | StmtKind::PacketLength(lv) => own(lv),
             StmtKind::If(..)
+            | StmtKind::Advance(_)
+            | StmtKind::Verify(..)
             | StmtKind::Switch { .. }
             | StmtKind::Return(_)
             | StmtKind::Exit

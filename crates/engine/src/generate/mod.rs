@@ -139,8 +139,10 @@ struct Gen<'g, 'p> {
     emits: bool,
     /// The architecture was called for something since [`PassStep::ExitIfAsked`](pointsman_ir::PassStep::ExitIfAsked).
     asks: bool,
-    /// The code is a pass: there are flat tables for sure.
-    trusts_tables: bool,
+    /// The code is a pass: the slots are its own, and there are flat tables for sure.
+    is_pass: bool,
+    /// It is one whose deparser is run apart.
+    lacks_deparser: bool,
     sigs: HashMap<(usize, bool, bool), SigRef>,
     call_conv: CallConv,
     /// The first thing that cannot be compiled.
@@ -184,15 +186,21 @@ pub(crate) fn compile_ahead(
     })
 }
 
-/// Generates the code of a pass; slot `i` stands at byte `slots[i].1` of a frame.
+/// Generates the code of a pass, or code that looks ahead of it; slot `i` stands at byte `slots[i].1` of a frame.
 pub(crate) fn compile_pass(
     source: &Source<'_>,
     isa: &OwnedTargetIsa,
-    pass: &Pass,
+    (pass, ahead): (&Pass, bool),
     slots: &[(TypeId, u32)],
     scratch_at: u32,
 ) -> Result<Option<Code>, LoadError> {
-    make(source, isa, "pass", (true, scratch_at), |g| g.whole_pass(pass, slots))
+    make(source, isa, "pass", (true, scratch_at), |g| {
+        g.is_pass = true;
+        if ahead {
+            g.look_ahead();
+        }
+        g.whole_pass(pass, slots);
+    })
 }
 
 /// Makes code of what `generate` generates; none if it looks ahead without need.
@@ -233,8 +241,10 @@ fn make(
         }
         g.b.seal_all_blocks();
         g.b.finalize(module.target_config());
-        let uses = (g.uses_tables, g.uses_cells, g.trusts_cells, g.emits);
-        (g.scratch_most, g.sites, g.constants, g.strings, uses, (tables, large))
+        let uses = (g.uses_tables, g.uses_cells, g.trusts_cells, g.emits, !g.lacks_deparser);
+        // The stack is the scratch memory of a pass; what it notes goes behind the frame.
+        let scratch = if g.is_pass { 8 * ahead::MOST as u32 * u32::from(ahead) } else { g.scratch_most };
+        (scratch, g.sites, g.constants, g.strings, uses, (tables, large))
     };
     module.define_function(id, &mut context).map_err(|e| internal(&format!("{e:?}")))?;
     let size = context.compiled_code().map_or(0, |c| c.code_info().total_size as usize);
@@ -242,8 +252,8 @@ fn make(
     let address = module.get_finalized_function(id);
     // SAFETY: the function was declared with this signature, and the module that owns it stays in the same `Code`.
     let run = unsafe { std::mem::transmute::<*const u8, extern "C" fn(*mut Ctx<'_>) -> i64>(address) };
-    let (scratch, sites, constants, strings, (tables, cells, trusts_cells, emits), (foreseen, large_arrays)) =
-        made;
+    let (scratch, sites, constants, strings, uses, (foreseen, large_arrays)) = made;
+    let (tables, cells, trusts_cells, emits, whole) = uses;
     Ok(Some(Code {
         module: Some(module),
         entry: run,
@@ -254,6 +264,7 @@ fn make(
         cells,
         trusts_cells,
         emits,
+        whole,
         tables,
         foreseen,
         large_arrays,
@@ -321,7 +332,8 @@ impl<'g, 'p> Gen<'g, 'p> {
             trusts_cells: false,
             emits: false,
             asks: false,
-            trusts_tables: false,
+            is_pass: false,
+            lacks_deparser: false,
             sigs: HashMap::new(),
             call_conv,
             problem: None,
@@ -331,7 +343,11 @@ impl<'g, 'p> Gen<'g, 'p> {
     /// From now on the code looks ahead.
     fn look_ahead(&mut self) {
         let next = self.b.declare_var(types::I64);
-        if let At::Mem { base, off } = self.scratch(8 * ahead::MOST as u32) {
+        let at = match self.is_pass {
+            true => At::Mem { base: self.ctx, off: self.scratch_at as i32 },
+            false => self.scratch(8 * ahead::MOST as u32),
+        };
+        if let At::Mem { base, off } = at {
             let start = self.pointer(base, off);
             self.b.def_var(next, start);
         }

@@ -39,7 +39,6 @@ struct Slots<'a> {
 
 impl Gen<'_, '_> {
     pub(super) fn whole_pass(&mut self, pass: &Pass, slots: &[(TypeId, u32)]) {
-        self.trusts_tables = true;
         let data = StackSlotData::new(StackSlotKind::ExplicitSlot, self.scratch_at, 4);
         let stack = self.b.create_sized_stack_slot(data);
         let base = self.b.ins().stack_addr(types::I64, stack, 0);
@@ -61,16 +60,24 @@ impl Gen<'_, '_> {
         }
         let mut slots = Slots { places, types: slots, stack, exits: BTreeMap::new() };
         for step in &pass.steps {
-            self.step(&mut slots, step);
+            match self.ahead {
+                Some(_) if !self.is_step_foreseen(step) => {}
+                _ => self.step(&mut slots, step),
+            }
         }
         if self.emits || pass.steps.iter().filter(|s| matches!(s, PassStep::Parse(..))).count() > 1 {
             self.refuse("a pass parses once, and emits in one of its steps alone".into());
         }
-        let end = self.number(status::OK as u64);
-        self.b.ins().return_(&[end]);
-        self.exits(pass, &slots);
+        if self.ahead.is_some() {
+            self.stop();
+        } else {
+            let end = self.number(status::OK as u64);
+            self.b.ins().return_(&[end]);
+            self.exits(pass, &slots);
+        }
         let abort = self.abort;
         self.start(abort);
+        self.end_of_addresses();
         let panic = self.number(status::PANIC as u64);
         self.b.ins().return_(&[panic]);
         let (ret, fail) = (self.flow.ret, self.flow.fail);
@@ -84,6 +91,14 @@ impl Gen<'_, '_> {
             self.refuse(format!("its variables take {size} bytes, which is too much for the stack"));
         }
         self.b.func.sized_stack_slots[slots.stack].size = size;
+    }
+
+    /// May a step be left out while we look ahead? What is emitted, told and asked changes nothing that the others look at.
+    fn is_step_foreseen(&self, step: &PassStep) -> bool {
+        matches!(
+            step,
+            PassStep::Set(..) | PassStep::Parse(..) | PassStep::Control(_) | PassStep::ExitIf { .. }
+        )
     }
 
     /// Slots that the first parser sets to their default values before anything else looks at them.
@@ -258,6 +273,9 @@ impl Gen<'_, '_> {
     }
 
     fn exit_block(&mut self, slots: &mut Slots<'_>, exit: PassExit) -> Block {
+        if self.ahead.is_some() {
+            return self.abort;
+        }
         if let Some((_, block)) = slots.exits.get(&exit.number) {
             return *block;
         }
@@ -344,6 +362,7 @@ impl Gen<'_, '_> {
     fn emit_step(&mut self, slots: &mut Slots<'_>, id: ControlId, exit: PassExit) {
         let control = &self.s.program.controls[id.index()];
         let Some(headers) = self.emitted(slots, &control.body) else {
+            self.lacks_deparser = true;
             let yes = self.number(1);
             return self.exit_if(slots, yes, exit);
         };

@@ -229,7 +229,7 @@ impl Gen<'_, '_> {
         }
         let fixed = FLAGS.with_readonly();
         let tables = self.b.ins().load(types::I64, fixed, self.ctx, at::TABLES);
-        match self.trusts_tables {
+        match self.is_pass {
             true => self.jump(flat),
             false => self.branch(tables, flat, ask),
         }

@@ -93,7 +93,11 @@ impl Device for Turn<'_> {
             Some(prepared) => prepared,
             None => self.preparer.prepare(pipeline).map_err(|e| e.to_string())?,
         };
-        self.switch().set_prepared(now, prepared, Keep::Nothing).map_err(|e| e.to_string())
+        let complete = prepared.complete();
+        self.switch().set_prepared(now, prepared, Keep::Nothing).map_err(|e| e.to_string())?;
+        // Packets go through meanwhile.
+        complete();
+        Ok(())
     }
 }
 

@@ -103,12 +103,15 @@ impl<F> Core<F> {
         let mut passes = 0;
         self.last_now = self.last_now.max(now);
         let at_once = drive.fixed.at_once;
-        let through = drive.goes_through(self);
+        let through = drive.goes_through();
+        let foresees = through && batch.len() > 1 && drive.foresees(self);
         let mut bench = std::mem::take(&mut self.bench);
         for (n, chunk) in batch.chunks_mut(at_once).enumerate() {
             let mut clear = budget >= 2 && self.is_clear();
             if clear && !through {
                 drive.parse_ahead(self, now, chunk, &mut bench);
+            } else if clear && foresees {
+                drive.look_ahead(self, now, &mut bench, chunk);
             }
             for (i, arrived) in chunk.iter_mut().enumerate() {
                 if !clear {

@@ -7,7 +7,7 @@ use crate::config::SwitchConfig;
 use crate::fields::StdHandles;
 use crate::meanings;
 use crate::pipeline::{Pipeline, Problem};
-use pointsman_ir::Executor;
+use pointsman_ir::{Executor, Known};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -34,6 +34,16 @@ impl<E: Executor> Clone for Preparer<E> {
 }
 
 impl<E: Executor> Prepared<E> {
+    /// Makes what usual packets do not need, so that no unusual one has to wait for it. It takes a while, and can be called while the
+    /// program runs.
+    pub fn complete(&self) -> impl FnOnce() + Send + use<E>
+    where
+        E: Send + Sync,
+    {
+        let exec = self.exec.clone();
+        move || exec.complete()
+    }
+
     /// The program.
     pub fn pipeline(&self) -> &Pipeline {
         &self.pipeline
@@ -60,11 +70,13 @@ impl<E: Executor> Preparer<E> {
         let exec = (self.loader)(
             pipeline.program.clone(),
             &pipeline.slots,
-            &meanings::known(&pipeline, self.config.drop_port),
+            &Known {
+                pass: through::plan(&pipeline, &Runs::new(&pipeline), self.config.drop_port),
+                ..meanings::known(&pipeline, self.config.drop_port)
+            },
         );
         let exec = exec.map_err(PipelineError::Load)?;
-        let plan = through::plan(&pipeline, &Runs::new(&pipeline), self.config.drop_port);
-        let through = plan.is_some_and(|pass| exec.prepare_pass(&pass));
+        let through = exec.passes();
         let std = pipeline.std.handles(&*exec, &pipeline.std_reads).map_err(PipelineError::Load)?;
         Ok(Prepared { exec, through, std, pipeline })
     }

@@ -97,17 +97,46 @@ pub(super) fn plan(pipeline: &Pipeline, runs: &Runs, drop_port: u32) -> Option<P
 }
 
 impl<E: Executor> Drive<'_, E> {
-    /// Do packets go through in one go? Not where blocks of one packet have to keep out those of others, nor where looking
-    /// ahead at many packets gains more.
-    pub fn goes_through(&mut self, core: &mut Core<E::Frame>) -> bool {
+    /// Do packets go through in one go? Not where blocks of one packet have to keep out those of others.
+    pub fn goes_through(&self) -> bool {
         let fixed = self.fixed;
         let alone = matches!(self.state, Access::Alone(_));
         if !fixed.through || !(alone || fixed.pipeline.sections.count == 0) {
             return false;
         }
-        let Some(ingress) = fixed.runs.ingress else { return true };
+        true
+    }
+
+    /// Is there anything to gain by looking ahead now?
+    pub fn foresees(&mut self, core: &mut Core<E::Frame>) -> bool {
+        let fixed = self.fixed;
         let env = quiet(&fixed.pipeline, self.state.again(), &mut core.own, Time::ZERO, 0, &[], 0);
-        !fixed.exec.foresees(ingress.control, &env)
+        fixed.exec.foresees_pass(&env)
+    }
+
+    /// Packets are about to go through: what they will look at may be fetched meanwhile.
+    pub fn look_ahead(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        bench: &mut Bench<E::Frame>,
+        chunk: &[Arrived<'_>],
+    ) {
+        let fixed = self.fixed;
+        if bench.frames.is_empty() {
+            bench.frames.push(fixed.exec.new_frame());
+            bench.lanes.push(Lane::NONE);
+        }
+        let (Some(frame), stamp) = (bench.frames.first_mut(), self.stamp(now)) else { return };
+        for arrived in chunk {
+            let packet = arrived.packet();
+            if core.accepts(arrived.port, packet.len()).is_ok() {
+                let given = [u64::from(arrived.port), packet.len() as u64, stamp];
+                let bytes = packet.len() as u32;
+                let mut env = quiet(&fixed.pipeline, self.state.again(), &mut core.own, now, bytes, &[], 0);
+                fixed.exec.prefetch_pass(frame, packet, &given, &mut env);
+            }
+        }
     }
 
     /// Takes a packet all the way through, as [`Drive::straight`] does. `number`: in the batch.
