@@ -341,9 +341,8 @@ impl Engine {
         let Some(first) = pass_entries(pass).next() else { return Ok(None) };
         let source = Source { counted, ..self.source(first)? };
         let slots: Vec<_> = self.slots.iter().copied().zip(self.offsets.iter().copied()).collect();
-        let make = |ahead| {
-            generate::compile_pass(&source, &self.isa, (pass, ahead), &slots, 8 * self.top as u32)
-        };
+        let make =
+            |ahead| generate::compile_pass(&source, &self.isa, (pass, ahead), &slots, 8 * self.top as u32);
         let Some(code) = make(false)? else { return Ok(None) };
         let may_look_ahead = generate::may_look_ahead(&self.program, &self.known);
         // Looking ahead is never needed.
@@ -969,7 +968,7 @@ impl Executor for Engine {
             rejected,
             consumed_bits: ctx.position as usize,
             told: ctx.told,
-            start: start.wrapping_add(ctx.out_len as usize),
+            start: ctx.out_len as usize,
         };
         if let Some(panic) = host.panic.take() {
             std::panic::resume_unwind(panic);

@@ -37,7 +37,7 @@ fn run<E: Executor>(packets: usize, routes: u32) -> Result<(), String> {
         rig.add(&format!("routes prefix=10.{}.{}.0/24 -> set_next_hop(1)", n >> 8, n & 255))?;
     }
     let frame = |n: u32| {
-        let to = format!("10.{}.{}.7:80", (n % routes) >> 8, n % routes & 255);
+        let to = format!("10.{}.{}.7:80", (n % routes) >> 8, (n % routes) & 255);
         Packet::tcp("192.0.2.1:1000", to, tcp_flags::ACK).macs([2; 6], router).bytes()
     };
     let frames: Vec<Vec<u8>> = (0..1000).map(|n| frame(n * 37)).collect();

@@ -133,7 +133,9 @@ impl Gen<'_, '_> {
                     && action_run.as_ref().is_none_or(own)
                     && table.actions.iter().all(|listed| listed.bound.iter().all(bound))
             }
-            StmtKind::Extract { header: lv, .. } | StmtKind::Lookahead(lv) | StmtKind::PacketLength(lv) => own(lv),
+            StmtKind::Extract { header: lv, .. } | StmtKind::Lookahead(lv) | StmtKind::PacketLength(lv) => {
+                own(lv)
+            }
             StmtKind::If(..)
             | StmtKind::Advance(_)
             | StmtKind::Verify(..)

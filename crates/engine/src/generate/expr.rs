@@ -39,7 +39,7 @@ impl Gen<'_, '_> {
                     return self.by_branches(scope, e);
                 }
                 let (x, y) = (self.truth(scope, a), self.truth(scope, b));
-                Val::Reg(if *op == BinaryOp::And { self.b.ins().band(x, y) } else { self.b.ins().bor(x, y) })
+                Val::Reg(self.both_or_either(*op == BinaryOp::And, x, y))
             }
             ExprKind::Binary(op, a, b) => {
                 let (x, y) = (self.expr(scope, a), self.expr(scope, b));
@@ -111,7 +111,9 @@ impl Gen<'_, '_> {
                     self.decide(scope, a, yes, next);
                 }
                 self.start(next);
-                self.decide(scope, b, yes, no);
+                if !self.is_dead() {
+                    self.decide(scope, b, yes, no);
+                }
             }
             ExprKind::Const(Value::Bool(b)) => self.jump(if *b { yes } else { no }),
             _ => {
@@ -128,6 +130,9 @@ impl Gen<'_, '_> {
         let done = self.new_block();
         for (block, value) in [(yes, 1), (no, 0)] {
             self.start(block);
+            if self.is_dead() {
+                continue;
+            }
             let v = self.b.ins().iconst(types::I8, value);
             self.b.def_var(result, v);
             self.jump(done);
@@ -140,7 +145,16 @@ impl Gen<'_, '_> {
         if self.reg_type(ty).is_some() && simple(a) && simple(b) {
             let c = self.truth(scope, c);
             if let (Val::Reg(a), Val::Reg(b)) = (self.expr(scope, a), self.expr(scope, b)) {
-                return Val::Reg(self.b.ins().select(c, a, b));
+                return Val::Reg(match self.known_number(c) {
+                    Some(c) => {
+                        if c != 0 {
+                            a
+                        } else {
+                            b
+                        }
+                    }
+                    None => self.b.ins().select(c, a, b),
+                });
             }
         }
         let result = self.fresh_undefined(ty);
@@ -148,6 +162,9 @@ impl Gen<'_, '_> {
         self.decide(scope, c, yes, no);
         for (block, e) in [(yes, a), (no, b)] {
             self.start(block);
+            if self.is_dead() {
+                continue;
+            }
             let v = self.expr(scope, e);
             self.put(result, v);
             self.jump(done);
@@ -261,6 +278,11 @@ impl Gen<'_, '_> {
         let from = self.b.func.dfg.value_type(v);
         match to.bits().cmp(&from.bits()) {
             std::cmp::Ordering::Equal => v,
+            std::cmp::Ordering::Greater if to == types::I64 && self.known_number(v).is_some() => {
+                let ones = (1 << from.bits()) - 1;
+                let known = self.known_number(v).unwrap_or(0);
+                self.number(known & ones)
+            }
             std::cmp::Ordering::Greater => self.b.ins().uextend(to, v),
             std::cmp::Ordering::Less if from == types::I128 => {
                 let (low, _) = self.halves(v);
@@ -341,7 +363,10 @@ impl Gen<'_, '_> {
     fn unary(&mut self, scope: &Scope, op: UnaryOp, a: &Expr) -> Val {
         let (v, width) = (self.expr(scope, a), self.width(a.ty));
         match (op, v) {
-            (UnaryOp::Not, Val::Reg(v)) => Val::Reg(self.b.ins().bxor_imm_u(v, 1)),
+            (UnaryOp::Not, Val::Reg(v)) => Val::Reg(match self.known_number(v) {
+                Some(n) => self.truth_value(n == 0),
+                None => self.b.ins().bxor_imm_u(v, 1),
+            }),
             (UnaryOp::BitNot, Val::Reg(v)) => {
                 let v = self.b.ins().bnot(v);
                 Val::Reg(self.mask(v, width))
@@ -372,6 +397,9 @@ impl Gen<'_, '_> {
         let (Val::Reg(x), Val::Reg(y), false) = (a, b, wide) else {
             return self.wide_binary(op, (a, w), (b, wb), signed, result);
         };
+        if let Some(v) = self.folded(op, signed, (x, y), w) {
+            return Val::Reg(v);
+        }
         let v = match op {
             Add => self.b.ins().iadd(x, y),
             Sub => self.b.ins().isub(x, y),
@@ -393,6 +421,54 @@ impl Gen<'_, '_> {
             And | Or => x,
         };
         Val::Reg(self.mask(v, w))
+    }
+
+    /// A `bool`.
+    fn truth_value(&mut self, truth: bool) -> V {
+        self.b.ins().iconst(types::I8, i64::from(truth))
+    }
+
+    /// `&&` or `||` of two `bool`s.
+    fn both_or_either(&mut self, both: bool, x: V, y: V) -> V {
+        for (a, b) in [(x, y), (y, x)] {
+            if let Some(n) = self.known_number(a) {
+                // The one that changes nothing, or decides.
+                return if (n != 0) == both { b } else { a };
+            }
+        }
+        if both { self.b.ins().band(x, y) } else { self.b.ins().bor(x, y) }
+    }
+
+    /// What an operator makes of numbers that are known: whole branches of a control depend on such, where it is applied
+    /// with constants, and code that is not generated need not be compiled.
+    fn folded(&mut self, op: BinaryOp, signed: bool, (x, y): (V, V), width: u32) -> Option<V> {
+        use BinaryOp::*;
+        if self.b.func.dfg.value_type(x) != types::I64 || self.b.func.dfg.value_type(y) != types::I64 {
+            return None;
+        }
+        match (op, self.known_number(x), self.known_number(y)) {
+            (BitAnd, Some(0), _) | (BitOr | BitXor, _, Some(0)) => return Some(x),
+            (BitAnd, _, Some(0)) | (BitOr | BitXor, Some(0), _) => return Some(y),
+            _ => {}
+        }
+        let (a, b) = (self.known_number(x)?, self.known_number(y)?);
+        let number = match op {
+            Add => a.wrapping_add(b),
+            Sub => a.wrapping_sub(b),
+            BitAnd => a & b,
+            BitOr => a | b,
+            BitXor => a ^ b,
+            Eq => return Some(self.truth_value(a == b)),
+            Ne => return Some(self.truth_value(a != b)),
+            _ if signed => return None,
+            Lt => return Some(self.truth_value(a < b)),
+            Le => return Some(self.truth_value(a <= b)),
+            Gt => return Some(self.truth_value(a > b)),
+            Ge => return Some(self.truth_value(a >= b)),
+            _ => return None,
+        };
+        let ones = if width >= 64 { u64::MAX } else { (1 << width) - 1 };
+        Some(self.number(number & ones))
     }
 
     pub(super) fn compare(&mut self, op: BinaryOp, signed: bool, x: V, y: V, width: u32) -> V {
@@ -543,7 +619,10 @@ impl Gen<'_, '_> {
     pub(super) fn equal(&mut self, a: Val, b: Val, ty: TypeId) -> V {
         let ty = self.repr(ty);
         match (self.shape(ty), a, b) {
-            (_, Val::Reg(x), Val::Reg(y)) => self.b.ins().icmp(IntCC::Equal, x, y),
+            (_, Val::Reg(x), Val::Reg(y)) => match (self.known_number(x), self.known_number(y)) {
+                (Some(x), Some(y)) => self.truth_value(x == y),
+                _ => self.b.ins().icmp(IntCC::Equal, x, y),
+            },
             (Shape::Struct(f), Val::At(x), Val::At(y)) if f.len() <= 16 => {
                 let yes = self.b.ins().iconst(types::I8, 1);
                 self.equal_parts(x, y, f.len(), yes)

@@ -30,7 +30,7 @@ use crate::code::{Code, Site};
 use crate::layout::Layouts;
 use crate::runtime::{self, Ctx, at, status};
 use cranelift_codegen::ir::{
-    AbiParam, Block, InstBuilder, MemFlagsData, SigRef, Signature, Type as Ty, Value as V, types,
+    AbiParam, Block, InstBuilder, MemFlagsData, SigRef, Signature, TrapCode, Type as Ty, Value as V, types,
 };
 use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
@@ -450,12 +450,27 @@ impl<'g, 'p> Gen<'g, 'p> {
         self.b.seal_block(block);
     }
 
+    /// Does nothing lead here?
+    fn is_dead(&self) -> bool {
+        self.b.is_unreachable()
+    }
+
     fn jump(&mut self, block: Block) {
-        self.b.ins().jump(block, &[]);
+        match self.is_dead() {
+            // What leads nowhere from nowhere must not count as a way to the block: variables would have two values there.
+            true => self.b.ins().trap(TrapCode::unwrap_user(1)),
+            false => self.b.ins().jump(block, &[]),
+        };
     }
 
     fn branch(&mut self, condition: V, yes: Block, no: Block) {
-        self.b.ins().brif(condition, yes, &[], no, &[]);
+        match self.known_number(condition) {
+            Some(known) => self.jump(if known != 0 { yes } else { no }),
+            None if self.is_dead() => self.jump(no),
+            None => {
+                self.b.ins().brif(condition, yes, &[], no, &[]);
+            }
+        }
     }
 
     fn new_block(&mut self) -> Block {
@@ -541,8 +556,10 @@ impl<'g, 'p> Gen<'g, 'p> {
         self.branch(condition, on, off);
         self.b.set_cold_block(off);
         self.start(off);
-        let error = self.number(u64::from(error));
-        self.reject_with(error);
+        if !self.is_dead() {
+            let error = self.number(u64::from(error));
+            self.reject_with(error);
+        }
         self.start(on);
     }
 

@@ -4,8 +4,7 @@
 //! not stand in memory at all: their fields are variables, so what nobody reads is never written, and what is written
 //! once is known. Only where the pass ends with a frame are they put where the other blocks look for them.
 //!
-//! The deparser writes the headers straight into the packet's buffer, in front of what the parser left: their length
-//! follows from which of them are valid.
+//! The deparser writes the headers straight into the packet's buffer, the last one first, in front of what the parser left.
 
 use super::place::{At, Place};
 use super::{FLAGS, Flow, Gen, Scope};
@@ -370,42 +369,38 @@ impl Gen<'_, '_> {
         let position = self.b.use_var(self.position);
         let up = self.b.ins().iadd_imm_s(position, 7);
         let payload = self.b.ins().ushr_imm_u(up, 3);
-        let mut length = self.number(0);
-        let mut valid = Vec::with_capacity(headers.len());
-        for (header, slow) in &headers {
-            let Shape::Header(h) = self.shape(header.ty) else { continue };
-            let v = self.valid(*header);
-            if *slow {
-                self.exit_if(slots, v, exit);
-                continue;
-            }
-            let all = self.b.ins().uextend(types::I64, v);
-            let bytes = self.b.ins().imul_imm_s(all, i64::from(h.bytes()));
-            length = self.b.ins().iadd(length, bytes);
-            valid.push((*header, v));
+        // Whatever is not put into the packet here must not be begun.
+        for (header, _) in headers.iter().filter(|h| h.1) {
+            let valid = self.valid(*header);
+            self.exit_if(slots, valid, exit);
         }
         let room = self.b.ins().load(types::I64, FLAGS, self.ctx, at::OUT_CAP);
-        let room = self.b.ins().iadd(room, payload);
-        let long = self.b.ins().icmp(IntCC::UnsignedGreaterThan, length, room);
-        self.exit_if(slots, long, exit);
-        let start = self.b.ins().isub(payload, length);
-        self.b.ins().store(FLAGS, start, self.ctx, at::OUT_LEN);
-        let to = self.b.declare_var(types::I64);
-        let first = self.b.ins().iadd(self.packet, start);
-        self.b.def_var(to, first);
-        for (header, valid) in valid {
+        let buffer = self.b.ins().isub(self.packet, room);
+        // Where in the buffer the packet begins.
+        let begin = self.b.declare_var(types::I64);
+        let end = self.b.ins().iadd(room, payload);
+        self.b.def_var(begin, end);
+        // The last one first: so nobody needs to know beforehand how long they are. Where there is no room for another one those that
+        // were written stand in front of the payload, where nobody looks any more.
+        for (header, _) in headers.iter().rev().filter(|h| !h.1) {
             let (Shape::Header(h), At::Mem { base, off }) = (self.shape(header.ty), header.at) else {
                 continue;
             };
             let (some, done) = (self.new_block(), self.new_block());
+            let valid = self.valid(*header);
             self.branch(valid, some, done);
             self.start(some);
-            let here = self.b.use_var(to);
-            self.copy_bytes((here, 0), (base, off), h.bytes());
-            let behind = self.b.ins().iadd_imm_s(here, i64::from(h.bytes()));
-            self.b.def_var(to, behind);
+            let behind = self.b.use_var(begin);
+            let outside = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, behind, i64::from(h.bytes()));
+            self.exit_if(slots, outside, exit);
+            let here = self.b.ins().iadd_imm_s(behind, -i64::from(h.bytes()));
+            let to = self.b.ins().iadd(buffer, here);
+            self.copy_bytes((to, 0), (base, off), h.bytes());
+            self.b.def_var(begin, here);
             self.jump(done);
             self.start(done);
         }
+        let start = self.b.use_var(begin);
+        self.b.ins().store(FLAGS, start, self.ctx, at::OUT_LEN);
     }
 }

@@ -330,6 +330,9 @@ impl<'p> Gen<'_, 'p> {
             let v = self.b.ins().ireduce(types::I32, v);
             return self.b.ins().uextend(types::I64, v);
         }
+        if let Some(known) = self.known_number(v).filter(|_| ty == types::I64) {
+            return self.number(known & ((1 << width) - 1));
+        }
         if width == 0 {
             return self.constant(ty, 0);
         }
@@ -354,22 +357,30 @@ impl<'p> Gen<'_, 'p> {
     /// `a | b`; of numbers of 128 bits by halves, of which many are zero where fields are put together.
     pub(super) fn either(&mut self, a: V, b: V) -> V {
         if self.b.func.dfg.value_type(a) != types::I128 {
-            return self.b.ins().bor(a, b);
+            return self.either_word(a, b);
         }
         let ((a, high), (b, other)) = (self.halves(a), self.halves(b));
-        let mut or = |a: V, b: V| match (self.known_number(a), self.known_number(b)) {
+        let (low, high) = (self.either_word(a, b), self.either_word(high, other));
+        self.b.ins().iconcat(low, high)
+    }
+
+    fn either_word(&mut self, a: V, b: V) -> V {
+        match (self.known_number(a), self.known_number(b)) {
             (Some(0), _) => b,
             (_, Some(0)) => a,
+            (Some(x), Some(y)) => self.number(x | y),
             _ => self.b.ins().bor(a, b),
-        };
-        let (low, high) = (or(a, b), or(high, other));
-        self.b.ins().iconcat(low, high)
+        }
     }
 
     /// `v << by`. Numbers of 128 bits are shifted by halves, for which the compiler has no rule.
     pub(super) fn shift_left(&mut self, v: V, by: u32) -> V {
         if self.b.func.dfg.value_type(v) != types::I128 || by == 0 {
-            return if by == 0 { v } else { self.b.ins().ishl_imm_u(v, i64::from(by)) };
+            return match self.known_number(v).filter(|_| self.b.func.dfg.value_type(v) == types::I64) {
+                Some(known) if by < 64 => self.number(known << by),
+                _ if by == 0 => v,
+                _ => self.b.ins().ishl_imm_u(v, i64::from(by)),
+            };
         }
         let (low, high) = self.halves(v);
         let zero = self.number(0);
@@ -395,7 +406,11 @@ impl<'p> Gen<'_, 'p> {
     /// `v >> by`, zeros coming in.
     pub(super) fn shift_right(&mut self, v: V, by: u32) -> V {
         if self.b.func.dfg.value_type(v) != types::I128 || by == 0 {
-            return if by == 0 { v } else { self.b.ins().ushr_imm_u(v, i64::from(by)) };
+            return match self.known_number(v).filter(|_| self.b.func.dfg.value_type(v) == types::I64) {
+                Some(known) if by < 64 => self.number(known >> by),
+                _ if by == 0 => v,
+                _ => self.b.ins().ushr_imm_u(v, i64::from(by)),
+            };
         }
         let (low, high) = self.halves(v);
         let zero = self.number(0);

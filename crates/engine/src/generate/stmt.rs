@@ -5,7 +5,7 @@ use super::{FLAGS, Gen, Scope};
 use crate::layout::Shape;
 use crate::runtime::{self, at, status};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{Block, InstBuilder, types};
+use cranelift_codegen::ir::{Block, InstBuilder, TrapCode, types};
 use pointsman_ir::{Bits, Expr, LValue, Stmt, StmtKind, TypeId, Value};
 use std::rc::Rc;
 
@@ -15,6 +15,11 @@ const UNROLLED: u32 = 16;
 impl Gen<'_, '_> {
     /// Statements one after the other. False if control never gets behind them.
     pub(super) fn block(&mut self, scope: &Rc<Scope>, stmts: &[Stmt]) -> bool {
+        if self.is_dead() {
+            // Something may stand in it, so it needs an end.
+            self.b.ins().trap(TrapCode::unwrap_user(1));
+            return false;
+        }
         stmts.iter().all(|s| self.stmt(scope, s))
     }
 
@@ -129,7 +134,7 @@ impl Gen<'_, '_> {
     /// Goes on at `done`, where branches meet; whether any of them gets there.
     fn meet(&mut self, done: Block, live: bool) -> bool {
         self.start(done);
-        if !live {
+        if !live && !self.is_dead() {
             self.trap();
         }
         live
@@ -152,6 +157,9 @@ impl Gen<'_, '_> {
         let done = self.new_block();
         let mut live = false;
         for (labels, body) in cases {
+            if self.is_dead() {
+                break;
+            }
             let (case, next) = (self.new_block(), self.new_block());
             for label in labels {
                 let label = self.value(label, on.ty);
