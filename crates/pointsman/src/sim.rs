@@ -2,6 +2,7 @@
 
 mod page;
 mod serve;
+mod validate;
 
 use crate::compiler;
 use crate::console::{print, say};
@@ -56,6 +57,9 @@ pub struct Args {
     /// Let another program decide on the weights, by lines of JSON on standard input and output (docs/simulator.md).
     #[arg(long, conflicts_with_all = ["json", "csv", "steps", "save_table", "html", "shard", "check"])]
     serve: bool,
+    /// Run it on a rack of network namespaces as well, in real time, and compare latency and throughput (docs/validation.md).
+    #[arg(long, conflicts_with_all = ["csv", "steps", "save_table", "html", "shard", "check", "serve"])]
+    lab: bool,
     /// Only check the scenario, and tell what would be simulated.
     #[arg(long)]
     check: bool,
@@ -272,6 +276,10 @@ fn save_table(path: &Path, results: &[&Value]) -> Result<(), String> {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, String> {
+    if args.lab {
+        // Before there are threads.
+        pointsman_lab::ensure_privileges().map_err(|e| e.to_string())?;
+    }
     let scenarios = read(&args.scenario)?;
     let Some(first) = scenarios.first() else { return Err("the sweep has no points".into()) };
     let data_plane = data_plane(first)?;
@@ -284,6 +292,16 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         return Ok(ExitCode::SUCCESS);
     }
     let seed = args.seed.unwrap_or(first.seed);
+    if args.lab {
+        pointsman_lab::raise_open_file_limit()
+            .map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
+        let seeds: Vec<u64> = (0..args.seeds).map(|i| seed.wrapping_add(i)).collect();
+        let (lines, violations) = validate::run(&scenarios, &data_plane, &seeds)?;
+        if let Some(path) = &args.json {
+            write(path, &(lines.join("\n") + "\n"))?;
+        }
+        return Ok(if violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
     let all = scenarios.iter().flat_map(|s| {
         let fingerprint = s.fingerprint(&data_plane.program.device_config);
         (0..args.seeds).map(move |i| Job {

@@ -146,3 +146,41 @@ fn gymnasium() {
     let finished = finish(command);
     assert!(finished.code == Some(0) && finished.stdout.starts_with("good "), "{finished:?}");
 }
+
+/// The simulator and a rack of namespaces, the same scenario: median latency, its tail and throughput are alike. Bounds are
+/// generous, as the machine may be busy; a device with twice the service time would be far outside of them.
+#[test]
+fn the_lab_agrees() {
+    let dir = Scratch::new("sim-lab");
+    let text = std::fs::read_to_string(file("scenarios/validate.toml")).expect("the file is there");
+    let changes = [
+        ("duration_s = 10", "duration_s = 4"),
+        ("rate_per_s = [150, 250, 330]", "rate_per_s = [150]"),
+        ("[\"server-only\", \"wrr\", \"p4mite\", \"least-connections\"]", "[\"server-only\", \"wrr\"]"),
+    ];
+    let text = changes.iter().fold(text, |text, (from, to)| {
+        assert!(text.contains(from), "the scenario has no {from}");
+        text.replace(from, to)
+    });
+    let json = dir.path("r.jsonl");
+    // In real time: half a minute, more than commands are given otherwise.
+    let scenario = dir.write("s.toml", &text);
+    let output = pointsman(&["sim", &scenario, "--lab", "--seeds", "3", "--json", &json]).output();
+    let output = output.expect("it starts");
+    assert!(output.status.success(), "{output:?}");
+    let lines = std::fs::read_to_string(&json).expect("the file is there");
+    let results: Vec<Value> = lines.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
+    assert_eq!(results.len(), 2, "{lines}");
+    for r in &results {
+        let off = |name: &str| r["difference_percent"][name].as_f64().expect("a number").abs();
+        assert!(off("p50") < 40.0 && off("p99") < 50.0 && off("answers") < 2.0, "{r:#}");
+        assert_eq!(r["lab"]["lost"]["median"], 0.0, "{r:#}");
+    }
+    // Requests to SmartNICs take five times as long: the policies differ, in both.
+    for side in ["simulated", "lab"] {
+        let p99 = |i: usize| results[i][side]["p99_ms"]["median"].as_f64().expect("a number");
+        assert!(p99(1) > 1.5 * p99(0), "{side}: {} {}", p99(0), p99(1));
+    }
+    let refused = run(&["sim", &file("scenarios/knn-64.toml"), "--lab"]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("--lab: "), "{refused:?}");
+}

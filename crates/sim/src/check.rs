@@ -187,6 +187,11 @@ impl Checker {
                 return;
             }
         }
+        self.touched(now, device, connection);
+    }
+
+    /// A packet of a connection reached a device.
+    pub fn touched(&mut self, now: u64, device: usize, connection: u32) {
         let idle_ns = self.idle_ns;
         let Some(c) = self.connections.get_mut(connection as usize) else { return };
         let fresh = c.device == NOWHERE || now - c.last > idle_ns;

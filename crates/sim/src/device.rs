@@ -37,6 +37,8 @@ pub struct Job {
     pub addresses: Addresses,
     /// Whether its sender understands congestion marks.
     pub congestion: bool,
+    /// The TCP connection that it came over, as the device numbers them.
+    pub stream: Option<u32>,
 }
 
 /// What became of the requests of a device. Those that wait or are served are the rest.
@@ -241,7 +243,7 @@ mod tests {
             ips: ([0u8; 4].into(), [0u8; 4].into()),
             ports: (0, 0),
         };
-        Job { request, connection: 0, arrived, addresses, congestion: false }
+        Job { request, connection: 0, arrived, addresses, congestion: false, stream: None }
     }
 
     #[test]

@@ -159,6 +159,73 @@ pub fn marked(out: &mut Vec<u8>, a: &Addresses, congestion: bool, marks: Marks, 
     });
 }
 
+/// The same request or answer in a stream of bytes, over TCP: `len` bytes, whose number stands in it.
+pub fn message(out: &mut Vec<u8>, marks: Marks, len: usize) {
+    let len = len.clamp(MIN_PAYLOAD, MAX_PAYLOAD);
+    let end = out.len() + len;
+    out.extend_from_slice(&MAGIC.to_be_bytes());
+    out.extend_from_slice(&[marks.kind as u8, marks.tag]);
+    out.extend_from_slice(&marks.connection.to_be_bytes());
+    out.extend_from_slice(&marks.request.to_be_bytes());
+    out.extend_from_slice(&(len as u32).to_be_bytes());
+    out.resize(end, 0);
+}
+
+/// Takes the first message out of a stream of bytes; `None`: it is not there as a whole. What is none is taken out, too.
+pub fn take_message(bytes: &mut Vec<u8>) -> Option<Marks> {
+    let head: [u8; MIN_PAYLOAD] = bytes.first_chunk().copied()?;
+    let whole = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let len = whole(12) as usize;
+    let kind = match head[2] {
+        0 => Kind::Request,
+        _ => Kind::Answer,
+    };
+    if head[..2] != MAGIC.to_be_bytes() || !(MIN_PAYLOAD..=MAX_PAYLOAD).contains(&len) {
+        bytes.clear();
+        return None;
+    }
+    if bytes.len() < len {
+        return None;
+    }
+    bytes.drain(..len);
+    Some(Marks { kind, connection: whole(4), request: whole(8), tag: head[3] })
+}
+
+/// Addresses and ports of a TCP segment, source first; `None` for any other frame.
+pub fn segment(b: &[u8]) -> Option<Addresses> {
+    let half = |at: usize| Some(u16::from_be_bytes(*b.get(at..at + 2)?.first_chunk()?));
+    let six = |at: usize| -> Option<IpAddr> {
+        b.get(at..at + 16)?.first_chunk::<16>().map(|o| Ipv6Addr::from(*o).into())
+    };
+    let four = |at: usize| -> Option<IpAddr> { word(b, at).map(|o| Ipv4Addr::from(o).into()) };
+    let (ips, tcp) = match b.get(12..15)? {
+        [8, 0, 0x45] if *b.get(23)? == 6 => ((four(26)?, four(30)?), UDP4),
+        [0x86, 0xdd, v] if v >> 4 == 6 && *b.get(20)? == 6 => ((six(22)?, six(38)?), UDP6),
+        _ => return None,
+    };
+    Some(Addresses { macs: (mac(b, 6)?, mac(b, 0)?), ips, ports: (half(tcp)?, half(tcp + 2)?) })
+}
+
+/// The IP packet in a frame, without what pads the frame.
+pub fn packet_of(b: &[u8]) -> &[u8] {
+    let half = |at: usize| b.get(at..at + 2).map_or(0, |h| usize::from(h[0]) << 8 | usize::from(h[1]));
+    let len = match b.get(12) {
+        Some(8) => half(16),
+        _ => half(18) + 40,
+    };
+    b.get(14..14 + len).unwrap_or_default()
+}
+
+/// Writes the frame of an IP packet over whatever `out` holds.
+pub fn carry(out: &mut Vec<u8>, macs: (Mac, Mac), packet: &[u8]) {
+    out.clear();
+    out.extend_from_slice(&macs.1.0);
+    out.extend_from_slice(&macs.0.0);
+    let six = packet.first().is_some_and(|v| v >> 4 == 6);
+    out.extend_from_slice(if six { &[0x86, 0xdd] } else { &[8, 0] });
+    out.extend_from_slice(packet);
+}
+
 fn word(b: &[u8], at: usize) -> Option<[u8; 4]> {
     b.get(at..at + 4)?.first_chunk().copied()
 }

@@ -24,6 +24,7 @@ pub mod outcome;
 pub mod random;
 pub mod scenario;
 pub mod table;
+pub mod tcp;
 mod world;
 
 pub use data_plane::DataPlane;

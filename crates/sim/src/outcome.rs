@@ -55,6 +55,8 @@ pub struct Requests {
     pub lost_in_switch: u64,
     /// By devices: buffer full, waited too long, failed.
     pub lost_at_devices: u64,
+    /// With their TCP connection, which was given up or reset. Then that is where a request is lost, whatever the reason.
+    pub lost_with_connections: u64,
     /// Answered when nobody waited any more.
     pub late: u64,
     /// Not answered when the simulation ended.
@@ -248,7 +250,8 @@ impl Outcome {
         latency_fields(&mut requests, &self.latency);
         let more = json!({
             "all_sent": r.all_sent, "lost_on_links": r.lost_on_links, "lost_in_switch": r.lost_in_switch,
-            "lost_at_devices": r.lost_at_devices, "late": r.late, "under_way": r.under_way,
+            "lost_at_devices": r.lost_at_devices, "lost_with_connections": r.lost_with_connections,
+            "late": r.late, "under_way": r.under_way,
             "congestion_marks": r.congestion_marks,
         });
         requests.insert("fates".into(), more);

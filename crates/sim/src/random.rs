@@ -26,6 +26,8 @@ pub enum Part {
     Learner = 7,
     /// The oracle's draws of service times.
     Oracle = 8,
+    /// Sequence numbers of TCP.
+    Transport = 9,
 }
 
 /// SplitMix64's finaliser: equal bits in, unrelated bits out.

@@ -5,7 +5,7 @@ use crate::controller;
 use crate::sources::Sources;
 use indicatif::{ProgressBar, ProgressStyle};
 use pointsman_engine::Engine;
-use pointsman_sim::{DataPlane, Outcome, Scenario, scenario};
+use pointsman_sim::{DataPlane, Outcome, Scenario, Session, scenario};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -96,10 +96,22 @@ impl Bench {
     /// # Errors
     /// The rack does not come up.
     pub fn simulate(&self, scenario: &Arc<Scenario>, seed: u64) -> Result<Outcome, String> {
-        let outcome = pointsman_sim::run(scenario, &self.data_plane, seed, None)?;
+        pointsman_sim::run(scenario, &self.data_plane, seed, None).map(|outcome| self.finished(outcome))
+    }
+
+    /// A simulation that somebody else decides in. What comes of it goes to [`Bench::finished`].
+    ///
+    /// # Errors
+    /// The rack does not come up.
+    pub fn session(&self, scenario: &Arc<Scenario>, seed: u64) -> Result<Session<Engine>, String> {
+        Session::start(scenario, &self.data_plane, seed, None)
+    }
+
+    /// Counts a simulation that is over.
+    pub fn finished(&self, outcome: Outcome) -> Outcome {
         self.simulations.fetch_add(1, Ordering::Relaxed);
         self.violations.fetch_add(outcome.violations.total(), Ordering::Relaxed);
-        Ok(outcome)
+        outcome
     }
 
     /// Runs `one` for every item and seed, on all processors: for each item, what came of it with each seed.

@@ -1,6 +1,303 @@
 //! Chapter 6 of the thesis: P4Wise; and the simulated figures of chapter 5.
 
-use super::figure::Figure;
+mod adapt;
+mod fast;
+mod learn;
+mod network;
+mod racks;
+mod scale;
+
+use super::figure::{Claim, Figure, Place, Rule};
+
+const QUARTER: &str = "a quarter of the servers and of the requests, shown as if it were all: load per server is the same, and the \
+                       switch remembers each connection for longer than the slowest answer takes";
+const SIXTEENTH: &str = "a sixteenth of the servers, requests and everything else ten times as fast, shown as if they were not: \
+                         load per server is the same";
+const TESTBED: &str = "devices have workers, queues and service times fitted to the testbed's unloaded latencies and capacities; \
+                       the thesis's simulator looked latencies up in a table";
+const TURNING: &str = "right weights are those that the reward function calls right when it is applied to what queueing theory \
+                       says, or that are as good as the best; near the rate where 6:0 ceases to be right there is no telling \
+                       them apart, and those rates are left out of accuracy";
+
+const fn claim(id: &'static str, text: &'static str, paper: f64, unit: &'static str, rule: Rule) -> Claim {
+    Claim { id, text, paper, unit, rule }
+}
+
+const fn effect(id: &'static str, text: &'static str, paper: f64) -> Claim {
+    claim(id, text, paper, "times", Rule::Effect { neutral: 1.0 })
+}
 
 /// In the thesis's order.
-pub const FIGURES: &[Figure] = &[];
+pub const FIGURES: &[Figure] = &[
+    Figure {
+        id: "fig-5.12",
+        title: "Throughput of racks under four policies",
+        source: "thesis, section 5.7.5",
+        place: Place::Simulator(racks::throughput),
+        remarks: &[
+            QUARTER,
+            TESTBED,
+            "the published throughput is no rate: it is 1750 over the mean latency in ms, summed over servers; it is the second \
+             chart of each rack, the rate of answers is the first",
+        ],
+        claims: &[
+            claim(
+                "alike",
+                "64 servers at 1,000/s: server-only, PRT and WRR answer alike: largest over smallest",
+                1.05,
+                "times",
+                Rule::AtMost,
+            ),
+            effect(
+                "declines",
+                "64 servers: server-only answers less at 1,900/s than at 1,000/s, where it is full",
+                0.109,
+            ),
+            claim(
+                "wrr-prt",
+                "WRR answers at least as much as PRT at every rate beyond 1,000/s on 64 servers: smallest ratio",
+                1.0,
+                "times",
+                Rule::AtLeast,
+            ),
+            claim(
+                "lur-more",
+                "64 servers: least-utilised answers more than server-only from 1,100/s to 1,600/s: smallest ratio",
+                1.0,
+                "times",
+                Rule::AtLeast,
+            ),
+            effect("wrr-heavy", "256 servers at 7,000/s: WRR's score against server-only's", 2.53),
+            effect("prt-heavy", "256 servers at 7,000/s: PRT's score against server-only's", 2.18),
+        ],
+    },
+    Figure {
+        id: "fig-5.13",
+        title: "P99 of racks under four policies",
+        source: "thesis, section 5.7.5",
+        place: Place::Simulator(racks::delay),
+        remarks: &[
+            QUARTER,
+            TESTBED,
+            "beyond saturation a queue grows as long as a run lasts: P99 there says how long that was (30 s), not what the policy is",
+        ],
+        claims: &[
+            claim("wrr-1000", "64 servers at 1,000/s: P99 under WRR", 1500.0, "ms", Rule::AtMost),
+            claim("prt-1000", "64 servers at 1,000/s: P99 under PRT", 2000.0, "ms", Rule::AtMost),
+            claim(
+                "base-1000",
+                "64 servers at 1,000/s: P99 under server-only",
+                2760.0,
+                "ms",
+                Rule::Same { within: 700.0 },
+            ),
+            claim(
+                "all-beat",
+                "64 servers, 1,300/s and more: every other policy's P99 is below server-only's: largest ratio",
+                1.0,
+                "times",
+                Rule::AtMost,
+            ),
+            claim("wrr-2000", "128 servers at 2,000/s: P99 under WRR", 1700.0, "ms", Rule::AtMost),
+            effect("prt-2000", "128 servers at 2,000/s: PRT's P99 against server-only's", 0.77),
+            effect("wrr-7000", "256 servers at 7,000/s: WRR's P99 against server-only's", 0.355),
+        ],
+    },
+    Figure {
+        id: "fig-5.14",
+        title: "How evenly devices are used",
+        source: "thesis, section 5.7.5",
+        place: Place::Simulator(racks::evenness),
+        remarks: &[
+            QUARTER,
+            TESTBED,
+            "standard deviation over the devices that a policy uses, of their use in a run; the figure has whiskers and no numbers",
+        ],
+        claims: &[
+            claim(
+                "base",
+                "1,300/s on 64 servers: server-only's is about 10 points",
+                10.0,
+                "percent",
+                Rule::Same { within: 5.0 },
+            ),
+            effect("lur", "1,300/s on 64 servers: least-utilised's against server-only's", 0.7),
+            effect("prt", "1,300/s on 64 servers: PRT's is the widest: against server-only's", 1.5),
+            claim(
+                "wrr",
+                "1,300/s on 64 servers: WRR's is the smallest: against the smallest other",
+                1.0,
+                "times",
+                Rule::AtMost,
+            ),
+        ],
+    },
+    Figure {
+        id: "fig-6.2",
+        title: "Utilisation threshold of P4Wise's reward",
+        source: "thesis, section 6.5.1",
+        place: Place::Simulator(scale::threshold),
+        remarks: &[
+            SIXTEENTH,
+            "as in the thesis, nobody learns: weights are 6:1 where processors would be busier than the threshold with them, \
+             and 6:0 otherwise",
+        ],
+        claims: &[
+            effect("early", "50 %: P99 against that of 60 % at 1,300/s, where it changes too early", 1.5),
+            effect("late", "70 %: P99 against that of 60 % at 1,700/s, where it changes too late", 1.5),
+            claim(
+                "best",
+                "60 % is best: its mean P99 over rates against the better of the others",
+                1.0,
+                "times",
+                Rule::AtMost,
+            ),
+        ],
+    },
+    Figure {
+        id: "fig-6.3",
+        title: "Convergence of P4Wise for alpha and gamma",
+        source: "thesis, section 6.5.1",
+        place: Place::Simulator(learn::convergence),
+        remarks: &[SIXTEENTH, TURNING, "an iteration is a decision, whether it changed weights or not"],
+        claims: &[
+            claim(
+                "converges",
+                "alpha = gamma = 0.5: decisions until nine of ten of the next fifty are right",
+                250.0,
+                "decisions",
+                Rule::AtMost,
+            ),
+            effect("faster", "alpha 0.5 against 0.3: decisions until then", 0.7),
+            claim(
+                "accuracy",
+                "alpha = gamma = 0.5: right decisions after the 250th",
+                95.0,
+                "percent",
+                Rule::AtLeast,
+            ),
+        ],
+    },
+    Figure {
+        id: "fig-6.4",
+        title: "P4Wise's weights and accuracy, 128 servers",
+        source: "thesis, section 6.5.2",
+        place: Place::Simulator(scale::weights_128),
+        remarks: &[SIXTEENTH, TURNING],
+        claims: SCALE_CLAIMS,
+    },
+    Figure {
+        id: "fig-6.5",
+        title: "P4Wise against P4Hauler's best policies, 64 servers",
+        source: "thesis, section 6.5.2",
+        place: Place::Simulator(scale::delay_64),
+        remarks: &[SIXTEENTH, TESTBED],
+        claims: DELAY_CLAIMS,
+    },
+    Figure {
+        id: "fig-6.6",
+        title: "P4Wise against P4Hauler's best policies, 256 servers",
+        source: "thesis, section 6.5.2",
+        place: Place::Simulator(scale::delay_256),
+        remarks: &[SIXTEENTH, TESTBED],
+        claims: DELAY_CLAIMS,
+    },
+    Figure {
+        id: "fig-6.7",
+        title: "P4Wise's weights and accuracy, 256 servers",
+        source: "thesis, section 6.5.2",
+        place: Place::Simulator(scale::weights_256),
+        remarks: &[SIXTEENTH, TURNING],
+        claims: SCALE_CLAIMS,
+    },
+    Figure {
+        id: "fig-6.8",
+        title: "A second SmartNIC comes: P4Wise beside a network that is not trained again",
+        source: "thesis, section 6.5.3",
+        place: Place::Simulator(adapt::second_nic),
+        remarks: &[
+            SIXTEENTH,
+            TURNING,
+            "the network has three layers of ten nodes; it is trained on what a rack with one SmartNIC shows under every weight, \
+             and knows no more than P4Wise: use of processors and accelerators, and the weight in force",
+            "the bandit and the model of service rates are ours, with a guard around them",
+        ],
+        claims: &[
+            claim(
+                "before",
+                "P4Wise: right decisions before T, from the 250th on",
+                90.0,
+                "percent",
+                Rule::AtLeast,
+            ),
+            claim("after", "P4Wise: right decisions from 250 after T on", 90.0, "percent", Rule::AtLeast),
+            claim(
+                "network-before",
+                "the network: right decisions before T",
+                97.0,
+                "percent",
+                Rule::Same { within: 5.0 },
+            ),
+            claim(
+                "network-after",
+                "the network: right decisions after T",
+                65.0,
+                "percent",
+                Rule::Same { within: 10.0 },
+            ),
+            claim(
+                "regret-thompson",
+                "the bandit's regret against P4Wise's, over all decisions",
+                0.5,
+                "times",
+                Rule::AtMost,
+            ),
+            claim(
+                "regret-rates",
+                "the regret of the model of service rates against P4Wise's, over all decisions",
+                0.5,
+                "times",
+                Rule::AtMost,
+            ),
+            claim(
+                "bound-thompson",
+                "the bandit: intervals beyond the safety bound",
+                0.0,
+                "intervals",
+                Rule::AtMost,
+            ),
+            claim(
+                "bound-rates",
+                "the model of service rates: intervals beyond the safety bound",
+                0.0,
+                "intervals",
+                Rule::AtMost,
+            ),
+        ],
+    },
+];
+
+const SCALE_CLAIMS: &[Claim] = &[
+    claim(
+        "accuracy",
+        "right decisions away from the turning point, the worst rate",
+        90.0,
+        "percent",
+        Rule::AtLeast,
+    ),
+    claim("mean", "right decisions away from the turning point, all rates", 95.0, "percent", Rule::AtLeast),
+    claim("low", "share of 6:0 at the lowest rate", 90.0, "percent", Rule::AtLeast),
+    claim("high", "share of 6:1 at the highest rate", 90.0, "percent", Rule::AtLeast),
+];
+
+const DELAY_CLAIMS: &[Claim] = &[
+    claim("low", "at the lowest rate P99 is PRT's", 1.0, "times", Rule::Same { within: 0.15 }),
+    claim("high", "at the highest rate P99 is WRR's", 1.0, "times", Rule::Same { within: 0.15 }),
+    claim(
+        "answers",
+        "at the highest rate as many answers as under WRR",
+        1.0,
+        "times",
+        Rule::Same { within: 0.05 },
+    ),
+];

@@ -4,7 +4,7 @@
 //! Figure 5.7: P99 in ms against offered requests per second (anomaly detection: requests *answered* per second, since its
 //! clients could not send what they were asked to; points after saturation are left out). 5.8 and 5.9: completion time in s.
 //! 5.10: P99 in ms against reports per second, without the point of 200, whose log is a copy of that of 100. 5.11: mean P99 in
-//! ms.
+//! ms. 5.12 and 5.13, by number of servers: the thesis's score of throughput, and P99 in ms, against offered requests per second.
 
 use super::figure::Curve;
 

@@ -9,6 +9,8 @@ pub const MEMORY_LIMIT_BYTES: u64 = 16 << 30;
 /// A request is remembered until the end: for percentiles and for the checkers.
 const REQUEST: f64 = 64.0;
 const CONNECTION: f64 = 24.0;
+/// A connection over TCP: two ends with two buffers each, and what smoltcp keeps beside.
+const STREAM: f64 = (4 * crate::tcp::BUFFER + 8192) as f64;
 /// With its agent, link and table entries.
 const DEVICE: f64 = 16_384.0;
 /// The switch with the balancer's tables and registers, whatever the rack.
@@ -17,9 +19,12 @@ const BASE: f64 = 64.0 * 1024.0 * 1024.0;
 /// About how much memory a simulation of it needs.
 pub fn memory_bytes(s: &Scenario) -> f64 {
     let requests: f64 = s.clients.iter().map(|c| c.arrivals.expected(s.duration_ns)).sum();
+    let tcp = |c: &super::ClientModel| c.transport == pointsman_balance::Protocol::Tcp;
     let connections = |c: &super::ClientModel| match c.connections {
+        // About a second's are open at a time.
+        Connections::PerRequest if tcp(c) => c.arrivals.expected(1_000_000_000) * STREAM,
         Connections::PerRequest => 0.0,
-        Connections::Lasting(n) => f64::from(n) * CONNECTION,
+        Connections::Lasting(n) => f64::from(n) * if tcp(c) { STREAM } else { CONNECTION },
     };
     let traces = |c: &super::ClientModel| match &c.arrivals {
         ArrivalModel::Trace { times_ns } => 8.0 * times_ns.len() as f64,

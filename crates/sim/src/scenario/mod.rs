@@ -20,7 +20,7 @@ pub use read::read;
 use crate::arrivals::ArrivalModel;
 use crate::device::DeviceModel;
 use crate::link::LinkModel;
-use pointsman_balance::{Policy, Rack};
+use pointsman_balance::{Policy, Protocol, Rack};
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Reads a file that a scenario names: the path as written in, text or reason out.
@@ -73,6 +73,8 @@ pub struct ClientModel {
     pub request_bytes: u32,
     /// How it uses connections.
     pub connections: Connections,
+    /// What carries its requests. All clients of a scenario have the same.
+    pub transport: Protocol,
     /// Where it sends requests.
     pub service: (IpAddr, u16),
     /// Whether its packets understand congestion marks.

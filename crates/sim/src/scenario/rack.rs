@@ -2,7 +2,7 @@
 
 use pointsman_balance::config::{AgentSettings, Threshold};
 use pointsman_balance::trust::ReportKeys;
-use pointsman_balance::{DeviceKind, Policy, Rack};
+use pointsman_balance::{DeviceKind, Policy, Protocol, Rack};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -96,7 +96,7 @@ pub fn simulated_keys(mut rack: Rack) -> Rack {
 impl Generated {
     /// The text of its `rack.toml`, for clients of which these speak IPv6. Servers share ports where there are more of them
     /// than ports.
-    pub fn text(&self, v6: &[bool]) -> String {
+    pub fn text(&self, v6: &[bool], transport: Protocol) -> String {
         let clients = v6.len();
         let any6 = v6.contains(&true);
         let mut text = String::new();
@@ -148,7 +148,7 @@ impl Generated {
         let vips = if any6 { format!("\"{VIP}\", \"{VIP6}\"") } else { format!("\"{VIP}\"") };
         let _ = writeln!(
             text,
-            "[[service]]\nname = \"service\"\nvip = [{vips}]\nprotocol = \"udp\"\nport = {PORT}\npolicy = \"{}\"\n\
+            "[[service]]\nname = \"service\"\nvip = [{vips}]\nprotocol = \"{transport}\"\nport = {PORT}\npolicy = \"{}\"\n\
              slots = {slots}\nidle_timeout_ms = {}",
             self.policy, self.idle_timeout_ms
         );

@@ -232,7 +232,10 @@ impl Draft {
                 }
                 match Rack::parse(
                     "the generated rack",
-                    &g.text(&self.clients.iter().map(|c| c.v6).collect::<Vec<_>>()),
+                    &g.text(
+                        &self.clients.iter().map(|c| c.v6).collect::<Vec<_>>(),
+                        self.clients.first().map_or(Protocol::Udp, |c| c.transport.value),
+                    ),
                 ) {
                     Ok(rack) => rack::simulated_keys(rack),
                     Err(e) => {
@@ -264,6 +267,13 @@ impl Draft {
         if by_probes && self.base.agents.probes_ns.is_none() {
             let message = "probe-wrr: nobody sends probes: write agents.probes_ms, how often devices do";
             problems.add(&self.rack_place, "agents", message);
+            return None;
+        }
+        let mut transports = self.clients.iter().map(|c| &c.transport);
+        if let Some(first) = transports.next()
+            && let Some(other) = transports.find(|t| t.value != first.value)
+        {
+            problems.add(&other.place, "client.transport", "all clients must have the same");
             return None;
         }
         let mut clients = Vec::new();
@@ -381,14 +391,16 @@ impl Draft {
         };
         let frontend = service.and_then(|s| {
             s.frontends().find_map(|f| match (f.vip, f.protocol) {
-                (vip, Protocol::Udp) if vip.is_ipv6() == c.v6 => Some((vip, f.port)),
+                (vip, protocol) if protocol == c.transport.value && vip.is_ipv6() == c.v6 => {
+                    Some((vip, f.port))
+                }
                 _ => None,
             })
         });
         let Some(service) = frontend else {
             let family = if c.v6 { "IPv6" } else { "IPv4" };
             let message =
-                format!("its service has no {family} VIP with UDP, which is what this client uses: add one");
+                format!("its service has no {family} VIP with the protocol that this client uses: add one");
             problems.add(&c.place, "client.service", message);
             return None;
         };
@@ -415,6 +427,7 @@ impl Draft {
             arrivals,
             request_bytes: c.request_bytes,
             connections: c.connections,
+            transport: c.transport.value,
             service,
             congestion: c.congestion,
         })

@@ -7,7 +7,7 @@ use crate::arrivals::ArrivalModel;
 use crate::device::DeviceModel;
 use pointsman_balance::config::reader::{At, Place, Problems, Table};
 use pointsman_balance::config::{AgentSettings, read_settings};
-use pointsman_balance::{DeviceKind, Policy, Rack};
+use pointsman_balance::{DeviceKind, Policy, Protocol, Rack};
 
 /// Where the rack comes from.
 pub(super) enum Source {
@@ -38,6 +38,7 @@ pub(super) struct ClientTable {
     pub(super) connections: Connections,
     pub(super) congestion: bool,
     pub(super) v6: bool,
+    pub(super) transport: At<Protocol>,
     pub(super) service: Option<At<String>>,
 }
 
@@ -237,6 +238,15 @@ pub(super) fn client(
         problems.add(place, "client.ip", "write 4 or 6");
     }
     let v6 = family.is_some_and(|f| f.value == 6);
+    let transport = t.text::<Protocol>("transport", "write \"udp\" or \"tcp\"", problems);
+    let transport = transport.unwrap_or(At { value: Protocol::Udp, place: place.clone() });
+    if transport.value == Protocol::Tcp && congestion {
+        problems.add(
+            &transport.place,
+            "client.transport",
+            "connections over TCP do not understand `ecn` here",
+        );
+    }
     t.finish(problems);
     Some(ClientTable {
         place,
@@ -247,6 +257,7 @@ pub(super) fn client(
         connections,
         congestion,
         v6,
+        transport,
         service,
     })
 }

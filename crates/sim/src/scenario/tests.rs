@@ -192,6 +192,13 @@ fn refuses() {
             "[agents]\nenabled = false\n[[event]]\nat_s = 1\naction = \"link-down\"\nport = 77\n[[event]]",
             "nothing is connected to port 77",
         ),
+        ("rate_per_s = 100 }", "rate_per_s = 100 }\ntransport = \"sctp\"", "client.transport: `sctp`: write"),
+        ("rate_per_s = 100 }", "rate_per_s = 100 }\ntransport = \"tcp\"\necn = true", "client.transport"),
+        (
+            "[[event]]",
+            "[[client]]\ntransport = \"tcp\"\narrivals = { process = \"poisson\", rate_per_s = 1 }\n[[event]]",
+            "all clients must have the same",
+        ),
         ("[[event]]", "[[class]]\nname = \"old\"\n[[event]]", "class.servers: missing"),
         (
             "[[event]]",

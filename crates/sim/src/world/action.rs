@@ -27,8 +27,8 @@ impl<E: Executor> World<E> {
             Action::Fail(devices) => {
                 for i in devices {
                     let (served, waiting) = self.devices[*i].set_up(self.now, false);
-                    self.lost.devices += served + waiting;
-                    self.open = self.open.saturating_sub(served + waiting);
+                    self.lost_at_device(served + waiting);
+                    self.forget_streams(*i);
                     self.checker.changed(self.now, *i, 0, 0);
                     self.checker.failed(self.now, *i, true);
                     if self.fault != Some(Fault::GhostReports) {

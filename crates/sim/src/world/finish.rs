@@ -58,7 +58,17 @@ impl<E: Executor> World<E> {
         let lost_in_switch = self.lost.switch_in - self.lost.switch_out;
         let at_devices: u64 = self.devices.iter().map(|d| d.present()).sum();
         let under_way = flying(&self.up) + flying(&self.down) + at_devices;
-        let lost = self.lost.links + lost_in_switch + self.lost.devices + self.strays + under_way;
+        // With TCP it is the client that knows what became of its connection, and of the requests on it.
+        let (lost_with_connections, under_way) = match &self.streams {
+            Some(streams) => (streams.lost, streams.waiting()),
+            None => (0, under_way),
+        };
+        let lost = self.lost.links
+            + lost_in_switch
+            + self.lost.devices
+            + self.strays
+            + lost_with_connections
+            + under_way;
         self.checker.finish(self.now, &sums, &packets, lost);
         let groups = self.groups();
         let learning = self.learning();
@@ -82,6 +92,7 @@ impl<E: Executor> World<E> {
                 lost_on_links: self.lost.links,
                 lost_in_switch,
                 lost_at_devices: self.lost.devices,
+                lost_with_connections,
                 late: self.late,
                 under_way,
                 congestion_marks: self.congested,

@@ -35,6 +35,19 @@ pub(super) fn client_end(model: &ClientModel, n: u32) -> (IpAddr, u16) {
     (address, (1024 + n % PORTS) as u16)
 }
 
+/// The number of the connection that has this address and port.
+pub(super) fn connection_number(model: &ClientModel, ip: IpAddr, port: u16) -> Option<u32> {
+    let further = match (model.address, ip) {
+        (IpAddr::V4(first), IpAddr::V4(a)) => u64::from(u32::from(a).wrapping_sub(u32::from(first))),
+        (IpAddr::V6(first), IpAddr::V6(a)) => {
+            u64::try_from(u128::from(a).wrapping_sub(u128::from(first))).ok()?
+        }
+        _ => return None,
+    };
+    let n = further.checked_mul(u64::from(PORTS))? + u64::from(port.checked_sub(1024)?);
+    u32::try_from(n).ok()
+}
+
 /// Whether an address is one of a client's.
 pub(super) fn is_client(model: &ClientModel, address: IpAddr) -> bool {
     let further = match (model.address, address) {
@@ -171,8 +184,11 @@ impl<E: Executor> World<E> {
         self.open += 1;
         self.measured_sent += u64::from(self.is_measured(self.now));
         self.checker.sent(connection);
-        let mut packet = self.buffer();
         let marks = Marks { kind: Kind::Request, connection, request: number, tag: 0 };
+        if self.streams.is_some() {
+            return self.request_over_stream(client, &addresses, marks);
+        }
+        let mut packet = self.buffer();
         frame::marked(&mut packet, &addresses, congestion, marks, bytes);
         self.host_send(link, packet);
     }
@@ -181,22 +197,28 @@ impl<E: Executor> World<E> {
         let Some(request) = self.requests.get(seen.marks.request as usize).copied() else { return };
         let expected = self.expected_answer(request.client as usize, seen.marks.connection);
         let right = seen.intact && request.client as usize == client && seen.addresses == expected;
-        self.checker.answered(self.now, seen.marks.request, right);
-        if self.strikes(Fault::Duplicate) {
-            self.checker.answered(self.now, seen.marks.request, right);
-        }
         self.congested += u64::from(seen.congested);
+        self.answered(seen.marks, right);
+    }
+
+    /// A client has the answer to a request.
+    pub(super) fn answered(&mut self, marks: Marks, right: bool) {
+        let Some(request) = self.requests.get(marks.request as usize).copied() else { return };
+        self.checker.answered(self.now, marks.request, right);
+        if self.strikes(Fault::Duplicate) {
+            self.checker.answered(self.now, marks.request, right);
+        }
         self.open = self.open.saturating_sub(1);
         self.answered += 1;
         let latency = self.now - request.sent;
         if let Some(learn) = &mut self.learn {
-            learn.answered(usize::from(seen.marks.tag >> KIND_BITS), latency);
+            learn.answered(usize::from(marks.tag >> KIND_BITS), latency);
         }
         if latency > self.scenario.patience_ns {
             self.late += 1;
         } else if self.is_measured(request.sent) {
             self.measured_answered += 1;
-            if let Some(of_kind) = self.latencies_ns.get_mut(usize::from(seen.marks.tag & KINDS)) {
+            if let Some(of_kind) = self.latencies_ns.get_mut(usize::from(marks.tag & KINDS)) {
                 of_kind.push(latency);
             }
         }
@@ -231,7 +253,11 @@ impl<E: Executor> World<E> {
         self.calendar.enter(started.done_at, Event::Done { device: device as u32, worker: started.worker });
     }
 
-    fn lost_at_device(&mut self, n: u64) {
+    pub(super) fn lost_at_device(&mut self, n: u64) {
+        // With TCP the client finds out.
+        if self.streams.is_some() {
+            return;
+        }
         self.lost.devices += n;
         self.open = self.open.saturating_sub(n);
     }
@@ -245,13 +271,19 @@ impl<E: Executor> World<E> {
         }
         let marks = &seen.marks;
         self.checker.reached(self.now, device, marks.request, marks.connection, seen.intact);
-        let mut job = Job {
+        let job = Job {
             request: marks.request,
             connection: marks.connection,
             arrived: self.now,
             addresses: seen.addresses,
             congestion: seen.understands,
+            stream: None,
         };
+        self.work(device, job);
+    }
+
+    /// A request that reached a device.
+    pub(super) fn work(&mut self, device: usize, mut job: Job) {
         if self.strikes(Fault::OldStamp) {
             job.arrived -= 1000;
         }
@@ -277,15 +309,18 @@ impl<E: Executor> World<E> {
             self.started(device, s);
         }
         self.note_queue(device);
-        let a = job.addresses;
-        let addresses =
-            Addresses { macs: (a.macs.1, a.macs.0), ips: (a.ips.1, a.ips.0), ports: (a.ports.1, a.ports.0) };
         let marks = Marks {
             kind: Kind::Answer,
             connection: job.connection,
             request: job.request,
             tag: self.kinds[device] | self.class_of(device) << KIND_BITS,
         };
+        if let Some(stream) = job.stream {
+            return self.answer_over_stream(device, stream, marks);
+        }
+        let a = job.addresses;
+        let addresses =
+            Addresses { macs: (a.macs.1, a.macs.0), ips: (a.ips.1, a.ips.0), ports: (a.ports.1, a.ports.0) };
         let mut packet = self.buffer();
         let bytes = self.devices[device].model().answer_bytes as usize;
         frame::marked(&mut packet, &addresses, job.congestion, marks, bytes);
@@ -430,6 +465,6 @@ impl<E: Executor> World<E> {
 }
 
 /// The part of a frame that an agent looks at.
-fn head(packet: &[u8]) -> &[u8] {
+pub(super) fn head(packet: &[u8]) -> &[u8] {
     &packet[..packet.len().min(128)]
 }

@@ -6,6 +6,7 @@ mod finish;
 mod hosts;
 mod learn;
 mod net;
+mod streams;
 
 pub use learn::Question;
 
@@ -67,6 +68,10 @@ enum Event {
     AtLearner,
     /// The learner decides.
     Decide,
+    /// A client's TCP connection has something to do.
+    ClientStream(u32),
+    /// A device's.
+    DeviceStream(u32),
     /// Results count from here.
     WarmedUp,
     /// Clients stop.
@@ -162,6 +167,8 @@ pub struct World<E: Executor> {
     /// All answers, also those that came too late.
     answered: u64,
     learn: Option<learn::Learn>,
+    /// TCP connections, where clients use these.
+    streams: Option<streams::Streams>,
     /// The learner is due.
     due: bool,
 }
@@ -392,6 +399,7 @@ impl<E: Executor + Send + Sync> World<E> {
             fault_count: 0,
             answered: 0,
             learn,
+            streams: streams::Streams::of(&scenario),
             due: false,
             scenario,
         };
@@ -486,6 +494,8 @@ impl<E: Executor> World<E> {
             Event::LearnPoll => self.poll_devices(),
             Event::AtLearner => self.at_learner(),
             Event::Decide => self.due = true,
+            Event::ClientStream(id) => self.client_stream_due(id),
+            Event::DeviceStream(id) => self.device_stream_due(id),
             Event::WarmedUp => self.mark(0),
             Event::Stop => {
                 self.stopped = true;

@@ -179,6 +179,9 @@ impl<E: Executor> World<E> {
                     }
                 }
             }
+            None if self.streams.is_some() && frame::segment(&packet).is_some() => {
+                self.segment(link, &packet);
+            }
             None => self.other_frame(link, &packet),
         }
         self.recycle(packet);

@@ -187,3 +187,42 @@ fn a_rack_from_a_file() {
     let outcome = run(text, 3);
     assert!(outcome.requests.answered > 300 && outcome.requests.lost == 0, "{}", outcome.json());
 }
+
+fn over_tcp(client: &str, rest: &str) -> String {
+    rack("wrr", rest).replace("[[client]]", &format!("[[client]]\ntransport = \"tcp\"\n{client}"))
+}
+
+/// Requests over TCP, a connection for each and over connections that last: everything is answered, from the devices that
+/// connections belong to, although links lose segments, which are sent again.
+#[test]
+fn requests_over_tcp() {
+    let without = run(&over_tcp("", ""), 1);
+    let (r, udp) = (&without.requests, run(&rack("wrr", ""), 1));
+    assert!(r.sent > 9_000 && r.lost == 0, "{r:?}");
+    // A handshake, and the end of a connection.
+    assert!(without.packets > 3 * udp.packets, "{} and {}", without.packets, udp.packets);
+    assert!(without.latency.p50_ms > udp.latency.p50_ms, "{:?} {:?}", without.latency, udp.latency);
+    let nic = share(&without.groups, "smartnic");
+    assert!((0.13..0.155).contains(&nic), "{nic}");
+    let lossy = run(&over_tcp("request_bytes = 1400", "[link]\nloss = 0.01"), 2);
+    let r = &lossy.requests;
+    assert!(r.lost * 200 < r.sent, "{r:?}");
+    // smoltcp sends again after a second at first.
+    assert!(lossy.latency.p99_ms > 5.0 * without.latency.p99_ms, "{:?} {:?}", lossy.latency, without.latency);
+    let lasting = run(&over_tcp("ip = 6\nconnections = 64", "[link]\nloss = 0.002"), 3);
+    let r = &lasting.requests;
+    assert!(r.sent > 9_000 && r.lost * 100 < r.sent, "{r:?}");
+    assert!(lasting.packets < without.packets, "{} and {}", lasting.packets, without.packets);
+}
+
+/// Connections end with the server that they belong to; what it had not answered is lost with them, and nothing else.
+#[test]
+fn a_server_fails_over_tcp() {
+    let events = "[[event]]\nat_s = 1\naction = \"fail\"\ndevice = \"s3\"";
+    let outcome = run(&over_tcp("", events), 1);
+    let r = &outcome.requests;
+    assert!(r.lost > 20 && r.lost < r.sent / 8, "{r:?}");
+    assert_eq!(r.lost_at_devices + r.lost_on_links + r.lost_in_switch, 0, "{r:?}");
+    let first = run(&over_tcp("", ""), 9).json();
+    assert_eq!(first, run(&over_tcp("", ""), 9).json(), "the same again");
+}

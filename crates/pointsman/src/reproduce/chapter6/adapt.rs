@@ -1,0 +1,150 @@
+//! Figure 6.8: a second SmartNIC comes to every server. P4Wise, which learns on, beside a neural network that does not, and beside
+//! two learners of ours.
+
+use super::fast::{changing, decided_by, deciding, right, setup, steps};
+use super::network::{Example, Network, inputs};
+use crate::reproduce::bench::Bench;
+use crate::reproduce::figure::{Chart, Curve, Found, Point, Quantity, ratios};
+use pointsman_balance::learn::{Parameters, Weights};
+use pointsman_sim::scenario::LearnerKind;
+use pointsman_sim::{Outcome, Scenario};
+use std::sync::Arc;
+
+const DECISION: Quantity = Quantity { name: "decision", unit: "", label: "decision", log: false };
+const RIGHT: Quantity =
+    Quantity { name: "right", unit: "percent", label: "right decisions of the last 30, %", log: false };
+
+/// Decisions before the second SmartNIC comes, and after.
+const BEFORE: usize = 300;
+const AFTER: usize = 300;
+/// Decisions that learners are given, both times.
+const GIVEN: usize = 250;
+/// P99 that nobody may exceed, in our milliseconds.
+const BOUND_MS: f64 = 600.0;
+
+/// The network's data: what a rack with one SmartNIC shows at these rates (per second and server, ours) under these weights.
+const RATES: [f64; 9] = [70.0, 85.0, 95.0, 105.0, 115.0, 125.0, 135.0, 145.0, 155.0];
+const WEIGHTS: u32 = 4;
+
+/// Records data, and trains a network on it.
+fn network(bench: &Bench, servers: u32, seed: u64) -> Result<Network, String> {
+    let mut parameters = Parameters::default();
+    let mut examples = Vec::new();
+    for rate in RATES {
+        let mut seen: Vec<(f64, Vec<[f32; 3]>)> = Vec::new();
+        for weight in 0..WEIGHTS {
+            let mut s = setup(bench, 32, 1, "wrr", 1.0);
+            s.servers = servers;
+            s.arrivals = format!("process = \"poisson\", rate_per_s = {}", rate * f64::from(servers));
+            deciding(&mut s, LearnerKind::Fixed, 8, &format!("weight = {weight}"));
+            let scenario = s.scenario(bench)?;
+            let Some(model) = &scenario.learn else { return Err("nobody decides".into()) };
+            parameters = model.parameters;
+            let mut session = bench.session(&scenario, seed)?;
+            let (mut p99, mut of) = (0.0, Vec::new());
+            let weights = Weights { cpu: parameters.max_weight, accelerator: weight };
+            while let Some(q) = session.advance() {
+                // Queues need some time to become what they are at this rate.
+                if q.at_s > 10.0 {
+                    p99 += q.observation.p99_ms;
+                    of.push(inputs(&q.observation, q.weights, parameters.max_weight));
+                }
+                session.decide(&q, weights, None);
+            }
+            bench.finished(session.finish());
+            seen.push((p99, of));
+        }
+        let best = (0..seen.len()).fold(0, |best, i| if seen[i].0 < seen[best].0 { i } else { best });
+        examples.extend(seen.iter().flat_map(|s| &s.1).map(|i| Example { inputs: *i, right: best as u32 }));
+    }
+    Network::train(&examples, parameters, seed)
+}
+
+/// The rack: its second SmartNIC comes after `BEFORE` decisions.
+fn rack(bench: &Bench, servers: u32, learner: LearnerKind) -> Result<Arc<Scenario>, String> {
+    let mut s = setup(bench, 32, 2, "wrr", 1.0);
+    s.servers = servers;
+    s.arrivals = changing(servers);
+    let at_s = super::fast::INTERVAL_S * BEFORE as f64 + 0.1;
+    s.more = format!(
+        "[[event]]\nat_s = 0\naction = \"disable\"\ndevice = \"nic2\"\n\
+         [[event]]\nat_s = {at_s}\naction = \"enable\"\ndevice = \"nic2\"\n"
+    );
+    let guard = match learner {
+        LearnerKind::Thompson | LearnerKind::ServiceRate => {
+            format!(
+                "guard = {{ p99_ms = {BOUND_MS}, loss = 0.05, fallback = 1, hold = 3, max_change = 2, max_use_percent = 92 }}"
+            )
+        }
+        _ => String::new(),
+    };
+    deciding(&mut s, learner, (BEFORE + AFTER) as u32, &guard);
+    s.scenario(bench)
+}
+
+pub fn second_nic(bench: &Bench) -> Result<Found, String> {
+    let servers = bench.choose(4, 2);
+    let learners = [
+        ("p4wise", LearnerKind::QLearning),
+        ("network", LearnerKind::Fixed),
+        ("thompson", LearnerKind::Thompson),
+        ("service-rate", LearnerKind::ServiceRate),
+    ];
+    let mut all = Vec::new();
+    for (name, kind) in learners {
+        all.push((name, rack(bench, servers, kind)?));
+    }
+    let runs = bench.each("a second SmartNIC", &all, |(name, scenario), seed| match *name {
+        "network" => {
+            let mut network = network(bench, servers, seed)?;
+            decided_by(bench, scenario, seed, &mut network)
+        }
+        _ => bench.simulate(scenario, seed),
+    })?;
+    let window =
+        |o: &Outcome, until: usize| right(steps(o).get(until.saturating_sub(30)..until).unwrap_or_default());
+    let ours = learners.iter().zip(&runs).map(|((name, _), runs)| Curve {
+        name: (*name).to_string(),
+        points: (30..=BEFORE + AFTER)
+            .step_by(15)
+            .map(|n| Point { x: n as f64, samples: runs.iter().map(|o| window(o, n)).collect() })
+            .collect(),
+    });
+    let chart = Chart {
+        title: format!("Right decisions; a second SmartNIC after {BEFORE}"),
+        x: DECISION,
+        y: RIGHT,
+        ours: ours.collect(),
+        paper: Vec::new(),
+    };
+    let part = |of: usize, from: usize, to: usize| -> Vec<f64> {
+        runs[of]
+            .iter()
+            .map(|o| right(steps(o).get(from..to.min(steps(o).len())).unwrap_or_default()))
+            .collect()
+    };
+    let regret = |of: usize| -> Vec<f64> {
+        let one = |o: &Outcome| o.learning.as_ref().map_or(f64::NAN, |l| l.regret_ms(usize::MAX));
+        runs[of].iter().map(one).collect()
+    };
+    // Of seeds together: a single one's may be next to nothing.
+    let mean = regret(0).iter().sum::<f64>() / regret(0).len().max(1) as f64;
+    let against = |of: usize| ratios(&regret(of), &vec![mean; runs[of].len()]);
+    let beyond = |of: usize| -> Vec<f64> {
+        let one =
+            |o: &Outcome| o.learning.as_ref().and_then(|l| l.beyond_bound).map_or(f64::NAN, |n| n as f64);
+        runs[of].iter().map(one).collect()
+    };
+    let all = BEFORE + AFTER;
+    let values = vec![
+        ("before", part(0, GIVEN, BEFORE)),
+        ("after", part(0, BEFORE + GIVEN, all)),
+        ("network-before", part(1, 2, BEFORE)),
+        ("network-after", part(1, BEFORE + 2, all)),
+        ("regret-thompson", against(2)),
+        ("regret-rates", against(3)),
+        ("bound-thompson", beyond(2)),
+        ("bound-rates", beyond(3)),
+    ];
+    Ok(Found { charts: vec![chart], values, ..Found::default() })
+}

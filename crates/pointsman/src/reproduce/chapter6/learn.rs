@@ -1,0 +1,64 @@
+//! Figure 6.3: how fast P4Wise converges.
+
+use super::fast::{changing, deciding, right, setup, steps};
+use crate::reproduce::bench::Bench;
+use crate::reproduce::figure::{Chart, Curve, Found, Point, Quantity, ratios};
+use pointsman_balance::learn::Parameters;
+use pointsman_sim::outcome::LearnStep;
+use pointsman_sim::scenario::LearnerKind;
+
+const ITERATION: Quantity = Quantity { name: "decision", unit: "", label: "decision", log: false };
+const REWARDS: Quantity =
+    Quantity { name: "rewards", unit: "", label: "sum of the last 100 rewards", log: false };
+
+/// Pairs of alpha and gamma.
+const PAIRS: [(f64, f64); 4] = [(0.5, 0.5), (0.3, 0.5), (0.9, 0.5), (0.5, 0.9)];
+
+fn sums(steps: &[LearnStep], until: usize) -> f64 {
+    let p = Parameters::default();
+    let from = until.saturating_sub(100);
+    steps.get(from..until).unwrap_or_default().iter().map(|s| p.reward(s.verdict)).sum()
+}
+
+pub fn convergence(bench: &Bench) -> Result<Found, String> {
+    let decisions = bench.choose(360u32, 300);
+    let mut scenarios = Vec::new();
+    for (alpha, gamma) in PAIRS {
+        let mut s = setup(bench, bench.choose(64, 32), 2, "wrr", 1.0);
+        s.arrivals = changing(s.servers);
+        deciding(&mut s, LearnerKind::QLearning, decisions, &format!("alpha = {alpha}\ngamma = {gamma}"));
+        scenarios.push(s.scenario(bench)?);
+    }
+    let runs = bench.simulate_all("convergence", &scenarios)?;
+    let ours = PAIRS.iter().zip(&runs).map(|((alpha, gamma), runs)| Curve {
+        name: format!("alpha {alpha}, gamma {gamma}"),
+        points: (100..=decisions as usize)
+            .step_by(20)
+            .map(|n| Point { x: n as f64, samples: runs.iter().map(|o| sums(steps(o), n)).collect() })
+            .collect(),
+    });
+    let chart = Chart {
+        title: "Sum of the last 100 rewards".into(),
+        x: ITERATION,
+        y: REWARDS,
+        ours: ours.collect(),
+        paper: Vec::new(),
+    };
+    let converged = |pair: usize| -> Vec<f64> {
+        let of = |o: &pointsman_sim::Outcome| {
+            let after = o.learning.as_ref().and_then(|l| l.converged_after());
+            // Never: as long as it was watched. At once: a decision.
+            after.map_or(f64::from(decisions), |n| (n as f64).max(1.0))
+        };
+        runs.get(pair).map(|r| r.iter().map(of).collect()).unwrap_or_default()
+    };
+    let mut found = Found { charts: vec![chart], ..Found::default() };
+    found.claim("converges", converged(0));
+    // Seeds are paired, but some converge at once: means are compared.
+    let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len().max(1) as f64;
+    let slower = mean(&converged(1));
+    found.claim("faster", ratios(&converged(0), &vec![slower; runs[0].len()]));
+    let late = |o: &pointsman_sim::Outcome| right(steps(o).get(250..).unwrap_or_default());
+    found.claim("accuracy", runs[0].iter().map(late).collect());
+    Ok(found)
+}

@@ -1,0 +1,248 @@
+//! Figures 5.12 to 5.14: racks of 64, 128 and 256 servers with two SmartNICs each, under four policies.
+
+use crate::reproduce::apps::KNN;
+use crate::reproduce::bench::{Bench, p99_ms};
+use crate::reproduce::chapter5::POLICIES;
+use crate::reproduce::figure::{Chart, Curve, Found, P99, Point, Quantity, RATE, ratios};
+use crate::reproduce::papers;
+use crate::reproduce::setup::{Setup, Unit, coming};
+use pointsman_sim::{Outcome, Scenario};
+use std::sync::Arc;
+
+/// So many of the thesis's servers are one of ours.
+pub(super) const SCALE: f64 = 4.0;
+
+/// The thesis's rack sizes, and the rates of its figures that are simulated.
+const RACKS: &[(u32, &[f64])] = &[
+    (64, &[800.0, 1000.0, 1100.0, 1300.0, 1600.0, 1900.0]),
+    (128, &[1600.0, 2000.0, 2600.0, 3600.0]),
+    (256, &[3200.0, 4000.0, 5200.0, 7000.0]),
+];
+const QUICK: &[(u32, &[f64])] =
+    &[(64, &[800.0, 1000.0, 1100.0, 1300.0, 1600.0, 1900.0]), (128, &[2000.0]), (256, &[7000.0])];
+
+/// Answers per second.
+const ANSWERS: Quantity = Quantity { name: "answers", unit: "per_s", label: "answers a second", log: false };
+/// What the thesis calls throughput.
+const SCORE: Quantity = Quantity {
+    name: "score",
+    unit: "per_s",
+    label: "1750 over mean latency in ms, summed over servers",
+    log: false,
+};
+const SPREAD: Quantity = Quantity {
+    name: "use_stddev",
+    unit: "percent",
+    label: "standard deviation of use over devices, points",
+    log: false,
+};
+const SERVERS: Quantity = Quantity { name: "servers", unit: "", label: "servers", log: false };
+
+/// A server's devices: its processor and so many SmartNICs, weighted 6:1.
+pub(super) fn units(nics: usize) -> Vec<Unit> {
+    let names = ["nic1", "nic2"];
+    let nics = names.iter().take(nics).map(|name| Unit { name, ..KNN.nic.clone() });
+    std::iter::once(Unit { weight: 6, ..KNN.server.clone() }).chain(nics).collect()
+}
+
+/// A rack that stands for one of `servers`, at a rate that stands for `rate_per_s`.
+pub(super) fn setup(bench: &Bench, servers: u32, nics: usize, policy: &str, rate_per_s: f64) -> Setup {
+    let own = (f64::from(servers) / SCALE).round() as u32;
+    let mut s = Setup::new(own, &units(nics), policy, coming(bench, rate_per_s / SCALE));
+    s.warmup_s = 0.0;
+    s.agent = "heartbeat_ms = 100\nrepeat_ms = 0\nwindow_ms = 1000\n".into();
+    s.tuning = match policy {
+        "least-utilised" => "step = 0".into(),
+        "prt" => "high = 99, low = 95".into(),
+        _ => String::new(),
+    };
+    s
+}
+
+/// What came of one rack.
+struct Swept {
+    servers: u32,
+    rates: Vec<f64>,
+    scenarios: Vec<Arc<Scenario>>,
+    /// By policy and rate, as the scenarios are.
+    outcomes: Vec<Vec<Outcome>>,
+}
+
+impl Swept {
+    fn curves(&self, of: impl Fn(&Scenario, &Outcome) -> f64) -> Vec<Curve> {
+        let mut all = self.scenarios.iter().zip(&self.outcomes);
+        let mut line = |policy: &&str| Curve {
+            name: (*policy).to_string(),
+            points: self
+                .rates
+                .iter()
+                .zip(all.by_ref())
+                .map(|(x, (s, runs))| Point { x: *x, samples: runs.iter().map(|o| of(s, o)).collect() })
+                .collect(),
+        };
+        POLICIES.iter().map(&mut line).collect()
+    }
+
+    fn chart(&self, y: Quantity, paper: &str, of: impl Fn(&Scenario, &Outcome) -> f64) -> Chart {
+        let paper = match paper {
+            "" => Vec::new(),
+            name => papers::curves(&format!("{name}-{}", self.servers)),
+        };
+        Chart {
+            title: format!("{} servers: {}", self.servers, y.label),
+            x: RATE,
+            y,
+            ours: self.curves(of),
+            paper,
+        }
+    }
+}
+
+fn sweep(bench: &Bench) -> Result<Vec<Swept>, String> {
+    let mut out = Vec::new();
+    for (servers, rates) in bench.choose(RACKS, QUICK) {
+        let mut scenarios = Vec::new();
+        for policy in POLICIES {
+            for rate in *rates {
+                scenarios.push(setup(bench, *servers, 2, policy, *rate).scenario(bench)?);
+            }
+        }
+        let outcomes = bench.simulate_all(&format!("{servers} servers"), &scenarios)?;
+        out.push(Swept { servers: *servers, rates: rates.to_vec(), scenarios, outcomes });
+    }
+    Ok(out)
+}
+
+pub(super) fn answers_per_s(o: &Outcome) -> f64 {
+    SCALE * o.groups.iter().map(|g| g.throughput_per_s).sum::<f64>()
+}
+
+/// The thesis's score: 1750 over the mean latency in ms, for each server. Who got no answer waited for all his patience.
+fn score(servers: u32, s: &Scenario, o: &Outcome) -> f64 {
+    let r = &o.requests;
+    let (lost, patience_ms) = (r.lost as f64, s.patience_ns as f64 / 1e6);
+    let mean = (o.latency.mean_ms * r.answered as f64 + patience_ms * lost) / r.sent.max(1) as f64;
+    f64::from(servers) * 1750.0 / mean.max(1e-3)
+}
+
+/// Sample by sample, the largest or smallest over several lists.
+fn over<'a>(lists: impl IntoIterator<Item = &'a [f64]>, pick: fn(f64, f64) -> f64) -> Vec<f64> {
+    let mut out: Vec<f64> = Vec::new();
+    for list in lists {
+        if out.is_empty() {
+            out = list.to_vec();
+        } else {
+            out.iter_mut().zip(list).for_each(|(o, v)| *o = pick(*o, *v));
+        }
+    }
+    out
+}
+
+pub(super) fn throughput(bench: &Bench) -> Result<Found, String> {
+    let mut found = Found::default();
+    for swept in sweep(bench)? {
+        let answers = swept.chart(ANSWERS, "", |_, o| answers_per_s(o));
+        let scores = swept.chart(SCORE, "5.12", |s, o| score(swept.servers, s, o));
+        let at = |policy: &str, x: f64| answers.samples(policy, x).to_vec();
+        match swept.servers {
+            64 => {
+                let full: Vec<Vec<f64>> =
+                    ["server-only", "prt", "wrr"].iter().map(|p| at(p, 1000.0)).collect();
+                let lists = || full.iter().map(Vec::as_slice);
+                found.claim("alike", ratios(&over(lists(), f64::max), &over(lists(), f64::min)));
+                found.claim("declines", ratios(&at("server-only", 1900.0), &at("server-only", 1000.0)));
+                let least = |a: &str, b: &str, from: f64, to: f64| {
+                    let within = swept.rates.iter().filter(|r| **r >= from && **r <= to);
+                    let each: Vec<Vec<f64>> = within.map(|r| ratios(&at(a, *r), &at(b, *r))).collect();
+                    over(each.iter().map(Vec::as_slice), f64::min)
+                };
+                found.claim("wrr-prt", least("wrr", "prt", 1000.0, f64::MAX));
+                found.claim("lur-more", least("least-utilised", "server-only", 1100.0, 1600.0));
+            }
+            256 => {
+                let of =
+                    |policy| ratios(scores.samples(policy, 7000.0), scores.samples("server-only", 7000.0));
+                found.claim("wrr-heavy", of("wrr"));
+                found.claim("prt-heavy", of("prt"));
+            }
+            _ => {}
+        }
+        found.charts.extend([answers, scores]);
+    }
+    Ok(found)
+}
+
+pub(super) fn delay(bench: &Bench) -> Result<Found, String> {
+    let mut found = Found::default();
+    for swept in sweep(bench)? {
+        let chart = swept.chart(P99, "5.13", p99_ms);
+        let at = |policy: &str, x: f64| chart.samples(policy, x);
+        match swept.servers {
+            64 => {
+                found.claim("wrr-1000", at("wrr", 1000.0).to_vec());
+                found.claim("prt-1000", at("prt", 1000.0).to_vec());
+                found.claim("base-1000", at("server-only", 1000.0).to_vec());
+                let heavy = swept.rates.iter().filter(|r| **r >= 1300.0);
+                let each: Vec<Vec<f64>> = heavy
+                    .flat_map(|r| POLICIES[1..].iter().map(|p| ratios(at(p, *r), at("server-only", *r))))
+                    .collect();
+                found.claim("all-beat", over(each.iter().map(Vec::as_slice), f64::max));
+            }
+            128 => {
+                found.claim("wrr-2000", at("wrr", 2000.0).to_vec());
+                found.claim("prt-2000", ratios(at("prt", 2000.0), at("server-only", 2000.0)));
+            }
+            _ => found.claim("wrr-7000", ratios(at("wrr", 7000.0), at("server-only", 7000.0))),
+        }
+        found.charts.push(chart);
+    }
+    Ok(found)
+}
+
+/// Standard deviation of use over all devices that answered something.
+fn spread(o: &Outcome) -> f64 {
+    let used = || o.groups.iter().filter(|g| g.answered > 0).map(|g| (g.devices as f64, g));
+    let all: f64 = used().map(|(n, _)| n).sum();
+    let mean = used().map(|(n, g)| n * g.utilisation_percent).sum::<f64>() / all.max(1.0);
+    let square = |g: &pointsman_sim::outcome::Group| {
+        g.utilisation_stddev_percent.powi(2) + (g.utilisation_percent - mean).powi(2)
+    };
+    (used().map(|(n, g)| n * square(g)).sum::<f64>() / all.max(1.0)).sqrt()
+}
+
+pub(super) fn evenness(bench: &Bench) -> Result<Found, String> {
+    let racks = [(64u32, 1300.0), (128, 2600.0)];
+    let mut scenarios = Vec::new();
+    for policy in POLICIES {
+        for (servers, rate) in racks {
+            scenarios.push(setup(bench, servers, 2, policy, rate).scenario(bench)?);
+        }
+    }
+    let outcomes = bench.simulate_all("use of devices", &scenarios)?;
+    let mut outcomes = outcomes.iter();
+    let ours: Vec<Curve> = POLICIES
+        .iter()
+        .map(|policy| Curve {
+            name: (*policy).to_string(),
+            points: racks
+                .iter()
+                .zip(outcomes.by_ref())
+                .map(|((servers, _), runs)| Point {
+                    x: f64::from(*servers),
+                    samples: runs.iter().map(spread).collect(),
+                })
+                .collect(),
+        })
+        .collect();
+    let title = "Standard deviation of devices' use".to_string();
+    let chart = Chart { title, x: SERVERS, y: SPREAD, ours, paper: Vec::new() };
+    let at = |policy: &str| chart.samples(policy, 64.0);
+    let mut found = Found::default();
+    found.claim("base", at("server-only").to_vec());
+    found.claim("lur", ratios(at("least-utilised"), at("server-only")));
+    found.claim("prt", ratios(at("prt"), at("server-only")));
+    let others = over(["server-only", "least-utilised", "prt"].map(at), f64::min);
+    found.claim("wrr", ratios(at("wrr"), &others));
+    found.charts.push(chart);
+    Ok(found)
+}
