@@ -45,6 +45,7 @@ fn run() -> Result<()> {
             servers: 4,
             buffer: 200,
             seed: SEED,
+            metrics: None,
         })
         .collect();
     let keys = Keyring::derive(SEED, configs.iter().map(|c| c.name.clone()))?;

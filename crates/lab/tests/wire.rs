@@ -10,7 +10,7 @@ use pointsman_lab::rack::{Link, Rack, RackSpec, join};
 use pointsman_lab::wire::{Key, Keyring, Kind};
 use pointsman_lab::{Namespace, ensure};
 use socket2::{Domain, Protocol, Socket, Type};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -25,6 +25,7 @@ fn main() -> ExitCode {
     let tests: &[(&str, Test)] = &[
         ("namespaces_are_separate_and_vanish", namespaces_are_separate_and_vanish),
         ("below_saturation_latency_is_service_time", below_saturation_latency_is_service_time),
+        ("a_device_tells_how_busy_it_is", a_device_tells_how_busy_it_is),
         ("above_saturation_queue_grows_and_overflows", above_saturation_queue_grows_and_overflows),
         ("nobody_there_means_all_lost", nobody_there_means_all_lost),
         ("an_impostor_is_noticed", an_impostor_is_noticed),
@@ -72,6 +73,7 @@ impl Cable {
             servers: 1,
             buffer: 50,
             seed: SEED,
+            metrics: None,
         }
     }
 
@@ -134,6 +136,38 @@ fn below_saturation_latency_is_service_time() -> TestResult {
     let counters = device.stats().read();
     ensure!(counters.requests == 300 && counters.answers == 300, "{counters:?}");
     ensure!(counters.busy == ms(10) * 300 && counters.in_system == 0, "{counters:?}");
+    device.stop()?;
+    Ok(())
+}
+
+/// A counter of the time that workers were busy, in Prometheus' text format.
+fn a_device_tells_how_busy_it_is() -> TestResult {
+    let cable = Cable::new()?;
+    let at: SocketAddr = "127.0.0.1:9100".parse()?;
+    let config =
+        DeviceConfig { service: ms(10), servers: 2, metrics: Some(at), ..cable.device("s1/cpu") };
+    let device = Device::start(&cable.server, config)?;
+    let ask = || -> Result<String, Box<dyn std::error::Error>> {
+        let mut stream = cable.server.enter(|| std::net::TcpStream::connect(at))??;
+        stream.set_read_timeout(Some(ms(5000)))?;
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    let page = ask()?;
+    ensure!(page.starts_with("HTTP/1.0 200 OK\r\n"), "{page}");
+    ensure!(page.contains("\npointsman_device_busy_seconds_total{device=\"s1/cpu\"} 0\n"), "{page}");
+    ensure!(page.contains("\npointsman_device_workers{device=\"s1/cpu\"} 2\n"), "{page}");
+    // Who connects and says nothing, or goes, keeps nobody waiting.
+    let silent = cable.server.enter(|| std::net::TcpStream::connect(at))??;
+    drop(cable.server.enter(|| std::net::TcpStream::connect(at))??);
+    let result = cable.load(&LoadConfig::new(cable.target(false), 100.0, ms(500), SEED))?;
+    ensure!(result.answered == 50, "{result:?}");
+    let page = ask()?;
+    ensure!(page.contains("\npointsman_device_busy_seconds_total{device=\"s1/cpu\"} 0.5\n"), "{page}");
+    ensure!(page.contains("\npointsman_device_answers_total{device=\"s1/cpu\"} 50\n"), "{page}");
+    drop(silent);
     device.stop()?;
     Ok(())
 }
@@ -292,6 +326,7 @@ fn the_rack_is_wired() -> TestResult {
             servers: 2,
             buffer: 100,
             seed: SEED,
+            metrics: None,
         };
         devices.push(Device::start(&host.namespace, config)?);
         for (sources, target) in [

@@ -24,8 +24,9 @@ use std::time::Instant;
 /// Simulate a rack: the same P4 program, controller and agents as on the wire, in virtual time.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The scenario, a TOML file (docs/simulator.md).
-    scenario: PathBuf,
+    /// The scenario, a TOML file (docs/simulator.md); with --lab also several.
+    #[arg(required = true, value_name = "SCENARIO")]
+    scenario: Vec<PathBuf>,
     /// First seed; the scenario's own by default.
     #[arg(long)]
     seed: Option<u64>,
@@ -48,7 +49,7 @@ pub struct Args {
     /// The Q-table that the first simulation learnt.
     #[arg(long, value_name = "FILE")]
     save_table: Option<PathBuf>,
-    /// Simulations at the same time; one for each processor by default.
+    /// Simulations at the same time; one for each processor by default. With --lab: racks, one by default.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     threads: usize,
     /// Results as one page with charts, for a browser.
@@ -280,7 +281,13 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         // Before there are threads.
         pointsman_lab::ensure_privileges().map_err(|e| e.to_string())?;
     }
-    let scenarios = read(&args.scenario)?;
+    if args.scenario.len() > 1 && !args.lab {
+        return Err("several scenarios: one at a time, unless with --lab".into());
+    }
+    let mut scenarios = Vec::new();
+    for path in &args.scenario {
+        scenarios.extend(read(path)?);
+    }
     let Some(first) = scenarios.first() else { return Err("the sweep has no points".into()) };
     let data_plane = data_plane(first)?;
     if args.serve {
@@ -296,7 +303,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         pointsman_lab::raise_open_file_limit()
             .map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
         let seeds: Vec<u64> = (0..args.seeds).map(|i| seed.wrapping_add(i)).collect();
-        let (lines, violations) = validate::run(&scenarios, &data_plane, &seeds)?;
+        let (lines, violations) = validate::run(&scenarios, &data_plane, &seeds, args.threads.max(1))?;
         if let Some(path) = &args.json {
             write(path, &(lines.join("\n") + "\n"))?;
         }

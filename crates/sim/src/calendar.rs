@@ -44,8 +44,8 @@ pub struct Calendar<T> {
     now: BinaryHeap<Entry<T>>,
     /// Of the days after that, by day modulo [`YEAR`], in no order.
     days: Vec<Vec<Entry<T>>>,
-    /// How many entries these hold.
-    in_days: usize,
+    /// Which of these hold something, a bit for each.
+    filled: [u64; YEAR / 64],
     later: BinaryHeap<Entry<T>>,
     today: u64,
     serial: u64,
@@ -56,7 +56,7 @@ impl<T> Default for Calendar<T> {
         Calendar {
             now: BinaryHeap::new(),
             days: (0..YEAR).map(|_| Vec::new()).collect(),
-            in_days: 0,
+            filled: [0; YEAR / 64],
             later: BinaryHeap::new(),
             today: 0,
             serial: 0,
@@ -80,8 +80,9 @@ impl<T> Calendar<T> {
         if day <= self.today {
             self.now.push(entry);
         } else if day - self.today < YEAR as u64 {
-            self.days[day as usize % YEAR].push(entry);
-            self.in_days += 1;
+            let place = day as usize % YEAR;
+            self.days[place].push(entry);
+            self.filled[place / 64] |= 1 << (place % 64);
         } else {
             self.later.push(entry);
         }
@@ -104,33 +105,50 @@ impl<T> Calendar<T> {
     /// Nothing is left of today: on to the next day that has something.
     fn turn(&mut self) {
         while self.now.is_empty() {
-            let Some(later) = self.later.peek().map(|e| e.at >> DAY) else {
-                if self.in_days == 0 {
-                    return;
-                }
-                self.next_day();
-                continue;
-            };
-            if self.in_days == 0 {
-                // Straight to the first of what is later.
-                self.today = later;
-            } else {
-                self.next_day();
+            let later = self.later.peek().map(|e| e.at >> DAY);
+            match (self.next_filled(), later) {
+                (None, None) => return,
+                // What is later is not sorted into days before the year has come so far.
+                (Some(day), None) => self.begin(day),
+                (Some(day), Some(later)) if day < later => self.begin(day),
+                (_, Some(later)) => self.begin(later),
             }
-            while self.later.peek().is_some_and(|e| (e.at >> DAY) - self.today.min(e.at >> DAY) < YEAR as u64)
+            while let Some(first) = self.later.peek()
+                && (first.at >> DAY) < self.today + YEAR as u64
+                && let Some(entry) = self.later.pop()
             {
-                if let Some(entry) = self.later.pop() {
-                    self.place(entry);
-                }
+                self.place(entry);
             }
         }
     }
 
-    fn next_day(&mut self) {
-        self.today += 1;
-        let day = &mut self.days[self.today as usize % YEAR];
-        self.in_days -= day.len();
-        self.now.extend(day.drain(..));
+    /// The first day after today that has something.
+    fn next_filled(&self) -> Option<u64> {
+        let first = (self.today as usize + 1) % YEAR;
+        // The word in which that day is comes twice: its upper part first, its lower part last.
+        for i in 0..=YEAR / 64 {
+            let word = (first / 64 + i) % (YEAR / 64);
+            let mask = match i {
+                0 => u64::MAX << (first % 64),
+                _ if i == YEAR / 64 => !(u64::MAX << (first % 64)),
+                _ => u64::MAX,
+            };
+            let bits = self.filled[word] & mask;
+            if bits != 0 {
+                let place = word * 64 + bits.trailing_zeros() as usize;
+                let ahead = (place + YEAR - first) % YEAR;
+                return Some(self.today + 1 + ahead as u64);
+            }
+        }
+        None
+    }
+
+    /// Another day is today.
+    fn begin(&mut self, day: u64) {
+        self.today = day;
+        let place = day as usize % YEAR;
+        self.filled[place / 64] &= !(1 << (place % 64));
+        self.now.extend(self.days[place].drain(..));
     }
 }
 

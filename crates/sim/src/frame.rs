@@ -104,29 +104,32 @@ pub fn probe(out: &mut Vec<u8>, macs: (Mac, Mac), ips: (Ipv4Addr, Ipv4Addr), id:
 /// Writes a UDP datagram's frame over whatever `out` holds. `congestion` says whether it understands ECN.
 pub fn udp(out: &mut Vec<u8>, a: &Addresses, congestion: bool, payload: impl FnOnce(&mut Vec<u8>)) {
     out.clear();
-    out.extend_from_slice(&a.macs.1.0);
-    out.extend_from_slice(&a.macs.0.0);
+    // Headers are put together apart and written at once.
+    let mut head = [0; UDP6 + 8];
+    head[..6].copy_from_slice(&a.macs.1.0);
+    head[6..12].copy_from_slice(&a.macs.0.0);
     let ecn = if congestion { 2 } else { 0 };
-    match a.ips {
+    let udp = match a.ips {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
-            out.extend_from_slice(&[8, 0, 0x45, ecn, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0]);
-            out.extend_from_slice(&from.octets());
-            out.extend_from_slice(&to.octets());
+            head[12..26].copy_from_slice(&[8, 0, 0x45, ecn, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0]);
+            head[26..30].copy_from_slice(&from.octets());
+            head[30..34].copy_from_slice(&to.octets());
+            UDP4
         }
         (from, to) => {
             let bits = |ip: IpAddr| match ip {
                 IpAddr::V6(ip) => ip,
                 IpAddr::V4(ip) => ip.to_ipv6_mapped(),
             };
-            out.extend_from_slice(&[0x86, 0xdd, 0x60, ecn << 4, 0, 0, 0, 0, 17, 64]);
-            out.extend_from_slice(&bits(from).octets());
-            out.extend_from_slice(&bits(to).octets());
+            head[12..22].copy_from_slice(&[0x86, 0xdd, 0x60, ecn << 4, 0, 0, 0, 0, 17, 64]);
+            head[22..38].copy_from_slice(&bits(from).octets());
+            head[38..54].copy_from_slice(&bits(to).octets());
+            UDP6
         }
-    }
-    let udp = out.len();
-    out.extend_from_slice(&a.ports.0.to_be_bytes());
-    out.extend_from_slice(&a.ports.1.to_be_bytes());
-    out.extend_from_slice(&[0; 4]);
+    };
+    head[udp..udp + 2].copy_from_slice(&a.ports.0.to_be_bytes());
+    head[udp + 2..udp + 4].copy_from_slice(&a.ports.1.to_be_bytes());
+    out.extend_from_slice(&head[..udp + 8]);
     payload(out);
     let len = (out.len() - udp) as u16;
     let ips = if udp == UDP4 {
@@ -147,14 +150,22 @@ pub fn udp(out: &mut Vec<u8>, a: &Addresses, congestion: bool, payload: impl FnO
     out[udp + 6..udp + 8].copy_from_slice(&check.to_be_bytes());
 }
 
+/// What stands at the beginning of a payload.
+fn marking(marks: Marks, len: u32) -> [u8; MIN_PAYLOAD] {
+    let mut head = [0; MIN_PAYLOAD];
+    head[..2].copy_from_slice(&MAGIC.to_be_bytes());
+    head[2..4].copy_from_slice(&[marks.kind as u8, marks.tag]);
+    head[4..8].copy_from_slice(&marks.connection.to_be_bytes());
+    head[8..12].copy_from_slice(&marks.request.to_be_bytes());
+    head[12..].copy_from_slice(&len.to_be_bytes());
+    head
+}
+
 /// Writes the frame of a request or answer with `len` bytes of payload.
 pub fn marked(out: &mut Vec<u8>, a: &Addresses, congestion: bool, marks: Marks, len: usize) {
     udp(out, a, congestion, |out| {
         let end = out.len() + len.clamp(MIN_PAYLOAD, MAX_PAYLOAD);
-        out.extend_from_slice(&MAGIC.to_be_bytes());
-        out.extend_from_slice(&[marks.kind as u8, marks.tag]);
-        out.extend_from_slice(&marks.connection.to_be_bytes());
-        out.extend_from_slice(&marks.request.to_be_bytes());
+        out.extend_from_slice(&marking(marks, 0));
         out.resize(end, 0);
     });
 }
@@ -163,11 +174,7 @@ pub fn marked(out: &mut Vec<u8>, a: &Addresses, congestion: bool, marks: Marks, 
 pub fn message(out: &mut Vec<u8>, marks: Marks, len: usize) {
     let len = len.clamp(MIN_PAYLOAD, MAX_PAYLOAD);
     let end = out.len() + len;
-    out.extend_from_slice(&MAGIC.to_be_bytes());
-    out.extend_from_slice(&[marks.kind as u8, marks.tag]);
-    out.extend_from_slice(&marks.connection.to_be_bytes());
-    out.extend_from_slice(&marks.request.to_be_bytes());
-    out.extend_from_slice(&(len as u32).to_be_bytes());
+    out.extend_from_slice(&marking(marks, len as u32));
     out.resize(end, 0);
 }
 

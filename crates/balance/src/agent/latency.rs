@@ -8,7 +8,7 @@
 //! What is still unanswered counts by its age, so that a device that stopped answering is noticed.
 
 use crate::types::Protocol;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(super) type Key = (Protocol, u16, IpAddr, u16);
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     start: Duration,
-    /// Makes the age index unique.
+    /// Tells one from an earlier one of the same connection.
     serial: u64,
     /// TCP: the sequence number after the last byte of the request.
     end: u32,
@@ -33,7 +33,8 @@ struct Pending {
 #[derive(Debug, Default)]
 pub(super) struct Latency {
     pending: BTreeMap<Key, Pending>,
-    by_age: BTreeMap<(Duration, u64), Key>,
+    /// In the order in which they came. Those that are not pending any more are left where they stand, but never at the front.
+    by_age: VecDeque<(Duration, u64, Key)>,
     serial: u64,
     average_ms: Option<f64>,
     /// When the newest request that was answered had come.
@@ -46,14 +47,29 @@ pub(super) struct Latency {
 impl Latency {
     fn remove(&mut self, key: &Key) -> Option<Pending> {
         let p = self.pending.remove(key)?;
-        self.by_age.remove(&(p.start, p.serial));
+        if self.by_age.front().is_some_and(|(_, serial, _)| *serial == p.serial) {
+            self.by_age.pop_front();
+            self.tidy();
+        } else if self.by_age.len() > 2 * self.pending.len() + 64 {
+            let pending = &self.pending;
+            self.by_age.retain(|(_, serial, key)| pending.get(key).is_some_and(|p| p.serial == *serial));
+        }
         Some(p)
+    }
+
+    /// Takes away what is not pending any more, up to the first that is.
+    fn tidy(&mut self) {
+        while let Some((_, serial, key)) = self.by_age.front()
+            && self.pending.get(key).is_none_or(|p| p.serial != *serial)
+        {
+            self.by_age.pop_front();
+        }
     }
 
     fn add(&mut self, key: Key, start: Duration, end: u32) {
         self.serial += 1;
         self.pending.insert(key, Pending { start, serial: self.serial, end });
-        self.by_age.insert((start, self.serial), key);
+        self.by_age.push_back((start, self.serial, key));
     }
 
     /// Data from a client, `end` being TCP's next sequence number.
@@ -67,9 +83,8 @@ impl Latency {
             return;
         }
         if self.pending.len() >= MAX_PENDING
-            && let Some((_, oldest)) = self.by_age.first_key_value()
+            && let Some((_, _, oldest)) = self.by_age.front().copied()
         {
-            let oldest = *oldest;
             self.remove(&oldest);
             self.lost += 1;
         }
@@ -101,7 +116,7 @@ impl Latency {
 
     /// When the oldest unanswered request counts as lost.
     pub fn expiry(&self, lost_after: Duration) -> Option<Duration> {
-        let ((start, _), _) = self.by_age.first_key_value()?;
+        let (start, _, _) = self.by_age.front()?;
         // Overtaken by answers to later requests: the device works, this one is lost.
         let patience = if *start < self.answered { lost_after } else { lost_after * GIVE_UP };
         Some(*start + patience)
@@ -110,9 +125,10 @@ impl Latency {
     /// Gives up requests that are lost.
     pub fn expire(&mut self, now: Duration, lost_after: Duration) {
         while self.expiry(lost_after).is_some_and(|at| at <= now) {
-            if let Some((_, key)) = self.by_age.pop_first() {
+            if let Some((_, _, key)) = self.by_age.pop_front() {
                 self.pending.remove(&key);
                 self.lost += 1;
+                self.tidy();
             }
         }
         self.forget();
@@ -125,7 +141,7 @@ impl Latency {
 
     /// When the oldest of them came.
     pub fn oldest(&self) -> Option<Duration> {
-        self.by_age.first_key_value().map(|((start, _), _)| *start)
+        self.by_age.front().map(|(start, _, _)| *start)
     }
 
     /// Latency now, in milliseconds: 0 with nothing unanswered, otherwise the average or the age of the oldest

@@ -333,8 +333,10 @@ impl Agent {
                 None => Ok(()),
             },
             Input::Source { device, source, answer } => {
-                let asked = self.parts.get_mut(device).and_then(|p| p.sources.get_mut(source));
-                let told = asked.map_or(Ok(()), |s| s.answer(now, answer));
+                let told = self.parts.get_mut(device).map_or(Ok(()), |part| {
+                    let window = ms(part.settings.window_ms);
+                    part.sources.get_mut(source).map_or(Ok(()), |s| s.answer(now, answer, window))
+                });
                 self.failures += u64::from(told.is_err());
                 told
             }
@@ -408,8 +410,8 @@ impl Agent {
     fn loads(&self, part: usize) -> [Option<f64>; 4] {
         let mut loads = [None; 4];
         if part == 0 {
-            let m = self.metrics(self.now);
-            loads = [m.cpu_percent, m.memory_percent, m.network_percent, Some(m.outstanding as f64)];
+            let outstanding = self.latency.outstanding() as f64;
+            loads = [self.cpu.percent.get(), self.memory_percent, self.network.percent.get(), Some(outstanding)];
         }
         for source in self.parts.get(part).iter().flat_map(|p| &p.sources) {
             for (load, told) in loads.iter_mut().zip(source.values()) {
@@ -420,7 +422,11 @@ impl Agent {
     }
 
     /// Every metric that has a threshold: name, value and threshold.
-    fn judged(&self, part: usize, s: &AgentSettings) -> Vec<(&'static str, f64, Threshold)> {
+    fn judged(
+        &self,
+        part: usize,
+        s: &AgentSettings,
+    ) -> impl Iterator<Item = (&'static str, f64, Threshold)> + use<> {
         let [compute, memory, network, queue] = self.loads(part);
         let latency = (part == 0).then(|| self.latency.current_ms(self.now));
         [
@@ -432,21 +438,20 @@ impl Agent {
         ]
         .into_iter()
         .filter_map(|(name, value, threshold)| Some((name, value?, threshold?)))
-        .collect()
     }
 
     fn decide(&mut self, now: Duration, out: &mut Vec<Output>) {
         let mut changed = false;
         for i in 0..self.parts.len() {
             let part = &self.parts[i];
-            let judged = self.judged(i, &part.settings);
+            let mut judged = self.judged(i, &part.settings);
             let refuses = part.sources.iter().find(|s| !s.is_available());
             let busy = if part.busy {
                 now < part.hold_until
                     || refuses.is_some()
-                    || judged.iter().any(|(_, value, t)| *value > t.low)
+                    || judged.any(|(_, value, t)| value > t.low)
             } else {
-                let over = judged.iter().find(|(_, value, t)| *value >= t.high);
+                let over = judged.find(|(_, value, t)| *value >= t.high);
                 let why = over.map(|(name, value, t)| format!("{name} is {value:.1}, threshold {}", t.high));
                 let why = why.or_else(|| refuses.map(|s| format!("{} says so", s.settings.kind)));
                 if let Some(why) = &why {

@@ -9,7 +9,7 @@ pub(super) struct Smoothed {
 }
 
 impl Smoothed {
-    fn add(&mut self, value: f64, over: Duration, window: Duration) {
+    pub fn add(&mut self, value: f64, over: Duration, window: Duration) {
         let weight = 1.0 - (-over.as_secs_f64() / window.as_secs_f64().max(1e-9)).exp();
         self.value = Some(self.value.map_or(value, |v| v + weight * (value - v)));
     }
@@ -31,13 +31,16 @@ impl Cpu {
     pub fn read(&mut self, now: Duration, text: &str, window: Duration) -> Result<(), String> {
         let line = text.lines().find(|l| l.starts_with("cpu ")).ok_or("/proc/stat has no line `cpu`")?;
         // user nice system idle iowait irq softirq steal; guest time is part of user already.
-        let ticks: Vec<u64> =
-            line.split_ascii_whitespace().skip(1).take(8).map_while(|n| n.parse().ok()).collect();
-        if ticks.len() < 4 {
+        let (mut ticks, mut numbers) = ([0u64; 8], 0);
+        for (tick, word) in ticks.iter_mut().zip(line.split_ascii_whitespace().skip(1)) {
+            let Ok(n) = word.parse() else { break };
+            (*tick, numbers) = (n, numbers + 1);
+        }
+        if numbers < 4 {
             return Err("/proc/stat: the line `cpu` has fewer than four numbers".into());
         }
         let total = ticks.iter().fold(0u64, |a, n| a.saturating_add(*n));
-        let idle = ticks[3].saturating_add(ticks.get(4).copied().unwrap_or(0));
+        let idle = ticks[3].saturating_add(ticks[4]);
         if let Some((at, last_total, last_idle)) = self.last {
             let spent = total.saturating_sub(last_total);
             if spent == 0 {

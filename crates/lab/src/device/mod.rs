@@ -6,6 +6,7 @@
 
 mod cgroup;
 mod cpu;
+mod metrics;
 mod queue;
 mod stats;
 mod tcp;
@@ -21,6 +22,7 @@ use crate::rng::Rng;
 use crate::sys::{self, Epoll, Interest, Ready, Timer, Waker};
 use crate::wire::{self, Key, Kind, MAX_FRAME, MAX_NAME, Request};
 use cpu::Pool;
+use metrics::Metrics;
 use queue::Queue;
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Socket, Type};
@@ -99,6 +101,8 @@ pub struct DeviceConfig {
     pub buffer: usize,
     /// Seed of the service times. Each device draws its own sequence.
     pub seed: u64,
+    /// Where it tells its counters over HTTP, in Prometheus' text format, if it does.
+    pub metrics: Option<SocketAddr>,
 }
 
 impl DeviceConfig {
@@ -156,6 +160,10 @@ impl Device {
         config.validate()?;
         let sockets = namespace.enter(|| Sockets::open(&config.addresses, config.port))?;
         let sockets = sockets.map_err(|e| Error::new(format!("device '{}': {e}", config.name)))?;
+        let metrics = namespace.enter(|| config.metrics.map(Metrics::open).transpose())?;
+        let metrics = metrics.map_err(|e| {
+            Error::os(format!("device '{}': cannot tell metrics at {:?}", config.name, config.metrics), e)
+        })?;
         let failed = |e| Error::os(format!("device '{}': cannot set up its event loop", config.name), e);
         let waker = Arc::new(Waker::new().map_err(failed)?);
         let engine = match config.model {
@@ -178,6 +186,7 @@ impl Device {
         let (stats, stop) = (Arc::new(DeviceStats::default()), Arc::new(AtomicBool::new(false)));
         let server = Server::new(&config, sockets, engine, waker.clone(), stats.clone(), stop.clone());
         let mut server = server.map_err(failed)?;
+        server.tell(metrics).map_err(failed)?;
         let name = config.name.clone();
         let thread = namespace.spawn(&name, move || {
             sys::minimise_timer_slack();
@@ -283,6 +292,9 @@ struct Server {
     rng: Rng,
     sockets: Sockets,
     connections: HashMap<u64, Connection>,
+    /// Who may ask for its counters, and the token of its listener.
+    metrics: Option<(u64, Metrics)>,
+    workers: usize,
     next_token: u64,
     epoll: Epoll,
     timer: Timer,
@@ -328,6 +340,8 @@ impl Server {
             rng: Rng::for_part(config.seed, &config.name),
             sockets,
             connections: HashMap::new(),
+            metrics: None,
+            workers: config.servers,
             next_token: token,
             epoll,
             timer,
@@ -340,6 +354,35 @@ impl Server {
             requests: Vec::new(),
             output: Vec::new(),
         })
+    }
+
+    /// Tells its counters to whoever asks there.
+    fn tell(&mut self, metrics: Option<Metrics>) -> io::Result<()> {
+        let Some(metrics) = metrics else { return Ok(()) };
+        metrics.watch(&self.epoll, self.next_token)?;
+        self.metrics = Some((self.next_token, metrics));
+        self.next_token += 1;
+        Ok(())
+    }
+
+    /// Takes an event of the metrics' sockets; whether it was one.
+    fn asked(&mut self, token: u64) -> io::Result<bool> {
+        let Some((listener, mut metrics)) = self.metrics.take() else { return Ok(false) };
+        let ours = token == listener || metrics.has(token);
+        if token == listener {
+            metrics.accept(&self.epoll, &mut self.next_token)?;
+        } else if ours {
+            let now = self.now();
+            let served = Duration::from_nanos(self.stats.busy_ns.load(Relaxed));
+            let serving = match &self.engine {
+                Engine::Timed(queue) => Duration::from_nanos(queue.in_service_ns(now)),
+                Engine::Cpu(_) => Duration::ZERO,
+            };
+            let (name, busy_s) = (&self.me.name, (served + serving).as_secs_f64());
+            metrics.answer(token, || metrics::page(name, self.workers, busy_s, &self.stats.read()));
+        }
+        self.metrics = Some((listener, metrics));
+        Ok(ours)
     }
 
     fn now(&self) -> u64 {
@@ -388,7 +431,11 @@ impl Server {
             }
             token if token < SOCKETS + udp => self.datagrams((token - SOCKETS) as usize),
             token if token < SOCKETS + udp + tcp => self.accept((token - SOCKETS - udp) as usize)?,
-            token => self.connection(token, event),
+            token => {
+                if !self.asked(token)? {
+                    self.connection(token, event);
+                }
+            }
         }
         Ok(())
     }

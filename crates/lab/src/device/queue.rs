@@ -86,6 +86,12 @@ impl<T> Queue<T> {
         self.jobs.pop().map(|job| (job.what, job.service))
     }
 
+    /// Time that servers have spent on jobs that are in service now, summed over them. What has finished was removed before.
+    pub fn in_service_ns(&self, now: u64) -> u64 {
+        let spent = |job: &Job<T>| now.min(job.finish).saturating_sub(job.finish.saturating_sub(job.service));
+        self.jobs.iter().map(spent).sum()
+    }
+
     /// Jobs waiting or in service.
     pub fn len(&self) -> usize {
         self.jobs.len()
@@ -128,6 +134,18 @@ mod tests {
             check(2, 9, &[(0, 10), (0, 30), (1, 10), (2, 10)]).0,
             [(0, 10), (2, 20), (1, 30), (3, 30)]
         );
+    }
+
+    #[test]
+    fn what_is_in_service_counts_so_far() {
+        let mut queue = Queue::new(2, 9);
+        for (arrival, service) in [(0, 10), (4, 20), (5, 30)] {
+            assert!(queue.offer(arrival, service, ()));
+        }
+        // The third begins at 10, where the first finishes.
+        assert_eq!([0, 4, 9].map(|now| queue.in_service_ns(now)), [0, 4, 9 + 5]);
+        assert!(queue.pop_finished(10).is_some());
+        assert_eq!(queue.in_service_ns(14), 10 + 4);
     }
 
     #[test]

@@ -385,6 +385,7 @@ pub(crate) mod tests {
                 servers: 1,
                 buffer: 64,
                 seed: 1,
+                metrics: None,
             })
             .collect();
         let policy = |name: &str, capacity: f64, nic: f64| {

@@ -46,6 +46,7 @@ pub fn devices(spec: &RackSpec, work: Work, seed: u64) -> Vec<DeviceConfig> {
         servers: SERVERS,
         buffer: 1024,
         seed,
+        metrics: None,
     };
     spec.devices().map(device).collect()
 }

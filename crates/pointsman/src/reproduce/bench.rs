@@ -7,9 +7,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use pointsman_engine::Engine;
 use pointsman_sim::{DataPlane, Outcome, Scenario, Session, scenario};
 use rayon::prelude::*;
+use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// How requests come where a figure does not say otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -36,6 +37,8 @@ pub struct Bench {
     bar: ProgressBar,
     simulations: AtomicU64,
     violations: AtomicU64,
+    /// What several figures show, by name.
+    shared: Mutex<BTreeMap<String, Arc<dyn Any + Send + Sync>>>,
 }
 
 impl Bench {
@@ -64,7 +67,8 @@ impl Bench {
             bar.set_style(style);
         }
         let (simulations, violations) = (AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Bench { first_seed, seeds, quick, coming, data_plane, pool, bar, simulations, violations })
+        let shared = Mutex::default();
+        Ok(Bench { first_seed, seeds, quick, coming, data_plane, pool, bar, simulations, violations, shared })
     }
 
     /// One of two, by whether this is the quick version.
@@ -89,6 +93,25 @@ impl Bench {
             (Some(one), None) => Ok(Arc::new(one)),
             _ => Err(format!("{name}: wanted is a scenario without a sweep")),
         }
+    }
+
+    /// What several figures show: made by the first that wants it.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub fn once<T: Any + Send + Sync>(
+        &self,
+        what: &str,
+        make: impl FnOnce() -> Result<T, String>,
+    ) -> Result<Arc<T>, String> {
+        let lock = || self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = lock().get(what).cloned();
+        if let Some(made) = there.and_then(|t| t.downcast::<T>().ok()) {
+            return Ok(made);
+        }
+        let made = Arc::new(make()?);
+        lock().insert(what.to_string(), made.clone());
+        Ok(made)
     }
 
     /// One simulation.

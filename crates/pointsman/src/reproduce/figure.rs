@@ -183,6 +183,12 @@ impl Curve {
         Curve { name: name.to_string(), points }
     }
 
+    /// What we measured: at each place of the axis, a value of every run there.
+    pub fn of<R>(name: &str, axis: &[f64], runs: &[Vec<R>], value: impl Fn(&R) -> f64) -> Self {
+        let point = |(x, runs): (&f64, &Vec<R>)| Point { x: *x, samples: runs.iter().map(&value).collect() };
+        Curve { name: name.to_string(), points: axis.iter().zip(runs).map(point).collect() }
+    }
+
     /// The samples at `x`.
     pub fn at(&self, x: f64) -> Option<&[f64]> {
         self.points.iter().find(|p| p.x == x).map(|p| p.samples.as_slice())

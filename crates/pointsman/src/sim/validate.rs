@@ -5,6 +5,7 @@ use crate::executor::Choice;
 use crate::live::{Live, Log};
 use crate::stats::{median, spread};
 use pointsman_balance::agent::AgentConfig;
+use pointsman_balance::blocks::Tuning;
 use pointsman_balance::{DeviceKind, Protocol};
 use pointsman_engine::Engine;
 use pointsman_lab::device::{DeviceConfig, Model, ServiceTime};
@@ -17,7 +18,7 @@ use pointsman_sim::scenario::{Connections, agent_text};
 use pointsman_sim::{DataPlane, Scenario};
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -25,6 +26,10 @@ use std::time::Duration;
 const MAX_DEVICES: usize = 48;
 const SERVICE: &str = "service";
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Where each device tells how busy it is, in its own namespace.
+const METRICS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9100));
+/// How far simulator and lab may differ to be called in agreement, in per cent.
+const AGREEMENT_PERCENT: f64 = 10.0;
 
 /// A scenario as the lab can run it.
 struct Plan {
@@ -61,7 +66,14 @@ fn plan(s: &Scenario, seed: u64) -> Result<Plan, String> {
     if s.devices.len() > MAX_DEVICES {
         return Err(refused("rack.servers", &format!("at most {MAX_DEVICES} devices in the lab")));
     }
+    let a = &s.agents;
+    if !a.enabled || a.delay_ns > 0 || a.loss > 0.0 || a.offset_ns > 0 || a.skew_ppm > 0.0 || a.probes_ns.is_some() {
+        return Err(refused("agents", "leave out all but `sampling_ms`"));
+    }
     let service = s.rack.services.first().ok_or("the rack has no service")?;
+    if service.tuning != Tuning::default() {
+        return Err(refused("rack", "leave out the service's `tuning`"));
+    }
     let mut spec = RackSpec { servers: Vec::new(), offloads: true, ..RackSpec::demo() };
     let first = ClientSpec { name: "client".into(), link: Link::in_subnet(1, 0), addresses: 8 };
     spec.clients = vec![first];
@@ -96,6 +108,7 @@ fn plan(s: &Scenario, seed: u64) -> Result<Plan, String> {
                 servers: model.workers as usize,
                 buffer: model.buffer as usize,
                 seed,
+                metrics: Some(METRICS),
             });
             let kind = match device.kind {
                 DeviceKind::Cpu => LabKind::Cpu,
@@ -120,6 +133,8 @@ fn toml(s: &Scenario, spec: &RackSpec) -> Result<String, String> {
     let gateways: Vec<String> =
         spec.hosts().map(|(_, l)| format!("\"{}\", \"{}\"", l.gateway_ipv4, l.gateway_ipv6)).collect();
     let (switch, service) = (&s.rack.switch, &s.rack.services[0]);
+    let sampling_ms = (s.agents.sampling_ns / 1_000_000).max(1);
+    let mut models = s.devices.iter();
     let mut t = String::new();
     let _ = write!(
         t,
@@ -151,6 +166,13 @@ fn toml(s: &Scenario, spec: &RackSpec) -> Result<String, String> {
                 place.link.ipv4,
                 place.link.ipv6,
                 agent_text(&settings),
+            );
+            // The processor of this machine does next to nothing: what counts is how busy the model's workers are.
+            let percent = 100.0 / models.next().map_or(1.0, |m| f64::from(m.workers));
+            let _ = writeln!(
+                t,
+                "[[server.device.agent.source]]\nprometheus = \"http://{METRICS}/metrics\"\ninterval_ms = {sampling_ms}\n\
+                 compute = \"rate(pointsman_device_busy_seconds_total) * {percent}\""
             );
         }
     }
@@ -273,18 +295,47 @@ fn line(v: &Value) -> String {
     let point = v["point"].as_object().map(|p| {
         p.iter().map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default())).collect::<Vec<_>>().join(" ")
     });
-    let mut out = format!("{}\n", point.filter(|p| !p.is_empty()).unwrap_or_else(|| "all".into()));
+    let name = v["scenario"].as_str().unwrap_or_default();
+    let mut out = format!("{name} {}\n", point.filter(|p| !p.is_empty()).unwrap_or_default());
     for (name, short) in [("p50_ms", "p50"), ("p99_ms", "p99"), ("answers_per_s", "answers")] {
         out.push_str(&format!("  {name:<14} {} {:>+8.1} %\n", both(name), off(short)));
     }
     out
 }
 
-/// Compares every scenario; the lines of JSON that say what came of it.
+/// The largest of a comparison's differences, in per cent.
+fn worst(v: &Value) -> f64 {
+    let off = |name: &str| v["difference_percent"][name].as_f64().map_or(f64::INFINITY, f64::abs);
+    ["p50", "p99", "answers"].map(off).into_iter().fold(0.0, f64::max)
+}
+
+/// How busy the machine is, as the kernel says: processes that run or want to, over a minute.
+fn load_average() -> Option<f64> {
+    std::fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
+}
+
+/// One scenario, on both.
+fn compare(
+    s: &Arc<Scenario>,
+    data_plane: &DataPlane<Engine>,
+    seeds: &[u64],
+) -> Result<(Value, u64), String> {
+    let (mut sim, mut violations) = (Vec::new(), 0);
+    for seed in seeds {
+        let (measured, violated) = simulated(s, data_plane, *seed)?;
+        sim.push(measured);
+        violations += violated;
+    }
+    let (lab, late) = on_the_wire(s, seeds)?;
+    Ok((compared(s, &sim, &lab, late), violations))
+}
+
+/// Compares every scenario, so many racks at the same time; the lines of JSON that say what came of it, and what checkers found.
 pub fn run(
     scenarios: &[Arc<Scenario>],
     data_plane: &DataPlane<Engine>,
     seeds: &[u64],
+    racks: usize,
 ) -> Result<(Vec<String>, u64), String> {
     // What cannot be compared is told before anything runs.
     for s in scenarios {
@@ -298,21 +349,38 @@ pub fn run(
         "lab",
         "difference"
     ));
-    let (mut lines, mut violations) = (Vec::new(), 0);
-    for s in scenarios {
-        let mut sim = Vec::new();
-        for seed in seeds {
-            let (measured, violated) = simulated(s, data_plane, *seed)?;
-            sim.push(measured);
+    let (mut lines, mut all, mut violations) = (Vec::new(), Vec::new(), 0);
+    for part in scenarios.chunks(racks.max(1)) {
+        let results: Vec<Result<(Value, u64), String>> = std::thread::scope(|scope| {
+            let started: Vec<_> =
+                part.iter().map(|s| scope.spawn(|| compare(s, data_plane, seeds))).collect();
+            let ended = |t: std::thread::ScopedJoinHandle<'_, _>| {
+                t.join().unwrap_or_else(|_| Err("a comparison panicked".into()))
+            };
+            started.into_iter().map(ended).collect()
+        });
+        let load = load_average();
+        for result in results {
+            let (mut value, violated) = result?;
             violations += violated;
+            value["load_average"] = json!(load);
+            print(&line(&value));
+            let (late, of) = (value["late_runs"].as_u64().unwrap_or(0), seeds.len());
+            if late > 0 {
+                say(&format!("{late} of {of} runs fell behind their schedule: this machine is busy"));
+            }
+            lines.push(value.to_string());
+            all.push(value);
         }
-        let (lab, late) = on_the_wire(s, seeds)?;
-        if late > 0 {
-            say(&format!("{late} of {} runs fell behind their schedule: this machine is busy", lab.len()));
-        }
-        let value = compared(s, &sim, &lab, late);
-        print(&line(&value));
-        lines.push(value.to_string());
     }
+    let agree = all.iter().filter(|v| worst(v) <= AGREEMENT_PERCENT).count();
+    let furthest = all.iter().map(worst).fold(0.0, f64::max);
+    let loads: Vec<f64> = all.iter().filter_map(|v| v["load_average"].as_f64()).collect();
+    let (low, high) = spread(&loads);
+    print(&format!(
+        "{agree} of {} agree within {AGREEMENT_PERCENT} % in P50, P99 and answers; furthest apart: {furthest:.1} %; the machine's \
+         load average was {low} to {high}, with {racks} racks at a time\n",
+        all.len()
+    ));
     Ok((lines, violations))
 }

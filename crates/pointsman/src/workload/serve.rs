@@ -40,6 +40,9 @@ pub struct Args {
     /// Processors that all workers together may use, by a control group; needs the right to make one.
     #[arg(long, value_name = "N", value_parser = cores)]
     cores: Option<f64>,
+    /// Where it tells its counters over HTTP, in Prometheus' text format: a source for agents (docs/agents.md).
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
     /// Ends after so many seconds; 600 by default, so that nothing forgotten runs for ever.
     #[arg(long = "for", value_name = "SECONDS", default_value = "600", value_parser = seconds)]
     duration: f64,
@@ -74,6 +77,7 @@ pub fn run(args: &Args) -> Result<ExitCode, String> {
         servers: args.workers.map_or(processors, usize::from),
         buffer: args.buffer as usize,
         seed: args.seed,
+        metrics: args.metrics,
     };
     let stopped = Arc::new(AtomicBool::new(false));
     let runtime = tokio::runtime::Builder::new_current_thread()

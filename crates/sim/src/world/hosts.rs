@@ -14,6 +14,7 @@ use pointsman_balance::types::REPORT_PORT;
 use pointsman_balance::{Mac, Rack};
 use pointsman_ir::Executor;
 use std::collections::VecDeque;
+use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Source ports of one client address: 1024 and above.
@@ -175,7 +176,7 @@ impl<E: Executor> World<E> {
         };
         let (ip, port) = client_end(&c.model, n);
         let addresses = Addresses {
-            macs: (client_mac(&self.scenario.rack, &c.model), self.scenario.rack.switch.mac),
+            macs: (c.mac, self.scenario.rack.switch.mac),
             ips: (ip, c.model.service.0),
             ports: (port, c.model.service.1),
         };
@@ -331,14 +332,13 @@ impl<E: Executor> World<E> {
 
     /// A frame that is neither request nor answer: the controller asks for somebody's MAC address.
     pub(super) fn other_frame(&mut self, link: usize, packet: &[u8]) {
-        let rack = &self.scenario.rack;
         let answers: Vec<Vec<u8>> = self.ports[link]
             .1
             .iter()
             .filter_map(|h| match h {
                 Host::Client(c) => {
-                    let model = &self.clients[*c as usize].model;
-                    frame::arp_answer(packet, model.via?, client_mac(rack, model))
+                    let client = &self.clients[*c as usize];
+                    frame::arp_answer(packet, client.model.via?, client.mac)
                 }
                 Host::Device { device, address, .. } => {
                     frame::arp_answer(packet, *address, self.agents[*device as usize].mac)
@@ -458,8 +458,12 @@ impl<E: Executor> World<E> {
         let workers = u128::from(self.devices[device].model().workers);
         let busy = self.checker.busy_ns(self.now, device) / TICK_NS;
         let all = u128::from(self.now) * workers / TICK_NS;
-        let text = format!("cpu {busy} 0 0 {}\n", all.saturating_sub(busy));
+        let mut text = std::mem::take(&mut self.text);
+        text.clear();
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "cpu {busy} 0 0 {}", all.saturating_sub(busy));
         self.agent_step(device, agent::Input::Stat(&text));
+        self.text = text;
         self.calendar.enter(self.now + self.scenario.agents.sampling_ns, Event::Sample(device as u32));
     }
 }

@@ -23,6 +23,7 @@ use crate::random::{Part, Stream};
 use crate::scenario::{ClientModel, Connections, Scenario};
 use control::Control;
 use hosts::AgentHost;
+use pointsman_balance::Mac;
 use pointsman_balance::controller::{Input, Status};
 use pointsman_balance::learn::Weights;
 use pointsman_ir::Executor;
@@ -88,6 +89,7 @@ enum Host {
 /// A client that runs.
 struct Client {
     model: ClientModel,
+    mac: Mac,
     link: u32,
     arrivals: Arrivals,
     requests: u64,
@@ -155,6 +157,8 @@ pub struct World<E: Executor> {
     stopped: bool,
     next_action: usize,
     outbox: net::Outbox,
+    /// What an agent is given to read.
+    text: String,
     buffers: Vec<Vec<u8>>,
     to_cpu: u64,
     lost_packet_ins: u64,
@@ -310,7 +314,8 @@ impl<E: Executor + Send + Sync> World<E> {
             };
             let random = Stream::new(seed, Part::Arrivals, i as u64);
             let arrivals = Arrivals::new(&model.arrivals, 0, random);
-            clients.push(Client { model: model.clone(), link, arrivals, requests: 0, first_connection });
+            let mac = hosts::client_mac(rack, model);
+            clients.push(Client { model: model.clone(), mac, link, arrivals, requests: 0, first_connection });
         }
         let mut device_links = Vec::new();
         let mut siblings = Vec::new();
@@ -390,6 +395,7 @@ impl<E: Executor + Send + Sync> World<E> {
             stopped: false,
             next_action: 0,
             outbox: net::Outbox::default(),
+            text: String::new(),
             buffers: Vec::new(),
             to_cpu: 0,
             lost_packet_ins: 0,
@@ -534,9 +540,8 @@ impl<E: Executor> World<E> {
             None => connection - self.lasting,
         };
         let (ip, port) = hosts::client_end(&c.model, n);
-        let mac = hosts::client_mac(&self.scenario.rack, &c.model);
         Addresses {
-            macs: (self.scenario.rack.switch.mac, mac),
+            macs: (self.scenario.rack.switch.mac, c.mac),
             ips: (c.model.service.0, ip),
             ports: (c.model.service.1, port),
         }

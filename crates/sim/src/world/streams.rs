@@ -1,7 +1,7 @@
 //! Requests over TCP: clients and devices with real endpoints, whose segments pass links and switch like any other frame. What
 //! gets lost is sent again by them, or their connection is given up.
 
-use super::hosts::{client_mac, head, is_client};
+use super::hosts::{head, is_client};
 use super::{Event, Host, World};
 use crate::device::Job;
 use crate::frame::{self, Addresses, Marks};
@@ -140,7 +140,7 @@ impl<E: Executor> World<E> {
             self.open = self.open.saturating_sub(lost);
         }
         let macs =
-            (client_mac(&self.scenario.rack, &self.clients[client].model), self.scenario.rack.switch.mac);
+            (self.clients[client].mac, self.scenario.rack.switch.mac);
         let link = self.clients[client].link as usize;
         self.send_packets(link, macs, &packets);
         for (marks, asked) in answers {

@@ -9,6 +9,7 @@ mod prometheus;
 #[cfg(test)]
 mod tests;
 
+use super::proc::Smoothed;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -24,7 +25,7 @@ pub enum Combine {
     Mean,
 }
 
-/// A number of a source: `sum(name{label="value"}) * 100`.
+/// A number of a source: `sum(name{label="value"}) * 100`, or how fast a counter grows: `rate(name) * 100`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
     /// The metric's name.
@@ -35,12 +36,14 @@ pub struct Reading {
     pub combine: Combine,
     /// What the number is multiplied by.
     pub scale: f64,
+    /// Whether it is a counter, and wanted is by how much it grows in a second.
+    pub rate: bool,
 }
 
 impl Reading {
     /// A metric without labels.
     pub fn new(name: &str, scale: f64) -> Self {
-        Reading { name: name.into(), labels: Vec::new(), combine: Combine::Max, scale }
+        Reading { name: name.into(), labels: Vec::new(), combine: Combine::Max, scale, rate: false }
     }
 
     fn combined(&self, values: &[f64]) -> Option<f64> {
@@ -60,7 +63,7 @@ impl FromStr for Reading {
 
     fn from_str(s: &str) -> Result<Self, String> {
         let wrong =
-            || format!("`{s}`: write name, name{{label=\"value\"}} or sum(name) * 100 (also max, mean)");
+            || format!("`{s}`: write name, name{{label=\"value\"}}, sum(name) * 100 (also max, mean) or rate(name)");
         // A name has no asterisk; a label's value may.
         let (metric, scale) = match s.rsplit_once('*') {
             Some((metric, scale)) if !scale.contains(['"', '}']) => {
@@ -68,13 +71,26 @@ impl FromStr for Reading {
             }
             _ => (s, 1.0),
         };
-        let metric = metric.trim();
-        let mut combine = Combine::Max;
-        let mut inside = metric;
+        // What stands between the parentheses of this function, if it is one.
+        let within = |text: &'_ str, word: &str| -> Result<Option<(usize, usize)>, String> {
+            let Some(rest) = text.strip_prefix(word).and_then(|r| r.trim_start().strip_prefix('(')) else {
+                return Ok(None);
+            };
+            let inner = rest.strip_suffix(')').ok_or_else(wrong)?;
+            Ok(Some((text.len() - rest.len(), text.len() - rest.len() + inner.len())))
+        };
+        let mut inside = metric.trim();
+        let rate = within(inside, "rate")?;
+        if let Some((from, to)) = rate {
+            inside = inside[from..to].trim();
+        }
+        // Counters of several series are counted together.
+        let mut combine = if rate.is_some() { Combine::Sum } else { Combine::Max };
         for (word, how) in [("sum", Combine::Sum), ("max", Combine::Max), ("mean", Combine::Mean)] {
-            if let Some(rest) = metric.strip_prefix(word).and_then(|r| r.trim_start().strip_prefix('(')) {
+            if let Some((from, to)) = within(inside, word)? {
                 combine = how;
-                inside = rest.strip_suffix(')').ok_or_else(wrong)?.trim();
+                inside = inside[from..to].trim();
+                break;
             }
         }
         let (name, labels) = match inside.split_once('{') {
@@ -88,7 +104,7 @@ impl FromStr for Reading {
         if name.is_empty() || !name.chars().all(good) {
             return Err(wrong());
         }
-        Ok(Reading { name: name.into(), labels, combine, scale })
+        Ok(Reading { name: name.into(), labels, combine, scale, rate: rate.is_some() })
     }
 }
 
@@ -139,10 +155,37 @@ pub enum Answer<'a> {
     Failed(&'a str),
 }
 
+/// How fast a counter grows.
+#[derive(Debug, Default)]
+struct Rate {
+    last: Option<(Duration, f64)>,
+    per_s: Smoothed,
+}
+
+impl Rate {
+    /// Takes the counter's value, and says what is known: nothing before the second one.
+    fn add(&mut self, now: Duration, value: f64, window: Duration) -> Option<f64> {
+        match self.last {
+            Some((at, before)) if now > at => {
+                let over = now - at;
+                // One that fell was set back to zero: nobody knows what it counted in between.
+                if value >= before {
+                    self.per_s.add((value - before) / over.as_secs_f64(), over, window);
+                }
+                self.last = Some((now, value));
+            }
+            Some(_) => {}
+            None => self.last = Some((now, value)),
+        }
+        self.per_s.get()
+    }
+}
+
 /// A source, and what it last said.
 #[derive(Debug)]
 pub(super) struct Source {
     pub settings: SourceSettings,
+    rates: [Rate; 4],
     /// When it answered last, or since when it is asked.
     heard: Option<Duration>,
     values: [Option<f64>; 4],
@@ -170,12 +213,16 @@ fn http(bytes: &[u8]) -> Result<(String, String), String> {
 
 impl Source {
     pub fn new(settings: SourceSettings) -> Self {
-        Source { settings, heard: None, values: [None; 4], ready: true, up: true }
+        Source { settings, rates: Default::default(), heard: None, values: [None; 4], ready: true, up: true }
     }
 
-    /// Takes what came back.
-    pub fn answer(&mut self, now: Duration, answer: Answer<'_>) -> Result<(), String> {
+    /// Takes what came back. How fast counters grow is smoothed over `window`, as what agents measure by themselves.
+    pub fn answer(&mut self, now: Duration, answer: Answer<'_>, window: Duration) -> Result<(), String> {
         self.read(answer).map_err(|e| format!("{}: {e}", self.settings.kind))?;
+        let read = self.values.iter_mut().zip(&self.settings.readings).zip(&mut self.rates);
+        for ((value, _), rate) in read.filter(|((_, reading), _)| reading.as_ref().is_some_and(|r| r.rate)) {
+            *value = value.and_then(|v| rate.add(now, v, window));
+        }
         self.heard = Some(now);
         Ok(())
     }

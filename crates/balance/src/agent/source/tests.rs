@@ -1,6 +1,9 @@
 use super::*;
 use crate::mix::Random;
 
+/// No smoothing.
+const WINDOW: Duration = Duration::from_nanos(1);
+
 const VLLM: &str = r#"# HELP vllm:num_requests_waiting Number of requests waiting to be processed.
 # TYPE vllm:num_requests_waiting gauge
 vllm:num_requests_waiting{engine="0",model_name="a \"b\" } c"} 3.0
@@ -40,7 +43,7 @@ fn readings() {
     check("nothing", None);
     check("node_load", None);
     check("node_load1 * 50", Some(25.0));
-    for wrong in ["", "a b", "sum(a", "a{b}", "a{b=c}", "a * x", "a{b=\"c\"", "*", "a{b=\"c\"d=\"e\"}"] {
+    for wrong in ["", "a b", "sum(a", "rate(a", "rate()", "max(rate(a))", "a{b}", "a{b=c}", "a * x", "a{b=\"c\"", "*", "a{b=\"c\"d=\"e\"}"] {
         assert!(wrong.parse::<Reading>().is_err(), "{wrong}");
     }
 }
@@ -53,7 +56,7 @@ fn a_scraped_source() {
     let at = Duration::from_millis;
     assert!(s.is_stale(at(0)), "it has not answered yet");
     let page = format!("HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\n{VLLM}");
-    assert_eq!(s.answer(at(10), Answer::Bytes(page.as_bytes())), Ok(()));
+    assert_eq!(s.answer(at(10), Answer::Bytes(page.as_bytes()), WINDOW), Ok(()));
     assert_eq!(s.values(), [None, Some(25.0), None, Some(7.0)]);
     // Whatever goes wrong, the last numbers stay until they are too old.
     for (bytes, said) in [
@@ -62,20 +65,49 @@ fn a_scraped_source() {
         (b"SSH-2.0\r\n\r\n", "no HTTP answer"),
         (b"", "no head"),
     ] {
-        let e = s.answer(at(50), Answer::Bytes(bytes)).expect_err(said);
+        let e = s.answer(at(50), Answer::Bytes(bytes), WINDOW).expect_err(said);
         assert!(e.contains(said) && e.starts_with("http://h/metrics: "), "{e}");
     }
-    assert!(s.answer(at(60), Answer::Failed("connection refused")).is_err());
+    assert!(s.answer(at(60), Answer::Failed("connection refused"), WINDOW).is_err());
     assert!(!s.is_stale(at(310)));
     assert!(s.is_stale(at(311)));
     assert_eq!(s.values()[3], Some(7.0));
+}
+
+/// A counter's growth in a second, smoothed over the window; series are counted together unless something else is asked for.
+#[test]
+fn counters() {
+    let check = |reading: &str, window_ms: u64, pages: &[(u64, &str, Option<f64>)]| {
+        let mut s = Source::new(settings(prometheus(), [Some(reading), None, None, None]));
+        for (at, text, expected) in pages {
+            let page = format!("HTTP/1.0 200 OK\r\n\r\n{text}");
+            let (at, window) = (Duration::from_millis(*at), Duration::from_millis(window_ms));
+            assert_eq!(s.answer(at, Answer::Bytes(page.as_bytes()), window), Ok(()));
+            let near = match (s.values()[0], expected) {
+                (Some(got), Some(expected)) => (got - expected).abs() < 1e-6,
+                (got, expected) => got == *expected,
+            };
+            assert!(near, "{reading} at {at:?}: {:?}, not {expected:?}", s.values()[0]);
+        }
+    };
+    let two = |a: f64, b: f64| format!("busy{{w=\"0\"}} {a}\nbusy{{w=\"1\"}} {b}\n");
+    let pages = [two(5.0, 7.0), two(5.05, 7.1), two(5.05, 7.1), two(0.01, 0.01), two(0.11, 0.11)];
+    let expected = [None, Some(75.0), Some(0.0), Some(0.0), Some(100.0)];
+    let pages: Vec<_> = (0..5).map(|i| (100 * (i as u64 + 1), pages[i].as_str(), expected[i])).collect();
+    check("rate(busy) * 50", 0, &pages);
+    check("rate(sum(busy)) * 50", 0, &pages);
+    check("rate(mean(busy)) * 100", 0, &pages);
+    check("rate( busy{w=\"1\"} )", 0, &[(0, &two(1.0, 2.0), None), (500, &two(1.0, 2.2), Some(0.4))]);
+    let old = (-0.1f64).exp();
+    let steps = [(0, "a 1", None), (100, "a 2", Some(10.0)), (200, "a 2", Some(10.0 * old)), (200, "a 9", Some(10.0 * old))];
+    check("rate(a)", 1000, &steps);
 }
 
 #[test]
 fn agent_checks() {
     let mut s = Source::new(settings(SourceKind::Haproxy("h:1".into()), [None; 4]));
     let mut check = |text: &str, compute: Option<f64>, available: bool| {
-        let told = s.answer(Duration::ZERO, Answer::Bytes(text.as_bytes()));
+        let told = s.answer(Duration::ZERO, Answer::Bytes(text.as_bytes()), WINDOW);
         assert_eq!(told, Ok(()), "{text}");
         assert_eq!((s.values()[0], s.is_available()), (compute, available), "{text}");
     };
@@ -93,7 +125,7 @@ fn agent_checks() {
     check("stopped", Some(0.0), false);
     check("fail", Some(0.0), false);
     for wrong in ["", "\n75%", "perhaps", "-5%", "%", "1e9%", "75% perhaps"] {
-        assert!(s.answer(Duration::ZERO, Answer::Bytes(wrong.as_bytes())).is_err(), "{wrong:?}");
+        assert!(s.answer(Duration::ZERO, Answer::Bytes(wrong.as_bytes()), WINDOW).is_err(), "{wrong:?}");
     }
 }
 
@@ -105,12 +137,12 @@ fn other_sources() {
         [Some("cpu_utilization * 100"), None, None, Some("named_metrics.waiting")],
     ));
     let head = "HTTP/1.1 200 OK\r\nendpoint-load-metrics: TEXT cpu_utilization=0.3,named_metrics.waiting=4\r\n\r\nbody";
-    assert_eq!(s.answer(Duration::ZERO, Answer::Bytes(head.as_bytes())), Ok(()));
+    assert_eq!(s.answer(Duration::ZERO, Answer::Bytes(head.as_bytes()), WINDOW), Ok(()));
     assert_eq!(s.values(), [Some(30.0), None, None, Some(4.0)]);
     let mut s = Source::new(settings(SourceKind::Nvml(1), [Some("utilization"), Some("memory"), None, None]));
-    assert_eq!(s.answer(Duration::ZERO, Answer::Values(&[("utilization", 40.0), ("memory", 50.0)])), Ok(()));
+    assert_eq!(s.answer(Duration::ZERO, Answer::Values(&[("utilization", 40.0), ("memory", 50.0)]), WINDOW), Ok(()));
     assert_eq!(s.values(), [Some(40.0), Some(50.0), None, None]);
-    let e = s.answer(Duration::ZERO, Answer::Values(&[("utilization", f64::NAN)])).expect_err("no number");
+    let e = s.answer(Duration::ZERO, Answer::Values(&[("utilization", f64::NAN)]), WINDOW).expect_err("no number");
     assert_eq!(e, "NVIDIA GPU 1: there is no `utilization` with a number");
 }
 
@@ -144,7 +176,7 @@ fn random_bytes() {
         let reading = reading[random.below(3) as usize];
         let readings = if matches!(kind, SourceKind::Haproxy(_)) { None } else { Some(reading) };
         let mut s = Source::new(settings(kind.clone(), [readings, None, None, None]));
-        if s.answer(Duration::ZERO, Answer::Bytes(&bytes)).is_ok() {
+        if s.answer(Duration::ZERO, Answer::Bytes(&bytes), WINDOW).is_ok() {
             good += 1;
             assert!(s.values().into_iter().flatten().all(f64::is_finite));
         }

@@ -5,6 +5,7 @@ use super::fast::{changing, decided_by, deciding, right, setup, steps};
 use super::network::{Example, Network, inputs};
 use crate::reproduce::bench::Bench;
 use crate::reproduce::figure::{Chart, Curve, Found, Point, Quantity, ratios};
+use crate::stats::mean;
 use pointsman_balance::learn::{Parameters, Weights};
 use pointsman_sim::scenario::LearnerKind;
 use pointsman_sim::{Outcome, Scenario};
@@ -82,28 +83,65 @@ fn rack(bench: &Bench, servers: u32, learner: LearnerKind) -> Result<Arc<Scenari
     s.scenario(bench)
 }
 
-pub fn second_nic(bench: &Bench) -> Result<Found, String> {
-    let servers = bench.choose(4, 2);
-    let learners = [
-        ("p4wise", LearnerKind::QLearning),
-        ("network", LearnerKind::Fixed),
-        ("thompson", LearnerKind::Thompson),
-        ("service-rate", LearnerKind::ServiceRate),
-    ];
-    let mut all = Vec::new();
-    for (name, kind) in learners {
-        all.push((name, rack(bench, servers, kind)?));
-    }
-    let runs = bench.each("a second SmartNIC", &all, |(name, scenario), seed| match *name {
-        "network" => {
-            let mut network = network(bench, servers, seed)?;
-            decided_by(bench, scenario, seed, &mut network)
+/// Who decides, in this order.
+const LEARNERS: [(&str, LearnerKind); 4] = [
+    ("p4wise", LearnerKind::QLearning),
+    ("network", LearnerKind::Fixed),
+    ("thompson", LearnerKind::Thompson),
+    ("service-rate", LearnerKind::ServiceRate),
+];
+
+/// What each of them did.
+fn runs(bench: &Bench) -> Result<Arc<Vec<Vec<Outcome>>>, String> {
+    bench.once("a second SmartNIC", || {
+        let servers = bench.choose(4, 2);
+        let mut all = Vec::new();
+        for (name, kind) in LEARNERS {
+            all.push((name, rack(bench, servers, kind)?));
         }
-        _ => bench.simulate(scenario, seed),
-    })?;
+        bench.each("a second SmartNIC", &all, |(name, scenario), seed| match *name {
+            "network" => {
+                let mut network = network(bench, servers, seed)?;
+                decided_by(bench, scenario, seed, &mut network)
+            }
+            _ => bench.simulate(scenario, seed),
+        })
+    })
+}
+
+/// Right decisions from one to another, in per cent.
+fn part(runs: &[Outcome], from: usize, to: usize) -> Vec<f64> {
+    let one = |o: &Outcome| right(steps(o).get(from..to.min(steps(o).len())).unwrap_or_default());
+    runs.iter().map(one).collect()
+}
+
+/// Regret of better learners against P4Wise's, and their intervals beyond the bound: what is claimed of them.
+fn of_learners(runs: &[Vec<Outcome>]) -> Vec<(&'static str, Vec<f64>)> {
+    let regret = |of: usize| -> Vec<f64> {
+        let one = |o: &Outcome| o.learning.as_ref().map_or(f64::NAN, |l| l.regret_ms(usize::MAX));
+        runs[of].iter().map(one).collect()
+    };
+    // Of seeds together: a single one's may be next to nothing.
+    let p4wise = mean(&regret(0)).mean;
+    let against = |of: usize| ratios(&regret(of), &vec![p4wise; runs[of].len()]);
+    let beyond = |of: usize| -> Vec<f64> {
+        let one =
+            |o: &Outcome| o.learning.as_ref().and_then(|l| l.beyond_bound).map_or(f64::NAN, |n| n as f64);
+        runs[of].iter().map(one).collect()
+    };
+    vec![
+        ("regret-thompson", against(2)),
+        ("regret-rates", against(3)),
+        ("bound-thompson", beyond(2)),
+        ("bound-rates", beyond(3)),
+    ]
+}
+
+pub fn second_nic(bench: &Bench) -> Result<Found, String> {
+    let runs = runs(bench)?;
     let window =
         |o: &Outcome, until: usize| right(steps(o).get(until.saturating_sub(30)..until).unwrap_or_default());
-    let ours = learners.iter().zip(&runs).map(|((name, _), runs)| Curve {
+    let ours = LEARNERS.iter().zip(runs.iter()).map(|((name, _), runs)| Curve {
         name: (*name).to_string(),
         points: (30..=BEFORE + AFTER)
             .step_by(15)
@@ -117,34 +155,23 @@ pub fn second_nic(bench: &Bench) -> Result<Found, String> {
         ours: ours.collect(),
         paper: Vec::new(),
     };
-    let part = |of: usize, from: usize, to: usize| -> Vec<f64> {
-        runs[of]
-            .iter()
-            .map(|o| right(steps(o).get(from..to.min(steps(o).len())).unwrap_or_default()))
-            .collect()
-    };
-    let regret = |of: usize| -> Vec<f64> {
-        let one = |o: &Outcome| o.learning.as_ref().map_or(f64::NAN, |l| l.regret_ms(usize::MAX));
-        runs[of].iter().map(one).collect()
-    };
-    // Of seeds together: a single one's may be next to nothing.
-    let mean = regret(0).iter().sum::<f64>() / regret(0).len().max(1) as f64;
-    let against = |of: usize| ratios(&regret(of), &vec![mean; runs[of].len()]);
-    let beyond = |of: usize| -> Vec<f64> {
-        let one =
-            |o: &Outcome| o.learning.as_ref().and_then(|l| l.beyond_bound).map_or(f64::NAN, |n| n as f64);
-        runs[of].iter().map(one).collect()
-    };
     let all = BEFORE + AFTER;
-    let values = vec![
-        ("before", part(0, GIVEN, BEFORE)),
-        ("after", part(0, BEFORE + GIVEN, all)),
-        ("network-before", part(1, 2, BEFORE)),
-        ("network-after", part(1, BEFORE + 2, all)),
-        ("regret-thompson", against(2)),
-        ("regret-rates", against(3)),
-        ("bound-thompson", beyond(2)),
-        ("bound-rates", beyond(3)),
+    let mut values = vec![
+        ("before", part(&runs[0], GIVEN, BEFORE)),
+        ("after", part(&runs[0], BEFORE + GIVEN, all)),
+        ("network-before", part(&runs[1], 2, BEFORE)),
+        ("network-after", part(&runs[1], BEFORE + 2, all)),
     ];
+    values.extend(of_learners(&runs));
     Ok(Found { charts: vec![chart], values, ..Found::default() })
+}
+
+/// What is promised of learners, by the experiments of figures 6.3 and 6.8.
+pub fn promises(bench: &Bench) -> Result<Found, String> {
+    let (learnt, runs) = (super::learn::runs(bench)?, runs(bench)?);
+    let mut found = Found::default();
+    found.claim("right", super::learn::late_accuracy(&learnt));
+    found.claim("again", part(&runs[0], BEFORE + GIVEN, BEFORE + AFTER));
+    found.values.extend(of_learners(&runs));
+    Ok(found)
 }

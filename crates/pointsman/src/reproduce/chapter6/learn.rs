@@ -3,9 +3,12 @@
 use super::fast::{changing, deciding, right, setup, steps};
 use crate::reproduce::bench::Bench;
 use crate::reproduce::figure::{Chart, Curve, Found, Point, Quantity, ratios};
+use crate::stats::mean;
 use pointsman_balance::learn::Parameters;
+use pointsman_sim::Outcome;
 use pointsman_sim::outcome::LearnStep;
 use pointsman_sim::scenario::LearnerKind;
+use std::sync::Arc;
 
 const ITERATION: Quantity = Quantity { name: "decision", unit: "", label: "decision", log: false };
 const REWARDS: Quantity =
@@ -20,21 +23,39 @@ fn sums(steps: &[LearnStep], until: usize) -> f64 {
     steps.get(from..until).unwrap_or_default().iter().map(|s| p.reward(s.verdict)).sum()
 }
 
+/// What P4Wise did with each pair.
+pub fn runs(bench: &Bench) -> Result<Arc<Vec<Vec<Outcome>>>, String> {
+    bench.once("convergence", || {
+        let mut scenarios = Vec::new();
+        for (alpha, gamma) in PAIRS {
+            let mut s = setup(bench, bench.choose(64, 32), 2, "wrr", 1.0);
+            s.arrivals = changing(s.servers);
+            let more = format!("alpha = {alpha}\ngamma = {gamma}");
+            deciding(&mut s, LearnerKind::QLearning, decisions(bench), &more);
+            scenarios.push(s.scenario(bench)?);
+        }
+        bench.simulate_all("convergence", &scenarios)
+    })
+}
+
+fn decisions(bench: &Bench) -> u32 {
+    bench.choose(360, 300)
+}
+
+/// Share of right decisions after the 250th with alpha = gamma = 0.5, in per cent.
+pub fn late_accuracy(runs: &[Vec<Outcome>]) -> Vec<f64> {
+    let late = |o: &Outcome| right(steps(o).get(250..).unwrap_or_default());
+    runs.first().map(|r| r.iter().map(late).collect()).unwrap_or_default()
+}
+
 pub fn convergence(bench: &Bench) -> Result<Found, String> {
-    let decisions = bench.choose(360u32, 300);
-    let mut scenarios = Vec::new();
-    for (alpha, gamma) in PAIRS {
-        let mut s = setup(bench, bench.choose(64, 32), 2, "wrr", 1.0);
-        s.arrivals = changing(s.servers);
-        deciding(&mut s, LearnerKind::QLearning, decisions, &format!("alpha = {alpha}\ngamma = {gamma}"));
-        scenarios.push(s.scenario(bench)?);
-    }
-    let runs = bench.simulate_all("convergence", &scenarios)?;
-    let ours = PAIRS.iter().zip(&runs).map(|((alpha, gamma), runs)| Curve {
+    let (runs, decisions) = (runs(bench)?, decisions(bench));
+    let axis: Vec<f64> = (100..=decisions).step_by(20).map(f64::from).collect();
+    let ours = PAIRS.iter().zip(runs.iter()).map(|((alpha, gamma), runs)| Curve {
         name: format!("alpha {alpha}, gamma {gamma}"),
-        points: (100..=decisions as usize)
-            .step_by(20)
-            .map(|n| Point { x: n as f64, samples: runs.iter().map(|o| sums(steps(o), n)).collect() })
+        points: axis
+            .iter()
+            .map(|n| Point { x: *n, samples: runs.iter().map(|o| sums(steps(o), *n as usize)).collect() })
             .collect(),
     });
     let chart = Chart {
@@ -45,7 +66,7 @@ pub fn convergence(bench: &Bench) -> Result<Found, String> {
         paper: Vec::new(),
     };
     let converged = |pair: usize| -> Vec<f64> {
-        let of = |o: &pointsman_sim::Outcome| {
+        let of = |o: &Outcome| {
             let after = o.learning.as_ref().and_then(|l| l.converged_after());
             // Never: as long as it was watched. At once: a decision.
             after.map_or(f64::from(decisions), |n| (n as f64).max(1.0))
@@ -55,10 +76,8 @@ pub fn convergence(bench: &Bench) -> Result<Found, String> {
     let mut found = Found { charts: vec![chart], ..Found::default() };
     found.claim("converges", converged(0));
     // Seeds are paired, but some converge at once: means are compared.
-    let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len().max(1) as f64;
-    let slower = mean(&converged(1));
+    let slower = mean(&converged(1)).mean;
     found.claim("faster", ratios(&converged(0), &vec![slower; runs[0].len()]));
-    let late = |o: &pointsman_sim::Outcome| right(steps(o).get(250..).unwrap_or_default());
-    found.claim("accuracy", runs[0].iter().map(late).collect());
+    found.claim("accuracy", late_accuracy(&runs));
     Ok(found)
 }

@@ -3,7 +3,7 @@
 use crate::reproduce::apps::KNN;
 use crate::reproduce::bench::{Bench, p99_ms};
 use crate::reproduce::chapter5::POLICIES;
-use crate::reproduce::figure::{Chart, Curve, Found, P99, Point, Quantity, RATE, ratios};
+use crate::reproduce::figure::{Chart, Curve, Found, P99, Quantity, RATE, ratios};
 use crate::reproduce::papers;
 use crate::reproduce::setup::{Setup, Unit, coming};
 use pointsman_sim::{Outcome, Scenario};
@@ -63,54 +63,42 @@ pub(super) fn setup(bench: &Bench, servers: u32, nics: usize, policy: &str, rate
 struct Swept {
     servers: u32,
     rates: Vec<f64>,
-    scenarios: Vec<Arc<Scenario>>,
-    /// By policy and rate, as the scenarios are.
+    /// One of them: patience is the same in all.
+    scenario: Arc<Scenario>,
+    /// By policy and rate.
     outcomes: Vec<Vec<Outcome>>,
 }
 
 impl Swept {
-    fn curves(&self, of: impl Fn(&Scenario, &Outcome) -> f64) -> Vec<Curve> {
-        let mut all = self.scenarios.iter().zip(&self.outcomes);
-        let mut line = |policy: &&str| Curve {
-            name: (*policy).to_string(),
-            points: self
-                .rates
-                .iter()
-                .zip(all.by_ref())
-                .map(|(x, (s, runs))| Point { x: *x, samples: runs.iter().map(|o| of(s, o)).collect() })
-                .collect(),
-        };
-        POLICIES.iter().map(&mut line).collect()
-    }
-
     fn chart(&self, y: Quantity, paper: &str, of: impl Fn(&Scenario, &Outcome) -> f64) -> Chart {
         let paper = match paper {
             "" => Vec::new(),
             name => papers::curves(&format!("{name}-{}", self.servers)),
         };
-        Chart {
-            title: format!("{} servers: {}", self.servers, y.label),
-            x: RATE,
-            y,
-            ours: self.curves(of),
-            paper,
-        }
+        let lines = POLICIES.iter().zip(self.outcomes.chunks(self.rates.len()));
+        let ours = lines.map(|(p, runs)| Curve::of(p, &self.rates, runs, |o| of(&self.scenario, o)));
+        let title = format!("{} servers: {}", self.servers, y.label);
+        Chart { title, x: RATE, y, ours: ours.collect(), paper }
     }
 }
 
-fn sweep(bench: &Bench) -> Result<Vec<Swept>, String> {
-    let mut out = Vec::new();
-    for (servers, rates) in bench.choose(RACKS, QUICK) {
-        let mut scenarios = Vec::new();
-        for policy in POLICIES {
-            for rate in *rates {
-                scenarios.push(setup(bench, *servers, 2, policy, *rate).scenario(bench)?);
+/// The racks that figures 5.12 and 5.13 show.
+fn sweep(bench: &Bench) -> Result<Arc<Vec<Swept>>, String> {
+    bench.once("racks under four policies", || {
+        let mut out = Vec::new();
+        for (servers, rates) in bench.choose(RACKS, QUICK) {
+            let mut scenarios = Vec::new();
+            for policy in POLICIES {
+                for rate in *rates {
+                    scenarios.push(setup(bench, *servers, 2, policy, *rate).scenario(bench)?);
+                }
             }
+            let outcomes = bench.simulate_all(&format!("{servers} servers"), &scenarios)?;
+            let scenario = scenarios.swap_remove(0);
+            out.push(Swept { servers: *servers, rates: rates.to_vec(), scenario, outcomes });
         }
-        let outcomes = bench.simulate_all(&format!("{servers} servers"), &scenarios)?;
-        out.push(Swept { servers: *servers, rates: rates.to_vec(), scenarios, outcomes });
-    }
-    Ok(out)
+        Ok(out)
+    })
 }
 
 pub(super) fn answers_per_s(o: &Outcome) -> f64 {
@@ -140,7 +128,7 @@ fn over<'a>(lists: impl IntoIterator<Item = &'a [f64]>, pick: fn(f64, f64) -> f6
 
 pub(super) fn throughput(bench: &Bench) -> Result<Found, String> {
     let mut found = Found::default();
-    for swept in sweep(bench)? {
+    for swept in sweep(bench)?.iter() {
         let answers = swept.chart(ANSWERS, "", |_, o| answers_per_s(o));
         let scores = swept.chart(SCORE, "5.12", |s, o| score(swept.servers, s, o));
         let at = |policy: &str, x: f64| answers.samples(policy, x).to_vec();
@@ -174,7 +162,7 @@ pub(super) fn throughput(bench: &Bench) -> Result<Found, String> {
 
 pub(super) fn delay(bench: &Bench) -> Result<Found, String> {
     let mut found = Found::default();
-    for swept in sweep(bench)? {
+    for swept in sweep(bench)?.iter() {
         let chart = swept.chart(P99, "5.13", p99_ms);
         let at = |policy: &str, x: f64| chart.samples(policy, x);
         match swept.servers {
@@ -219,21 +207,9 @@ pub(super) fn evenness(bench: &Bench) -> Result<Found, String> {
         }
     }
     let outcomes = bench.simulate_all("use of devices", &scenarios)?;
-    let mut outcomes = outcomes.iter();
-    let ours: Vec<Curve> = POLICIES
-        .iter()
-        .map(|policy| Curve {
-            name: (*policy).to_string(),
-            points: racks
-                .iter()
-                .zip(outcomes.by_ref())
-                .map(|((servers, _), runs)| Point {
-                    x: f64::from(*servers),
-                    samples: runs.iter().map(spread).collect(),
-                })
-                .collect(),
-        })
-        .collect();
+    let servers = racks.map(|(servers, _)| f64::from(servers));
+    let lines = POLICIES.iter().zip(outcomes.chunks(racks.len()));
+    let ours = lines.map(|(policy, runs)| Curve::of(policy, &servers, runs, spread)).collect();
     let title = "Standard deviation of devices' use".to_string();
     let chart = Chart { title, x: SERVERS, y: SPREAD, ours, paper: Vec::new() };
     let at = |policy: &str| chart.samples(policy, 64.0);

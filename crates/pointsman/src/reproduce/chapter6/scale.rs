@@ -2,7 +2,8 @@
 
 use super::fast::{self, SERVERS, SPEED, decided_by, deciding, percent, right, setup, steps};
 use crate::reproduce::bench::{Bench, p99_ms};
-use crate::reproduce::figure::{Chart, Curve, Found, P99, Point, Quantity, RATE, ratios};
+use crate::reproduce::figure::{Chart, Curve, Found, P99, Quantity, RATE, ratios};
+use crate::stats::mean;
 use pointsman_balance::learn::{Observation, Parameters, QTable, Step, Weigher, Weights};
 use pointsman_sim::scenario::LearnerKind;
 use pointsman_sim::{Outcome, Scenario};
@@ -55,6 +56,12 @@ fn thesis_answers(_: &Scenario, outcome: &Outcome) -> f64 {
     SERVERS / SPEED * outcome.groups.iter().map(|g| g.throughput_per_s).sum::<f64>()
 }
 
+/// For each seed the mean over lists of samples.
+fn by_seed(lists: &[&[f64]]) -> Vec<f64> {
+    let seeds = lists.iter().map(|l| l.len()).min().unwrap_or(0);
+    (0..seeds).map(|seed| mean(&lists.iter().map(|l| l[seed]).collect::<Vec<_>>()).mean).collect()
+}
+
 pub fn threshold(bench: &Bench) -> Result<Found, String> {
     let rates: &[f64] = bench.choose(
         &[1000.0, 1200.0, 1300.0, 1400.0, 1500.0, 1600.0, 1700.0, 1800.0, 2000.0],
@@ -74,20 +81,12 @@ pub fn threshold(bench: &Bench) -> Result<Found, String> {
         let outcome = decided_by(bench, scenario, seed, &mut Threshold { percent: *percent, weights })?;
         Ok(thesis_p99(scenario, &outcome))
     })?;
-    let mut runs = runs.into_iter();
-    let mut ours = Vec::new();
-    for percent in thresholds {
-        let points = rates.iter().zip(runs.by_ref()).map(|(x, samples)| Point { x: *x, samples });
-        ours.push(Curve { name: format!("{percent} %"), points: points.collect() });
-    }
+    let lines = thresholds.iter().zip(runs.chunks(rates.len()));
+    let ours = lines.map(|(percent, runs)| Curve::of(&format!("{percent} %"), rates, runs, |p99| *p99));
+    let ours = ours.collect();
     let chart = Chart { title: "P99, 128 servers".into(), x: RATE, y: P99, ours, paper: Vec::new() };
     let mean = |name: &str| -> Vec<f64> {
-        let seeds = bench.seeds as usize;
-        let of = |seed: usize| {
-            let at = |x: &f64| chart.samples(name, *x).get(seed).copied().unwrap_or(f64::NAN);
-            rates.iter().map(at).sum::<f64>() / rates.len() as f64
-        };
-        (0..seeds).map(of).collect()
+        by_seed(&rates.iter().map(|x| chart.samples(name, *x)).collect::<Vec<_>>())
     };
     let against = |name: &str, x: f64| ratios(chart.samples(name, x), chart.samples("60 %", x));
     let others: Vec<f64> = mean("50 %").iter().zip(mean("70 %")).map(|(a, b)| a.min(b)).collect();
@@ -102,29 +101,47 @@ pub fn threshold(bench: &Bench) -> Result<Found, String> {
 /// What P4Wise, trained, does on a rack of so many servers: for each rate the outcomes of all seeds.
 struct Evaluated {
     rates: Vec<f64>,
-    scenarios: Vec<Arc<Scenario>>,
+    /// One of the scenarios: patience is the same in all.
+    scenario: Arc<Scenario>,
     outcomes: Vec<Vec<Outcome>>,
 }
 
-fn evaluate(bench: &Bench, servers: u32) -> Result<Evaluated, String> {
-    let rates: Vec<f64> = bench.choose(RATES, QUICK).iter().map(|r| r * f64::from(servers) / 128.0).collect();
-    let tables = bench.each("training", &[()], |(), seed| fast::trained(bench, seed, TRAINING))?;
-    let tables: Vec<Option<QTable>> = tables.into_iter().flatten().collect();
-    let mut scenarios = Vec::new();
-    for rate in &rates {
-        let mut s = setup(bench, servers, 2, "wrr", *rate);
-        s.warmup_s = fast::INTERVAL_S * f64::from(DECISIONS - WATCHED as u32);
-        deciding(&mut s, LearnerKind::QLearning, DECISIONS, "epsilon = 0.01");
-        scenarios.push(s.scenario(bench)?);
+impl Evaluated {
+    fn curve<R>(&self, name: &str, runs: &[Vec<R>], of: impl Fn(&R) -> f64) -> Curve {
+        Curve::of(name, &self.rates, runs, of)
     }
-    let outcomes = bench.each("at different rates", &scenarios, |scenario, seed| {
-        let mut own = scenario.as_ref().clone();
-        if let Some(learn) = &mut own.learn {
-            learn.table = tables.get((seed - bench.first_seed) as usize).cloned().flatten();
-        }
-        bench.simulate(&Arc::new(own), seed)
+
+    /// Lowest and highest rate.
+    fn ends(&self) -> (f64, f64) {
+        (self.rates.first().copied().unwrap_or(0.0), self.rates.last().copied().unwrap_or(0.0))
+    }
+}
+
+/// Racks of a size are shown by several figures, and training is the same for all.
+fn evaluate(bench: &Bench, servers: u32) -> Result<Arc<Evaluated>, String> {
+    let tables = bench.once("training", || {
+        let tables = bench.each("training", &[()], |(), seed| fast::trained(bench, seed, TRAINING))?;
+        Ok::<Vec<Option<QTable>>, String>(tables.into_iter().flatten().collect())
     })?;
-    Ok(Evaluated { rates, scenarios, outcomes })
+    bench.once(&format!("P4Wise on {servers} servers"), || {
+        let scaled = bench.choose(RATES, QUICK).iter().map(|r| r * f64::from(servers) / 128.0);
+        let rates: Vec<f64> = scaled.collect();
+        let mut scenarios = Vec::new();
+        for rate in &rates {
+            let mut s = setup(bench, servers, 2, "wrr", *rate);
+            s.warmup_s = fast::INTERVAL_S * f64::from(DECISIONS - WATCHED as u32);
+            deciding(&mut s, LearnerKind::QLearning, DECISIONS, "epsilon = 0.01");
+            scenarios.push(s.scenario(bench)?);
+        }
+        let outcomes = bench.each("at different rates", &scenarios, |scenario, seed| {
+            let mut own = scenario.as_ref().clone();
+            if let Some(learn) = &mut own.learn {
+                learn.table = tables.get((seed - bench.first_seed) as usize).cloned().flatten();
+            }
+            bench.simulate(&Arc::new(own), seed)
+        })?;
+        Ok(Evaluated { rates, scenario: scenarios.swap_remove(0), outcomes })
+    })
 }
 
 fn watched(outcome: &Outcome) -> &[pointsman_sim::outcome::LearnStep] {
@@ -134,49 +151,34 @@ fn watched(outcome: &Outcome) -> &[pointsman_sim::outcome::LearnStep] {
 
 fn weights(bench: &Bench, servers: u32) -> Result<Found, String> {
     let e = evaluate(bench, servers)?;
-    let curve = |name: &str, of: &dyn Fn(&Outcome) -> f64| Curve {
-        name: name.to_string(),
-        points: e
-            .rates
-            .iter()
-            .zip(&e.outcomes)
-            .map(|(x, runs)| Point { x: *x, samples: runs.iter().map(of).collect() })
-            .collect(),
+    let share = |name: &str, is: fn(u32) -> bool| {
+        e.curve(name, &e.outcomes, |o| percent(watched(o), |s| is(s.next_weight)))
     };
-    let weight = |w: u32| move |o: &Outcome| percent(watched(o), |s| s.next_weight == w);
     let usage = Chart {
         title: format!("Weights, {servers} servers"),
         x: RATE,
         y: SHARE,
-        ours: vec![
-            curve("6:0", &weight(0)),
-            curve("6:1", &weight(1)),
-            curve("others", &|o| percent(watched(o), |s| s.next_weight > 1)),
-        ],
+        ours: vec![share("6:0", |w| w == 0), share("6:1", |w| w == 1), share("others", |w| w > 1)],
         paper: Vec::new(),
     };
     let accuracy = Chart {
         title: format!("Accuracy, {servers} servers"),
         x: RATE,
         y: RIGHT,
-        ours: vec![curve("p4wise", &|o| right(watched(o)))],
+        ours: vec![e.curve("p4wise", &e.outcomes, |o| right(watched(o)))],
         paper: Vec::new(),
     };
     let turning = TURNING * f64::from(servers) / 128.0;
     let away: Vec<&[f64]> =
         e.rates.iter().filter(|r| **r != turning).map(|r| accuracy.samples("p4wise", *r)).collect();
     // The worst rate is the one with the worst mean.
-    let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len().max(1) as f64;
-    let worst = away.iter().min_by(|a, b| mean(a).total_cmp(&mean(b))).copied().unwrap_or_default();
-    let all: Vec<f64> = (0..worst.len())
-        .map(|seed| mean(&away.iter().filter_map(|v| v.get(seed)).copied().collect::<Vec<_>>()))
-        .collect();
-    let ends = (e.rates.first().copied().unwrap_or(0.0), e.rates.last().copied().unwrap_or(0.0));
+    let worst = away.iter().min_by(|a, b| mean(a).mean.total_cmp(&mean(b).mean)).copied().unwrap_or_default();
+    let (low, high) = e.ends();
     let values = vec![
         ("accuracy", worst.to_vec()),
-        ("mean", all),
-        ("low", usage.samples("6:0", ends.0).to_vec()),
-        ("high", usage.samples("6:1", ends.1).to_vec()),
+        ("mean", by_seed(&away)),
+        ("low", usage.samples("6:0", low).to_vec()),
+        ("high", usage.samples("6:1", high).to_vec()),
     ];
     Ok(Found { charts: vec![usage, accuracy], values, ..Found::default() })
 }
@@ -195,35 +197,21 @@ fn delay(bench: &Bench, servers: u32) -> Result<Found, String> {
     }
     let runs = bench.simulate_all("policies", &scenarios)?;
     type Of = fn(&Scenario, &Outcome) -> f64;
-    let charts: Vec<Chart> = [(P99, thesis_p99 as Of), (ANSWERS, thesis_answers as Of)]
-        .into_iter()
-        .map(|(y, of)| {
-            let line = |name: &str, scenarios: &[Arc<Scenario>], runs: &[Vec<Outcome>]| Curve {
-                name: name.to_string(),
-                points: e
-                    .rates
-                    .iter()
-                    .zip(scenarios.iter().zip(runs))
-                    .map(|(x, (s, runs))| Point { x: *x, samples: runs.iter().map(|o| of(s, o)).collect() })
-                    .collect(),
-            };
-            let n = e.rates.len();
-            let mut ours = vec![line("p4wise", &e.scenarios, &e.outcomes)];
-            for (i, policy) in policies.iter().enumerate() {
-                ours.push(line(policy, &scenarios[i * n..], &runs[i * n..]));
-            }
-            Chart { title: format!("{servers} servers: {}", y.label), x: RATE, y, ours, paper: Vec::new() }
-        })
-        .collect();
-    let (low, high) = (e.rates.first().copied().unwrap_or(0.0), e.rates.last().copied().unwrap_or(0.0));
+    let [p99, answers] = [(P99, thesis_p99 as Of), (ANSWERS, thesis_answers as Of)].map(|(y, of)| {
+        let line = |name: &str, runs: &[Vec<Outcome>]| e.curve(name, runs, |o| of(&e.scenario, o));
+        let others = policies.iter().zip(runs.chunks(e.rates.len())).map(|(policy, runs)| line(policy, runs));
+        let ours = std::iter::once(line("p4wise", &e.outcomes)).chain(others).collect();
+        Chart { title: format!("{servers} servers: {}", y.label), x: RATE, y, ours, paper: Vec::new() }
+    });
+    let (low, high) = e.ends();
     let against =
         |chart: &Chart, policy: &str, x: f64| ratios(chart.samples("p4wise", x), chart.samples(policy, x));
     let values = vec![
-        ("low", against(&charts[0], "prt", low)),
-        ("high", against(&charts[0], "wrr", high)),
-        ("answers", against(&charts[1], "wrr", high)),
+        ("low", against(&p99, "prt", low)),
+        ("high", against(&p99, "wrr", high)),
+        ("answers", against(&answers, "wrr", high)),
     ];
-    Ok(Found { charts, values, ..Found::default() })
+    Ok(Found { charts: vec![p99, answers], values, ..Found::default() })
 }
 
 pub fn weights_128(bench: &Bench) -> Result<Found, String> {
