@@ -1,8 +1,8 @@
 //! The calendar: what happens when, in the order of time, and of being entered at equal times.
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
-
+/// Something entered. Its parts are handled one by one, not as a whole: what was just written in pieces and is read as a whole
+/// has to wait for the processor to put it together.
+#[derive(Clone, Copy)]
 struct Entry<T> {
     at: u64,
     /// Breaks ties: first entered, first out.
@@ -10,24 +10,53 @@ struct Entry<T> {
     what: T,
 }
 
-impl<T> PartialEq for Entry<T> {
-    fn eq(&self, o: &Self) -> bool {
-        self.serial == o.serial
+impl<T> Entry<T> {
+    fn is_before(&self, other: &Self) -> bool {
+        (self.at, self.serial) < (other.at, other.serial)
     }
 }
 
-impl<T> Eq for Entry<T> {}
+/// A heap with the first entry at its root.
+struct Heap<T>(Vec<Entry<T>>);
 
-impl<T> PartialOrd for Entry<T> {
-    fn partial_cmp(&self, o: &Self) -> Option<Ordering> {
-        Some(self.cmp(o))
+impl<T: Copy> Heap<T> {
+    fn first(&self) -> Option<&Entry<T>> {
+        self.0.first()
     }
-}
 
-impl<T> Ord for Entry<T> {
-    /// Greatest is what comes first: `BinaryHeap` gives the greatest.
-    fn cmp(&self, o: &Self) -> Ordering {
-        (o.at, o.serial).cmp(&(self.at, self.serial))
+    fn push(&mut self, entry: Entry<T>) {
+        let heap = &mut self.0;
+        let mut at = heap.len();
+        heap.push(entry);
+        while at > 0 {
+            let above = (at - 1) / 2;
+            if !entry.is_before(&heap[above]) {
+                break;
+            }
+            heap[at] = heap[above];
+            at = above;
+        }
+        heap[at] = entry;
+    }
+
+    fn pop(&mut self) -> Option<Entry<T>> {
+        let heap = &mut self.0;
+        let last = heap.pop()?;
+        let Some(first) = heap.first().copied() else { return Some(last) };
+        let mut at = 0;
+        loop {
+            let mut below = 2 * at + 1;
+            if below + 1 < heap.len() && heap[below + 1].is_before(&heap[below]) {
+                below += 1;
+            }
+            if below >= heap.len() || !heap[below].is_before(&last) {
+                break;
+            }
+            heap[at] = heap[below];
+            at = below;
+        }
+        heap[at] = last;
+        Some(first)
     }
 }
 
@@ -36,17 +65,19 @@ const DAY: u32 = 16;
 /// Days of a year: what is more than a year ahead (17 ms) waits apart.
 const YEAR: usize = 256;
 
-/// Entries in the order of their times: a heap for today, a list for each day of the year to come, and a heap for all that is
+/// Entries in the order of their times: one that comes before all others, a heap for today, a list for each day of the year to come, and a heap for all that is
 /// later. Most entries are a few microseconds ahead (frames on links) or some milliseconds (services); what comes at regular
 /// times (agents, thousands of them) stays out of the way until its year comes.
 pub struct Calendar<T> {
-    /// Everything up to the end of `today`.
-    now: BinaryHeap<Entry<T>>,
+    /// Comes before all others, if it is there. What happens enters mostly what happens next: it never sees the heap.
+    next: Option<Entry<T>>,
+    /// Everything up to the end of `today`. Empty only if all is.
+    now: Heap<T>,
     /// Of the days after that, by day modulo [`YEAR`], in no order.
     days: Vec<Vec<Entry<T>>>,
     /// Which of these hold something, a bit for each.
     filled: [u64; YEAR / 64],
-    later: BinaryHeap<Entry<T>>,
+    later: Heap<T>,
     today: u64,
     serial: u64,
 }
@@ -54,23 +85,32 @@ pub struct Calendar<T> {
 impl<T> Default for Calendar<T> {
     fn default() -> Self {
         Calendar {
-            now: BinaryHeap::new(),
+            next: None,
+            now: Heap(Vec::new()),
             days: (0..YEAR).map(|_| Vec::new()).collect(),
             filled: [0; YEAR / 64],
-            later: BinaryHeap::new(),
+            later: Heap(Vec::new()),
             today: 0,
             serial: 0,
         }
     }
 }
 
-impl<T> Calendar<T> {
+impl<T: Copy> Calendar<T> {
     /// Enters something that happens `at` this time.
     pub fn enter(&mut self, at: u64, what: T) {
         self.serial += 1;
         let entry = Entry { at, serial: self.serial, what };
-        self.place(entry);
-        if self.now.is_empty() {
+        let first = self.next.as_ref().or(self.now.first());
+        // At equal times the one that was entered earlier comes first.
+        if first.is_none_or(|first| at < first.at) {
+            if let Some(before) = self.next.replace(entry) {
+                self.place(before);
+            }
+        } else {
+            self.place(entry);
+        }
+        if self.now.first().is_none() {
             self.turn();
         }
     }
@@ -90,13 +130,16 @@ impl<T> Calendar<T> {
 
     /// When something happens next.
     pub fn next_at(&self) -> Option<u64> {
-        self.now.peek().map(|e| e.at)
+        self.next.as_ref().or(self.now.first()).map(|e| e.at)
     }
 
     /// Takes out what happens next.
     pub fn pop(&mut self) -> Option<(u64, T)> {
+        if let Some(next) = self.next.take() {
+            return Some((next.at, next.what));
+        }
         let entry = self.now.pop()?;
-        if self.now.is_empty() {
+        if self.now.first().is_none() {
             self.turn();
         }
         Some((entry.at, entry.what))
@@ -104,8 +147,8 @@ impl<T> Calendar<T> {
 
     /// Nothing is left of today: on to the next day that has something.
     fn turn(&mut self) {
-        while self.now.is_empty() {
-            let later = self.later.peek().map(|e| e.at >> DAY);
+        while self.now.first().is_none() {
+            let later = self.later.first().map(|e| e.at >> DAY);
             match (self.next_filled(), later) {
                 (None, None) => return,
                 // What is later is not sorted into days before the year has come so far.
@@ -113,7 +156,7 @@ impl<T> Calendar<T> {
                 (Some(day), Some(later)) if day < later => self.begin(day),
                 (_, Some(later)) => self.begin(later),
             }
-            while let Some(first) = self.later.peek()
+            while let Some(first) = self.later.first()
                 && (first.at >> DAY) < self.today + YEAR as u64
                 && let Some(entry) = self.later.pop()
             {
@@ -148,7 +191,10 @@ impl<T> Calendar<T> {
         self.today = day;
         let place = day as usize % YEAR;
         self.filled[place / 64] &= !(1 << (place % 64));
-        self.now.extend(self.days[place].drain(..));
+        let mut day = std::mem::take(&mut self.days[place]);
+        day.drain(..).for_each(|entry| self.now.push(entry));
+        // Its memory is used again.
+        self.days[place] = day;
     }
 }
 

@@ -3,6 +3,7 @@
 //! They know what hosts sent and received and when devices changed, and nothing of tables, policies or connections in the
 //! switch: what they demand follows from what the rack promises, not from how it is done.
 
+use crate::window::Window;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -88,7 +89,25 @@ const NOWHERE: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 struct Connection {
     device: u32,
+    /// When a packet of it was seen last, or when it was to begin.
     last: u64,
+}
+
+/// Connections by number. Those with a single request are forgotten when they may begin anew.
+#[derive(Debug)]
+struct Connections {
+    lasting: Vec<Connection>,
+    single: Window<Connection>,
+}
+
+impl Connections {
+    fn get_mut(&mut self, number: u32) -> Option<&mut Connection> {
+        let (number, lasting) = (number as usize, self.lasting.len());
+        match number.checked_sub(lasting) {
+            Some(single) => self.single.get_mut(single),
+            None => self.lasting.get_mut(number),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +158,7 @@ pub struct Balance {
 pub struct Checker {
     idle_ns: u64,
     detection_ns: Option<u64>,
-    connections: Vec<Connection>,
+    connections: Connections,
     requests: Vec<Stage>,
     devices: Vec<Watched>,
     answered: u64,
@@ -148,12 +167,16 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// Nothing has happened yet. A connection that is silent for longer than `idle_ns` may begin anew.
-    pub fn new(devices: usize, idle_ns: u64, detection_ns: Option<u64>) -> Self {
+    /// Nothing has happened yet. A connection that is silent for longer than `idle_ns` may begin anew. The first `lasting`
+    /// connections have many requests, the others one each.
+    pub fn new(devices: usize, lasting: u32, idle_ns: u64, detection_ns: Option<u64>) -> Self {
         Checker {
             idle_ns,
             detection_ns,
-            connections: Vec::new(),
+            connections: Connections {
+                lasting: vec![Connection { device: NOWHERE, last: 0 }; lasting as usize],
+                single: Window::default(),
+            },
             requests: Vec::new(),
             devices: vec![Watched::default(); devices],
             answered: 0,
@@ -161,13 +184,16 @@ impl Checker {
         }
     }
 
-    /// A client sent a request. Requests are numbered from 0 in the order in which they are sent.
-    pub fn sent(&mut self, connection: u32) {
+    /// A client sent a request. Requests are numbered from 0 in the order in which they are sent, and connections with a single
+    /// one in theirs.
+    pub fn sent(&mut self, now: u64, connection: u32) {
         self.requests.push(Stage::Sent);
-        let needed = connection as usize + 1;
-        if self.connections.len() < needed {
-            self.connections.resize(needed, Connection { device: NOWHERE, last: 0 });
+        let Some(single) = (connection as usize).checked_sub(self.connections.lasting.len()) else { return };
+        let known = &mut self.connections.single;
+        while known.len() <= single {
+            known.push(Connection { device: NOWHERE, last: now });
         }
+        known.forget(|c| now - c.last > self.idle_ns);
     }
 
     /// A request reached a device.
@@ -193,7 +219,10 @@ impl Checker {
     /// A packet of a connection reached a device.
     pub fn touched(&mut self, now: u64, device: usize, connection: u32) {
         let idle_ns = self.idle_ns;
-        let Some(c) = self.connections.get_mut(connection as usize) else { return };
+        let Some(c) = self.connections.get_mut(connection) else {
+            // Forgotten: it begins anew.
+            return self.dispatched(now, device, connection);
+        };
         let fresh = c.device == NOWHERE || now - c.last > idle_ns;
         let before = c.device;
         *c = Connection { device: device as u32, last: now };
@@ -222,7 +251,7 @@ impl Checker {
 
     /// A device sent an answer.
     pub fn answering(&mut self, now: u64, connection: u32) {
-        if let Some(c) = self.connections.get_mut(connection as usize) {
+        if let Some(c) = self.connections.get_mut(connection) {
             c.last = now;
         }
     }

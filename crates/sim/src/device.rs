@@ -1,6 +1,6 @@
 //! A device: so many workers with one queue in front of them, first come, first served.
 
-use crate::frame::Addresses;
+use crate::frame::Packet;
 use crate::random::{Distribution, Stream};
 use std::collections::VecDeque;
 
@@ -25,7 +25,7 @@ pub struct DeviceModel {
 }
 
 /// A request at a device.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// The request.
     pub request: u32,
@@ -33,12 +33,17 @@ pub struct Job {
     pub connection: u32,
     /// When it came.
     pub arrived: u64,
-    /// Where from and to.
-    pub addresses: Addresses,
-    /// Whether its sender understands congestion marks.
-    pub congestion: bool,
-    /// The TCP connection that it came over, as the device numbers them.
-    pub stream: Option<u32>,
+    /// How.
+    pub by: By,
+}
+
+/// How a request came, and where its answer goes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum By {
+    /// In this frame, of which its answer is made.
+    Frame(Packet),
+    /// Over a TCP connection, as the device numbers them.
+    Stream(u32),
 }
 
 /// What became of the requests of a device. Those that wait or are served are the rest.
@@ -68,7 +73,7 @@ pub struct DeviceCounts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Started {
     /// Worker, from 0.
-    pub worker: u32,
+    pub worker: u16,
     /// When it is done.
     pub done_at: u64,
 }
@@ -84,7 +89,7 @@ pub enum Arrival {
     Dropped,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Service {
     job: Job,
     began: u64,
@@ -141,16 +146,17 @@ impl Device {
         self.waiting.len() as u64 + u64::from(self.busy)
     }
 
-    fn start(&mut self, now: u64, job: Job, slow: f64) -> Option<Started> {
-        let worker = self.workers.iter().position(Option::is_none)?;
+    /// Starts a service. Somebody is free.
+    fn start(&mut self, now: u64, job: Job, slow: f64) -> Started {
+        let worker = self.workers.iter().position(Option::is_none).unwrap_or(0);
         let time = self.model.service.draw(&mut self.random) * slow / (self.model.speed * self.speed);
         // Rounded like this, no service takes no time, and none lasts for ever.
         let done_at = now.saturating_add((time.round() as u64).clamp(1, u64::MAX >> 8));
-        self.workers[worker] = Some(Service { job, began: now, done_at });
         self.busy += 1;
         self.counts.started += 1;
         self.counts.wait_ns += now - job.arrived;
-        Some(Started { worker: worker as u32, done_at })
+        self.workers[worker] = Some(Service { job, began: now, done_at });
+        Started { worker: worker as u16, done_at }
     }
 
     /// A request comes. `slow` is what the other devices of the server make of a service that starts now.
@@ -160,8 +166,8 @@ impl Device {
             self.counts.down += 1;
             return Arrival::Dropped;
         }
-        if let Some(started) = self.start(now, job, slow) {
-            return Arrival::Starts(started);
+        if self.busy < self.model.workers {
+            return Arrival::Starts(self.start(now, job, slow));
         }
         if self.waiting.len() >= self.model.buffer as usize {
             self.counts.full += 1;
@@ -172,7 +178,7 @@ impl Device {
     }
 
     /// A service is done, if it is the one that was to be done now: its request.
-    pub fn finish(&mut self, now: u64, worker: u32) -> Option<Job> {
+    pub fn finish(&mut self, now: u64, worker: u16) -> Option<Job> {
         let place = self.workers.get_mut(worker as usize)?;
         let service = place.take_if(|s| s.done_at == now)?;
         self.busy -= 1;
@@ -194,7 +200,7 @@ impl Device {
                 dropped += 1;
                 continue;
             }
-            return (self.start(now, job, slow), dropped);
+            return (Some(self.start(now, job, slow)), dropped);
         }
         (None, dropped)
     }
@@ -222,7 +228,6 @@ impl Device {
 mod tests {
     use super::*;
     use crate::random::Part;
-    use pointsman_balance::Mac;
 
     fn device(workers: u32, buffer: u32, give_up_ns: Option<u64>) -> Device {
         let model = DeviceModel {
@@ -238,12 +243,7 @@ mod tests {
     }
 
     fn job(request: u32, arrived: u64) -> Job {
-        let addresses = Addresses {
-            macs: (Mac([0; 6]), Mac([0; 6])),
-            ips: ([0u8; 4].into(), [0u8; 4].into()),
-            ports: (0, 0),
-        };
-        Job { request, connection: 0, arrived, addresses, congestion: false, stream: None }
+        Job { request, connection: 0, arrived, by: By::Stream(0) }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use pointsman_balance::Mac;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::{Deref, DerefMut};
 
 /// Where UDP begins: behind Ethernet and IPv4 without options, or IPv6 without extension headers.
 const UDP4: usize = 14 + 20;
@@ -13,6 +14,34 @@ const UDP6: usize = 14 + 40;
 pub const MIN_PAYLOAD: usize = 16;
 /// Payload of one datagram that fits Ethernet, IPv6 too.
 pub const MAX_PAYLOAD: usize = 1500 - 48;
+
+/// A frame on its way, in a box: links, queues and hosts hand on a pointer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Packet(Box<Bytes>);
+
+/// The bytes of a [`Packet`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Bytes(Vec<u8>);
+
+impl From<Vec<u8>> for Packet {
+    fn from(bytes: Vec<u8>) -> Self {
+        Packet(Box::new(Bytes(bytes)))
+    }
+}
+
+impl Deref for Packet {
+    type Target = Vec<u8>;
+
+    fn deref(&self) -> &Vec<u8> {
+        &self.0.0
+    }
+}
+
+impl DerefMut for Packet {
+    fn deref_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.0.0
+    }
+}
 
 /// What a payload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +160,11 @@ pub fn udp(out: &mut Vec<u8>, a: &Addresses, congestion: bool, payload: impl FnO
     head[udp + 2..udp + 4].copy_from_slice(&a.ports.1.to_be_bytes());
     out.extend_from_slice(&head[..udp + 8]);
     payload(out);
+    complete(out, udp);
+}
+
+/// Writes lengths and checksums into a UDP datagram's frame, where they are zero. `udp`: where UDP begins.
+fn complete(out: &mut [u8], udp: usize) {
     let len = (out.len() - udp) as u16;
     let ips = if udp == UDP4 {
         out[16..18].copy_from_slice(&(len + 20).to_be_bytes());
@@ -148,6 +182,37 @@ pub fn udp(out: &mut Vec<u8>, a: &Addresses, congestion: bool, payload: impl FnO
         c => c,
     };
     out[udp + 6..udp + 8].copy_from_slice(&check.to_be_bytes());
+}
+
+/// Makes a request's frame the frame of its answer, with `len` bytes of payload: back to where it came from. `None`, and the frame
+/// is as it was: it is no request.
+pub fn answer(out: &mut Vec<u8>, marks: Marks, len: usize) -> Option<()> {
+    let udp = udp_at(out)?;
+    let head = out.get_mut(..udp + 8 + MIN_PAYLOAD)?;
+    let mut exchange = |a: usize, b: usize, len: usize| {
+        let (front, back) = head.split_at_mut(b);
+        front[a..a + len].swap_with_slice(&mut back[..len]);
+    };
+    exchange(0, 6, 6);
+    exchange(udp, udp + 2, 2);
+    if udp == UDP4 {
+        exchange(26, 30, 4);
+        // Type of service and length; time to live, protocol and checksum. Marks of congestion are not sent back.
+        head[15] = if head[15] & 3 == 0 { 0 } else { 2 };
+        head[22] = 64;
+        head[24..26].fill(0);
+    } else {
+        exchange(22, 38, 16);
+        head[15] = if head[15] & 0x30 == 0 { 0 } else { 2 << 4 };
+        head[21] = 64;
+    }
+    head[udp + 4..udp + 8].fill(0);
+    head[udp + 8..].copy_from_slice(&marking(marks, 0));
+    let same = udp + 8 + len.clamp(MIN_PAYLOAD, MAX_PAYLOAD);
+    // What is behind the marks is zero in a request.
+    out.resize(same, 0);
+    complete(out, udp);
+    Some(())
 }
 
 /// What stands at the beginning of a payload.
@@ -383,6 +448,35 @@ mod tests {
         let mut other = Vec::new();
         udp(&mut other, &addresses(), false, |out| out.extend_from_slice(b"something else"));
         assert_eq!((read(&other), is_marked(&other), check_checksums(&other)), (None, false, true));
+    }
+
+    /// An answer that was made of its request is as one that was written anew.
+    #[test]
+    fn answers() {
+        for (a, (asked, len)) in
+            [addresses(), addresses6()].iter().flat_map(|a| [(16, 16), (64, 300), (300, 64)].map(|l| (*a, l)))
+        {
+            for congestion in [false, true] {
+                let of = |kind, tag| Marks { kind, connection: 5, request: 77, tag };
+                let mut request = Vec::new();
+                marked(&mut request, &a, congestion, of(Kind::Request, 0), asked);
+                if congestion {
+                    assert!(mark_congestion(&mut request));
+                }
+                assert_eq!(answer(&mut request, of(Kind::Answer, 9), len), Some(()));
+                let back = Addresses {
+                    macs: (a.macs.1, a.macs.0),
+                    ips: (a.ips.1, a.ips.0),
+                    ports: (a.ports.1, a.ports.0),
+                };
+                let mut anew = Vec::new();
+                marked(&mut anew, &back, congestion, of(Kind::Answer, 9), len);
+                assert_eq!(request, anew);
+            }
+        }
+        let mut other = vec![1; 30];
+        assert_eq!(answer(&mut other, Marks { kind: Kind::Answer, connection: 1, request: 1, tag: 0 }, 64), None);
+        assert_eq!(other, [1; 30]);
     }
 
     #[test]

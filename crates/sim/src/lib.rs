@@ -25,6 +25,7 @@ pub mod random;
 pub mod scenario;
 pub mod table;
 pub mod tcp;
+mod window;
 mod world;
 
 pub use data_plane::DataPlane;

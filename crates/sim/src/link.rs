@@ -1,6 +1,6 @@
 //! One direction of a link: a queue with tail drop in front of a wire with a rate and a delay.
 
-use crate::frame;
+use crate::frame::{self, Packet};
 use crate::random::Stream;
 use std::collections::VecDeque;
 
@@ -59,7 +59,7 @@ pub struct Link {
     byte_ps: u64,
     /// When the wire is free, in picoseconds.
     free_ps: u64,
-    wire: VecDeque<(u64, Vec<u8>)>,
+    wire: VecDeque<(u64, Packet)>,
     up: bool,
     random: Stream,
     /// What became of its frames.
@@ -82,7 +82,7 @@ impl Link {
     }
 
     /// Sends a frame. `Ok`: if the wire was empty, when the frame arrives. `Err` gives back the frame that was dropped.
-    pub fn send(&mut self, now: u64, mut packet: Vec<u8>) -> Result<Option<u64>, Vec<u8>> {
+    pub fn send(&mut self, now: u64, mut packet: Packet) -> Result<Option<u64>, Packet> {
         self.counts.sent += 1;
         if !self.up {
             self.counts.down += 1;
@@ -112,7 +112,7 @@ impl Link {
     }
 
     /// The frame that arrives now, and when the next one does.
-    pub fn arrive(&mut self) -> (Option<Vec<u8>>, Option<u64>) {
+    pub fn arrive(&mut self) -> (Option<Packet>, Option<u64>) {
         let packet = self.wire.pop_front().map(|(_, packet)| packet);
         self.counts.delivered += u64::from(packet.is_some());
         (packet, self.wire.front().map(|(at, _)| *at))
@@ -120,7 +120,7 @@ impl Link {
 
     /// The link goes up or down; what is on the wire is lost. Whoever waits for an arrival has to forget it: the frames
     /// come back.
-    pub fn set_up(&mut self, up: bool) -> VecDeque<(u64, Vec<u8>)> {
+    pub fn set_up(&mut self, up: bool) -> VecDeque<(u64, Packet)> {
         self.up = up;
         if up {
             return VecDeque::new();
@@ -158,11 +158,11 @@ mod tests {
     fn rate_delay_and_order() {
         // 8 Mbit/s is a byte in a microsecond.
         let mut l = link(LinkModel { rate_bit_s: Some(8e6), delay_ns: 500, ..LinkModel::default() });
-        assert_eq!(l.send(0, vec![0; 76]), Ok(Some(100_500)));
-        assert_eq!(l.send(10, vec![1; 76]), Ok(None));
-        assert_eq!(l.arrive(), (Some(vec![0; 76]), Some(200_500)));
-        assert_eq!(l.arrive(), (Some(vec![1; 76]), None));
-        assert_eq!(l.send(300_000, vec![2; 76]), Ok(Some(400_500)));
+        assert_eq!(l.send(0, vec![0; 76].into()), Ok(Some(100_500)));
+        assert_eq!(l.send(10, vec![1; 76].into()), Ok(None));
+        assert_eq!(l.arrive(), (Some(vec![0; 76].into()), Some(200_500)));
+        assert_eq!(l.arrive(), (Some(vec![1; 76].into()), None));
+        assert_eq!(l.send(300_000, vec![2; 76].into()), Ok(Some(400_500)));
     }
 
     #[test]
@@ -174,7 +174,7 @@ mod tests {
             ..LinkModel::default()
         };
         let mut l = link(model);
-        let mut packet = vec![0; 76];
+        let mut packet = Packet::from(vec![0; 76]);
         packet[12..16].copy_from_slice(&[8, 0, 0x45, 2]);
         let sent: Vec<bool> = (0..4).map(|_| l.send(0, packet.clone()).is_ok()).collect();
         // Waiting: 0, 100, 200 bytes, then 300.
@@ -188,12 +188,12 @@ mod tests {
     fn loss_and_failure() {
         let mut l = link(LinkModel { loss: 0.25, ..LinkModel::default() });
         for i in 0..10_000 {
-            let _ = l.send(i * 1000, vec![0; 64]);
+            let _ = l.send(i * 1000, vec![0; 64].into());
         }
         assert!((2300..2700).contains(&l.counts.lost), "{:?}", l.counts);
         let on_wire = l.in_flight();
         assert_eq!(l.set_up(false).len() as u64, on_wire);
-        assert!(l.send(1 << 40, vec![0; 64]).is_err());
+        assert!(l.send(1 << 40, vec![0; 64].into()).is_err());
         let c = l.counts;
         assert_eq!((c.down, c.sent), (on_wire + 1, c.delivered + c.lost + c.full + c.down));
         l.set_up(true);

@@ -160,7 +160,7 @@ pub(super) fn devices(
         if out.iter().any(|d| d.name.value == name.value) {
             problems.add(&name.place, "device.name", format!("two tables for `{}`: remove one", name.value));
         }
-        let workers = t.integer("workers", 1, 1_000_000, problems).map_or(1, |v| v.value as u32);
+        let workers = t.integer("workers", 1, 65_535, problems).map_or(1, |v| v.value as u32);
         let service = match t.table("service_time", problems) {
             Some(s) => distribution(s, load, problems),
             None => {

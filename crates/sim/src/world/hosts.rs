@@ -2,9 +2,9 @@
 
 use super::control::{duration, nanos};
 use super::{Event, Host, Request, World};
-use crate::device::{Arrival, Job, Started};
+use crate::device::{Arrival, By, Job, Started};
 use crate::fault::Fault;
-use crate::frame::{self, Addresses, Kind, Marks, Seen};
+use crate::frame::{self, Addresses, Kind, Marks, Packet, Seen};
 use crate::random::{Part, Stream};
 use crate::scenario::ClientModel;
 use pointsman_balance::agent::{self, Agent, AgentConfig, Direction};
@@ -89,7 +89,7 @@ pub(super) struct AgentHost {
     /// When it is to be stepped without input.
     at: u64,
     random: Stream,
-    reports: VecDeque<Vec<u8>>,
+    reports: VecDeque<Packet>,
     /// How its probes name it, and how long its workers had been busy at the last.
     probe_id: u8,
     probed_busy_ns: u128,
@@ -181,10 +181,10 @@ impl<E: Executor> World<E> {
             ports: (port, c.model.service.1),
         };
         let (link, bytes, congestion) = (c.link as usize, c.model.request_bytes as usize, c.model.congestion);
-        self.requests.push(Request { sent: self.now, client: client as u32 });
+        self.requests.push(Request { sent: self.now, client: client as u32, answered: false });
         self.open += 1;
         self.measured_sent += u64::from(self.is_measured(self.now));
-        self.checker.sent(connection);
+        self.checker.sent(self.now, connection);
         let marks = Marks { kind: Kind::Request, connection, request: number, tag: 0 };
         if self.streams.is_some() {
             return self.request_over_stream(client, &addresses, marks);
@@ -195,17 +195,27 @@ impl<E: Executor> World<E> {
     }
 
     pub(super) fn client_answer(&mut self, client: usize, seen: &Seen) {
-        let Some(request) = self.requests.get(seen.marks.request as usize).copied() else { return };
-        let expected = self.expected_answer(request.client as usize, seen.marks.connection);
-        let right = seen.intact && request.client as usize == client && seen.addresses == expected;
+        // Of a request that is answered already, nobody knows any more who asked: the checker will say so.
+        let right = seen.intact
+            && self.requests.get(seen.marks.request as usize).is_none_or(|request| {
+                request.client as usize == client
+                    && seen.addresses == self.expected_answer(client, seen.marks.connection)
+            });
         self.congested += u64::from(seen.congested);
         self.answered(seen.marks, right);
     }
 
     /// A client has the answer to a request.
     pub(super) fn answered(&mut self, marks: Marks, right: bool) {
-        let Some(request) = self.requests.get(marks.request as usize).copied() else { return };
         self.checker.answered(self.now, marks.request, right);
+        let known = self.requests.get_mut(marks.request as usize).filter(|r| !r.answered);
+        let Some(request) = known.map(|request| {
+            request.answered = true;
+            *request
+        }) else {
+            return;
+        };
+        self.requests.forget(|r| r.answered);
         if self.strikes(Fault::Duplicate) {
             self.checker.answered(self.now, marks.request, right);
         }
@@ -263,9 +273,9 @@ impl<E: Executor> World<E> {
         self.open = self.open.saturating_sub(n);
     }
 
-    pub(super) fn device_request(&mut self, mut device: usize, seen: &Seen, packet: &[u8]) {
+    pub(super) fn device_request(&mut self, mut device: usize, seen: &Seen, packet: Packet) {
         if self.devices[device].is_up() {
-            self.agent_step(device, agent::Input::Packet { direction: Direction::In, frame: head(packet) });
+            self.agent_step(device, agent::Input::Packet { direction: Direction::In, frame: head(&packet) });
         }
         if self.strikes(Fault::Misdeliver) {
             device = (device + 1) % self.devices.len();
@@ -276,9 +286,7 @@ impl<E: Executor> World<E> {
             request: marks.request,
             connection: marks.connection,
             arrived: self.now,
-            addresses: seen.addresses,
-            congestion: seen.understands,
-            stream: None,
+            by: By::Frame(packet),
         };
         self.work(device, job);
     }
@@ -297,7 +305,7 @@ impl<E: Executor> World<E> {
         self.note_queue(device);
     }
 
-    pub(super) fn done(&mut self, device: usize, worker: u32) {
+    pub(super) fn done(&mut self, device: usize, worker: u16) {
         // The device failed meanwhile, and its requests with it.
         let Some(job) = self.devices[device].finish(self.now, worker) else { return };
         if self.strikes(Fault::FreeWork) {
@@ -316,15 +324,15 @@ impl<E: Executor> World<E> {
             request: job.request,
             tag: self.kinds[device] | self.class_of(device) << KIND_BITS,
         };
-        if let Some(stream) = job.stream {
-            return self.answer_over_stream(device, stream, marks);
-        }
-        let a = job.addresses;
-        let addresses =
-            Addresses { macs: (a.macs.1, a.macs.0), ips: (a.ips.1, a.ips.0), ports: (a.ports.1, a.ports.0) };
-        let mut packet = self.buffer();
+        let mut packet = match job.by {
+            By::Frame(packet) => packet,
+            By::Stream(stream) => return self.answer_over_stream(device, stream, marks),
+        };
         let bytes = self.devices[device].model().answer_bytes as usize;
-        frame::marked(&mut packet, &addresses, job.congestion, marks, bytes);
+        // Only requests get as far as this.
+        if frame::answer(&mut packet, marks, bytes).is_none() {
+            return self.recycle(packet);
+        }
         self.agent_step(device, agent::Input::Packet { direction: Direction::Out, frame: head(&packet) });
         self.checker.answering(self.now, job.connection);
         self.host_send(self.device_links[device] as usize, packet);
@@ -346,7 +354,7 @@ impl<E: Executor> World<E> {
             })
             .collect();
         for answer in answers {
-            self.host_send(link, answer);
+            self.host_send(link, answer.into());
         }
     }
 
@@ -394,7 +402,7 @@ impl<E: Executor> World<E> {
         self.carry_report(device, packet);
     }
 
-    fn carry_report(&mut self, device: usize, packet: Vec<u8>) {
+    fn carry_report(&mut self, device: usize, packet: Packet) {
         let (loss, delay_ns) = (self.scenario.agents.loss, self.scenario.agents.delay_ns);
         let host = &mut self.agents[device];
         if host.random.happens(loss) {

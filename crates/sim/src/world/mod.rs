@@ -16,11 +16,12 @@ use crate::check::Checker;
 use crate::data_plane::DataPlane;
 use crate::device::{Device, DeviceCounts};
 use crate::fault::Fault;
-use crate::frame::Addresses;
+use crate::frame::{Addresses, Packet};
 use crate::link::Link;
 use crate::outcome::{LearnStep, Outcome};
 use crate::random::{Part, Stream};
 use crate::scenario::{ClientModel, Connections, Scenario};
+use crate::window::Window;
 use control::Control;
 use hosts::AgentHost;
 use pointsman_balance::Mac;
@@ -44,7 +45,7 @@ enum Event {
     /// Of its downward direction, at a host.
     Down(u32),
     /// A worker of a device is done.
-    Done { device: u32, worker: u32 },
+    Done { worker: u16, device: u32 },
     /// An agent's deadline.
     Agent(u32),
     /// An agent looks at processor use.
@@ -97,11 +98,12 @@ struct Client {
     first_connection: Option<u32>,
 }
 
-/// What is remembered of a request.
+/// What is remembered of a request until it is answered.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     sent: u64,
     client: u32,
+    answered: bool,
 }
 
 /// Requests lost at known places.
@@ -137,7 +139,7 @@ pub struct World<E: Executor> {
     siblings: Vec<(u32, u32)>,
     agents: Vec<AgentHost>,
     checker: Checker,
-    requests: Vec<Request>,
+    requests: Window<Request>,
     /// Requests that are neither answered nor lost at a known place.
     open: u64,
     lost: Lost,
@@ -159,7 +161,7 @@ pub struct World<E: Executor> {
     outbox: net::Outbox,
     /// What an agent is given to read.
     text: String,
-    buffers: Vec<Vec<u8>>,
+    buffers: Vec<Packet>,
     to_cpu: u64,
     lost_packet_ins: u64,
     /// Packets that left on ports without a link.
@@ -360,7 +362,7 @@ impl<E: Executor + Send + Sync> World<E> {
         let idle_ms = rack.services.iter().map(|s| s.idle_timeout_ms).min().unwrap_or(0);
         // Packets need some time from the switch to a device and back.
         let idle_ns = (u64::from(idle_ms) * 1_000_000).saturating_sub(10_000_000);
-        let checker = Checker::new(devices.len(), idle_ns, s.detection_ns());
+        let checker = Checker::new(devices.len(), lasting, idle_ns, s.detection_ns());
         let no_counts = vec![DeviceCounts::default(); devices.len()];
         let mut world = World {
             seed,
@@ -379,7 +381,7 @@ impl<E: Executor + Send + Sync> World<E> {
             siblings,
             agents: Vec::new(),
             checker,
-            requests: Vec::new(),
+            requests: Window::default(),
             open: 0,
             lost: Lost::default(),
             late: 0,
@@ -487,7 +489,7 @@ impl<E: Executor> World<E> {
             Event::Request(client) => self.request(client as usize),
             Event::Up(link) => self.at_switch_port(link as usize),
             Event::Down(link) => self.at_host(link as usize),
-            Event::Done { device, worker } => self.done(device as usize, worker),
+            Event::Done { worker, device } => self.done(device as usize, worker),
             Event::Agent(device) => self.agent_tick(device as usize),
             Event::Sample(device) => self.sample(device as usize),
             Event::Report(device) => self.send_report(device as usize),

@@ -3,7 +3,7 @@
 use super::hosts::is_client;
 use super::{Event, Host, World};
 use crate::fault::Fault;
-use crate::frame;
+use crate::frame::{self, Packet};
 use pointsman_ir::Executor;
 use pointsman_v1model::{Arrived, Sink, Time};
 use std::net::IpAddr;
@@ -11,10 +11,13 @@ use std::net::IpAddr;
 /// What left the switch in one go.
 #[derive(Default)]
 pub(super) struct Outbox {
-    ports: Vec<(u32, Vec<u8>)>,
+    /// Port and frame; `None`: the very frame that came in, changed where it lies.
+    ports: Vec<(u32, Option<Packet>)>,
     cpu: Vec<Vec<u8>>,
+    /// Bytes of the frame that came in.
+    came_in: usize,
     /// Buffers to use again.
-    spare: Vec<Vec<u8>>,
+    spare: Vec<Packet>,
 }
 
 impl Sink for Outbox {
@@ -22,7 +25,16 @@ impl Sink for Outbox {
         let mut buffer = self.spare.pop().unwrap_or_default();
         buffer.clear();
         buffer.extend_from_slice(packet);
-        self.ports.push((port, buffer));
+        self.ports.push((port, Some(buffer)));
+    }
+
+    fn transmit_buffer(&mut self, port: u32, _: usize, packet: &[u8]) {
+        // Frames lie in their buffers without room before them: one that is as long as it was is the whole buffer.
+        if packet.len() == self.came_in {
+            self.ports.push((port, None));
+        } else {
+            self.transmit(port, packet);
+        }
     }
 
     fn to_cpu(&mut self, packet: &[u8]) {
@@ -36,18 +48,18 @@ const BUDGET: usize = 1 << 12;
 const SPARE: usize = 4096;
 
 impl<E: Executor> World<E> {
-    pub(super) fn buffer(&mut self) -> Vec<u8> {
+    pub(super) fn buffer(&mut self) -> Packet {
         self.buffers.pop().unwrap_or_default()
     }
 
-    pub(super) fn recycle(&mut self, buffer: Vec<u8>) {
+    pub(super) fn recycle(&mut self, buffer: Packet) {
         if self.buffers.len() < SPARE {
             self.buffers.push(buffer);
         }
     }
 
     /// A frame was dropped by a link.
-    pub(super) fn lost_on_link(&mut self, packet: Vec<u8>) {
+    pub(super) fn lost_on_link(&mut self, packet: Packet) {
         if frame::is_marked(&packet) {
             self.lost.links += 1;
             self.open = self.open.saturating_sub(1);
@@ -56,7 +68,7 @@ impl<E: Executor> World<E> {
     }
 
     /// A host sends a frame to the switch.
-    pub(super) fn host_send(&mut self, link: usize, packet: Vec<u8>) {
+    pub(super) fn host_send(&mut self, link: usize, packet: Packet) {
         match self.up[link].send(self.now, packet) {
             Ok(Some(at)) => self.calendar.enter(at, Event::Up(link as u32)),
             Ok(None) => {}
@@ -76,16 +88,15 @@ impl<E: Executor> World<E> {
         let Some(mut packet) = packet else { return };
         let marked = frame::is_marked(&packet);
         let before = self.lost.switch_out;
-        let mut outbox = std::mem::take(&mut self.outbox);
+        self.outbox.came_in = packet.len();
         let mut batch = [Arrived { port: self.ports[link].0.into(), buffer: &mut packet, start: 0 }];
-        let polled = self.switch.process(Time(self.now), BUDGET, &mut batch, &mut outbox);
-        self.outbox = outbox;
-        self.recycle(packet);
+        let polled = self.switch.process(Time(self.now), BUDGET, &mut batch, &mut self.outbox);
         if polled.more {
-            self.poll_switch();
-        } else {
-            self.empty_outbox();
+            // What follows comes from the switch's queues: nothing of it lies in this buffer.
+            self.outbox.came_in = usize::MAX;
+            while self.switch.poll(Time(self.now), BUDGET, &mut self.outbox).more {}
         }
+        self.empty_outbox(Some(packet));
         if marked {
             self.lost.switch_in += 1;
             // It waits nowhere: what did not leave was dropped.
@@ -97,31 +108,45 @@ impl<E: Executor> World<E> {
 
     /// Lets the switch work, and takes what leaves.
     pub(super) fn poll_switch(&mut self) {
-        let mut outbox = std::mem::take(&mut self.outbox);
-        while self.switch.poll(Time(self.now), BUDGET, &mut outbox).more {}
-        self.outbox = outbox;
-        self.empty_outbox();
+        while self.switch.poll(Time(self.now), BUDGET, &mut self.outbox).more {}
+        self.empty_outbox(None);
     }
 
-    fn empty_outbox(&mut self) {
-        let mut outbox = std::mem::take(&mut self.outbox);
-        for (port, packet) in outbox.ports.drain(..) {
+    /// `came_in`: the frame that the switch was given.
+    fn empty_outbox(&mut self, mut came_in: Option<Packet>) {
+        if let [(port, None)] = self.outbox.ports[..]
+            && let Some(packet) = came_in.take()
+        {
+            // Nearly always: nothing else can have left.
+            self.outbox.ports.clear();
             self.leave(port, packet);
+        } else if !self.outbox.ports.is_empty() {
+            let mut ports = std::mem::take(&mut self.outbox.ports);
+            for (port, packet) in ports.drain(..) {
+                if let Some(packet) = packet.or_else(|| came_in.take()) {
+                    self.leave(port, packet);
+                }
+            }
+            self.outbox.ports = ports;
         }
-        for packet in outbox.cpu.drain(..) {
-            self.to_cpu += 1;
-            self.packet_in(&packet);
+        if let Some(packet) = came_in {
+            self.recycle(packet);
         }
-        while outbox.spare.len() < 4
+        if !self.outbox.cpu.is_empty() {
+            for packet in std::mem::take(&mut self.outbox.cpu) {
+                self.to_cpu += 1;
+                self.packet_in(&packet);
+            }
+        }
+        while self.outbox.spare.len() < 4
             && let Some(buffer) = self.buffers.pop()
         {
-            outbox.spare.push(buffer);
+            self.outbox.spare.push(buffer);
         }
-        self.outbox = outbox;
     }
 
     /// A frame leaves the switch.
-    fn leave(&mut self, port: u32, packet: Vec<u8>) {
+    fn leave(&mut self, port: u32, packet: Packet) {
         if self.strikes(Fault::Swallow) {
             return;
         }
@@ -168,7 +193,7 @@ impl<E: Executor> World<E> {
                 });
                 match (found.copied(), seen.marks.kind) {
                     (Some(Host::Device { device, .. }), frame::Kind::Request) => {
-                        self.device_request(device as usize, &seen, &packet);
+                        return self.device_request(device as usize, &seen, packet);
                     }
                     (Some(Host::Client(client)), frame::Kind::Answer) => {
                         self.client_answer(client as usize, &seen)

@@ -3,7 +3,7 @@
 
 use super::hosts::{head, is_client};
 use super::{Event, Host, World};
-use crate::device::Job;
+use crate::device::{By, Job};
 use crate::frame::{self, Addresses, Marks};
 use crate::random::{Part, Stream};
 use crate::scenario::{Connections, Scenario};
@@ -263,19 +263,11 @@ impl<E: Executor> World<E> {
         }
         for marks in requests {
             self.checker.reached(now, device, marks.request, marks.connection, true);
-            let a = addresses;
-            let from = Addresses {
-                macs: (a.macs.1, a.macs.0),
-                ips: (a.ips.1, a.ips.0),
-                ports: (a.ports.1, a.ports.0),
-            };
             let job = Job {
                 request: marks.request,
                 connection: marks.connection,
                 arrived: now,
-                addresses: from,
-                congestion: false,
-                stream: Some(id),
+                by: By::Stream(id),
             };
             self.work(device, job);
         }
