@@ -62,12 +62,12 @@ impl<T: Copy> Heap<T> {
 
 /// A day of the calendar is so many nanoseconds, as a power of two: 65 microseconds.
 const DAY: u32 = 16;
-/// Days of a year: what is more than a year ahead (17 ms) waits apart.
-const YEAR: usize = 256;
+/// Days of a year: what is more than a year ahead (134 ms) waits apart.
+const YEAR: usize = 2048;
 
-/// Entries in the order of their times: one that comes before all others, a heap for today, a list for each day of the year to come, and a heap for all that is
-/// later. Most entries are a few microseconds ahead (frames on links) or some milliseconds (services); what comes at regular
-/// times (agents, thousands of them) stays out of the way until its year comes.
+/// Entries in the order of their times: one that comes before all others, a heap for today, a list for each day of the year to
+/// come, and a heap for all that is later. Most entries are a few microseconds ahead (frames on links), some milliseconds
+/// (services) or a tenth of a second (agents, thousands of them): only today's are sorted.
 pub struct Calendar<T> {
     /// Comes before all others, if it is there. What happens enters mostly what happens next: it never sees the heap.
     next: Option<Entry<T>>,

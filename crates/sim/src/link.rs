@@ -90,7 +90,10 @@ impl Link {
         }
         let now_ps = now.saturating_mul(1000);
         let start = self.free_ps.max(now_ps);
-        if let Some(waiting) = (start - now_ps).checked_div(self.byte_ps) {
+        // Where the wire is free, nothing waits.
+        if start > now_ps
+            && let Some(waiting) = (start - now_ps).checked_div(self.byte_ps)
+        {
             if waiting > 0 && waiting + packet.len() as u64 > self.model.queue_bytes {
                 self.counts.full += 1;
                 return Err(packet);
