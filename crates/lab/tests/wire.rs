@@ -144,8 +144,7 @@ fn below_saturation_latency_is_service_time() -> TestResult {
 fn a_device_tells_how_busy_it_is() -> TestResult {
     let cable = Cable::new()?;
     let at: SocketAddr = "127.0.0.1:9100".parse()?;
-    let config =
-        DeviceConfig { service: ms(10), servers: 2, metrics: Some(at), ..cable.device("s1/cpu") };
+    let config = DeviceConfig { service: ms(10), servers: 2, metrics: Some(at), ..cable.device("s1/cpu") };
     let device = Device::start(&cable.server, config)?;
     let ask = || -> Result<String, Box<dyn std::error::Error>> {
         let mut stream = cable.server.enter(|| std::net::TcpStream::connect(at))??;

@@ -203,9 +203,12 @@ fn the_lab_agrees() {
     let dir = Scratch::new("sim-lab");
     let text = std::fs::read_to_string(file("scenarios/validate.toml")).expect("the file is there");
     let changes = [
-        ("duration_s = 20", "duration_s = 4"),
+        ("duration_s = 40", "duration_s = 4"),
         ("rate_per_s = [150, 300]", "rate_per_s = [150]"),
-        ("[\"server-only\", \"wrr\", \"p4mite\", \"least-connections\"]", "[\"server-only\", \"wrr\", \"least-utilised\"]"),
+        (
+            "[\"server-only\", \"wrr\", \"p4mite\", \"least-connections\"]",
+            "[\"server-only\", \"wrr\", \"least-utilised\"]",
+        ),
     ];
     let text = changes.iter().fold(text, |text, (from, to)| {
         assert!(text.contains(from), "the scenario has no {from}");

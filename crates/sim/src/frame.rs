@@ -475,7 +475,10 @@ mod tests {
             }
         }
         let mut other = vec![1; 30];
-        assert_eq!(answer(&mut other, Marks { kind: Kind::Answer, connection: 1, request: 1, tag: 0 }, 64), None);
+        assert_eq!(
+            answer(&mut other, Marks { kind: Kind::Answer, connection: 1, request: 1, tag: 0 }, 64),
+            None
+        );
         assert_eq!(other, [1; 30]);
     }
 

@@ -411,7 +411,8 @@ impl Agent {
         let mut loads = [None; 4];
         if part == 0 {
             let outstanding = self.latency.outstanding() as f64;
-            loads = [self.cpu.percent.get(), self.memory_percent, self.network.percent.get(), Some(outstanding)];
+            loads =
+                [self.cpu.percent.get(), self.memory_percent, self.network.percent.get(), Some(outstanding)];
         }
         for source in self.parts.get(part).iter().flat_map(|p| &p.sources) {
             for (load, told) in loads.iter_mut().zip(source.values()) {
@@ -447,9 +448,7 @@ impl Agent {
             let mut judged = self.judged(i, &part.settings);
             let refuses = part.sources.iter().find(|s| !s.is_available());
             let busy = if part.busy {
-                now < part.hold_until
-                    || refuses.is_some()
-                    || judged.any(|(_, value, t)| value > t.low)
+                now < part.hold_until || refuses.is_some() || judged.any(|(_, value, t)| value > t.low)
             } else {
                 let over = judged.find(|(_, value, t)| *value >= t.high);
                 let why = over.map(|(name, value, t)| format!("{name} is {value:.1}, threshold {}", t.high));

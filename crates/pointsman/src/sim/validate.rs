@@ -3,7 +3,7 @@
 use crate::console::{print, say};
 use crate::executor::Choice;
 use crate::live::{Live, Log};
-use crate::stats::{median, spread};
+use crate::stats::{mean, median, spread};
 use pointsman_balance::agent::AgentConfig;
 use pointsman_balance::blocks::Tuning;
 use pointsman_balance::{DeviceKind, Protocol};
@@ -28,6 +28,9 @@ const SERVICE: &str = "service";
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Where each device tells how busy it is, in its own namespace.
 const METRICS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9100));
+/// Each run of the lab is simulated so often: requests come at the same times, all else that is random (when agents report, how long
+/// services take) differs. A lab has one of these by chance.
+const SIMULATED: u64 = 5;
 /// How far simulator and lab may differ to be called in agreement, in per cent.
 const AGREEMENT_PERCENT: f64 = 10.0;
 
@@ -67,7 +70,13 @@ fn plan(s: &Scenario, seed: u64) -> Result<Plan, String> {
         return Err(refused("rack.servers", &format!("at most {MAX_DEVICES} devices in the lab")));
     }
     let a = &s.agents;
-    if !a.enabled || a.delay_ns > 0 || a.loss > 0.0 || a.offset_ns > 0 || a.skew_ppm > 0.0 || a.probes_ns.is_some() {
+    if !a.enabled
+        || a.delay_ns > 0
+        || a.loss > 0.0
+        || a.offset_ns > 0
+        || a.skew_ppm > 0.0
+        || a.probes_ns.is_some()
+    {
         return Err(refused("agents", "leave out all but `sampling_ms`"));
     }
     let service = s.rack.services.first().ok_or("the rack has no service")?;
@@ -206,23 +215,27 @@ fn load_config(s: &Scenario, plan: &Plan, seed: u64) -> LoadConfig {
     }
 }
 
-/// The same in virtual time: requests at the very times at which the lab's client sends them.
+/// The same in virtual time, so many times: requests at the very times at which the lab's client sends them.
 fn simulated(
     s: &Arc<Scenario>,
     data_plane: &DataPlane<Engine>,
     seed: u64,
-) -> Result<(Measured, u64), String> {
+) -> Result<(Vec<Measured>, u64), String> {
     let times = load_config(s, &plan(s, seed)?, seed).schedule();
     let times_ns: Arc<[u64]> = times.iter().map(|t| t.as_nanos() as u64).collect();
     let mut whole = Scenario { warmup_ns: 0, ..s.as_ref().clone() };
     for client in &mut whole.clients {
         client.arrivals = ArrivalModel::Trace { times_ns: times_ns.clone() };
     }
-    let o = pointsman_sim::run(&Arc::new(whole), data_plane, seed, None)?;
-    let seconds = s.duration_ns as f64 / 1e9;
-    let answers = o.requests.answered as f64 / seconds;
-    let measured = Measured([o.latency.p50_ms, o.latency.p99_ms, answers, o.requests.lost as f64]);
-    Ok((measured, o.violations.total()))
+    let (whole, seconds) = (Arc::new(whole), s.duration_ns as f64 / 1e9);
+    let (mut out, mut violations) = (Vec::new(), 0);
+    for i in 0..SIMULATED {
+        let o = pointsman_sim::run(&whole, data_plane, seed.wrapping_add(i << 32), None)?;
+        let answers = o.requests.answered as f64 / seconds;
+        out.push(Measured([o.latency.p50_ms, o.latency.p99_ms, answers, o.requests.lost as f64]));
+        violations += o.violations.total();
+    }
+    Ok((out, violations))
 }
 
 /// Runs a scenario's requests on a rack of namespaces, once for each seed.
@@ -266,17 +279,20 @@ fn compared(s: &Scenario, sim: &[Measured], lab: &[Measured], late: usize) -> Va
         let of = |(i, name): (usize, &&str)| {
             let values = column(all, i);
             let (low, high) = spread(&values);
-            ((*name).to_string(), json!({ "median": median(&values), "min": low, "max": high }))
+            let mean = mean(&values).mean;
+            ((*name).to_string(), json!({ "mean": mean, "median": median(&values), "min": low, "max": high }))
         };
         NAMES.iter().enumerate().map(of).collect::<serde_json::Map<_, _>>().into()
     };
     let difference = |i: usize| {
-        let (a, b) = (median(&column(sim, i)), median(&column(lab, i)));
+        let (a, b) = (mean(&column(sim, i)).mean, mean(&column(lab, i)).mean);
         100.0 * (a - b) / b.max(1e-9)
     };
+    let requests: f64 = s.clients.iter().map(|c| c.arrivals.expected(s.duration_ns)).sum();
+    let requests = (requests * lab.len() as f64).round() as u64;
     let point: serde_json::Map<String, Value> = s.point.iter().map(|(k, v)| (k.clone(), json!(v))).collect();
     json!({
-        "scenario": s.name, "point": point, "runs": lab.len(), "late_runs": late,
+        "scenario": s.name, "point": point, "runs": lab.len(), "requests": requests, "late_runs": late,
         "simulated": side(sim), "lab": side(lab),
         "difference_percent": { "p50": difference(0), "p99": difference(1), "answers": difference(2) },
     })
@@ -287,7 +303,7 @@ fn line(v: &Value) -> String {
     let both = |name: &str| {
         let one = |side: &str| {
             let of = |what| n(side, name, what);
-            format!("{:.2} ({:.2}-{:.2})", of("median"), of("min"), of("max"))
+            format!("{:.2} ({:.2}-{:.2})", of("mean"), of("min"), of("max"))
         };
         format!("{:>24} {:>24}", one("simulated"), one("lab"))
     };
@@ -315,15 +331,11 @@ fn load_average() -> Option<f64> {
 }
 
 /// One scenario, on both.
-fn compare(
-    s: &Arc<Scenario>,
-    data_plane: &DataPlane<Engine>,
-    seeds: &[u64],
-) -> Result<(Value, u64), String> {
+fn compare(s: &Arc<Scenario>, data_plane: &DataPlane<Engine>, seeds: &[u64]) -> Result<(Value, u64), String> {
     let (mut sim, mut violations) = (Vec::new(), 0);
     for seed in seeds {
         let (measured, violated) = simulated(s, data_plane, *seed)?;
-        sim.push(measured);
+        sim.extend(measured);
         violations += violated;
     }
     let (lab, late) = on_the_wire(s, seeds)?;
@@ -342,7 +354,7 @@ pub fn run(
         plan(s, 1)?;
     }
     print(&format!(
-        "{} runs of each: medians, and their range\n  {:<14} {:>24} {:>24} {:>10}\n",
+        "{} runs in the lab, each simulated {SIMULATED} times: means, and the range of runs\n  {:<14} {:>24} {:>24} {:>10}\n",
         seeds.len(),
         "",
         "simulated",

@@ -139,8 +139,7 @@ impl<E: Executor> World<E> {
             streams.lost += lost;
             self.open = self.open.saturating_sub(lost);
         }
-        let macs =
-            (self.clients[client].mac, self.scenario.rack.switch.mac);
+        let macs = (self.clients[client].mac, self.scenario.rack.switch.mac);
         let link = self.clients[client].link as usize;
         self.send_packets(link, macs, &packets);
         for (marks, asked) in answers {

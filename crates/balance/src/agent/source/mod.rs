@@ -62,8 +62,11 @@ impl FromStr for Reading {
     type Err = String;
 
     fn from_str(s: &str) -> Result<Self, String> {
-        let wrong =
-            || format!("`{s}`: write name, name{{label=\"value\"}}, sum(name) * 100 (also max, mean) or rate(name)");
+        let wrong = || {
+            format!(
+                "`{s}`: write name, name{{label=\"value\"}}, sum(name) * 100 (also max, mean) or rate(name)"
+            )
+        };
         // A name has no asterisk; a label's value may.
         let (metric, scale) = match s.rsplit_once('*') {
             Some((metric, scale)) if !scale.contains(['"', '}']) => {

@@ -43,7 +43,20 @@ fn readings() {
     check("nothing", None);
     check("node_load", None);
     check("node_load1 * 50", Some(25.0));
-    for wrong in ["", "a b", "sum(a", "rate(a", "rate()", "max(rate(a))", "a{b}", "a{b=c}", "a * x", "a{b=\"c\"", "*", "a{b=\"c\"d=\"e\"}"] {
+    for wrong in [
+        "",
+        "a b",
+        "sum(a",
+        "rate(a",
+        "rate()",
+        "max(rate(a))",
+        "a{b}",
+        "a{b=c}",
+        "a * x",
+        "a{b=\"c\"",
+        "*",
+        "a{b=\"c\"d=\"e\"}",
+    ] {
         assert!(wrong.parse::<Reading>().is_err(), "{wrong}");
     }
 }
@@ -99,7 +112,12 @@ fn counters() {
     check("rate(mean(busy)) * 100", 0, &pages);
     check("rate( busy{w=\"1\"} )", 0, &[(0, &two(1.0, 2.0), None), (500, &two(1.0, 2.2), Some(0.4))]);
     let old = (-0.1f64).exp();
-    let steps = [(0, "a 1", None), (100, "a 2", Some(10.0)), (200, "a 2", Some(10.0 * old)), (200, "a 9", Some(10.0 * old))];
+    let steps = [
+        (0, "a 1", None),
+        (100, "a 2", Some(10.0)),
+        (200, "a 2", Some(10.0 * old)),
+        (200, "a 9", Some(10.0 * old)),
+    ];
     check("rate(a)", 1000, &steps);
 }
 
@@ -140,9 +158,14 @@ fn other_sources() {
     assert_eq!(s.answer(Duration::ZERO, Answer::Bytes(head.as_bytes()), WINDOW), Ok(()));
     assert_eq!(s.values(), [Some(30.0), None, None, Some(4.0)]);
     let mut s = Source::new(settings(SourceKind::Nvml(1), [Some("utilization"), Some("memory"), None, None]));
-    assert_eq!(s.answer(Duration::ZERO, Answer::Values(&[("utilization", 40.0), ("memory", 50.0)]), WINDOW), Ok(()));
+    assert_eq!(
+        s.answer(Duration::ZERO, Answer::Values(&[("utilization", 40.0), ("memory", 50.0)]), WINDOW),
+        Ok(())
+    );
     assert_eq!(s.values(), [Some(40.0), Some(50.0), None, None]);
-    let e = s.answer(Duration::ZERO, Answer::Values(&[("utilization", f64::NAN)]), WINDOW).expect_err("no number");
+    let e = s
+        .answer(Duration::ZERO, Answer::Values(&[("utilization", f64::NAN)]), WINDOW)
+        .expect_err("no number");
     assert_eq!(e, "NVIDIA GPU 1: there is no `utilization` with a number");
 }
 
