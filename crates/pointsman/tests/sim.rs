@@ -139,7 +139,7 @@ fn shards_and_interruptions() {
     let dir = Scratch::new("sim-shards");
     let text = std::fs::read_to_string(file("scenarios/mmk.toml")).expect("the file is there");
     let text = text.replace("duration_s = 100", "duration_s = 2").replace("warmup_s = 5", "warmup_s = 0");
-    let scenario = dir.write("s.toml", &format!("{text}\n[sweep]\nrate_per_s = [500, 1000, 2000]\n"));
+    let scenario = dir.write("s.toml", format!("{text}\n[sweep]\nrate_per_s = [500, 1000, 2000]\n"));
     let all = |path: &str, more: &[&str]| {
         let done = run(&[&["sim", &scenario, "--seeds", "2", "--json", path], more].concat());
         assert_eq!(done.code, Some(0), "{done:?}");

@@ -33,6 +33,8 @@ pub struct AgentModel {
     pub enabled: bool,
     /// How often they look at processor use.
     pub sampling_ns: u64,
+    /// In what steps the use of processors is counted.
+    pub tick_ns: u64,
     /// From the decision to report to the frame on the wire.
     pub delay_ns: u64,
     /// Probability that a report is lost in the agent's host.

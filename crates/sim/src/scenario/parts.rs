@@ -41,6 +41,8 @@ pub(super) fn agents(table: Option<Table<'_, '_>>, problems: &mut Problems<'_>) 
     let mut out = AgentModel {
         enabled: true,
         sampling_ns: 100_000_000,
+        // As Linux does in /proc/stat.
+        tick_ns: 10_000_000,
         delay_ns: 0,
         loss: 0.0,
         skew_ppm: 0.0,
@@ -53,6 +55,7 @@ pub(super) fn agents(table: Option<Table<'_, '_>>, problems: &mut Problems<'_>) 
         t.number(name, min, 3.6e6, problems).map(|v| (v.value * 1e6).round() as u64)
     };
     out.sampling_ns = ms(&mut t, "sampling_ms", 0.001, problems).unwrap_or(out.sampling_ns);
+    out.tick_ns = ms(&mut t, "tick_ms", 0.001, problems).unwrap_or(out.tick_ns);
     out.delay_ns = ms(&mut t, "delay_ms", 0.0, problems).unwrap_or(0);
     out.offset_ns = ms(&mut t, "clock_offset_ms", 0.0, problems).unwrap_or(0);
     out.probes_ns = ms(&mut t, "probes_ms", 1.0, problems);

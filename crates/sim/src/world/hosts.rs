@@ -19,8 +19,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Source ports of one client address: 1024 and above.
 const PORTS: u32 = 64_000;
-/// Kernels count processor time in hundredths of a second.
-const TICK_NS: u128 = 10_000_000;
 
 /// An answer's tag: the kind of device in its low bits, above that the class of servers.
 const KIND_BITS: u32 = 3;
@@ -464,8 +462,9 @@ impl<E: Executor> World<E> {
     /// The agent reads what the kernel would say about the processor.
     pub(super) fn sample(&mut self, device: usize) {
         let workers = u128::from(self.devices[device].model().workers);
-        let busy = self.checker.busy_ns(self.now, device) / TICK_NS;
-        let all = u128::from(self.now) * workers / TICK_NS;
+        let tick_ns = u128::from(self.scenario.agents.tick_ns);
+        let busy = self.checker.busy_ns(self.now, device) / tick_ns;
+        let all = u128::from(self.now) * workers / tick_ns;
         let mut text = std::mem::take(&mut self.text);
         text.clear();
         // Writing to a String cannot fail.
