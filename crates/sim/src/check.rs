@@ -96,16 +96,32 @@ struct Connection {
 /// Connections by number. Those with a single request are forgotten when they may begin anew.
 #[derive(Debug)]
 struct Connections {
+    /// The first so many last. Of these, those that have begun.
+    number_lasting: usize,
     lasting: Vec<Connection>,
     single: Window<Connection>,
 }
 
 impl Connections {
     fn get_mut(&mut self, number: u32) -> Option<&mut Connection> {
-        let (number, lasting) = (number as usize, self.lasting.len());
-        match number.checked_sub(lasting) {
+        let number = number as usize;
+        match number.checked_sub(self.number_lasting) {
             Some(single) => self.single.get_mut(single),
             None => self.lasting.get_mut(number),
+        }
+    }
+
+    /// This one has a request now.
+    fn begin(&mut self, now: u64, number: u32) {
+        let (number, new) = (number as usize, Connection { device: NOWHERE, last: now });
+        let Some(single) = number.checked_sub(self.number_lasting) else {
+            if self.lasting.len() <= number {
+                self.lasting.resize(number + 1, new);
+            }
+            return;
+        };
+        while self.single.len() <= single {
+            self.single.push(new);
         }
     }
 }
@@ -174,7 +190,8 @@ impl Checker {
             idle_ns,
             detection_ns,
             connections: Connections {
-                lasting: vec![Connection { device: NOWHERE, last: 0 }; lasting as usize],
+                number_lasting: lasting as usize,
+                lasting: Vec::new(),
                 single: Window::default(),
             },
             requests: Vec::new(),
@@ -188,12 +205,8 @@ impl Checker {
     /// one in theirs.
     pub fn sent(&mut self, now: u64, connection: u32) {
         self.requests.push(Stage::Sent);
-        let Some(single) = (connection as usize).checked_sub(self.connections.lasting.len()) else { return };
-        let known = &mut self.connections.single;
-        while known.len() <= single {
-            known.push(Connection { device: NOWHERE, last: now });
-        }
-        known.forget(|c| now - c.last > self.idle_ns);
+        self.connections.begin(now, connection);
+        self.connections.single.forget(|c| now - c.last > self.idle_ns);
     }
 
     /// A request reached a device.
