@@ -159,7 +159,29 @@ pub enum Factor {
     Weight,
     /// The inverse of its weight: less is better.
     Inverse,
+    /// This number over the requests that it works on at the same time.
+    PerWorker(u16),
 }
+
+/// Where a device is out, and in again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Limits {
+    /// Out at this load or above, in again at that or below.
+    Fixed {
+        /// Out.
+        high: u16,
+        /// In again.
+        low: u16,
+    },
+    /// Out as soon as more are in flight than it works on at the same time, by so many.
+    Workers {
+        /// 0: it may work to capacity.
+        more: u16,
+    },
+}
+
+/// A per cent of load where what is reported and what is in flight make one number.
+const PER_CENT: u16 = 16;
 
 /// What a service says beside the name of its policy. Each overrides what the policy says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -176,7 +198,7 @@ pub struct Tuning {
     pub step: Option<u8>,
     /// Of how many devices by chance the least loaded is taken.
     pub choices: Option<u8>,
-    /// At this load or above a device is out.
+    /// At this load or above a device is out; for `jiq`, no longer idle.
     pub high: Option<u16>,
     /// At this load or below it is in again.
     pub low: Option<u16>,
@@ -201,9 +223,13 @@ pub struct Blocks {
     pub offset: u8,
     /// 100 less the load, instead of the load.
     pub complement: bool,
+    /// The factor is the second metric's alone.
+    pub second_only: bool,
     pub factor: Factor,
-    pub high: u16,
-    pub low: u16,
+    /// In the unit of what the user says.
+    pub limits: Limits,
+    /// What a device's load is in that unit.
+    pub unit: u16,
 }
 
 impl Blocks {
@@ -217,17 +243,33 @@ impl Blocks {
         step: 0,
         offset: 0,
         complement: false,
+        second_only: false,
         factor: Factor::One,
-        high: u16::MAX,
-        low: 0,
+        limits: Limits::Fixed { high: u16::MAX, low: 0 },
+        unit: 1,
     };
 
-    /// The blocks of a policy; for the four that the data plane has as such, what else can be said of them.
-    pub fn new(policy: Policy, tuning: &Tuning, protocol: Protocol) -> Blocks {
+    /// The blocks of a policy; for the four that the data plane has as such, what else can be said of them. `workers`: every device
+    /// says how many requests it works on at the same time.
+    pub fn new(policy: Policy, tuning: &Tuning, protocol: Protocol, workers: bool) -> Blocks {
         use Metric::{Compute, InFlight, None as Nothing, Queue, Weight};
         let in_flight = [(InFlight, 1), (Nothing, 0)];
+        // A report is of the past: what is in flight now says how busy the workers are at this moment. Whoever says what to
+        // look at, and how, gets just that.
+        let corrected = workers
+            && (tuning.metric, tuning.metric2) == (None, None)
+            && (tuning.weight, tuning.weight2, tuning.step) == (None, None, None);
+        // Half of it is the reported load, half the share of workers that are taken.
+        let mean_of_both = Blocks {
+            metrics: [(Compute, (PER_CENT / 2) as u8), (InFlight, 1)],
+            second_only: true,
+            factor: Factor::PerWorker(100 * PER_CENT / 2),
+            unit: PER_CENT,
+            ..Blocks::PLAIN
+        };
         let mut b = match policy {
             Policy::ServerOnly | Policy::Ecmp | Policy::Wrr | Policy::P4mite => Blocks::PLAIN,
+            Policy::LeastUtilised if corrected => mean_of_both,
             // One connection is taken for one per cent until the next report tells better.
             Policy::LeastUtilised => {
                 Blocks { metrics: [(Compute, 1), (Nothing, 0)], step: 1, ..Blocks::PLAIN }
@@ -242,10 +284,12 @@ impl Blocks {
             Policy::Prt => Blocks {
                 narrow: Narrow::Below,
                 pick: Pick::Priority,
-                metrics: [(Compute, 1), (Nothing, 0)],
-                high: 90,
-                low: 80,
-                ..Blocks::PLAIN
+                limits: Limits::Fixed { high: 90, low: 80 },
+                ..if corrected {
+                    mean_of_both
+                } else {
+                    Blocks { metrics: [(Compute, 1), (Nothing, 0)], ..Blocks::PLAIN }
+                }
             },
             Policy::LeastConnections => Blocks { metrics: in_flight, ..Blocks::PLAIN },
             // One more than there are: what counts is how a device would stand with the new one.
@@ -253,9 +297,16 @@ impl Blocks {
                 Blocks { metrics: in_flight, offset: 1, factor: Factor::Inverse, ..Blocks::PLAIN }
             }
             Policy::Jsq => Blocks { metrics: in_flight, count: Some(Counting::Requests), ..Blocks::PLAIN },
-            Policy::Jiq => {
-                Blocks { narrow: Narrow::Idle, pick: Pick::Chance, metrics: in_flight, ..Blocks::PLAIN }
-            }
+            // Who is idle, or would be the next to be, is a matter of speed: hence the weights.
+            Policy::Jiq => Blocks {
+                narrow: Narrow::Idle,
+                pick: Pick::Chance,
+                metrics: in_flight,
+                second_only: true,
+                factor: Factor::Weight,
+                limits: Limits::Workers { more: 0 },
+                ..Blocks::PLAIN
+            },
             Policy::PowerOfTwo => Blocks { choices: 2, metrics: in_flight, ..Blocks::PLAIN },
             Policy::ProbeWrr => Blocks {
                 pick: Pick::Weighted,
@@ -276,11 +327,28 @@ impl Blocks {
         first.0 = t.metric.unwrap_or(first.0);
         first.1 = t.weight.unwrap_or(first.1.max(u8::from(t.metric.is_some())));
         second.0 = t.metric2.unwrap_or(second.0);
-        second.1 = t.weight2.unwrap_or(u8::from(t.metric2.is_some()));
+        second.1 = t.weight2.unwrap_or(second.1.max(u8::from(t.metric2.is_some())));
         b.step = t.step.unwrap_or(b.step);
         b.choices = t.choices.unwrap_or(b.choices);
-        b.high = t.high.unwrap_or(b.high);
-        b.low = t.low.unwrap_or(b.low.min(b.high));
+        if policy == Policy::Prt && workers && b.metrics == in_flight {
+            b.limits = Limits::Workers { more: 1 };
+        }
+        b.limits = match (b.narrow, b.limits, t.high, t.low) {
+            (_, limits, None, None) => limits,
+            // Room for one more is one less.
+            (Narrow::Idle, _, Some(high), _) => Limits::Fixed { high, low: high.saturating_sub(1) },
+            (Narrow::Idle, limits, None, _) => limits,
+            (_, Limits::Fixed { high, low }, new_high, new_low) => {
+                let high = new_high.unwrap_or(high);
+                Limits::Fixed { high, low: new_low.unwrap_or(low.min(high.saturating_sub(1))) }
+            }
+            (_, Limits::Workers { .. }, Some(high), low) => {
+                Limits::Fixed { high, low: low.unwrap_or(high.saturating_sub(1)) }
+            }
+            (_, Limits::Workers { .. }, None, Some(low)) => {
+                Limits::Fixed { high: low.saturating_add(1), low }
+            }
+        };
         b.servers = t.servers.unwrap_or(b.servers);
         // What a device got since its last report is part of the same count.
         let needs_count =
@@ -292,6 +360,17 @@ impl Blocks {
     /// Whether the data plane needs to be told anything.
     pub fn is_plain(&self) -> bool {
         *self == Blocks::PLAIN
+    }
+
+    /// Where a device that works on so many requests at the same time is out, and in again: its load, as the data plane has it.
+    pub fn thresholds(&self, workers: Option<u16>) -> (u16, u16) {
+        match self.limits {
+            Limits::Fixed { high, low } => (high.saturating_mul(self.unit), low.saturating_mul(self.unit)),
+            Limits::Workers { more } => {
+                let high = workers.unwrap_or(1).max(1).saturating_add(more);
+                (high, high - 1)
+            }
+        }
     }
 
     /// Whether a decision looks at something that comes with reports or probes.
@@ -344,13 +423,13 @@ mod tests {
 
     #[test]
     fn policies() {
-        let of = |policy, tuning: Tuning| Blocks::new(policy, &tuning, Protocol::Tcp);
+        let of = |policy, tuning: Tuning| Blocks::new(policy, &tuning, Protocol::Tcp, false);
         for policy in Policy::COMPARED {
             assert!(of(policy, Tuning::default()).is_plain(), "{policy}");
         }
         assert_eq!(of(Policy::LeastConnections, Tuning::default()).count, Some(Counting::Connections));
         assert_eq!(
-            Blocks::new(Policy::LeastConnections, &Tuning::default(), Protocol::Udp).count,
+            Blocks::new(Policy::LeastConnections, &Tuning::default(), Protocol::Udp, false).count,
             Some(Counting::Requests)
         );
         let two = Tuning { servers: Some(Servers::PowerOfTwo), ..Tuning::default() };
@@ -361,6 +440,55 @@ mod tests {
         assert!(b.needs_reports() && !of(Policy::Jsq, Tuning::default()).needs_reports());
         let sum = Tuning { metric2: Some(Metric::Network), weight2: Some(3), ..Tuning::default() };
         assert_eq!(of(Policy::Prt, sum).metrics, [(Metric::Compute, 1), (Metric::Network, 3)]);
+    }
+
+    #[test]
+    fn limits() {
+        let check = |policy, tuning: Tuning, workers: Option<u16>, wanted: (u16, u16)| {
+            let b = Blocks::new(policy, &tuning, Protocol::Udp, workers.is_some());
+            assert_eq!(b.thresholds(workers), wanted, "{policy}, {tuning:?}, {workers:?}");
+        };
+        let plain = Tuning::default();
+        let high = |high| Tuning { high: Some(high), ..plain };
+        check(Policy::Jiq, plain, None, (1, 0));
+        check(Policy::Jiq, plain, Some(8), (8, 7));
+        check(Policy::Jiq, high(3), Some(8), (3, 2));
+        check(Policy::Jiq, Tuning { low: Some(5), ..plain }, Some(8), (8, 7));
+        check(Policy::Prt, plain, None, (90, 80));
+        check(Policy::Prt, high(60), None, (60, 59));
+        // In sixteenths of a per cent.
+        check(Policy::Prt, plain, Some(8), (1440, 1280));
+        check(Policy::Prt, high(65_535), Some(8), (65_535, 1280));
+        let in_flight = Tuning { metric: Some(Metric::InFlight), ..plain };
+        check(Policy::Prt, in_flight, None, (90, 80));
+        check(Policy::Prt, in_flight, Some(8), (9, 8));
+        check(Policy::Prt, Tuning { high: Some(20), ..in_flight }, Some(8), (20, 19));
+        check(Policy::Prt, Tuning { low: Some(3), ..in_flight }, Some(8), (4, 3));
+    }
+
+    #[test]
+    fn reports_are_corrected_where_workers_are_known() {
+        let of = |policy, tuning: Tuning, workers| Blocks::new(policy, &tuning, Protocol::Udp, workers);
+        for policy in [Policy::LeastUtilised, Policy::Prt] {
+            let b = of(policy, Tuning::default(), true);
+            assert_eq!(b.metrics, [(Metric::Compute, 8), (Metric::InFlight, 1)], "{policy}");
+            assert_eq!((b.factor, b.second_only, b.step), (Factor::PerWorker(800), true, 0), "{policy}");
+            assert_eq!(b.count, Some(Counting::Requests), "{policy}");
+            // All eight workers taken are worth as much as a report of 100 per cent.
+            assert_eq!(8 * 800 / 8, 100 * u16::from(b.metrics[0].1));
+            for asked in [
+                Tuning { metric: Some(Metric::Compute), ..Tuning::default() },
+                Tuning { step: Some(0), ..Tuning::default() },
+                Tuning { weight: Some(1), ..Tuning::default() },
+            ] {
+                let b = of(policy, asked, true);
+                assert_eq!((b.metrics[0], b.factor), ((Metric::Compute, 1), Factor::One), "{policy}");
+            }
+        }
+    }
+
+    #[test]
+    fn names() {
         assert_eq!("in-flight".parse(), Ok(Metric::InFlight));
         assert!("cpu".parse::<Metric>().expect_err("no such").contains("\"compute\""));
     }

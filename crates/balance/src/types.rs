@@ -208,7 +208,7 @@ impl DeviceNumber {
     }
 
     /// From the 16 bits of `device_t`.
-    pub fn from_bits(bits: u16) -> Self {
+    pub const fn from_bits(bits: u16) -> Self {
         DeviceNumber(bits)
     }
 

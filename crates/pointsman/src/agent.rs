@@ -1,5 +1,6 @@
 //! `pointsman agent`: one device's agent on its interface, with its sockets and its clock.
 
+mod orca;
 mod sources;
 
 use crate::console::say;
@@ -39,6 +40,9 @@ pub struct Args {
     /// Tell its own metrics, processor time among them, in Prometheus' format at this address: 127.0.0.1:9101.
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
+    /// End after so many seconds, and say what reports cost of a processor.
+    #[arg(long = "for", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    duration_s: Option<u64>,
 }
 
 /// An agent that is ready to run.
@@ -118,7 +122,7 @@ impl Running {
     }
 
     /// Runs until it is stopped. `log` gets what an operator should know.
-    pub fn run(mut self, mut log: impl FnMut(&str)) -> Result<(), String> {
+    pub fn run(mut self, mut log: impl FnMut(&str)) -> Result<Agent, String> {
         // Monotonic, but counted from the epoch: reports of a restarted agent must not look older than those before.
         let start = Instant::now();
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -203,8 +207,19 @@ impl Running {
                     .map_err(|e| format!("cannot wait: {e}"))?;
             }
         }
-        Ok(())
+        Ok(self.agent)
     }
+}
+
+/// What reports cost of a processor.
+fn cost(reports: u64, spent: Duration, took: Duration) -> String {
+    let (spent, took) = (spent.as_secs_f64(), took.as_secs_f64());
+    format!(
+        "{reports} reports in {took:.1} s, {:.1} a second, took {spent:.4} s of a processor: {:.3} % of it, {:.1} us a report",
+        reports as f64 / took,
+        100.0 * spent / took,
+        1e6 * spent / reports.max(1) as f64
+    )
 }
 
 /// The MAC address of an interface.
@@ -259,10 +274,25 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         .enable_all()
         .build()
         .map_err(|e| format!("cannot start: {e}"))?;
+    let limit = args.duration_s.map(Duration::from_secs);
     tokio.spawn(async move {
-        crate::signals::wait_for_stop().await;
+        tokio::select! {
+            () = crate::signals::wait_for_stop() => {}
+            () = async {
+                match limit {
+                    Some(limit) => tokio::time::sleep(limit).await,
+                    None => std::future::pending().await,
+                }
+            } => {}
+        }
         stopper.stop();
     });
-    running.run(say)?;
+    // What it took to start is no cost of reports.
+    let (began, before) = (Instant::now(), processor_time());
+    let agent = running.run(say)?;
+    if limit.is_some() {
+        let spent = processor_time().saturating_sub(before);
+        crate::console::print(&(cost(agent.reports(), spent, began.elapsed()) + "\n"));
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -212,7 +212,7 @@ impl Live {
         let (log, who) = (self.log.clone(), format!("agent {device}"));
         let thread = host
             .namespace
-            .spawn(&who.clone(), move || running.run(|line| say(&log, &who, line)))
+            .spawn(&who.clone(), move || running.run(|line| say(&log, &who, line)).map(|_| ()))
             .map_err(|e| e.to_string())?;
         self.agents.insert(device.to_string(), (stopper, thread));
         Ok(())
@@ -237,7 +237,7 @@ impl Live {
                 // Bound by a thread inside of the switch's namespace.
                 let bound = self.tokio.block_on(self.tokio.spawn(bind)).map_err(|e| e.to_string())?;
                 let listener = bound.map_err(|e| format!("cannot listen on {}: {e}", settings.listen))?;
-                Some(self.tokio.spawn(controller::serve(listener, commands.clone())))
+                Some(self.tokio.spawn(controller::serve(listener, None, commands.clone())))
             }
             None => None,
         };

@@ -2,13 +2,16 @@
 
 use crate::console::print;
 use crate::http::client::{Ask, ask};
+use crate::switch::tls;
 use pointsman_balance::api::Document;
 use pointsman_balance::config::DEFAULT_API;
+use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The switch does not hold the change yet.
@@ -35,6 +38,15 @@ struct Reach {
     /// File with the token: TOKEN, or a line NAME TOKEN as the controller's own file has them.
     #[arg(long, global = true, env = "POINTSMAN_TOKEN_FILE")]
     token_file: Option<PathBuf>,
+    /// PEM file of the authority whose certificates an API at https:// may have.
+    #[arg(long, global = true, value_name = "FILE", env = "POINTSMAN_API_CA")]
+    ca: Option<PathBuf>,
+    /// PEM file of the certificate to show, where the API demands one.
+    #[arg(long, global = true, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// Its key.
+    #[arg(long, global = true, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
     /// Print the API's answer as it is.
     #[arg(long, global = true)]
     json: bool,
@@ -313,6 +325,14 @@ fn status(s: &Value) -> String {
     if !names.is_empty() {
         let _ = writeln!(out, "unresolved  {}", names.join(", "));
     }
+    for d in s["draining"].as_array().into_iter().flatten() {
+        let connections = match d["connections"].as_u64() {
+            Some(1) => "1 connection left".to_string(),
+            Some(n) => format!("{n} connections left"),
+            None => "not counted yet".to_string(),
+        };
+        let _ = writeln!(out, "draining    {}: {connections}", text(&d["device"]));
+    }
     if let Some(why) = s["unsaved"].as_str() {
         let _ = writeln!(out, "unsaved     {why}");
     }
@@ -383,8 +403,34 @@ fn question(command: &Command) -> Question {
     }
 }
 
+/// Whom to trust, where the address is `https://`.
+fn trust(reach: &Reach) -> Result<Option<Arc<ClientConfig>>, String> {
+    if !reach.api.starts_with("https://") {
+        return Ok(None);
+    }
+    let ca = reach.ca.as_ref().ok_or(
+        "the API is at https://: name the authority of its certificate: --ca FILE, or POINTSMAN_API_CA",
+    )?;
+    let mut roots = RootCertStore::empty();
+    for certificate in tls::certificates(ca, "API's authority")? {
+        roots.add(certificate).map_err(|e| format!("{}: {e}", ca.display()))?;
+    }
+    let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|e| format!("TLS: {e}"))?
+        .with_root_certificates(roots);
+    let config = match (&reach.cert, &reach.key) {
+        (Some(cert), Some(key)) => builder
+            .with_client_auth_cert(tls::certificates(cert, "certificate to show")?, tls::key(key)?)
+            .map_err(|e| format!("{} and {}: {e}", cert.display(), key.display()))?,
+        _ => builder.with_no_client_auth(),
+    };
+    Ok(Some(Arc::new(config)))
+}
+
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, String> {
+    let trusted = trust(&args.reach)?;
     let file = args.reach.token_file.ok_or(
         "who asks? Name a file with a token of the controller (`tokens` in [api] of the rack's file): --token-file FILE, or \
          POINTSMAN_TOKEN_FILE",
@@ -408,6 +454,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     let asked = Ask {
         method: q.method,
         url: &url,
+        tls: trusted,
         token: Some(token),
         body: q.body.map(|b| ("application/json", b)),
     };

@@ -12,7 +12,7 @@ use support::{PATIENCE, Running, Scratch, Switch, file, root};
 
 fn get(url: &str) -> (u16, String) {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let asked = Ask { method: "GET", url, token: None, body: None };
+    let asked = Ask { method: "GET", url, ..Ask::default() };
     let (status, body) = tokio.block_on(ask(asked, PATIENCE)).expect("an answer");
     (status, String::from_utf8(body).expect("text"))
 }

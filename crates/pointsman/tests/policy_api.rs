@@ -9,6 +9,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use support::certificates::{authority, issue};
 use support::{PATIENCE, Running, Switch, file, finish, pointsman};
 
 const OPS: &str = "0123456789abcdef0123";
@@ -70,7 +71,8 @@ impl Bench {
 
     fn ask(&self, method: &str, path: &str, token: Option<&str>, body: Option<String>) -> (u16, Vec<u8>) {
         let url = format!("{}{path}", self.api);
-        let asked = Ask { method, url: &url, token, body: body.map(|b| ("application/json", b)) };
+        let body = body.map(|b| ("application/json", b));
+        let asked = Ask { method, url: &url, token, body, ..Ask::default() };
         let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         tokio.block_on(ask(asked, PATIENCE)).expect("an answer")
     }
@@ -221,13 +223,78 @@ fn files_that_are_wrong_are_named() {
     };
     check("", &["api.tokens: missing", "NAME TOKEN"]);
     check("tokens = \"nowhere\"", &["nowhere", "api.tokens"]);
-    check("tokens = \"x\"\nlisten = \"0.0.0.0:9560\"", &["api.listen", "beyond_loopback"]);
+    check(
+        "tokens = \"x\"\nlisten = \"0.0.0.0:9560\"",
+        &["api.listen", "tls_cert", "beyond_loopback = \"without-tls\""],
+    );
+    check(
+        "tokens = \"x\"\nlisten = \"0.0.0.0:9560\"\nbeyond_loopback = \"yes\"",
+        &["api.beyond_loopback: `yes`", "\"without-tls\""],
+    );
+    check("tokens = \"x\"\ntls_cert = \"c.pem\"", &["api.tls_key: missing", "both"]);
+    check("tokens = \"x\"\ntls_client_ca = \"c.pem\"", &["api.tls_cert: missing"]);
     check("tokens = \"x\"\nlisten = \"here\"", &["api.listen", "127.0.0.1:9560"]);
     check("tokens = \"x\"\nlisen = \"here\"", &["api.lisen: unknown field", "listen"]);
     std::fs::write(folder.join("tokens"), "ops short\n").expect("a file");
     check("tokens = \"tokens\"", &["tokens: line 1", "too short"]);
     std::fs::write(folder.join("tokens"), format!("ops {OPS}\n")).expect("a file");
     std::fs::write(folder.join("kept"), "{").expect("a file");
+    check("tokens = \"tokens\"\ntls_cert = \"no.pem\"\ntls_key = \"no.key\"", &["no.pem", "give a PEM file"]);
     check("tokens = \"tokens\"\nstate = \"kept\"", &["kept: ", "move the file away"]);
     let _ = std::fs::remove_dir_all(&folder);
+}
+
+/// The API over TLS: who does not trust its authority, shows no certificate where one is demanded or does not speak TLS gets nothing.
+#[test]
+fn over_tls() {
+    let mut b = Bench::new("tls");
+    let (ours, other) = (authority("ours"), authority("another"));
+    let path = |name: &str| b.folder.join(name).display().to_string();
+    let write = |name: &str, text: String| std::fs::write(path(name), text).expect("a file");
+    write("ca.pem", ours.pem());
+    write("other-ca.pem", other.pem());
+    for (name, by) in [("server", &ours), ("client", &ours), ("stranger", &other)] {
+        let (certificate, key) = issue(by, |_| {});
+        write(&format!("{name}.pem"), certificate);
+        write(&format!("{name}.key"), key);
+    }
+    let rack = std::fs::read_to_string(path("rack.toml")).expect("the rack");
+    let ca = path("ca.pem");
+    for mutual in [false, true] {
+        let demand = if mutual { "tls_client_ca = \"ca.pem\"\n" } else { "" };
+        // Beyond loopback nothing more needs to be said.
+        let api = format!("[api]\ntls_cert = \"server.pem\"\ntls_key = \"server.key\"\n{demand}");
+        let text = rack.replacen("[api]\n", &api, 1).replacen("127.0.0.1:0", "0.0.0.0:0", 1);
+        write("rack.toml", text);
+        b.controller.stop();
+        (b.controller, b.api) = Bench::controller(&b.folder);
+        b.api = b.api.replacen("0.0.0.0", "127.0.0.1", 1);
+        assert!(b.api.starts_with("https://127.0.0.1:"), "{}", b.api);
+        let shown = |name: &str| {
+            ["--ca", &ca, "--cert", &path(&format!("{name}.pem")), "--key", &path(&format!("{name}.key"))]
+                .map(String::from)
+        };
+        let with = |b: &Bench, options: &[String]| {
+            let mut arguments: Vec<&str> = vec!["list"];
+            arguments.extend(options.iter().map(String::as_str));
+            b.policy(&arguments)
+        };
+        let (code, out, err) = with(&b, &shown("client"));
+        assert!(code == Some(0) && out.contains("inference"), "{mutual}: {out}{err}");
+        let (code, out, err) = with(&b, &["--ca".into(), ca.clone()]);
+        assert_eq!(code, Some(i32::from(mutual)), "{out}{err}");
+        let (code, _, err) = with(&b, &shown("stranger"));
+        assert_eq!(code, Some(i32::from(mutual)), "{err}");
+        let (code, _, err) = with(&b, &["--ca".into(), path("other-ca.pem")]);
+        assert!(code == Some(1) && err.contains("no TLS"), "{err}");
+        let (code, _, err) = with(&b, &[]);
+        assert!(code == Some(1) && err.contains("--ca FILE"), "{err}");
+        // In the clear there is nothing to be had.
+        let mut stream = TcpStream::connect(b.api.trim_start_matches("https://")).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        let _ = stream.write_all(b"GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n");
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(!answer.starts_with(b"HTTP/"), "{answer:?}");
+    }
 }

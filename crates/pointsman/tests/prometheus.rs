@@ -55,7 +55,7 @@ fn free_port() -> u16 {
 
 fn get(url: &str, token: Option<&str>) -> Result<(u16, Vec<u8>), String> {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    tokio.block_on(ask(Ask { method: "GET", url, token, body: None }, PATIENCE))
+    tokio.block_on(ask(Ask { method: "GET", url, token, ..Ask::default() }, PATIENCE))
 }
 
 /// What stands behind `mark` in a line.

@@ -4,40 +4,12 @@ mod support;
 
 use nix::sys::signal::Signal;
 use pointsman_control::proto::p4rt as pb;
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-    SanType, date_time_ymd,
-};
-use std::net::{IpAddr, Ipv4Addr};
+use rcgen::{CertificateParams, date_time_ymd};
 use std::process::Command;
+use support::certificates::{authority, issue};
 use support::python::Client;
 use support::{Scratch, Switch, assert_no_panic, file, finish, pointsman, root};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
-
-type Authority = CertifiedIssuer<'static, KeyPair>;
-
-fn named(name: &str) -> CertificateParams {
-    let mut params = CertificateParams::default();
-    params.distinguished_name.push(DnType::CommonName, name);
-    params
-}
-
-fn authority(name: &str) -> Authority {
-    let mut params = named(name);
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
-}
-
-/// Certificate and key in PEM.
-fn issue(by: &Authority, change: impl FnOnce(&mut CertificateParams)) -> (String, String) {
-    let mut params = named("a test");
-    params.subject_alt_names = vec![SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST))];
-    params.extended_key_usages =
-        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-    change(&mut params);
-    let key = KeyPair::generate().unwrap();
-    (params.signed_by(&key, by).unwrap().pem(), key.serialize_pem())
-}
 
 /// Everything that a test needs, in files: `ca.pem`; `server`, `client`, `stranger`, `expired`, `early`, each `.pem` and
 /// `.key`.

@@ -61,7 +61,7 @@ fn rig<E: Executor>(policy: u8) -> Rig<E> {
     }
     if policy == BLOCKS {
         // The fewest connections in flight, which the switch counts.
-        add("policies service=1 epoch=0 -> set_policy(0, 0, 0, 0, 32, 6, 1, 0, 0, 0, 0, 0)");
+        add("policies service=1 epoch=0 -> set_policy(0, 0, 0, 0, 32, 6, 1, 0, 0, 0, 0, 0, 0)");
     }
     rig
 }

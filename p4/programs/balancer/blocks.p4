@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The blocks that policies are made of. Each takes a set of devices (a bitmap) and the load of each, and leaves fewer:
 //
-//   narrow   the fresh devices -> those that report to be available | are below a threshold | are idle
+//   narrow   the fresh devices -> those that report to be available | are below a threshold | have room for one more
 //   sample   -> k of them by chance
 //   minimum  -> those with the smallest value
 //   pick     -> one: by chance, by priority, by weight, or as the controller says
@@ -17,12 +17,12 @@
 const bit<8> NARROW_NONE = 0;
 const bit<8> NARROW_AVAILABLE = 1; // P4Mite's bitmap
 const bit<8> NARROW_BELOW = 2;     // value below the device's threshold, with hysteresis
-const bit<8> NARROW_IDLE = 3;      // value 0
+const bit<8> NARROW_IDLE = 3;      // value at the device's low threshold or below; without thresholds: value 0
 
 const bit<8> PICK_LEAST = 0;       // the smallest value, of `choices` devices by chance (0: of all)
 const bit<8> PICK_PRIORITY = 1;    // the first of dip_table
 const bit<8> PICK_WEIGHTED = 2;    // by turns, each as often as its value says
-const bit<8> PICK_CHANCE = 3;      // any
+const bit<8> PICK_CHANCE = 3;      // by turns, each as often as its factor says
 const bit<8> PICK_CHOSEN = 4;      // the controller's
 
 // Thresholds of each device: at `high` or above it is out, at `low` or below it is in again.

@@ -27,6 +27,7 @@ const bit<8> METRIC_IN_FLIGHT = 6;
 // What a report or probe says of one device.
 struct reported_t {
     bit<1>  metrics;   // there are metrics
+    bit<1>  probe;     // they are a probe's: with a weight, without a queue
     bit<1>  corrects;  // the queue is what is in flight
     bit<32> values;    // compute, memory, network, queue
     bit<8>  weight;
@@ -34,7 +35,7 @@ struct reported_t {
 
 // How the load of a device becomes one number (`value`):
 // sum = metric_a * weight_a + metric_b * weight_b + step * (connections since its last report) + offset
-// value = sum * factor, or (100 - sum) * factor if `complement`.
+// value = sum * factor, or (100 - sum) * factor if `complement`, or, if `second_only`, the sum with metric_b * weight_b * factor in it.
 struct measure_t {
     bit<8> metric_a;
     bit<8> weight_a;
@@ -43,6 +44,7 @@ struct measure_t {
     bit<8> step;
     bit<8> offset;
     bit<1> complement;
+    bit<1> second_only;
 }
 
 // One number for each device of a server.
@@ -116,7 +118,16 @@ control DeviceState(in bit<2> request, in bool mine, in bool less, in server_t s
             if (mine) {
                 last_heard.write(at, now);
                 if (report.metrics == 1) {
-                    reported.write(at, report.values ++ report.weight ++ 24w0);
+                    // A report knows no weight and a probe no queue: what was heard of it stays.
+                    bit<64> was;
+                    reported.read(was, at);
+                    bit<8> queue = report.values[7:0];
+                    bit<8> weight = was[31:24];
+                    if (report.probe == 1) {
+                        queue = was[39:32];
+                        weight = report.weight;
+                    }
+                    reported.write(at, report.values[31:8] ++ queue ++ weight ++ 24w0);
                     if (report.corrects == 1) {
                         in_flight.write(at, (bit<16>)report.values[7:0]);
                     }
@@ -152,12 +163,18 @@ control DeviceState(in bit<2> request, in bool mine, in bool less, in server_t s
                 in_flight.read(n, at);
                 metric_a.apply(measure.metric_a, metrics, n, a);
                 metric_b.apply(measure.metric_b, metrics, n, b);
-                bit<32> sum = (bit<32>)a * (bit<32>)measure.weight_a + (bit<32>)b * (bit<32>)measure.weight_b
-                    + (bit<32>)metrics[15:0] * (bit<32>)measure.step + (bit<32>)measure.offset;
-                if (measure.complement == 1) {
-                    sum = 32w100 |-| sum;
+                bit<32> sum = (bit<32>)a * (bit<32>)measure.weight_a + (bit<32>)metrics[15:0] * (bit<32>)measure.step
+                    + (bit<32>)measure.offset;
+                bit<32> second = (bit<32>)b * (bit<32>)measure.weight_b;
+                if (measure.second_only == 1) {
+                    value = (bit<48>)sum + (bit<48>)second * (bit<48>)factor;
+                } else {
+                    sum = sum + second;
+                    if (measure.complement == 1) {
+                        sum = 32w100 |-| sum;
+                    }
+                    value = (bit<48>)sum * (bit<48>)factor;
                 }
-                value = (bit<48>)sum * (bit<48>)factor;
             }
         }
     }

@@ -557,7 +557,7 @@ control BalancerIngress(inout headers_t hdr,
                             values_t values;
                             device_settings.apply(meta, factors, thresholds);
                             load.apply(LOAD_VALUE, 0, 0, meta.server, false, 0, pool.devices, pool.report_timeout, now, 0,
-                                { 0, 0, 0, 0 }, blocks.measure, factors, fresh, available, values, heard);
+                                { 0, 0, 0, 0, 0 }, blocks.measure, factors, fresh, available, values, heard);
                             looks = blocks.narrow == NARROW_AVAILABLE || blocks.measure.step != 0
                                     || blocks.measure.metric_a != METRIC_NONE && blocks.measure.metric_a != METRIC_IN_FLIGHT
                                     || blocks.measure.metric_b != METRIC_NONE && blocks.measure.metric_b != METRIC_IN_FLIGHT;
@@ -570,7 +570,7 @@ control BalancerIngress(inout headers_t hdr,
                         } else {
                             values_t values;
                             load.apply(LOAD_ASK, 0, 0, meta.server, false, 0, pool.devices, pool.report_timeout, now, 0,
-                                { 0, 0, 0, 0 }, blocks.measure, { 0, 0, 0, 0, 0, 0, 0, 0 }, fresh, available, values, heard);
+                                { 0, 0, 0, 0, 0 }, blocks.measure, { 0, 0, 0, 0, 0, 0, 0, 0 }, fresh, available, values, heard);
                             looks = meta.policy == POLICY_AVAILABILITY && pool.report_timeout != 0;
                             if (fresh == 0) {
                                 fresh = pool.devices;
@@ -617,8 +617,8 @@ control BalancerIngress(inout headers_t hdr,
                     values_t heard;
                     slot_t choice;
                     bool is_chosen;
-                    load.apply(LOAD_COUNT, more, 0, meta.device[15:3], one_less, left, 0, 0, now, 0, { 0, 0, 0, 0 },
-                        { 0, 0, 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0, 0, 0 }, fresh, available, values, heard);
+                    load.apply(LOAD_COUNT, more, 0, meta.device[15:3], one_less, left, 0, 0, now, 0, { 0, 0, 0, 0, 0 },
+                        { 0, 0, 0, 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0, 0, 0 }, fresh, available, values, heard);
                     select_server.apply(LOAD_COUNT, 0, one_more, meta.device, one_less, left, meta, pool, choice, is_chosen);
                 }
             }
@@ -759,7 +759,7 @@ control BalancerIngress(inout headers_t hdr,
                 values_t values;
                 values_t heard;
                 load.apply(LOAD_NOTE, note.devices, note.available, meta.server, false, 0, 0, 0, now, meta.words, note.load,
-                    { 0, 0, 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0, 0, 0 }, fresh, available, values, heard);
+                    { 0, 0, 0, 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0, 0, 0 }, fresh, available, values, heard);
                 meta.drop_reason = REPORT_ACCEPTED;
             }
         }

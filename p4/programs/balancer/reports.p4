@@ -164,7 +164,7 @@ control Reports(inout headers_t hdr,
     }
 
     apply {
-        note = { false, 0, 0, { 0, 0, 0, 0 } };
+        note = { false, 0, 0, { 0, 0, 0, 0, 0 } };
         if (meta.probe != PROBE_NONE) {
             if (hdr.ipv4.isValid()) {
                 source = (bit<128>)hdr.ipv4.src;
@@ -189,6 +189,7 @@ control Reports(inout headers_t hdr,
                     weight = 255;
                 }
                 note.load.metrics = 1;
+                note.load.probe = 1;
                 note.load.weight = weight[7:0];
                 // Reports speak of what is used, probes of what is free.
                 cpu = 100 |-| cpu * unit;

@@ -79,9 +79,9 @@ control NextPosition(in bit<32> ring, in bit<16> length, out bit<16> position) {
 // The settings of a service's policy.
 control ServicePolicy(in metadata_t meta, out blocks_t blocks) {
     action set_policy(bit<8> servers, bit<8> narrow, bit<8> pick, bit<8> choices, bit<8> counting, bit<8> metric_a, bit<8> weight_a,
-                      bit<8> metric_b, bit<8> weight_b, bit<8> step, bit<8> offset, bit<1> complement) {
+                      bit<8> metric_b, bit<8> weight_b, bit<8> step, bit<8> offset, bit<1> complement, bit<1> second_only) {
         blocks = { servers, narrow, pick, choices, counting,
-                   { metric_a, weight_a, metric_b, weight_b, step, offset, complement } };
+                   { metric_a, weight_a, metric_b, weight_b, step, offset, complement, second_only } };
     }
 
     // Blocks and their settings. A service without an entry has servers by hash and counts nothing.
@@ -96,7 +96,7 @@ control ServicePolicy(in metadata_t meta, out blocks_t blocks) {
     }
 
     apply {
-        blocks = { SERVERS_BY_HASH, NARROW_NONE, PICK_LEAST, 0, 0, { METRIC_NONE, 0, METRIC_NONE, 0, 0, 0, 0 } };
+        blocks = { SERVERS_BY_HASH, NARROW_NONE, PICK_LEAST, 0, 0, { METRIC_NONE, 0, METRIC_NONE, 0, 0, 0, 0, 0 } };
         policies.apply();
     }
 }
@@ -169,28 +169,28 @@ control Blocks(in metadata_t meta, in blocks_t blocks, in bit<32> pool, in bit<8
             thresholds_of_pool.apply(pool, fresh, values, thresholds, left);
         } else if (blocks.narrow == NARROW_IDLE) {
             left = 0;
-            if (fresh[0:0] == 1 && values.d0 == 0) {
+            if (fresh[0:0] == 1 && values.d0 <= (bit<48>)thresholds.low.d0) {
                 left[0:0] = 1;
             }
-            if (fresh[1:1] == 1 && values.d1 == 0) {
+            if (fresh[1:1] == 1 && values.d1 <= (bit<48>)thresholds.low.d1) {
                 left[1:1] = 1;
             }
-            if (fresh[2:2] == 1 && values.d2 == 0) {
+            if (fresh[2:2] == 1 && values.d2 <= (bit<48>)thresholds.low.d2) {
                 left[2:2] = 1;
             }
-            if (fresh[3:3] == 1 && values.d3 == 0) {
+            if (fresh[3:3] == 1 && values.d3 <= (bit<48>)thresholds.low.d3) {
                 left[3:3] = 1;
             }
-            if (fresh[4:4] == 1 && values.d4 == 0) {
+            if (fresh[4:4] == 1 && values.d4 <= (bit<48>)thresholds.low.d4) {
                 left[4:4] = 1;
             }
-            if (fresh[5:5] == 1 && values.d5 == 0) {
+            if (fresh[5:5] == 1 && values.d5 <= (bit<48>)thresholds.low.d5) {
                 left[5:5] = 1;
             }
-            if (fresh[6:6] == 1 && values.d6 == 0) {
+            if (fresh[6:6] == 1 && values.d6 <= (bit<48>)thresholds.low.d6) {
                 left[6:6] = 1;
             }
-            if (fresh[7:7] == 1 && values.d7 == 0) {
+            if (fresh[7:7] == 1 && values.d7 <= (bit<48>)thresholds.low.d7) {
                 left[7:7] = 1;
             }
         }
@@ -214,11 +214,14 @@ control Blocks(in metadata_t meta, in blocks_t blocks, in bit<32> pool, in bit<8
         if (blocks.pick == PICK_CHOSEN && is_chosen) {
             last = (bit<8>)1 << (bit<8>)choice;
             reason = REASON_CHOSEN;
-        } else if (blocks.pick == PICK_WEIGHTED) {
-            weighted.apply(pool, left, values, factors, last);
+        } else if (blocks.pick == PICK_WEIGHTED || blocks.pick == PICK_CHANCE) {
+            values_t shares = values;
             reason = REASON_WEIGHTED;
-        } else if (blocks.pick == PICK_CHANCE) {
-            reason = blocks.narrow == NARROW_IDLE ? REASON_IDLE : REASON_CHANCE;
+            if (blocks.pick == PICK_CHANCE) {
+                shares = { 0, 0, 0, 0, 0, 0, 0, 0 };
+                reason = blocks.narrow == NARROW_IDLE ? REASON_IDLE : REASON_CHANCE;
+            }
+            weighted.apply(pool, left, shares, factors, last);
         } else {
             if (blocks.pick == PICK_CHOSEN) {
                 reason = REASON_NO_CHOICE;

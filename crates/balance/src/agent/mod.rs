@@ -542,6 +542,11 @@ impl Agent {
         out.push(Output::Send { to: self.config.report_to, payload });
     }
 
+    /// How many reports it has sent.
+    pub fn reports(&self) -> u64 {
+        self.reports
+    }
+
     /// What it knows, in Prometheus' text format. `spent` is the processor time that it has used.
     pub fn exposition(&self, now: Duration, spent: Duration) -> String {
         let m = self.metrics(now);

@@ -375,11 +375,17 @@ impl Desk {
             .take(20)
             .map(|(at, text)| json!({ "at": rfc3339(*at), "text": text }))
             .collect();
+        let draining: Vec<Value> = controller
+            .draining()
+            .into_iter()
+            .map(|d| json!({ "device": d.device, "removed": d.removed, "connections": d.connections }))
+            .collect();
         json!({
             "controller": status_name(controller.status()),
             "switch": self.rack.switch.p4runtime,
             "entries": controller.entries().len(),
             "unresolved": controller.unresolved(),
+            "draining": draining,
             "pending": self.history.iter().filter(|c| !c.is_over()).map(|c| c.id).collect::<Vec<_>>(),
             "unsaved": self.unsaved,
             "news": news,

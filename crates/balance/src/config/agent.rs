@@ -137,6 +137,10 @@ fn source(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<SourceSet
         check_url(&url, t.field("orca"), problems);
         kinds.push(SourceKind::Orca(url.value));
     }
+    if let Some(url) = t.text::<String>("orca_grpc", "write http://host:port", problems) {
+        check_url(&url, t.field("orca_grpc"), problems);
+        kinds.push(SourceKind::OrcaStream(url.value));
+    }
     if let Some(address) = t.text::<String>("haproxy", "write host:port", problems) {
         let good =
             address.value.rsplit_once(':').is_some_and(|(h, p)| !h.is_empty() && p.parse::<u16>().is_ok());
@@ -159,7 +163,8 @@ fn source(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<SourceSet
     }
     let mut kinds = kinds.into_iter();
     let (Some(kind), None) = (kinds.next(), kinds.next()) else {
-        let message = "write one of prometheus = \"http://...\", orca = \"http://...\", haproxy = \"host:port\" and nvml = 0";
+        let message = "write one of prometheus = \"http://...\", orca = \"http://...\", orca_grpc = \"http://...\", haproxy = \"host:port\" \
+                       and nvml = 0";
         problems.add(&place, t.field("prometheus"), message);
         t.finish(problems);
         return None;
@@ -174,7 +179,7 @@ fn source(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<SourceSet
         SourceKind::Haproxy(_) if !none => {
             problems.add(&place, t.field("compute"), "an agent check has one number, its weight: write none");
         }
-        SourceKind::Orca(_) if none => {
+        SourceKind::Orca(_) | SourceKind::OrcaStream(_) if none => {
             readings[0] = Some(Reading::new("cpu_utilization", 100.0));
             readings[1] = Some(Reading::new("mem_utilization", 100.0));
         }

@@ -16,10 +16,40 @@ pub const DEFAULT_API: &str = "127.0.0.1:9560";
 pub struct ApiSettings {
     /// Where it listens.
     pub listen: SocketAddr,
+    /// TLS; None: in the clear.
+    pub tls: Option<ApiTls>,
     /// The file of the tokens, as written.
     pub tokens: String,
     /// The file that keeps policies over a restart, as written. None: the rack's file is the truth at a restart.
     pub state: Option<String>,
+}
+
+/// PEM files, as written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiTls {
+    /// The server's certificate, followed by those between it and its authority.
+    pub cert: String,
+    /// Its key.
+    pub key: String,
+    /// Authorities of clients: if given, each client needs a certificate of one of them.
+    pub client_ca: Option<String>,
+}
+
+/// What [api] says where it listens beyond loopback in the clear.
+const WITHOUT_TLS: &str = "without-tls";
+
+fn tls(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<ApiTls> {
+    let mut file = |name| t.text::<String>(name, "write the path of a PEM file", problems).map(|f| f.value);
+    let (cert, key, client_ca) = (file("tls_cert"), file("tls_key"), file("tls_client_ca"));
+    match (cert, key) {
+        (Some(cert), Some(key)) => Some(ApiTls { cert, key, client_ca }),
+        (None, None) if client_ca.is_none() => None,
+        (cert, _) => {
+            let lacks = if cert.is_none() { "tls_cert" } else { "tls_key" };
+            t.missing(lacks, "TLS needs both a certificate and its key: `tls_cert` and `tls_key`", problems);
+            None
+        }
+    }
 }
 
 /// Reads `[api]`.
@@ -31,23 +61,28 @@ pub(super) fn api(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<A
         t.missing("tokens", "write the path of a file with a line `NAME TOKEN` for everybody", problems);
     }
     let state = t.text::<String>("state", "write the path of a file", problems);
-    let beyond = t.boolean("beyond_loopback", problems).unwrap_or(false);
+    let tls = tls(&mut t, problems);
+    let remedy = "write \"without-tls\", or leave it out";
+    let beyond = t.text::<String>("beyond_loopback", remedy, problems);
+    if let Some(beyond) = beyond.as_ref().filter(|b| b.value != WITHOUT_TLS) {
+        problems.add(&beyond.place, t.field("beyond_loopback"), format!("`{}`: {remedy}", beyond.value));
+    }
     t.finish(problems);
     let listen = match listen {
         Some(at) => at,
         None if written => return None,
         None => At { value: SocketAddr::from(([127, 0, 0, 1], 9560)), place: 0..0 },
     };
-    if !listen.value.ip().is_loopback() && !beyond {
+    if !listen.value.ip().is_loopback() && tls.is_none() && beyond.is_none() {
         let message = format!(
-            "{} can be reached from other machines, and tokens travel as they are: listen on 127.0.0.1 behind a proxy with \
-             TLS, or write `beyond_loopback = true`",
+            "{} can be reached from other machines, and tokens travel in the clear: give it a certificate (`tls_cert` and \
+             `tls_key`), listen on 127.0.0.1, or write `beyond_loopback = \"without-tls\"`",
             listen.value
         );
         problems.add(&listen.place, "api.listen", message);
         return None;
     }
-    Some(ApiSettings { listen: listen.value, tokens: tokens?.value, state: state.map(|s| s.value) })
+    Some(ApiSettings { listen: listen.value, tls, tokens: tokens?.value, state: state.map(|s| s.value) })
 }
 
 /// A service whose device a controller chooses by what Prometheus says.

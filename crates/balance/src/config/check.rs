@@ -5,7 +5,7 @@ use super::reader::{Place, Problems};
 use super::{
     DirectReturn, Frontend, Member, MemberDevice, NextHop, PrometheusChoice, Rack, Server, Service, Switch,
 };
-use crate::blocks::{Blocks, Metric, Tuning};
+use crate::blocks::{Blocks, Limits, Metric, Tuning};
 use crate::trust::ReportKeys;
 use crate::types::{DeviceKind, DeviceNumber, MAX_DEVICES, Policy, Protocol, REPORT_PORT};
 use std::collections::{BTreeMap, BTreeSet};
@@ -404,6 +404,7 @@ fn members(
                     enabled: d.device.enabled,
                     priority: priorities.get(&number).map_or(d.priority, |p| *p as u8),
                     weight: weights.get(&number).map_or(d.weight, |w| *w as u32),
+                    workers: d.workers,
                 }
             })
             .collect();
@@ -460,7 +461,7 @@ pub(super) fn policy_needs(
                 .into(),
         ),
         _ => {
-            let blocks = Blocks::new(policy, tuning, Protocol::Tcp);
+            let blocks = Blocks::new(policy, tuning, Protocol::Tcp, super::tell_workers(members));
             if switch.report_timeout_ms == 0 && blocks.needs_reports() {
                 return Err(format!(
                     "{policy} decides by what devices report: write a switch.report_timeout_ms above 0, or choose another \
@@ -481,11 +482,12 @@ pub(super) fn policy_needs(
                      \"memory\" or \"network\""
                 ));
             }
-            if blocks.low >= blocks.high {
+            if let Limits::Fixed { high, low } = blocks.limits
+                && low >= high
+            {
                 return Err(format!(
-                    "{policy}: tuning.low is {} and tuning.high {}: `low` must be less, or a device could be in and out at \
-                     once",
-                    blocks.low, blocks.high
+                    "{policy}: tuning.low is {low} and tuning.high {high}: `low` must be less, or a device could be in and \
+                     out at once"
                 ));
             }
             Ok(())

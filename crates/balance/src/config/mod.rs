@@ -12,11 +12,11 @@ pub mod reader;
 mod tests;
 
 pub use agent::{AgentSettings, ReportForm, Threshold, read_settings};
-pub use api::{ApiSettings, DEFAULT_API, PrometheusChoice};
+pub use api::{ApiSettings, ApiTls, DEFAULT_API, PrometheusChoice};
 use reader::Problems;
 pub use reader::{ConfigError, ConfigErrors};
 
-use crate::blocks::Tuning;
+use crate::blocks::{Blocks, Tuning};
 use crate::trust::{ReportKeys, Trust};
 use crate::types::{DeviceKind, DeviceNumber, Mac, Policy, Prefix, Protocol};
 use std::collections::BTreeMap;
@@ -192,12 +192,22 @@ pub struct Service {
 }
 
 impl Service {
+    /// Its policy as blocks, for one of its protocols.
+    pub fn blocks(&self, protocol: Protocol) -> Blocks {
+        Blocks::new(self.policy, &self.tuning, protocol, tell_workers(&self.members))
+    }
+
     /// What clients can connect to: every combination of VIP and protocol.
     pub fn frontends(&self) -> impl Iterator<Item = Frontend> + '_ {
         self.vips.iter().flat_map(move |vip| {
             self.protocols.iter().map(move |p| Frontend { vip: *vip, protocol: *p, port: self.port })
         })
     }
+}
+
+/// Whether every device that takes connections says how many requests it works on at the same time.
+pub(crate) fn tell_workers(members: &[Member]) -> bool {
+    members.iter().flat_map(|m| &m.devices).filter(|d| d.enabled).all(|d| d.workers.is_some())
 }
 
 /// How packets of a service reach devices that answer clients themselves.
@@ -254,6 +264,8 @@ pub struct MemberDevice {
     pub priority: u8,
     /// Its weight among the devices of the rack, for WRR.
     pub weight: u32,
+    /// How many requests it works on at the same time, if the configuration says so.
+    pub workers: Option<u16>,
 }
 
 /// One address, protocol and port that clients connect to: what the data plane calls a service.

@@ -32,6 +32,7 @@ pub(super) struct RawDevice {
     pub place: Place,
     pub priority: u8,
     pub weight: u32,
+    pub workers: Option<u16>,
     /// The device whose agent reports for it.
     pub reported_by: Option<At<String>>,
     /// Of its slot, port, addresses and MAC.
@@ -324,6 +325,7 @@ fn device(
     let mac = unicast(mac, &t, problems);
     let priority = t.integer("priority", 0, 255, problems).map_or(index as u8 + 1, |v| v.value as u8);
     let weight = t.integer("weight", 1, 1000, problems).map_or(1, |v| v.value as u32);
+    let workers = t.integer("workers", 1, 4096, problems).map(|v| v.value as u16);
     let enabled = t.boolean("enabled", problems).unwrap_or(true);
     // In a narrow probe 15 says that it is a wide one.
     let probe_id = t.integer("probe_id", 0, 255, problems).map_or(slot, |v| v.value as u8);
@@ -358,7 +360,7 @@ fn device(
         reporter: DeviceNumber::new(server, slot),
         agent,
     };
-    Some(RawDevice { device, place, priority, weight, places, reported_by })
+    Some(RawDevice { device, place, priority, weight, workers, places, reported_by })
 }
 
 /// What a service says beside the name of its policy.

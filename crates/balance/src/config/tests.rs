@@ -96,6 +96,8 @@ fn tuning() {
     assert_eq!((t.metric, t.step, t.choices), (Some(Metric::Memory), Some(3), Some(0)));
     assert_eq!(t.servers, Some(Servers::LeastLoaded));
     bad("port = 3", "port = 3\nprobe_id = 15", &["server.device.probe_id", "another number"]);
+    bad("port = 3", "port = 3\nworkers = 0", &["server.device.workers", "1"]);
+    check("prt", "low = 95", &["service.policy", "tuning.low is 95 and tuning.high 90"]);
 }
 
 /// What the comments of the example show as defaults are the defaults, and what they show as possible is valid.

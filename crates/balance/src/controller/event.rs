@@ -28,6 +28,7 @@ pub enum Event {
     Heard { device: String },
     Draining { what: String },
     Drained { what: String },
+    Empty { device: String },
     Warning { text: String },
 }
 
@@ -70,6 +71,9 @@ impl fmt::Display for Event {
             Event::Heard { device } => write!(f, "device {device} is heard of again"),
             Event::Draining { what } => write!(f, "{what} takes no new connections; those that exist go on"),
             Event::Drained { what } => write!(f, "{what} has no connections any more and is removed"),
+            Event::Empty { device } => {
+                write!(f, "device {device} takes no new connections and has none any more: it can be stopped")
+            }
             Event::Warning { text } => f.write_str(text),
         }
     }

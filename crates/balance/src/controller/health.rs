@@ -120,6 +120,14 @@ impl Health {
         findings
     }
 
+    /// Devices that left the configuration while connections may be alive.
+    pub fn leaving_devices(&self) -> impl Iterator<Item = DeviceNumber> + '_ {
+        self.leaving.keys().filter_map(|l| match l {
+            Leaving::Device(d) => Some(*d),
+            Leaving::Service(_) => None,
+        })
+    }
+
     /// What to read.
     pub fn questions(&self, rack: &Rack, schema: &Schema) -> Vec<p4rt::Entity> {
         let index = |i: u16| Some(p4rt::Index { index: i.into() });

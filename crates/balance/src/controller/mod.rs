@@ -7,6 +7,7 @@
 //!
 //! The caller carries messages: it does what [`Output`] says and hands back what comes as [`Input`].
 
+mod census;
 mod event;
 mod frames;
 mod health;
@@ -24,12 +25,13 @@ use crate::config::{NextHop, Rack};
 use crate::mix::fnv;
 use crate::plan::{self, Entries, Schema, Situation};
 use crate::types::{DeviceNumber, Policy};
+use census::Census;
 use health::Health;
 use neighbours::Resolver;
 use pointsman_control::proto::{p4info::P4Info, p4rt};
 use pointsman_control::{Code, RpcError};
 use session::Phase;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use write::Batch;
 
@@ -130,6 +132,18 @@ enum Purpose {
     ReadAll,
     Write(Batch),
     Poll,
+    Count,
+}
+
+/// A device that gets no new connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draining {
+    /// `server/device`.
+    pub device: String,
+    /// It left the configuration; otherwise it is not enabled, or its server has weight 0.
+    pub removed: bool,
+    /// Connections that it still has; None before they were counted.
+    pub connections: Option<u64>,
 }
 
 /// How a controller stands.
@@ -174,6 +188,7 @@ pub struct Controller {
     notes: Vec<String>,
     resolver: Resolver,
     health: Health,
+    census: Census,
     poll_at: Duration,
     can_poll: bool,
     /// What was chosen, by service name.
@@ -217,6 +232,7 @@ impl Controller {
             notes: Vec::new(),
             resolver,
             health: Health::default(),
+            census: Census::default(),
             poll_at: Duration::ZERO,
             can_poll: true,
             choices: BTreeMap::new(),
@@ -242,6 +258,17 @@ impl Controller {
     /// Devices that are not heard of.
     pub fn silent(&self) -> impl Iterator<Item = DeviceNumber> + '_ {
         self.health.silent.iter().copied()
+    }
+
+    /// Devices that get no new connections, with how many they still have, as far as that is known. It is counted round by round,
+    /// and the numbers are those of the last round.
+    pub fn draining(&self) -> Vec<Draining> {
+        let of = |number: DeviceNumber| Draining {
+            device: self.names.get(&number).cloned().unwrap_or_else(|| number.to_string()),
+            removed: self.rack.device(number).is_none(),
+            connections: self.census.left(number),
+        };
+        self.drains().into_iter().map(of).collect()
     }
 
     /// How it stands.
@@ -343,7 +370,23 @@ impl Controller {
     }
 
     fn is_polling(&self) -> bool {
-        self.pending.values().any(|(p, _)| matches!(p, Purpose::Poll))
+        self.pending.values().any(|(p, _)| matches!(p, Purpose::Poll | Purpose::Count))
+    }
+
+    /// Devices that get no new connections: they left the configuration, are not enabled, or all their services give their server none.
+    fn drains(&self) -> BTreeSet<DeviceNumber> {
+        let mut out: BTreeSet<DeviceNumber> = self.health.leaving_devices().collect();
+        for (_, device) in self.rack.devices() {
+            let mut parts = self.rack.services.iter().flat_map(|s| &s.members).filter_map(|m| {
+                let part = m.devices.iter().find(|d| d.number == device.number)?;
+                Some(m.weight > 0 && part.enabled)
+            });
+            let first = parts.next();
+            if !device.enabled || first == Some(false) && !parts.any(|takes| takes) {
+                out.insert(device.number);
+            }
+        }
+        out
     }
 
     fn poll(&mut self, now: Duration, out: &mut Vec<Output>) {
@@ -356,6 +399,26 @@ impl Controller {
             let read = self.read_request(entities);
             self.request(now, Purpose::Poll, Request::Read(read), out);
         }
+        self.census.about(self.drains());
+        let entities = self.census.questions(&self.schema);
+        if !entities.is_empty() {
+            let read = self.read_request(entities);
+            self.request(now, Purpose::Count, Request::Read(read), out);
+        }
+    }
+
+    fn counted(&mut self, now: Duration, result: Result<Vec<p4rt::Entity>, RpcError>, out: &mut Vec<Output>) {
+        match result {
+            Ok(answers) => {
+                for device in self.census.answers(now, &self.schema, &answers) {
+                    if self.rack.device(device).is_some() {
+                        let device = self.rack.device_name(device);
+                        out.push(Output::Event(Event::Empty { device }));
+                    }
+                }
+            }
+            Err(e) => self.poll_failed(now, "reading the table of connections", e, out),
+        }
     }
 
     fn polled(&mut self, now: Duration, result: Result<Vec<p4rt::Entity>, RpcError>, out: &mut Vec<Output>) {
@@ -364,20 +427,17 @@ impl Controller {
                 let findings = self.health.answers(now, &self.rack, &self.schema, &answers);
                 self.note_health(findings, out);
             }
-            Err(e) => {
-                let unable = e.code == Code::Unimplemented;
-                out.push(Output::Event(Event::RequestFailed {
-                    what: "reading when devices were last heard of",
-                    code: e.code,
-                    message: e.message.clone(),
-                }));
-                if unable {
-                    // The data plane itself still leaves out devices that are silent.
-                    self.can_poll = false;
-                } else {
-                    self.fail(now);
-                }
-            }
+            Err(e) => self.poll_failed(now, "reading when devices were last heard of", e, out),
+        }
+    }
+
+    fn poll_failed(&mut self, now: Duration, what: &'static str, e: RpcError, out: &mut Vec<Output>) {
+        out.push(Output::Event(Event::RequestFailed { what, code: e.code, message: e.message }));
+        if e.code == Code::Unimplemented {
+            // The data plane itself still leaves out devices that are silent.
+            self.can_poll = false;
+        } else {
+            self.fail(now);
         }
     }
 

@@ -245,6 +245,7 @@ impl Controller {
                 Ok(Response::SetPipeline) => {
                     out.push(Output::Event(Event::PipelineInstalled));
                     self.health.forget();
+                    self.census.forget();
                     self.resolver.restart(now);
                     self.read_all(now, out);
                 }
@@ -257,6 +258,10 @@ impl Controller {
             Purpose::Poll => match result {
                 Ok(Response::Read(entities)) => self.polled(now, Ok(entities), out),
                 other => self.polled(now, Err(other.err().unwrap_or_else(wrong)), out),
+            },
+            Purpose::Count => match result {
+                Ok(Response::Read(entities)) => self.counted(now, Ok(entities), out),
+                other => self.counted(now, Err(other.err().unwrap_or_else(wrong)), out),
             },
             Purpose::Write(batch) => match result {
                 Ok(Response::Write) => self.written(&batch),

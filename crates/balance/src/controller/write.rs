@@ -2,7 +2,7 @@
 
 use super::session::code;
 use super::{Controller, Event, Output, Purpose, Request};
-use crate::blocks::{Blocks, Servers};
+use crate::blocks::Servers;
 use crate::plan::{self, Action, Change, Key, Update};
 use pointsman_control::RpcError;
 use pointsman_control::proto::p4rt;
@@ -87,7 +87,7 @@ impl Controller {
             {
                 let chosen = self.choices.get(&of.name).map(|d| CHOSEN_DEVICE | u32::from(d.bits()));
                 // Where it would count, what a former controller chose must go.
-                let counts = Blocks::new(of.policy, &of.tuning, f.protocol).servers == Servers::Chosen;
+                let counts = of.blocks(f.protocol).servers == Servers::Chosen;
                 if let Some(value) = chosen.or(counts.then_some(0)) {
                     wanted.insert(*service, value);
                 }

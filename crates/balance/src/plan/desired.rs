@@ -93,12 +93,15 @@ pub fn desired(s: &Situation<'_>, have: &Entries) -> Plan {
     devices(s, have, &mut plan);
     resets(s, &mut plan.entries);
     let mut rings = Rings { used: used_rings(have) };
+    // The entry of a service that goes now is there until those of new ones are: they cannot have its number yet.
+    let mut taken: BTreeSet<u16> = known.values().copied().collect();
     for service in &s.rack.services {
         for frontend in service.frontends() {
             let number =
-                known.get(&frontend).copied().or_else(|| (1..=u16::MAX).find(|n| !numbers.contains(n)));
+                known.get(&frontend).copied().or_else(|| (1..=u16::MAX).find(|n| !taken.contains(n)));
             // 65535 frontends do not fit into the slot table, which the configuration was checked for.
             let Some(number) = number else { continue };
+            taken.insert(number);
             numbers.insert(number);
             serve(s, have, service, frontend, number, &mut rings, &mut plan);
         }
@@ -146,7 +149,7 @@ fn devices(s: &Situation<'_>, have: &Entries, plan: &mut Plan) {
     let mut configured = BTreeSet::new();
     // Nobody may send probes where nobody looks at them.
     let probes = s.rack.services.iter().any(|service| {
-        let blocks = Blocks::new(service.policy, &service.tuning, Protocol::Tcp);
+        let blocks = service.blocks(Protocol::Tcp);
         blocks.metrics.iter().any(|(m, w)| *m == Metric::Weight && *w > 0)
     });
     for (_, device) in s.rack.devices() {
@@ -299,6 +302,7 @@ fn pool(
         }
         _ => Vec::new(),
     };
+    let workers = |slot: u8| usable.iter().find(|d| d.number.slot() == slot).and_then(|d| d.workers);
     let per_slot = |values: Vec<u16>| {
         let mut out = [0; 8];
         for ((slot, _), value) in by_slot.iter().zip(values) {
@@ -310,14 +314,27 @@ fn pool(
         Factor::One => None,
         Factor::Weight => Some(by_slot.iter().map(|(_, w)| *w as u16).collect()),
         Factor::Inverse => Some(inverses(&by_slot.iter().map(|(_, w)| u64::from(*w)).collect::<Vec<_>>())),
+        Factor::PerWorker(all) => {
+            let each = |workers: u16| ((all + workers / 2) / workers.max(1)).max(1);
+            Some(by_slot.iter().map(|(slot, _)| each(workers(*slot).unwrap_or(1))).collect())
+        }
     };
+    let narrowed = matches!(blocks.narrow, Narrow::Below | Narrow::Idle);
+    let limits = narrowed.then(|| {
+        let mut limits = ([0; 8], [0; 8]);
+        for slot in 0..8u8 {
+            let at = usize::from(slot);
+            (limits.0[at], limits.1[at]) = blocks.thresholds(workers(slot));
+        }
+        limits
+    });
     Some(Pool {
         timeout_ms: s.rack.switch.report_timeout_ms,
         ring,
         order,
-        state: blocks.narrow == Narrow::Below || blocks.pick == Pick::Weighted,
+        state: blocks.narrow == Narrow::Below || matches!(blocks.pick, Pick::Weighted | Pick::Chance),
         factors: factors.map(per_slot),
-        thresholds: (blocks.narrow == Narrow::Below).then_some(([blocks.high; 8], [blocks.low; 8])),
+        thresholds: limits,
     })
 }
 
@@ -363,13 +380,25 @@ fn serve(
         }
         _ => None,
     };
-    let mut blocks = Blocks::new(service.policy, &service.tuning, frontend.protocol);
+    let mut blocks = service.blocks(frontend.protocol);
     if service.direct_return.is_some() && blocks.count == Some(Counting::Requests) {
         // Answers do not pass the switch.
         blocks.count = Some(Counting::Connections);
         plan.notes.push(format!(
             "service `{}`: its devices answer clients themselves, so connections are counted instead of requests",
             service.name
+        ));
+    }
+    let taking = || service.members.iter().flat_map(|m| &m.devices).filter(|d| d.enabled);
+    if let Some(without) = taking().find(|d| d.workers.is_none())
+        && taking().any(|d| d.workers.is_some())
+        && matches!(service.policy, Policy::LeastUtilised | Policy::Prt | Policy::Jiq)
+    {
+        plan.notes.push(format!(
+            "service `{}`: device `{}` has no `workers`, others have, so {} does not count on them",
+            service.name,
+            s.rack.device_name(without.number),
+            service.policy
         ));
     }
     let mut pools = BTreeMap::new();

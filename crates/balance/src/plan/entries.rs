@@ -237,6 +237,7 @@ pub struct BlockNumbers {
     pub step: u8,
     pub offset: u8,
     pub complement: bool,
+    pub second_only: bool,
 }
 
 impl From<&Blocks> for BlockNumbers {
@@ -251,6 +252,7 @@ impl From<&Blocks> for BlockNumbers {
             step: b.step,
             offset: b.offset,
             complement: b.complement,
+            second_only: b.second_only,
         }
     }
 }

@@ -101,6 +101,7 @@ const ACTIONS: [(&str, &[&str]); 24] = [
             "step",
             "offset",
             "complement",
+            "second_only",
         ],
     ),
     ("BalancerIngress.device_settings.set_factors", &["d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7"]),
@@ -140,6 +141,9 @@ const SET_OPTIONS: usize = 21;
 const IS_FAILED: usize = 22;
 const SET_TUNNEL: usize = 23;
 
+/// Ways of the table of connections (connections.p4).
+pub(crate) const WAYS: usize = 4;
+
 /// The ids of everything that the controller names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schema {
@@ -151,6 +155,10 @@ pub struct Schema {
     pub device_packets: u32,
     /// Counter of packets towards devices, by service number.
     pub service_packets: u32,
+    /// Registers `state`, `last_seen` and `middle` of each way of the table of connections.
+    pub ways: [[u32; 3]; WAYS],
+    /// Places of each of them.
+    pub places: u64,
     /// Register with the controller's choice, by service number.
     pub controllers_choice: u32,
     /// Metadata `egress_port` of packet-out.
@@ -230,13 +238,20 @@ impl Schema {
             }
             actions.push((action.preamble.as_ref().map_or(0, |p| p.id), ids));
         }
-        let register = |name: String| {
+        let sized = |name: String| {
             let of = |r: &&pointsman_control::proto::p4info::Register| {
                 r.preamble.as_ref().is_some_and(|p| p.name == name)
             };
-            let found = info.registers.iter().find(of).and_then(|r| r.preamble.as_ref());
-            found.map(|p| p.id).ok_or_else(|| missing("register", &name))
+            let found = info.registers.iter().find(of).and_then(|r| Some((r.preamble.as_ref()?.id, r.size)));
+            found.ok_or_else(|| missing("register", &name))
         };
+        let register = |name: String| sized(name).map(|(id, _)| id);
+        let mut ways = [[0; 3]; WAYS];
+        for (i, way) in ways.iter_mut().enumerate() {
+            for (id, what) in way.iter_mut().zip(["state", "last_seen", "middle"]) {
+                *id = register(format!("BalancerIngress.connections.way{i}.{what}"))?;
+            }
+        }
         let counter = |name: &str| {
             let of = |c: &&pointsman_control::proto::p4info::Counter| {
                 c.preamble.as_ref().is_some_and(|p| p.name == name)
@@ -260,6 +275,8 @@ impl Schema {
             last_heard: (0..8)
                 .map(|i| register(format!("BalancerIngress.load.device{i}.last_heard")))
                 .collect::<Result<_, _>>()?,
+            ways,
+            places: u64::try_from(sized("BalancerIngress.connections.way0.state".into())?.1).unwrap_or(0),
             controllers_choice: register("BalancerIngress.select_server.controllers_choice".into())?,
             device_packets: counter("BalancerIngress.device_packets")?,
             service_packets: counter("BalancerIngress.service_packets")?,
@@ -466,6 +483,7 @@ impl Schema {
                     b.step,
                     b.offset,
                     b.complement.into(),
+                    b.second_only.into(),
                 ];
                 (SET_POLICY, list.map(u128::from).to_vec())
             }
@@ -636,6 +654,7 @@ impl Schema {
                 step: byte(9)?,
                 offset: byte(10)?,
                 complement: byte(11)? != 0,
+                second_only: byte(12)? != 0,
             }),
             SET_FACTORS => Action::SetFactors(eight(0)?),
             SET_THRESHOLDS => Action::SetThresholds { high: eight(0)?, low: eight(8)? },

@@ -706,6 +706,43 @@ fn another_program() {
     assert!(e.contains("no table `BalancerIngress.select_server.pools`"), "{e}");
     let mut info = p4info();
     info.registers.clear();
-    assert!(Schema::new(&info).expect_err("no registers").contains("load.device0.last_heard"));
+    assert!(Schema::new(&info).expect_err("no registers").contains("no register `BalancerIngress."));
     assert_eq!(Protocol::from_number(6), Some(Protocol::Tcp));
+}
+
+/// What each device can work on at a time goes into factors and thresholds; where one does not say, reports stand alone and the
+/// operator is told.
+#[test]
+fn workers() {
+    let rack = |policy: Policy, workers: [&str; 2]| {
+        let text = Shape::new(1, policy).text();
+        let text = text.replacen("weight = 5\n", &format!("weight = 5\n{}\n", workers[0]), 1);
+        let text = text.replacen("weight = 1\n", &format!("weight = 1\n{}\n", workers[1]), 1);
+        Rack::parse("rack.toml", &text).unwrap_or_else(|e| panic!("{e}"))
+    };
+    let plan = |policy, workers| {
+        let rack = rack(policy, workers);
+        let plan = desired(&State::default().of(&rack), &Entries::new());
+        let of = Epoch { service: 1, epoch: 0 };
+        let factors = plan.entries.get(&Key::Factors { of, server: 1 }).copied();
+        let thresholds = plan.entries.get(&Key::Thresholds { of, server: 1 }).copied();
+        (factors, thresholds, plan.notes)
+    };
+    let factors = |a, b| Some(Action::SetFactors([a, b, 0, 0, 0, 0, 0, 0]));
+    let limits = |thresholds: Option<Action>| match thresholds {
+        Some(Action::SetThresholds { high, low }) => [high[0], low[0], high[1], low[1]],
+        other => panic!("{other:?}"),
+    };
+    let both = ["workers = 8", "workers = 3"];
+    let (f, t, notes) = plan(Policy::LeastUtilised, both);
+    assert_eq!((f, t, notes.len()), (factors(100, 267), None, 0));
+    let (f, t, _) = plan(Policy::Prt, both);
+    assert_eq!((f, limits(t)), (factors(100, 267), [1440, 1280, 1440, 1280]));
+    let (f, t, _) = plan(Policy::Jiq, both);
+    assert_eq!((f, limits(t)), (factors(5, 1), [8, 7, 3, 2]));
+    let (f, t, notes) = plan(Policy::Jiq, ["", ""]);
+    assert_eq!((f, limits(t), notes.len()), (factors(5, 1), [1, 0, 1, 0], 0));
+    let (f, t, notes) = plan(Policy::LeastUtilised, ["workers = 8", ""]);
+    assert_eq!((f, t), (None, None));
+    assert!(notes.iter().any(|n| n.contains("device `s1/d1` has no `workers`")), "{notes:?}");
 }

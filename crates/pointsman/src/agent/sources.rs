@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 /// The longest answer that is read.
 const MAX_ANSWER: u64 = 4 << 20;
 /// How long a source may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 /// How often a waiting thread looks whether it is to end.
-const LOOK: Duration = Duration::from_millis(50);
+pub(super) const LOOK: Duration = Duration::from_millis(50);
 
 /// What a source said.
 pub enum Reply {
@@ -121,6 +121,7 @@ fn reply(kind: &SourceKind, library: Option<&Nvml>) -> Reply {
     let bytes = match kind {
         SourceKind::Prometheus(url) | SourceKind::Orca(url) => get(url),
         SourceKind::Haproxy(address) => ask(address, b""),
+        SourceKind::OrcaStream(_) => Err("its reports come by themselves".to_string()),
         SourceKind::Nvml(index) => {
             let values = library.ok_or_else(|| "NVIDIA's management library is not available".to_string());
             return match values.and_then(|nvml| gpu(nvml, *index)) {
@@ -158,6 +159,15 @@ pub fn start(
     for (device, index, source) in sources {
         let (tx, stop, waker, library) = (tx.clone(), stop.clone(), waker.clone(), library.clone());
         let run = move || {
+            if let SourceKind::OrcaStream(url) = &source.kind {
+                let interval = Duration::from_millis(u64::from(source.interval_ms));
+                super::orca::follow(url, interval, &stop, |reply| {
+                    let heard = tx.send((device, index, reply)).is_ok();
+                    let _ = waker.wake();
+                    heard
+                });
+                return;
+            }
             while !stop.load(Ordering::Relaxed) {
                 let next = Instant::now() + Duration::from_millis(u64::from(source.interval_ms));
                 if tx.send((device, index, reply(&source.kind, library.as_deref()))).is_err() {

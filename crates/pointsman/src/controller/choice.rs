@@ -84,7 +84,8 @@ async fn run(choice: PrometheusChoice, commands: UnboundedSender<Command>) {
                     let (url, tell) = (url.clone(), tell.clone());
                     tokio::spawn(async move {
                         let body = Some(("application/x-www-form-urlencoded", form(&promql)));
-                        let asked = ask(Ask { method: "POST", url: &url, token: None, body }, patience).await;
+                        let asked =
+                            ask(Ask { method: "POST", url: &url, body, ..Ask::default() }, patience).await;
                         let result = asked.and_then(|(status, body)| {
                             samples(status, &body).map_err(|e| format!("`{promql}`: {e}"))
                         });

@@ -10,16 +10,18 @@ use crate::metrics::controller::Tally;
 use crate::metrics::{self, Page};
 use crate::rack_file;
 use crate::sources::{self, Sources};
+use crate::switch::tls;
 use choice::Choosers;
 use link::Link;
 use pointsman_balance::Rack;
 use pointsman_balance::api::{self, Desk, Effect, Tokens};
-use pointsman_balance::config::Program as ProgramName;
+use pointsman_balance::config::{ApiTls, Program as ProgramName};
 use pointsman_balance::controller::{Controller, Event, Input, Program, Status};
 use pointsman_control::p4info::p4info;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -267,9 +269,13 @@ impl<T: FnMut(&Event)> Pump<T> {
     }
 }
 
-/// Serves the API on `listener`: hands requests to the pump.
-pub async fn serve(listener: tokio::net::TcpListener, commands: mpsc::UnboundedSender<Command>) {
-    http::serve(listener, api::MAX_BODY, move |request| {
+/// Serves the API on `listener`, over TLS if there is a configuration for it: hands requests to the pump.
+pub async fn serve(
+    listener: tokio::net::TcpListener,
+    tls: Option<Arc<rustls::ServerConfig>>,
+    commands: mpsc::UnboundedSender<Command>,
+) {
+    http::serve(listener, tls, api::MAX_BODY, move |request| {
         let commands = commands.clone();
         async move {
             let (reply, answer) = oneshot::channel();
@@ -408,6 +414,15 @@ async fn follow(path: PathBuf, started_with: Rack, commands: mpsc::UnboundedSend
     }
 }
 
+/// The files of the API's TLS.
+fn tls_files(t: &ApiTls, folder: &Path) -> tls::Files {
+    tls::Files {
+        cert: folder.join(&t.cert),
+        key: folder.join(&t.key),
+        client_ca: t.client_ca.as_ref().map(|ca| folder.join(ca)),
+    }
+}
+
 /// Where paths in a rack's file begin.
 fn folder(path: &Path) -> PathBuf {
     path.parent().map_or_else(PathBuf::new, Path::to_path_buf)
@@ -424,6 +439,8 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         return Ok(ExitCode::SUCCESS);
     }
     let Opened { desk, keep, notes } = open(&rack, &folder(&args.rack))?;
+    let files = rack.api.as_ref().and_then(|a| a.tls.as_ref()).map(|t| tls_files(t, &folder(&args.rack)));
+    let api_tls = files.map(|f| tls::load(&f, "http/1.1", SystemTime::now())).transpose()?;
     notes.iter().for_each(|n| say(n));
     let controller = Controller::new(desk.rack().clone(), program)?;
     let tokio = tokio::runtime::Builder::new_current_thread()
@@ -437,8 +454,9 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
             let listener = tokio::net::TcpListener::bind(settings.listen).await.map_err(|e| {
                 format!("cannot listen on {}: {e}; choose another with api.listen", settings.listen)
             })?;
-            say(&format!("API on http://{}", listener.local_addr().unwrap_or(settings.listen)));
-            tokio::spawn(serve(listener, tx.clone()));
+            let at = listener.local_addr().unwrap_or(settings.listen);
+            say(&format!("API on {}://{at}", if api_tls.is_some() { "https" } else { "http" }));
+            tokio::spawn(serve(listener, api_tls, tx.clone()));
         }
         if let Some(at) = args.metrics {
             let listener = metrics::bind(at).await?;

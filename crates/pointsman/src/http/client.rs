@@ -5,8 +5,12 @@ use hyper::Uri;
 use hyper::body::Bytes;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
 /// Longest answer, in bytes.
 const MAX_ANSWER: usize = 64 << 20;
@@ -16,8 +20,10 @@ const MAX_ANSWER: usize = 64 << 20;
 pub struct Ask<'a> {
     /// `GET` and the like.
     pub method: &'a str,
-    /// `http://host:port/path?query`.
+    /// `http://host:port/path?query`, or `https://` where there is TLS.
     pub url: &'a str,
+    /// Whom to trust, for `https://`.
+    pub tls: Option<Arc<rustls::ClientConfig>>,
     /// The token to show.
     pub token: Option<&'a str>,
     /// What to send: its type, and the content.
@@ -41,16 +47,32 @@ fn shown(url: &str) -> &str {
     url.split('?').next().unwrap_or(url)
 }
 
+/// What bytes go over.
+trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
+
 async fn exchange(ask: Ask<'_>) -> Result<(u16, Vec<u8>), String> {
     let uri: Uri = ask.url.parse().map_err(|e| format!("no URL: {e}; write http://host:port"))?;
-    if uri.scheme_str() != Some("http") {
-        return Err("write an address that begins with http://".into());
-    }
+    let tls = match (uri.scheme_str(), ask.tls) {
+        (Some("http"), _) => None,
+        (Some("https"), Some(tls)) => Some(tls),
+        (Some("https"), None) => return Err("https:// needs an authority to trust".into()),
+        _ => return Err("write an address that begins with http:// or https://".into()),
+    };
     let host = uri.host().ok_or("the address has no host: write http://host:port")?;
-    let port = uri.port_u16().unwrap_or(80);
-    let stream =
-        TcpStream::connect((host.trim_matches(['[', ']']), port)).await.map_err(|e| e.to_string())?;
+    let port = uri.port_u16().unwrap_or(if tls.is_some() { 443 } else { 80 });
+    let name = host.trim_matches(['[', ']']);
+    let stream = TcpStream::connect((name, port)).await.map_err(|e| e.to_string())?;
     let _ = stream.set_nodelay(true);
+    let stream: Box<dyn Wire> = match tls {
+        None => Box::new(stream),
+        Some(tls) => {
+            let name = ServerName::try_from(name.to_string()).map_err(|e| format!("`{name}`: {e}"))?;
+            let secured = TlsConnector::from(tls).connect(name, stream).await;
+            Box::new(secured.map_err(|e| format!("no TLS: {e}; is the authority right, and the name?"))?)
+        }
+    };
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|e| e.to_string())?;
     let driver = tokio::spawn(async move {

@@ -10,8 +10,10 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
 
 /// Connections at a time; more wait in the listener's queue.
 const CONNECTIONS: usize = 64;
@@ -105,13 +107,19 @@ async fn whole(request: hyper::Request<Incoming>, max_body: usize) -> Result<Req
     })
 }
 
-/// Serves until the task is dropped. Requests that are longer than `max_body` bytes never reach `handle`.
-pub async fn serve<H, F>(listener: TcpListener, max_body: usize, handle: H)
-where
+/// Serves until the task is dropped, over TLS if there is a configuration for it. Requests that are longer than `max_body` bytes never
+/// reach `handle`.
+pub async fn serve<H, F>(
+    listener: TcpListener,
+    tls: Option<Arc<rustls::ServerConfig>>,
+    max_body: usize,
+    handle: H,
+) where
     H: Fn(Request) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let acceptor = tls.map(TlsAcceptor::from);
     loop {
         // The semaphore is never closed.
         let Ok(place) = places.clone().acquire_owned().await else { return };
@@ -123,26 +131,43 @@ where
             }
         };
         let _ = stream.set_nodelay(true);
-        let handle = handle.clone();
+        let (handle, acceptor) = (handle.clone(), acceptor.clone());
         tokio::spawn(async move {
-            let service = service_fn(move |request| {
-                let handle = handle.clone();
-                async move {
-                    let response = match whole(request, max_body).await {
-                        Ok(request) => handle(request).await,
-                        Err(response) => response,
-                    };
-                    Ok::<_, Infallible>(finished(response))
+            match acceptor {
+                None => connection(stream, max_body, handle).await,
+                // What a client does wrong is its own affair.
+                Some(acceptor) => {
+                    if let Ok(Ok(stream)) = tokio::time::timeout(HEAD, acceptor.accept(stream)).await {
+                        connection(stream, max_body, handle).await;
+                    }
                 }
-            });
-            // What a client does wrong is its own affair.
-            let _ = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEAD)
-                .max_buf_size(MAX_HEAD)
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
+            }
             drop(place);
         });
     }
+}
+
+/// Serves one connection until it ends.
+async fn connection<S, H, F>(stream: S, max_body: usize, handle: H)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    H: Fn(Request) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response> + Send + 'static,
+{
+    let service = service_fn(move |request| {
+        let handle = handle.clone();
+        async move {
+            let response = match whole(request, max_body).await {
+                Ok(request) => handle(request).await,
+                Err(response) => response,
+            };
+            Ok::<_, Infallible>(finished(response))
+        }
+    });
+    let _ = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_buf_size(MAX_HEAD)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
 }

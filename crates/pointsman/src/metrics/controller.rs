@@ -37,6 +37,7 @@ fn kind(event: &Event) -> &'static str {
         Event::Heard { .. } => "heard",
         Event::Draining { .. } => "draining",
         Event::Drained { .. } => "drained",
+        Event::Empty { .. } => "empty",
         Event::Warning { .. } => "warning",
     }
 }
@@ -143,6 +144,13 @@ pub fn page(controller: &Controller, history: &History, tally: &Tally) -> Page {
     let silent =
         controller.silent().map(|d| labelled("device", controller.rack().device_name(d), 1)).collect();
     page.gauge("pointsman_controller_silent_device", "Devices that are not heard of; 1.", silent);
+    let draining = controller.draining();
+    let left = draining.iter().filter_map(|d| Some(labelled("device", d.device.clone(), d.connections?)));
+    page.gauge(
+        "pointsman_controller_draining_connections",
+        "Connections that devices still have that take no new ones.",
+        left.collect(),
+    );
     page.counter(
         "pointsman_controller_writes",
         "Entries that were written, counted when the switch was up to date.",

@@ -150,7 +150,7 @@ where
     P: Fn() -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Option<Page>> + Send + 'static,
 {
-    http::serve(listener, 0, move |request: Request| {
+    http::serve(listener, None, 0, move |request: Request| {
         let page = page.clone();
         async move {
             let path = request.target.split('?').next().unwrap_or("");

@@ -4,6 +4,7 @@ use super::apps::{self, App};
 use super::bench::{Bench, p99_ms};
 use super::completion;
 use super::figure::{Chart, Claim, Curve, Figure, Found, P99, Place, Point, RATE, Rule, ratios};
+use super::lines;
 use super::papers;
 use pointsman_sim::{Outcome, Scenario};
 use std::sync::Arc;
@@ -269,28 +270,22 @@ const REPORTS: super::figure::Quantity =
     super::figure::Quantity { name: "reports", unit: "per_s", label: "reports a second", log: true };
 
 fn intervals(bench: &Bench) -> Result<Found, String> {
-    let heartbeats: &[f64] = bench
-        .choose(&[2000.0, 1500.0, 1000.0, 500.0, 200.0, 100.0, 50.0, 10.0, 5.0], &[1000.0, 100.0, 10.0, 5.0]);
-    let setup = |ms: f64| {
-        let mut s = apps::VGG.setup(bench, 1, "least-utilised", 50.0);
-        s.agent = format!("heartbeat_ms = {ms}\nrepeat_ms = 0\nwindow_ms = {}\n", 10.0 * ms);
-        s.report_timeout_ms = (4.0 * ms).max(500.0) as u32;
-        s.sampling_ms = ms;
-        s.scenario(bench)
-    };
-    let scenarios = heartbeats.iter().map(|ms| setup(*ms)).collect::<Result<Vec<_>, _>>()?;
-    let outcomes = bench.simulate_all("intervals of reports", &scenarios)?;
-    let mut points: Vec<Point> = heartbeats
-        .iter()
-        .zip(scenarios.iter().zip(&outcomes))
-        .map(|(ms, (s, all))| Point { x: 1e3 / ms, samples: all.iter().map(|o| p99_ms(s, o)).collect() })
-        .collect();
-    points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    let reports_per_s: &[f64] = bench
+        .choose(&[0.5, 1e3 / 1500.0, 1.0, 2.0, 5.0, 10.0, 20.0, 100.0, 200.0], &[1.0, 10.0, 100.0, 200.0]);
+    let ours =
+        lines::p99(bench, "intervals of reports", &["least-utilised"], reports_per_s, |policy, per_s| {
+            let ms = (1e3 / per_s).round();
+            let mut s = apps::VGG.setup(bench, 1, policy, 50.0);
+            s.agent = format!("heartbeat_ms = {ms}\nrepeat_ms = 0\nwindow_ms = {}\n", 10.0 * ms);
+            s.report_timeout_ms = (4.0 * ms).max(500.0) as u32;
+            s.sampling_ms = ms;
+            s
+        })?;
     let chart = Chart {
         title: "VGG16, 50 requests a second".into(),
         x: REPORTS,
         y: P99,
-        ours: vec![Curve { name: "least-utilised".into(), points }],
+        ours,
         paper: papers::curves("5.10"),
     };
     let over =
@@ -324,30 +319,13 @@ fn cheetah(bench: &Bench) -> Result<Found, String> {
         &[20.0, 22.0, 24.0, 26.0, 28.0, 30.0, 32.0, 34.0, 36.0, 38.0, 40.0],
         &[20.0, 26.0, 32.0, 38.0],
     );
-    let mut scenarios = Vec::new();
-    for policy in ["server-only", "wrr"] {
-        for rate in rates {
-            let mut s = apps::KNN.setup(bench, 2, policy, *rate);
-            s.units[0].weight = 4;
-            s.duration_s = 500.0 / rate;
-            s.tuning = "servers = \"power-of-two\"".into();
-            scenarios.push(s.scenario(bench)?);
-        }
-    }
-    let mut outcomes = bench.simulate_all("KNN on two servers", &scenarios)?.into_iter();
-    let mut curve = |name: &str, scenarios: &[Arc<Scenario>]| Curve {
-        name: name.to_string(),
-        points: rates
-            .iter()
-            .zip(scenarios)
-            .map(|(x, s)| {
-                let all = outcomes.next().unwrap_or_default();
-                Point { x: *x, samples: all.iter().map(|o| p99_ms(s, o)).collect() }
-            })
-            .collect(),
-    };
-    let (plain, aware) = scenarios.split_at(rates.len());
-    let ours = vec![curve("server-only", plain), curve("wrr", aware)];
+    let ours = lines::p99(bench, "KNN on two servers", &["server-only", "wrr"], rates, |policy, rate| {
+        let mut s = apps::KNN.setup(bench, 2, policy, rate);
+        s.units[0].weight = 4;
+        s.duration_s = 500.0 / rate;
+        s.tuning = "servers = \"power-of-two\"".into();
+        s
+    })?;
     let chart =
         Chart { title: "KNN, two servers".into(), x: RATE, y: P99, ours, paper: papers::curves("5.11") };
     let mut found = Found::default();

@@ -1,15 +1,17 @@
-//! What Pointsman itself promises, at the thesis's ratio: one accelerator at a fifth of the processor's speed.
+//! What Pointsman itself promises, at the thesis's ratio: one accelerator at a fifth of the processor's speed. How much load policies
+//! sustain is `capacity`'s.
 
 use super::bench::{Bench, p99_ms};
+use super::capacity;
 use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, ratios};
+use super::lines;
 use super::setup::{SECOND_CLIENT, Setup, Unit, poisson};
-use pointsman_balance::Policy;
 use std::fmt::Write;
 
 /// In no paper.
-pub const FIGURES: &[Figure] = &[CAPACITY, TAIL, CHANGE];
+pub const FIGURES: &[Figure] = &[TAIL, CHANGE];
 
-const SOURCE: &str = "no paper: what Pointsman promises";
+pub(super) const SOURCE: &str = "no paper: what Pointsman promises";
 
 /// A processor that works on eight requests at a time, 10 ms each.
 pub(super) fn processor() -> Unit {
@@ -23,13 +25,13 @@ pub(super) const PRT_IN_FLIGHT: &str = "prt-in-flight";
 /// The policy of this name, and its tuning.
 pub(super) fn named(policy: &str) -> (&str, &'static str) {
     match policy {
-        PRT_IN_FLIGHT => ("prt", "metric = \"in-flight\", high = 9, low = 8"),
+        PRT_IN_FLIGHT => ("prt", "metric = \"in-flight\""),
         other => (other, ""),
     }
 }
 
 /// Such servers, each with an accelerator at a fifth of its speed.
-fn rack(servers: u32, policy: &str, load_per_s: f64) -> Setup {
+pub(super) fn rack(servers: u32, policy: &str, load_per_s: f64) -> Setup {
     let (policy, tuning) = named(policy);
     let cpu = processor();
     let units = [cpu.clone(), Unit::accelerator(&cpu)];
@@ -37,6 +39,7 @@ fn rack(servers: u32, policy: &str, load_per_s: f64) -> Setup {
     s.agent =
         "heartbeat_ms = 10\nrepeat_ms = 0\nwindow_ms = 100\noutstanding = { high = 12, low = 10 }\n".into();
     s.tuning = tuning.to_string();
+    s.tell_workers = true;
     s.sampling_ms = 10.0;
     s.patience_s = 5.0;
     s
@@ -51,128 +54,12 @@ pub(super) fn outstanding(s: &mut Setup) {
     ];
 }
 
-const fn at_least(id: &'static str, text: &'static str) -> Claim {
-    Claim { id, text, paper: 1.2, unit: "times", rule: Rule::AtLeast }
-}
-
-const CAPACITY: Figure = Figure {
-    id: "goal-capacity",
-    title: "Load that each policy sustains, against server-only: one accelerator at a fifth of the server's speed",
-    source: SOURCE,
-    place: Place::Both { simulator: capacity, lab: capacity_in_lab },
-    remarks: &[
-        "sustained: nothing lost, and P99 within ten times the unloaded latency, over 60 s of Poisson arrivals; found by \
-         bisection, to 0.3 % of the processor's capacity",
-        "the devices together can do 1.2 times what the processor can, so that 20 % is the most that there can be where the \
-         processor alone runs at its limit already",
-        "ecmp, which knows nothing of speeds, is shown for comparison: half of its requests go to the accelerator",
-    ],
-    claims: &[
-        at_least("wrr", "WRR with exact weights sustains 20 % more than server-only"),
-        at_least("p4mite", "P4Mite sustains 20 % more than server-only"),
-        at_least("least-utilised", "least-utilised sustains 20 % more than server-only"),
-        at_least("dynamic-wrr", "dynamic WRR sustains 20 % more than server-only"),
-        at_least("prt", "PRT sustains 20 % more than server-only"),
-        at_least(
-            PRT_IN_FLIGHT,
-            "PRT by requests in flight (high 9, low 8) sustains 20 % more than server-only",
-        ),
-        at_least("least-connections", "least-connections sustains 20 % more than server-only"),
-        at_least(
-            "weighted-least-connections",
-            "weighted least-connections sustains 20 % more than server-only",
-        ),
-        at_least("jsq", "join-the-shortest-queue sustains 20 % more than server-only"),
-        at_least("jiq", "join-idle-queue sustains 20 % more than server-only"),
-        at_least("power-of-two", "power of two choices sustains 20 % more than server-only"),
-        at_least("ecmp", "ECMP sustains 20 % more than server-only"),
-    ],
-};
-
 const LOAD: Quantity = Quantity {
     name: "load",
     unit: "of_processor",
     label: "offered load, times the processor's capacity",
     log: false,
 };
-const SUSTAINED: Quantity = Quantity {
-    name: "sustained",
-    unit: "of_processor",
-    label: "sustained load, times the processor's capacity",
-    log: false,
-};
-
-fn capacity(bench: &Bench) -> Result<Found, String> {
-    let processor = processor();
-    let limit_ms = 10.0 * processor.mean_ms;
-    let policies: Vec<&'static str> =
-        std::iter::once("server-only").chain(CAPACITY.claims.iter().map(|c| c.id)).collect();
-    let sustained = bench.each("sustained loads", &policies, |policy, seed| {
-        let holds = |load: f64| -> Result<bool, String> {
-            let mut s = rack(1, policy, load * processor.capacity_per_s());
-            s.duration_s = bench.choose(60.0, 15.0);
-            s.warmup_s = 1.0;
-            if *policy == "p4mite" {
-                outstanding(&mut s);
-            }
-            let scenario = s.scenario(bench)?;
-            let outcome = bench.simulate(&scenario, seed)?;
-            Ok(outcome.requests.lost == 0 && p99_ms(&scenario, &outcome) <= limit_ms)
-        };
-        let (mut low, mut high) = (0.0, 1.3);
-        for _ in 0..bench.choose(9, 7) {
-            let middle = (low + high) / 2.0;
-            if holds(middle)? { low = middle } else { high = middle }
-        }
-        Ok(low)
-    })?;
-    let mut found = Found::default();
-    let base = sustained.first().cloned().unwrap_or_default();
-    found.notes.push(format!(
-        "server-only sustains {:.3} of the processor's capacity (mean over seeds)",
-        crate::stats::mean(&base).mean
-    ));
-    let mut curves = Vec::new();
-    for (i, (policy, samples)) in policies.iter().zip(&sustained).enumerate() {
-        if i > 0 {
-            found.claim(policy, ratios(samples, &base));
-        }
-        curves.push(Curve {
-            name: (*policy).to_string(),
-            points: vec![Point { x: i as f64, samples: samples.clone() }],
-        });
-    }
-    let number =
-        Quantity { name: "policy", unit: "number", label: "policy, in the order of the legend", log: false };
-    found.charts.push(Chart {
-        title: "Sustained load".into(),
-        x: number,
-        y: SUSTAINED,
-        ours: curves,
-        paper: vec![],
-    });
-    Ok(found)
-}
-
-/// On the demo's rack: two servers, requests of exactly 10 ms.
-const IN_LAB: [Policy; 4] =
-    [Policy::ServerOnly, Policy::Wrr, Policy::P4mite, Policy::WeightedLeastConnections];
-
-fn capacity_in_lab(bench: &Bench) -> Result<Found, String> {
-    let seeds: Vec<u64> = (0..bench.seeds).map(|i| bench.first_seed.wrapping_add(i)).collect();
-    let sustained = crate::demo::sustained(&IN_LAB, &seeds, bench.quick)?;
-    let base = sustained.first().cloned().unwrap_or_default();
-    let mut found = Found { partial: true, ..Found::default() };
-    for (policy, samples) in IN_LAB.iter().zip(&sustained).skip(1) {
-        found.claim(policy.name(), ratios(samples, &base));
-    }
-    found.notes.push(format!(
-        "the rack of `pointsman demo`: its loads, its criterion; server-only sustains {:.3} of the processors' capacity (mean)",
-        crate::stats::mean(&base).mean
-    ));
-    Ok(found)
-}
-
 const TAIL: Figure = Figure {
     id: "goal-tail",
     title: "P99 at 90 % load: policies by the switch's own counters against WRR with exact weights",
@@ -208,35 +95,17 @@ pub(super) const OWN_COUNTERS: [&str; 6] =
 fn tail(bench: &Bench) -> Result<Found, String> {
     let policies: Vec<&'static str> = std::iter::once("wrr").chain(OWN_COUNTERS).collect();
     let loads: &[f64] = bench.choose(&[0.3, 0.5, 0.7, 0.8, 0.9, 0.95], &[0.5, 0.9]);
-    let mut scenarios = Vec::new();
-    for delay_ms in [0.0, 1000.0] {
-        for policy in &policies {
-            for load in loads {
-                let mut s = rack(4, policy, 1.0);
-                s.arrivals = poisson(load * s.capacity_per_s());
-                s.delay_ms = delay_ms;
-                s.report_timeout_ms = 3000;
-                s.duration_s = bench.choose(60.0, 15.0);
-                s.warmup_s = 5.0;
-                scenarios.push(s.scenario(bench)?);
-            }
-        }
-    }
-    let outcomes = bench.simulate_all("P99 under load", &scenarios)?;
-    let mut all = scenarios.iter().zip(&outcomes);
     let mut found = Found::default();
-    for title in ["Fresh reports", "Reports 1 s old"] {
-        let curve = |policy: &&str| Curve {
-            name: (*policy).to_string(),
-            points: loads
-                .iter()
-                .map(|x| {
-                    let samples = all.next().map(|(s, o)| o.iter().map(|o| p99_ms(s, o)).collect());
-                    Point { x: *x, samples: samples.unwrap_or_default() }
-                })
-                .collect(),
-        };
-        let ours = policies.iter().map(curve).collect();
+    for (title, delay_ms) in [("Fresh reports", 0.0), ("Reports 1 s old", 1000.0)] {
+        let ours = lines::p99(bench, "P99 under load", &policies, loads, |policy, load| {
+            let mut s = rack(4, policy, 1.0);
+            s.arrivals = poisson(load * s.capacity_per_s());
+            s.delay_ms = delay_ms;
+            s.report_timeout_ms = 3000;
+            s.duration_s = bench.choose(60.0, 15.0);
+            s.warmup_s = 5.0;
+            s
+        })?;
         let x = Quantity {
             name: "load",
             unit: "of_rack",
@@ -287,7 +156,7 @@ fn change(bench: &Bench) -> Result<Found, String> {
     let duration_s = bench.choose(60.0, 20.0);
     // Of those that choose badly at 80 % load the queues would fill: they are in force for a moment only.
     let policies: Vec<&str> = std::iter::once("server-only")
-        .chain(CAPACITY.claims.iter().map(|c| c.id).filter(|p| *p != "ecmp" && *p != PRT_IN_FLIGHT))
+        .chain(capacity::POLICIES.into_iter().filter(|p| *p != "ecmp" && *p != PRT_IN_FLIGHT))
         .collect();
     let mut more = String::new();
     let changes = ((duration_s - 2.0) * 4.0) as usize;

@@ -2,12 +2,14 @@
 
 mod apps;
 pub mod bench;
+mod capacity;
 mod chapter4;
 mod chapter5;
 mod chapter6;
 mod completion;
 pub mod figure;
 mod goals;
+mod lines;
 mod output;
 mod papers;
 mod probes;
@@ -82,6 +84,7 @@ fn all() -> impl Iterator<Item = &'static Figure> {
         chapter5::FIGURES,
         chapter6::FIGURES,
         probes::FIGURES,
+        capacity::FIGURES,
         goals::FIGURES,
         staleness::FIGURES,
     ]

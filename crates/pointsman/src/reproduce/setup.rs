@@ -48,6 +48,8 @@ pub struct Setup {
     pub policy: String,
     /// `tuning` of the service: what stands between the braces.
     pub tuning: String,
+    /// Whether the rack's file says how many requests each device works on at the same time.
+    pub tell_workers: bool,
     /// `[agent]`: its lines.
     pub agent: String,
     /// `agent` of each device, by priority: what stands between the braces. Empty: as `agent` says.
@@ -116,6 +118,7 @@ impl Setup {
             units: units.to_vec(),
             policy: policy.to_string(),
             tuning: String::new(),
+            tell_workers: false,
             // What p4mite goes by: the others do not look at it.
             agent: "heartbeat_ms = 100\n".into(),
             agent_of: Vec::new(),
@@ -166,6 +169,9 @@ impl Setup {
                     unit.weight,
                     i + 1
                 );
+                if self.tell_workers {
+                    let _ = writeln!(t, "workers = {}", unit.workers);
+                }
                 if let Some(agent) = self.agent_of.get(i) {
                     let _ = writeln!(t, "agent = {{ {agent} }}");
                 }

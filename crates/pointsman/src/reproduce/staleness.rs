@@ -1,9 +1,10 @@
 //! The graph that the field lacks: tail latency against the age of reports, for every policy, under bursts, on devices that
 //! differ.
 
-use super::bench::{Bench, p99_ms};
-use super::figure::{Chart, Claim, Curve, Figure, Found, P99, Place, Point, Quantity, Rule, ratios};
+use super::bench::Bench;
+use super::figure::{Chart, Claim, Figure, Found, P99, Place, Quantity, Rule, ratios};
 use super::goals::{OWN_COUNTERS, named};
+use super::lines;
 use super::setup::{Setup, Unit, bursts};
 
 /// In no paper.
@@ -68,7 +69,11 @@ fn setup(bench: &Bench, policy: &str, age_ms: f64) -> Setup {
     let cpu = Unit { name: "cpu", kind: "cpu", weight: 5, workers: 8, mean_ms: 10.0, sigma: 0.2, speed: 1.0 };
     let gpu = Unit { name: "gpu", kind: "gpu", workers: 2, mean_ms: 2.5, ..cpu.clone() };
     let nic = Unit { name: "nic", kind: "smartnic", weight: 1, mean_ms: 50.0, ..cpu.clone() };
-    let (name, tuning) = if policy == PUBLISHED { ("least-utilised", "step = 0") } else { named(policy) };
+    let (name, tuning) = if policy == PUBLISHED {
+        ("least-utilised", "metric = \"compute\", step = 0")
+    } else {
+        named(policy)
+    };
     // By priority: the quickest first.
     let mut s = Setup::new(2, &[gpu, cpu, nic], name, String::new());
     s.arrivals = bursts(0.5 * s.capacity_per_s(), 0.2);
@@ -82,6 +87,7 @@ fn setup(bench: &Bench, policy: &str, age_ms: f64) -> Setup {
     s.warmup_s = 11.0;
     s.duration_s = s.warmup_s + bench.choose(40.0, 12.0);
     s.tuning = tuning.into();
+    s.tell_workers = true;
     if policy == "p4mite" {
         // Busy when more wait than are handled while the next device handles one.
         s.agent_of = [(12, 8), (36, 32), (7, 6)]
@@ -102,27 +108,8 @@ fn run(bench: &Bench) -> Result<Found, String> {
     );
     let own: Vec<&str> = std::iter::once("wrr").chain(OWN_COUNTERS).collect();
     let policies: Vec<&str> = BY_REPORTS.into_iter().chain(own.iter().copied()).collect();
-    let mut scenarios = Vec::new();
-    for policy in &policies {
-        for age in ages {
-            scenarios.push(setup(bench, policy, *age).scenario(bench)?);
-        }
-    }
-    let outcomes = bench.simulate_all("ages of reports", &scenarios)?;
-    let mut all = scenarios.iter().zip(&outcomes);
-    let mut curves: Vec<Curve> = policies
-        .iter()
-        .map(|policy| Curve {
-            name: (*policy).to_string(),
-            points: ages
-                .iter()
-                .map(|x| {
-                    let samples = all.next().map(|(s, o)| o.iter().map(|o| p99_ms(s, o)).collect());
-                    Point { x: *x, samples: samples.unwrap_or_default() }
-                })
-                .collect(),
-        })
-        .collect();
+    let mut curves =
+        lines::p99(bench, "ages of reports", &policies, ages, |policy, age| setup(bench, policy, age))?;
     let mut found = Found::default();
     {
         let samples = |policy: &str, age: f64| {

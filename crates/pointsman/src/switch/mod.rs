@@ -327,7 +327,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
             return Ok(ExitCode::from(USAGE));
         }
     };
-    let tls = args.tls().map(|files| tls::load(&files, SystemTime::now())).transpose()?;
+    let tls = args.tls().map(|files| tls::load(&files, "h2", SystemTime::now())).transpose()?;
     let mut queues = args.queue.clone();
     if let Some(path) = &args.queue_file {
         queues.extend(queues::read_file(path)?);

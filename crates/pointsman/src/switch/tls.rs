@@ -1,4 +1,5 @@
-//! TLS and mutual TLS for P4Runtime: the files, and connections that shake hands before gRPC sees them.
+//! TLS and mutual TLS for P4Runtime: the files, and connections that shake hands before gRPC sees them. The controller's API reads its
+//! files the same way.
 
 use super::log::Level;
 use super::runtime::Handle;
@@ -44,7 +45,11 @@ fn read(path: &Path, what: &str) -> Result<Vec<u8>, String> {
         .map_err(|e| format!("cannot read {} for the {what}: {e}; give a PEM file", path.display()))
 }
 
-fn certificates(path: &Path, what: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+/// Certificates of a PEM file; `what` they are.
+///
+/// # Errors
+/// Names the file and says what to do.
+pub fn certificates(path: &Path, what: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     let bytes = read(path, what)?;
     let bad =
         |e: &dyn Display| format!("{} is no PEM file of certificates for the {what}: {e}", path.display());
@@ -56,8 +61,12 @@ fn certificates(path: &Path, what: &str) -> Result<Vec<CertificateDer<'static>>,
     Ok(all)
 }
 
-fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
-    let bytes = read(path, "server's key")?;
+/// The private key of a PEM file.
+///
+/// # Errors
+/// Names the file and says what to do.
+pub fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
+    let bytes = read(path, "key")?;
     PrivateKeyDer::from_pem_slice(&bytes).map_err(|e| {
         let name = path.display();
         let text = String::from_utf8_lossy(&bytes);
@@ -95,11 +104,11 @@ fn check_validity(path: &Path, certificate: &CertificateDer, now: SystemTime) ->
     Ok(())
 }
 
-/// Reads the files and checks that they fit together.
+/// Reads the files and checks that they fit together. `protocol` is what is spoken inside, as ALPN names it: `h2` for gRPC.
 ///
 /// # Errors
 /// Names the file and says what to do.
-pub fn load(files: &Files, now: SystemTime) -> Result<Arc<ServerConfig>, String> {
+pub fn load(files: &Files, protocol: &str, now: SystemTime) -> Result<Arc<ServerConfig>, String> {
     let provider: Arc<CryptoProvider> = Arc::new(rustls::crypto::ring::default_provider());
     let chain = certificates(&files.cert, "server's certificate")?;
     let key = key(&files.key)?;
@@ -130,8 +139,7 @@ pub fn load(files: &Files, now: SystemTime) -> Result<Arc<ServerConfig>, String>
         ),
         e => format!("cannot serve TLS with {} and {}: {e}", files.cert.display(), files.key.display()),
     })?;
-    // gRPC is HTTP/2 and nothing else.
-    config.alpn_protocols = vec![b"h2".to_vec()];
+    config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
     Ok(Arc::new(config))
 }
 

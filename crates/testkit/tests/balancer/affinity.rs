@@ -31,7 +31,7 @@ fn shake(w: &mut World, r: &mut Random) {
         }
         let (servers, narrow, pick, counting) = (r.below(4), r.below(4), r.below(5), *r.choose(&[0, 32, 64]));
         w.set(&format!(
-            "policies service={service} epoch={epoch} -> set_policy({servers}, {narrow}, {pick}, {}, {counting}, {}, 1, 0, 0, 0, 0, 0)",
+            "policies service={service} epoch={epoch} -> set_policy({servers}, {narrow}, {pick}, {}, {counting}, {}, 1, 0, 0, 0, 0, 0, 0)",
             r.below(4),
             r.below(7)
         ));

@@ -29,13 +29,14 @@ struct Blocks {
     step: u8,
     offset: u8,
     complement: u8,
+    second_only: u8,
 }
 
 fn set_blocks(w: &mut World, service: u16, epoch: u8, b: &Blocks) {
     let [(ma, wa), (mb, wb)] = b.metrics;
     w.set(&format!(
-        "policies service={service} epoch={epoch} -> set_policy({}, {}, {}, {}, {}, {ma}, {wa}, {mb}, {wb}, {}, {}, {})",
-        b.servers, b.narrow, b.pick, b.choices, b.counting, b.step, b.offset, b.complement
+        "policies service={service} epoch={epoch} -> set_policy({}, {}, {}, {}, {}, {ma}, {wa}, {mb}, {wb}, {}, {}, {}, {})",
+        b.servers, b.narrow, b.pick, b.choices, b.counting, b.step, b.offset, b.complement, b.second_only
     ));
 }
 
@@ -451,6 +452,72 @@ fn idle_devices_first() {
     assert_shares(&first, &[1.0; 8], 0.16);
 }
 
+/// A device that works on several requests at a time is idle while it has room; where nobody has, and among those that have, each is
+/// taken as often as its weight says.
+#[test]
+fn idle_below_a_number() {
+    let b = Blocks {
+        narrow: 3,
+        pick: 3,
+        metrics: [(IN_FLIGHT, 1), (0, 0)],
+        counting: CONNECTIONS,
+        second_only: 1,
+        ..Blocks::default()
+    };
+    let mut w = eight(b);
+    let room = [4u16, 1, 8, 2, 1, 1, 3, 1];
+    let weights = [5u16, 1, 2, 1, 1, 1, 4, 1];
+    let all = |values: [u16; 8]| list(values);
+    w.set(&format!("device_factors service=1 epoch=0 server=1 -> set_factors({})", all(weights)));
+    w.set(&format!(
+        "device_thresholds service=1 epoch=0 server=1 -> set_thresholds({}, {})",
+        all(room),
+        all(room.map(|r| r - 1))
+    ));
+    w.pool(1, 0, 1, 0xff, 0, 0);
+    let mut open = [0u16; 8];
+    for n in 0..21 {
+        let slot = slot_of(&mut w, &syn(&client4(n), WEB4));
+        assert!(open[slot] < room[slot], "{slot} has no room: {open:?}");
+        open[slot] += 1;
+    }
+    assert_eq!(open, room, "all have as many as they work on");
+    let mut counts = [0; 8];
+    (100..2148).for_each(|n| counts[slot_of(&mut w, &syn(&client4(n), WEB4))] += 1);
+    assert_shares(&counts, &weights.map(f64::from), 0.001);
+}
+
+/// What is reported and what is in flight as one number, the latter by what each device works on at the same time: the smallest
+/// wins, whatever a stale report says.
+#[test]
+fn reports_with_what_is_in_flight() {
+    let b = Blocks {
+        metrics: [(COMPUTE, 8), (IN_FLIGHT, 1)],
+        counting: CONNECTIONS,
+        second_only: 1,
+        ..Blocks::default()
+    };
+    let mut w = eight(b);
+    let workers = [8u32, 1, 4, 2, 16, 5, 3, 10];
+    let factors = workers.map(|n| (800 / n) as u16);
+    w.set(&format!("device_factors service=1 epoch=0 server=1 -> set_factors({})", list(factors)));
+    let mut r = Random::new(14);
+    let mut open = [0u32; 8];
+    let mut n = 0;
+    for _ in 0..4 {
+        let loads = random_loads(&mut r, 101);
+        report_all(&mut w, loads, 2);
+        for _ in 0..60 {
+            n += 1;
+            let value = |i: usize| 8 * u32::from(loads[i][0]) + open[i] * u32::from(factors[i]);
+            let least = (0..8).map(value).min().expect("eight");
+            let slot = slot_of(&mut w, &syn(&client4(n), WEB4));
+            assert_eq!(value(slot), least, "{loads:?} {open:?} gave {slot}");
+            open[slot] += 1;
+        }
+    }
+}
+
 /// Reports set the switch's count right if they say that their queue is what is in flight.
 #[test]
 fn reports_correct_the_count() {
@@ -554,6 +621,45 @@ fn probes() {
     assert_eq!(port, PLAIN_PORT);
     let (Body::Ip(a), Body::Ip(b)) = (&got.body, &other.body) else { panic!("{got:?}") };
     assert_eq!(a.l4, b.l4);
+}
+
+/// A device that sends both: a report keeps the weight that a probe gave, a probe the queue that a report told.
+#[test]
+fn probes_and_reports_of_one_device() {
+    let mut w = World::one_server(BLOCKS);
+    set_blocks(&mut w, 1, 0, &Blocks { pick: 2, metrics: [(WEIGHT, 1), (0, 0)], ..Blocks::default() });
+    set_blocks(&mut w, 2, 0, &Blocks { metrics: [(QUEUE, 1), (0, 0)], ..Blocks::default() });
+    for d in [8, 9] {
+        w.add(&format!("probe_sources ingress_port=2 source=10.0.1.{d} id={} -> accept_probe({d})", d - 7));
+    }
+    let report = |w: &mut World, device: u16, queue: u8| {
+        w.wait(1);
+        let sequence = (w.rig.now.0 / 1_000_000) as u32;
+        let report = Report { length: 4, metrics: 1, ..Report::new(1, 1 << (device & 7), 3, sequence) };
+        let mut bytes = report.bytes();
+        bytes.extend([50, 50, 50, queue]);
+        let packet = report_packet(device, true, &report).payload(bytes);
+        w.dropped(device_port(device), &packet, "REPORT_ACCEPTED");
+    };
+    let mut n = 0;
+    for order in 0..4 {
+        for step in 0..2 {
+            if (order + step) % 2 == 0 {
+                w.dropped(2, &narrow_probe(8, 1, 10, 10, 10), "REPORT_ACCEPTED"); // 12
+                w.dropped(2, &narrow_probe(9, 2, 4, 2, 3), "REPORT_ACCEPTED"); // 4
+            } else {
+                report(&mut w, 8, 9);
+                report(&mut w, 9, 3);
+            }
+        }
+        let mut counts = [0; 2];
+        for _ in 0..2048 {
+            n += 1;
+            counts[usize::from(w.device_of(&syn(&client4(n), WEB4))) - 8] += 1;
+        }
+        assert_shares(&counts, &[12.0, 4.0], 0.001);
+        assert_eq!(w.device_of(&datagram(&client4(n), DNS4)), 9, "the shorter queue");
+    }
 }
 
 /// Wide probes say per cent and have sequence numbers; the machine's load is known from them too.
@@ -691,6 +797,7 @@ fn only_candidates() {
             step: r.below(3) as u8,
             offset: r.below(3) as u8,
             complement: r.below(2) as u8,
+            second_only: r.below(2) as u8,
             servers: 0,
         };
         set_blocks(&mut w, 1, 0, &b);

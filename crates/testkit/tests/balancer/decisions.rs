@@ -55,8 +55,8 @@ fn check(policy: u8, blocks: &str, prepare: fn(&mut World), reason: &str) {
     assert_eq!(dispatched(&mut w), want.into_iter().collect::<Vec<_>>());
 }
 
-/// servers, narrow, pick, choices, counting, metric and weight, twice; step, offset, complement
-const LEAST_COMPUTE: &str = "0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0";
+/// servers, narrow, pick, choices, counting, metric and weight, twice; step, offset, complement, second only
+const LEAST_COMPUTE: &str = "0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0";
 
 #[test]
 fn what_decided() {
@@ -65,30 +65,30 @@ fn what_decided() {
     check(ROUND_ROBIN, "", nothing, "ring");
     check(AVAILABILITY, "", |w| w.report(DEVICE, true), "priority");
     check(BLOCKS, LEAST_COMPUTE, nothing, "minimum");
-    check(BLOCKS, "0, 0, 0, 0, 32, 6, 1, 0, 0, 0, 0, 0", nothing, "least_connections");
-    check(BLOCKS, "0, 0, 0, 2, 32, 6, 1, 0, 0, 0, 0, 0", nothing, "choices");
-    check(BLOCKS, "0, 3, 3, 0, 32, 6, 1, 0, 0, 0, 0, 0", nothing, "idle");
-    check(BLOCKS, "0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0", nothing, "chance");
-    check(BLOCKS, "0, 0, 2, 0, 0, 1, 1, 0, 0, 0, 0, 1", nothing, "weighted");
-    check(BLOCKS, "0, 2, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0", nothing, "priority");
+    check(BLOCKS, "0, 0, 0, 0, 32, 6, 1, 0, 0, 0, 0, 0, 0", nothing, "least_connections");
+    check(BLOCKS, "0, 0, 0, 2, 32, 6, 1, 0, 0, 0, 0, 0, 0", nothing, "choices");
+    check(BLOCKS, "0, 3, 3, 0, 32, 6, 1, 0, 0, 0, 0, 0, 0", nothing, "idle");
+    check(BLOCKS, "0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0", nothing, "chance");
+    check(BLOCKS, "0, 0, 2, 0, 0, 1, 1, 0, 0, 0, 0, 1, 0", nothing, "weighted");
+    check(BLOCKS, "0, 2, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0", nothing, "priority");
     let chosen = |w: &mut World| {
         w.set("chosen_pools service=1 epoch=0 server=1 -> set_pool(3, 1, 0, 0)");
         let device = 0xc000_0000 | u32::from(DEVICE);
         w.rig.write_register("controllers_choice", 1, &device.to_string()).expect("a register");
     };
-    check(BLOCKS, "3, 0, 4, 0, 0, 6, 1, 0, 0, 0, 0, 0", chosen, "chosen");
+    check(BLOCKS, "3, 0, 4, 0, 0, 6, 1, 0, 0, 0, 0, 0, 0", chosen, "chosen");
 }
 
 #[test]
 fn what_the_policy_asks_for_is_not_to_be_had() {
     check(AVAILABILITY, "", |w| w.report(DEVICE, false), "none_left");
-    check(BLOCKS, "3, 0, 4, 0, 0, 6, 1, 0, 0, 0, 0, 0", |_| (), "no_choice");
+    check(BLOCKS, "3, 0, 4, 0, 0, 6, 1, 0, 0, 0, 0, 0, 0", |_| (), "no_choice");
     let both_busy = |w: &mut World| {
         for n in [2, 3] {
             w.device_of(&syn(&client4(n), WEB4));
         }
     };
-    check(BLOCKS, "0, 3, 3, 0, 32, 6, 1, 0, 0, 0, 0, 0", both_busy, "none_left");
+    check(BLOCKS, "0, 3, 3, 0, 32, 6, 1, 0, 0, 0, 0, 0, 0", both_busy, "none_left");
     let not_enabled = |w: &mut World| {
         w.ring(1, 0, 1, &[1; 6]);
         w.pool(1, 0, 1, 1, 6, 0);
@@ -118,8 +118,8 @@ fn ages(w: &mut World, service: u64) -> ([u64; 16], u64) {
 fn staleness() {
     for (policy, blocks, looks) in [
         (BLOCKS, LEAST_COMPUTE, true),
-        (BLOCKS, "0, 1, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0", true),
-        (BLOCKS, "0, 0, 0, 0, 32, 6, 1, 0, 0, 0, 0, 0", false),
+        (BLOCKS, "0, 1, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0", true),
+        (BLOCKS, "0, 0, 0, 0, 32, 6, 1, 0, 0, 0, 0, 0, 0", false),
         (AVAILABILITY, "", true),
         (HASH, "", false),
     ] {

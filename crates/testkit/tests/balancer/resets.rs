@@ -160,7 +160,7 @@ fn what_is_not_reset() {
 fn a_reset_connection_counts_no_longer() {
     let mut w = world(IDLE);
     w.service(1, 3, 0);
-    w.set("policies service=1 epoch=0 -> set_policy(0, 0, 0, 0, 32, 6, 1, 0, 0, 0, 0, 0)");
+    w.set("policies service=1 epoch=0 -> set_policy(0, 0, 0, 0, 32, 6, 1, 0, 0, 0, 0, 0, 0)");
     let device = connect(&mut w, &client4(1), WEB4);
     let register = format!("load.device{}.in_flight", device & 7);
     let in_flight =

@@ -212,7 +212,7 @@ impl Net {
             }
             let counting = if policy == 3 { 32 } else { 0 };
             self.set(&format!(
-                "policies service={service} epoch={epoch} -> set_policy(0, 0, 0, 0, {counting}, 6, 1, 0, 0, 0, 0, 0)"
+                "policies service={service} epoch={epoch} -> set_policy(0, 0, 0, 0, {counting}, 6, 1, 0, 0, 0, 0, 0, 0)"
             ));
             let (v, vip) = if service == 1 { (4, "10.0.0.100") } else { (6, "fd00::100") };
             self.set(&format!(

@@ -9,6 +9,7 @@ mod prometheus;
 #[cfg(test)]
 mod tests;
 
+pub use orca::request as orca_request;
 use super::proc::Smoothed;
 use std::fmt;
 use std::str::FromStr;
@@ -120,6 +121,8 @@ pub enum SourceKind {
     Haproxy(String),
     /// An HTTP address whose answer has an ORCA load report in its head.
     Orca(String),
+    /// An HTTP address of a gRPC server that streams ORCA load reports out of band.
+    OrcaStream(String),
     /// An NVIDIA GPU of this machine, by index.
     Nvml(u32),
 }
@@ -128,6 +131,7 @@ impl fmt::Display for SourceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SourceKind::Prometheus(url) | SourceKind::Orca(url) => f.write_str(url),
+            SourceKind::OrcaStream(url) => write!(f, "ORCA reports of {url}"),
             SourceKind::Haproxy(address) => write!(f, "agent check at {address}"),
             SourceKind::Nvml(index) => write!(f, "NVIDIA GPU {index}"),
         }
@@ -150,7 +154,7 @@ pub struct SourceSettings {
 /// What came of asking.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer<'a> {
-    /// The bytes that came back: a whole HTTP answer, or a line of an agent check.
+    /// The bytes that came back: a whole HTTP answer, a line of an agent check, or a message of a stream.
     Bytes(&'a [u8]),
     /// Numbers by name, from a library.
     Values(&'a [(&'a str, f64)]),
@@ -254,6 +258,10 @@ impl Source {
             }
             (Answer::Bytes(bytes), SourceKind::Orca(_)) => {
                 let metrics = orca::metrics(&http(bytes)?.0)?;
+                take(&|r| metrics.get(&r.name).copied().filter(|v| !v.is_nan()).into_iter().collect())?;
+            }
+            (Answer::Bytes(bytes), SourceKind::OrcaStream(_)) => {
+                let metrics = orca::binary(bytes)?;
                 take(&|r| metrics.get(&r.name).copied().filter(|v| !v.is_nan()).into_iter().collect())?;
             }
             (Answer::Bytes(bytes), SourceKind::Haproxy(_)) => {

@@ -1,8 +1,9 @@
 //! Open Request Cost Aggregation (xds.data.orca.v3): a server's load in a header of its answers, `endpoint-load-metrics: TEXT ...`,
-//! `endpoint-load-metrics: JSON ...` or `endpoint-load-metrics-bin: ...`.
+//! `endpoint-load-metrics: JSON ...` or `endpoint-load-metrics-bin: ...`, or in a stream of its own over gRPC, out of band.
 
 use prost::Message;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// `OrcaLoadReport` of xds/data/orca/v3/orca_load_report.proto.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -27,11 +28,33 @@ struct LoadReport {
     application_utilization: f64,
 }
 
+/// `OrcaLoadReportRequest` of xds/service/orca/v3/orca.proto: how often reports are wanted. Names of costs are left out: all are.
+#[derive(Clone, PartialEq, prost::Message)]
+struct ReportRequest {
+    #[prost(message, optional, tag = "1")]
+    report_interval: Option<Span>,
+}
+
+/// `google.protobuf.Duration`.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Span {
+    #[prost(int64, tag = "1")]
+    seconds: i64,
+    #[prost(int32, tag = "2")]
+    nanos: i32,
+}
+
+/// The message that asks a server of `xds.service.orca.v3.OpenRcaService/StreamCoreMetrics` for a report every `interval`.
+pub fn request(interval: Duration) -> Vec<u8> {
+    let span = Span { seconds: interval.as_secs() as i64, nanos: interval.subsec_nanos() as i32 };
+    ReportRequest { report_interval: Some(span) }.encode_to_vec()
+}
+
 /// The metrics of a report by name; those of its maps as `named_metrics.NAME` and so on.
 pub(super) type Metrics = BTreeMap<String, f64>;
 
 /// The message of the gRPC service, and of the binary header when its Base64 is undone.
-fn binary(bytes: &[u8]) -> Result<Metrics, String> {
+pub(super) fn binary(bytes: &[u8]) -> Result<Metrics, String> {
     let r = LoadReport::decode(bytes).map_err(|e| format!("no OrcaLoadReport: {e}"))?;
     let mut out = Metrics::new();
     for (name, value) in [
@@ -152,6 +175,13 @@ mod tests {
             "endpoint-load-metrics-bin: CQAAAAAAAOA/KgwKAWERAAAAAAAAAEA=",
             &[("cpu_utilization", 0.5), ("utilization.a", 2.0)],
         );
+    }
+
+    #[test]
+    fn requests() {
+        // Field 1, three bytes of a Duration: 2 s; field 1, 2 s, field 2, 500,000 ns.
+        assert_eq!(request(Duration::from_secs(2)), [0x0a, 2, 8, 2]);
+        assert_eq!(request(Duration::from_micros(2_000_500)), [0x0a, 6, 8, 2, 16, 0xa0, 0xc2, 30]);
     }
 
     #[test]

@@ -157,6 +157,18 @@ fn other_sources() {
     let head = "HTTP/1.1 200 OK\r\nendpoint-load-metrics: TEXT cpu_utilization=0.3,named_metrics.waiting=4\r\n\r\nbody";
     assert_eq!(s.answer(Duration::ZERO, Answer::Bytes(head.as_bytes()), WINDOW), Ok(()));
     assert_eq!(s.values(), [Some(30.0), None, None, Some(4.0)]);
+    let kind = SourceKind::OrcaStream("http://h:1".into());
+    let mut s = Source::new(settings(
+        kind,
+        [Some("cpu_utilization * 100"), Some("mem_utilization * 100"), None, Some("named_metrics.waiting")],
+    ));
+    // cpu_utilization 0.5, named_metrics["waiting"] = 4; fields that are 0 are left out.
+    let message = b"\x09\0\0\0\0\0\0\xe0\x3f\x42\x12\x0a\x07waiting\x11\0\0\0\0\0\0\x10\x40";
+    assert_eq!(s.answer(Duration::ZERO, Answer::Bytes(message), WINDOW), Ok(()));
+    assert_eq!(s.values(), [Some(50.0), Some(0.0), None, Some(4.0)]);
+    let e = s.answer(Duration::ZERO, Answer::Bytes(b""), WINDOW).expect_err("no such metric");
+    assert_eq!(e, "ORCA reports of http://h:1: there is no `named_metrics.waiting` with a number");
+    assert!(s.answer(Duration::ZERO, Answer::Bytes(&message[..9]), WINDOW).is_err(), "cut short");
     let mut s = Source::new(settings(SourceKind::Nvml(1), [Some("utilization"), Some("memory"), None, None]));
     assert_eq!(
         s.answer(Duration::ZERO, Answer::Values(&[("utilization", 40.0), ("memory", 50.0)]), WINDOW),
@@ -176,7 +188,9 @@ fn random_bytes() {
     let orca = "HTTP/1.1 200 OK\r\nendpoint-load-metrics: JSON {\"cpu_utilization\": 0.5, \"utilization\": {\"a\": 1}}\r\n\r\n";
     let binary = "HTTP/1.1 200 OK\r\nendpoint-load-metrics-bin: CQAAAAAAAOA/KgwKAWERAAAAAAAAAEA=\r\n\r\n";
     let page = format!("HTTP/1.0 200 OK\r\n\r\n{VLLM}");
-    let seeds: [(SourceKind, &str); 4] = [
+    let stream = "\t\0\0\0\0\0\0\u{8}@B\u{12}\n\u{7}waiting\u{11}\0\0\0\0\0\0\u{10}@";
+    let seeds: [(SourceKind, &str); 5] = [
+        (SourceKind::OrcaStream("http://h/".into()), stream),
         (prometheus(), &page),
         (SourceKind::Orca("http://h/".into()), orca),
         (SourceKind::Orca("http://h/".into()), binary),
@@ -184,7 +198,7 @@ fn random_bytes() {
     ];
     let mut good = 0;
     for _ in 0..40_000 {
-        let (kind, seed) = &seeds[random.below(4) as usize];
+        let (kind, seed) = &seeds[random.below(5) as usize];
         let mut bytes = seed.as_bytes().to_vec();
         for _ in 0..random.below(6) {
             let at = random.below(bytes.len().max(1) as u64) as usize;

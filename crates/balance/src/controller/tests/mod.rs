@@ -341,6 +341,58 @@ fn devices_drain() {
     assert_eq!(w.slots().len(), 3);
 }
 
+/// Devices that get no new connections are counted for until they have none: removed, not enabled, of a server of weight 0.
+#[test]
+fn draining_devices_are_counted() {
+    let mut w = world();
+    w.run_for(ms(1000));
+    assert_eq!(w.controller.draining(), []);
+    // Flags and 20 s of idle time; when it was seen; its device.
+    let put = |w: &mut World, way: usize, place: i64, seen: u64, device: DeviceNumber| {
+        let words = [305 << 8 | 1, seen, u64::from(device.bits()) << 16];
+        for (id, word) in w.switch.schema.ways[way].into_iter().zip(words) {
+            w.switch.registers.insert((id, place), word);
+        }
+    };
+    let (first, second) = (DeviceNumber::new(2, 0), DeviceNumber::new(3, 1));
+    put(&mut w, 0, 7, 0, first);
+    put(&mut w, 3, 65_535, 0, first);
+    put(&mut w, 1, 30_000, 0, second);
+    let mut s = shape();
+    s.servers.remove(&2);
+    s.servers.entry(3).or_default().entry(1).and_modify(|d| d.2 = false);
+    w.config(&s);
+    w.settle();
+    let left = |w: &World| -> Vec<(String, bool, Option<u64>)> {
+        w.controller.draining().into_iter().map(|d| (d.device, d.removed, d.connections)).collect()
+    };
+    let of = |a: Option<u64>, b| {
+        vec![("s2/d0".to_string(), true, a), ("s2/d1".into(), true, a.map(|_| 0)), ("s3/d1".into(), false, b)]
+    };
+    assert_eq!(left(&w), of(None, None), "nobody knows yet");
+    w.run_for(ms(17_000));
+    assert_eq!(left(&w), of(Some(2), Some(1)));
+    // One ends by a RST, the other device's falls silent.
+    w.switch.registers.insert((w.switch.schema.ways[0][0], 7), 305 << 8 | 1 | 8);
+    w.switch.registers.insert((w.switch.schema.ways[3][1], 65_535), 60_000);
+    for _ in 0..3 {
+        // As long as packets come the devices stay.
+        for device in [first, DeviceNumber::new(2, 1)] {
+            let counter = (w.switch.schema.device_packets, i64::from(device.bits()));
+            *w.switch.counters.entry(counter).or_default() += 1;
+        }
+        w.run_for(ms(13_000));
+    }
+    assert_eq!(left(&w), of(Some(1), Some(0)));
+    assert!(w.had(|e| matches!(e, Event::Empty { device } if device == "s3/d1")));
+    assert!(!w.had(|e| matches!(e, Event::Empty { device } if device == "s2/d0")));
+    // Back again, and in the middle of a round.
+    w.config(&shape());
+    w.settle();
+    w.run_for(ms(1000));
+    assert_eq!(left(&w), []);
+}
+
 #[test]
 fn services_drain() {
     let mut s = shape();

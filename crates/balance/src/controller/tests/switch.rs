@@ -156,10 +156,11 @@ impl Switch {
                     return Err(RpcError::new(Code::Unimplemented, "no registers"));
                 }
                 let index = e.index.as_ref().expect("an index").index;
-                let slot = self.schema.last_heard.iter().position(|id| *id == e.register_id).expect("known");
-                let device = DeviceNumber::new(index as u16, slot as u8);
-                if self.speaking.contains(&device) {
-                    self.registers.insert((e.register_id, index), now.as_micros() as u64 + 1);
+                if let Some(slot) = self.schema.last_heard.iter().position(|id| *id == e.register_id) {
+                    let device = DeviceNumber::new(index as u16, slot as u8);
+                    if self.speaking.contains(&device) {
+                        self.registers.insert((e.register_id, index), now.as_micros() as u64 + 1);
+                    }
                 }
                 let value = self.registers.get(&(e.register_id, index)).copied().unwrap_or(0);
                 let data = p4rt::P4Data {

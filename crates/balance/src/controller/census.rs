@@ -1,0 +1,213 @@
+//! How many connections devices still have that get no new ones, read from the switch's table of connections, a part at a time.
+//!
+//! A connection that falls silent ends without a packet, so nobody can count ends as they come: every place is looked at. When an
+//! entry was seen last is told by the switch's clock, of which the controller knows what it reads: the latest moment in any entry,
+//! and how long ago it read that.
+
+use crate::plan::Schema;
+use crate::plan::schema::{WAYS, number};
+use crate::types::DeviceNumber;
+use pointsman_control::proto::p4rt::{self, entity::Entity as Kind};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Places of each way that are read at a time: three registers of four ways.
+const PLACES: u64 = 1024;
+
+/// Flags of an entry: `CONN_*` of connections.p4.
+const LIVE: u64 = 1;
+const FINS: u64 = 2 | 4;
+const RESET: u64 = 8;
+/// The unit of `last_seen`.
+const UNIT: Duration = Duration::from_micros(1024);
+
+/// How many connections devices have.
+#[derive(Debug, Default)]
+pub(super) struct Census {
+    /// Whom it is about.
+    of: BTreeSet<DeviceNumber>,
+    /// The next place.
+    next: u64,
+    counted: BTreeMap<DeviceNumber, u64>,
+    /// What stood there when all places had been looked at.
+    left: BTreeMap<DeviceNumber, u64>,
+    /// A moment of the switch's clock, and when that was here.
+    clock: Option<(u32, Duration)>,
+}
+
+impl Census {
+    /// These devices get no new connections.
+    pub fn about(&mut self, devices: BTreeSet<DeviceNumber>) {
+        if self.of == devices {
+            return;
+        }
+        self.left.retain(|d, _| devices.contains(d));
+        self.of = devices;
+        // A round that began before says nothing about the new ones.
+        self.next = 0;
+        self.counted.clear();
+    }
+
+    /// Nothing is known of the switch any more.
+    pub fn forget(&mut self) {
+        *self = Census { of: std::mem::take(&mut self.of), ..Census::default() };
+    }
+
+    /// What one of them has; None before all places were looked at.
+    pub fn left(&self, device: DeviceNumber) -> Option<u64> {
+        self.left.get(&device).copied()
+    }
+
+    /// What to read next: nothing if nobody has connections any more.
+    pub fn questions(&self, schema: &Schema) -> Vec<p4rt::Entity> {
+        if self.of.iter().all(|d| self.left.get(d) == Some(&0)) {
+            return Vec::new();
+        }
+        let places = self.next..(self.next + PLACES).min(schema.places);
+        let ask = |register_id, index: u64| p4rt::Entity {
+            entity: Some(Kind::RegisterEntry(p4rt::RegisterEntry {
+                register_id,
+                index: Some(p4rt::Index { index: index as i64 }),
+                data: None,
+            })),
+        };
+        places.flat_map(|i| schema.ways.iter().flatten().map(move |id| ask(*id, i))).collect()
+    }
+
+    /// Takes the answers: the devices that turned out to have no connections left.
+    pub fn answers(&mut self, now: Duration, schema: &Schema, answers: &[p4rt::Entity]) -> Vec<DeviceNumber> {
+        let mut words: BTreeMap<(usize, i64), [Option<u64>; 3]> = BTreeMap::new();
+        for answer in answers {
+            let Some(Kind::RegisterEntry(e)) = &answer.entity else { continue };
+            let at = (0..WAYS)
+                .find_map(|way| Some((way, schema.ways[way].iter().position(|id| *id == e.register_id)?)));
+            let value = match e.data.as_ref().and_then(|d| d.data.as_ref()) {
+                Some(p4rt::p4_data::Data::Bitstring(bytes)) => number(bytes),
+                _ => None,
+            };
+            if let (Some((way, word)), Some(index), Some(value)) = (at, &e.index, value) {
+                words.entry((way, index.index)).or_default()[word] = u64::try_from(value).ok();
+            }
+        }
+        let entries: Vec<(u64, u32, DeviceNumber)> = words
+            .into_values()
+            .filter_map(|[state, seen, middle]| {
+                let (state, seen, middle) = (state?, seen?, middle?);
+                let device = DeviceNumber::from_bits((middle >> 16) as u16);
+                (state & LIVE != 0).then_some((state, seen as u32, device))
+            })
+            .collect();
+        for (_, seen, _) in &entries {
+            self.was(*seen, now);
+        }
+        for (state, seen, device) in entries {
+            let ended = state & RESET != 0 || state & FINS == FINS;
+            // 18 bits, in 64 units.
+            let limit = ((state >> 8 & 0x3_ffff) as u32) << 6;
+            let age = self.time(now).wrapping_sub(seen);
+            let silent = age > limit && age < u32::MAX / 2;
+            if self.of.contains(&device) && !ended && !silent {
+                *self.counted.entry(device).or_default() += 1;
+            }
+        }
+        self.next += PLACES;
+        if self.next < schema.places {
+            return Vec::new();
+        }
+        self.next = 0;
+        let counted = std::mem::take(&mut self.counted);
+        let left = self.of.iter().map(|d| (*d, counted.get(d).copied().unwrap_or(0)));
+        let before = std::mem::replace(&mut self.left, left.collect());
+        self.left.iter().filter(|(d, n)| **n == 0 && before.get(d) != Some(&0)).map(|(d, _)| *d).collect()
+    }
+
+    /// The switch's clock, at least.
+    fn time(&self, now: Duration) -> u32 {
+        self.clock.map_or(0, |(value, at)| {
+            let units = now.saturating_sub(at).as_nanos() / UNIT.as_nanos();
+            value.wrapping_add(units as u32)
+        })
+    }
+
+    /// The switch's clock was there already.
+    fn was(&mut self, value: u32, now: Duration) {
+        let ahead = value.wrapping_sub(self.time(now));
+        if self.clock.is_none() || ahead < u32::MAX / 2 {
+            self.clock = Some((value, now));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::schema::bytes;
+    use crate::plan::tests::p4info;
+
+    const DEVICE: DeviceNumber = DeviceNumber::from_bits(17);
+
+    /// One whole round over a table with these entries: way, place, flags, idle time (66 ms), when it was seen, device.
+    fn round(c: &mut Census, now_ms: u64, entries: &[(usize, u64, u64, u64, u64, u16)]) -> Vec<DeviceNumber> {
+        let schema = Schema::new(&p4info()).expect("the balancer");
+        let mut out = Vec::new();
+        for part in 0.. {
+            let asked = c.questions(&schema);
+            if asked.is_empty() || part == schema.places.div_ceil(PLACES) {
+                break;
+            }
+            let answer = |mut e: p4rt::Entity| {
+                let Some(Kind::RegisterEntry(r)) = &mut e.entity else { panic!("{e:?}") };
+                let index = r.index.as_ref().expect("an index").index as u64;
+                let found = entries.iter().find_map(|(way, place, flags, idle, seen, device)| {
+                    let word = schema.ways[*way].iter().position(|id| *id == r.register_id)?;
+                    let words = [idle << 8 | flags, *seen, u64::from(*device) << 16];
+                    (*place == index).then_some(words[word])
+                });
+                let value = bytes(found.unwrap_or(0).into());
+                r.data = Some(p4rt::P4Data { data: Some(p4rt::p4_data::Data::Bitstring(value)) });
+                e
+            };
+            let answers: Vec<p4rt::Entity> = asked.into_iter().map(answer).collect();
+            out.extend(c.answers(Duration::from_millis(now_ms), &schema, &answers));
+        }
+        out
+    }
+
+    fn left(c: &Census) -> Option<u64> {
+        c.left(DEVICE)
+    }
+
+    #[test]
+    fn connections_of_a_device() {
+        let mut c = Census::default();
+        assert_eq!(round(&mut c, 0, &[]), [], "nobody drains, so nothing is read");
+        c.about([DEVICE].into());
+        assert_eq!(left(&c), None);
+        let all = [
+            (0, 5, LIVE, 300, 9_000, 17),
+            (3, 65_535, LIVE, 300, 8_000, 17),
+            (1, 7, LIVE | 2, 300, 9_500, 17), // one FIN
+            (1, 8, LIVE | FINS, 300, 9_500, 17),
+            (2, 9, LIVE | RESET, 300, 9_500, 17),
+            (2, 5, 0, 300, 9_500, 17),    // free
+            (0, 6, LIVE, 300, 9_500, 18), // another's
+            (0, 7, LIVE, 10, 1_000, 17),  // silent for longer than its 0.66 s
+        ];
+        assert_eq!(round(&mut c, 1_000, &all), []);
+        assert_eq!(left(&c), Some(3));
+        assert_eq!(round(&mut c, 2_000, &all[..1]), []);
+        assert_eq!(left(&c), Some(1));
+        // Nothing is seen any more: 20 s (300 times 66 ms) after it was last.
+        assert_eq!(round(&mut c, 20_000, &all[..1]), []);
+        assert_eq!(round(&mut c, 21_000, &all[..1]), [DEVICE]);
+        assert_eq!(left(&c), Some(0));
+        let schema = Schema::new(&p4info()).expect("the balancer");
+        assert!(c.questions(&schema).is_empty(), "there is nothing to wait for");
+        // Another device drains, too.
+        c.about([DEVICE, DeviceNumber::from_bits(18)].into());
+        assert_eq!(round(&mut c, 22_000, &[(0, 6, LIVE, 300, 30_000, 18)]), []);
+        assert_eq!((left(&c), c.left(DeviceNumber::from_bits(18))), (Some(0), Some(1)));
+        c.forget();
+        assert_eq!(left(&c), None);
+    }
+}
