@@ -421,7 +421,10 @@ fn trust(reach: &Reach) -> Result<Option<Arc<ClientConfig>>, String> {
         .with_root_certificates(roots);
     let config = match (&reach.cert, &reach.key) {
         (Some(cert), Some(key)) => builder
-            .with_client_auth_cert(tls::certificates(cert, "certificate to show")?, tls::key(key)?)
+            .with_client_auth_cert(
+                tls::certificates(cert, "certificate to show")?,
+                tls::key(key, "certificate's key")?,
+            )
             .map_err(|e| format!("{} and {}: {e}", cert.display(), key.display()))?,
         _ => builder.with_no_client_auth(),
     };

@@ -7,7 +7,7 @@ use pointsman_balance::Rack;
 use pointsman_balance::agent::{Agent, AgentConfig};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::{PATIENCE, Running, Scratch, Switch, file, root};
 
 fn get(url: &str) -> (u16, String) {
@@ -74,9 +74,18 @@ fn pages_and_dashboards() {
     let at = |line: String| line.split("metrics on ").nth(1).expect("an address").trim().to_string();
     let (of_switch, of_controller) =
         (at(switch.wait_for("metrics on ")), at(controller.wait_for("metrics on ")));
-    let (status, page) = get(&of_switch);
-    assert_eq!(status, 200);
-    let (mut types, samples) = read(&page);
+    // Its first questions come a moment after the entries.
+    let start = Instant::now();
+    let (page, mut types, samples) = loop {
+        let (status, page) = get(&of_switch);
+        assert_eq!(status, 200);
+        let (types, samples) = read(&page);
+        let asked = samples["pointsman_switch_packets_total{way=\"from_controller\"}"] >= 4.0;
+        if asked || start.elapsed() > PATIENCE {
+            break (page, types, samples);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
     // Four addresses and protocols of one service; the controller has asked for neighbours.
     let tables =
         |name: &str| samples[&format!("pointsman_switch_table_entries{{table=\"BalancerIngress.{name}\"}}")];

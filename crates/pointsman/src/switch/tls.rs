@@ -61,12 +61,12 @@ pub fn certificates(path: &Path, what: &str) -> Result<Vec<CertificateDer<'stati
     Ok(all)
 }
 
-/// The private key of a PEM file.
+/// The private key of a PEM file; `what` it is.
 ///
 /// # Errors
 /// Names the file and says what to do.
-pub fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
-    let bytes = read(path, "key")?;
+pub fn key(path: &Path, what: &str) -> Result<PrivateKeyDer<'static>, String> {
+    let bytes = read(path, what)?;
     PrivateKeyDer::from_pem_slice(&bytes).map_err(|e| {
         let name = path.display();
         let text = String::from_utf8_lossy(&bytes);
@@ -111,7 +111,7 @@ fn check_validity(path: &Path, certificate: &CertificateDer, now: SystemTime) ->
 pub fn load(files: &Files, protocol: &str, now: SystemTime) -> Result<Arc<ServerConfig>, String> {
     let provider: Arc<CryptoProvider> = Arc::new(rustls::crypto::ring::default_provider());
     let chain = certificates(&files.cert, "server's certificate")?;
-    let key = key(&files.key)?;
+    let key = key(&files.key, "server's key")?;
     if let Some(first) = chain.first() {
         check_validity(&files.cert, first, now)?;
     }
