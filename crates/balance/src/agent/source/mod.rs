@@ -9,8 +9,8 @@ mod prometheus;
 #[cfg(test)]
 mod tests;
 
-pub use orca::request as orca_request;
 use super::proc::Smoothed;
+pub use orca::request as orca_request;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
