@@ -47,11 +47,10 @@ use cranelift_codegen::settings::{self, Configurable};
 use generate::{Cold, Entry, Source};
 use layout::{Layouts, Scalar, Shape};
 use memory::{Memory, Spot, bytes, bytes_mut};
-use pointsman_ir::pass::GIVEN;
 use pointsman_ir::{
-    Bits, CellArray, CellPlace, ControlId, ControlOutcome, CoreErrors, Env, Executor, Known, LoadError,
-    PackageArg, Param, ParseOutcome, ParserId, Pass, PassStep, Passed, Program, Type, TypeId, Types, Value,
-    verify,
+    Bits, CellArray, CellPlace, Coming, ControlId, ControlOutcome, Convoy, CoreErrors, Env, Executor, Known,
+    LoadError, PackageArg, Param, ParseOutcome, ParserId, Pass, PassStep, Program, Type, TypeId, Types,
+    Value, verify,
 };
 use runtime::{Ctx, status};
 use std::sync::{Arc, OnceLock};
@@ -594,20 +593,13 @@ impl Executor for Engine {
         ahead.is_some_and(|code| code.large_arrays || self.large_tables(code, env) != 0)
     }
 
-    fn prefetch_pass(&self, frame: &mut Frame, packet: &[u8], given: &[u64; GIVEN], env: &mut dyn Env) {
-        self.fetch_ahead_of_pass(frame, packet, given, env);
+    fn prefetch_pass(&self, frame: &mut Frame, packets: &mut impl Coming) {
+        self.fetch_ahead_of_pass(frame, packets);
     }
 
     #[inline(always)]
-    fn pass(
-        &self,
-        frame: &mut Frame,
-        buffer: &mut [u8],
-        start: usize,
-        given: &[u64; GIVEN],
-        env: &mut dyn Env,
-    ) -> Option<Passed> {
-        self.run_pass(frame, buffer, start, given, env)
+    fn pass(&self, frame: &mut Frame, packets: &mut impl Convoy) -> bool {
+        self.run_pass(frame, packets)
     }
 
     // Inlined, because arguments that are passed on through the stack have to wait for their own stores.

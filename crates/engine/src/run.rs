@@ -8,7 +8,7 @@ use crate::generate::{self, Entry, Source};
 use crate::memory::{self, bytes, bytes_mut};
 use crate::runtime::{ACCEPTED, Ctx, Host, status};
 use crate::{Engine, Frame, LARGE_TABLE, MAX_LOOP_ROUNDS};
-use pointsman_ir::pass::GIVEN;
+use pointsman_ir::pass::{Coming, Convoy, GIVEN, Passing};
 use pointsman_ir::{ControlId, Direction, Env, Executor, Known, Param, Passed};
 
 /// How a run ended.
@@ -216,73 +216,73 @@ impl Engine {
 
     /// See [`Executor::pass`].
     #[inline(always)]
-    pub(crate) fn run_pass(
-        &self,
-        frame: &mut Frame,
-        buffer: &mut [u8],
-        start: usize,
-        given: &[u64; GIVEN],
-        env: &mut dyn Env,
-    ) -> Option<Passed> {
-        let code = &self.pass.as_ref()?.code;
-        let tables = env.tables();
-        let cells = env.cells();
-        if tables.len() < self.program.tables.len()
-            || cells.len() < self.no_cells.len()
-            || frame.end != self.words
-            || start > buffer.len()
-        {
-            return None;
-        }
-        debug_assert!(cells.iter().zip(&self.known.arrays).all(|(a, s)| a.len() == s.len));
-        let (tables, cells) = (tables.as_ptr(), cells.as_ptr());
-        let packet_bytes = u64::from(env.packet_bytes());
-        let packet_bits = (buffer.len() - start) as u64 * 8;
-        // SAFETY: `start` lies within the buffer, or at its end.
-        let packet = unsafe { buffer.as_mut_ptr().add(start) };
-        // SAFETY: those are the packet's bytes. They are written last of all, when nothing looks at them as a slice any more.
-        let bytes = unsafe { std::slice::from_raw_parts(packet, buffer.len() - start) };
+    pub(crate) fn run_pass(&self, frame: &mut Frame, packets: &mut impl Convoy) -> bool {
+        let mut first = true;
         let mut emitted = Vec::new();
-        let mut host = Host {
-            layouts: &self.layouts,
-            strings: &code.strings,
-            env,
-            packet: bytes,
-            pass: true,
-            emitted: &mut emitted,
-            used: 0,
-            panic: None,
-        };
         let at = frame.slots.as_mut_ptr().cast::<Ctx<'_>>();
-        // SAFETY: a frame of this engine has room for the context and the slots behind it, and is aligned to words; they
-        // are all words that were written before, and any words make a context. Nothing else uses it, or the host, while
-        // the code runs. It writes to the packet's buffer only: no more in front of the packet than `out_cap` bytes.
-        let (status, ctx) = unsafe {
-            (*at).host = &raw mut host;
-            (*at).packet = packet;
-            (*at).packet_bits = packet_bits;
-            // The parser has not run.
-            (*at).position = u64::MAX;
-            (*at).out_cap = start as u64;
-            (*at).cells = cells;
-            (*at).packet_bytes = packet_bytes;
-            (*at).tables = tables;
-            (*at).asked = 0;
-            (*at).given = *given;
-            ((code.entry)(at), &*at)
-        };
-        let rejected = (ctx.error != ACCEPTED).then_some(ctx.error as u32);
-        let passed = Passed {
-            exit: (status != status::OK).then(|| (status - status::EXITS) as u32),
-            rejected,
-            consumed_bits: ctx.position as usize,
-            told: ctx.told,
-            start: ctx.out_len as usize,
-        };
-        if let Some(panic) = host.panic.take() {
-            std::panic::resume_unwind(panic);
+        while let Some(Passing { buffer, start, given, env }) = packets.next() {
+            let Some(pass) = &self.pass else { return false };
+            if start > buffer.len() {
+                return false;
+            }
+            if std::mem::take(&mut first) {
+                let (tables, cells) = (env.tables(), env.cells());
+                if tables.len() < self.program.tables.len()
+                    || cells.len() < self.no_cells.len()
+                    || frame.end != self.words
+                {
+                    return false;
+                }
+                debug_assert!(self.are_announced(cells));
+                // SAFETY: as below.
+                unsafe { ((*at).tables, (*at).cells) = (tables.as_ptr(), cells.as_ptr()) };
+            }
+            let packet_bits = (buffer.len() - start) as u64 * 8;
+            // SAFETY: `start` lies within the buffer, or at its end.
+            let packet = unsafe { buffer.as_mut_ptr().add(start) };
+            // SAFETY: those are the packet's bytes. They are written last of all, when nothing looks at them as a slice any more.
+            let bytes = unsafe { std::slice::from_raw_parts(packet, buffer.len() - start) };
+            let mut host = Host {
+                layouts: &self.layouts,
+                strings: &pass.code.strings,
+                env,
+                packet: bytes,
+                pass: true,
+                emitted: &mut emitted,
+                used: 0,
+                panic: None,
+            };
+            // SAFETY: a frame of this engine (checked with the first packet) has room for the context and the slots behind it, and is
+            // aligned to words; they are all words that were written before, and any words make a context. Nothing else uses it, or the
+            // host, while the code runs. It writes to the packet's buffer only: no more in front of the packet than `out_cap` bytes.
+            let (status, ctx) = unsafe {
+                (*at).host = (&raw mut host).cast();
+                (*at).packet = packet;
+                (*at).packet_bits = packet_bits;
+                // The parser has not run.
+                (*at).position = u64::MAX;
+                (*at).out_cap = start as u64;
+                (*at).packet_bytes = bytes.len() as u64;
+                (*at).asked = 0;
+                (*at).given = given;
+                ((pass.code.entry)(at), &*at)
+            };
+            let rejected = (ctx.error != ACCEPTED).then_some(ctx.error as u32);
+            let passed = Passed {
+                exit: (status != status::OK).then(|| (status - status::EXITS) as u32),
+                rejected,
+                consumed_bits: ctx.position as usize,
+                told: ctx.told,
+                start: ctx.out_len as usize,
+            };
+            if let Some(panic) = host.panic.take() {
+                std::panic::resume_unwind(panic);
+            }
+            if !packets.passed(passed) {
+                break;
+            }
         }
-        Some(passed)
+        true
     }
 
     /// Those of the tables that the code looks up ahead which caches do not hold, a bit for each.
@@ -362,51 +362,52 @@ impl Engine {
     }
 
     /// See [`Executor::prefetch_pass`].
-    pub(crate) fn fetch_ahead_of_pass(
-        &self,
-        frame: &mut Frame,
-        packet: &[u8],
-        given: &[u64; GIVEN],
-        env: &mut dyn Env,
-    ) {
+    pub(crate) fn fetch_ahead_of_pass(&self, frame: &mut Frame, packets: &mut impl Coming) {
         let Some(code) = self.pass.as_ref().and_then(|pass| pass.ahead.as_ref()) else { return };
-        let (all, cells) = (env.tables(), env.cells());
-        let lacks = all.len() < self.program.tables.len() || cells.len() < self.no_cells.len();
-        if lacks || frame.end != self.words {
+        if frame.end != self.words {
             return;
         }
         if frame.slots.len() < code.words {
             frame.slots.resize(code.words, 0);
         }
-        let (tables, cells, large) = (all.as_ptr(), cells.as_ptr(), self.large_tables(code, env));
+        let mut first = true;
         let mut emitted = Vec::new();
-        let mut host = Host {
-            layouts: &self.layouts,
-            strings: &code.strings,
-            env,
-            packet,
-            pass: true,
-            emitted: &mut emitted,
-            used: 0,
-            panic: None,
-        };
         let at = frame.slots.as_mut_ptr().cast::<Ctx<'_>>();
-        // SAFETY: as in `enter`. Nothing but the frame is written to.
-        let end = unsafe {
-            (*at).host = &raw mut host;
-            (*at).packet = packet.as_ptr();
-            (*at).packet_bits = packet.len() as u64 * 8;
-            (*at).cells = cells;
-            (*at).packet_bytes = packet.len() as u64;
-            (*at).tables = tables;
-            (*at).large = large;
-            (*at).given = *given;
-            (code.entry)(at);
-            (*at).noted
-        };
-        self.fetch_noted(frame, end as usize);
-        if let Some(panic) = host.panic.take() {
-            std::panic::resume_unwind(panic);
+        while let Some(Passing { buffer, start, given, env }) = packets.next() {
+            if std::mem::take(&mut first) {
+                let (all, cells) = (env.tables(), env.cells());
+                if all.len() < self.program.tables.len() || cells.len() < self.no_cells.len() {
+                    return;
+                }
+                let large = self.large_tables(code, env);
+                // SAFETY: as below.
+                unsafe { ((*at).tables, (*at).cells, (*at).large) = (all.as_ptr(), cells.as_ptr(), large) };
+            }
+            let packet = buffer.get(start..).unwrap_or(&[]);
+            let mut host = Host {
+                layouts: &self.layouts,
+                strings: &code.strings,
+                env,
+                packet,
+                pass: true,
+                emitted: &mut emitted,
+                used: 0,
+                panic: None,
+            };
+            // SAFETY: as in `enter`. Nothing but the frame is written to.
+            let end = unsafe {
+                (*at).host = (&raw mut host).cast();
+                (*at).packet = packet.as_ptr();
+                (*at).packet_bits = packet.len() as u64 * 8;
+                (*at).packet_bytes = packet.len() as u64;
+                (*at).given = given;
+                (code.entry)(at);
+                (*at).noted
+            };
+            self.fetch_noted(frame, end as usize);
+            if let Some(panic) = host.panic.take() {
+                std::panic::resume_unwind(panic);
+            }
         }
     }
 

@@ -6,7 +6,7 @@
 use crate::bits::Bits;
 use crate::cells::{CellArray, CellShape};
 use crate::meaning::{Digest, Meaning};
-use crate::pass::{GIVEN, Pass, Passed};
+use crate::pass::{Coming, Convoy, Pass};
 use crate::program::{ControlId, ExternFnId, ExternInstanceId, ParserId, Program, TableId, ValueSetId};
 use crate::table::flat::FlatTable;
 use crate::table::{ActionCall, EntryHandle, KeyMatch};
@@ -111,34 +111,19 @@ pub trait Executor: Sized + 'static {
     /// use the executor.
     fn complete(&self) {}
 
-    /// A packet is about to go through the pass: as [`Executor::prefetch`], for the whole pass and with the packet as it came. `frame` is
+    /// Packets are about to go through the pass: as [`Executor::prefetch`], for the whole pass and with the packets as they came. `frame` is
     /// memory to work with. Only for passes of which [`Executor::foresees_pass`].
-    fn prefetch_pass(
-        &self,
-        _frame: &mut Self::Frame,
-        _packet: &[u8],
-        _given: &[u64; GIVEN],
-        _env: &mut dyn Env,
-    ) {
-    }
+    fn prefetch_pass(&self, _frame: &mut Self::Frame, _packets: &mut impl Coming) {}
 
     /// Would [`Executor::prefetch_pass`] do anything now?
     fn foresees_pass(&self, _env: &dyn Env) -> bool {
         false
     }
 
-    /// Takes a packet, which begins at `start` of a buffer and ends with it, through [`Known::pass`]. `given`
-    /// are the numbers that its steps speak of. What the frame holds matters neither before nor after, but for exits with
-    /// a frame. `None`: nothing was done, and the architecture has to run block by block.
-    fn pass(
-        &self,
-        _frame: &mut Self::Frame,
-        _buffer: &mut [u8],
-        _start: usize,
-        _given: &[u64; GIVEN],
-        _env: &mut dyn Env,
-    ) -> Option<Passed> {
-        None
+    /// Takes packets through [`Known::pass`], one after the other. What the frame holds matters neither before nor after, but for
+    /// exits with a frame. False: nothing was done for the packet that came last, and the architecture has to run block by block.
+    fn pass(&self, _frame: &mut Self::Frame, packets: &mut impl Convoy) -> bool {
+        packets.next().is_none()
     }
 
     /// Runs a control. What it emits is appended to `emitted`.

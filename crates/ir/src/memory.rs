@@ -9,9 +9,9 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::AtomicU32;
 
-/// Smaller arrays are allocated as usual: what is touched of a huge page takes all of it.
+/// Smaller arrays, those of less than a huge page, are allocated as usual: what is touched of a huge page takes all of it.
 #[cfg(target_os = "linux")]
-const LARGE: usize = 4 << 20;
+const LARGE: usize = 2 << 20;
 
 /// Numbers of some kind, all zero at first. They cost no memory before they are touched.
 pub(crate) struct Zeros<T>(Kind<T>);

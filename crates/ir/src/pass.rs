@@ -5,6 +5,7 @@
 //! blocks follow each other and what it does to fields in between; where it has more to do than that, the pass ends, and
 //! it goes on block by block with the frame as it then is.
 
+use crate::exec::Env;
 use crate::program::{ControlId, ParserId};
 
 /// Numbers that are given with each packet ([`PassValue::Given`]).
@@ -90,4 +91,28 @@ pub struct Passed {
     pub told: u64,
     /// At the end: where in the buffer the packet now begins.
     pub start: usize,
+}
+
+/// A packet that goes through a pass.
+pub struct Passing<'a> {
+    /// Room for longer headers, and the packet, which ends with the buffer.
+    pub buffer: &'a mut [u8],
+    /// Where in the buffer the packet begins.
+    pub start: usize,
+    /// The numbers that steps speak of.
+    pub given: [u64; GIVEN],
+    /// What blocks reach outside themselves.
+    pub env: &'a mut dyn Env,
+}
+
+/// Packets that come one after the other. What [`Env::tables`] and [`Env::cells`] give is the same for all.
+pub trait Coming {
+    /// The next; `None`: there are no more.
+    fn next(&mut self) -> Option<Passing<'_>>;
+}
+
+/// Packets that go through a pass, one after the other.
+pub trait Convoy: Coming {
+    /// How far the packet went that came last. False: none shall follow it.
+    fn passed(&mut self, passed: Passed) -> bool;
 }

@@ -3,9 +3,8 @@
 
 use pointsman_engine::Engine;
 use pointsman_interp::Interp;
-use pointsman_ir::pass::GIVEN;
 use pointsman_ir::{
-    Bits, ControlId, ControlOutcome, Env, Executor, Known, LoadError, ParseOutcome, ParserId, Passed,
+    Bits, Coming, ControlId, ControlOutcome, Convoy, Env, Executor, Known, LoadError, ParseOutcome, ParserId,
     Program, TypeId, Value,
 };
 use pointsman_v1model::{ConfigError, Switch, SwitchConfig};
@@ -270,24 +269,17 @@ impl Executor for Runner {
         }
     }
 
-    fn prefetch_pass(&self, frame: &mut Frame, packet: &[u8], given: &[u64; GIVEN], env: &mut dyn Env) {
+    fn prefetch_pass(&self, frame: &mut Frame, packets: &mut impl Coming) {
         if let (Runner::Native(e), Frame::Native(f)) = (self, frame) {
-            e.prefetch_pass(f, packet, given, env);
+            e.prefetch_pass(f, packets);
         }
     }
 
-    #[inline]
-    fn pass(
-        &self,
-        frame: &mut Frame,
-        buffer: &mut [u8],
-        start: usize,
-        given: &[u64; GIVEN],
-        env: &mut dyn Env,
-    ) -> Option<Passed> {
+    #[inline(always)]
+    fn pass(&self, frame: &mut Frame, packets: &mut impl Convoy) -> bool {
         match (self, frame) {
-            (Runner::Native(e), Frame::Native(f)) => e.pass(f, buffer, start, given, env),
-            _ => None,
+            (Runner::Native(e), Frame::Native(f)) => e.pass(f, packets),
+            _ => packets.next().is_none(),
         }
     }
 

@@ -1,11 +1,12 @@
 //! Everything of a switch but its program: queues, recycled packets, counters.
 
 use super::Sink;
+use super::gate::Gate;
 use super::passes::Fixed;
 use crate::config::SwitchConfig;
 use crate::env::Effects;
 use crate::meter::Color;
-use crate::queue::{PortMap, QueueConfig, Queues};
+use crate::queue::{QueueConfig, Queues};
 use crate::random::Random;
 use crate::state::Own;
 use crate::stats::{DropReason, PortStats, Stats};
@@ -86,6 +87,17 @@ impl<F> Default for Bench<F> {
     }
 }
 
+impl<F> Bench<F> {
+    /// The frame of packets that go through one after the other.
+    pub fn first<E: Executor<Frame = F>>(&mut self, fixed: &Fixed<E>) -> &mut F {
+        if self.frames.is_empty() {
+            self.frames.push(fixed.exec.new_frame());
+            self.lanes.push(Lane::NONE);
+        }
+        &mut self.frames[0]
+    }
+}
+
 /// Packets that are parsed before the first of them goes on, at most.
 pub(super) const LANES: usize = 32;
 
@@ -97,15 +109,10 @@ pub(super) type Boxed<F> = Box<Packet<F>>;
 /// Everything of a switch but its program.
 pub(super) struct Core<F> {
     pub config: SwitchConfig,
-    pub ports: Option<BTreeSet<u32>>,
     /// Known to be down.
     pub down_ports: BTreeSet<u32>,
-    /// One more than the largest number that the program's port type can hold.
-    pub port_limit: u64,
-    /// The ports with small numbers that exist, a bit each.
-    low_ports: [u64; LOW_WORDS],
-    pub port_stats: PortMap<PortStats>,
-    pub stats: Stats,
+    /// Where packets come in and leave.
+    pub gate: Gate,
     /// Received packets.
     pub input: VecDeque<Boxed<F>>,
     /// Resubmitted and recirculated packets.
@@ -120,16 +127,10 @@ pub(super) struct Core<F> {
     pub queues: Queues<Boxed<F>>,
     pub pool: Vec<Boxed<F>>,
     pub emitted: Vec<u8>,
-    /// By error number; names are added when somebody asks.
-    pub parser_errors: Vec<u64>,
-    pub drops: [u64; DropReason::ALL.len()],
     pub last_now: Time,
     /// Somebody follows the packets.
     pub trace: Option<Box<Trace>>,
 }
-
-/// Ports below 64 times this are looked up in one step.
-const LOW_WORDS: usize = 16;
 
 /// Recycled packets that are kept at most.
 const POOL: usize = 1024;
@@ -142,12 +143,8 @@ impl<F> Core<F> {
         let queue =
             QueueConfig { depth_packets: config.queue_depth_packets, rate_pps: config.queue_rate_pps };
         Core {
-            ports: config.ports.clone(),
             down_ports: BTreeSet::new(),
-            port_limit: 0,
-            low_ports: [0; LOW_WORDS],
-            port_stats: PortMap::new(),
-            stats: Stats::default(),
+            gate: Gate::new(&config),
             input: VecDeque::new(),
             again: VecDeque::new(),
             again_next: true,
@@ -157,8 +154,6 @@ impl<F> Core<F> {
             queues: Queues::new(config.queues_per_port, queue),
             pool: Vec::new(),
             emitted: Vec::new(),
-            parser_errors: Vec::new(),
-            drops: [0; DropReason::ALL.len()],
             last_now: Time::ZERO,
             trace: None,
             config,
@@ -168,9 +163,8 @@ impl<F> Core<F> {
     /// That of a further worker: the same settings, nothing else.
     pub fn another(&self, number: u64) -> Self {
         let mut core = Core::new(self.config.clone());
-        core.ports.clone_from(&self.ports);
         core.down_ports.clone_from(&self.down_ports);
-        (core.port_limit, core.low_ports) = (self.port_limit, self.low_ports);
+        core.gate = self.gate.alike(&self.config);
         core.queues = self.queues.alike();
         core.number = number;
         core
@@ -178,13 +172,13 @@ impl<F> Core<F> {
 
     /// Goes over to another program. Packets between ingress and egress are lost, those that wait for ingress stay.
     pub fn change_program<E: Executor<Frame = F>>(&mut self, fixed: &Fixed<E>) {
-        self.port_limit = 1 << fixed.pipeline.port_width();
-        self.note_ports();
+        self.gate.port_limit = 1 << fixed.pipeline.port_width();
+        self.gate.note_ports();
         // Frames are laid out for the old program.
         self.bench = Bench::default();
         self.pool.clear();
         let lost = self.queues.drain().len() + std::mem::take(&mut self.again).len();
-        self.drops[DropReason::PipelineReplaced as usize] += lost as u64;
+        self.gate.drops[DropReason::PipelineReplaced as usize] += lost as u64;
         for packet in &mut self.input {
             packet.frame = fixed.exec.new_frame();
         }
@@ -192,23 +186,15 @@ impl<F> Core<F> {
         self.own.colors = vec![Color::Green; fixed.pipeline.program.externs.len()];
     }
 
-    /// Names the parser errors that were counted by their numbers.
-    pub fn fold_parser_errors(&mut self, program: Option<&Program>) {
-        let Some(program) = program else { return };
-        for (i, n) in self.parser_errors.drain(..).enumerate().filter(|(_, n)| *n != 0) {
-            let name = program.errors.get(i).cloned().unwrap_or_else(|| i.to_string());
-            *self.stats.parser_errors.entry(name).or_default() += n;
-        }
-    }
-
     /// The counters.
     pub fn tally(&mut self, program: Option<&Program>) -> &Stats {
-        self.fold_parser_errors(program);
-        let drops = DropReason::ALL.iter().map(|r| (*r, self.drops[*r as usize]));
-        self.stats.drops = drops.filter(|(_, n)| *n != 0).collect();
-        self.stats.queued = self.input.len() as u64 + self.again.len() as u64 + self.queues.len();
-        self.stats.anomalies = self.own.anomalies;
-        &self.stats
+        let gate = &mut self.gate;
+        gate.fold_parser_errors(program);
+        let drops = DropReason::ALL.iter().map(|r| (*r, gate.drops[*r as usize]));
+        gate.stats.drops = drops.filter(|(_, n)| *n != 0).collect();
+        gate.stats.queued = self.input.len() as u64 + self.again.len() as u64 + self.queues.len();
+        gate.stats.anomalies = self.own.anomalies;
+        &gate.stats
     }
 
     /// Notes a step of a thread, if somebody follows it.
@@ -229,15 +215,14 @@ impl<F> Core<F> {
     }
 
     pub fn drop(&mut self, packet: Boxed<F>, reason: DropReason) {
-        self.note(packet.way.thread, || StepKind::Dropped(reason));
-        self.drops[reason as usize] += 1;
+        self.refuse(packet.way.thread, reason);
         self.recycle(packet);
     }
 
     /// A packet that never came in, or has no box.
     pub fn refuse(&mut self, thread: u32, reason: DropReason) {
         self.note(thread, || StepKind::Dropped(reason));
-        self.drops[reason as usize] += 1;
+        self.gate.drops(reason);
     }
 
     pub fn recycle(&mut self, packet: Boxed<F>) {
@@ -246,83 +231,16 @@ impl<F> Core<F> {
         }
     }
 
-    pub fn port(&mut self, port: u32) -> &mut PortStats {
-        self.port_stats.get_mut(port, PortStats::default)
-    }
-
     /// Counters of a port.
     pub fn of_port(&self, port: u32) -> PortStats {
-        let stats = self.port_stats.get(port).copied().unwrap_or_default();
+        let stats = self.gate.port_stats.get(port).copied().unwrap_or_default();
         PortStats { queued: self.queues.port_len(port), ..stats }
-    }
-
-    /// Does the switch have this port?
-    #[inline]
-    pub fn has_port(&self, port: u32) -> bool {
-        match self.low_ports.get(port as usize / 64) {
-            Some(word) => word >> (port % 64) & 1 != 0,
-            None => self.finds_port(port),
-        }
-    }
-
-    fn finds_port(&self, port: u32) -> bool {
-        u64::from(port) < self.port_limit
-            && port != self.config.drop_port
-            && (self.config.cpu_port == Some(port) || self.ports.as_ref().is_none_or(|p| p.contains(&port)))
-    }
-
-    /// After a change of the ports.
-    pub fn note_ports(&mut self) {
-        let mut low = [0; LOW_WORDS];
-        for port in (0..64 * LOW_WORDS as u32).filter(|p| self.finds_port(*p)) {
-            low[port as usize / 64] |= 1 << (port % 64);
-        }
-        self.low_ports = low;
-    }
-
-    /// May a packet of this length come in on this port?
-    #[inline]
-    pub fn accepts(&self, port: u32, bytes: usize) -> Result<(), DropReason> {
-        if !self.has_port(port) {
-            Err(DropReason::UnknownIngressPort)
-        } else if bytes > self.config.max_packet_bytes as usize {
-            Err(DropReason::TooLong)
-        } else {
-            Ok(())
-        }
-    }
-
-    /// A packet comes in now, or is refused.
-    #[inline]
-    pub fn arrives(&mut self, port: u32, bytes: usize, refused: Option<DropReason>) {
-        self.stats.received += 1;
-        if refused != Some(DropReason::UnknownIngressPort) {
-            let stats = self.port(port);
-            stats.rx_packets += 1;
-            stats.rx_bytes += bytes as u64;
-        }
     }
 
     /// Does nothing wait, and nobody look? Then a packet may go through the switch without a stop.
     #[inline]
     pub fn is_clear(&self) -> bool {
         self.input.is_empty() && self.again.is_empty() && self.queues.are_open() && self.trace.is_none()
-    }
-
-    /// Counts what the parser made of a packet.
-    #[inline]
-    pub fn count_parsed(&mut self, accepted: bool, error: u32) {
-        if !accepted {
-            self.count_parser_error(error as usize);
-        }
-    }
-
-    #[cold]
-    fn count_parser_error(&mut self, error: usize) {
-        if self.parser_errors.len() <= error {
-            self.parser_errors.resize(error + 1, 0);
-        }
-        self.parser_errors[error] += 1;
     }
 
     pub fn push_again(&mut self, packet: Boxed<F>) {
@@ -360,23 +278,13 @@ impl<F> Core<F> {
         buffer: Option<usize>,
         sink: &mut dyn Sink,
     ) {
-        let to_cpu = self.config.cpu_port == Some(port);
-        if !to_cpu && !self.has_port(port) {
-            return self.refuse(thread, DropReason::UnknownEgressPort);
+        if self.trace.is_some() {
+            let leads = self.gate.leads_to_cpu(port);
+            self.note(thread, || match leads {
+                Some(to_cpu) => StepKind::Sent { port, to_cpu, bytes: bytes.to_vec() },
+                None => StepKind::Dropped(DropReason::UnknownEgressPort),
+            });
         }
-        self.note(thread, || StepKind::Sent { port, to_cpu, bytes: bytes.to_vec() });
-        if to_cpu {
-            self.stats.to_cpu += 1;
-            sink.to_cpu(bytes);
-        } else {
-            self.stats.transmitted += 1;
-            match buffer {
-                Some(n) => sink.transmit_buffer(port, n, bytes),
-                None => sink.transmit(port, bytes),
-            }
-        }
-        let stats = self.port(port);
-        stats.tx_packets += 1;
-        stats.tx_bytes += bytes.len() as u64;
+        self.gate.send(port, bytes, buffer, sink);
     }
 }

@@ -21,11 +21,11 @@ impl<F> Core<F> {
         self.trace.iter_mut().for_each(|t| t.now = now);
         let thread = self.thread(|| StepKind::Received { port, bytes: packet.to_vec() });
         let Some(fixed) = fixed else {
-            self.stats.received += 1;
+            self.gate.stats.received += 1;
             return self.refuse(thread, DropReason::NoPipeline);
         };
-        let refused = self.accepts(port, packet.len()).err();
-        self.arrives(port, packet.len(), refused);
+        let refused = self.gate.accepts(port, packet.len()).err();
+        self.gate.arrives(port, packet.len(), refused);
         if let Some(reason) = refused {
             return self.refuse(thread, reason);
         }
@@ -49,11 +49,11 @@ impl<F> Core<F> {
         now: Time,
         packet: &[u8],
     ) {
-        self.stats.received_from_cpu += 1;
+        self.gate.stats.received_from_cpu += 1;
         match self.config.cpu_port {
             Some(port) => self.receive(fixed, now, port, packet),
             None => {
-                self.stats.received += 1;
+                self.gate.stats.received += 1;
                 self.refuse(0, DropReason::UnknownIngressPort);
             }
         }
@@ -102,9 +102,10 @@ impl<F> Core<F> {
         self.own.forget(&drive.state);
         let mut passes = 0;
         self.last_now = self.last_now.max(now);
-        let at_once = drive.fixed.at_once;
         let through = drive.goes_through();
         let foresees = through && batch.len() > 1 && drive.foresees(self);
+        // Nothing else is gained by stopping on the way.
+        let at_once = if through && !foresees { batch.len().max(1) } else { drive.fixed.at_once };
         let mut bench = std::mem::take(&mut self.bench);
         for (n, chunk) in batch.chunks_mut(at_once).enumerate() {
             let mut clear = budget >= 2 && self.is_clear();
@@ -113,17 +114,25 @@ impl<F> Core<F> {
             } else if clear && foresees {
                 drive.look_ahead(self, now, &mut bench, chunk);
             }
-            for (i, arrived) in chunk.iter_mut().enumerate() {
+            let mut next = 0;
+            while let Some((arrived, _)) = chunk.get_mut(next..).and_then(<[_]>::split_first_mut) {
                 if !clear {
                     self.receive(Some(drive.fixed), now, arrived.port, arrived.packet());
                     self.trace.iter_mut().for_each(|t| t.now = now);
                     passes += drive.work(self, now, budget, sink);
+                    next += 1;
                     continue;
                 }
-                let number = n * at_once + i;
-                let went = match through {
-                    true => drive.through(self, now, &mut bench, number, arrived, sink),
-                    false => drive.straight(self, now, &mut bench, (i, number), arrived, sink),
+                let number = n * at_once + next;
+                let went = if through {
+                    let rest = (number, &mut chunk[next..]);
+                    let (gone, before, last) = drive.through(self, now, &mut bench, rest, sink);
+                    next += gone;
+                    passes += before;
+                    last
+                } else {
+                    next += 1;
+                    drive.straight(self, now, &mut bench, (next - 1, number), arrived, sink)
                 };
                 passes += went.passes;
                 if went.aside {

@@ -2,6 +2,7 @@
 
 mod core;
 mod flow;
+mod gate;
 mod passes;
 mod prepare;
 mod straight;
@@ -171,7 +172,7 @@ impl<E: Executor> Switch<E> {
 
     /// Readies programs for this switch, wherever that is done.
     pub fn preparer(&self) -> Preparer<E> {
-        let (config, ports) = (self.core.config.clone(), self.core.ports.clone());
+        let (config, ports) = (self.core.config.clone(), self.core.gate.ports.clone());
         Preparer { loader: self.loader.clone(), config, ports }
     }
 
@@ -196,11 +197,11 @@ impl<E: Executor> Switch<E> {
         keep: Keep,
     ) -> Result<(), PipelineError> {
         let Prepared { exec, through, std, pipeline } = prepared;
-        prepare::check(&self.core.config, self.core.ports.as_ref(), &pipeline)?;
+        prepare::check(&self.core.config, self.core.gate.ports.as_ref(), &pipeline)?;
         let mut state = State::new(&pipeline, &self.core.config);
         if let Some(old) = self.loaded.take() {
             let program = old.fixed.pipeline.program.clone();
-            self.each(|core| core.fold_parser_errors(Some(&program)));
+            self.each(|core| core.gate.fold_parser_errors(Some(&program)));
             state.epoch = old.state.epoch;
             if keep == Keep::Fitting {
                 state.adopt(&old.state);
@@ -373,7 +374,7 @@ impl<E: Executor> Switch<E> {
 
     /// The ports, if they are restricted.
     pub fn ports(&self) -> Option<&BTreeSet<u32>> {
-        self.core.ports.as_ref()
+        self.core.gate.ports.as_ref()
     }
 
     /// Adds a port. From then on only ports that were added exist.
@@ -382,8 +383,8 @@ impl<E: Executor> Switch<E> {
             return Err(ConfigError(format!("port {port} is the drop port: choose another number")));
         }
         self.each(|core| {
-            core.ports.get_or_insert_default().insert(port);
-            core.note_ports();
+            core.gate.ports.get_or_insert_default().insert(port);
+            core.gate.note_ports();
         });
         Ok(())
     }
@@ -392,8 +393,8 @@ impl<E: Executor> Switch<E> {
     pub fn remove_port(&mut self, port: u32) -> bool {
         let mut removed = false;
         self.each(|core| {
-            removed |= core.ports.as_mut().is_some_and(|p| p.remove(&port));
-            core.note_ports();
+            removed |= core.gate.ports.as_mut().is_some_and(|p| p.remove(&port));
+            core.gate.note_ports();
         });
         removed
     }

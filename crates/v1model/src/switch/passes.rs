@@ -227,7 +227,7 @@ impl<E: Executor> Drive<'_, E> {
     ) -> Effects {
         let Packet { frame, data, way, .. } = packet;
         let (outcome, effects) = self.parse(core, now, frame, way, data);
-        core.count_parsed(outcome.accepted, outcome.error);
+        core.gate.count_parsed(outcome.accepted, outcome.error);
         effects
     }
 
@@ -313,7 +313,7 @@ impl<E: Executor> Drive<'_, E> {
             self.begin(&mut again, instance::RESUBMITTED);
             self.preserve(Some(list), &packet.frame, &mut again.frame);
             core.recycle(packet);
-            core.stats.resubmitted += 1;
+            core.gate.stats.resubmitted += 1;
             return core.push_again(again);
         }
         let (mut port, mut group) = (
@@ -330,7 +330,7 @@ impl<E: Executor> Drive<'_, E> {
             };
             core.note(packet.way.thread, || StepKind::Multicast { group, copies: replicas.len() });
             let made = self.replicate(core, now, packet, &replicas, None);
-            core.stats.replicas += made;
+            core.gate.stats.replicas += made;
             return;
         }
         if port == core.config.drop_port {
@@ -410,8 +410,8 @@ impl<E: Executor> Drive<'_, E> {
         // The parser saw the preserved fields and may have changed them: what ingress left counts.
         self.preserve(list, &packet.frame, &mut copy.frame);
         copy.way.truncate = truncate;
-        core.stats.ingress_clones += 1;
-        core.stats.ingress_clones += self.replicate(core, now, copy, &replicas, Some(class));
+        core.gate.stats.ingress_clones += 1;
+        core.gate.stats.ingress_clones += self.replicate(core, now, copy, &replicas, Some(class));
     }
 
     /// Copies of the packet as egress left it, not deparsed.
@@ -433,8 +433,8 @@ impl<E: Executor> Drive<'_, E> {
         self.fixed.exec.set_value(&mut copy.frame, HEADERS, self.fixed.exec.value(&packet.frame, HEADERS));
         self.preserve(list, &packet.frame, &mut copy.frame);
         copy.way.truncate = truncate;
-        core.stats.egress_clones += 1;
-        core.stats.egress_clones += self.replicate(core, now, copy, &replicas, Some(class));
+        core.gate.stats.egress_clones += 1;
+        core.gate.stats.egress_clones += self.replicate(core, now, copy, &replicas, Some(class));
     }
 
     /// Puts a packet into an egress queue. Without `priority` the program's choice counts.
@@ -452,7 +452,7 @@ impl<E: Executor> Drive<'_, E> {
             None => self.get(&packet.frame, self.fixed.std.priority) as u8,
         };
         if core.queues.refuses(port, priority) {
-            core.port(port).queue_full += 1;
+            core.gate.port(port).queue_full += 1;
             return core.drop(packet, DropReason::QueueFull);
         }
         packet.enqueued = now;
@@ -571,7 +571,7 @@ impl<E: Executor> Drive<'_, E> {
             self.begin(&mut again, instance::RECIRCULATED);
             self.preserve(Some(list), &packet.frame, &mut again.frame);
             core.recycle(packet);
-            core.stats.recirculated += 1;
+            core.gate.stats.recirculated += 1;
             core.push_again(again);
         } else {
             core.send(port, packet, &emitted, sink);

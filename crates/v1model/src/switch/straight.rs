@@ -83,7 +83,7 @@ impl<E: Executor> Drive<'_, E> {
         let parser = fixed.pipeline.blocks.parser;
         for ((arrived, frame), lane) in chunk.iter().zip(&mut bench.frames).zip(&mut bench.lanes) {
             let data = arrived.packet();
-            lane.refused = core.accepts(arrived.port, data.len()).err();
+            lane.refused = core.gate.accepts(arrived.port, data.len()).err();
             if lane.refused.is_some() {
                 continue;
             }
@@ -159,12 +159,12 @@ impl<E: Executor> Drive<'_, E> {
             return Went { passes: 0, aside: true };
         };
         let packet = arrived.packet();
-        core.arrives(arrived.port, packet.len(), lane.refused);
+        core.gate.arrives(arrived.port, packet.len(), lane.refused);
         if let Some(reason) = lane.refused {
             core.refuse(0, reason);
             return Went { passes: 0, aside: false };
         }
-        core.count_parsed(lane.accepted, lane.error);
+        core.gate.count_parsed(lane.accepted, lane.error);
         core.again_next = true;
         self.onward(core, now, (frame, lane, emitted), (Stage::Parsed, 0), of.1, arrived, sink)
     }

@@ -4,15 +4,18 @@
 //! `straight.rs` goes on.
 
 use super::core::{Bench, Core, Lane, Way};
+use super::gate::Gate;
 use super::passes::{Drive, Runs};
 use super::straight::{ENDED, Stage, Went, quiet};
 use super::{Arrived, Sink};
-use crate::env::Effects;
+use crate::env::{BlockEnv, Effects};
 use crate::pipeline::{HEADERS, META, Pipeline, STD};
 use crate::state::Access;
 use crate::stats::DropReason;
 use crate::time::Time;
-use pointsman_ir::{Executor, Pass, PassExit, PassField, PassStep, PassValue, Passed};
+use pointsman_ir::{
+    Coming, Convoy, Executor, Pass, PassExit, PassField, PassStep, PassValue, Passed, Passing,
+};
 
 /// Numbers that are given with each packet.
 mod given {
@@ -96,6 +99,101 @@ pub(super) fn plan(pipeline: &Pipeline, runs: &Runs, drop_port: u32) -> Option<P
     Some(Pass { steps, kept })
 }
 
+/// Packets that are looked ahead of.
+struct Nearing<'a, 'p> {
+    env: BlockEnv<'a>,
+    gate: &'a Gate,
+    chunk: std::slice::IterMut<'a, Arrived<'p>>,
+    stamp: u64,
+}
+
+impl Coming for Nearing<'_, '_> {
+    #[inline]
+    fn next(&mut self) -> Option<Passing<'_>> {
+        let Nearing { env, gate, chunk, stamp } = self;
+        let arrived = chunk.find(|a| gate.accepts(a.port, a.packet().len()).is_ok())?;
+        Some(passing(env, arrived, *stamp))
+    }
+}
+
+/// Packets that go through.
+struct Train<'a, 'p> {
+    env: BlockEnv<'a>,
+    gate: &'a mut Gate,
+    sink: &'a mut dyn Sink,
+    chunk: &'a mut [Arrived<'p>],
+    /// The number of the first of them in the batch.
+    first: usize,
+    /// Which of them is next, or on its way.
+    at: usize,
+    stamp: u64,
+    /// Passes of all of them through ingress or egress.
+    passes: usize,
+    /// One for which there is more to do, and where it has got to.
+    ended: Option<(u32, Passed)>,
+}
+
+/// A packet on its way into a pass.
+#[inline(always)]
+fn passing<'a>(env: &'a mut BlockEnv<'_>, arrived: &'a mut Arrived<'_>, stamp: u64) -> Passing<'a> {
+    let bytes = arrived.packet().len();
+    env.bytes = bytes as u32;
+    let given = [u64::from(arrived.port), bytes as u64, stamp];
+    Passing { buffer: arrived.buffer, start: arrived.start, given, env }
+}
+
+impl Coming for Train<'_, '_> {
+    #[inline(always)]
+    fn next(&mut self) -> Option<Passing<'_>> {
+        let Train { env, gate, chunk, at, stamp, .. } = self;
+        loop {
+            let arrived = chunk.get(*at)?;
+            let bytes = arrived.packet().len();
+            let Err(reason) = gate.accepts(arrived.port, bytes) else { break };
+            gate.arrives(arrived.port, bytes, Some(reason));
+            gate.drops(reason);
+            *at += 1;
+        }
+        Some(passing(env, chunk.get_mut(*at)?, *stamp))
+    }
+}
+
+impl Convoy for Train<'_, '_> {
+    #[inline(always)]
+    fn passed(&mut self, passed: Passed) -> bool {
+        let Train { env, gate, chunk, at, .. } = self;
+        let Some(arrived) = chunk.get(*at) else { return false };
+        gate.arrives(arrived.port, env.bytes as usize, None);
+        if let Some(error) = passed.rejected {
+            gate.count_parsed(false, error);
+        }
+        match passed.exit {
+            None => {
+                let packet = arrived.buffer.get(passed.start..).unwrap_or(&[]);
+                gate.send(passed.told as u32, packet, Some(self.first + *at), self.sink);
+                self.passes += ENDED[1].passes;
+            }
+            Some(exit::REFUSED) => {
+                gate.drops(DropReason::Ingress);
+                self.passes += ENDED[0].passes;
+            }
+            Some(exit::LOST) => {
+                gate.drops(DropReason::Egress);
+                self.passes += ENDED[1].passes;
+            }
+            Some(exit) => {
+                self.ended = Some((exit, passed));
+                return false;
+            }
+        }
+        // Nobody was asked for anything, or the packet would have gone out elsewhere.
+        debug_assert!(!env.effects.any);
+        env.own.atomic.leave();
+        *at += 1;
+        true
+    }
+}
+
 impl<E: Executor> Drive<'_, E> {
     /// Do packets go through in one go? Not where blocks of one packet have to keep out those of others.
     pub fn goes_through(&self) -> bool {
@@ -120,78 +218,58 @@ impl<E: Executor> Drive<'_, E> {
         core: &mut Core<E::Frame>,
         now: Time,
         bench: &mut Bench<E::Frame>,
-        chunk: &[Arrived<'_>],
+        chunk: &mut [Arrived<'_>],
     ) {
         let fixed = self.fixed;
-        if bench.frames.is_empty() {
-            bench.frames.push(fixed.exec.new_frame());
-            bench.lanes.push(Lane::NONE);
-        }
-        let (Some(frame), stamp) = (bench.frames.first_mut(), self.stamp(now)) else { return };
-        for arrived in chunk {
-            let packet = arrived.packet();
-            if core.accepts(arrived.port, packet.len()).is_ok() {
-                let given = [u64::from(arrived.port), packet.len() as u64, stamp];
-                let bytes = packet.len() as u32;
-                let mut env = quiet(&fixed.pipeline, self.state.again(), &mut core.own, now, bytes, &[], 0);
-                fixed.exec.prefetch_pass(frame, packet, &given, &mut env);
-            }
-        }
+        let (frame, stamp) = (bench.first(fixed), self.stamp(now));
+        let Core { own, gate, .. } = core;
+        let env = quiet(&fixed.pipeline, self.state.again(), own, now, 0, &[], 0);
+        fixed.exec.prefetch_pass(frame, &mut Nearing { env, gate, chunk: chunk.iter_mut(), stamp });
     }
 
-    /// Takes a packet all the way through, as [`Drive::straight`] does. `number`: in the batch.
-    #[inline]
+    /// Takes packets all the way through, one after the other, as [`Drive::straight`] does; `first`: the number of the first one in
+    /// the batch. How many have gone; their passes, without those of the last one; how far that went.
     pub fn through(
         &mut self,
         core: &mut Core<E::Frame>,
         now: Time,
         bench: &mut Bench<E::Frame>,
-        number: usize,
-        arrived: &mut Arrived<'_>,
+        (first, chunk): (usize, &mut [Arrived<'_>]),
         sink: &mut dyn Sink,
-    ) -> Went {
-        let fixed = self.fixed;
-        let bytes = arrived.packet().len();
-        if let Err(reason) = core.accepts(arrived.port, bytes) {
-            core.arrives(arrived.port, bytes, Some(reason));
-            core.refuse(0, reason);
-            return Went { passes: 0, aside: false };
-        }
-        if bench.frames.is_empty() {
-            bench.frames.push(fixed.exec.new_frame());
-            bench.lanes.push(Lane::NONE);
-        }
-        let given = [u64::from(arrived.port), bytes as u64, self.stamp(now)];
+    ) -> (usize, usize, Went) {
+        let (fixed, stamp) = (self.fixed, self.stamp(now));
         let drop_port = core.config.drop_port;
-        let mut env =
-            quiet(&fixed.pipeline, self.state.again(), &mut core.own, now, bytes as u32, &[], drop_port);
-        let passed = match bench.frames.first_mut() {
-            Some(frame) => fixed.exec.pass(frame, arrived.buffer, arrived.start, &given, &mut env),
-            None => None,
+        let frame = bench.first(fixed);
+        let Core { own, gate, .. } = core;
+        let env = quiet(&fixed.pipeline, self.state.again(), own, now, 0, &[], drop_port);
+        let mut train = Train {
+            env,
+            gate,
+            sink: &mut *sink,
+            chunk: &mut *chunk,
+            first,
+            at: 0,
+            stamp,
+            passes: 0,
+            ended: None,
         };
+        let done = fixed.exec.pass(frame, &mut train);
         // Whoever leaves the middle of a block keeps others out until here, which is longer than need be and no harm.
-        env.own.atomic.leave();
+        train.env.own.atomic.leave();
+        let Train { at, passes, ended, env, .. } = train;
         let effects = if env.effects.any { env.effects } else { Effects::NONE };
-        let Some(passed) = passed else { return self.by_blocks(core, now, bench, number, arrived, sink) };
-        core.arrives(arrived.port, bytes, None);
-        core.count_parsed(passed.rejected.is_none(), passed.rejected.unwrap_or(0));
-        core.again_next = true;
-        match passed.exit {
-            None => {
-                let packet = arrived.buffer.get(passed.start..).unwrap_or(&[]);
-                core.send_bytes(passed.told as u32, 0, packet, Some(number), sink);
-                ENDED[1]
-            }
-            Some(exit::REFUSED) => {
-                core.refuse(0, DropReason::Ingress);
-                ENDED[0]
-            }
-            Some(exit::LOST) => {
-                core.refuse(0, DropReason::Egress);
-                ENDED[1]
-            }
-            Some(exit) => self.on_from((exit, passed), core, now, bench, effects, number, arrived, sink),
+        if at > 0 {
+            core.again_next = true;
         }
+        const NOTHING: Went = Went { passes: 0, aside: false };
+        let Some(arrived) = chunk.get_mut(at) else { return (at, passes, NOTHING) };
+        let went = match (ended, done) {
+            (Some(ended), _) => self.on_from(ended, core, now, bench, effects, first + at, arrived, sink),
+            (None, false) => self.by_blocks(core, now, bench, first + at, arrived, sink),
+            (None, true) => return (at, passes, NOTHING),
+        };
+        core.again_next = true;
+        (at + 1, passes, went)
     }
 
     /// Goes on where a pass ended.
