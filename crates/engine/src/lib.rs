@@ -33,6 +33,7 @@
 //! architecture announced is its promise, as it is that flat tables are what they say. It calls the functions of `runtime.rs`, which never unwind into it.
 
 mod code;
+mod foresight;
 mod generate;
 mod layout;
 mod limbs;
@@ -44,6 +45,7 @@ mod survey;
 use code::Code;
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
+use foresight::Foresight;
 use generate::{Cold, Entry, Source};
 use layout::{Layouts, Scalar, Shape};
 use memory::{Memory, Spot, bytes, bytes_mut};
@@ -123,8 +125,8 @@ struct Block {
 /// Code of the pass that the architecture announced.
 struct PassCode {
     code: Code,
-    /// Looks ahead.
-    ahead: Option<Code>,
+    /// Looks ahead, if there can be anything to gain by it. Made when everything else is.
+    ahead: OnceLock<Option<Code>>,
 }
 
 /// The blocks that a pass runs.
@@ -143,6 +145,10 @@ pub struct Frame {
     slots: Vec<u64>,
     /// Where the slots end.
     end: usize,
+    /// Of a frame of packets that are looked ahead of.
+    foresight: Option<Box<Foresight>>,
+    /// Likewise, the tables that caches do not hold, a bit for each.
+    large: u64,
 }
 
 impl Frame {
@@ -155,7 +161,7 @@ impl Clone for Frame {
     fn clone(&self) -> Self {
         let mut slots = vec![0; self.slots.len()];
         slots[HEAD..self.end].copy_from_slice(self.values());
-        Frame { slots, end: self.end }
+        Frame { slots, end: self.end, foresight: None, large: 0 }
     }
 
     fn clone_from(&mut self, other: &Self) {
@@ -318,14 +324,32 @@ impl Engine {
         }
         let Some(first) = pass_entries(pass).next() else { return Ok(None) };
         let source = Source { counted, ..self.source(first)? };
-        let slots: Vec<_> = self.slots.iter().copied().zip(self.offsets.iter().copied()).collect();
-        let make =
-            |ahead| generate::compile_pass(&source, &self.isa, (pass, ahead), &slots, 8 * self.top as u32);
-        let Some(code) = make(false)? else { return Ok(None) };
-        let may_look_ahead = generate::may_look_ahead(&self.program, &self.known);
-        // Looking ahead is never needed.
-        let ahead = if may_look_ahead { make(true).ok().flatten() } else { None };
-        Ok(Some(PassCode { code, ahead }))
+        let code = generate::compile_pass(
+            &source,
+            &self.isa,
+            (pass, false),
+            &self.places_of_slots(),
+            8 * self.top as u32,
+        )?;
+        let ahead = OnceLock::new();
+        if !generate::may_look_ahead(&self.program, &self.known) {
+            let _ = ahead.set(None);
+        }
+        Ok(code.map(|code| PassCode { code, ahead }))
+    }
+
+    /// Code that looks ahead of the pass. It is never needed, so whatever is wrong with it does not matter.
+    fn make_ahead_of_pass(&self) {
+        let (Some(made), Some(pass)) = (&self.pass, &self.known.pass) else { return };
+        made.ahead.get_or_init(|| {
+            let source = self.source(pass_entries(pass).next()?).ok()?;
+            let at = 8 * self.top as u32;
+            generate::compile_pass(&source, &self.isa, (pass, true), &self.places_of_slots(), at).ok()?
+        });
+    }
+
+    fn places_of_slots(&self) -> Vec<(TypeId, u32)> {
+        self.slots.iter().copied().zip(self.offsets.iter().copied()).collect()
     }
 
     /// The blocks that the package names.
@@ -343,7 +367,11 @@ impl Engine {
         let blocks = self.parsers.iter().chain(&self.controls);
         blocks
             .filter_map(|b| b.code.get()?.as_ref().ok())
-            .chain(self.pass.iter().flat_map(|p| std::iter::once(&p.code).chain(&p.ahead)))
+            .chain(
+                self.pass
+                    .iter()
+                    .flat_map(|p| std::iter::once(&p.code).chain(p.ahead.get().into_iter().flatten())),
+            )
             .map(|c| c.size)
             .sum()
     }
@@ -452,7 +480,7 @@ impl Executor for Engine {
         let codes = blocks().filter_map(|b| b.code.get()?.as_ref().ok());
         let codes = codes.chain(blocks().filter_map(|b| b.ahead.as_ref()));
         let words = codes.map(|c| c.words).max().unwrap_or(self.top);
-        Frame { slots: vec![0; words], end: self.words }
+        Frame { slots: vec![0; words], end: self.words, foresight: None, large: 0 }
     }
 
     fn reset(&self, frame: &mut Frame) {
@@ -568,7 +596,7 @@ impl Executor for Engine {
     }
 
     fn lookahead(&self) -> usize {
-        let passes = self.pass.as_ref().is_some_and(|p| p.ahead.is_some());
+        let passes = self.pass.as_ref().is_some_and(|p| !matches!(p.ahead.get(), Some(None)));
         if passes || self.controls.iter().any(|c| c.ahead.is_some()) { AT_ONCE } else { 1 }
     }
 
@@ -581,6 +609,7 @@ impl Executor for Engine {
     }
 
     fn complete(&self) {
+        self.make_ahead_of_pass();
         for entry in self.package() {
             if let Some((block, _)) = self.block(entry) {
                 let _ = self.code(entry, block);
@@ -588,9 +617,13 @@ impl Executor for Engine {
         }
     }
 
-    fn foresees_pass(&self, env: &dyn Env) -> bool {
-        let ahead = self.pass.as_ref().and_then(|pass| pass.ahead.as_ref());
-        ahead.is_some_and(|code| code.large_arrays || self.large_tables(code, env) != 0)
+    fn foresees_pass(&self, frame: &mut Frame, env: &dyn Env) -> bool {
+        let ahead = self.pass.as_ref().and_then(|pass| pass.ahead.get()?.as_ref());
+        ahead.is_some_and(|code| {
+            let worth = code.large_arrays && frame.foresight.get_or_insert_default().begin_batch();
+            frame.large = self.large_tables(code, env);
+            worth || frame.large != 0
+        })
     }
 
     fn prefetch_pass(&self, frame: &mut Frame, packets: &mut impl Coming) {

@@ -363,7 +363,7 @@ impl Engine {
 
     /// See [`Executor::prefetch_pass`].
     pub(crate) fn fetch_ahead_of_pass(&self, frame: &mut Frame, packets: &mut impl Coming) {
-        let Some(code) = self.pass.as_ref().and_then(|pass| pass.ahead.as_ref()) else { return };
+        let Some(code) = self.pass.as_ref().and_then(|pass| pass.ahead.get()?.as_ref()) else { return };
         if frame.end != self.words {
             return;
         }
@@ -379,9 +379,10 @@ impl Engine {
                 if all.len() < self.program.tables.len() || cells.len() < self.no_cells.len() {
                     return;
                 }
-                let large = self.large_tables(code, env);
                 // SAFETY: as below.
-                unsafe { ((*at).tables, (*at).cells, (*at).large) = (all.as_ptr(), cells.as_ptr(), large) };
+                unsafe {
+                    ((*at).tables, (*at).cells, (*at).large) = (all.as_ptr(), cells.as_ptr(), frame.large)
+                };
             }
             let packet = buffer.get(start..).unwrap_or(&[]);
             let mut host = Host {
@@ -412,9 +413,13 @@ impl Engine {
     }
 
     /// Fetches what code has noted in the frame, up to `end`.
-    fn fetch_noted(&self, frame: &Frame, end: usize) {
+    fn fetch_noted(&self, frame: &mut Frame, end: usize) {
         let noted = frame.slots.get(self.top..self.top + generate::MOST_NOTED).unwrap_or(&[]);
         let count = end.saturating_sub(noted.as_ptr() as usize) / 8;
-        noted.iter().take(count).for_each(|address| memory::fetch(*address as usize as *const u8));
+        let noted = noted.get(..count).unwrap_or(&[]);
+        noted.iter().for_each(|address| memory::fetch(*address as usize as *const u8));
+        if let Some(foresight) = &mut frame.foresight {
+            foresight.note(noted);
+        }
     }
 }

@@ -115,8 +115,8 @@ pub trait Executor: Sized + 'static {
     /// memory to work with. Only for passes of which [`Executor::foresees_pass`].
     fn prefetch_pass(&self, _frame: &mut Self::Frame, _packets: &mut impl Coming) {}
 
-    /// Would [`Executor::prefetch_pass`] do anything now?
-    fn foresees_pass(&self, _env: &dyn Env) -> bool {
+    /// Shall [`Executor::prefetch_pass`] be called for a batch of packets that is about to go through? Asked once for each batch.
+    fn foresees_pass(&self, _frame: &mut Self::Frame, _env: &dyn Env) -> bool {
         false
     }
 

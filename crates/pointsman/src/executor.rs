@@ -262,10 +262,10 @@ impl Executor for Runner {
         }
     }
 
-    fn foresees_pass(&self, env: &dyn Env) -> bool {
-        match self {
-            Runner::Native(e) => e.foresees_pass(env),
-            Runner::Interpreted(i, _) => i.foresees_pass(env),
+    fn foresees_pass(&self, frame: &mut Frame, env: &dyn Env) -> bool {
+        match (self, frame) {
+            (Runner::Native(e), Frame::Native(f)) => e.foresees_pass(f, env),
+            _ => false,
         }
     }
 

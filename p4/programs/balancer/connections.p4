@@ -6,8 +6,8 @@
 // There are four ways; way i keeps the key at place hash_i(key), where the four hashes are halves of two CRC-32s over the
 // key in different orders (more than halves, which then overlap, where more than 16 bits are wanted). (Salting one CRC would not do: it
 // is linear, so keys that collide once collide always.) The second is computed where the first finds nothing.
-// With a share f of the places taken, a new connection finds none of its four free with probability f^4: at 10,000
-// live connections in 262,144 places 2 in a million, at 50,000 1.3 in a thousand. It is then refused and counted;
+// With a share f of the places taken, a new connection finds none of its four free with probability f^4: at 20,000
+// live connections in 524,288 places 2 in a million, at 100,000 1.3 in a thousand. It is then refused and counted;
 // connections that exist are never touched.
 //
 // An entry is given up, and its place free, when nothing was seen of it for the service's idle time; after both FINs or a
@@ -21,9 +21,9 @@
 
 #include "headers.p4"
 
-// Bits of a place's number, 16 to 31: there are four times 2^16 places unless the program is compiled with another.
+// Bits of a place's number, 16 to 31: there are four times 2^17 places unless the program is compiled with another.
 #ifndef CONNECTION_PLACE_BITS
-#define CONNECTION_PLACE_BITS 16
+#define CONNECTION_PLACE_BITS 17
 #endif
 
 typedef bit<CONNECTION_PLACE_BITS> place_t;
@@ -170,7 +170,16 @@ control Way(in bit<2> request,
     }
 }
 
-// `hash_b` is known afterwards unless the connection was found without it.
+// The other hash of a connection, unless it is known. (Should it be 0, it is computed once more.)
+control SecondHash(in flow_t flow, inout bit<32> hash_b) {
+    apply {
+        if (hash_b == 0) {
+            hash(hash_b, HashAlgorithm.crc32, 32w0, { flow.client_port, flow.service, flow.client }, 64w0x100000000);
+        }
+    }
+}
+
+// `hash_b` is 0 as long as nobody has needed it.
 control Connections(in bit<2> request,
                     in flow_t flow,
                     in bit<32> hash_a,
@@ -178,6 +187,7 @@ control Connections(in bit<2> request,
                     in bool opens,
                     in time_us_t now,
                     inout connection_t conn) {
+    SecondHash() second_hash;
     Way() way0;
     Way() way1;
     Way() way2;
@@ -198,7 +208,7 @@ control Connections(in bit<2> request,
             way1.apply(request, 1, hash_a[31:32 - CONNECTION_PLACE_BITS], flow, opens, seen, conn);
         }
         if (find && !conn.found) {
-            hash(hash_b, HashAlgorithm.crc32, 32w0, { flow.client_port, flow.service, flow.client }, 64w0x100000000);
+            second_hash.apply(flow, hash_b);
         }
         if (find && !conn.found || !find && conn.way == 2) {
             way2.apply(request, 2, hash_b[CONNECTION_PLACE_BITS - 1:0], flow, opens, seen, conn);

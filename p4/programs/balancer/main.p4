@@ -47,6 +47,7 @@ control BalancerIngress(inout headers_t hdr,
     counter(65536, CounterType.packets) device_connections;        // opened, by device
 
     Connections() connections;
+    SecondHash() second_hash;
     CountConnection() count_connection;
     LoadState() load;
     Reports() reports;
@@ -480,9 +481,10 @@ control BalancerIngress(inout headers_t hdr,
             bool changes = false;
             if (to_service || from_backend) {
                 hash_flow();
-                // A SYN nearly always opens a connection: one search is enough.
+                // A SYN nearly always opens a connection: one search is enough, and it goes all the way.
                 if (meta.opens && hdr.tcp.isValid()) {
                     changes = true;
+                    second_hash.apply(meta.flow, meta.hash_b);
                 } else {
                     connections.apply(CONN_FIND, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
                 }

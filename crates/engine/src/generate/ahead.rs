@@ -31,9 +31,8 @@ const MOST_COPIED: u32 = 256;
 /// Lines of registers that take fewer bytes stay in the second-level cache.
 const LARGE: u64 = 1 << 20;
 
-/// Large ones of fewer bytes together are not worth it: as long as they stay in some cache, a processor that goes on with the
-/// next packets while it waits hides more of the time than running a control twice costs (measured: docs/engine.md).
-pub(super) const WORTHWHILE: u64 = 1 << 24;
+/// Large ones of fewer bytes together stay in the second-level cache.
+pub(super) const WORTHWHILE: u64 = 1 << 22;
 
 /// Bytes of registers together with those that share their lines, if they are large. Nobody waits for what a counter holds.
 fn large(shape: &CellShape, place: CellPlace) -> Option<u64> {
@@ -182,6 +181,8 @@ impl Gen<'_, '_> {
                 Some(Arg::InOut(lv)) if self.is_own(scope, lv) => self.call_known(scope, called, args),
                 _ => true,
             },
+            // What more it could find is seldom needed, and who needs it can compute the hash before.
+            Meaning::Hash { .. } if self.ahead.as_ref().is_some_and(|a| a.bytes > 0) => self.stop(),
             Meaning::Hash { to, .. } => match args.get(*to as usize) {
                 Some(Arg::Out(lv)) if self.is_own(scope, lv) && self.call_known(scope, called, args) => true,
                 _ => self.stop(),

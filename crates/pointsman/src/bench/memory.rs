@@ -3,7 +3,7 @@
 use super::measure::{Spread, in_turns};
 use super::program::{Load, Plain, Program};
 use super::reference::Reference;
-use super::report::{Report, Stages};
+use super::report::{Fewer, Report, Stages};
 use super::scenario::{self, Known};
 use super::stages::{self, Spent, Timed};
 use super::traffic::{Mix, Ring};
@@ -127,8 +127,8 @@ fn check_flows(flows: u64) -> Result<(), String> {
 
 /// The macro that makes the balancer's connection table large enough: half of its places stay free.
 fn places(flows: u64) -> Option<Define> {
-    let bits = (16..31).find(|bits| 4u64 << bits >= 2 * flows)?;
-    (bits > 16).then(|| Define::set(&format!("CONNECTION_PLACE_BITS={bits}")))
+    let bits = (17..31).find(|bits| 4u64 << bits >= 2 * flows)?;
+    (bits > 17).then(|| Define::set(&format!("CONNECTION_PLACE_BITS={bits}")))
 }
 
 impl MemoryArgs {
@@ -232,6 +232,9 @@ pub fn run(args: MemoryArgs) -> Result<ExitCode, String> {
         runner.warning().iter().for_each(|w| say(&format!("warning: {w}")));
     }
     let executor_ms = load_time(&compiled, args.executor)?;
+    let start = Instant::now();
+    complete(&mut program);
+    let rest_ms = start.elapsed().as_secs_f64() * 1e3;
     let mut plain = if known == Some(Known::Balancer) {
         program.compare(&mut reference, COMPARED)?;
         let (sequence, source) = program.packets();
@@ -245,23 +248,38 @@ pub fn run(args: MemoryArgs) -> Result<ExitCode, String> {
     let (mut wall, mut cpu) = (wall_ns(), thread_ns());
     // A worker that waits for another has no core: with several all time counts.
     let clock: fn() -> u64 = if args.workers == 1 { thread_ns } else { wall_ns };
-    let mut spreads = in_turns(&mut [&mut program, &mut plain], runs, packets, CHUNK, &clock).into_iter();
-    (wall, cpu) = (wall_ns() - wall, thread_ns() - cpu);
-    let mut ns = spreads.next().unwrap_or_default();
-    let mut reference_ns = spreads.next().unwrap_or_default();
-    let (mut one_worker, mut others_sent) = (None, 0);
-    if args.workers > 1 {
-        let mut lanes = program.share(args.workers);
-        let (mut all, mut reference) = (Spread::default(), Spread::default());
-        workers::measure(program.switch(), &mut lanes, packets, clock);
-        for _ in 0..runs {
-            all.runs.push(workers::measure(program.switch(), &mut lanes, packets, clock));
-            reference.runs.push(super::measure::run(&mut plain, packets, CHUNK, &clock));
+    let (mut fewer, mut others_sent) = (None, 0);
+    let (ns, reference_ns) = if args.workers == 1 {
+        let spreads = in_turns(&mut [&mut program, &mut plain], runs, packets, CHUNK, &clock);
+        let mut spreads = spreads.into_iter();
+        (spreads.next().unwrap_or_default(), spreads.next().unwrap_or_default())
+    } else {
+        let share = Load { flows: load.flows.div_ceil(args.workers), ..load };
+        let mut apart = Vec::new();
+        for _ in 0..args.workers {
+            let switch = args.executor.switch(config()).map_err(|e| e.to_string())?;
+            let mut nobody = Reference::new(scenario::SERVICE, scenario::devices(), 1);
+            apart.push(args.program(&compiled, switch, lines.as_deref(), share, &mut nobody)?);
+            apart.iter_mut().for_each(complete);
         }
+        let mut lanes = program.share(args.workers);
+        let mut spreads = [const { Spread { runs: Vec::new() } }; 4];
+        // The first run of each does not count.
+        for n in 0..=runs {
+            let times = [
+                workers::measure(program.switch(), &mut lanes, packets, clock),
+                super::measure::run(&mut program, packets, CHUNK, &clock),
+                workers::together(&mut apart, packets, clock),
+                super::measure::run(&mut plain, packets, CHUNK, &clock),
+            ];
+            spreads.iter_mut().zip(times).filter(|_| n > 0).for_each(|(s, ns)| s.runs.push(ns));
+        }
+        let [all, one, alone, reference] = spreads;
         others_sent = lanes.iter().map(workers::Lane::forwarded).sum();
-        one_worker = Some(std::mem::replace(&mut ns, all));
-        reference_ns = reference;
-    }
+        fewer = Some(Fewer { one, apart: alone });
+        (all, reference)
+    };
+    (wall, cpu) = (wall_ns() - wall, thread_ns() - cpu);
     let (received_after, sent_after, drops) = program.account();
     let sent_after = sent_after + others_sent;
     let reference_bytes = plain.reference.bytes();
@@ -269,19 +287,20 @@ pub fn run(args: MemoryArgs) -> Result<ExitCode, String> {
     drop((program, plain));
 
     let stages =
-        breakdown(&args, &compiled, lines.as_deref(), load, packets, one_worker.as_ref().unwrap_or(&ns))?;
+        breakdown(&args, &compiled, lines.as_deref(), load, packets, fewer.as_ref().map_or(&ns, |f| &f.one))?;
     let report = Report {
         program: file.display().to_string(),
         flows: args.flows,
         mix: args.mix,
         workers: args.workers,
         ns,
-        one_worker,
+        fewer,
         reference_ns,
         packets,
         executor: runs_as,
         front_end_ms,
         executor_ms,
+        rest_ms,
         stages,
         forwarded: share(sent_after - sent, received_after - received),
         drops: drops.into_iter().map(|(reason, n)| (reason.name(), n)).collect(),
@@ -296,6 +315,13 @@ pub fn run(args: MemoryArgs) -> Result<ExitCode, String> {
         print(&format!("figures: {}\n", path.display()));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Makes what a switch makes while packets already go through it.
+fn complete<E: Executor>(program: &mut Program<E>) {
+    if let Some(executor) = program.switch().executor() {
+        executor.complete();
+    }
 }
 
 fn share(part: u64, whole: u64) -> f64 {
@@ -365,8 +391,8 @@ mod tests {
             assert_eq!(places(flows), want.map(|bits| Define::set(&format!("CONNECTION_PLACE_BITS={bits}"))));
         };
         check(1000, None);
-        check(131_072, None);
-        check(131_073, Some("17"));
+        check(262_144, None);
+        check(262_145, Some("18"));
         check(1_000_000, Some("19"));
     }
 }

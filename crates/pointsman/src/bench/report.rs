@@ -20,6 +20,14 @@ impl Stages {
     }
 }
 
+/// What several workers are compared with, measured in turns with them.
+pub struct Fewer {
+    /// One worker.
+    pub one: Spread,
+    /// As many switches with one worker each, which share nothing but the machine: more than that cannot be reached.
+    pub apart: Spread,
+}
+
 /// One measurement.
 pub struct Report {
     /// The program's file.
@@ -32,8 +40,8 @@ pub struct Report {
     pub workers: usize,
     /// Of the program.
     pub ns: Spread,
-    /// Of the program with one worker, if these are several.
-    pub one_worker: Option<Spread>,
+    /// What several workers are compared with.
+    pub fewer: Option<Fewer>,
     /// Of the loop.
     pub reference_ns: Spread,
     /// Of each run.
@@ -44,6 +52,8 @@ pub struct Report {
     pub front_end_ms: f64,
     /// From there to what runs.
     pub executor_ms: f64,
+    /// What it makes besides, while packets already go through.
+    pub rest_ms: f64,
     /// Where the time goes.
     pub stages: Stages,
     /// Share of the packets that left.
@@ -73,15 +83,15 @@ fn spread(s: &Spread) -> Value {
     })
 }
 
+/// How many times as fast as one worker.
+fn gain(one: &Spread, several: &Spread) -> f64 {
+    one.median() / several.median().max(f64::MIN_POSITIVE)
+}
+
 impl Report {
     /// Median of the program by median of the loop.
     fn ratio(&self) -> f64 {
         self.ns.median() / self.reference_ns.median().max(f64::MIN_POSITIVE)
-    }
-
-    /// How many times as fast as one worker.
-    fn gain(&self, one: &Spread) -> f64 {
-        one.median() / self.ns.median().max(f64::MIN_POSITIVE)
     }
 
     /// As JSON.
@@ -102,7 +112,7 @@ impl Report {
             "packets_per_second": (1e9 / self.ns.median().max(f64::MIN_POSITIVE)).round(),
             "packets_per_run": self.packets,
             "executor": self.executor.name(),
-            "compile_ms": { "front_end": rounded(self.front_end_ms), "executor": rounded(self.executor_ms) },
+            "compile_ms": { "front_end": rounded(self.front_end_ms), "executor": rounded(self.executor_ms), "rest": rounded(self.rest_ms) },
             "stages_ns": stages,
             "forwarded": (self.forwarded * 1e6).round() / 1e6,
             "drops": drops,
@@ -111,12 +121,14 @@ impl Report {
                 "reference_bytes": self.reference_bytes,
                 "packets_bytes": self.ring_bytes,
             },
-            "clock": if self.one_worker.is_some() { "time that passes" } else { "processor time of the thread" },
+            "clock": if self.fewer.is_some() { "time that passes" } else { "processor time of the thread" },
             "share_of_core": rounded(self.share_of_core),
         });
-        if let Some(one) = &self.one_worker {
+        if let Some(Fewer { one, apart }) = &self.fewer {
             report["one_worker_ns_per_packet"] = spread(one);
-            report["ratio_to_one_worker"] = rounded(self.gain(one));
+            report["ratio_to_one_worker"] = rounded(gain(one, &self.ns));
+            report["apart_ns_per_packet"] = spread(apart);
+            report["ratio_apart_to_one_worker"] = rounded(gain(one, apart));
         }
         format!("{report:#}\n")
     }
@@ -137,16 +149,18 @@ impl fmt::Display for Report {
             self.executor.name(),
         )?;
         writeln!(f, "{:<24}{:>10}{:>10}{:>10}{:>14}", "ns a packet", "min", "median", "max", "packets/s")?;
-        let one = self.one_worker.iter().map(|one| ("program, one worker", one));
+        let fewer = self.fewer.iter();
+        let fewer = fewer.flat_map(|f| [("program, one worker", &f.one), ("switches apart", &f.apart)]);
         let rows =
-            std::iter::once(("program", &self.ns)).chain(one).chain([("plain loop", &self.reference_ns)]);
+            std::iter::once(("program", &self.ns)).chain(fewer).chain([("plain loop", &self.reference_ns)]);
         for (name, s) in rows {
             let rate = 1e9 / s.median().max(f64::MIN_POSITIVE);
             writeln!(f, "{name:<24}{:>10.1}{:>10.1}{:>10.1}{rate:>14.0}", s.min(), s.median(), s.max())?;
         }
         writeln!(f, "{:<24}{:>20.2}", "ratio of the medians", self.ratio())?;
-        if let Some(one) = &self.one_worker {
-            writeln!(f, "{:<24}{:>20.2}", "times as fast as one", self.gain(one))?;
+        if let Some(Fewer { one, apart }) = &self.fewer {
+            writeln!(f, "{:<24}{:>20.2}", "times as fast as one", gain(one, &self.ns))?;
+            writeln!(f, "{:<24}{:>20.2}", "switches apart are", gain(one, apart))?;
         }
         let stages: Vec<String> = self.stages.0.iter().map(|(name, ns)| format!("{name} {ns:.1}")).collect();
         writeln!(f, "stages, block by block: {}", stages.join(", "))?;
@@ -163,9 +177,10 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "compilation: front end {:.1} ms, executor {:.1} ms; it had a core for {:.0} % of the time",
+            "compilation: front end {:.1} ms, executor {:.1} ms, {:.1} ms while packets go through; it had a core for {:.0} % of the time",
             self.front_end_ms,
             self.executor_ms,
+            self.rest_ms,
             self.share_of_core * 100.0
         )
     }
@@ -183,12 +198,13 @@ mod tests {
             mix: Mix::Miss,
             workers: 1,
             ns: spread(&[90.0, 100.0, 110.0]),
-            one_worker: Some(spread(&[150.0])),
+            fewer: Some(Fewer { one: spread(&[150.0]), apart: spread(&[75.0]) }),
             reference_ns: spread(&[40.0, 50.0, 60.0]),
             packets: 1000,
             executor: Choice::Engine,
             front_end_ms: 1.0,
             executor_ms: 2.0,
+            rest_ms: 3.0,
             stages: Stages::new([10.0, 0.0, 60.0, 0.0, 0.0, 5.0], 100.0),
             forwarded: 0.75,
             drops: vec![("ingress", 250)],
@@ -211,6 +227,7 @@ mod tests {
         assert_eq!(json["ratio_to_reference"], 2.0);
         assert_eq!(json["one_worker_ns_per_packet"]["median"], 150.0);
         assert_eq!(json["ratio_to_one_worker"], 1.5);
+        assert_eq!(json["ratio_apart_to_one_worker"], 2.0);
         assert_eq!(json["stages_ns"]["shell"], 25.0);
     }
 

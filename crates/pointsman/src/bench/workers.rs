@@ -1,5 +1,6 @@
 //! Several workers on one switch, each with its share of the flows.
 
+use super::measure::Subject;
 use super::program::{Out, take_batches};
 use super::traffic::{Ring, Sequence, Source};
 use pointsman_ir::Executor;
@@ -76,35 +77,59 @@ impl Drop for Attendance<'_> {
     }
 }
 
-/// Measures runs of so many packets, which the workers share. They begin each chunk together, and it takes as long as the
-/// slowest of them. `clock` gives nanoseconds of time that passes, since a worker that waits for another has no core.
+/// A worker at work on its switch.
+struct AtWork<'a, E: Executor> {
+    switch: &'a Switch<E>,
+    lane: &'a mut Lane<E>,
+}
+
+impl<E: Executor> Subject for AtWork<'_, E> {
+    fn refill(&mut self, n: usize) {
+        let Lane { ring, sequence, source, .. } = &mut *self.lane;
+        ring.refill(sequence, source, n);
+    }
+
+    fn process(&mut self) {
+        let Lane { worker, out, ring, .. } = &mut *self.lane;
+        take_batches(ring, |now, budget, batch| {
+            worker.process(self.switch, now, budget, batch, out);
+        });
+    }
+}
+
+/// One run of so many packets, which the workers of a switch share.
 pub fn measure<E>(switch: &Switch<E>, lanes: &mut [Lane<E>], packets: usize, clock: fn() -> u64) -> f64
 where
     E: Executor + Send + Sync,
     E::Frame: Send + Sync,
 {
-    let chunks = packets.div_ceil(lanes.len() * Ring::SIZE).max(1);
-    let (begin, count) = (Meeting::new(lanes.len()), lanes.len());
-    let run = |lane: &mut Lane<E>| {
+    let mut at_work: Vec<_> = lanes.iter_mut().map(|lane| AtWork { switch, lane }).collect();
+    together(&mut at_work, packets, clock)
+}
+
+/// One run of so many packets, which some process at the same time, each its share. They begin each chunk together, and it takes as long as
+/// the slowest of them. `clock` gives nanoseconds of time that passes, since one that waits for another has no core.
+pub fn together<S: Subject + Send>(subjects: &mut [S], packets: usize, clock: fn() -> u64) -> f64 {
+    let count = subjects.len();
+    let chunks = packets.div_ceil(count * Ring::SIZE).max(1);
+    let begin = Meeting::new(count);
+    let run = |subject: &mut S| {
         let _attendance = Attendance(&begin);
         let mut times = Vec::with_capacity(chunks);
         for _ in 0..chunks {
-            lane.ring.refill(&mut lane.sequence, &lane.source, Ring::SIZE);
+            subject.refill(Ring::SIZE);
             if !begin.wait() {
                 break;
             }
             let start = clock();
-            let (worker, out) = (&mut lane.worker, &mut lane.out);
-            take_batches(&mut lane.ring, |now, budget, batch| {
-                worker.process(switch, now, budget, batch, out);
-            });
+            subject.process();
             times.push(clock().saturating_sub(start));
         }
         times
     };
     let run = &run;
     let times: Vec<Vec<u64>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = lanes.iter_mut().map(|lane| scope.spawn(move || run(lane))).collect();
+        let threads: Vec<_> = subjects.iter_mut().map(|s| scope.spawn(move || run(s))).collect();
         // A panic is a bug of ours, which has been said.
         threads.into_iter().filter_map(|t| t.join().ok()).collect()
     });

@@ -118,9 +118,9 @@ fn fill_places(w: &mut World) {
     let std::net::SocketAddr::V4(client) = client4(1).parse().expect("an address") else { panic!("IPv4") };
     let address = std::net::Ipv6Addr::from(u128::from(u32::from(*client.ip())));
     let places = places(address, client.port(), 1);
-    // Halves of hash_a and hash_b; see connections.p4.
-    for (way, shift) in [32, 48, 0, 16].into_iter().enumerate() {
-        let place = places >> shift & 0xffff;
+    // The low and the high 17 bits of hash_a and hash_b; see connections.p4.
+    for (way, shift) in [32, 32 + 15, 0, 15].into_iter().enumerate() {
+        let place = places >> shift & 0x1_ffff;
         for (name, value) in [("state", state), ("last_seen", seen)] {
             let register = format!("connections.way{way}.{name}");
             w.rig.write_register(&register, place, &value.to_string()).expect("a register");

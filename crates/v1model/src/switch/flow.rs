@@ -103,36 +103,44 @@ impl<F> Core<F> {
         let mut passes = 0;
         self.last_now = self.last_now.max(now);
         let through = drive.goes_through();
-        let foresees = through && batch.len() > 1 && drive.foresees(self);
+        let mut bench = std::mem::take(&mut self.bench);
+        let foresees = through && batch.len() > 1 && drive.foresees(self, &mut bench);
         // Nothing else is gained by stopping on the way.
         let at_once = if through && !foresees { batch.len().max(1) } else { drive.fixed.at_once };
-        let mut bench = std::mem::take(&mut self.bench);
-        for (n, chunk) in batch.chunks_mut(at_once).enumerate() {
+        // What is fetched takes its time: packets are looked ahead of when those before them set out.
+        if foresees && self.is_clear() {
+            let first = at_once.min(batch.len());
+            drive.look_ahead(self, now, &mut bench, &mut batch[..first]);
+        }
+        for start in (0..batch.len()).step_by(at_once) {
+            let end = (start + at_once).min(batch.len());
             let mut clear = budget >= 2 && self.is_clear();
             if clear && !through {
-                drive.parse_ahead(self, now, chunk, &mut bench);
-            } else if clear && foresees {
-                drive.look_ahead(self, now, &mut bench, chunk);
+                drive.parse_ahead(self, now, &batch[start..end], &mut bench);
+            } else if clear && foresees && end < batch.len() {
+                let more = (end + at_once).min(batch.len());
+                drive.look_ahead(self, now, &mut bench, &mut batch[end..more]);
             }
-            let mut next = 0;
-            while let Some((arrived, _)) = chunk.get_mut(next..).and_then(<[_]>::split_first_mut) {
+            let mut next = start;
+            while next < end {
                 if !clear {
+                    let arrived = &batch[next];
                     self.receive(Some(drive.fixed), now, arrived.port, arrived.packet());
                     self.trace.iter_mut().for_each(|t| t.now = now);
                     passes += drive.work(self, now, budget, sink);
                     next += 1;
                     continue;
                 }
-                let number = n * at_once + next;
                 let went = if through {
-                    let rest = (number, &mut chunk[next..]);
+                    let rest = (next, &mut batch[next..end]);
                     let (gone, before, last) = drive.through(self, now, &mut bench, rest, sink);
                     next += gone;
                     passes += before;
                     last
                 } else {
+                    let of = (next - start, next);
                     next += 1;
-                    drive.straight(self, now, &mut bench, (next - 1, number), arrived, sink)
+                    drive.straight(self, now, &mut bench, of, &mut batch[of.1], sink)
                 };
                 passes += went.passes;
                 if went.aside {

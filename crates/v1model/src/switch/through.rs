@@ -206,10 +206,10 @@ impl<E: Executor> Drive<'_, E> {
     }
 
     /// Is there anything to gain by looking ahead now?
-    pub fn foresees(&mut self, core: &mut Core<E::Frame>) -> bool {
+    pub fn foresees(&mut self, core: &mut Core<E::Frame>, bench: &mut Bench<E::Frame>) -> bool {
         let fixed = self.fixed;
         let env = quiet(&fixed.pipeline, self.state.again(), &mut core.own, Time::ZERO, 0, &[], 0);
-        fixed.exec.foresees_pass(&env)
+        fixed.exec.foresees_pass(bench.first(fixed), &env)
     }
 
     /// Packets are about to go through: what they will look at may be fetched meanwhile.

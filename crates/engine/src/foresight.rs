@@ -1,0 +1,136 @@
+//! Is looking ahead worth it now?
+//!
+//! It is where the memory that packets look at does not stay in the second-level cache. How much there is in use, nobody knows
+//! when a program is loaded: a table of connections may hold ten or a million. So now and then a batch is looked ahead of whatever comes
+//! of it, and of the lines that it will look at, a fixed share is remembered, chosen by their addresses (Waldspurger and
+//! others, "Efficient MRC construction with SHARDS", FAST 2015). If too many of those were not seen lately, the lines in use are more than the
+//! cache has.
+//!
+//! Nothing here depends on time, and nothing but time depends on it.
+
+/// One line of so many is remembered: those whose hash ends in zeros.
+const SHARE_BITS: u32 = 4;
+
+/// So many are remembered, and stand for the lines of a second-level cache of 2 MiB.
+const REMEMBERED: usize = (2 << 20 >> LINE_BITS) >> SHARE_BITS;
+
+/// Bytes of a line, as a power of two.
+const LINE_BITS: u32 = 6;
+
+/// Of so many batches, one is looked at.
+const EVERY: u32 = 64;
+
+/// So many packets are looked at between two decisions.
+const PACKETS: u32 = 1024;
+
+/// What was seen lately.
+#[derive(Clone)]
+pub(crate) struct Foresight {
+    batches: u32,
+    /// Of the packets since the last decision: how many they are, and how many of their lines were new.
+    packets: u32,
+    new: u32,
+    /// This batch is looked at.
+    looks: bool,
+    worth: bool,
+    /// The upper part of the hash of a line, by the lower one. 0 is none.
+    lines: Box<[u32]>,
+}
+
+impl Default for Foresight {
+    fn default() -> Self {
+        let lines = vec![0; REMEMBERED].into_boxed_slice();
+        Foresight { batches: 0, packets: 0, new: 0, looks: false, worth: false, lines }
+    }
+}
+
+impl Foresight {
+    /// Shall the next batch be looked ahead of?
+    pub(crate) fn begin_batch(&mut self) -> bool {
+        self.looks = self.batches.is_multiple_of(EVERY);
+        self.batches = self.batches.wrapping_add(1);
+        if self.packets >= PACKETS {
+            // A line that is not there costs more than looking ahead of two packets.
+            self.worth = (self.new << SHARE_BITS) > self.packets / 2;
+            (self.packets, self.new) = (0, 0);
+        }
+        self.worth || self.looks
+    }
+
+    /// A packet will look at these addresses.
+    #[inline]
+    pub(crate) fn note(&mut self, addresses: &[u64]) {
+        if !self.looks {
+            return;
+        }
+        self.packets += 1;
+        for address in addresses {
+            // Fibonacci hashing (Knuth, The Art of Computer Programming, volume 3, section 6.4).
+            let hash = (address >> LINE_BITS).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            if hash >> (64 - SHARE_BITS) != 0 {
+                continue;
+            }
+            let at = (hash >> 32) as usize % REMEMBERED;
+            let name = hash as u32 | 1;
+            if std::mem::replace(&mut self.lines[at], name) != name {
+                self.new += 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Batches of packets that look at two random ones of so many lines each: is looking ahead worth it in the end, and how many batches
+    /// were looked ahead of?
+    fn check(lines: u64, batches: u32) -> (bool, u32) {
+        let (mut foresight, mut state, mut ahead) = (Foresight::default(), 1u64, 0);
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            0x7f00_0000_0000 + ((state >> 33) % lines) * 64
+        };
+        for _ in 0..batches {
+            let looks = foresight.begin_batch();
+            ahead += u32::from(looks);
+            for _ in 0..64 {
+                let addresses = [next(), next()];
+                if looks {
+                    foresight.note(&addresses);
+                }
+            }
+        }
+        (foresight.worth, ahead)
+    }
+
+    #[test]
+    fn goes_by_the_memory_in_use() {
+        // Well below and well above the cache.
+        let (worth, ahead) = check(2_000, 20_000);
+        assert!(!worth);
+        // At first everything is new.
+        assert!(ahead < 20_000 / 10, "{ahead}");
+        let (worth, ahead) = check(200_000, 20_000);
+        assert!(worth);
+        assert!(ahead > 18_000, "{ahead}");
+    }
+
+    #[test]
+    fn follows_a_change() {
+        let mut foresight = Foresight::default();
+        let mut run = |lines: u64| {
+            for n in 0..20_000u64 {
+                if foresight.begin_batch() {
+                    for i in 0..64 {
+                        foresight.note(&[(n * 64 + i) * 7919 % lines * 64]);
+                    }
+                }
+            }
+            foresight.worth
+        };
+        assert!(!run(1_000));
+        assert!(run(1_000_000));
+        assert!(!run(1_000));
+    }
+}
