@@ -15,9 +15,9 @@
 //!
 //! # Looking ahead
 //!
-//! For controls that use more memory than caches hold, a second function finds out which addresses a packet will need
-//! (`generate/ahead.rs`); [`Executor::prefetch`] runs it over a batch. What was measured, and what each step has brought,
-//! stands in docs/engine.md.
+//! Where programs have much memory, a second function finds out which addresses a packet will need (`generate/ahead.rs`);
+//! [`Executor::prefetch_pass`] and [`Executor::prefetch`] run it over a batch. Whether that is worth it now, `foresight.rs` finds out. What was
+//! measured, and what each step has brought, stands in docs/engine.md.
 //!
 //! # Workers
 //!
