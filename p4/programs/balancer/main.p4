@@ -509,8 +509,7 @@ control BalancerIngress(inout headers_t hdr,
                     }
                 }
             }
-            if (changes)
-                @atomic {
+            if (changes) @atomic {
                 connections.apply(CONN_FIND, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
                 if (conn.found) {
                     if (to_service || conn.device == backend) {
@@ -639,8 +638,7 @@ control BalancerIngress(inout headers_t hdr,
                 make_reset.apply(hdr, meta, false);
             }
 
-            if (later)
-                @atomic {
+            if (later) @atomic {
                 fragments.apply(false, from.address, to.address, datagram, proto, now, fate);
                 to_device = local && fate.known;
                 to_client = !local && fate.known;
@@ -753,8 +751,7 @@ control BalancerIngress(inout headers_t hdr,
             }
         }
 
-        if (is_report)
-            @atomic {
+        if (is_report) @atomic {
             note_t note;
             reports.apply(hdr, meta, standard_metadata, note);
             if (note.believed) {
