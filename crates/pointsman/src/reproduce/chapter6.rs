@@ -47,7 +47,7 @@ pub const FIGURES: &[Figure] = &[
             ),
             effect(
                 "declines",
-                "64 servers: server-only answers less at 1,900/s than at 1,000/s, where it is full",
+                "64 servers: server-only's score at 1,900/s against that at 1,000/s, where it is full",
                 0.109,
             ),
             claim(

@@ -138,7 +138,8 @@ pub(super) fn throughput(bench: &Bench) -> Result<Found, String> {
                     ["server-only", "prt", "wrr"].iter().map(|p| at(p, 1000.0)).collect();
                 let lists = || full.iter().map(Vec::as_slice);
                 found.claim("alike", ratios(&over(lists(), f64::max), &over(lists(), f64::min)));
-                found.claim("declines", ratios(&at("server-only", 1900.0), &at("server-only", 1000.0)));
+                let score = |x: f64| scores.samples("server-only", x);
+                found.claim("declines", ratios(score(1900.0), score(1000.0)));
                 let least = |a: &str, b: &str, from: f64, to: f64| {
                     let within = swept.rates.iter().filter(|r| **r >= from && **r <= to);
                     let each: Vec<Vec<f64>> = within.map(|r| ratios(&at(a, *r), &at(b, *r))).collect();
