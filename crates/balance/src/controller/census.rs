@@ -11,8 +11,11 @@ use pointsman_control::proto::p4rt::{self, entity::Entity as Kind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Places of each way that are read at a time: three registers of four ways.
-const PLACES: u64 = 1024;
+/// Places of each way that are read at a time: three registers of four ways. A 64th of the table, but so many that a message is
+/// neither tiny nor refused.
+fn part(schema: &Schema) -> u64 {
+    (schema.places / 64).clamp(1024, 4096)
+}
 
 /// Flags of an entry: `CONN_*` of connections.p4.
 const LIVE: u64 = 1;
@@ -63,7 +66,7 @@ impl Census {
         if self.of.iter().all(|d| self.left.get(d) == Some(&0)) {
             return Vec::new();
         }
-        let places = self.next..(self.next + PLACES).min(schema.places);
+        let places = self.next..(self.next + part(schema)).min(schema.places);
         let ask = |register_id, index: u64| p4rt::Entity {
             entity: Some(Kind::RegisterEntry(p4rt::RegisterEntry {
                 register_id,
@@ -110,7 +113,7 @@ impl Census {
                 *self.counted.entry(device).or_default() += 1;
             }
         }
-        self.next += PLACES;
+        self.next += part(schema);
         if self.next < schema.places {
             return Vec::new();
         }
@@ -150,9 +153,9 @@ mod tests {
     fn round(c: &mut Census, now_ms: u64, entries: &[(usize, u64, u64, u64, u64, u16)]) -> Vec<DeviceNumber> {
         let schema = Schema::new(&p4info()).expect("the balancer");
         let mut out = Vec::new();
-        for part in 0.. {
+        for i in 0.. {
             let asked = c.questions(&schema);
-            if asked.is_empty() || part == schema.places.div_ceil(PLACES) {
+            if asked.is_empty() || i == schema.places.div_ceil(part(&schema)) {
                 break;
             }
             let answer = |mut e: p4rt::Entity| {
