@@ -49,7 +49,7 @@ pub enum PassStep {
     Parse(ParserId, Option<PassField>),
     /// Runs a control; goes on after `exit`, too.
     Control(ControlId),
-    /// Goes out if the architecture was asked for something ([`Env::asked`](crate::Env::asked)).
+    /// Goes out if the architecture was asked for something ([`Env::asked`]).
     ExitIfAsked(PassExit),
     /// Goes out if a scalar of at most 64 bits is (or is not) a number.
     ExitIf {
