@@ -3,8 +3,8 @@
 //
 // A connection is found by its whole key (service, client address, client port; the service stands for VIP, protocol and
 // port), so a packet can never match another's entry: the probability of a false match is zero, for IPv4 and IPv6 alike.
-// There are four ways; way i keeps the key at place hash_i(key), where the four hashes are halves of two CRC-32s over the
-// key in different orders (more than halves, which then overlap, where more than 16 bits are wanted). (Salting one CRC would not do: it
+// There are four ways; way i keeps the key at place hash_i(key), where the four hashes are the low and the high bits of two
+// CRC-32s over the key in different orders (17 bits of each usually, so that two of the 32 are in both). (Salting one CRC would not do: it
 // is linear, so keys that collide once collide always.) The second is computed where the first finds nothing.
 // With a share f of the places taken, a new connection finds none of its four free with probability f^4: at 20,000
 // live connections in 524,288 places 2 in a million, at 100,000 1.3 in a thousand. It is then refused and counted;

@@ -260,8 +260,8 @@ pub fn run(args: MemoryArgs) -> Result<ExitCode, String> {
             let switch = args.executor.switch(config()).map_err(|e| e.to_string())?;
             let mut nobody = Reference::new(scenario::SERVICE, scenario::devices(), 1);
             apart.push(args.program(&compiled, switch, lines.as_deref(), share, &mut nobody)?);
-            apart.iter_mut().for_each(complete);
         }
+        apart.iter_mut().for_each(complete);
         let mut lanes = program.share(args.workers);
         let mut spreads = [const { Spread { runs: Vec::new() } }; 4];
         // The first run of each does not count.
@@ -274,9 +274,9 @@ pub fn run(args: MemoryArgs) -> Result<ExitCode, String> {
             ];
             spreads.iter_mut().zip(times).filter(|_| n > 0).for_each(|(s, ns)| s.runs.push(ns));
         }
-        let [all, one, alone, reference] = spreads;
+        let [all, one, apart, reference] = spreads;
         others_sent = lanes.iter().map(workers::Lane::forwarded).sum();
-        fewer = Some(Fewer { one, apart: alone });
+        fewer = Some(Fewer { one, apart });
         (all, reference)
     };
     (wall, cpu) = (wall_ns() - wall, thread_ns() - cpu);
