@@ -182,6 +182,9 @@ pub struct Parameters {
     pub max_weight: u32,
     /// A mean utilisation that is so much away from the one at the end of the last episode means that the load changed.
     pub change_percent: f64,
+    /// Where the rate of requests differs by more than this from that at the last action, what is seen is not that action's
+    /// consequence, and nothing is learnt from it. 0 is as published: everything is.
+    pub load_change_percent: f64,
 }
 
 impl Default for Parameters {
@@ -201,6 +204,7 @@ impl Default for Parameters {
             overload_share: 0.0,
             max_weight: 6,
             change_percent: 5.0,
+            load_change_percent: 0.0,
         }
     }
 }
@@ -227,7 +231,8 @@ impl Parameters {
         within("overload_percent", self.overload_percent, 1.0, 1e6)?;
         within("overload_share", self.overload_share, 0.0, 1.0)?;
         within("max_weight", f64::from(self.max_weight), 1.0, 255.0)?;
-        within("change_percent", self.change_percent, 0.0, 100.0)
+        within("change_percent", self.change_percent, 0.0, 100.0)?;
+        within("load_change_percent", self.load_change_percent, 0.0, 1e6)
     }
 
     /// Judges the weights that were in force while this was observed (the reward function's conditions, in their order).
@@ -334,8 +339,8 @@ pub struct Learner {
     parameters: Parameters,
     table: QTable,
     weights: Weights,
-    /// State and action whose consequence the next observation shows.
-    pending: Option<(usize, Action)>,
+    /// State and action whose consequence the next observation shows, and the rate of requests then.
+    pending: Option<(usize, Action, f64)>,
     /// Utilisation at the end of the last episode, if that ended well.
     settled: Option<f64>,
     /// Probability of a random action, as it is now.
@@ -408,7 +413,11 @@ impl Weigher for Learner {
         let verdict = p.judge(o, self.weights);
         let row = p.row(o, self.weights);
         let mut reward = None;
-        if let Some((before, action)) = self.pending.take() {
+        let rate = o.offered_per_s();
+        let same_load = |then: f64| {
+            p.load_change_percent == 0.0 || (rate - then).abs() <= then * p.load_change_percent / 100.0
+        };
+        if let Some((before, action, _)) = self.pending.take().filter(|(_, _, then)| same_load(*then)) {
             let r = p.reward(verdict);
             reward = Some(r);
             self.table.update(before, action, r + p.gamma * self.table.best_value(row), p.alpha);
@@ -437,7 +446,7 @@ impl Weigher for Learner {
         };
         self.epsilon *= p.epsilon_decay;
         self.settled = None;
-        self.pending = Some((row, action));
+        self.pending = Some((row, action, rate));
         self.weights = p.apply(self.weights, action);
         Step { weights: self.weights, verdict, reward }
     }

@@ -96,6 +96,30 @@ fn bellman() {
     assert_eq!((step.weights.accelerator, step.reward, learner.table().updates()), (1, None, 1));
 }
 
+/// Overload that came with more requests is not the fault of the action before it, unless it is to learn as published.
+#[test]
+fn a_change_of_load() {
+    let seen = |cpu: f64, rate: f64| Observation {
+        cpu_percent: vec![cpu],
+        accelerator_percent: vec![0.0],
+        p99_ms: 5000.0,
+        cpu_per_s: rate,
+        ..Observation::default()
+    };
+    let learnt = |load_change_percent: f64, rates: [f64; 2]| {
+        let p = Parameters { epsilon: 0.0, load_change_percent, ..Parameters::default() };
+        let mut learner = Learner::new(p).expect("valid");
+        learner.step(&seen(55.0, rates[0]), &mut || 0.5);
+        let step = learner.step(&seen(101.0, rates[1]), &mut || 0.5);
+        assert_eq!((step.verdict, step.weights.accelerator), (Verdict::Overload, 0));
+        (step.reward, learner.table().updates())
+    };
+    assert_eq!(learnt(0.0, [100.0, 180.0]), (Some(-10.0), 1));
+    assert_eq!(learnt(20.0, [100.0, 180.0]), (None, 0));
+    assert_eq!(learnt(20.0, [100.0, 50.0]), (None, 0));
+    assert_eq!(learnt(20.0, [100.0, 119.0]), (Some(-10.0), 1));
+}
+
 /// Trained at changing rates, it finds right weights nearly always, at rates where there are some.
 #[test]
 fn it_learns() {
@@ -165,6 +189,7 @@ fn parameters() {
         Parameters { alpha: 0.0, ..Parameters::default() },
         Parameters { gamma: f64::NAN, ..Parameters::default() },
         Parameters { max_weight: 0, ..Parameters::default() },
+        Parameters { load_change_percent: -1.0, ..Parameters::default() },
     ] {
         assert!(Learner::new(bad).is_err(), "{bad:?}");
     }

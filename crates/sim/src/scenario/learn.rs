@@ -138,6 +138,13 @@ pub(super) fn learn(
         overload_share: number(&mut t, "overload_share", (0.0, 1.0), before.overload_share, problems),
         max_weight: whole(&mut t, "max_weight", (1, 255), before.max_weight, problems),
         change_percent: number(&mut t, "change_percent", (0.0, 100.0), before.change_percent, problems),
+        load_change_percent: number(
+            &mut t,
+            "load_change_percent",
+            (0.0, 1e6),
+            before.load_change_percent,
+            problems,
+        ),
     };
     let polls = whole(&mut t, "polls", (1, 1000), 4, problems);
     let weight = whole(&mut t, "weight", (0, u64::from(parameters.max_weight)), 0, problems);
