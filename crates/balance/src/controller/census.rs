@@ -5,17 +5,19 @@
 //! and how long ago it read that.
 
 use crate::plan::Schema;
-use crate::plan::schema::{WAYS, number};
+use crate::plan::schema::number;
 use crate::types::DeviceNumber;
 use pointsman_control::proto::p4rt::{self, entity::Entity as Kind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Places of each way that are read at a time: three registers of four ways. A 64th of the table, but so many that a message is
-/// neither tiny nor refused.
-fn part(schema: &Schema) -> u64 {
-    (schema.places / 64).clamp(1024, 4096)
+/// Places of each way that are looked at in a turn: a 64th of the table, but so many that it ends.
+fn turn(schema: &Schema) -> u64 {
+    (schema.places / 64 / PART).clamp(1, 4) * PART
 }
+
+/// Places of each way in one question: messages of some 100 KB.
+const PART: u64 = 1024;
 
 /// Flags of an entry: `CONN_*` of connections.p4.
 const LIVE: u64 = 1;
@@ -23,6 +25,10 @@ const FINS: u64 = 2 | 4;
 const RESET: u64 = 8;
 /// The unit of `last_seen`.
 const UNIT: Duration = Duration::from_micros(1024);
+/// An entry's registers: what it is, when it was seen, and in its middle word whose it is.
+const STATE: usize = 0;
+const SEEN: usize = 1;
+const MIDDLE: usize = 2;
 
 /// How many connections devices have.
 #[derive(Debug, Default)]
@@ -31,11 +37,23 @@ pub(super) struct Census {
     of: BTreeSet<DeviceNumber>,
     /// The next place.
     next: u64,
+    /// Entries that live, by way and place, with what they are: when they were seen and whose they are is to be read. Most
+    /// places are free, so most is not.
+    live: BTreeMap<(usize, i64), u64>,
     counted: BTreeMap<DeviceNumber, u64>,
     /// What stood there when all places had been looked at.
     left: BTreeMap<DeviceNumber, u64>,
     /// A moment of the switch's clock, and when that was here.
     clock: Option<(u32, Duration)>,
+}
+
+/// What answers came to.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Counted {
+    /// Devices that turned out to have no connections left.
+    pub empty: Vec<DeviceNumber>,
+    /// There is more to ask in this turn.
+    pub more: bool,
 }
 
 impl Census {
@@ -48,6 +66,7 @@ impl Census {
         self.of = devices;
         // A round that began before says nothing about the new ones.
         self.next = 0;
+        self.live.clear();
         self.counted.clear();
     }
 
@@ -66,62 +85,78 @@ impl Census {
         if self.of.iter().all(|d| self.left.get(d) == Some(&0)) {
             return Vec::new();
         }
-        let places = self.next..(self.next + part(schema)).min(schema.places);
-        let ask = |register_id, index: u64| p4rt::Entity {
+        let ask = |register_id, index: i64| p4rt::Entity {
             entity: Some(Kind::RegisterEntry(p4rt::RegisterEntry {
                 register_id,
-                index: Some(p4rt::Index { index: index as i64 }),
+                index: Some(p4rt::Index { index }),
                 data: None,
             })),
         };
-        places.flat_map(|i| schema.ways.iter().flatten().map(move |id| ask(*id, i))).collect()
+        if !self.live.is_empty() {
+            let of =
+                |(way, place): &(usize, i64)| [SEEN, MIDDLE].map(|word| ask(schema.ways[*way][word], *place));
+            return self.live.keys().flat_map(of).collect();
+        }
+        let places = self.next..(self.next + PART).min(schema.places);
+        places.flat_map(|i| schema.ways.iter().map(move |way| ask(way[STATE], i as i64))).collect()
     }
 
-    /// Takes the answers: the devices that turned out to have no connections left.
-    pub fn answers(&mut self, now: Duration, schema: &Schema, answers: &[p4rt::Entity]) -> Vec<DeviceNumber> {
-        let mut words: BTreeMap<(usize, i64), [Option<u64>; 3]> = BTreeMap::new();
-        for answer in answers {
-            let Some(Kind::RegisterEntry(e)) = &answer.entity else { continue };
-            let at = (0..WAYS)
-                .find_map(|way| Some((way, schema.ways[way].iter().position(|id| *id == e.register_id)?)));
-            let value = match e.data.as_ref().and_then(|d| d.data.as_ref()) {
-                Some(p4rt::p4_data::Data::Bitstring(bytes)) => number(bytes),
-                _ => None,
+    /// Takes the answers.
+    pub fn answers(&mut self, now: Duration, schema: &Schema, answers: &[p4rt::Entity]) -> Counted {
+        let values = answers.iter().filter_map(|answer| {
+            let Some(Kind::RegisterEntry(e)) = &answer.entity else { return None };
+            let words = schema.ways.iter().enumerate();
+            let (way, word) = words
+                .clone()
+                .find_map(|(way, ids)| Some((way, ids.iter().position(|id| *id == e.register_id)?)))?;
+            let Some(p4rt::p4_data::Data::Bitstring(bytes)) = e.data.as_ref()?.data.as_ref() else {
+                return None;
             };
-            if let (Some((way, word)), Some(index), Some(value)) = (at, &e.index, value) {
-                words.entry((way, index.index)).or_default()[word] = u64::try_from(value).ok();
+            Some((way, word, e.index.as_ref()?.index, u64::try_from(number(bytes)?).ok()?))
+        });
+        if self.live.is_empty() {
+            let ended = |state: u64| state & RESET != 0 || state & FINS == FINS;
+            let live =
+                values.filter(|(_, word, _, state)| *word == STATE && state & LIVE != 0 && !ended(*state));
+            self.live = live.map(|(way, _, place, state)| ((way, place), state)).collect();
+            if !self.live.is_empty() {
+                return Counted { more: true, ..Counted::default() };
+            }
+        } else {
+            let live = std::mem::take(&mut self.live);
+            let mut entries: BTreeMap<(usize, i64), (Option<u32>, Option<DeviceNumber>)> = BTreeMap::new();
+            for (way, word, place, value) in values {
+                let entry = entries.entry((way, place)).or_default();
+                match word {
+                    SEEN => entry.0 = Some(value as u32),
+                    MIDDLE => entry.1 = Some(DeviceNumber::from_bits((value >> 16) as u16)),
+                    _ => {}
+                }
+            }
+            for seen in entries.values().filter_map(|e| e.0) {
+                self.was(seen, now);
+            }
+            for (at, entry) in entries {
+                let (Some(state), (Some(seen), Some(device))) = (live.get(&at), entry) else { continue };
+                // 18 bits, in 64 units.
+                let limit = ((state >> 8 & 0x3_ffff) as u32) << 6;
+                let age = self.time(now).wrapping_sub(seen);
+                let silent = age > limit && age < u32::MAX / 2;
+                if self.of.contains(&device) && !silent {
+                    *self.counted.entry(device).or_default() += 1;
+                }
             }
         }
-        let entries: Vec<(u64, u32, DeviceNumber)> = words
-            .into_values()
-            .filter_map(|[state, seen, middle]| {
-                let (state, seen, middle) = (state?, seen?, middle?);
-                let device = DeviceNumber::from_bits((middle >> 16) as u16);
-                (state & LIVE != 0).then_some((state, seen as u32, device))
-            })
-            .collect();
-        for (_, seen, _) in &entries {
-            self.was(*seen, now);
-        }
-        for (state, seen, device) in entries {
-            let ended = state & RESET != 0 || state & FINS == FINS;
-            // 18 bits, in 64 units.
-            let limit = ((state >> 8 & 0x3_ffff) as u32) << 6;
-            let age = self.time(now).wrapping_sub(seen);
-            let silent = age > limit && age < u32::MAX / 2;
-            if self.of.contains(&device) && !ended && !silent {
-                *self.counted.entry(device).or_default() += 1;
-            }
-        }
-        self.next += part(schema);
+        self.next += PART;
         if self.next < schema.places {
-            return Vec::new();
+            return Counted { more: self.next % turn(schema) != 0, ..Counted::default() };
         }
         self.next = 0;
         let counted = std::mem::take(&mut self.counted);
         let left = self.of.iter().map(|d| (*d, counted.get(d).copied().unwrap_or(0)));
         let before = std::mem::replace(&mut self.left, left.collect());
-        self.left.iter().filter(|(d, n)| **n == 0 && before.get(d) != Some(&0)).map(|(d, _)| *d).collect()
+        let empty = self.left.iter().filter(|(d, n)| **n == 0 && before.get(d) != Some(&0)).map(|(d, _)| *d);
+        Counted { empty: empty.collect(), more: false }
     }
 
     /// The switch's clock, at least.
@@ -155,7 +190,7 @@ mod tests {
         let mut out = Vec::new();
         for i in 0.. {
             let asked = c.questions(&schema);
-            if asked.is_empty() || i == schema.places.div_ceil(part(&schema)) {
+            if asked.is_empty() || i > 0 && c.next == 0 && c.live.is_empty() {
                 break;
             }
             let answer = |mut e: p4rt::Entity| {
@@ -171,7 +206,10 @@ mod tests {
                 e
             };
             let answers: Vec<p4rt::Entity> = asked.into_iter().map(answer).collect();
-            out.extend(c.answers(Duration::from_millis(now_ms), &schema, &answers));
+            let counted = c.answers(Duration::from_millis(now_ms), &schema, &answers);
+            // A turn ends with a 64th of the table, or with the table.
+            assert_eq!(counted.more, !c.live.is_empty() || c.next % turn(&schema) != 0);
+            out.extend(counted.empty);
         }
         out
     }

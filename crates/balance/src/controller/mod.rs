@@ -400,6 +400,10 @@ impl Controller {
             self.request(now, Purpose::Poll, Request::Read(read), out);
         }
         self.census.about(self.drains());
+        self.count(now, out);
+    }
+
+    fn count(&mut self, now: Duration, out: &mut Vec<Output>) {
         let entities = self.census.questions(&self.schema);
         if !entities.is_empty() {
             let read = self.read_request(entities);
@@ -410,11 +414,15 @@ impl Controller {
     fn counted(&mut self, now: Duration, result: Result<Vec<p4rt::Entity>, RpcError>, out: &mut Vec<Output>) {
         match result {
             Ok(answers) => {
-                for device in self.census.answers(now, &self.schema, &answers) {
+                let counted = self.census.answers(now, &self.schema, &answers);
+                for device in counted.empty {
                     if self.rack.device(device).is_some() {
                         let device = self.rack.device_name(device);
                         out.push(Output::Event(Event::Empty { device }));
                     }
+                }
+                if counted.more {
+                    self.count(now, out);
                 }
             }
             Err(e) => self.poll_failed(now, "reading the table of connections", e, out),
