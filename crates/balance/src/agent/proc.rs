@@ -10,7 +10,7 @@ pub(super) struct Smoothed {
 
 impl Smoothed {
     pub fn add(&mut self, value: f64, over: Duration, window: Duration) {
-        let weight = 1.0 - (-over.as_secs_f64() / window.as_secs_f64().max(1e-9)).exp();
+        let weight = 1.0 - libm::exp(-over.as_secs_f64() / window.as_secs_f64().max(1e-9));
         self.value = Some(self.value.map_or(value, |v| v + weight * (value - v)));
     }
 

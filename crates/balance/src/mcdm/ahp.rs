@@ -134,7 +134,7 @@ pub fn weights(judgements: &[Vec<f64>]) -> Result<Weights, AhpError> {
     }
     // How far each judgement is from the ratio of the weights, in both directions alike.
     let w = &found.weights;
-    let off = |(i, j): (usize, usize)| (judgements[i][j] * w[j] / w[i]).ln().abs();
+    let off = |(i, j): (usize, usize)| libm::log(judgements[i][j] * w[j] / w[i]).abs();
     let pairs = (0..w.len()).flat_map(|i| (i + 1..w.len()).map(move |j| (i, j)));
     let worst = pairs.reduce(|a, b| if off(b) > off(a) { b } else { a }).unwrap_or((0, 0));
     let (i, j) = worst;

@@ -78,7 +78,7 @@ impl Preference {
                     (d - q) / (p - q)
                 }
             }
-            Preference::Gaussian { s } => 1.0 - (-d * d / (2.0 * s * s)).exp(),
+            Preference::Gaussian { s } => 1.0 - libm::exp(-d * d / (2.0 * s * s)),
         }
     }
 
