@@ -1,8 +1,12 @@
 //! A whole rack that runs on this machine: the lab's namespaces and devices with our switch, agents and controller in
 //! them, each on threads of its own. What the demo and the tests drive.
 
+mod clients;
+
+pub use clients::ClientsView;
+
 use crate::agent::{Running, Stopper};
-use crate::controller::{self, Command, Opened, Pump, Standing, program};
+use crate::controller::{self, Command, Pump, Standing, program};
 use crate::executor::Choice;
 use crate::rack_file::new_keys;
 use crate::switch::runtime::Handle;
@@ -152,6 +156,11 @@ impl Live {
         &self.config
     }
 
+    /// The agents' keys, as the file has them that `switch.report_keys` names.
+    pub fn keys_text(&self) -> String {
+        self.keys.text(&self.config)
+    }
+
     /// Starts the switch, without a program: the controller brings it.
     pub fn start_switch(&mut self) -> Result<(), String> {
         let interfaces = self.rack.ports.iter();
@@ -227,8 +236,8 @@ impl Live {
 
     /// Starts the controller.
     pub fn start_controller(&mut self) -> Result<(), String> {
-        let Opened { desk, keep, .. } = controller::open(&self.config, Path::new("."))?;
-        let controller = Controller::new(desk.rack().clone(), self.program.clone())?;
+        let opened = controller::open(&self.config, Path::new("."))?;
+        let controller = Controller::new(opened.desk.rack().clone(), self.program.clone())?;
         let (commands, rx) = mpsc::unbounded_channel();
         let (tx, status) = watch::channel(Standing::START);
         let api = match &self.config.api {
@@ -243,8 +252,17 @@ impl Live {
         };
         let log = self.log.clone();
         let tell = move |event: &Event| say(&log, "controller", &event.to_string());
-        let task = self.tokio.spawn(Pump::new(controller, desk, keep, tell).run(rx, tx));
+        let task = self.tokio.spawn(Pump::new(controller, &self.program, opened, tell).run(rx, tx));
         self.controller = Some(ControllerPart { commands, status, task, api });
+        Ok(())
+    }
+
+    /// From now on a learner can ask what clients see. Ends with the rack.
+    pub fn serve_clients(&mut self, view: ClientsView) -> Result<(), String> {
+        let bind = tokio::net::TcpListener::bind(SocketAddr::from(clients::CLIENTS));
+        let bound = self.tokio.block_on(self.tokio.spawn(bind)).map_err(|e| e.to_string())?;
+        let listener = bound.map_err(|e| format!("cannot listen for what clients see: {e}"))?;
+        self.tokio.spawn(view.serve(listener));
         Ok(())
     }
 

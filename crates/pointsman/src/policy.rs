@@ -278,6 +278,10 @@ fn show(s: &Value) -> String {
             (who, since) => format!("change {} by {} at {}", s["change"], text(who), text(since)),
         }
     );
+    if let Some(l) = s["learner"].as_object() {
+        let how = if l["paused"] == true { "paused; `policy reset` lets it decide again" } else { "decides" };
+        let _ = writeln!(out, "learner    {}, weights {}, {how}", text(&l["learner"]), text(&l["weights"]));
+    }
     let frontends: Vec<String> = s["frontends"].as_array().into_iter().flatten().map(text).collect();
     let _ = writeln!(out, "frontends  {}\n", frontends.join(", "));
     let mut rows = vec![row(&["DEVICE", "WEIGHT", "PRIORITY", "ENABLED"])];

@@ -21,6 +21,7 @@ pub use wanted::{BLOCKS, Document, Wanted};
 
 use crate::config::{Rack, Service};
 use crate::controller::Event;
+use crate::learn::{Weights, with_service_weights};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -63,6 +64,8 @@ pub struct Desk {
     /// With everything that was asked for.
     rack: Rack,
     overrides: BTreeMap<String, Override>,
+    /// What a learner found for a service: it stands for the weights of the rack's file, so a request lies over it.
+    learnt: Option<(String, Weights)>,
     history: History,
     tokens: Tokens,
     attempt: Option<Attempt>,
@@ -95,6 +98,7 @@ impl Desk {
             rack: file.clone(),
             file,
             overrides: BTreeMap::new(),
+            learnt: None,
             history: History::default(),
             tokens,
             attempt: None,
@@ -130,6 +134,11 @@ impl Desk {
         &self.rack
     }
 
+    /// What the rack's file says.
+    pub fn file(&self) -> &Rack {
+        &self.file
+    }
+
     /// What was asked for so far.
     pub fn history(&self) -> &History {
         &self.history
@@ -150,6 +159,9 @@ impl Desk {
         let before =
             Attempt { file: Some(self.file.clone()), overrides: self.overrides.clone(), change: None };
         self.file = rack;
+        // Whose learner is gone has the file's weights again.
+        let learner = self.file.learn.as_ref().map(|l| l.service.as_str());
+        self.learnt.take_if(|(service, _)| learner != Some(service.as_str()));
         let mut effects = Vec::new();
         self.lay_over(now_ms, &mut effects);
         self.attempt = Some(before);
@@ -224,7 +236,13 @@ impl Desk {
             };
             dropped.push((name.clone(), why));
         }
-        self.rack = rack;
+        let dropped_one = |name: &str| dropped.iter().any(|(d, _)| d == name);
+        self.rack = match &self.learnt {
+            Some((service, weights)) if !self.overrides.contains_key(service) || dropped_one(service) => {
+                with_service_weights(&rack, service, *weights)
+            }
+            _ => rack,
+        };
         for (service, why) in &dropped {
             let Some(o) = self.overrides.remove(service) else { continue };
             let reason = format!("what change {} asked for ends: {why}", o.change);
@@ -273,14 +291,41 @@ impl Desk {
     /// It cannot be; the message says what to write instead.
     fn with(&self, service: &str, wanted: Option<&Wanted>) -> Result<Rack, String> {
         let of_file = Wanted::of(self.file.service(service)?);
+        let learnt = self.learnt.as_ref().filter(|(s, _)| wanted.is_none() && s == service);
         let wanted = wanted.unwrap_or(&of_file);
         // Weights and priorities that are not named are those of the file, not of the request before.
-        let mut rack = self.rack.clone();
-        let plain = self.file.service(service)?;
-        for s in rack.services.iter_mut().filter(|s| s.name == service) {
-            s.clone_from(plain);
+        let rack = self.with_file_for(service);
+        let rack = wanted.apply(&rack, service)?;
+        Ok(learnt.map(|(_, weights)| with_service_weights(&rack, service, *weights)).unwrap_or(rack))
+    }
+
+    /// A learner wants these weights for a service. They take the place of those in the rack's file; while a request lies over that,
+    /// they wait. No change of the history: there would be nothing else in it.
+    pub fn learnt(&mut self, service: &str, weights: Weights) -> Vec<Effect> {
+        self.learnt = Some((service.to_string(), weights));
+        if self.is_overridden(service) {
+            return Vec::new();
         }
-        wanted.apply(&rack, service)
+        let rack = with_service_weights(&self.with_file_for(service), service, weights);
+        if rack == self.rack {
+            return Vec::new();
+        }
+        self.rack = rack.clone();
+        vec![Effect::Configure(Box::new(rack))]
+    }
+
+    /// Whether somebody's request is in force for a service, so that a learner has nothing to say.
+    pub fn is_overridden(&self, service: &str) -> bool {
+        self.overrides.contains_key(service)
+    }
+
+    /// The configuration with one service as the file has it.
+    fn with_file_for(&self, service: &str) -> Rack {
+        let mut rack = self.rack.clone();
+        if let Ok(plain) = self.file.service(service) {
+            rack.services.iter_mut().filter(|s| s.name == service).for_each(|s| s.clone_from(plain));
+        }
+        rack
     }
 
     /// Changes one service. The caller has seen that it can be.

@@ -321,11 +321,24 @@ impl Desk {
         };
         let rack = self.with(service, wanted.as_ref()).map_err(|e| Response::error(422, e))?;
         if dry_run {
-            return self.dry_run(controller, service, &rack, limit as usize).map(Answer::from);
+            let learner = self.about_learner(service, wanted.is_some());
+            return self.dry_run(controller, service, &rack, limit as usize, learner).map(Answer::from);
         }
         let (change, effects) = self.set(now_ms, who, service, wanted, rack);
         let response = self.outcome(change);
         Ok(Answer { response, wait: Some(Wait { change, at_most_ms }), effects })
+    }
+
+    /// What a change means to the service's learner.
+    fn about_learner(&self, service: &str, set: bool) -> Option<String> {
+        let learner = self.file.learn.as_ref().filter(|l| l.service == service)?.settings.learner.name();
+        match (set, self.is_overridden(service)) {
+            (true, false) => Some(format!(
+                "the learner `{learner}` pauses until `pointsman policy reset --service {service}`"
+            )),
+            (true, true) => Some(format!("the learner `{learner}` pauses on")),
+            (false, _) => Some(format!("the learner `{learner}` decides on the weights again")),
+        }
     }
 
     /// What would be written.
@@ -335,11 +348,13 @@ impl Desk {
         service: &str,
         rack: &crate::config::Rack,
         limit: usize,
+        learner: Option<String>,
     ) -> Checked<Response> {
         let preview = controller.preview(rack).map_err(|e| Response::error(409, e))?;
         let total: usize = preview.steps.iter().map(Vec::len).sum();
         let mut left = limit;
         let mut notes = preview.notes;
+        notes.extend(learner);
         let mut steps = Vec::new();
         for step in &preview.steps {
             let shown = &step[..step.len().min(left)];
@@ -392,6 +407,19 @@ impl Desk {
         })
     }
 
+    /// Who learns its weights.
+    fn learner_of(&self, service: &Service) -> Value {
+        let Some(l) = self.file.learn.as_ref().filter(|l| l.service == service.name) else {
+            return Value::Null;
+        };
+        let weights = self.learnt.as_ref().map(|(_, weights)| weights.to_string());
+        json!({
+            "learner": l.settings.learner.name(),
+            "paused": self.is_overridden(&service.name),
+            "weights": weights,
+        })
+    }
+
     fn brief(&self, service: &Service) -> Value {
         let (wanted, change) = self.current(service);
         let change = change.and_then(|id| self.history.get(id));
@@ -402,6 +430,7 @@ impl Desk {
             "change": change.map(|c| c.id),
             "who": change.map(|c| &c.who),
             "since": change.map(|c| rfc3339(c.at_ms)),
+            "learner": self.learner_of(service),
             "frontends": service.frontends().map(|f| f.to_string()).collect::<Vec<_>>(),
         })
     }

@@ -451,3 +451,64 @@ fn random_requests() {
     );
     assert!(!by_status.contains_key(&500), "{by_status:?}");
 }
+
+/// A learner's weights take the place of the file's; a request lies over them, and gives way again.
+#[test]
+fn a_learner_and_an_operator() {
+    let learn = "\n[learn]\nlearner = \"thompson\"\n[learn.clients]\nurl = \"http://127.0.0.1:9090\"\np99_ms = \"p99\"\n";
+    let plain = text().replace("policy = \"p4mite\"", "policy = \"wrr\"");
+    let learning = format!("{plain}{learn}");
+    let mut o = Office::new(&learning);
+    let weights = |o: &Office| {
+        assert_eq!(o.desk.rack(), o.controller.rack());
+        let devices = &o.desk.rack().services[0].members[0].devices;
+        [0, 1].map(|i| if devices[i].enabled { devices[i].weight } else { 0 })
+    };
+    let learnt = |o: &mut Office, cpu, accelerator| {
+        let effects = o.desk.learnt("inference", crate::learn::Weights { cpu, accelerator });
+        o.perform(effects);
+    };
+    assert_eq!(weights(&o), [5, 1]);
+    assert_eq!(o.get("/v1/services/inference")["learner"]["weights"], Value::Null);
+    learnt(&mut o, 6, 2);
+    assert_eq!(weights(&o), [6, 2]);
+    assert!(o.desk.learnt("inference", crate::learn::Weights { cpu: 6, accelerator: 2 }).is_empty());
+    learnt(&mut o, 6, 0);
+    assert_eq!(weights(&o), [6, 0]);
+    let shown = o.get("/v1/services/inference");
+    assert_eq!(shown["learner"], json!({"learner": "thompson", "paused": false, "weights": "6:0"}));
+    assert_eq!((&shown["source"], o.desk.history().iter().count()), (&json!("file"), 0));
+    // The file changes elsewhere.
+    let effects = o.desk.file_changed(o.now, rack(&learning.replace("weight = 5", "weight = 4")));
+    o.perform(effects);
+    assert_eq!(weights(&o), [6, 0]);
+
+    // A request says everything, the accelerator's being enabled included.
+    let dry = o.put(&format!("{POLICY}?dry_run=true"), r#"{"policy": "wrr", "weights": {"s1/nic": 3}}"#).1;
+    assert!(dry["notes"].to_string().contains("the learner `thompson` pauses until"), "{dry}");
+    assert_eq!(weights(&o), [6, 0]);
+    o.put(POLICY, r#"{"policy": "wrr", "weights": {"s1/nic": 3}}"#);
+    assert_eq!(weights(&o), [4, 3]);
+    assert!(o.desk.is_overridden("inference"));
+    learnt(&mut o, 6, 5);
+    assert_eq!(weights(&o), [4, 3]);
+    let shown = o.get("/v1/services/inference");
+    assert_eq!(shown["learner"], json!({"learner": "thompson", "paused": true, "weights": "6:5"}));
+    let reset = Request { method: "DELETE", target: POLICY, authorization: Some(OPS), body: b"" };
+    o.ask(&reset);
+    assert_eq!(weights(&o), [6, 5]);
+
+    // Something new in the file ends a request, and the learner goes on.
+    o.put(POLICY, r#"{"policy": "ecmp"}"#);
+    let effects = o.desk.file_changed(
+        o.now,
+        rack(&learning.replace("policy = \"wrr\"", "policy = \"wrr\"\ntuning = { step = 1 }")),
+    );
+    o.perform(effects);
+    assert_eq!((o.policy(), weights(&o)), ("wrr", [6, 5]));
+    // Without a learner the file's weights count.
+    let effects = o.desk.file_changed(o.now, rack(&plain));
+    o.perform(effects);
+    assert_eq!(weights(&o), [5, 1]);
+    assert_eq!(o.get("/v1/services/inference")["learner"], Value::Null);
+}

@@ -206,14 +206,7 @@ fn criterion(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<RawCri
 
 /// Reads `[service.prometheus]`.
 pub(super) fn prometheus(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<RawPrometheus> {
-    let url = t.text::<String>("url", "write http://host:port", problems);
-    if url.is_none() && t.place_of("url") == t.place {
-        t.missing("url", "where is the Prometheus server? http://127.0.0.1:9090", problems);
-    }
-    if let Some(u) = url.as_ref().filter(|u| !is_http(&u.value)) {
-        let message = format!("`{}`: write http://host:port, http://127.0.0.1:9090", u.value);
-        problems.add(&u.place, t.field("url"), message);
-    }
+    let url = server_url(&mut t, problems);
     let label = t.text::<String>("label", "write the name of a label", problems);
     let mut ms = |name, default: u64| {
         Duration::from_millis(t.integer(name, 10, 3_600_000, problems).map_or(default, |v| v.value))
@@ -282,7 +275,7 @@ pub(super) fn prometheus(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> O
     };
     let criteria = criteria.into_iter().zip(weights);
     Some(RawPrometheus {
-        url: url.filter(|u| is_http(&u.value))?.value,
+        url: url?,
         ratio,
         names,
         settings: Settings {
@@ -298,6 +291,19 @@ pub(super) fn prometheus(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> O
         },
         alternatives,
     })
+}
+
+/// The field `url`: where a Prometheus server is.
+pub(super) fn server_url(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<String> {
+    let url = t.text::<String>("url", "write http://host:port", problems);
+    if url.is_none() && t.place_of("url") == t.place {
+        t.missing("url", "where is the Prometheus server? http://127.0.0.1:9090", problems);
+    }
+    if let Some(u) = url.as_ref().filter(|u| !is_http(&u.value)) {
+        let message = format!("`{}`: write http://host:port, http://127.0.0.1:9090", u.value);
+        problems.add(&u.place, t.field("url"), message);
+    }
+    url.filter(|u| is_http(&u.value)).map(|u| u.value)
 }
 
 fn is_http(url: &str) -> bool {

@@ -64,6 +64,7 @@ pub(super) fn rack(mut raw: Raw, problems: &mut Problems<'_>) -> Option<Rack> {
         services.push(service);
     }
     let choices = choices(&mut raw.services, &services, &raw.servers, problems);
+    let learn = raw.learn.take().and_then(|l| l.resolve(&services, &raw.switch, problems));
     let total: u64 = services.iter().map(|s| u64::from(s.slots) * s.frontends().count() as u64).sum();
     if total * 2 > SLOT_TABLE_SIZE
         && let Some(last) = raw.services.last()
@@ -98,6 +99,7 @@ pub(super) fn rack(mut raw: Raw, problems: &mut Problems<'_>) -> Option<Rack> {
         keys: ReportKeys::default(),
         choices,
         api: raw.api,
+        learn,
     })
 }
 

@@ -6,6 +6,7 @@
 mod agent;
 mod api;
 mod check;
+mod learn;
 mod read;
 pub mod reader;
 #[cfg(test)]
@@ -13,6 +14,7 @@ mod tests;
 
 pub use agent::{AgentSettings, ReportForm, Threshold, read_settings};
 pub use api::{ApiSettings, ApiTls, DEFAULT_API, PrometheusChoice};
+pub use learn::{ClientsSource, LearnConfig};
 use reader::Problems;
 pub use reader::{ConfigError, ConfigErrors};
 
@@ -43,6 +45,8 @@ pub struct Rack {
     pub choices: Vec<PrometheusChoice>,
     /// The controller's API; None: there is none.
     pub api: Option<ApiSettings>,
+    /// Who learns the weights of a service, if anybody does.
+    pub learn: Option<LearnConfig>,
 }
 
 /// The data plane that the controller installs.

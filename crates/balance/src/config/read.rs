@@ -3,6 +3,7 @@
 use super::agent::{AgentSettings, read_settings};
 use super::api::{self, ApiSettings, RawPrometheus};
 use super::check;
+use super::learn::{self, RawLearn};
 use super::reader::{At, Place, Problems, Table};
 use super::{Device, DirectReturn, Limit, NextHop, Program, Rack, Route, Service, Station, Switch};
 use crate::blocks::{Counting, Metric, Servers, Tuning};
@@ -55,6 +56,7 @@ pub(super) struct Raw {
     pub servers: Vec<RawServer>,
     pub services: Vec<RawService>,
     pub api: Option<ApiSettings>,
+    pub learn: Option<RawLearn>,
 }
 
 /// Where the fields of `[switch]` stand that other fields must agree with.
@@ -88,13 +90,14 @@ pub(super) fn rack(table: &Spanned<DeTable<'_>>, problems: &mut Problems<'_>) ->
     }
     let services = top.tables("service", problems).into_iter().filter_map(|t| service(t, problems)).collect();
     let api = top.table("api", problems).and_then(|t| api::api(t, problems));
+    let learn = top.table("learn", problems).and_then(|t| learn::learn(t, problems));
     top.finish(problems);
     // Cross-checks against tables that could not be read would only report the same mistake twice.
     if !problems.is_empty() {
         return None;
     }
     let (switch, switch_places) = switch?;
-    check::rack(Raw { switch, switch_places, routes, bridge, servers, services, api }, problems)
+    check::rack(Raw { switch, switch_places, routes, bridge, servers, services, api, learn }, problems)
 }
 
 fn port(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<u16> {

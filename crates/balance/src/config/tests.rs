@@ -565,3 +565,55 @@ fn limits_and_direct_return() {
     refused("direct_return = \"gre\"", &["direct_return", "layer-2"]);
     refused("idle_reset = 1", &["idle_reset", "true or false"]);
 }
+
+#[test]
+fn learning() {
+    let policy = "policy = \"p4mite\"";
+    let learn = "[learn]\nlearner = \"q-learning\"\ntable = \"t.q\"\nmax_weight = 8\n[learn.clients]\nurl = \"http://127.0.0.1:9090\"\n\
+                 p99_ms = \"p99\"\n";
+    let with = |learn: &str| format!("policy = \"wrr\"\n{learn}");
+    let rack = good(&SMALL.replacen(policy, &with(learn), 1));
+    let l = rack.learn.as_ref().expect("there is one");
+    assert_eq!(
+        (l.service.as_str(), l.table.as_deref(), l.settings.parameters.max_weight),
+        ("web", Some("t.q"), 8)
+    );
+    assert_eq!((l.clients.loss.as_deref(), l.clients.patience.as_millis()), (None, 2000));
+    // What it says is read again as the same.
+    let again = format!(
+        "[learn]\ntable = \"t.q\"\n{}{}",
+        l.settings.text(),
+        &learn[learn.find("[learn.c").expect("there")..]
+    );
+    assert_eq!(good(&SMALL.replacen(policy, &with(&again), 1)).learn.as_ref(), Some(l));
+    let check = |from: &str, to: &str, expected: &[&str]| {
+        assert!(learn.contains(from), "{from}");
+        bad(policy, &with(&learn.replacen(from, to, 1)), expected);
+    };
+    bad(
+        policy,
+        &format!("{policy}\n{learn}"),
+        &["learn.service: service web has policy p4mite", "wrr: write that"],
+    );
+    check("[learn]\n", "[learn]\nservice = \"mail\"\n", &["learn.service: no service `mail`", "web"]);
+    check("q-learning", "magic", &["learn.learner: `magic` is unknown: write one of", "\"thompson\""]);
+    check("learner = \"q-learning\"\n", "", &["learn.learner: missing: write one of"]);
+    check("q-learning", "thompson", &["learn.table: only \"q-learning\" keeps a table"]);
+    check("max_weight = 8", "interval_s = 1\nsettle_s = 1", &["learn.settle_s: must be shorter"]);
+    check("max_weight = 8", "interval_s = 0", &["learn.interval_s"]);
+    check("max_weight = 8", "per_class = true", &["learn.per_class: unknown field"]);
+    check("max_weight = 8", "guard = { hold = 0 }", &["learn.guard.hold"]);
+    check("max_weight = 8", "max_weight = 8\nfirst_weight = 9", &["learn.first_weight", "from 0 to 8"]);
+    check("max_weight = 8", "seed = -1", &["learn.seed"]);
+    check("p99_ms = \"p99\"\n", "", &["learn.clients.p99_ms: missing: write a PromQL expression"]);
+    check("http://", "https://", &["learn.clients.url", "write http://host:port"]);
+    let without = &learn[..learn.find("[learn.c").expect("there")];
+    bad(policy, &with(without), &["learn.clients: missing", "[learn.clients]"]);
+    let alone = SMALL.replacen(policy, &with(learn), 1).replacen("kind = \"smartnic\"", "kind = \"cpu\"", 1);
+    let errors = Rack::parse("rack.toml", &alone).expect_err("no accelerator").to_string();
+    assert!(errors.contains("learn.service: service web needs processors"), "{errors}");
+    let blind =
+        SMALL.replacen(policy, &with(learn), 1).replacen("[switch]", "[switch]\nreport_timeout_ms = 0", 1);
+    let errors = Rack::parse("rack.toml", &blind).expect_err("no reports").to_string();
+    assert!(errors.contains("learners go by what agents report"), "{errors}");
+}

@@ -29,6 +29,7 @@ pub enum Event {
     Draining { what: String },
     Drained { what: String },
     Empty { device: String },
+    Learnt { service: String, learner: &'static str, decision: String },
     Warning { text: String },
 }
 
@@ -73,6 +74,9 @@ impl fmt::Display for Event {
             Event::Drained { what } => write!(f, "{what} has no connections any more and is removed"),
             Event::Empty { device } => {
                 write!(f, "device {device} takes no new connections and has none any more: it can be stopped")
+            }
+            Event::Learnt { service, learner, decision } => {
+                write!(f, "decision service={service} learner={learner} {decision}")
             }
             Event::Warning { text } => f.write_str(text),
         }

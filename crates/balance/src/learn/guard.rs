@@ -28,6 +28,8 @@ pub struct Guard {
     bounds: Bounds,
     weights: Weights,
     holding: u32,
+    /// The weights in force are the safe ones.
+    safe_now: bool,
     interventions: u64,
     cpu: Capacity,
     accelerator: Capacity,
@@ -38,7 +40,7 @@ impl Guard {
     pub fn new(inner: Box<dyn Weigher>, bounds: Bounds) -> Self {
         let weights = inner.weights();
         let (cpu, accelerator) = (Capacity::default(), Capacity::default());
-        Guard { inner, bounds, weights, holding: 0, interventions: 0, cpu, accelerator }
+        Guard { inner, bounds, weights, holding: 0, safe_now: false, interventions: 0, cpu, accelerator }
     }
 
     /// How busy the busier kind of device would be with this weight; `None`: that is not known.
@@ -96,7 +98,8 @@ impl Weigher for Guard {
         }
         self.cpu.learn(o.cpu_per_s, o.cpu_mean_percent());
         self.accelerator.learn(o.accelerator_per_s, o.accelerator_mean_percent());
-        let mut wanted = if self.holding > 0 { safe } else { step.weights };
+        self.safe_now = self.holding > 0;
+        let mut wanted = if self.safe_now { safe } else { step.weights };
         self.holding = self.holding.saturating_sub(1);
         wanted.accelerator = self.bearable(o, wanted.accelerator);
         let now = self.weights.accelerator;
@@ -113,5 +116,9 @@ impl Weigher for Guard {
 
     fn interventions(&self) -> u64 {
         self.interventions
+    }
+
+    fn is_guarded_now(&self) -> bool {
+        self.safe_now
     }
 }

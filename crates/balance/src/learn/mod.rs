@@ -13,20 +13,25 @@
 //! - *Update*: Q(s,a) += alpha (r + gamma max Q(s',.) - Q(s,a)).
 //!
 //! [`Bandit`] and [`Rates`] are two others, [`Guard`] keeps any of them within bounds, and [`Telemetry`] and [`with_weights`]
-//! are their eyes and hands: what a switch's registers say, and how a rack's weights are changed.
+//! are their eyes and hands: what a switch's registers say, and how a rack's weights are changed. [`Driver`] is a learner at
+//! work beside a controller on the wire.
 
 mod bandit;
+pub mod driver;
 mod guard;
 mod rates;
 mod remote;
+mod settings;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub use bandit::Bandit;
+pub use driver::{Clients, Decision, Driver, State};
 pub use guard::{Bounds, Guard};
 pub use rates::Rates;
-pub use remote::{Telemetry, with_weights, with_weights_of};
+pub use remote::{Telemetry, with_service_weights, with_weights, with_weights_of};
+pub use settings::{LearnerKind, Settings, read_settings};
 pub use table::{QTable, TableError};
 
 use std::fmt;
@@ -291,7 +296,7 @@ pub struct Step {
 }
 
 /// Something that learns weights: stepped once per interval with what was seen under the weights in force.
-pub trait Weigher {
+pub trait Weigher: Send {
     /// The weights in force.
     fn weights(&self) -> Weights;
 
@@ -309,6 +314,11 @@ pub trait Weigher {
     /// How often a guard took over.
     fn interventions(&self) -> u64 {
         0
+    }
+
+    /// Whether a guard's weights are in force.
+    fn is_guarded_now(&self) -> bool {
+        false
     }
 }
 

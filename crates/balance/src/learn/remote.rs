@@ -73,6 +73,12 @@ impl Telemetry {
         })
     }
 
+    /// The register of what devices in a slot reported.
+    #[cfg(test)]
+    pub(super) fn register_of_slot(&self, slot: usize) -> u32 {
+        self.reported[slot]
+    }
+
     /// Takes a device out of what is observed, or in again: it was taken out of service, or has come.
     pub fn set_in_service(&mut self, device: DeviceNumber, is: bool) {
         if let Some(seen) = self.devices.get_mut(&device) {
@@ -158,6 +164,19 @@ impl Telemetry {
         self.forget();
         o
     }
+}
+
+/// The rack with these weights in one of its services. Devices that are not enabled stay so; of the others those with weight 0
+/// get no new connections.
+pub fn with_service_weights(rack: &Rack, service: &str, weights: Weights) -> Rack {
+    let mut rack = rack.clone();
+    let own = rack.services.iter_mut().filter(|s| s.name == service);
+    for d in own.flat_map(|s| &mut s.members).flat_map(|m| &mut m.devices) {
+        let weight = if d.kind == DeviceKind::Cpu { weights.cpu } else { weights.accelerator };
+        d.enabled &= weight > 0;
+        d.weight = weight.max(1);
+    }
+    rack
 }
 
 /// The rack with these weights in all its services. Devices with weight 0 get no new connections; they stay known, and

@@ -16,6 +16,6 @@ pub use consistency::{
 };
 pub use echo::{EchoCounters, EchoServer, EchoServers};
 pub use latency::Latencies;
-pub use open_loop::{Arrivals, LoadConfig, LoadResult, Progress, run};
+pub use open_loop::{Arrivals, LoadConfig, LoadResult, Progress, run, watched};
 pub use source::SourcePorts;
 pub use streams::{StreamsConfig, StreamsResult, streams};

@@ -270,6 +270,16 @@ pub fn run(
     keys: &Keyring,
     mut observe: impl FnMut(Progress),
 ) -> Result<LoadResult> {
+    watched(config, ports, keys, |progress, _| observe(progress))
+}
+
+/// The same; `observe` also gets the latencies of requests that were answered, or lost, since it was called last.
+pub fn watched(
+    config: &LoadConfig,
+    ports: &mut SourcePorts,
+    keys: &Keyring,
+    mut observe: impl FnMut(Progress, &[Duration]),
+) -> Result<LoadResult> {
     config.validate(ports)?;
     sys::minimise_timer_slack();
     let schedule = config.schedule();
@@ -310,7 +320,7 @@ pub fn run(
         },
         bytes: Vec::new(),
     };
-    let (mut next, mut ready, mut observed) = (0, Vec::new(), Duration::ZERO);
+    let (mut next, mut ready, mut observed, mut shown) = (0, Vec::new(), Duration::ZERO, 0);
     loop {
         let now = run.now();
         while let Some(&due) = schedule.get(next).filter(|&&due| due <= now) {
@@ -324,7 +334,9 @@ pub fn run(
         if now >= observed {
             observed = now + Duration::from_millis(100);
             let LoadResult { sent, answered, lost, .. } = run.result;
-            observe(Progress { planned: schedule.len() as u64, sent, answered, lost });
+            let fresh = run.latencies.get(shown..).unwrap_or_default();
+            observe(Progress { planned: schedule.len() as u64, sent, answered, lost }, fresh);
+            shown = run.latencies.len();
         }
         let wake = [schedule.get(next).copied(), run.next_deadline(), Some(observed)];
         let wake = wake.into_iter().flatten().min().unwrap_or(now);

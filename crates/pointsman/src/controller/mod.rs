@@ -2,6 +2,7 @@
 
 mod choice;
 mod files;
+mod learner;
 mod link;
 
 use crate::console::say;
@@ -12,11 +13,13 @@ use crate::rack_file;
 use crate::sources::{self, Sources};
 use crate::switch::tls;
 use choice::Choosers;
+pub use learner::{Answer, Report};
+use learner::{Learner, Wish};
 use link::Link;
 use pointsman_balance::Rack;
 use pointsman_balance::api::{self, Desk, Effect, Tokens};
 use pointsman_balance::config::{ApiTls, Program as ProgramName};
-use pointsman_balance::controller::{Controller, Event, Input, Program, Status};
+use pointsman_balance::controller::{Controller, Event, Input, Program, Response, Status};
 use pointsman_control::p4info::p4info;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -90,6 +93,8 @@ pub enum Command {
     Tokens(Tokens),
     /// Something to tell the operator.
     Say(String),
+    /// What Prometheus says about clients, for the learner.
+    Clients(Answer),
     /// Prometheus asks.
     Metrics(oneshot::Sender<Page>),
     /// Somebody asks the API.
@@ -112,8 +117,9 @@ pub struct Pump<T> {
     /// Answers that wait for what comes of a change.
     waiting: Vec<(u64, Instant, oneshot::Sender<api::Response>)>,
     choosers: Choosers,
+    learner: Learner,
     tally: Tally,
-    /// What choosers say.
+    /// What choosers and learners say.
     chosen: mpsc::UnboundedReceiver<Command>,
     tell: T,
 }
@@ -123,8 +129,9 @@ fn unix_ms() -> u64 {
 }
 
 impl<T: FnMut(&Event)> Pump<T> {
-    /// A pump for this controller. `tell` gets its events.
-    pub fn new(controller: Controller, desk: Desk, keep: Option<PathBuf>, tell: T) -> Self {
+    /// A pump for this controller with its program and all that [`open`] found. `tell` gets its events.
+    pub fn new(controller: Controller, program: &Program, opened: Opened, tell: T) -> Self {
+        let Opened { desk, keep, folder, .. } = opened;
         let (commands, chosen) = mpsc::unbounded_channel();
         Pump {
             controller,
@@ -133,7 +140,8 @@ impl<T: FnMut(&Event)> Pump<T> {
             link: Link::new(),
             start: Instant::now(),
             waiting: Vec::new(),
-            choosers: Choosers::new(commands),
+            choosers: Choosers::new(commands.clone()),
+            learner: Learner::new(program, folder, commands),
             tally: Tally::default(),
             chosen,
             tell,
@@ -148,8 +156,15 @@ impl<T: FnMut(&Event)> Pump<T> {
     ) {
         loop {
             self.choosers.follow(&self.controller.rack().choices);
+            self.learn();
             let step = self.controller.next_deadline().map(|at| self.start + at);
-            let due = self.waiting.iter().map(|(_, at, _)| *at).chain(step).min();
+            let due = self
+                .waiting
+                .iter()
+                .map(|(_, at, _)| *at)
+                .chain(step)
+                .chain(self.learner.next_deadline())
+                .min();
             let wait = async {
                 match due {
                     Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -163,8 +178,12 @@ impl<T: FnMut(&Event)> Pump<T> {
                     None => return,
                 },
                 Some(command) = self.chosen.recv() => self.command(command),
-                input = self.link.next() => self.step(input),
-                () = wait => self.step(Input::Tick),
+                input = self.link.next() => self.linked(input),
+                () = wait => {
+                    self.step(Input::Tick);
+                    let wishes = self.learner.tick();
+                    self.fulfil(wishes);
+                }
             }
             self.answer();
             // Nobody may be watching.
@@ -172,6 +191,55 @@ impl<T: FnMut(&Event)> Pump<T> {
                 status: self.controller.status(),
                 unresolved: self.controller.unresolved().len(),
             });
+        }
+    }
+
+    /// Tells the learner how things stand.
+    fn learn(&mut self) {
+        let file = self.desk.file();
+        let overridden = file.learn.as_ref().is_some_and(|l| self.desk.is_overridden(&l.service));
+        let wishes = self.learner.follow(file, &self.controller, overridden);
+        self.fulfil(wishes);
+    }
+
+    fn fulfil(&mut self, wishes: Vec<Wish>) {
+        for wish in wishes {
+            match wish {
+                Wish::Request { id, request } => {
+                    drop(self.link.carry(pointsman_balance::controller::Output::Request { id, request }));
+                }
+                Wish::Weigh { service, weights } => {
+                    let effects = self.desk.learnt(&service, weights);
+                    self.perform(effects);
+                }
+                Wish::Decided { service, learner, decision } => {
+                    let event = Event::Learnt { service, learner, decision: decision.to_string() };
+                    (self.tell)(&event);
+                    self.tally.event(&event);
+                }
+                Wish::Say(text) => (self.tell)(&Event::Warning { text }),
+            }
+        }
+    }
+
+    /// Something came from the switch.
+    fn linked(&mut self, input: Input) {
+        match input {
+            Input::Response { id, result } if Learner::is_own(id) => {
+                let result = match result {
+                    Ok(Response::Read(entities)) => Ok(entities),
+                    Ok(_) => Err("the answer is to another kind of request".to_string()),
+                    Err(e) => Err(format!("{} ({:?})", e.message, e.code)),
+                };
+                let wishes = self.learner.devices(id, result);
+                self.fulfil(wishes);
+            }
+            input => {
+                if matches!(input, Input::Disconnected(_)) {
+                    self.learner.disconnected();
+                }
+                self.step(input);
+            }
         }
     }
 
@@ -206,7 +274,12 @@ impl<T: FnMut(&Event)> Pump<T> {
                     &self.controller,
                     self.desk.history(),
                     &self.tally,
+                    self.learner.report().as_ref(),
                 )));
+            }
+            Command::Clients(answer) => {
+                let wishes = self.learner.clients(answer);
+                self.fulfil(wishes);
             }
             Command::Say(text) => (self.tell)(&Event::Warning { text }),
             Command::Ask { request, reply } => {
@@ -316,19 +389,25 @@ pub struct Opened {
     pub desk: Desk,
     /// The file that keeps what was asked for.
     pub keep: Option<PathBuf>,
+    /// Where paths in the rack's file begin.
+    pub folder: PathBuf,
     /// What an operator should know.
     pub notes: Vec<String>,
 }
 
-/// Reads tokens and what was kept. `folder` is where paths in the rack's file begin.
+/// Reads tokens and what was kept, and sees that the learner's table can be read. `folder` is where paths in the rack's file begin.
 ///
 /// # Errors
 /// A file cannot be read, or is not what it should be.
 pub fn open(rack: &Rack, folder: &Path) -> Result<Opened, String> {
+    if let Some(learn) = &rack.learn {
+        learner::table(learn, folder)?;
+    }
     let Some(settings) = &rack.api else {
         return Ok(Opened {
             desk: Desk::new(rack.clone(), Tokens::default()),
             keep: None,
+            folder: folder.to_path_buf(),
             notes: Vec::new(),
         });
     };
@@ -352,7 +431,7 @@ pub fn open(rack: &Rack, folder: &Path) -> Result<Opened, String> {
             Err(e) => return Err(format!("cannot read {}: {e}", path.display())),
         }
     }
-    Ok(Opened { desk, keep, notes })
+    Ok(Opened { desk, keep, folder: folder.to_path_buf(), notes })
 }
 
 /// When a file changed last, and how long it is.
@@ -438,11 +517,11 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         Controller::new(rack, program)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let Opened { desk, keep, notes } = open(&rack, &folder(&args.rack))?;
+    let opened = open(&rack, &folder(&args.rack))?;
     let files = rack.api.as_ref().and_then(|a| a.tls.as_ref()).map(|t| tls_files(t, &folder(&args.rack)));
     let api_tls = files.map(|f| tls::load(&f, "http/1.1", SystemTime::now())).transpose()?;
-    notes.iter().for_each(|n| say(n));
-    let controller = Controller::new(desk.rack().clone(), program)?;
+    opened.notes.iter().for_each(|n| say(n));
+    let controller = Controller::new(opened.desk.rack().clone(), program.clone())?;
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -464,7 +543,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
             tokio::spawn(serve_metrics(listener, tx.clone()));
         }
         tokio::spawn(follow(args.rack, rack, tx));
-        let pump = Pump::new(controller, desk, keep, |event| say(&event.to_string()));
+        let pump = Pump::new(controller, &program, opened, |event| say(&event.to_string()));
         tokio::select! {
             () = pump.run(rx, status) => {}
             () = crate::signals::wait_for_stop() => {}

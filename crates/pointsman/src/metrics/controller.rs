@@ -1,9 +1,11 @@
 //! What a controller tells: how it and its switch stand, what was asked of it, and the names behind the switch's numbers.
 
 use super::{Labels, Page, labelled, one};
+use crate::controller::Report;
 use pointsman_balance::Rack;
 use pointsman_balance::api::{Change, History, Outcome};
 use pointsman_balance::controller::{Controller, Event, Status};
+use pointsman_balance::learn::State;
 use pointsman_balance::plan::{Action, Key};
 use std::collections::BTreeMap;
 
@@ -38,6 +40,7 @@ fn kind(event: &Event) -> &'static str {
         Event::Draining { .. } => "draining",
         Event::Drained { .. } => "drained",
         Event::Empty { .. } => "empty",
+        Event::Learnt { .. } => "learnt",
         Event::Warning { .. } => "warning",
     }
 }
@@ -123,8 +126,77 @@ fn names(rack: &Rack, controller: &Controller, page: &mut Page) {
     );
 }
 
+/// A learner as metrics.
+fn learner(r: &Report<'_>, page: &mut Page) {
+    let of = |more: &[(&'static str, &str)]| -> Labels {
+        let own = [("name", r.service)];
+        own.iter().chain(more).map(|(name, value)| (*name, (*value).to_string())).collect()
+    };
+    let states =
+        State::ALL.map(|(s, name)| (of(&[("learner", r.learner), ("state", name)]), f64::from(s == r.state)));
+    page.gauge("pointsman_controller_learner_state", "How a service's learner stands; 1.", states.to_vec());
+    let weights = [("cpu", r.weights.cpu), ("accelerator", r.weights.accelerator)];
+    page.gauge(
+        "pointsman_controller_learner_weight",
+        "The weight that a learner gives devices of this kind.",
+        weights.map(|(kind, w)| (of(&[("kind", kind)]), f64::from(w))).to_vec(),
+    );
+    page.counter(
+        "pointsman_controller_learner_decisions",
+        "Decisions of a learner, by what it thought of the weights before.",
+        r.decisions.iter().map(|(verdict, n)| (of(&[("verdict", verdict)]), *n as f64)).collect(),
+    );
+    page.counter(
+        "pointsman_controller_learner_interventions",
+        "How often a learner's guard took over.",
+        vec![(of(&[]), r.interventions as f64)],
+    );
+    page.counter(
+        "pointsman_controller_learner_skipped",
+        "Intervals without a decision: nothing was known of devices or clients.",
+        vec![(of(&[]), r.skipped as f64)],
+    );
+    if let Some(updates) = r.updates {
+        page.counter(
+            "pointsman_controller_learner_table_updates",
+            "Updates of a learner's Q-table since it was made.",
+            vec![(of(&[]), updates as f64)],
+        );
+    }
+    let Some(d) = r.last else { return };
+    let o = &d.seen;
+    page.gauge(
+        "pointsman_controller_learner_p99_seconds",
+        "The 99th percentile of latency that a learner's last decision went by.",
+        vec![(of(&[]), o.p99_ms / 1e3)],
+    );
+    page.gauge(
+        "pointsman_controller_learner_loss_ratio",
+        "The share of lost requests that it went by.",
+        vec![(of(&[]), o.loss)],
+    );
+    let used = [("cpu", o.cpu_mean_percent()), ("accelerator", o.accelerator_mean_percent())];
+    page.gauge(
+        "pointsman_controller_learner_use_percent",
+        "The mean use of devices of a kind that it went by.",
+        used.map(|(kind, percent)| (of(&[("kind", kind)]), percent)).to_vec(),
+    );
+    if let Some(reward) = d.reward {
+        page.gauge(
+            "pointsman_controller_learner_reward",
+            "Reward that a learner had at its last decision.",
+            vec![(of(&[]), reward)],
+        );
+    }
+}
+
 /// A controller as metrics.
-pub fn page(controller: &Controller, history: &History, tally: &Tally) -> Page {
+pub fn page(
+    controller: &Controller,
+    history: &History,
+    tally: &Tally,
+    learning: Option<&Report<'_>>,
+) -> Page {
     let mut page = Page::default();
     page.gauge(
         "pointsman_controller_status",
@@ -183,6 +255,9 @@ pub fn page(controller: &Controller, history: &History, tally: &Tally) -> Page {
         "The device that is chosen for a service; 1.",
         chosen.collect(),
     );
+    if let Some(report) = learning {
+        learner(report, &mut page);
+    }
     names(controller.rack(), controller, &mut page);
     page
 }

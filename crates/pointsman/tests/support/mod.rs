@@ -212,6 +212,13 @@ impl Running {
         self.stderr.wait_for(text, |lines| lines.iter().find(|l| l.contains(text)).cloned())
     }
 
+    /// Sends a signal, waits for the end and gives what it said.
+    pub fn end(mut self, signal: Signal) -> Finished {
+        kill(Pid::from_raw(self.child.id() as i32), signal).expect("it runs");
+        let code = wait(&mut self.child, "the command");
+        Finished { code, stdout: String::new(), stderr: self.stderr.all() }
+    }
+
     /// Ends it at once.
     pub fn stop(&mut self) {
         let _ = self.child.kill();

@@ -1,183 +1,25 @@
 //! `[learn]`: who learns the weights of accelerators, and how.
 
 use super::Load;
-use super::parts::choice;
 use pointsman_balance::config::reader::{At, Problems, Table};
-use pointsman_balance::learn::{
-    Bandit, Bounds, Fixed, Guard, Learner, Parameters, QTable, Rates, Weigher, Weights,
-};
-
-/// A kind of learner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LearnerKind {
-    /// P4Wise as published.
-    QLearning,
-    /// A contextual bandit with Thompson sampling.
-    Thompson,
-    /// A model that fits service rates.
-    ServiceRate,
-    /// Nobody: always the same weights.
-    Fixed,
-}
-
-impl LearnerKind {
-    /// All of them, with their names.
-    pub const ALL: [(LearnerKind, &'static str); 4] = [
-        (LearnerKind::QLearning, "q-learning"),
-        (LearnerKind::Thompson, "thompson"),
-        (LearnerKind::ServiceRate, "service-rate"),
-        (LearnerKind::Fixed, "fixed"),
-    ];
-
-    /// Its name in scenarios and results.
-    pub fn name(self) -> &'static str {
-        LearnerKind::ALL.iter().find(|(k, _)| *k == self).map_or("", |(_, name)| name)
-    }
-}
-
-impl std::str::FromStr for LearnerKind {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = LearnerKind::ALL.iter().find(|(_, name)| *name == text);
-        found.map(|(kind, _)| *kind).ok_or_else(|| {
-            let names: Vec<&str> = LearnerKind::ALL.iter().map(|(_, n)| *n).collect();
-            format!("`{text}` is no learner: write one of {}", names.join(", "))
-        })
-    }
-}
-
-/// Who learns, and how.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LearnModel {
-    /// Who.
-    pub learner: LearnerKind,
-    /// How to judge and to learn.
-    pub parameters: Parameters,
-    /// Between decisions.
-    pub interval_ns: u64,
-    /// After a decision, so long nothing is observed: queues of before are to be gone.
-    pub settle_ns: u64,
-    /// How often registers are read in the rest of an interval.
-    pub polls: u32,
-    /// Whether each class of servers has weights of its own.
-    pub per_class: bool,
-    /// What it knows at the beginning.
-    pub table: Option<QTable>,
-    /// Weight of accelerators of the fixed learner.
-    pub weight: u32,
-    /// A guard around it.
-    pub guard: Option<Bounds>,
-}
-
-impl LearnModel {
-    /// The learner.
-    ///
-    /// # Errors
-    /// Its parameters do not fit.
-    pub fn weigher(&self) -> Result<Box<dyn Weigher>, String> {
-        let p = self.parameters;
-        let inner: Box<dyn Weigher> = match (self.learner, &self.table) {
-            (LearnerKind::QLearning, Some(table)) => Box::new(Learner::with_table(p, table.clone())?),
-            (LearnerKind::QLearning, None) => Box::new(Learner::new(p)?),
-            (LearnerKind::Thompson, _) => Box::new(Bandit::new(p)?),
-            (LearnerKind::ServiceRate, _) => Box::new(Rates::new(p)?),
-            (LearnerKind::Fixed, _) => {
-                let weights = Weights { cpu: p.max_weight, accelerator: self.weight };
-                Box::new(Fixed { parameters: p, weights })
-            }
-        };
-        Ok(match self.guard {
-            Some(bounds) => Box::new(Guard::new(inner, bounds)),
-            None => inner,
-        })
-    }
-}
+use pointsman_balance::learn::{Learner, QTable, read_settings};
+pub use pointsman_balance::learn::{LearnerKind, Settings as LearnModel};
 
 pub(super) fn learn(
     mut t: Table<'_, '_>,
     load: &Load<'_>,
     problems: &mut Problems<'_>,
 ) -> Option<LearnModel> {
-    let names: Vec<&'static str> = LearnerKind::ALL.iter().map(|(_, n)| *n).collect();
-    let learner = choice(&mut t, "learner", &names, problems).and_then(|n| n.parse().ok());
-    let before = Parameters::default();
-    let number = |t: &mut Table<'_, '_>, name, (min, max), default, problems: &mut Problems<'_>| {
-        t.number(name, min, max, problems).map_or(default, |v| v.value)
-    };
-    let seconds = |t: &mut Table<'_, '_>, name, min, default, problems: &mut Problems<'_>| {
-        super::parts::ns(number(t, name, (min, 1e6), default, problems))
-    };
-    let whole = |t: &mut Table<'_, '_>, name, (min, max), default: u32, problems: &mut Problems<'_>| {
-        t.integer(name, min, max, problems).map_or(default, |v| v.value as u32)
-    };
-    let interval_ns = seconds(&mut t, "interval_s", 1e-3, 1.0, problems);
-    let settle = t.place_of("settle_s");
-    let settle_ns = seconds(&mut t, "settle_s", 0.0, 0.0, problems);
-    if settle_ns >= interval_ns {
-        problems.add(&settle, "learn.settle_s", "must be shorter than `interval_s`: nothing would be seen");
-    }
-    let parameters = Parameters {
-        ranges: whole(&mut t, "ranges", (1, 1000), before.ranges as u32, problems) as usize,
-        alpha: number(&mut t, "alpha", (1e-6, 1.0), before.alpha, problems),
-        gamma: number(&mut t, "gamma", (0.0, 1.0), before.gamma, problems),
-        epsilon: number(&mut t, "epsilon", (0.0, 1.0), before.epsilon, problems),
-        epsilon_decay: number(&mut t, "epsilon_decay", (0.0, 1.0), before.epsilon_decay, problems),
-        initial_value: number(&mut t, "initial_value", (-1e6, 1e6), before.initial_value, problems),
-        latency_ms: number(&mut t, "latency_ms", (1e-6, 1e9), before.latency_ms, problems),
-        utilisation_percent: number(
-            &mut t,
-            "utilisation_percent",
-            (0.0, 100.0),
-            before.utilisation_percent,
-            problems,
-        ),
-        max_reward: number(&mut t, "max_reward", (1.0, 1e6), before.max_reward, problems),
-        // Registers hold no more than 100 per cent.
-        overload_percent: number(&mut t, "overload_percent", (1.0, 100.0), 98.0, problems),
-        overload_share: number(&mut t, "overload_share", (0.0, 1.0), before.overload_share, problems),
-        max_weight: whole(&mut t, "max_weight", (1, 255), before.max_weight, problems),
-        change_percent: number(&mut t, "change_percent", (0.0, 100.0), before.change_percent, problems),
-        load_change_percent: number(
-            &mut t,
-            "load_change_percent",
-            (0.0, 1e6),
-            before.load_change_percent,
-            problems,
-        ),
-    };
-    let polls = whole(&mut t, "polls", (1, 1000), 4, problems);
-    let weight = whole(&mut t, "weight", (0, u64::from(parameters.max_weight)), 0, problems);
+    let settings = read_settings(&mut t, problems);
     let per_class = t.boolean("per_class", problems).unwrap_or(true);
     let file: Option<At<String>> = t.text("table", "write the path of a Q-table", problems);
+    t.finish(problems);
+    let settings = settings?;
     let table = file.and_then(|file| {
         let read = load(&file.value)
             .and_then(|text| QTable::load(&text).map_err(|e| format!("{}: {e}", file.value)))
-            .and_then(|table| Learner::with_table(parameters, table.clone()).map(|_| table));
+            .and_then(|table| Learner::with_table(settings.parameters, table.clone()).map(|_| table));
         read.map_err(|e| problems.add(&file.place, "learn.table", e)).ok()
     });
-    let guard = t.table("guard", problems).map(|mut g| {
-        let bounds = Bounds {
-            p99_ms: number(&mut g, "p99_ms", (1e-6, 1e9), 2.0 * parameters.latency_ms, problems),
-            loss: number(&mut g, "loss", (0.0, 1.0), 0.01, problems),
-            fallback: whole(&mut g, "fallback", (0, u64::from(parameters.max_weight)), 1, problems),
-            hold: whole(&mut g, "hold", (1, 100_000), 5, problems),
-            max_change: whole(&mut g, "max_change", (1, 255), 2, problems),
-            max_use_percent: g.number("max_use_percent", 1.0, 100.0, problems).map(|v| v.value),
-        };
-        g.finish(problems);
-        bounds
-    });
-    t.finish(problems);
-    Some(LearnModel {
-        learner: learner?,
-        parameters,
-        interval_ns,
-        settle_ns,
-        polls,
-        per_class,
-        table,
-        weight,
-        guard,
-    })
+    Some(LearnModel { per_class, table, ..settings })
 }

@@ -5,6 +5,7 @@ use super::fast::{changing, decided_by, deciding, right, setup, steps};
 use super::network::{Example, Network, inputs};
 use crate::reproduce::bench::Bench;
 use crate::reproduce::figure::{Chart, Curve, Found, Point, Quantity, ratios};
+use crate::reproduce::papers;
 use crate::stats::mean;
 use pointsman_balance::learn::{Parameters, Weights};
 use pointsman_sim::scenario::LearnerKind;
@@ -153,7 +154,7 @@ pub fn second_nic(bench: &Bench) -> Result<Found, String> {
         x: DECISION,
         y: RIGHT,
         ours: ours.collect(),
-        paper: Vec::new(),
+        paper: papers::moved("6.8", BEFORE as f64),
     };
     let all = BEFORE + AFTER;
     let mut values = vec![

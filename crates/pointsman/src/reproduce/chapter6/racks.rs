@@ -212,7 +212,7 @@ pub(super) fn evenness(bench: &Bench) -> Result<Found, String> {
     let lines = POLICIES.iter().zip(outcomes.chunks(racks.len()));
     let ours = lines.map(|(policy, runs)| Curve::of(policy, &servers, runs, spread)).collect();
     let title = "Standard deviation of devices' use".to_string();
-    let chart = Chart { title, x: SERVERS, y: SPREAD, ours, paper: Vec::new() };
+    let chart = Chart { title, x: SERVERS, y: SPREAD, ours, paper: papers::curves("5.14") };
     let at = |policy: &str| chart.samples(policy, 64.0);
     let mut found = Found::default();
     found.claim("base", at("server-only").to_vec());

@@ -3,6 +3,7 @@
 use super::fast::{self, SERVERS, SPEED, decided_by, deciding, percent, right, setup, steps};
 use crate::reproduce::bench::{Bench, p99_ms};
 use crate::reproduce::figure::{Chart, Curve, Found, P99, Quantity, RATE, ratios};
+use crate::reproduce::papers;
 use crate::stats::mean;
 use pointsman_balance::learn::{Observation, Parameters, QTable, Step, Weigher, Weights};
 use pointsman_sim::scenario::LearnerKind;
@@ -166,7 +167,7 @@ fn weights(bench: &Bench, servers: u32) -> Result<Found, String> {
         x: RATE,
         y: RIGHT,
         ours: vec![e.curve("p4wise", &e.outcomes, |o| right(watched(o)))],
-        paper: Vec::new(),
+        paper: papers::curves(if servers == 128 { "6.4" } else { "6.7" }),
     };
     let turning = TURNING * f64::from(servers) / 128.0;
     let away: Vec<&[f64]> =
@@ -197,11 +198,17 @@ fn delay(bench: &Bench, servers: u32) -> Result<Found, String> {
     }
     let runs = bench.simulate_all("policies", &scenarios)?;
     type Of = fn(&Scenario, &Outcome) -> f64;
+    let known = format!("5.13-{servers}");
     let [p99, answers] = [(P99, thesis_p99 as Of), (ANSWERS, thesis_answers as Of)].map(|(y, of)| {
         let line = |name: &str, runs: &[Vec<Outcome>]| e.curve(name, runs, |o| of(&e.scenario, o));
         let others = policies.iter().zip(runs.chunks(e.rates.len())).map(|(policy, runs)| line(policy, runs));
         let ours = std::iter::once(line("p4wise", &e.outcomes)).chain(others).collect();
-        Chart { title: format!("{servers} servers: {}", y.label), x: RATE, y, ours, paper: Vec::new() }
+        // The thesis's throughput is no rate of answers.
+        let paper = match y.name == P99.name {
+            true => papers::borrowed(&known, "5.13", &policies, e.ends()),
+            false => Vec::new(),
+        };
+        Chart { title: format!("{servers} servers: {}", y.label), x: RATE, y, ours, paper }
     });
     let (low, high) = e.ends();
     let against =

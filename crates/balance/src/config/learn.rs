@@ -1,0 +1,150 @@
+//! `[learn]`: a learner that sets the weights of a service while the rack runs.
+
+use super::reader::{At, Place, Problems, Table};
+use super::{Service, Switch};
+use crate::learn::{self, LearnerKind, Settings};
+use crate::types::{DeviceKind, Policy};
+use std::time::Duration;
+
+/// A learner that sets a service's weights.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LearnConfig {
+    /// The service's name.
+    pub service: String,
+    /// Who learns, and how. Without its Q-table: that stands in the file.
+    pub settings: Settings,
+    /// Weight of accelerators to begin with; None: what the service's weights say.
+    pub first_weight: Option<u32>,
+    /// The file that keeps the Q-table, as written.
+    pub table: Option<String>,
+    /// Where its random numbers begin; None: somewhere else each time.
+    pub seed: Option<u64>,
+    /// Who knows what clients see.
+    pub clients: ClientsSource,
+}
+
+/// A Prometheus server that knows latency and loss.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientsSource {
+    /// `http://host:port`, perhaps with a path before `/api/v1`.
+    pub url: String,
+    /// PromQL for the 99th percentile of latency, in milliseconds.
+    pub p99_ms: String,
+    /// PromQL for the share of lost requests, 0 to 1.
+    pub loss: Option<String>,
+    /// A query without an answer after this has failed.
+    pub patience: Duration,
+}
+
+/// `[learn]` before its service is looked up.
+pub(super) struct RawLearn {
+    config: LearnConfig,
+    service: Option<At<String>>,
+    place: Place,
+}
+
+fn clients(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<ClientsSource> {
+    let url = super::api::server_url(&mut t, problems);
+    let promql = "write a PromQL expression";
+    let p99_ms = t.text::<String>("p99_ms", promql, problems);
+    if p99_ms.is_none() && t.place_of("p99_ms") == t.place {
+        let remedy = "write a PromQL expression for the 99th percentile of clients' latency in milliseconds";
+        t.missing("p99_ms", remedy, problems);
+    }
+    let loss = t.text::<String>("loss", promql, problems);
+    let patience = t.integer("patience_ms", 10, 3_600_000, problems).map_or(2_000, |v| v.value);
+    t.finish(problems);
+    Some(ClientsSource {
+        url: url?,
+        p99_ms: p99_ms?.value,
+        loss: loss.map(|l| l.value),
+        patience: Duration::from_millis(patience),
+    })
+}
+
+/// Reads `[learn]`.
+pub(super) fn learn(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<RawLearn> {
+    let service = t.text::<String>("service", "write the name of a service", problems);
+    let settings = learn::read_settings(&mut t, problems);
+    let table = t.text::<String>("table", "write the path of a file", problems);
+    let most = settings.as_ref().map_or(255, |s| s.parameters.max_weight);
+    let first_weight = t.integer("first_weight", 0, most.into(), problems).map(|w| w.value as u32);
+    let seed = t.integer("seed", 0, u64::MAX >> 1, problems).map(|s| s.value);
+    let source = match t.table("clients", problems) {
+        Some(c) => clients(c, problems),
+        None => {
+            let remedy = "who knows what clients see? Write a table [learn.clients] with `url`, a Prometheus server, and \
+                          `p99_ms`, a PromQL expression";
+            t.missing("clients", remedy, problems);
+            None
+        }
+    };
+    let place = t.place.clone();
+    t.finish(problems);
+    let settings = settings?;
+    if let Some(file) = table.as_ref().filter(|_| settings.learner != LearnerKind::QLearning) {
+        let message =
+            format!("only \"q-learning\" keeps a table, not \"{}\": leave it out", settings.learner.name());
+        problems.add(&file.place, "learn.table", message);
+    }
+    let config = LearnConfig {
+        service: String::new(),
+        settings,
+        first_weight,
+        table: table.map(|t| t.value),
+        seed,
+        clients: source?,
+    };
+    Some(RawLearn { config, service, place })
+}
+
+impl RawLearn {
+    /// With its service. That it has weights to be learnt, and that devices report, is checked.
+    pub fn resolve(
+        self,
+        services: &[Service],
+        switch: &Switch,
+        problems: &mut Problems<'_>,
+    ) -> Option<LearnConfig> {
+        let names: Vec<&str> = services.iter().map(|s| s.name.as_str()).collect();
+        let place = self.service.as_ref().map_or(&self.place, |s| &s.place);
+        let found = match (&self.service, services) {
+            (Some(name), _) => services.iter().find(|s| s.name == name.value),
+            (None, [only]) => Some(only),
+            (None, _) => None,
+        };
+        let Some(service) = found else {
+            let message = match &self.service {
+                Some(name) => format!("no service `{}`; there are: {}", name.value, names.join(", ")),
+                None => format!("missing: the weights of which service? There are: {}", names.join(", ")),
+            };
+            problems.add(place, "learn.service", message);
+            return None;
+        };
+        let mut wrong = |message: String| problems.add(place, "learn.service", message);
+        if service.policy != Policy::Wrr {
+            wrong(format!(
+                "service {} has policy {}, but learners set the weights of wrr: write that",
+                service.name, service.policy
+            ));
+            return None;
+        }
+        let has = |cpu: bool| {
+            let takes = service.members.iter().filter(|m| m.weight > 0).flat_map(|m| &m.devices);
+            takes.into_iter().any(|d| d.enabled && (d.kind == DeviceKind::Cpu) == cpu)
+        };
+        if !has(true) || !has(false) {
+            wrong(format!(
+                "service {} needs processors (kind \"cpu\") and accelerators (any other kind) that are enabled: there is nothing \
+                 to weigh",
+                service.name
+            ));
+            return None;
+        }
+        if switch.report_timeout_ms == 0 {
+            wrong("learners go by what agents report: write a switch.report_timeout_ms above 0".into());
+            return None;
+        }
+        Some(LearnConfig { service: service.name.clone(), ..self.config })
+    }
+}

@@ -1,0 +1,480 @@
+//! A learner at work beside a controller on the wire.
+//!
+//! It says what to read from the switch and when to ask what clients see, judges once per interval and says which weights are to be in
+//! force. Like everything here it has no clock and no socket: [`Driver::step`] gets the time and what came, and says what to do.
+//!
+//! An interval: after a decision, `settle` passes unobserved. Then the registers are read for the first time, which is what counters
+//! count from, and so many times more in equal distances; at the last one clients are asked, too. When both are known, it decides.
+//!
+//! Safe where it is blind: an interval without an answer from the switch or about the clients is no reason for a decision. After
+//! so many of them as the guard holds its weights for, those weights take over, step by step, until something is seen again.
+
+use super::{Observation, QTable, Settings, Telemetry, Verdict, Weigher, Weights};
+use crate::config::Rack;
+use crate::mix::mix;
+use crate::types::{DeviceKind, DeviceNumber};
+use pointsman_control::proto::{p4info::P4Info, p4rt};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+/// A Q-table that changed is saved so often.
+const SAVE_EVERY: Duration = Duration::from_secs(5);
+
+/// What clients of the service saw in the last interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Clients {
+    /// 99th percentile of latency in milliseconds; None: nothing was answered.
+    pub p99_ms: Option<f64>,
+    /// Share of requests that were lost, 0 to 1.
+    pub loss: f64,
+}
+
+/// What a driver is told.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// Nothing but the time.
+    Tick,
+    /// Whether the switch can be looked at now.
+    Situation(Situation),
+    /// The answer to [`Output::Read`], or why there is none.
+    Devices {
+        /// The question's.
+        round: u64,
+        /// What came of it.
+        result: Result<Vec<p4rt::Entity>, String>,
+    },
+    /// The answer to [`Output::AskClients`], or why there is none.
+    Clients {
+        /// The question's.
+        round: u64,
+        /// What came of it.
+        result: Result<Clients, String>,
+    },
+}
+
+/// How controller and switch stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Situation {
+    /// The switch does not hold what it should, or another controller is in charge of it.
+    Waiting,
+    /// Somebody else decides on the service's policy.
+    Paused,
+    /// There are decisions to be made. These devices are silent: nothing is observed of them.
+    Ready(BTreeSet<DeviceNumber>),
+}
+
+/// What a driver wants done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// Read this from the switch, and answer with the same number of the round.
+    Read {
+        /// One for all questions of an interval: answers that come after it are too late.
+        round: u64,
+        /// The request.
+        request: p4rt::ReadRequest,
+    },
+    /// Ask what clients see, and answer with the same number.
+    AskClients {
+        /// As with readings.
+        round: u64,
+    },
+    /// These weights are to be in force.
+    Weigh(Weights),
+    /// Keep this Q-table.
+    Save(String),
+    /// What was decided.
+    Decided(Decision),
+    /// Something is wrong, or right again; said once.
+    Note(String),
+}
+
+/// How a learner stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// The switch cannot be looked at.
+    Waiting,
+    /// Somebody else decides.
+    Paused,
+    /// It decides.
+    Learning,
+    /// Its guard has taken over.
+    Guarded,
+    /// Nothing is known of devices or clients.
+    Blind,
+}
+
+impl State {
+    /// All of them, with their names.
+    pub const ALL: [(State, &'static str); 5] = [
+        (State::Waiting, "waiting"),
+        (State::Paused, "paused"),
+        (State::Learning, "learning"),
+        (State::Guarded, "guarded"),
+        (State::Blind, "blind"),
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        State::ALL.iter().find(|(s, _)| *s == self).map_or("", |(_, name)| name)
+    }
+}
+
+/// One decision.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// What was seen.
+    pub seen: Observation,
+    /// Under these weights.
+    pub weights: Weights,
+    /// How they are judged.
+    pub verdict: Verdict,
+    /// Reward of the action before, if the learner has one.
+    pub reward: Option<f64>,
+    /// The weights from now on.
+    pub next: Weights,
+    /// They are the guard's.
+    pub guarded: bool,
+}
+
+/// As fields of a log: `name=value`, with spaces in between.
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (o, reward) = (&self.seen, self.reward.map_or_else(|| "none".into(), |r| format!("{r:.2}")));
+        write!(
+            f,
+            "weights={} next={} verdict={} reward={reward} guarded={} p99_ms={:.1} loss={:.4} cpu_percent={:.1} \
+             accelerator_percent={:.1} offered_per_s={:.1}",
+            self.weights,
+            self.next,
+            self.verdict.name(),
+            self.guarded,
+            o.p99_ms,
+            o.loss,
+            o.cpu_mean_percent(),
+            o.accelerator_mean_percent(),
+            o.offered_per_s(),
+        )
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    Idle,
+    Settling { until: Duration },
+    Observing { since: Duration, next: Duration, left: u32 },
+    Asking { seconds: f64, until: Duration },
+}
+
+/// A learner at work.
+pub struct Driver {
+    settings: Settings,
+    patience: Duration,
+    telemetry: Telemetry,
+    weigher: Box<dyn Weigher>,
+    phase: Phase,
+    round: u64,
+    situation: Situation,
+    /// Nothing is observed of these.
+    silent: BTreeSet<DeviceNumber>,
+    /// It was said that somebody else decides, and not yet that this is over.
+    paused: bool,
+    /// Weights have been said since the learner began, or came back.
+    said: bool,
+    /// Readings that are not answered yet, and those that were, the first of an interval included.
+    open: u32,
+    readings: u32,
+    clients: Option<Result<Clients, String>>,
+    /// Intervals in a row in which nothing was seen, and why.
+    blind: u32,
+    notes: BTreeSet<String>,
+    random: u64,
+    last: Option<Decision>,
+    saved: (Duration, u64),
+    skipped: u64,
+}
+
+/// The weights that a configuration gives a service, in learners' terms: processors' weight is `max_weight`.
+pub fn configured(rack: &Rack, service: &str, max_weight: u32) -> Weights {
+    let mut sums = [(0u64, 0u64); 2];
+    let own = rack.services.iter().filter(|s| s.name == service);
+    for d in own.flat_map(|s| &s.members).flat_map(|m| &m.devices) {
+        let sum = &mut sums[usize::from(d.kind != DeviceKind::Cpu)];
+        sum.0 += if d.enabled { u64::from(d.weight) } else { 0 };
+        sum.1 += 1;
+    }
+    let mean = |(sum, n): (u64, u64)| sum as f64 / n.max(1) as f64;
+    let ratio = mean(sums[1]) / mean(sums[0]).max(1e-9);
+    let accelerator = (ratio * f64::from(max_weight)).round().clamp(0.0, f64::from(max_weight)) as u32;
+    Weights { cpu: max_weight, accelerator }
+}
+
+impl Driver {
+    /// A learner for one service of a rack, behind a switch with this program. It begins with these weights, such as [`configured`]
+    /// gives. `patience` is how long an answer about clients may take.
+    ///
+    /// # Errors
+    /// The program is no balancer, or the settings do not fit.
+    pub fn new(
+        settings: &Settings,
+        patience: Duration,
+        rack: &Rack,
+        service: &str,
+        first: Weights,
+        info: &P4Info,
+        seed: u64,
+    ) -> Result<Self, String> {
+        let members = &rack.service(service)?.members;
+        let own: BTreeSet<DeviceNumber> =
+            members.iter().filter(|m| m.weight > 0).flat_map(|m| &m.devices).map(|d| d.number).collect();
+        let mut weigher = settings.weigher()?;
+        weigher.set_weights(first);
+        let updates = weigher.table().map_or(0, QTable::updates);
+        Ok(Driver {
+            settings: settings.clone(),
+            patience,
+            telemetry: Telemetry::of(rack, info, |d| own.contains(&d))?,
+            weigher,
+            phase: Phase::Idle,
+            round: 0,
+            situation: Situation::Waiting,
+            silent: BTreeSet::new(),
+            paused: false,
+            said: false,
+            open: 0,
+            readings: 0,
+            clients: None,
+            blind: 0,
+            notes: BTreeSet::new(),
+            random: seed,
+            last: None,
+            saved: (Duration::ZERO, updates),
+            skipped: 0,
+        })
+    }
+
+    /// The weights that it wants.
+    pub fn weights(&self) -> Weights {
+        self.weigher.weights()
+    }
+
+    /// How it stands.
+    pub fn state(&self) -> State {
+        match self.situation {
+            Situation::Waiting => State::Waiting,
+            Situation::Paused => State::Paused,
+            Situation::Ready(_) if self.blind > 0 => State::Blind,
+            Situation::Ready(_) if self.weigher.is_guarded_now() => State::Guarded,
+            Situation::Ready(_) => State::Learning,
+        }
+    }
+
+    /// What it decided last.
+    pub fn last(&self) -> Option<&Decision> {
+        self.last.as_ref()
+    }
+
+    /// How often its guard took over.
+    pub fn interventions(&self) -> u64 {
+        self.weigher.interventions()
+    }
+
+    /// Intervals without a decision, since nothing was known of devices or clients.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// Its Q-table, if it has one.
+    pub fn table(&self) -> Option<&QTable> {
+        self.weigher.table()
+    }
+
+    /// When to step again with [`Input::Tick`] at the latest.
+    pub fn next_deadline(&self) -> Option<Duration> {
+        match self.phase {
+            Phase::Idle => None,
+            Phase::Settling { until } | Phase::Asking { until, .. } => Some(until),
+            Phase::Observing { next, .. } => Some(next),
+        }
+    }
+
+    /// Takes one input at time `now` and says what to do.
+    pub fn step(&mut self, now: Duration, input: Input) -> Vec<Output> {
+        let mut out = Vec::new();
+        match input {
+            Input::Tick => {}
+            Input::Situation(situation) => self.turn_to(now, situation, &mut out),
+            Input::Devices { round, result } if round == self.round => self.read(result, &mut out),
+            Input::Clients { round, result } if round == self.round => self.clients = Some(result),
+            // Too late.
+            Input::Devices { .. } | Input::Clients { .. } => {}
+        }
+        self.advance(now, &mut out);
+        out
+    }
+
+    fn turn_to(&mut self, now: Duration, situation: Situation, out: &mut Vec<Output>) {
+        if situation == self.situation {
+            return;
+        }
+        self.situation = situation.clone();
+        let Situation::Ready(silent) = situation else {
+            if self.situation == Situation::Paused && !self.paused {
+                out.push(Output::Note("pauses: somebody else has set the service's policy".into()));
+                (self.paused, self.said) = (true, false);
+            }
+            self.phase = Phase::Idle;
+            self.round += 1;
+            return;
+        };
+        if std::mem::take(&mut self.paused) {
+            out.push(Output::Note("goes on: the service's policy is the rack file's again".into()));
+        }
+        self.silent.difference(&silent).for_each(|d| self.telemetry.set_in_service(*d, true));
+        silent.difference(&self.silent).for_each(|d| self.telemetry.set_in_service(*d, false));
+        self.silent = silent;
+        if !self.said {
+            self.said = true;
+            out.push(Output::Weigh(self.weights()));
+        }
+        // Whatever changed, what was seen before belongs to something else.
+        self.begin(now);
+    }
+
+    fn begin(&mut self, now: Duration) {
+        self.phase = Phase::Settling { until: now + Duration::from_nanos(self.settings.settle_ns) };
+        self.round += 1;
+        (self.open, self.readings, self.clients) = (0, 0, None);
+        self.telemetry.forget();
+    }
+
+    fn read(&mut self, result: Result<Vec<p4rt::Entity>, String>, out: &mut Vec<Output>) {
+        self.open = self.open.saturating_sub(1);
+        match result {
+            Ok(entities) => {
+                self.telemetry.answer(&entities);
+                if self.readings == 0 {
+                    self.telemetry.forget();
+                }
+                self.readings += 1;
+            }
+            Err(e) => self.note(format!("the switch's registers could not be read: {e}"), out),
+        }
+    }
+
+    fn note(&mut self, text: String, out: &mut Vec<Output>) {
+        if self.notes.insert(text.clone()) {
+            out.push(Output::Note(text));
+        }
+    }
+
+    fn advance(&mut self, now: Duration, out: &mut Vec<Output>) {
+        let observed = Duration::from_nanos(self.settings.interval_ns - self.settings.settle_ns);
+        let pause = observed / self.settings.polls.max(1);
+        match self.phase {
+            Phase::Settling { until } if now >= until => {
+                self.ask_switch(out);
+                self.phase = Phase::Observing { since: now, next: now + pause, left: self.settings.polls };
+            }
+            Phase::Observing { since, next, left } if now >= next => {
+                self.ask_switch(out);
+                if left > 1 {
+                    self.phase = Phase::Observing { since, next: next + pause, left: left - 1 };
+                } else {
+                    out.push(Output::AskClients { round: self.round });
+                    let seconds = now.saturating_sub(since).as_secs_f64();
+                    self.phase = Phase::Asking { seconds, until: now + self.patience };
+                }
+            }
+            Phase::Asking { seconds, until }
+                if now >= until || (self.open == 0 && self.clients.is_some()) =>
+            {
+                self.decide(now, seconds, out);
+                self.begin(now);
+            }
+            _ => {}
+        }
+    }
+
+    fn ask_switch(&mut self, out: &mut Vec<Output>) {
+        self.open += 1;
+        out.push(Output::Read { round: self.round, request: self.telemetry.question() });
+    }
+
+    fn decide(&mut self, now: Duration, seconds: f64, out: &mut Vec<Output>) {
+        let clients = match self.clients.take() {
+            Some(Ok(clients)) => Ok(clients),
+            Some(Err(e)) => Err(format!("what clients see is not known: {e}")),
+            None => Err(format!("no answer about clients within {} s", self.patience.as_secs_f64())),
+        };
+        let clients = match clients {
+            // The first reading is only what counters count from.
+            Ok(_) if self.readings < 2 => Err("the switch did not answer".to_string()),
+            other => other,
+        };
+        let clients = match clients {
+            Ok(clients) => clients,
+            Err(why) => return self.grope(why, out),
+        };
+        if self.blind > 0 {
+            out.push(Output::Note("devices and clients are seen again".into()));
+        }
+        self.blind = 0;
+        self.notes.clear();
+        let mut seen = self.telemetry.observation(seconds);
+        seen.loss = clients.loss;
+        seen.p99_ms = match clients.p99_ms {
+            Some(ms) => ms,
+            // Requests, but no answer at all: as bad as can be.
+            None if clients.loss > 0.0 => f64::INFINITY,
+            // Nobody asked for anything: nothing to learn from.
+            None => return,
+        };
+        let weights = self.weights();
+        let state = &mut self.random;
+        let mut random = || {
+            *state = state.wrapping_add(1);
+            (mix(*state) >> 11) as f64 / (1u64 << 53) as f64
+        };
+        let step = self.weigher.step(&seen, &mut random);
+        let decision = Decision {
+            seen,
+            weights,
+            verdict: step.verdict,
+            reward: step.reward,
+            next: step.weights,
+            guarded: self.weigher.is_guarded_now(),
+        };
+        if step.weights != weights {
+            out.push(Output::Weigh(step.weights));
+        }
+        self.last = Some(decision.clone());
+        out.push(Output::Decided(decision));
+        let updates = self.table().map_or(0, QTable::updates);
+        if updates != self.saved.1 && now >= self.saved.0 + SAVE_EVERY {
+            self.saved = (now, updates);
+            out.extend(self.table().map(|t| Output::Save(t.save())));
+        }
+    }
+
+    /// Nothing was seen.
+    fn grope(&mut self, why: String, out: &mut Vec<Output>) {
+        self.blind = self.blind.saturating_add(1);
+        self.skipped += 1;
+        self.note(format!("{why}: no decision"), out);
+        let Some(guard) = self.settings.guard.filter(|g| self.blind >= g.hold) else { return };
+        let now = self.weights();
+        let most = guard.max_change;
+        let accelerator =
+            guard.fallback.clamp(now.accelerator.saturating_sub(most), now.accelerator.saturating_add(most));
+        if accelerator != now.accelerator {
+            let weights = Weights { accelerator, ..now };
+            self.weigher.set_weights(weights);
+            out.push(Output::Note(format!("blind for {} intervals: weights {weights}", self.blind)));
+            out.push(Output::Weigh(weights));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+//! How a learner is described, in a scenario and in `rack.toml` alike: the table `[learn]`.
+
+use super::{Bandit, Bounds, Fixed, Guard, Learner, Parameters, QTable, Rates, Weigher, Weights};
+use crate::config::reader::{Problems, Table};
+use std::fmt::Write;
+
+/// A kind of learner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LearnerKind {
+    /// P4Wise as published.
+    QLearning,
+    /// A contextual bandit with Thompson sampling.
+    Thompson,
+    /// A model that fits service rates.
+    ServiceRate,
+    /// Nobody: always the same weights.
+    Fixed,
+}
+
+impl LearnerKind {
+    /// All of them, with their names.
+    pub const ALL: [(LearnerKind, &'static str); 4] = [
+        (LearnerKind::QLearning, "q-learning"),
+        (LearnerKind::Thompson, "thompson"),
+        (LearnerKind::ServiceRate, "service-rate"),
+        (LearnerKind::Fixed, "fixed"),
+    ];
+
+    /// Its name in files and results.
+    pub fn name(self) -> &'static str {
+        LearnerKind::ALL.iter().find(|(k, _)| *k == self).map_or("", |(_, name)| name)
+    }
+}
+
+impl std::str::FromStr for LearnerKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = LearnerKind::ALL.iter().find(|(_, name)| *name == text);
+        found.map(|(kind, _)| *kind).ok_or_else(|| {
+            let names: Vec<&str> = LearnerKind::ALL.iter().map(|(_, n)| *n).collect();
+            format!("`{text}` is no learner: write one of {}", names.join(", "))
+        })
+    }
+}
+
+/// Who learns, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Who.
+    pub learner: LearnerKind,
+    /// How to judge and to learn.
+    pub parameters: Parameters,
+    /// Between decisions.
+    pub interval_ns: u64,
+    /// After a decision, so long nothing is observed: queues of before are to be gone.
+    pub settle_ns: u64,
+    /// How often registers are read in the rest of an interval.
+    pub polls: u32,
+    /// Whether each class of servers has weights of its own; in scenarios only.
+    pub per_class: bool,
+    /// What it knows at the beginning.
+    pub table: Option<QTable>,
+    /// Weight of accelerators of the fixed learner.
+    pub weight: u32,
+    /// A guard around it.
+    pub guard: Option<Bounds>,
+}
+
+impl Settings {
+    /// The learner.
+    ///
+    /// # Errors
+    /// Its parameters do not fit.
+    pub fn weigher(&self) -> Result<Box<dyn Weigher>, String> {
+        let p = self.parameters;
+        let inner: Box<dyn Weigher> = match (self.learner, &self.table) {
+            (LearnerKind::QLearning, Some(table)) => Box::new(Learner::with_table(p, table.clone())?),
+            (LearnerKind::QLearning, None) => Box::new(Learner::new(p)?),
+            (LearnerKind::Thompson, _) => Box::new(Bandit::new(p)?),
+            (LearnerKind::ServiceRate, _) => Box::new(Rates::new(p)?),
+            (LearnerKind::Fixed, _) => {
+                let weights = Weights { cpu: p.max_weight, accelerator: self.weight };
+                Box::new(Fixed { parameters: p, weights })
+            }
+        };
+        Ok(match self.guard {
+            Some(bounds) => Box::new(Guard::new(inner, bounds)),
+            None => inner,
+        })
+    }
+}
+
+/// Nanoseconds.
+fn ns(seconds: f64) -> u64 {
+    (seconds * 1e9).round() as u64
+}
+
+/// Reads what scenarios and `rack.toml` both say. Whoever calls takes the other fields of the table: `table`, which is a file.
+pub fn read_settings(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<Settings> {
+    let learner = kind(t, problems);
+    let before = Parameters::default();
+    let number = |t: &mut Table<'_, '_>, name, (min, max), default, problems: &mut Problems<'_>| {
+        t.number(name, min, max, problems).map_or(default, |v| v.value)
+    };
+    let seconds = |t: &mut Table<'_, '_>, name, min, default, problems: &mut Problems<'_>| {
+        ns(number(t, name, (min, 1e6), default, problems))
+    };
+    let whole = |t: &mut Table<'_, '_>, name, (min, max), default: u32, problems: &mut Problems<'_>| {
+        t.integer(name, min, max, problems).map_or(default, |v| v.value as u32)
+    };
+    let interval_ns = seconds(t, "interval_s", 1e-3, 1.0, problems);
+    let settle = t.place_of("settle_s");
+    let settle_ns = seconds(t, "settle_s", 0.0, 0.0, problems);
+    if settle_ns >= interval_ns {
+        problems.add(&settle, "learn.settle_s", "must be shorter than `interval_s`: nothing would be seen");
+    }
+    let parameters = Parameters {
+        ranges: whole(t, "ranges", (1, 1000), before.ranges as u32, problems) as usize,
+        alpha: number(t, "alpha", (1e-6, 1.0), before.alpha, problems),
+        gamma: number(t, "gamma", (0.0, 1.0), before.gamma, problems),
+        epsilon: number(t, "epsilon", (0.0, 1.0), before.epsilon, problems),
+        epsilon_decay: number(t, "epsilon_decay", (0.0, 1.0), before.epsilon_decay, problems),
+        initial_value: number(t, "initial_value", (-1e6, 1e6), before.initial_value, problems),
+        latency_ms: number(t, "latency_ms", (1e-6, 1e9), before.latency_ms, problems),
+        utilisation_percent: number(
+            t,
+            "utilisation_percent",
+            (0.0, 100.0),
+            before.utilisation_percent,
+            problems,
+        ),
+        max_reward: number(t, "max_reward", (1.0, 1e6), before.max_reward, problems),
+        // Registers hold no more than 100 per cent.
+        overload_percent: number(t, "overload_percent", (1.0, 100.0), 98.0, problems),
+        overload_share: number(t, "overload_share", (0.0, 1.0), before.overload_share, problems),
+        max_weight: whole(t, "max_weight", (1, 255), before.max_weight, problems),
+        change_percent: number(t, "change_percent", (0.0, 100.0), before.change_percent, problems),
+        load_change_percent: number(
+            t,
+            "load_change_percent",
+            (0.0, 1e6),
+            before.load_change_percent,
+            problems,
+        ),
+    };
+    let polls = whole(t, "polls", (1, 1000), 4, problems);
+    let weight = whole(t, "weight", (0, u64::from(parameters.max_weight)), 0, problems);
+    let guard = t.table("guard", problems).map(|mut g| {
+        let bounds = Bounds {
+            p99_ms: number(&mut g, "p99_ms", (1e-6, 1e9), 2.0 * parameters.latency_ms, problems),
+            loss: number(&mut g, "loss", (0.0, 1.0), 0.01, problems),
+            fallback: whole(&mut g, "fallback", (0, u64::from(parameters.max_weight)), 1, problems),
+            hold: whole(&mut g, "hold", (1, 100_000), 5, problems),
+            max_change: whole(&mut g, "max_change", (1, 255), 2, problems),
+            max_use_percent: g.number("max_use_percent", 1.0, 100.0, problems).map(|v| v.value),
+        };
+        g.finish(problems);
+        bounds
+    });
+    Some(Settings {
+        learner: learner?,
+        parameters,
+        interval_ns,
+        settle_ns,
+        polls,
+        per_class: false,
+        table: None,
+        weight,
+        guard,
+    })
+}
+
+fn kind(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<LearnerKind> {
+    let quoted: Vec<String> = LearnerKind::ALL.iter().map(|(_, n)| format!("\"{n}\"")).collect();
+    let remedy = format!("write one of {}", quoted.join(", "));
+    if t.place_of("learner") == t.place {
+        t.missing("learner", &remedy, problems);
+    }
+    let text = t.text::<String>("learner", "write a string", problems)?;
+    let found = text.value.parse().ok();
+    if found.is_none() {
+        problems.add(&text.place, t.field("learner"), format!("`{}` is unknown: {remedy}", text.value));
+    }
+    found
+}
+
+impl Settings {
+    /// The fields of `[learn]` that say the same, for a file that is made. Not the Q-table.
+    pub fn text(&self) -> String {
+        let (p, mut out) = (&self.parameters, String::new());
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            out,
+            "learner = \"{}\"\ninterval_s = {}\nsettle_s = {}\npolls = {}\nweight = {}\nmax_weight = {}\nranges = {}",
+            self.learner.name(),
+            seconds(self.interval_ns),
+            seconds(self.settle_ns),
+            self.polls,
+            self.weight,
+            p.max_weight,
+            p.ranges
+        );
+        let numbers = [
+            ("alpha", p.alpha),
+            ("gamma", p.gamma),
+            ("epsilon", p.epsilon),
+            ("epsilon_decay", p.epsilon_decay),
+            ("initial_value", p.initial_value),
+            ("latency_ms", p.latency_ms),
+            ("utilisation_percent", p.utilisation_percent),
+            ("max_reward", p.max_reward),
+            ("overload_percent", p.overload_percent),
+            ("overload_share", p.overload_share),
+            ("change_percent", p.change_percent),
+            ("load_change_percent", p.load_change_percent),
+        ];
+        for (name, value) in numbers {
+            let _ = writeln!(out, "{name} = {value}");
+        }
+        if let Some(g) = &self.guard {
+            let _ = write!(
+                out,
+                "guard = {{ p99_ms = {}, loss = {}, fallback = {}, hold = {}, max_change = {}",
+                g.p99_ms, g.loss, g.fallback, g.hold, g.max_change
+            );
+            let most = g.max_use_percent.map(|m| format!(", max_use_percent = {m}")).unwrap_or_default();
+            let _ = writeln!(out, "{most} }}");
+        }
+        out
+    }
+}

@@ -1,0 +1,349 @@
+//! A learner beside the controller: asks Prometheus what clients see, keeps its Q-table in a file, and hands its readings and weights
+//! back and forth between switch, desk and [`Driver`].
+
+use super::files;
+use crate::http::client::{Ask, ask};
+use pointsman_balance::config::{ClientsSource, LearnConfig};
+use pointsman_balance::controller::{Controller, Program, Request, Status};
+use pointsman_balance::learn::driver::{Input, Output, Situation, configured};
+use pointsman_balance::learn::{Clients, Decision, Driver, QTable, State, Weights};
+use pointsman_balance::mcdm::prometheus::{QUERY_PATH, form, samples};
+use pointsman_balance::{DeviceNumber, Rack};
+use pointsman_control::proto::p4info::P4Info;
+use pointsman_control::proto::p4rt;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::mpsc::UnboundedSender;
+
+/// Ids of a learner's requests begin here: the controller's own never come so far.
+const FIRST_ID: u64 = 1 << 63;
+
+/// What comes back to a learner from Prometheus.
+pub struct Answer {
+    /// Which learner asked: one that has ended is not told.
+    learner: u64,
+    round: u64,
+    result: Result<Clients, String>,
+}
+
+/// What a learner wants of whoever runs it.
+pub(super) enum Wish {
+    /// A request to the switch.
+    Request { id: u64, request: Request },
+    /// Weights for a service.
+    Weigh { service: String, weights: Weights },
+    /// A decision was made.
+    Decided { service: String, learner: &'static str, decision: Decision },
+    /// Something for the operator.
+    Say(String),
+}
+
+/// What makes a learner another one: its settings, and the devices that it weighs.
+#[derive(Clone, PartialEq)]
+struct Basis {
+    config: LearnConfig,
+    members: Vec<(DeviceNumber, u32, bool)>,
+    device_id: u64,
+}
+
+fn basis(rack: &Rack) -> Option<Basis> {
+    let config = rack.learn.clone()?;
+    let members = rack.service(&config.service).ok()?.members.iter().flat_map(|m| &m.devices);
+    let members = members.map(|d| (d.number, d.weight, d.enabled)).collect();
+    Some(Basis { config, members, device_id: rack.switch.device_id })
+}
+
+struct Running {
+    basis: Basis,
+    driver: Driver,
+    /// Where its table is kept.
+    file: Option<PathBuf>,
+    decisions: BTreeMap<&'static str, u64>,
+}
+
+/// The learner that runs, if one is configured.
+pub(super) struct Learner {
+    /// Where paths in the rack's file begin.
+    folder: PathBuf,
+    info: P4Info,
+    start: Instant,
+    tell: UnboundedSender<super::Command>,
+    running: Option<Running>,
+    /// A configuration that cannot be followed, which was said.
+    refused: Option<Basis>,
+    /// How many there were: answers to one that has ended are for nobody.
+    number: u64,
+    /// The next request's, and the rounds that those without an answer belong to.
+    next_id: u64,
+    open: BTreeMap<u64, (u64, u64)>,
+}
+
+/// Reads the Q-table of a configuration. A file that is not there is a beginning from nothing.
+pub(super) fn table(config: &LearnConfig, folder: &Path) -> Result<Option<QTable>, String> {
+    let Some(name) = &config.table else { return Ok(None) };
+    let path = folder.join(name);
+    let shown = path.display();
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(format!("cannot read {shown} for learn.table: {e}")),
+    };
+    let remedy = "move it away to begin with nothing";
+    let table = QTable::load(&text).map_err(|e| format!("{shown}: {e}; {remedy}"))?;
+    if table.ranges() != config.settings.parameters.ranges {
+        return Err(format!(
+            "{shown}: the table has {} ranges of utilisation, but learn.ranges is {}: use the same number, or {remedy}",
+            table.ranges(),
+            config.settings.parameters.ranges
+        ));
+    }
+    Ok(Some(table))
+}
+
+fn seed() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64)
+}
+
+impl Learner {
+    pub fn new(program: &Program, folder: PathBuf, tell: UnboundedSender<super::Command>) -> Learner {
+        Learner {
+            folder,
+            info: program.p4info.clone(),
+            start: Instant::now(),
+            tell,
+            running: None,
+            refused: None,
+            number: 0,
+            next_id: FIRST_ID,
+            open: BTreeMap::new(),
+        }
+    }
+
+    /// The learner of the rack's file runs from now on, and no other; and it knows how controller and switch stand.
+    pub fn follow(&mut self, file: &Rack, controller: &Controller, overridden: bool) -> Vec<Wish> {
+        let wanted = basis(file);
+        let mut wishes = Vec::new();
+        if wanted.as_ref() != self.running.as_ref().map(|r| &r.basis) {
+            self.change(wanted, file, &mut wishes);
+        }
+        let situation = match controller.status() {
+            _ if overridden => Situation::Paused,
+            Status::InSync => Situation::Ready(controller.silent().collect()),
+            _ => Situation::Waiting,
+        };
+        wishes.extend(self.step(Input::Situation(situation)));
+        wishes
+    }
+
+    fn change(&mut self, wanted: Option<Basis>, file: &Rack, wishes: &mut Vec<Wish>) {
+        if wanted.is_some() && wanted == self.refused {
+            return;
+        }
+        // It saves what it knows, which the next one may read.
+        if let Some(problem) = self.running.take().and_then(|r| save(&r).err()) {
+            wishes.push(Wish::Say(problem));
+        }
+        self.refused = None;
+        let Some(basis) = wanted else { return };
+        match self.begin(&basis, file) {
+            Ok((running, said)) => {
+                wishes.push(Wish::Say(said));
+                self.running = Some(running);
+                self.number += 1;
+            }
+            Err(e) => {
+                wishes.push(Wish::Say(format!("nobody learns: {e}")));
+                self.refused = Some(basis);
+            }
+        }
+    }
+
+    fn begin(&mut self, basis: &Basis, file: &Rack) -> Result<(Running, String), String> {
+        let config = &basis.config;
+        let mut settings = config.settings.clone();
+        settings.table = table(config, &self.folder)?;
+        let known = settings.table.as_ref().map(QTable::updates);
+        let seed = config.seed.unwrap_or_else(seed);
+        let mut first = configured(file, &config.service, settings.parameters.max_weight);
+        first.accelerator = config.first_weight.unwrap_or(first.accelerator);
+        let patience = config.clients.patience;
+        let driver = Driver::new(&settings, patience, file, &config.service, first, &self.info, seed)?;
+        let knowledge = match (&config.table, known) {
+            (Some(name), Some(n)) => format!(", with {n} updates in {name}"),
+            (Some(name), None) => format!(", with nothing so far in {name}"),
+            (None, _) => String::new(),
+        };
+        let said = format!(
+            "service `{}`: {} learns its weights from {} on{knowledge}",
+            config.service,
+            settings.learner.name(),
+            driver.weights()
+        );
+        let file = config.table.as_ref().map(|name| self.folder.join(name));
+        Ok((Running { basis: basis.clone(), driver, file, decisions: BTreeMap::new() }, said))
+    }
+
+    /// When to step again at the latest.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        Some(self.start + self.running.as_ref()?.driver.next_deadline()?)
+    }
+
+    /// Time passes.
+    pub fn tick(&mut self) -> Vec<Wish> {
+        self.step(Input::Tick)
+    }
+
+    /// Whether a request was a learner's.
+    pub fn is_own(id: u64) -> bool {
+        id >= FIRST_ID
+    }
+
+    /// The switch answered.
+    pub fn devices(&mut self, id: u64, result: Result<Vec<p4rt::Entity>, String>) -> Vec<Wish> {
+        match self.open.remove(&id) {
+            Some((learner, round)) if learner == self.number => self.step(Input::Devices { round, result }),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Prometheus answered.
+    pub fn clients(&mut self, answer: Answer) -> Vec<Wish> {
+        let Answer { learner, round, result } = answer;
+        if learner == self.number { self.step(Input::Clients { round, result }) } else { Vec::new() }
+    }
+
+    /// The connection to the switch is gone, and all that was asked over it.
+    pub fn disconnected(&mut self) {
+        self.open.clear();
+    }
+
+    fn step(&mut self, input: Input) -> Vec<Wish> {
+        let Some(r) = &mut self.running else { return Vec::new() };
+        let service = r.basis.config.service.clone();
+        let learner = r.basis.config.settings.learner.name();
+        let mut wishes = Vec::new();
+        let outputs = r.driver.step(self.start.elapsed(), input);
+        for output in outputs {
+            match output {
+                Output::Read { round, request } => {
+                    self.open.insert(self.next_id, (self.number, round));
+                    wishes.push(Wish::Request { id: self.next_id, request: Request::Read(request) });
+                    self.next_id += 1;
+                }
+                Output::AskClients { round } => {
+                    let (source, tell) = (r.basis.config.clients.clone(), self.tell.clone());
+                    let learner = self.number;
+                    tokio::spawn(async move {
+                        let result = clients(&source).await;
+                        // Nobody is there to be told: then the controller is about to end.
+                        let _ = tell.send(super::Command::Clients(Answer { learner, round, result }));
+                    });
+                }
+                Output::Weigh(weights) => wishes.push(Wish::Weigh { service: service.clone(), weights }),
+                Output::Save(text) => {
+                    if let Some(Err(e)) = r.file.as_ref().map(|f| files::replace(f, &text)) {
+                        wishes.push(Wish::Say(e));
+                    }
+                }
+                Output::Decided(decision) => {
+                    *r.decisions.entry(decision.verdict.name()).or_default() += 1;
+                    wishes.push(Wish::Decided { service: service.clone(), learner, decision });
+                }
+                Output::Note(text) => {
+                    wishes.push(Wish::Say(format!("service `{service}`: {learner} {text}")))
+                }
+            }
+        }
+        wishes
+    }
+
+    /// What there is to tell of it.
+    pub fn report(&self) -> Option<Report<'_>> {
+        let r = self.running.as_ref()?;
+        Some(Report {
+            service: &r.basis.config.service,
+            learner: r.basis.config.settings.learner.name(),
+            state: r.driver.state(),
+            weights: r.driver.weights(),
+            last: r.driver.last(),
+            decisions: &r.decisions,
+            interventions: r.driver.interventions(),
+            skipped: r.driver.skipped(),
+            updates: r.driver.table().map(QTable::updates),
+        })
+    }
+}
+
+/// What a learner does, for metrics.
+pub struct Report<'a> {
+    /// Of which service.
+    pub service: &'a str,
+    /// Who.
+    pub learner: &'static str,
+    /// How it stands.
+    pub state: State,
+    /// The weights that it wants.
+    pub weights: Weights,
+    /// Its last decision.
+    pub last: Option<&'a Decision>,
+    /// How many decisions, by what was thought of the weights before.
+    pub decisions: &'a BTreeMap<&'static str, u64>,
+    /// How often the guard took over.
+    pub interventions: u64,
+    /// Intervals without a decision.
+    pub skipped: u64,
+    /// Updates of its Q-table, if it has one.
+    pub updates: Option<u64>,
+}
+
+fn save(r: &Running) -> Result<(), String> {
+    match (&r.file, r.driver.table()) {
+        (Some(file), Some(table)) => files::replace(file, &table.save()),
+        _ => Ok(()),
+    }
+}
+
+impl Drop for Learner {
+    /// What was learnt since it was saved last is not to be lost; there is nobody any more to tell that it was.
+    fn drop(&mut self) {
+        if let Some(Err(e)) = self.running.as_ref().map(save) {
+            crate::console::say(&e);
+        }
+    }
+}
+
+/// What clients see, by a Prometheus server.
+async fn clients(source: &ClientsSource) -> Result<Clients, String> {
+    let loss = async {
+        match &source.loss {
+            Some(promql) => number(source, promql).await,
+            None => Ok(0.0),
+        }
+    };
+    let (p99, loss) = tokio::try_join!(number(source, &source.p99_ms), loss)?;
+    if loss.is_finite() && !(0.0..=1.0).contains(&loss) {
+        return Err(format!("learn.clients.loss is {loss}: write an expression for a share, from 0 to 1"));
+    }
+    if p99 < 0.0 {
+        return Err(format!("learn.clients.p99_ms is {p99}: write an expression for milliseconds"));
+    }
+    // No requests at all make both NaN.
+    let loss = if loss.is_nan() { 0.0 } else { loss };
+    Ok(Clients { p99_ms: Some(p99).filter(|p| !p.is_nan()), loss })
+}
+
+async fn number(source: &ClientsSource, promql: &str) -> Result<f64, String> {
+    let url = format!("{}{QUERY_PATH}", source.url.trim_end_matches('/'));
+    let body = Some(("application/x-www-form-urlencoded", form(promql)));
+    let request = Ask { method: "POST", url: &url, body, ..Ask::default() };
+    let (status, body) = ask(request, source.patience).await?;
+    let found = samples(status, &body).map_err(|e| format!("`{promql}`: {e}"))?;
+    match found.as_slice() {
+        [one] => Ok(one.value),
+        many => Err(format!(
+            "`{promql}` gives {} samples: write an expression that gives one, for all clients of the service",
+            many.len()
+        )),
+    }
+}

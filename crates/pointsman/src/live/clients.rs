@@ -1,0 +1,88 @@
+//! What the clients of a live rack see, told to its learner as a Prometheus server would tell it.
+
+use crate::http::server::{self as http, Request, Response};
+use serde_json::json;
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+
+/// Where it is asked, inside the switch's namespace.
+pub const CLIENTS: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 9090);
+
+/// Longest query.
+const MAX_BODY: usize = 1 << 12;
+
+/// The latencies of the last requests.
+#[derive(Clone, Debug)]
+pub struct ClientsView {
+    /// Older ones do not count.
+    window: Duration,
+    /// A request that took so long is lost.
+    timeout: Duration,
+    seen: Arc<Mutex<VecDeque<(Instant, Duration)>>>,
+}
+
+impl ClientsView {
+    /// Nothing seen yet.
+    pub fn new(window: Duration, timeout: Duration) -> ClientsView {
+        ClientsView { window, timeout, seen: Arc::default() }
+    }
+
+    /// Requests ended just now, after such times.
+    pub fn saw(&self, latencies: &[Duration]) {
+        let now = Instant::now();
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.extend(latencies.iter().map(|l| (now, *l)));
+        while seen.front().is_some_and(|(at, _)| now.duration_since(*at) > self.window) {
+            seen.pop_front();
+        }
+    }
+
+    /// The 99th percentile of answered requests in milliseconds, and the share of lost ones; both NaN where there were none.
+    fn now(&self) -> (f64, f64) {
+        let now = Instant::now();
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let all: Vec<Duration> =
+            seen.iter().filter(|(at, _)| now.duration_since(*at) <= self.window).map(|(_, l)| *l).collect();
+        let answered: pointsman_lab::load::Latencies =
+            all.iter().copied().filter(|l| *l < self.timeout).collect();
+        let lost = (all.len() - answered.len()) as f64 / all.len() as f64;
+        let p99 = if answered.is_empty() { f64::NAN } else { answered.percentile(99.0).as_secs_f64() * 1e3 };
+        (p99, lost)
+    }
+
+    /// How `[learn.clients]` asks for it.
+    pub fn text() -> String {
+        let at = SocketAddr::from(CLIENTS);
+        format!("[learn.clients]\nurl = \"http://{at}\"\np99_ms = \"p99_ms\"\nloss = \"loss\"\n")
+    }
+
+    fn answer(&self, request: &Request) -> Response {
+        let (p99, loss) = self.now();
+        let value = match request.body.as_slice() {
+            b"query=p99_ms" => p99,
+            b"query=loss" => loss,
+            _ => return Response::error(404, "ask for p99_ms or loss"),
+        };
+        // As Prometheus does: numbers are strings, so that NaN can be said.
+        let sample = json!({ "metric": {}, "value": [0, value.to_string()] });
+        let data = json!({ "resultType": "vector", "result": [sample] });
+        Response {
+            status: 200,
+            content_type: "application/json",
+            headers: Vec::new(),
+            body: json!({ "status": "success", "data": data }).to_string(),
+        }
+    }
+
+    /// Answers queries until the task is dropped.
+    pub async fn serve(self, listener: TcpListener) {
+        http::serve(listener, None, MAX_BODY, move |request| {
+            let view = self.clone();
+            async move { view.answer(&request) }
+        })
+        .await;
+    }
+}
