@@ -514,6 +514,9 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         if args.check { rack_file::describe(&args.rack)? } else { rack_file::read_complete(&args.rack)? };
     let program = program(&rack.switch.program)?;
     if args.check {
+        if let Some(learn) = &rack.learn {
+            learner::table(learn, &folder(&args.rack))?;
+        }
         Controller::new(rack, program)?;
         return Ok(ExitCode::SUCCESS);
     }
