@@ -149,7 +149,7 @@ impl Census {
         }
         self.next += PART;
         if self.next < schema.places {
-            return Counted { more: self.next % turn(schema) != 0, ..Counted::default() };
+            return Counted { more: !self.next.is_multiple_of(turn(schema)), ..Counted::default() };
         }
         self.next = 0;
         let counted = std::mem::take(&mut self.counted);
@@ -208,7 +208,7 @@ mod tests {
             let answers: Vec<p4rt::Entity> = asked.into_iter().map(answer).collect();
             let counted = c.answers(Duration::from_millis(now_ms), &schema, &answers);
             // A turn ends with a 64th of the table, or with the table.
-            assert_eq!(counted.more, !c.live.is_empty() || c.next % turn(&schema) != 0);
+            assert_eq!(counted.more, !c.live.is_empty() || !c.next.is_multiple_of(turn(&schema)));
             out.extend(counted.empty);
         }
         out
