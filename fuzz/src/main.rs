@@ -4,6 +4,8 @@
 #![no_main]
 
 mod check;
+#[path = "../../crates/balance/tests/rack/conversation.rs"]
+mod conversation;
 mod loader;
 mod p4runtime;
 mod packets;
@@ -26,6 +28,7 @@ enum Target {
     Pcap,
     Report,
     Config,
+    Api,
 }
 
 static TARGET: LazyLock<Target> = LazyLock::new(|| {
@@ -38,8 +41,9 @@ static TARGET: LazyLock<Target> = LazyLock::new(|| {
         "pcap" => Target::Pcap,
         "report" => Target::Report,
         "config" => Target::Config,
+        "api" => Target::Api,
         _ => panic!(
-            "POINTSMAN_FUZZ_TARGET is {name:?}: set it to check, p4runtime, packets, stf, pcap, report or config"
+            "POINTSMAN_FUZZ_TARGET is {name:?}: set it to check, p4runtime, packets, stf, pcap, report, config or api"
         ),
     }
 });
@@ -53,6 +57,7 @@ fuzz_target!(|data: &[u8]| {
         Target::Pcap => readers::pcap(data),
         Target::Report => readers::report(data),
         Target::Config => readers::config(data),
+        Target::Api => conversation::conversation(data),
     }
 });
 

@@ -2,7 +2,8 @@
 
 mod page;
 mod serve;
-mod validate;
+pub mod validate;
+pub mod wire;
 
 use crate::compiler;
 use crate::console::{print, say};

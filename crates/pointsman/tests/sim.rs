@@ -236,5 +236,5 @@ fn the_lab_agrees() {
         assert!(p99(1) > 1.5 * p99(0), "{side}: {} {}", p99(0), p99(1));
     }
     let refused = run(&["sim", &file("scenarios/knn-64.toml"), "--lab"]);
-    assert!(refused.code == Some(1) && refused.stderr.contains("--lab: "), "{refused:?}");
+    assert!(refused.code == Some(1) && refused.stderr.contains("in the lab: "), "{refused:?}");
 }

@@ -350,10 +350,8 @@ impl Agent {
         }
         self.latency.expire(now, ms(self.config.settings.lost_after_ms));
         self.decide(now, &mut out);
-        if now >= self.heartbeat_at || self.repeat_at.is_some_and(|at| now >= at) {
-            if self.repeat_at.is_some_and(|at| now >= at) {
-                self.repeat_at = None;
-            }
+        let repeats = self.repeat_at.take_if(|at| now >= *at).is_some();
+        if now >= self.heartbeat_at || repeats {
             self.report(now, &mut out);
         }
         out
@@ -493,9 +491,22 @@ impl Agent {
         Stamp { number: self.config.key.map_or(0, |(n, _)| n), sequence: self.sequence }
     }
 
+    /// When the next heartbeat is due after a report now. Heartbeats keep to a schedule, so that being woken late does not make them
+    /// fewer; those that were missed altogether are left out. A report in between begins a new schedule, and so does the first.
+    fn next_heartbeat(&self, now: Duration) -> Duration {
+        let interval = ms(self.config.settings.heartbeat_ms);
+        match now.checked_sub(self.heartbeat_at) {
+            Some(late) if !self.heartbeat_at.is_zero() && !interval.is_zero() => {
+                let into = Duration::from_nanos((late.as_nanos() % interval.as_nanos()) as u64);
+                now - into + interval
+            }
+            _ => now + interval,
+        }
+    }
+
     /// Reports what is known. Of devices whose sources are silent nothing is said, so that they fall silent, too.
     fn report(&mut self, now: Duration, out: &mut Vec<Output>) {
-        self.heartbeat_at = now + ms(self.config.settings.heartbeat_ms);
+        self.heartbeat_at = self.next_heartbeat(now);
         let key = self.config.key.map(|(_, key)| key);
         let known: Vec<usize> = (0..self.parts.len()).filter(|i| self.parts[*i].is_known(now)).collect();
         if known.is_empty() {

@@ -165,6 +165,31 @@ fn heartbeat() {
     assert_eq!(run(&mut a, at(350_000)), [(0, true), (100, true), (200, true), (300, true)]);
 }
 
+/// Whoever is woken late sends as many reports as were asked for; those that were missed altogether are not made up for.
+#[test]
+fn heartbeats_do_not_drift() {
+    let mut a = agent();
+    let mut random = Random::new(3);
+    let start = at(1_900_000_000_000_000);
+    let mut sent = 0;
+    a.step(start, Input::Tick);
+    loop {
+        let now = a.next_deadline() + at(random.below(60_000));
+        if now > start + Duration::from_secs(100) {
+            break;
+        }
+        sent += reports(&a.step(now, Input::Tick)).len();
+    }
+    assert!((998..=1000).contains(&sent), "{sent} in 100 s, every 100 ms");
+    let mut a = agent();
+    run(&mut a, at(100_000));
+    assert_eq!(reports(&a.step(at(555_000), Input::Tick)), [true], "one for all that were missed");
+    assert_eq!(run(&mut a, at(800_000)), [(600, true), (700, true), (800, true)]);
+    // What is reported in between counts: the next is due an interval later.
+    udp(&mut a, at(810_000), Direction::In, 1000);
+    assert_eq!(run(&mut a, at(1_000_000)), [(830, false), (835, false), (935, false)]);
+}
+
 /// A device that stops answering is reported busy when its oldest request is as old as the threshold, twice.
 #[test]
 fn stuck() {

@@ -1,6 +1,5 @@
 use super::*;
 use crate::controller::{Controller, Program};
-use crate::mix::Random;
 use crate::plan::tests::p4info;
 use serde_json::{Value, json};
 
@@ -394,62 +393,6 @@ fn the_description_is_true() {
         }
     }
     assert_eq!(seen, 4 * ROUTES.len());
-}
-
-/// Whatever is asked, the answer is JSON with a status of HTTP, and says what is wrong where something is.
-#[test]
-fn random_requests() {
-    let mut o = Office::new(&text());
-    let mut random = Random::new(5);
-    let bodies = [
-        r#"{"block": "min-finder", "metric": "cpu", "weight": 2, "step": 0}"#,
-        r#"{"policy": "prt", "high": 90, "low": 80, "metric2": "network", "weight2": 3}"#,
-        r#"{"block": "round-robin", "weights": {"s1/cpu": 5, "s1/nic": 1}, "note": "x"}"#,
-        r#"{"policy": "chosen", "servers": "power-of-two", "count": "requests", "priorities": {"s2/cpu": 3}}"#,
-    ];
-    let queries =
-        ["", "?dry_run=true", "?wait_ms=10&limit=3", "?service=inference&limit=5", "?service=%69nference"];
-    let mut change = |text: &str| -> String {
-        let mut bytes = text.as_bytes().to_vec();
-        for _ in 0..random.below(4) {
-            let at = random.below(bytes.len() as u64 + 1) as usize;
-            match random.below(4) {
-                0 if at < bytes.len() => bytes[at] = random.next() as u8,
-                1 => bytes.insert(at, b"{}[]\",:/?&=%+0-9.e\\u"[random.below(20) as usize]),
-                2 if at < bytes.len() => drop(bytes.remove(at)),
-                _ if !bytes.is_empty() => bytes.truncate(at),
-                _ => {}
-            }
-        }
-        String::from_utf8_lossy(&bytes).into_owned()
-    };
-    let mut by_status: BTreeMap<u16, usize> = BTreeMap::new();
-    for i in 0..20_000 {
-        let (method, path) = ROUTES[i % ROUTES.len()];
-        let path = path.replace("{service}", "inference").replace("{change}", "3");
-        let target = change(&format!("{path}{}", queries[i / 7 % queries.len()]));
-        let body = change(bodies[i / 3 % bodies.len()]);
-        let authorization = if i % 5 == 0 { change(OPS) } else { OPS.into() };
-        let method = if i % 11 == 0 { change(method) } else { method.into() };
-        let request = Request {
-            method: &method,
-            target: &target,
-            authorization: Some(&authorization),
-            body: body.as_bytes(),
-        };
-        let (r, _) = o.ask(&request);
-        let value: Value = serde_json::from_str(&r.body).unwrap_or_else(|e| panic!("{request:?}: {e}"));
-        if r.status >= 400 {
-            assert!(value["error"].as_str().is_some_and(|e| e.len() > 10), "{request:?}: {value}");
-        }
-        *by_status.entry(r.status).or_default() += 1;
-        o.policy();
-    }
-    assert!(
-        [200, 202, 400, 401, 404, 405].iter().all(|s| by_status.get(s).is_some_and(|n| *n > 20)),
-        "{by_status:?}"
-    );
-    assert!(!by_status.contains_key(&500), "{by_status:?}");
 }
 
 /// A learner's weights take the place of the file's; a request lies over them, and gives way again.

@@ -2,14 +2,18 @@
 //! server, in virtual time.
 
 mod api;
+mod conversation;
 mod world;
 
+use conversation::OPS;
+use pointsman_balance::api::{ROUTES, Request};
 use pointsman_balance::controller::{Input, Status};
 use pointsman_balance::plan::{Key, Schema};
 use pointsman_balance::{DeviceNumber, Policy, agent};
 use pointsman_control::ConnId;
 use pointsman_control::proto::p4info::P4Info;
 use pointsman_testkit::packet::Packet;
+use pointsman_testkit::random::Random;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use world::{World, example, p4info, with_keys};
@@ -153,4 +157,65 @@ fn a_device_leaves_and_the_controller_restarts() {
     // Nothing more is sent: when the last connection must be over, the device goes.
     w.run_for(Duration::from_secs(32));
     assert!(!w.controller.entries().contains_key(&gone));
+}
+
+/// Requests that are nearly right, one changed a little at a time.
+#[test]
+fn random_requests() {
+    let mut o = conversation::Office::default();
+    let mut random = Random::new(5);
+    let bodies = [
+        r#"{"block": "min-finder", "metric": "cpu", "weight": 2, "step": 0}"#,
+        r#"{"policy": "prt", "high": 90, "low": 80, "metric2": "network", "weight2": 3}"#,
+        r#"{"block": "round-robin", "weights": {"s1/cpu": 5, "s1/nic": 1}, "note": "x"}"#,
+        r#"{"policy": "chosen", "servers": "power-of-two", "count": "requests", "priorities": {"s2/cpu": 3}}"#,
+    ];
+    let queries =
+        ["", "?dry_run=true", "?wait_ms=10&limit=3", "?service=inference&limit=5", "?service=%69nference"];
+    let mut change = |text: &str| -> String {
+        let mut bytes = text.as_bytes().to_vec();
+        for _ in 0..random.below(4) {
+            let at = random.below(bytes.len() + 1);
+            match random.below(4) {
+                0 if at < bytes.len() => bytes[at] = random.below(256) as u8,
+                1 => bytes.insert(at, b"{}[]\",:/?&=%+0-9.e\\u"[random.below(20)]),
+                2 if at < bytes.len() => drop(bytes.remove(at)),
+                _ if !bytes.is_empty() => bytes.truncate(at),
+                _ => {}
+            }
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let mut by_status: BTreeMap<u16, usize> = BTreeMap::new();
+    for i in 0..20_000 {
+        let (method, path) = ROUTES[i % ROUTES.len()];
+        let path = path.replace("{service}", "inference").replace("{change}", "3");
+        let target = change(&format!("{path}{}", queries[i / 7 % queries.len()]));
+        let body = change(bodies[i / 3 % bodies.len()]);
+        let authorization = if i % 5 == 0 { change(OPS) } else { OPS.into() };
+        let method = if i % 11 == 0 { change(method) } else { method.into() };
+        let status = o.ask(&Request {
+            method: &method,
+            target: &target,
+            authorization: Some(&authorization),
+            body: body.as_bytes(),
+        });
+        *by_status.entry(status).or_default() += 1;
+        if i % 1000 == 0 {
+            o.turn_page();
+            o.restart();
+        }
+    }
+    assert!(
+        [200, 202, 400, 401, 404, 405].iter().all(|s| by_status.get(s).is_some_and(|n| *n > 20)),
+        "{by_status:?}"
+    );
+}
+
+/// The fuzz target's entry, with what its seeds look like.
+#[test]
+fn a_conversation() {
+    conversation::conversation(include_bytes!("../../../../fuzz/seeds/api/day"));
+    conversation::conversation(b"");
+    conversation::conversation(b"PUT\xff\n---\nFILE\n---\nFILE");
 }

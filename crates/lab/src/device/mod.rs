@@ -24,7 +24,6 @@ use crate::wire::{self, Key, Kind, MAX_FRAME, MAX_NAME, Request};
 use cpu::Pool;
 use metrics::Metrics;
 use queue::Queue;
-use serde::{Deserialize, Serialize};
 use socket2::{Domain, Socket, Type};
 use stats::count;
 use std::collections::HashMap;
@@ -37,17 +36,18 @@ use std::time::{Duration, Instant};
 use tcp::{Connection, Identity, Outcome};
 
 /// How service times vary from request to request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Debug, PartialEq)]
 pub enum ServiceTime {
     /// Every request takes the same time.
     Deterministic,
     /// Exponentially distributed, drawn from the device's seed.
     Exponential,
+    /// Drawn by somebody else: each request takes the next of these times the mean, over and over again.
+    Drawn(Arc<[f64]>),
 }
 
 /// How a device spends its time on a request.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Model {
     /// The device is a queue with a given service time; no processor is used, so the result is the same
     /// on any machine.
@@ -70,10 +70,10 @@ pub enum Model {
 }
 
 impl Model {
-    fn quota(self) -> Option<f64> {
+    fn quota(&self) -> Option<f64> {
         match self {
             Model::Timed(_) => None,
-            Model::Cpu { quota, .. } | Model::Compute { quota, .. } => quota,
+            Model::Cpu { quota, .. } | Model::Compute { quota, .. } => *quota,
         }
     }
 }
@@ -123,6 +123,11 @@ impl DeviceConfig {
         }
         if self.service.is_zero() || self.mean_service() > Duration::from_secs(3600) {
             return fail(format!("service time is {:?}: it must be above 0 and below an hour", self.service));
+        }
+        if let Model::Timed(ServiceTime::Drawn(times)) = &self.model
+            && (times.is_empty() || times.iter().any(|t| !(t.is_finite() && *t >= 0.0)))
+        {
+            return fail("no service times were drawn, or some that are no times".into());
         }
         if let Some(cores) = self.model.quota()
             && !(cores * self.speed >= 0.001 && cores <= 1024.0)
@@ -288,7 +293,9 @@ struct Server {
     me: Identity,
     engine: Engine,
     service_ns: f64,
-    exponential: bool,
+    /// Requests so far, for draws that were made before.
+    drawn: usize,
+    times: ServiceTime,
     rng: Rng,
     sockets: Sockets,
     connections: HashMap<u64, Connection>,
@@ -336,7 +343,11 @@ impl Server {
             me: Identity { name: config.name.clone(), key: config.key },
             engine,
             service_ns: mean.as_nanos() as f64,
-            exponential: config.model == Model::Timed(ServiceTime::Exponential),
+            drawn: 0,
+            times: match &config.model {
+                Model::Timed(times) => times.clone(),
+                Model::Cpu { .. } | Model::Compute { .. } => ServiceTime::Deterministic,
+            },
             rng: Rng::for_part(config.seed, &config.name),
             sockets,
             connections: HashMap::new(),
@@ -527,7 +538,14 @@ impl Server {
             0 => 1.0,
             thousandths => thousandths as f64 / 1000.0,
         };
-        let draw = if self.exponential { self.rng.exponential() } else { 1.0 };
+        let draw = match &self.times {
+            ServiceTime::Deterministic => 1.0,
+            ServiceTime::Exponential => self.rng.exponential(),
+            ServiceTime::Drawn(times) => {
+                self.drawn += 1;
+                times.get((self.drawn - 1) % times.len().max(1)).copied().unwrap_or(1.0)
+            }
+        };
         // Float to integer conversion saturates, so no argument can overflow.
         let service = (self.service_ns * scale * draw) as u64;
         let now = self.now();

@@ -15,10 +15,11 @@ use socket2::Type;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How the times between requests vary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrivals {
     /// Independent users: random times, exponentially distributed gaps.
     Poisson,
@@ -27,6 +28,8 @@ pub enum Arrivals {
     /// Poisson at a rate that changes: a fifth of the time at twice the mean, else at three quarters of it. A burst lasts
     /// 200 ms on average.
     Bursty,
+    /// At these times from the start, in order. Rate and duration say how many that are and when the last may come.
+    Listed(Arc<[Duration]>),
 }
 
 /// Mean duration of a burst, and of the time between two.
@@ -112,17 +115,20 @@ impl LoadConfig {
     /// The departures of the run, from its start: exactly rate times duration (rounded). Uniformly random
     /// times in order are a Poisson process with a known count, so what is offered is what was asked for.
     pub fn schedule(&self) -> Vec<Duration> {
+        if let Arrivals::Listed(times) = &self.arrivals {
+            return times.to_vec();
+        }
         let count = (self.rate_rps * self.duration.as_secs_f64()).round() as u64;
         let mut rng = Rng::for_part(self.seed, "arrivals");
         let bursts = match self.arrivals {
             Arrivals::Bursty => bursts(self.duration.as_secs_f64(), &mut rng),
-            Arrivals::Poisson | Arrivals::Constant => Vec::new(),
+            _ => Vec::new(),
         };
         let mut times: Vec<Duration> = (0..count)
             .map(|i| match self.arrivals {
-                Arrivals::Poisson => self.duration.mul_f64(rng.unit()),
                 Arrivals::Constant => Duration::from_secs_f64(i as f64 / self.rate_rps),
                 Arrivals::Bursty => within(&bursts, rng.unit()),
+                _ => self.duration.mul_f64(rng.unit()),
             })
             .collect();
         times.sort_unstable();
@@ -164,6 +170,8 @@ pub struct LoadResult {
     pub sent: u64,
     /// Answered in time with a good signature.
     pub answered: u64,
+    /// Of these, while requests were still being sent: what devices finished of a load beyond their capacity.
+    pub answered_meanwhile: u64,
     /// The others.
     pub lost: u64,
     /// Over all of `sent`, lost ones with the time-out.
@@ -304,6 +312,7 @@ pub fn watched(
             offered_rps: config.rate_rps,
             sent: 0,
             answered: 0,
+            answered_meanwhile: 0,
             lost: 0,
             latencies: Latencies::default(),
             answered_by: BTreeMap::new(),
@@ -420,12 +429,14 @@ impl Run<'_> {
         }
         match self.keys.verify(&buffer[..n], &pending.request) {
             Verdict::Good(device) => {
-                let latency = self.now().saturating_sub(pending.due);
+                let now = self.now();
+                let latency = now.saturating_sub(pending.due);
                 if latency >= self.config.timeout {
                     // Too late, only that the clock had not been looked at.
                     self.lose();
                 } else {
                     self.result.answered += 1;
+                    self.result.answered_meanwhile += u64::from(now <= self.config.duration);
                     self.by_device[device] += 1;
                     self.latencies.push(latency);
                 }
@@ -507,6 +518,9 @@ mod tests {
         assert_eq!(bursty.len(), 10_000);
         assert!(bursty.last().is_some_and(|t| *t <= Duration::from_secs(10)));
         assert!(counts(&poisson) < 2.0 && counts(&bursty) > 5.0, "{} {}", counts(&poisson), counts(&bursty));
+        let times: Arc<[Duration]> = [Duration::from_millis(3), Duration::from_millis(9)].into();
+        let listed = LoadConfig { arrivals: Arrivals::Listed(times.clone()), ..config(1000.0) }.schedule();
+        assert_eq!(listed, *times);
         let constant = LoadConfig { arrivals: Arrivals::Constant, ..config(100.0) }.schedule();
         assert_eq!(constant.len(), 1000);
         assert_eq!(constant[10], Duration::from_millis(100));

@@ -105,9 +105,10 @@ impl RackSummary {
             let config = devices.iter().find(|c| c.name == name).ok_or_else(|| {
                 Error::new(format!("report: there is no configuration of the device '{name}'"))
             })?;
-            let model = match config.model {
+            let model = match &config.model {
                 Model::Timed(ServiceTime::Deterministic) => "timed-deterministic",
                 Model::Timed(ServiceTime::Exponential) => "timed-exponential",
+                Model::Timed(ServiceTime::Drawn(_)) => "timed-drawn",
                 Model::Cpu { .. } => "cpu",
                 Model::Compute { work, .. } => work.application.name(),
             };

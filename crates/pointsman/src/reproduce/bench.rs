@@ -1,7 +1,9 @@
-//! Where experiments run: simulations over seeds, on all processors.
+//! Where experiments run: in virtual time on all processors, or in real time on racks of network namespaces.
 
 use crate::compiler;
 use crate::controller;
+use crate::sim::validate::load_average;
+use crate::sim::wire::{OnWire, stretched};
 use crate::sources::Sources;
 use indicatif::{ProgressBar, ProgressStyle};
 use pointsman_engine::Engine;
@@ -22,6 +24,63 @@ pub enum Coming {
     NearConstant,
 }
 
+/// Where experiments run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Where {
+    /// In virtual time.
+    Simulator,
+    /// On racks of network namespaces, in real time, with everything stretched so that the quickest service takes some 20 ms.
+    Lab,
+}
+
+impl Where {
+    /// As the command line has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Where::Simulator => "simulator",
+            Where::Lab => "lab",
+        }
+    }
+}
+
+/// What came of one run, wherever it was. Times are those of the scenario: what the lab stretched is told as if it had not.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ran {
+    /// Requests that were not answered in time.
+    pub lost: u64,
+    /// 99th percentile over all requests sent, in milliseconds. A lost one counts with the client's patience: where more than one
+    /// per cent were lost, that is it.
+    pub p99_ms: f64,
+    /// Requests finished while clients were sending, per second.
+    pub finished_per_s: f64,
+    /// Until the last was answered or lost.
+    pub took_s: f64,
+}
+
+/// Racks of the lab at the same time. They mostly wait.
+const RACKS: usize = 8;
+/// What the quickest service of a stretched scenario takes: a software switch and two wake-ups take 0.2 ms, a busy machine lets wait some
+/// milliseconds.
+const SERVICE_MS: f64 = 20.0;
+/// How far a scenario is stretched.
+const STRETCH: (f64, f64) = (0.1, 4.0);
+/// Reports of a stretched scenario are no more frequent, unless what they tell is measured as often.
+const HEARTBEAT_MS: u32 = 5;
+
+/// What happened in the lab since somebody asked.
+#[derive(Debug, Default)]
+struct LabTally {
+    runs: u64,
+    late: u64,
+    stretch: Option<(f64, f64)>,
+    load: Option<(f64, f64)>,
+}
+
+fn widen(range: &mut Option<(f64, f64)>, value: f64) {
+    let (low, high) = range.unwrap_or((value, value));
+    *range = Some((low.min(value), high.max(value)));
+}
+
 /// What an experiment may use.
 pub struct Bench {
     /// First seed.
@@ -32,6 +91,9 @@ pub struct Bench {
     pub quick: bool,
     /// How requests come.
     pub coming: Coming,
+    /// Where experiments run.
+    pub place: Where,
+    lab: Mutex<LabTally>,
     data_plane: DataPlane<Engine>,
     pool: rayon::ThreadPool,
     bar: ProgressBar,
@@ -51,6 +113,7 @@ impl Bench {
         seeds: u64,
         quick: bool,
         coming: Coming,
+        place: Where,
         threads: usize,
     ) -> Result<Self, String> {
         let program = controller::program(&pointsman_balance::config::Program::BuiltIn)?;
@@ -59,7 +122,10 @@ impl Bench {
             .map_err(|failure| compiler::rendered(&failure))?;
         let data_plane = DataPlane::new(program, Arc::new(compiled.program));
         let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
+            .num_threads(match (threads, place) {
+                (0, Where::Lab) => RACKS,
+                (threads, _) => threads,
+            })
             .build()
             .map_err(|e| format!("cannot start threads: {e}"))?;
         let bar = ProgressBar::new(0);
@@ -68,7 +134,26 @@ impl Bench {
         }
         let (simulations, violations) = (AtomicU64::new(0), AtomicU64::new(0));
         let shared = Mutex::default();
-        Ok(Bench { first_seed, seeds, quick, coming, data_plane, pool, bar, simulations, violations, shared })
+        let lab = Mutex::default();
+        Ok(Bench {
+            first_seed,
+            seeds,
+            quick,
+            coming,
+            place,
+            lab,
+            data_plane,
+            pool,
+            bar,
+            simulations,
+            violations,
+            shared,
+        })
+    }
+
+    /// Whether experiments run in the lab.
+    pub fn in_lab(&self) -> bool {
+        self.place == Where::Lab
     }
 
     /// One of two, by whether this is the quick version.
@@ -147,13 +232,11 @@ impl Bench {
         items: &[I],
         one: impl Fn(&I, u64) -> Result<T, String> + Sync,
     ) -> Result<Vec<Vec<T>>, String> {
-        self.bar.reset();
-        self.bar.set_length(items.len() as u64 * self.seeds);
-        self.bar.set_message(what.to_string());
+        self.begin(what, items.len());
         let jobs: Vec<(usize, u64)> =
-            (0..items.len()).flat_map(|i| (0..self.seeds).map(move |s| (i, s))).collect();
-        let run = |(i, s): &(usize, u64)| {
-            let result = one(&items[*i], self.first_seed.wrapping_add(*s));
+            (0..items.len()).flat_map(|i| self.seeds().map(move |s| (i, s))).collect();
+        let run = |(i, seed): &(usize, u64)| {
+            let result = one(&items[*i], *seed);
             self.bar.inc(1);
             result
         };
@@ -161,6 +244,105 @@ impl Bench {
         self.bar.finish_and_clear();
         let mut done = done?.into_iter();
         Ok((0..items.len()).map(|_| done.by_ref().take(self.seeds as usize).collect()).collect())
+    }
+
+    /// The seeds.
+    pub fn seeds(&self) -> impl Iterator<Item = u64> + use<> {
+        let first = self.first_seed;
+        (0..self.seeds).map(move |i| first.wrapping_add(i))
+    }
+
+    fn begin(&self, what: &str, items: usize) {
+        self.bar.reset();
+        self.bar.set_length(items as u64 * self.seeds);
+        self.bar.set_message(what.to_string());
+    }
+
+    /// Runs every scenario with every seed, where experiments run.
+    ///
+    /// # Errors
+    /// A rack does not come up, or the lab has not what a scenario asks for.
+    pub fn run_all(&self, what: &str, scenarios: &[Arc<Scenario>]) -> Result<Vec<Vec<Ran>>, String> {
+        self.run_each(what, scenarios, |scenario, _| Ok(scenario.clone()))
+    }
+
+    /// The same with a scenario for each seed. Those of an item differ in their requests only.
+    ///
+    /// # Errors
+    /// As of [`Bench::run_all`], and those of `scenario`.
+    pub fn run_each<I: Sync>(
+        &self,
+        what: &str,
+        items: &[I],
+        scenario: impl Fn(&I, u64) -> Result<Arc<Scenario>, String> + Sync,
+    ) -> Result<Vec<Vec<Ran>>, String> {
+        match self.place {
+            Where::Simulator => self.each(what, items, |item, seed| {
+                let scenario = scenario(item, seed)?;
+                let outcome = self.simulate(&scenario, seed)?;
+                Ok(Ran {
+                    lost: outcome.requests.lost,
+                    p99_ms: p99_ms(&scenario, &outcome),
+                    finished_per_s: outcome.groups.iter().map(|g| g.throughput_per_s).sum(),
+                    took_s: outcome.virtual_s,
+                })
+            }),
+            Where::Lab => {
+                self.begin(what, items.len());
+                let one = |item: &I| self.on_the_wire(|seed| scenario(item, seed));
+                let done = self.pool.install(|| items.par_iter().map(one).collect());
+                self.bar.finish_and_clear();
+                done
+            }
+        }
+    }
+
+    /// All seeds on one rack, one after the other.
+    fn on_the_wire(
+        &self,
+        scenario: impl Fn(u64) -> Result<Arc<Scenario>, String>,
+    ) -> Result<Vec<Ran>, String> {
+        let first = scenario(self.first_seed)?;
+        let factor = stretch(&first);
+        let mut rack = OnWire::start(&on_wire(&first, factor), self.first_seed)?;
+        let mut out = Vec::new();
+        for seed in self.seeds() {
+            let r = rack.run(&on_wire(scenario(seed)?.as_ref(), factor), seed)?;
+            let mut tally = self.lab.lock().unwrap_or_else(PoisonError::into_inner);
+            tally.runs += 1;
+            tally.late += u64::from(r.late);
+            widen(&mut tally.stretch, factor);
+            if let Some(load) = load_average() {
+                widen(&mut tally.load, load);
+            }
+            self.bar.inc(1);
+            out.push(Ran {
+                lost: r.lost,
+                p99_ms: r.p99_ms / factor,
+                finished_per_s: r.finished_per_s * factor,
+                took_s: r.took_s / factor,
+            });
+        }
+        Ok(out)
+    }
+
+    /// Whether a load was carried: P99 within this, and nothing lost. In the lab a request in a hundred may be: a busy machine loses some.
+    pub fn carries(&self, ran: &Ran, limit_ms: f64) -> bool {
+        (ran.lost == 0 || self.in_lab()) && ran.p99_ms <= limit_ms
+    }
+
+    /// What a reader of results from the lab has to know, since somebody asked last.
+    pub fn lab_note(&self) -> Option<String> {
+        let mut tally = self.lab.lock().unwrap_or_else(PoisonError::into_inner);
+        let LabTally { runs, late, stretch: Some((least, most)), load } = std::mem::take(&mut *tally) else {
+            return None;
+        };
+        let load = load.map_or(String::new(), |(low, high)| format!(", its load average {low} to {high}"));
+        Some(format!(
+            "in the lab: {runs} runs, {} racks at the same time; all times multiplied by {least:.2} to {most:.2}, and told as they were \
+             before; the client fell behind its schedule in {late} of them, since the machine was busy{load}",
+            self.pool.current_num_threads()
+        ))
     }
 
     /// Simulates every scenario with every seed.
@@ -182,4 +364,48 @@ impl Bench {
 pub fn p99_ms(scenario: &Scenario, outcome: &Outcome) -> f64 {
     let r = &outcome.requests;
     if r.lost * 100 >= r.sent.max(1) { scenario.patience_ns as f64 / 1e6 } else { outcome.latency.p99_ms }
+}
+
+/// How far a scenario is to be stretched for the lab.
+fn stretch(s: &Scenario) -> f64 {
+    let quickest_ms =
+        s.devices.iter().map(|d| d.service.mean_ns() / d.speed / 1e6).fold(f64::INFINITY, f64::min);
+    (SERVICE_MS / quickest_ms).clamp(STRETCH.0, STRETCH.1)
+}
+
+/// The scenario as the lab is to run it.
+fn on_wire(s: &Scenario, factor: f64) -> Scenario {
+    let mut out = stretched(s, factor);
+    let sampling_ms = (out.agents.sampling_ns / 1_000_000) as u32;
+    for device in out.rack.servers.iter_mut().flat_map(|s| &mut s.devices) {
+        let heartbeat_ms = &mut device.agent.heartbeat_ms;
+        *heartbeat_ms = (*heartbeat_ms).max(sampling_ms.clamp(1, HEARTBEAT_MS));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::{apps, setup::Setup};
+
+    #[test]
+    fn stretched_for_the_lab() {
+        let bench = Bench::new(1, 1, true, Coming::Poisson, Where::Lab, 1).expect("the balancer compiles");
+        let check = |setup: Setup, factor: f64, heartbeat_ms: u32| {
+            let s = setup.scenario(&bench).expect("a scenario");
+            assert!((stretch(&s) - factor).abs() < 0.01, "{}", stretch(&s));
+            let out = on_wire(&s, stretch(&s));
+            assert_eq!(out.rack.servers[0].devices[0].agent.heartbeat_ms, heartbeat_ms);
+            assert_eq!(out.duration_ns, (s.duration_ns as f64 * stretch(&s)).round() as u64);
+            crate::sim::wire::check(&out).expect("the lab has it");
+            // As many requests, as far apart as services are long.
+            let busy = |s: &Scenario| s.clients[0].arrivals.expected(s.duration_ns);
+            assert!((busy(&out) / busy(&s) - 1.0).abs() < 1e-6);
+        };
+        for policy in crate::reproduce::chapter5::POLICIES {
+            check(apps::VGG.setup(&bench, 1, policy, 50.0), 20.0 / (82.0 / 0.87), 5);
+            check(apps::AD.setup(&bench, 1, policy, 900.0), 4.0, 40);
+        }
+    }
 }

@@ -264,7 +264,7 @@ const IN_LAB: [Policy; 4] =
     [Policy::ServerOnly, Policy::Wrr, Policy::P4mite, Policy::WeightedLeastConnections];
 
 fn fifth_in_lab(bench: &Bench) -> Result<Found, String> {
-    let seeds: Vec<u64> = (0..bench.seeds).map(|i| bench.first_seed.wrapping_add(i)).collect();
+    let seeds: Vec<u64> = bench.seeds().collect();
     let sustained = crate::demo::sustained(&IN_LAB, &seeds, bench.quick)?;
     let base = sustained.first().cloned().unwrap_or_default();
     let mut found = Found { partial: true, ..Found::default() };

@@ -1,12 +1,12 @@
 //! Chapter 5 of the thesis: P4Hauler on a testbed. The simulated figures 5.12 to 5.14 stand with chapter 6.
 
 use super::apps::{self, App};
-use super::bench::{Bench, p99_ms};
+use super::bench::{Bench, Ran};
 use super::completion;
-use super::figure::{Chart, Claim, Curve, Figure, Found, P99, Place, Point, RATE, Rule, ratios};
+use super::figure::{Chart, Claim, Curve, Figure, Found, P99, Place, RATE, Rule, ratios};
 use super::lines;
 use super::papers;
-use pointsman_sim::{Outcome, Scenario};
+use pointsman_sim::Scenario;
 use std::sync::Arc;
 
 const SWITCH_CHIP: &str = "it counts resources of a Tofino chip, which Pointsman does not compile for; docs/policies.md \
@@ -78,7 +78,7 @@ const DELAYS: Figure = Figure {
     id: "fig-5.7",
     title: "P99 of four applications under four policies",
     source: "thesis, section 5.7.1",
-    place: Place::Simulator(delays),
+    place: Place::Both { simulator: delays, lab: delays },
     remarks: &[
         "devices are modelled: workers and service times fitted to the unloaded latencies and the saturation of the published logs",
         "the text says Poisson, which is what runs here; the published clients send almost evenly (--arrivals near-constant)",
@@ -122,61 +122,39 @@ const DELAYS: Figure = Figure {
     ],
 };
 
-/// What came of one point with each seed: P99 and everything else.
-pub(super) type Seeds = Vec<(f64, Outcome)>;
-
-/// An application's outcomes: for each policy and rate, one for each seed.
-pub(super) struct Swept {
-    pub rates: Vec<f64>,
-    pub runs: Vec<(&'static str, Vec<Seeds>)>,
+/// What came of an application: for each policy and rate, of each seed.
+struct Swept {
+    rates: Vec<f64>,
+    runs: Vec<(&'static str, Vec<Vec<Ran>>)>,
 }
 
 /// Runs an application over rates under the thesis's four policies.
-pub(super) fn sweep(
-    bench: &Bench,
-    app: &App,
-    rates: &[f64],
-    policies: &[&'static str],
-) -> Result<Swept, String> {
+fn sweep(bench: &Bench, app: &App, rates: &[f64]) -> Result<Swept, String> {
     let mut scenarios: Vec<Arc<Scenario>> = Vec::new();
-    for policy in policies {
+    for policy in POLICIES {
         for rate in rates {
             scenarios.push(app.setup(bench, 1, policy, *rate).scenario(bench)?);
         }
     }
-    let what = format!("{} under {} policies", app.name, policies.len());
-    let outcomes = bench.simulate_all(&what, &scenarios)?;
-    let mut with = scenarios
-        .iter()
-        .zip(outcomes)
-        .map(|(s, all)| all.into_iter().map(|o| (p99_ms(s, &o), o)).collect::<Vec<_>>());
-    let runs = policies.iter().map(|p| (*p, with.by_ref().take(rates.len()).collect())).collect();
+    let what = format!("{} under {} policies", app.name, POLICIES.len());
+    let mut ran = bench.run_all(&what, &scenarios)?.into_iter();
+    let runs = POLICIES.iter().map(|p| (*p, ran.by_ref().take(rates.len()).collect())).collect();
     Ok(Swept { rates: rates.to_vec(), runs })
 }
 
 impl Swept {
     /// A chart's lines of something.
-    pub fn curves(&self, of: impl Fn(&(f64, Outcome)) -> f64) -> Vec<Curve> {
-        let line = |(name, points): &(&'static str, Vec<Seeds>)| Curve {
-            name: (*name).to_string(),
-            points: self
-                .rates
-                .iter()
-                .zip(points)
-                .map(|(x, seeds)| Point { x: *x, samples: seeds.iter().map(&of).collect() })
-                .collect(),
-        };
-        self.runs.iter().map(line).collect()
+    fn curves(&self, of: impl Fn(&Ran) -> f64) -> Vec<Curve> {
+        self.runs.iter().map(|(name, points)| Curve::of(name, &self.rates, points, &of)).collect()
     }
 
     /// For each seed, the highest rate that was carried: nothing lost, P99 within ten times the unloaded latency.
-    pub fn carried(&self, policy: &str, unloaded_ms: f64) -> Vec<f64> {
+    fn carried(&self, bench: &Bench, policy: &str, unloaded_ms: f64) -> Vec<f64> {
         let Some((_, points)) = self.runs.iter().find(|(p, _)| *p == policy) else { return Vec::new() };
         let seeds = points.iter().map(Vec::len).min().unwrap_or(0);
         let of = |seed: usize| {
-            let holds = |runs: &Seeds| {
-                runs.get(seed).is_some_and(|(p99, o)| o.requests.lost == 0 && *p99 <= 10.0 * unloaded_ms)
-            };
+            let holds =
+                |runs: &Vec<Ran>| runs.get(seed).is_some_and(|r| bench.carries(r, 10.0 * unloaded_ms));
             // Up to the first that does not hold.
             let n = points.iter().take_while(|runs| holds(runs)).count();
             n.checked_sub(1).and_then(|i| self.rates.get(i)).copied().unwrap_or(0.0)
@@ -187,22 +165,21 @@ impl Swept {
 
 pub(super) const POLICIES: [&str; 4] = ["server-only", "least-utilised", "prt", "wrr"];
 
-/// Requests that devices finished while clients were sending, per second.
-fn throughput_per_s(o: &Outcome) -> f64 {
-    o.groups.iter().map(|g| g.throughput_per_s).sum()
-}
-
 fn delays(bench: &Bench) -> Result<Found, String> {
     let mut found = Found::default();
     let mut charts = Vec::new();
     for app in [&apps::AD, &apps::BM25, &apps::VGG, &apps::KNN] {
-        let rates = bench.choose(app.rates, app.quick_rates);
-        let swept = sweep(bench, app, rates, &POLICIES)?;
+        let rates = match (bench.quick, bench.in_lab()) {
+            (false, _) => app.rates,
+            (true, false) => app.quick_rates,
+            (true, true) => app.claimed_rates,
+        };
+        let swept = sweep(bench, app, rates)?;
         let chart = Chart {
             title: app.title.into(),
             x: RATE,
             y: P99,
-            ours: swept.curves(|(p99, _)| *p99),
+            ours: swept.curves(|r| r.p99_ms),
             paper: papers::curves(app.paper),
         };
         let over = |a: &str, b: &str, x: f64| ratios(chart.samples(a, x), chart.samples(b, x));
@@ -218,7 +195,7 @@ fn delays(bench: &Bench) -> Result<Found, String> {
                 found.claim("bm25-wrr-lur", over("wrr", "least-utilised", 65.0));
             }
             "VGG16" => {
-                let answered = swept.curves(|(_, o)| throughput_per_s(o));
+                let answered = swept.curves(|r| r.finished_per_s);
                 let at = |name: &str| {
                     answered
                         .iter()
@@ -239,7 +216,7 @@ fn delays(bench: &Bench) -> Result<Found, String> {
                 found.claim("knn-prt-wrr", over("prt", "wrr", 8.0));
                 found.claim("knn-lur-worst", over("least-utilised", "server-only", 10.0));
                 found.claim("knn-wrr-high", over("wrr", "server-only", 16.0));
-                let carried = |policy| swept.carried(policy, app.unloaded_ms());
+                let carried = |policy| swept.carried(bench, policy, app.unloaded_ms());
                 found.claim("knn-more", ratios(&carried("wrr"), &carried("server-only")));
             }
         }
@@ -253,7 +230,7 @@ const INTERVALS: Figure = Figure {
     id: "fig-5.10",
     title: "How often agents report: VGG16 at 50 requests a second under least-utilised",
     source: "thesis, section 5.7.3",
-    place: Place::Simulator(intervals),
+    place: Place::Both { simulator: intervals, lab: intervals },
     remarks: &[
         "a report is the mean of the last ten samples, one a report, as in the published agent",
         "the published log of 200 reports a second is a copy of that of 100, so that \"no improvement\" was not measured",
@@ -302,7 +279,7 @@ const CHEETAH: Figure = Figure {
     id: "fig-5.11",
     title: "P4Hauler against a balancer that knows no accelerators: KNN, two servers",
     source: "thesis, section 5.7.4",
-    place: Place::Simulator(cheetah),
+    place: Place::Both { simulator: cheetah, lab: cheetah },
     remarks: &[
         "what is called Cheetah is, by its logs, server-only round robin; ours is server-only with the less loaded of two servers",
         "the published variant of KNN ignores what it is sent and classifies one image",

@@ -1,15 +1,20 @@
 //! Figures 5.8 and 5.9 of the thesis: how long a batch of requests takes.
 
 use super::apps::{self, App};
-use super::bench::{Bench, Coming};
+use super::bench::{Bench, Coming, Ran};
 use super::chapter5::{POLICIES, effect};
 use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, RATE, Rule, ratios};
 use super::papers;
+use pointsman_sim::Scenario;
 use pointsman_sim::random::{Part, Stream};
 use std::fmt::Write;
+use std::sync::Arc;
 
 const TIME: Quantity = Quantity { name: "completion", unit: "s", label: "completion time, s", log: false };
 const BATCH: Quantity = Quantity { name: "batch", unit: "requests", label: "requests", log: false };
+
+/// So long a client waits.
+const PATIENCE_S: f64 = 60.0;
 
 const REMARK: &str = "from the first request to the last answer; the same times of requests for every policy";
 
@@ -23,7 +28,7 @@ pub const RATES: Figure = Figure {
     id: "fig-5.8",
     title: "Completion time of 1000 requests to VGG16 and 250 to KNN, by rate",
     source: "thesis, section 5.7.2",
-    place: Place::Simulator(rates),
+    place: Place::Both { simulator: rates, lab: rates },
     remarks: &[REMARK],
     claims: &[
         equal("vgg-wrr-low", "VGG16 at 40/s: WRR takes as long as server-only"),
@@ -42,7 +47,7 @@ pub const BATCHES: Figure = Figure {
     id: "fig-5.9",
     title: "Completion time by the size of the batch",
     source: "thesis, section 5.7.2",
-    place: Place::Simulator(batches),
+    place: Place::Both { simulator: batches, lab: batches },
     remarks: &[REMARK, "the published largest batches are the runs of figure 5.8"],
     claims: &[
         effect(
@@ -96,26 +101,24 @@ struct Batch {
 }
 
 impl Batch {
-    fn seconds(&self, bench: &Bench, seed: u64) -> Result<f64, String> {
+    fn last_s(&self, bench: &Bench, seed: u64) -> f64 {
+        times(bench, self.rate_per_s, self.requests, seed).last().copied().unwrap_or(0.0)
+    }
+
+    fn scenario(&self, bench: &Bench, seed: u64) -> Result<Arc<Scenario>, String> {
         let times = times(bench, self.rate_per_s, self.requests, seed);
         let last = times.last().copied().unwrap_or(0.0);
         let mut s = self.app.setup(bench, 1, self.policy, self.rate_per_s);
         s.arrivals = "process = \"trace\", file = \"times.csv\"".into();
-        // Clients stop with the last request, so that the simulation ends with the last answer.
+        // Clients stop with the last request, so that the run ends with the last answer.
         s.duration_s = last + 1e-6;
-        s.patience_s = 60.0;
+        s.patience_s = PATIENCE_S;
         let mut text = String::from("time_s\n");
         times.iter().for_each(|t| {
             let _ = writeln!(text, "{t}");
         });
         s.files.insert("times.csv".into(), text);
-        let scenario = s.scenario(bench)?;
-        let outcome = bench.simulate(&scenario, seed)?;
-        if outcome.requests.answered != u64::from(self.requests) {
-            // Lost ones never complete.
-            return Ok(last + s.patience_s);
-        }
-        Ok(outcome.virtual_s)
+        s.scenario(bench)
     }
 }
 
@@ -125,10 +128,16 @@ fn run(
     batches: &[Batch],
     x: impl Fn(&Batch) -> f64,
 ) -> Result<Vec<Curve>, String> {
-    let seconds = bench.each(what, batches, |b, seed| b.seconds(bench, seed))?;
+    let runs = bench.run_each(what, batches, |b, seed| b.scenario(bench, seed))?;
     let mut curves: Vec<Curve> =
         POLICIES.iter().map(|p| Curve { name: (*p).to_string(), points: Vec::new() }).collect();
-    for (batch, samples) in batches.iter().zip(seconds) {
+    for (batch, seeds) in batches.iter().zip(runs) {
+        // Lost ones never complete.
+        let seconds = |(r, seed): (&Ran, u64)| match r.lost {
+            0 => r.took_s,
+            _ => batch.last_s(bench, seed) + PATIENCE_S,
+        };
+        let samples = seeds.iter().zip(bench.seeds()).map(seconds).collect();
         if let Some(curve) = curves.iter_mut().find(|c| c.name == batch.policy) {
             curve.points.push(Point { x: x(batch), samples });
         }

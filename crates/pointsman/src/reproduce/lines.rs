@@ -1,6 +1,6 @@
 //! Experiments that are lines over an axis: a scenario for every line and place, each with every seed.
 
-use super::bench::{Bench, p99_ms};
+use super::bench::Bench;
 use super::figure::{Curve, Point};
 use super::setup::Setup;
 
@@ -18,11 +18,8 @@ pub fn p99(
     let places = names.iter().flat_map(|name| axis.iter().map(move |x| (*name, *x)));
     let scenarios =
         places.map(|(name, x)| setup(name, x).scenario(bench)).collect::<Result<Vec<_>, String>>()?;
-    let outcomes = bench.simulate_all(what, &scenarios)?;
-    let mut samples = scenarios
-        .iter()
-        .zip(&outcomes)
-        .map(|(scenario, runs)| runs.iter().map(|o| p99_ms(scenario, o)).collect::<Vec<f64>>());
+    let runs = bench.run_all(what, &scenarios)?;
+    let mut samples = runs.iter().map(|seeds| seeds.iter().map(|r| r.p99_ms).collect::<Vec<f64>>());
     let mut points =
         || axis.iter().zip(samples.by_ref()).map(|(x, samples)| Point { x: *x, samples }).collect();
     Ok(names.iter().map(|name| Curve { name: (*name).to_string(), points: points() }).collect())

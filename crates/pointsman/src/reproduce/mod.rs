@@ -18,7 +18,7 @@ mod staleness;
 
 use crate::console::{print, say};
 use crate::results::{self, check_writable};
-use bench::{Bench, Coming};
+use bench::{Bench, Coming, Where};
 use figure::{Figure, Place, Run};
 use output::Finished;
 use std::path::PathBuf;
@@ -57,24 +57,9 @@ pub struct Args {
     /// Charts, the paper's beside ours, as one page for a browser.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Simulations at the same time; one for each processor by default.
+    /// Simulations at the same time, one for each processor by default; in the lab racks, eight by default.
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     threads: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Where {
-    Simulator,
-    Lab,
-}
-
-impl Where {
-    fn name(self) -> &'static str {
-        match self {
-            Where::Simulator => "simulator",
-            Where::Lab => "lab",
-        }
-    }
 }
 
 /// All figures and tables, in the order of the papers.
@@ -153,10 +138,11 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         pointsman_lab::ensure_privileges().map_err(|e| e.to_string())?;
         crate::signals::end_process(pointsman_lab::device::release_cpu_groups)?;
     }
-    let bench = Bench::new(args.seed, args.seeds, args.quick, args.arrivals, args.threads)?;
+    let bench = Bench::new(args.seed, args.seeds, args.quick, args.arrivals, args.place, args.threads)?;
     let mut done = Vec::new();
     for (figure, run) in wanted {
-        let found = run(&bench).map_err(|e| format!("{}: {e}", figure.id))?;
+        let mut found = run(&bench).map_err(|e| format!("{}: {e}", figure.id))?;
+        found.notes.extend(bench.lab_note());
         let judged = figure.judge(&found)?;
         let finished = Finished { figure, place: args.place.name(), found, judged };
         print(&finished.text());
@@ -209,6 +195,7 @@ mod tests {
         assert!(ask(&["fig-9.9"], Where::Simulator).is_err_and(|e| e.contains("--list")));
         assert!(ask(&["table-5.3"], Where::Simulator).is_err_and(|e| e.contains("cannot be run")));
         assert!(ask(&["fig-5.12"], Where::Lab).is_err());
+        assert_eq!(ask(&["fig-5.7", "goal-capacity"], Where::Lab), Ok(2));
         assert!(ask(&["all"], Where::Simulator).is_ok_and(|n| n > 0));
         assert!(list().contains("table-4.1"));
     }

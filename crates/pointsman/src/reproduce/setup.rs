@@ -72,6 +72,8 @@ pub struct Setup {
     pub client_delay_ms: f64,
     /// What stands between the braces of `arrivals`.
     pub arrivals: String,
+    /// Further tables of the service, such as `[service.prometheus]`.
+    pub of_service: String,
     /// Further tables of the scenario, such as events.
     pub more: String,
     /// Files that it names, beside the rack.
@@ -131,6 +133,7 @@ impl Setup {
             patience_s: 30.0,
             client_delay_ms: 0.001,
             arrivals,
+            of_service: String::new(),
             more: String::new(),
             files: BTreeMap::new(),
         }
@@ -180,10 +183,11 @@ impl Setup {
         let _ = write!(
             t,
             "[[service]]\nname = \"service\"\nvip = [\"10.0.0.100\"]\nprotocol = \"udp\"\nport = 8000\n\
-             policy = \"{}\"\ntuning = {{ {} }}\nslots = {}\nidle_timeout_ms = {idle_ms}\n",
+             policy = \"{}\"\ntuning = {{ {} }}\nslots = {}\nidle_timeout_ms = {idle_ms}\n{}",
             self.policy,
             self.tuning,
             (self.servers * 8).next_power_of_two().clamp(256, 65_536),
+            self.of_service,
         );
         t
     }

@@ -47,6 +47,15 @@ pub struct AgentModel {
     pub probes_ns: Option<u64>,
 }
 
+/// A Prometheus server that looks at devices, for a controller that asks one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PrometheusModel {
+    /// From one look to the next.
+    pub scrape_ns: u64,
+    /// What rates are over: the looks of so long.
+    pub window_ns: u64,
+}
+
 /// How a client uses connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connections {
@@ -148,6 +157,8 @@ pub struct Scenario {
     pub control_delay_ns: u64,
     /// Agents.
     pub agents: AgentModel,
+    /// Whom the controller asks, where a service's device is chosen.
+    pub prometheus: PrometheusModel,
     /// What happens on the way, in order.
     pub events: Vec<Event>,
     /// Who learns the weights of accelerators, if anybody does.

@@ -1,6 +1,6 @@
 //! Parts of scenarios that are alike wherever they stand: links, distributions, arrivals, columns of files.
 
-use super::{AgentModel, Load};
+use super::{AgentModel, Load, PrometheusModel};
 use crate::arrivals::ArrivalModel;
 use crate::frame::{MAX_PAYLOAD, MIN_PAYLOAD};
 use crate::link::LinkModel;
@@ -63,6 +63,21 @@ pub(super) fn agents(table: Option<Table<'_, '_>>, problems: &mut Problems<'_>) 
     out.skew_ppm = t.number("clock_skew_ppm", 0.0, 1e5, problems).map_or(0.0, |v| v.value);
     t.finish(problems);
     out
+}
+
+pub(super) fn prometheus(table: Option<Table<'_, '_>>, problems: &mut Problems<'_>) -> PrometheusModel {
+    let mut seconds = [5.0, 60.0];
+    if let Some(mut t) = table {
+        for (name, value) in ["scrape_s", "window_s"].into_iter().zip(&mut seconds) {
+            *value = t.number(name, 0.001, 1e6, problems).map_or(*value, |v| v.value);
+        }
+        if seconds[1] < seconds[0] {
+            let message = "is shorter than `scrape_s`: rates need two looks; write a longer one";
+            problems.add(&t.place_of("window_s"), t.field("window_s"), message);
+        }
+        t.finish(problems);
+    }
+    PrometheusModel { scrape_ns: ns(seconds[0]), window_ns: ns(seconds[1]) }
 }
 
 pub(super) fn payload(t: &mut Table<'_, '_>, name: &'static str, problems: &mut Problems<'_>) -> u32 {

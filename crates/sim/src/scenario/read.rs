@@ -2,16 +2,19 @@
 
 use super::event::{EventTable, event};
 use super::learn::learn;
-use super::parts::{LONGEST_S, agents, link, ns};
+use super::parts::{LONGEST_S, agents, link, ns, prometheus};
 use super::tables::{
     ClassTable, ClientTable, DeviceTable, Source, Sweep, classes, client, devices, source, sweep,
 };
-use super::{AgentModel, ClientModel, Event, LearnModel, LearnerKind, Load, Scenario, limits, rack};
+use super::{
+    AgentModel, ClientModel, Event, LearnModel, LearnerKind, Load, PrometheusModel, Scenario, limits, rack,
+};
 use crate::arrivals::ArrivalModel;
 use crate::device::DeviceModel;
 use crate::link::LinkModel;
+use crate::world::prometheus::SERIES;
 use pointsman_balance::config::reader::{At, Place, Problems, Table};
-use pointsman_balance::config::{ConfigErrors, NextHop};
+use pointsman_balance::config::{ConfigErrors, NextHop, Service};
 use pointsman_balance::types::address_bits;
 use pointsman_balance::{DeviceKind, Policy, Protocol, Rack};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -73,6 +76,7 @@ struct Base {
     switch_latency_ns: u64,
     control_delay_ns: u64,
     agents: AgentModel,
+    prometheus: PrometheusModel,
 }
 
 impl Draft {
@@ -110,6 +114,7 @@ impl Draft {
             (delay * 1e3).round() as u64
         });
         let agents = agents(top.table("agents", problems), problems);
+        let prometheus = prometheus(top.table("prometheus", problems), problems);
         let rack_place = top.place_of("rack");
         let source = match top.table("rack", problems) {
             Some(t) => source(t, agents.enabled, load, problems),
@@ -158,6 +163,7 @@ impl Draft {
             switch_latency_ns,
             control_delay_ns,
             agents,
+            prometheus,
         };
         Some(Draft { base, rack_place, source, devices, classes, clients, events, sweep, learn, learn_place })
     }
@@ -258,7 +264,7 @@ impl Draft {
             }
         };
         if let Some(Err(message)) =
-            rack.services.iter().map(|s| is_simulated(s.policy, &rack)).find(Result::is_err)
+            rack.services.iter().map(|s| is_simulated(s.policy, s, &rack)).find(Result::is_err)
         {
             problems.add(policy.map_or(&self.rack_place, |p| &p.place), "policy", message);
             return None;
@@ -337,6 +343,7 @@ impl Draft {
             switch_latency_ns: b.switch_latency_ns,
             control_delay_ns: b.control_delay_ns,
             agents: b.agents.clone(),
+            prometheus: b.prometheus.clone(),
             events,
             learn,
             point,
@@ -553,19 +560,31 @@ impl Draft {
     }
 }
 
-/// Whether a simulated rack has all that a policy needs.
-fn is_simulated(policy: Policy, rack: &Rack) -> Result<(), String> {
-    let missing = match policy {
-        Policy::ProbeWrr if !rack.switch.believes_probes => "nobody sends probes",
-        Policy::Chosen => "nobody tells the controller which device to choose",
+/// Whether a simulated rack has all that a service with this policy needs.
+fn is_simulated(policy: Policy, service: &Service, rack: &Rack) -> Result<(), String> {
+    let choice = rack.choices.iter().find(|c| c.service == service.name);
+    let missing = match (policy, choice) {
+        (Policy::ProbeWrr, _) if !rack.switch.believes_probes => "nobody sends probes: choose another policy",
+        (Policy::Chosen, None) => {
+            "nobody tells the controller which device to choose: write [service.prometheus], or choose another policy"
+        }
+        (Policy::Chosen, Some(choice)) => {
+            let mut asked = choice.settings.criteria.iter().map(|(promql, _)| promql.as_str());
+            let unknown = asked.find(|q| !SERIES.contains(q)).or(choice.settings.age.as_deref());
+            let Some(other) = unknown else { return Ok(()) };
+            let known = SERIES.join(", ");
+            return Err(format!(
+                "{policy}: in a simulated rack nobody knows `{other}`: as `promql` write one of {known}, and no `age`"
+            ));
+        }
         _ => return Ok(()),
     };
-    Err(format!("{policy}: in a simulated rack {missing}: choose another policy"))
+    Err(format!("{policy}: in a simulated rack {missing}"))
 }
 
 /// The rack with this policy for all its services.
 pub(super) fn with_policy(rack: &Rack, policy: Policy) -> Result<Rack, String> {
-    is_simulated(policy, rack)?;
+    rack.services.iter().try_for_each(|s| is_simulated(policy, s, rack))?;
     let names: Vec<String> = rack.services.iter().map(|s| s.name.clone()).collect();
     names.iter().try_fold(rack.clone(), |rack, name| rack.with_policy(name, policy))
 }

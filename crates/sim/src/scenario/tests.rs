@@ -113,6 +113,11 @@ fn refuses() {
         ("servers = 2", "", "rack.servers: missing"),
         ("\"wrr\"", "\"best\"", "`best` is no policy"),
         ("\"wrr\"", "\"chosen\"", "nobody tells the controller"),
+        (
+            "duration_s = 10",
+            "duration_s = 10\nprometheus = { scrape_s = 5, window_s = 1 }",
+            "shorter than `scrape_s`",
+        ),
         ("policy = \"wrr\"", "", "\"jsq\""),
         (
             "action = \"fail\"\ndevice = [\"s1/nic\", \"s2\"]",

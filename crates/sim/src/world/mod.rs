@@ -6,6 +6,7 @@ mod finish;
 mod hosts;
 mod learn;
 mod net;
+pub(crate) mod prometheus;
 mod streams;
 
 pub use learn::Question;
@@ -60,6 +61,12 @@ enum Event {
     AtSwitch,
     /// A message reaches the controller.
     AtController,
+    /// The Prometheus server looks at all devices.
+    Scrape,
+    /// A query reaches it.
+    AtPrometheus,
+    /// The deadline of a module that asks it.
+    Chooser(u32),
     /// The next of the scenario's events.
     Action,
     /// An interval's observation begins.
@@ -126,6 +133,7 @@ pub struct World<E: Executor> {
     events: u64,
     switch: Switch<E>,
     control: Control,
+    prometheus: prometheus::Prometheus,
     /// By link: switch port, and who is behind it.
     ports: Vec<(u16, Vec<Host>)>,
     /// Link of a switch port.
@@ -372,6 +380,7 @@ impl<E: Executor + Send + Sync> World<E> {
             events: 0,
             switch,
             control,
+            prometheus: prometheus::Prometheus::default(),
             ports,
             link_of_port,
             up,
@@ -421,6 +430,7 @@ impl<E: Executor> World<E> {
     /// Runs until the controller has filled the switch and agents have reported.
     fn set_up(&mut self) -> Result<(), String> {
         self.controller_input(Input::Tick);
+        self.start_choosers();
         let mut settle = None;
         loop {
             let at = self.calendar.next_at().unwrap_or(u64::MAX);
@@ -497,6 +507,9 @@ impl<E: Executor> World<E> {
             Event::Tick => self.controller_tick(),
             Event::AtSwitch => self.at_switch(),
             Event::AtController => self.at_controller(),
+            Event::Scrape => self.scrape(),
+            Event::AtPrometheus => self.at_prometheus(),
+            Event::Chooser(i) => self.chooser_tick(i as usize),
             Event::Action => self.act(),
             Event::LearnBegin => self.observe_from_here(),
             Event::LearnPoll => self.poll_devices(),

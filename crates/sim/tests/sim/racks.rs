@@ -1,8 +1,10 @@
 //! Racks: policies, failures, determinism.
 
-use crate::{run, run_with, scenarios};
+use crate::{load, run, run_with, scenarios};
 use pointsman_balance::Policy;
 use pointsman_sim::outcome::Group;
+use pointsman_sim::scenario;
+use std::sync::Arc;
 
 fn rack(policy: &str, rest: &str) -> String {
     format!(
@@ -186,6 +188,45 @@ fn a_rack_from_a_file() {
     "#;
     let outcome = run(text, 3);
     assert!(outcome.requests.answered > 300 && outcome.requests.lost == 0, "{}", outcome.json());
+}
+
+/// The controller asks a Prometheus server, and names the device that was used least: every device in turn, but none that has failed.
+#[test]
+fn the_controller_asks_prometheus() {
+    let chosen = r#"policy = "chosen"
+        prometheus = { url = "http://127.0.0.1:9090", interval_ms = 200, alternatives = { "s1/cpu" = "a", "s1/nic" = "b", "s2/nic" = "c" }, criterion = [{ name = "use", promql = "simulated_use_percent", goal = "cost", weight = 1 }] }
+        #"#;
+    let rack = load("examples/rack.toml").expect("the example").replace("policy = \"p4mite\"", chosen);
+    let text = r#"
+        name = "asked"
+        duration_s = 9
+        patience_s = 1
+        rack = { file = "rack.toml" }
+        prometheus = { scrape_s = 0.1, window_s = 1 }
+        [[device]]
+        name = "cpu"
+        service_time = { distribution = "deterministic", mean_ms = 2 }
+        [[device]]
+        name = "nic"
+        service_time = { distribution = "deterministic", mean_ms = 2 }
+        [[client]]
+        arrivals = { process = "poisson", rate_per_s = 100 }
+        [[event]]
+        at_s = 3
+        action = "fail"
+        device = "s1/cpu"
+    "#;
+    let read = |rack: &str| scenario::read("test.toml", text, &|_| Ok(rack.to_string()));
+    let scenarios = read(&rack).unwrap_or_else(|e| panic!("{e}"));
+    let outcome = run_with(&Arc::new(scenarios[0].clone()), 1, None);
+    assert_eq!(outcome.violations.first, Vec::<String>::new(), "{}", outcome.json());
+    // One processor of three devices for a third of the time: about 100 requests. The other is no alternative.
+    let (cpu, nic) = (share(&outcome.groups, "cpu"), share(&outcome.groups, "smartnic"));
+    assert!((0.06..0.18).contains(&cpu) && nic > 0.8, "{}", outcome.json());
+    assert!(outcome.requests.lost < 80, "{}", outcome.json());
+    let other = rack.replace("simulated_use_percent", "up");
+    let refused = read(&other).expect_err("PromQL").to_string();
+    assert!(refused.contains("nobody knows `up`") && refused.contains("simulated_use_percent"), "{refused}");
 }
 
 fn over_tcp(client: &str, rest: &str) -> String {

@@ -1,0 +1,392 @@
+//! A scenario in real time: its rack as network namespaces of this machine, with its switch, controller and agents, devices that are
+//! queues with sockets, and its requests at times that are fixed beforehand.
+//!
+//! Times of requests and service times are drawn by the simulator's own code from the same seeds.
+
+use crate::executor::Choice;
+use crate::live::{Live, Log};
+use pointsman_balance::agent::AgentConfig;
+use pointsman_balance::api::Wanted;
+use pointsman_balance::config::{AgentSettings, Service};
+use pointsman_balance::{DeviceKind, Protocol};
+use pointsman_lab::Namespace;
+use pointsman_lab::device::{DeviceConfig, Model, ServiceTime};
+use pointsman_lab::load::{self, LoadConfig, SourcePorts};
+use pointsman_lab::rack::{ClientSpec, DeviceKind as LabKind, DeviceSpec, Link, RackSpec, ServerSpec};
+use pointsman_lab::wire::{Key, Keyring};
+use pointsman_sim::Scenario;
+use pointsman_sim::arrivals::{ArrivalModel, Arrivals};
+use pointsman_sim::random::{Distribution, Part, Stream};
+use pointsman_sim::scenario::{Connections, agent_text};
+use std::fmt::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Devices are network namespaces of their own, each with a subnet.
+const MAX_DEVICES: usize = 48;
+const SERVICE: &str = "service";
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Where each device tells how busy it is, in its own namespace.
+const METRICS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9100));
+/// So many service times are drawn for each device; then they come again.
+const DRAWS: usize = 1 << 16;
+
+/// What came of one run.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// Requests that were due.
+    pub sent: u64,
+    /// Not answered in time.
+    pub lost: u64,
+    /// Median over all of them, lost ones with the client's patience.
+    pub p50_ms: f64,
+    /// 99th percentile.
+    pub p99_ms: f64,
+    /// Answered, for each second in which requests were sent.
+    pub answered_per_s: f64,
+    /// Answered in that time, for each second of it.
+    pub finished_per_s: f64,
+    /// From the beginning until the last was answered or lost.
+    pub took_s: f64,
+    /// The generator fell behind its schedule: the machine was busy.
+    pub late: bool,
+}
+
+/// A scenario as the lab can run it.
+struct Plan {
+    spec: RackSpec,
+    devices: Vec<DeviceConfig>,
+    toml: String,
+}
+
+fn refused(field: &str, remedy: &str) -> String {
+    format!("in the lab: {field}: {remedy}")
+}
+
+/// Whether the lab has everything that the scenario asks for.
+///
+/// # Errors
+/// What it has not, and what to write instead.
+pub fn check(s: &Scenario) -> Result<(), String> {
+    plan(s, 1).map(|_| ())
+}
+
+/// What a lab has of a scenario. Whatever it has not is refused: to leave it out would be another experiment.
+fn plan(s: &Scenario, seed: u64) -> Result<Plan, String> {
+    let [client] = s.clients.as_slice() else { return Err(refused("client", "write one only")) };
+    if !s.events.is_empty() || s.learn.is_some() {
+        return Err(refused("event, learn", "leave them out: the lab has no script"));
+    }
+    if s.warmup_ns > 0 {
+        return Err(refused("warmup_s", "leave it out: all requests count"));
+    }
+    if client.connections != Connections::PerRequest || client.congestion || !client.service.0.is_ipv4() {
+        return Err(refused("client", "leave out `connections`, `ecn` and `ip`"));
+    }
+    if client.transport != Protocol::Udp {
+        return Err(refused("client.transport", "leave it out"));
+    }
+    if s.devices.len() > MAX_DEVICES {
+        return Err(refused("rack.servers", &format!("at most {MAX_DEVICES} devices")));
+    }
+    let a = &s.agents;
+    if !a.enabled
+        || a.delay_ns > 0
+        || a.loss > 0.0
+        || a.offset_ns > 0
+        || a.skew_ppm > 0.0
+        || a.probes_ns.is_some()
+    {
+        return Err(refused("agents", "leave out all but `sampling_ms`"));
+    }
+    let service = s.rack.services.first().ok_or("the rack has no service")?;
+    let mut spec = RackSpec { servers: Vec::new(), offloads: true, ..RackSpec::demo() };
+    let first = ClientSpec { name: "client".into(), link: Link::in_subnet(1, 0), addresses: 8 };
+    spec.clients = vec![first];
+    let mut devices = Vec::new();
+    let mut at = 0usize;
+    for server in &s.rack.servers {
+        let mut own = Vec::new();
+        for device in &server.devices {
+            let model = &s.devices[at];
+            let name = format!("{}/{}", server.name, device.name);
+            if model.contention != 0.0 || model.give_up_ns.is_some() {
+                return Err(refused("device", "leave out `contention` and `give_up_ms`"));
+            }
+            let (mean_ns, times) = drawn(&model.service, seed, at);
+            // Subnets of the devices: 10.0.1.0 to 10.0.48.0; the VIP is 10.0.100.1.
+            let link = Link::in_subnet(2 + at as u16, 1 + at as u8);
+            devices.push(DeviceConfig {
+                key: Key::derive(seed, &name),
+                name,
+                addresses: vec![link.ipv4.into(), link.ipv6.into()],
+                port: client.service.1,
+                model: Model::Timed(times),
+                service: Duration::from_nanos(mean_ns.round() as u64),
+                speed: model.speed,
+                servers: model.workers as usize,
+                buffer: model.buffer as usize,
+                seed,
+                metrics: Some(METRICS),
+            });
+            let kind = match device.kind {
+                DeviceKind::Cpu => LabKind::Cpu,
+                DeviceKind::Gpu => LabKind::Gpu,
+                _ => LabKind::SmartNic,
+            };
+            own.push(DeviceSpec { name: device.name.clone(), kind, link, speed: model.speed });
+            at += 1;
+        }
+        spec.servers.push(ServerSpec { name: server.name.clone(), devices: own });
+    }
+    if !service.frontends().any(|f| f.protocol == Protocol::Udp) {
+        return Err(refused("rack", "the service has no UDP"));
+    }
+    let toml = toml(s, &spec)?;
+    Ok(Plan { spec, devices, toml })
+}
+
+/// Mean, and times as multiples of it: those that the simulator draws for this device.
+fn drawn(of: &Distribution, seed: u64, device: usize) -> (f64, ServiceTime) {
+    let mean_ns = of.mean_ns();
+    if let Distribution::Deterministic { .. } = of {
+        return (mean_ns, ServiceTime::Deterministic);
+    }
+    let mut random = Stream::new(seed, Part::Service, device as u64);
+    (mean_ns, ServiceTime::Drawn((0..DRAWS).map(|_| of.draw(&mut random) / mean_ns).collect()))
+}
+
+/// When the scenario's requests come, with this seed.
+pub fn schedule(s: &Scenario, seed: u64) -> Vec<Duration> {
+    let Some(client) = s.clients.first() else { return Vec::new() };
+    let mut arrivals = Arrivals::new(&client.arrivals, 0, Stream::new(seed, Part::Arrivals, 0));
+    let (mut times, mut now) = (Vec::new(), 0);
+    while let Some(at) = arrivals.next(now, times.len() as u64).filter(|at| *at < s.duration_ns) {
+        times.push(Duration::from_nanos(at));
+        now = at;
+    }
+    times
+}
+
+/// The rack.toml of the scenario's rack, with the lab's addresses.
+fn toml(s: &Scenario, spec: &RackSpec) -> Result<String, String> {
+    let gateways: Vec<String> =
+        spec.hosts().map(|(_, l)| format!("\"{}\", \"{}\"", l.gateway_ipv4, l.gateway_ipv6)).collect();
+    let (switch, service) = (&s.rack.switch, &s.rack.services[0]);
+    let sampling_ms = (s.agents.sampling_ns / 1_000_000).max(1);
+    let mut models = s.devices.iter();
+    let mut t = String::new();
+    let _ = write!(
+        t,
+        "[switch]\np4runtime = \"127.0.0.1:9559\"\nmac = \"02:50:4d:00:00:01\"\ngateways = [{}]\n\
+         report_keys = \"made for each run\"\nreport_timeout_ms = {}\npoll_interval_ms = {}\n",
+        gateways.join(", "),
+        switch.report_timeout_ms,
+        switch.poll_interval_ms
+    );
+    for client in &spec.clients {
+        let network = Ipv4Addr::from(u32::from(client.link.ipv4) & !0xff);
+        let (port, via) = (client.link.port, client.link.ipv4);
+        let _ = write!(t, "[[route]]\nprefix = \"{network}/24\"\nport = {port}\nvia = \"{via}\"\n");
+    }
+    for (server, own) in s.rack.servers.iter().zip(&spec.servers) {
+        let _ = writeln!(t, "[[server]]\nname = \"{}\"", server.name);
+        for (device, place) in server.devices.iter().zip(&own.devices) {
+            let settings = AgentConfig::from_rack(&s.rack, &server.name, &device.name, "eth0")?.settings;
+            let member = service.members.iter().flat_map(|m| &m.devices).find(|d| d.number == device.number);
+            let (weight, priority, enabled) =
+                member.map_or((1, 1, false), |d| (d.weight, d.priority, d.enabled));
+            let workers =
+                member.and_then(|d| d.workers).map_or(String::new(), |n| format!("workers = {n}\n"));
+            let _ = writeln!(
+                t,
+                "[[server.device]]\nname = \"{}\"\nkind = \"{}\"\nport = {}\naddress = \"{}\"\naddress6 = \"{}\"\n\
+                 weight = {weight}\npriority = {priority}\nenabled = {enabled}\n{workers}[server.device.agent]\n{}",
+                device.name,
+                device.kind.name(),
+                place.link.port,
+                place.link.ipv4,
+                place.link.ipv6,
+                agent_text(&settings),
+            );
+            // The processor of this machine does next to nothing: what counts is how busy the model's workers are.
+            let percent = 100.0 / models.next().map_or(1.0, |m| f64::from(m.workers));
+            let _ = writeln!(
+                t,
+                "[[server.device.agent.source]]\nprometheus = \"http://{METRICS}/metrics\"\ninterval_ms = {sampling_ms}\n\
+                 compute = \"rate(pointsman_device_busy_seconds_total) * {percent}\""
+            );
+        }
+    }
+    let _ = write!(
+        t,
+        "[[service]]\nname = \"{SERVICE}\"\nvip = [\"{}\", \"{}\"]\nprotocol = \"udp\"\nport = {}\npolicy = \"{}\"\n\
+         tuning = {{ {} }}\nidle_timeout_ms = {}\n",
+        spec.vip_ipv4,
+        spec.vip_ipv6,
+        s.clients[0].service.1,
+        service.policy,
+        tuning(service),
+        service.idle_timeout_ms
+    );
+    Ok(t)
+}
+
+/// What a service says beside the name of its policy, as it would be written.
+fn tuning(service: &Service) -> String {
+    let mut document = Wanted::of(service).document();
+    document.policy = None;
+    // Strings and numbers, which TOML writes as JSON does.
+    let fields = serde_json::to_value(document).unwrap_or_default();
+    let fields = fields.as_object().into_iter().flatten();
+    fields.map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", ")
+}
+
+/// A rack that runs, for one run after the other.
+pub struct OnWire {
+    _live: Live,
+    target: SocketAddr,
+    keys: Keyring,
+    ports: SourcePorts,
+    client: Namespace,
+    /// What runs on it, but for its requests.
+    scenario: Scenario,
+}
+
+/// What has to be equal in all scenarios that run on one rack.
+fn without_requests(s: &Scenario) -> Scenario {
+    let mut rest = Scenario { duration_ns: 0, ..s.clone() };
+    for client in &mut rest.clients {
+        client.arrivals = ArrivalModel::Trace { times_ns: Arc::new([]) };
+    }
+    rest
+}
+
+impl OnWire {
+    /// Builds the scenario's rack, and waits until the switch is filled and agents have reported. Service times are those of this
+    /// seed.
+    ///
+    /// # Errors
+    /// The lab has not what the scenario asks for, or the rack does not come up.
+    pub fn start(s: &Scenario, seed: u64) -> Result<Self, String> {
+        let text = |e: pointsman_lab::Error| e.to_string();
+        let plan = plan(s, seed)?;
+        plan.spec.validate().map_err(text)?;
+        let log: Log = Arc::new(Mutex::new(|_: &str| {}));
+        let mut live = Live::start(&plan.spec, plan.devices.clone(), &plan.toml, Choice::default(), log)?;
+        live.start_controller()?;
+        live.wait_in_sync(PATIENCE)?;
+        // Every agent is to have reported twice.
+        std::thread::sleep(Duration::from_secs(1));
+        let keys = Keyring::derive(seed, plan.devices.iter().map(|d| d.name.clone())).map_err(text)?;
+        let sources: Vec<IpAddr> = plan.spec.clients.iter().flat_map(|c| c.ipv4_addresses()).collect();
+        let idle_ms = s.rack.services.iter().map(|s| s.idle_timeout_ms).max().unwrap_or(0);
+        let rest = Duration::from_millis(u64::from(idle_ms)) + Duration::from_secs(1);
+        let ports = SourcePorts::new(sources, 1024..=65535, rest).map_err(text)?;
+        let client = live.rack.host("client").map_err(text)?.namespace.clone();
+        let port = s.clients.first().map_or(0, |c| c.service.1);
+        let target = (plan.spec.vip_ipv4, port).into();
+        Ok(OnWire { _live: live, target, keys, ports, client, scenario: without_requests(s) })
+    }
+
+    /// Sends the scenario's requests of this seed, and waits for their answers.
+    ///
+    /// # Errors
+    /// The scenario differs from the rack's in more than its requests, or they cannot be sent.
+    pub fn run(&mut self, s: &Scenario, seed: u64) -> Result<Ran, String> {
+        if without_requests(s) != self.scenario {
+            return Err("a scenario of another rack".into());
+        }
+        let times = schedule(s, seed);
+        let duration = Duration::from_nanos(s.duration_ns);
+        let config = LoadConfig {
+            timeout: Duration::from_nanos(s.patience_ns),
+            payload: s.clients.first().map_or(0, |c| c.request_bytes as usize),
+            arrivals: load::Arrivals::Listed(times.as_slice().into()),
+            ..LoadConfig::new(self.target, times.len() as f64 / duration.as_secs_f64(), duration, seed)
+        };
+        let (ports, keys) = (&mut self.ports, &self.keys);
+        let text = |e: pointsman_lab::Error| e.to_string();
+        let r = self.client.enter(|| load::run(&config, ports, keys, |_| {})).map_err(text)?.map_err(text)?;
+        // Whoever was busy has time to say that it is not any more.
+        std::thread::sleep(Duration::from_millis(500));
+        let ms = |percent| r.latencies.percentile(percent).as_secs_f64() * 1e3;
+        Ok(Ran {
+            sent: r.sent,
+            lost: r.lost,
+            p50_ms: ms(50.0),
+            p99_ms: ms(99.0),
+            answered_per_s: r.answered_rps(),
+            finished_per_s: r.answered_meanwhile as f64 / duration.as_secs_f64(),
+            took_s: r.elapsed.as_secs_f64(),
+            late: !r.schedule_kept,
+        })
+    }
+}
+
+fn times_factor(ms: u32, factor: f64) -> u32 {
+    // What was 0 meant "not at all", and goes on to mean that.
+    if ms == 0 { 0 } else { ((f64::from(ms) * factor).round() as u32).max(1) }
+}
+
+/// The same scenario with all times multiplied: on a rack with slower or quicker devices, loads and clocks. Numbers of milliseconds are
+/// rounded, to at least one; time-outs of reports do not shrink. Links and switch are what they are.
+pub fn stretched(s: &Scenario, factor: f64) -> Scenario {
+    let ns = |ns: u64| (ns as f64 * factor).round() as u64;
+    let mut out = s.clone();
+    for time in [&mut out.duration_ns, &mut out.warmup_ns, &mut out.patience_ns, &mut out.agents.sampling_ns]
+    {
+        *time = ns(*time);
+    }
+    for model in &mut out.devices {
+        match &mut model.service {
+            Distribution::Deterministic { mean_ns }
+            | Distribution::Exponential { mean_ns }
+            | Distribution::LogNormal { mean_ns, .. } => *mean_ns *= factor,
+            Distribution::Empirical { values_ns } => {
+                *values_ns = values_ns.iter().map(|v| v * factor).collect();
+            }
+        }
+        model.give_up_ns = model.give_up_ns.map(ns);
+    }
+    for client in &mut out.clients {
+        match &mut client.arrivals {
+            ArrivalModel::Poisson { rate_per_s } | ArrivalModel::NearConstant { rate_per_s, .. } => {
+                *rate_per_s /= factor;
+            }
+            ArrivalModel::Mmpp { states } => {
+                *states = states.iter().map(|(rate, mean)| (rate / factor, mean * factor)).collect();
+            }
+            ArrivalModel::Steps { rates_per_s, step_ns } => {
+                *rates_per_s = rates_per_s.iter().map(|r| r / factor).collect();
+                *step_ns = ns(*step_ns).max(1);
+            }
+            ArrivalModel::Diurnal { rate_per_s, period_ns, .. } => {
+                *rate_per_s /= factor;
+                *period_ns = ns(*period_ns).max(1);
+            }
+            ArrivalModel::Trace { times_ns } => *times_ns = times_ns.iter().map(|t| ns(*t)).collect(),
+        }
+    }
+    // No shorter: an agent that waits for a processor must not look like one that is dead.
+    let switch = &mut out.rack.switch;
+    for ms in [&mut switch.report_timeout_ms, &mut switch.poll_interval_ms] {
+        *ms = times_factor(*ms, factor.max(1.0));
+    }
+    out.rack.services.iter_mut().for_each(|s| s.idle_timeout_ms = times_factor(s.idle_timeout_ms, factor));
+    for device in out.rack.servers.iter_mut().flat_map(|s| &mut s.devices) {
+        stretch_agent(&mut device.agent, factor);
+    }
+    out
+}
+
+fn stretch_agent(a: &mut AgentSettings, factor: f64) {
+    let times =
+        [&mut a.heartbeat_ms, &mut a.repeat_ms, &mut a.hold_ms, &mut a.window_ms, &mut a.lost_after_ms];
+    times.into_iter().for_each(|ms| *ms = times_factor(*ms, factor));
+    if let Some(latency) = &mut a.latency_ms {
+        latency.high *= factor;
+        latency.low *= factor;
+    }
+}
