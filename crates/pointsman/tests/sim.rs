@@ -238,3 +238,29 @@ fn the_lab_agrees() {
     let refused = run(&["sim", &file("scenarios/knn-64.toml"), "--lab"]);
     assert!(refused.code == Some(1) && refused.stderr.contains("in the lab: "), "{refused:?}");
 }
+
+/// Learners come to the same weights in both; in the lab they read a switch's registers and write its rings.
+#[test]
+fn learners_in_the_lab() {
+    let dir = Scratch::new("learn-lab");
+    let text = std::fs::read_to_string(file("scenarios/learn-lab.toml")).expect("the file is there");
+    let text = text.replace("duration_s = 60", "duration_s = 30");
+    let text = text
+        .replace("[\"q-learning\", \"thompson\", \"service-rate\"]", "[\"q-learning\", \"service-rate\"]");
+    let (scenario, json) = (dir.write("s.toml", &text), dir.path("r.jsonl"));
+    let output = pointsman(&["sim", &scenario, "--lab", "--threads", "2", "--json", &json]).output();
+    let output = output.expect("it starts");
+    assert!(output.status.success(), "{output:?}");
+    let lines = std::fs::read_to_string(&json).expect("the file is there");
+    let results: Vec<Value> = lines.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
+    assert_eq!(results.len(), 2, "{lines}");
+    for r in &results {
+        for side in ["simulated", "oracle", "lab"] {
+            let all = r["accelerator_weight"][side].as_array().expect("a list");
+            let weights: Vec<f64> = all.iter().filter_map(Value::as_f64).collect();
+            // Now and then chance, or a busy machine, makes a device look overloaded.
+            assert!(!weights.is_empty() && weights.iter().all(|w| (0.6..1.4).contains(w)), "{side}: {r:#}");
+        }
+        assert!(r["difference_percent"]["answers"].as_f64().expect("a number").abs() < 10.0, "{r:#}");
+    }
+}

@@ -19,6 +19,21 @@ const AGREEMENT_PERCENT: f64 = 10.0;
 #[derive(Clone, Copy)]
 struct Measured([f64; 4]);
 
+/// Weights of accelerators that learners came to: the mean over the second half of a run's decisions, for each run; and the best
+/// ones there, by the simulator's oracle.
+#[derive(Clone, Debug, Default)]
+struct Weighed {
+    simulated: Vec<f64>,
+    oracle: Vec<f64>,
+    lab: Vec<f64>,
+}
+
+/// The mean of the second half.
+fn late(values: impl IntoIterator<Item = u32>) -> f64 {
+    let all: Vec<f64> = values.into_iter().map(f64::from).collect();
+    mean(&all[all.len() / 2..]).mean
+}
+
 const NAMES: [&str; 4] = ["p50_ms", "p99_ms", "answers_per_s", "lost"];
 
 /// The same in virtual time, so many times: requests at the very times at which the lab's client sends them.
@@ -26,6 +41,7 @@ fn simulated(
     s: &Arc<Scenario>,
     data_plane: &DataPlane<Engine>,
     seed: u64,
+    weighed: &mut Weighed,
 ) -> Result<(Vec<Measured>, u64), String> {
     let times_ns: Arc<[u64]> = wire::schedule(s, seed).iter().map(|t| t.as_nanos() as u64).collect();
     let mut same = s.as_ref().clone();
@@ -36,6 +52,10 @@ fn simulated(
     let (mut out, mut violations) = (Vec::new(), 0);
     for i in 0..SIMULATED {
         let o = pointsman_sim::run(&same, data_plane, seed.wrapping_add(i << 32), None)?;
+        if let Some(l) = &o.learning {
+            weighed.simulated.push(late(l.steps.iter().map(|s| s.next_weight)));
+            weighed.oracle.push(late(l.steps.iter().map(|s| s.best_weight)));
+        }
         let answers = o.requests.answered as f64 / seconds;
         out.push(Measured([o.latency.p50_ms, o.latency.p99_ms, answers, o.requests.lost as f64]));
         violations += o.violations.total();
@@ -44,16 +64,23 @@ fn simulated(
 }
 
 /// On a rack of namespaces, once for each seed: what came of it, how many requests that were, and how many runs fell behind.
-fn on_the_wire(s: &Scenario, seeds: &[u64]) -> Result<(Vec<Measured>, u64, usize), String> {
+fn on_the_wire(
+    s: &Scenario,
+    seeds: &[u64],
+    weighed: &mut Weighed,
+) -> Result<(Vec<Measured>, u64, usize), String> {
     let mut rack = OnWire::start(s, seeds.first().copied().unwrap_or(1))?;
-    let (mut out, mut requests, mut late) = (Vec::new(), 0, 0);
+    let (mut out, mut requests, mut behind) = (Vec::new(), 0, 0);
     for seed in seeds {
         let r = rack.run(s, *seed)?;
         requests += r.sent;
-        late += usize::from(r.late);
+        behind += usize::from(r.late);
+        if s.learn.is_some() {
+            weighed.lab.push(late(r.weights));
+        }
         out.push(Measured([r.p50_ms, r.p99_ms, r.answered_per_s, r.lost as f64]));
     }
-    Ok((out, requests, late))
+    Ok((out, requests, behind))
 }
 
 fn column(all: &[Measured], i: usize) -> Vec<f64> {
@@ -101,6 +128,16 @@ fn line(v: &Value) -> String {
     for (name, short) in [("p50_ms", "p50"), ("p99_ms", "p99"), ("answers_per_s", "answers")] {
         out.push_str(&format!("  {name:<14} {} {:>+8.1} %\n", both(name), off(short)));
     }
+    if let Some(weighed) = v["accelerator_weight"].as_object() {
+        let one = |side: &str| {
+            let list = weighed.get(side).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+            let values: Vec<f64> = list.iter().filter_map(Value::as_f64).collect();
+            let (low, high) = spread(&values);
+            format!("{:.2} ({low:.2}-{high:.2})", mean(&values).mean)
+        };
+        let (sim, lab, best) = (one("simulated"), one("lab"), one("oracle"));
+        out.push_str(&format!("  {:<14} {sim:>24} {lab:>24}, the oracle's {best}\n", "weight"));
+    }
     out
 }
 
@@ -117,14 +154,20 @@ pub fn load_average() -> Option<f64> {
 
 /// One scenario, on both.
 fn compare(s: &Arc<Scenario>, data_plane: &DataPlane<Engine>, seeds: &[u64]) -> Result<(Value, u64), String> {
-    let (mut sim, mut violations) = (Vec::new(), 0);
+    let (mut sim, mut violations, mut weighed) = (Vec::new(), 0, Weighed::default());
     for seed in seeds {
-        let (measured, violated) = simulated(s, data_plane, *seed)?;
+        let (measured, violated) = simulated(s, data_plane, *seed, &mut weighed)?;
         sim.extend(measured);
         violations += violated;
     }
-    let (lab, requests, late) = on_the_wire(s, seeds)?;
-    Ok((compared(s, &sim, &lab, requests, late), violations))
+    let (lab, requests, late) = on_the_wire(s, seeds, &mut weighed)?;
+    let mut value = compared(s, &sim, &lab, requests, late);
+    if s.learn.is_some() {
+        value["accelerator_weight"] = json!({
+            "simulated": weighed.simulated, "oracle": weighed.oracle, "lab": weighed.lab,
+        });
+    }
+    Ok((value, violations))
 }
 
 /// Compares every scenario, so many racks at the same time; the lines of JSON that say what came of it, and what checkers found.

@@ -4,7 +4,7 @@
 //! Times of requests and service times are drawn by the simulator's own code from the same seeds.
 
 use crate::executor::Choice;
-use crate::live::{Live, Log};
+use crate::live::{ClientsView, Live, Log};
 use pointsman_balance::agent::AgentConfig;
 use pointsman_balance::api::Wanted;
 use pointsman_balance::config::{AgentSettings, Service};
@@ -51,6 +51,8 @@ pub struct Ran {
     pub took_s: f64,
     /// The generator fell behind its schedule: the machine was busy.
     pub late: bool,
+    /// Weight of accelerators that a learner, if there is one, decided on, once for each decision.
+    pub weights: Vec<u32>,
 }
 
 /// A scenario as the lab can run it.
@@ -75,8 +77,19 @@ pub fn check(s: &Scenario) -> Result<(), String> {
 /// What a lab has of a scenario. Whatever it has not is refused: to leave it out would be another experiment.
 fn plan(s: &Scenario, seed: u64) -> Result<Plan, String> {
     let [client] = s.clients.as_slice() else { return Err(refused("client", "write one only")) };
-    if !s.events.is_empty() || s.learn.is_some() {
-        return Err(refused("event, learn", "leave them out: the lab has no script"));
+    if !s.events.is_empty() {
+        return Err(refused("event", "leave them out: the lab has no script"));
+    }
+    if let Some(learn) = &s.learn {
+        if learn.table.is_some() {
+            return Err(refused("learn.table", "leave it out: each run begins with nothing"));
+        }
+        if learn.per_class && s.class_names.len() > 1 {
+            return Err(refused(
+                "learn.per_class",
+                "write false: in the lab all servers have the same weights",
+            ));
+        }
     }
     if s.warmup_ns > 0 {
         return Err(refused("warmup_s", "leave it out: all requests count"));
@@ -230,6 +243,10 @@ fn toml(s: &Scenario, spec: &RackSpec) -> Result<String, String> {
         tuning(service),
         service.idle_timeout_ms
     );
+    if let Some(learn) = &s.learn {
+        let first = learn.weigher()?.weights().accelerator;
+        let _ = write!(t, "[learn]\nfirst_weight = {first}\n{}{}", learn.text(), ClientsView::text());
+    }
     Ok(t)
 }
 
@@ -245,13 +262,33 @@ fn tuning(service: &Service) -> String {
 
 /// A rack that runs, for one run after the other.
 pub struct OnWire {
-    _live: Live,
+    live: Live,
+    learner: Option<Eyes>,
     target: SocketAddr,
     keys: Keyring,
     ports: SourcePorts,
     client: Namespace,
     /// What runs on it, but for its requests.
     scenario: Scenario,
+}
+
+/// What a learner sees and says.
+struct Eyes {
+    view: ClientsView,
+    /// What was decided, as the controller's log has it.
+    decisions: Arc<Mutex<Vec<String>>>,
+}
+
+impl Eyes {
+    /// Weight of accelerators after each decision that was made since the last time.
+    fn weights(&self) -> Vec<u32> {
+        let Ok(mut lines) = self.decisions.lock() else { return Vec::new() };
+        let weight = |line: String| {
+            let next = line.split(' ').find_map(|field| field.strip_prefix("next="))?;
+            next.split(':').nth(1)?.parse().ok()
+        };
+        lines.drain(..).filter_map(weight).collect()
+    }
 }
 
 /// What has to be equal in all scenarios that run on one rack.
@@ -273,8 +310,25 @@ impl OnWire {
         let text = |e: pointsman_lab::Error| e.to_string();
         let plan = plan(s, seed)?;
         plan.spec.validate().map_err(text)?;
-        let log: Log = Arc::new(Mutex::new(|_: &str| {}));
+        let decisions: Arc<Mutex<Vec<String>>> = Arc::default();
+        let kept = decisions.clone();
+        let log: Log = Arc::new(Mutex::new(move |line: &str| {
+            if line.contains("decision service=")
+                && let Ok(mut lines) = kept.lock()
+            {
+                lines.push(line.to_string());
+            }
+        }));
         let mut live = Live::start(&plan.spec, plan.devices.clone(), &plan.toml, Choice::default(), log)?;
+        let learner = match &s.learn {
+            Some(l) => {
+                let seen = Duration::from_nanos(l.interval_ns - l.settle_ns);
+                let view = ClientsView::new(seen, Duration::from_nanos(s.patience_ns));
+                live.serve_clients(view.clone())?;
+                Some(Eyes { view, decisions })
+            }
+            None => None,
+        };
         live.start_controller()?;
         live.wait_in_sync(PATIENCE)?;
         // Every agent is to have reported twice.
@@ -287,7 +341,7 @@ impl OnWire {
         let client = live.rack.host("client").map_err(text)?.namespace.clone();
         let port = s.clients.first().map_or(0, |c| c.service.1);
         let target = (plan.spec.vip_ipv4, port).into();
-        Ok(OnWire { _live: live, target, keys, ports, client, scenario: without_requests(s) })
+        Ok(OnWire { live, learner, target, keys, ports, client, scenario: without_requests(s) })
     }
 
     /// Sends the scenario's requests of this seed, and waits for their answers.
@@ -298,6 +352,7 @@ impl OnWire {
         if without_requests(s) != self.scenario {
             return Err("a scenario of another rack".into());
         }
+        self.learn_anew(seed)?;
         let times = schedule(s, seed);
         let duration = Duration::from_nanos(s.duration_ns);
         let config = LoadConfig {
@@ -306,9 +361,15 @@ impl OnWire {
             arrivals: load::Arrivals::Listed(times.as_slice().into()),
             ..LoadConfig::new(self.target, times.len() as f64 / duration.as_secs_f64(), duration, seed)
         };
-        let (ports, keys) = (&mut self.ports, &self.keys);
+        let (ports, keys, learner) = (&mut self.ports, &self.keys, &self.learner);
+        let watch = |_, latencies: &[Duration]| {
+            if let Some(eyes) = learner {
+                eyes.view.saw(latencies);
+            }
+        };
         let text = |e: pointsman_lab::Error| e.to_string();
-        let r = self.client.enter(|| load::run(&config, ports, keys, |_| {})).map_err(text)?.map_err(text)?;
+        let r =
+            self.client.enter(|| load::watched(&config, ports, keys, watch)).map_err(text)?.map_err(text)?;
         // Whoever was busy has time to say that it is not any more.
         std::thread::sleep(Duration::from_millis(500));
         let ms = |percent| r.latencies.percentile(percent).as_secs_f64() * 1e3;
@@ -321,7 +382,23 @@ impl OnWire {
             finished_per_s: r.answered_meanwhile as f64 / duration.as_secs_f64(),
             took_s: r.elapsed.as_secs_f64(),
             late: !r.schedule_kept,
+            weights: self.learner.as_ref().map(Eyes::weights).unwrap_or_default(),
         })
+    }
+
+    /// Each run has a learner of its own, which knows nothing yet: it begins with the controller.
+    fn learn_anew(&mut self, seed: u64) -> Result<(), String> {
+        let Some(eyes) = &self.learner else { return Ok(()) };
+        let mut config = self.live.config().clone();
+        if let Some(learn) = &mut config.learn {
+            learn.seed = Some(seed & (u64::MAX >> 1));
+        }
+        self.live.stop_controller();
+        self.live.set_config(config);
+        self.live.start_controller()?;
+        self.live.wait_in_sync(PATIENCE)?;
+        drop(eyes.weights());
+        Ok(())
     }
 }
 
