@@ -98,7 +98,10 @@ impl Census {
             return self.live.keys().flat_map(of).collect();
         }
         let places = self.next..(self.next + PART).min(schema.places);
-        places.flat_map(|i| schema.ways.iter().map(move |way| ask(way[STATE], i as i64))).collect()
+        // Entities are large, so that a vector that grows is copied for longer than it is filled.
+        let mut out = Vec::with_capacity((places.end - places.start) as usize * schema.ways.len());
+        out.extend(places.flat_map(|i| schema.ways.iter().map(move |way| ask(way[STATE], i as i64))));
+        out
     }
 
     /// Takes the answers.

@@ -90,7 +90,9 @@ impl Control {
             }
             Request::Read(r) => {
                 let read = self.server.read(&mut device, r, now);
-                let entities = read.responses.into_iter().flat_map(|r| r.entities).collect();
+                let mut responses = read.responses.into_iter();
+                let mut entities = responses.next().map(|first| first.entities).unwrap_or_default();
+                responses.for_each(|more| entities.extend(more.entities));
                 read.status.map(|()| Response::Read(entities))
             }
             Request::Write(r) => self.server.write(&mut device, r, now).map(|_| Response::Write),
