@@ -48,9 +48,9 @@ impl fmt::Display for Event {
             Event::PipelinePresent => f.write_str("the switch runs the right program"),
             Event::PipelineInstalled => f.write_str("program installed"),
             Event::Adopted { entries, foreign } => {
-                write!(f, "the switch holds {entries} entries")?;
+                write!(f, "table entries that the switch holds: {entries}")?;
                 if *foreign > 0 {
-                    write!(f, " and {foreign} that are not in the configuration")
+                    write!(f, ", and of others, which the configuration does not have: {foreign}")
                 } else {
                     Ok(())
                 }
