@@ -42,9 +42,9 @@ fn learning_and_its_table() {
     let result: Value = serde_json::from_str(&read(&json)).expect("a line of JSON");
     assert_eq!(result["learning"]["intervals"], 14);
     let shown = run(&["learn", "show", &table]);
-    assert!(shown.code == Some(0) && shown.stdout.starts_with("20 states, "), "{shown:?}");
+    assert!(shown.code == Some(0) && shown.stdout.starts_with("10 states, "), "{shown:?}");
     assert!(shown.stdout.contains("cpu_percent"), "{shown:?}");
-    assert_eq!(run(&["learn", "show", &table, "--csv"]).stdout.lines().count(), 21);
+    assert_eq!(run(&["learn", "show", &table, "--csv"]).stdout.lines().count(), 11);
     let wrong = run(&["learn", "show", &scenario]);
     assert!(wrong.code == Some(1) && wrong.stderr.contains("not a Q-table"), "{wrong:?}");
     let missing = run(&["learn", "show", &dir.path("none.q")]);
