@@ -164,6 +164,21 @@ pub fn receive(port: &mut dyn Port, count: usize, wanted: impl Fn(&Frame) -> boo
     frames
 }
 
+/// Receives as long as there is something: frames first, which the kernel's own chatter (IPv6) may be, then what has become
+/// of the interface.
+pub fn receive_what_is_there(port: &mut dyn Port) {
+    let (mut poller, mut ready) = (Poller::new().expect("poller"), Vec::new());
+    poller.add(0, port.raw_fd().expect("a descriptor"));
+    for _ in 0..1000 {
+        poller.wait(Some(Instant::now()), &mut ready).expect("poll");
+        if ready.is_empty() {
+            return;
+        }
+        port.receive(now_ns(), &mut FramePool::default(), &mut Vec::new()).expect("receive");
+    }
+    panic!("there is always something");
+}
+
 /// A frame of an experimental ethertype (IEEE 802, local experimental 1), behind tags.
 pub fn experimental(tags: &[u8], length: usize) -> Frame {
     let mut frame = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2], tags, &[0x88, 0xb5]].concat();
