@@ -1,7 +1,7 @@
 //! Devices and load generator over real sockets, between namespaces that the test makes itself.
 //! `pointsman_lab::harness` runs it.
 
-use pointsman_lab::device::{Calibration, Device, DeviceConfig, Model, ServiceTime};
+use pointsman_lab::device::{Calibration, Device, DeviceConfig, DeviceCounters, Model, ServiceTime};
 use pointsman_lab::harness::{Test, run};
 use pointsman_lab::load::{
     self, Arrivals, BulkConfig, ConsistencyConfig, Direction, LoadConfig, LoadResult, SourcePorts,
@@ -114,6 +114,18 @@ fn namespaces_are_separate_and_vanish() -> TestResult {
     Ok(())
 }
 
+/// What a device counted, once it has counted so many answers and nothing waits: the client may have the last answer before.
+fn counted(device: &Device, answers: u64) -> DeviceCounters {
+    for _ in 0..2000 {
+        let counters = device.stats().read();
+        if counters.answers >= answers && counters.in_system == 0 {
+            break;
+        }
+        std::thread::sleep(ms(1));
+    }
+    device.stats().read()
+}
+
 fn below_saturation_latency_is_service_time() -> TestResult {
     let cable = Cable::new()?;
     let ten_ms = DeviceConfig { service: ms(10), servers: 2, ..cable.device("s1/cpu") };
@@ -127,13 +139,14 @@ fn below_saturation_latency_is_service_time() -> TestResult {
         let result = cable.load(&config)?;
         ensure!(result.sent == 150 && result.answered == 150 && result.lost == 0, "{result:?}");
         ensure!(result.bad_signatures == 0 && result.wrong_source == 0, "{result:?}");
-        // The kernel and two wake-ups add some 0.1 ms to the best; the rest is room for a busy machine.
+        // The kernel and two wake-ups add some 0.1 ms to the best; the rest is room for a busy machine. With one
+        // worker instead of two the median would be a quarter of a second.
         let (best, p50) = (result.latencies.percentile(5.0), result.latencies.percentile(50.0));
         ensure!(best >= ms(10) && best < Duration::from_micros(10_500), "best {best:?}");
-        ensure!(p50 >= ms(10) && p50 < ms(12), "p50 {p50:?}");
+        ensure!(p50 >= ms(10) && p50 < ms(20), "p50 {p50:?}");
         ensure!(result.share() == [("s1/cpu".into(), 1.0), ("s1/nic".into(), 0.0)].into(), "{result:?}");
     }
-    let counters = device.stats().read();
+    let counters = counted(&device, 300);
     ensure!(counters.requests == 300 && counters.answers == 300, "{counters:?}");
     ensure!(counters.busy == ms(10) * 300 && counters.in_system == 0, "{counters:?}");
     device.stop()?;
@@ -163,6 +176,7 @@ fn a_device_tells_how_busy_it_is() -> TestResult {
     drop(cable.server.enter(|| std::net::TcpStream::connect(at))??);
     let result = cable.load(&LoadConfig::new(cable.target(false), 100.0, ms(500), SEED))?;
     ensure!(result.answered == 50, "{result:?}");
+    counted(&device, 50);
     let page = ask()?;
     ensure!(page.contains("\npointsman_device_busy_seconds_total{device=\"s1/cpu\"} 0.5\n"), "{page}");
     ensure!(page.contains("\npointsman_device_answers_total{device=\"s1/cpu\"} 50\n"), "{page}");
