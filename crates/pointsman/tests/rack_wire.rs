@@ -24,7 +24,10 @@ use std::time::{Duration, Instant};
 const SEED: u64 = 11;
 
 /// Generous: only a part that is stuck takes so long.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long anything may take before a test gives up on it. Generous: machines that test are busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// So long a source port is not used again.
+const REST: Duration = Duration::from_secs(20);
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -122,7 +125,7 @@ impl Bench {
         live.start_controller()?;
         live.wait_in_sync(PATIENCE)?;
         let link = spec.clients.first().ok_or("no client")?;
-        let ports = |addresses: Vec<IpAddr>| SourcePorts::new(addresses, 1024..=30_000, PATIENCE);
+        let ports = |addresses: Vec<IpAddr>| SourcePorts::new(addresses, 1024..=30_000, REST);
         let client = Client {
             namespace: live.rack.host(&link.name)?.namespace.clone(),
             vip: [SocketAddr::new(spec.vip_ipv4.into(), PORT), SocketAddr::new(spec.vip_ipv6.into(), PORT)],
@@ -167,7 +170,7 @@ impl Bench {
             ..ConsistencyConfig::new(target, target, 200, Duration::from_secs(6), SEED)
         };
         let addresses = self.spec.clients.first().ok_or("no client")?.ipv4_addresses();
-        let mut ports = SourcePorts::new(addresses, 30_001..=60_000, PATIENCE)?;
+        let mut ports = SourcePorts::new(addresses, 30_001..=60_000, REST)?;
         let (namespace, keys) = (self.client.namespace.clone(), self.client.keys.clone());
         let stop = AtomicBool::new(false);
         let result = std::thread::scope(|scope| {
