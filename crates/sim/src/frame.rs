@@ -3,6 +3,7 @@
 //! Requests and answers carry their numbers in their payload. Checkers go by them, so they need to know nothing of what
 //! the switch did with addresses and ports.
 
+use crate::checksum::{add, fold, sum};
 use pointsman_balance::Mac;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::{Deref, DerefMut};
@@ -93,27 +94,9 @@ pub struct Seen {
 
 const MAGIC: u16 = 0x504d;
 
-/// Sum of big-endian 16-bit words; as long as no carry is lost, their order and grouping does not matter (RFC 1071).
-fn sum(bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<4>();
-    let tail = match *rest {
-        [a] => u64::from(a) << 24,
-        [a, b] => u64::from(a) << 24 | u64::from(b) << 16,
-        [a, b, c] => u64::from(a) << 24 | u64::from(b) << 16 | u64::from(c) << 8,
-        _ => 0,
-    };
-    words.iter().fold(tail, |s, w| s + u64::from(u32::from_be_bytes(*w)))
-}
-
-fn fold(mut s: u64) -> u16 {
-    while s > 0xffff {
-        s = (s & 0xffff) + (s >> 16);
-    }
-    s as u16
-}
-
-fn pseudo_header(udp: &[u8], ips: &[u8]) -> u64 {
-    sum(ips) + 17 + udp.len() as u64
+/// The two addresses, and what else a UDP checksum is over besides the datagram (RFC 768).
+fn pseudo_header(ips: &[u8], udp_bytes: usize) -> u64 {
+    add(sum(ips), 17 + udp_bytes as u64)
 }
 
 /// Writes a narrow probe's frame: IP protocol 42, the device's number, free processor, memory and link in tenths.
@@ -130,11 +113,13 @@ pub fn probe(out: &mut Vec<u8>, macs: (Mac, Mac), ips: (Ipv4Addr, Ipv4Addr), id:
     out.extend_from_slice(&[(id & 15) << 4 | cpu, memory << 4 | link]);
 }
 
-/// Writes a UDP datagram's frame over whatever `out` holds. `congestion` says whether it understands ECN.
-pub fn udp(out: &mut Vec<u8>, a: &Addresses, congestion: bool, payload: impl FnOnce(&mut Vec<u8>)) {
-    out.clear();
-    // Headers are put together apart and written at once.
-    let mut head = [0; UDP6 + 8];
+/// Room for headers and marks.
+type Head = [u8; UDP6 + 8 + MIN_PAYLOAD];
+
+/// Headers of a UDP datagram, but for lengths and checksums, and where UDP begins. They are put together apart and written at
+/// once.
+fn headers(a: &Addresses, congestion: bool) -> (Head, usize) {
+    let mut head = [0; UDP6 + 8 + MIN_PAYLOAD];
     head[..6].copy_from_slice(&a.macs.1.0);
     head[6..12].copy_from_slice(&a.macs.0.0);
     let ecn = if congestion { 2 } else { 0 };
@@ -158,14 +143,13 @@ pub fn udp(out: &mut Vec<u8>, a: &Addresses, congestion: bool, payload: impl FnO
     };
     head[udp..udp + 2].copy_from_slice(&a.ports.0.to_be_bytes());
     head[udp + 2..udp + 4].copy_from_slice(&a.ports.1.to_be_bytes());
-    out.extend_from_slice(&head[..udp + 8]);
-    payload(out);
-    complete(out, udp);
+    (head, udp)
 }
 
-/// Writes lengths and checksums into a UDP datagram's frame, where they are zero. `udp`: where UDP begins.
-fn complete(out: &mut [u8], udp: usize) {
-    let len = (out.len() - udp) as u16;
+/// Writes lengths and checksums into a UDP datagram's frame, where checksums are zero. `udp`: where UDP begins, and its length. What of
+/// the frame is not there yet will be zero.
+fn complete(out: &mut [u8], (udp, udp_bytes): (usize, usize)) {
+    let len = udp_bytes as u16;
     let ips = if udp == UDP4 {
         out[16..18].copy_from_slice(&(len + 20).to_be_bytes());
         let check = !fold(sum(&out[14..34]));
@@ -177,11 +161,20 @@ fn complete(out: &mut [u8], udp: usize) {
     };
     out[udp + 4..udp + 6].copy_from_slice(&len.to_be_bytes());
     // A sum of zero is written as its other form: zero means that there is none (RFC 768).
-    let check = match !fold(sum(&out[udp..]) + pseudo_header(&out[udp..], &out[ips])) {
+    let check = match !fold(add(sum(&out[udp..]), pseudo_header(&out[ips], udp_bytes))) {
         0 => 0xffff,
         c => c,
     };
     out[udp + 6..udp + 8].copy_from_slice(&check.to_be_bytes());
+}
+
+/// Writes a UDP datagram's frame over whatever `out` holds. `congestion` says whether it understands ECN.
+pub fn udp(out: &mut Vec<u8>, a: &Addresses, congestion: bool, payload: &[u8]) {
+    let (head, udp) = headers(a, congestion);
+    out.clear();
+    out.extend_from_slice(&head[..udp + 8]);
+    out.extend_from_slice(payload);
+    complete(out, (udp, 8 + payload.len()));
 }
 
 /// Makes a request's frame the frame of its answer, with `len` bytes of payload: back to where it came from. `None`, and the frame
@@ -208,10 +201,10 @@ pub fn answer(out: &mut Vec<u8>, marks: Marks, len: usize) -> Option<()> {
     }
     head[udp + 4..udp + 8].fill(0);
     head[udp + 8..].copy_from_slice(&marking(marks, 0));
-    let same = udp + 8 + len.clamp(MIN_PAYLOAD, MAX_PAYLOAD);
-    // What is behind the marks is zero in a request.
-    out.resize(same, 0);
-    complete(out, udp);
+    let len = len.clamp(MIN_PAYLOAD, MAX_PAYLOAD);
+    out.truncate(udp + 8 + MIN_PAYLOAD);
+    complete(out, (udp, 8 + len));
+    out.resize(udp + 8 + len, 0);
     Some(())
 }
 
@@ -228,11 +221,14 @@ fn marking(marks: Marks, len: u32) -> [u8; MIN_PAYLOAD] {
 
 /// Writes the frame of a request or answer with `len` bytes of payload.
 pub fn marked(out: &mut Vec<u8>, a: &Addresses, congestion: bool, marks: Marks, len: usize) {
-    udp(out, a, congestion, |out| {
-        let end = out.len() + len.clamp(MIN_PAYLOAD, MAX_PAYLOAD);
-        out.extend_from_slice(&marking(marks, 0));
-        out.resize(end, 0);
-    });
+    let len = len.clamp(MIN_PAYLOAD, MAX_PAYLOAD);
+    let (mut head, udp) = headers(a, congestion);
+    let head = &mut head[..udp + 8 + MIN_PAYLOAD];
+    head[udp + 8..].copy_from_slice(&marking(marks, 0));
+    complete(head, (udp, 8 + len));
+    out.clear();
+    out.extend_from_slice(head);
+    out.resize(udp + 8 + len, 0);
 }
 
 /// The same request or answer in a stream of bytes, over TCP: `len` bytes, whose number stands in it.
@@ -307,54 +303,54 @@ fn mac(b: &[u8], at: usize) -> Option<Mac> {
 }
 
 /// Where UDP begins in a frame with UDP; `None`: there is none.
+#[inline]
 fn udp_at(b: &[u8]) -> Option<usize> {
-    match b.get(12..15)? {
-        [8, 0, 0x45] if *b.get(23)? == 17 => Some(UDP4),
-        [0x86, 0xdd, v] if v >> 4 == 6 && *b.get(20)? == 17 => Some(UDP6),
+    match b.get(12..24)? {
+        [8, 0, 0x45, .., 17] => Some(UDP4),
+        [0x86, 0xdd, v, _, _, _, _, _, 17, ..] if v >> 4 == 6 => Some(UDP6),
         _ => None,
     }
 }
 
 /// Whether a frame that a host or switch made is a request or answer.
+#[inline]
 pub fn is_marked(b: &[u8]) -> bool {
     udp_at(b).is_some_and(|udp| b.get(udp + 8..udp + 10) == Some(&MAGIC.to_be_bytes()))
 }
 
 /// Reads a request or answer; `None` for anything else.
 pub fn read(b: &[u8]) -> Option<Seen> {
-    let half = |at: usize| Some(u16::from_be_bytes(*b.get(at..at + 2)?.first_chunk()?));
     let start = udp_at(b)?;
-    let six = |at: usize| -> Option<IpAddr> {
-        b.get(at..at + 16)?.first_chunk::<16>().map(|o| Ipv6Addr::from(*o).into())
-    };
-    let four = |at: usize| -> Option<IpAddr> { word(b, at).map(|o| Ipv4Addr::from(o).into()) };
+    // As much as every one has.
+    let (udp, rest) = b.get(start..)?.split_first_chunk::<{ 8 + MIN_PAYLOAD }>()?;
+    let half = |at: usize| u16::from_be_bytes([b[at], b[at + 1]]);
     let (len, pair, ips, ecn, header) = if start == UDP4 {
-        let whole = fold(sum(b.get(14..34)?)) == 0xffff;
-        (usize::from(half(16)?).checked_sub(20)?, b.get(26..34)?, (four(26)?, four(30)?), b[15], whole)
+        let ip: &[u8; 20] = b.get(14..)?.first_chunk()?;
+        let four = |at: usize| IpAddr::from([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]);
+        let whole = fold(sum(ip)) == 0xffff;
+        (usize::from(half(16)).checked_sub(20)?, &ip[12..20], (four(12), four(16)), ip[1], whole)
     } else {
-        (usize::from(half(18)?), b.get(22..54)?, (six(22)?, six(38)?), b[15] >> 4, true)
+        let ip: &[u8; 40] = b.get(14..)?.first_chunk()?;
+        let six = |at: usize| Some(IpAddr::from(Ipv6Addr::from(*ip.get(at..)?.first_chunk::<16>()?)));
+        (usize::from(half(18)), &ip[8..40], (six(8)?, six(24)?), ip[1] >> 4, true)
     };
-    let udp = b.get(start..start + len).filter(|u| u.len() >= 8 + MIN_PAYLOAD)?;
-    let marks = start + 8;
-    if half(marks)? != MAGIC {
+    let rest = rest.get(..len.checked_sub(udp.len())?)?;
+    if udp[8..10] != MAGIC.to_be_bytes() {
         return None;
     }
-    let kind = match b.get(marks + 2)? {
+    let kind = match udp[10] {
         0 => Kind::Request,
         1 => Kind::Answer,
         _ => return None,
     };
+    let whole = |at: usize| u32::from_be_bytes([udp[at], udp[at + 1], udp[at + 2], udp[at + 3]]);
+    let datagram = add(sum(udp), sum(rest));
     Some(Seen {
-        addresses: Addresses { macs: (mac(b, 6)?, mac(b, 0)?), ips, ports: (half(start)?, half(start + 2)?) },
-        marks: Marks {
-            kind,
-            connection: u32::from_be_bytes(word(b, marks + 4)?),
-            request: u32::from_be_bytes(word(b, marks + 8)?),
-            tag: *b.get(marks + 3)?,
-        },
+        addresses: Addresses { macs: (mac(b, 6)?, mac(b, 0)?), ips, ports: (half(start), half(start + 2)) },
+        marks: Marks { kind, connection: whole(12), request: whole(16), tag: udp[11] },
         congested: ecn & 3 == 3,
         understands: ecn & 3 != 0,
-        intact: header && fold(sum(udp) + pseudo_header(udp, pair)) == 0xffff,
+        intact: header && fold(add(datagram, pseudo_header(pair, len))) == 0xffff,
     })
 }
 
@@ -446,7 +442,7 @@ mod tests {
             assert!(read(&out).is_some_and(|s| !s.intact), "length {len}");
         }
         let mut other = Vec::new();
-        udp(&mut other, &addresses(), false, |out| out.extend_from_slice(b"something else"));
+        udp(&mut other, &addresses(), false, b"something else");
         assert_eq!((read(&other), is_marked(&other), check_checksums(&other)), (None, false, true));
     }
 

@@ -14,6 +14,7 @@
 pub mod arrivals;
 mod calendar;
 pub mod check;
+mod checksum;
 mod data_plane;
 pub mod device;
 mod fault;

@@ -6,150 +6,120 @@
 //!   is no slow answer; retransmissions are told by their sequence numbers and do not start the clock anew.
 //!
 //! What is still unanswered counts by its age, so that a device that stopped answering is noticed.
+//!
+//! Times are in nanoseconds: all this is done for every packet.
 
+use super::waiting::{Key, Request, Waiting};
 use crate::types::Protocol;
-use std::collections::{BTreeMap, VecDeque};
-use std::net::IpAddr;
 use std::time::Duration;
 
 /// Most requests that are remembered; beyond it the oldest is forgotten.
 pub(super) const MAX_PENDING: usize = 65_536;
 /// A device that answers nothing any more is tried again after so many times `lost_after`.
-const GIVE_UP: u32 = 10;
-
-/// A connection as a device sees it: protocol, its own port, the client.
-pub(super) type Key = (Protocol, u16, IpAddr, u16);
-
-#[derive(Clone, Copy, Debug)]
-struct Pending {
-    start: Duration,
-    /// Tells one from an earlier one of the same connection.
-    serial: u64,
-    /// TCP: the sequence number after the last byte of the request.
-    end: u32,
-}
+const GIVE_UP: u64 = 10;
 
 /// Requests that wait for their answer, and the average of those that got one.
 #[derive(Debug, Default)]
 pub(super) struct Latency {
-    pending: BTreeMap<Key, Pending>,
-    /// In the order in which they came. Those that are not pending any more are left where they stand, but never at the front.
-    by_age: VecDeque<(Duration, u64, Key)>,
-    serial: u64,
+    waiting: Waiting,
     average_ms: Option<f64>,
     /// When the newest request that was answered had come.
-    answered: Duration,
+    answered: u64,
     /// Requests that were answered, and that were given up.
     pub answers: u64,
     pub lost: u64,
 }
 
+fn milliseconds(ns: u64) -> f64 {
+    Duration::from_nanos(ns).as_secs_f64() * 1e3
+}
+
 impl Latency {
-    fn remove(&mut self, key: &Key) -> Option<Pending> {
-        let p = self.pending.remove(key)?;
-        if self.by_age.front().is_some_and(|(_, serial, _)| *serial == p.serial) {
-            self.by_age.pop_front();
-            self.tidy();
-        } else if self.by_age.len() > 2 * self.pending.len() + 64 {
-            let pending = &self.pending;
-            self.by_age.retain(|(_, serial, key)| pending.get(key).is_some_and(|p| p.serial == *serial));
-        }
-        Some(p)
-    }
-
-    /// Takes away what is not pending any more, up to the first that is.
-    fn tidy(&mut self) {
-        while let Some((_, serial, key)) = self.by_age.front()
-            && self.pending.get(key).is_none_or(|p| p.serial != *serial)
-        {
-            self.by_age.pop_front();
-        }
-    }
-
-    fn add(&mut self, key: Key, start: Duration, end: u32) {
-        self.serial += 1;
-        self.pending.insert(key, Pending { start, serial: self.serial, end });
-        self.by_age.push_back((start, self.serial, key));
-    }
-
-    /// Data from a client, `end` being TCP's next sequence number.
-    pub fn request(&mut self, now: Duration, key: Key, end: u32) {
-        if let Some(p) = self.pending.get(&key) {
-            let newer = key.0 == Protocol::Tcp && (end.wrapping_sub(p.end) as i32) > 0;
+    /// Data from a client of a connection with this protocol, `end` being TCP's next sequence number.
+    pub fn request(&mut self, now: u64, protocol: Protocol, key: Key, end: u32) {
+        let request = Request { key, start: now, end };
+        if let Some(before) = self.waiting.get(&key) {
+            let newer = protocol == Protocol::Tcp && (end.wrapping_sub(before.end) as i32) > 0;
             if newer {
-                self.remove(&key);
-                self.add(key, now, end);
+                self.waiting.remove(&key);
+                self.waiting.add(request);
             }
             return;
         }
-        if self.pending.len() >= MAX_PENDING
-            && let Some((_, _, oldest)) = self.by_age.front().copied()
-        {
-            self.remove(&oldest);
+        if self.waiting.len() >= MAX_PENDING && self.waiting.remove_oldest().is_some() {
             self.lost += 1;
         }
-        self.add(key, now, end);
+        self.waiting.add(request);
     }
 
     /// Data to a client. `smoothing` is the weight of this latency in the average.
-    pub fn answer(&mut self, now: Duration, key: &Key, smoothing: f64) {
-        let Some(p) = self.remove(key) else { return };
-        let latency = now.saturating_sub(p.start).as_secs_f64() * 1e3;
+    pub fn answer(&mut self, now: u64, key: &Key, smoothing: f64) {
+        let Some(request) = self.waiting.remove(key) else { return };
+        let latency = milliseconds(now.saturating_sub(request.start));
         self.answers += 1;
-        self.answered = self.answered.max(p.start);
+        self.answered = self.answered.max(request.start);
         self.average_ms = Some(self.average_ms.map_or(latency, |a| a + smoothing * (latency - a)));
         self.forget();
     }
 
     /// The connection ended; nobody waits any more.
     pub fn close(&mut self, key: &Key) {
-        self.remove(key);
+        self.waiting.remove(key);
         self.forget();
     }
 
     /// With nothing unanswered there is no queue, so what was says nothing about what comes.
     fn forget(&mut self) {
-        if self.pending.is_empty() {
+        if self.waiting.len() == 0 {
             self.average_ms = None;
         }
     }
 
     /// When the oldest unanswered request counts as lost.
-    pub fn expiry(&self, lost_after: Duration) -> Option<Duration> {
-        let (start, _, _) = self.by_age.front()?;
+    #[inline]
+    pub fn expiry(&self, lost_after: u64) -> Option<u64> {
+        let start = self.oldest()?;
         // Overtaken by answers to later requests: the device works, this one is lost.
-        let patience = if *start < self.answered { lost_after } else { lost_after * GIVE_UP };
-        Some(*start + patience)
+        let patience = if start < self.answered { lost_after } else { lost_after * GIVE_UP };
+        Some(start.saturating_add(patience))
     }
 
     /// Gives up requests that are lost.
-    pub fn expire(&mut self, now: Duration, lost_after: Duration) {
+    #[inline]
+    pub fn expire(&mut self, now: u64, lost_after: u64) {
         while self.expiry(lost_after).is_some_and(|at| at <= now) {
-            if let Some((_, _, key)) = self.by_age.pop_front() {
-                self.pending.remove(&key);
-                self.lost += 1;
-                self.tidy();
-            }
+            self.waiting.remove_oldest();
+            self.lost += 1;
         }
         self.forget();
     }
 
     /// Requests that wait.
+    #[inline]
     pub fn outstanding(&self) -> usize {
-        self.pending.len()
+        self.waiting.len()
     }
 
     /// When the oldest of them came.
-    pub fn oldest(&self) -> Option<Duration> {
-        self.by_age.front().map(|(start, _, _)| *start)
+    #[inline]
+    pub fn oldest(&self) -> Option<u64> {
+        self.waiting.oldest().map(|request| request.start)
     }
 
     /// Latency now, in milliseconds: 0 with nothing unanswered, otherwise the average or the age of the oldest
     /// unanswered request, whichever is more.
-    pub fn current_ms(&self, now: Duration) -> f64 {
+    pub fn current_ms(&self, now: u64) -> f64 {
         self.oldest().map_or(0.0, |oldest| {
-            let age = now.saturating_sub(oldest).as_secs_f64() * 1e3;
+            let age = milliseconds(now.saturating_sub(oldest));
             age.max(self.average_ms.unwrap_or(0.0))
         })
+    }
+
+    /// Whether [`Latency::current_ms`] is less than `high_ms` for certain, of which `nearly` is a little less in nanoseconds. This is
+    /// told without calculating with fractions.
+    #[inline]
+    pub fn is_below(&self, now: u64, high_ms: f64, nearly: u64) -> bool {
+        self.oldest().is_none_or(|oldest| now.saturating_sub(oldest) < nearly)
+            && self.average_ms.is_none_or(|average| average < high_ms)
     }
 }

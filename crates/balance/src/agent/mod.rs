@@ -9,24 +9,29 @@
 //! Metrics: request latency and the number of unanswered requests (`latency`), use of processor, memory and network
 //! (`proc`).
 
+mod judge;
 mod latency;
 mod packet;
 mod proc;
 pub mod source;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
-use crate::config::{AgentSettings, Rack, ReportForm, Threshold};
+use crate::config::{AgentSettings, Rack, ReportForm};
 use crate::frame_report::FrameReport;
-use crate::report::{Load, METRICS_LOAD, METRICS_LOADS, Report, Stamp};
+use crate::report::{METRICS_LOAD, METRICS_LOADS, Report, Stamp};
 use crate::trust::{ReportKey, Trust};
 use crate::types::{DeviceNumber, Mac, Protocol, REPORT_PORT, address_bits};
+use judge::{Limits, Part};
 use latency::Latency;
-use source::{Answer, Source};
+use packet::Address;
+use source::Answer;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
+use waiting::Key;
 
 /// What an agent has to know.
 #[derive(Clone, Debug, PartialEq)]
@@ -217,12 +222,18 @@ pub struct Metrics {
 #[derive(Debug)]
 pub struct Agent {
     config: AgentConfig,
+    /// Addresses and ports of the configuration, as packets are compared with them.
+    addresses: Vec<Address>,
+    ports: Vec<(Protocol, u16)>,
+    limits: Limits,
     latency: Latency,
     cpu: proc::Cpu,
     memory_percent: Option<f64>,
     network: proc::Network,
     /// Its own device, then the others.
     parts: Vec<Part>,
+    /// See [`Agent::stays`].
+    settled: bool,
     /// Reports sent, and answers of sources that were none.
     reports: u64,
     failures: u64,
@@ -231,44 +242,22 @@ pub struct Agent {
     heartbeat_at: Duration,
     repeat_at: Option<Duration>,
     problems: BTreeSet<String>,
-    /// Time of the last step.
+    /// Time of the last step, also in nanoseconds.
     now: Duration,
+    now_ns: u64,
 }
 
 /// Most problems that are told of; who sends ever new ones is not worth the memory.
 const MAX_PROBLEMS: usize = 100;
 
-/// A device that an agent reports for.
-#[derive(Debug)]
-struct Part {
-    device: DeviceNumber,
-    name: String,
-    settings: AgentSettings,
-    sources: Vec<Source>,
-    busy: bool,
-    hold_until: Duration,
-}
-
-impl Part {
-    fn new(device: DeviceNumber, name: &str, settings: &AgentSettings) -> Self {
-        Part {
-            device,
-            name: name.into(),
-            settings: settings.clone(),
-            sources: settings.sources.iter().cloned().map(Source::new).collect(),
-            busy: false,
-            hold_until: Duration::ZERO,
-        }
-    }
-
-    /// Whether what its sources tell is new enough to be told.
-    fn is_known(&self, now: Duration) -> bool {
-        self.sources.iter().all(|s| !s.is_stale(now))
-    }
-}
-
 fn ms(n: u32) -> Duration {
     Duration::from_millis(u64::from(n))
+}
+
+/// A time as what is done for every packet calculates with it: 584 years and more are as good as never.
+#[inline]
+fn nanos(time: Duration) -> u64 {
+    time.as_secs().saturating_mul(1_000_000_000).saturating_add(time.subsec_nanos().into())
 }
 
 impl Agent {
@@ -278,11 +267,15 @@ impl Agent {
         let others = config.others.iter().map(|o| Part::new(o.device, &o.name, &o.settings));
         Agent {
             parts: std::iter::once(own).chain(others).collect(),
+            addresses: config.addresses.iter().map(|a| Address::from(*a)).collect(),
+            ports: config.ports.iter().copied().collect(),
+            limits: Limits::new(&config.settings),
             config,
             latency: Latency::default(),
             cpu: proc::Cpu::default(),
             memory_percent: None,
             network: proc::Network::default(),
+            settled: false,
             reports: 0,
             failures: 0,
             sequence: 0,
@@ -290,6 +283,7 @@ impl Agent {
             repeat_at: None,
             problems: BTreeSet::new(),
             now: Duration::ZERO,
+            now_ns: 0,
         }
     }
 
@@ -306,7 +300,7 @@ impl Agent {
     /// All metrics at this time.
     pub fn metrics(&self, now: Duration) -> Metrics {
         Metrics {
-            latency_ms: self.latency.current_ms(now),
+            latency_ms: self.latency.current_ms(nanos(now)),
             outstanding: self.latency.outstanding(),
             cpu_percent: self.cpu.percent.get(),
             memory_percent: self.memory_percent,
@@ -319,13 +313,28 @@ impl Agent {
     /// Takes one input at time `now` and says what to do. Time must not run backwards.
     pub fn step(&mut self, now: Duration, input: Input<'_>) -> Vec<Output> {
         let mut out = Vec::new();
-        self.now = now;
+        (self.now, self.now_ns) = (now, nanos(now));
+        match input {
+            Input::Packet { direction, frame } => self.packet(direction, frame),
+            Input::Tick => {}
+            other => self.told(now, other, &mut out),
+        }
+        self.latency.expire(self.now_ns, self.limits.lost_after);
+        if !self.stays() {
+            self.decide(now, &mut out);
+        }
+        if now >= self.heartbeat_at || self.repeat_at.is_some_and(|at| now >= at) {
+            self.repeat_at = self.repeat_at.filter(|at| now < *at);
+            self.report(now, &mut out);
+        }
+        out
+    }
+
+    /// Takes what is no packet.
+    fn told(&mut self, now: Duration, input: Input<'_>, out: &mut Vec<Output>) {
+        self.settled = false;
         let window = ms(self.config.settings.window_ms);
         let read = match input {
-            Input::Packet { direction, frame } => {
-                self.packet(now, direction, frame);
-                Ok(())
-            }
             Input::Stat(text) => self.cpu.read(now, text, window),
             Input::MemInfo(text) => proc::memory(text).map(|p| self.memory_percent = Some(p)),
             Input::NetDev(text) => match self.config.settings.network_mbit_s {
@@ -340,7 +349,7 @@ impl Agent {
                 self.failures += u64::from(told.is_err());
                 told
             }
-            Input::Tick => Ok(()),
+            Input::Packet { .. } | Input::Tick => Ok(()),
         };
         if let Err(problem) = read
             && self.problems.len() < MAX_PROBLEMS
@@ -348,140 +357,33 @@ impl Agent {
         {
             out.push(Output::Problem(problem));
         }
-        self.latency.expire(now, ms(self.config.settings.lost_after_ms));
-        self.decide(now, &mut out);
-        let repeats = self.repeat_at.take_if(|at| now >= *at).is_some();
-        if now >= self.heartbeat_at || repeats {
-            self.report(now, &mut out);
-        }
-        out
     }
 
-    /// When to step again with [`Input::Tick`] at the latest.
-    pub fn next_deadline(&self) -> Duration {
-        let s = &self.config.settings;
-        let mut at = self.heartbeat_at;
-        let mut sooner = |other: Option<Duration>| at = other.map_or(at, |o| o.min(at));
-        sooner(self.repeat_at);
-        for part in self.parts.iter().filter(|p| p.busy) {
-            // Only what is over by itself: the hold time, or a request that is given up.
-            sooner(Some(part.hold_until).filter(|at| *at > self.now));
-        }
-        if !self.is_busy()
-            && let (Some(oldest), Some(t)) = (self.latency.oldest(), s.latency_ms)
-        {
-            // Rounding may make the age a hair less than the threshold then: no sooner than a little later.
-            let crossing = oldest + Duration::from_secs_f64(t.high / 1e3);
-            sooner(Some(crossing.max(self.now + Duration::from_micros(1))));
-        }
-        sooner(self.latency.expiry(ms(s.lost_after_ms)));
-        at
-    }
-
-    fn packet(&mut self, now: Duration, direction: Direction, frame: &[u8]) {
+    fn packet(&mut self, direction: Direction, frame: &[u8]) {
         let Some(seen) = packet::parse(frame) else { return };
         let (own, client) = match direction {
             Direction::In => (seen.destination, seen.source),
             Direction::Out => (seen.source, seen.destination),
         };
-        if !self.config.addresses.contains(&own.0) || !self.config.ports.contains(&(seen.protocol, own.1)) {
+        // The ports are in order.
+        if !self.addresses.contains(&own.0) || self.ports.binary_search(&(seen.protocol, own.1)).is_err() {
             return;
         }
-        let key = (seen.protocol, own.1, client.0, client.1);
+        let key = Key::new(seen.protocol, own.1, client.0, client.1);
         if seen.syn || seen.fin_or_rst && (direction == Direction::Out || seen.payload == 0) {
             self.latency.close(&key);
             return;
         }
+        let now = self.now_ns;
         match direction {
             // An empty datagram is a request too; a TCP segment without data only acknowledges.
             Direction::In if seen.payload > 0 || seen.protocol == Protocol::Udp => {
-                self.latency.request(now, key, seen.sequence.wrapping_add(seen.payload));
+                self.latency.request(now, seen.protocol, key, seen.sequence.wrapping_add(seen.payload));
             }
             Direction::Out if seen.payload > 0 || seen.protocol == Protocol::Udp => {
                 self.latency.answer(now, &key, self.config.settings.smoothing);
             }
             Direction::In | Direction::Out => {}
-        }
-    }
-
-    /// Compute, memory, network and queue of a device: what it measures by itself, unless a source tells.
-    fn loads(&self, part: usize) -> [Option<f64>; 4] {
-        let mut loads = [None; 4];
-        if part == 0 {
-            let outstanding = self.latency.outstanding() as f64;
-            loads =
-                [self.cpu.percent.get(), self.memory_percent, self.network.percent.get(), Some(outstanding)];
-        }
-        for source in self.parts.get(part).iter().flat_map(|p| &p.sources) {
-            for (load, told) in loads.iter_mut().zip(source.values()) {
-                *load = told.or(*load);
-            }
-        }
-        loads
-    }
-
-    /// Every metric that has a threshold: name, value and threshold.
-    fn judged(
-        &self,
-        part: usize,
-        s: &AgentSettings,
-    ) -> impl Iterator<Item = (&'static str, f64, Threshold)> + use<> {
-        let [compute, memory, network, queue] = self.loads(part);
-        let latency = (part == 0).then(|| self.latency.current_ms(self.now));
-        [
-            ("latency_ms", latency, s.latency_ms),
-            ("outstanding", queue, s.outstanding),
-            ("cpu_percent", compute, s.cpu_percent),
-            ("memory_percent", memory, s.memory_percent),
-            ("network_percent", network, s.network_percent),
-        ]
-        .into_iter()
-        .filter_map(|(name, value, threshold)| Some((name, value?, threshold?)))
-    }
-
-    fn decide(&mut self, now: Duration, out: &mut Vec<Output>) {
-        let mut changed = false;
-        for i in 0..self.parts.len() {
-            let part = &self.parts[i];
-            let mut judged = self.judged(i, &part.settings);
-            let refuses = part.sources.iter().find(|s| !s.is_available());
-            let busy = if part.busy {
-                now < part.hold_until || refuses.is_some() || judged.any(|(_, value, t)| value > t.low)
-            } else {
-                let over = judged.find(|(_, value, t)| *value >= t.high);
-                let why = over.map(|(name, value, t)| format!("{name} is {value:.1}, threshold {}", t.high));
-                let why = why.or_else(|| refuses.map(|s| format!("{} says so", s.settings.kind)));
-                if let Some(why) = &why {
-                    out.push(Output::Busy(format!("{}: {why}", part.name)));
-                }
-                why.is_some()
-            };
-            if busy != part.busy {
-                if !busy {
-                    out.push(Output::Available(part.name.clone()));
-                }
-                let part = &mut self.parts[i];
-                part.busy = busy;
-                part.hold_until = if busy { now + ms(part.settings.hold_ms) } else { part.hold_until };
-                changed = true;
-            }
-        }
-        if changed {
-            self.report(now, out);
-            let repeat_ms = self.config.settings.repeat_ms;
-            self.repeat_at = (repeat_ms > 0).then(|| now + ms(repeat_ms));
-        }
-    }
-
-    fn load(&self, part: usize) -> Load {
-        let [compute, memory, network, queue] = self.loads(part);
-        // The fraction is dropped: it says nothing that would last until the next report.
-        let percent = |value: Option<f64>| value.map_or(0, |v| v.clamp(0.0, 100.0) as u8);
-        Load {
-            compute: percent(compute),
-            memory: percent(memory),
-            network: percent(network),
-            queue: queue.map_or(0, |v| v.clamp(0.0, 255.0) as u8),
         }
     }
 

@@ -1,14 +1,27 @@
 //! What the agent sees of a packet: whose connection it belongs to, and whether it carries data.
 
-use crate::types::Protocol;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use crate::types::{Protocol, address_bits};
+use std::net::IpAddr;
+
+/// An address as a number, which is compared in one step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Address {
+    pub v6: bool,
+    pub bits: u128,
+}
+
+impl From<IpAddr> for Address {
+    fn from(ip: IpAddr) -> Self {
+        Address { v6: ip.is_ipv6(), bits: address_bits(ip) }
+    }
+}
 
 /// The parts of a TCP or UDP packet that matter here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seen {
     pub protocol: Protocol,
-    pub source: (IpAddr, u16),
-    pub destination: (IpAddr, u16),
+    pub source: (Address, u16),
+    pub destination: (Address, u16),
     /// Bytes of payload.
     pub payload: u32,
     /// TCP: sequence number of the first byte of payload.
@@ -18,58 +31,57 @@ pub(super) struct Seen {
     pub fin_or_rst: bool,
 }
 
-fn u16_at(b: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes(*b.get(at..)?.first_chunk()?))
-}
-
-fn u32_at(b: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_be_bytes(*b.get(at..)?.first_chunk()?))
+#[inline(always)]
+fn chunk<const N: usize>(b: &[u8], at: usize) -> Option<&[u8; N]> {
+    b.get(at..)?.first_chunk()
 }
 
 /// Reads the beginning of an Ethernet frame. `None` for everything but first fragments of TCP and UDP over IP.
+#[inline]
 pub(super) fn parse(frame: &[u8]) -> Option<Seen> {
-    let mut ethertype = u16_at(frame, 12)?;
+    let mut ethertype = chunk(frame, 12)?;
     let mut at = 14;
-    if ethertype == 0x8100 {
-        ethertype = u16_at(frame, 16)?;
+    if *ethertype == [0x81, 0x00] {
+        ethertype = chunk(frame, 16)?;
         at = 18;
     }
-    let ip = frame.get(at..)?;
-    let (number, source, destination, length, l4): (u8, IpAddr, IpAddr, u32, &[u8]) = match ethertype {
-        0x0800 => {
-            let first = *ip.first()?;
-            let header = usize::from(first & 15) * 4;
+    // What is behind the IP header, and how long the packet says that this is.
+    let (number, source, destination, length, l4): (u8, Address, Address, u32, &[u8]) = match ethertype {
+        [0x08, 0x00] => {
+            let ip: &[u8; 20] = chunk(frame, at)?;
+            let header = usize::from(ip[0] & 15) * 4;
             // Later fragments have no ports.
-            if first >> 4 != 4 || header < 20 || u16_at(ip, 6)? & 0x1fff != 0 {
+            if ip[0] >> 4 != 4 || header < 20 || ip[6] & 0x1f != 0 || ip[7] != 0 {
                 return None;
             }
-            let total = u32::from(u16_at(ip, 2)?);
+            let total = u32::from(u16::from_be_bytes([ip[2], ip[3]]));
             // Segments that the kernel is yet to cut up may be longer than the field can say: then it is 0.
             let length = if total == 0 { u32::from(u16::MAX) } else { total.checked_sub(header as u32)? };
-            let source = Ipv4Addr::from_bits(u32_at(ip, 12)?);
-            let destination = Ipv4Addr::from_bits(u32_at(ip, 16)?);
-            (*ip.get(9)?, source.into(), destination.into(), length, ip.get(header..)?)
+            let address = |a: [u8; 4]| Address { v6: false, bits: u32::from_be_bytes(a).into() };
+            let source = address([ip[12], ip[13], ip[14], ip[15]]);
+            let destination = address([ip[16], ip[17], ip[18], ip[19]]);
+            (ip[9], source, destination, length, frame.get(at + header..)?)
         }
-        0x86dd => {
-            if ip.first()? >> 4 != 6 {
+        [0x86, 0xdd] => {
+            let ip: &[u8; 40] = chunk(frame, at)?;
+            if ip[0] >> 4 != 6 {
                 return None;
             }
-            let length = match u16_at(ip, 4)? {
+            let length = match u16::from_be_bytes([ip[4], ip[5]]) {
                 0 => u32::from(u16::MAX),
                 n => u32::from(n),
             };
-            let source = Ipv6Addr::from(*ip.get(8..)?.first_chunk::<16>()?);
-            let destination = Ipv6Addr::from(*ip.get(24..)?.first_chunk::<16>()?);
-            (*ip.get(6)?, source.into(), destination.into(), length, ip.get(40..)?)
+            let address = |a: &[u8; 16]| Address { v6: true, bits: u128::from_be_bytes(*a) };
+            (ip[6], address(chunk(ip, 8)?), address(chunk(ip, 24)?), length, &frame[at + 40..])
         }
         _ => return None,
     };
     let protocol = Protocol::from_number(number)?;
-    let ports = (u16_at(l4, 0)?, u16_at(l4, 2)?);
+    let ports: &[u8; 4] = l4.first_chunk()?;
     let mut seen = Seen {
         protocol,
-        source: (source, ports.0),
-        destination: (destination, ports.1),
+        source: (source, u16::from_be_bytes([ports[0], ports[1]])),
+        destination: (destination, u16::from_be_bytes([ports[2], ports[3]])),
         payload: 0,
         sequence: 0,
         syn: false,
@@ -78,12 +90,12 @@ pub(super) fn parse(frame: &[u8]) -> Option<Seen> {
     match protocol {
         Protocol::Udp => seen.payload = length.checked_sub(8)?,
         Protocol::Tcp => {
-            let header = u32::from(*l4.get(12)? >> 4) * 4;
-            let flags = *l4.get(13)?;
+            let tcp: &[u8; 14] = l4.first_chunk()?;
+            let header = u32::from(tcp[12] >> 4) * 4;
             seen.payload = length.checked_sub(header)?;
-            seen.sequence = u32_at(l4, 4)?;
-            seen.syn = flags & 2 != 0;
-            seen.fin_or_rst = flags & 5 != 0;
+            seen.sequence = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]);
+            seen.syn = tcp[13] & 2 != 0;
+            seen.fin_or_rst = tcp[13] & 5 != 0;
         }
     }
     Some(seen)

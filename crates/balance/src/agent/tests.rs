@@ -1,5 +1,6 @@
 use super::*;
 use crate::mix::Random;
+use crate::report::Load;
 
 const RACK: &str = r#"
 [switch]
@@ -387,11 +388,11 @@ fn random_frames() {
 fn memory_is_bounded() {
     let mut l = Latency::default();
     for i in 0..latency::MAX_PENDING as u32 + 10 {
-        let client = IpAddr::from(i.to_be_bytes());
-        l.request(at(u64::from(i)), (Protocol::Udp, 1, client, 1), 0);
+        let key = Key::new(Protocol::Udp, 1, IpAddr::from(i.to_be_bytes()).into(), 1);
+        l.request(i.into(), Protocol::Udp, key, 0);
     }
     assert_eq!((l.outstanding(), l.lost), (latency::MAX_PENDING, 10));
-    assert_eq!(l.oldest(), Some(at(10)));
+    assert_eq!(l.oldest(), Some(10));
 }
 
 /// Whatever the thresholds, a deadline that has come is over after a step: nobody has to spin.

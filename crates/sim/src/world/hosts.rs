@@ -439,7 +439,7 @@ impl<E: Executor> World<E> {
             ips: (host.address.into(), gateway.into()),
             ports: (REPORT_PORT, to.port()),
         };
-        frame::udp(&mut packet, &addresses, false, |out| out.extend_from_slice(payload));
+        frame::udp(&mut packet, &addresses, false, payload);
         self.carry_report(device, packet);
     }
 

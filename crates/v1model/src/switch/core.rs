@@ -120,7 +120,8 @@ pub(super) struct Core<F> {
     /// The last packet for ingress came from `input`, so the next one comes from `again`: the two take turns, so that
     /// neither starves the other.
     pub again_next: bool,
-    pub bench: Bench<F>,
+    /// Not there while it is in use.
+    pub bench: Option<Box<Bench<F>>>,
     pub own: Own,
     /// 0, and from 1 on for further workers.
     number: u64,
@@ -148,7 +149,7 @@ impl<F> Core<F> {
             input: VecDeque::new(),
             again: VecDeque::new(),
             again_next: true,
-            bench: Bench::default(),
+            bench: None,
             own: Own::new(&config),
             number: 0,
             queues: Queues::new(config.queues_per_port, queue),
@@ -175,7 +176,7 @@ impl<F> Core<F> {
         self.gate.port_limit = 1 << fixed.pipeline.port_width();
         self.gate.note_ports();
         // Frames are laid out for the old program.
-        self.bench = Bench::default();
+        self.bench = None;
         self.pool.clear();
         let lost = self.queues.drain().len() + std::mem::take(&mut self.again).len();
         self.gate.drops[DropReason::PipelineReplaced as usize] += lost as u64;

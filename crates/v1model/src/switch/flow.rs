@@ -1,6 +1,6 @@
 //! Packets in, packets out: what a switch does with packets, and what each of its workers does.
 
-use super::core::Core;
+use super::core::{Bench, Core};
 use super::passes::{Drive, Fixed};
 use super::{Arrived, Polled, Sink};
 use crate::stats::DropReason;
@@ -100,26 +100,50 @@ impl<F> Core<F> {
             return Polled { passes: 0, more: false };
         };
         self.own.forget(&drive.state);
-        let mut passes = 0;
         self.last_now = self.last_now.max(now);
+        let mut bench = self.bench.take().unwrap_or_default();
+        let alone = batch.len() == 1 && budget >= 2 && self.is_clear() && drive.goes_through();
+        let passes = match alone {
+            // Nothing to plan.
+            true => {
+                let (_, before, last) = drive.through(self, now, &mut bench, (0, batch), sink);
+                let aside = if last.aside { drive.work(self, now, budget - last.passes, sink) } else { 0 };
+                before + last.passes + aside
+            }
+            false => self.process_batch(drive, now, budget, &mut bench, batch, sink),
+        };
+        self.bench = Some(bench);
+        self.polled(now, passes)
+    }
+
+    /// Takes the packets of a batch through; how many passes that were.
+    fn process_batch<E: Executor<Frame = F>>(
+        &mut self,
+        mut drive: Drive<'_, E>,
+        now: Time,
+        budget: usize,
+        bench: &mut Bench<F>,
+        batch: &mut [Arrived<'_>],
+        sink: &mut dyn Sink,
+    ) -> usize {
+        let mut passes = 0;
         let through = drive.goes_through();
-        let mut bench = std::mem::take(&mut self.bench);
-        let foresees = through && batch.len() > 1 && drive.foresees(self, &mut bench);
+        let foresees = through && batch.len() > 1 && drive.foresees(self, bench);
         // Nothing else is gained by stopping on the way.
         let at_once = if through && !foresees { batch.len().max(1) } else { drive.fixed.at_once };
         // What is fetched takes its time: packets are looked ahead of when those before them set out.
         if foresees && self.is_clear() {
             let first = at_once.min(batch.len());
-            drive.look_ahead(self, now, &mut bench, &mut batch[..first]);
+            drive.look_ahead(self, now, bench, &mut batch[..first]);
         }
         for start in (0..batch.len()).step_by(at_once) {
             let end = (start + at_once).min(batch.len());
             let mut clear = budget >= 2 && self.is_clear();
             if clear && !through {
-                drive.parse_ahead(self, now, &batch[start..end], &mut bench);
+                drive.parse_ahead(self, now, &batch[start..end], bench);
             } else if clear && foresees && end < batch.len() {
                 let more = (end + at_once).min(batch.len());
-                drive.look_ahead(self, now, &mut bench, &mut batch[end..more]);
+                drive.look_ahead(self, now, bench, &mut batch[end..more]);
             }
             let mut next = start;
             while next < end {
@@ -133,14 +157,14 @@ impl<F> Core<F> {
                 }
                 let went = if through {
                     let rest = (next, &mut batch[next..end]);
-                    let (gone, before, last) = drive.through(self, now, &mut bench, rest, sink);
+                    let (gone, before, last) = drive.through(self, now, bench, rest, sink);
                     next += gone;
                     passes += before;
                     last
                 } else {
                     let of = (next - start, next);
                     next += 1;
-                    drive.straight(self, now, &mut bench, of, &mut batch[of.1], sink)
+                    drive.straight(self, now, bench, of, &mut batch[of.1], sink)
                 };
                 passes += went.passes;
                 if went.aside {
@@ -149,7 +173,6 @@ impl<F> Core<F> {
                 }
             }
         }
-        self.bench = bench;
-        self.polled(now, passes)
+        passes
     }
 }

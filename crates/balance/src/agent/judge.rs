@@ -1,0 +1,182 @@
+//! Whether devices are busy: what they are measured by, and when that is to be looked at again.
+
+use super::source::Source;
+use super::{Agent, Output, ms, nanos};
+use crate::config::{AgentSettings, Threshold};
+use crate::report::Load;
+use crate::types::DeviceNumber;
+use std::time::Duration;
+
+/// A device that an agent reports for.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub device: DeviceNumber,
+    pub name: String,
+    pub settings: AgentSettings,
+    pub sources: Vec<Source>,
+    pub busy: bool,
+    hold_until: Duration,
+}
+
+impl Part {
+    pub fn new(device: DeviceNumber, name: &str, settings: &AgentSettings) -> Self {
+        Part {
+            device,
+            name: name.into(),
+            settings: settings.clone(),
+            sources: settings.sources.iter().cloned().map(Source::new).collect(),
+            busy: false,
+            hold_until: Duration::ZERO,
+        }
+    }
+
+    /// Whether what its sources tell is new enough to be told.
+    pub fn is_known(&self, now: Duration) -> bool {
+        self.sources.iter().all(|s| !s.is_stale(now))
+    }
+}
+
+/// What latency is compared with for every packet, in nanoseconds.
+#[derive(Debug)]
+pub(super) struct Limits {
+    /// When a request counts as lost.
+    pub lost_after: u64,
+    /// At which age of an unanswered request the device is busy.
+    busy_after: Option<u64>,
+    /// A little less than that: nobody who is younger can be too old by rounding.
+    nearly_busy_after: u64,
+    high_ms: f64,
+    outstanding: f64,
+}
+
+impl Limits {
+    pub fn new(settings: &AgentSettings) -> Self {
+        let high = settings.latency_ms.map(|t| t.high);
+        let age = |ms: f64| Duration::try_from_secs_f64(ms / 1e3).map_or(u64::MAX, nanos);
+        Limits {
+            lost_after: nanos(ms(settings.lost_after_ms)),
+            busy_after: high.map(age),
+            nearly_busy_after: high.map_or(u64::MAX, |high| age(high * (1.0 - 1e-9))),
+            high_ms: high.unwrap_or(f64::INFINITY),
+            outstanding: settings.outstanding.map_or(f64::INFINITY, |t| t.high),
+        }
+    }
+}
+
+impl Agent {
+    /// Whether it is certain that nothing would change by deciding anew. Then what was decided last changed nothing, and since then came
+    /// nothing but packets and time: no metric is different but latency and requests that wait.
+    #[inline]
+    pub(super) fn stays(&self) -> bool {
+        let limits = &self.limits;
+        let held = |part: &Part| !part.busy || self.now < part.hold_until;
+        self.settled
+            && self.parts.iter().all(held)
+            && (self.is_busy()
+                || self.latency.is_below(self.now_ns, limits.high_ms, limits.nearly_busy_after)
+                    && (self.latency.outstanding() as f64) < limits.outstanding)
+    }
+
+    /// When to step again with [`Input::Tick`](super::Input::Tick) at the latest.
+    pub fn next_deadline(&self) -> Duration {
+        let mut at = self.heartbeat_at;
+        let mut sooner = |other: Option<Duration>| at = other.map_or(at, |o| o.min(at));
+        sooner(self.repeat_at);
+        for part in self.parts.iter().filter(|p| p.busy) {
+            // Only what is over by itself: the hold time, or a request that is given up.
+            sooner(Some(part.hold_until).filter(|at| *at > self.now));
+        }
+        let Some(mut of_latency) = self.latency.expiry(self.limits.lost_after) else { return at };
+        if !self.is_busy()
+            && let (Some(oldest), Some(age)) = (self.latency.oldest(), self.limits.busy_after)
+        {
+            // Rounding may make the age a hair less than the threshold then: no sooner than a little later.
+            let crossing = oldest.saturating_add(age).max(self.now_ns.saturating_add(1000));
+            of_latency = of_latency.min(crossing);
+        }
+        at.min(Duration::from_nanos(of_latency))
+    }
+
+    /// Compute, memory, network and queue of a device: what it measures by itself, unless a source tells.
+    fn loads(&self, part: usize) -> [Option<f64>; 4] {
+        let mut loads = [None; 4];
+        if part == 0 {
+            let outstanding = self.latency.outstanding() as f64;
+            loads =
+                [self.cpu.percent.get(), self.memory_percent, self.network.percent.get(), Some(outstanding)];
+        }
+        for source in self.parts.get(part).iter().flat_map(|p| &p.sources) {
+            for (load, told) in loads.iter_mut().zip(source.values()) {
+                *load = told.or(*load);
+            }
+        }
+        loads
+    }
+
+    /// Every metric that has a threshold: name, value and threshold.
+    fn judged(
+        &self,
+        part: usize,
+        s: &AgentSettings,
+    ) -> impl Iterator<Item = (&'static str, f64, Threshold)> + use<> {
+        let [compute, memory, network, queue] = self.loads(part);
+        let latency = (part == 0).then(|| self.latency.current_ms(self.now_ns));
+        [
+            ("latency_ms", latency, s.latency_ms),
+            ("outstanding", queue, s.outstanding),
+            ("cpu_percent", compute, s.cpu_percent),
+            ("memory_percent", memory, s.memory_percent),
+            ("network_percent", network, s.network_percent),
+        ]
+        .into_iter()
+        .filter_map(|(name, value, threshold)| Some((name, value?, threshold?)))
+    }
+
+    /// Decides anew whether each device is busy.
+    pub(super) fn decide(&mut self, now: Duration, out: &mut Vec<Output>) {
+        let mut changed = false;
+        for i in 0..self.parts.len() {
+            let part = &self.parts[i];
+            let mut judged = self.judged(i, &part.settings);
+            let refuses = part.sources.iter().find(|s| !s.is_available());
+            let busy = if part.busy {
+                now < part.hold_until || refuses.is_some() || judged.any(|(_, value, t)| value > t.low)
+            } else {
+                let over = judged.find(|(_, value, t)| *value >= t.high);
+                let why = over.map(|(name, value, t)| format!("{name} is {value:.1}, threshold {}", t.high));
+                let why = why.or_else(|| refuses.map(|s| format!("{} says so", s.settings.kind)));
+                if let Some(why) = &why {
+                    out.push(Output::Busy(format!("{}: {why}", part.name)));
+                }
+                why.is_some()
+            };
+            if busy != part.busy {
+                if !busy {
+                    out.push(Output::Available(part.name.clone()));
+                }
+                let part = &mut self.parts[i];
+                part.busy = busy;
+                part.hold_until = if busy { now + ms(part.settings.hold_ms) } else { part.hold_until };
+                changed = true;
+            }
+        }
+        self.settled = !changed;
+        if changed {
+            self.report(now, out);
+            let repeat_ms = self.config.settings.repeat_ms;
+            self.repeat_at = (repeat_ms > 0).then(|| now + ms(repeat_ms));
+        }
+    }
+
+    pub(super) fn load(&self, part: usize) -> Load {
+        let [compute, memory, network, queue] = self.loads(part);
+        // The fraction is dropped: it says nothing that would last until the next report.
+        let percent = |value: Option<f64>| value.map_or(0, |v| v.clamp(0.0, 100.0) as u8);
+        Load {
+            compute: percent(compute),
+            memory: percent(memory),
+            network: percent(network),
+            queue: queue.map_or(0, |v| v.clamp(0.0, 255.0) as u8),
+        }
+    }
+}
