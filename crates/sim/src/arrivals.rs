@@ -1,6 +1,6 @@
 //! When requests come: open loops, which do not wait for answers.
 
-use crate::random::Stream;
+use crate::random::{Stream, rounded};
 use std::sync::Arc;
 
 const SECOND: f64 = 1e9;
@@ -131,25 +131,25 @@ impl Arrivals {
         match &self.model {
             ArrivalModel::Poisson { rate_per_s } => {
                 let gap = self.random.exponential() * SECOND / (rate_per_s * factor);
-                Some(now.saturating_add(gap.round() as u64))
+                Some(now.saturating_add(rounded(gap)))
             }
             ArrivalModel::NearConstant { rate_per_s, jitter } => {
                 let spread = 1.0 + jitter * (2.0 * self.random.unit() - 1.0);
-                Some(now.saturating_add((spread * SECOND / (rate_per_s * factor)).round() as u64))
+                Some(now.saturating_add(rounded(spread * SECOND / (rate_per_s * factor))))
             }
             ArrivalModel::Mmpp { states } => {
                 let mut from = now;
                 loop {
                     let rate = states[self.state].0 * factor;
                     let gap = self.random.exponential() * SECOND / rate;
-                    let at = from.saturating_add(gap.round() as u64);
+                    let at = from.saturating_add(rounded(gap));
                     if rate > 0.0 && at <= self.state_ends {
                         return Some(at);
                     }
                     // Without memory: what was left of the gap may be drawn anew.
                     from = self.state_ends;
                     self.state = (self.state + 1) % states.len();
-                    let lasts = (states[self.state].1 * self.random.exponential()).round() as u64;
+                    let lasts = rounded(states[self.state].1 * self.random.exponential());
                     self.state_ends = from.saturating_add(lasts.max(1));
                     if from == u64::MAX {
                         return None;
@@ -163,7 +163,7 @@ impl Arrivals {
                 for _ in 0..1_000_000 {
                     let ends = self.start + ((from - self.start) / step_ns + 1) * step_ns;
                     let rate = self.rate_per_s(from);
-                    let at = from.saturating_add((self.random.exponential() * SECOND / rate).round() as u64);
+                    let at = from.saturating_add(rounded(self.random.exponential() * SECOND / rate));
                     if rate > 0.0 && at < ends {
                         return Some(at);
                     }
@@ -176,7 +176,7 @@ impl Arrivals {
                 let most = rate_per_s * (1.0 + swing) * factor;
                 let mut at = now;
                 for _ in 0..1_000_000 {
-                    at = at.saturating_add((self.random.exponential() * SECOND / most).round() as u64);
+                    at = at.saturating_add(rounded(self.random.exponential() * SECOND / most));
                     if self.random.unit() * most < self.rate_per_s(at) {
                         return Some(at);
                     }

@@ -64,6 +64,69 @@ impl<T: Copy> Heap<T> {
 const DAY: u32 = 16;
 /// Days of a year: what is more than a year ahead (134 ms) waits apart.
 const YEAR: usize = 2048;
+const WORDS: usize = YEAR / 64;
+
+const NONE: u32 = u32::MAX;
+
+/// Entries of the days to come: a list for each, in no order. All lists lie in one place, so that memory which was just used is used
+/// again.
+struct Days<T> {
+    /// The first entry of each day, by day modulo [`YEAR`].
+    first: Vec<u32>,
+    /// Entries, each with the next of its day. Those that are free make a list, too.
+    entries: Vec<(Entry<T>, u32)>,
+    free: u32,
+    /// Which days hold something, a bit for each, and which of these words do.
+    filled: [u64; WORDS],
+    words: u32,
+}
+
+impl<T: Copy> Days<T> {
+    fn add(&mut self, day: u64, entry: Entry<T>) {
+        let place = day as usize % YEAR;
+        let next = std::mem::replace(&mut self.first[place], self.free);
+        match self.entries.get_mut(self.free as usize) {
+            Some(free) => (*free, self.free) = ((entry, next), free.1),
+            None => {
+                self.first[place] = self.entries.len() as u32;
+                self.entries.push((entry, next));
+            }
+        }
+        self.filled[place / 64] |= 1 << (place % 64);
+        self.words |= 1 << (place / 64);
+    }
+
+    /// Takes out all entries of a day.
+    fn take(&mut self, day: u64, mut each: impl FnMut(Entry<T>)) {
+        let place = day as usize % YEAR;
+        self.filled[place / 64] &= !(1 << (place % 64));
+        if self.filled[place / 64] == 0 {
+            self.words &= !(1 << (place / 64));
+        }
+        let mut at = std::mem::replace(&mut self.first[place], NONE);
+        while let Some((entry, next)) = self.entries.get_mut(at as usize) {
+            each(*entry);
+            let next = std::mem::replace(next, self.free);
+            self.free = std::mem::replace(&mut at, next);
+        }
+    }
+
+    /// The first day after today that has something.
+    fn next_after(&self, today: u64) -> Option<u64> {
+        let first = (today as usize + 1) % YEAR;
+        let word = first / 64;
+        let bits = self.filled[word] & u64::MAX << (first % 64);
+        let place = if bits != 0 {
+            word * 64 + bits.trailing_zeros() as usize
+        } else {
+            // Later words, or earlier ones of the year to come; of this one then what lies before.
+            let later = self.words & !(2u32 << word).wrapping_sub(1);
+            let word = (if later != 0 { later } else { self.words }).trailing_zeros() as usize;
+            word * 64 + self.filled.get(word)?.trailing_zeros() as usize
+        };
+        Some(today + 1 + ((place + YEAR - first) % YEAR) as u64)
+    }
+}
 
 /// Entries in the order of their times: one that comes before all others, a heap for today, a list for each day of the year to
 /// come, and a heap for all that is later. Most entries are a few microseconds ahead (frames on links), some milliseconds
@@ -73,10 +136,7 @@ pub struct Calendar<T> {
     next: Option<Entry<T>>,
     /// Everything up to the end of `today`. Empty only if all is.
     now: Heap<T>,
-    /// Of the days after that, by day modulo [`YEAR`], in no order.
-    days: Vec<Vec<Entry<T>>>,
-    /// Which of these hold something, a bit for each.
-    filled: [u64; YEAR / 64],
+    days: Days<T>,
     later: Heap<T>,
     today: u64,
     serial: u64,
@@ -84,11 +144,11 @@ pub struct Calendar<T> {
 
 impl<T> Default for Calendar<T> {
     fn default() -> Self {
+        let (first, filled) = (vec![NONE; YEAR], [0; WORDS]);
         Calendar {
             next: None,
             now: Heap(Vec::new()),
-            days: (0..YEAR).map(|_| Vec::new()).collect(),
-            filled: [0; YEAR / 64],
+            days: Days { first, entries: Vec::new(), free: NONE, filled, words: 0 },
             later: Heap(Vec::new()),
             today: 0,
             serial: 0,
@@ -120,9 +180,7 @@ impl<T: Copy> Calendar<T> {
         if day <= self.today {
             self.now.push(entry);
         } else if day - self.today < YEAR as u64 {
-            let place = day as usize % YEAR;
-            self.days[place].push(entry);
-            self.filled[place / 64] |= 1 << (place % 64);
+            self.days.add(day, entry);
         } else {
             self.later.push(entry);
         }
@@ -145,17 +203,25 @@ impl<T: Copy> Calendar<T> {
         Some((entry.at, entry.what))
     }
 
+    /// Takes out what happens next, if that is not after `end`.
+    #[inline]
+    pub fn pop_by(&mut self, end: u64) -> Option<(u64, T)> {
+        self.next_at().filter(|at| *at <= end)?;
+        self.pop()
+    }
+
     /// Nothing is left of today: on to the next day that has something.
     fn turn(&mut self) {
         while self.now.first().is_none() {
             let later = self.later.first().map(|e| e.at >> DAY);
-            match (self.next_filled(), later) {
+            self.today = match (self.days.next_after(self.today), later) {
                 (None, None) => return,
                 // What is later is not sorted into days before the year has come so far.
-                (Some(day), None) => self.begin(day),
-                (Some(day), Some(later)) if day < later => self.begin(day),
-                (_, Some(later)) => self.begin(later),
-            }
+                (Some(day), None) => day,
+                (Some(day), Some(later)) => day.min(later),
+                (None, Some(later)) => later,
+            };
+            self.days.take(self.today, |entry| self.now.push(entry));
             while let Some(first) = self.later.first()
                 && (first.at >> DAY) < self.today + YEAR as u64
                 && let Some(entry) = self.later.pop()
@@ -163,38 +229,6 @@ impl<T: Copy> Calendar<T> {
                 self.place(entry);
             }
         }
-    }
-
-    /// The first day after today that has something.
-    fn next_filled(&self) -> Option<u64> {
-        let first = (self.today as usize + 1) % YEAR;
-        // The word in which that day is comes twice: its upper part first, its lower part last.
-        for i in 0..=YEAR / 64 {
-            let word = (first / 64 + i) % (YEAR / 64);
-            let mask = match i {
-                0 => u64::MAX << (first % 64),
-                _ if i == YEAR / 64 => !(u64::MAX << (first % 64)),
-                _ => u64::MAX,
-            };
-            let bits = self.filled[word] & mask;
-            if bits != 0 {
-                let place = word * 64 + bits.trailing_zeros() as usize;
-                let ahead = (place + YEAR - first) % YEAR;
-                return Some(self.today + 1 + ahead as u64);
-            }
-        }
-        None
-    }
-
-    /// Another day is today.
-    fn begin(&mut self, day: u64) {
-        self.today = day;
-        let place = day as usize % YEAR;
-        self.filled[place / 64] &= !(1 << (place % 64));
-        let mut day = std::mem::take(&mut self.days[place]);
-        day.drain(..).for_each(|entry| self.now.push(entry));
-        // Its memory is used again.
-        self.days[place] = day;
     }
 }
 

@@ -1,7 +1,7 @@
 //! A device: so many workers with one queue in front of them, first come, first served.
 
 use crate::frame::Packet;
-use crate::random::{Distribution, Stream};
+use crate::random::{Distribution, Stream, rounded};
 use std::collections::VecDeque;
 
 /// What a device is like.
@@ -151,7 +151,7 @@ impl Device {
         let worker = self.workers.iter().position(Option::is_none).unwrap_or(0);
         let time = self.model.service.draw(&mut self.random) * slow / (self.model.speed * self.speed);
         // Rounded like this, no service takes no time, and none lasts for ever.
-        let done_at = now.saturating_add((time.round() as u64).clamp(1, u64::MAX >> 8));
+        let done_at = now.saturating_add(rounded(time).clamp(1, u64::MAX >> 8));
         self.busy += 1;
         self.counts.started += 1;
         self.counts.wait_ns += now - job.arrived;

@@ -82,6 +82,7 @@ impl Link {
     }
 
     /// Sends a frame. `Ok`: if the wire was empty, when the frame arrives. `Err` gives back the frame that was dropped.
+    #[inline]
     pub fn send(&mut self, now: u64, mut packet: Packet) -> Result<Option<u64>, Packet> {
         self.counts.sent += 1;
         if !self.up {
@@ -115,6 +116,7 @@ impl Link {
     }
 
     /// The frame that arrives now, and when the next one does.
+    #[inline]
     pub fn arrive(&mut self) -> (Option<Packet>, Option<u64>) {
         let packet = self.wire.pop_front().map(|(_, packet)| packet);
         self.counts.delivered += u64::from(packet.is_some());

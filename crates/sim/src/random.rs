@@ -87,6 +87,14 @@ impl Stream {
     }
 }
 
+/// To the next whole number, halves up: what `x.round() as u64` is, without a call. 0 for what is negative or no number.
+#[inline]
+pub fn rounded(x: f64) -> u64 {
+    let whole = x as u64;
+    // Exact: what is left of a number once its whole part is taken away has no more digits than before.
+    whole.saturating_add(u64::from(x - whole as f64 >= 0.5))
+}
+
 /// A distribution of times, in nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Distribution {
@@ -142,6 +150,19 @@ impl Distribution {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rounding() {
+        let mut s = Stream::new(1, Part::Service, 0);
+        let draws = (0..100_000).map(|i| s.unit() * (1u64 << (i % 64)) as f64 * 1.9);
+        let halves = (0..1000).map(|i| f64::from(i) / 2.0);
+        let odd =
+            [0.499_999_999_999_999_94, 4_503_599_627_370_495.5, 9_007_199_254_740_991.0, 1e300, -0.7, -3.0];
+        let last = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 18_446_744_073_709_550_000.0];
+        for x in draws.chain(halves).chain(odd).chain(last) {
+            assert_eq!(rounded(x), x.round() as u64, "{x}");
+        }
+    }
 
     /// Mean and squared coefficient of variation of many draws.
     fn check(d: &Distribution, mean: f64, scv: f64) {

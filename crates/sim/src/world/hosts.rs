@@ -66,14 +66,28 @@ fn index_of(port: u32) -> u32 {
     }
 }
 
+/// The source ports that clients use, in this order, so that they need not be worked out for every packet.
+pub(super) struct SourcePorts(Vec<u16>);
+
+impl SourcePorts {
+    /// For clients that have at most so many connections.
+    pub fn of(connections: u32) -> Self {
+        SourcePorts((0..connections.min(PORTS)).map(|i| (1024 + port_of(i)) as u16).collect())
+    }
+
+    fn get(&self, i: u32) -> u16 {
+        self.0.get(i as usize).copied().unwrap_or_else(|| (1024 + port_of(i)) as u16)
+    }
+}
+
 /// Address and port of a client's `n`-th connection.
-pub(super) fn client_end(model: &ClientModel, n: u32) -> (IpAddr, u16) {
-    let further = n / PORTS % model.addresses;
+pub(super) fn client_end(ports: &SourcePorts, model: &ClientModel, n: u32) -> (IpAddr, u16) {
+    let (further, i) = if n < PORTS { (0, n) } else { (n / PORTS % model.addresses, n % PORTS) };
     let address = match model.address {
         IpAddr::V4(first) => Ipv4Addr::from(u32::from(first) + further).into(),
         IpAddr::V6(first) => Ipv6Addr::from(u128::from(first) + u128::from(further)).into(),
     };
-    (address, (1024 + port_of(n % PORTS)) as u16)
+    (address, ports.get(i))
 }
 
 /// The number of the connection that has this address and port.
@@ -200,6 +214,7 @@ impl<E: Executor> World<E> {
         }
     }
 
+    #[inline(never)]
     pub(super) fn request(&mut self, client: usize) {
         if self.stopped {
             return;
@@ -215,7 +230,7 @@ impl<E: Executor> World<E> {
             }
             _ => (self.lasting + number, number),
         };
-        let (ip, port) = client_end(&c.model, n);
+        let (ip, port) = client_end(&self.source_ports, &c.model, n);
         let addresses = Addresses {
             macs: (c.mac, self.scenario.rack.switch.mac),
             ips: (ip, c.model.service.0),
@@ -346,6 +361,7 @@ impl<E: Executor> World<E> {
         self.note_queue(device);
     }
 
+    #[inline(never)]
     pub(super) fn done(&mut self, device: usize, worker: u16) {
         // The device failed meanwhile, and its requests with it.
         let Some(job) = self.devices[device].finish(self.now, worker) else { return };
@@ -412,6 +428,9 @@ impl<E: Executor> World<E> {
         if deadline < host.at {
             host.at = deadline;
             self.calendar.enter(deadline, Event::Agent(device as u32));
+        }
+        if outputs.is_empty() {
+            return;
         }
         for output in outputs {
             match output {

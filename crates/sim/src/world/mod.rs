@@ -155,6 +155,7 @@ pub struct World<E: Executor> {
     late: u64,
     /// Connections of clients with lasting ones come first in the numbering.
     lasting: u32,
+    source_ports: hosts::SourcePorts,
     /// By kind of device (index of [`pointsman_balance::DeviceKind::ALL`]): latencies of measured requests.
     latencies_ns: Vec<Vec<u64>>,
     congested: u64,
@@ -311,12 +312,16 @@ impl<E: Executor + Send + Sync> World<E> {
             i as u32
         };
         let mut clients = Vec::new();
-        let mut lasting = 0u32;
+        let (mut lasting, mut most_connections) = (0u32, 0);
         for (i, model) in s.clients.iter().enumerate() {
             let link = at(model.port, Host::Client(i as u32));
             let first_connection = match model.connections {
-                Connections::PerRequest => None,
+                Connections::PerRequest => {
+                    most_connections = u32::MAX;
+                    None
+                }
                 Connections::Lasting(n) => {
+                    most_connections = most_connections.max(n);
                     let first = lasting;
                     lasting = lasting.saturating_add(n);
                     Some(first)
@@ -395,6 +400,7 @@ impl<E: Executor + Send + Sync> World<E> {
             lost: Lost::default(),
             late: 0,
             lasting,
+            source_ports: hosts::SourcePorts::of(most_connections),
             latencies_ns: vec![Vec::new(); pointsman_balance::DeviceKind::ALL.len()],
             congested: 0,
             kinds,
@@ -446,7 +452,9 @@ impl<E: Executor> World<E> {
                     SETUP_LIMIT_NS / 1_000_000_000
                 ));
             }
-            self.step();
+            if let Some((at, event)) = self.calendar.pop() {
+                self.happens(at, event);
+            }
             let c = &self.control.controller;
             if settle.is_none() && c.status() == Status::InSync && c.unresolved().is_empty() {
                 // Every agent reports twice before requests come.
@@ -480,10 +488,8 @@ impl<E: Executor> World<E> {
     fn go(&mut self) -> bool {
         let end = self.start + self.scenario.duration_ns + self.scenario.patience_ns;
         while !(self.stopped && self.open == 0) {
-            if self.calendar.next_at().is_none_or(|at| at > end) {
-                break;
-            }
-            self.step();
+            let Some((at, event)) = self.calendar.pop_by(end) else { break };
+            self.happens(at, event);
             if std::mem::take(&mut self.due) && !self.stopped {
                 return true;
             }
@@ -491,8 +497,8 @@ impl<E: Executor> World<E> {
         false
     }
 
-    fn step(&mut self) {
-        let Some((at, event)) = self.calendar.pop() else { return };
+    #[inline]
+    fn happens(&mut self, at: u64, event: Event) {
         self.now = at;
         self.events += 1;
         match event {
@@ -500,6 +506,15 @@ impl<E: Executor> World<E> {
             Event::Up(link) => self.at_switch_port(link as usize),
             Event::Down(link) => self.at_host(link as usize),
             Event::Done { worker, device } => self.done(device as usize, worker),
+            seldom => self.happens_seldom(seldom),
+        }
+    }
+
+    /// What has nothing to do with single packets.
+    #[inline(never)]
+    fn happens_seldom(&mut self, event: Event) {
+        match event {
+            Event::Request(_) | Event::Up(_) | Event::Down(_) | Event::Done { .. } => {}
             Event::Agent(device) => self.agent_tick(device as usize),
             Event::Sample(device) => self.sample(device as usize),
             Event::Report(device) => self.send_report(device as usize),
@@ -554,7 +569,7 @@ impl<E: Executor> World<E> {
             Some(first) => connection - first,
             None => connection - self.lasting,
         };
-        let (ip, port) = hosts::client_end(&c.model, n);
+        let (ip, port) = hosts::client_end(&self.source_ports, &c.model, n);
         Addresses {
             macs: (self.scenario.rack.switch.mac, c.mac),
             ips: (c.model.service.0, ip),

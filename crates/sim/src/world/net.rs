@@ -11,7 +11,9 @@ use std::net::IpAddr;
 /// What left the switch in one go.
 #[derive(Default)]
 pub(super) struct Outbox {
-    /// Port and frame; `None`: the very frame that came in, changed where it lies.
+    /// The port of the very frame that came in, changed where it lies, if nothing left before it. Nearly always this is all.
+    straight: Option<u32>,
+    /// Port and frame of what left after that; `None`: the frame that came in.
     ports: Vec<(u32, Option<Packet>)>,
     cpu: Vec<Vec<u8>>,
     /// Bytes of the frame that came in.
@@ -30,10 +32,12 @@ impl Sink for Outbox {
 
     fn transmit_buffer(&mut self, port: u32, _: usize, packet: &[u8]) {
         // Frames lie in their buffers without room before them: one that is as long as it was is the whole buffer.
-        if packet.len() == self.came_in {
-            self.ports.push((port, None));
-        } else {
+        if packet.len() != self.came_in {
             self.transmit(port, packet);
+        } else if self.straight.is_none() && self.ports.is_empty() {
+            self.straight = Some(port);
+        } else {
+            self.ports.push((port, None));
         }
     }
 
@@ -77,6 +81,7 @@ impl<E: Executor> World<E> {
     }
 
     /// A frame reaches the switch.
+    #[inline(never)]
     pub(super) fn at_switch_port(&mut self, link: usize) {
         if self.up[link].next_at() != Some(self.now) {
             return; // the link was down meanwhile
@@ -114,13 +119,12 @@ impl<E: Executor> World<E> {
 
     /// `came_in`: the frame that the switch was given.
     fn empty_outbox(&mut self, mut came_in: Option<Packet>) {
-        if let [(port, None)] = self.outbox.ports[..]
+        if let Some(port) = self.outbox.straight.take()
             && let Some(packet) = came_in.take()
         {
-            // Nearly always: nothing else can have left.
-            self.outbox.ports.clear();
             self.leave(port, packet);
-        } else if !self.outbox.ports.is_empty() {
+        }
+        if !self.outbox.ports.is_empty() {
             let mut ports = std::mem::take(&mut self.outbox.ports);
             for (port, packet) in ports.drain(..) {
                 if let Some(packet) = packet.or_else(|| came_in.take()) {
@@ -167,6 +171,7 @@ impl<E: Executor> World<E> {
     }
 
     /// A frame reaches the hosts behind a port.
+    #[inline(never)]
     pub(super) fn at_host(&mut self, link: usize) {
         if self.down[link].next_at() != Some(self.now) {
             return;
