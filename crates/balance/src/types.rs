@@ -77,6 +77,29 @@ pub fn address_bits(address: IpAddr) -> u128 {
     }
 }
 
+/// An address as a number: compared in one step, where an [`IpAddr`] is compared byte by byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address {
+    /// Of IPv6, not of IPv4.
+    pub v6: bool,
+    /// Its bits, the last one in the lowest place.
+    pub bits: u128,
+}
+
+impl From<IpAddr> for Address {
+    #[inline]
+    fn from(ip: IpAddr) -> Self {
+        Address { v6: ip.is_ipv6(), bits: address_bits(ip) }
+    }
+}
+
+impl From<Address> for IpAddr {
+    #[inline]
+    fn from(address: Address) -> Self {
+        address_from_bits(address.v6, address.bits)
+    }
+}
+
 /// The IPv4 (`v6` false) or IPv6 address with these bits.
 pub fn address_from_bits(v6: bool, bits: u128) -> IpAddr {
     if v6 { Ipv6Addr::from_bits(bits).into() } else { Ipv4Addr::from_bits(bits as u32).into() }

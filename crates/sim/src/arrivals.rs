@@ -1,6 +1,6 @@
 //! When requests come: open loops, which do not wait for answers.
 
-use crate::random::{Stream, rounded};
+use crate::random::{Ahead, Stream, rounded};
 use std::sync::Arc;
 
 const SECOND: f64 = 1e9;
@@ -83,6 +83,7 @@ impl ArrivalModel {
 pub struct Arrivals {
     model: ArrivalModel,
     random: Stream,
+    ahead: Ahead,
     /// Multiplies the rate; changed by events.
     pub factor: f64,
     start: u64,
@@ -97,7 +98,8 @@ impl Arrivals {
             ArrivalModel::Mmpp { states } => now.saturating_add((states[0].1 * random.exponential()) as u64),
             _ => 0,
         };
-        Arrivals { model: model.clone(), random, factor: 1.0, start: now, state: 0, state_ends }
+        let ahead = Ahead::default();
+        Arrivals { model: model.clone(), random, ahead, factor: 1.0, start: now, state: 0, state_ends }
     }
 
     /// The rate at this time.
@@ -130,7 +132,7 @@ impl Arrivals {
         let factor = self.factor;
         match &self.model {
             ArrivalModel::Poisson { rate_per_s } => {
-                let gap = self.random.exponential() * SECOND / (rate_per_s * factor);
+                let gap = self.ahead.next(|| self.random.exponential()) * SECOND / (rate_per_s * factor);
                 Some(now.saturating_add(rounded(gap)))
             }
             ArrivalModel::NearConstant { rate_per_s, jitter } => {

@@ -24,19 +24,19 @@ impl<T: Copy> Heap<T> {
         self.0.first()
     }
 
-    fn push(&mut self, entry: Entry<T>) {
-        let heap = &mut self.0;
-        let mut at = heap.len();
+    fn push(&mut self, at: u64, serial: u64, what: T) {
+        let (heap, entry) = (&mut self.0, Entry { at, serial, what });
+        let mut place = heap.len();
         heap.push(entry);
-        while at > 0 {
-            let above = (at - 1) / 2;
+        while place > 0 {
+            let above = (place - 1) / 2;
             if !entry.is_before(&heap[above]) {
-                break;
+                return;
             }
-            heap[at] = heap[above];
-            at = above;
+            heap[place] = heap[above];
+            heap[above] = entry;
+            place = above;
         }
-        heap[at] = entry;
     }
 
     fn pop(&mut self) -> Option<Entry<T>> {
@@ -82,7 +82,8 @@ struct Days<T> {
 }
 
 impl<T: Copy> Days<T> {
-    fn add(&mut self, day: u64, entry: Entry<T>) {
+    fn add(&mut self, day: u64, at: u64, serial: u64, what: T) {
+        let entry = Entry { at, serial, what };
         let place = day as usize % YEAR;
         let next = std::mem::replace(&mut self.first[place], self.free);
         match self.entries.get_mut(self.free as usize) {
@@ -133,7 +134,9 @@ impl<T: Copy> Days<T> {
 /// (services) or a tenth of a second (agents, thousands of them): only today's are sorted.
 pub struct Calendar<T> {
     /// Comes before all others, if it is there. What happens enters mostly what happens next: it never sees the heap.
-    next: Option<Entry<T>>,
+    next: Option<T>,
+    next_at: u64,
+    next_serial: u64,
     /// Everything up to the end of `today`. Empty only if all is.
     now: Heap<T>,
     days: Days<T>,
@@ -147,6 +150,8 @@ impl<T> Default for Calendar<T> {
         let (first, filled) = (vec![NONE; YEAR], [0; WORDS]);
         Calendar {
             next: None,
+            next_at: 0,
+            next_serial: 0,
             now: Heap(Vec::new()),
             days: Days { first, entries: Vec::new(), free: NONE, filled, words: 0 },
             later: Heap(Vec::new()),
@@ -158,43 +163,46 @@ impl<T> Default for Calendar<T> {
 
 impl<T: Copy> Calendar<T> {
     /// Enters something that happens `at` this time.
-    pub fn enter(&mut self, at: u64, what: T) {
+    #[inline]
+    pub fn enter(&mut self, at: u64, what: impl Into<T>) {
+        let what = what.into();
         self.serial += 1;
-        let entry = Entry { at, serial: self.serial, what };
-        let first = self.next.as_ref().or(self.now.first());
         // At equal times the one that was entered earlier comes first.
-        if first.is_none_or(|first| at < first.at) {
-            if let Some(before) = self.next.replace(entry) {
-                self.place(before);
+        if self.next_at().is_none_or(|first| at < first) {
+            let before = (self.next_at, self.next_serial);
+            (self.next_at, self.next_serial) = (at, self.serial);
+            if let Some(what) = self.next.replace(what) {
+                self.place(before.0, before.1, what);
             }
         } else {
-            self.place(entry);
+            self.place(at, self.serial, what);
         }
         if self.now.first().is_none() {
             self.turn();
         }
     }
 
-    fn place(&mut self, entry: Entry<T>) {
-        let day = entry.at >> DAY;
+    #[inline(never)]
+    fn place(&mut self, at: u64, serial: u64, what: T) {
+        let day = at >> DAY;
         if day <= self.today {
-            self.now.push(entry);
+            self.now.push(at, serial, what);
         } else if day - self.today < YEAR as u64 {
-            self.days.add(day, entry);
+            self.days.add(day, at, serial, what);
         } else {
-            self.later.push(entry);
+            self.later.push(at, serial, what);
         }
     }
 
     /// When something happens next.
     pub fn next_at(&self) -> Option<u64> {
-        self.next.as_ref().or(self.now.first()).map(|e| e.at)
+        if self.next.is_some() { Some(self.next_at) } else { self.now.first().map(|e| e.at) }
     }
 
     /// Takes out what happens next.
     pub fn pop(&mut self) -> Option<(u64, T)> {
-        if let Some(next) = self.next.take() {
-            return Some((next.at, next.what));
+        if let Some(what) = self.next.take() {
+            return Some((self.next_at, what));
         }
         let entry = self.now.pop()?;
         if self.now.first().is_none() {
@@ -211,6 +219,7 @@ impl<T: Copy> Calendar<T> {
     }
 
     /// Nothing is left of today: on to the next day that has something.
+    #[inline(never)]
     fn turn(&mut self) {
         while self.now.first().is_none() {
             let later = self.later.first().map(|e| e.at >> DAY);
@@ -221,12 +230,12 @@ impl<T: Copy> Calendar<T> {
                 (Some(day), Some(later)) => day.min(later),
                 (None, Some(later)) => later,
             };
-            self.days.take(self.today, |entry| self.now.push(entry));
+            self.days.take(self.today, |e| self.now.push(e.at, e.serial, e.what));
             while let Some(first) = self.later.first()
                 && (first.at >> DAY) < self.today + YEAR as u64
                 && let Some(entry) = self.later.pop()
             {
-                self.place(entry);
+                self.place(entry.at, entry.serial, entry.what);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! A device: so many workers with one queue in front of them, first come, first served.
 
 use crate::frame::Packet;
-use crate::random::{Distribution, Stream, rounded};
+use crate::random::{Ahead, Distribution, Stream, rounded};
 use std::collections::VecDeque;
 
 /// What a device is like.
@@ -101,6 +101,7 @@ struct Service {
 pub struct Device {
     model: DeviceModel,
     random: Stream,
+    times: Ahead,
     waiting: VecDeque<Job>,
     workers: Vec<Option<Service>>,
     busy: u32,
@@ -117,6 +118,7 @@ impl Device {
         Device {
             model: model.clone(),
             random,
+            times: Ahead::default(),
             waiting: VecDeque::new(),
             workers: vec![None; model.workers as usize],
             busy: 0,
@@ -149,7 +151,8 @@ impl Device {
     /// Starts a service. Somebody is free.
     fn start(&mut self, now: u64, job: Job, slow: f64) -> Started {
         let worker = self.workers.iter().position(Option::is_none).unwrap_or(0);
-        let time = self.model.service.draw(&mut self.random) * slow / (self.model.speed * self.speed);
+        let time = self.times.next(|| self.model.service.draw(&mut self.random)) * slow
+            / (self.model.speed * self.speed);
         // Rounded like this, no service takes no time, and none lasts for ever.
         let done_at = now.saturating_add(rounded(time).clamp(1, u64::MAX >> 8));
         self.busy += 1;

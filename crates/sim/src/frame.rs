@@ -3,14 +3,17 @@
 //! Requests and answers carry their numbers in their payload. Checkers go by them, so they need to know nothing of what
 //! the switch did with addresses and ports.
 
-use crate::checksum::{add, fold, sum};
+use crate::checksum::{folded, sum};
 use pointsman_balance::Mac;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use pointsman_balance::types::Address;
+use std::net::Ipv4Addr;
 use std::ops::{Deref, DerefMut};
 
 /// Where UDP begins: behind Ethernet and IPv4 without options, or IPv6 without extension headers.
 const UDP4: usize = 14 + 20;
 const UDP6: usize = 14 + 40;
+const UDP4_END: usize = UDP4 + 8;
+const UDP6_END: usize = UDP6 + 8;
 /// Payload that requests and answers need: kind, connection, request.
 pub const MIN_PAYLOAD: usize = 16;
 /// Payload of one datagram that fits Ethernet, IPv6 too.
@@ -59,7 +62,7 @@ pub struct Addresses {
     /// Source and destination MAC.
     pub macs: (Mac, Mac),
     /// Source and destination address, of one family.
-    pub ips: (IpAddr, IpAddr),
+    pub ips: (Address, Address),
     /// Source and destination port.
     pub ports: (u16, u16),
 }
@@ -94,11 +97,6 @@ pub struct Seen {
 
 const MAGIC: u16 = 0x504d;
 
-/// The two addresses, and what else a UDP checksum is over besides the datagram (RFC 768).
-fn pseudo_header(ips: &[u8], udp_bytes: usize) -> u64 {
-    add(sum(ips), 17 + udp_bytes as u64)
-}
-
 /// Writes a narrow probe's frame: IP protocol 42, the device's number, free processor, memory and link in tenths.
 pub fn probe(out: &mut Vec<u8>, macs: (Mac, Mac), ips: (Ipv4Addr, Ipv4Addr), id: u8, free: [u8; 3]) {
     out.clear();
@@ -107,104 +105,88 @@ pub fn probe(out: &mut Vec<u8>, macs: (Mac, Mac), ips: (Ipv4Addr, Ipv4Addr), id:
     out.extend_from_slice(&[8, 0, 0x45, 0, 0, 22, 0, 0, 0x40, 0, 64, 42, 0, 0]);
     out.extend_from_slice(&ips.0.octets());
     out.extend_from_slice(&ips.1.octets());
-    let check = !fold(sum(&out[14..34]));
+    let check = !folded(sum(&out[14..34]));
     out[24..26].copy_from_slice(&check.to_be_bytes());
     let [cpu, memory, link] = free.map(|f| f.min(10));
     out.extend_from_slice(&[(id & 15) << 4 | cpu, memory << 4 | link]);
 }
 
-/// Room for headers and marks.
-type Head = [u8; UDP6 + 8 + MIN_PAYLOAD];
-
-/// Headers of a UDP datagram, but for lengths and checksums, and where UDP begins. They are put together apart and written at
-/// once.
-fn headers(a: &Addresses, congestion: bool) -> (Head, usize) {
-    let mut head = [0; UDP6 + 8 + MIN_PAYLOAD];
-    head[..6].copy_from_slice(&a.macs.1.0);
-    head[6..12].copy_from_slice(&a.macs.0.0);
-    let ecn = if congestion { 2 } else { 0 };
-    let udp = match a.ips {
-        (IpAddr::V4(from), IpAddr::V4(to)) => {
-            head[12..26].copy_from_slice(&[8, 0, 0x45, ecn, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0]);
-            head[26..30].copy_from_slice(&from.octets());
-            head[30..34].copy_from_slice(&to.octets());
-            UDP4
-        }
-        (from, to) => {
-            let bits = |ip: IpAddr| match ip {
-                IpAddr::V6(ip) => ip,
-                IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-            };
-            head[12..22].copy_from_slice(&[0x86, 0xdd, 0x60, ecn << 4, 0, 0, 0, 0, 17, 64]);
-            head[22..38].copy_from_slice(&bits(from).octets());
-            head[38..54].copy_from_slice(&bits(to).octets());
-            UDP6
-        }
-    };
-    head[udp..udp + 2].copy_from_slice(&a.ports.0.to_be_bytes());
-    head[udp + 2..udp + 4].copy_from_slice(&a.ports.1.to_be_bytes());
-    (head, udp)
-}
-
-/// Writes lengths and checksums into a UDP datagram's frame, where checksums are zero. `udp`: where UDP begins, and its length. What of
-/// the frame is not there yet will be zero.
-fn complete(out: &mut [u8], (udp, udp_bytes): (usize, usize)) {
-    let len = udp_bytes as u16;
-    let ips = if udp == UDP4 {
-        out[16..18].copy_from_slice(&(len + 20).to_be_bytes());
-        let check = !fold(sum(&out[14..34]));
-        out[24..26].copy_from_slice(&check.to_be_bytes());
-        26..34
-    } else {
-        out[18..20].copy_from_slice(&len.to_be_bytes());
-        22..54
-    };
-    out[udp + 4..udp + 6].copy_from_slice(&len.to_be_bytes());
-    // A sum of zero is written as its other form: zero means that there is none (RFC 768).
-    let check = match !fold(add(sum(&out[udp..]), pseudo_header(&out[ips], udp_bytes))) {
+/// Writes the headers of a UDP datagram over the beginning of a frame, up to its payload, of which there is the length and the sum for
+/// the checksum. Sums are taken of the numbers and not of the bytes: what was just written is slow to be read in other pieces.
+fn headers(out: &mut [u8], a: &Addresses, congestion: bool, (payload_bytes, payload): (usize, u64)) {
+    let half = |n: u128| (n & 0xffff_ffff) as u64;
+    let words = |a: Address| half(a.bits) + half(a.bits >> 32) + half(a.bits >> 64) + half(a.bits >> 96);
+    let (ecn, len) = (if congestion { 2 } else { 0 }, (8 + payload_bytes) as u16);
+    let ips = words(a.ips.0) + words(a.ips.1);
+    let ports = u64::from(a.ports.0) + u64::from(a.ports.1);
+    // The pseudo header, the header and what is behind it. A sum of zero is written as its other form: zero means that there is none
+    // (RFC 768).
+    let check = match !folded(ips + 17 + u64::from(len) + ports + u64::from(len) + payload) {
         0 => 0xffff,
         c => c,
     };
-    out[udp + 6..udp + 8].copy_from_slice(&check.to_be_bytes());
+    let udp = match (a.ips.0.v6, out.len()) {
+        (false, UDP4_END..) => {
+            let header = (0x4500 | u64::from(ecn)) + u64::from(len + 20) + 0x4000 + (64 << 8 | 17) + ips;
+            out[12..14].copy_from_slice(&[8, 0]);
+            out[14..16].copy_from_slice(&[0x45, ecn]);
+            out[16..18].copy_from_slice(&(len + 20).to_be_bytes());
+            out[18..24].copy_from_slice(&[0, 0, 0x40, 0, 64, 17]);
+            out[24..26].copy_from_slice(&(!folded(header)).to_be_bytes());
+            out[26..30].copy_from_slice(&(a.ips.0.bits as u32).to_be_bytes());
+            out[30..34].copy_from_slice(&(a.ips.1.bits as u32).to_be_bytes());
+            UDP4
+        }
+        (true, UDP6_END..) => {
+            out[12..18].copy_from_slice(&[0x86, 0xdd, 0x60, ecn << 4, 0, 0]);
+            out[18..20].copy_from_slice(&len.to_be_bytes());
+            out[20..22].copy_from_slice(&[17, 64]);
+            out[22..38].copy_from_slice(&a.ips.0.bits.to_be_bytes());
+            out[38..54].copy_from_slice(&a.ips.1.bits.to_be_bytes());
+            UDP6
+        }
+        _ => return,
+    };
+    out[..6].copy_from_slice(&a.macs.1.0);
+    out[6..12].copy_from_slice(&a.macs.0.0);
+    let fields = [a.ports.0, a.ports.1, len, check];
+    for (to, field) in out[udp..udp + 8].as_chunks_mut::<2>().0.iter_mut().zip(fields) {
+        *to = field.to_be_bytes();
+    }
+}
+
+/// Where the payload begins.
+fn payload_at(a: &Addresses) -> usize {
+    if a.ips.0.v6 { UDP6_END } else { UDP4_END }
 }
 
 /// Writes a UDP datagram's frame over whatever `out` holds. `congestion` says whether it understands ECN.
 pub fn udp(out: &mut Vec<u8>, a: &Addresses, congestion: bool, payload: &[u8]) {
-    let (head, udp) = headers(a, congestion);
     out.clear();
-    out.extend_from_slice(&head[..udp + 8]);
+    out.resize(payload_at(a), 0);
+    headers(out, a, congestion, (payload.len(), sum(payload)));
     out.extend_from_slice(payload);
-    complete(out, (udp, 8 + payload.len()));
+}
+
+/// Writes the frame of a request or answer with `len` bytes of payload.
+pub fn marked(out: &mut Vec<u8>, a: &Addresses, congestion: bool, marks: Marks, len: usize) {
+    let (at, len) = (payload_at(a), len.clamp(MIN_PAYLOAD, MAX_PAYLOAD));
+    out.clear();
+    out.resize(at + len, 0);
+    let begin = u64::from(MAGIC) << 16 | (marks.kind as u64) << 8 | u64::from(marks.tag);
+    let sum = begin + u64::from(marks.connection) + u64::from(marks.request);
+    headers(out, a, congestion, (len, sum));
+    out[at..at + MIN_PAYLOAD].copy_from_slice(&marking(marks, 0));
 }
 
 /// Makes a request's frame the frame of its answer, with `len` bytes of payload: back to where it came from. `None`, and the frame
 /// is as it was: it is no request.
 pub fn answer(out: &mut Vec<u8>, marks: Marks, len: usize) -> Option<()> {
-    let udp = udp_at(out)?;
-    let head = out.get_mut(..udp + 8 + MIN_PAYLOAD)?;
-    let mut exchange = |a: usize, b: usize, len: usize| {
-        let (front, back) = head.split_at_mut(b);
-        front[a..a + len].swap_with_slice(&mut back[..len]);
-    };
-    exchange(0, 6, 6);
-    exchange(udp, udp + 2, 2);
-    if udp == UDP4 {
-        exchange(26, 30, 4);
-        // Type of service and length; time to live, protocol and checksum. Marks of congestion are not sent back.
-        head[15] = if head[15] & 3 == 0 { 0 } else { 2 };
-        head[22] = 64;
-        head[24..26].fill(0);
-    } else {
-        exchange(22, 38, 16);
-        head[15] = if head[15] & 0x30 == 0 { 0 } else { 2 << 4 };
-        head[21] = 64;
-    }
-    head[udp + 4..udp + 8].fill(0);
-    head[udp + 8..].copy_from_slice(&marking(marks, 0));
-    let len = len.clamp(MIN_PAYLOAD, MAX_PAYLOAD);
-    out.truncate(udp + 8 + MIN_PAYLOAD);
-    complete(out, (udp, 8 + len));
-    out.resize(udp + 8 + len, 0);
+    let (a, _) = addresses(out)?;
+    // Marks of congestion are not sent back, but that they are understood.
+    let congestion = out[15] & if a.ips.0.v6 { 0x30 } else { 3 } != 0;
+    let (macs, ips, ports) = ((a.macs.1, a.macs.0), (a.ips.1, a.ips.0), (a.ports.1, a.ports.0));
+    marked(out, &Addresses { macs, ips, ports }, congestion, marks, len);
     Some(())
 }
 
@@ -217,18 +199,6 @@ fn marking(marks: Marks, len: u32) -> [u8; MIN_PAYLOAD] {
     head[8..12].copy_from_slice(&marks.request.to_be_bytes());
     head[12..].copy_from_slice(&len.to_be_bytes());
     head
-}
-
-/// Writes the frame of a request or answer with `len` bytes of payload.
-pub fn marked(out: &mut Vec<u8>, a: &Addresses, congestion: bool, marks: Marks, len: usize) {
-    let len = len.clamp(MIN_PAYLOAD, MAX_PAYLOAD);
-    let (mut head, udp) = headers(a, congestion);
-    let head = &mut head[..udp + 8 + MIN_PAYLOAD];
-    head[udp + 8..].copy_from_slice(&marking(marks, 0));
-    complete(head, (udp, 8 + len));
-    out.clear();
-    out.extend_from_slice(head);
-    out.resize(udp + 8 + len, 0);
 }
 
 /// The same request or answer in a stream of bytes, over TCP: `len` bytes, whose number stands in it.
@@ -262,13 +232,9 @@ pub fn take_message(bytes: &mut Vec<u8>) -> Option<Marks> {
 /// Addresses and ports of a TCP segment, source first; `None` for any other frame.
 pub fn segment(b: &[u8]) -> Option<Addresses> {
     let half = |at: usize| Some(u16::from_be_bytes(*b.get(at..at + 2)?.first_chunk()?));
-    let six = |at: usize| -> Option<IpAddr> {
-        b.get(at..at + 16)?.first_chunk::<16>().map(|o| Ipv6Addr::from(*o).into())
-    };
-    let four = |at: usize| -> Option<IpAddr> { word(b, at).map(|o| Ipv4Addr::from(o).into()) };
     let (ips, tcp) = match b.get(12..15)? {
-        [8, 0, 0x45] if *b.get(23)? == 6 => ((four(26)?, four(30)?), UDP4),
-        [0x86, 0xdd, v] if v >> 4 == 6 && *b.get(20)? == 6 => ((six(22)?, six(38)?), UDP6),
+        [8, 0, 0x45] if *b.get(23)? == 6 => ((four(b, 26)?, four(b, 30)?), UDP4),
+        [0x86, 0xdd, v] if v >> 4 == 6 && *b.get(20)? == 6 => ((six(b, 22)?, six(b, 38)?), UDP6),
         _ => return None,
     };
     Some(Addresses { macs: (mac(b, 6)?, mac(b, 0)?), ips, ports: (half(tcp)?, half(tcp + 2)?) })
@@ -318,39 +284,50 @@ pub fn is_marked(b: &[u8]) -> bool {
     udp_at(b).is_some_and(|udp| b.get(udp + 8..udp + 10) == Some(&MAGIC.to_be_bytes()))
 }
 
-/// Reads a request or answer; `None` for anything else.
-pub fn read(b: &[u8]) -> Option<Seen> {
+fn four(b: &[u8], at: usize) -> Option<Address> {
+    word(b, at).map(|o| Address { v6: false, bits: u32::from_be_bytes(o).into() })
+}
+
+fn six(b: &[u8], at: usize) -> Option<Address> {
+    let bits = b.get(at..)?.first_chunk::<16>()?;
+    Some(Address { v6: true, bits: u128::from_be_bytes(*bits) })
+}
+
+/// Addresses and ports of a datagram that has room for marks, and where UDP begins.
+#[inline(always)]
+fn addresses(b: &[u8]) -> Option<(Addresses, usize)> {
     let start = udp_at(b)?;
-    // As much as every one has.
-    let (udp, rest) = b.get(start..)?.split_first_chunk::<{ 8 + MIN_PAYLOAD }>()?;
-    let half = |at: usize| u16::from_be_bytes([b[at], b[at + 1]]);
-    let (len, pair, ips, ecn, header) = if start == UDP4 {
-        let ip: &[u8; 20] = b.get(14..)?.first_chunk()?;
-        let four = |at: usize| IpAddr::from([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]);
-        let whole = fold(sum(ip)) == 0xffff;
-        (usize::from(half(16)).checked_sub(20)?, &ip[12..20], (four(12), four(16)), ip[1], whole)
-    } else {
-        let ip: &[u8; 40] = b.get(14..)?.first_chunk()?;
-        let six = |at: usize| Some(IpAddr::from(Ipv6Addr::from(*ip.get(at..)?.first_chunk::<16>()?)));
-        (usize::from(half(18)), &ip[8..40], (six(8)?, six(24)?), ip[1] >> 4, true)
+    let udp = b.get(start..)?.first_chunk::<{ 8 + MIN_PAYLOAD }>()?;
+    let ips = if start == UDP4 { (four(b, 26)?, four(b, 30)?) } else { (six(b, 22)?, six(b, 38)?) };
+    let ports = (u16::from_be_bytes([udp[0], udp[1]]), u16::from_be_bytes([udp[2], udp[3]]));
+    Some((Addresses { macs: (mac(b, 6)?, mac(b, 0)?), ips, ports }, start))
+}
+
+/// Reads a request or answer; `None` for anything else.
+#[inline(always)]
+pub fn read(b: &[u8]) -> Option<Seen> {
+    let (addresses, start) = addresses(b)?;
+    let half = |at: usize| usize::from(u16::from_be_bytes([b[at], b[at + 1]]));
+    // Both addresses stand before the datagram: they and it are what its checksum is over.
+    let (len, from, ecn, header) = match start {
+        UDP4 => (half(16).checked_sub(20)?, 26, b[15], folded(sum(&b[14..34])) == 0xffff),
+        _ => (half(18), 22, b[15] >> 4, true),
     };
-    let rest = rest.get(..len.checked_sub(udp.len())?)?;
-    if udp[8..10] != MAGIC.to_be_bytes() {
-        return None;
-    }
-    let kind = match udp[10] {
+    let covered = b.get(from..start + len.max(8 + MIN_PAYLOAD))?;
+    let marks: &[u8; MIN_PAYLOAD] = b.get(start + 8..)?.first_chunk()?;
+    let kind = match marks[2] {
+        _ if len < 8 + MIN_PAYLOAD || marks[..2] != MAGIC.to_be_bytes() => return None,
         0 => Kind::Request,
         1 => Kind::Answer,
         _ => return None,
     };
-    let whole = |at: usize| u32::from_be_bytes([udp[at], udp[at + 1], udp[at + 2], udp[at + 3]]);
-    let datagram = add(sum(udp), sum(rest));
+    let whole = |at: usize| u32::from_be_bytes([marks[at], marks[at + 1], marks[at + 2], marks[at + 3]]);
     Some(Seen {
-        addresses: Addresses { macs: (mac(b, 6)?, mac(b, 0)?), ips, ports: (half(start), half(start + 2)) },
-        marks: Marks { kind, connection: whole(12), request: whole(16), tag: udp[11] },
+        addresses,
+        marks: Marks { kind, connection: whole(4), request: whole(8), tag: marks[3] },
         congested: ecn & 3 == 3,
         understands: ecn & 3 != 0,
-        intact: header && fold(add(datagram, pseudo_header(pair, len))) == 0xffff,
+        intact: header && folded(sum(covered) + 17 + len as u64) == 0xffff,
     })
 }
 
@@ -362,7 +339,7 @@ pub fn mark_congestion(b: &mut [u8]) -> bool {
         {
             *ecn |= 3;
             b[24..26].fill(0);
-            let check = !fold(sum(&b[14..34]));
+            let check = !folded(sum(&b[14..34]));
             b[24..26].copy_from_slice(&check.to_be_bytes());
             true
         }
@@ -392,6 +369,7 @@ pub fn arp_answer(b: &[u8], own: Ipv4Addr, own_mac: Mac) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::IpAddr;
 
     /// Both checksums by the book, word by word (RFC 1071).
     fn check_checksums(b: &[u8]) -> bool {
@@ -412,13 +390,13 @@ mod tests {
     fn addresses() -> Addresses {
         Addresses {
             macs: (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2])),
-            ips: ([10, 0, 0, 2].into(), [10, 0, 0, 100].into()),
+            ips: (IpAddr::from([10, 0, 0, 2]).into(), IpAddr::from([10, 0, 0, 100]).into()),
             ports: (1234, 8000),
         }
     }
 
     fn addresses6() -> Addresses {
-        let ip = |last| IpAddr::from([0xfd, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, last]);
+        let ip = |last| IpAddr::from([0xfd, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, last]).into();
         Addresses { ips: (ip(1), ip(2)), ..addresses() }
     }
 
@@ -426,7 +404,7 @@ mod tests {
     fn frames() {
         let lengths = [16, 17, 18, 19, 200, MAX_PAYLOAD];
         for (a, len) in [addresses(), addresses6()].iter().flat_map(|a| lengths.map(|l| (*a, l))) {
-            let headers = if a.ips.0.is_ipv4() { UDP4 + 8 } else { UDP6 + 8 };
+            let headers = if a.ips.0.v6 { UDP6_END } else { UDP4_END };
             let marks = Marks { kind: Kind::Answer, connection: 0xdead_beef, request: 77, tag: 3 };
             let mut out = vec![1, 2, 3];
             marked(&mut out, &a, true, marks, len);

@@ -95,6 +95,32 @@ pub fn rounded(x: f64) -> u64 {
     whole.saturating_add(u64::from(x - whole as f64 >= 0.5))
 }
 
+/// Draws that were made ahead, where a stream has nothing else to give: one that is needed has long been worked out then, and several
+/// at a time take less than each by itself.
+#[derive(Debug, Default)]
+pub struct Ahead {
+    draws: [f64; 8],
+    left: usize,
+}
+
+impl Ahead {
+    /// The next one of what `draw` gives.
+    #[inline]
+    pub fn next(&mut self, draw: impl FnMut() -> f64) -> f64 {
+        if self.left == 0 {
+            self.refill(draw);
+        }
+        self.left -= 1;
+        self.draws[self.left]
+    }
+
+    #[inline(never)]
+    fn refill(&mut self, mut draw: impl FnMut() -> f64) {
+        self.left = self.draws.len();
+        self.draws.iter_mut().rev().for_each(|to| *to = draw());
+    }
+}
+
 /// A distribution of times, in nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Distribution {

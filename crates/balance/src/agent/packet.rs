@@ -1,20 +1,6 @@
 //! What the agent sees of a packet: whose connection it belongs to, and whether it carries data.
 
-use crate::types::{Protocol, address_bits};
-use std::net::IpAddr;
-
-/// An address as a number, which is compared in one step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Address {
-    pub v6: bool,
-    pub bits: u128,
-}
-
-impl From<IpAddr> for Address {
-    fn from(ip: IpAddr) -> Self {
-        Address { v6: ip.is_ipv6(), bits: address_bits(ip) }
-    }
-}
+use crate::types::{Address, Protocol};
 
 /// The parts of a TCP or UDP packet that matter here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

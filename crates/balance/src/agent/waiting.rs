@@ -4,9 +4,8 @@
 //! Clients choose their addresses and ports, but not where in the table they end: that depends on the time of the first request, which
 //! they do not know to the nanosecond. Nothing that leaves the agent depends on the order in the table.
 
-use super::packet::Address;
 use crate::mix::mix;
-use crate::types::Protocol;
+use crate::types::{Address, Protocol};
 
 /// A connection as a device sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

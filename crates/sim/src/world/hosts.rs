@@ -10,12 +10,12 @@ use crate::scenario::ClientModel;
 use pointsman_balance::agent::{self, Agent, AgentConfig, Direction};
 use pointsman_balance::config::{Device as RackDevice, NextHop};
 use pointsman_balance::frame_report::ETHERTYPE;
-use pointsman_balance::types::REPORT_PORT;
+use pointsman_balance::types::{Address, REPORT_PORT};
 use pointsman_balance::{Mac, Rack};
 use pointsman_ir::Executor;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Source ports of one client address: 1024 and above.
 const PORTS: u32 = 64_000;
@@ -81,13 +81,10 @@ impl SourcePorts {
 }
 
 /// Address and port of a client's `n`-th connection.
-pub(super) fn client_end(ports: &SourcePorts, model: &ClientModel, n: u32) -> (IpAddr, u16) {
+pub(super) fn client_end(ports: &SourcePorts, model: &ClientModel, n: u32) -> (Address, u16) {
     let (further, i) = if n < PORTS { (0, n) } else { (n / PORTS % model.addresses, n % PORTS) };
-    let address = match model.address {
-        IpAddr::V4(first) => Ipv4Addr::from(u32::from(first) + further).into(),
-        IpAddr::V6(first) => Ipv6Addr::from(u128::from(first) + u128::from(further)).into(),
-    };
-    (address, ports.get(i))
+    let first = Address::from(model.address);
+    (Address { bits: first.bits + u128::from(further), ..first }, ports.get(i))
 }
 
 /// The number of the connection that has this address and port.
@@ -105,13 +102,9 @@ pub(super) fn connection_number(model: &ClientModel, ip: IpAddr, port: u16) -> O
 }
 
 /// Whether an address is one of a client's.
-pub(super) fn is_client(model: &ClientModel, address: IpAddr) -> bool {
-    let further = match (model.address, address) {
-        (IpAddr::V4(first), IpAddr::V4(a)) => u32::from(a).wrapping_sub(u32::from(first)).into(),
-        (IpAddr::V6(first), IpAddr::V6(a)) => u128::from(a).wrapping_sub(u128::from(first)),
-        _ => return false,
-    };
-    further < u128::from(model.addresses)
+pub(super) fn is_client(model: &ClientModel, address: Address) -> bool {
+    let first = Address::from(model.address);
+    address.v6 == first.v6 && address.bits.wrapping_sub(first.bits) < u128::from(model.addresses)
 }
 
 /// The MAC address behind a client's port.
@@ -141,8 +134,9 @@ pub(super) struct AgentHost {
     /// Its clock: ahead by so much, and fast by so many millionths.
     offset_ns: u64,
     skew: f64,
-    /// When it is to be stepped without input.
+    /// When it is to be stepped without input, and what its clock shows then if that is known.
     at: u64,
+    at_local: u64,
     random: Stream,
     reports: VecDeque<Packet>,
     /// How its probes name it, and how long its workers had been busy at the last.
@@ -181,6 +175,7 @@ impl<E: Executor> World<E> {
                 offset_ns: (clock.unit() * s.agents.offset_ns as f64) as u64,
                 skew: (2.0 * clock.unit() - 1.0) * s.agents.skew_ppm * 1e-6,
                 at: u64::MAX,
+                at_local: u64::MAX,
                 random: Stream::new(self.seed, Part::Reports, i as u64),
                 reports: VecDeque::new(),
                 probe_id: device.probe_id,
@@ -233,7 +228,7 @@ impl<E: Executor> World<E> {
         let (ip, port) = client_end(&self.source_ports, &c.model, n);
         let addresses = Addresses {
             macs: (c.mac, self.scenario.rack.switch.mac),
-            ips: (ip, c.model.service.0),
+            ips: (ip, c.model.service.0.into()),
             ports: (port, c.model.service.1),
         };
         let (link, bytes, congestion) = (c.link as usize, c.model.request_bytes as usize, c.model.congestion);
@@ -250,6 +245,7 @@ impl<E: Executor> World<E> {
         self.host_send(link, packet);
     }
 
+    #[inline(always)]
     pub(super) fn client_answer(&mut self, client: usize, seen: &Seen) {
         // Of a request that is answered already, nobody knows any more who asked: the checker will say so.
         let right = seen.intact
@@ -329,6 +325,7 @@ impl<E: Executor> World<E> {
         self.open = self.open.saturating_sub(n);
     }
 
+    #[inline(always)]
     pub(super) fn device_request(&mut self, mut device: usize, seen: &Seen, packet: Packet) {
         if self.devices[device].is_up() {
             self.agent_step(device, agent::Input::Packet { direction: Direction::In, frame: head(&packet) });
@@ -424,10 +421,13 @@ impl<E: Executor> World<E> {
         let Some(agent) = host.agent.as_mut().filter(|_| host.on) else { return };
         let outputs = agent.step(duration(local), input);
         let deadline = nanos(agent.next_deadline());
-        let deadline = host.global(deadline).max(now + 1);
-        if deadline < host.at {
-            host.at = deadline;
-            self.calendar.enter(deadline, Event::Agent(device as u32));
+        // No sooner than what is entered already.
+        if deadline < host.at_local {
+            let at = host.global(deadline).max(now + 1);
+            if at < host.at {
+                (host.at, host.at_local) = (at, deadline);
+                self.calendar.enter(at, Event::Agent(device as u32));
+            }
         }
         if outputs.is_empty() {
             return;
@@ -455,7 +455,7 @@ impl<E: Executor> World<E> {
         let host = &self.agents[device];
         let addresses = Addresses {
             macs: (host.mac, self.scenario.rack.switch.mac),
-            ips: (host.address.into(), gateway.into()),
+            ips: (IpAddr::V4(host.address).into(), IpAddr::V4(gateway).into()),
             ports: (REPORT_PORT, to.port()),
         };
         frame::udp(&mut packet, &addresses, false, payload);
@@ -485,7 +485,7 @@ impl<E: Executor> World<E> {
         let host = &mut self.agents[device];
         // Overtaken by an earlier one.
         if host.at == self.now {
-            host.at = u64::MAX;
+            (host.at, host.at_local) = (u64::MAX, u64::MAX);
             self.agent_step(device, agent::Input::Tick);
         }
     }
@@ -517,7 +517,7 @@ impl<E: Executor> World<E> {
         if on {
             self.agent_step(device, agent::Input::Tick);
         } else {
-            self.agents[device].at = u64::MAX;
+            (self.agents[device].at, self.agents[device].at_local) = (u64::MAX, u64::MAX);
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod action;
 mod control;
+mod event;
 mod finish;
 mod hosts;
 mod learn;
@@ -24,10 +25,12 @@ use crate::random::{Part, Stream};
 use crate::scenario::{ClientModel, Connections, Scenario};
 use crate::window::Window;
 use control::Control;
+use event::{Code, Event};
 use hosts::AgentHost;
 use pointsman_balance::Mac;
 use pointsman_balance::controller::{Input, Status};
 use pointsman_balance::learn::Weights;
+use pointsman_balance::types::Address;
 use pointsman_ir::Executor;
 use pointsman_v1model::{Switch, SwitchConfig};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -36,62 +39,23 @@ use std::sync::Arc;
 /// The rack must be in order within so much virtual time.
 const SETUP_LIMIT_NS: u64 = 60_000_000_000;
 
-/// What happens.
-#[derive(Clone, Copy, Debug)]
-enum Event {
-    /// A request of this client.
-    Request(u32),
-    /// A frame comes out of this link's upward direction, at the switch.
-    Up(u32),
-    /// Of its downward direction, at a host.
-    Down(u32),
-    /// A worker of a device is done.
-    Done { worker: u16, device: u32 },
-    /// An agent's deadline.
-    Agent(u32),
-    /// An agent looks at processor use.
-    Sample(u32),
-    /// A report leaves an agent.
-    Report(u32),
-    /// A device sends a probe.
-    Probe(u32),
-    /// The controller's deadline.
-    Tick,
-    /// A message reaches the switch.
-    AtSwitch,
-    /// A message reaches the controller.
-    AtController,
-    /// The Prometheus server looks at all devices.
-    Scrape,
-    /// A query reaches it.
-    AtPrometheus,
-    /// The deadline of a module that asks it.
-    Chooser(u32),
-    /// The next of the scenario's events.
-    Action,
-    /// An interval's observation begins.
-    LearnBegin,
-    /// The learner reads registers.
-    LearnPoll,
-    /// An answer reaches the learner.
-    AtLearner,
-    /// The learner decides.
-    Decide,
-    /// A client's TCP connection has something to do.
-    ClientStream(u32),
-    /// A device's.
-    DeviceStream(u32),
-    /// Results count from here.
-    WarmedUp,
-    /// Clients stop.
-    Stop,
-}
-
 /// Who is behind a port.
 #[derive(Clone, Copy, Debug)]
 enum Host {
     Client(u32),
     Device { device: u32, address: Ipv4Addr, address6: Option<Ipv6Addr> },
+}
+
+impl Host {
+    /// Whether an address is its own.
+    #[inline]
+    fn has(&self, clients: &[Client], to: Address) -> bool {
+        match self {
+            Host::Device { address, .. } if !to.v6 => u128::from(address.to_bits()) == to.bits,
+            Host::Device { address6, .. } => address6.is_some_and(|own| own.to_bits() == to.bits),
+            Host::Client(c) => hosts::is_client(&clients[*c as usize].model, to),
+        }
+    }
 }
 
 /// A client that runs.
@@ -129,7 +93,7 @@ pub struct World<E: Executor> {
     now: u64,
     /// When clients began.
     start: u64,
-    calendar: Calendar<Event>,
+    calendar: Calendar<Code>,
     events: u64,
     switch: Switch<E>,
     control: Control,
@@ -453,7 +417,7 @@ impl<E: Executor> World<E> {
                 ));
             }
             if let Some((at, event)) = self.calendar.pop() {
-                self.happens(at, event);
+                self.happens(at, event.into());
             }
             let c = &self.control.controller;
             if settle.is_none() && c.status() == Status::InSync && c.unresolved().is_empty() {
@@ -489,7 +453,7 @@ impl<E: Executor> World<E> {
         let end = self.start + self.scenario.duration_ns + self.scenario.patience_ns;
         while !(self.stopped && self.open == 0) {
             let Some((at, event)) = self.calendar.pop_by(end) else { break };
-            self.happens(at, event);
+            self.happens(at, event.into());
             if std::mem::take(&mut self.due) && !self.stopped {
                 return true;
             }
@@ -563,6 +527,7 @@ impl<E: Executor> World<E> {
     }
 
     /// An answer's addresses as the client that asked has to see them.
+    #[inline(always)]
     fn expected_answer(&self, client: usize, connection: u32) -> Addresses {
         let c = &self.clients[client];
         let n = match c.first_connection {
@@ -572,7 +537,7 @@ impl<E: Executor> World<E> {
         let (ip, port) = hosts::client_end(&self.source_ports, &c.model, n);
         Addresses {
             macs: (self.scenario.rack.switch.mac, c.mac),
-            ips: (c.model.service.0, ip),
+            ips: (c.model.service.0.into(), ip),
             ports: (c.model.service.1, port),
         }
     }

@@ -1,12 +1,10 @@
 //! Links and the switch.
 
-use super::hosts::is_client;
 use super::{Event, Host, World};
 use crate::fault::Fault;
 use crate::frame::{self, Packet};
 use pointsman_ir::Executor;
 use pointsman_v1model::{Arrived, Sink, Time};
-use std::net::IpAddr;
 
 /// What left the switch in one go.
 #[derive(Default)]
@@ -187,15 +185,7 @@ impl<E: Executor> World<E> {
         match frame::read(&packet) {
             Some(seen) => {
                 let to = seen.addresses.ips.1;
-                let behind = &self.ports[link].1;
-                let clients = &self.clients;
-                let found = behind.iter().find(|h| match h {
-                    Host::Device { address, address6, .. } => match to {
-                        IpAddr::V4(to) => *address == to,
-                        IpAddr::V6(to) => *address6 == Some(to),
-                    },
-                    Host::Client(c) => is_client(&clients[*c as usize].model, to),
-                });
+                let found = self.ports[link].1.iter().find(|h| h.has(&self.clients, to));
                 match (found.copied(), seen.marks.kind) {
                     (Some(Host::Device { device, .. }), frame::Kind::Request) => {
                         return self.device_request(device as usize, &seen, packet);

@@ -9,10 +9,10 @@ use crate::random::{Part, Stream};
 use crate::scenario::{Connections, Scenario};
 use crate::tcp::Endpoint;
 use pointsman_balance::agent::{self, Direction};
+use pointsman_balance::types::Address;
 use pointsman_balance::{Mac, Protocol};
 use pointsman_ir::Executor;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 /// A client's end of a connection.
 struct ClientStream {
@@ -38,7 +38,7 @@ pub(super) struct Streams {
     clients: BTreeMap<u32, ClientStream>,
     devices: BTreeMap<u32, DeviceStream>,
     /// The devices' ends, by device and the client's address and port.
-    by_peer: BTreeMap<(u32, IpAddr, u16), u32>,
+    by_peer: BTreeMap<(u32, Address, u16), u32>,
     /// Number of the next one.
     next: u32,
     /// Requests that were lost with their connection.
@@ -86,8 +86,9 @@ impl<E: Executor> World<E> {
         let (now, a) = (self.now, addresses);
         let Some(streams) = &mut self.streams else { return };
         if !streams.clients.contains_key(&id) {
-            let own = (a.ips.0, a.ports.0);
-            let Ok(endpoint) = Endpoint::connect(now, own, (a.ips.1, a.ports.1), patience, seed) else {
+            let own = (a.ips.0.into(), a.ports.0);
+            let Ok(endpoint) = Endpoint::connect(now, own, (a.ips.1.into(), a.ports.1), patience, seed)
+            else {
                 // Only for addresses that scenarios cannot have.
                 streams.lost += 1;
                 self.open = self.open.saturating_sub(1);
@@ -158,9 +159,9 @@ impl<E: Executor> World<E> {
     // --- Segments ---
 
     /// The connection that a client's address and port belong to.
-    fn connection_of(&self, ip: IpAddr, port: u16) -> Option<u32> {
+    fn connection_of(&self, ip: Address, port: u16) -> Option<u32> {
         let client = self.clients.iter().find(|c| is_client(&c.model, ip))?;
-        let n = super::hosts::connection_number(&client.model, ip, port)?;
+        let n = super::hosts::connection_number(&client.model, ip.into(), port)?;
         Some(client.first_connection.unwrap_or(self.lasting).saturating_add(n))
     }
 
@@ -168,14 +169,7 @@ impl<E: Executor> World<E> {
     pub(super) fn segment(&mut self, link: usize, packet: &[u8]) {
         let Some(seen) = frame::segment(packet) else { return };
         let to = seen.ips.1;
-        let clients = &self.clients;
-        let found = self.ports[link].1.iter().find(|h| match h {
-            Host::Device { address, address6, .. } => match to {
-                IpAddr::V4(to) => *address == to,
-                IpAddr::V6(to) => *address6 == Some(to),
-            },
-            Host::Client(c) => is_client(&clients[*c as usize].model, to),
-        });
+        let found = self.ports[link].1.iter().find(|h| h.has(&self.clients, to));
         match found.copied() {
             Some(Host::Device { device, .. }) => self.device_segment(device as usize, &seen, packet),
             Some(Host::Client(_)) => {
@@ -208,8 +202,12 @@ impl<E: Executor> World<E> {
             None => {
                 let Some(id) = self.streams.as_ref().map(|s| s.next) else { return };
                 let seed = self.seed_of(id, 1);
-                let endpoint =
-                    Endpoint::listen(self.now, (seen.ips.1, seen.ports.1), self.scenario.patience_ns, seed);
+                let endpoint = Endpoint::listen(
+                    self.now,
+                    (seen.ips.1.into(), seen.ports.1),
+                    self.scenario.patience_ns,
+                    seed,
+                );
                 let addresses = Addresses {
                     macs: (seen.macs.1, seen.macs.0),
                     ips: (seen.ips.1, seen.ips.0),

@@ -89,13 +89,13 @@ impl<F> Core<F> {
     /// Receives and polls packets one by one, without copies where nothing holds them up.
     pub fn process<E: Executor<Frame = F>>(
         &mut self,
-        drive: Option<Drive<'_, E>>,
+        drive: Option<&mut Drive<'_, E>>,
         now: Time,
         budget: usize,
         batch: &mut [Arrived<'_>],
         sink: &mut dyn Sink,
     ) -> Polled {
-        let Some(mut drive) = drive else {
+        let Some(drive) = drive else {
             batch.iter().for_each(|a| self.receive::<E>(None, now, a.port, a.packet()));
             return Polled { passes: 0, more: false };
         };
@@ -119,7 +119,7 @@ impl<F> Core<F> {
     /// Takes the packets of a batch through; how many passes that were.
     fn process_batch<E: Executor<Frame = F>>(
         &mut self,
-        mut drive: Drive<'_, E>,
+        drive: &mut Drive<'_, E>,
         now: Time,
         budget: usize,
         bench: &mut Bench<F>,

@@ -279,7 +279,8 @@ impl<E: Executor> Switch<E> {
         batch: &mut [Arrived<'_>],
         sink: &mut dyn Sink,
     ) -> Polled {
-        self.core.process(self.loaded.as_mut().map(Loaded::alone), now, budget, batch, sink)
+        let mut drive = self.loaded.as_mut().map(Loaded::alone);
+        self.core.process(drive.as_mut(), now, budget, batch, sink)
     }
 
     /// When [`Switch::poll`] next has something to do (perhaps already), or an idle timeout may have passed

@@ -79,7 +79,8 @@ impl<E: Executor> Worker<E> {
         sink: &mut dyn Sink,
     ) -> Polled {
         let mut core = self.core(switch);
-        core.process(switch.loaded.as_ref().map(Loaded::shared), now, budget, batch, sink)
+        let mut drive = switch.loaded.as_ref().map(Loaded::shared);
+        core.process(drive.as_mut(), now, budget, batch, sink)
     }
 
     /// [`Switch::receive_cpu`] by this worker.
