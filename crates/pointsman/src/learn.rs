@@ -1,18 +1,19 @@
 //! `pointsman learn`: what learning controllers keep in files.
 
 use crate::console::print;
-use pointsman_balance::learn::QTable;
+use pointsman_balance::learn::Kept;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Look at what learning controllers (P4Wise) keep in files.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Show a Q-table: for every state that was met, the value of each action.
+    /// Show what a learner knows, class by class: q-learning's value of each action in every state that was met, thompson's worth of
+    /// each weight at every level of load, or service-rate's capacities of devices.
     Show {
-        /// The table, as `pointsman sim --save-table` and a controller with `[learn]` write it.
+        /// The file, as `pointsman sim --save-table` and a controller with `[learn]` write it.
         table: PathBuf,
-        /// As CSV: one line for each state, met or not.
+        /// As CSV: for q-learning one line for each state, met or not.
         #[arg(long)]
         csv: bool,
     },
@@ -28,7 +29,7 @@ pub fn run(command: &Command) -> Result<ExitCode, String> {
              rack.toml says learn.table"
         )
     })?;
-    let table = QTable::load(&text).map_err(|e| format!("{shown}: {e}"))?;
-    print(&if *csv { table.csv() } else { table.to_string() });
+    let kept = Kept::load(&text).map_err(|e| format!("{shown}: {e}"))?;
+    print(&if *csv { kept.csv() } else { kept.to_string() });
     Ok(ExitCode::SUCCESS)
 }

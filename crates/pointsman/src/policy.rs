@@ -255,15 +255,28 @@ fn row(cells: &[&str]) -> Vec<String> {
 }
 
 fn list(answer: &Value) -> String {
+    let services = answer["services"].as_array().map_or(&[][..], Vec::as_slice);
+    let learns = services.iter().any(|s| !s["learner"].is_null());
     let mut rows = vec![row(&["SERVICE", "POLICY", "SOURCE", "WHO", "SINCE"])];
-    for s in answer["services"].as_array().into_iter().flatten() {
-        rows.push(vec![
+    if learns {
+        rows[0].push("LEARNER".into());
+    }
+    for s in services {
+        let mut cells = vec![
             text(&s["service"]),
             brief(&s["policy"]),
             text(&s["source"]),
             text(&s["who"]),
             text(&s["since"]),
-        ]);
+        ];
+        if learns {
+            cells.push(match &s["learner"] {
+                Value::Null => "-".into(),
+                l if l["paused"] == true => format!("{}, paused", text(&l["learner"])),
+                l => format!("{} {}", text(&l["learner"]), text(&l["weights"])),
+            });
+        }
+        rows.push(cells);
     }
     table(&rows)
 }
@@ -281,12 +294,26 @@ fn show(s: &Value) -> String {
     if let Some(l) = s["learner"].as_object() {
         let how = if l["paused"] == true { "paused; `policy reset` lets it decide again" } else { "decides" };
         let _ = writeln!(out, "learner    {}, weights {}, {how}", text(&l["learner"]), text(&l["weights"]));
+        let classes = l["classes"].as_array().map_or(&[][..], Vec::as_slice);
+        for c in classes.iter().filter(|_| classes.len() > 1) {
+            let servers: Vec<String> = c["servers"].as_array().into_iter().flatten().map(text).collect();
+            let fixed = if c["learns"] == true { "" } else { ", nothing to weigh" };
+            let (class, weights) = (text(&c["class"]), text(&c["weights"]));
+            let _ = writeln!(out, "class      {class}, weights {weights}{fixed}: {}", servers.join(", "));
+        }
     }
     let frontends: Vec<String> = s["frontends"].as_array().into_iter().flatten().map(text).collect();
     let _ = writeln!(out, "frontends  {}\n", frontends.join(", "));
-    let mut rows = vec![row(&["DEVICE", "WEIGHT", "PRIORITY", "ENABLED"])];
+    let mut rows = vec![row(&["DEVICE", "WEIGHT", "PRIORITY", "STATE"])];
     for d in s["devices"].as_array().into_iter().flatten() {
-        rows.push(vec![text(&d["device"]), text(&d["weight"]), text(&d["priority"]), text(&d["enabled"])]);
+        let state = match d["state"].as_str() {
+            Some("in-service") => "in service".into(),
+            Some("held") => "in service, held at weight 0 by the learner".into(),
+            Some("draining") if d["enabled"] == false => "draining: not enabled".into(),
+            Some("draining") => "draining: its server has weight 0".into(),
+            _ => text(&d["state"]),
+        };
+        rows.push(vec![text(&d["device"]), text(&d["weight"]), text(&d["priority"]), state]);
     }
     out + &table(&rows)
 }
@@ -336,6 +363,10 @@ fn status(s: &Value) -> String {
             None => "not counted yet".to_string(),
         };
         let _ = writeln!(out, "draining    {}: {connections}", text(&d["device"]));
+    }
+    let held: Vec<String> = s["held"].as_array().into_iter().flatten().map(text).collect();
+    if !held.is_empty() {
+        let _ = writeln!(out, "held        {}: in service, at weight 0 by the learner", held.join(", "));
     }
     if let Some(why) = s["unsaved"].as_str() {
         let _ = writeln!(out, "unsaved     {why}");

@@ -4,7 +4,10 @@
 //!
 //! One server: a processor for 200 requests a second, and a SmartNIC for 80. At 230 a second the processor alone cannot do it, and
 //! equal weights give the SmartNIC half as much again as it can: of the weights 3:0 to 3:3 only 3:1 keep up, at 86 and 72 %. Requests
-//! come evenly, so that no decision depends on chance.
+//! come evenly, so that no decision depends on chance. What clients see is told by the test itself, or by a real Prometheus server
+//! that scrapes them; that test is skipped where there is none, and `POINTSMAN_REQUIRE_CLIENTS` makes that a failure.
+//!
+//! Two servers: the second one's processor is three times as fast, and needs no SmartNIC at 360 requests a second.
 
 mod support;
 
@@ -17,11 +20,12 @@ use pointsman_lab::rack::{ClientSpec, DeviceKind, DeviceSpec, Link, RackSpec, Se
 use pointsman_lab::wire::{Key, Keyring};
 use pointsman_lab::{Namespace, ensure};
 use std::fmt::Write;
-use std::net::IpAddr;
-use std::process::ExitCode;
+use std::io::{Read, Write as _};
+use std::net::{IpAddr, TcpListener};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use support::{Finished, Running, Scratch, Switch, finish, pointsman};
+use support::{Finished, Running, Scratch, Switch, finish, pointsman, tell};
 
 const SEED: u64 = 5;
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -32,23 +36,33 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {
-    let tests: &[(&str, Test)] = &[("p4wise_finds_the_weights", p4wise_finds_the_weights)];
+    let tests: &[(&str, Test)] = &[
+        ("p4wise_finds_the_weights", p4wise_finds_the_weights),
+        ("each_class_has_its_weights", each_class_has_its_weights),
+        ("prometheus_tells_what_clients_see", prometheus_tells_what_clients_see),
+    ];
     run("learn_wire", tests)
 }
 
-const DEVICES: [(&str, DeviceKind, f64); 2] =
-    [("cpu", DeviceKind::Cpu, 1.0), ("nic", DeviceKind::SmartNic, 0.4)];
+/// How fast the processor of each server is.
+type Shape = &'static [f64];
+const ONE: Shape = &[1.0];
+const TWO: Shape = &[1.0, 3.0];
 
-fn spec() -> RackSpec {
-    let device = |(i, (name, kind, speed)): (usize, &(&str, DeviceKind, f64))| DeviceSpec {
-        name: (*name).into(),
-        kind: *kind,
-        link: Link::in_subnet(2 + i as u16, 1 + i as u8),
-        speed: *speed,
+fn spec(shape: Shape) -> RackSpec {
+    let device = |server: usize, slot: usize, name: &str, kind, speed| {
+        let at = 2 * server + slot;
+        DeviceSpec { name: name.into(), kind, link: Link::in_subnet(2 + at as u16, 1 + at as u8), speed }
     };
-    let devices = DEVICES.iter().enumerate().map(device).collect();
+    let server = |(i, speed): (usize, &f64)| ServerSpec {
+        name: format!("s{}", i + 1),
+        devices: vec![
+            device(i, 0, "cpu", DeviceKind::Cpu, *speed),
+            device(i, 1, "nic", DeviceKind::SmartNic, 0.4),
+        ],
+    };
     RackSpec {
-        servers: vec![ServerSpec { name: "s1".into(), devices }],
+        servers: shape.iter().enumerate().map(server).collect(),
         clients: vec![ClientSpec { name: "client".into(), link: Link::in_subnet(1, 0), addresses: 8 }],
         offloads: true,
         ..RackSpec::demo()
@@ -73,24 +87,28 @@ fn devices(spec: &RackSpec) -> Vec<DeviceConfig> {
     spec.devices().map(device).collect()
 }
 
-/// The rack's file, with equal weights.
+/// The rack's file, with equal weights. The first of several servers is of a class that has a name.
 fn toml(spec: &RackSpec) -> String {
     let gateways: Vec<String> = spec.hosts().map(|(_, l)| format!("\"{}\"", l.gateway_ipv4)).collect();
     let mut t = format!(
         "[switch]\np4runtime = \"127.0.0.1:9559\"\nmac = \"02:50:4d:00:00:01\"\ngateways = [{}]\n\
          report_keys = \"keys\"\nreport_timeout_ms = 3000\n[agent]\nheartbeat_ms = 50\n\
-         [[route]]\nprefix = \"10.0.0.0/24\"\nport = 1\nvia = \"10.0.0.2\"\n[[server]]\nname = \"s1\"\n",
+         [[route]]\nprefix = \"10.0.0.0/24\"\nport = 1\nvia = \"10.0.0.2\"\n",
         gateways.join(", ")
     );
-    for d in &spec.servers[0].devices {
-        let kind = if d.name == "cpu" { "cpu" } else { "smartnic" };
-        let _ = write!(
-            t,
-            "[[server.device]]\nname = \"{}\"\nkind = \"{kind}\"\nport = {}\naddress = \"{}\"\nweight = 1\n\
-             [[server.device.agent.source]]\nprometheus = \"http://127.0.0.1:9100/metrics\"\ninterval_ms = 100\n\
-             compute = \"rate(pointsman_device_busy_seconds_total) * 25\"\n",
-            d.name, d.link.port, d.link.ipv4
-        );
+    for (i, server) in spec.servers.iter().enumerate() {
+        let class = if i == 0 && spec.servers.len() > 1 { "class = \"old\"\n" } else { "" };
+        let _ = write!(t, "[[server]]\nname = \"{}\"\n{class}", server.name);
+        for d in &server.devices {
+            let kind = if d.name == "cpu" { "cpu" } else { "smartnic" };
+            let _ = write!(
+                t,
+                "[[server.device]]\nname = \"{}\"\nkind = \"{kind}\"\nport = {}\naddress = \"{}\"\nweight = 1\n\
+                 [[server.device.agent.source]]\nprometheus = \"http://127.0.0.1:9100/metrics\"\ninterval_ms = 100\n\
+                 compute = \"rate(pointsman_device_busy_seconds_total) * 25\"\n",
+                d.name, d.link.port, d.link.ipv4
+            );
+        }
     }
     let _ = write!(
         t,
@@ -101,11 +119,21 @@ fn toml(spec: &RackSpec) -> String {
     t
 }
 
-struct Bench {
+/// The rack with switch, devices and agents.
+struct Place {
     live: Live,
-    view: ClientsView,
     files: Scratch,
     rack: String,
+}
+
+/// And somebody who asks.
+struct Bench {
+    place: Place,
+    spec: RackSpec,
+    rate: f64,
+    view: ClientsView,
+    /// What a Prometheus server may scrape.
+    scraped: Arc<Mutex<Scraped>>,
     client: Namespace,
     keys: Keyring,
     ports: SourcePorts,
@@ -114,8 +142,9 @@ struct Bench {
 }
 
 impl Bench {
-    fn new() -> Fallible<Bench> {
-        let spec = spec();
+    /// Who learns stands in `learn`, and who knows what clients see in `clients`.
+    fn new(name: &str, shape: Shape, rate: f64, learn: &str, clients: &str) -> Fallible<Bench> {
+        let spec = spec(shape);
         let configs = devices(&spec);
         let names: Vec<String> = configs.iter().map(|c| c.name.clone()).collect();
         let log: Log = Arc::new(Mutex::new(|_: &str| {}));
@@ -132,29 +161,67 @@ impl Bench {
         let switch = live.rack.switch.enter(|| Switch::start_at("127.0.0.1:9559", &arguments))?;
         let view = ClientsView::new(Duration::from_millis(1000), TIMEOUT);
         live.serve_clients(view.clone())?;
-        let files = Scratch::new("learn-wire");
+        let files = Scratch::new(name);
         files.write("keys", live.keys_text());
         files.write("tokens", "ops 0123456789abcdef0123\n");
         let learn = format!(
-            "[api]\ntokens = \"tokens\"\n[learn]\nlearner = \"q-learning\"\ntable = \"p4wise.q\"\nseed = {SEED}\n\
-             interval_s = 2.5\nsettle_s = 1.5\nmax_weight = 3\nlatency_ms = 500\n{}",
-            ClientsView::text()
+            "[api]\ntokens = \"tokens\"\n[learn]\n{learn}seed = {SEED}\ninterval_s = 2.5\nsettle_s = 1.5\nmax_weight = 3\n\
+             latency_ms = 500\n{clients}"
         );
         let rack = files.write("rack.toml", toml(&spec) + &learn);
         let link = spec.clients.first().ok_or("no client")?;
         let sources: Vec<IpAddr> = link.ipv4_addresses();
         Ok(Bench {
             client: live.rack.host("client")?.namespace.clone(),
-            live,
+            place: Place { live, files, rack },
+            rate,
             view,
-            files,
-            rack,
+            scraped: Arc::default(),
             keys: Keyring::derive(SEED, names)?,
             ports: SourcePorts::new(sources, 1024..=65_535, Duration::from_secs(6))?,
+            spec,
             _switch: switch,
         })
     }
 
+    /// Requests for so long, while something else is done.
+    fn under_load(
+        &mut self,
+        duration: Duration,
+        meanwhile: impl FnOnce(&Place) -> Fallible<()>,
+    ) -> Fallible<LoadResult> {
+        let target = (self.spec.vip_ipv4, 8000).into();
+        let config = LoadConfig {
+            timeout: TIMEOUT,
+            arrivals: Arrivals::Constant,
+            ..LoadConfig::new(target, self.rate, duration, SEED)
+        };
+        let Bench { place, client, ports, keys, view, scraped, .. } = self;
+        std::thread::scope(|scope| {
+            let load = scope.spawn(|| {
+                let saw = |latencies: &[Duration]| {
+                    view.saw(latencies);
+                    if let Ok(mut scraped) = scraped.lock() {
+                        scraped.saw(latencies);
+                    }
+                };
+                client.enter(|| load::watched(&config, ports, keys, |_, latencies| saw(latencies)))
+            });
+            meanwhile(place)?;
+            Ok(load.join().map_err(|_| "the load panicked")???)
+        })
+    }
+}
+
+impl std::ops::Deref for Bench {
+    type Target = Place;
+
+    fn deref(&self) -> &Place {
+        &self.place
+    }
+}
+
+impl Place {
     /// Runs `pointsman` where the switch is.
     fn pointsman(&self, arguments: &[&str]) -> Fallible<Finished> {
         Ok(self.live.rack.switch.enter(|| finish(pointsman(arguments)))?)
@@ -165,26 +232,13 @@ impl Bench {
         Ok(self.live.rack.switch.enter(|| Running::start(&arguments))?)
     }
 
-    /// Requests for so long, while something else is done.
-    fn under_load(
-        &mut self,
-        duration: Duration,
-        meanwhile: impl FnOnce() -> Fallible<()>,
-    ) -> Fallible<LoadResult> {
-        let target = (spec().vip_ipv4, 8000).into();
-        let config = LoadConfig {
-            timeout: TIMEOUT,
-            arrivals: Arrivals::Constant,
-            ..LoadConfig::new(target, RATE, duration, SEED)
-        };
-        let Bench { client, ports, keys, view, .. } = self;
-        std::thread::scope(|scope| {
-            let load = scope.spawn(|| {
-                client.enter(|| load::watched(&config, ports, keys, |_, latencies| view.saw(latencies)))
-            });
-            meanwhile()?;
-            Ok(load.join().map_err(|_| "the load panicked")???)
-        })
+    fn policy(&self, what: &[&str]) -> Fallible<Finished> {
+        let tokens = self.files.path("tokens");
+        self.pointsman(&[&["policy"], what, &["--service", "inference", "--token-file", &tokens]].concat())
+    }
+
+    fn status(&self) -> Fallible<Finished> {
+        self.pointsman(&["policy", "status", "--token-file", &self.files.path("tokens")])
     }
 
     fn metrics(&self) -> Fallible<String> {
@@ -215,7 +269,8 @@ fn p99_ms(result: &LoadResult) -> f64 {
 
 /// From equal weights to those that devices can bear; what an operator says in between counts; what was learnt is kept.
 fn p4wise_finds_the_weights() -> Fallible<()> {
-    let mut bench = Bench::new()?;
+    let learn = "learner = \"q-learning\"\ntable = \"p4wise.q\"\n";
+    let mut bench = Bench::new("learn-wire", ONE, RATE, learn, &ClientsView::text())?;
     let table = bench.files.write("p4wise.q", "pointsman q-table 1\nranges 7\n");
     for arguments in [&["controller", &bench.rack][..], &["controller", "--check", &bench.rack]] {
         let refused = bench.pointsman(arguments)?;
@@ -229,12 +284,12 @@ fn p4wise_finds_the_weights() -> Fallible<()> {
     controller.wait_for("the switch is up to date");
     // Agents are heard of.
     std::thread::sleep(Duration::from_millis(500));
-    let before = bench.under_load(Duration::from_secs(18), || {
+    let before = bench.under_load(Duration::from_secs(18), |_| {
         controller.wait_for("weights=3:3 next=3:0 verdict=overload");
         controller.wait_for("weights=3:1 next=3:1 verdict=shared");
         Ok(())
     })?;
-    let after = bench.under_load(Duration::from_secs(6), || Ok(()))?;
+    let after = bench.under_load(Duration::from_secs(6), |_| Ok(()))?;
     let (learning, learnt) = (p99_ms(&before), p99_ms(&after));
     ensure!(after.lost == 0 && learnt < 0.5 * learning, "P99 {learning} ms and then {learnt} ms: {after:?}");
     let share = after.share();
@@ -248,28 +303,21 @@ fn p4wise_finds_the_weights() -> Fallible<()> {
     }
 
     // An operator's word counts, until it is taken back.
-    let tokens = bench.files.path("tokens");
-    let policy = |bench: &Bench, what: &[&str]| {
-        let mut arguments = vec!["policy"];
-        arguments.extend(what);
-        arguments.extend(["--service", "inference", "--token-file", &tokens]);
-        bench.pointsman(&arguments)
-    };
     let set = ["set", "--policy", "wrr", "--weights", "s1/cpu=5,s1/nic=1"];
-    let dry = policy(&bench, &[&set[..], &["--dry-run"]].concat())?;
+    let dry = bench.policy(&[&set[..], &["--dry-run"]].concat())?;
     ensure!(dry.code == Some(0) && dry.stdout.contains("the learner `q-learning` pauses until"), "{dry:?}");
-    let done = policy(&bench, &set)?;
+    let done = bench.policy(&set)?;
     ensure!(done.code == Some(0) && done.stdout.contains("in force"), "{done:?}");
     controller.wait_for("q-learning pauses");
     bench.wait_for_metric(
         "pointsman_controller_learner_state{name=\"inference\",learner=\"q-learning\",state=\"paused\"} 1.0",
     )?;
-    let shown = policy(&bench, &["show"])?;
+    let shown = bench.policy(&["show"])?;
     ensure!(shown.stdout.contains("learner    q-learning, weights 3:1, paused"), "{shown:?}");
-    let theirs = bench.under_load(Duration::from_secs(3), || Ok(()))?;
+    let theirs = bench.under_load(Duration::from_secs(3), |_| Ok(()))?;
     let share = theirs.share();
     ensure!((share["s1/nic"] - 1.0 / 6.0).abs() < 0.02, "{share:?}");
-    let done = policy(&bench, &["reset"])?;
+    let done = bench.policy(&["reset"])?;
     ensure!(done.code == Some(0), "{done:?}");
     controller.wait_for("q-learning goes on");
     bench.wait_for_metric(
@@ -284,5 +332,259 @@ fn p4wise_finds_the_weights() -> Fallible<()> {
     let again = bench.controller()?;
     let line = again.wait_for("q-learning learns its weights");
     ensure!(line.contains("updates in p4wise.q") && !line.contains("with 0 updates"), "{line}");
+    Ok(())
+}
+
+/// Servers of two classes: the first one's processor needs its SmartNIC, the second one's does not. Each class has weights of its own,
+/// in one file; and a SmartNIC at weight 0 is in service.
+fn each_class_has_its_weights() -> Fallible<()> {
+    let learn = "learner = \"service-rate\"\ntable = \"rates\"\n";
+    let mut bench = Bench::new("learn-classes", TWO, 360.0, learn, &ClientsView::text())?;
+    let controller = bench.controller()?;
+    controller.wait_for(
+        "service `inference`: service-rate learns its weights from old 3:3, like-s2 3:3 on, with nothing so far",
+    );
+    controller.wait_for("the switch is up to date");
+    std::thread::sleep(Duration::from_millis(500));
+    // Looked at under load: when it ends, an interval is seen in which there was less of it.
+    let result = bench.under_load(Duration::from_secs(20), |place| {
+        controller.wait_for("class=old weights=3:3");
+        controller.wait_for("held at weight 0 by the learner, in service but without new connections: s");
+        controller.wait_for("class=like-s2 weights=3:0 next=3:0 verdict=cpus-suffice");
+        controller.wait_for("class=old weights=3:1 next=3:1");
+        let shown = place.policy(&["show"])?;
+        for line in [
+            "learner    service-rate, weights old 3:1, like-s2 3:0, decides",
+            "class      old, weights 3:1: s1",
+            "class      like-s2, weights 3:0: s2",
+            "s1/nic  1       2         in service",
+            "s2/nic  0       2         in service, held at weight 0 by the learner",
+        ] {
+            ensure!(shown.stdout.lines().any(|l| l == line), "{line} is not in\n{}", shown.stdout);
+        }
+        let status = place.status()?.stdout;
+        let held = "held        s2/nic: in service, at weight 0 by the learner";
+        ensure!(status.contains(held) && !status.contains("draining"), "{status}");
+        ensure!(!status.contains("can be stopped"), "{status}");
+        let text = place.metrics()?;
+        for line in [
+            "pointsman_controller_learner_weight{name=\"inference\",class=\"old\",kind=\"accelerator\"} 1.0",
+            "pointsman_controller_learner_weight{name=\"inference\",class=\"like-s2\",kind=\"accelerator\"} 0.0",
+            "pointsman_controller_held_device{device=\"s2/nic\"} 1.0",
+        ] {
+            ensure!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+        }
+        ensure!(!text.contains("draining_connections{"), "{text}");
+        Ok(())
+    })?;
+    let share = result.share();
+    ensure!(share["s1/nic"] > 1.3 * share["s2/nic"], "{share:?}");
+
+    // What each class's learner knows outlives the controller.
+    let ended = controller.end(nix::sys::signal::Signal::SIGTERM);
+    ensure!(ended.code == Some(0), "{ended:?}");
+    let rates = bench.files.path("rates");
+    let shown = bench.pointsman(&["learn", "show", &rates, "--csv"])?.stdout;
+    let capacity = |class: &str| -> Option<f64> {
+        let line = shown.lines().find(|l| l.starts_with(&format!("{class},")))?;
+        line.split(',').nth(1)?.parse().ok()
+    };
+    let (old, new) = (capacity("old").ok_or("no old")?, capacity("like-s2").ok_or("no like-s2")?);
+    ensure!((old - 200.0).abs() < 40.0 && (new - 600.0).abs() < 150.0, "{shown}");
+    let again = bench.controller()?;
+    let line = again.wait_for("service-rate learns its weights");
+    ensure!(line.contains("updates in rates") && !line.contains("with 0 updates"), "{line}");
+    // Another learner's, and one that was cut off, are refused.
+    drop(again);
+    let text = std::fs::read_to_string(&rates)?;
+    for (text, message) in [
+        (text.replace("target_percent", "target"), "rates: line 7: `target"),
+        (text.replace("service-rate 1", "service-rate 2"), "rates: line 3: version 2 is not known"),
+        ("pointsman q-table 1\nranges 0\nupdates 0\n".into(), "rates: it holds what \"q-learning\" learnt"),
+    ] {
+        std::fs::write(&rates, &text)?;
+        let refused = bench.pointsman(&["controller", "--check", &bench.rack])?;
+        ensure!(refused.code == Some(1) && refused.stderr.contains(message), "{refused:?}");
+    }
+    Ok(())
+}
+
+/// What clients saw, as a Prometheus client counts it.
+#[derive(Default)]
+struct Scraped {
+    /// Those that took no longer than each bound, and all that were answered.
+    buckets: [u64; BOUNDS.len()],
+    answered: u64,
+    seconds: f64,
+    failed: u64,
+}
+
+const BOUNDS: [f64; 12] = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 0.75, 1.0, 2.0, 3.0];
+
+impl Scraped {
+    fn saw(&mut self, latencies: &[Duration]) {
+        for latency in latencies {
+            if *latency >= TIMEOUT {
+                self.failed += 1;
+                continue;
+            }
+            let seconds = latency.as_secs_f64();
+            self.answered += 1;
+            self.seconds += seconds;
+            for (n, _) in self.buckets.iter_mut().zip(BOUNDS).filter(|(_, bound)| seconds <= *bound) {
+                *n += 1;
+            }
+        }
+    }
+
+    fn page(&self) -> String {
+        let mut t = "# TYPE http_request_duration_seconds histogram\n".to_string();
+        for (n, bound) in self.buckets.iter().zip(BOUNDS) {
+            let _ = writeln!(t, "http_request_duration_seconds_bucket{{le=\"{bound}\"}} {n}");
+        }
+        let (answered, failed) = (self.answered, self.failed);
+        let _ = write!(
+            t,
+            "http_request_duration_seconds_bucket{{le=\"+Inf\"}} {answered}\nhttp_request_duration_seconds_count {answered}\n\
+             http_request_duration_seconds_sum {}\n# TYPE http_requests_total counter\nhttp_requests_total {}\n\
+             # TYPE http_requests_failed_total counter\nhttp_requests_failed_total {failed}\n",
+            self.seconds,
+            answered + failed
+        );
+        t
+    }
+}
+
+/// Answers whoever asks with what clients saw, until the process ends.
+fn serve(listener: TcpListener, scraped: Arc<Mutex<Scraped>>) {
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let _ = stream.set_read_timeout(Some(Duration::from_secs(1)));
+            let mut request = [0; 4096];
+            // Short requests: they come in one piece.
+            let _ = stream.read(&mut request);
+            let page = scraped.lock().map(|s| s.page()).unwrap_or_default();
+            let _ = write!(
+                stream,
+                "HTTP/1.1 200 OK\r\ncontent-type: text/plain; version=0.0.4\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{page}",
+                page.len()
+            );
+        }
+    });
+}
+
+/// A Prometheus server, which ends with the test.
+struct Prometheus(Child);
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn prometheus_is_installed() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|p| p.join("prometheus").is_file())
+}
+
+impl Bench {
+    fn start_prometheus(&self) -> Fallible<Prometheus> {
+        let listener = self.live.rack.switch.enter(|| TcpListener::bind("127.0.0.1:9091"))??;
+        serve(listener, self.scraped.clone());
+        let config = self.files.write(
+            "prometheus.yml",
+            "global: { scrape_interval: 200ms, scrape_timeout: 200ms }\nscrape_configs:\n- job_name: clients\n  static_configs:\n  \
+             - targets: ['127.0.0.1:9091']\n",
+        );
+        let arguments = [
+            format!("--config.file={config}"),
+            format!("--storage.tsdb.path={}", self.files.path("data")),
+            "--web.listen-address=127.0.0.1:9092".to_string(),
+        ];
+        let start = || {
+            let mut command = Command::new("prometheus");
+            command.args(&arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+        };
+        let program = Prometheus(self.live.rack.switch.enter(start)??);
+        let begin = Instant::now();
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        // Until it has scraped twice, so that there is a rate.
+        let url = "http://127.0.0.1:9092/api/v1/query?query=rate(http_requests_total%5B1s%5D)";
+        loop {
+            let ask = pointsman::http::client::Ask { method: "GET", url, ..Default::default() };
+            let get = || tokio.block_on(pointsman::http::client::ask(ask, Duration::from_secs(1)));
+            let answer = self.live.rack.switch.enter(get)?;
+            if answer.as_ref().is_ok_and(|(_, body)| String::from_utf8_lossy(body).contains("\"value\"")) {
+                return Ok(program);
+            }
+            ensure!(begin.elapsed() < PATIENCE, "Prometheus is not ready: {answer:?}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+/// The value of a field of a decision's line.
+fn field(line: &str, name: &str) -> Option<f64> {
+    let mark = format!("{name}=");
+    line.split(' ').find_map(|f| f.strip_prefix(mark.as_str()))?.parse().ok()
+}
+
+/// The same rack as for the first test, but what clients see comes by a histogram and two counters that a Prometheus server scrapes,
+/// with the expressions that the documentation recommends.
+fn prometheus_tells_what_clients_see() -> Fallible<()> {
+    if !prometheus_is_installed() {
+        let required = std::env::var_os("POINTSMAN_REQUIRE_CLIENTS").is_some();
+        ensure!(!required, "no prometheus: apt-get install prometheus");
+        tell("SKIP: prometheus_tells_what_clients_see: not installed; to run it: apt-get install prometheus");
+        return Ok(());
+    }
+    let clients = "[learn.clients]\nurl = \"http://127.0.0.1:9092\"\n\
+        p99_ms = \"1000 * histogram_quantile(0.99, sum by (le) (rate(http_request_duration_seconds_bucket[1s])))\"\n\
+        loss = \"sum(rate(http_requests_failed_total[1s])) / sum(rate(http_requests_total[1s]))\"\n";
+    let mut bench = Bench::new("learn-prometheus", ONE, RATE, "learner = \"q-learning\"\n", clients)?;
+    let prometheus = bench.start_prometheus()?;
+    let controller = bench.controller()?;
+    controller.wait_for("the switch is up to date");
+    // Nobody asks for anything: no latency (NaN), and no decision; but everybody can be seen.
+    std::thread::sleep(Duration::from_millis(5500));
+    bench.wait_for_metric(
+        "pointsman_controller_learner_state{name=\"inference\",learner=\"q-learning\",state=\"learning\"} 1.0",
+    )?;
+    let text = bench.metrics()?;
+    ensure!(!text.contains("learner_decisions_total{"), "{text}");
+    let mut seen = (String::new(), String::new());
+    bench.under_load(Duration::from_secs(18), |_| {
+        seen.0 = controller.wait_for("weights=3:3 next=3:0 verdict=overload");
+        seen.1 = controller.wait_for("weights=3:1 next=3:1 verdict=shared");
+        Ok(())
+    })?;
+    // The SmartNIC gets 115 requests a second and answers 80; its buffer of 40 is full after a second, so answers wait half a second.
+    let p99 = field(&seen.0, "p99_ms").ok_or("no P99")?;
+    ensure!((300.0..1200.0).contains(&p99), "{}", seen.0);
+    // Whatever was sent before is lost only now.
+    let p99 = field(&seen.1, "p99_ms").ok_or("no P99")?;
+    ensure!((25.0..500.0).contains(&p99), "{}", seen.1);
+    // It is what clients see.
+    let after = bench.under_load(Duration::from_secs(6), |_| Ok(()))?;
+    let text = bench.metrics()?;
+    let metric = |name: &str| -> Option<f64> {
+        let line = text.lines().find(|l| l.starts_with(&format!("pointsman_controller_learner_{name}{{")))?;
+        line.rsplit(' ').next()?.parse().ok()
+    };
+    let (told, measured) = (1e3 * metric("p99_seconds").ok_or("no P99")?, p99_ms(&after));
+    ensure!((0.4..2.5).contains(&(told / measured)), "{told} ms by Prometheus, {measured} ms measured");
+    ensure!(metric("loss_ratio") == Some(0.0) && after.lost == 0, "{text}");
+    // Whose Prometheus is gone does not decide.
+    drop(prometheus);
+    controller.wait_for("what clients see is not known");
+    bench.wait_for_metric(
+        "pointsman_controller_learner_state{name=\"inference\",learner=\"q-learning\",state=\"blind\"} 1.0",
+    )?;
+    // On the way there were losses, and those were known of: 30 of 230 with everything to the processor, 35 with equal weights.
+    let said = controller.end(nix::sys::signal::Signal::SIGTERM).stderr;
+    let worst = said.lines().filter_map(|l| field(l, "loss")).fold(0.0, f64::max);
+    ensure!((0.05..0.5).contains(&worst), "{worst} in\n{said}");
     Ok(())
 }

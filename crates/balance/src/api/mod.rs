@@ -21,7 +21,7 @@ pub use wanted::{BLOCKS, Document, Wanted};
 
 use crate::config::{Rack, Service};
 use crate::controller::Event;
-use crate::learn::{Weights, with_service_weights};
+use crate::learn::{ServiceWeights, with_service_weights};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -65,7 +65,7 @@ pub struct Desk {
     rack: Rack,
     overrides: BTreeMap<String, Override>,
     /// What a learner found for a service: it stands for the weights of the rack's file, so a request lies over it.
-    learnt: Option<(String, Weights)>,
+    learnt: Option<(String, ServiceWeights)>,
     history: History,
     tokens: Tokens,
     attempt: Option<Attempt>,
@@ -239,7 +239,7 @@ impl Desk {
         let dropped_one = |name: &str| dropped.iter().any(|(d, _)| d == name);
         self.rack = match &self.learnt {
             Some((service, weights)) if !self.overrides.contains_key(service) || dropped_one(service) => {
-                with_service_weights(&rack, service, *weights)
+                with_service_weights(&rack, service, weights)
             }
             _ => rack,
         };
@@ -296,17 +296,17 @@ impl Desk {
         // Weights and priorities that are not named are those of the file, not of the request before.
         let rack = self.with_file_for(service);
         let rack = wanted.apply(&rack, service)?;
-        Ok(learnt.map(|(_, weights)| with_service_weights(&rack, service, *weights)).unwrap_or(rack))
+        Ok(learnt.map(|(_, weights)| with_service_weights(&rack, service, weights)).unwrap_or(rack))
     }
 
     /// A learner wants these weights for a service. They take the place of those in the rack's file; while a request lies over that,
     /// they wait. No change of the history: there would be nothing else in it.
-    pub fn learnt(&mut self, service: &str, weights: Weights) -> Vec<Effect> {
-        self.learnt = Some((service.to_string(), weights));
+    pub fn learnt(&mut self, service: &str, weights: ServiceWeights) -> Vec<Effect> {
+        self.learnt = Some((service.to_string(), weights.clone()));
         if self.is_overridden(service) {
             return Vec::new();
         }
-        let rack = with_service_weights(&self.with_file_for(service), service, weights);
+        let rack = with_service_weights(&self.with_file_for(service), service, &weights);
         if rack == self.rack {
             return Vec::new();
         }

@@ -401,6 +401,7 @@ impl Desk {
             "entries": controller.entries().len(),
             "unresolved": controller.unresolved(),
             "draining": draining,
+            "held": controller.held(),
             "pending": self.history.iter().filter(|c| !c.is_over()).map(|c| c.id).collect::<Vec<_>>(),
             "unsaved": self.unsaved,
             "news": news,
@@ -412,11 +413,22 @@ impl Desk {
         let Some(l) = self.file.learn.as_ref().filter(|l| l.service == service.name) else {
             return Value::Null;
         };
-        let weights = self.learnt.as_ref().map(|(_, weights)| weights.to_string());
+        let learnt = self.learnt.as_ref().map(|(_, weights)| weights);
+        let classes = learnt.into_iter().flat_map(|w| &w.0).map(|c| {
+            let servers: Vec<String> = c.class.servers.iter().map(|s| self.rack.server_name(*s)).collect();
+            json!({
+                "class": c.class.name,
+                "servers": servers,
+                "learns": c.class.learns,
+                "weights": c.weights.to_string(),
+            })
+        });
+        let weights = learnt.map(ToString::to_string);
         json!({
             "learner": l.settings.learner.name(),
             "paused": self.is_overridden(&service.name),
             "weights": weights,
+            "classes": classes.collect::<Vec<_>>(),
         })
     }
 
@@ -442,11 +454,19 @@ impl Desk {
             .iter()
             .flat_map(|m| m.devices.iter().map(move |d| (m, d)))
             .map(|(m, d)| {
+                // Whoever is not enabled, or whose server is at weight 0, is so by an operator's word.
+                let state = match (d.enabled, d.held) {
+                    _ if m.weight == 0 => "draining",
+                    (true, _) => "in-service",
+                    (false, true) => "held",
+                    (false, false) => "draining",
+                };
                 json!({
                     "device": self.rack.device_name(d.number),
                     "number": d.number.bits(),
-                    "enabled": d.enabled,
-                    "weight": d.weight,
+                    "enabled": d.enabled || d.held,
+                    "state": state,
+                    "weight": if d.held { 0 } else { d.weight },
                     "priority": d.priority,
                     "server_weight": m.weight,
                 })

@@ -407,24 +407,61 @@ fn a_learner_and_an_operator() {
         let devices = &o.desk.rack().services[0].members[0].devices;
         [0, 1].map(|i| if devices[i].enabled { devices[i].weight } else { 0 })
     };
+    let of = |cpu, accelerator| {
+        let class = crate::learn::Class { name: "like-s1".into(), servers: vec![1, 2], learns: true };
+        let weights = crate::learn::Weights { cpu, accelerator };
+        crate::learn::ServiceWeights(vec![crate::learn::ClassWeights { class, weights }])
+    };
+    let about = |paused: bool, weights: &str| {
+        let class = json!({"class": "like-s1", "servers": ["s1", "s2"], "learns": true, "weights": weights});
+        json!({"learner": "thompson", "paused": paused, "weights": weights, "classes": [class]})
+    };
     let learnt = |o: &mut Office, cpu, accelerator| {
-        let effects = o.desk.learnt("inference", crate::learn::Weights { cpu, accelerator });
+        let effects = o.desk.learnt("inference", of(cpu, accelerator));
         o.perform(effects);
     };
     assert_eq!(weights(&o), [5, 1]);
     assert_eq!(o.get("/v1/services/inference")["learner"]["weights"], Value::Null);
     learnt(&mut o, 6, 2);
     assert_eq!(weights(&o), [6, 2]);
-    assert!(o.desk.learnt("inference", crate::learn::Weights { cpu: 6, accelerator: 2 }).is_empty());
+    assert!(o.desk.learnt("inference", of(6, 2)).is_empty());
     learnt(&mut o, 6, 0);
     assert_eq!(weights(&o), [6, 0]);
     let shown = o.get("/v1/services/inference");
-    assert_eq!(shown["learner"], json!({"learner": "thompson", "paused": false, "weights": "6:0"}));
+    assert_eq!(shown["learner"], about(false, "6:0"));
     assert_eq!((&shown["source"], o.desk.history().iter().count()), (&json!("file"), 0));
+    // Held, which is not draining: nobody is told that it could be stopped.
+    let device = |shown: &Value, i: usize| {
+        let d = &shown["devices"][i];
+        [&d["state"], &d["enabled"], &d["weight"]].map(Value::clone)
+    };
+    assert_eq!(device(&shown, 0), [json!("in-service"), json!(true), json!(6)]);
+    assert_eq!(device(&shown, 1), [json!("held"), json!(true), json!(0)]);
+    let status = o.get("/v1/status");
+    assert_eq!((&status["draining"], &status["held"]), (&json!([]), &json!(["s1/nic", "s2/nic"])));
+    let said = |o: &mut Office, what: &str| o.get("/v1/status")["news"].to_string().matches(what).count();
+    assert_eq!(
+        said(
+            &mut o,
+            "held at weight 0 by the learner, in service but without new connections: s1/nic, s2/nic"
+        ),
+        1
+    );
     // The file changes elsewhere.
     let effects = o.desk.file_changed(o.now, rack(&learning.replace("weight = 5", "weight = 4")));
     o.perform(effects);
     assert_eq!(weights(&o), [6, 0]);
+
+    // An operator's word is another thing.
+    let disabled = learning.replacen("weight = 1\n", "weight = 1\nenabled = false\n", 1);
+    let effects = o.desk.file_changed(o.now, rack(&disabled));
+    o.perform(effects);
+    let status = o.get("/v1/status");
+    assert_eq!((&status["draining"][0]["device"], &status["held"]), (&json!("s1/nic"), &json!(["s2/nic"])));
+    let shown = o.get("/v1/services/inference");
+    assert_eq!(device(&shown, 1), [json!("draining"), json!(false), json!(1)]);
+    let effects = o.desk.file_changed(o.now, rack(&learning.replace("weight = 5", "weight = 4")));
+    o.perform(effects);
 
     // A request says everything, the accelerator's being enabled included.
     let dry = o.put(&format!("{POLICY}?dry_run=true"), r#"{"policy": "wrr", "weights": {"s1/nic": 3}}"#).1;
@@ -432,14 +469,31 @@ fn a_learner_and_an_operator() {
     assert_eq!(weights(&o), [6, 0]);
     o.put(POLICY, r#"{"policy": "wrr", "weights": {"s1/nic": 3}}"#);
     assert_eq!(weights(&o), [4, 3]);
+    assert_eq!(o.get("/v1/status")["held"], json!([]));
+    assert_eq!(said(&mut o, "held no longer: s1/nic, s2/nic"), 1);
     assert!(o.desk.is_overridden("inference"));
     learnt(&mut o, 6, 5);
     assert_eq!(weights(&o), [4, 3]);
     let shown = o.get("/v1/services/inference");
-    assert_eq!(shown["learner"], json!({"learner": "thompson", "paused": true, "weights": "6:5"}));
+    assert_eq!(shown["learner"], about(true, "6:5"));
     let reset = Request { method: "DELETE", target: POLICY, authorization: Some(OPS), body: b"" };
     o.ask(&reset);
     assert_eq!(weights(&o), [6, 5]);
+
+    // Servers of two classes have different weights.
+    let mut two = of(6, 0);
+    two.0[0].class.servers = vec![1];
+    two.0.extend(of(6, 3).0);
+    (two.0[1].class.name, two.0[1].class.servers) = ("old".into(), vec![2]);
+    let effects = o.desk.learnt("inference", two);
+    o.perform(effects);
+    assert_eq!(weights(&o), [6, 0]);
+    let shown = o.get("/v1/services/inference");
+    assert_eq!(shown["learner"]["weights"], "like-s1 6:0, old 6:3");
+    let of_second: Vec<&Value> = (2..4).map(|i| &shown["devices"][i]["weight"]).collect();
+    assert_eq!(of_second, [&json!(6), &json!(3)]);
+    assert_eq!(o.get("/v1/status")["held"], json!(["s1/nic"]));
+    learnt(&mut o, 6, 5);
 
     // Something new in the file ends a request, and the learner goes on.
     o.put(POLICY, r#"{"policy": "ecmp"}"#);

@@ -64,7 +64,7 @@ pub(super) fn rack(mut raw: Raw, problems: &mut Problems<'_>) -> Option<Rack> {
         services.push(service);
     }
     let choices = choices(&mut raw.services, &services, &raw.servers, problems);
-    let learn = raw.learn.take().and_then(|l| l.resolve(&services, &raw.switch, problems));
+    let learn = raw.learn.take().and_then(|l| l.resolve(&services, &raw.servers, &raw.switch, problems));
     let total: u64 = services.iter().map(|s| u64::from(s.slots) * s.frontends().count() as u64).sum();
     if total * 2 > SLOT_TABLE_SIZE
         && let Some(last) = raw.services.last()
@@ -87,6 +87,7 @@ pub(super) fn rack(mut raw: Raw, problems: &mut Problems<'_>) -> Option<Rack> {
         Server {
             name: s.name.value,
             number: s.number.value as u16,
+            class: s.class.map(|c| c.value),
             devices: s.devices.into_iter().map(device).collect(),
         }
     };
@@ -404,6 +405,7 @@ fn members(
                     number,
                     kind: d.device.kind,
                     enabled: d.device.enabled,
+                    held: false,
                     priority: priorities.get(&number).map_or(d.priority, |p| *p as u8),
                     weight: weights.get(&number).map_or(d.weight, |w| *w as u32),
                     workers: d.workers,

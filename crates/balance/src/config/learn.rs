@@ -1,8 +1,9 @@
 //! `[learn]`: a learner that sets the weights of a service while the rack runs.
 
+use super::read::RawServer;
 use super::reader::{At, Place, Problems, Table};
 use super::{Service, Switch};
-use crate::learn::{self, LearnerKind, Settings};
+use crate::learn::{self, LearnerKind, MAX_CLASSES, Settings, classes};
 use crate::types::{DeviceKind, Policy};
 use std::time::Duration;
 
@@ -11,11 +12,11 @@ use std::time::Duration;
 pub struct LearnConfig {
     /// The service's name.
     pub service: String,
-    /// Who learns, and how. Without its Q-table: that stands in the file.
+    /// Who learns, and how. Without what it knows: that stands in the file.
     pub settings: Settings,
     /// Weight of accelerators to begin with; None: what the service's weights say.
     pub first_weight: Option<u32>,
-    /// The file that keeps the Q-table, as written.
+    /// The file that keeps what is learnt, as written.
     pub table: Option<String>,
     /// Where its random numbers begin; None: somewhere else each time.
     pub seed: Option<u64>,
@@ -82,9 +83,8 @@ pub(super) fn learn(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option
     let place = t.place.clone();
     t.finish(problems);
     let settings = settings?;
-    if let Some(file) = table.as_ref().filter(|_| settings.learner != LearnerKind::QLearning) {
-        let message =
-            format!("only \"q-learning\" keeps a table, not \"{}\": leave it out", settings.learner.name());
+    if let Some(file) = table.as_ref().filter(|_| settings.learner == LearnerKind::Fixed) {
+        let message = "\"fixed\" learns nothing that could be kept: leave it out";
         problems.add(&file.place, "learn.table", message);
     }
     let config = LearnConfig {
@@ -103,6 +103,7 @@ impl RawLearn {
     pub fn resolve(
         self,
         services: &[Service],
+        servers: &[RawServer],
         switch: &Switch,
         problems: &mut Problems<'_>,
     ) -> Option<LearnConfig> {
@@ -137,6 +138,28 @@ impl RawLearn {
             wrong(format!(
                 "service {} needs processors (kind \"cpu\") and accelerators (any other kind) that are enabled: there is nothing \
                  to weigh",
+                service.name
+            ));
+            return None;
+        }
+        let server = |number: u16| servers.iter().find(|s| s.number.value == u64::from(number));
+        let name = |n| server(n).map_or_else(|| n.to_string(), |s| s.name.value.clone());
+        let class = |n| server(n)?.class.as_ref().map(|c| c.value.as_str());
+        let per_class = self.config.settings.per_class;
+        let found = classes(service, per_class, name, class);
+        if found.len() > MAX_CLASSES {
+            wrong(format!(
+                "service {} has {} different kinds of servers: at most {MAX_CLASSES} can have weights of their own; write per_class \
+                 = false, or name classes of servers with `class`",
+                service.name,
+                found.len()
+            ));
+            return None;
+        }
+        if !found.iter().any(|c| c.learns) {
+            wrong(format!(
+                "no server of service {} has both processors and accelerators, so that no class of servers has anything to weigh: \
+                 write per_class = false, or give servers the same `class`",
                 service.name
             ));
             return None;

@@ -121,6 +121,8 @@ pub struct Server {
     pub name: String,
     /// Its number in the data plane and in reports.
     pub number: u16,
+    /// The class of servers whose weights a learner learns together; None: servers with equal devices are of one.
+    pub class: Option<String>,
     /// Its devices.
     pub devices: Vec<Device>,
 }
@@ -264,6 +266,8 @@ pub struct MemberDevice {
     pub kind: DeviceKind,
     /// Whether it takes new connections.
     pub enabled: bool,
+    /// It takes none only since a learner gives it weight 0 for now: it is in service, and not to be stopped.
+    pub held: bool,
     /// Its rank: lower is preferred.
     pub priority: u8,
     /// Its weight among the devices of the rack, for WRR.

@@ -44,6 +44,7 @@ pub(super) struct RawDevice {
 pub(super) struct RawServer {
     pub name: At<String>,
     pub number: At<u64>,
+    pub class: Option<At<String>>,
     pub devices: Vec<RawDevice>,
 }
 
@@ -285,6 +286,10 @@ fn server(
     if number.value > u64::from(MAX_SERVER) {
         problems.add(&place, t.field("id"), format!("more than {MAX_SERVER} servers: use a second switch"));
     }
+    let class = match t.place_of("class") == t.place {
+        true => None,
+        false => t.name("class", "", problems),
+    };
     let mut devices = Vec::new();
     let tables = t.tables("device", problems);
     if tables.is_empty() {
@@ -294,7 +299,7 @@ fn server(
         devices.extend(device(d, number.value as u16, slot, settings, problems));
     }
     t.finish(problems);
-    Some(RawServer { name: name?, number, devices })
+    Some(RawServer { name: name?, number, class, devices })
 }
 
 fn device(

@@ -598,10 +598,10 @@ fn learning() {
     check("[learn]\n", "[learn]\nservice = \"mail\"\n", &["learn.service: no service `mail`", "web"]);
     check("q-learning", "magic", &["learn.learner: `magic` is unknown: write one of", "\"thompson\""]);
     check("learner = \"q-learning\"\n", "", &["learn.learner: missing: write one of"]);
-    check("q-learning", "thompson", &["learn.table: only \"q-learning\" keeps a table"]);
+    check("q-learning", "fixed", &["learn.table: \"fixed\" learns nothing that could be kept"]);
     check("max_weight = 8", "interval_s = 1\nsettle_s = 1", &["learn.settle_s: must be shorter"]);
     check("max_weight = 8", "interval_s = 0", &["learn.interval_s"]);
-    check("max_weight = 8", "per_class = true", &["learn.per_class: unknown field"]);
+    check("max_weight = 8", "per_class = 1", &["learn.per_class", "write true or false"]);
     check("max_weight = 8", "guard = { hold = 0 }", &["learn.guard.hold"]);
     check("max_weight = 8", "max_weight = 8\nfirst_weight = 9", &["learn.first_weight", "from 0 to 8"]);
     check("max_weight = 8", "seed = -1", &["learn.seed"]);
@@ -616,4 +616,45 @@ fn learning() {
         SMALL.replacen(policy, &with(learn), 1).replacen("[switch]", "[switch]\nreport_timeout_ms = 0", 1);
     let errors = Rack::parse("rack.toml", &blind).expect_err("no reports").to_string();
     assert!(errors.contains("learners go by what agents report"), "{errors}");
+}
+
+/// Servers with equal devices are of a class; a name makes one of others, and tells apart what looks alike.
+#[test]
+fn classes_of_servers() {
+    let learn = "[learn]\nlearner = \"thompson\"\ntable = \"t\"\n[learn.clients]\nurl = \"http://127.0.0.1:9090\"\np99_ms = \"p99\"\n";
+    let text = format!("{EXAMPLE}{learn}").replacen("policy = \"p4mite\"", "policy = \"wrr\"", 1);
+    let classes = |text: &str, per_class| {
+        let all = good(text).classes("inference", per_class).expect("there is one");
+        all.into_iter().map(|c| (c.name, c.servers, c.learns)).collect::<Vec<_>>()
+    };
+    let of = |name: &str, servers: &[u16]| (name.to_string(), servers.to_vec(), true);
+    assert!(good(&text).learn.expect("there is one").settings.per_class, "as in a scenario");
+    assert_eq!(classes(&text, true), [of("like-s1", &[1, 2])]);
+    assert_eq!(classes(&text, false), [of("all", &[1, 2])]);
+    let second = |from: &str, to: &str| {
+        let at = text.find("name = \"s2\"").expect("there");
+        format!("{}{}", &text[..at], text[at..].replacen(from, to, 1))
+    };
+    for to in ["weight = 4", "weight = 5\nworkers = 8", "weight = 5\nenabled = false\n"] {
+        let differs = second("weight = 5", to);
+        let found = classes(&differs, true);
+        assert_eq!(found.iter().map(|c| c.1.clone()).collect::<Vec<_>>(), [[1], [2]], "{to}");
+        assert_eq!(found[1], ("like-s2".into(), vec![2], !to.contains("enabled")));
+        assert_eq!(classes(&differs, false).len(), 1);
+    }
+    let named = second("name = \"s2\"", "name = \"s2\"\nclass = \"old\"");
+    assert_eq!(classes(&named, true), [of("like-s1", &[1]), of("old", &[2])]);
+    let joined = named.replacen("name = \"s1\"", "name = \"s1\"\nclass = \"old\"", 1).replacen(
+        "weight = 5",
+        "weight = 4",
+        1,
+    );
+    assert_eq!(classes(&joined, true), [of("old", &[1, 2])]);
+    bad("name = \"s1\"", "name = \"s1\"\nclass = \"a b\"", &["server.class", "letters, digits"]);
+    // Apart they have nothing to weigh, together they have.
+    let apart = second("kind = \"cpu\"", "kind = \"gpu\"");
+    let apart = apart.replacen("kind = \"smartnic\"", "kind = \"cpu\"", 1);
+    let errors = Rack::parse("rack.toml", &apart).expect_err("nothing to weigh").to_string();
+    assert!(errors.contains("no server of service inference has both"), "{errors}");
+    assert_eq!(classes(&apart.replacen("\n[learn]\n", "\n[learn]\nper_class = false\n", 1), false).len(), 1);
 }

@@ -29,6 +29,8 @@ pub enum Event {
     Draining { what: String },
     Drained { what: String },
     Empty { device: String },
+    Held { devices: String },
+    Released { devices: String },
     Learnt { service: String, learner: &'static str, decision: String },
     Warning { text: String },
 }
@@ -75,6 +77,13 @@ impl fmt::Display for Event {
             Event::Empty { device } => {
                 write!(f, "device {device} takes no new connections and has none any more: it can be stopped")
             }
+            Event::Held { devices } => {
+                write!(
+                    f,
+                    "held at weight 0 by the learner, in service but without new connections: {devices}"
+                )
+            }
+            Event::Released { devices } => write!(f, "held no longer: {devices}"),
             Event::Learnt { service, learner, decision } => {
                 write!(f, "decision service={service} learner={learner} {decision}")
             }

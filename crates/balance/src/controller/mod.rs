@@ -135,7 +135,7 @@ enum Purpose {
     Count,
 }
 
-/// A device that gets no new connections.
+/// A device that gets no new connections, and will not until an operator says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draining {
     /// `server/device`.
@@ -195,6 +195,29 @@ pub struct Controller {
     choices: BTreeMap<String, DeviceNumber>,
     /// What the switch was told of it, by service number.
     told: BTreeMap<u16, u32>,
+}
+
+/// What a device gets in the services that it is part of: whether any gives it new connections, and whether any would, but for a
+/// learner.
+fn parts(rack: &Rack, device: DeviceNumber) -> Option<(bool, bool)> {
+    let all = rack.services.iter().flat_map(|s| &s.members).filter(|m| m.server == device.server());
+    let own = all.filter_map(|m| Some((m.weight, m.devices.iter().find(|d| d.number == device)?)));
+    own.map(|(weight, d)| (weight > 0 && d.enabled, weight > 0 && d.held))
+        .reduce(|(takes, held), (t, h)| (takes || t, held || h))
+}
+
+fn held(rack: &Rack) -> BTreeSet<DeviceNumber> {
+    let all = rack.devices().filter(|(_, d)| d.enabled).map(|(_, d)| d.number);
+    all.filter(|d| parts(rack, *d) == Some((false, true))).collect()
+}
+
+/// So many devices are named in one line.
+const NAMED: usize = 8;
+
+fn listed(rack: &Rack, devices: &[DeviceNumber]) -> String {
+    let names: Vec<String> = devices.iter().take(NAMED).map(|d| rack.device_name(*d)).collect();
+    let more = devices.len() - names.len();
+    names.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
 }
 
 fn names(rack: &Rack) -> BTreeMap<DeviceNumber, String> {
@@ -269,6 +292,12 @@ impl Controller {
             connections: self.census.left(number),
         };
         self.drains().into_iter().map(of).collect()
+    }
+
+    /// Devices that get no new connections for now since a learner gives them weight 0 in all their services. They are in service, and
+    /// not to be stopped: unlike those that drain.
+    pub fn held(&self) -> Vec<String> {
+        held(&self.rack).into_iter().map(|number| self.rack.device_name(number)).collect()
     }
 
     /// How it stands.
@@ -347,6 +376,7 @@ impl Controller {
         let (old, new) = (&self.rack.switch, &rack.switch);
         let reconnect = old.p4runtime != new.p4runtime || old.device_id != new.device_id;
         let rearbitrate = old.election_id != new.election_id;
+        let before = held(&self.rack);
         self.rack = rack;
         self.names.extend(names(&self.rack));
         self.resolver.set_targets(&self.rack, now);
@@ -356,12 +386,26 @@ impl Controller {
         }
         self.dirty = true;
         out.push(Output::Event(Event::ConfigAccepted));
+        self.note_held(&before, out);
         if reconnect {
             self.adopted = false;
             self.health.forget();
             self.reconnect(now, out);
         } else if rearbitrate && !matches!(self.phase, Phase::Waiting { .. } | Phase::Connecting { .. }) {
             self.arbitrate(now, out);
+        }
+    }
+
+    fn note_held(&self, before: &BTreeSet<DeviceNumber>, out: &mut Vec<Output>) {
+        let now = held(&self.rack);
+        let only =
+            |a: &BTreeSet<DeviceNumber>, b| listed(&self.rack, &a.difference(b).copied().collect::<Vec<_>>());
+        let (more, less) = (only(&now, before), only(before, &now));
+        if !more.is_empty() {
+            out.push(Output::Event(Event::Held { devices: more }));
+        }
+        if !less.is_empty() {
+            out.push(Output::Event(Event::Released { devices: less }));
         }
     }
 
@@ -373,16 +417,12 @@ impl Controller {
         self.pending.values().any(|(p, _)| matches!(p, Purpose::Poll | Purpose::Count))
     }
 
-    /// Devices that get no new connections: they left the configuration, are not enabled, or all their services give their server none.
+    /// Devices that get no new connections because an operator said so: they left the configuration, are not enabled, or all their
+    /// services give their server none. What a learner holds is not among them.
     fn drains(&self) -> BTreeSet<DeviceNumber> {
         let mut out: BTreeSet<DeviceNumber> = self.health.leaving_devices().collect();
         for (_, device) in self.rack.devices() {
-            let mut parts = self.rack.services.iter().flat_map(|s| &s.members).filter_map(|m| {
-                let part = m.devices.iter().find(|d| d.number == device.number)?;
-                Some(m.weight > 0 && part.enabled)
-            });
-            let first = parts.next();
-            if !device.enabled || first == Some(false) && !parts.any(|takes| takes) {
+            if !device.enabled || parts(&self.rack, device.number) == Some((false, false)) {
                 out.insert(device.number);
             }
         }

@@ -3,8 +3,10 @@
 //! tried, and no more often than it might. Latency over weights has one valley, so only the best one known and its two
 //! neighbours are drawn for.
 
-use super::{Observation, Parameters, Step, Verdict, Weigher, Weights};
+use super::lines::{Lines, MAX_UPDATES, numbers, wrong};
+use super::{Knowledge, Observation, Parameters, Step, TableError, Verdict, Weigher, Weights};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Levels of load are so much apart.
 const LEVEL: f64 = 1.12;
@@ -21,10 +23,150 @@ const BELIEF: f64 = 4.0;
 /// How much a neighbouring level's observations count.
 const NEIGHBOUR: f64 = 0.3;
 
-#[derive(Clone, Copy, Debug, Default)]
+/// Levels are between this and its negative.
+const MAX_LEVEL: i32 = 400;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Guess {
     sum: f64,
     n: f64,
+}
+
+/// What a bandit knows: by level of load, what each weight of accelerators is worth.
+///
+/// ```text
+/// pointsman thompson 1
+/// weights 7
+/// updates 120
+/// levels 2
+/// 41 0 0 1.9 2 0.3 1 0 0 0 0 0 0 0 0
+/// ...
+/// ```
+///
+/// Version; number of weights, 0 included; observations so far; number of levels; then a line for each level: which one, and for
+/// every weight the sum of what it was seen to be worth, and how often it was seen, both the less the older.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Guesses {
+    /// How many weights there are.
+    weights: usize,
+    updates: u64,
+    levels: BTreeMap<i32, Vec<Guess>>,
+}
+
+pub(super) const HEAD: &str = "pointsman thompson";
+const VERSION: &str = "1";
+
+impl Guesses {
+    fn new(parameters: &Parameters) -> Self {
+        Guesses { weights: parameters.max_weight as usize + 1, updates: 0, levels: BTreeMap::new() }
+    }
+
+    /// Observations so far.
+    pub fn updates(&self) -> u64 {
+        self.updates
+    }
+
+    /// The largest weight of accelerators that it is about.
+    pub fn max_weight(&self) -> usize {
+        self.weights - 1
+    }
+
+    /// The text for a file. What it holds comes back bit for bit.
+    pub fn save(&self) -> String {
+        let (weights, levels) = (self.weights, self.levels.len());
+        let mut out =
+            format!("{HEAD} {VERSION}\nweights {weights}\nupdates {}\nlevels {levels}\n", self.updates);
+        for (level, guesses) in &self.levels {
+            out.push_str(&level.to_string());
+            guesses.iter().for_each(|g| out.push_str(&format!(" {} {}", g.sum, g.n)));
+            out.push('\n');
+        }
+        out
+    }
+
+    pub(super) fn read(lines: &mut Lines<'_>) -> Result<Self, TableError> {
+        lines.head(HEAD, VERSION, "what `thompson` keeps")?;
+        let at = lines.number();
+        let weights = lines.whole("weights", 256)? as usize;
+        if weights < 2 {
+            return wrong(at, format!("`weights {weights}`: at least 2, with 0 and 1"));
+        }
+        let updates = lines.whole("updates", MAX_UPDATES)?;
+        let n = lines.whole("levels", 2 * MAX_LEVEL as u64 + 1)?;
+        let mut levels: BTreeMap<i32, Vec<Guess>> = BTreeMap::new();
+        for _ in 0..n {
+            let (line, text) = lines.next("a level")?;
+            let mut words = text.split_ascii_whitespace();
+            let level = words.next().and_then(|w| w.parse().ok());
+            let Some(level) = level.filter(|l| (-MAX_LEVEL..=MAX_LEVEL).contains(l)) else {
+                return wrong(
+                    line,
+                    format!("`{text}`: write a level from -{MAX_LEVEL} to {MAX_LEVEL} and its guesses"),
+                );
+            };
+            if levels.last_key_value().is_some_and(|(last, _)| *last >= level) {
+                return wrong(line, format!("level {level} comes after a higher one, or twice"));
+            }
+            // Worth is between 0 and 1, so its sum is no more than the number; but for rounding.
+            let good = |g: &Guess| g.n >= 0.0 && g.sum >= 0.0 && g.sum <= g.n * (1.0 + 1e-9);
+            let guesses = numbers(words, 2 * weights)
+                .map(|v| v.chunks_exact(2).map(|c| Guess { sum: c[0], n: c[1] }).collect::<Vec<_>>());
+            let Some(guesses) = guesses.filter(|all| all.iter().all(good)) else {
+                return wrong(
+                    line,
+                    format!(
+                        "write level {level} and, for each of {weights} weights, a sum and a number that is no less"
+                    ),
+                );
+            };
+            levels.insert(level, guesses);
+        }
+        lines.end("more lines than levels")?;
+        Ok(Guesses { weights, updates, levels })
+    }
+
+    /// Requests per second and processor of a level.
+    fn rates(level: i32) -> (f64, f64) {
+        (LEVEL.powi(level), LEVEL.powi(level + 1))
+    }
+
+    /// For every level, what each weight is worth, as CSV; with a line of names.
+    pub fn csv(&self) -> String {
+        let mut out = "from_per_s,to_per_s,weight,worth,observations\n".to_string();
+        for (level, guesses) in &self.levels {
+            let (from, to) = Guesses::rates(*level);
+            for (weight, g) in guesses.iter().enumerate() {
+                let worth = if g.n > 0.0 { (g.sum / g.n).to_string() } else { String::new() };
+                out.push_str(&format!("{from},{to},{weight},{worth},{}\n", g.n));
+            }
+        }
+        out
+    }
+}
+
+/// For people: one line for each level of load.
+impl fmt::Display for Guesses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "thompson: {} levels of load, {} updates", self.levels.len(), self.updates)?;
+        write!(f, "{:>20}  best", "per_s_and_processor")?;
+        (0..self.weights).try_for_each(|w| write!(f, " {:>6}", format!("x:{w}")))?;
+        writeln!(f)?;
+        for (level, guesses) in &self.levels {
+            let (from, to) = Guesses::rates(*level);
+            let mean = |g: &Guess| if g.n > 0.0 { g.sum / g.n } else { f64::NEG_INFINITY };
+            let best =
+                (0..guesses.len()).fold(0, |b, i| if mean(&guesses[i]) > mean(&guesses[b]) { i } else { b });
+            write!(f, "{:>20}  {best:>4}", format!("{from:.4} to {to:.4}"))?;
+            for g in guesses {
+                match g.n > 0.0 {
+                    true => write!(f, " {:>6.3}", g.sum / g.n)?,
+                    false => write!(f, " {:>6}", "-")?,
+                }
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
 }
 
 /// The bandit.
@@ -32,19 +174,18 @@ struct Guess {
 pub struct Bandit {
     parameters: Parameters,
     weights: Weights,
-    /// By level of load: a guess for every weight of accelerators.
-    levels: BTreeMap<i32, Vec<Guess>>,
+    known: Guesses,
 }
 
 /// The level of load: requests per second and processor, on a logarithmic scale.
 fn level(per_s: f64) -> i32 {
     let (mut level, mut at) = (0, 1.0);
     // Not `ln`: its last bit depends on the machine.
-    while at * LEVEL <= per_s && level < 400 {
+    while at * LEVEL <= per_s && level < MAX_LEVEL {
         at *= LEVEL;
         level += 1;
     }
-    while at > per_s && level > -400 {
+    while at > per_s && level > -MAX_LEVEL {
         at /= LEVEL;
         level -= 1;
     }
@@ -62,8 +203,23 @@ impl Bandit {
     /// # Errors
     /// A parameter is wrong.
     pub fn new(parameters: Parameters) -> Result<Self, String> {
+        Bandit::with(parameters, Guesses::new(&parameters))
+    }
+
+    /// One that goes on with what is known.
+    ///
+    /// # Errors
+    /// A parameter is wrong, or what is known is about other weights.
+    pub fn with(parameters: Parameters, known: Guesses) -> Result<Self, String> {
         parameters.validate()?;
-        Ok(Bandit { parameters, weights: parameters.first_weights(), levels: BTreeMap::new() })
+        if known.max_weight() != parameters.max_weight as usize {
+            return Err(format!(
+                "it knows weights up to {}, but max_weight is {}: use the same number",
+                known.max_weight(),
+                parameters.max_weight
+            ));
+        }
+        Ok(Bandit { parameters, weights: parameters.first_weights(), known })
     }
 
     /// From 0 to 1. An overload is worth nothing; otherwise it is latency that counts, right weights a little more.
@@ -76,7 +232,7 @@ impl Bandit {
     }
 
     fn guess(&self, level: i32, arm: usize) -> Guess {
-        let of = |l: i32| self.levels.get(&l).and_then(|g| g.get(arm)).copied().unwrap_or_default();
+        let of = |l: i32| self.known.levels.get(&l).and_then(|g| g.get(arm)).copied().unwrap_or_default();
         let mut all = of(level);
         for neighbour in [of(level - 1), of(level + 1)] {
             // However much is known there, it is no more than a hint.
@@ -97,12 +253,21 @@ impl Weigher for Bandit {
         self.weights = weights;
     }
 
+    fn knowledge(&self) -> Option<Knowledge> {
+        Some(Knowledge::Guesses(self.known.clone()))
+    }
+
+    fn updates(&self) -> u64 {
+        self.known.updates
+    }
+
     fn step(&mut self, o: &Observation, random: &mut dyn FnMut() -> f64) -> Step {
         let verdict = self.parameters.judge(o, self.weights);
         let worth = self.worth(o, verdict);
         let at = level(o.offered_per_s());
         let arms = self.parameters.max_weight as usize + 1;
-        let guesses = self.levels.entry(at).or_insert_with(|| vec![Guess::default(); arms]);
+        self.known.updates = self.known.updates.saturating_add(1);
+        let guesses = self.known.levels.entry(at).or_insert_with(|| vec![Guess::default(); arms]);
         for guess in guesses.iter_mut() {
             guess.sum *= MEMORY;
             guess.n *= MEMORY;

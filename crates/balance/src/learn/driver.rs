@@ -1,27 +1,31 @@
-//! A learner at work beside a controller on the wire.
+//! Learners at work beside a controller on the wire: one for each class of servers.
 //!
 //! It says what to read from the switch and when to ask what clients see, judges once per interval and says which weights are to be in
 //! force. Like everything here it has no clock and no socket: [`Driver::step`] gets the time and what came, and says what to do.
 //!
 //! An interval: after a decision, `settle` passes unobserved. Then the registers are read for the first time, which is what counters
-//! count from, and so many times more in equal distances; at the last one clients are asked, too. When both are known, it decides.
+//! count from, and so many times more in equal distances; at the last one clients are asked, too. When both are known, every class's
+//! learner decides.
 //!
 //! Safe where it is blind: an interval without an answer from the switch or about the clients is no reason for a decision. After
 //! so many of them as the guard holds its weights for, those weights take over, step by step, until something is seen again.
 
-use super::{Observation, QTable, Settings, Telemetry, Verdict, Weigher, Weights};
-use crate::config::Rack;
+use super::classes::configured;
+use super::{
+    Class, ClassWeights, Kept, Observation, ServiceWeights, Settings, Telemetry, Verdict, Weigher, Weights,
+};
+use crate::config::{LearnConfig, Rack};
 use crate::mix::mix;
-use crate::types::{DeviceKind, DeviceNumber};
+use crate::types::DeviceNumber;
 use pointsman_control::proto::{p4info::P4Info, p4rt};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-/// A Q-table that changed is saved so often.
+/// What is known is saved so often where it changes.
 const SAVE_EVERY: Duration = Duration::from_secs(5);
 
-/// What clients of the service saw in the last interval.
+/// What clients of the service, or of a class of its servers, saw in the last interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clients {
     /// 99th percentile of latency in milliseconds; None: nothing was answered.
@@ -48,8 +52,8 @@ pub enum Input {
     Clients {
         /// The question's.
         round: u64,
-        /// What came of it.
-        result: Result<Clients, String>,
+        /// What came of it: one for each class that was named, in this order.
+        result: Result<Vec<Clients>, String>,
     },
 }
 
@@ -78,10 +82,12 @@ pub enum Output {
     AskClients {
         /// As with readings.
         round: u64,
+        /// What those of these classes of servers see.
+        classes: Vec<String>,
     },
     /// These weights are to be in force.
-    Weigh(Weights),
-    /// Keep this Q-table.
+    Weigh(ServiceWeights),
+    /// Keep this text: what is known now, as [`Kept`] has it.
     Save(String),
     /// What was decided.
     Decided(Decision),
@@ -123,6 +129,8 @@ impl State {
 /// One decision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
+    /// The class of servers, where there are several.
+    pub class: Option<String>,
     /// What was seen.
     pub seen: Observation,
     /// Under these weights.
@@ -141,6 +149,9 @@ pub struct Decision {
 impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (o, reward) = (&self.seen, self.reward.map_or_else(|| "none".into(), |r| format!("{r:.2}")));
+        if let Some(class) = &self.class {
+            write!(f, "class={class} ")?;
+        }
         write!(
             f,
             "weights={} next={} verdict={} reward={reward} guarded={} p99_ms={:.1} loss={:.4} cpu_percent={:.1} \
@@ -166,12 +177,41 @@ enum Phase {
     Asking { seconds: f64, until: Duration },
 }
 
-/// A learner at work.
+/// One class of servers with its learner.
+struct Own {
+    class: Class,
+    telemetry: Telemetry,
+    weigher: Box<dyn Weigher>,
+    last: Option<Decision>,
+    decisions: BTreeMap<&'static str, u64>,
+}
+
+/// How the learner of one class stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Standing<'a> {
+    /// The class, where there are several.
+    pub class: Option<&'a str>,
+    /// The weights that it wants.
+    pub weights: Weights,
+    /// What it decided last.
+    pub last: Option<&'a Decision>,
+    /// How many decisions there were, by what was thought of the weights before.
+    pub decisions: &'a BTreeMap<&'static str, u64>,
+    /// How often its guard took over.
+    pub interventions: u64,
+    /// How often what it knows was changed.
+    pub updates: u64,
+}
+
+/// Learners at work.
 pub struct Driver {
     settings: Settings,
     patience: Duration,
-    telemetry: Telemetry,
-    weigher: Box<dyn Weigher>,
+    classes: Vec<Own>,
+    /// Weights of classes in which there is nothing to weigh.
+    fixed: Vec<ClassWeights>,
+    /// What was kept of classes that are not there now.
+    absent: BTreeMap<String, super::Knowledge>,
     phase: Phase,
     round: u64,
     situation: Situation,
@@ -184,57 +224,58 @@ pub struct Driver {
     /// Readings that are not answered yet, and those that were, the first of an interval included.
     open: u32,
     readings: u32,
-    clients: Option<Result<Clients, String>>,
+    clients: Option<Result<Vec<Clients>, String>>,
     /// Intervals in a row in which nothing was seen, and why.
     blind: u32,
     notes: BTreeSet<String>,
     random: u64,
-    last: Option<Decision>,
     saved: (Duration, u64),
     skipped: u64,
 }
 
-/// The weights that a configuration gives a service, in learners' terms: processors' weight is `max_weight`.
-pub fn configured(rack: &Rack, service: &str, max_weight: u32) -> Weights {
-    let mut sums = [(0u64, 0u64); 2];
-    let own = rack.services.iter().filter(|s| s.name == service);
-    for d in own.flat_map(|s| &s.members).flat_map(|m| &m.devices) {
-        let sum = &mut sums[usize::from(d.kind != DeviceKind::Cpu)];
-        sum.0 += if d.enabled { u64::from(d.weight) } else { 0 };
-        sum.1 += 1;
-    }
-    let mean = |(sum, n): (u64, u64)| sum as f64 / n.max(1) as f64;
-    let ratio = mean(sums[1]) / mean(sums[0]).max(1e-9);
-    let accelerator = (ratio * f64::from(max_weight)).round().clamp(0.0, f64::from(max_weight)) as u32;
-    Weights { cpu: max_weight, accelerator }
-}
-
 impl Driver {
-    /// A learner for one service of a rack, behind a switch with this program. It begins with these weights, such as [`configured`]
-    /// gives. `patience` is how long an answer about clients may take.
+    /// Learners for one service of a rack, behind a switch with this program: they go on with what was kept. They begin with the weights
+    /// that the rack's file says, or with the configuration's first one for accelerators.
     ///
     /// # Errors
     /// The program is no balancer, or the settings do not fit.
     pub fn new(
-        settings: &Settings,
-        patience: Duration,
+        config: &LearnConfig,
         rack: &Rack,
-        service: &str,
-        first: Weights,
+        kept: &Kept,
         info: &P4Info,
         seed: u64,
     ) -> Result<Self, String> {
-        let members = &rack.service(service)?.members;
-        let own: BTreeSet<DeviceNumber> =
-            members.iter().filter(|m| m.weight > 0).flat_map(|m| &m.devices).map(|d| d.number).collect();
-        let mut weigher = settings.weigher()?;
-        weigher.set_weights(first);
-        let updates = weigher.table().map_or(0, QTable::updates);
+        let (service, settings) = (config.service.as_str(), &config.settings);
+        let own = rack.service(service)?;
+        let (mut classes, mut fixed) = (Vec::new(), Vec::new());
+        for class in rack.classes(service, settings.per_class)? {
+            let mut weights = configured(own, &class, settings.parameters.max_weight);
+            if !class.learns {
+                fixed.push(ClassWeights { class, weights });
+                continue;
+            }
+            weights.accelerator = config.first_weight.unwrap_or(weights.accelerator);
+            let mut weigher = settings.weigher_with(kept.of(&class.name))?;
+            weigher.set_weights(weights);
+            let members = own.members.iter().filter(|m| class.servers.contains(&m.server));
+            let devices: BTreeSet<DeviceNumber> =
+                members.flat_map(|m| &m.devices).map(|d| d.number).collect();
+            let telemetry = Telemetry::of(rack, info, |d| devices.contains(&d))?;
+            classes.push(Own { class, telemetry, weigher, last: None, decisions: BTreeMap::new() });
+        }
+        let mut absent = match kept {
+            Kept::One(_) => BTreeMap::new(),
+            Kept::Classes(all) => all.clone(),
+        };
+        absent.retain(|name, _| classes.iter().all(|c| c.class.name != *name));
+        let updates = classes.iter().map(|c| c.weigher.updates()).sum();
         Ok(Driver {
             settings: settings.clone(),
-            patience,
-            telemetry: Telemetry::of(rack, info, |d| own.contains(&d))?,
-            weigher,
+            patience: config.clients.patience,
+            classes,
+            fixed,
+            absent,
             phase: Phase::Idle,
             round: 0,
             situation: Situation::Waiting,
@@ -247,15 +288,15 @@ impl Driver {
             blind: 0,
             notes: BTreeSet::new(),
             random: seed,
-            last: None,
             saved: (Duration::ZERO, updates),
             skipped: 0,
         })
     }
 
-    /// The weights that it wants.
-    pub fn weights(&self) -> Weights {
-        self.weigher.weights()
+    /// The weights that are wanted.
+    pub fn weights(&self) -> ServiceWeights {
+        let own = |c: &Own| ClassWeights { class: c.class.clone(), weights: c.weigher.weights() };
+        ServiceWeights(self.classes.iter().map(own).chain(self.fixed.iter().cloned()).collect())
     }
 
     /// How it stands.
@@ -264,19 +305,26 @@ impl Driver {
             Situation::Waiting => State::Waiting,
             Situation::Paused => State::Paused,
             Situation::Ready(_) if self.blind > 0 => State::Blind,
-            Situation::Ready(_) if self.weigher.is_guarded_now() => State::Guarded,
+            Situation::Ready(_) if self.classes.iter().any(|c| c.weigher.is_guarded_now()) => State::Guarded,
             Situation::Ready(_) => State::Learning,
         }
     }
 
-    /// What it decided last.
-    pub fn last(&self) -> Option<&Decision> {
-        self.last.as_ref()
+    /// How the learner of each class stands.
+    pub fn standing(&self) -> impl Iterator<Item = Standing<'_>> {
+        self.classes.iter().map(|c| Standing {
+            class: self.named(&c.class),
+            weights: c.weigher.weights(),
+            last: c.last.as_ref(),
+            decisions: &c.decisions,
+            interventions: c.weigher.interventions(),
+            updates: c.weigher.updates(),
+        })
     }
 
-    /// How often its guard took over.
-    pub fn interventions(&self) -> u64 {
-        self.weigher.interventions()
+    /// The name of a class where there are several.
+    fn named<'a>(&self, class: &'a Class) -> Option<&'a str> {
+        (self.classes.len() > 1).then_some(class.name.as_str())
     }
 
     /// Intervals without a decision, since nothing was known of devices or clients.
@@ -284,9 +332,21 @@ impl Driver {
         self.skipped
     }
 
-    /// Its Q-table, if it has one.
-    pub fn table(&self) -> Option<&QTable> {
-        self.weigher.table()
+    /// What is known, to be kept; None: nothing that could be.
+    pub fn kept(&self) -> Option<Kept> {
+        let known = |c: &Own| Some((c.class.name.clone(), c.weigher.knowledge()?));
+        let mut all: Vec<_> = self.classes.iter().filter_map(known).collect();
+        match all.pop() {
+            Some((_, only)) if all.is_empty() && self.absent.is_empty() => Some(Kept::One(only)),
+            last => {
+                let absent = self.absent.iter().map(|(name, k)| (name.clone(), k.clone()));
+                last.map(|last| Kept::Classes(absent.chain(all).chain([last]).collect()))
+            }
+        }
+    }
+
+    fn updates(&self) -> u64 {
+        self.classes.iter().map(|c| c.weigher.updates()).sum()
     }
 
     /// When to step again with [`Input::Tick`] at the latest.
@@ -330,8 +390,10 @@ impl Driver {
         if std::mem::take(&mut self.paused) {
             out.push(Output::Note("goes on: the service's policy is the rack file's again".into()));
         }
-        self.silent.difference(&silent).for_each(|d| self.telemetry.set_in_service(*d, true));
-        silent.difference(&self.silent).for_each(|d| self.telemetry.set_in_service(*d, false));
+        for telemetry in self.classes.iter_mut().map(|c| &mut c.telemetry) {
+            self.silent.difference(&silent).for_each(|d| telemetry.set_in_service(*d, true));
+            silent.difference(&self.silent).for_each(|d| telemetry.set_in_service(*d, false));
+        }
         self.silent = silent;
         if !self.said {
             self.said = true;
@@ -345,16 +407,18 @@ impl Driver {
         self.phase = Phase::Settling { until: now + Duration::from_nanos(self.settings.settle_ns) };
         self.round += 1;
         (self.open, self.readings, self.clients) = (0, 0, None);
-        self.telemetry.forget();
+        self.classes.iter_mut().for_each(|c| c.telemetry.forget());
     }
 
     fn read(&mut self, result: Result<Vec<p4rt::Entity>, String>, out: &mut Vec<Output>) {
         self.open = self.open.saturating_sub(1);
         match result {
             Ok(entities) => {
-                self.telemetry.answer(&entities);
-                if self.readings == 0 {
-                    self.telemetry.forget();
+                for telemetry in self.classes.iter_mut().map(|c| &mut c.telemetry) {
+                    telemetry.answer(&entities);
+                    if self.readings == 0 {
+                        telemetry.forget();
+                    }
                 }
                 self.readings += 1;
             }
@@ -381,7 +445,8 @@ impl Driver {
                 if left > 1 {
                     self.phase = Phase::Observing { since, next: next + pause, left: left - 1 };
                 } else {
-                    out.push(Output::AskClients { round: self.round });
+                    let classes = self.classes.iter().map(|c| c.class.name.clone()).collect();
+                    out.push(Output::AskClients { round: self.round, classes });
                     let seconds = now.saturating_sub(since).as_secs_f64();
                     self.phase = Phase::Asking { seconds, until: now + self.patience };
                 }
@@ -398,7 +463,10 @@ impl Driver {
 
     fn ask_switch(&mut self, out: &mut Vec<Output>) {
         self.open += 1;
-        out.push(Output::Read { round: self.round, request: self.telemetry.question() });
+        let mut questions = self.classes.iter().map(|c| c.telemetry.question());
+        let mut request = questions.next().unwrap_or_default();
+        request.entities.extend(questions.flat_map(|q| q.entities));
+        out.push(Output::Read { round: self.round, request });
     }
 
     fn decide(&mut self, now: Duration, seconds: f64, out: &mut Vec<Output>) {
@@ -410,6 +478,14 @@ impl Driver {
         let clients = match clients {
             // The first reading is only what counters count from.
             Ok(_) if self.readings < 2 => Err("the switch did not answer".to_string()),
+            Ok(_) if !self.classes.iter().any(|c| c.telemetry.sees_anything()) => {
+                Err("all devices are silent".to_string())
+            }
+            Ok(clients) if clients.len() != self.classes.len() => Err(format!(
+                "what clients of {} of {} classes see is known",
+                clients.len(),
+                self.classes.len()
+            )),
             other => other,
         };
         let clients = match clients {
@@ -421,39 +497,26 @@ impl Driver {
         }
         self.blind = 0;
         self.notes.clear();
-        let mut seen = self.telemetry.observation(seconds);
-        seen.loss = clients.loss;
-        seen.p99_ms = match clients.p99_ms {
-            Some(ms) => ms,
-            // Requests, but no answer at all: as bad as can be.
-            None if clients.loss > 0.0 => f64::INFINITY,
-            // Nobody asked for anything: nothing to learn from.
-            None => return,
-        };
-        let weights = self.weights();
-        let state = &mut self.random;
-        let mut random = || {
-            *state = state.wrapping_add(1);
-            (mix(*state) >> 11) as f64 / (1u64 << 53) as f64
-        };
-        let step = self.weigher.step(&seen, &mut random);
-        let decision = Decision {
-            seen,
-            weights,
-            verdict: step.verdict,
-            reward: step.reward,
-            next: step.weights,
-            guarded: self.weigher.is_guarded_now(),
-        };
-        if step.weights != weights {
-            out.push(Output::Weigh(step.weights));
+        let before = self.weights();
+        let mut decided = Vec::new();
+        let several = self.classes.len() > 1;
+        for (own, clients) in self.classes.iter_mut().zip(clients) {
+            let state = &mut self.random;
+            let mut random = || {
+                *state = state.wrapping_add(1);
+                (mix(*state) >> 11) as f64 / (1u64 << 53) as f64
+            };
+            decided.extend(own.decide(seconds, clients, several, &mut random));
         }
-        self.last = Some(decision.clone());
-        out.push(Output::Decided(decision));
-        let updates = self.table().map_or(0, QTable::updates);
+        let next = self.weights();
+        if next != before {
+            out.push(Output::Weigh(next));
+        }
+        out.extend(decided.into_iter().map(Output::Decided));
+        let updates = self.updates();
         if updates != self.saved.1 && now >= self.saved.0 + SAVE_EVERY {
             self.saved = (now, updates);
-            out.extend(self.table().map(|t| Output::Save(t.save())));
+            out.extend(self.kept().map(|k| Output::Save(k.save())));
         }
     }
 
@@ -463,16 +526,61 @@ impl Driver {
         self.skipped += 1;
         self.note(format!("{why}: no decision"), out);
         let Some(guard) = self.settings.guard.filter(|g| self.blind >= g.hold) else { return };
-        let now = self.weights();
-        let most = guard.max_change;
-        let accelerator =
-            guard.fallback.clamp(now.accelerator.saturating_sub(most), now.accelerator.saturating_add(most));
-        if accelerator != now.accelerator {
-            let weights = Weights { accelerator, ..now };
-            self.weigher.set_weights(weights);
+        let before = self.weights();
+        for weigher in self.classes.iter_mut().map(|c| &mut c.weigher) {
+            let now = weigher.weights();
+            let (least, most) = (
+                now.accelerator.saturating_sub(guard.max_change),
+                now.accelerator.saturating_add(guard.max_change),
+            );
+            let accelerator = guard.fallback.clamp(least, most);
+            if accelerator != now.accelerator {
+                weigher.set_weights(Weights { accelerator, ..now });
+            }
+        }
+        let weights = self.weights();
+        if weights != before {
             out.push(Output::Note(format!("blind for {} intervals: weights {weights}", self.blind)));
             out.push(Output::Weigh(weights));
         }
+    }
+}
+
+impl Own {
+    /// Judges what was seen and decides; None: there is nothing to learn from.
+    fn decide(
+        &mut self,
+        seconds: f64,
+        clients: Clients,
+        several: bool,
+        random: &mut dyn FnMut() -> f64,
+    ) -> Option<Decision> {
+        if !self.telemetry.sees_anything() {
+            return None;
+        }
+        let mut seen = self.telemetry.observation(seconds);
+        seen.loss = clients.loss;
+        seen.p99_ms = match clients.p99_ms {
+            Some(ms) => ms,
+            // Requests, but no answer at all: as bad as can be.
+            None if clients.loss > 0.0 => f64::INFINITY,
+            // Nobody asked for anything.
+            None => return None,
+        };
+        let weights = self.weigher.weights();
+        let step = self.weigher.step(&seen, random);
+        let decision = Decision {
+            class: several.then(|| self.class.name.clone()),
+            seen,
+            weights,
+            verdict: step.verdict,
+            reward: step.reward,
+            next: step.weights,
+            guarded: self.weigher.is_guarded_now(),
+        };
+        *self.decisions.entry(decision.verdict.name()).or_default() += 1;
+        self.last = Some(decision.clone());
+        Some(decision)
     }
 }
 

@@ -114,6 +114,14 @@ impl Weigher for Guard {
         self.inner.table()
     }
 
+    fn knowledge(&self) -> Option<super::Knowledge> {
+        self.inner.knowledge()
+    }
+
+    fn updates(&self) -> u64 {
+        self.inner.updates()
+    }
+
     fn interventions(&self) -> u64 {
         self.interventions
     }

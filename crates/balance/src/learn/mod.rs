@@ -12,13 +12,16 @@
 //! - *Choice*: mostly the action with the largest value, now and then a random one (epsilon-greedy).
 //! - *Update*: Q(s,a) += alpha (r + gamma max Q(s',.) - Q(s,a)).
 //!
-//! [`Bandit`] and [`Rates`] are two others, [`Guard`] keeps any of them within bounds, and [`Telemetry`] and [`with_weights`]
+//! [`Bandit`] and [`Rates`] are two others, [`Knowledge`] is what they keep in files, [`Guard`] keeps any of them within bounds, and [`Telemetry`] and [`with_weights`]
 //! are their eyes and hands: what a switch's registers say, and how a rack's weights are changed. [`Driver`] is a learner at
 //! work beside a controller on the wire.
 
 mod bandit;
+mod classes;
 pub mod driver;
 mod guard;
+mod knowledge;
+mod lines;
 mod rates;
 mod remote;
 mod settings;
@@ -26,10 +29,12 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use bandit::Bandit;
-pub use driver::{Clients, Decision, Driver, State};
+pub use bandit::{Bandit, Guesses};
+pub use classes::{Class, ClassWeights, MAX_CLASSES, ServiceWeights, alike, classes, of_classes};
+pub use driver::{Clients, Decision, Driver, Standing, State};
 pub use guard::{Bounds, Guard};
-pub use rates::Rates;
+pub use knowledge::{Kept, Knowledge};
+pub use rates::{Rates, ServiceRates};
 pub use remote::{Telemetry, with_service_weights, with_weights, with_weights_of};
 pub use settings::{LearnerKind, Settings, read_settings};
 pub use table::{QTable, TableError};
@@ -311,6 +316,16 @@ pub trait Weigher: Send {
         None
     }
 
+    /// What it knows, if it is to be kept.
+    fn knowledge(&self) -> Option<Knowledge> {
+        None
+    }
+
+    /// How often what it knows was changed.
+    fn updates(&self) -> u64 {
+        0
+    }
+
     /// How often a guard took over.
     fn interventions(&self) -> u64 {
         0
@@ -416,6 +431,14 @@ impl Weigher for Learner {
 
     fn table(&self) -> Option<&QTable> {
         Some(&self.table)
+    }
+
+    fn knowledge(&self) -> Option<Knowledge> {
+        Some(Knowledge::Table(self.table.clone()))
+    }
+
+    fn updates(&self) -> u64 {
+        self.table.updates()
     }
 
     fn step(&mut self, o: &Observation, random: &mut dyn FnMut() -> f64) -> Step {

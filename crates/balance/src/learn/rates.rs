@@ -5,7 +5,9 @@
 //! known of devices stays true when the load changes. Of the weights that keep all devices below a target it takes those with
 //! the fewest requests to accelerators, as the published reward wants it. How high the target may be is learnt from latency.
 
-use super::{Observation, Parameters, Step, Weigher, Weights};
+use super::lines::{Lines, MAX_UPDATES, wrong};
+use super::{Knowledge, Observation, Parameters, Step, TableError, Weigher, Weights};
+use std::fmt;
 
 /// A device that is busier than this is saturated: its rate is no longer what it can serve.
 const SATURATED: f64 = 97.0;
@@ -22,7 +24,7 @@ const UP: f64 = 0.5;
 const SLACK: f64 = 10.0;
 
 /// What is believed of one kind of device.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Capacity {
     pub(super) per_s: Option<f64>,
 }
@@ -43,14 +45,97 @@ impl Capacity {
     }
 }
 
+/// What the learner knows of devices.
+///
+/// ```text
+/// pointsman service-rate 1
+/// updates 120
+/// cpu_per_s 230.5
+/// accelerator_per_s unknown
+/// target_percent 80
+/// ```
+///
+/// Version; observations so far; packets per second that a processor and an accelerator can serve; how busy devices may be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServiceRates {
+    updates: u64,
+    cpu: Capacity,
+    accelerator: Capacity,
+    target_percent: f64,
+}
+
+pub(super) const HEAD: &str = "pointsman service-rate";
+const VERSION: &str = "1";
+/// What a device may be believed to serve.
+const BELIEVABLE: (f64, f64) = (1e-9, 1e12);
+
+impl Default for ServiceRates {
+    fn default() -> Self {
+        let unknown = Capacity::default();
+        ServiceRates { updates: 0, cpu: unknown, accelerator: unknown, target_percent: TARGET.0 }
+    }
+}
+
+impl ServiceRates {
+    /// Observations so far.
+    pub fn updates(&self) -> u64 {
+        self.updates
+    }
+
+    fn lines(&self) -> String {
+        let of = |c: Capacity| c.per_s.map_or_else(|| "unknown".into(), |c| c.to_string());
+        format!(
+            "updates {}\ncpu_per_s {}\naccelerator_per_s {}\ntarget_percent {}\n",
+            self.updates,
+            of(self.cpu),
+            of(self.accelerator),
+            self.target_percent
+        )
+    }
+
+    /// The text for a file. What it holds comes back bit for bit.
+    pub fn save(&self) -> String {
+        format!("{HEAD} {VERSION}\n{}", self.lines())
+    }
+
+    pub(super) fn read(lines: &mut Lines<'_>) -> Result<Self, TableError> {
+        lines.head(HEAD, VERSION, "what `service-rate` keeps")?;
+        let updates = lines.whole("updates", MAX_UPDATES)?;
+        let mut rate = |name| Ok(Capacity { per_s: lines.number_of(name, BELIEVABLE.0, BELIEVABLE.1)? });
+        let (cpu, accelerator) = (rate("cpu_per_s")?, rate("accelerator_per_s")?);
+        let at = lines.number();
+        let Some(target_percent) = lines.number_of("target_percent", TARGET.1, TARGET.2)? else {
+            return wrong(at, format!("`target_percent` is always known: {} at the beginning", TARGET.0));
+        };
+        lines.end("more lines than there should be")?;
+        Ok(ServiceRates { updates, cpu, accelerator, target_percent })
+    }
+
+    /// As CSV, with a line of names.
+    pub fn csv(&self) -> String {
+        let of = |c: Capacity| c.per_s.map_or_else(String::new, |c| c.to_string());
+        let (cpu, accelerator) = (of(self.cpu), of(self.accelerator));
+        format!("cpu_per_s,accelerator_per_s,target_percent\n{cpu},{accelerator},{}\n", self.target_percent)
+    }
+}
+
+/// For people.
+impl fmt::Display for ServiceRates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "service-rate: {} updates", self.updates)?;
+        let of = |c: Capacity| c.per_s.map_or_else(|| "unknown".into(), |c| format!("{c:.2} packets/s"));
+        writeln!(f, "a processor serves     {}", of(self.cpu))?;
+        writeln!(f, "an accelerator serves  {}", of(self.accelerator))?;
+        writeln!(f, "devices may be busy    {:.1} %", self.target_percent)
+    }
+}
+
 /// The learner.
 #[derive(Clone, Debug)]
 pub struct Rates {
     parameters: Parameters,
     weights: Weights,
-    cpu: Capacity,
-    accelerator: Capacity,
-    target_percent: f64,
+    known: ServiceRates,
 }
 
 impl Rates {
@@ -59,10 +144,16 @@ impl Rates {
     /// # Errors
     /// A parameter is wrong.
     pub fn new(parameters: Parameters) -> Result<Self, String> {
+        Rates::with(parameters, ServiceRates::default())
+    }
+
+    /// One that goes on with what is known.
+    ///
+    /// # Errors
+    /// A parameter is wrong.
+    pub fn with(parameters: Parameters, known: ServiceRates) -> Result<Self, String> {
         parameters.validate()?;
-        let (cpu, accelerator) = (Capacity::default(), Capacity::default());
-        let weights = parameters.first_weights();
-        Ok(Rates { parameters, weights, cpu, accelerator, target_percent: TARGET.0 })
+        Ok(Rates { parameters, weights: parameters.first_weights(), known })
     }
 
     /// Use of processors and accelerators that is to be expected.
@@ -70,8 +161,8 @@ impl Rates {
         let n = o.accelerator_percent.len() as f64 / o.cpu_percent.len().max(1) as f64;
         let parts = f64::from(self.weights.cpu) + n * f64::from(accelerator);
         let share = |w: u32| o.offered_per_s() * f64::from(w) / parts.max(1e-9);
-        let cpu = 100.0 * share(self.weights.cpu) / self.cpu.per_s?;
-        let other = match (accelerator, self.accelerator.per_s) {
+        let cpu = 100.0 * share(self.weights.cpu) / self.known.cpu.per_s?;
+        let other = match (accelerator, self.known.accelerator.per_s) {
             (0, _) => 0.0,
             (w, Some(c)) => 100.0 * share(w) / c,
             // Nothing is known: the least may be tried.
@@ -86,8 +177,8 @@ impl Rates {
         for w in 0..=self.parameters.max_weight {
             let Some((cpu, other)) = self.expected(o, w) else { continue };
             let slack = if w < self.weights.accelerator { SLACK } else { 0.0 };
-            let limit = self.target_percent - slack;
-            if cpu <= limit && other <= self.target_percent {
+            let limit = self.known.target_percent - slack;
+            if cpu <= limit && other <= self.known.target_percent {
                 return w;
             }
             // None is good: what is least bad.
@@ -108,16 +199,25 @@ impl Weigher for Rates {
         self.weights = weights;
     }
 
+    fn knowledge(&self) -> Option<Knowledge> {
+        Some(Knowledge::Rates(self.known.clone()))
+    }
+
+    fn updates(&self) -> u64 {
+        self.known.updates
+    }
+
     fn step(&mut self, o: &Observation, _: &mut dyn FnMut() -> f64) -> Step {
         let p = self.parameters;
         let verdict = p.judge(o, self.weights);
-        self.cpu.learn(o.cpu_per_s, o.cpu_mean_percent());
-        self.accelerator.learn(o.accelerator_per_s, o.accelerator_mean_percent());
-        let near = o.cpu_mean_percent() > self.target_percent - 15.0;
-        if o.p99_ms > p.latency_ms && near && o.cpu_mean_percent() <= self.target_percent {
-            self.target_percent = (self.target_percent - DOWN).max(TARGET.1);
+        self.known.updates = self.known.updates.saturating_add(1);
+        self.known.cpu.learn(o.cpu_per_s, o.cpu_mean_percent());
+        self.known.accelerator.learn(o.accelerator_per_s, o.accelerator_mean_percent());
+        let near = o.cpu_mean_percent() > self.known.target_percent - 15.0;
+        if o.p99_ms > p.latency_ms && near && o.cpu_mean_percent() <= self.known.target_percent {
+            self.known.target_percent = (self.known.target_percent - DOWN).max(TARGET.1);
         } else if o.p99_ms < 0.8 * p.latency_ms && near {
-            self.target_percent = (self.target_percent + UP).min(TARGET.2);
+            self.known.target_percent = (self.known.target_percent + UP).min(TARGET.2);
         }
         self.weights.accelerator = self.choose(o);
         Step { weights: self.weights, verdict, reward: Some(p.reward(verdict)) }

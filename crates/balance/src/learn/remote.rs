@@ -4,7 +4,7 @@
 //! The messages are plain P4Runtime, so they go to a simulated switch and to one on the wire alike. A learner needs no
 //! mastership: it only reads, and hands its weights to the controller, which writes.
 
-use super::{Observation, Weights};
+use super::{Observation, ServiceWeights, Weights};
 use crate::config::Rack;
 use crate::plan::Schema;
 use crate::plan::schema::number;
@@ -139,6 +139,11 @@ impl Telemetry {
         }
     }
 
+    /// Whether anything is observed at all.
+    pub fn sees_anything(&self) -> bool {
+        self.devices.values().any(|s| !s.out)
+    }
+
     /// Leaves out what was read so far: it was seen under other weights.
     pub fn forget(&mut self) {
         for seen in self.devices.values_mut() {
@@ -166,21 +171,25 @@ impl Telemetry {
     }
 }
 
-/// The rack with these weights in one of its services. Devices that are not enabled stay so; of the others those with weight 0
-/// get no new connections.
-pub fn with_service_weights(rack: &Rack, service: &str, weights: Weights) -> Rack {
+/// The rack with these weights in one of its services; servers of no class keep theirs. Devices that are not enabled stay so; of the others those with weight 0
+/// are held: they get no new connections for now.
+pub fn with_service_weights(rack: &Rack, service: &str, weights: &ServiceWeights) -> Rack {
     let mut rack = rack.clone();
     let own = rack.services.iter_mut().filter(|s| s.name == service);
-    for d in own.flat_map(|s| &mut s.members).flat_map(|m| &mut m.devices) {
-        let weight = if d.kind == DeviceKind::Cpu { weights.cpu } else { weights.accelerator };
-        d.enabled &= weight > 0;
-        d.weight = weight.max(1);
+    for member in own.flat_map(|s| &mut s.members) {
+        let Some(weights) = weights.of(member.server) else { continue };
+        for d in &mut member.devices {
+            let weight = if d.kind == DeviceKind::Cpu { weights.cpu } else { weights.accelerator };
+            d.held = d.enabled && weight == 0;
+            d.enabled &= weight > 0;
+            d.weight = weight.max(1);
+        }
     }
     rack
 }
 
-/// The rack with these weights in all its services. Devices with weight 0 get no new connections; they stay known, and
-/// their connections stay with them.
+/// The rack with these weights in all its services. Devices with weight 0 are held: they get no new connections, but stay
+/// in service, and their connections stay with them.
 pub fn with_weights(rack: &Rack, weights: Weights) -> Rack {
     with_weights_of(rack, |_| Some(weights))
 }
@@ -192,11 +201,13 @@ pub fn with_weights_of(rack: &Rack, weights: impl Fn(DeviceNumber) -> Option<Wei
         d.enabled = weights(d.number).is_some();
     }
     for d in rack.services.iter_mut().flat_map(|s| &mut s.members).flat_map(|m| &mut m.devices) {
-        let weight = match weights(d.number) {
+        let own = weights(d.number);
+        let weight = match own {
             Some(w) if d.kind == DeviceKind::Cpu => w.cpu,
             Some(w) => w.accelerator,
             None => 0,
         };
+        d.held = own.is_some() && weight == 0;
         d.enabled = weight > 0;
         d.weight = weight.max(1);
     }

@@ -1,6 +1,6 @@
 //! How a learner is described, in a scenario and in `rack.toml` alike: the table `[learn]`.
 
-use super::{Bandit, Bounds, Fixed, Guard, Learner, Parameters, QTable, Rates, Weigher, Weights};
+use super::{Bandit, Bounds, Fixed, Guard, Knowledge, Learner, Parameters, QTable, Rates, Weigher, Weights};
 use crate::config::reader::{Problems, Table};
 use std::fmt::Write;
 
@@ -57,9 +57,9 @@ pub struct Settings {
     pub settle_ns: u64,
     /// How often registers are read in the rest of an interval.
     pub polls: u32,
-    /// Whether each class of servers has weights of its own; in scenarios only.
+    /// Whether each class of servers has weights of its own.
     pub per_class: bool,
-    /// What it knows at the beginning.
+    /// What it knows at the beginning; in scenarios only.
     pub table: Option<QTable>,
     /// Weight of accelerators of the fixed learner.
     pub weight: u32,
@@ -73,13 +73,27 @@ impl Settings {
     /// # Errors
     /// Its parameters do not fit.
     pub fn weigher(&self) -> Result<Box<dyn Weigher>, String> {
+        let table = self.table.as_ref().filter(|_| self.learner == LearnerKind::QLearning);
+        self.weigher_with(table.map(|t| Knowledge::Table(t.clone())).as_ref())
+    }
+
+    /// The learner, which goes on with what is known.
+    ///
+    /// # Errors
+    /// Its parameters do not fit, or what is known does not fit them.
+    pub fn weigher_with(&self, known: Option<&Knowledge>) -> Result<Box<dyn Weigher>, String> {
         let p = self.parameters;
-        let inner: Box<dyn Weigher> = match (self.learner, &self.table) {
-            (LearnerKind::QLearning, Some(table)) => Box::new(Learner::with_table(p, table.clone())?),
+        if let Some(known) = known {
+            known.fits(self.learner, &p)?;
+        }
+        let inner: Box<dyn Weigher> = match (self.learner, known) {
+            (_, Some(Knowledge::Table(table))) => Box::new(Learner::with_table(p, table.clone())?),
+            (_, Some(Knowledge::Guesses(guesses))) => Box::new(Bandit::with(p, guesses.clone())?),
+            (_, Some(Knowledge::Rates(rates))) => Box::new(Rates::with(p, rates.clone())?),
             (LearnerKind::QLearning, None) => Box::new(Learner::new(p)?),
-            (LearnerKind::Thompson, _) => Box::new(Bandit::new(p)?),
-            (LearnerKind::ServiceRate, _) => Box::new(Rates::new(p)?),
-            (LearnerKind::Fixed, _) => {
+            (LearnerKind::Thompson, None) => Box::new(Bandit::new(p)?),
+            (LearnerKind::ServiceRate, None) => Box::new(Rates::new(p)?),
+            (LearnerKind::Fixed, None) => {
                 let weights = Weights { cpu: p.max_weight, accelerator: self.weight };
                 Box::new(Fixed { parameters: p, weights })
             }
@@ -144,6 +158,7 @@ pub fn read_settings(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Opti
             problems,
         ),
     };
+    let per_class = t.boolean("per_class", problems).unwrap_or(true);
     let polls = whole(t, "polls", (1, 1000), 4, problems);
     let weight = whole(t, "weight", (0, u64::from(parameters.max_weight)), 0, problems);
     let guard = t.table("guard", problems).map(|mut g| {
@@ -164,7 +179,7 @@ pub fn read_settings(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Opti
         interval_ns,
         settle_ns,
         polls,
-        per_class: false,
+        per_class,
         table: None,
         weight,
         guard,
@@ -193,11 +208,12 @@ impl Settings {
         // Writing to a string cannot fail.
         let _ = writeln!(
             out,
-            "learner = \"{}\"\ninterval_s = {}\nsettle_s = {}\npolls = {}\nweight = {}\nmax_weight = {}\nranges = {}",
+            "learner = \"{}\"\ninterval_s = {}\nsettle_s = {}\npolls = {}\nper_class = {}\nweight = {}\nmax_weight = {}\nranges = {}",
             self.learner.name(),
             seconds(self.interval_ns),
             seconds(self.settle_ns),
             self.polls,
+            self.per_class,
             self.weight,
             p.max_weight,
             p.ranges

@@ -13,9 +13,10 @@
 //! +1, -1 and keep.
 
 use super::Action;
+use super::lines::{Lines, MAX_UPDATES, numbers, wrong};
 use std::fmt;
 
-const HEAD: &str = "pointsman q-table";
+pub(super) const HEAD: &str = "pointsman q-table";
 const VERSION: &str = "1";
 const MAX_RANGES: usize = 1000;
 
@@ -78,7 +79,7 @@ impl QTable {
     pub(super) fn update(&mut self, row: usize, action: Action, target: f64, alpha: f64) {
         let value = &mut self.rows[row][action as usize];
         *value += alpha * (target - *value);
-        self.updates += 1;
+        self.updates = self.updates.saturating_add(1);
     }
 
     /// The text for a file. What it holds comes back bit for bit.
@@ -109,44 +110,25 @@ impl QTable {
     /// # Errors
     /// It is something else, or another version.
     pub fn load(text: &str) -> Result<Self, TableError> {
-        let mut lines = text.lines().enumerate().map(|(i, l)| (i + 1, l));
-        let mut next = |what: &str| {
-            lines.next().ok_or_else(|| TableError {
-                line: text.lines().count() + 1,
-                message: format!("the file ends where {what} should stand: it is cut off"),
-            })
-        };
-        let wrong = |line: usize, message: String| TableError { line, message };
-        let (line, head) = next("the version")?;
-        match head.strip_prefix(HEAD).map(str::trim) {
-            Some(VERSION) => {}
-            Some(other) => {
-                return Err(wrong(line, format!("version {other} is not known, only {VERSION}: learn anew")));
-            }
-            None => return Err(wrong(line, format!("not a Q-table: it begins with `{HEAD} {VERSION}`"))),
-        }
-        let mut number = |name: &str, max: u64| {
-            let (line, text) = next(name)?;
-            let value = text.strip_prefix(name).and_then(|n| n.trim().parse().ok()).filter(|n| *n <= max);
-            value.ok_or_else(|| wrong(line, format!("`{text}`: write `{name} N`, N up to {max}")))
-        };
-        let ranges = number("ranges", MAX_RANGES as u64)? as usize;
-        let updates = number("updates", u64::MAX)?;
+        QTable::read(&mut Lines::new(text))
+    }
+
+    pub(super) fn read(lines: &mut Lines<'_>) -> Result<Self, TableError> {
+        lines.head(HEAD, VERSION, "a Q-table")?;
+        let ranges = lines.whole("ranges", MAX_RANGES as u64)? as usize;
+        let updates = lines.whole("updates", MAX_UPDATES)?;
         let mut table = QTable { rows: vec![[0.0; 3]; 2 * ranges], updates };
         for (i, row) in table.rows.iter_mut().enumerate() {
             let state = format!("{} {}", i / 2, ["no", "yes"][i % 2]);
-            let (line, text) = next(&format!("state `{state}`"))?;
-            let values = text.strip_prefix(&state).map(|v| v.split_ascii_whitespace().map(str::parse::<f64>));
-            let values: Option<Vec<f64>> =
-                values.and_then(|v| v.map(|x| x.ok().filter(|x| x.is_finite())).collect());
-            *row = values
-                .and_then(|v| v.try_into().ok())
-                .ok_or_else(|| wrong(line, format!("`{text}`: write `{state}` and three numbers")))?;
+            let (line, text) = lines.next(&format!("state `{state}`"))?;
+            let values = text.strip_prefix(&state).and_then(|v| numbers(v.split_ascii_whitespace(), 3));
+            *row = match values.and_then(|v| v.try_into().ok()) {
+                Some(values) => values,
+                None => return wrong(line, format!("`{text}`: write `{state}` and three numbers")),
+            };
         }
-        match lines.find(|(_, l)| !l.trim().is_empty()) {
-            Some((line, _)) => Err(wrong(line, "more lines than states".into())),
-            None => Ok(table),
-        }
+        lines.end("more lines than states")?;
+        Ok(table)
     }
 }
 

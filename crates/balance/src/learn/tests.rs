@@ -179,7 +179,206 @@ fn tables_in_files() {
     check(text.replace("ranges 3", "ranges 2"), 8, "more lines");
     check(text.replace("2 yes", "2 maybe"), 9, "`2 yes` and three numbers");
     check(text.replace("0.03", "NaN # "), 9, "three numbers");
+    check(text.replace("2 no ", "2 no 1 "), 8, "three numbers");
     assert!(Learner::with_table(Parameters::default(), table).expect_err("3, not 10").contains("3 ranges"));
+}
+
+/// What these learners know after some time with a rack.
+fn trained(learner: LearnerKind) -> Knowledge {
+    let p = Parameters::default();
+    let mut weigher: Box<dyn Weigher> = match learner {
+        LearnerKind::Thompson => Box::new(Bandit::new(p).expect("valid")),
+        LearnerKind::ServiceRate => Box::new(Rates::new(p).expect("valid")),
+        _ => Box::new(Learner::new(p).expect("valid")),
+    };
+    share_right(weigher.as_mut(), 5);
+    weigher.knowledge().expect("it can be kept")
+}
+
+const KEEP: [LearnerKind; 3] = [LearnerKind::QLearning, LearnerKind::Thompson, LearnerKind::ServiceRate];
+
+#[test]
+fn knowledge_in_files() {
+    for kind in KEEP {
+        let known = trained(kind);
+        assert!(known.updates() > 100, "{known}");
+        let one = Kept::One(known.clone());
+        assert_eq!(Kept::load(&one.save()), Ok(one.clone()));
+        let two = Kept::Classes(
+            [("old".to_string(), known.clone()), ("like-s3".to_string(), known.clone())].into(),
+        );
+        assert_eq!(Kept::load(&two.save()), Ok(two.clone()));
+        assert!(two.to_string().contains("class like-s3\n") && two.to_string().contains(&known.to_string()));
+        let (head, rows) =
+            (known.csv().lines().next().unwrap_or_default().to_string(), known.csv().lines().count() - 1);
+        assert_eq!(two.csv().lines().next(), Some(format!("class,{head}").as_str()));
+        assert_eq!((two.csv().lines().count(), two.csv().matches("\nold,").count()), (1 + 2 * rows, rows));
+        // Who goes on with it does what it would have done.
+        let settings = Settings {
+            learner: kind,
+            parameters: Parameters { epsilon: 0.0, ..Parameters::default() },
+            interval_ns: 1,
+            settle_ns: 0,
+            polls: 1,
+            per_class: true,
+            table: None,
+            weight: 0,
+            guard: None,
+        };
+        let mut again = settings.weigher_with(Some(&known)).expect("it fits");
+        assert_eq!(again.knowledge(), Some(known.clone()));
+        assert_ne!(settings.weigher_with(None).expect("valid").knowledge(), Some(known.clone()));
+        again.step(&rack(10.0).observe(again.weights()), &mut || 0.5);
+        for other in KEEP.into_iter().filter(|other| *other != kind) {
+            let e = known.fits(other, &settings.parameters).expect_err("another's");
+            assert!(e.contains("name another file"), "{e}");
+            assert!(Settings { learner: other, ..settings.clone() }.weigher_with(Some(&known)).is_err());
+        }
+        let e =
+            Kept::Classes([("old".to_string(), known)].into()).fits(LearnerKind::Fixed, &settings.parameters);
+        assert!(e.expect_err("it keeps nothing").starts_with("class old: it holds"));
+    }
+    let guesses = trained(LearnerKind::Thompson);
+    let more = Parameters { max_weight: 7, ..Parameters::default() };
+    assert!(
+        guesses.fits(LearnerKind::Thompson, &more).expect_err("6, not 7").contains("learn.max_weight is 7")
+    );
+    let shown = guesses.to_string();
+    assert!(shown.contains("levels of load") && shown.contains("x:6"), "{shown}");
+    let shown = trained(LearnerKind::ServiceRate).to_string();
+    assert!(shown.contains("a processor serves     15.00 packets/s"), "{shown}");
+    assert!(shown.contains("an accelerator serves  8.00 packets/s"), "{shown}");
+}
+
+#[test]
+fn files_that_are_none() {
+    let check = |text: &str, line: usize, message: &str| {
+        let e = Kept::load(text).expect_err(text);
+        assert!(e.line == line && e.message.contains(message), "{e}\nof {text}");
+    };
+    check("", 1, "cut off");
+    check("hello\n", 1, "not what a learner keeps");
+    check("pointsman q-table 1", 1, "the last line has no end");
+    let guesses = "pointsman thompson 1\nweights 2\nupdates 5\nlevels 2\n-3 0.5 1 0 0\n4 1 1 0.1 0.5\n";
+    Kept::load(guesses).expect("right");
+    for (from, to, line, message) in [
+        ("thompson 1", "thompson 2", 1, "version 2 is not known"),
+        ("weights 2", "weights 1", 2, "at least 2"),
+        ("weights 2", "weights 99999", 2, "up to 256"),
+        ("weights 2", "weights 3", 5, "each of 3 weights"),
+        ("updates 5", "updates -5", 3, "write `updates N`"),
+        ("levels 2", "levels 3", 7, "cut off"),
+        ("levels 2", "levels 1", 6, "more lines than levels"),
+        ("levels 2", "levels 9999", 4, "up to 801"),
+        ("-3 0.5", "x 0.5", 5, "a level from -400 to 400"),
+        ("4 1 1", "401 1 1", 6, "a level from -400 to 400"),
+        ("4 1 1", "-3 1 1", 6, "after a higher one, or twice"),
+        ("0.5 1 0 0", "1.5 1 0 0", 5, "a number that is no less"),
+        ("0.5 1 0 0", "-0.5 1 0 0", 5, "a number that is no less"),
+        ("0.5 1 0 0", "NaN 1 0 0", 5, "a number that is no less"),
+        ("0.1 0.5\n", "0.1 0.5 7\n", 6, "each of 2 weights"),
+    ] {
+        assert!(guesses.contains(from), "{from}");
+        check(&guesses.replacen(from, to, 1), line, message);
+    }
+    let rates =
+        "pointsman service-rate 1\nupdates 5\ncpu_per_s 12.5\naccelerator_per_s unknown\ntarget_percent 80\n";
+    Kept::load(rates).expect("right");
+    for (from, to, line, message) in [
+        ("service-rate 1", "service-rate 0", 1, "version 0 is not known"),
+        ("cpu_per_s 12.5", "cpu_per_s 0", 3, "write `cpu_per_s X`"),
+        ("cpu_per_s 12.5", "cpu_per_s inf", 3, "or `cpu_per_s unknown`"),
+        ("cpu_per_s 12.5", "gpu_per_s 12.5", 3, "write `cpu_per_s X`"),
+        ("target_percent 80", "target_percent 99", 5, "from 40 to 92"),
+        ("target_percent 80", "target_percent unknown", 5, "always known"),
+        ("target_percent 80\n", "", 5, "cut off"),
+        ("target_percent 80\n", "target_percent 80\n\nmore\n", 7, "more lines"),
+    ] {
+        assert!(rates.contains(from), "{from}");
+        check(&rates.replacen(from, to, 1), line, message);
+    }
+    let classes = format!("pointsman classes 1\nclass old\n{rates}class new\n{guesses}");
+    assert_eq!(Kept::load(&classes).expect("right").parts().len(), 2);
+    check(&classes.replacen("classes 1", "classes 7", 1), 1, "version 7 is not known");
+    check(&classes.replacen("class old\n", "", 1), 2, "write `class NAME`");
+    check(&classes.replacen("class new", "class old", 1), 8, "class old is there twice");
+    check(&classes.replacen("12.5", "-1", 1), 5, "write `cpu_per_s X`");
+    check(&classes.replacen("4 1 1 0.1 0.5\n", "", 1), 14, "cut off");
+    check(&classes.replacen("class new\n", "class new\n\n", 1), 9, "not what a learner keeps");
+}
+
+/// Whatever is in a file: a reason with a line that it has, or something that can be kept and is the same again.
+#[test]
+fn files_of_noise() {
+    let mut random = Random::new(7);
+    let words = [
+        "class ",
+        "unknown",
+        "-1",
+        "1e308",
+        "18446744073709551615",
+        "NaN",
+        "\n",
+        " ",
+        "pointsman q-table 1\n",
+        "0",
+    ];
+    let texts: Vec<String> = KEEP.map(trained).map(Kept::One).iter().map(Kept::save).collect();
+    let all = texts.iter().enumerate().map(|(i, t)| format!("class c{i}\n{t}")).collect::<String>();
+    let mut good = 0;
+    for i in 0..4000 {
+        let text = match i % 4 {
+            3 => format!("pointsman classes 1\n{all}"),
+            n => texts[n].clone(),
+        };
+        let mut text = text.into_bytes();
+        for _ in 0..=random.below(2) {
+            let at = random.below(text.len() as u64 + 1) as usize;
+            let end = (at + random.below(12) as usize).min(text.len());
+            let word = words[random.below(words.len() as u64) as usize].bytes();
+            text.splice(at..end, word).for_each(drop);
+        }
+        let text = String::from_utf8_lossy(&text).into_owned();
+        match Kept::load(&text) {
+            Err(e) => {
+                assert!(e.line >= 1 && e.line <= text.lines().count() + 1 && !e.message.is_empty(), "{e}")
+            }
+            Ok(kept) => {
+                good += 1;
+                assert_eq!(Kept::load(&kept.save()).as_ref(), Ok(&kept));
+                let _ = (kept.to_string(), kept.csv());
+                for kind in KEEP {
+                    let _ = kept.fits(kind, &Parameters::default());
+                }
+            }
+        }
+    }
+    assert!((50..3900).contains(&good), "{good} of 4000 are read");
+}
+
+#[test]
+fn samples_of_classes() {
+    let sample = |class: Option<&str>, value| crate::mcdm::chooser::Sample {
+        labels: class.map(|c| ("class".to_string(), c.to_string())).into_iter().collect(),
+        value,
+    };
+    let both = ["old".to_string(), "new".to_string()];
+    let (old, new, all) = (sample(Some("old"), 1.0), sample(Some("new"), 2.0), sample(None, 3.0));
+    assert_eq!(of_classes(std::slice::from_ref(&all), &both), Ok(vec![3.0, 3.0]));
+    assert_eq!(of_classes(&[new.clone(), old.clone()], &both), Ok(vec![1.0, 2.0]));
+    assert_eq!(of_classes(std::slice::from_ref(&new), &both[1..]), Ok(vec![2.0]));
+    let check = |samples: &[crate::mcdm::chooser::Sample], classes: &[String], message: &str| {
+        let e = of_classes(samples, classes).expect_err(message);
+        assert!(e.contains(message), "{e}");
+    };
+    check(&[], &both, "gives 0 samples: write an expression that gives one for all clients");
+    check(
+        &[all.clone(), all.clone()],
+        &both[..1],
+        "gives 2 samples: write an expression that gives one, for all",
+    );
+    check(std::slice::from_ref(&old), &both, "none of them for class new");
+    check(&[old.clone(), new, old], &both, "gives 3 samples");
 }
 
 #[test]

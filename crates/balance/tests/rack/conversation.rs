@@ -5,6 +5,7 @@ use pointsman_balance::Rack;
 use pointsman_balance::api::{Desk, Effect, Request, Tokens};
 use pointsman_balance::controller::{self, Controller, Output, Program};
 use serde_json::Value;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// Who may change something, and who may look.
@@ -15,8 +16,20 @@ pub const BOARD: &str = "Bearer fedcba9876543210fedc";
 /// Requests of one conversation at most: state grows with them.
 const MAX_REQUESTS: usize = 50;
 
-/// The rack's file; in its second form the service has another policy and a device less.
+/// Read once: a fuzzer has thousands of conversations in a second.
+static FILES: LazyLock<[Rack; 2]> = LazyLock::new(|| [false, true].map(read));
+static PROGRAM: LazyLock<Program> = LazyLock::new(|| {
+    let p4info = include_str!("../data/balancer.p4info.txtpb");
+    let p4info = pointsman_control::text::from_text(p4info).expect("a stored P4Info");
+    Program { p4info, device_config: b"the program".to_vec() }
+});
+
 fn file(second: bool) -> Rack {
+    FILES[usize::from(second)].clone()
+}
+
+/// The rack's file; in its second form the service has another policy and a device less.
+fn read(second: bool) -> Rack {
     let text = include_str!("../../../../examples/rack.toml");
     let text = if second {
         text.replace("policy = \"p4mite\"", "policy = \"wrr\"\ntuning = { servers = \"hash\" }")
@@ -41,12 +54,9 @@ pub struct Office {
 
 impl Default for Office {
     fn default() -> Self {
-        let p4info = include_str!("../data/balancer.p4info.txtpb");
-        let p4info = pointsman_control::text::from_text(p4info).expect("a stored P4Info");
-        let program = Program { p4info, device_config: b"the program".to_vec() };
         Office {
             desk: Desk::new(file(false), tokens()),
-            controller: Controller::new(file(false), program).expect("a balancer"),
+            controller: Controller::new(file(false), PROGRAM.clone()).expect("a balancer"),
             now_ms: 1_795_290_600_000,
             second: false,
             kept: None,

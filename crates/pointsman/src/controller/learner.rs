@@ -1,12 +1,14 @@
-//! A learner beside the controller: asks Prometheus what clients see, keeps its Q-table in a file, and hands its readings and weights
+//! A learner beside the controller: asks Prometheus what clients see, keeps what it learns in a file, and hands its readings and weights
 //! back and forth between switch, desk and [`Driver`].
 
 use super::files;
 use crate::http::client::{Ask, ask};
 use pointsman_balance::config::{ClientsSource, LearnConfig};
 use pointsman_balance::controller::{Controller, Program, Request, Status};
-use pointsman_balance::learn::driver::{Input, Output, Situation, configured};
-use pointsman_balance::learn::{Clients, Decision, Driver, QTable, State, Weights};
+use pointsman_balance::learn::driver::{Input, Output, Situation};
+use pointsman_balance::learn::{
+    Class, Clients, Decision, Driver, Kept, ServiceWeights, Standing, State, of_classes,
+};
 use pointsman_balance::mcdm::prometheus::{QUERY_PATH, form, samples};
 use pointsman_balance::{DeviceNumber, Rack};
 use pointsman_control::proto::p4info::P4Info;
@@ -24,7 +26,7 @@ pub struct Answer {
     /// Which learner asked: one that has ended is not told.
     learner: u64,
     round: u64,
-    result: Result<Clients, String>,
+    result: Result<Vec<Clients>, String>,
 }
 
 /// What a learner wants of whoever runs it.
@@ -32,7 +34,7 @@ pub(super) enum Wish {
     /// A request to the switch.
     Request { id: u64, request: Request },
     /// Weights for a service.
-    Weigh { service: String, weights: Weights },
+    Weigh { service: String, weights: ServiceWeights },
     /// A decision was made.
     Decided { service: String, learner: &'static str, decision: Decision },
     /// Something for the operator.
@@ -44,6 +46,7 @@ pub(super) enum Wish {
 struct Basis {
     config: LearnConfig,
     members: Vec<(DeviceNumber, u32, bool)>,
+    classes: Vec<Class>,
     device_id: u64,
 }
 
@@ -51,15 +54,15 @@ fn basis(rack: &Rack) -> Option<Basis> {
     let config = rack.learn.clone()?;
     let members = rack.service(&config.service).ok()?.members.iter().flat_map(|m| &m.devices);
     let members = members.map(|d| (d.number, d.weight, d.enabled)).collect();
-    Some(Basis { config, members, device_id: rack.switch.device_id })
+    let classes = rack.classes(&config.service, config.settings.per_class).ok()?;
+    Some(Basis { config, members, classes, device_id: rack.switch.device_id })
 }
 
 struct Running {
     basis: Basis,
     driver: Driver,
-    /// Where its table is kept.
+    /// Where what it knows is kept.
     file: Option<PathBuf>,
-    decisions: BTreeMap<&'static str, u64>,
 }
 
 /// The learner that runs, if one is configured.
@@ -79,8 +82,8 @@ pub(super) struct Learner {
     open: BTreeMap<u64, (u64, u64)>,
 }
 
-/// Reads the Q-table of a configuration. A file that is not there is a beginning from nothing.
-pub(super) fn table(config: &LearnConfig, folder: &Path) -> Result<Option<QTable>, String> {
+/// Reads what a configuration's learner has learnt. A file that is not there is a beginning from nothing.
+pub(super) fn kept(config: &LearnConfig, folder: &Path) -> Result<Option<Kept>, String> {
     let Some(name) = &config.table else { return Ok(None) };
     let path = folder.join(name);
     let shown = path.display();
@@ -89,16 +92,11 @@ pub(super) fn table(config: &LearnConfig, folder: &Path) -> Result<Option<QTable
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(format!("cannot read {shown} for learn.table: {e}")),
     };
-    let remedy = "move it away to begin with nothing";
-    let table = QTable::load(&text).map_err(|e| format!("{shown}: {e}; {remedy}"))?;
-    if table.ranges() != config.settings.parameters.ranges {
-        return Err(format!(
-            "{shown}: the table has {} ranges of utilisation, but learn.ranges is {}: use the same number, or {remedy}",
-            table.ranges(),
-            config.settings.parameters.ranges
-        ));
-    }
-    Ok(Some(table))
+    let remedy = "or move it away to begin with nothing";
+    let kept = Kept::load(&text).map_err(|e| format!("{shown}: {e}; restore it, {remedy}"))?;
+    kept.fits(config.settings.learner, &config.settings.parameters)
+        .map_err(|e| format!("{shown}: {e}, {remedy}"))?;
+    Ok(Some(kept))
 }
 
 fn seed() -> u64 {
@@ -161,27 +159,24 @@ impl Learner {
 
     fn begin(&mut self, basis: &Basis, file: &Rack) -> Result<(Running, String), String> {
         let config = &basis.config;
-        let mut settings = config.settings.clone();
-        settings.table = table(config, &self.folder)?;
-        let known = settings.table.as_ref().map(QTable::updates);
+        let found = kept(config, &self.folder)?;
         let seed = config.seed.unwrap_or_else(seed);
-        let mut first = configured(file, &config.service, settings.parameters.max_weight);
-        first.accelerator = config.first_weight.unwrap_or(first.accelerator);
-        let patience = config.clients.patience;
-        let driver = Driver::new(&settings, patience, file, &config.service, first, &self.info, seed)?;
-        let knowledge = match (&config.table, known) {
-            (Some(name), Some(n)) => format!(", with {n} updates in {name}"),
+        let start = found.clone().unwrap_or_default();
+        let driver = Driver::new(config, file, &start, &self.info, seed)?;
+        let updates: u64 = driver.standing().map(|s| s.updates).sum();
+        let knowledge = match (&config.table, found) {
+            (Some(name), Some(_)) => format!(", with {updates} updates in {name}"),
             (Some(name), None) => format!(", with nothing so far in {name}"),
             (None, _) => String::new(),
         };
         let said = format!(
             "service `{}`: {} learns its weights from {} on{knowledge}",
             config.service,
-            settings.learner.name(),
+            config.settings.learner.name(),
             driver.weights()
         );
         let file = config.table.as_ref().map(|name| self.folder.join(name));
-        Ok((Running { basis: basis.clone(), driver, file, decisions: BTreeMap::new() }, said))
+        Ok((Running { basis: basis.clone(), driver, file }, said))
     }
 
     /// When to step again at the latest.
@@ -231,11 +226,11 @@ impl Learner {
                     wishes.push(Wish::Request { id: self.next_id, request: Request::Read(request) });
                     self.next_id += 1;
                 }
-                Output::AskClients { round } => {
+                Output::AskClients { round, classes } => {
                     let (source, tell) = (r.basis.config.clients.clone(), self.tell.clone());
                     let learner = self.number;
                     tokio::spawn(async move {
-                        let result = clients(&source).await;
+                        let result = clients(&source, &classes).await;
                         // Nobody is there to be told: then the controller is about to end.
                         let _ = tell.send(super::Command::Clients(Answer { learner, round, result }));
                     });
@@ -247,7 +242,6 @@ impl Learner {
                     }
                 }
                 Output::Decided(decision) => {
-                    *r.decisions.entry(decision.verdict.name()).or_default() += 1;
                     wishes.push(Wish::Decided { service: service.clone(), learner, decision });
                 }
                 Output::Note(text) => {
@@ -265,12 +259,8 @@ impl Learner {
             service: &r.basis.config.service,
             learner: r.basis.config.settings.learner.name(),
             state: r.driver.state(),
-            weights: r.driver.weights(),
-            last: r.driver.last(),
-            decisions: &r.decisions,
-            interventions: r.driver.interventions(),
+            classes: r.driver.standing().collect(),
             skipped: r.driver.skipped(),
-            updates: r.driver.table().map(QTable::updates),
         })
     }
 }
@@ -283,23 +273,15 @@ pub struct Report<'a> {
     pub learner: &'static str,
     /// How it stands.
     pub state: State,
-    /// The weights that it wants.
-    pub weights: Weights,
-    /// Its last decision.
-    pub last: Option<&'a Decision>,
-    /// How many decisions, by what was thought of the weights before.
-    pub decisions: &'a BTreeMap<&'static str, u64>,
-    /// How often the guard took over.
-    pub interventions: u64,
+    /// Class by class.
+    pub classes: Vec<Standing<'a>>,
     /// Intervals without a decision.
     pub skipped: u64,
-    /// Updates of its Q-table, if it has one.
-    pub updates: Option<u64>,
 }
 
 fn save(r: &Running) -> Result<(), String> {
-    match (&r.file, r.driver.table()) {
-        (Some(file), Some(table)) => files::replace(file, &table.save()),
+    match (&r.file, r.driver.kept()) {
+        (Some(file), Some(kept)) => files::replace(file, &kept.save()),
         _ => Ok(()),
     }
 }
@@ -313,15 +295,19 @@ impl Drop for Learner {
     }
 }
 
-/// What clients see, by a Prometheus server.
-async fn clients(source: &ClientsSource) -> Result<Clients, String> {
+/// What clients see, by a Prometheus server: those of each of these classes of servers.
+async fn clients(source: &ClientsSource, classes: &[String]) -> Result<Vec<Clients>, String> {
     let loss = async {
         match &source.loss {
-            Some(promql) => number(source, promql).await,
-            None => Ok(0.0),
+            Some(promql) => numbers(source, promql, classes).await,
+            None => Ok(vec![0.0; classes.len()]),
         }
     };
-    let (p99, loss) = tokio::try_join!(number(source, &source.p99_ms), loss)?;
+    let (p99, loss) = tokio::try_join!(numbers(source, &source.p99_ms, classes), loss)?;
+    p99.into_iter().zip(loss).map(|(p99, loss)| seen(p99, loss)).collect()
+}
+
+fn seen(p99: f64, loss: f64) -> Result<Clients, String> {
     if loss.is_finite() && !(0.0..=1.0).contains(&loss) {
         return Err(format!("learn.clients.loss is {loss}: write an expression for a share, from 0 to 1"));
     }
@@ -333,17 +319,11 @@ async fn clients(source: &ClientsSource) -> Result<Clients, String> {
     Ok(Clients { p99_ms: Some(p99).filter(|p| !p.is_nan()), loss })
 }
 
-async fn number(source: &ClientsSource, promql: &str) -> Result<f64, String> {
+async fn numbers(source: &ClientsSource, promql: &str, classes: &[String]) -> Result<Vec<f64>, String> {
     let url = format!("{}{QUERY_PATH}", source.url.trim_end_matches('/'));
     let body = Some(("application/x-www-form-urlencoded", form(promql)));
     let request = Ask { method: "POST", url: &url, body, ..Ask::default() };
     let (status, body) = ask(request, source.patience).await?;
     let found = samples(status, &body).map_err(|e| format!("`{promql}`: {e}"))?;
-    match found.as_slice() {
-        [one] => Ok(one.value),
-        many => Err(format!(
-            "`{promql}` gives {} samples: write an expression that gives one, for all clients of the service",
-            many.len()
-        )),
-    }
+    of_classes(&found, classes).map_err(|e| format!("`{promql}` {e}"))
 }

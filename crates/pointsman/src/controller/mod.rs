@@ -395,13 +395,13 @@ pub struct Opened {
     pub notes: Vec<String>,
 }
 
-/// Reads tokens and what was kept, and sees that the learner's table can be read. `folder` is where paths in the rack's file begin.
+/// Reads tokens and what was kept, and sees that what a learner has learnt can be read. `folder` is where paths in the rack's file begin.
 ///
 /// # Errors
 /// A file cannot be read, or is not what it should be.
 pub fn open(rack: &Rack, folder: &Path) -> Result<Opened, String> {
     if let Some(learn) = &rack.learn {
-        learner::table(learn, folder)?;
+        learner::kept(learn, folder)?;
     }
     let Some(settings) = &rack.api else {
         return Ok(Opened {
@@ -515,7 +515,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     let program = program(&rack.switch.program)?;
     if args.check {
         if let Some(learn) = &rack.learn {
-            learner::table(learn, &folder(&args.rack))?;
+            learner::kept(learn, &folder(&args.rack))?;
         }
         Controller::new(rack, program)?;
         return Ok(ExitCode::SUCCESS);

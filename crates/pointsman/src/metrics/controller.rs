@@ -5,7 +5,7 @@ use crate::controller::Report;
 use pointsman_balance::Rack;
 use pointsman_balance::api::{Change, History, Outcome};
 use pointsman_balance::controller::{Controller, Event, Status};
-use pointsman_balance::learn::State;
+use pointsman_balance::learn::{Standing, State};
 use pointsman_balance::plan::{Action, Key};
 use std::collections::BTreeMap;
 
@@ -40,6 +40,8 @@ fn kind(event: &Event) -> &'static str {
         Event::Draining { .. } => "draining",
         Event::Drained { .. } => "drained",
         Event::Empty { .. } => "empty",
+        Event::Held { .. } => "held",
+        Event::Released { .. } => "released",
         Event::Learnt { .. } => "learnt",
         Event::Warning { .. } => "warning",
     }
@@ -128,66 +130,78 @@ fn names(rack: &Rack, controller: &Controller, page: &mut Page) {
 
 /// A learner as metrics.
 fn learner(r: &Report<'_>, page: &mut Page) {
-    let of = |more: &[(&'static str, &str)]| -> Labels {
+    let of = |class: Option<&str>, more: &[(&'static str, &str)]| -> Labels {
         let own = [("name", r.service)];
-        own.iter().chain(more).map(|(name, value)| (*name, (*value).to_string())).collect()
+        let class = class.map(|c| ("class", c));
+        own.iter()
+            .copied()
+            .chain(class)
+            .chain(more.iter().copied())
+            .map(|(n, v)| (n, v.to_string()))
+            .collect()
     };
-    let states =
-        State::ALL.map(|(s, name)| (of(&[("learner", r.learner), ("state", name)]), f64::from(s == r.state)));
+    let states = State::ALL
+        .map(|(s, name)| (of(None, &[("learner", r.learner), ("state", name)]), f64::from(s == r.state)));
     page.gauge("pointsman_controller_learner_state", "How a service's learner stands; 1.", states.to_vec());
-    let weights = [("cpu", r.weights.cpu), ("accelerator", r.weights.accelerator)];
+    let weights = r.classes.iter().flat_map(|c| {
+        let weights = [("cpu", c.weights.cpu), ("accelerator", c.weights.accelerator)];
+        weights.map(|(kind, w)| (of(c.class, &[("kind", kind)]), f64::from(w)))
+    });
     page.gauge(
         "pointsman_controller_learner_weight",
         "The weight that a learner gives devices of this kind.",
-        weights.map(|(kind, w)| (of(&[("kind", kind)]), f64::from(w))).to_vec(),
+        weights.collect(),
     );
+    let decisions = r.classes.iter().flat_map(|c| {
+        c.decisions.iter().map(|(verdict, n)| (of(c.class, &[("verdict", verdict)]), *n as f64))
+    });
     page.counter(
         "pointsman_controller_learner_decisions",
         "Decisions of a learner, by what it thought of the weights before.",
-        r.decisions.iter().map(|(verdict, n)| (of(&[("verdict", verdict)]), *n as f64)).collect(),
+        decisions.collect(),
     );
+    let plain = |value: &dyn Fn(&Standing<'_>) -> Option<f64>| -> Vec<(Labels, f64)> {
+        r.classes.iter().filter_map(|c| Some((of(c.class, &[]), value(c)?))).collect()
+    };
     page.counter(
         "pointsman_controller_learner_interventions",
         "How often a learner's guard took over.",
-        vec![(of(&[]), r.interventions as f64)],
+        plain(&|c| Some(c.interventions as f64)),
     );
     page.counter(
         "pointsman_controller_learner_skipped",
         "Intervals without a decision: nothing was known of devices or clients.",
-        vec![(of(&[]), r.skipped as f64)],
+        vec![(of(None, &[]), r.skipped as f64)],
     );
-    if let Some(updates) = r.updates {
-        page.counter(
-            "pointsman_controller_learner_table_updates",
-            "Updates of a learner's Q-table since it was made.",
-            vec![(of(&[]), updates as f64)],
-        );
-    }
-    let Some(d) = r.last else { return };
-    let o = &d.seen;
+    page.counter(
+        "pointsman_controller_learner_table_updates",
+        "Updates of what a learner knows, since it knew nothing.",
+        plain(&|c| Some(c.updates as f64)),
+    );
     page.gauge(
         "pointsman_controller_learner_p99_seconds",
         "The 99th percentile of latency that a learner's last decision went by.",
-        vec![(of(&[]), o.p99_ms / 1e3)],
+        plain(&|c| Some(c.last?.seen.p99_ms / 1e3)),
     );
     page.gauge(
         "pointsman_controller_learner_loss_ratio",
         "The share of lost requests that it went by.",
-        vec![(of(&[]), o.loss)],
+        plain(&|c| Some(c.last?.seen.loss)),
     );
-    let used = [("cpu", o.cpu_mean_percent()), ("accelerator", o.accelerator_mean_percent())];
+    let used = r.classes.iter().filter_map(|c| Some((c.class, &c.last?.seen))).flat_map(|(class, o)| {
+        let used = [("cpu", o.cpu_mean_percent()), ("accelerator", o.accelerator_mean_percent())];
+        used.map(|(kind, percent)| (of(class, &[("kind", kind)]), percent))
+    });
     page.gauge(
         "pointsman_controller_learner_use_percent",
         "The mean use of devices of a kind that it went by.",
-        used.map(|(kind, percent)| (of(&[("kind", kind)]), percent)).to_vec(),
+        used.collect(),
     );
-    if let Some(reward) = d.reward {
-        page.gauge(
-            "pointsman_controller_learner_reward",
-            "Reward that a learner had at its last decision.",
-            vec![(of(&[]), reward)],
-        );
-    }
+    page.gauge(
+        "pointsman_controller_learner_reward",
+        "Reward that a learner had at its last decision.",
+        plain(&|c| c.last?.reward),
+    );
 }
 
 /// A controller as metrics.
@@ -222,6 +236,12 @@ pub fn page(
         "pointsman_controller_draining_connections",
         "Connections that devices still have that take no new ones.",
         left.collect(),
+    );
+    let held = controller.held().into_iter().map(|device| labelled("device", device, 1)).collect();
+    page.gauge(
+        "pointsman_controller_held_device",
+        "Devices in service that get no new connections for now: a learner gives them weight 0; 1.",
+        held,
     );
     page.counter(
         "pointsman_controller_writes",

@@ -17,7 +17,7 @@ use pointsman_lab::wire::{Key, Keyring};
 use pointsman_sim::Scenario;
 use pointsman_sim::arrivals::{ArrivalModel, Arrivals};
 use pointsman_sim::random::{Distribution, Part, Stream};
-use pointsman_sim::scenario::{Connections, agent_text};
+use pointsman_sim::scenario::{Connections, LearnModel, agent_text};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::{Arc, Mutex};
@@ -245,6 +245,8 @@ fn toml(s: &Scenario, spec: &RackSpec) -> Result<String, String> {
     );
     if let Some(learn) = &s.learn {
         let first = learn.weigher()?.weights().accelerator;
+        // Servers that are alike here may differ in what is written above: `plan` has seen that there is one class.
+        let learn = LearnModel { per_class: false, ..learn.clone() };
         let _ = write!(t, "[learn]\nfirst_weight = {first}\n{}{}", learn.text(), ClientsView::text());
     }
     Ok(t)

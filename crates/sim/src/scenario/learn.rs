@@ -11,7 +11,6 @@ pub(super) fn learn(
     problems: &mut Problems<'_>,
 ) -> Option<LearnModel> {
     let settings = read_settings(&mut t, problems);
-    let per_class = t.boolean("per_class", problems).unwrap_or(true);
     let file: Option<At<String>> = t.text("table", "write the path of a Q-table", problems);
     t.finish(problems);
     let settings = settings?;
@@ -21,5 +20,5 @@ pub(super) fn learn(
             .and_then(|table| Learner::with_table(settings.parameters, table.clone()).map(|_| table));
         read.map_err(|e| problems.add(&file.place, "learn.table", e)).ok()
     });
-    Some(LearnModel { per_class, table, ..settings })
+    Some(LearnModel { table, ..settings })
 }

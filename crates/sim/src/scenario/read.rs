@@ -15,12 +15,13 @@ use crate::link::LinkModel;
 use crate::world::prometheus::SERIES;
 use pointsman_balance::config::reader::{At, Place, Problems, Table};
 use pointsman_balance::config::{ConfigErrors, NextHop, Service};
+use pointsman_balance::learn::{MAX_CLASSES, alike};
 use pointsman_balance::types::address_bits;
 use pointsman_balance::{DeviceKind, Policy, Protocol, Rack};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Classes of servers that can have weights of their own: an answer's tag has room for so many.
-const MAX_CLASSES: usize = 31;
+// An answer's tag has room for so many classes.
+const _: () = assert!(MAX_CLASSES <= 31);
 
 /// Points of a sweep.
 const MAX_POINTS: usize = 100_000;
@@ -511,25 +512,23 @@ impl Draft {
 
     /// Classes of servers with equal devices, and their names.
     fn classes_of(&self, rack: &Rack, devices: &[DeviceModel]) -> (Vec<u8>, Vec<String>) {
-        let (mut out, mut names) = (Vec::new(), Vec::new());
-        let mut known: Vec<Vec<(DeviceKind, bool, &DeviceModel)>> = Vec::new();
         let mut at = 0;
-        for (i, server) in rack.servers.iter().enumerate() {
+        let servers = rack.servers.iter().enumerate().map(|(i, server)| {
             let own = server.devices.iter().zip(&devices[at..]);
-            let own: Vec<_> = own.map(|(d, model)| (d.kind, d.enabled, model)).collect();
+            let own: Vec<(DeviceKind, bool, &DeviceModel)> =
+                own.map(|(d, model)| (d.kind, d.enabled, model)).collect();
             at += own.len();
-            let class = known.iter().position(|k| *k == own).unwrap_or_else(|| {
-                let given = self.class_of_server(i).map(|c| c.name.value.clone());
-                names.push(given.unwrap_or_else(|| format!("like-{}", server.name)));
-                known.push(own);
-                known.len() - 1
-            });
-            out.push(class.min(MAX_CLASSES) as u8);
-        }
+            let given =
+                self.class_of_server(i).map(|c| c.name.value.clone()).or_else(|| server.class.clone());
+            // What the rack's file calls a class is one, whatever it consists of.
+            let key = server.class.clone().ok_or(own);
+            (key, given.unwrap_or_else(|| format!("like-{}", server.name)))
+        });
+        let (of, mut names) = alike(servers);
         if names.len() == 1 {
             names = vec![String::new()];
         }
-        (out, names)
+        (of.into_iter().map(|class| class.min(MAX_CLASSES) as u8).collect(), names)
     }
 
     fn models(&self, rack: &Rack, problems: &mut Problems<'_>) -> Option<Vec<DeviceModel>> {

@@ -393,6 +393,34 @@ fn draining_devices_are_counted() {
     assert_eq!(left(&w), []);
 }
 
+/// A device that a learner holds at weight 0 does not drain: nobody counts its connections, or says that it can be stopped.
+#[test]
+fn held_devices_do_not_drain() {
+    let mut w = world();
+    let held = |w: &World| (w.controller.held(), w.controller.draining().len());
+    let mut rack = shape().rack();
+    let own = DeviceNumber::new(3, 1);
+    let parts = |rack: &mut Rack, change: &dyn Fn(&mut crate::config::MemberDevice)| {
+        let all = rack.services.iter_mut().flat_map(|s| &mut s.members).flat_map(|m| &mut m.devices);
+        all.filter(|d| d.number == own).for_each(change);
+    };
+    parts(&mut rack, &|d| (d.enabled, d.held) = (false, true));
+    w.input(Input::Config(Box::new(rack.clone())));
+    w.settle();
+    w.run_for(ms(40_000));
+    assert_eq!(held(&w), (vec!["s3/d1".to_string()], 0));
+    assert!(w.had(|e| matches!(e, Event::Held { devices } if devices == "s3/d1")));
+    assert!(!w.had(|e| matches!(e, Event::Empty { .. })));
+    // Then an operator takes it out, too.
+    parts(&mut rack, &|d| (d.enabled, d.held) = (false, false));
+    w.input(Input::Config(Box::new(rack)));
+    w.settle();
+    assert_eq!(held(&w), (vec![], 1));
+    w.run_for(ms(40_000));
+    assert!(w.had(|e| matches!(e, Event::Empty { device } if device == "s3/d1")));
+    assert!(w.had(|e| matches!(e, Event::Released { devices } if devices == "s3/d1")));
+}
+
 #[test]
 fn services_drain() {
     let mut s = shape();

@@ -1,8 +1,10 @@
-use super::super::{Bounds, LearnerKind, Parameters};
+use super::super::{Bounds, Knowledge, LearnerKind, Parameters};
 use super::*;
+use crate::config::ClientsSource;
 use crate::plan::schema::bytes;
 use crate::plan::tests::p4info;
 use crate::report::Load;
+use crate::types::DeviceKind;
 use p4rt::entity::Entity as Kind;
 
 /// Two servers with a processor and a SmartNIC each; processors have five times the weight.
@@ -26,35 +28,55 @@ fn settings(learner: LearnerKind) -> Settings {
     }
 }
 
+fn config(settings: &Settings) -> LearnConfig {
+    let (url, patience) = ("http://127.0.0.1:9090".into(), Duration::from_secs(1));
+    LearnConfig {
+        service: "inference".into(),
+        settings: settings.clone(),
+        first_weight: None,
+        table: None,
+        seed: None,
+        clients: ClientsSource { url, p99_ms: "p99".into(), loss: None, patience },
+    }
+}
+
 /// A driver in virtual time, with a switch that answers as it is told.
 struct World {
     driver: Driver,
     now: Duration,
-    /// Use of processors and SmartNICs in per cent.
+    /// Use of processors and SmartNICs in per cent, and of those of the second server, if that differs.
     percent: [u8; 2],
+    second: Option<[u8; 2]>,
     packets: i64,
     clients: Result<Clients, String>,
     /// Answers come.
     answers: bool,
     decisions: Vec<Decision>,
-    weights: Vec<Weights>,
+    weights: Vec<ServiceWeights>,
+    /// The classes about whose clients it asked last.
+    asked: Vec<String>,
     notes: Vec<String>,
     saved: Vec<String>,
 }
 
 impl World {
     fn new(settings: &Settings) -> World {
-        let (rack, first) = (rack(), configured(&rack(), "inference", settings.parameters.max_weight));
-        let driver = Driver::new(settings, Duration::from_secs(1), &rack, "inference", first, &p4info(), 1);
+        World::with(settings, &rack(), &Kept::default())
+    }
+
+    fn with(settings: &Settings, rack: &Rack, kept: &Kept) -> World {
+        let driver = Driver::new(&config(settings), rack, kept, &p4info(), 1);
         World {
             driver: driver.unwrap_or_else(|e| panic!("{e}")),
             now: Duration::ZERO,
             percent: [50, 0],
+            second: None,
             packets: 0,
             clients: Ok(Clients { p99_ms: Some(10.0), loss: 0.0 }),
             answers: true,
             decisions: Vec::new(),
             weights: Vec::new(),
+            asked: Vec::new(),
             notes: Vec::new(),
             saved: Vec::new(),
         }
@@ -65,8 +87,10 @@ impl World {
         let answer = |e: &p4rt::Entity| {
             let kind = match e.entity.clone() {
                 Some(Kind::RegisterEntry(mut r)) => {
-                    let slot = usize::from(r.register_id != self.driver.telemetry.register_of_slot(0));
-                    let load = Load { compute: self.percent[slot], ..Load::default() };
+                    let telemetry = &self.driver.classes[0].telemetry;
+                    let slot = usize::from(r.register_id != telemetry.register_of_slot(0));
+                    let second = self.second.filter(|_| r.index.as_ref().is_some_and(|i| i.index == 2));
+                    let load = Load { compute: second.unwrap_or(self.percent)[slot], ..Load::default() };
                     let data = p4rt::p4_data::Data::Bitstring(bytes(u128::from(load.word()) << 32));
                     r.data = Some(p4rt::P4Data { data: Some(data) });
                     Kind::RegisterEntry(r)
@@ -94,8 +118,10 @@ impl World {
                         let result = Ok(self.read(&request));
                         inputs.push(Input::Devices { round, result });
                     }
-                    Output::AskClients { round } if self.answers => {
-                        inputs.push(Input::Clients { round, result: self.clients.clone() });
+                    Output::AskClients { round, classes } if self.answers => {
+                        let result = self.clients.clone().map(|c| vec![c; classes.len()]);
+                        self.asked = classes;
+                        inputs.push(Input::Clients { round, result });
                     }
                     Output::Read { .. } | Output::AskClients { .. } => {}
                     Output::Weigh(w) => self.weights.push(w),
@@ -126,13 +152,19 @@ fn weights(cpu: u32, accelerator: u32) -> Weights {
     Weights { cpu, accelerator }
 }
 
+/// The weights of all servers.
+fn shared(cpu: u32, accelerator: u32) -> ServiceWeights {
+    let class = Class { name: "all".into(), servers: vec![1, 2], learns: true };
+    ServiceWeights(vec![ClassWeights { class, weights: weights(cpu, accelerator) }])
+}
+
 #[test]
 fn an_interval() {
     let mut w = World::new(&settings(LearnerKind::QLearning));
     assert_eq!((w.driver.state(), w.driver.next_deadline()), (State::Waiting, None));
     w.situation(&[]);
     // The file says 5 to 1, which is 6 to 1.2.
-    assert_eq!(w.weights, [weights(6, 1)]);
+    assert_eq!(w.weights, [shared(6, 1)]);
     w.percent = [70, 80];
     w.run(0.999);
     assert!(w.decisions.is_empty());
@@ -157,14 +189,114 @@ fn weights_follow_and_the_table_is_saved() {
     // Overloaded: everything to processors, which cannot do it either, so they are relieved step by step.
     w.percent = [99, 99];
     w.run(12.0);
-    assert_eq!(&w.weights[..3], [weights(6, 1), weights(6, 0), weights(6, 1)]);
+    assert_eq!(&w.weights[..3], [shared(6, 1), shared(6, 0), shared(6, 1)]);
     let last = w.saved.last().unwrap_or_else(|| panic!("nothing is saved after 12 decisions"));
-    let table = QTable::load(last).unwrap_or_else(|e| panic!("{e}"));
+    let kept = Kept::load(last).unwrap_or_else(|e| panic!("{e}"));
+    let Kept::One(table) = &kept else { panic!("{kept}") };
     assert!(table.updates() > 1 && w.saved.len() <= 3, "{} of {}", table.updates(), w.saved.len());
     // Somebody who knows that table goes on with it.
-    let mut more = settings(LearnerKind::QLearning);
-    more.table = Some(table.clone());
-    assert_eq!(World::new(&more).driver.table(), Some(&table));
+    let again = World::with(&settings(LearnerKind::QLearning), &rack(), &kept);
+    assert_eq!(again.driver.kept(), Some(kept));
+}
+
+/// What each learner knows is saved, and taken up again: the next decision is the same as without a restart.
+#[test]
+fn what_is_known_outlives_a_restart() {
+    for kind in [LearnerKind::QLearning, LearnerKind::Thompson, LearnerKind::ServiceRate] {
+        let mut w = World::new(&settings(kind));
+        w.situation(&[]);
+        for percent in [[99, 20], [80, 60], [60, 99], [99, 99], [70, 70]] {
+            w.percent = percent;
+            w.run(3.0);
+        }
+        let kept = w.driver.kept().unwrap_or_else(|| panic!("{kind:?} keeps nothing"));
+        let [(None, known)] = kept.parts()[..] else { panic!("{kept}") };
+        assert!(known.learner() == kind && known.updates() > 0, "{kept}");
+        assert!(!w.saved.is_empty(), "{kind:?}");
+        let loaded = Kept::load(&kept.save()).unwrap_or_else(|e| panic!("{kind:?}: {e}\n{}", kept.save()));
+        assert_eq!(loaded, kept, "bit for bit");
+        let again = World::with(&settings(kind), &rack(), &loaded);
+        assert_eq!(again.driver.kept(), Some(kept));
+        // With nothing it is another one.
+        assert_ne!(World::new(&settings(kind)).driver.kept(), again.driver.kept());
+    }
+}
+
+/// Two servers that differ: each has a learner of its own, with weights, a table and a word in the log of its own.
+#[test]
+fn classes_learn_by_themselves() {
+    let mut of_class = settings(LearnerKind::ServiceRate);
+    of_class.per_class = true;
+    // Alike, they have one.
+    let mut alike = World::with(&of_class, &rack(), &Kept::default());
+    alike.situation(&[]);
+    alike.run(1.0);
+    assert_eq!((alike.asked.as_slice(), alike.weights[0].0.len()), (["like-s1".to_string()].as_slice(), 1));
+    assert_eq!(alike.decisions[0].class, None);
+    let text = include_str!("../../../../../examples/rack.toml").replacen("\"p4mite\"", "\"wrr\"", 1);
+    let named = text.replacen("name = \"s2\"", "name = \"s2\"\nclass = \"old\"", 1);
+    let named = Rack::parse("rack.toml", &named).unwrap_or_else(|e| panic!("{e}"));
+    let mut w = World::with(&of_class, &named, &Kept::default());
+    w.situation(&[]);
+    assert_eq!(w.weights[0].to_string(), "like-s1 6:1, old 6:1");
+    // The first server has enough to do for a SmartNIC, the second has not.
+    w.percent = [88, 20];
+    w.second = Some([20, 20]);
+    w.run(8.0);
+    assert_eq!(w.asked, ["like-s1", "old"]);
+    let last = w.weights.last().unwrap_or_else(|| panic!("no weights"));
+    let of = |server| last.of(server).unwrap_or_else(|| panic!("{last}")).accelerator;
+    assert!(of(1) > 0 && of(2) == 0, "{last}");
+    let d = w.decisions.last().unwrap_or_else(|| panic!("no decision"));
+    assert!(d.class.as_deref() == Some("old") && d.to_string().starts_with("class=old weights="), "{d}");
+    assert_eq!(d.seen.cpu_percent.len(), 1, "of its own devices only");
+    let standing: Vec<_> = w.driver.standing().map(|s| (s.class, s.weights)).collect();
+    assert_eq!(standing.iter().map(|s| s.0).collect::<Vec<_>>(), [Some("like-s1"), Some("old")]);
+    // Each goes on with what it knew; whoever is not there is kept.
+    let kept = w.driver.kept().unwrap_or_else(|| panic!("nothing is kept"));
+    let Kept::Classes(all) = Kept::load(&kept.save()).unwrap_or_else(|e| panic!("{e}")) else {
+        panic!("{kept}")
+    };
+    assert_eq!(all.keys().collect::<Vec<_>>(), ["like-s1", "old"]);
+    assert_ne!(all["like-s1"], all["old"]);
+    let only = World::with(&of_class, &rack(), &kept);
+    assert_eq!(only.driver.kept(), Some(kept.clone()));
+    // What one learner knew of all is where every class begins.
+    let one = Kept::One(all["old"].clone());
+    let begun = World::with(&of_class, &named, &one).driver.kept();
+    let Some(Kept::Classes(begun)) = begun else { panic!("{begun:?}") };
+    assert!(begun.values().all(|k| *k == all["old"]) && begun.len() == 2);
+    // Another learner's is refused.
+    let other = Knowledge::Table(super::super::QTable::new(10));
+    let e = Driver::new(&config(&of_class), &rack(), &Kept::One(other), &p4info(), 1);
+    assert!(e.err().is_some_and(|e| e.contains("holds what \"q-learning\" learnt")));
+}
+
+/// Servers without processors or without accelerators have nothing to weigh, and keep what the file gives them.
+#[test]
+fn classes_with_nothing_to_weigh() {
+    let mut of_class = settings(LearnerKind::Fixed);
+    of_class.per_class = true;
+    let mut rack = rack();
+    let service = &mut rack.services[0];
+    service.members[1].devices.retain(|d| d.kind != DeviceKind::Cpu);
+    let w = World::with(&of_class, &rack, &Kept::default());
+    let weights = w.driver.weights();
+    assert_eq!((weights.of(1), weights.of(2)), (Some(self::weights(6, 2)), Some(self::weights(6, 1))));
+    assert_eq!(weights.to_string(), "6:2", "there is nothing to tell of the other");
+    assert_eq!(weights.0.iter().map(|c| c.class.learns).collect::<Vec<_>>(), [true, false]);
+    // It gets no new connections where its server has weight 0, and is of no class.
+    rack.services[0].members[1].weight = 0;
+    assert_eq!(World::with(&of_class, &rack, &Kept::default()).driver.weights().of(2), None);
+}
+
+#[test]
+fn all_are_silent() {
+    let mut w = World::new(&settings(LearnerKind::QLearning));
+    w.situation(&[(1, 0), (1, 1), (2, 0), (2, 1)].map(|(s, d)| DeviceNumber::new(s, d)));
+    w.run(3.0);
+    assert!(w.decisions.is_empty() && w.driver.state() == State::Blind);
+    assert_eq!(w.notes, ["all devices are silent: no decision"]);
 }
 
 #[test]
@@ -173,7 +305,7 @@ fn what_is_silent_is_not_looked_at() {
     let mut w = World::new(&settings(LearnerKind::Fixed));
     w.situation(&[nic]);
     // The fixed learner's own weights, not the file's.
-    assert_eq!(w.weights, [weights(6, 2)]);
+    assert_eq!(w.weights, [shared(6, 2)]);
     w.run(1.0);
     assert_eq!(w.decisions[0].seen.accelerator_percent.len(), 1);
     w.run(0.5);
@@ -222,7 +354,7 @@ fn blind() {
     assert_eq!(w.notes, ["what clients see is not known: nobody answers: no decision"]);
     // From the third on, one step at a time.
     w.run(3.0);
-    assert_eq!(w.weights, [weights(6, 1), weights(6, 2), weights(6, 1), weights(6, 0)]);
+    assert_eq!(w.weights, [shared(6, 1), shared(6, 2), shared(6, 1), shared(6, 0)]);
     w.clients = Ok(Clients { p99_ms: Some(10.0), loss: 0.0 });
     w.run(1.0);
     assert_eq!(w.decisions.len(), 2);
@@ -257,7 +389,8 @@ fn what_the_file_says() {
         let text = include_str!("../../../../../examples/rack.toml");
         let text = text.replace("weight = 5", cpu).replace("weight = 1\n", &format!("{nic}\n"));
         let rack = Rack::parse("rack.toml", &text).unwrap_or_else(|e| panic!("{e}"));
-        configured(&rack, "inference", 6).accelerator
+        let class = &rack.classes("inference", false).unwrap_or_else(|e| panic!("{e}"))[0];
+        configured(&rack.services[0], class, 6).accelerator
     };
     assert_eq!(of("weight = 5", "weight = 1"), 1);
     assert_eq!(of("weight = 5", "weight = 5"), 6);
