@@ -166,6 +166,7 @@ pub fn receive(port: &mut dyn Port, count: usize, wanted: impl Fn(&Frame) -> boo
 
 /// Receives as long as there is something: frames first, which the kernel's own chatter (IPv6) may be, then what has become
 /// of the interface.
+#[allow(dead_code)] // not every test that has this file needs it
 pub fn receive_what_is_there(port: &mut dyn Port) {
     let (mut poller, mut ready) = (Poller::new().expect("poller"), Vec::new());
     poller.add(0, port.raw_fd().expect("a descriptor"));
