@@ -79,22 +79,25 @@ impl Agent {
 
     /// When to step again with [`Input::Tick`](super::Input::Tick) at the latest.
     pub fn next_deadline(&self) -> Duration {
-        let mut at = self.heartbeat_at;
-        let mut sooner = |other: Option<Duration>| at = other.map_or(at, |o| o.min(at));
-        sooner(self.repeat_at);
-        for part in self.parts.iter().filter(|p| p.busy) {
-            // Only what is over by itself: the hold time, or a request that is given up.
-            sooner(Some(part.hold_until).filter(|at| *at > self.now));
+        let mut at = self.due;
+        if let Some(expiry) = self.latency.expiry(self.limits.lost_after) {
+            at = at.min(expiry);
+            if !self.is_busy()
+                && let (Some(oldest), Some(age)) = (self.latency.oldest(), self.limits.busy_after)
+            {
+                // Rounding may make the age a hair less than the threshold then: no sooner than a little later.
+                at = at.min(oldest.saturating_add(age).max(self.now_ns.saturating_add(1000)));
+            }
         }
-        let Some(mut of_latency) = self.latency.expiry(self.limits.lost_after) else { return at };
-        if !self.is_busy()
-            && let (Some(oldest), Some(age)) = (self.latency.oldest(), self.limits.busy_after)
-        {
-            // Rounding may make the age a hair less than the threshold then: no sooner than a little later.
-            let crossing = oldest.saturating_add(age).max(self.now_ns.saturating_add(1000));
-            of_latency = of_latency.min(crossing);
-        }
-        at.min(Duration::from_nanos(of_latency))
+        Duration::from_nanos(at)
+    }
+
+    /// The part of that which packets do not change.
+    pub(super) fn due_by_itself(&self) -> u64 {
+        // Of holding, only what is over by itself: the hold time, or a request that is given up.
+        let holds = self.parts.iter().filter(|p| p.busy && p.hold_until > self.now).map(|p| p.hold_until);
+        let at = holds.chain(self.repeat_at).fold(self.heartbeat_at, Duration::min);
+        nanos(at)
     }
 
     /// Compute, memory, network and queue of a device: what it measures by itself, unless a source tells.

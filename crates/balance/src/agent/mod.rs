@@ -239,6 +239,8 @@ pub struct Agent {
     /// Of the last report that was signed.
     sequence: u64,
     heartbeat_at: Duration,
+    /// When there is something to do that has nothing to do with requests, in nanoseconds.
+    due: u64,
     repeat_at: Option<Duration>,
     problems: BTreeSet<String>,
     /// Time of the last step, also in nanoseconds.
@@ -279,6 +281,7 @@ impl Agent {
             failures: 0,
             sequence: 0,
             heartbeat_at: Duration::ZERO,
+            due: 0,
             repeat_at: None,
             problems: BTreeSet::new(),
             now: Duration::ZERO,
@@ -319,12 +322,17 @@ impl Agent {
             other => self.told(now, other, &mut out),
         }
         self.latency.expire(self.now_ns, self.limits.lost_after);
-        if !self.stays() {
+        let stays = self.stays();
+        if !stays {
             self.decide(now, &mut out);
         }
-        if now >= self.heartbeat_at || self.repeat_at.is_some_and(|at| now >= at) {
+        let reports = now >= self.heartbeat_at || self.repeat_at.is_some_and(|at| now >= at);
+        if reports {
             self.repeat_at = self.repeat_at.filter(|at| now < *at);
             self.report(now, &mut out);
+        }
+        if reports || !stays {
+            self.due = self.due_by_itself();
         }
         out
     }
