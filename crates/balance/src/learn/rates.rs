@@ -23,19 +23,35 @@ const UP: f64 = 0.5;
 /// it tomorrow, and a processor that gets a little too much is worse than one that could take a little more.
 const SLACK: f64 = 10.0;
 
+/// From so many observations of a saturated device in a row on it is certain that it cannot serve more than it is asked for: what came
+/// before, and took its time, is over.
+const LASTS: u32 = 2;
+
 /// What is believed of one kind of device.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Capacity {
     pub(super) per_s: Option<f64>,
+    /// Observations in a row in which it was saturated.
+    full: u32,
 }
 
 impl Capacity {
+    pub(super) fn known(per_s: Option<f64>) -> Self {
+        Capacity { per_s, full: 0 }
+    }
+
     pub(super) fn learn(&mut self, rate: f64, percent: f64) {
-        if !(IDLE..SATURATED).contains(&percent) || rate <= 0.0 {
-            // Asked for more than it can serve, or still busy with what came before: no more than a first guess.
-            if percent >= SATURATED && self.per_s.is_none() {
-                self.per_s = Some(rate);
-            }
+        if percent < SATURATED {
+            self.full = 0;
+        }
+        if rate <= 0.0 || percent < IDLE {
+            return;
+        }
+        if percent >= SATURATED {
+            // Asked for more than it can serve, or still busy with what came before: a first guess, and what lasts is a bound.
+            self.full = self.full.saturating_add(1);
+            let bound = |c: f64| if self.full >= LASTS { c.min(rate) } else { c };
+            self.per_s = Some(self.per_s.map_or(rate, bound));
             return;
         }
         let seen = rate * 100.0 / percent;
@@ -101,7 +117,7 @@ impl ServiceRates {
     pub(super) fn read(lines: &mut Lines<'_>) -> Result<Self, TableError> {
         lines.head(HEAD, VERSION, "what `service-rate` keeps")?;
         let updates = lines.whole("updates", MAX_UPDATES)?;
-        let mut rate = |name| Ok(Capacity { per_s: lines.number_of(name, BELIEVABLE.0, BELIEVABLE.1)? });
+        let mut rate = |name| Ok(Capacity::known(lines.number_of(name, BELIEVABLE.0, BELIEVABLE.1)?));
         let (cpu, accelerator) = (rate("cpu_per_s")?, rate("accelerator_per_s")?);
         let at = lines.number();
         let Some(target_percent) = lines.number_of("target_percent", TARGET.1, TARGET.2)? else {

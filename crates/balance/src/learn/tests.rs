@@ -417,6 +417,28 @@ fn share_right(learner: &mut dyn Weigher, seed: u64) -> f64 {
     f64::from(right) / f64::from(all)
 }
 
+/// A saturated accelerator gets more requests than it can serve, so their rate says too much of it. This must not be believed for
+/// long: neither at the start, nor where a device becomes slower.
+#[test]
+fn saturated_accelerators() {
+    let p = Parameters::default();
+    let check = |learner: &mut Rates, accelerator_capacity: f64, steps: u32, expected: u32| {
+        let f = Formula { rate: 17.0, cpu_capacity: 15.0, accelerator_capacity, accelerators: 2 };
+        for _ in 0..steps {
+            learner.step(&f.observe(learner.weights()), &mut || 0.5);
+        }
+        assert_eq!(learner.weights().accelerator, expected, "{accelerator_capacity}");
+    };
+    let mut learner = Rates::new(p).expect("valid");
+    learner.set_weights(Weights { cpu: 6, accelerator: 6 });
+    check(&mut learner, 2.5, 4, 1);
+    check(&mut learner, 2.5, 10, 1);
+    let mut learner = Rates::new(p).expect("valid");
+    check(&mut learner, 5.0, 10, 2);
+    check(&mut learner, 2.5, 5, 1);
+    check(&mut learner, 5.0, 5, 2);
+}
+
 /// The other learners, with as much time, are right more often than Q-learning.
 #[test]
 fn others_learn_faster() {
