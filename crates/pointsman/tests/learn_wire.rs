@@ -22,9 +22,10 @@ use pointsman_lab::{Namespace, ensure};
 use std::fmt::Write;
 use std::io::{Read, Write as _};
 use std::net::{IpAddr, TcpListener};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use support::programs::{Program, installed};
 use support::{Finished, Running, Scratch, Switch, finish, pointsman, tell};
 
 const SEED: u64 = 5;
@@ -474,23 +475,8 @@ fn serve(listener: TcpListener, scraped: Arc<Mutex<Scraped>>) {
     });
 }
 
-/// A Prometheus server, which ends with the test.
-struct Prometheus(Child);
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn prometheus_is_installed() -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|p| p.join("prometheus").is_file())
-}
-
 impl Bench {
-    fn start_prometheus(&self) -> Fallible<Prometheus> {
+    fn start_prometheus(&self) -> Fallible<Program> {
         let listener = self.live.rack.switch.enter(|| TcpListener::bind("127.0.0.1:9091"))??;
         serve(listener, self.scraped.clone());
         let config = self.files.write(
@@ -503,11 +489,7 @@ impl Bench {
             format!("--storage.tsdb.path={}", self.files.path("data")),
             "--web.listen-address=127.0.0.1:9092".to_string(),
         ];
-        let start = || {
-            let mut command = Command::new("prometheus");
-            command.args(&arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
-        };
-        let program = Prometheus(self.live.rack.switch.enter(start)??);
+        let program = self.live.rack.switch.enter(|| Program::start("prometheus", &arguments))??;
         let begin = Instant::now();
         let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         // Until it has scraped twice, so that there is a rate.
@@ -534,9 +516,7 @@ fn field(line: &str, name: &str) -> Option<f64> {
 /// The same rack as for the first test, but what clients see comes by a histogram and two counters that a Prometheus server scrapes,
 /// with the expressions that the documentation recommends.
 fn prometheus_tells_what_clients_see() -> Fallible<()> {
-    if !prometheus_is_installed() {
-        let required = std::env::var_os("POINTSMAN_REQUIRE_CLIENTS").is_some();
-        ensure!(!required, "no prometheus: apt-get install prometheus");
+    if !installed(&["prometheus"]) {
         tell("SKIP: prometheus_tells_what_clients_see: not installed; to run it: apt-get install prometheus");
         return Ok(());
     }

@@ -8,45 +8,14 @@ use pointsman_balance::mcdm::prometheus::{form, samples};
 use pointsman_control::proto::p4rt as pb;
 use serde_json::Value;
 use std::net::TcpListener;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use support::programs::{Program, installed};
 use support::{PATIENCE, Running, Scratch, Switch, file, tell};
 
 const TOKEN: &str = "0123456789abcdef0123";
 
-/// A program that ends with the test.
-struct Program(Child);
-
-impl Program {
-    fn start(name: &str, arguments: &[String]) -> Program {
-        let child = Command::new(name)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        Program(child.unwrap_or_else(|e| panic!("{name}: {e}")))
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Whether both programs are there.
-fn installed() -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let there = |name: &str| std::env::split_paths(&path).any(|p: PathBuf| p.join(name).is_file());
-    let all = ["prometheus", "prometheus-node-exporter"].iter().all(|n| there(n));
-    assert!(
-        all || std::env::var_os("POINTSMAN_REQUIRE_CLIENTS").is_none(),
-        "no prometheus or prometheus-node-exporter: apt-get install prometheus prometheus-node-exporter"
-    );
-    all
+fn started(name: &str, arguments: &[String]) -> Program {
+    Program::start(name, arguments).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
 fn free_port() -> u16 {
@@ -173,7 +142,7 @@ goal = "cost"
 
     fn start_exporter(&mut self, i: usize) {
         let folder = self.files.path(&format!("device{i}"));
-        self.exporters[i] = Some(Program::start(
+        self.exporters[i] = Some(started(
             "prometheus-node-exporter",
             &[
                 format!("--web.listen-address=127.0.0.1:{}", self.ports[i]),
@@ -186,7 +155,7 @@ goal = "cost"
     }
 
     fn start_prometheus(&mut self) {
-        self.prometheus = Some(Program::start(
+        self.prometheus = Some(started(
             "prometheus",
             &[
                 format!("--config.file={}", self.files.path("prometheus.yml")),
@@ -243,7 +212,7 @@ goal = "cost"
 
 #[test]
 fn prometheus_names_the_device() {
-    if !installed() {
+    if !installed(&["prometheus", "prometheus-node-exporter"]) {
         tell(
             "SKIP: prometheus: not installed; to run it: apt-get install prometheus prometheus-node-exporter",
         );
@@ -278,8 +247,11 @@ fn prometheus_names_the_device() {
     // Prometheus reads what switch and controller tell, and can put names to the switch's numbers.
     wait_until("the metrics", || b.query("pointsman_controller_status{status=\"in_sync\"}") == [1.0]);
     wait_until("the choices", || b.query("pointsman_controller_chosen{device=\"s2/cpu\"}") == [1.0]);
+    // A server that has just started has not asked everybody yet.
+    let entries = "pointsman_switch_table_entries{table=\"BalancerIngress.services_v4\"}";
+    wait_until("the switch's metrics", || !b.query(entries).is_empty());
     assert!(b.query("pointsman_controller_choices_total").iter().all(|n| (6.0..20.0).contains(n)));
-    assert_eq!(b.query("pointsman_switch_table_entries{table=\"BalancerIngress.services_v4\"}"), [2.0]);
+    assert_eq!(b.query(entries), [2.0]);
     assert_eq!(b.query("count(pointsman_controller_service_info{policy=\"chosen\"})"), [4.0]);
     // The controller stays in charge only as long as nobody with a higher number comes: look last.
     let chosen = 0xc000_0000 | 2 << 3;

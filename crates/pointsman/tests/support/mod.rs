@@ -4,6 +4,7 @@
 pub mod certificates;
 pub mod controller;
 pub mod many;
+pub mod programs;
 pub mod python;
 
 use nix::sys::signal::{Signal, kill};
