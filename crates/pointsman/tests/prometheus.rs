@@ -247,10 +247,12 @@ fn prometheus_names_the_device() {
     // Prometheus reads what switch and controller tell, and can put names to the switch's numbers.
     wait_until("the metrics", || b.query("pointsman_controller_status{status=\"in_sync\"}") == [1.0]);
     wait_until("the choices", || b.query("pointsman_controller_chosen{device=\"s2/cpu\"}") == [1.0]);
-    // A server that has just started has not asked everybody yet.
+    // A server that has just started has not asked everybody anew yet.
+    let choices = "pointsman_controller_choices_total";
+    wait_until("all choices", || b.query(choices).iter().all(|n| *n >= 6.0));
     let entries = "pointsman_switch_table_entries{table=\"BalancerIngress.services_v4\"}";
     wait_until("the switch's metrics", || !b.query(entries).is_empty());
-    assert!(b.query("pointsman_controller_choices_total").iter().all(|n| (6.0..20.0).contains(n)));
+    assert!(b.query(choices).iter().all(|n| (6.0..20.0).contains(n)));
     assert_eq!(b.query(entries), [2.0]);
     assert_eq!(b.query("count(pointsman_controller_service_info{policy=\"chosen\"})"), [4.0]);
     // The controller stays in charge only as long as nobody with a higher number comes: look last.
