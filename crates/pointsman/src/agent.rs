@@ -1,5 +1,6 @@
 //! `pointsman agent`: one device's agent on its interface, with its sockets and its clock.
 
+mod nvml;
 mod orca;
 mod sources;
 

@@ -1,8 +1,6 @@
 //! The supervised learner of section 6.5.3: a neural network with three layers of ten nodes, which learns right weights from
 //! recorded data, once.
 
-use candle_core::{DType, Device, Tensor, Var};
-use candle_nn::{AdamW, Optimizer, ParamsAdamW, loss, ops};
 use pointsman_balance::learn::{Observation, Parameters, Step, Weigher, Weights};
 use pointsman_sim::random::{Part, Stream};
 
@@ -29,30 +27,88 @@ pub fn inputs(o: &Observation, weights: Weights, max_weight: u32) -> [f32; INPUT
     ]
 }
 
+/// A fully connected layer: `outputs = inputs * weights + bias`.
+#[derive(Clone)]
 struct Layer {
-    weights: Var,
-    bias: Var,
+    /// One row for each input, a column for each output.
+    weights: Vec<f64>,
+    bias: Vec<f64>,
 }
 
-/// A network that was trained.
+impl Layer {
+    fn forward(&self, inputs: &[f64]) -> Vec<f64> {
+        let mut out = self.bias.clone();
+        for (x, row) in inputs.iter().zip(self.weights.chunks(out.len())) {
+            out.iter_mut().zip(row).for_each(|(o, w)| *o += x * w);
+        }
+        out
+    }
+
+    /// Adds the gradients of one example to `sum` and returns the gradient of the inputs.
+    fn backward(&self, inputs: &[f64], outer: &[f64], sum: &mut Layer) -> Vec<f64> {
+        sum.bias.iter_mut().zip(outer).for_each(|(s, g)| *s += g);
+        let rows = self.weights.chunks(outer.len()).zip(sum.weights.chunks_mut(outer.len()));
+        let input = |(x, (row, sums)): (&f64, (&[f64], &mut [f64]))| {
+            sums.iter_mut().zip(outer).for_each(|(s, g)| *s += x * g);
+            row.iter().zip(outer).map(|(w, g)| w * g).sum()
+        };
+        inputs.iter().zip(rows).map(input).collect()
+    }
+
+    fn numbers(&mut self) -> impl Iterator<Item = &mut f64> {
+        self.weights.iter_mut().chain(&mut self.bias)
+    }
+
+    fn zeros(&self) -> Layer {
+        Layer { weights: vec![0.0; self.weights.len()], bias: vec![0.0; self.bias.len()] }
+    }
+}
+
+/// Adam with decoupled weight decay (Loshchilov and Hutter, "Decoupled weight decay regularization", algorithm 2).
+struct AdamW {
+    /// First and second moments of each layer's gradients.
+    moments: Vec<(Layer, Layer)>,
+    step: i32,
+}
+
+impl AdamW {
+    const RATE: f64 = 0.01;
+    const DECAY: f64 = 1e-4;
+    const BETAS: (f64, f64) = (0.9, 0.999);
+    const EPSILON: f64 = 1e-8;
+
+    fn update(&mut self, layers: &mut [Layer], gradients: &mut [Layer]) {
+        self.step += 1;
+        let (b1, b2) = Self::BETAS;
+        let (fix1, fix2) =
+            (1.0 - libm::pow(b1, f64::from(self.step)), 1.0 - libm::pow(b2, f64::from(self.step)));
+        for ((layer, gradient), (first, second)) in layers.iter_mut().zip(gradients).zip(&mut self.moments) {
+            let moments = first.numbers().zip(second.numbers());
+            for ((theta, g), (m, v)) in layer.numbers().zip(gradient.numbers()).zip(moments) {
+                *m = b1 * *m + (1.0 - b1) * *g;
+                *v = b2 * *v + (1.0 - b2) * *g * *g;
+                *theta -=
+                    Self::RATE * (Self::DECAY * *theta + *m / fix1 / ((*v / fix2).sqrt() + Self::EPSILON));
+            }
+        }
+    }
+}
+
+/// A trained network.
 pub struct Network {
     layers: Vec<Layer>,
     parameters: Parameters,
     weights: Weights,
 }
 
-fn told(e: candle_core::Error) -> String {
-    format!("the network: {e}")
-}
-
 impl Network {
-    /// Trains one. Equal seeds and examples give equal networks.
+    /// Trains a network. Equal seeds and examples give equal networks.
     ///
     /// # Errors
     /// There are no examples.
     pub fn train(examples: &[Example], parameters: Parameters, seed: u64) -> Result<Self, String> {
         if examples.is_empty() {
-            return Err("the network has nothing to learn from".into());
+            return Err("the network has no examples to learn from".into());
         }
         let outputs = parameters.max_weight as usize + 1;
         let mut random = Stream::new(seed, Part::Learner, 1);
@@ -60,59 +116,65 @@ impl Network {
         let mut layers = Vec::new();
         for pair in sizes.windows(2) {
             let (from, to) = (pair[0], pair[1]);
-            // As He et al. begin with rectifiers.
+            // The usual start for rectifiers (He et al., 2015).
             let scale = (2.0 / from as f64).sqrt();
-            let values: Vec<f32> = (0..from * to).map(|_| (scale * random.normal()) as f32).collect();
-            let weights = Tensor::from_vec(values, (from, to), &Device::Cpu).map_err(told)?;
-            let bias = Tensor::zeros(to, DType::F32, &Device::Cpu).map_err(told)?;
-            layers.push(Layer {
-                weights: Var::from_tensor(&weights).map_err(told)?,
-                bias: Var::from_tensor(&bias).map_err(told)?,
-            });
+            let weights = (0..from * to).map(|_| scale * random.normal()).collect();
+            layers.push(Layer { weights, bias: vec![0.0; to] });
         }
-        let network = Network { layers, parameters, weights: parameters.first_weights() };
-        network.fit(examples).map_err(told)?;
+        let mut network = Network { layers, parameters, weights: parameters.first_weights() };
+        network.fit(examples);
         Ok(network)
     }
 
-    fn fit(&self, examples: &[Example]) -> candle_core::Result<()> {
-        let flat: Vec<f32> = examples.iter().flat_map(|e| e.inputs).collect();
-        let inputs = Tensor::from_vec(flat, (examples.len(), INPUTS), &Device::Cpu)?;
-        let right: Vec<u32> = examples.iter().map(|e| e.right.min(self.parameters.max_weight)).collect();
-        let right = Tensor::from_vec(right, examples.len(), &Device::Cpu)?;
-        let vars = self.layers.iter().flat_map(|l| [l.weights.clone(), l.bias.clone()]).collect();
-        let mut optimiser =
-            AdamW::new(vars, ParamsAdamW { lr: 0.01, weight_decay: 1e-4, ..ParamsAdamW::default() })?;
+    fn fit(&mut self, examples: &[Example]) {
+        let zeros = || self.layers.iter().map(Layer::zeros).collect::<Vec<_>>();
+        let moments = zeros().into_iter().zip(zeros()).collect();
+        let mut optimiser = AdamW { moments, step: 0 };
         for _ in 0..EPOCHS {
-            let loss = loss::nll(&ops::log_softmax(&self.forward(&inputs)?, 1)?, &right)?;
-            optimiser.backward_step(&loss)?;
-        }
-        Ok(())
-    }
-
-    fn forward(&self, inputs: &Tensor) -> candle_core::Result<Tensor> {
-        let mut values = inputs.clone();
-        for (i, layer) in self.layers.iter().enumerate() {
-            values = values.matmul(&layer.weights)?.broadcast_add(&layer.bias)?;
-            if i + 1 < self.layers.len() {
-                values = values.relu()?;
+            let mut gradients = self.layers.iter().map(Layer::zeros).collect::<Vec<_>>();
+            for example in examples {
+                self.backward(example, 1.0 / examples.len() as f64, &mut gradients);
             }
+            optimiser.update(&mut self.layers, &mut gradients);
         }
-        Ok(values)
     }
 
-    /// The weight that it takes for right.
-    ///
-    /// # Errors
-    /// The library's.
-    pub fn choose(&self, inputs: [f32; INPUTS]) -> Result<u32, String> {
-        let of = || {
-            let inputs = Tensor::from_vec(inputs.to_vec(), (1, INPUTS), &Device::Cpu)?;
-            self.forward(&inputs)?.flatten_all()?.to_vec1::<f32>()
-        };
-        let values = of().map_err(told)?;
+    /// Adds the gradient of `share` times the cross entropy of one example.
+    fn backward(&self, example: &Example, share: f64, gradients: &mut [Layer]) {
+        let values = self.forward(example.inputs);
+        let logits = &values[self.layers.len()];
+        let most = logits.iter().copied().fold(f64::MIN, f64::max);
+        let exps: Vec<f64> = logits.iter().map(|l| libm::exp(l - most)).collect();
+        let total: f64 = exps.iter().sum();
+        let right = example.right.min(self.parameters.max_weight) as usize;
+        let gradient = |(i, e): (usize, &f64)| share * (e / total - f64::from(u8::from(i == right)));
+        let mut outer: Vec<f64> = exps.iter().enumerate().map(gradient).collect();
+        for (i, layer) in self.layers.iter().enumerate().rev() {
+            outer = layer.backward(&values[i], &outer, &mut gradients[i]);
+            // The rectifier before this layer; the inputs of the first have none, and their gradient is not used.
+            outer.iter_mut().zip(&values[i]).filter(|(_, x)| **x <= 0.0).for_each(|(g, _)| *g = 0.0);
+        }
+    }
+
+    /// The inputs, then each layer's output, behind a rectifier except for the last.
+    fn forward(&self, inputs: [f32; INPUTS]) -> Vec<Vec<f64>> {
+        let mut values = vec![inputs.map(f64::from).to_vec()];
+        for (i, layer) in self.layers.iter().enumerate() {
+            let mut out = layer.forward(&values[i]);
+            if i + 1 < self.layers.len() {
+                out.iter_mut().for_each(|x| *x = x.max(0.0));
+            }
+            values.push(out);
+        }
+        values
+    }
+
+    /// The weight of accelerators that the network takes for right.
+    pub fn choose(&self, inputs: [f32; INPUTS]) -> u32 {
+        let values = self.forward(inputs);
+        let values = &values[self.layers.len()];
         let best = (0..values.len()).fold(0, |best, i| if values[i] > values[best] { i } else { best });
-        Ok(best as u32)
+        best as u32
     }
 }
 
@@ -127,10 +189,7 @@ impl Weigher for Network {
 
     fn step(&mut self, o: &Observation, _: &mut dyn FnMut() -> f64) -> Step {
         let verdict = self.parameters.judge(o, self.weights);
-        // What cannot be computed leaves weights as they are.
-        if let Ok(chosen) = self.choose(inputs(o, self.weights, self.parameters.max_weight)) {
-            self.weights.accelerator = chosen;
-        }
+        self.weights.accelerator = self.choose(inputs(o, self.weights, self.parameters.max_weight));
         Step { weights: self.weights, verdict, reward: None }
     }
 }
@@ -154,7 +213,7 @@ mod tests {
     fn it_learns_what_it_is_shown() {
         let (p, examples) = (Parameters::default(), examples());
         let network = Network::train(&examples, p, 1).expect("it trains");
-        let right = examples.iter().filter(|e| network.choose(e.inputs) == Ok(e.right)).count();
+        let right = examples.iter().filter(|e| network.choose(e.inputs) == e.right).count();
         assert!(right >= 38, "{right} of {}", examples.len());
         let again = Network::train(&examples, p, 1).expect("it trains");
         assert!(examples.iter().all(|e| network.choose(e.inputs) == again.choose(e.inputs)));
