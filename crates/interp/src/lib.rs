@@ -2,7 +2,7 @@
 //!
 //! It is the oracle of any faster executor, so where P4_16 leaves something undefined it says what happens here:
 //! - variables start with zero, false, invalid, first member ([`Value::default_of`]); the fields of an invalid header
-//!   keep what they had; writing them is harmless, they can be read again after `setValid()`;
+//!   keep what they had, and writing them is harmless; `setValid()` of an invalid header sets them to these defaults;
 //! - an index out of range reads a default value, a write there is lost, and `extract` there consumes the bits;
 //! - `lastIndex` of an empty stack is all ones; division by zero gives zero;
 //! - `setInvalid()` on, or assigning an invalid header to, a member of a header union leaves the other members alone

@@ -178,9 +178,14 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    /// `setValid()` of an invalid header starts with default values; a valid header keeps its fields.
     fn set_valid(&mut self, scope: &mut Scope<'_>, lv: &LValue, to: bool) -> Outcome {
+        let types = self.eval.types;
         if let Some(place) = Place::resolve(self.eval, scope, lv)? {
             place.update(scope, |v| {
+                if to && !values::is_valid(v) {
+                    *v = Value::default_of(types, lv.ty);
+                }
                 if let Value::Header { valid, .. } = v {
                     *valid = to;
                 }

@@ -195,7 +195,8 @@ pub enum StmtKind {
     /// `place = value`. Assigning a header copies its validity; writing a field of an invalid header has no effect
     /// that can be observed.
     Assign(LValue, Expr),
-    /// `h.setValid()`; on a member of a header union the others become invalid.
+    /// `h.setValid()`: an invalid header starts with default values, a valid one keeps its fields. On a member of a
+    /// header union the other members become invalid.
     SetValid(LValue),
     /// `h.setInvalid()`.
     SetInvalid(LValue),

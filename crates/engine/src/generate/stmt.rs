@@ -103,9 +103,26 @@ impl Gen<'_, '_> {
 
     fn set_validity(&mut self, scope: &Rc<Scope>, lv: &LValue, to: bool) {
         let target = self.resolve(scope, lv, true);
-        let valid = self.b.ins().iconst(types::I8, i64::from(to));
-        self.set_valid(target.place, valid);
+        if to {
+            self.make_valid(target.place);
+        } else {
+            let no = self.b.ins().iconst(types::I8, 0);
+            self.set_valid(target.place, no);
+        }
         self.keep_union(target);
+    }
+
+    /// Makes a header valid. An invalid one starts with default values.
+    fn make_valid(&mut self, header: Place) {
+        let (fresh, done) = (self.new_block(), self.new_block());
+        let was = self.valid(header);
+        self.branch(was, done, fresh);
+        self.start(fresh);
+        self.clear(header);
+        let yes = self.b.ins().iconst(types::I8, 1);
+        self.set_valid(header, yes);
+        self.jump(done);
+        self.start(done);
     }
 
     fn shift_stack(&mut self, scope: &Rc<Scope>, lv: &LValue, by: i64) {

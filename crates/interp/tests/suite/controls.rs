@@ -94,6 +94,56 @@ fn stacks() {
     assert_eq!((rig.get(1, &[]), stack(&rig).0), (1, 2));
 }
 
+/// `setValid()` of an invalid header sets its fields to zero, whatever they held before; a valid header keeps them.
+#[test]
+fn headers_that_become_valid() {
+    /// The field at `place` after these statements.
+    fn read(place: &str, body: impl Fn(&mut Builder) -> Vec<Stmt>) -> u128 {
+        run(|b| {
+            let mut body = body(b);
+            let (field, narrow) = (b.rd(place), b.bit(8));
+            let field = b.cast(field, narrow);
+            body.push(b.set("n", field));
+            body
+        })
+        .get(1, &[])
+    }
+    let invalid = |b: &mut Builder, place: &str| stmt(StmtKind::SetInvalid(b.lv(place)));
+    // Parameters, and local variables, which native code may keep in registers.
+    for (header, field) in [("h.a", "h.a.x"), ("a", "a.x"), ("h.c", "h.c.z"), ("h2.c", "h2.c.z")] {
+        let again = |b: &mut Builder| vec![valid(b, header), b.setn(field, 5), valid(b, header)];
+        assert_eq!(read(field, again), 5, "{field} of a valid header");
+        let stale = |b: &mut Builder| {
+            vec![valid(b, header), b.setn(field, 5), invalid(b, header), valid(b, header)]
+        };
+        assert_eq!(read(field, stale), 0, "{field} of a header that was valid before");
+        let early = |b: &mut Builder| vec![b.setn(field, 5), valid(b, header)];
+        assert_eq!(read(field, early), 0, "{field} of a header written while it was invalid");
+    }
+    // Elements that a stack got by moving, at an index known at run time.
+    let full = |b: &mut Builder| -> Vec<Stmt> {
+        (0..3u128)
+            .flat_map(|i| [valid(b, &format!("h.s[{i}]")), b.setn(&format!("h.s[{i}].x"), i + 1)])
+            .collect()
+    };
+    let moved = |change: fn(LValue, u32) -> StmtKind, at: u128| {
+        read("h.s[i].x", |b| {
+            let mut body = full(b);
+            body.extend([stmt(change(b.lv("h.s"), 1)), b.setn("i", at), valid(b, "h.s[i]")]);
+            body
+        })
+    };
+    assert_eq!([0, 1, 2].map(|at| moved(StmtKind::PushFront, at)), [0, 1, 2]);
+    assert_eq!([0, 1, 2].map(|at| moved(StmtKind::PopFront, at)), [2, 3, 0]);
+    // A member of a union that another member replaced in between.
+    for union in ["h.u", "h.us[1]"] {
+        let (a, c) = (format!("{union}.a"), format!("{union}.c"));
+        let field = format!("{a}.x");
+        let replaced = |b: &mut Builder| vec![valid(b, &a), b.setn(&field, 5), valid(b, &c), valid(b, &a)];
+        assert_eq!(read(&field, replaced), 0, "{field}");
+    }
+}
+
 #[test]
 fn unions() {
     /// Which of `h.u.a` and `h.u.c` are valid, after these statements.

@@ -278,8 +278,8 @@ impl Builder {
         }
         out.push(Stmt::SetValid(place.clone(), true));
         for (i, t) in self.p.fields(&place.ty).iter().enumerate() {
-            if !matches!(t, Ty::Varbit(_)) {
-                // Constants: the header is valid by now, but the fields that follow are not set yet.
+            // The fields that are left out keep what they have: zero, if the header was invalid.
+            if !matches!(t, Ty::Varbit(_)) && !self.r.one_in(3) {
                 let e = self.constant(t);
                 out.push(Stmt::Assign(place.step(Step::Field(i), t), e));
             }

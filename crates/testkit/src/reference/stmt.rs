@@ -1,7 +1,7 @@
 //! Statements, calls and controls.
 
 use super::expr::{Spot, invalidate, parts_mut};
-use super::value::{binary, fresh};
+use super::value::{binary, fresh, zero};
 use super::{R, Reference, Stop, V};
 use crate::generate::tree::*;
 use num_bigint::BigInt;
@@ -135,7 +135,7 @@ impl Reference<'_> {
             }
             Stmt::SetValid(place, valid) => {
                 let spot = self.locate(place)?;
-                if spot.exists { self.set_valid(&spot, *valid) } else { Ok(()) }
+                if spot.exists { self.set_valid(&spot, &place.ty, *valid) } else { Ok(()) }
             }
             Stmt::Push(place, n) => self.shift(place, *n as usize, true),
             Stmt::Pop(place, n) => self.shift(place, *n as usize, false),
@@ -208,7 +208,9 @@ impl Reference<'_> {
         Ok(())
     }
 
-    fn set_valid(&mut self, spot: &Spot, valid: bool) -> R<()> {
+    /// A header that was invalid starts with zeros, as in BMv2.
+    fn set_valid(&mut self, spot: &Spot, ty: &Ty, valid: bool) -> R<()> {
+        let fields = self.p.fields(ty).iter().map(|t| zero(self.p, t)).collect();
         let mut v = &mut self.vars[spot.root];
         for (depth, i) in spot.path.iter().enumerate() {
             let last = depth + 1 == spot.path.len();
@@ -222,7 +224,8 @@ impl Reference<'_> {
             v = &mut parts_mut(v)[*i];
         }
         match v {
-            V::Header(is, _) if valid => *is = true,
+            V::Header(true, _) if valid => {}
+            other if valid => *other = V::Header(true, fields),
             other => invalidate(other),
         }
         Ok(())

@@ -153,6 +153,7 @@ pub fn zero(p: &Program, ty: &Ty) -> V {
         Ty::Bool => V::Bool(false),
         Ty::Bit(_) | Ty::Int(_) | Ty::Ser(_) => V::Num(BigInt::ZERO),
         Ty::Enum(_) | Ty::Error => V::Member(0),
+        Ty::Varbit(_) => V::Varbit(Vec::new()),
         Ty::Struct(_) | Ty::Tuple(_) => V::Parts(many(p.fields(ty))),
         _ => fresh(p, ty),
     }
