@@ -2,7 +2,11 @@
 
 use std::collections::BTreeSet;
 
-/// Everything that can be chosen about a switch apart from its program. [`Default`] is what BMv2's simple_switch does.
+/// [`SwitchConfig::max_descendants`] where nothing else is set.
+pub const DEFAULT_MAX_DESCENDANTS: u32 = 1024;
+
+/// Everything that can be chosen about a switch apart from its program. [`Default`] is what BMv2's simple_switch does, apart
+/// from `max_descendants`, which it does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchConfig {
     /// Ports that exist at the start. `None`: every number that the program's port type can hold.
@@ -21,6 +25,9 @@ pub struct SwitchConfig {
     pub input_depth_packets: u32,
     /// Resubmitted and recirculated packets that may wait for ingress.
     pub recirculation_depth_packets: u32,
+    /// How often one received packet, and the packets that descend from it, may be cloned, resubmitted and recirculated
+    /// altogether. The descendant that would exceed it is dropped. `None` for no limit.
+    pub max_descendants: Option<u32>,
     /// Longer received packets are dropped.
     pub max_packet_bytes: u32,
     /// Digests that may wait for [`Switch::take_digests`](crate::Switch::take_digests).
@@ -45,6 +52,7 @@ impl Default for SwitchConfig {
             queue_rate_pps: None,
             input_depth_packets: 1024,
             recirculation_depth_packets: 1024,
+            max_descendants: Some(DEFAULT_MAX_DESCENDANTS),
             max_packet_bytes: 65_535,
             max_waiting_digests: 4096,
             max_waiting_events: 4096,

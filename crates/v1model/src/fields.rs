@@ -125,13 +125,16 @@ pub(crate) struct FieldList {
 impl FieldList {
     /// Copies the listed fields from one frame to another.
     pub fn copy<E: Executor>(&self, exec: &E, from: &E::Frame, to: &mut E::Frame) {
-        for (slot, path) in &self.others {
-            let source = exec.value(from, *slot);
-            let mut target = exec.value(to, *slot);
-            if let (Some(s), Some(t)) = (at(&source, path), at_mut(&mut target, path)) {
-                t.clone_from(s);
-                exec.set_value(to, *slot, target);
+        for of_slot in self.others.chunk_by(|a, b| a.0 == b.0) {
+            let slot = of_slot[0].0;
+            let source = exec.value(from, slot);
+            let mut target = exec.value(to, slot);
+            for (_, path) in of_slot {
+                if let (Some(s), Some(t)) = (at(&source, path), at_mut(&mut target, path)) {
+                    t.clone_from(s);
+                }
             }
+            exec.set_value(to, slot, target);
         }
         for (slot, path) in &self.scalars {
             let value: Option<Bits> = exec.get(from, *slot, path);
@@ -148,16 +151,37 @@ impl FieldList {
         self.others.retain(stays);
     }
 
+    /// The headers in a slot of type `ty`, with those in structs, stacks and header unions.
+    pub fn of_headers(types: &Types, ty: TypeId, slot: usize) -> FieldList {
+        let mut list = FieldList::default();
+        let has_validity = |t: &Type| matches!(t, Type::Header(_) | Type::HeaderUnion(_) | Type::Stack { .. });
+        list.add_if(types, ty, slot, &[], has_validity);
+        list
+    }
+
     /// Adds a field and everything inside it.
     pub fn add(&mut self, types: &Types, ty: TypeId, slot: usize, path: &[u32]) {
-        let inner = |i: usize| [path, &[i as u32]].concat();
+        self.add_if(types, ty, slot, path, |_| true);
+    }
+
+    /// Adds what `keep` says of a field and everything inside it.
+    fn add_if(
+        &mut self,
+        types: &Types,
+        ty: TypeId,
+        slot: usize,
+        path: &[u32],
+        keep: impl Fn(&Type) -> bool + Copy,
+    ) {
+        let mut each = |tys: &mut dyn Iterator<Item = TypeId>| {
+            for (i, ty) in tys.enumerate() {
+                self.add_if(types, ty, slot, &[path, &[i as u32]].concat(), keep);
+            }
+        };
         match types.repr_type(ty) {
-            Type::Struct(def) => {
-                def.fields.iter().enumerate().for_each(|(i, f)| self.add(types, f.ty, slot, &inner(i)));
-            }
-            Type::Tuple(tys) => {
-                tys.iter().enumerate().for_each(|(i, t)| self.add(types, *t, slot, &inner(i)));
-            }
+            Type::Struct(def) => each(&mut def.fields.iter().map(|f| f.ty)),
+            Type::Tuple(tys) => each(&mut tys.iter().copied()),
+            t if !keep(t) => {}
             _ => {
                 let paths = match types.scalar_width(ty) {
                     Some(_) => &mut self.scalars,

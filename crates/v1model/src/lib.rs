@@ -45,7 +45,7 @@ mod time;
 pub mod trace;
 mod usage;
 
-pub use config::{ConfigError, SwitchConfig};
+pub use config::{ConfigError, DEFAULT_MAX_DESCENDANTS, SwitchConfig};
 pub use counter::{CounterArray, CounterCell, CounterKind};
 pub use hash::{BitBuffer, Crc, CrcParams, HashAlgorithm, csum16, identity, xor16};
 pub use meter::{Color, Meter, MeterArray, MeterConfig, MeterKind};

@@ -99,6 +99,8 @@ pub struct Pipeline {
     pub(crate) tables: Vec<TableState>,
     pub(crate) algorithms: Vec<HashAlgorithm>,
     pub(crate) field_lists: BTreeMap<u32, FieldList>,
+    /// The headers in the user metadata.
+    pub(crate) meta_headers: FieldList,
     /// Where asserts and assumes stand.
     pub(crate) places: Vec<Option<Arc<str>>>,
     /// Does egress look at `packet_length`? Then it is worth knowing what ingress did to the headers.
@@ -153,6 +155,7 @@ impl Pipeline {
         if !problems.is_empty() {
             return Err(problems);
         }
+        let meta_headers = FieldList::of_headers(&program.types, slots[META], META);
         let mut std_reads = Reads::default();
         for (unit, _) in blocks.units() {
             std_reads.add(&usage(&program, unit, slots[STD]).reads);
@@ -178,6 +181,7 @@ impl Pipeline {
             tables,
             algorithms,
             field_lists,
+            meta_headers,
             places: sites.places,
         })
     }

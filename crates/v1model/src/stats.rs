@@ -47,6 +47,9 @@ reasons! {
     EmptyMulticastGroup = "empty_multicast_group";
     /// An `assert` or `assume` was false.
     AssertionFailed = "assertion_failed";
+    /// The packet that it descends from had been cloned, resubmitted and recirculated too often:
+    /// [`SwitchConfig::max_descendants`](crate::SwitchConfig::max_descendants).
+    TooManyDescendants = "too_many_descendants";
     /// In the switch while its program was replaced.
     PipelineReplaced = "pipeline_replaced";
 }

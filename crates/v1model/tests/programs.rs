@@ -3,7 +3,8 @@
 //! A test file has one command a line; `#` starts a comment. Times are virtual. Commands:
 //!
 //! ```text
-//! config queues=N cpu=PORT clock=US before anything else
+//! config queues=N cpu=PORT clock=US descendants=N
+//!                                   before anything else
 //! at TIME                           lets time pass until then (10us, 3ms, 1s)
 //! in PORT HEX...                    a packet comes in now
 //! cpu HEX...                        a packet comes from the control plane

@@ -9,6 +9,7 @@ use crate::executor::Choice;
 use crate::sources::parse_define;
 use pointsman_frontend::Define;
 use pointsman_ports::{PollMode, Want};
+use pointsman_v1model::DEFAULT_MAX_DESCENDANTS;
 use std::ffi::OsString;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -120,6 +121,10 @@ pub struct Args {
     /// Packets that each egress queue holds.
     #[arg(long, default_value_t = 1024)]
     pub queue_depth: u32,
+    /// How often one received packet, and the packets that descend from it, may be cloned, resubmitted and recirculated
+    /// altogether; 0 for no limit.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_DESCENDANTS)]
+    pub max_descendants: u32,
     /// How programs run: `engine` makes native code of them, `interp` interprets.
     #[arg(long, value_enum, default_value_t)]
     pub executor: Choice,

@@ -14,6 +14,8 @@ use crate::time::Time;
 use crate::trace::{StepKind, Trace};
 use pointsman_ir::{Executor, Program};
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// `standard_metadata.instance_type`, with BMv2's numbers.
 pub(super) mod instance {
@@ -34,6 +36,9 @@ pub(super) struct Packet<F> {
     pub ingress_port: u32,
     pub received: Time,
     pub enqueued: Time,
+    /// How often the received packet that it descends from, and its other descendants, were cloned, resubmitted and
+    /// recirculated so far. `None` if that never happened.
+    pub descendants: Option<Arc<AtomicU32>>,
     /// The frame holds nothing of this packet yet.
     pub fresh: bool,
 }
@@ -103,6 +108,13 @@ pub(super) const LANES: usize = 32;
 
 /// The same where nothing is gained by more: their frames take little of the fastest cache.
 pub(super) const FEW: usize = 4;
+
+impl<F> Packet<F> {
+    /// The number of descendants, shared with all of them.
+    pub fn descendants(&mut self) -> &Arc<AtomicU32> {
+        self.descendants.get_or_insert_default()
+    }
+}
 
 pub(super) type Boxed<F> = Box<Packet<F>>;
 
@@ -226,7 +238,15 @@ impl<F> Core<F> {
         self.gate.drops(reason);
     }
 
-    pub fn recycle(&mut self, packet: Boxed<F>) {
+    /// Counts a clone, a resubmission or a recirculation; false if there have been too many.
+    pub fn may_descend(&self, packet: &mut Packet<F>) -> bool {
+        let Some(most) = self.config.max_descendants else { return true };
+        // All of them belong to one worker: no other thread counts here.
+        packet.descendants().fetch_add(1, Ordering::Relaxed) < most
+    }
+
+    pub fn recycle(&mut self, mut packet: Boxed<F>) {
+        packet.descendants = None;
         if self.pool.len() < POOL && packet.data.capacity() <= POOLED_BYTES {
             self.pool.push(packet);
         }

@@ -90,6 +90,7 @@ impl<E: Executor> Fixed<E> {
                 ingress_port: 0,
                 received: Time::ZERO,
                 enqueued: Time::ZERO,
+                descendants: None,
                 fresh: true,
             })
         })
@@ -135,6 +136,7 @@ impl<E: Executor> Drive<'_, E> {
         new.data.clear();
         new.ingress_port = from.ingress_port;
         new.received = from.received;
+        new.descendants.clone_from(&from.descendants);
         new.fresh = false;
         let thread = core.thread(|| StepKind::Copied { parent: from.way.thread, origin });
         new.way = Way { thread, ..from.way };
@@ -304,9 +306,12 @@ impl<E: Executor> Drive<'_, E> {
         }
 
         if let Some((session, list)) = effects.clone {
-            self.clone_ingress(core, now, &packet, session, list);
+            self.clone_ingress(core, now, &mut packet, session, list);
         }
         if let Some(list) = effects.resubmit {
+            if !core.may_descend(&mut packet) {
+                return core.drop(packet, DropReason::TooManyDescendants);
+            }
             let mut again = self.descendant(core, &packet, Origin::Resubmit(list));
             core.note(packet.way.thread, || StepKind::Again(again.way.thread));
             std::mem::swap(&mut again.data, &mut packet.data);
@@ -346,7 +351,7 @@ impl<E: Executor> Drive<'_, E> {
         &mut self,
         core: &mut Core<E::Frame>,
         now: Time,
-        packet: Boxed<E::Frame>,
+        mut packet: Boxed<E::Frame>,
         replicas: &[Replica],
         priority: Option<u8>,
     ) -> u64 {
@@ -354,6 +359,10 @@ impl<E: Executor> Drive<'_, E> {
             core.drop(packet, DropReason::EmptyMulticastGroup);
             return 0;
         };
+        if !others.is_empty() {
+            // Replicas have the limit on descendants in common.
+            packet.descendants();
+        }
         for r in others {
             let mut copy = self.descendant(core, &packet, Origin::Replica);
             copy.frame.clone_from(&packet.frame);
@@ -394,7 +403,7 @@ impl<E: Executor> Drive<'_, E> {
         &mut self,
         core: &mut Core<E::Frame>,
         now: Time,
-        packet: &Packet<E::Frame>,
+        packet: &mut Packet<E::Frame>,
         session: u32,
         list: Option<u32>,
     ) {
@@ -402,7 +411,12 @@ impl<E: Executor> Drive<'_, E> {
         let Some((replicas, truncate, class)) = found else {
             return core.note(packet.way.thread, || StepKind::NotCloned(session));
         };
+        let may = core.may_descend(packet);
         let mut copy = self.descendant(core, packet, Origin::IngressClone(session));
+        core.gate.stats.ingress_clones += 1;
+        if !may {
+            return core.drop(copy, DropReason::TooManyDescendants);
+        }
         copy.data.extend_from_slice(&packet.data);
         self.begin(&mut copy, instance::INGRESS_CLONE);
         self.preserve(list, &packet.frame, &mut copy.frame);
@@ -410,16 +424,15 @@ impl<E: Executor> Drive<'_, E> {
         // The parser saw the preserved fields and may have changed them: what ingress left counts.
         self.preserve(list, &packet.frame, &mut copy.frame);
         copy.way.truncate = truncate;
-        core.gate.stats.ingress_clones += 1;
         core.gate.stats.ingress_clones += self.replicate(core, now, copy, &replicas, Some(class));
     }
 
-    /// Copies of the packet as egress left it, not deparsed.
+    /// Copies of the packet as egress left it, not deparsed: all headers, and the metadata of the field list.
     fn clone_egress(
         &mut self,
         core: &mut Core<E::Frame>,
         now: Time,
-        packet: &Packet<E::Frame>,
+        packet: &mut Packet<E::Frame>,
         session: u32,
         list: Option<u32>,
     ) {
@@ -427,13 +440,20 @@ impl<E: Executor> Drive<'_, E> {
         let Some((replicas, truncate, class)) = found else {
             return core.note(packet.way.thread, || StepKind::NotCloned(session));
         };
+        let may = core.may_descend(packet);
         let mut copy = self.descendant(core, packet, Origin::EgressClone(session));
+        core.gate.stats.egress_clones += 1;
+        if !may {
+            return core.drop(copy, DropReason::TooManyDescendants);
+        }
         copy.data.extend_from_slice(&packet.data);
         self.begin(&mut copy, instance::EGRESS_CLONE);
-        self.fixed.exec.set_value(&mut copy.frame, HEADERS, self.fixed.exec.value(&packet.frame, HEADERS));
+        let exec = &*self.fixed.exec;
+        exec.set_value(&mut copy.frame, HEADERS, exec.value(&packet.frame, HEADERS));
+        // Headers stay, wherever they are; other metadata starts with zeros.
+        self.fixed.pipeline.meta_headers.copy(exec, &packet.frame, &mut copy.frame);
         self.preserve(list, &packet.frame, &mut copy.frame);
         copy.way.truncate = truncate;
-        core.gate.stats.egress_clones += 1;
         core.gate.stats.egress_clones += self.replicate(core, now, copy, &replicas, Some(class));
     }
 
@@ -542,7 +562,7 @@ impl<E: Executor> Drive<'_, E> {
             packet.way.truncate = effects.truncate;
         }
         if let Some((session, list)) = effects.clone {
-            self.clone_egress(core, now, &packet, session, list);
+            self.clone_egress(core, now, &mut packet, session, list);
         }
         if effects.drop || self.get(&packet.frame, self.fixed.std.egress_spec) == core.config.drop_port {
             return core.drop(packet, DropReason::Egress);
@@ -565,6 +585,10 @@ impl<E: Executor> Drive<'_, E> {
         }
 
         if let Some(list) = effects.recirculate {
+            if !core.may_descend(&mut packet) {
+                core.emitted = emitted;
+                return core.drop(packet, DropReason::TooManyDescendants);
+            }
             let mut again = self.descendant(core, &packet, Origin::Recirculate(list));
             core.note(packet.way.thread, || StepKind::Again(again.way.thread));
             again.data.extend_from_slice(&emitted);

@@ -37,6 +37,9 @@ pub fn run(dir: &Path, name: &str) -> Outcome {
         config.queues_per_port = option(words, "queues")?.unwrap_or(1) as u8;
         config.cpu_port = option(words, "cpu")?.map(|p| p as u32);
         config.clock_offset_us = option(words, "clock")?.unwrap_or(0);
+        if let Some(most) = option(words, "descendants")? {
+            config.max_descendants = Some(most as u32);
+        }
         commands = rest;
     }
     let mut rig = Rig::new(config, pipeline).map_err(|e| format!("{name}.p4: {e}"))?;
