@@ -316,7 +316,7 @@ pub struct Table {
     pub entries: Vec<crate::table::Entry>,
     /// `const entries`: the control plane may not touch them, nor add any.
     pub const_entries: bool,
-    /// `size`, if given.
+    /// `size`, if given; what 0 means is up to the architecture.
     pub size: Option<u64>,
     /// Further properties whose value is an extern instance (`counters`, `implementation`, `meters` ...).
     pub extern_properties: Vec<(String, ExternInstanceId)>,

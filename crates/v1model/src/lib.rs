@@ -60,5 +60,5 @@ pub use stats::{Anomalies, DropReason, PortStats, Stats};
 pub use switch::{
     Arrived, Keep, Loader, Output, PipelineError, Polled, Prepared, Preparer, Sink, Switch, Worker,
 };
-pub use tables::{DEFAULT_TABLE_SIZE, TableError, TableState};
+pub use tables::{TableError, TableState, table_size};
 pub use time::Time;

@@ -13,8 +13,13 @@ use pointsman_ir::{
 };
 use std::sync::Arc;
 
-/// Entries that a table without `size` holds, as in p4c.
-pub const DEFAULT_TABLE_SIZE: u64 = 1024;
+/// Entries that a table without `size` holds, as in p4c and BMv2.
+const DEFAULT_TABLE_SIZE: u64 = 1024;
+
+/// Entries that the control plane may add to a table: its `size`, or 1,024 where that is missing or 0.
+pub fn table_size(table: &Table) -> u64 {
+    table.size.filter(|n| *n != 0).unwrap_or(DEFAULT_TABLE_SIZE)
+}
 
 /// Why a change of a table was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,7 +147,7 @@ impl TableState {
             });
         }
         let kinds = keys.iter().map(|k| k.kind).collect();
-        let size = table.size.unwrap_or(DEFAULT_TABLE_SIZE).max(table.entries.len() as u64);
+        let size = table_size(table).max(table.entries.len() as u64);
         let default = Arc::new(table.default_action.clone());
         let mut state = TableState {
             store: TableStore::new(kinds, size, default.clone()),

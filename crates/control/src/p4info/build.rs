@@ -1,6 +1,5 @@
 //! The walk over a program that fills its P4Info.
 
-use super::DEFAULT_TABLE_SIZE;
 use super::annotations::{self, Sorted};
 use super::collect::{collect, extern_kind, name};
 use super::ids::{Symbols, field_ids};
@@ -12,6 +11,7 @@ use pointsman_ir::{
     Action, AnnotationToken, Annotations, Const, Direction, ExternInstance, ExternInstanceId, MatchKind,
     Program, Table, Type, Value, ValueSet,
 };
+use pointsman_v1model::table_size;
 use std::fmt;
 
 /// Why a program has no P4Info.
@@ -128,10 +128,6 @@ impl Builder<'_> {
             .const_properties
             .iter()
             .any(|(name, value)| name == "support_timeout" && *value == Const::Value(Value::Bool(true)));
-        let size = match t.size {
-            None | Some(0) => DEFAULT_TABLE_SIZE,
-            Some(size) => size,
-        };
         let behaviour = if notify {
             pb::table::IdleTimeoutBehavior::NotifyControl
         } else {
@@ -145,7 +141,7 @@ impl Builder<'_> {
             initial_default_action: Some(default),
             implementation_id,
             direct_resource_ids,
-            size: i64::try_from(size).unwrap_or(i64::MAX),
+            size: i64::try_from(table_size(t)).unwrap_or(i64::MAX),
             idle_timeout_behavior: behaviour as i32,
             is_const_table: t.const_entries,
             has_initial_entries: !t.entries.is_empty(),

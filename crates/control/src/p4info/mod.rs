@@ -21,6 +21,3 @@ pub(crate) use types::{Translation, flat_fields, translation};
 
 /// The architecture that programs are written for, as `PkgInfo.arch` names it.
 pub const ARCHITECTURE: &str = "v1model";
-
-/// Size of a table without `size` property.
-pub const DEFAULT_TABLE_SIZE: u64 = 1024;
