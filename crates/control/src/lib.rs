@@ -19,6 +19,7 @@ mod schema;
 pub mod server;
 pub mod text;
 mod translate;
+mod wrapped;
 
 pub use device::{Device, SwitchDevice};
 pub use error::{Code, EntityError, RpcError};

@@ -8,6 +8,7 @@ use crate::p4info::{differences, shape_changes};
 use crate::proto::p4rt as pb;
 use crate::schema::Schema;
 use crate::translate::Names;
+use crate::wrapped::unwrap;
 use pb::entity::Entity;
 use pb::get_forwarding_pipeline_config_request::ResponseType;
 use pb::set_forwarding_pipeline_config_request::Action;
@@ -42,7 +43,7 @@ fn clip(mut message: String) -> String {
 impl Server {
     /// `SetForwardingPipelineConfig`.
     ///
-    /// The device configuration is P4 source text. Every object of the request's P4Info must be in the program, with
+    /// The device configuration is P4 source text, which may be inside a `p4.tmp.P4DeviceConfig`. Every object of the request's P4Info must be in the program, with
     /// the same id and shape; a request without P4Info gets the program's.
     ///
     /// `RECONCILE_AND_COMMIT` carries over all state that controllers can read and write, and refuses the program where
@@ -226,11 +227,12 @@ fn prepare(
     config: Option<&pb::ForwardingPipelineConfig>,
 ) -> Result<(Installed, Pipeline), RpcError> {
     let config = config.ok_or_else(|| invalid("config is not set"))?;
-    if config.p4_device_config.is_empty() {
+    let source = unwrap(&config.p4_device_config);
+    if source.is_empty() {
         return Err(invalid("p4_device_config is empty: this target takes the P4 source text"));
     }
     let program = device
-        .compile(&config.p4_device_config)
+        .compile(&source)
         .map_err(|e| invalid(format!("p4_device_config does not compile:\n{e}")))?;
     let program = Arc::new(program);
     let schema =
