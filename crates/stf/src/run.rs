@@ -255,7 +255,7 @@ impl<E: Executor> Runner<'_, E> {
             }
             Command::MemberCreate { profile, member, action } => {
                 let id = find_profile(&program, profile)?;
-                let table = self.state().profile(id).and_then(|p| p.tables.first().copied());
+                let table = self.state().profile(id).and_then(|p| p.tables().first().copied());
                 let table = table.ok_or_else(|| format!("no table uses {profile}"))?;
                 let call = build_action(&program, &program.tables[table.index()], action)?;
                 self.state().insert_member(id, *member, call).map_err(text)?;

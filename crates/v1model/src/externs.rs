@@ -4,7 +4,7 @@ use crate::counter::{CounterArray, CounterKind};
 use crate::hash::HashAlgorithm;
 use crate::meter::{MeterArray, MeterKind};
 use crate::pipeline::Problem;
-use crate::profile::{ActionProfile, SelectorConfig};
+use crate::profile::{ActionProfile, SelectorConfig, Users};
 use crate::register::Register;
 use pointsman_ir::{CellShape, Const, ExternFn, ExternInstance, Program, TableId, Type, TypeId, Value};
 
@@ -185,7 +185,7 @@ pub(crate) enum Instance {
 }
 
 impl InstancePlan {
-    pub(crate) fn build(&self) -> Instance {
+    pub(crate) fn build(&self, program: &Program) -> Instance {
         match self {
             InstancePlan::Register { elem, width, size } => {
                 Instance::Register(Register::new(*elem, *width, *size as u64))
@@ -195,9 +195,7 @@ impl InstancePlan {
             InstancePlan::Meter { kind, size } => Instance::Meter(MeterArray::new(*kind, *size)),
             InstancePlan::DirectMeter { .. } => Instance::DirectMeter,
             InstancePlan::Profile { size, selector, tables } => {
-                let mut profile = ActionProfile::new(*size, *selector);
-                profile.tables = tables.clone();
-                Instance::Profile(profile)
+                Instance::Profile(ActionProfile::new(*size, *selector).used_by(Users::new(program, tables)))
             }
             InstancePlan::Checksum16 => Instance::Checksum16,
         }

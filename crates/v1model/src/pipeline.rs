@@ -337,22 +337,6 @@ fn load_tables(
                     attached.meter = Some::<(_, MeterKind)>((*ext, *kind));
                 }
                 ("implementation", Some(InstancePlan::Profile { tables: users, .. })) => {
-                    if let Some(other) = users.first() {
-                        let actions = |t: &pointsman_ir::Table| -> Vec<_> {
-                            t.actions.iter().map(|a| a.action).collect()
-                        };
-                        let other = &program.tables[other.index()];
-                        if actions(other) != actions(table) {
-                            problems.push(Problem::at(
-                                table.span,
-                                format!(
-                                    "tables {} and {} share an action profile but list different actions: \
-                                     list the same ones in the same order",
-                                    other.name, table.name
-                                ),
-                            ));
-                        }
-                    }
                     users.push(id);
                     attached.profile = Some(*ext);
                 }

@@ -1,7 +1,7 @@
 //! Action profiles and action selectors.
 
 use crate::hash::HashAlgorithm;
-use pointsman_ir::ActionCall;
+use pointsman_ir::{ActionCall, ActionId, Program, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -155,8 +155,44 @@ pub struct ActionProfile {
     next_one_shot: u32,
     /// Of `size`, taken by groups.
     used: u64,
-    /// Tables whose `implementation` it is; their action lists are the same.
-    pub tables: Vec<pointsman_ir::TableId>,
+    /// Tables whose `implementation` it is.
+    users: Users,
+}
+
+/// The tables of an action profile. Its members may have the actions of any of them, and count them in this order: those
+/// of the first table, then those that only later ones list.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Users {
+    tables: Vec<TableId>,
+    /// For each table: the index in its own list of each action, if it is there. Empty if all lists are the same.
+    places: Vec<Vec<Option<u32>>>,
+}
+
+impl Users {
+    /// `tables` in the order of their ids.
+    pub(crate) fn new(program: &Program, tables: &[TableId]) -> Users {
+        let lists: Vec<Vec<ActionId>> = tables
+            .iter()
+            .filter_map(|t| program.tables.get(t.index()))
+            .map(|t| t.actions.iter().map(|a| a.action).collect())
+            .collect();
+        let mut actions: Vec<ActionId> = Vec::new();
+        for action in lists.iter().flatten() {
+            if !actions.contains(action) {
+                actions.push(*action);
+            }
+        }
+        let mut places = Vec::new();
+        if lists.iter().any(|list| *list != actions) {
+            let place = |list: &Vec<ActionId>, a: &ActionId| list.iter().position(|b| a == b).map(|i| i as u32);
+            places.extend(lists.iter().map(|list| actions.iter().map(|a| place(list, a)).collect()));
+        }
+        Users { tables: tables.to_vec(), places }
+    }
+
+    fn places(&self, table: TableId) -> Option<&Vec<Option<u32>>> {
+        self.places.get(self.tables.iter().position(|t| *t == table)?)
+    }
 }
 
 impl ActionProfile {
@@ -170,14 +206,53 @@ impl ActionProfile {
             one_shots: BTreeMap::new(),
             next_one_shot: 1,
             used: 0,
-            tables: Vec::new(),
+            users: Users::default(),
         }
+    }
+
+    /// With the tables that use it.
+    pub(crate) fn used_by(self, users: Users) -> Self {
+        ActionProfile { users, ..self }
+    }
+
+    /// Tables whose `implementation` it is.
+    pub fn tables(&self) -> &[TableId] {
+        &self.users.tables
+    }
+
+    /// A member's call as a call of one of the tables. `None`: the table does not list its action.
+    pub fn in_table(&self, table: TableId, call: &Arc<ActionCall>) -> Option<Arc<ActionCall>> {
+        match self.users.places(table) {
+            None => Some(call.clone()),
+            Some(places) => {
+                let action = (*places.get(call.action as usize)?)?;
+                Some(Arc::new(ActionCall { action, args: call.args.clone() }))
+            }
+        }
+    }
+
+    /// A call of one of the tables as a member's call.
+    pub fn of_table(&self, table: TableId, call: ActionCall) -> ActionCall {
+        let place = |places: &Vec<Option<u32>>| places.iter().position(|p| *p == Some(call.action));
+        match self.users.places(table).and_then(place) {
+            Some(action) => ActionCall { action: action as u32, ..call },
+            None => call,
+        }
+    }
+
+    /// Does a table list the actions of all members of a group?
+    pub(crate) fn group_fits(&self, table: TableId, group: u32) -> bool {
+        let fits = |call: &Arc<ActionCall>| self.in_table(table, call).is_some();
+        let members = self.groups.get(&group).into_iter().flat_map(|g| &g.members);
+        let one_shots = self.one_shots.get(&group).into_iter().flat_map(|g| &g.members);
+        self.users.places.is_empty()
+            || (members.filter_map(|m| self.member(m.member)).all(fits) && one_shots.map(|m| &m.call).all(fits))
     }
 
     /// Takes over the members and groups of a profile of the same shape.
     pub(crate) fn adopt(&mut self, old: &ActionProfile) {
-        let tables = std::mem::take(&mut self.tables);
-        *self = ActionProfile { tables, ..old.clone() };
+        let users = std::mem::take(&mut self.users);
+        *self = ActionProfile { users, ..old.clone() };
     }
 
     /// Members in order of their ids.

@@ -23,9 +23,11 @@ control V(inout headers_t h, inout meta_t m) { apply { } }
 control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
     action_selector(HashAlgorithm.identity, 16, 8) members;
     action_profile(4) profile;
+    action_selector(HashAlgorithm.identity, 8, 8) shared;
 
     action set_out(bit<16> value) { h.h.result = value; }
     action nothing() { }
+    action add(bit<16> value) { h.h.result = h.h.result + value; }
 
     table selected {
         key = {
@@ -40,6 +42,25 @@ control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
         key = { h.h.key: lpm; }
         actions = { set_out; nothing; }
         implementation = profile;
+        size = 0; // the default size
+    }
+    // Tables that share a profile may list different actions.
+    table first {
+        key = {
+            h.h.key: exact;
+            h.h.flow: selector;
+        }
+        actions = { nothing; set_out; }
+        implementation = shared;
+        default_action = nothing();
+    }
+    table second {
+        key = {
+            h.h.key: exact;
+            h.h.flow: selector;
+        }
+        actions = { add; set_out; }
+        implementation = shared;
     }
     table matched {
         key = {
@@ -54,6 +75,8 @@ control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
 
     apply {
         s.egress_spec = 1;
+        first.apply();
+        second.apply();
         if (!selected.apply().hit) {
             if (!profiled.apply().hit) {
                 matched.apply();

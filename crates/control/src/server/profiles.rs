@@ -55,17 +55,29 @@ impl Access<'_> {
         Ok(())
     }
 
-    /// The tables of a profile have the same actions in the same order, so that the first one speaks for all.
+    /// A member has an action of any table of its profile.
     fn decode_member_action(
         &self,
         profile: &ProfileSchema,
         action: Option<&pb::Action>,
     ) -> Result<ActionCall, EntityError> {
-        let table = profile.tables.first().and_then(|id| self.schema.tables.get(id));
-        let table =
-            table.ok_or_else(|| EntityError::invalid("no table uses the profile, so it has no actions"))?;
         let action = action.ok_or_else(|| EntityError::invalid("a member needs an action"))?;
-        entry::decode_action(&self.codec(), self.schema, table, action, Use::Entry)
+        let mut refused = EntityError::invalid("no table uses the profile, so it has no actions");
+        for table in profile.tables.iter().filter_map(|id| self.schema.tables.get(id)) {
+            match entry::decode_action(&self.codec(), self.schema, table, action, Use::Entry) {
+                Ok(call) => return Ok(self.member_call(profile, table, call)),
+                Err(e) => refused = e,
+            }
+        }
+        Err(refused)
+    }
+
+    /// A call of one of the profile's tables as a call of a member.
+    fn member_call(&self, profile: &ProfileSchema, table: &TableSchema, call: ActionCall) -> ActionCall {
+        match self.state.profile(profile.array.instance) {
+            Some(p) => p.of_table(table.table, call),
+            None => call,
+        }
     }
 
     pub(super) fn write_group(
@@ -253,7 +265,8 @@ impl Access<'_> {
                 weight: a.weight,
                 watch_kind: watch.map(action_watch),
             });
-            members.push(OneShotMember { call: Arc::new(call), weight, watch_port });
+            let call = Arc::new(self.member_call(profile, table, call));
+            members.push(OneShotMember { call, weight, watch_port });
         }
         let size = match by_members {
             true => members.len() as u64,
@@ -303,10 +316,14 @@ impl Access<'_> {
         action_profile_id: u32,
         profile: &ProfileSchema,
         member_id: u32,
-        call: &ActionCall,
+        call: &Arc<ActionCall>,
     ) -> pb::ActionProfileMember {
-        let table = profile.tables.first().and_then(|id| self.schema.tables.get(id));
-        let action = table.and_then(|t| entry::encode_action(&self.codec(), self.schema, t, call));
+        let state = self.state.profile(profile.array.instance);
+        let action = profile.tables.iter().find_map(|id| {
+            let table = self.schema.tables.get(id)?;
+            let call = state?.in_table(table.table, call)?;
+            entry::encode_action(&self.codec(), self.schema, table, &call)
+        });
         pb::ActionProfileMember { action_profile_id, member_id, action }
     }
 

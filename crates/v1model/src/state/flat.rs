@@ -4,17 +4,35 @@ use crate::externs::Instance;
 use crate::state::State;
 use crate::tables::TableState;
 use pointsman_ir::table::flat::{FlatAction, FlatTable};
-use pointsman_ir::{Entry, EntryAction, EntryHandle, ExternInstanceId, TableId};
+use pointsman_ir::{ActionCall, Entry, EntryAction, EntryHandle, ExternInstanceId, TableId};
+use std::sync::Arc;
 
 /// What an entry does as long as the control plane changes nothing.
-fn resolve<'a>(table: &TableState, instances: &'a [Instance], action: &'a EntryAction) -> FlatAction<'a> {
-    match (action, table.profile.and_then(|p| instances.get(p.index()))) {
-        (EntryAction::Call(call), _) => FlatAction::Call(call),
-        (EntryAction::Member(m), Some(Instance::Profile(p))) => {
-            p.member(*m).map_or(FlatAction::Nothing, |call| FlatAction::Call(call))
+enum Resolved {
+    Call(Arc<ActionCall>),
+    Nothing,
+    Ask,
+}
+
+impl Resolved {
+    fn new(id: TableId, table: &TableState, instances: &[Instance], action: &EntryAction) -> Resolved {
+        match (action, table.profile.and_then(|p| instances.get(p.index()))) {
+            (EntryAction::Call(call), _) => Resolved::Call(call.clone()),
+            (EntryAction::Member(m), Some(Instance::Profile(p))) => {
+                let call = p.member(*m).and_then(|call| p.in_table(id, call));
+                call.map_or(Resolved::Nothing, Resolved::Call)
+            }
+            (EntryAction::Group(_), Some(Instance::Profile(_))) => Resolved::Ask,
+            _ => Resolved::Nothing,
         }
-        (EntryAction::Group(_), Some(Instance::Profile(_))) => FlatAction::Ask,
-        _ => FlatAction::Nothing,
+    }
+
+    fn flat(&self) -> FlatAction<'_> {
+        match self {
+            Resolved::Call(call) => FlatAction::Call(call),
+            Resolved::Nothing => FlatAction::Nothing,
+            Resolved::Ask => FlatAction::Ask,
+        }
     }
 }
 
@@ -27,8 +45,8 @@ impl State {
             let mut flat = FlatTable::new(&shape, table.store.default_action());
             for (handle, entry) in table.store.iter() {
                 let Some(slot) = table.store.slot_of(handle) else { continue };
-                let action = resolve(table, &self.instances, &entry.action);
-                flat.insert(slot, handle, &entry.matches, entry.priority, action);
+                let action = Resolved::new(TableId(n as u32), table, &self.instances, &entry.action);
+                flat.insert(slot, handle, &entry.matches, entry.priority, action.flat());
             }
             flat
         };
@@ -40,11 +58,11 @@ impl State {
         let Some(flat) = self.flat.get_mut(id.index()) else { return };
         let Some(table) = self.tables.get(id.index()) else { return };
         let Some(slot) = table.store.slot_of(handle) else { return };
-        let action = resolve(table, &self.instances, &entry.action);
+        let action = Resolved::new(id, table, &self.instances, &entry.action);
         if stood {
-            flat.modify(slot, &entry.matches, action);
+            flat.modify(slot, &entry.matches, action.flat());
         } else {
-            flat.insert(slot, handle, &entry.matches, entry.priority, action);
+            flat.insert(slot, handle, &entry.matches, entry.priority, action.flat());
         }
     }
 
@@ -58,13 +76,14 @@ impl State {
     /// A member of an action profile does something else now.
     pub(super) fn flat_member(&mut self, profile: ExternInstanceId, member: u32) {
         let of = EntryAction::Member(member);
-        for (flat, table) in self.flat.iter_mut().zip(&self.tables) {
+        for (n, (flat, table)) in self.flat.iter_mut().zip(&self.tables).enumerate() {
             if table.profile != Some(profile) || !table.store.names(&of) {
                 continue;
             }
+            let action = Resolved::new(TableId(n as u32), table, &self.instances, &of);
             for (handle, entry) in table.store.naming(&of) {
                 if let Some(slot) = table.store.slot_of(handle) {
-                    flat.modify(slot, &entry.matches, resolve(table, &self.instances, &of));
+                    flat.modify(slot, &entry.matches, action.flat());
                 }
             }
         }

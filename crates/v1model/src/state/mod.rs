@@ -207,7 +207,7 @@ impl State {
             tables: pipeline.tables.clone(),
             flat: Vec::new(),
             table_seed: config.seed,
-            instances: pipeline.instances.iter().map(|p| p.build()).collect(),
+            instances: pipeline.instances.iter().map(|p| p.build(&pipeline.program)).collect(),
             cells: Cells::new(&pipeline.cells()),
             shapes: pipeline.cells(),
             value_sets: vec![Vec::new(); pipeline.program.value_sets.len()],

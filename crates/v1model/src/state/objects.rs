@@ -9,7 +9,8 @@ use crate::register::Register;
 use crate::state::State;
 use crate::tables::check_match;
 use crate::time::Time;
-use pointsman_ir::{ActionCall, Bits, EntryAction, ExternInstanceId, KeyMatch, Type, ValueSetId};
+use pointsman_ir::{ActionCall, Bits, EntryAction, ExternInstanceId, KeyMatch, TableId, Type, ValueSetId};
+use std::sync::Arc;
 
 /// Why a register, counter, meter or value set could not be read or written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -214,18 +215,52 @@ impl State {
 
     fn check_member(&self, id: ExternInstanceId, call: &ActionCall) -> Result<(), ProfileError> {
         let profile = self.profile(id).ok_or(ProfileError::UnknownProfile)?;
-        let table = profile.tables.first().and_then(|t| self.table(*t));
-        let table =
-            table.ok_or_else(|| ProfileError::BadAction("no table uses this action profile".into()))?;
-        table.check_call(&self.program.types, call, false).map_err(|e| ProfileError::BadAction(e.to_string()))
+        let call = Arc::new(call.clone());
+        let mut checked = Err("no table uses this action profile, or none lists the action".to_string());
+        for id in profile.tables() {
+            let (Some(table), Some(call)) = (self.table(*id), profile.in_table(*id, &call)) else { continue };
+            checked = table.check_call(&self.program.types, &call, false).map_err(|e| e.to_string());
+            if checked.is_ok() {
+                break;
+            }
+        }
+        checked.map_err(ProfileError::BadAction)
     }
 
-    fn entry_uses(&self, id: ExternInstanceId, action: &EntryAction) -> bool {
-        let tables = self.profile(id).map_or(&[][..], |p| &p.tables);
-        tables.iter().any(|t| self.table(*t).is_some_and(|t| t.store.names(action)))
+    /// Tables of an action profile with an entry that does this.
+    fn naming(&self, id: ExternInstanceId, action: EntryAction) -> impl Iterator<Item = TableId> + '_ {
+        let tables = self.profile(id).map_or(&[][..], |p| p.tables()).iter().copied();
+        tables.filter(move |t| self.table(*t).is_some_and(|t| t.store.names(&action)))
     }
 
-    /// Adds a member to an action profile. `call.action` indexes the action list of its tables.
+    fn entry_uses(&self, id: ExternInstanceId, action: EntryAction) -> bool {
+        self.naming(id, action).next().is_some()
+    }
+
+    /// Do all tables with an entry for this member or group list what it does? `old` puts back what was there.
+    fn check_users(
+        &mut self,
+        id: ExternInstanceId,
+        actions: Vec<EntryAction>,
+        old: impl FnOnce(&mut ActionProfile) -> Result<(), ProfileError>,
+    ) -> Result<(), ProfileError> {
+        let profile = self.profile(id).ok_or(ProfileError::UnknownProfile)?;
+        let fits = |table: &TableId, action: &EntryAction| match action {
+            EntryAction::Member(m) => profile.member(*m).is_some_and(|c| profile.in_table(*table, c).is_some()),
+            EntryAction::Group(g) => profile.group_fits(*table, *g),
+            EntryAction::Call(_) => true,
+        };
+        let users = |action: &EntryAction| self.naming(id, action.clone()).collect::<Vec<_>>();
+        let misfit = actions.iter().find_map(|a| users(a).into_iter().find(|table| !fits(table, a)));
+        let Some(table) = misfit else { return Ok(()) };
+        let name = &self.program.tables[table.index()].name;
+        let why = format!("table {name} has an entry for it, but does not list its action");
+        old(self.profile_mut(id)?)?;
+        Err(ProfileError::BadAction(why))
+    }
+
+    /// Adds a member to an action profile. `call.action` counts the actions of its tables: those of the first one, then
+    /// those that only later ones list ([`ActionProfile::of_table`]).
     pub fn insert_member(
         &mut self,
         id: ExternInstanceId,
@@ -244,14 +279,20 @@ impl State {
         call: ActionCall,
     ) -> Result<(), ProfileError> {
         self.check_member(id, &call)?;
-        self.profile_mut(id)?.modify_member(member, call)?;
+        let profile = self.profile_mut(id)?;
+        let old = profile.member(member).map(|c| ActionCall::clone(c)).ok_or(ProfileError::NotFound)?;
+        profile.modify_member(member, call)?;
+        let groups = profile.groups().filter(|(_, g)| g.members.iter().any(|m| m.member == member));
+        let mut named: Vec<EntryAction> = groups.map(|(g, _)| EntryAction::Group(g)).collect();
+        named.push(EntryAction::Member(member));
+        self.check_users(id, named, |profile| profile.modify_member(member, old))?;
         self.flat_member(id, member);
         Ok(())
     }
 
     /// Removes a member that no entry and no group uses.
     pub fn delete_member(&mut self, id: ExternInstanceId, member: u32) -> Result<(), ProfileError> {
-        if self.entry_uses(id, &EntryAction::Member(member)) {
+        if self.entry_uses(id, EntryAction::Member(member)) {
             return Err(ProfileError::InUse);
         }
         self.profile_mut(id)?.delete_member(member)
@@ -274,12 +315,15 @@ impl State {
         group: u32,
         value: Group,
     ) -> Result<(), ProfileError> {
-        self.profile_mut(id)?.modify_group(group, value)
+        let profile = self.profile_mut(id)?;
+        let old = profile.group(group).cloned().ok_or(ProfileError::NotFound)?;
+        profile.modify_group(group, value)?;
+        self.check_users(id, vec![EntryAction::Group(group)], |profile| profile.modify_group(group, old))
     }
 
     /// Removes a group that no entry uses.
     pub fn delete_group(&mut self, id: ExternInstanceId, group: u32) -> Result<(), ProfileError> {
-        if self.entry_uses(id, &EntryAction::Group(group)) {
+        if self.entry_uses(id, EntryAction::Group(group)) {
             return Err(ProfileError::InUse);
         }
         self.profile_mut(id)?.delete_group(group)

@@ -256,7 +256,9 @@ impl State {
         let profile = self.table(id)?.profile.and_then(|p| self.instances.get(p.index()));
         match (action, profile) {
             (EntryAction::Call(call), _) => Some(call.clone()),
-            (EntryAction::Member(m), Some(Instance::Profile(p))) => p.member(*m).cloned(),
+            (EntryAction::Member(m), Some(Instance::Profile(p))) => {
+                p.member(*m).and_then(|call| p.in_table(id, call))
+            }
             (EntryAction::Group(g), Some(Instance::Profile(p))) => {
                 let call = p.selector.and_then(|selector| {
                     own.buffer.clear();
@@ -264,7 +266,7 @@ impl State {
                     let algorithm = p.algorithm(*g).unwrap_or(selector.algorithm);
                     let hash = self.hasher.hash(algorithm, own.buffer.bytes(), &mut own.random);
                     let hash = hash & (u64::MAX >> (64 - selector.output_width.clamp(1, 64)));
-                    p.pick(*g, hash, self.replication.down_ports()).cloned()
+                    p.pick(*g, hash, self.replication.down_ports()).and_then(|call| p.in_table(id, call))
                 });
                 if call.is_none() {
                     own.anomalies.empty_group += 1;

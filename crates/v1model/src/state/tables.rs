@@ -50,6 +50,12 @@ impl State {
             EntryAction::Group(g) if profile.group(g).is_none() && profile.one_shot(g).is_none() => {
                 Err(TableError::BadAction(format!("the action profile has no group {g}")))
             }
+            EntryAction::Member(m) if profile.member(m).is_none_or(|c| profile.in_table(id, c).is_none()) => {
+                Err(TableError::BadAction(format!("the table does not list the action of member {m}")))
+            }
+            EntryAction::Group(g) if !profile.group_fits(id, g) => {
+                Err(TableError::BadAction(format!("the table does not list the actions of group {g}")))
+            }
             _ => Ok(()),
         }
     }

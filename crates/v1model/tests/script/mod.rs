@@ -508,8 +508,10 @@ impl Rig {
             }
             "member" => {
                 let profile = self.object(word(rest, 0)?)?;
-                let table = self.state()?.profile(profile).and_then(|p| p.tables.first().copied());
-                let call = self.call(table.ok_or("no table uses it")?, arrow(rest)?.1)?;
+                let found = self.state()?.profile(profile).ok_or("no such profile")?;
+                let action = arrow(rest)?.1;
+                let calls = found.tables().iter().map(|t| Ok(found.of_table(*t, self.call(*t, action)?)));
+                let call = calls.reduce(Outcome::or).ok_or("no table uses it")??;
                 let id = number(word(rest, 1)?)? as u32;
                 said(self.state_mut()?.insert_member(profile, id, call))
             }
