@@ -154,7 +154,8 @@ impl FieldList {
     /// The headers in a slot of type `ty`, with those in structs, stacks and header unions.
     pub fn of_headers(types: &Types, ty: TypeId, slot: usize) -> FieldList {
         let mut list = FieldList::default();
-        let has_validity = |t: &Type| matches!(t, Type::Header(_) | Type::HeaderUnion(_) | Type::Stack { .. });
+        let has_validity =
+            |t: &Type| matches!(t, Type::Header(_) | Type::HeaderUnion(_) | Type::Stack { .. });
         list.add_if(types, ty, slot, &[], has_validity);
         list
     }

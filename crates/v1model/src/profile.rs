@@ -184,7 +184,8 @@ impl Users {
         }
         let mut places = Vec::new();
         if lists.iter().any(|list| *list != actions) {
-            let place = |list: &Vec<ActionId>, a: &ActionId| list.iter().position(|b| a == b).map(|i| i as u32);
+            let place =
+                |list: &Vec<ActionId>, a: &ActionId| list.iter().position(|b| a == b).map(|i| i as u32);
             places.extend(lists.iter().map(|list| actions.iter().map(|a| place(list, a)).collect()));
         }
         Users { tables: tables.to_vec(), places }
@@ -246,7 +247,8 @@ impl ActionProfile {
         let members = self.groups.get(&group).into_iter().flat_map(|g| &g.members);
         let one_shots = self.one_shots.get(&group).into_iter().flat_map(|g| &g.members);
         self.users.places.is_empty()
-            || (members.filter_map(|m| self.member(m.member)).all(fits) && one_shots.map(|m| &m.call).all(fits))
+            || (members.filter_map(|m| self.member(m.member)).all(fits)
+                && one_shots.map(|m| &m.call).all(fits))
     }
 
     /// Takes over the members and groups of a profile of the same shape.

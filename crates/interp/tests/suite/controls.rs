@@ -113,9 +113,8 @@ fn headers_that_become_valid() {
     for (header, field) in [("h.a", "h.a.x"), ("a", "a.x"), ("h.c", "h.c.z"), ("h2.c", "h2.c.z")] {
         let again = |b: &mut Builder| vec![valid(b, header), b.setn(field, 5), valid(b, header)];
         assert_eq!(read(field, again), 5, "{field} of a valid header");
-        let stale = |b: &mut Builder| {
-            vec![valid(b, header), b.setn(field, 5), invalid(b, header), valid(b, header)]
-        };
+        let stale =
+            |b: &mut Builder| vec![valid(b, header), b.setn(field, 5), invalid(b, header), valid(b, header)];
         assert_eq!(read(field, stale), 0, "{field} of a header that was valid before");
         let early = |b: &mut Builder| vec![b.setn(field, 5), valid(b, header)];
         assert_eq!(read(field, early), 0, "{field} of a header written while it was invalid");

@@ -246,7 +246,9 @@ impl State {
     ) -> Result<(), ProfileError> {
         let profile = self.profile(id).ok_or(ProfileError::UnknownProfile)?;
         let fits = |table: &TableId, action: &EntryAction| match action {
-            EntryAction::Member(m) => profile.member(*m).is_some_and(|c| profile.in_table(*table, c).is_some()),
+            EntryAction::Member(m) => {
+                profile.member(*m).is_some_and(|c| profile.in_table(*table, c).is_some())
+            }
             EntryAction::Group(g) => profile.group_fits(*table, *g),
             EntryAction::Call(_) => true,
         };
