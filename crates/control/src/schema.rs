@@ -1,12 +1,14 @@
 //! The way from P4Info's ids to the program's indices, built once per pipeline.
 
-use crate::p4info::{P4InfoError, Translation, data_params, flat_fields, p4info, translation};
+use crate::p4info::{
+    P4InfoError, Translation, actions_by_name, data_params, flat_fields, p4info, translation,
+};
 use crate::proto::p4info::{
     self as pb, P4Info,
     match_field::{Match, MatchType},
 };
 use crate::translate::{NameSpace, Sdn, is_port};
-use pointsman_ir::{ExternInstanceId, MatchKind, Program, TableId, Type, TypeId, ValueSetId};
+use pointsman_ir::{Action, ExternInstanceId, MatchKind, Program, TableId, Type, TypeId, ValueSetId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -178,9 +180,11 @@ impl Schema {
     }
 
     fn fill(&mut self, program: &Program, info: &P4Info) -> Result<(), String> {
+        let actions = actions_by_name(program);
         for a in &info.actions {
             let (id, name) = id_and_name(&a.preamble);
-            self.actions.insert(id, action(program, name, a)?);
+            let index = actions.get(name).ok_or_else(|| format!("the program has no action {name}"))?;
+            self.actions.insert(id, action(program, &program.actions[index.index()], a)?);
         }
         for t in &info.tables {
             let (id, name) = id_and_name(&t.preamble);
@@ -316,9 +320,8 @@ fn array(program: &Program, object: &str, name: &str, size: i64) -> Result<Array
     })
 }
 
-fn action(program: &Program, name: &str, info: &pb::Action) -> Result<ActionSchema, String> {
-    let a = program.actions.iter().find(|a| a.name == name);
-    let a = a.ok_or_else(|| format!("the program has no action {name}"))?;
+fn action(program: &Program, a: &Action, info: &pb::Action) -> Result<ActionSchema, String> {
+    let name = &a.name;
     let mut params = Vec::new();
     for ((_, p), described) in data_params(a).zip(&info.params) {
         let scalar =

@@ -100,7 +100,7 @@ fn mappings(annotations: &Annotations) -> Result<Vec<(String, u128)>, String> {
     let tokens: Vec<&AnnotationToken> = tokens.collect();
     let mut found: Vec<(String, u128)> = Vec::new();
     for pair in tokens.chunks(2) {
-        let [Text(name), Int(value)] = pair else { return Err(wrong()) };
+        let [Text(name), Int(value, _)] = pair else { return Err(wrong()) };
         let value = u128::try_from(value).map_err(|_| wrong())?;
         if let Some((other, _)) = found.iter().find(|(n, v)| n == name || *v == value) {
             return Err(format!("@{NAME}: \"{name}\" and \"{other}\" share their name or their value"));
@@ -293,7 +293,7 @@ mod tests {
                 other("{"),
                 AnnotationToken::String(name.into()),
                 other(","),
-                AnnotationToken::Int(value.into()),
+                AnnotationToken::Int(value.into(), value.to_string()),
             ]
         };
         let end = || vec![other("}"), other(",")];
@@ -366,8 +366,8 @@ mod tests {
             assert_eq!(is_port(uri, name), expected, "{uri} {name}");
         }
         for tokens in [
-            vec![AnnotationToken::Int(1.into())],
-            vec![AnnotationToken::String("a".into()), AnnotationToken::Int((-1).into())],
+            vec![AnnotationToken::Int(1.into(), "1".into())],
+            vec![AnnotationToken::String("a".into()), AnnotationToken::Int((-1).into(), "-1".into())],
         ] {
             assert!(mappings(&annotated(tokens)).is_err());
         }

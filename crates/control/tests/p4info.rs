@@ -2,7 +2,7 @@
 //! for the same programs; where they differ, the program's comments say so.
 
 use pointsman_control::p4info::p4info;
-use pointsman_control::proto::p4info::P4Info;
+use pointsman_control::proto::p4info::{self as pb, P4Info};
 use pointsman_control::text::{from_text, to_text};
 use pointsman_frontend::render::all_to_text;
 use pointsman_frontend::source::Loader;
@@ -85,4 +85,37 @@ fn mistakes() {
         table t { key = { m.x: exact; } actions = { NoAction; } counters = c; }
         table u { key = { m.x: exact; } actions = { NoAction; } counters = c; }";
     check(direct, "", "several tables share it");
+}
+
+/// Actions of different controls may share a name. P4Info has them once, and tables refer to them by one id.
+#[test]
+fn actions_that_share_a_name() {
+    let block = |name: &str, value: &str| {
+        format!(
+            "control {name}(inout h_t h, inout m_t m, inout standard_metadata_t s) {{
+                 @name(\".set\") action set(bit<8> v) {{ m.x = {value}; }}
+                 table t {{ key = {{ m.x: exact; }} actions = {{ set; NoAction; }} }}
+                 apply {{ t.apply(); }}
+             }}"
+        )
+    };
+    let source = format!(
+        "#include <core.p4>
+         #include <v1model.p4>
+         struct h_t {{}} struct m_t {{ bit<8> x; }}
+         parser P(packet_in p, out h_t h, inout m_t m, inout standard_metadata_t s) {{ state start {{ transition accept; }} }}
+         control V(inout h_t h, inout m_t m) {{ apply {{}} }}
+         {} {}
+         control D(packet_out p, in h_t h) {{ apply {{}} }}
+         V1Switch(P(), V(), I(), E(), V(), D()) main;",
+        block("I", "v"),
+        block("E", "v + 1")
+    );
+    let info = p4info(&compile(&source)).expect("valid");
+    let name = |a: &pb::Action| a.preamble.as_ref().map_or(String::new(), |p| p.name.clone());
+    assert_eq!(info.actions.iter().map(name).collect::<Vec<_>>(), ["NoAction", "set"]);
+    let set = info.actions[1].preamble.as_ref().map_or(0, |p| p.id);
+    assert_eq!(info.tables.len(), 2);
+    assert!(info.tables.iter().all(|t| t.action_refs[0].id == set));
+    assert_eq!(info.actions[1].params.len(), 1);
 }

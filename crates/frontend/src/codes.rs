@@ -49,7 +49,7 @@ codes! {
          over several lines.";
     "P0110" "A malformed directive"
         "A line that begins with `#` is a directive of the preprocessor, with a fixed form for each. The message \
-         shows the form.";
+         shows the form. Unknown directives are skipped with a warning, as p4c does without one.";
     "P0111" "A file that is not found"
         "`#include \"file\"` looks beside the including file, then in the folders of `--include`; `#include \
          <file>` only in those folders and among the files that Pointsman brings along, core.p4 and v1model.p4.";
@@ -70,15 +70,14 @@ codes! {
          Names that are no macros count as 0.";
     "P0118" "A malformed macro"
         "A macro is defined by `#define NAME text` or `#define NAME(a, b) text`, without a space before the \
-         parenthesis. `#` makes a string of a parameter, `##` joins two tokens.";
+         parenthesis. `#` makes a string of a parameter. `##` joins two tokens, and has no \
+         effect where they do not make one.";
     "P0119" "A macro that is defined twice"
         "A macro is defined again with another text. `#undef` it first if that is meant.";
     "P0120" "A macro call with the wrong arguments"
         "A macro with parameters is called with as many arguments, in parentheses that are closed.";
     "P0121" "Macros that expand to too much text"
         "Macros that use each other can grow exponentially. Expansion stops after two million steps.";
-    "P0122" "A bad result of `##`"
-        "`##` joins two tokens to one, and what comes out must be a token.";
     "P0199" "Too many problems in directives"
         "After a hundred problems in directives and macros no more are shown. Most follow from the first.";
     "P0201" "A syntax error"
@@ -210,7 +209,8 @@ codes! {
          that fits it; if not, none has.";
     "P0509" "Two things of one control-plane name"
         "A control plane tells tables, actions, objects and so on apart by their full names. `@name(\"...\")` \
-         gives another.";
+         gives another. Actions of different controls with the same parameters may share a name: then this is a \
+         warning, and a controller means the action that its table lists.";
     "P0510" "Too many instances"
         "Each instance is a copy of its code. Programs that make thousands of them by nesting are refused.";
     "P0511" "`main` is no package"

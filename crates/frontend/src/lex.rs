@@ -6,6 +6,7 @@
 //!
 //! `>` is never joined to a following `>`: whether two of them shift or close type arguments, the parser decides.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use num_bigint::BigInt;
@@ -76,18 +77,72 @@ const LONG_PUNCT: [&str; 27] = [
 
 const PUNCT: &str = "+-*/%|&^~[]{}<>(),;:?.=@!#";
 
+/// White space inside of a line.
+pub(crate) const BLANKS: [char; 5] = [' ', '\t', '\r', '\x0b', '\x0c'];
+
+/// Source text with its continued lines joined, as in C: a backslash at the end of a line disappears together with the
+/// line end, also inside of a token, a string or a comment.
+pub(crate) struct Joined<'a> {
+    text: Cow<'a, str>,
+    /// The cuts, in order: where in `text`, and how many bytes are missing up to and including this one.
+    cuts: Vec<(usize, usize)>,
+}
+
+impl<'a> Joined<'a> {
+    pub fn new(source: &'a str) -> Self {
+        let mut cuts = Vec::new();
+        let mut text = String::new();
+        let (mut from, mut missing) = (0, 0);
+        for (at, _) in source.match_indices('\\') {
+            // As C compilers do, this accepts blanks behind the backslash, and the end of the file.
+            let rest = source[at + 1..].trim_start_matches(BLANKS);
+            if !rest.is_empty() && !rest.starts_with('\n') {
+                continue;
+            }
+            text.push_str(&source[from..at]);
+            from = source.len() - rest.len() + usize::from(!rest.is_empty());
+            missing += from - at;
+            cuts.push((text.len(), missing));
+        }
+        if cuts.is_empty() {
+            return Joined { text: Cow::Borrowed(source), cuts };
+        }
+        text.push_str(&source[from..]);
+        Joined { text: Cow::Owned(text), cuts }
+    }
+
+    /// The text without cuts.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Where in the source the span `lo..hi` of the text is. Cuts at its ends are outside of it.
+    fn span(&self, file: u32, lo: usize, hi: usize) -> Span {
+        let missing = |n: usize| n.checked_sub(1).and_then(|i| self.cuts.get(i)).map_or(0, |c| c.1);
+        let before = missing(self.cuts.partition_point(|c| c.0 <= lo));
+        let inside = missing(self.cuts.partition_point(|c| c.0 < hi)).max(before);
+        let inside = if lo == hi { before } else { inside };
+        Span { file, lo: (lo + before) as u32, hi: (hi + inside) as u32 }
+    }
+}
+
 /// Reads one file.
 pub(crate) struct Lexer<'a> {
+    source: &'a Joined<'a>,
     text: &'a str,
     file: u32,
+    /// A position in the joined text, as all positions here.
     pos: usize,
+    /// Where the token that was read last starts.
+    last: usize,
     line_start: bool,
 }
 
 impl<'a> Lexer<'a> {
-    pub fn new(text: &'a str, file: u32) -> Self {
+    pub fn new(source: &'a Joined<'a>, file: u32) -> Self {
+        let text = source.text();
         let pos = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-        Lexer { text, file, pos, line_start: true }
+        Lexer { source, text, file, pos, last: pos, line_start: true }
     }
 
     fn rest(&self) -> &'a str {
@@ -95,7 +150,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn span(&self, lo: usize) -> Span {
-        Span { file: self.file, lo: lo as u32, hi: self.pos as u32 }
+        self.source.span(self.file, lo, self.pos)
     }
 
     /// Skips white space and comments; `Some` is an unterminated comment.
@@ -109,19 +164,7 @@ impl<'a> Lexer<'a> {
                     self.pos += 1;
                 }
                 Some(b' ' | b'\t' | b'\r' | 0x0b | 0x0c) => self.pos += 1,
-                Some(b'\\') if rest.starts_with("\\\n") => self.pos += 2,
-                Some(b'\\') if rest.starts_with("\\\r\n") => self.pos += 3,
-                Some(b'/') if rest.starts_with("//") => {
-                    // A line comment goes on after a backslash at the end of its line, as in C.
-                    let mut end = 0;
-                    loop {
-                        match rest[end..].find('\n') {
-                            Some(i) if rest[..end + i].trim_end_matches('\r').ends_with('\\') => end += i + 1,
-                            Some(i) => break self.pos += end + i,
-                            None => break self.pos = self.text.len(),
-                        }
-                    }
-                }
+                Some(b'/') if rest.starts_with("//") => self.pos += rest.find('\n').unwrap_or(rest.len()),
                 Some(b'/') if rest.starts_with("/*") => match rest[2..].find("*/") {
                     Some(i) => {
                         if rest[..i + 2].contains('\n') {
@@ -130,9 +173,8 @@ impl<'a> Lexer<'a> {
                         self.pos += i + 4;
                     }
                     None => {
-                        let lo = self.pos;
+                        let span = self.source.span(self.file, self.pos, self.pos + 2);
                         self.pos = self.text.len();
-                        let span = Span { file: self.file, lo: lo as u32, hi: lo as u32 + 2 };
                         return Some(
                             Diagnostic::error("P0102", span, "this comment has no end")
                                 .label("starts here")
@@ -150,6 +192,7 @@ impl<'a> Lexer<'a> {
         let start = self.pos;
         let unterminated = self.skip_blank();
         let lo = self.pos;
+        self.last = lo;
         let line_start = std::mem::replace(&mut self.line_start, false);
         let space_before = lo > start || line_start;
         let kind = match unterminated {
@@ -160,14 +203,29 @@ impl<'a> Lexer<'a> {
         Token { kind, text, span: self.span(lo), line_start, space_before, hide: None }
     }
 
-    /// Goes on at byte `pos`, which does not start a line.
-    pub fn seek(&mut self, pos: usize) {
-        self.pos = pos;
+    /// Skips the rest of the line that the last token starts, and says where in the source it ends. A block comment on it
+    /// may extend it.
+    pub fn skip_line(&mut self) -> usize {
+        self.pos = self.last;
+        while let Some(i) = self.rest().find(['\n', '/']) {
+            self.pos += i;
+            let rest = self.rest();
+            if let Some(comment) = rest.strip_prefix("/*") {
+                self.pos += 2 + comment.find("*/").map_or(comment.len(), |end| end + 2);
+            } else if rest.starts_with('/') && !rest.starts_with("//") {
+                self.pos += 1;
+            } else {
+                self.pos += rest.find('\n').unwrap_or(rest.len());
+                return self.span(self.last).hi as usize;
+            }
+        }
+        self.pos = self.text.len();
+        self.span(self.last).hi as usize
     }
 
-    /// Reads `token`, which was read with `one_line`, without it.
+    /// Reads `token`, which was read last and with `one_line`, without it.
     pub fn again(&mut self, token: &Token) -> Token {
-        self.pos = token.span.lo as usize;
+        self.pos = self.last;
         let again = self.next(false);
         Token { line_start: token.line_start, space_before: token.space_before, ..again }
     }
@@ -234,18 +292,22 @@ impl<'a> Lexer<'a> {
         }
         // Whatever follows its first line is more likely program than string.
         self.pos = self.rest().find('\n').map_or(self.text.len(), |n| lo + n);
-        let span = Span { file: self.file, lo: lo as u32, hi: lo as u32 + 1 };
+        let span = self.source.span(self.file, lo, lo + 1);
         TokenKind::Bad(Rc::new(
             Diagnostic::error("P0104", span, "this string has no end").label("starts here").help("add `\"`"),
         ))
     }
 }
 
-/// A string literal with its quotes, as a value: `\"`, `\\`, `\n`, `\t` and a continued line are resolved; other
-/// escapes are for whoever uses the string (section 6.3.3.3) and stay as they are.
-pub(crate) fn unescape(literal: &str) -> String {
+/// A string literal without its quotes. Escapes are for what uses the string (section 6.3.3.3) and stay as they are.
+pub(crate) fn string_text(literal: &str) -> &str {
     let inner = literal.strip_prefix('"').unwrap_or(literal);
-    let inner = inner.strip_suffix('"').unwrap_or(inner);
+    inner.strip_suffix('"').unwrap_or(inner)
+}
+
+/// The name of a file in a directive, which is a string literal: `\"`, `\\`, `\n` and `\t` are resolved.
+pub(crate) fn unescape(literal: &str) -> String {
+    let inner = string_text(literal);
     let mut out = String::with_capacity(inner.len());
     let mut chars = inner.chars();
     while let Some(c) = chars.next() {
@@ -257,7 +319,6 @@ pub(crate) fn unescape(literal: &str) -> String {
             Some('n') => out.push('\n'),
             Some('t') => out.push('\t'),
             Some(c @ ('"' | '\\')) => out.push(c),
-            Some('\n') => {}
             Some(c) => out.extend(['\\', c]),
             None => out.push('\\'),
         }
@@ -301,7 +362,8 @@ mod tests {
     use super::*;
 
     fn tokens(text: &str) -> Vec<String> {
-        let mut lexer = Lexer::new(text, 0);
+        let source = Joined::new(text);
+        let mut lexer = Lexer::new(&source, 0);
         let mut out = Vec::new();
         loop {
             let t = lexer.next(false);
@@ -324,6 +386,20 @@ mod tests {
         check("a // b\\\nc\nd /* x\n */ e", &["a", "d", "e"]);
         check("\"a\\\"b\nc\\\\\" d", &["\"a\\\"b\nc\\\\\"", "d"]);
         check("a \\\n b", &["a", "b"]);
+    }
+
+    #[test]
+    fn continued_lines_are_joined() {
+        check("ab\\\ncd 8w\\\r\n1 &\\ \n&", &["abcd", "8w1", "&&"]);
+        check("\"one \\\n  two\" /\\\n* c */ x/\\\n/ y\\\nz\n\\", &["\"one   two\"", "x"]);
+        let text = "a\\\nb \\\nc\\\n d";
+        let source = Joined::new(text);
+        let mut lexer = Lexer::new(&source, 0);
+        let mut spans = Vec::new();
+        while let Some(t) = Some(lexer.next(false)).filter(|t| !t.is_eof()) {
+            spans.push(&text[t.span.lo as usize..t.span.hi as usize]);
+        }
+        assert_eq!(spans, ["a\\\nb", "c", "d"]);
     }
 
     #[test]

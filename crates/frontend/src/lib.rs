@@ -139,7 +139,8 @@ fn passes(
         return Checked { source_map, diagnostics, package, program: None };
     }
     let mut lowered = lower::lower(tree, &mut diagnostics);
-    lowered.sources = source_map.files.iter().map(|f| pointsman_ir::Source::new(&f.path, &f.text)).collect();
+    let sources = source_map.files.iter().map(|f| pointsman_ir::Source::new(&f.path, &f.text, &f.markers));
+    lowered.sources = sources.collect();
     if !failed(&diagnostics) {
         let problems = pointsman_ir::verify::verify(&lowered);
         diagnostics.extend(problems.into_iter().map(|p| verifier_problem(&lowered, p)));

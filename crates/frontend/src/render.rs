@@ -22,13 +22,11 @@ pub fn to_text(map: &SourceMap, d: &Diagnostic, colour: bool) -> String {
         Severity::Warning => Level::WARNING,
     };
     let mut title = Group::with_title(level.primary_title(clean(&d.message)).id(d.code));
-    for (file, places) in by_file(d) {
-        let Some(f) = map.files.get(file as usize) else { continue };
-        title = title.element(snippet(f, &places));
+    for (part, places) in by_part(map, d) {
+        title = title.element(snippet(&part, &places));
     }
     for from in map.files.get(d.span.file as usize).map_or(Vec::new(), |f| including(map, f)) {
-        let path = map.files.get(from.file as usize).map_or("", |f| &f.path);
-        let line = map.line_column(from).0;
+        let (path, line) = (map.path(from), map.line_column(from).0);
         title = title.element(Level::NOTE.message(clean(&format!("included from {path}:{line}"))));
     }
     for note in &d.notes {
@@ -90,7 +88,7 @@ pub fn to_json(map: &SourceMap, d: &Diagnostic) -> String {
 }
 
 fn position(map: &SourceMap, span: Span) -> String {
-    let path = map.files.get(span.file as usize).map_or("", |f| &f.path);
+    let path = map.path(span);
     let (line, column) = map.line_column(span);
     let (end_line, end_column) = map.line_column(Span { lo: span.hi, ..span });
     format!(
@@ -135,14 +133,43 @@ struct Place<'a> {
     primary: bool,
 }
 
+/// A file, or the part of it that a line marker says to be of another file.
+#[derive(PartialEq)]
+struct Part<'a> {
+    /// The index of the file.
+    file: u32,
+    text: &'a str,
+    /// Where in the file it starts, in bytes.
+    start: usize,
+    path: &'a str,
+    /// The number of its first line.
+    first_line: usize,
+}
+
+impl<'a> Part<'a> {
+    fn of(map: &'a SourceMap, span: Span) -> Option<Self> {
+        let f = map.files.get(span.file as usize)?;
+        let (start, first_line) = map.marker(span).map_or((0, 1), |m| (m.from as usize, m.line as usize));
+        let mut text = f.text.get(start..)?;
+        if let Some(next) = f.markers.iter().find(|m| m.from > span.lo) {
+            // Without the line of the next marker.
+            text = text.get(..next.from as usize - start)?.trim_end_matches('\n');
+            text = &text[..text.rfind('\n').map_or(0, |i| i + 1)];
+        }
+        Some(Part { file: span.file, text, start, path: map.path(span), first_line })
+    }
+}
+
 /// The places of a diagnostic by file, that of the diagnostic itself first.
-fn by_file(d: &Diagnostic) -> Vec<(u32, Vec<Place<'_>>)> {
-    let mut out = vec![(d.span.file, vec![Place { span: d.span, label: &d.label, primary: true }])];
-    for (span, label) in &d.related {
-        let place = Place { span: *span, label, primary: false };
-        match out.iter_mut().find(|(file, _)| *file == span.file) {
+fn by_part<'a>(map: &'a SourceMap, d: &'a Diagnostic) -> Vec<(Part<'a>, Vec<Place<'a>>)> {
+    let mut out: Vec<(Part<'_>, Vec<Place<'_>>)> = Vec::new();
+    let first = Place { span: d.span, label: &d.label, primary: true };
+    let related = d.related.iter().map(|(span, label)| Place { span: *span, label, primary: false });
+    for place in std::iter::once(first).chain(related) {
+        let Some(part) = Part::of(map, place.span) else { continue };
+        match out.iter_mut().find(|(p, _)| *p == part) {
             Some((_, places)) => places.push(place),
-            None => out.push((span.file, vec![place])),
+            None => out.push((part, vec![place])),
         }
     }
     out
@@ -160,23 +187,26 @@ fn including(map: &SourceMap, file: &SourceFile) -> Vec<Span> {
     out
 }
 
-fn snippet<'a>(file: &'a SourceFile, places: &[Place<'a>]) -> Snippet<'a, annotate_snippets::Annotation<'a>> {
-    let spans: Vec<Range<usize>> = places.iter().map(|p| range(&file.text, p.span)).collect();
+fn snippet(
+    part: &Part<'_>,
+    places: &[Place<'_>],
+) -> Snippet<'static, annotate_snippets::Annotation<'static>> {
+    let spans: Vec<Range<usize>> = places.iter().map(|p| range(part, p.span)).collect();
     let lo = spans.iter().map(|r| r.start).min().unwrap_or(0);
     let hi = spans.iter().map(|r| r.end).max().unwrap_or(0);
     let mut start = lo;
     for _ in 0..=CONTEXT_LINES {
-        start = file.text[..start].rfind('\n').unwrap_or(0);
+        start = part.text[..start].rfind('\n').unwrap_or(0);
     }
     if start > 0 {
         start += 1;
     }
     let mut end = hi;
     for _ in 0..=CONTEXT_LINES {
-        end = file.text[end..].find('\n').map_or(file.text.len(), |i| end + i + 1);
+        end = part.text[end..].find('\n').map_or(part.text.len(), |i| end + i + 1);
     }
-    let text = &file.text[start..end];
-    let first_line = file.text[..start].matches('\n').count() + 1;
+    let text = &part.text[start..end];
+    let first_line = part.text[..start].matches('\n').count() + part.first_line;
     // Control characters are shown by characters of the same length, so that positions stay true.
     let text: String = text
         .chars()
@@ -184,7 +214,7 @@ fn snippet<'a>(file: &'a SourceFile, places: &[Place<'a>]) -> Snippet<'a, annota
             |c| if c.is_control() && c.len_utf8() == 1 && !matches!(c, '\n' | '\t' | '\r') { '?' } else { c },
         )
         .collect();
-    Snippet::source(text).line_start(first_line).path(clean(&file.path)).annotations(
+    Snippet::source(text).line_start(first_line).path(clean(part.path)).annotations(
         places.iter().zip(spans).map(|(p, r)| {
             let kind = if p.primary { AnnotationKind::Primary } else { AnnotationKind::Context };
             let label = (!p.label.is_empty()).then(|| clean(p.label));
@@ -193,16 +223,18 @@ fn snippet<'a>(file: &'a SourceFile, places: &[Place<'a>]) -> Snippet<'a, annota
     )
 }
 
-/// The bytes of a span, made to lie in the text and on the bounds of characters.
-fn range(text: &str, span: Span) -> Range<usize> {
-    let bound = |mut i: usize| {
+/// The bytes of a span in the part's text, made to lie in it and on the bounds of characters.
+fn range(part: &Part<'_>, span: Span) -> Range<usize> {
+    let text = part.text;
+    let bound = |at: u32| {
+        let mut i = (at as usize).saturating_sub(part.start).min(text.len());
         while !text.is_char_boundary(i) {
             i -= 1;
         }
         i
     };
-    let lo = bound((span.lo as usize).min(text.len()));
-    let mut hi = bound((span.hi as usize).min(text.len())).max(lo);
+    let lo = bound(span.lo);
+    let mut hi = bound(span.hi).max(lo);
     if let Some((i, _)) = text[lo..hi].match_indices('\n').nth(MAX_LINES) {
         hi = lo + text[lo..lo + i].find('\n').unwrap_or(i);
     }
@@ -212,6 +244,7 @@ fn range(text: &str, span: Span) -> Range<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pointsman_ir::LineMarker;
 
     fn map() -> SourceMap {
         let mut map = SourceMap::default();
@@ -243,6 +276,32 @@ mod tests {
         assert!(all_to_text(&map(), &[d], false).ends_with("\n1 error\n"));
     }
 
+    #[test]
+    fn places_behind_line_markers() {
+        let mut map = SourceMap::default();
+        let text = "# 3 \"a.p4\"\nfirst\nsecond\n# 1 \"b.p4\"\nthird\nfourth\n";
+        map.add("x.p4".into(), text.into());
+        let marker = |from, line, path: &str| LineMarker { from, line, path: path.into() };
+        map.mark(0, marker(11, 3, "a.p4"));
+        map.mark(0, marker(35, 1, "b.p4"));
+        let d = Diagnostic::error("P0101", Span { file: 0, lo: 17, hi: 23 }, "odd")
+            .related(Span { file: 0, lo: 41, hi: 47 }, "because of this");
+        assert_eq!(to_text(&map, &d, false).trim_end(), EXPECTED_PARTS.trim_matches('\n'));
+        assert!(to_json(&map, &d).contains("\"file\":\"a.p4\",\"line\":4,\"column\":1,"));
+    }
+
+    const EXPECTED_PARTS: &str = "
+error[P0101]: odd
+ --> a.p4:4:1
+  |
+4 | second
+  | ^^^^^^
+  |
+ ::: b.p4:2:1
+  |
+2 | fourth
+  | ------ because of this
+";
     const EXPECTED_MISSING: &str = "
 error[P0202]: missing `;`
  --> main.p4:2:6

@@ -1,6 +1,6 @@
 //! Where source text comes from, and what a [`Span`] means.
 
-use pointsman_ir::Span;
+use pointsman_ir::{LineMarker, Span};
 
 /// Gives the text of a file. I/O is an argument: the binary passes one that reads directories, tests one that does not.
 pub trait Loader {
@@ -18,6 +18,8 @@ pub struct SourceFile {
     pub text: String,
     /// The `#include` that brought it in.
     pub included_from: Option<Span>,
+    /// Its line markers, in order.
+    pub markers: Vec<LineMarker>,
 }
 
 /// All files of a compilation; [`Span::file`] is an index here.
@@ -30,14 +32,33 @@ pub struct SourceMap {
 impl SourceMap {
     /// Adds a file and returns its index.
     pub fn add(&mut self, path: String, text: String) -> u32 {
-        self.files.push(SourceFile { path, text, included_from: None });
+        self.files.push(SourceFile { path, text, included_from: None, markers: Vec::new() });
         self.files.len() as u32 - 1
     }
 
     /// Adds a file that the directive at `from` includes and returns its index.
     pub fn add_included(&mut self, path: String, text: String, from: Span) -> u32 {
-        self.files.push(SourceFile { path, text, included_from: Some(from) });
-        self.files.len() as u32 - 1
+        let file = self.add(path, text);
+        self.files[file as usize].included_from = Some(from);
+        file
+    }
+
+    /// Adds a line marker to `file`, behind those that it has.
+    pub fn mark(&mut self, file: u32, marker: LineMarker) {
+        if let Some(f) = self.files.get_mut(file as usize) {
+            f.markers.push(marker);
+        }
+    }
+
+    /// The line marker that is in force where `span` starts.
+    pub fn marker(&self, span: Span) -> Option<&LineMarker> {
+        self.files.get(span.file as usize).and_then(|f| LineMarker::at(&f.markers, span.lo))
+    }
+
+    /// The path of the file that a span is in, as line markers say; empty if the span is not of this map.
+    pub fn path(&self, span: Span) -> &str {
+        let file = || self.files.get(span.file as usize).map_or("", |f| &f.path);
+        self.marker(span).map_or_else(file, |m| &m.path)
     }
 
     /// The text of a span; empty if the span is not of this map.
@@ -48,13 +69,14 @@ impl SourceMap {
             .unwrap_or("")
     }
 
-    /// Line and column of a span's start, both from 1; columns in characters.
+    /// Line and column of a span's start, both from 1; columns in characters. Line markers count.
     pub fn line_column(&self, span: Span) -> (usize, usize) {
         let Some(before) = self.files.get(span.file as usize).and_then(|f| f.text.get(..span.lo as usize))
         else {
             return (0, 0);
         };
         let line_start = before.rfind('\n').map_or(0, |i| i + 1);
-        (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+        let (from, line) = self.marker(span).map_or((0, 1), |m| (m.from as usize, m.line as usize));
+        (before[from..].matches('\n').count() + line, before[line_start..].chars().count() + 1)
     }
 }

@@ -27,7 +27,7 @@ fn errors(p4c: &Path, file: &Path) -> Vec<String> {
         .filter(|d| d.severity == Severity::Error)
         .map(|d| {
             let (line, column) = map.line_column(d.span);
-            let path = &map.files[d.span.file as usize].path;
+            let path = map.path(d.span);
             format!("{path}:{line}:{column}: {} {}", d.code, d.message)
         })
         .collect()

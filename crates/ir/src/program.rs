@@ -71,8 +71,11 @@ impl Program {
     /// `file.p4:17` for a span; `None` where the sources are not known.
     pub fn place(&self, span: Span) -> Option<String> {
         let source = self.sources.get(span.file as usize).filter(|_| span.hi > 0)?;
-        let line = source.line_starts.partition_point(|start| *start <= span.lo);
-        Some(format!("{}:{line}", source.path))
+        let line = |at: u32| source.line_starts.partition_point(|start| *start <= at) as u32;
+        Some(match LineMarker::at(&source.markers, span.lo) {
+            Some(m) => format!("{}:{}", m.path, m.line + line(span.lo).saturating_sub(line(m.from))),
+            None => format!("{}:{}", source.path, line(span.lo)),
+        })
     }
 }
 
@@ -83,13 +86,34 @@ pub struct Source {
     pub path: String,
     /// Where each line starts, in bytes.
     pub line_starts: Vec<u32>,
+    /// Its line markers, in order.
+    pub markers: Vec<LineMarker>,
 }
 
 impl Source {
-    /// The file `path` with this text.
-    pub fn new(path: &str, text: &str) -> Source {
+    /// The file `path` with this text and these line markers.
+    pub fn new(path: &str, text: &str, markers: &[LineMarker]) -> Source {
         let ends = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i as u32 + 1);
-        Source { path: path.into(), line_starts: std::iter::once(0).chain(ends).collect() }
+        let line_starts = std::iter::once(0).chain(ends).collect();
+        Source { path: path.into(), line_starts, markers: markers.to_vec() }
+    }
+}
+
+/// The origin of the text behind a directive such as `# 12 "a.p4"`, which a preprocessor leaves in its output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineMarker {
+    /// Where the line behind the directive starts, in bytes.
+    pub from: u32,
+    /// The number of this line, from 1.
+    pub line: u32,
+    /// The path of its file.
+    pub path: String,
+}
+
+impl LineMarker {
+    /// The one of `markers`, which are in order, that is in force at byte `at`.
+    pub fn at(markers: &[LineMarker], at: u32) -> Option<&LineMarker> {
+        markers.partition_point(|m| m.from <= at).checked_sub(1).and_then(|i| markers.get(i))
     }
 }
 
@@ -111,7 +135,7 @@ pub struct Annotation {
 pub enum AnnotationBody {
     /// Nothing.
     Empty,
-    /// Unstructured: the tokens between the parentheses; string literals without quotes and escapes, marked as such.
+    /// Unstructured: the tokens between the parentheses; string literals without their quotes, marked as such.
     Tokens(Vec<AnnotationToken>),
     /// Structured list `@a[1, "x"]`.
     List(Vec<AnnotationValue>),
@@ -122,10 +146,10 @@ pub enum AnnotationBody {
 /// A token of an unstructured annotation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum AnnotationToken {
-    /// A string literal, unquoted and unescaped.
+    /// A string literal without its quotes; what it escapes is left as written.
     String(String),
-    /// An integer literal, evaluated (width and sign dropped).
-    Int(num_bigint::BigInt),
+    /// An integer literal: its value, without width and sign, and the literal as written.
+    Int(num_bigint::BigInt, String),
     /// Any other token, as written.
     Other(String),
 }
@@ -167,7 +191,7 @@ impl Annotations {
     pub fn int(&self, name: &str) -> Option<&num_bigint::BigInt> {
         match &self.get(name)?.body {
             AnnotationBody::Tokens(t) => match t.as_slice() {
-                [AnnotationToken::Int(i)] => Some(i),
+                [AnnotationToken::Int(i, _)] => Some(i),
                 _ => None,
             },
             _ => None,

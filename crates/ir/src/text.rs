@@ -365,7 +365,7 @@ fn note(a: &Annotation) -> String {
                 .iter()
                 .map(|t| match t {
                     AnnotationToken::String(s) => format!("{s:?}"),
-                    AnnotationToken::Int(i) => i.to_string(),
+                    AnnotationToken::Int(_, written) => written.clone(),
                     AnnotationToken::Other(s) => s.clone(),
                 })
                 .collect();

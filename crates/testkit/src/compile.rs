@@ -38,7 +38,7 @@ pub fn own_program(name: &str) -> PathBuf {
 fn describe(map: &SourceMap, diagnostics: &[Diagnostic]) -> String {
     let one = |d: &Diagnostic| {
         let (line, column) = map.line_column(d.span);
-        let path = map.files.get(d.span.file as usize).map_or("?", |f| f.path.as_str());
+        let path = map.path(d.span);
         format!("{path}:{line}:{column}: {} {}", d.code, d.message)
     };
     diagnostics.iter().filter(|d| d.severity == Severity::Error).map(one).collect::<Vec<_>>().join("\n")

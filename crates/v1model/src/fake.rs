@@ -288,7 +288,7 @@ impl Executor for Fake {
 fn field(name: &str, ty: TypeId, list: Option<u32>) -> Field {
     let annotation = list.map(|l| Annotation {
         name: "field_list".into(),
-        body: AnnotationBody::Tokens(vec![AnnotationToken::Int(l.into())]),
+        body: AnnotationBody::Tokens(vec![AnnotationToken::Int(l.into(), l.to_string())]),
     });
     Field { name: name.into(), ty, annotations: Annotations(annotation.into_iter().collect()) }
 }

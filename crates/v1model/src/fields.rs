@@ -255,7 +255,7 @@ fn indices(body: &AnnotationBody) -> Option<Vec<u8>> {
         AnnotationBody::Tokens(tokens) => tokens
             .split(|t| matches!(t, AnnotationToken::Other(s) if s == ","))
             .map(|argument| match argument {
-                [AnnotationToken::Int(i)] => u8::try_from(i).ok(),
+                [AnnotationToken::Int(i, _)] => u8::try_from(i).ok(),
                 _ => None,
             })
             .collect(),

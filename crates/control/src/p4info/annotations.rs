@@ -78,7 +78,7 @@ fn expression(a: &Annotation, value: &AnnotationValue) -> Result<Expression, Str
     Ok(Expression { value: Some(value) })
 }
 
-/// An unstructured annotation in P4 syntax, one space between tokens.
+/// An unstructured annotation as the program has it, line ends in strings included, with one space between tokens.
 fn text(a: &Annotation) -> String {
     let tokens = match &a.body {
         AnnotationBody::Tokens(tokens) if !tokens.is_empty() => tokens,
@@ -87,10 +87,8 @@ fn text(a: &Annotation) -> String {
     let tokens: Vec<String> = tokens
         .iter()
         .map(|t| match t {
-            AnnotationToken::String(s) => {
-                format!("\"{}\"", s.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
-            }
-            AnnotationToken::Int(i) => i.to_string(),
+            AnnotationToken::String(s) => format!("\"{s}\""),
+            AnnotationToken::Int(_, written) => written.clone(),
             AnnotationToken::Other(o) => o.clone(),
         })
         .collect();
@@ -154,8 +152,9 @@ mod tests {
         let check = |tokens, expected: &str| assert_eq!(text(&annotation("a", tokens)), expected);
         check(vec![], "@a");
         check(vec![string("unused")], "@a(\"unused\")");
-        check(vec![string("q\"\\")], "@a(\"q\\\"\\\\\")");
-        check(vec![other("x"), other("="), AnnotationToken::Int(3.into())], "@a(x = 3)");
+        check(vec![string("q\\\"\\n\n")], "@a(\"q\\\"\\n\n\")");
+        let int = AnnotationToken::Int(3.into(), "8w0x3".to_string());
+        check(vec![other("x"), other("="), int], "@a(x = 8w0x3)");
     }
 
     #[test]
@@ -163,7 +162,7 @@ mod tests {
         let a = Annotations(vec![
             annotation("brief", vec![string("short")]),
             annotation("description", vec![string("long")]),
-            annotation("id", vec![AnnotationToken::Int(7.into())]),
+            annotation("id", vec![AnnotationToken::Int(7.into(), "7".into())]),
             annotation("name", vec![string("n")]),
             annotation("mine", vec![]),
             annotation("hers", vec![]),

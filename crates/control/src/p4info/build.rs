@@ -4,8 +4,7 @@ use super::annotations::{self, Sorted};
 use super::collect::{collect, extern_kind, name};
 use super::ids::{Symbols, field_ids};
 use super::package::pkg_info;
-use super::types::{TypeTable, controller_width, flat_fields, new_type_name};
-use crate::bytestring;
+use super::types::{TypeTable, controller_width, flat_fields, new_type_name, padded};
 use crate::proto::p4info::{self as pb, P4Info, p4_ids::Prefix};
 use pointsman_ir::{
     Action, AnnotationToken, Annotations, Const, Direction, ExternInstance, ExternInstanceId, MatchKind,
@@ -45,7 +44,8 @@ fn build(program: &Program) -> Result<P4Info, String> {
     }
     for id in &objects.actions {
         let a = &program.actions[id.index()];
-        out.action(a).map_err(|e| format!("action {}: {e}", a.name))?;
+        let listed = objects.listed.contains(id);
+        out.action(a, listed).map_err(|e| format!("action {}: {e}", a.name))?;
     }
     for x in &program.externs {
         out.external(x).map_err(|e| format!("{} {}: {e}", x.object, x.name))?;
@@ -183,25 +183,18 @@ impl Builder<'_> {
         let mut arguments = Vec::new();
         for (((_, p), id), value) in data_params(action).zip(ids).zip(&t.default_action.args) {
             let bits = value.to_bits().ok_or("an argument of the default action is no scalar")?;
-            let signed = matches!(self.program.types.repr_type(p.ty), Type::Int(_));
-            let value = if signed { bytestring::encode_signed(&bits) } else { bytestring::encode(&bits) };
+            let value = padded(self.program, p.ty, &bits)?;
             arguments.push(pb::table_action_call::Argument { param_id: id, value });
         }
         Ok(pb::TableActionCall { action_id: self.symbols.id(Prefix::Action, &action.name), arguments })
     }
 
-    fn action(&mut self, a: &Action) -> Result<(), String> {
+    /// `listed`: a table has it in its list. Where only the program itself calls the action, it gives the arguments.
+    fn action(&mut self, a: &Action, listed: bool) -> Result<(), String> {
         if a.annotations.has("hidden") {
             return Ok(());
         }
-        // Where only the program itself calls the action, it gives the arguments.
-        let called_by_tables = self
-            .program
-            .tables
-            .iter()
-            .flat_map(|t| &t.actions)
-            .any(|t| self.program.actions[t.action.index()].name == a.name);
-        let ids = if called_by_tables { param_ids(a)? } else { Vec::new() };
+        let ids = if listed { param_ids(a)? } else { Vec::new() };
         let mut params = Vec::new();
         for ((_, p), id) in data_params(a).zip(ids) {
             let sorted = annotations::sort(&p.annotations, &[])?;

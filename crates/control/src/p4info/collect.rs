@@ -4,16 +4,32 @@ use super::annotations;
 use super::ids::Symbols;
 use crate::proto::p4info::p4_ids::Prefix;
 use pointsman_ir::{ActionId, Annotations, Callee, Program, Stmt, StmtKind, StructDef, Table, Type, TypeId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Name and type of every digest of a program.
 pub(crate) fn digests(program: &Program) -> BTreeMap<String, TypeId> {
     collect(program).map(|o| o.digests).unwrap_or_default()
 }
 
+/// The action that each name means to controllers. Actions of different controls may share a name; those in the list of
+/// a table come first.
+pub(crate) fn actions_by_name(program: &Program) -> BTreeMap<&str, ActionId> {
+    let listed = program.tables.iter().flat_map(|t| &t.actions).map(|a| a.action);
+    let all = (0u32..).zip(&program.actions).map(|(i, _)| ActionId(i));
+    let mut found = BTreeMap::new();
+    for id in listed.chain(all) {
+        if let Some(a) = program.actions.get(id.index()) {
+            found.entry(a.name.as_str()).or_insert(id);
+        }
+    }
+    found
+}
+
 /// What the control plane sees of a program, before it has ids.
 pub(super) struct Objects<'a> {
     pub actions: Vec<ActionId>,
+    /// Which actions are in the list of a table.
+    pub listed: BTreeSet<ActionId>,
     pub tables: Vec<&'a Table>,
     /// Name and type of every digest.
     pub digests: BTreeMap<String, TypeId>,
@@ -26,15 +42,10 @@ pub(super) struct Objects<'a> {
 /// # Errors
 /// A malformed `@controller_header`.
 pub(super) fn collect(program: &Program) -> Result<Objects<'_>, String> {
-    let mut actions = vec![false; program.actions.len()];
+    let listed: BTreeSet<ActionId> =
+        program.tables.iter().flat_map(|t| &t.actions).map(|a| a.action).collect();
+    let mut actions = listed.clone();
     let mut digests = BTreeMap::new();
-    for t in &program.tables {
-        for a in &t.actions {
-            if let Some(seen) = actions.get_mut(a.action.index()) {
-                *seen = true;
-            }
-        }
-    }
     let mut calls = Calls { program, actions: &mut actions, digests: &mut digests, unnamed: 0 };
     for c in &program.controls {
         calls.walk(&c.body);
@@ -59,14 +70,17 @@ pub(super) fn collect(program: &Program) -> Result<Objects<'_>, String> {
             headers.push((def, name.to_string()));
         }
     }
-    let actions = (0u32..).zip(actions).filter(|(_, seen)| *seen).map(|(i, _)| ActionId(i)).collect();
-    Ok(Objects { actions, tables: program.tables.iter().collect(), digests, headers })
+    let names = actions_by_name(program);
+    let meant = |id: &ActionId| program.actions.get(id.index()).map(|a| names[a.name.as_str()]);
+    let actions: BTreeSet<ActionId> = actions.iter().filter_map(meant).collect();
+    let actions = actions.into_iter().collect();
+    Ok(Objects { actions, listed, tables: program.tables.iter().collect(), digests, headers })
 }
 
 /// Finds the actions and digests in code.
 struct Calls<'a> {
     program: &'a Program,
-    actions: &'a mut [bool],
+    actions: &'a mut BTreeSet<ActionId>,
     digests: &'a mut BTreeMap<String, TypeId>,
     unnamed: usize,
 }
@@ -76,9 +90,7 @@ impl Calls<'_> {
         for s in body {
             match &s.kind {
                 StmtKind::Call { callee: Callee::Action(a), .. } => {
-                    if let Some(seen) = self.actions.get_mut(a.index()) {
-                        *seen = true;
-                    }
+                    self.actions.insert(*a);
                 }
                 StmtKind::Call { callee: Callee::Extern { function, instance: None }, type_args, .. } => {
                     let f = self.program.extern_fns.get(function.index());
@@ -140,7 +152,7 @@ pub(super) fn extern_kind(object: &str) -> Option<Prefix> {
 /// Two objects of a kind have the same name, or an `@id` is invalid.
 pub(super) fn name(program: &Program, objects: &Objects<'_>) -> Result<Symbols, String> {
     let mut symbols = Symbols::default();
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     let mut add = |kind: Prefix, what: &str, name: &str, on: &Annotations| -> Result<(), String> {
         let id = annotations::id(on).map_err(|e| format!("{what} {name}: {e}"))?;
         if !seen.insert((kind as u32, name.to_string())) {

@@ -15,7 +15,7 @@ mod types;
 
 pub(crate) use build::data_params;
 pub use build::{P4InfoError, p4info};
-pub(crate) use collect::digests;
+pub(crate) use collect::{actions_by_name, digests};
 pub(crate) use compare::{differences, shape_changes};
 pub(crate) use types::{Translation, flat_fields, translation};
 

@@ -51,7 +51,7 @@ pub(super) fn pkg_info(on: &Annotations) -> Result<pb::PkgInfo, String> {
                 _ => return Err(format!("@platform_property: {key} is no property")),
             };
             *field = match value {
-                AnnotationToken::Int(i) => i32::try_from(i).ok(),
+                AnnotationToken::Int(i, _) => i32::try_from(i).ok(),
                 _ => None,
             }
             .ok_or_else(|| format!("@platform_property: {key} takes a number"))?;

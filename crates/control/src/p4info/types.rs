@@ -1,11 +1,12 @@
 //! P4 types in P4Info (P4Runtime specification, "Representation of Arbitrary P4 Types").
 
 use super::annotations;
-use crate::bytestring;
 use crate::proto::p4info::{
     self as pb, P4DataTypeSpec, P4NamedType, P4TypeInfo, p4_data_type_spec::TypeSpec,
 };
-use pointsman_ir::{AnnotationBody, AnnotationToken, Annotations, EnumDef, Program, StructDef, Type, TypeId};
+use pointsman_ir::{
+    AnnotationBody, AnnotationToken, Annotations, Bits, EnumDef, Program, StructDef, Type, TypeId,
+};
 
 /// What a controller sees of a new type with `@p4runtime_translation`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,12 +30,12 @@ pub(crate) fn translation(annotations: &Annotations) -> Result<Option<(String, T
     };
     let bits = |i: &num_bigint::BigInt| u32::try_from(i).ok().filter(|w| *w > 0 && i32::try_from(*w).is_ok());
     let found = match ty {
-        [AnnotationToken::Int(width)] => bits(width).map(Translation::Bits),
+        [AnnotationToken::Int(width, _)] => bits(width).map(Translation::Bits),
         [AnnotationToken::Other(s)] if s == "string" => Some(Translation::String),
         [
             AnnotationToken::Other(b),
             AnnotationToken::Other(lt),
-            AnnotationToken::Int(width),
+            AnnotationToken::Int(width, _),
             AnnotationToken::Other(gt),
         ] if b == "bit" && lt == "<" && gt == ">" => bits(width).map(Translation::Bits),
         _ => None,
@@ -71,6 +72,15 @@ pub(super) fn controller_width(program: &Program, ty: TypeId) -> Result<i32, Str
 
 fn width_i32(width: u32) -> Result<i32, String> {
     i32::try_from(width).map_err(|_| format!("{width} bits are more than P4Info can say"))
+}
+
+/// A value of type `ty` in P4Info: as long as controllers' values of this type can be, as p4c writes it. The specification
+/// allows zeros in front.
+pub(super) fn padded(program: &Program, ty: TypeId, value: &Bits) -> Result<Vec<u8>, String> {
+    let signed = matches!(program.types.repr_type(ty), Type::Int(_));
+    let width =
+        u32::try_from(controller_width(program, ty)?).unwrap_or(0).max(value.width()).div_ceil(8).max(1) * 8;
+    Ok(if signed { value.sign_extend(width) } else { value.zero_extend(width) }.to_be_bytes())
 }
 
 fn named(name: &str) -> P4NamedType {
@@ -232,23 +242,21 @@ impl<'a> TypeTable<'a> {
         &mut self,
         name: &str,
         repr: TypeId,
-        members: &[(String, pointsman_ir::Bits)],
+        members: &[(String, Bits)],
     ) -> Result<(), String> {
         if self.info.serializable_enums.contains_key(name) {
             return Ok(());
         }
-        let signed = matches!(self.program.types.repr_type(repr), Type::Int(_));
         let width =
             self.program.types.scalar_width(repr).ok_or("an enum whose representation is no scalar")?;
-        let member =
-            |(name, value): &(String, pointsman_ir::Bits)| pb::p4_serializable_enum_type_spec::Member {
-                name: name.clone(),
-                value: if signed { bytestring::encode_signed(value) } else { bytestring::encode(value) },
-                ..Default::default()
-            };
+        let member = |(name, value): &(String, Bits)| {
+            let value = padded(self.program, repr, value)?;
+            let name = name.clone();
+            Ok::<_, String>(pb::p4_serializable_enum_type_spec::Member { name, value, ..Default::default() })
+        };
         let spec = pb::P4SerializableEnumTypeSpec {
             underlying_type: Some(pb::P4BitTypeSpec { bitwidth: width_i32(width)? }),
-            members: members.iter().map(member).collect(),
+            members: members.iter().map(member).collect::<Result<_, _>>()?,
             ..Default::default()
         };
         self.info.serializable_enums.insert(name.to_string(), spec);

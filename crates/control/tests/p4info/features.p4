@@ -1,6 +1,6 @@
 // Everything that P4Info describes, each at least once.
 //
-// p4c's P4Info has the controller headers in another order, and no organization: it reads the first @pkginfo only, where
+// p4c's P4Info has no organization: it reads the first @pkginfo only, where
 // the P4Runtime specification allows several.
 
 #include <core.p4>
@@ -33,6 +33,15 @@ header ipv4_t {
     bit<24> rest;
     bit<32> src;
     bit<32> dst;
+}
+
+// Nothing uses it.
+@controller_header("digest_of_packets")
+@mine("two
+lines \"and\n\" an escape", 8w0x10)
+header unused_t {
+    port_id_t port;
+    bit<7> _pad;
 }
 
 @controller_header("packet_in")

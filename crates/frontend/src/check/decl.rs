@@ -194,7 +194,7 @@ impl Checker<'_> {
             },
             ("p4runtime_translation", AnnotationBody::Tokens(ts)) => match ts.as_slice() {
                 [String(_), Other(comma), first, ..] if comma == "," => {
-                    matches!(first, Int(_)) || matches!(first, Other(t) if t == "bit" || t == "string")
+                    matches!(first, Int(..)) || matches!(first, Other(t) if t == "bit" || t == "string")
                 }
                 _ => false,
             },
@@ -232,7 +232,10 @@ impl Checker<'_> {
                 _ => None,
             };
             match expr.map(|e| self.annotation_value(&e)) {
-                Some(Some(AnnotationValue::Int(i))) => out.push(AnnotationToken::Int(i)),
+                Some(Some(AnnotationValue::Int(i))) => {
+                    let written = i.to_string();
+                    out.push(AnnotationToken::Int(i, written));
+                }
                 // An error has been reported.
                 Some(None) => {}
                 _ => out.extend_from_slice(argument),

@@ -218,8 +218,10 @@ impl Checker<'_> {
             let help = "match all but one of them with `ternary` or `exact`";
             self.error("P0602", second.expr.span, "a table can have only one key of kind `lpm`", help);
         }
-        for (i, k) in keys.iter().enumerate() {
-            if keys[..i].iter().any(|o| o.name == k.name) {
+        // Controllers do not see selectors.
+        let visible: Vec<&Key> = keys.iter().filter(|k| k.kind != MatchKind::Selector).collect();
+        for (i, k) in visible.iter().enumerate() {
+            if visible[..i].iter().any(|o| o.name == k.name) {
                 let message = format!("two keys have the control-plane name `{}`", k.name);
                 let d = Diagnostic::error("P0602", k.expr.span, message);
                 self.report(d.help("give one of them another: `@name(\"name\")`"));

@@ -1,7 +1,7 @@
 //! Source text as pieces: tokens, comments and preprocessor lines, nothing expanded.
 
 use crate::diag::Diagnostic;
-use crate::lex::{Lexer, Token, TokenKind};
+use crate::lex::{BLANKS, Joined, Lexer, Token, TokenKind};
 
 /// Kinds of piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,8 @@ impl Piece {
 
 /// Takes the text apart. An error is a comment or string without an end.
 pub(super) fn scan(text: &str) -> Result<Vec<Piece>, Box<Diagnostic>> {
-    let mut lexer = Lexer::new(text, 0);
+    let source = Joined::new(text);
+    let mut lexer = Lexer::new(&source, 0);
     let mut pieces = Vec::new();
     let mut from = text.len() - text.trim_start_matches('\u{feff}').len();
     loop {
@@ -69,12 +70,11 @@ pub(super) fn scan(text: &str) -> Result<Vec<Piece>, Box<Diagnostic>> {
         // `@pragma` takes the rest of its line, too.
         let pragma = token.is("@") && rest.strip_prefix("pragma").is_some_and(|r| r.starts_with([' ', '\t']));
         if token.is("#") && token.line_start || pragma {
-            let end = directive_end(text, lo);
-            lexer.seek(end);
-            from = end;
-            pieces.push(white.piece(Kind::Directive, text, lo, text.get(lo..end).unwrap_or("").trim_end()));
+            from = lexer.skip_line();
+            let line = text.get(lo..from).unwrap_or("").trim_end();
+            pieces.push(white.piece(Kind::Directive, text, lo, line));
         } else {
-            pieces.push(white.piece(kind(&token), text, lo, &token.text));
+            pieces.push(white.piece(kind(&token), text, lo, text.get(lo..from).unwrap_or("")));
         }
     }
 }
@@ -105,21 +105,19 @@ fn comments(text: &str, from: usize, to: usize, white: &mut White, pieces: &mut 
     let mut rest = text.get(from..to).unwrap_or("");
     while let Some(c) = rest.chars().next() {
         if rest.starts_with("//") {
-            let mut end = 0;
-            // It goes on after a backslash at the end of its line.
-            loop {
-                match rest[end..].find('\n') {
-                    Some(i) if rest[..end + i].trim_end_matches('\r').ends_with('\\') => end += i + 1,
-                    Some(i) => break end += i,
-                    None => break end = rest.len(),
-                }
-            }
-            pieces.push(white.piece(Kind::LineComment, text, to - rest.len(), trimmed(&rest[..end])));
+            let end = line_comment_end(rest);
+            // A backslash at its very end would take the line that is put behind it.
+            let comment = rest[..end].trim_end_matches(|c: char| c.is_whitespace() || c == '\\');
+            pieces.push(white.piece(Kind::LineComment, text, to - rest.len(), comment));
             rest = &rest[end..];
         } else if rest.starts_with("/*") {
             let end = rest[2..].find("*/").map_or(rest.len(), |i| i + 4);
             pieces.push(white.piece(Kind::BlockComment, text, to - rest.len(), &rest[..end]));
             rest = &rest[end..];
+        } else if c == '/' {
+            // A comment that a continued line splits in its first two characters.
+            pieces.push(white.piece(Kind::BlockComment, text, to - rest.len(), rest.trim_end()));
+            rest = "";
         } else {
             match c {
                 '\n' => *white = White { newlines: white.newlines + 1, blanks: 0 },
@@ -131,27 +129,14 @@ fn comments(text: &str, from: usize, to: usize, white: &mut White, pieces: &mut 
     }
 }
 
-/// Without blanks at the end, unless a backslash before them would then continue the line.
-fn trimmed(comment: &str) -> &str {
-    let short = comment.trim_end();
-    if short.ends_with('\\') { comment.trim_end_matches('\r') } else { short }
-}
-
-/// Where the preprocessor line that starts at `lo` ends.
-fn directive_end(text: &str, lo: usize) -> usize {
-    let bytes = text.as_bytes();
-    let mut at = lo;
-    while let Some(b) = bytes.get(at) {
-        let rest = &bytes[at..];
-        match b {
-            b'\n' => return at,
-            b'\\' if rest.starts_with(b"\\\n") => at += 2,
-            b'\\' if rest.starts_with(b"\\\r\n") => at += 3,
-            b'/' if rest.starts_with(b"/*") => {
-                at += rest.windows(2).skip(2).position(|w| w == b"*/").map_or(rest.len(), |i| i + 4);
-            }
-            _ => at += 1,
+/// Where a line comment ends; it continues after a backslash at the end of its line.
+fn line_comment_end(text: &str) -> usize {
+    let mut end = 0;
+    loop {
+        match text[end..].find('\n') {
+            Some(i) if text[..end + i].trim_end_matches(BLANKS).ends_with('\\') => end += i + 1,
+            Some(i) => return end + i,
+            None => return text.len(),
         }
     }
-    text.len()
 }

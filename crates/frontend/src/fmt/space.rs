@@ -2,7 +2,7 @@
 
 use super::groups::{Role, STATEMENT_WORDS, ends_operand};
 use super::scan::{Kind, Piece};
-use crate::lex::Lexer;
+use crate::lex::{Joined, Lexer};
 
 /// How many blanks stand between `a` and `b`, which share a line.
 pub(super) fn blanks(a: (&Piece, Role), b: (&Piece, Role), open_of_a: Option<(&Piece, Role)>) -> usize {
@@ -81,7 +81,8 @@ fn would_join(a: &Piece, b: &Piece) -> bool {
         return true;
     }
     let joined = format!("{}{}", a.text, b.text);
-    let mut lexer = Lexer::new(&joined, 0);
+    let source = Joined::new(&joined);
+    let mut lexer = Lexer::new(&source, 0);
     let (first, second) = (lexer.next(false), lexer.next(false));
     *first.text != *a.text || *second.text != *b.text || joined.starts_with("//") || joined.starts_with("/*")
 }

@@ -59,6 +59,11 @@ fn comments_and_directives() {
     );
     check("action a() { // why\nb(); }\n", "action a() { // why\n    b();\n}\n");
     check("#define X \\\n  1\nconst bit<8> a = X;", "#define X \\\n  1\nconst bit<8> a = X;\n");
+    check("#define A(i) \\\n\nconst bit<8> a = A(1);", "#define A(i)\n\nconst bit<8> a = A(1);\n");
+    check("#define X 1 \\", "#define X 1\n");
+    check("#define X 1 // a /* b\nconst bit<8> a = X;", "#define X 1 // a /* b\nconst bit<8> a = X;\n");
+    check("// a \\\n\nconst bit<8> a = 1;", "// a\nconst bit<8> a = 1;\n");
+    check("con\\\nst bit<8> a = 1 + \\\n2;", "con\\\nst bit<8> a = 1 +\n    2;\n");
     check("", "");
     check("// only", "// only\n");
 }
@@ -68,4 +73,6 @@ fn what_has_no_end() {
     let code = |text: &str| format(text).err().map(|d| d.code);
     assert_eq!(code("a /* b"), Some("P0102"));
     assert_eq!(code("a \"b"), Some("P0104"));
+    // No comment is lost, however it is written.
+    assert_eq!(code("a = /\\\n* one */ 1;"), Some("P0904"));
 }

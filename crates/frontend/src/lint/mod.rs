@@ -45,6 +45,7 @@ pub fn name(code: &str) -> Option<&'static str> {
         "P0415" => "deprecated",
         "P0502" => "overflow",
         "P0505" => "missing",
+        "P0509" => "duplicate",
         "P0606" => "parser-transition",
         "P0608" => "unreachable",
         "P0605" => "priorities",
@@ -57,7 +58,8 @@ pub use unused::select_default;
 /// Looks at a program without errors.
 pub fn lint(tree: &mut Tree, program: &ast::Program, sources: &SourceMap, diagnostics: &mut Vec<Diagnostic>) {
     let own = own_files(sources);
-    let is_own = |span: Span| own.get(span.file as usize).copied().unwrap_or(false);
+    let is_own =
+        |span: Span| own.get(span.file as usize).copied().unwrap_or(false) && own_marker(sources, span);
     let mut found = Vec::new();
     unused::lint(tree, program, &is_own, &mut found);
     flow::lint(tree, &is_own, &mut found);
@@ -78,17 +80,28 @@ fn own_files(sources: &SourceMap) -> Vec<bool> {
         let own = match file.included_from {
             None => true,
             Some(from) => {
-                let including = sources.files.get(from.file as usize).map_or("", |f| &f.path);
-                let beside = match including.rfind('/') {
-                    Some(end) => file.path.starts_with(&including[..=end]),
-                    None => !file.path.starts_with(['/', '<']),
-                };
                 // The span ends with the name.
                 let quoted = !sources.text(from).trim_end().ends_with('>');
-                beside && quoted && out.get(from.file as usize).copied().unwrap_or(false)
+                beside(sources.path(from), &file.path)
+                    && quoted
+                    && out.get(from.file as usize).copied().unwrap_or(false)
             }
         };
         out.push(own);
     }
     out
+}
+
+/// Of text that was preprocessed elsewhere, line markers say what was included. Its main file is what the first names.
+fn own_marker(sources: &SourceMap, span: Span) -> bool {
+    let first = sources.files.get(span.file as usize).and_then(|f| f.markers.first());
+    first.is_none_or(|main| beside(&main.path, sources.path(span)))
+}
+
+/// Is the file `path` in the folder of the file `including`, or below?
+fn beside(including: &str, path: &str) -> bool {
+    match including.rfind('/') {
+        Some(end) => path.starts_with(&including[..=end]),
+        None => !path.starts_with(['/', '<']),
+    }
 }

@@ -19,7 +19,7 @@ mod table;
 mod types;
 
 use crate::check::eval::{Const, Evaluator, Stop};
-use crate::check::tree::{Expr, Tree, VarId};
+use crate::check::tree::{Expr, StructKind, Tree, VarId};
 use crate::check::types::{Kind, Ty};
 use crate::diag::Diagnostic;
 use instance::{Bound, Inst};
@@ -182,6 +182,15 @@ impl Lower<'_> {
                 let help = "include core.p4 before declaring errors";
                 self.error("P0512", Span::default(), "the first error is not `NoError`", help);
                 return;
+            }
+        }
+        // An annotation may address control planes, as P4Runtime's `@controller_header` does, so annotated headers are in
+        // the program, used or not.
+        for d in 0..self.tree.structs.len() {
+            let def = &self.tree.structs[d];
+            if def.kind == StructKind::Header && !def.annotations.0.is_empty() && def.type_params.is_empty() {
+                let ty = self.tree.tys.intern(Kind::Struct(d, Vec::new()));
+                self.ty(ty);
             }
         }
         // Objects first: top-level actions may use them. Packages last: their blocks use everything.

@@ -2,7 +2,7 @@
 
 use super::Lower;
 use crate::diag::Diagnostic;
-use pointsman_ir::{Annotations, Span};
+use pointsman_ir::{Action, ActionId, Annotations, Direction, Span};
 
 impl Lower<'_> {
     /// The fully qualified name of something declared in the instance being lowered.
@@ -12,6 +12,27 @@ impl Lower<'_> {
             Some(absolute) => absolute.to_string(),
             None => format!("{}{local}", self.env.prefix),
         }
+    }
+
+    /// Takes the name of an action that is in the list of a table. Actions of different controls may share one, as in p4c,
+    /// if they have the same parameters: a controller means the one in the list of its table.
+    pub fn claim_action(&mut self, id: ActionId) {
+        let Action { name, annotations, span, .. } = self.program.actions[id.index()].clone();
+        let taken = self.names.get(&("action", name.clone())).copied();
+        let Some(first) = taken.filter(|_| !annotations.has("hidden")) else {
+            return self.claim("action", &name, &annotations, span);
+        };
+        let action = &self.program.actions[id.index()];
+        let others = self.listed.iter().filter(|o| **o != id).map(|o| &self.program.actions[o.index()]);
+        let mut others = others.filter(|o| o.name == name);
+        if others.any(|o| o.control == action.control || !same_data(o, action)) {
+            return self.claim("action", &name, &annotations, span);
+        }
+        self.report(
+            Diagnostic::warning("P0509", span, format!("two actions have the control-plane name `{name}`"))
+                .related(first, "the first of them")
+                .help("controllers choose between them by the table; to tell them apart, give one another `@name`"),
+        );
     }
 
     /// Takes `name`; reports if something of the same kind has it already.
@@ -43,4 +64,13 @@ impl Lower<'_> {
             self.names.insert((kind, name.to_string()), span);
         }
     }
+}
+
+/// Do controllers give both actions the same data?
+fn same_data(a: &Action, b: &Action) -> bool {
+    let data = |a: &Action| {
+        let params = a.frame.params.iter().filter(|p| p.direction == Direction::None);
+        params.map(|p| (p.name.clone(), p.ty, p.annotations.clone())).collect::<Vec<_>>()
+    };
+    data(a) == data(b)
 }

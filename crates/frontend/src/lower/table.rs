@@ -20,10 +20,7 @@ impl Lower<'_> {
             let action = self.env.actions.get(&a.action).copied()?;
             // The control plane knows actions by tables that have them.
             if self.listed.insert(action) {
-                let sig = &self.tree.actions[a.action].sig;
-                let (annotations, span) = (sig.annotations.clone(), sig.span);
-                let name = self.program.actions[action.index()].name.clone();
-                self.claim("action", &name, &annotations, span);
+                self.claim_action(action);
             }
             let mut bound = None;
             let setup = self.nested(|l| bound = l.bound(&a.bound));

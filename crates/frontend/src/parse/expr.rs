@@ -5,7 +5,7 @@ use pointsman_ir::Span;
 use super::{Abandon, NameKind, P, Parser};
 use crate::ast::{Arg, BinaryOp, Expr, ExprKind, Path, TypeExpr, TypeExprKind, UnaryOp};
 use crate::diag::Diagnostic;
-use crate::lex::{TokenKind, parse_int, unescape};
+use crate::lex::{TokenKind, parse_int, string_text};
 
 /// An expression and the height of its tree.
 type Tall = (Expr, u32);
@@ -298,10 +298,10 @@ impl Parser {
                 }
             },
             TokenKind::Str => {
-                let mut text = unescape(&t.text);
+                let mut text = string_text(&t.text).to_string();
                 self.bump();
                 while self.peek().kind == TokenKind::Str {
-                    text += &unescape(&self.peek().text);
+                    text += string_text(&self.peek().text);
                     self.bump();
                 }
                 return Ok((expr(ExprKind::String(text), self.since(t.span)), 1));

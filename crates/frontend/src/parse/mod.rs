@@ -23,7 +23,7 @@ use pointsman_ir::{AnnotationToken, Span};
 
 use crate::ast::{Annotation, AnnotationBody, Ident, Path, Program};
 use crate::diag::Diagnostic;
-use crate::lex::{Token, TokenKind, parse_int, unescape};
+use crate::lex::{Token, TokenKind, parse_int, string_text};
 
 /// The tree may be this deep; later passes recurse over it.
 const MAX_DEPTH: u32 = 256;
@@ -459,9 +459,9 @@ impl Parser {
 
 fn annotation_token(t: &Token) -> AnnotationToken {
     match t.kind {
-        TokenKind::Str => AnnotationToken::String(unescape(&t.text)),
+        TokenKind::Str => AnnotationToken::String(string_text(&t.text).to_string()),
         TokenKind::Int => match parse_int(&t.text) {
-            Ok((v, _)) => AnnotationToken::Int(v),
+            Ok((v, _)) => AnnotationToken::Int(v, t.text.to_string()),
             Err(_) => AnnotationToken::Other(t.text.to_string()),
         },
         _ => AnnotationToken::Other(t.text.to_string()),

@@ -125,7 +125,8 @@ fn operators() {
 fn literals() {
     check("8w0xFF", "8w255");
     check("-4s3", "(Neg 4s3)");
-    check("\"a\" \"b\\\"\"", "\"ab\\\"\"");
+    // Escapes stay as written.
+    check("\"a\" \"b\\\"\"", "\"ab\\\\\\\"\"");
     check("{1, {2}, ...}", "{1 {2} ...}");
     check("{}", "{}");
     check("{a = 1, b = {#},}", "{a=1 b={#}}");

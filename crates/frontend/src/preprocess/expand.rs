@@ -10,7 +10,7 @@ use pointsman_ir::Span;
 
 use super::{MAX_EXPANSION_STEPS, Macro, Preprocessor};
 use crate::diag::Diagnostic;
-use crate::lex::{HideSet, Lexer, Token, TokenKind};
+use crate::lex::{HideSet, Joined, Lexer, Token, TokenKind};
 
 /// Macro calls inside macro arguments may be nested this deep.
 const MAX_CALL_DEPTH: usize = 100;
@@ -76,15 +76,6 @@ impl Preprocessor<'_> {
             let d = Diagnostic::error("P0118", t.span, "`##` joins two tokens, but there is only one");
             self.report(d.help("write a token on both sides of it"));
             return;
-        }
-        if new.params.is_some() {
-            for (i, t) in new.body.iter().enumerate() {
-                if t.is("#") && new.body.get(i + 1).and_then(|n| new.param(n)).is_none() {
-                    let d = Diagnostic::error("P0118", t.span, "`#` stands before no parameter of the macro");
-                    self.report(d.help("`#param` makes a string of an argument"));
-                    return;
-                }
-            }
         }
         if let Some(old) = self.macros.get(&name.text)
             && !same_body(old, &new)
@@ -213,7 +204,7 @@ impl Preprocessor<'_> {
         let (kind, text) = match &*token.text {
             "__LINE__" => (TokenKind::Int, self.map.line_column(token.span).0.to_string()),
             "__FILE__" => {
-                let path = self.map.files.get(token.span.file as usize).map_or("", |f| &f.path);
+                let path = self.map.path(token.span);
                 (TokenKind::Str, format!("\"{}\"", path.replace('\\', "\\\\").replace('"', "\\\"")))
             }
             _ => return None,
@@ -356,15 +347,15 @@ impl Preprocessor<'_> {
         out
     }
 
-    /// `a ## b`
+    /// `a ## b`: one token if the two make one, otherwise both, side by side. To an assembler's preprocessor, which is
+    /// how P4 programs are usually preprocessed, this is no mistake, and programs rely on it.
     fn paste(&mut self, a: &Token, b: &Token, span: Span) -> Vec<Token> {
         let text = format!("{}{}", a.text, b.text);
+        let text = Joined::new(&text);
         let mut lexer = Lexer::new(&text, span.file);
         let joined = lexer.next(true);
         if matches!(joined.kind, TokenKind::Bad(_)) || !lexer.next(true).is_eof() {
-            let message = format!("`{}` and `{}` together are no token", a.text, b.text);
-            self.report(Diagnostic::error("P0122", span, message).help("remove the `##` between them"));
-            return vec![a.clone(), b.clone()];
+            return vec![a.clone(), Token { space_before: false, ..b.clone() }];
         }
         let hide = intersection(&a.hide, &b.hide);
         vec![Token { span, line_start: a.line_start, space_before: a.space_before, hide, ..joined }]

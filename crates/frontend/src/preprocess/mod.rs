@@ -1,8 +1,10 @@
 //! Includes, macros and conditionals: the files of a program become one stream of tokens.
 //!
 //! P4_16 section 6.2 asks for a subset of the C preprocessor; this is the usual part of it, function-like macros
-//! included. It works on tokens. Before: text of files. After: every token has the span where it was written; the text
-//! of a macro has the span of its use; no directives are left, and macros are expanded.
+//! included. Like p4c, which preprocesses as `cpp -x assembler-with-cpp` does, it lets `##` between tokens that make no
+//! token stand for nothing, and skips directives that it does not know. It works on tokens. Before: text of files. After:
+//! every token has the span where it was written; the text of a macro has the span of its use; no directives are left, and
+//! macros are expanded.
 
 mod condition;
 mod expand;
@@ -10,10 +12,10 @@ mod expand;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use pointsman_ir::Span;
+use pointsman_ir::{LineMarker, Span};
 
 use crate::diag::Diagnostic;
-use crate::lex::{Lexer, Token, TokenKind, unescape};
+use crate::lex::{Joined, Lexer, Token, TokenKind, unescape};
 use crate::source::{Loader, SourceMap};
 
 /// Includes deeper than this are taken for endless.
@@ -150,7 +152,8 @@ impl Preprocessor<'_> {
             );
             return;
         }
-        let mut lexer = Lexer::new(&text, file);
+        let joined = Joined::new(&text);
+        let mut lexer = Lexer::new(&joined, file);
         let mut open: Vec<Conditional> = Vec::new();
         let mut run = Vec::new();
         let mut token = lexer.next(true);
@@ -163,6 +166,11 @@ impl Preprocessor<'_> {
                     let t = lexer.next(true);
                     if t.line_start || t.is_eof() {
                         break t;
+                    }
+                    if let TokenKind::Bad(d) = &t.kind
+                        && d.code == "P0102"
+                    {
+                        self.report((**d).clone());
                     }
                     line.push(t);
                 };
@@ -255,9 +263,8 @@ impl Preprocessor<'_> {
             "include" => self.include(text, span, args, depth),
             "error" | "warning" => {
                 let (lo, hi) = (name.span.hi as usize, line.last().map_or(0, |t| t.span.hi) as usize);
-                let message = text.get(lo..hi).unwrap_or("").trim();
-                let message =
-                    if message.is_empty() { format!("#{}", name.text) } else { message.to_string() };
+                let message = Joined::new(text.get(lo..hi).unwrap_or("")).text().trim().to_string();
+                let message = if message.is_empty() { format!("#{}", name.text) } else { message };
                 let span = Span { hi: line.last().map_or(span.hi, |t| t.span.hi), ..span };
                 self.report(match &*name.text {
                     "error" => Diagnostic::error("P0113", span, message).label("says the program"),
@@ -272,16 +279,46 @@ impl Preprocessor<'_> {
                     self.once.insert(f.path.clone());
                 }
             }
-            // Line markers would replace true positions by others; sources are here, so they are not needed.
-            "line" => {}
-            _ if name.kind == TokenKind::Int => {}
+            "line" => {
+                let args = self.expand(args.to_vec(), 0);
+                if !self.line_marker(text, hash, line, &args) {
+                    self.malformed(span, &args, "a line number", "#line 12 \"file.p4\"");
+                }
+            }
+            // What a preprocessor leaves in its output. If it is something else that starts with a number, it is skipped.
+            _ if name.kind == TokenKind::Int => {
+                self.line_marker(text, hash, line, line);
+            }
             other => {
-                let d = Diagnostic::error("P0110", span, format!("unknown directive `#{other}`"));
+                let d = Diagnostic::warning(
+                    "P0110",
+                    span,
+                    format!("the unknown directive `#{other}` is skipped"),
+                );
                 self.report(d.help(
                     "known are include, define, undef, if, ifdef, ifndef, elif, else, endif, error, warning, line, pragma",
                 ));
             }
         }
+    }
+
+    /// Takes note that what follows the directive `line` comes from another file, as `args`, a number and perhaps a file
+    /// name, say. False if they say no such thing.
+    fn line_marker(&mut self, text: &str, hash: &Token, line: &[Token], args: &[Token]) -> bool {
+        let Some((Ok(number), rest)) = args.split_first().map(|(n, rest)| (n.text.parse::<u32>(), rest))
+        else {
+            return false;
+        };
+        let path = match rest {
+            [] => self.map.path(hash.span).to_string(),
+            // Flags may follow the name.
+            [name, ..] if name.kind == TokenKind::Str => unescape(&name.text),
+            _ => return false,
+        };
+        let end = line.last().map_or(hash.span.hi, |t| t.span.hi) as usize;
+        let from = text.get(end..).and_then(|rest| rest.find('\n')).map_or(text.len(), |n| end + n + 1);
+        self.map.mark(hash.span.file, LineMarker { from: from as u32, line: number, path });
+        true
     }
 
     fn malformed(&mut self, span: Span, args: &[Token], expected: &str, usage: &str) {

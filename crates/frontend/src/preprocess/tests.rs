@@ -43,16 +43,33 @@ fn macros() {
     check("#define z z[0]\nz", "z [ 0 ]", &[]);
 }
 
+/// As `cpp -x assembler-with-cpp` has it.
+#[test]
+fn tokens_that_make_no_token_stay_apart() {
+    check("#define P(a, b) a ## b\nP(+, 1) P(@, x) P({, x) P(a, .b)", "+ 1 @ x { x a . b", &[]);
+    check("#define S(n) s ## [n] .##n 8##w1 &&##&\nS(x)", "s [ x ] . x 8w1 &&&", &[]);
+    check("#define F(x) #y x\nF(1)", "# y 1", &[]);
+    let files = Files(BTreeMap::new());
+    let (_, tokens, _) = preprocess("m", "#define P(a, b) a ## b\nP(x > , >)", &files, &[]);
+    assert!(tokens[2].is(">") && !tokens[2].space_before, "{tokens:?}");
+}
+
+#[test]
+fn continued_lines_are_joined() {
+    check("#define LO\\\nNG 1 \\ \n+ 2\nL\\\r\nONG", "1 + 2", &[]);
+    check("#inc\\\nlude \"a\\\n.p4\"\n\"x \\\n y\"", "A1 A2 \"x  y\"", &[]);
+    let (_, _, diags) = preprocess("m", "#error a\\\nb", &Files(BTreeMap::new()), &[]);
+    assert_eq!(diags[0].message, "ab");
+}
+
 #[test]
 fn wrong_macros() {
-    check("#define P(a, b) a ## b\nP(+, 1)", "+ 1", &["P0122"]);
     check("#define F(x) x\nF(1, 2) y", "y", &["P0120"]);
     check("#define F(x) x\nF(1", "", &["P0120"]);
     check("#define 1 x", "", &["P0110"]);
     check("#define F(x, x) x\n#define G(1) x\n#define H(x", "", &["P0118"; 3]);
     check("#define A 1\n#define A 2\n#define A  2\nA", "2", &["P0119"]);
-    check("#define F(x) #y", "", &["P0118"]);
-    check("#define a ## b", "", &["P0118"]);
+    check("#define a ## b\n#define b a ##", "", &["P0118"; 2]);
     check(
         "#define a b b b b b b b b\n#define b c c c c c c c c\n#define c d d d d d d d d\n#define d e e e e e e e e\n#define e f f f f f f f f\n#define f g g g g g g g g\n#define g h h h h h h h h\n#define h\na",
         "",
@@ -90,6 +107,8 @@ fn includes_and_messages() {
         "y",
         &["P0113", "P0114", "P0110"],
     );
+    check("#line\n#line x\n#line 3 x\n# 3 x\ny", "y", &["P0110"; 3]);
+    check("#define X /* x\ny", "", &["P0102"]);
     let (_, codes) = run(&"#foo\n".repeat(1000));
     assert_eq!((codes.len(), codes.last()), (101, Some(&"P0199")));
     check("/* x", "", &["P0102"]);
@@ -103,4 +122,27 @@ fn spans() {
     let texts: Vec<&str> = tokens.iter().map(|t| map.text(t.span)).collect();
     assert_eq!(texts, ["1", "F( 1 )", "F( 1 )", ""]);
     assert!(tokens[0].line_start && !tokens[1].line_start);
+}
+
+#[test]
+fn line_markers() {
+    let text =
+        "a\n# 7 \"x\\\\y.p4\" 1 3\nb\n\n  #line 20\n c __LINE__ __FILE__\n#define N 3\n#line N \"z.p4\"\nd";
+    let (map, tokens, diags) = preprocess("m", text, &Files(BTreeMap::new()), &[]);
+    assert!(diags.is_empty(), "{diags:?}");
+    let places: Vec<_> =
+        tokens.iter().map(|t| (&*t.text, map.path(t.span), map.line_column(t.span))).collect();
+    let x = "x\\y.p4";
+    assert_eq!(
+        places,
+        [
+            ("a", "m", (1, 1)),
+            ("b", x, (7, 1)),
+            ("c", x, (20, 2)),
+            ("20", x, (20, 4)),
+            ("\"x\\\\y.p4\"", x, (20, 13)),
+            ("d", "z.p4", (3, 1)),
+            ("", "z.p4", (3, 2)),
+        ]
+    );
 }

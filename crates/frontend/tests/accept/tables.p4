@@ -146,6 +146,7 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
             hdr.h.a: exact;
             hdr.h.addr: selector;
             hdr.h.port: selector;
+            hdr.h.a: selector;
         }
         actions = {
             forward;

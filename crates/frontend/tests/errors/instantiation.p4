@@ -32,9 +32,44 @@ control Outer(inout bit<8> x) {
     }
 }
 
+control Other(inout bit<8> x) {
+    @name(".I.set")
+    action set(bit<16> v) {
+        x = (bit<8>)v;
+    }
+    table t {
+        actions = {
+            set;
+            NoAction;
+        }
+    }
+    apply {
+        t.apply();
+    }
+}
+
 control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard_metadata) {
     Inner(0) zero;
     Outer() outer;
+    Other() other_control;
+    action set(bit<8> v) { //~ ERROR P0509 actions have the control-plane name `I.set`
+        hdr.h.a = v;
+    }
+    action twice(bit<8> v) {
+        hdr.h.a = v;
+    }
+    @name("twice")
+    action again(bit<8> v) { //~ ERROR P0509 actions have the control-plane name `I.twice`
+        hdr.h.a = v;
+    }
+    table actions_of_one_name {
+        actions = {
+            set;
+            twice;
+            again;
+            NoAction;
+        }
+    }
     @name("same.t")
     table other { //~ ERROR P0509 `I.same.t`
         actions = {
@@ -45,6 +80,8 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
     apply {
         zero.apply(hdr.h.a);
         outer.apply(hdr.h.a);
+        other_control.apply(hdr.h.a);
+        actions_of_one_name.apply();
         other.apply();
     }
 }

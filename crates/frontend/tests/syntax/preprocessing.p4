@@ -16,7 +16,7 @@ const bit<8> b = TWICE(3, 4); //~ ERROR P0120 takes 1 argument, not 2
 #elif (2 //~ ERROR P0117 expected `)`
 #endif
 #else //~ ERROR P0116 `#else` without `#if`
-#inclde <core.p4> //~ ERROR P0110 unknown directive `#inclde`
+#inclde <core.p4> //~ WARNING P0110 unknown directive `#inclde`
 #error give up //~ ERROR P0113 give up
 #ifdef NEVER //~ ERROR P0115 this conditional has no end
 text that is not looked at ' " §

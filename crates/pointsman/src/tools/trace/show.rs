@@ -32,9 +32,8 @@ impl Describer<'_> {
         if span.lo == span.hi {
             return None;
         }
-        let path = self.map.files.get(span.file as usize)?.path.clone();
         let (line, column) = self.map.line_column(span);
-        Some((path, line, column))
+        (line > 0).then(|| (self.map.path(span).to_string(), line, column))
     }
 }
 
