@@ -20,6 +20,7 @@ const NLM_F_CREATE: u16 = 0x400;
 const NLMSG_ERROR: u16 = 2;
 
 const RTM_NEWLINK: u16 = 16;
+const RTM_DELLINK: u16 = 17;
 const RTM_GETLINK: u16 = 18;
 const RTM_NEWADDR: u16 = 20;
 const RTM_NEWROUTE: u16 = 24;
@@ -227,6 +228,12 @@ impl Netlink {
         fixed[8..12].fill(0);
         let message = Message::new(RTM_NEWLINK, 0, &fixed);
         self.request(message, || format!("cannot bring interface {index} down"))
+    }
+
+    /// Removes an interface; of a veth pair both ends go.
+    pub fn delete(&mut self, index: u32) -> Result<()> {
+        let message = Message::new(RTM_DELLINK, 0, &ifinfo(index, 0));
+        self.request(message, || format!("cannot remove interface {index}"))
     }
 
     /// Waits until an interface carries packets. The kernel switches it on some time after both ends are up,

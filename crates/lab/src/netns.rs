@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::sys;
 use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -186,6 +187,20 @@ pub fn become_root_in_user_namespace() -> Result<()> {
             .map_err(|e| Error::os(format!("cannot write {file}"), e).with_remedy(PRIVILEGE_REMEDY))?;
     }
     Ok(())
+}
+
+/// A folder in memory that only this process and its children see, and that goes with them: a small file system of its own
+/// over `folder`, which must exist. Call it after [`ensure_privileges`], before any thread is started.
+pub fn private_folder(folder: &Path, bytes: u64) -> Result<()> {
+    let failed = |e| Error::os("cannot make a mount table", e).with_remedy(PRIVILEGE_REMEDY);
+    sys::private_mounts().map_err(failed)?;
+    memory_folder(folder, bytes)
+}
+
+/// A file system in memory over `folder`, of so many bytes at most; after [`private_folder`], or the machine would see it.
+pub fn memory_folder(folder: &Path, bytes: u64) -> Result<()> {
+    let failed = |e| Error::os(format!("cannot mount a file system in memory over {}", folder.display()), e);
+    sys::mount_memory(folder, bytes).map_err(failed)
 }
 
 #[cfg(test)]

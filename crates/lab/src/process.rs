@@ -8,7 +8,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// A running program. Dropping it kills it.
@@ -52,6 +52,25 @@ impl Process {
         self.child.id()
     }
 
+    /// Sends it a signal (`libc::SIGSTOP` and the like). One that has ended takes none.
+    pub fn signal(&mut self, signal: i32) -> Result<()> {
+        if self.ended().is_some() {
+            return Ok(());
+        }
+        let failed = |e| Error::os(format!("cannot send signal {signal} to {}", self.name), e);
+        sys::signal(self.child.id(), signal).map_err(failed)
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Bytes that it wrote to standard output and standard error.
+    pub fn output_bytes(&self) -> u64 {
+        self.output.metadata().map_or(0, |m| m.len())
+    }
+
     /// Waits until `ready` says so. An error if the program ends before, with what it said.
     pub fn wait_until(&mut self, patience: Duration, mut ready: impl FnMut() -> Result<bool>) -> Result<()> {
         let end = Instant::now() + patience;
@@ -92,7 +111,8 @@ impl Process {
     pub fn said(&self) -> String {
         // Messages are all that it is for. The program writes to the same open file: its place must not be moved.
         let mut text = vec![0; 64 * 1024];
-        let length = self.output.read_at(&mut text, 0).unwrap_or(0);
+        let start = self.output_bytes().saturating_sub(text.len() as u64);
+        let length = self.output.read_at(&mut text, start).unwrap_or(0);
         let text = String::from_utf8_lossy(&text[..length]);
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
         let last = &lines[lines.len().saturating_sub(5)..];

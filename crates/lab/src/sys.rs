@@ -94,6 +94,45 @@ pub(crate) fn confine_child(namespace: RawFd, parent: u32) -> io::Result<()> {
     Ok(())
 }
 
+/// Sends a signal to a child that has not been waited for.
+pub(crate) fn signal(child: u32, signal: i32) -> io::Result<()> {
+    let child = libc::pid_t::try_from(child).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: no memory is passed.
+    check(unsafe { libc::kill(child, signal) }).map(drop)
+}
+
+/// The index of an interface in the calling thread's network namespace.
+pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
+    let name = std::ffi::CString::new(name)?;
+    // SAFETY: the name is NUL-terminated and outlives the call.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => Ok(index),
+    }
+}
+
+/// Gives the calling thread, and the threads that it starts from now on, a mount table of their own, from which nothing
+/// gets back into the machine's.
+pub(crate) fn private_mounts() -> io::Result<()> {
+    let rest = std::ptr::null();
+    let flags = libc::MS_REC | libc::MS_PRIVATE;
+    // SAFETY: the strings are NUL-terminated constants; the pointers that the kernel does not read for this are null.
+    unsafe {
+        check(libc::unshare(libc::CLONE_NEWNS))?;
+        check(libc::mount(c"none".as_ptr(), c"/".as_ptr(), rest, flags, rest.cast())).map(drop)
+    }
+}
+
+/// Mounts a file system in memory, of so many bytes at most.
+pub(crate) fn mount_memory(folder: &std::path::Path, bytes: u64) -> io::Result<()> {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = std::ffi::CString::new(folder.as_os_str().as_bytes())?;
+    let options = std::ffi::CString::new(format!("size={bytes},mode=700"))?;
+    let kind = c"tmpfs".as_ptr();
+    // SAFETY: all strings are NUL-terminated and outlive the call.
+    check(unsafe { libc::mount(kind, folder.as_ptr(), kind, 0, options.as_ptr().cast()) }).map(drop)
+}
+
 /// Kills a process group of ours.
 pub(crate) fn kill_group(leader: u32) {
     if let Ok(leader @ 2..) = libc::pid_t::try_from(leader) {

@@ -18,6 +18,7 @@ pub mod policy;
 pub mod rack_file;
 pub mod reproduce;
 pub mod results;
+pub mod siege;
 pub mod signals;
 pub mod sim;
 pub mod sources;

@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 use pointsman::console::say;
 use pointsman::{
-    agent, bench, controller, demo, learn, policy, rack_file, reproduce, sim, switch, tools, workload,
+    agent, bench, controller, demo, learn, policy, rack_file, reproduce, siege, sim, switch, tools, workload,
 };
 use std::process::ExitCode;
 
@@ -27,6 +27,7 @@ enum Command {
     Keys(rack_file::Args),
     Demo(demo::Args),
     Bench(bench::Args),
+    Siege(siege::Args),
     Sim(sim::Args),
     Reproduce(reproduce::Args),
     #[command(subcommand)]
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Keys(args) => rack_file::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Siege(args) => siege::run(args),
         Command::Sim(args) => sim::run(args),
         Command::Reproduce(args) => reproduce::run(args),
         Command::Workload(command) => workload::run(command),

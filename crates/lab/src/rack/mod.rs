@@ -64,8 +64,7 @@ impl Rack {
             Ok(apply_sysctls(SWITCH_SYSCTLS))
         })??;
         for (name, link) in spec.hosts() {
-            let extra = spec.clients.iter().find(|c| c.name == name);
-            rack.plug(name, link, extra)?;
+            rack.add(name, link)?;
         }
         rack.ports.sort_by_key(|p| p.number);
         Ok(rack)
@@ -108,10 +107,61 @@ impl Rack {
         self.switch.enter(|| Netlink::open()?.add_address(LOOPBACK_INDEX, vip.into(), 32))?
     }
 
+    /// Brings the switch's end of a host's link down or up again: the host loses its carrier and keeps its addresses.
+    pub fn set_link(&self, host: &str, up: bool) -> Result<()> {
+        let index = self.index_of(host)?;
+        self.switch.enter(|| {
+            let mut netlink = Netlink::open()?;
+            if up { netlink.set_up(index) } else { netlink.set_down(index) }
+        })?
+    }
+
+    /// Removes both interfaces of a host's link.
+    pub fn unplug(&self, host: &str) -> Result<()> {
+        let index = self.index_of(host)?;
+        self.switch.enter(|| Netlink::open()?.delete(index))?
+    }
+
+    /// Makes new interfaces with the names and addresses of those that [`Rack::unplug`] removed, with other indices.
+    pub fn plug(&self, host: &str) -> Result<()> {
+        let found = self.host(host)?;
+        let indices = (HOST_INDEX + REPLACED, switch_index(found.link.port) + REPLACED);
+        self.wire(&found.name, &found.namespace, &found.link, indices).map(drop)
+    }
+
+    /// Index of the switch's end of a host's link.
+    fn index_of(&self, host: &str) -> Result<u32> {
+        let name = port_interface(self.host(host)?.link.port);
+        let found = self.switch.enter(|| sys::interface_index(&name))?;
+        found.map_err(|e| Error::os(format!("the switch has no interface {name}"), e))
+    }
+
     /// Adds one host: namespace, veth pair, addresses, routes.
-    fn plug(&mut self, name: String, link: &Link, client: Option<&ClientSpec>) -> Result<()> {
+    fn add(&mut self, name: String, link: &Link) -> Result<()> {
         let namespace = Namespace::new(&name)?;
-        let interface = format!("veth{}", link.port);
+        let mut warnings = namespace.enter(|| apply_sysctls(HOST_SYSCTLS))?;
+        warnings.extend(self.wire(&name, &namespace, link, (HOST_INDEX, switch_index(link.port)))?);
+        self.warnings.extend(warnings.into_iter().map(|w| format!("{name}: {w}")));
+        self.ports.push(SwitchPort {
+            number: link.port,
+            interface: port_interface(link.port),
+            host: name.clone(),
+        });
+        self.hosts.push(Host { name, namespace, interface: INTERFACE.to_owned(), link: link.clone() });
+        Ok(())
+    }
+
+    /// Joins a host's namespace and the switch's by a veth pair with these indices, and gives the host its addresses and
+    /// routes. Returns warnings.
+    fn wire(
+        &self,
+        name: &str,
+        namespace: &Namespace,
+        link: &Link,
+        (host_index, switch_index): (u32, u32),
+    ) -> Result<Vec<String>> {
+        let interface = port_interface(link.port);
+        let client = self.spec.clients.iter().find(|c| c.name == name);
         let settings = HostSettings {
             addresses: client.map_or_else(
                 || vec![link.ipv4.into(), link.ipv6.into()],
@@ -124,38 +174,37 @@ impl Rack {
         let queues = self.spec.queues;
         let host_end = VethEnd {
             name: INTERFACE,
-            index: HOST_INDEX,
+            index: host_index,
             mac: link.mac.0,
             namespace: namespace.as_fd(),
             queues,
         };
         let switch_end = VethEnd {
             name: &interface,
-            index: switch_index(link.port),
+            index: switch_index,
             mac: link.gateway_mac.0,
             namespace: self.switch.as_fd(),
             queues,
         };
         let mtu = self.spec.mtu;
         let in_place = |e: Error| Error::new(format!("host {name}: {e}"));
-
-        let mut warnings = namespace.enter(|| apply_sysctls(HOST_SYSCTLS))?;
         self.switch
             .enter(|| {
                 let mut netlink = Netlink::open()?;
                 netlink.add_veth(&host_end, &switch_end, mtu)?;
-                netlink.set_up(switch_index(link.port))
+                netlink.set_up(switch_index)
             })?
             .map_err(in_place)?;
-        warnings.extend(namespace.enter(|| settings.apply(HOST_INDEX))?.map_err(in_place)?);
-        let up = || Netlink::open()?.wait_until_up(switch_index(link.port));
+        let warnings = namespace.enter(|| settings.apply(host_index))?.map_err(in_place)?;
+        let up = || Netlink::open()?.wait_until_up(switch_index);
         self.switch.enter(up)?.map_err(in_place)?;
-
-        self.warnings.extend(warnings.into_iter().map(|w| format!("{name}: {w}")));
-        self.ports.push(SwitchPort { number: link.port, interface, host: name.clone() });
-        self.hosts.push(Host { name, namespace, interface: INTERFACE.to_owned(), link: link.clone() });
-        Ok(())
+        Ok(warnings)
     }
+}
+
+/// Name of the interface of a switch's port.
+fn port_interface(port: u16) -> String {
+    format!("veth{port}")
 }
 
 /// Name of a host's interface, in every host.
@@ -164,6 +213,9 @@ const INTERFACE: &str = "eth0";
 const LOOPBACK_INDEX: u32 = 1;
 /// Index of a host's interface.
 const HOST_INDEX: u32 = 2;
+
+/// Added to the indices of a link that replaces another one, as a kernel would give it new ones.
+const REPLACED: u32 = 1000;
 
 /// Index of a switch port's interface. The two ends of a pair must differ in index: if they are equal, which
 /// they easily are in namespaces of their own, the kernel takes them for ordinary links and may let a second

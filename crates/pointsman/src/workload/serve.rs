@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 pub struct Args {
     /// What a request computes: ad (anomaly detection), bm25, knn, vgg16, dns, gflop.
     application: Application,
-    /// Address and port, UDP and TCP.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8000")]
-    listen: SocketAddr,
+    /// Address and port, UDP and TCP; a second one, of IPv6 for instance, has the same port.
+    #[arg(long, value_name = "ADDRESS:PORT,...", value_delimiter = ',', default_value = "127.0.0.1:8000")]
+    listen: Vec<SocketAddr>,
     /// Its name, which is in every answer and in the load generator's --devices.
     #[arg(long, default_value = "device")]
     name: String,
@@ -64,12 +64,17 @@ pub fn run(args: &Args) -> Result<ExitCode, String> {
     let mut work = Work::new(args.application, args.seed);
     work.size = args.size.unwrap_or(work.size);
     work.validate().map_err(text)?;
+    let port = args.listen.first().map_or(0, SocketAddr::port);
+    if args.listen.iter().any(|a| a.port() != port) {
+        return Err("--listen: all addresses need the same port".into());
+    }
+    let listen: Vec<String> = args.listen.iter().map(SocketAddr::to_string).collect();
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let config = DeviceConfig {
         name: args.name.clone(),
         key: Key::derive(args.seed, &args.name),
-        addresses: vec![args.listen.ip()],
-        port: args.listen.port(),
+        addresses: args.listen.iter().map(SocketAddr::ip).collect(),
+        port,
         model: Model::Compute { work, quota: args.cores },
         // Of no meaning: a request takes what it takes.
         service: Duration::from_millis(1),
@@ -97,7 +102,10 @@ pub fn run(args: &Args) -> Result<ExitCode, String> {
     // Whoever started this waits for the line: the data is ready, the sockets are open.
     print(&format!(
         "serving {} (size {}) on {} as {}\n",
-        work.application, work.size, args.listen, args.name
+        work.application,
+        work.size,
+        listen.join(" and "),
+        args.name
     ));
     let (began, lasts) = (Instant::now(), Duration::from_secs_f64(args.duration));
     while !stopped.load(Relaxed)

@@ -1,0 +1,74 @@
+//! `pointsman siege`: a rack of real processes on this machine under attack.
+
+use crate::console::print;
+use crate::results::{self, check_writable};
+use crate::signals::end_process;
+use pointsman_lab::{ensure_privileges, raise_open_file_limit};
+use pointsman_siege::{FOLDER, Options, cases, list, prepare};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Build a rack of network namespaces, attack it in one way after the other, and check what its connections notice.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only this case; may be given several times. --list shows their names.
+    #[arg(long = "case", value_name = "NAME")]
+    cases: Vec<String>,
+    /// Show all cases and what each does.
+    #[arg(long)]
+    list: bool,
+    /// A dozen cases in two minutes.
+    #[arg(long)]
+    quick: bool,
+    /// The program whose switch, controller and agents are attacked; default: this one.
+    #[arg(long, value_name = "PATH")]
+    binary: Option<PathBuf>,
+    /// Write the results as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// What is there cannot be seen once the siege has begun.
+fn refuse_hidden(path: &Path) -> Result<(), String> {
+    if path.starts_with(FOLDER) {
+        return Err(format!(
+            "{}: {FOLDER} is where the siege keeps its own files; name another folder",
+            path.display()
+        ));
+    }
+    Ok(())
+}
+
+/// Runs the command. Exit code 1: a case broke its limits.
+pub fn run(args: Args) -> Result<ExitCode, String> {
+    let text = |e: pointsman_siege::Error| e.to_string();
+    let chosen = cases::choose(&args.cases, args.quick)?;
+    if args.list {
+        print(&list(chosen));
+        return Ok(ExitCode::SUCCESS);
+    }
+    // Written from a place where the rack's own files hide nothing.
+    let json = args.json.map(|p| std::path::absolute(&p).unwrap_or(p));
+    if let Some(path) = &json {
+        refuse_hidden(path)?;
+        check_writable(path, "--json")?;
+    }
+    let own = std::env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
+    let binary = args.binary.as_ref().unwrap_or(&own);
+    let binary = binary
+        .canonicalize()
+        .map_err(|e| format!("--binary {}: {e}; name a `pointsman` that can be run", binary.display()))?;
+    refuse_hidden(&binary)?;
+    ensure_privileges().map_err(text)?;
+    prepare().map_err(text)?;
+    end_process(|| {})?;
+    raise_open_file_limit().map_err(|e| format!("cannot raise the limit of open files: {e}"))?;
+    let show = |line: &str| print(&format!("{line}\n"));
+    let found = pointsman_siege::run(&chosen, &Options { binary, own }, show).map_err(text)?;
+    if let Some(path) = &json {
+        let text = serde_json::to_string_pretty(&found.json()).map_err(|e| format!("--json: {e}"))?;
+        results::write(path, "--json", text + "\n")?;
+    }
+    print(&format!("{} of {} cases broke their limits\n", found.broken(), chosen.len()));
+    Ok(if found.ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

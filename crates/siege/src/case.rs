@@ -1,0 +1,248 @@
+//! What a case is: plain data. The cases themselves are in [`crate::cases`].
+
+use std::time::Duration;
+
+/// One evil, done to a rack that serves connections.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// Its name on the command line and in results.
+    pub name: &'static str,
+    /// What is done, in one sentence.
+    pub about: &'static str,
+    /// Part of `--quick`.
+    pub quick: bool,
+    /// How many controllers the rack has: 1 or 2.
+    pub controllers: u8,
+    /// What is done, and when: milliseconds after the evil begins, ascending.
+    pub steps: &'static [(u64, Act)],
+    /// How long the evil lasts; attackers stop then.
+    pub lasts: Duration,
+    /// From when recovery is measured.
+    pub recovers_from: Moment,
+    /// Devices whose own connections may suffer: they are hit themselves.
+    pub hits: &'static [&'static str],
+    /// Measures latency with enough packets for a P99.9.
+    pub latency: bool,
+    /// What must hold afterwards.
+    pub checks: &'static [Check],
+    /// What is promised.
+    pub limits: Limits,
+}
+
+/// From when recovery is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// The beginning of the evil: the rack must get over it while it lasts.
+    Begin,
+    /// Its end.
+    End,
+}
+
+/// What a case may cost. `None`: not promised.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Requests lost on connections that were there before, on devices that are not hit themselves.
+    pub standing_lost: Option<u64>,
+    /// Requests lost on new TCP connections.
+    pub new_tcp_lost: Option<u64>,
+    /// Requests lost on new UDP connections.
+    pub new_udp_lost: Option<u64>,
+    /// Answers from another device than the connection's first.
+    pub violations: Option<u64>,
+    /// Until the rack is whole again: every new connection is answered, every device gets some, a controller is in charge.
+    pub recovery: Option<Duration>,
+    /// Until every TCP connection that was there before is answered again or reset.
+    pub stuck: Option<Duration>,
+    /// The longest time without an answer from the API or from the switch's metrics while the evil lasts.
+    pub control_gap: Option<Duration>,
+    /// Growth of the memory of switch, controllers and agents together, MB.
+    pub memory_mb: Option<f64>,
+    /// Bytes that they write to their logs.
+    pub log_bytes: Option<u64>,
+    /// How much later than 2 x the same case's P99.9 without evil the P99.9 may be.
+    pub added_p999: Option<Duration>,
+}
+
+/// A part of the rack that is a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// The switch.
+    Switch,
+    /// The controller that is in charge.
+    Primary,
+    /// The controllers that are not.
+    Standby,
+    /// All controllers.
+    Controllers,
+    /// The agent of this device.
+    Agent(&'static str),
+    /// All agents.
+    Agents,
+    /// The process that serves requests on this device.
+    Device(&'static str),
+}
+
+/// A signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// `kill -9`.
+    Kill,
+    /// Stops the process until [`Signal::Continue`].
+    Stop,
+    /// Lets it run again.
+    Continue,
+    /// As when a terminal goes, and what asks daemons to read their files again.
+    Hangup,
+}
+
+/// A file of the rack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum File {
+    /// The rack's description.
+    Rack,
+    /// The agents' keys.
+    Keys,
+    /// The tokens of the API.
+    Tokens,
+}
+
+/// What is written to a file, made of what belongs there.
+#[derive(Clone, Copy, Debug)]
+pub enum Content {
+    /// What belongs there.
+    Right,
+    /// The first per cent of it.
+    Part(u8),
+    /// The first bytes of it, down to the last whole line.
+    WholeLines(usize),
+    /// These bytes.
+    Bytes(&'static [u8]),
+    /// So many bytes of `#` on one line.
+    Long(usize),
+    /// The first text replaced by the second.
+    Replaced(&'static str, &'static str),
+    /// With this behind it.
+    And(&'static str),
+}
+
+/// Frames to flood with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frames {
+    /// SYNs to the service from random addresses of the attacker's network.
+    Syn,
+    /// The same over IPv6.
+    Syn6,
+    /// SYNs from addresses that no client can have: broadcast, multicast, loopback, the VIP, gateways, devices.
+    SynBadSources,
+    /// UDP requests to the service, each from another address and port.
+    Udp,
+    /// The same over IPv6.
+    Udp6,
+    /// Fragments of datagrams to the service whose rest never comes.
+    Fragments,
+    /// Random bytes behind an Ethernet header for the switch.
+    Random,
+    /// Packets to the service whose headers say other lengths than they have.
+    Lengths,
+    /// Segments of TCP connections that do not exist.
+    NoConnection,
+    /// ARP requests and replies with random addresses.
+    Arp,
+    /// Neighbour advertisements with random addresses.
+    Nd,
+    /// ARP replies: the attacker has the addresses of client, devices and gateways.
+    ArpSpoof,
+    /// The same for IPv6.
+    NdSpoof,
+    /// Answers from the attacker's port with the address of a device, to connections of the client.
+    Answers,
+    /// Answers from the attacker's port with the address of the VIP.
+    AnswersAsVip,
+    /// ICMP errors about connections of the client: unreachable, too big.
+    Icmp,
+    /// Reports with a random digest.
+    ReportsForged,
+    /// A report that the agent might have signed, over and over again.
+    ReportsReplayed,
+    /// Reports as agents sign them, with one bit turned over.
+    ReportsDamaged,
+    /// Reports cut off, too long, of unknown versions and devices.
+    ReportsMalformed,
+}
+
+/// What a hostile client of P4Runtime does, over and over again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum P4Runtime {
+    /// Reads everything of every kind, without being primary.
+    ReadAll,
+    /// Holds a session with the highest election id that there is.
+    Seize,
+    /// Becomes primary and sends the program again: RECONCILE_AND_COMMIT.
+    Push,
+    /// Sends 100 updates that are wrong.
+    BadUpdates,
+    /// Opens sessions with low election ids and leaves again.
+    Sessions,
+}
+
+/// What a hostile client of HTTP does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Http {
+    /// 64 connections that say nothing.
+    Silent,
+    /// 64 connections that send a request, a byte a second.
+    Slow,
+    /// Requests as fast as they are answered, on four connections.
+    Busy,
+    /// Requests that are none: random bytes, endless heads, large bodies.
+    Malformed,
+}
+
+/// Whose server a client of HTTP bothers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// The first controller's API.
+    Api,
+    /// The switch's metrics.
+    Metrics,
+    /// The switch's P4Runtime server.
+    P4Runtime,
+}
+
+/// One step of an evil.
+#[derive(Clone, Copy, Debug)]
+pub enum Act {
+    /// Sends a signal. A process that ends is started again after 0.2 s, as a supervisor would.
+    Signal(Who, Signal),
+    /// Sends SIGKILL; the process stays away until the evil ends.
+    Remove(Who),
+    /// Takes the link of a host down, and up again at the end.
+    Cut(&'static str),
+    /// Removes the interfaces of a host's link; new ones come at the end.
+    Unplug(&'static str),
+    /// Writes a file, in place.
+    Write(File, Content),
+    /// Removes a file; it is written again at the end.
+    Unlink(File),
+    /// Fills the disk that keeps the API's state, until the end.
+    FillDisk,
+    /// Asks the API for the policy `ecmp`.
+    Policy,
+    /// Sends frames from a host at this rate a second.
+    Flood(&'static str, Frames, u32),
+    /// One report of a device, properly signed, from a clock an hour ahead.
+    ReportAhead(&'static str),
+    /// Clients of P4Runtime.
+    P4Runtime(P4Runtime, u8),
+    /// Clients of HTTP.
+    Http(Server, Http),
+}
+
+/// What must hold after the evil.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// The policy that was asked for by API is in force.
+    PolicyKept,
+    /// What was asked for is in the state file.
+    StateSaved,
+}

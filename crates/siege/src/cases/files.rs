@@ -1,0 +1,113 @@
+//! Files that are half written, hostile or gone, and a disk that is full.
+
+use super::{BASE, NOTHING, ms};
+use crate::case::{Act, Case, Check, Content, File, Limits};
+use std::time::Duration;
+
+/// Where keys are replaced: the agents' reports must be believed again soon.
+const KEYS: Limits = Limits { recovery: ms(2000), ..NOTHING };
+
+pub const CASES: &[Case] = &[
+    Case {
+        name: "rack-file-half-written",
+        about: "An editor writes half of rack.toml and the rest 0.4 s later; a policy was asked for by API before.",
+        quick: true,
+        steps: &[
+            (0, Act::Policy),
+            (500, Act::Write(File::Rack, Content::Part(50))),
+            (900, Act::Write(File::Rack, Content::Right)),
+        ],
+        checks: &[Check::PolicyKept],
+        ..BASE
+    },
+    Case {
+        name: "rack-file-truncated",
+        about: "rack.toml ends after its first 2,000 bytes for 4 s, on a whole line; a policy was asked for by API before.",
+        steps: &[(0, Act::Policy), (500, Act::Write(File::Rack, Content::WholeLines(2000)))],
+        lasts: Duration::from_millis(4500),
+        checks: &[Check::PolicyKept],
+        ..BASE
+    },
+    Case {
+        name: "rack-file-without-services",
+        about: "rack.toml has no services for 4 s.",
+        steps: &[(0, Act::Write(File::Rack, Content::Part(86)))],
+        lasts: Duration::from_secs(4),
+        ..BASE
+    },
+    Case {
+        name: "rack-file-empty",
+        about: "rack.toml is empty for 3 s.",
+        steps: &[(0, Act::Write(File::Rack, Content::Bytes(b"")))],
+        ..BASE
+    },
+    Case {
+        name: "rack-file-binary",
+        about: "rack.toml has bytes that are not text for 3 s.",
+        steps: &[(0, Act::Write(File::Rack, Content::Bytes(&[0xff, 0, 0xfe, b'[', 0x80])))],
+        ..BASE
+    },
+    Case {
+        name: "rack-file-huge",
+        about: "rack.toml is one line of 16 MB for 3 s.",
+        steps: &[(0, Act::Write(File::Rack, Content::Long(16_000_000)))],
+        ..BASE
+    },
+    Case {
+        name: "rack-file-hostile",
+        about: "rack.toml has numbers out of range and a VIP that is a gateway for 3 s.",
+        steps: &[
+            (0, Act::Write(File::Rack, Content::Replaced("port = 8000", "port = 99999999999999999999"))),
+            (1000, Act::Write(File::Rack, Content::Replaced("10.0.100.1", "10.0.0.1"))),
+            (2000, Act::Write(File::Rack, Content::And("\n[[service]]\nname = \"inference\"\n"))),
+        ],
+        ..BASE
+    },
+    Case {
+        name: "rack-file-removed",
+        about: "rack.toml is gone for 3 s.",
+        steps: &[(0, Act::Unlink(File::Rack))],
+        ..BASE
+    },
+    Case {
+        name: "rack-file-changing",
+        about: "rack.toml changes its policy five times in 2 s.",
+        steps: &[
+            (0, Act::Write(File::Rack, Content::Replaced("\"wrr\"", "\"ecmp\""))),
+            (400, Act::Write(File::Rack, Content::Right)),
+            (800, Act::Write(File::Rack, Content::Replaced("\"wrr\"", "\"power-of-two\""))),
+            (1200, Act::Write(File::Rack, Content::Right)),
+            (1600, Act::Write(File::Rack, Content::Replaced("\"wrr\"", "\"ecmp\""))),
+        ],
+        limits: Limits { recovery: ms(3000), ..NOTHING },
+        ..BASE
+    },
+    Case {
+        name: "keys-half-written",
+        about: "The file of the agents' keys ends in the middle for 3 s.",
+        steps: &[(0, Act::Write(File::Keys, Content::Part(60)))],
+        limits: KEYS,
+        ..BASE
+    },
+    Case {
+        name: "keys-removed",
+        about: "The file of the agents' keys is gone for 3 s.",
+        steps: &[(0, Act::Unlink(File::Keys))],
+        limits: KEYS,
+        ..BASE
+    },
+    Case {
+        name: "tokens-empty",
+        about: "The file of the API's tokens is empty for 3 s.",
+        steps: &[(0, Act::Write(File::Tokens, Content::Bytes(b"")))],
+        ..BASE
+    },
+    Case {
+        name: "disk-full",
+        about: "The disk is full while a policy is asked for by API, and has space again 3 s later.",
+        steps: &[(0, Act::FillDisk), (500, Act::Policy)],
+        lasts: Duration::from_millis(3500),
+        checks: &[Check::PolicyKept, Check::StateSaved],
+        ..BASE
+    },
+];

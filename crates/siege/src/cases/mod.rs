@@ -1,0 +1,108 @@
+//! All cases, in the order in which they run, and what they may cost.
+
+mod control;
+mod files;
+mod frames;
+mod processes;
+
+use crate::case::{Case, Limits, Moment};
+use std::time::Duration;
+
+/// Nothing is noticed: no request is lost, nothing grows.
+pub(crate) const NOTHING: Limits = Limits {
+    standing_lost: Some(0),
+    new_tcp_lost: Some(0),
+    new_udp_lost: Some(0),
+    violations: Some(0),
+    // The resolution of what is looked at every 0.2 s with a patience of 1 s.
+    recovery: Some(Duration::from_secs(1)),
+    stuck: Some(Duration::from_secs(1)),
+    control_gap: Some(Duration::from_millis(1500)),
+    memory_mb: Some(64.0),
+    log_bytes: Some(64_000),
+    added_p999: None,
+};
+
+/// What most cases have in common.
+pub(crate) const BASE: Case = Case {
+    name: "",
+    about: "",
+    quick: false,
+    controllers: 1,
+    steps: &[],
+    lasts: Duration::from_secs(3),
+    recovers_from: Moment::End,
+    hits: &[],
+    latency: false,
+    checks: &[],
+    limits: NOTHING,
+};
+
+/// A number of milliseconds as a limit.
+const fn ms(milliseconds: u64) -> Option<Duration> {
+    Some(Duration::from_millis(milliseconds))
+}
+
+/// Every case.
+pub fn all() -> impl Iterator<Item = &'static Case> {
+    processes::CASES.iter().chain(frames::CASES).chain(files::CASES).chain(control::CASES)
+}
+
+/// The cases of these names, or all; with `quick` only those that belong to it.
+///
+/// # Errors
+/// A name that no case has.
+pub fn choose(names: &[String], quick: bool) -> Result<Vec<&'static Case>, String> {
+    if let Some(unknown) = names.iter().find(|n| !all().any(|c| c.name == **n)) {
+        return Err(format!(
+            "unknown case `{unknown}`: `pointsman siege --list` shows all {}",
+            all().count()
+        ));
+    }
+    let mut chosen: Vec<&Case> = all()
+        .filter(|c| names.is_empty() || names.iter().any(|n| n == c.name))
+        .filter(|c| !quick || c.quick)
+        .collect();
+    if chosen.is_empty() {
+        return Err(format!("{} is not part of --quick: leave one of the two out", names.join(", ")));
+    }
+    // Racks of one kind together: they are built less often.
+    chosen.sort_by_key(|c| c.controllers);
+    Ok(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn cases_are_many_and_named_once() {
+        let names: BTreeSet<&str> = all().map(|c| c.name).collect();
+        assert_eq!(names.len(), all().count());
+        assert!(names.len() >= 40, "{}", names.len());
+        assert!(all().filter(|c| c.quick).count() >= 12);
+        for case in all() {
+            assert!(case.about.ends_with('.') && case.name.len() <= 26, "{}", case.name);
+            assert!(!case.steps.is_empty() && case.steps.is_sorted_by_key(|(at, _)| *at), "{}", case.name);
+            assert!(case.latency == case.limits.added_p999.is_some(), "{}", case.name);
+        }
+    }
+
+    #[test]
+    fn the_documentation_has_every_case() {
+        let page = include_str!("../../../../docs/reliability.md");
+        for case in all() {
+            assert!(page.contains(&format!("| `{}` | {} |", case.name, case.about)), "{}", case.name);
+        }
+        assert_eq!(page.matches("\n| `").count(), all().count());
+    }
+
+    #[test]
+    fn names_are_chosen() {
+        let named = |n: &str| choose(&[n.to_string()], false);
+        assert_eq!(named("arp-spoof").map(|c| c.len()), Ok(1));
+        assert!(named("no-such").unwrap_err().contains("--list"));
+        assert!(choose(&["arp-flood".into()], true).is_err());
+    }
+}

@@ -1,0 +1,26 @@
+//! A rack of real processes under attack: one evil at a time beside connections whose every answer is checked.
+//!
+//! A [`case::Case`] is data: steps, how long they last, and what they may cost. [`run`] builds a rack of network namespaces with
+//! the lab, starts the product's own programs in it (switch, controllers, agents) and a server on each device, lets connections
+//! run for a while without evil, does the evil, waits until the rack is whole again, and judges what was seen ([`judge`]).
+//!
+//! This crate knows processes, files, sockets and frames. Of the product it knows what an attacker or an operator knows: the
+//! command line, the rack's description, the form of reports, P4Runtime and the API.
+
+mod attack;
+pub mod case;
+pub mod cases;
+mod child;
+mod frames;
+mod http;
+pub mod judge;
+mod load;
+mod p4runtime;
+mod packet;
+mod rack;
+mod run;
+mod table;
+
+pub use pointsman_lab::{Error, Result};
+pub use run::{FOLDER, Options, Results, prepare, run};
+pub use table::list;

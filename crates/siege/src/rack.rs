@@ -1,0 +1,426 @@
+//! The rack under siege: namespaces of the lab, and the product's real programs as processes in them.
+
+use crate::case::{Check, Content, File, Signal, Who};
+use crate::child::Child;
+use crate::http;
+use pointsman_lab::rack::{ClientSpec, Link, Rack as Wiring, RackSpec};
+use pointsman_lab::wire::Keyring;
+use pointsman_lab::{Error, Namespace, Result};
+use std::fmt::Write;
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Port of the service.
+pub const PORT: u16 = 8000;
+/// Seed of the devices' keys.
+pub const SEED: u64 = 1;
+/// Where agents send reports to.
+pub const REPORT_PORT: u16 = 9876;
+/// The switch's MAC address.
+pub const SWITCH_MAC: [u8; 6] = [0x02, 0x50, 0x4d, 0, 0, 1];
+/// The host from which attackers send.
+pub const ATTACKER: &str = "attacker";
+/// The host of the clients.
+pub const CLIENT: &str = "client";
+/// Name of the service.
+const SERVICE: &str = "inference";
+/// The token of the API: it is worth nothing outside of the namespace.
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+/// What is asked of the API when a case asks for a policy.
+const POLICY: &str = "{\"policy\": \"ecmp\"}";
+/// How long one request to API or metrics may take.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Which programs to run.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// The program to be judged: switch, controllers and agents.
+    pub binary: String,
+    /// The program that serves requests on devices.
+    pub own: String,
+}
+
+/// A rack that runs.
+pub struct Rack {
+    /// Namespaces and links.
+    pub wiring: Arc<Wiring>,
+    /// The devices' keys.
+    pub keys: Keyring,
+    /// How many controllers it has.
+    pub controllers: u8,
+    folder: PathBuf,
+    switch: Child,
+    controller: Vec<Child>,
+    agents: Vec<(String, Child)>,
+    devices: Vec<(String, Child)>,
+}
+
+/// The wiring: the demonstration's rack with an attacker on a port of its own.
+pub fn spec() -> RackSpec {
+    let mut spec = RackSpec { offloads: true, ..RackSpec::demo() };
+    let attacker = ClientSpec { name: ATTACKER.into(), link: Link::in_subnet(6, 1), addresses: 1 };
+    spec.clients.push(attacker);
+    spec
+}
+
+/// Where the API of a controller listens in the switch's namespace.
+pub fn api(controller: u8) -> SocketAddr {
+    ([127, 0, 0, 1], 9560 + u16::from(controller)).into()
+}
+
+/// Where the switch's metrics are.
+pub fn metrics() -> SocketAddr {
+    ([127, 0, 0, 1], 9401).into()
+}
+
+/// Where P4Runtime is served.
+pub fn p4runtime() -> SocketAddr {
+    ([127, 0, 0, 1], 9559).into()
+}
+
+/// The files of one controller: a rack's description that only its controller's settings tell from the other's.
+fn description(spec: &RackSpec, controller: u8) -> String {
+    let gateways: Vec<String> = spec
+        .hosts()
+        .flat_map(|(_, l)| [IpAddr::from(l.gateway_ipv4), l.gateway_ipv6.into()])
+        .map(|a| format!("\"{a}\""))
+        .collect();
+    let mac = SWITCH_MAC.map(|b| format!("{b:02x}")).join(":");
+    // Writing to a String cannot fail.
+    let mut t = format!(
+        "[switch]\np4runtime = \"{}\"\nelection_id = {}\nmac = \"{mac}\"\ngateways = [{}]\n\
+         report_keys = \"report-keys.txt\"\nreport_timeout_ms = 500\n\n[api]\nlisten = \"{}\"\ntokens = \"tokens\"\n\
+         state = \"disk/policies-{controller}.json\"\n\n\
+         [agent]\nheartbeat_ms = 100\nlatency_ms = {{ high = 500, low = 250 }}\n\n",
+        p4runtime(),
+        2 - controller,
+        gateways.join(", "),
+        api(controller),
+    );
+    for client in &spec.clients {
+        let l = &client.link;
+        let ([a, b, c, _], v6) = (l.ipv4.octets(), l.ipv6.segments());
+        let _ = write!(
+            t,
+            "[[route]]\nprefix = \"{a}.{b}.{c}.0/24\"\nport = {port}\nvia = \"{}\"\n\n\
+             [[route]]\nprefix = \"{:x}:{:x}::/64\"\nport = {port}\nvia = \"{}\"\n\n",
+            l.ipv4,
+            v6[0],
+            v6[1],
+            l.ipv6,
+            port = l.port
+        );
+    }
+    for server in &spec.servers {
+        let _ = write!(t, "[[server]]\nname = \"{}\"\n\n", server.name);
+        for device in &server.devices {
+            let l = &device.link;
+            let kind = if device.speed < 1.0 { "smartnic" } else { "cpu" };
+            let _ = write!(
+                t,
+                "[[server.device]]\nname = \"{}\"\nkind = \"{kind}\"\nport = {}\naddress = \"{}\"\naddress6 = \"{}\"\n\n",
+                device.name, l.port, l.ipv4, l.ipv6
+            );
+        }
+    }
+    let _ = write!(
+        t,
+        "[[service]]\nname = \"{SERVICE}\"\nvip = [\"{}\", \"{}\"]\nprotocol = [\"tcp\", \"udp\"]\nport = {PORT}\n\
+         policy = \"wrr\"\n",
+        spec.vip_ipv4, spec.vip_ipv6
+    );
+    t
+}
+
+/// An error about a file.
+fn failed(what: &str, path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Error {
+    let what = format!("cannot {what} {}", path.display());
+    move |e| Error::os(what, e)
+}
+
+impl Rack {
+    /// Builds a rack with its files in `folder` and starts everything in it. The devices serve; the rest may take a moment.
+    pub fn start(folder: PathBuf, programs: &Programs, controllers: u8) -> Result<Self> {
+        let spec = spec();
+        let wiring = Wiring::build(&spec)?;
+        let binary = &programs.binary;
+        write_files(&folder, &spec, controllers)?;
+        let described = |c: u8| folder.join(format!("rack-{c}.toml")).display().to_string();
+        make_keys(&wiring.switch, binary, &described(0))?;
+
+        let mut devices = Vec::new();
+        for (name, device) in spec.devices() {
+            let l = &device.link;
+            let listen = format!("{}:{PORT},[{}]:{PORT}", l.ipv4, l.ipv6);
+            let seed = SEED.to_string();
+            let arguments = ["workload", "serve", "gflop", "--size", "1", "--workers", "1", "--for", "86400"];
+            let more = ["--seed", &seed, "--name", &name, "--listen", &listen];
+            let arguments = arguments.iter().chain(&more).map(ToString::to_string).collect();
+            let host = &wiring.host(&name)?.namespace;
+            devices.push((
+                name.clone(),
+                Child::start(format!("device {name}"), host, &programs.own, arguments)?,
+            ));
+        }
+        let mut arguments: Vec<String> = ["switch", "balancer", "--metrics"].map(String::from).into();
+        arguments.push(metrics().to_string());
+        for port in &wiring.ports {
+            arguments.extend(["-i".into(), format!("{}@{}", port.number, port.interface)]);
+        }
+        let switch = Child::start("switch", &wiring.switch, binary, arguments)?;
+        let mut controller = Vec::new();
+        for c in 0..controllers {
+            let arguments = vec!["controller".into(), described(c)];
+            controller.push(Child::start(format!("controller {c}"), &wiring.switch, binary, arguments)?);
+        }
+        let mut agents = Vec::new();
+        for (server, device) in spec.servers.iter().flat_map(|s| s.devices.iter().map(move |d| (s, d))) {
+            let name = server.device_name(device);
+            let arguments = vec!["agent".into(), described(0), server.name.clone(), device.name.clone()];
+            let host = &wiring.host(&name)?.namespace;
+            agents.push((name.clone(), Child::start(format!("agent {name}"), host, binary, arguments)?));
+        }
+        let keys = Keyring::derive(SEED, spec.devices().map(|(name, _)| name))?;
+        Ok(Self { wiring: Arc::new(wiring), keys, controllers, folder, switch, controller, agents, devices })
+    }
+
+    /// Everything that is a process.
+    pub fn children(&mut self) -> impl Iterator<Item = &mut Child> {
+        let rest = self.agents.iter_mut().chain(&mut self.devices).map(|(_, c)| c);
+        std::iter::once(&mut self.switch).chain(&mut self.controller).chain(rest)
+    }
+
+    /// What is judged: without the devices' processes, which are ours.
+    pub fn judged(&self) -> impl Iterator<Item = &Child> {
+        std::iter::once(&self.switch).chain(&self.controller).chain(self.agents.iter().map(|(_, c)| c))
+    }
+
+    /// The processes that are meant. `primary` is the number of the controller in charge.
+    fn chosen(&mut self, who: Who, primary: u8) -> Vec<&mut Child> {
+        fn named<'a>(all: &'a mut [(String, Child)], name: &str) -> Vec<&'a mut Child> {
+            all.iter_mut().filter(|(n, _)| n == name).map(|(_, c)| c).collect()
+        }
+        fn those(all: &mut [Child], chosen: impl Fn(usize) -> bool) -> Vec<&mut Child> {
+            all.iter_mut().enumerate().filter(|(i, _)| chosen(*i)).map(|(_, c)| c).collect()
+        }
+        let primary = usize::from(primary);
+        match who {
+            Who::Switch => vec![&mut self.switch],
+            Who::Controllers => those(&mut self.controller, |_| true),
+            Who::Primary => those(&mut self.controller, |i| i == primary),
+            Who::Standby => those(&mut self.controller, |i| i != primary),
+            Who::Agents => self.agents.iter_mut().map(|(_, c)| c).collect(),
+            Who::Agent(name) => named(&mut self.agents, name),
+            Who::Device(name) => named(&mut self.devices, name),
+        }
+    }
+
+    /// Sends a signal to processes.
+    pub fn signal(&mut self, who: Who, signal: Signal, primary: u8) -> Result<()> {
+        let number = match signal {
+            Signal::Kill => libc::SIGKILL,
+            Signal::Stop => libc::SIGSTOP,
+            Signal::Continue => libc::SIGCONT,
+            Signal::Hangup => libc::SIGHUP,
+        };
+        self.chosen(who, primary).into_iter().try_for_each(|c| c.signal(number))
+    }
+
+    /// Kills processes that stay away until [`Rack::release`].
+    pub fn remove(&mut self, who: Who, primary: u8) -> Result<()> {
+        for child in self.chosen(who, primary) {
+            child.hold(true);
+            child.signal(libc::SIGKILL)?;
+        }
+        Ok(())
+    }
+
+    /// Lets every process run again.
+    pub fn release(&mut self) -> Result<()> {
+        for child in self.children() {
+            child.hold(false);
+            child.signal(libc::SIGCONT)?;
+        }
+        Ok(())
+    }
+
+    /// Starts what has ended.
+    pub fn supervise(&mut self) -> Result<()> {
+        let now = Instant::now();
+        self.children().try_for_each(|c| c.supervise(now))
+    }
+
+    /// Where files of this kind are, with what belongs in each.
+    fn files(&self, file: File) -> Vec<(PathBuf, Option<String>)> {
+        let spec = &self.wiring.spec;
+        match file {
+            File::Rack => (0..self.controllers)
+                .map(|c| (self.folder.join(format!("rack-{c}.toml")), Some(description(spec, c))))
+                .collect(),
+            File::Tokens => vec![(self.folder.join("tokens"), Some(format!("siege {TOKEN}\n")))],
+            File::Keys => {
+                let kept = fs::read_to_string(self.folder.join("report-keys.right")).ok();
+                vec![(self.folder.join("report-keys.txt"), kept)]
+            }
+        }
+    }
+
+    /// Writes a file in place, as editors and scripts do.
+    pub fn write(&self, file: File, content: Content) -> Result<()> {
+        for (path, right) in self.files(file) {
+            let right = right.ok_or_else(|| Error::new(format!("{} was never made", path.display())))?;
+            fs::write(&path, made_of(&right, content)).map_err(failed("write", &path))?;
+        }
+        Ok(())
+    }
+
+    /// Removes a file.
+    pub fn unlink(&self, file: File) -> Result<()> {
+        for (path, _) in self.files(file) {
+            fs::remove_file(&path).map_err(failed("remove", &path))?;
+        }
+        Ok(())
+    }
+
+    /// Fills the disk that keeps the API's state, or empties it again.
+    pub fn fill_disk(&self, full: bool) -> Result<()> {
+        let path = self.folder.join("disk/filler");
+        if !full {
+            return fs::remove_file(&path).map_err(failed("remove", &path));
+        }
+        let mut file = fs::File::create(&path).map_err(failed("make", &path))?;
+        // Until there is no space left; what has been written stays.
+        while std::io::Write::write_all(&mut file, &[0; 512]).is_ok() {}
+        Ok(())
+    }
+
+    /// Asks the API of the controller in charge for a policy.
+    pub fn ask_policy(&self, primary: u8) -> Result<()> {
+        let path = format!("/v1/services/{SERVICE}/policy?wait_ms=3000");
+        let request = http::request("PUT", &path, Some(TOKEN), POLICY);
+        let patience = Duration::from_secs(4);
+        let answer = self.wiring.switch.enter(|| http::ask(api(primary), &request, patience))?;
+        match answer {
+            Ok((200..=299, _)) => Ok(()),
+            Ok((status, body)) => Err(Error::new(format!("the API refused the policy: {status} {body}"))),
+            Err(e) => Err(Error::os("the API does not take the policy", e)),
+        }
+    }
+
+    /// Whether what must hold afterwards holds; what is wrong, if not.
+    pub fn check(&self, check: Check, primary: u8) -> Option<String> {
+        match check {
+            Check::PolicyKept => {
+                let request = http::request("GET", &format!("/v1/services/{SERVICE}"), Some(TOKEN), "");
+                let asked = self.wiring.switch.enter(|| http::ask(api(primary), &request, PATIENCE));
+                match asked {
+                    Ok(Ok((200, body))) if body.contains("\"ecmp\"") => None,
+                    other => Some(format!("the policy that was asked for is not in force: {other:?}")),
+                }
+            }
+            Check::StateSaved => {
+                let path = self.folder.join(format!("disk/policies-{primary}.json"));
+                let text = fs::read_to_string(&path).unwrap_or_default();
+                (!text.contains("ecmp")).then(|| format!("{} lacks what was asked for", path.display()))
+            }
+        }
+    }
+
+    /// The text of the agents' keys.
+    pub fn key_text(&self) -> Result<String> {
+        let path = self.folder.join("report-keys.right");
+        fs::read_to_string(&path).map_err(failed("read", &path))
+    }
+
+    /// The first controller's description.
+    pub fn description(&self) -> String {
+        description(&self.wiring.spec, 0)
+    }
+}
+
+/// What a controller says of itself: whether it is in charge and the switch holds what it should. `None`: no answer.
+pub fn in_charge(controller: u8) -> Option<bool> {
+    let request = http::request("GET", "/v1/status", Some(TOKEN), "");
+    let (status, body) = http::ask(api(controller), &request, PATIENCE).ok()?;
+    let value: serde_json::Value = serde_json::from_str(&body).ok().filter(|_| status == 200)?;
+    Some(value["controller"] == "in-sync" && value["unresolved"].as_array().is_some_and(Vec::is_empty))
+}
+
+/// Whether the switch's metrics answer.
+pub fn metrics_answer() -> bool {
+    http::ask(metrics(), &http::request("GET", "/metrics", None, ""), PATIENCE).is_ok_and(|(s, _)| s == 200)
+}
+
+fn made_of(right: &str, content: Content) -> Vec<u8> {
+    match content {
+        Content::Right => right.as_bytes().to_vec(),
+        Content::Part(percent) => right.as_bytes()[..right.len() * usize::from(percent) / 100].to_vec(),
+        Content::WholeLines(most) => {
+            let part = &right.as_bytes()[..most.min(right.len())];
+            let end = part.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+            part[..end].to_vec()
+        }
+        Content::Bytes(bytes) => bytes.to_vec(),
+        Content::Long(length) => vec![b'#'; length],
+        Content::Replaced(from, to) => right.replace(from, to).into_bytes(),
+        Content::And(more) => format!("{right}{more}").into_bytes(),
+    }
+}
+
+/// The files of a new rack; those of an earlier one are overwritten.
+fn write_files(folder: &std::path::Path, spec: &RackSpec, controllers: u8) -> Result<()> {
+    let disk = folder.join("disk");
+    for entry in fs::read_dir(&disk).map_err(failed("read", &disk))?.flatten() {
+        fs::remove_file(entry.path()).map_err(failed("remove", &entry.path()))?;
+    }
+    for c in 0..controllers {
+        let path = folder.join(format!("rack-{c}.toml"));
+        fs::write(&path, description(spec, c)).map_err(failed("write", &path))?;
+    }
+    let (tokens, keys) = (folder.join("tokens"), folder.join("report-keys.txt"));
+    fs::write(&tokens, format!("siege {TOKEN}\n")).map_err(failed("write", &tokens))?;
+    if keys.exists() {
+        fs::remove_file(&keys).map_err(failed("remove", &keys))?;
+    }
+    Ok(())
+}
+
+/// Makes the agents' keys, and a copy for [`File::Keys`].
+fn make_keys(namespace: &Namespace, binary: &str, described: &str) -> Result<()> {
+    let made = pointsman_lab::process::Process::start(namespace, binary, &["keys", described], "")?;
+    made.finish(Duration::from_secs(10))?;
+    let keys = std::path::Path::new(described).with_file_name("report-keys.txt");
+    fs::copy(&keys, keys.with_extension("right")).map(drop).map_err(failed("copy", &keys))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptions_are_right_and_differ_in_their_controller() {
+        let spec = spec();
+        for c in [0, 1] {
+            let rack = pointsman_balance::Rack::parse("rack.toml", &description(&spec, c)).expect("right");
+            assert_eq!(rack.devices().count(), 4);
+            assert_eq!(rack.api.map(|a| a.listen), Some(api(c)));
+            assert_eq!(rack.switch.election_id, 2 - u64::from(c));
+        }
+    }
+
+    #[test]
+    fn contents_are_made_of_what_is_right() {
+        let right = "one\ntwo\nthree\n";
+        let text = |c| String::from_utf8(made_of(right, c)).expect("text");
+        assert_eq!(text(Content::Right), right);
+        assert_eq!(text(Content::Part(50)), "one\ntwo");
+        assert_eq!(text(Content::WholeLines(6)), "one\n");
+        assert_eq!(text(Content::WholeLines(2)), "");
+        assert_eq!(text(Content::Replaced("two", "2")), "one\n2\nthree\n");
+        assert_eq!(text(Content::And("x")), "one\ntwo\nthree\nx");
+        assert_eq!(made_of(right, Content::Long(3)), b"###");
+    }
+}
