@@ -13,7 +13,7 @@ use crate::switch::runtime::Handle;
 use crate::switch::{Interface, Setup, build, serve};
 use pointsman_balance::agent::AgentConfig;
 use pointsman_balance::config::Program as ProgramName;
-use pointsman_balance::controller::{Controller, Event, Program};
+use pointsman_balance::controller::{Controller, Program};
 use pointsman_balance::trust::ReportKeys;
 use pointsman_balance::{Policy, Rack as RackConfig};
 use pointsman_lab::device::{Device, DeviceConfig};
@@ -251,7 +251,7 @@ impl Live {
             None => None,
         };
         let log = self.log.clone();
-        let tell = move |event: &Event| say(&log, "controller", &event.to_string());
+        let tell = move |line: &str| say(&log, "controller", line);
         let task = self.tokio.spawn(Pump::new(controller, &self.program, opened, tell).run(rx, tx));
         self.controller = Some(ControllerPart { commands, status, task, api });
         Ok(())

@@ -352,6 +352,14 @@ fn status(s: &Value) -> String {
         text(&s["switch"]),
         s["entries"]
     );
+    let leader = match text(&s["leader"]).as_str() {
+        "self" => "this controller".to_string(),
+        "pointsman" => "another Pointsman controller".to_string(),
+        "foreign" => "a client that is not a Pointsman controller".to_string(),
+        other => other.to_string(),
+    };
+    let id = s["leader_id"].as_str().map(|id| format!(" ({id})")).unwrap_or_default();
+    let _ = writeln!(out, "primary     {leader}{id}");
     let names: Vec<String> = s["unresolved"].as_array().into_iter().flatten().map(text).collect();
     if !names.is_empty() {
         let _ = writeln!(out, "unresolved  {}", names.join(", "));

@@ -21,11 +21,17 @@ pub struct Args {
     renew: bool,
 }
 
+fn text_of(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))
+}
+
+fn parse(path: &Path, text: &str) -> Result<Rack, String> {
+    Rack::parse(&path.display().to_string(), text).map_err(|e| e.to_string())
+}
+
 /// Reads a description.
 pub fn describe(path: &Path) -> Result<Rack, String> {
-    let shown = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|e| format!("cannot read {shown}: {e}"))?;
-    Rack::parse(&shown, &text).map_err(|e| e.to_string())
+    parse(path, &text_of(path)?)
 }
 
 /// The file of keys of a description: relative to it.
@@ -44,7 +50,10 @@ fn take_keys(rack: &mut Rack, file: &Path, text: &str) -> Result<(), String> {
 
 /// Reads a description and the keys that it names.
 pub fn read(path: &Path) -> Result<Rack, String> {
-    let mut rack = describe(path)?;
+    with_keys(path, describe(path)?)
+}
+
+fn with_keys(path: &Path, mut rack: Rack) -> Result<Rack, String> {
     if let Some(file) = key_file(path, &rack) {
         let shown = file.display();
         let text = std::fs::read_to_string(&file).map_err(|e| {
@@ -65,7 +74,12 @@ pub fn read(path: &Path) -> Result<Rack, String> {
 
 /// The same, and every agent of it has a key.
 pub fn read_complete(path: &Path) -> Result<Rack, String> {
-    let rack = read(path)?;
+    complete(path, &text_of(path)?)
+}
+
+/// The same from a text that was read from `path`.
+pub fn complete(path: &Path, text: &str) -> Result<Rack, String> {
+    let rack = with_keys(path, parse(path, text)?)?;
     let without = rack.without_key();
     if without.is_empty() {
         return Ok(rack);

@@ -46,6 +46,8 @@ struct Override {
     /// What the rack's file said then. When it says something else, that is newer.
     base: Wanted,
     change: u64,
+    /// The rack's file has no room for it now: the service or devices are missing. It is in force again when they are back.
+    waits: bool,
 }
 
 /// What is undone if the controller rejects a configuration.
@@ -89,6 +91,8 @@ struct KeptOverride {
     set: Document,
     base: Document,
     change: u64,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    waits: bool,
 }
 
 impl Desk {
@@ -121,7 +125,7 @@ impl Desk {
             let wanted =
                 Wanted::from_document(&k.set).map_err(|e| wrong(format!("service `{name}`: {e}")))?;
             let base = Wanted::from_document(&k.base).map_err(|e| wrong(format!("service `{name}`: {e}")))?;
-            self.overrides.insert(name, Override { wanted, base, change: k.change });
+            self.overrides.insert(name, Override { wanted, base, change: k.change, waits: k.waits });
         }
         self.history = History::from_changes(kept.history);
         let mut effects = Vec::new();
@@ -216,36 +220,42 @@ impl Desk {
         effects
     }
 
-    /// Lays what was asked for over what the file says. What no longer fits is dropped, and said.
+    /// Lays what was asked for over what the file says. A request ends where the file says something new about the policy; it waits where
+    /// the service or its devices are missing, which may be an accident.
     fn lay_over(&mut self, now_ms: u64, effects: &mut Vec<Effect>) {
         let mut rack = self.file.clone();
-        let mut dropped = Vec::new();
-        for (name, o) in &self.overrides {
-            let why = match self.file.service(name) {
-                Err(_) => "the rack's file has no such service any more".to_string(),
+        let mut notes = Vec::new();
+        self.overrides.retain(|name, o| {
+            let applied = match self.file.service(name) {
+                Err(_) => Err("the rack's file has no such service".to_string()),
                 Ok(service) if Wanted::of(service) != o.base => {
-                    "the rack's file says something new about its policy".to_string()
+                    let why = "ends: the rack's file says something new about its policy";
+                    notes.push((name.clone(), o.clone(), why.to_string()));
+                    return false;
                 }
-                Ok(_) => match o.wanted.apply(&rack, name) {
-                    Ok(with) => {
-                        rack = with;
-                        continue;
-                    }
-                    Err(e) => e,
-                },
+                Ok(_) => o.wanted.apply(&rack, name),
             };
-            dropped.push((name.clone(), why));
-        }
-        let dropped_one = |name: &str| dropped.iter().any(|(d, _)| d == name);
+            let waited = std::mem::replace(&mut o.waits, applied.is_err());
+            match applied {
+                Ok(with) => {
+                    rack = with;
+                    if waited {
+                        notes.push((name.clone(), o.clone(), "is in force again".into()));
+                    }
+                }
+                Err(why) if !waited => notes.push((name.clone(), o.clone(), format!("waits: {why}"))),
+                Err(_) => {}
+            }
+            true
+        });
         self.rack = match &self.learnt {
-            Some((service, weights)) if !self.overrides.contains_key(service) || dropped_one(service) => {
+            Some((service, weights)) if !self.is_overridden(service) => {
                 with_service_weights(&rack, service, weights)
             }
             _ => rack,
         };
-        for (service, why) in &dropped {
-            let Some(o) = self.overrides.remove(service) else { continue };
-            let reason = format!("what change {} asked for ends: {why}", o.change);
+        for (service, o, why) in &notes {
+            let reason = format!("what change {} asked for {why}", o.change);
             effects.push(Effect::Say(format!("service `{service}`: {reason}")));
             self.history.add(Change {
                 id: 0,
@@ -257,7 +267,7 @@ impl Desk {
                 result: Outcome::Noted { reason },
             });
         }
-        if !dropped.is_empty() {
+        if !notes.is_empty() {
             effects.push(Effect::Save(self.kept()));
         }
     }
@@ -265,7 +275,8 @@ impl Desk {
     /// What is to be kept over a restart.
     fn kept(&self) -> String {
         let services = self.overrides.iter().map(|(name, o)| {
-            let kept = KeptOverride { set: o.wanted.document(), base: o.base.document(), change: o.change };
+            let (set, base) = (o.wanted.document(), o.base.document());
+            let kept = KeptOverride { set, base, change: o.change, waits: o.waits };
             (name.clone(), kept)
         });
         let kept = Kept {
@@ -279,7 +290,7 @@ impl Desk {
 
     /// What a service has now, and since which change.
     fn current(&self, service: &Service) -> (Wanted, Option<u64>) {
-        match self.overrides.get(&service.name) {
+        match self.in_force(&service.name) {
             Some(o) => (o.wanted.clone(), Some(o.change)),
             None => (Wanted::of(service), None),
         }
@@ -316,7 +327,11 @@ impl Desk {
 
     /// Whether somebody's request is in force for a service, so that a learner has nothing to say.
     pub fn is_overridden(&self, service: &str) -> bool {
-        self.overrides.contains_key(service)
+        self.in_force(service).is_some()
+    }
+
+    fn in_force(&self, service: &str) -> Option<&Override> {
+        self.overrides.get(service).filter(|o| !o.waits)
     }
 
     /// The configuration with one service as the file has it.
@@ -338,7 +353,7 @@ impl Desk {
         rack: Rack,
     ) -> (u64, Vec<Effect>) {
         let Ok(of_file) = self.file.service(service).map(Wanted::of) else { return (0, Vec::new()) };
-        let before = self.overrides.get(service).map_or_else(|| of_file.document(), |o| o.wanted.document());
+        let before = self.in_force(service).map_or_else(|| of_file.document(), |o| o.wanted.document());
         let attempt = Attempt { file: None, overrides: self.overrides.clone(), change: None };
         let change = self.history.add(Change {
             id: 0,
@@ -350,9 +365,10 @@ impl Desk {
             result: Outcome::Pending { reason: None },
         });
         match wanted {
-            Some(wanted) => {
-                drop(self.overrides.insert(service.into(), Override { wanted, base: of_file, change }))
-            }
+            Some(wanted) => drop(
+                self.overrides
+                    .insert(service.into(), Override { wanted, base: of_file, change, waits: false }),
+            ),
             None => drop(self.overrides.remove(service)),
         }
         self.attempt = Some(Attempt { change: Some(change), ..attempt });

@@ -398,6 +398,8 @@ impl Desk {
         json!({
             "controller": status_name(controller.status()),
             "switch": self.rack.switch.p4runtime,
+            "leader": controller.leader().name(),
+            "leader_id": controller.leader().id().map(|id| id.to_string()),
             "entries": controller.entries().len(),
             "unresolved": controller.unresolved(),
             "draining": draining,

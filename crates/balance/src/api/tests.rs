@@ -209,7 +209,27 @@ fn the_newest_word_counts() {
     let effects = o.desk.file_changed(o.now, rack(&format!("{}{}", &newer[..start], &newer[end..])));
     o.perform(effects);
     assert_eq!(o.policy(), "jsq");
-    assert!(o.said[1].contains("no device `s2/nic`"), "{:?}", o.said);
+    assert!(o.said[1].contains("waits: ") && o.said[1].contains("no device `s2/nic`"), "{:?}", o.said);
+    assert_eq!(o.get("/v1/services")["services"][0]["source"], "file", "what waits is not in force");
+    // Back again, and so is what was asked for: after a restart, and when the whole service was away.
+    let mut again = Office::new(&newer);
+    let effects = again.desk.restore(again.now, &o.kept).expect("what was kept");
+    assert!(
+        matches!(&effects[..], [Effect::Say(line), Effect::Save(_)] if line.contains("is in force again"))
+    );
+    assert_eq!(again.desk.rack().services[0].policy.name(), "wrr");
+    let effects = o.desk.file_changed(o.now, rack(&newer));
+    o.perform(effects);
+    assert_eq!(o.policy(), "wrr");
+    assert!(o.said[2].contains("is in force again"), "{:?}", o.said);
+    let effects = o.desk.file_changed(o.now, rack(&newer[..newer.find("[[service]]").expect("there")]));
+    o.perform(effects);
+    assert_eq!(o.desk.rack().services.len(), 0);
+    assert!(o.said[3].contains("waits: the rack's file has no such service"), "{:?}", o.said);
+    let effects = o.desk.file_changed(o.now, rack(&newer));
+    o.perform(effects);
+    assert_eq!((o.policy(), o.said.len()), ("wrr", 5));
+    assert_eq!(o.desk.rack().services[0].members[1].devices[1].weight, 2);
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod check;
 mod learn;
 mod read;
 pub mod reader;
+pub mod reload;
 #[cfg(test)]
 mod tests;
 
@@ -65,8 +66,10 @@ pub struct Switch {
     pub p4runtime: String,
     /// P4Runtime device id.
     pub device_id: u64,
-    /// P4Runtime election id of the controller; the highest is in charge.
+    /// The lowest term (upper 64 bits) of the controller's P4Runtime election ids.
     pub election_id: u64,
+    /// Whether the controller takes the switch from clients that are not Pointsman controllers.
+    pub preempt: bool,
     /// What it runs.
     pub program: Program,
     /// Its own MAC address, on all ports.

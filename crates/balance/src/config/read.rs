@@ -145,6 +145,7 @@ fn switch(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<(Switch, 
     );
     let device_id = t.integer("device_id", 1, u64::MAX >> 1, problems).map_or(1, |v| v.value);
     let election_id = t.integer("election_id", 1, u64::MAX >> 1, problems).map_or(1, |v| v.value);
+    let preempt = t.boolean("preempt", problems).unwrap_or(false);
     let program: Option<At<String>> =
         t.text("program", "write \"balancer\" or the path of a P4 file", problems);
     let mac = t.text::<Mac>("mac", "", problems);
@@ -167,6 +168,7 @@ fn switch(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<(Switch, 
         p4runtime,
         device_id,
         election_id,
+        preempt,
         program: match program {
             Some(p) if p.value != "balancer" => Program::File(p.value),
             _ => Program::BuiltIn,

@@ -1,5 +1,6 @@
 //! What a controller tells the people who watch it.
 
+use super::election::{ElectionId, Leader};
 use crate::types::Mac;
 use pointsman_control::Code;
 use std::fmt;
@@ -12,8 +13,9 @@ use std::time::Duration;
 pub enum Event {
     Connecting { address: String },
     ConnectionLost { reason: String, retry_in: Duration },
-    Primary,
-    Backup { leader: Option<u128> },
+    Primary { id: ElectionId },
+    Backup { leader: Leader },
+    Bidding { leader: Leader, wait: Duration },
     PipelinePresent,
     PipelineInstalled,
     Adopted { entries: usize, foreign: usize },
@@ -24,6 +26,8 @@ pub enum Event {
     ConfigRejected { reason: String },
     Resolved { address: IpAddr, port: u16, mac: Mac },
     NoAnswer { address: IpAddr, port: u16 },
+    Contradicted { address: IpAddr, port: u16, mac: Mac },
+    PacketFlood,
     Silent { device: String },
     Heard { device: String },
     Draining { what: String },
@@ -35,6 +39,40 @@ pub enum Event {
     Warning { text: String },
 }
 
+impl Event {
+    /// A short name of its kind, as metrics have it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Event::Connecting { .. } => "connecting",
+            Event::ConnectionLost { .. } => "connection_lost",
+            Event::Primary { .. } => "primary",
+            Event::Backup { .. } => "backup",
+            Event::Bidding { .. } => "bidding",
+            Event::PipelinePresent => "pipeline_present",
+            Event::PipelineInstalled => "pipeline_installed",
+            Event::Adopted { .. } => "adopted",
+            Event::InSync { .. } => "in_sync",
+            Event::WriteFailed { .. } => "write_failed",
+            Event::RequestFailed { .. } => "request_failed",
+            Event::ConfigAccepted => "config_accepted",
+            Event::ConfigRejected { .. } => "config_rejected",
+            Event::Resolved { .. } => "resolved",
+            Event::NoAnswer { .. } => "no_answer",
+            Event::Contradicted { .. } => "contradicted",
+            Event::PacketFlood => "packet_flood",
+            Event::Silent { .. } => "silent",
+            Event::Heard { .. } => "heard",
+            Event::Draining { .. } => "draining",
+            Event::Drained { .. } => "drained",
+            Event::Empty { .. } => "empty",
+            Event::Held { .. } => "held",
+            Event::Released { .. } => "released",
+            Event::Learnt { .. } => "learnt",
+            Event::Warning { .. } => "warning",
+        }
+    }
+}
+
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -42,11 +80,27 @@ impl fmt::Display for Event {
             Event::ConnectionLost { reason, retry_in } => {
                 write!(f, "no connection to the switch: {reason}; trying again in {retry_in:?}")
             }
-            Event::Primary => f.write_str("in charge of the switch"),
-            Event::Backup { leader: Some(id) } => {
-                write!(f, "another controller is in charge (election id {id}); standing by")
+            Event::Primary { id } => write!(f, "in charge of the switch ({id})"),
+            Event::Backup { leader } => match leader {
+                Leader::Foreign(id) => write!(
+                    f,
+                    "{id} holds the switch, and it is not a Pointsman controller: nothing is written to the switch until that client \
+                     disconnects{}",
+                    if id.0 == u128::MAX {
+                        "; no higher id exists, so end that client, or restart the switch"
+                    } else {
+                        "; `preempt = true` in [switch] would take the switch from it"
+                    }
+                ),
+                leader => match leader.id() {
+                    Some(id) => write!(f, "another controller is in charge ({id}); standing by"),
+                    None => f.write_str("the switch has no controller"),
+                },
+            },
+            Event::Bidding { leader: Leader::Foreign(id), wait } => {
+                write!(f, "taking the switch from a client that is not a Pointsman controller ({id}) in {wait:?}")
             }
-            Event::Backup { leader: None } => f.write_str("no controller is in charge; standing by"),
+            Event::Bidding { wait, .. } => write!(f, "the switch has no controller; taking over in {wait:?}"),
             Event::PipelinePresent => f.write_str("the switch runs the right program"),
             Event::PipelineInstalled => f.write_str("program installed"),
             Event::Adopted { entries, foreign } => {
@@ -70,6 +124,13 @@ impl fmt::Display for Event {
             Event::NoAnswer { address, port } => {
                 write!(f, "{address} at port {port} does not answer: is it up, and is the port right?")
             }
+            Event::Contradicted { address, port, mac } => write!(
+                f,
+                "port {port}: an unsolicited frame says that {address} is at {mac}; the known station is asked first, and kept if it answers"
+            ),
+            Event::PacketFlood => f.write_str(
+                "a flood of ARP or neighbour discovery: known MAC addresses do not change while it lasts; `mac` in rack.toml makes them fixed",
+            ),
             Event::Silent { device } => write!(f, "device {device} is silent: is its agent running?"),
             Event::Heard { device } => write!(f, "device {device} is heard of again"),
             Event::Draining { what } => write!(f, "{what} takes no new connections; those that exist go on"),

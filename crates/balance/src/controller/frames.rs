@@ -9,19 +9,20 @@ const ICMPV6: u8 = 58;
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
 
-/// The frame that asks who has `target`. `own6` is the address to ask from for IPv6.
-pub(super) fn question(mac: Mac, own6: Ipv6Addr, target: IpAddr) -> Vec<u8> {
+/// The frame that asks for the MAC address of `target`: everybody, or only the station that had it. `own6` is the address to ask from
+/// for IPv6.
+pub(super) fn question(mac: Mac, own6: Ipv6Addr, target: IpAddr, only: Option<Mac>) -> Vec<u8> {
     match target {
-        IpAddr::V4(target) => arp_probe(mac, target),
-        IpAddr::V6(target) => solicitation(mac, own6, target),
+        IpAddr::V4(target) => arp_probe(mac, target, only),
+        IpAddr::V6(target) => solicitation(mac, own6, target, only),
     }
 }
 
 /// An ARP request without sender address (a probe, RFC 5227): every host answers it, none learns a wrong address from it,
 /// and the answer is for no address of the switch, so the data plane hands it to the controller.
-fn arp_probe(mac: Mac, target: Ipv4Addr) -> Vec<u8> {
+fn arp_probe(mac: Mac, target: Ipv4Addr, only: Option<Mac>) -> Vec<u8> {
     let mut f = Vec::with_capacity(60);
-    f.extend(Mac::BROADCAST.0);
+    f.extend(only.unwrap_or(Mac::BROADCAST).0);
     f.extend(mac.0);
     f.extend(ETHERTYPE_ARP);
     f.extend([0, 1, 0x08, 0x00, 6, 4, 0, 1]); // Ethernet, IPv4, request
@@ -33,25 +34,31 @@ fn arp_probe(mac: Mac, target: Ipv4Addr) -> Vec<u8> {
     f
 }
 
-fn solicitation(mac: Mac, own: Ipv6Addr, target: Ipv6Addr) -> Vec<u8> {
+fn solicitation(mac: Mac, own: Ipv6Addr, target: Ipv6Addr, only: Option<Mac>) -> Vec<u8> {
     let t = target.octets();
-    // Solicited-node multicast (RFC 4291, section 2.7.1) and its Ethernet address (RFC 2464, section 7).
-    let group = Ipv6Addr::from([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, t[13], t[14], t[15]]);
+    let (to, to_mac) = match only {
+        Some(mac) => (target, mac),
+        // Solicited-node multicast (RFC 4291, section 2.7.1) and its Ethernet address (RFC 2464, section 7).
+        None => (
+            Ipv6Addr::from([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, t[13], t[14], t[15]]),
+            Mac([0x33, 0x33, 0xff, t[13], t[14], t[15]]),
+        ),
+    };
     let mut message = vec![SOLICITATION, 0, 0, 0, 0, 0, 0, 0];
     message.extend(t);
     message.extend([1, 1]); // source link-layer address, eight bytes
     message.extend(mac.0);
-    let sum = icmpv6_checksum(own, group, &message);
+    let sum = icmpv6_checksum(own, to, &message);
     message[2..4].copy_from_slice(&sum.to_be_bytes());
     let mut f = Vec::with_capacity(14 + 40 + message.len());
-    f.extend([0x33, 0x33, 0xff, t[13], t[14], t[15]]);
+    f.extend(to_mac.0);
     f.extend(mac.0);
     f.extend(ETHERTYPE_IPV6);
     f.extend([0x60, 0, 0, 0]);
     f.extend((message.len() as u16).to_be_bytes());
     f.extend([ICMPV6, 255]);
     f.extend(own.octets());
-    f.extend(group.octets());
+    f.extend(to.octets());
     f.extend(message);
     f
 }
@@ -111,6 +118,10 @@ pub(super) mod tests {
 
     /// What a host says to a question, if it is the one that is asked for.
     pub(crate) fn host(question: &[u8], own: IpAddr, mac: Mac) -> Option<Vec<u8>> {
+        let to = question.get(..6)?;
+        if to[0] & 1 == 0 && to != mac.0 {
+            return None;
+        }
         let mut f = Vec::new();
         match own {
             IpAddr::V4(own) => {
@@ -154,11 +165,16 @@ pub(super) mod tests {
         let mac: Mac = "02:00:00:00:00:07".parse().expect("valid");
         for target in ["10.0.1.11", "2001:db8::11"] {
             let target: IpAddr = target.parse().expect("valid");
-            let q = question(switch, link_local(switch), target);
-            assert_eq!(answer(&q), None, "a question is no answer");
-            let a = host(&q, target, mac).expect("it is asked for");
-            assert_eq!(a[..6], switch.0);
-            assert_eq!(answer(&a), Some((target, mac)));
+            for only in [None, Some(mac)] {
+                let q = question(switch, link_local(switch), target, only);
+                assert_eq!(only.is_none(), q[0] & 1 == 1, "to everybody, or to one");
+                assert_eq!(answer(&q), None, "a question is no answer");
+                let a = host(&q, target, mac).expect("it is asked for");
+                assert_eq!(a[..6], switch.0);
+                assert_eq!(answer(&a), Some((target, mac)));
+                let another = Mac([2, 0, 0, 0, 0, 8]);
+                assert_eq!(host(&q, target, another).is_none(), only.is_some(), "only that one is asked");
+            }
         }
         assert_eq!(link_local(switch).to_string(), "fe80::50:4dff:fe00:1");
     }
@@ -170,7 +186,7 @@ pub(super) mod tests {
         let mut good = 0;
         for i in 0..50_000 {
             let target: IpAddr = if i % 2 == 0 { [10, 0, 0, 1].into() } else { Ipv6Addr::LOCALHOST.into() };
-            let q = question(switch, link_local(switch), target);
+            let q = question(switch, link_local(switch), target, None);
             let mut a = host(&q, target, Mac([2, 0, 0, 0, 0, 2])).expect("asked for");
             let at = random.below(a.len() as u64) as usize;
             a[at] = random.next() as u8;

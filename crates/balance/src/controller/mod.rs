@@ -1,6 +1,6 @@
 //! The controller of one switch, over P4Runtime.
 //!
-//! It connects, becomes primary by its election id, sees that the right program runs, reads all tables and then writes the
+//! It connects, becomes primary once there is no other ([`Leader`]), sees that the right program runs, reads all tables and then writes the
 //! difference to what they should hold, in steps in which no packet meets half a change (`crate::plan`). After any failure
 //! it starts again from there: what the switch holds is the only state that has to be right. It asks for MAC addresses
 //! that the configuration does not say, and polls when devices were last heard of.
@@ -8,9 +8,11 @@
 //! The caller carries messages: it does what [`Output`] says and hands back what comes as [`Input`].
 
 mod census;
+mod election;
 mod event;
 mod frames;
 mod health;
+mod limit;
 mod neighbours;
 mod preview;
 mod session;
@@ -18,7 +20,9 @@ mod session;
 mod tests;
 mod write;
 
+pub use election::{ElectionId, Leader};
 pub use event::Event;
+pub use limit::Limiter;
 pub use preview::Preview;
 
 use crate::config::{NextHop, Rack};
@@ -26,6 +30,7 @@ use crate::mix::fnv;
 use crate::plan::{self, Entries, Schema, Situation};
 use crate::types::{DeviceNumber, Policy};
 use census::Census;
+use election::Election;
 use health::Health;
 use neighbours::Resolver;
 use pointsman_control::proto::{p4info::P4Info, p4rt};
@@ -167,6 +172,7 @@ pub struct Controller {
     schema: Schema,
     cookie: u64,
     phase: Phase,
+    election: Election,
     /// Failures since the switch was last up to date.
     failures: u32,
     next_id: u64,
@@ -242,6 +248,7 @@ impl Controller {
             schema,
             cookie,
             phase: Phase::Waiting { until: Duration::ZERO },
+            election: Election::new(0),
             failures: 0,
             next_id: 1,
             pending: BTreeMap::new(),
@@ -261,6 +268,18 @@ impl Controller {
             choices: BTreeMap::new(),
             told: BTreeMap::new(),
         })
+    }
+
+    /// The same with another seed, which gives it its number among the controllers of a switch and its waits before it takes over.
+    /// Controllers of one switch need different ones.
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.election = Election::new(seed);
+        self
+    }
+
+    /// The primary of the switch.
+    pub fn leader(&self) -> Leader {
+        self.election.leader
     }
 
     /// The configuration in force.
@@ -304,7 +323,7 @@ impl Controller {
     pub fn status(&self) -> Status {
         match self.phase {
             Phase::Waiting { .. } | Phase::Connecting { .. } => Status::Disconnected,
-            Phase::Backup => Status::Backup,
+            Phase::Backup { .. } => Status::Backup,
             Phase::Active if self.in_sync && !self.dirty => Status::InSync,
             _ => Status::Working,
         }
@@ -375,7 +394,6 @@ impl Controller {
         }
         let (old, new) = (&self.rack.switch, &rack.switch);
         let reconnect = old.p4runtime != new.p4runtime || old.device_id != new.device_id;
-        let rearbitrate = old.election_id != new.election_id;
         let before = held(&self.rack);
         self.rack = rack;
         self.names.extend(names(&self.rack));
@@ -391,8 +409,6 @@ impl Controller {
             self.adopted = false;
             self.health.forget();
             self.reconnect(now, out);
-        } else if rearbitrate && !matches!(self.phase, Phase::Waiting { .. } | Phase::Connecting { .. }) {
-            self.arbitrate(now, out);
         }
     }
 
@@ -538,6 +554,10 @@ impl Controller {
                     Event::Resolved { address, port, mac }
                 }
                 neighbours::Finding::NoAnswer((port, address)) => Event::NoAnswer { address, port },
+                neighbours::Finding::Contradicted((port, address), mac) => {
+                    Event::Contradicted { address, port, mac }
+                }
+                neighbours::Finding::Flood => Event::PacketFlood,
             }));
         }
     }

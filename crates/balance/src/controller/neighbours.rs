@@ -2,6 +2,7 @@
 
 use super::frames;
 use crate::config::{NextHop, Rack};
+use crate::mix::mix;
 use crate::plan::{Action, Entries, Key, Neighbours};
 use crate::types::{Mac, address_bits};
 use std::collections::BTreeMap;
@@ -11,26 +12,100 @@ use std::time::Duration;
 /// First wait for an answer; it doubles up to [`LAST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LAST_WAIT: Duration = Duration::from_secs(4);
-/// An address that is known is asked for again after this.
-const REFRESH: Duration = Duration::from_secs(30);
-/// After so many questions without answer it is said that somebody is silent.
+/// Answers that come later than this after the question are unsolicited.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
+/// An address that is known is confirmed at least so often ...
+const REFRESH: Duration = Duration::from_secs(5);
+/// ... and at most so often because of frames that contradict it.
+const HINTS: Duration = Duration::from_secs(2);
+/// Wait for the answer of the station that is known, which is asked [`CONFIRMATIONS`] times before all stations are.
+const CONFIRM_WAIT: Duration = Duration::from_millis(250);
+const CONFIRMATIONS: u32 = 3;
+/// After so many questions without answer the operator is told.
 const COMPLAIN_AFTER: u32 = 3;
+/// More useless packets than this in a second are a flood, in which answers get lost: silence then proves nothing.
+const FLOOD: u32 = 100;
+const SECOND: Duration = Duration::from_secs(1);
 
-/// Somebody who is asked for: port of the switch and address.
+/// What has to be known: port of the switch and address.
 pub(super) type Target = (u16, IpAddr);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Known, or about to be asked for the first time.
+    Quiet,
+    /// The station that is known has been asked so often whether it is still there.
+    Confirming { tries: u32 },
+    /// All stations have been asked so often. `candidate` answered, but another one is known.
+    Asking { tries: u32, candidate: Option<Mac> },
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Asked {
+    state: State,
+    /// When to go on.
     next: Duration,
-    /// Questions since the last answer.
-    tries: u32,
+    /// The last question.
+    sent: Option<Duration>,
+    /// When frames last caused a confirmation.
+    hinted: Option<Duration>,
+}
+
+impl Asked {
+    fn at(next: Duration) -> Self {
+        Asked { state: State::Quiet, next, sent: None, hinted: None }
+    }
+
+    fn is_answer(&self, now: Duration) -> bool {
+        self.sent.is_some_and(|sent| now.saturating_sub(sent) <= ANSWERED_WITHIN)
+    }
+
+    /// Its address is known, or was confirmed.
+    fn settle(&mut self, now: Duration, target: &Target) {
+        // Not all at the same moment.
+        let earlier =
+            Duration::from_millis(mix(address_bits(target.1) as u64 ^ u64::from(target.0) << 48) % 1000);
+        *self = Asked { state: State::Quiet, next: now + REFRESH - earlier, sent: None, ..*self };
+    }
+}
+
+/// Packets of a second that answered no question.
+#[derive(Clone, Copy, Debug, Default)]
+struct Useless {
+    since: Duration,
+    count: u32,
+    before: u32,
+}
+
+impl Useless {
+    fn follow(&mut self, now: Duration) {
+        if now >= self.since + SECOND {
+            self.before = if now < self.since + 2 * SECOND { self.count } else { 0 };
+            (self.since, self.count) = (now, 0);
+        }
+    }
+
+    fn note(&mut self, now: Duration) {
+        self.follow(now);
+        self.count = self.count.saturating_add(1);
+    }
+
+    fn is_flood(&mut self, now: Duration) -> bool {
+        self.follow(now);
+        self.count.max(self.before) > FLOOD
+    }
 }
 
 /// Asks, remembers, asks again.
+///
+/// A known address is never changed by a frame that was not asked for. It is confirmed from time to time, and soon after a frame that
+/// contradicts it, by a question to the known station alone; only if that is silent all stations are asked, and a new answer counts.
 #[derive(Debug, Default)]
 pub(super) struct Resolver {
     asked: BTreeMap<Target, Asked>,
     pub known: Neighbours,
+    useless: Useless,
+    was_flood: bool,
 }
 
 /// What came of a question or answer.
@@ -40,6 +115,10 @@ pub(super) enum Finding {
     Resolved(Target, Mac),
     /// Nobody answers.
     NoAnswer(Target),
+    /// A frame says that the address is another station's than the one that is known, which is asked now.
+    Contradicted(Target, Mac),
+    /// A flood of packets begins.
+    Flood,
 }
 
 impl Resolver {
@@ -53,7 +132,7 @@ impl Resolver {
         });
         let old = std::mem::take(&mut self.asked);
         for target in devices.chain(routes) {
-            self.asked.insert(target, old.get(&target).copied().unwrap_or(Asked { next: now, tries: 0 }));
+            self.asked.insert(target, old.get(&target).copied().unwrap_or(Asked::at(now)));
         }
         self.known.retain(|target, _| self.asked.contains_key(target));
     }
@@ -84,9 +163,7 @@ impl Resolver {
 
     /// Asks everybody again soon: the switch is a new one, or was out of reach.
     pub fn restart(&mut self, now: Duration) {
-        for asked in self.asked.values_mut() {
-            *asked = Asked { next: now, tries: 0 };
-        }
+        self.asked.values_mut().for_each(|asked| *asked = Asked::at(now));
     }
 
     /// When somebody has to be asked.
@@ -94,27 +171,88 @@ impl Resolver {
         self.asked.values().map(|a| a.next).min()
     }
 
-    /// The frames to send now, each with its port, and who does not answer.
+    /// The frames to send now, each with its port, and what was found out.
     pub fn poll(&mut self, now: Duration, rack: &Rack) -> (Vec<(u16, Vec<u8>)>, Vec<Finding>) {
         let mut frames = Vec::new();
         let mut findings = Vec::new();
+        let flood = self.useless.is_flood(now);
+        if flood && !self.was_flood {
+            findings.push(Finding::Flood);
+        }
+        self.was_flood = flood;
         for (target, asked) in self.asked.iter_mut().filter(|(_, a)| a.next <= now) {
-            if asked.tries == COMPLAIN_AFTER {
-                findings.push(Finding::NoAnswer(*target));
+            let known = self.known.get(target).copied();
+            if let (State::Asking { candidate: Some(new), .. }, false) = (asked.state, flood) {
+                // The one that is known had its time to speak up.
+                self.known.insert(*target, new);
+                asked.settle(now, target);
+                findings.push(Finding::Resolved(*target, new));
+                continue;
             }
-            frames.push((target.0, frames::question(rack.switch.mac, own_address(rack, target.1), target.1)));
-            asked.next = now + (FIRST_WAIT * 2u32.saturating_pow(asked.tries.min(8))).min(LAST_WAIT);
-            asked.tries = asked.tries.saturating_add(1);
+            let confirmed = match asked.state {
+                State::Quiet => known.map(|mac| (mac, 0)),
+                State::Confirming { tries } if tries < CONFIRMATIONS || flood => {
+                    known.map(|mac| (mac, tries))
+                }
+                _ => None,
+            };
+            let only = if let Some((mac, tries)) = confirmed {
+                asked.state = State::Confirming { tries: tries.saturating_add(1) };
+                asked.next = now + if tries < CONFIRMATIONS { CONFIRM_WAIT } else { SECOND };
+                Some(mac)
+            } else {
+                let tries = if let State::Asking { tries, .. } = asked.state { tries } else { 0 };
+                if tries == COMPLAIN_AFTER {
+                    findings.push(Finding::NoAnswer(*target));
+                }
+                asked.state = State::Asking { tries: tries.saturating_add(1), candidate: None };
+                asked.next = now + (FIRST_WAIT * 2u32.saturating_pow(tries.min(8))).min(LAST_WAIT);
+                None
+            };
+            asked.sent = Some(now);
+            let own6 = own_address(rack, target.1);
+            frames.push((target.0, frames::question(rack.switch.mac, own6, target.1, only)));
         }
         (frames, findings)
     }
 
     /// Takes a packet that came in at a port.
     pub fn packet(&mut self, now: Duration, port: u16, frame: &[u8]) -> Option<Finding> {
-        let (address, mac) = frames::answer(frame)?;
-        let target = (port, address);
-        *self.asked.get_mut(&target)? = Asked { next: now + REFRESH, tries: 0 };
-        (self.known.insert(target, mac) != Some(mac)).then_some(Finding::Resolved(target, mac))
+        let said = frames::answer(frame).map(|(address, mac)| ((port, address), mac));
+        let found = said.and_then(|(target, mac)| Some((target, mac, self.asked.get_mut(&target)?)));
+        let Some((target, mac, asked)) = found else {
+            self.useless.note(now);
+            return None;
+        };
+        let known = self.known.get(&target).copied();
+        if asked.is_answer(now) {
+            if known == Some(mac) {
+                asked.settle(now, &target);
+                return None;
+            }
+            if let State::Asking { candidate, .. } = &mut asked.state {
+                if known.is_none() {
+                    self.known.insert(target, mac);
+                    asked.settle(now, &target);
+                    return Some(Finding::Resolved(target, mac));
+                }
+                if candidate.is_none() {
+                    *candidate = Some(mac);
+                    return None;
+                }
+            }
+        }
+        self.useless.note(now);
+        let contradicts = known.is_some_and(|k| k != mac);
+        if contradicts
+            && asked.state == State::Quiet
+            && asked.hinted.is_none_or(|last| now.saturating_sub(last) >= HINTS)
+        {
+            asked.hinted = Some(now);
+            asked.next = now;
+            return Some(Finding::Contradicted(target, mac));
+        }
+        None
     }
 }
 
@@ -128,4 +266,158 @@ fn own_address(rack: &Rack, target: IpAddr) -> Ipv6Addr {
     // Closer than /32 is the same site for sure; a stranger's question might not be answered.
     let own = own.filter(|a| near(a) >= 32).max_by_key(near);
     own.unwrap_or_else(|| frames::link_local(rack.switch.mac))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::frames::tests::host;
+    use crate::plan::tests::Shape;
+    use crate::types::Policy;
+
+    const GATEWAY: Mac = Mac([2, 0, 0, 0, 9, 1]);
+    const OTHER: Mac = Mac([2, 0, 0, 0, 9, 2]);
+    const EVIL: Mac = Mac([2, 0, 0, 0, 6, 66]);
+
+    /// A gateway at port 1, and stations that say that they are it.
+    struct Lan {
+        resolver: Resolver,
+        rack: Rack,
+        now: Duration,
+        /// MAC addresses that answer.
+        up: Vec<Mac>,
+        lost: bool,
+        findings: Vec<Finding>,
+        asked: usize,
+    }
+
+    const VIA: (u16, IpAddr) = (1, IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2)));
+
+    impl Lan {
+        fn new() -> Lan {
+            let rack = Shape { macs: false, ..Shape::new(2, Policy::Ecmp) }.rack();
+            let mut resolver = Resolver::default();
+            resolver.set_targets(&rack, Duration::ZERO);
+            // Devices are of no interest here.
+            resolver.asked.retain(|t, _| *t == VIA);
+            let now = Duration::ZERO;
+            let mut lan =
+                Lan { resolver, rack, now, up: vec![GATEWAY], lost: false, findings: Vec::new(), asked: 0 };
+            lan.run(100, |_| ());
+            assert_eq!(lan.known(), Some(GATEWAY));
+            lan
+        }
+
+        fn known(&self) -> Option<Mac> {
+            self.resolver.known.get(&VIA).copied()
+        }
+
+        /// A frame that says that the gateway is at `mac`, as an answer to nothing.
+        fn claim(&mut self, mac: Mac) {
+            let question = frames::question(self.rack.switch.mac, Ipv6Addr::LOCALHOST, VIA.1, None);
+            let frame = host(&question, VIA.1, mac).expect("it is asked for");
+            let finding = self.resolver.packet(self.now, VIA.0, &frame);
+            self.findings.extend(finding);
+        }
+
+        /// So many milliseconds, in each of which `evil` happens.
+        fn run(&mut self, ms: u64, mut evil: impl FnMut(&mut Lan)) {
+            for _ in 0..ms {
+                self.now += Duration::from_millis(1);
+                evil(self);
+                let (frames, findings) = self.resolver.poll(self.now, &self.rack);
+                self.findings.extend(findings);
+                self.asked += frames.len();
+                for (port, frame) in frames {
+                    for mac in self.up.clone() {
+                        if let Some(answer) = host(&frame, VIA.1, mac).filter(|_| !self.lost) {
+                            let finding = self.resolver.packet(self.now, port, &answer);
+                            self.findings.extend(finding);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn unsolicited_answers_change_nothing() {
+        let mut lan = Lan::new();
+        lan.findings.clear();
+        lan.claim(EVIL);
+        lan.run(60_000, |_| ());
+        assert_eq!(lan.known(), Some(GATEWAY));
+        assert_eq!(lan.findings, [Finding::Contradicted(VIA, EVIL)]);
+        // Again and again, and in answer to each question, too.
+        lan.up = vec![EVIL, GATEWAY];
+        let asked = lan.asked;
+        lan.run(60_000, |lan| {
+            lan.claim(EVIL);
+            assert_eq!(lan.known(), Some(GATEWAY));
+        });
+        assert!(lan.asked - asked <= 65, "{} questions in a minute", lan.asked - asked);
+        let told = lan.findings.len();
+        assert!(told <= 40, "{told}");
+    }
+
+    /// In a flood answers are lost: the known address stays as long as it lasts, and afterwards.
+    #[test]
+    fn a_flood_changes_nothing() {
+        let mut lan = Lan::new();
+        lan.up = vec![EVIL, GATEWAY];
+        lan.lost = true;
+        lan.run(60_000, |lan| {
+            lan.claim(EVIL);
+            assert_eq!(lan.known(), Some(GATEWAY));
+        });
+        assert!(lan.findings.contains(&Finding::Flood));
+        lan.lost = false;
+        lan.run(60_000, |lan| assert_eq!(lan.known(), Some(GATEWAY)));
+        // Frames about others count as well: they drown answers, too.
+        lan.lost = true;
+        lan.run(30_000, |lan| {
+            lan.resolver.packet(lan.now, 7, &[0; 60]);
+            assert_eq!(lan.known(), Some(GATEWAY));
+        });
+    }
+
+    #[test]
+    fn a_gateway_that_fails_over_is_found() {
+        // By its announcement.
+        let mut lan = Lan::new();
+        lan.run(3_000, |_| ());
+        lan.up = vec![OTHER];
+        lan.claim(OTHER);
+        lan.run(1_100, |_| ());
+        assert_eq!(lan.known(), Some(OTHER));
+        // Without one.
+        lan.up = vec![GATEWAY];
+        lan.run(6_100, |_| ());
+        assert_eq!(lan.known(), Some(GATEWAY));
+        // It is away for a minute, and comes back: nobody else gets its place.
+        lan.up = vec![];
+        lan.run(60_000, |_| ());
+        assert!(lan.findings.contains(&Finding::NoAnswer(VIA)));
+        assert_eq!(lan.known(), Some(GATEWAY));
+        lan.findings.clear();
+        lan.up = vec![GATEWAY];
+        lan.run(10_000, |_| ());
+        assert_eq!((lan.known(), &lan.findings[..]), (Some(GATEWAY), &[][..]));
+    }
+
+    #[test]
+    fn late_answers_do_not_count() {
+        let mut lan = Lan::new();
+        lan.up = vec![];
+        lan.run(30_000, |_| ());
+        // Questions are four seconds apart now.
+        let asked = lan.asked;
+        while lan.asked == asked {
+            lan.run(1, |_| ());
+        }
+        lan.run(1_100, |_| ());
+        lan.claim(EVIL);
+        lan.run(2_000, |_| ());
+        assert_eq!(lan.known(), Some(GATEWAY));
+    }
 }

@@ -49,7 +49,7 @@ impl Controller {
     pub(super) fn write_of(&self, updates: Vec<p4rt::Update>) -> p4rt::WriteRequest {
         p4rt::WriteRequest {
             device_id: self.rack.switch.device_id,
-            election_id: Some(p4rt::Uint128 { high: 0, low: self.rack.switch.election_id }),
+            election_id: self.election_id(),
             updates,
             ..Default::default()
         }

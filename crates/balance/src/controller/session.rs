@@ -1,5 +1,6 @@
 //! Connection, mastership, pipeline, and reading back what the switch holds.
 
+use super::election::{Decision, ElectionId, Leader};
 use super::{Controller, Event, Output, Purpose, Request, Response};
 use crate::plan::{self, Entries, Schema};
 use pointsman_control::proto::p4rt::{
@@ -8,9 +9,11 @@ use pointsman_control::proto::p4rt::{
 use pointsman_control::{Code, RpcError};
 use std::time::Duration;
 
-/// First wait after a failure; it doubles up to [`LAST_WAIT`].
+/// First wait after a failure; it doubles up to [`LAST_WAIT`], or [`LAST_RECONNECT`] where there is no connection.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LAST_WAIT: Duration = Duration::from_secs(5);
+/// A refused connection costs nothing, and a switch that has restarted is empty until it is reached.
+const LAST_RECONNECT: Duration = Duration::from_millis(400);
 /// A connection or an answer that takes longer counts as failed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -29,8 +32,10 @@ pub(super) enum Phase {
     Arbitrating {
         until: Duration,
     },
-    /// Until another controller gives up.
-    Backup,
+    /// Until the primary is gone, or until it is time to bid.
+    Backup {
+        bid_at: Option<Duration>,
+    },
     /// For the answers to requests.
     CheckingPipeline,
     Installing,
@@ -50,6 +55,7 @@ impl Controller {
             | Phase::Connecting { until }
             | Phase::Arbitrating { until }
             | Phase::Paused { until } => Some(until),
+            Phase::Backup { bid_at } => bid_at,
             _ => None,
         };
         let answers = self.pending.values().map(|(_, sent)| *sent + PATIENCE);
@@ -70,6 +76,7 @@ impl Controller {
                 self.disconnected(now, "the switch does not answer".into(), out);
             }
             Phase::Paused { until } if now >= until => self.arbitrate(now, out),
+            Phase::Backup { bid_at: Some(at) } if now >= at => self.bid(now, out),
             _ => {}
         }
         if self.pending.values().any(|(_, sent)| now >= *sent + PATIENCE) {
@@ -78,8 +85,8 @@ impl Controller {
         }
     }
 
-    fn backoff(&mut self) -> Duration {
-        let wait = (FIRST_WAIT * 2u32.saturating_pow(self.failures.min(16))).min(LAST_WAIT);
+    fn backoff(&mut self, last: Duration) -> Duration {
+        let wait = (FIRST_WAIT * 2u32.saturating_pow(self.failures.min(16))).min(last);
         self.failures = self.failures.saturating_add(1);
         wait
     }
@@ -104,7 +111,8 @@ impl Controller {
             return;
         }
         self.abandon();
-        let retry_in = self.backoff();
+        self.election.disconnected();
+        let retry_in = self.backoff(LAST_RECONNECT);
         out.push(Output::Event(Event::ConnectionLost { reason, retry_in }));
         self.phase = Phase::Waiting { until: now + retry_in };
     }
@@ -115,20 +123,28 @@ impl Controller {
             out.push(Output::Disconnect);
         }
         self.abandon();
+        self.election.disconnected();
         self.phase = Phase::Waiting { until: now };
     }
 
     /// Something went wrong: begins again with arbitration, after a while.
     pub(super) fn fail(&mut self, now: Duration) {
         self.abandon();
-        self.phase = Phase::Paused { until: now + self.backoff() };
+        self.phase = Phase::Paused { until: now + self.backoff(LAST_WAIT) };
     }
 
-    fn election_id(&self) -> Option<p4rt::Uint128> {
-        Some(p4rt::Uint128 { high: 0, low: self.rack.switch.election_id })
+    pub(super) fn election_id(&self) -> Option<p4rt::Uint128> {
+        self.election.id.map(|id| p4rt::Uint128 { high: (id.0 >> 64) as u64, low: id.0 as u64 })
     }
 
-    pub(super) fn arbitrate(&mut self, now: Duration, out: &mut Vec<Output>) {
+    /// Asks for the primary by an id above all others.
+    fn bid(&mut self, now: Duration, out: &mut Vec<Output>) {
+        self.election.bid(self.rack.switch.election_id);
+        self.arbitrate(now, out);
+    }
+
+    /// Tells the switch its id, which does not change anything at a primary. A new connection has none: it only looks.
+    fn arbitrate(&mut self, now: Duration, out: &mut Vec<Output>) {
         self.abandon();
         let arbitration = p4rt::MasterArbitrationUpdate {
             device_id: self.rack.switch.device_id,
@@ -186,36 +202,51 @@ impl Controller {
         {
             return;
         }
-        // Specification, "Client Arbitration and Controller Replication": OK tells the primary that it is the one.
-        let primary = a.status.as_ref().is_some_and(|s| s.code == Code::Ok.number());
-        if !primary {
-            let nobody = a.status.as_ref().is_some_and(|s| s.code == Code::NotFound.number());
-            let leader = a.election_id.filter(|_| !nobody);
-            let leader = leader.map(|id| u128::from(id.high) << 64 | u128::from(id.low));
-            if self.phase != Phase::Backup {
-                out.push(Output::Event(Event::Backup { leader }));
+        // Specification, "Client Arbitration and Controller Replication": OK is the primary's, NOT_FOUND says that there is none.
+        let highest = a.election_id.map(|id| ElectionId(u128::from(id.high) << 64 | u128::from(id.low)));
+        let status = a.status.as_ref().map(|s| s.code);
+        if status == Some(Code::Ok.number()) {
+            let id = self.election.won(now, highest);
+            // While it leads, an OK only says that another client came or went.
+            if matches!(self.phase, Phase::Arbitrating { .. } | Phase::Backup { .. }) {
+                out.push(Output::Event(Event::Primary { id }));
+                self.check_pipeline(now, out);
             }
-            self.abandon();
-            // What the other one finds out stands in the tables, to be taken over when it is gone.
-            self.adopted = false;
-            self.health.forget();
-            self.phase = Phase::Backup;
             return;
         }
-        match self.phase {
-            Phase::Arbitrating { .. } | Phase::Backup => {
-                out.push(Output::Event(Event::Primary));
-                self.phase = Phase::CheckingPipeline;
-                let response_type = p4rt::get_forwarding_pipeline_config_request::ResponseType::CookieOnly;
-                let get = p4rt::GetForwardingPipelineConfigRequest {
-                    device_id: self.rack.switch.device_id,
-                    response_type: response_type.into(),
-                };
-                self.request(now, Purpose::CheckPipeline, Request::GetPipeline(get), out);
-            }
-            // Another controller came or went; nothing changes for the primary.
-            _ => {}
+        self.abandon();
+        if self.election.others_led(highest) {
+            // What the other one found out is in the tables, to be adopted at a takeover.
+            self.adopted = false;
+            self.health.forget();
         }
+        let before = self.election.leader;
+        let decision = match highest.filter(|_| status != Some(Code::NotFound.number())) {
+            Some(id) => self.election.led_by(now, id, self.rack.switch.preempt),
+            None => self.election.vacant(highest),
+        };
+        let leader = self.election.leader;
+        if leader != before && leader != Leader::Nobody {
+            out.push(Output::Event(Event::Backup { leader }));
+        }
+        match decision {
+            Decision::BidAfter(wait) if wait.is_zero() => self.bid(now, out),
+            Decision::BidAfter(wait) => {
+                out.push(Output::Event(Event::Bidding { leader, wait }));
+                self.phase = Phase::Backup { bid_at: Some(now + wait) };
+            }
+            Decision::StandBy => self.phase = Phase::Backup { bid_at: None },
+        }
+    }
+
+    fn check_pipeline(&mut self, now: Duration, out: &mut Vec<Output>) {
+        self.phase = Phase::CheckingPipeline;
+        let response_type = p4rt::get_forwarding_pipeline_config_request::ResponseType::CookieOnly;
+        let get = p4rt::GetForwardingPipelineConfigRequest {
+            device_id: self.rack.switch.device_id,
+            response_type: response_type.into(),
+        };
+        self.request(now, Purpose::CheckPipeline, Request::GetPipeline(get), out);
     }
 
     pub(super) fn response(

@@ -8,8 +8,9 @@ use pointsman_control::RpcError;
 use pointsman_control::proto::p4rt;
 use std::time::Duration;
 
-/// Most changes of one write request: far below the 4 MiB that gRPC takes by default.
-const BATCH: usize = 500;
+/// Most changes of one write request. A failed batch has one error per change, which must fit into the 8 KiB of headers that gRPC clients take
+/// by default.
+const BATCH: usize = 250;
 
 /// What one write request changes.
 #[derive(Clone, Debug)]

@@ -99,7 +99,7 @@ pub(super) fn kept(config: &LearnConfig, folder: &Path) -> Result<Option<Kept>, 
     Ok(Some(kept))
 }
 
-fn seed() -> u64 {
+pub fn random_seed() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64)
 }
 
@@ -160,7 +160,7 @@ impl Learner {
     fn begin(&mut self, basis: &Basis, file: &Rack) -> Result<(Running, String), String> {
         let config = &basis.config;
         let found = kept(config, &self.folder)?;
-        let seed = config.seed.unwrap_or_else(seed);
+        let seed = config.seed.unwrap_or_else(random_seed);
         let start = found.clone().unwrap_or_default();
         let driver = Driver::new(config, file, &start, &self.info, seed)?;
         let updates: u64 = driver.standing().map(|s| s.updates).sum();

@@ -5,10 +5,27 @@ use pointsman_balance::controller::{Event, Input, Output, Request, Response};
 use pointsman_control::proto::p4rt;
 use pointsman_control::proto::p4rt::p4_runtime_client::P4RuntimeClient;
 use pointsman_control::{Code, RpcError};
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::{Channel, Endpoint};
+
+/// So much may wait for the controller. Then the switch has to wait, which drops packets for the controller and nothing else.
+const WAITING: usize = 1024;
+
+/// Packets of the switch that are handed to the controller: so many a second, and so many at once. Above that they are dropped: the
+/// controller expects few, and answers that get lost are asked for again.
+const PACKETS_PER_S: f64 = 1000.0;
+const PACKETS_AT_ONCE: f64 = 1024.0;
+
+/// How long TCP may take to connect. A switch that restarts misses packets meanwhile, and TCP repeats its own after one second, two, four.
+const CONNECT: Duration = Duration::from_secs(1);
+
+/// A connection on which the switch is silent for so long is asked for a sign of life, and lost after another
+/// [`SIGN_OF_LIFE`] without one.
+const KEEPALIVE: Duration = Duration::from_secs(2);
+const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 
 /// What happened to a connection, with its number: news of connections given up are ignored.
 enum News {
@@ -24,15 +41,15 @@ struct Connection {
 
 /// The way to the switch.
 pub(super) struct Link {
-    tell: mpsc::UnboundedSender<News>,
-    news: mpsc::UnboundedReceiver<News>,
+    tell: mpsc::Sender<News>,
+    news: mpsc::Receiver<News>,
     number: u64,
     connection: Option<Connection>,
 }
 
 impl Link {
     pub fn new() -> Link {
-        let (tell, news) = mpsc::unbounded_channel();
+        let (tell, news) = mpsc::channel(WAITING);
         Link { tell, news, number: 0, connection: None }
     }
 
@@ -75,7 +92,7 @@ impl Link {
                     let (client, news, n) = (live.client.clone(), self.tell.clone(), self.number);
                     tokio::spawn(async move {
                         let result = perform(client, request).await;
-                        let _ = news.send(News::Input(n, Input::Response { id, result }));
+                        let _ = news.send(News::Input(n, Input::Response { id, result })).await;
                     });
                 }
             }
@@ -86,13 +103,18 @@ impl Link {
 }
 
 /// Connects, opens the stream channel and passes on what comes down it.
-async fn connect(address: String, number: u64, news: mpsc::UnboundedSender<News>) {
+async fn connect(address: String, number: u64, news: mpsc::Sender<News>) {
     let lost = |reason: String| News::Input(number, Input::Disconnected(reason));
     let attempt = async {
         let endpoint = Endpoint::from_shared(format!("http://{address}"))
             .map_err(|e| format!("switch.p4runtime = \"{address}\" is no address: {e}"))?;
-        let channel =
-            endpoint.connect_timeout(PATIENCE).tcp_nodelay(true).connect().await.map_err(|e| reason(&e))?;
+        let endpoint = endpoint
+            .connect_timeout(CONNECT)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(KEEPALIVE)
+            .keep_alive_timeout(SIGN_OF_LIFE)
+            .keep_alive_while_idle(true);
+        let channel = endpoint.connect().await.map_err(|e| reason(&e))?;
         let mut client = P4RuntimeClient::new(channel)
             .max_decoding_message_size(crate::switch::grpc::MAX_MESSAGE_BYTES)
             .max_encoding_message_size(crate::switch::grpc::MAX_MESSAGE_BYTES);
@@ -106,27 +128,55 @@ async fn connect(address: String, number: u64, news: mpsc::UnboundedSender<News>
     };
     match tokio::time::timeout(PATIENCE, attempt).await {
         Ok(Ok((live, mut responses))) => {
-            if news.send(News::Up(number, live)).is_err() {
+            if news.send(News::Up(number, live)).await.is_err() {
                 return;
             }
+            let mut packets = Bucket::full(Instant::now());
             loop {
                 let item = match responses.next().await {
+                    Some(Ok(message)) if is_packet(&message) && !packets.take(Instant::now()) => continue,
                     Some(Ok(message)) => News::Input(number, Input::Stream(message)),
                     Some(Err(status)) => lost(status.message().to_string()),
                     None => lost("the switch closed the connection".into()),
                 };
                 let over = matches!(item, News::Input(_, Input::Disconnected(_)));
-                if news.send(item).is_err() || over {
+                if news.send(item).await.is_err() || over {
                     return;
                 }
             }
         }
         Ok(Err(reason)) => {
-            let _ = news.send(lost(reason));
+            let _ = news.send(lost(reason)).await;
         }
         Err(_) => {
-            let _ = news.send(lost(format!("no answer within {} s", PATIENCE.as_secs())));
+            let _ = news.send(lost(format!("no answer within {} s", PATIENCE.as_secs()))).await;
         }
+    }
+}
+
+fn is_packet(message: &p4rt::StreamMessageResponse) -> bool {
+    matches!(message.update, Some(p4rt::stream_message_response::Update::Packet(_)))
+}
+
+/// Lets so many packets through, and drops the others.
+struct Bucket {
+    left: f64,
+    at: Instant,
+}
+
+impl Bucket {
+    fn full(at: Instant) -> Self {
+        Bucket { left: PACKETS_AT_ONCE, at }
+    }
+
+    fn take(&mut self, now: Instant) -> bool {
+        let gained = now.saturating_duration_since(self.at).as_secs_f64() * PACKETS_PER_S;
+        (self.left, self.at) = ((self.left + gained).min(PACKETS_AT_ONCE), now);
+        let passes = self.left >= 1.0;
+        if passes {
+            self.left -= 1.0;
+        }
+        passes
     }
 }
 
@@ -166,5 +216,20 @@ async fn perform(mut client: P4RuntimeClient<Channel>, request: Request) -> Resu
     match tokio::time::timeout(PATIENCE, call).await {
         Ok(result) => result.map_err(|status: tonic::Status| RpcError::from(status)),
         Err(_) => Err(RpcError::new(Code::Unavailable, format!("no answer within {} s", PATIENCE.as_secs()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_packets_is_cut_down() {
+        let start = Instant::now();
+        let mut bucket = Bucket::full(start);
+        let passed =
+            (0..1_000_000u32).filter(|i| bucket.take(start + Duration::from_micros(10) * *i)).count();
+        assert!((10_900..11_100).contains(&passed), "{passed} of 100,000 a second, ten seconds long");
+        assert!(bucket.take(start + Duration::from_secs(11)), "afterwards as before");
     }
 }

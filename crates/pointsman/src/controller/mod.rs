@@ -4,6 +4,7 @@ mod choice;
 mod files;
 mod learner;
 mod link;
+mod reload;
 
 use crate::console::say;
 use crate::http::server as http;
@@ -14,13 +15,14 @@ use crate::sources::{self, Sources};
 use crate::switch::tls;
 use choice::Choosers;
 pub use learner::{Answer, Report};
-use learner::{Learner, Wish};
+use learner::{Learner, Wish, random_seed};
 use link::Link;
 use pointsman_balance::Rack;
 use pointsman_balance::api::{self, Desk, Effect, Tokens};
 use pointsman_balance::config::{ApiTls, Program as ProgramName};
-use pointsman_balance::controller::{Controller, Event, Input, Program, Response, Status};
+use pointsman_balance::controller::{Controller, Event, Input, Limiter, Program, Response, Status};
 use pointsman_control::p4info::p4info;
+use reload::Follower;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -31,7 +33,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 /// How long a connection attempt and a request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often the file is looked at for changes.
+/// How often the files are looked at for changes. One that shows the same change twice is read.
 const WATCH: Duration = Duration::from_millis(500);
 
 /// Install a rack's description on its switch and keep it there.
@@ -121,6 +123,7 @@ pub struct Pump<T> {
     tally: Tally,
     /// What choosers and learners say.
     chosen: mpsc::UnboundedReceiver<Command>,
+    limiter: Limiter,
     tell: T,
 }
 
@@ -128,8 +131,8 @@ fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64)
 }
 
-impl<T: FnMut(&Event)> Pump<T> {
-    /// A pump for this controller with its program and all that [`open`] found. `tell` gets its events.
+impl<T: FnMut(&str)> Pump<T> {
+    /// A pump for this controller with its program and all that [`open`] found. `tell` gets lines about what happens, not too many.
     pub fn new(controller: Controller, program: &Program, opened: Opened, tell: T) -> Self {
         let Opened { desk, keep, folder, .. } = opened;
         let (commands, chosen) = mpsc::unbounded_channel();
@@ -144,8 +147,20 @@ impl<T: FnMut(&Event)> Pump<T> {
             learner: Learner::new(program, folder, commands),
             tally: Tally::default(),
             chosen,
+            limiter: Limiter::default(),
             tell,
         }
+    }
+
+    fn happened(&mut self, event: &Event) {
+        self.tally.event(event);
+        if let Some(line) = self.limiter.event(self.start.elapsed(), event) {
+            (self.tell)(&line);
+        }
+    }
+
+    fn warn(&mut self, text: String) {
+        self.happened(&Event::Warning { text });
     }
 
     /// Runs until `commands` ends. `status` follows how the controller stands.
@@ -157,7 +172,8 @@ impl<T: FnMut(&Event)> Pump<T> {
         loop {
             self.choosers.follow(&self.controller.rack().choices);
             self.learn();
-            let step = self.controller.next_deadline().map(|at| self.start + at);
+            let step = [self.controller.next_deadline(), self.limiter.next_deadline()];
+            let step = step.into_iter().flatten().min().map(|at| self.start + at);
             let due = self
                 .waiting
                 .iter()
@@ -181,6 +197,7 @@ impl<T: FnMut(&Event)> Pump<T> {
                 input = self.link.next() => self.linked(input),
                 () = wait => {
                     self.step(Input::Tick);
+                    self.limiter.tick(self.start.elapsed()).iter().for_each(|line| (self.tell)(line));
                     let wishes = self.learner.tick();
                     self.fulfil(wishes);
                 }
@@ -214,10 +231,9 @@ impl<T: FnMut(&Event)> Pump<T> {
                 }
                 Wish::Decided { service, learner, decision } => {
                     let event = Event::Learnt { service, learner, decision: decision.to_string() };
-                    (self.tell)(&event);
-                    self.tally.event(&event);
+                    self.happened(&event);
                 }
-                Wish::Say(text) => (self.tell)(&Event::Warning { text }),
+                Wish::Say(text) => self.warn(text),
             }
         }
     }
@@ -247,8 +263,7 @@ impl<T: FnMut(&Event)> Pump<T> {
         let mut effects = Vec::new();
         for output in self.controller.step(self.start.elapsed(), input) {
             if let Some(event) = self.link.carry(output) {
-                (self.tell)(&event);
-                self.tally.event(&event);
+                self.happened(&event);
                 effects.extend(self.desk.event(unix_ms(), &event));
             }
         }
@@ -281,7 +296,7 @@ impl<T: FnMut(&Event)> Pump<T> {
                 let wishes = self.learner.clients(answer);
                 self.fulfil(wishes);
             }
-            Command::Say(text) => (self.tell)(&Event::Warning { text }),
+            Command::Say(text) => self.warn(text),
             Command::Ask { request, reply } => {
                 let asked = api::Request {
                     method: &request.method,
@@ -314,12 +329,12 @@ impl<T: FnMut(&Event)> Pump<T> {
                     if let Some(path) = &self.keep {
                         let result = files::replace(path, &text);
                         if let Err(text) = &result {
-                            (self.tell)(&Event::Warning { text: text.clone() });
+                            self.warn(text.clone());
                         }
                         self.desk.saved(result);
                     }
                 }
-                Effect::Say(text) => (self.tell)(&Event::Warning { text }),
+                Effect::Say(text) => self.warn(text),
             }
         }
     }
@@ -434,58 +449,18 @@ pub fn open(rack: &Rack, folder: &Path) -> Result<Opened, String> {
     Ok(Opened { desk, keep, folder: folder.to_path_buf(), notes })
 }
 
-/// When a file changed last, and how long it is.
-fn stamp(path: &Path) -> Option<(SystemTime, u64)> {
-    let meta = std::fs::metadata(path).ok()?;
-    Some((meta.modified().ok()?, meta.len()))
-}
-
-/// Sends the rack again whenever its file or that of its keys changes or SIGHUP comes, and the tokens. A file that is wrong is told of and changes nothing.
+/// Follows the files of a rack, and reads them at SIGHUP.
 async fn follow(path: PathBuf, started_with: Rack, commands: mpsc::UnboundedSender<Command>) {
-    let tokens = started_with.api.as_ref().map(|a| folder(&path).join(&a.tokens));
-    let mut keys = rack_file::key_file(&path, &started_with);
-    let mut seen = (stamp(&path), keys.as_deref().and_then(stamp));
-    let mut tokens_seen = tokens.as_deref().and_then(stamp);
+    let mut follower = Follower::new(&path, started_with);
     let Ok(mut hangup) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()) else {
         return;
     };
     loop {
-        let asked = tokio::select! {
-            _ = hangup.recv() => true,
-            () = tokio::time::sleep(WATCH) => false,
-        };
-        let mut news = Vec::new();
-        if let Some(file) = &tokens {
-            let now = stamp(file);
-            if asked || (now != tokens_seen && now.is_some()) {
-                tokens_seen = now;
-                let mut notes = Vec::new();
-                match files::tokens(file, &mut notes) {
-                    Ok(tokens) => news.push(Command::Tokens(tokens)),
-                    Err(message) => {
-                        notes.push(format!("{message}\npointsman: the tokens before stay in force"))
-                    }
-                }
-                notes.iter().for_each(|n| say(n));
-            }
+        tokio::select! {
+            _ = hangup.recv() => follower.ask(),
+            () = tokio::time::sleep(WATCH) => {}
         }
-        let now = (stamp(&path), keys.as_deref().and_then(stamp));
-        if asked || (now != seen && now.0.is_some()) {
-            seen = now;
-            match rack_file::read_complete(&path) {
-                Ok(rack) => {
-                    keys = rack_file::key_file(&path, &rack);
-                    if rack.api != started_with.api {
-                        say("[api] is not what it was: restart the controller with it");
-                    }
-                    news.push(Command::File(Box::new(rack)));
-                }
-                Err(message) => {
-                    say(&format!("{message}\npointsman: the configuration before stays in force"))
-                }
-            }
-        }
-        for command in news {
+        for command in follower.look() {
             if commands.send(command).is_err() {
                 return;
             }
@@ -524,7 +499,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     let files = rack.api.as_ref().and_then(|a| a.tls.as_ref()).map(|t| tls_files(t, &folder(&args.rack)));
     let api_tls = files.map(|f| tls::load(&f, "http/1.1", SystemTime::now())).transpose()?;
     opened.notes.iter().for_each(|n| say(n));
-    let controller = Controller::new(opened.desk.rack().clone(), program.clone())?;
+    let controller = Controller::new(opened.desk.rack().clone(), program.clone())?.with_seed(random_seed());
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -546,7 +521,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
             tokio::spawn(serve_metrics(listener, tx.clone()));
         }
         tokio::spawn(follow(args.rack, rack, tx));
-        let pump = Pump::new(controller, &program, opened, |event| say(&event.to_string()));
+        let pump = Pump::new(controller, &program, opened, say);
         tokio::select! {
             () = pump.run(rx, status) => {}
             () = crate::signals::wait_for_stop() => {}

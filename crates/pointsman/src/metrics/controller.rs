@@ -4,7 +4,7 @@ use super::{Labels, Page, labelled, one};
 use crate::controller::Report;
 use pointsman_balance::Rack;
 use pointsman_balance::api::{Change, History, Outcome};
-use pointsman_balance::controller::{Controller, Event, Status};
+use pointsman_balance::controller::{Controller, Event, Leader, Status};
 use pointsman_balance::learn::{Standing, State};
 use pointsman_balance::plan::{Action, Key};
 use std::collections::BTreeMap;
@@ -18,39 +18,10 @@ pub struct Tally {
     choices: BTreeMap<String, u64>,
 }
 
-/// The name of an event's kind.
-fn kind(event: &Event) -> &'static str {
-    match event {
-        Event::Connecting { .. } => "connecting",
-        Event::ConnectionLost { .. } => "connection_lost",
-        Event::Primary => "primary",
-        Event::Backup { .. } => "backup",
-        Event::PipelinePresent => "pipeline_present",
-        Event::PipelineInstalled => "pipeline_installed",
-        Event::Adopted { .. } => "adopted",
-        Event::InSync { .. } => "in_sync",
-        Event::WriteFailed { .. } => "write_failed",
-        Event::RequestFailed { .. } => "request_failed",
-        Event::ConfigAccepted => "config_accepted",
-        Event::ConfigRejected { .. } => "config_rejected",
-        Event::Resolved { .. } => "resolved",
-        Event::NoAnswer { .. } => "no_answer",
-        Event::Silent { .. } => "silent",
-        Event::Heard { .. } => "heard",
-        Event::Draining { .. } => "draining",
-        Event::Drained { .. } => "drained",
-        Event::Empty { .. } => "empty",
-        Event::Held { .. } => "held",
-        Event::Released { .. } => "released",
-        Event::Learnt { .. } => "learnt",
-        Event::Warning { .. } => "warning",
-    }
-}
-
 impl Tally {
     /// Something happened.
     pub fn event(&mut self, event: &Event) {
-        *self.events.entry(kind(event)).or_default() += 1;
+        *self.events.entry(event.kind()).or_default() += 1;
         if let Event::InSync { writes } = event {
             self.writes += *writes as u64;
         }
@@ -216,6 +187,12 @@ pub fn page(
         "pointsman_controller_status",
         "How the controller stands; 1 for what is the case.",
         status(controller),
+    );
+    let leader = controller.leader().name();
+    page.gauge(
+        "pointsman_controller_leader",
+        "The switch's primary; 1 for what is the case.",
+        Leader::NAMES.map(|n| labelled("leader", n, (n == leader).into())).to_vec(),
     );
     page.gauge(
         "pointsman_controller_entries",

@@ -26,7 +26,7 @@ pub struct Controller {
 }
 
 /// Connects and takes part in the arbitration with this election id. What is returned says whether it is primary.
-pub fn connect(address: SocketAddr, election: u64) -> (Controller, Code) {
+pub fn connect(address: SocketAddr, election: u128) -> (Controller, Code) {
     let tokio =
         tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime can be made");
     let (say, said) = mpsc::channel(16);
@@ -36,7 +36,7 @@ pub fn connect(address: SocketAddr, election: u64) -> (Controller, Code) {
         let stream = client.stream_channel(ReceiverStream::new(said)).await.expect("a stream").into_inner();
         (client, stream)
     });
-    let election_id = pb::Uint128 { high: 0, low: election };
+    let election_id = pb::Uint128::default();
     let mut controller = Controller { tokio, client, say, stream, election_id, info: P4Info::default() };
     let code = controller.arbitrate(election);
     controller.info = controller.pipeline().unwrap_or_default();
@@ -45,8 +45,8 @@ pub fn connect(address: SocketAddr, election: u64) -> (Controller, Code) {
 
 impl Controller {
     /// Takes part in the arbitration with this election id, and gives the answer.
-    pub fn arbitrate(&mut self, election: u64) -> Code {
-        self.election_id = pb::Uint128 { high: 0, low: election };
+    pub fn arbitrate(&mut self, election: u128) -> Code {
+        self.election_id = pb::Uint128 { high: (election >> 64) as u64, low: election as u64 };
         self.tell(Request::Arbitration(pb::MasterArbitrationUpdate {
             device_id: 1,
             election_id: Some(self.election_id),

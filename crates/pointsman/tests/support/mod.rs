@@ -213,6 +213,21 @@ impl Running {
         self.stderr.wait_for(text, |lines| lines.iter().find(|l| l.contains(text)).cloned())
     }
 
+    /// How many lines so far contain `text`.
+    pub fn count(&self, text: &str) -> usize {
+        self.stderr.0.0.lock().unwrap().lines.iter().filter(|l| l.contains(text)).count()
+    }
+
+    /// Whether a line so far contains `text`.
+    pub fn has(&self, text: &str) -> bool {
+        self.count(text) > 0
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id() as i32)
+    }
+
     /// Sends a signal, waits for the end and gives what it said.
     pub fn end(mut self, signal: Signal) -> Finished {
         kill(Pid::from_raw(self.child.id() as i32), signal).expect("it runs");

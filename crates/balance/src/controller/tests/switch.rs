@@ -14,8 +14,10 @@ use std::time::Duration;
 pub(super) struct Switch {
     pub schema: Schema,
     pub cookie: Option<u64>,
-    /// Election id of the client in charge, other than the one under test.
-    pub rival: Option<u128>,
+    /// Clients with their election ids.
+    clients: BTreeMap<u32, Option<u128>>,
+    /// The highest id that was ever seen.
+    pub highest: Option<u128>,
     tables: BTreeMap<Vec<u8>, p4rt::TableEntry>,
     pub registers: BTreeMap<(u32, i64), u64>,
     pub counters: BTreeMap<(u32, i64), i64>,
@@ -44,7 +46,8 @@ impl Switch {
         Switch {
             schema: Schema::new(&p4info()).expect("the balancer"),
             cookie: None,
-            rival: None,
+            clients: BTreeMap::new(),
+            highest: None,
             tables: BTreeMap::new(),
             registers: BTreeMap::new(),
             counters: BTreeMap::new(),
@@ -58,9 +61,11 @@ impl Switch {
         }
     }
 
-    /// Power lost.
+    /// Power lost. Connections are the caller's.
     pub fn restart(&mut self) {
         self.cookie = None;
+        self.clients.clear();
+        self.highest = None;
         self.wipe();
     }
 
@@ -82,13 +87,22 @@ impl Switch {
         self.tables.len()
     }
 
-    pub fn arbitrate(&self, id: u128) -> p4rt::StreamMessageResponse {
-        let leader = self.rival.filter(|r| *r > id);
-        let code = if leader.is_some() { Code::AlreadyExists } else { Code::Ok };
-        let winner = leader.unwrap_or(id);
+    /// The client in charge.
+    pub fn primary(&self) -> Option<u32> {
+        let of = |(_, id): &(&u32, &Option<u128>)| id.is_some() && **id == self.highest;
+        self.clients.iter().find(of).map(|(client, _)| *client)
+    }
+
+    /// What a client is told.
+    pub fn notice(&self, client: u32) -> p4rt::StreamMessageResponse {
+        let code = match self.primary() {
+            Some(p) if p == client => Code::Ok,
+            Some(_) => Code::AlreadyExists,
+            None => Code::NotFound,
+        };
         let arbitration = p4rt::MasterArbitrationUpdate {
             device_id: 1,
-            election_id: Some(p4rt::Uint128 { high: (winner >> 64) as u64, low: winner as u64 }),
+            election_id: self.highest.map(|h| p4rt::Uint128 { high: (h >> 64) as u64, low: h as u64 }),
             status: Some(pointsman_control::proto::rpc::Status { code: code.number(), ..Default::default() }),
             ..Default::default()
         };
@@ -97,9 +111,38 @@ impl Switch {
         }
     }
 
+    fn notices(&self) -> Vec<(u32, p4rt::StreamMessageResponse)> {
+        self.clients.keys().map(|c| (*c, self.notice(*c))).collect()
+    }
+
+    /// A client sends its id; who is told what. None: the id is another client's, and the stream ends.
+    pub fn arbitrate(
+        &mut self,
+        client: u32,
+        id: Option<u128>,
+    ) -> Option<Vec<(u32, p4rt::StreamMessageResponse)>> {
+        if id.is_some() && self.clients.iter().any(|(c, other)| *c != client && *other == id) {
+            return None;
+        }
+        let was_primary = self.primary() == Some(client);
+        self.clients.insert(client, id);
+        let wins = id.is_some() && id >= self.highest;
+        if wins {
+            self.highest = id;
+        }
+        Some(if wins || was_primary { self.notices() } else { vec![(client, self.notice(client))] })
+    }
+
+    /// A client's stream ends; who is told what.
+    pub fn hang_up(&mut self, client: u32) -> Vec<(u32, p4rt::StreamMessageResponse)> {
+        let was_primary = self.primary() == Some(client);
+        self.clients.remove(&client);
+        if was_primary { self.notices() } else { Vec::new() }
+    }
+
     fn in_charge(&self, id: Option<&p4rt::Uint128>) -> Result<(), RpcError> {
-        let id = id.map_or(0, |i| u128::from(i.high) << 64 | u128::from(i.low));
-        if self.rival.is_some_and(|r| r > id) {
+        let id = id.map(|i| u128::from(i.high) << 64 | u128::from(i.low));
+        if id.is_none() || id != self.highest || self.primary().is_none() {
             return Err(RpcError::new(Code::PermissionDenied, "not the primary"));
         }
         Ok(())

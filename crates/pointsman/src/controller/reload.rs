@@ -1,0 +1,256 @@
+//! The files of a rack that are followed while the controller runs: when a change is complete, and whether it is taken.
+
+use super::{Command, files};
+use crate::console::say;
+use crate::rack_file;
+use pointsman_balance::Rack;
+use pointsman_balance::config::reload;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// A file at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Look {
+    modified: SystemTime,
+    text: String,
+}
+
+fn look(path: &Path) -> Option<Look> {
+    let modified = std::fs::metadata(path).and_then(|m| m.modified()).ok()?;
+    Some(Look { modified, text: std::fs::read_to_string(path).ok()? })
+}
+
+/// One file. A change is complete when two looks in a row show the same content.
+struct Watched {
+    path: PathBuf,
+    taken: Option<Look>,
+    last: Option<Look>,
+}
+
+/// What a look at a file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    Same,
+    /// Somebody may still be writing.
+    Changing,
+    /// Something new, completely written.
+    New,
+}
+
+impl Watched {
+    fn new(path: PathBuf) -> Self {
+        let taken = look(&path);
+        Watched { path, last: taken.clone(), taken }
+    }
+
+    fn look(&mut self) -> Seen {
+        let now = look(&self.path);
+        let before = std::mem::replace(&mut self.last, now);
+        match (&self.last, &self.taken) {
+            // An editor that replaces a file may remove it first.
+            (None, _) => Seen::Same,
+            (now, taken) if now == taken => Seen::Same,
+            (now, _) if *now == before => Seen::New,
+            _ => Seen::Changing,
+        }
+    }
+
+    fn take(&mut self) {
+        self.taken.clone_from(&self.last);
+    }
+}
+
+/// The rack's description, the keys that it names, and the API's tokens.
+pub(super) struct Follower {
+    rack: Watched,
+    keys: Option<Watched>,
+    tokens: Option<Watched>,
+    started_with: Rack,
+    /// What the controller was given last, with its text.
+    in_force: (Rack, String),
+    /// Text that was refused for doubts. Asked for again, it is taken.
+    refused: Option<String>,
+    /// Whether the files are to be read even if they have not changed.
+    asked: bool,
+}
+
+impl Follower {
+    /// Follows the description at `path`, which said `rack` when the controller started.
+    pub fn new(path: &Path, rack: Rack) -> Self {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let tokens = rack.api.as_ref().map(|a| Watched::new(folder.join(&a.tokens)));
+        let watched = Watched::new(path.to_path_buf());
+        let text = watched.taken.as_ref().map(|l| l.text.clone()).unwrap_or_default();
+        Follower {
+            keys: rack_file::key_file(path, &rack).map(Watched::new),
+            rack: watched,
+            tokens,
+            started_with: rack.clone(),
+            in_force: (rack, text),
+            refused: None,
+            asked: false,
+        }
+    }
+
+    /// The files are to be read, changed or not; what was refused for doubts is meant.
+    pub fn ask(&mut self) {
+        self.asked = true;
+    }
+
+    /// Looks at all files; to be called from time to time. What the controller has to be given.
+    pub fn look(&mut self) -> Vec<Command> {
+        let mut news = Vec::new();
+        let tokens = self.tokens.as_mut().map_or(Seen::Same, Watched::look);
+        let files = [self.rack.look(), self.keys.as_mut().map_or(Seen::Same, Watched::look)];
+        if tokens == Seen::Changing || files.contains(&Seen::Changing) {
+            return news;
+        }
+        let asked = std::mem::take(&mut self.asked);
+        if let Some(file) = self.tokens.as_mut().filter(|_| asked || tokens == Seen::New) {
+            file.take();
+            let mut notes = Vec::new();
+            match files::tokens(&file.path, &mut notes) {
+                Ok(tokens) => news.push(Command::Tokens(tokens)),
+                Err(message) => notes.push(format!("{message}\npointsman: the tokens before stay in force")),
+            }
+            notes.iter().for_each(|n| say(n));
+        }
+        if asked || files.contains(&Seen::New) {
+            self.rack.take();
+            self.keys.iter_mut().for_each(Watched::take);
+            match self.description(asked) {
+                Ok(rack) => news.push(Command::File(Box::new(rack))),
+                Err(message) => {
+                    say(&format!("{message}\npointsman: the configuration before stays in force"))
+                }
+            }
+        }
+        news
+    }
+
+    /// The description as it is now, unless there are doubts about it.
+    fn description(&mut self, asked: bool) -> Result<Rack, String> {
+        let path = &self.rack.path;
+        let text = self.rack.last.as_ref().map(|l| l.text.clone());
+        let text = text.ok_or_else(|| format!("cannot read {}", path.display()))?;
+        let rack = rack_file::complete(path, &text)?;
+        let doubts = reload::doubts((&self.in_force.0, &self.in_force.1), (&rack, &text));
+        if !doubts.is_empty() && !(asked && self.refused.as_ref() == Some(&text)) {
+            self.refused = Some(text);
+            let pid = std::process::id();
+            return Err(format!(
+                "{}: not applied, perhaps it is half-written: {}; if it is meant so: kill -HUP {pid}",
+                path.display(),
+                doubts.join("; ")
+            ));
+        }
+        self.refused = None;
+        let keys = rack_file::key_file(path, &rack);
+        if keys.as_ref() != self.keys.as_ref().map(|k| &k.path) {
+            self.keys = keys.map(Watched::new);
+        }
+        if rack.api != self.started_with.api {
+            say("[api] changed: restart the controller to apply it");
+        }
+        self.in_force = (rack.clone(), text);
+        Ok(rack)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RACK: &str = include_str!("../../../../examples/rack.toml");
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn write(&self, text: &str) {
+            std::fs::write(self.0.join("rack.toml"), text).expect("a folder for files");
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn follower(name: &str) -> (Folder, Follower) {
+        let folder = std::env::temp_dir().join(format!("pointsman-watch-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder for files");
+        let (folder, text) = (Folder(folder), text());
+        folder.write(&text);
+        let path = folder.0.join("rack.toml");
+        let rack = rack_file::read_complete(&path).expect("valid");
+        let follower = Follower::new(&path, rack);
+        (folder, follower)
+    }
+
+    /// The example, with reports that need no keys.
+    fn text() -> String {
+        RACK.replace("report_keys = \"report-keys.txt\"", "reports = \"unauthenticated\"")
+    }
+
+    fn weights(news: &[Command]) -> Vec<u32> {
+        let of = |c: &Command| match c {
+            Command::File(rack) => rack.services.first().map(|s| s.members[0].devices[0].weight),
+            _ => None,
+        };
+        news.iter().filter_map(of).collect()
+    }
+
+    #[test]
+    fn a_change_is_taken_when_it_is_complete() {
+        let (folder, mut f) = follower("complete");
+        assert!(f.look().is_empty());
+        let new = text().replace("weight = 5", "weight = 4");
+        // Somebody writes it bit by bit: every look sees something else.
+        for end in [100, 2000, new.len() - 1] {
+            folder.write(&new[..end]);
+            assert!(f.look().is_empty(), "{end}");
+        }
+        folder.write(&new);
+        assert!(f.look().is_empty(), "the first look");
+        assert_eq!(weights(&f.look()), [4]);
+        assert!(f.look().is_empty(), "once");
+        f.ask();
+        assert_eq!(weights(&f.look()), [4], "asked for");
+    }
+
+    #[test]
+    fn a_half_written_file_is_refused_until_it_is_asked_for() {
+        let (folder, mut f) = follower("half");
+        let whole = text();
+        let part = whole.find("[[service]]").expect("services");
+        folder.write(&whole[..part]);
+        for _ in 0..5 {
+            assert!(f.look().is_empty());
+        }
+        // Complete again: nothing happened.
+        folder.write(&whole);
+        f.look();
+        assert_eq!(weights(&f.look()), [5]);
+        // Asking for something that nobody has seen refused yet does not help.
+        folder.write(&whole[..part]);
+        f.ask();
+        assert!(f.look().is_empty() && f.look().is_empty() && f.look().is_empty());
+        f.ask();
+        let news = f.look();
+        assert!(matches!(&news[..], [Command::File(rack)] if rack.services.is_empty()));
+        folder.write(&whole);
+        f.look();
+        assert_eq!(weights(&f.look()), [5], "more than before is taken at once");
+    }
+
+    #[test]
+    fn a_file_that_is_away_for_a_moment_changes_nothing() {
+        let (folder, mut f) = follower("away");
+        std::fs::remove_file(folder.0.join("rack.toml")).expect("it is there");
+        assert!(f.look().is_empty() && f.look().is_empty());
+        folder.write(&text().replace("weight = 5", "weight = 3"));
+        assert!(f.look().is_empty());
+        assert_eq!(weights(&f.look()), [3]);
+    }
+}
