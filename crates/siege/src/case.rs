@@ -113,8 +113,8 @@ pub enum Content {
     Right,
     /// The first per cent of it.
     Part(u8),
-    /// The first bytes of it, down to the last whole line.
-    WholeLines(usize),
+    /// What is before this text: a description that is cut off there is complete in itself.
+    Before(&'static str),
     /// These bytes.
     Bytes(&'static [u8]),
     /// So many bytes of `#` on one line.

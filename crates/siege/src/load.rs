@@ -156,7 +156,7 @@ impl Load {
                 }
                 let at = start.elapsed();
                 let outcome = sender.attempt();
-                let first = sender.first;
+                let (life, first) = (sender.life(), sender.first);
                 let took = start.elapsed() - at;
                 let attempt = Attempt { life, tcp, stream, at, took, outcome, first };
                 attempts.lock().unwrap_or_else(PoisonError::into_inner).push(attempt);
@@ -229,6 +229,11 @@ struct Sender {
 }
 
 impl Sender {
+    /// What the last request belonged to: the first one of a connection that replaces another one is a new connection's.
+    fn life(&self) -> Life {
+        if self.sequence <= 1 { Life::New } else { self.life }
+    }
+
     /// Sends one request and waits for its answer.
     fn attempt(&mut self) -> Outcome {
         let end = Instant::now() + PATIENCE;

@@ -278,7 +278,12 @@ impl<'a> Siege<'a> {
                 let frame = Ground::of(self.rack)?.report(device, micros() + HOUR)?;
                 let host = self.rack.wiring.host(device)?;
                 let mut wire = PacketSender::open(&host.namespace, &host.interface)?;
-                wire.transmit(&frame, frame.len()).map(drop)
+                // A busy kernel may drop one; copies are replays, and refused.
+                for _ in 0..5 {
+                    wire.transmit(&frame, frame.len())?;
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                Ok(())
             }
             Act::Policy | Act::Flood(..) | Act::P4Runtime(..) | Act::Http(..) => Ok(()),
         }

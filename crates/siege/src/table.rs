@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// The heading of the table.
 pub const HEADING: &str =
-    "case                        requests   lost hit/new  viol.  whole ms  MB  log KB  outcome";
+    "case                          requests   lost hit/new  viol.  whole ms  MB  log KB  outcome";
 
 fn ms(d: Duration) -> String {
     format!("{:.0}", d.as_secs_f64() * 1e3)
@@ -17,7 +17,7 @@ pub fn line(verdict: &Verdict) -> String {
     let v = verdict;
     let outcome = if v.broke.is_empty() { "ok" } else { "BROKEN" };
     let mut text = format!(
-        "{:<26} {:>9} {:>6} {:>3}/{:<4} {:>5} {:>9} {:>4.0} {:>7.1}  {outcome}",
+        "{:<28} {:>9} {:>6} {:>3}/{:<4} {:>5} {:>9} {:>4.0} {:>7.1}  {outcome}",
         v.name,
         v.requests,
         v.lost[0],
@@ -40,7 +40,7 @@ pub fn list<'a>(cases: impl IntoIterator<Item = &'a Case>) -> String {
     let mut text = String::new();
     for case in cases {
         let quick = if case.quick { "quick" } else { "" };
-        text.push_str(&format!("{:<26} {quick:<5}  {}\n", case.name, case.about));
+        text.push_str(&format!("{:<28} {quick:<5}  {}\n", case.name, case.about));
     }
     text
 }

@@ -1,6 +1,6 @@
 //! Files that are half written, hostile or gone, and a disk that is full.
 
-use super::{BASE, NOTHING, ms};
+use super::{BASE, CUTS, NOTHING, ms};
 use crate::case::{Act, Case, Check, Content, File, Limits};
 use std::time::Duration;
 
@@ -10,20 +10,25 @@ const KEYS: Limits = Limits { recovery: ms(2000), ..NOTHING };
 pub const CASES: &[Case] = &[
     Case {
         name: "rack-file-half-written",
-        about: "An editor writes half of rack.toml and the rest 0.4 s later; a policy was asked for by API before.",
+        about: "Three times rack.toml lacks its services for 0.4 s, as if an editor wrote it in two parts; a policy was asked for by API before.",
         quick: true,
         steps: &[
             (0, Act::Policy),
-            (500, Act::Write(File::Rack, Content::Part(50))),
+            (500, Act::Write(File::Rack, Content::Before(CUTS[0]))),
             (900, Act::Write(File::Rack, Content::Right)),
+            (1600, Act::Write(File::Rack, Content::Before(CUTS[0]))),
+            (2000, Act::Write(File::Rack, Content::Right)),
+            (2700, Act::Write(File::Rack, Content::Before(CUTS[0]))),
+            (3100, Act::Write(File::Rack, Content::Right)),
         ],
+        lasts: Duration::from_millis(3500),
         checks: &[Check::PolicyKept],
         ..BASE
     },
     Case {
         name: "rack-file-truncated",
-        about: "rack.toml ends after its first 2,000 bytes for 4 s, on a whole line; a policy was asked for by API before.",
-        steps: &[(0, Act::Policy), (500, Act::Write(File::Rack, Content::WholeLines(2000)))],
+        about: "rack.toml ends before its second server for 4 s; a policy was asked for by API before.",
+        steps: &[(0, Act::Policy), (500, Act::Write(File::Rack, Content::Before(CUTS[1])))],
         lasts: Duration::from_millis(4500),
         checks: &[Check::PolicyKept],
         ..BASE
@@ -31,7 +36,7 @@ pub const CASES: &[Case] = &[
     Case {
         name: "rack-file-without-services",
         about: "rack.toml has no services for 4 s.",
-        steps: &[(0, Act::Write(File::Rack, Content::Part(86)))],
+        steps: &[(0, Act::Write(File::Rack, Content::Before(CUTS[0])))],
         lasts: Duration::from_secs(4),
         ..BASE
     },

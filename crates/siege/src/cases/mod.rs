@@ -38,6 +38,9 @@ pub(crate) const BASE: Case = Case {
     limits: NOTHING,
 };
 
+/// Where descriptions are cut off: what is before is a valid one.
+pub(crate) const CUTS: [&str; 2] = ["[[service]]", "[[server]]\nname = \"s2\""];
+
 /// A number of milliseconds as a limit.
 const fn ms(milliseconds: u64) -> Option<Duration> {
     Some(Duration::from_millis(milliseconds))
@@ -83,7 +86,7 @@ mod tests {
         assert!(names.len() >= 40, "{}", names.len());
         assert!(all().filter(|c| c.quick).count() >= 12);
         for case in all() {
-            assert!(case.about.ends_with('.') && case.name.len() <= 26, "{}", case.name);
+            assert!(case.about.ends_with('.') && case.name.len() <= 28, "{}", case.name);
             assert!(!case.steps.is_empty() && case.steps.is_sorted_by_key(|(at, _)| *at), "{}", case.name);
             assert!(case.latency == case.limits.added_p999.is_some(), "{}", case.name);
         }
