@@ -171,10 +171,10 @@ impl Schema {
             value_sets: BTreeMap::new(),
             packet_in: None,
             packet_out: None,
-            port_names: port_names(&program).map_err(P4InfoError)?,
+            port_names: port_names(&program).map_err(P4InfoError::new)?,
             p4info: P4Info::default(),
         };
-        schema.fill(&program, &info).map_err(P4InfoError)?;
+        schema.fill(&program, &info).map_err(P4InfoError::new)?;
         schema.p4info = info;
         Ok(schema)
     }

@@ -1,11 +1,13 @@
 //! P4Info against p4c's own: its test programs come with the P4Info that p4c writes for them.
 //!
-//! `P4C_DIR` names a checkout of p4c, `POINTSMAN_P4C_BIN` a `p4c-bm2-ss` that runs; without them, the tests only
-//! say that they are skipped.
+//! `P4C_DIR` names a checkout of p4c, `POINTSMAN_P4C_BIN` a `p4c-bm2-ss` that runs, `POINTSMAN_OTHERS` a folder with other
+//! people's programs and what p4c makes of them; without them, the tests only say that they are skipped.
 
 use pointsman_control::p4info::p4info;
 use pointsman_control::proto::p4info::{self as pb, P4Info};
 use pointsman_control::text::from_text;
+use pointsman_frontend::Define;
+use pointsman_frontend::render::all_to_text;
 use pointsman_frontend::source::Loader;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -259,4 +261,92 @@ fn p4info_is_that_of_the_p4c_that_runs() {
         }
     }
     assert!(bad.is_empty(), "{} differ\n{}", bad.len(), bad.join("\n"));
+}
+
+/// A program of others, as a line of `expected/INDEX` describes it: project, name, folder, flags, program, exit status of p4c,
+/// seconds, what it said, and the file of its P4Info, separated by tabs.
+struct Other<'a> {
+    name: String,
+    folder: &'a Path,
+    flags: Vec<&'a str>,
+    program: &'a str,
+    expected: &'a str,
+}
+
+impl<'a> Other<'a> {
+    fn read(line: &'a str) -> Option<Self> {
+        let [project, name, folder, flags, program, _, _, _, expected] =
+            line.split('\t').collect::<Vec<_>>()[..]
+        else {
+            return None;
+        };
+        let flags = flags.split_whitespace().collect();
+        let name = format!("{project} {name}");
+        // Some have P4Info, although the part of p4c behind it refuses them.
+        (!expected.is_empty()).then_some(Other { name, folder: Path::new(folder), flags, program, expected })
+    }
+
+    /// What of our P4Info differs from p4c's.
+    fn differences(&self, root: &Path) -> Vec<String> {
+        let folder = root.join(self.folder);
+        let (mut include, mut defines) = (Vec::new(), Vec::new());
+        let mut flags = self.flags.iter();
+        while let Some(flag) = flags.next() {
+            if let Some(define) = flag.strip_prefix("-D") {
+                defines.push(Define::set(define));
+            } else if let Some(dir) = flag.strip_prefix("-I") {
+                let dir = if dir.is_empty() { flags.next().unwrap_or(&"") } else { dir };
+                include.push(folder.join(dir));
+            }
+        }
+        include.push(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4/include"));
+        let path = folder.join(self.program);
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let compiled =
+            match pointsman_frontend::compile(&path.to_string_lossy(), &text, &Dirs(include), &defines) {
+                Ok(compiled) => compiled,
+                Err(f) => return vec![all_to_text(&f.source_map, &f.diagnostics, false)],
+            };
+        if let Err(problems) = pointsman_v1model::Pipeline::load(compiled.program.clone()) {
+            return problems.into_iter().map(|p| p.message).collect();
+        }
+        let theirs =
+            std::fs::read_to_string(root.join("expected").join(self.expected)).expect("p4c's P4Info");
+        match (p4info(&compiled.program), from_text(&theirs)) {
+            (Ok(ours), Ok(theirs)) => differences(&ours, &theirs),
+            (ours, theirs) => vec![format!("{:?} {:?}", ours.err(), theirs.err())],
+        }
+    }
+}
+
+/// Programs of others that do not compile here, or whose P4Info differs, with the reason; a name stands for all that begin so.
+const OTHERS_DIFFERENT: [(&str, &str); 5] = [
+    ("DASH dash_pipeline", "parameters that one macro declares"),
+    ("sonic-pins sai_", "directives inside of strings"),
+    ("sonic-pins pdpi_main", "tables that differ"),
+    ("P4TE leaf_", "keys of one name, and expressions that a clone keeps"),
+    ("P4TE ", "keys of one name"),
+];
+
+#[test]
+fn p4info_of_other_programs_is_that_of_p4c() {
+    let Some(root) = std::env::var_os("POINTSMAN_OTHERS").map(PathBuf::from) else {
+        skip("POINTSMAN_OTHERS names no folder with other people's programs");
+        return;
+    };
+    let index = std::fs::read_to_string(root.join("expected/INDEX")).expect("expected/INDEX");
+    let (mut same, mut bad) = (0, Vec::new());
+    for other in index.lines().filter(|l| !l.starts_with('#')).filter_map(Other::read) {
+        let found = other.differences(&root);
+        let known = OTHERS_DIFFERENT.iter().any(|(name, _)| other.name.starts_with(name));
+        match (found.is_empty(), known) {
+            (true, false) => same += 1,
+            (false, true) => {}
+            (true, true) => bad.push(format!("{}: no difference any more; take it off the list", other.name)),
+            (false, false) => bad.push(format!("{}:\n{}", other.name, found.join("\n"))),
+        }
+    }
+    println!("{same} programs of others have p4c's P4Info");
+    assert!(bad.is_empty(), "{} differ\n{}", bad.len(), bad.join("\n"));
+    assert!(same > 0, "no programs in {}", root.display());
 }

@@ -65,7 +65,9 @@ fn mistakes() {
              {package} V1Switch(P(), V(), I(), E(), V(), D()) main;"
         );
         let e = p4info(&compile(&source)).expect_err("a mistake");
-        assert!(e.0.contains(part), "{e}");
+        assert!(e.message.contains(part), "{e}");
+        // What concerns the program as a whole has no place.
+        assert_eq!(e.span.is_none(), package.contains("="), "{e}");
     };
     let tables = |t: &str, u: &str| {
         format!(

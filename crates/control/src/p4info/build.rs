@@ -8,18 +8,34 @@ use super::types::{TypeTable, controller_width, flat_fields, new_type_name, padd
 use crate::proto::p4info::{self as pb, P4Info, p4_ids::Prefix};
 use pointsman_ir::{
     Action, AnnotationToken, Annotations, Const, Direction, ExternInstance, ExternInstanceId, MatchKind,
-    Program, Table, Type, Value, ValueSet,
+    Program, Span, Table, Type, Value, ValueSet,
 };
 use pointsman_v1model::table_size;
 use std::fmt;
 
 /// Why a program has no P4Info.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct P4InfoError(pub String);
+pub struct P4InfoError {
+    /// What is wrong, with the name of the object.
+    pub message: String,
+    /// Where the object is declared, if it is one with a place.
+    pub span: Option<Span>,
+}
+
+impl P4InfoError {
+    pub(crate) fn new(message: String) -> Self {
+        P4InfoError { message, span: None }
+    }
+
+    /// For objects declared at `span`; `what` names them.
+    pub(super) fn at(span: Span, what: impl fmt::Display) -> impl FnOnce(String) -> Self {
+        move |e| P4InfoError { message: format!("{what}: {e}"), span: Some(span) }
+    }
+}
 
 impl fmt::Display for P4InfoError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.message)
     }
 }
 
@@ -31,33 +47,30 @@ impl std::error::Error for P4InfoError {}
 /// An annotation that P4Info needs is malformed, an `@id` is used twice, two objects of one kind have the same name, or
 /// a type cannot be described. The message names the object.
 pub fn p4info(program: &Program) -> Result<P4Info, P4InfoError> {
-    build(program).map_err(P4InfoError)
-}
-
-fn build(program: &Program) -> Result<P4Info, String> {
-    let objects = collect(program)?;
+    let objects = collect(program).map_err(P4InfoError::new)?;
     let symbols = name(program, &objects)?;
     let mut out = Builder { program, symbols, types: TypeTable::new(program), info: P4Info::default() };
-    out.info.pkg_info = Some(pkg_info(&program.package_annotations)?);
+    out.info.pkg_info = Some(pkg_info(&program.package_annotations).map_err(P4InfoError::new)?);
     for t in &objects.tables {
-        out.table(t).map_err(|e| format!("table {}: {e}", t.name))?;
+        out.table(t).map_err(P4InfoError::at(t.span, format_args!("table {}", t.name)))?;
     }
     for id in &objects.actions {
         let a = &program.actions[id.index()];
         let listed = objects.listed.contains(id);
-        out.action(a, listed).map_err(|e| format!("action {}: {e}", a.name))?;
+        out.action(a, listed).map_err(P4InfoError::at(a.span, format_args!("action {}", a.name)))?;
     }
     for x in &program.externs {
-        out.external(x).map_err(|e| format!("{} {}: {e}", x.object, x.name))?;
+        out.external(x).map_err(P4InfoError::at(x.span, format_args!("{} {}", x.object, x.name)))?;
     }
     for (header, controller_name) in &objects.headers {
-        out.controller_header(header, controller_name).map_err(|e| format!("header {}: {e}", header.name))?;
+        let done = out.controller_header(header, controller_name);
+        done.map_err(|e| P4InfoError::new(format!("header {}: {e}", header.name)))?;
     }
     for v in &program.value_sets {
-        out.value_set(v).map_err(|e| format!("value_set {}: {e}", v.name))?;
+        out.value_set(v).map_err(|e| P4InfoError::new(format!("value_set {}: {e}", v.name)))?;
     }
     for (name, ty) in &objects.digests {
-        let type_spec = out.types.spec(*ty).map_err(|e| format!("digest {name}: {e}"))?;
+        let type_spec = out.types.spec(*ty).map_err(|e| P4InfoError::new(format!("digest {name}: {e}")))?;
         let preamble = out.preamble(Prefix::Digest, name, Sorted::default());
         out.info.digests.push(pb::Digest { preamble: Some(preamble), type_spec: Some(type_spec) });
     }

@@ -1,9 +1,12 @@
 //! What of a program controllers see, and how it is called.
 
 use super::annotations;
+use super::build::P4InfoError;
 use super::ids::Symbols;
 use crate::proto::p4info::p4_ids::Prefix;
-use pointsman_ir::{ActionId, Annotations, Callee, Program, Stmt, StmtKind, StructDef, Table, Type, TypeId};
+use pointsman_ir::{
+    ActionId, Annotations, Callee, Program, Span, Stmt, StmtKind, StructDef, Table, Type, TypeId,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Name and type of every digest of a program.
@@ -150,38 +153,44 @@ pub(super) fn extern_kind(object: &str) -> Option<Prefix> {
 ///
 /// # Errors
 /// Two objects of a kind have the same name, or an `@id` is invalid.
-pub(super) fn name(program: &Program, objects: &Objects<'_>) -> Result<Symbols, String> {
+pub(super) fn name(program: &Program, objects: &Objects<'_>) -> Result<Symbols, P4InfoError> {
     let mut symbols = Symbols::default();
     let mut seen = BTreeSet::new();
-    let mut add = |kind: Prefix, what: &str, name: &str, on: &Annotations| -> Result<(), String> {
-        let id = annotations::id(on).map_err(|e| format!("{what} {name}: {e}"))?;
+    let mut add = |kind: Prefix,
+                   what: &str,
+                   name: &str,
+                   on: &Annotations,
+                   span: Option<Span>|
+     -> Result<(), P4InfoError> {
+        let failed = |message| P4InfoError { message, span };
+        let id = annotations::id(on).map_err(|e| failed(format!("{what} {name}: {e}")))?;
         if !seen.insert((kind as u32, name.to_string())) {
-            return Err(format!(
+            return Err(failed(format!(
                 "two objects of the kind {what} are called {name}: give one of them another @name"
-            ));
+            )));
         }
-        symbols.add(kind, name, id).map_err(|e| format!("{what} {e}"))
+        symbols.add(kind, name, id).map_err(|e| failed(format!("{what} {e}")))
     };
     for id in &objects.actions {
         let a = &program.actions[id.index()];
-        add(Prefix::Action, "action", &a.name, &a.annotations)?;
+        add(Prefix::Action, "action", &a.name, &a.annotations, Some(a.span))?;
     }
     for t in &objects.tables {
-        add(Prefix::Table, "table", &t.name, &t.annotations)?;
+        add(Prefix::Table, "table", &t.name, &t.annotations, Some(t.span))?;
     }
     for v in &program.value_sets {
-        add(Prefix::ValueSet, "value_set", &v.name, &v.annotations)?;
+        add(Prefix::ValueSet, "value_set", &v.name, &v.annotations, None)?;
     }
     for (h, _) in &objects.headers {
-        add(Prefix::ControllerHeader, "header", &h.name, &h.annotations)?;
+        add(Prefix::ControllerHeader, "header", &h.name, &h.annotations, None)?;
     }
     for x in &program.externs {
         if let Some(kind) = extern_kind(&x.object) {
-            add(kind, &x.object, &x.name, &x.annotations)?;
+            add(kind, &x.object, &x.name, &x.annotations, Some(x.span))?;
         }
     }
     for name in objects.digests.keys() {
-        add(Prefix::Digest, "digest", name, &Annotations::default())?;
+        add(Prefix::Digest, "digest", name, &Annotations::default(), None)?;
     }
     symbols.assign();
     Ok(symbols)
