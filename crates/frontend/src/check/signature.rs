@@ -187,7 +187,8 @@ impl Checker<'_> {
     /// Makes parameters visible in the innermost scope.
     pub fn declare_params(&mut self, list: &[ast::Param], params: &[Param]) {
         for p in params {
-            if let Some(source) = list.iter().find(|s| s.name.span == p.span) {
+            // All that one macro declares has the span of its use.
+            if let Some(source) = list.iter().find(|s| s.name.span == p.span && s.name.name == p.name) {
                 let def = if p.ty == Ty::ERROR { Def::Broken } else { Def::Var(p.var) };
                 self.declare(&source.name, def);
             }

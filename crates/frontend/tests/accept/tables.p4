@@ -26,6 +26,9 @@ struct metadata_t {
 
 action shared() {}
 
+#define TWO_PARAMETERS(name) action name(inout bit<8> x, in bit<8> y) { x = y; }
+TWO_PARAMETERS(assign)
+
 bit<8> twice(in bit<8> x) {
     return x * 2;
 }
@@ -179,6 +182,7 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
         }
         keyless.apply();
         shared();
+        assign(meta.n, hdr.h.a);
     }
 }
 
