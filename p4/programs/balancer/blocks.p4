@@ -75,30 +75,14 @@ control Sample(in bit<8> from, in bit<8> count, in bit<16> draw1, in bit<16> dra
                     third = third + 1;
                 }
             }
-            if (first != 0 && second != 0 && third != 0) {
-                chosen[0:0] = 0;
-            }
-            if (n1 != first && n1 != second && n1 != third) {
-                chosen[1:1] = 0;
-            }
-            if (n2 != first && n2 != second && n2 != third) {
-                chosen[2:2] = 0;
-            }
-            if (n3 != first && n3 != second && n3 != third) {
-                chosen[3:3] = 0;
-            }
-            if (n4 != first && n4 != second && n4 != third) {
-                chosen[4:4] = 0;
-            }
-            if (n5 != first && n5 != second && n5 != third) {
-                chosen[5:5] = 0;
-            }
-            if (n6 != first && n6 != second && n6 != third) {
-                chosen[6:6] = 0;
-            }
-            if (n7 != first && n7 != second && n7 != third) {
-                chosen[7:7] = 0;
-            }
+            chosen = from & ((n7 == first || n7 == second || n7 == third ? 1w1 : 1w0)
+                ++ (n6 == first || n6 == second || n6 == third ? 1w1 : 1w0)
+                ++ (n5 == first || n5 == second || n5 == third ? 1w1 : 1w0)
+                ++ (n4 == first || n4 == second || n4 == third ? 1w1 : 1w0)
+                ++ (n3 == first || n3 == second || n3 == third ? 1w1 : 1w0)
+                ++ (n2 == first || n2 == second || n2 == third ? 1w1 : 1w0)
+                ++ (n1 == first || n1 == second || n1 == third ? 1w1 : 1w0)
+                ++ (8w0 == first || 8w0 == second || 8w0 == third ? 1w1 : 1w0));
         }
     }
 }
@@ -107,81 +91,31 @@ control Sample(in bit<8> from, in bit<8> count, in bit<16> draw1, in bit<16> dra
 control Minimum(in bit<8> among, in values_t values, out bit<8> least) {
     apply {
         const bit<48> NONE = 0xffffffffffff;
-        values_t v = { NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE };
-        if (among[0:0] == 1) {
-            v.d0 = values.d0;
-        }
-        if (among[1:1] == 1) {
-            v.d1 = values.d1;
-        }
-        if (among[2:2] == 1) {
-            v.d2 = values.d2;
-        }
-        if (among[3:3] == 1) {
-            v.d3 = values.d3;
-        }
-        if (among[4:4] == 1) {
-            v.d4 = values.d4;
-        }
-        if (among[5:5] == 1) {
-            v.d5 = values.d5;
-        }
-        if (among[6:6] == 1) {
-            v.d6 = values.d6;
-        }
-        if (among[7:7] == 1) {
-            v.d7 = values.d7;
-        }
-        bit<48> a = v.d0;
-        bit<48> b = v.d2;
-        bit<48> c = v.d4;
-        bit<48> d = v.d6;
-        if (v.d1 < a) {
-            a = v.d1;
-        }
-        if (v.d3 < b) {
-            b = v.d3;
-        }
-        if (v.d5 < c) {
-            c = v.d5;
-        }
-        if (v.d7 < d) {
-            d = v.d7;
-        }
-        if (b < a) {
-            a = b;
-        }
-        if (d < c) {
-            c = d;
-        }
-        if (c < a) {
-            a = c;
-        }
-        least = among;
-        if (v.d0 != a) {
-            least[0:0] = 0;
-        }
-        if (v.d1 != a) {
-            least[1:1] = 0;
-        }
-        if (v.d2 != a) {
-            least[2:2] = 0;
-        }
-        if (v.d3 != a) {
-            least[3:3] = 0;
-        }
-        if (v.d4 != a) {
-            least[4:4] = 0;
-        }
-        if (v.d5 != a) {
-            least[5:5] = 0;
-        }
-        if (v.d6 != a) {
-            least[6:6] = 0;
-        }
-        if (v.d7 != a) {
-            least[7:7] = 0;
-        }
+        values_t v = {
+            (among[0:0] == 1 ? values.d0 : NONE),
+            (among[1:1] == 1 ? values.d1 : NONE),
+            (among[2:2] == 1 ? values.d2 : NONE),
+            (among[3:3] == 1 ? values.d3 : NONE),
+            (among[4:4] == 1 ? values.d4 : NONE),
+            (among[5:5] == 1 ? values.d5 : NONE),
+            (among[6:6] == 1 ? values.d6 : NONE),
+            (among[7:7] == 1 ? values.d7 : NONE)
+        };
+        bit<48> a = v.d1 < v.d0 ? v.d1 : v.d0;
+        bit<48> b = v.d3 < v.d2 ? v.d3 : v.d2;
+        bit<48> c = v.d5 < v.d4 ? v.d5 : v.d4;
+        bit<48> d = v.d7 < v.d6 ? v.d7 : v.d6;
+        a = b < a ? b : a;
+        c = d < c ? d : c;
+        a = c < a ? c : a;
+        least = among & ((v.d7 == a ? 1w1 : 1w0)
+            ++ (v.d6 == a ? 1w1 : 1w0)
+            ++ (v.d5 == a ? 1w1 : 1w0)
+            ++ (v.d4 == a ? 1w1 : 1w0)
+            ++ (v.d3 == a ? 1w1 : 1w0)
+            ++ (v.d2 == a ? 1w1 : 1w0)
+            ++ (v.d1 == a ? 1w1 : 1w0)
+            ++ (v.d0 == a ? 1w1 : 1w0));
     }
 }
 
@@ -192,54 +126,23 @@ control Thresholds(in bit<32> pool, in bit<8> devices, in values_t values, in th
     apply {
         bit<8> over;
         above.read(over, pool);
-        if (values.d0 >= (bit<48>)thresholds.high.d0) {
-            over[0:0] = 1;
-        }
-        if (values.d1 >= (bit<48>)thresholds.high.d1) {
-            over[1:1] = 1;
-        }
-        if (values.d2 >= (bit<48>)thresholds.high.d2) {
-            over[2:2] = 1;
-        }
-        if (values.d3 >= (bit<48>)thresholds.high.d3) {
-            over[3:3] = 1;
-        }
-        if (values.d4 >= (bit<48>)thresholds.high.d4) {
-            over[4:4] = 1;
-        }
-        if (values.d5 >= (bit<48>)thresholds.high.d5) {
-            over[5:5] = 1;
-        }
-        if (values.d6 >= (bit<48>)thresholds.high.d6) {
-            over[6:6] = 1;
-        }
-        if (values.d7 >= (bit<48>)thresholds.high.d7) {
-            over[7:7] = 1;
-        }
-        if (values.d0 <= (bit<48>)thresholds.low.d0) {
-            over[0:0] = 0;
-        }
-        if (values.d1 <= (bit<48>)thresholds.low.d1) {
-            over[1:1] = 0;
-        }
-        if (values.d2 <= (bit<48>)thresholds.low.d2) {
-            over[2:2] = 0;
-        }
-        if (values.d3 <= (bit<48>)thresholds.low.d3) {
-            over[3:3] = 0;
-        }
-        if (values.d4 <= (bit<48>)thresholds.low.d4) {
-            over[4:4] = 0;
-        }
-        if (values.d5 <= (bit<48>)thresholds.low.d5) {
-            over[5:5] = 0;
-        }
-        if (values.d6 <= (bit<48>)thresholds.low.d6) {
-            over[6:6] = 0;
-        }
-        if (values.d7 <= (bit<48>)thresholds.low.d7) {
-            over[7:7] = 0;
-        }
+        // Out at `high`; what was out stays so above `low`.
+        over = ((values.d7 >= (bit<48>)thresholds.high.d7 ? 1w1 : 1w0)
+            ++ (values.d6 >= (bit<48>)thresholds.high.d6 ? 1w1 : 1w0)
+            ++ (values.d5 >= (bit<48>)thresholds.high.d5 ? 1w1 : 1w0)
+            ++ (values.d4 >= (bit<48>)thresholds.high.d4 ? 1w1 : 1w0)
+            ++ (values.d3 >= (bit<48>)thresholds.high.d3 ? 1w1 : 1w0)
+            ++ (values.d2 >= (bit<48>)thresholds.high.d2 ? 1w1 : 1w0)
+            ++ (values.d1 >= (bit<48>)thresholds.high.d1 ? 1w1 : 1w0)
+            ++ (values.d0 >= (bit<48>)thresholds.high.d0 ? 1w1 : 1w0)) | over;
+        over = over & ((values.d7 > (bit<48>)thresholds.low.d7 ? 1w1 : 1w0)
+            ++ (values.d6 > (bit<48>)thresholds.low.d6 ? 1w1 : 1w0)
+            ++ (values.d5 > (bit<48>)thresholds.low.d5 ? 1w1 : 1w0)
+            ++ (values.d4 > (bit<48>)thresholds.low.d4 ? 1w1 : 1w0)
+            ++ (values.d3 > (bit<48>)thresholds.low.d3 ? 1w1 : 1w0)
+            ++ (values.d2 > (bit<48>)thresholds.low.d2 ? 1w1 : 1w0)
+            ++ (values.d1 > (bit<48>)thresholds.low.d1 ? 1w1 : 1w0)
+            ++ (values.d0 > (bit<48>)thresholds.low.d0 ? 1w1 : 1w0));
         above.write(pool, over);
         below = devices & ~over;
     }
@@ -256,56 +159,27 @@ control Weighted(in bit<32> pool, in bit<8> among, in values_t values, in factor
         bit<16> at;
         pointer.read(at, pool);
         pointer.write(pool, at + 1267);
-        values_t v = { 0, 0, 0, 0, 0, 0, 0, 0 };
-        if (among[0:0] == 1) {
-            v.d0 = values.d0;
-        }
-        if (among[1:1] == 1) {
-            v.d1 = values.d1;
-        }
-        if (among[2:2] == 1) {
-            v.d2 = values.d2;
-        }
-        if (among[3:3] == 1) {
-            v.d3 = values.d3;
-        }
-        if (among[4:4] == 1) {
-            v.d4 = values.d4;
-        }
-        if (among[5:5] == 1) {
-            v.d5 = values.d5;
-        }
-        if (among[6:6] == 1) {
-            v.d6 = values.d6;
-        }
-        if (among[7:7] == 1) {
-            v.d7 = values.d7;
-        }
+        values_t v = {
+            (among[0:0] == 1 ? values.d0 : 0),
+            (among[1:1] == 1 ? values.d1 : 0),
+            (among[2:2] == 1 ? values.d2 : 0),
+            (among[3:3] == 1 ? values.d3 : 0),
+            (among[4:4] == 1 ? values.d4 : 0),
+            (among[5:5] == 1 ? values.d5 : 0),
+            (among[6:6] == 1 ? values.d6 : 0),
+            (among[7:7] == 1 ? values.d7 : 0)
+        };
         if (v.d0 + v.d1 + v.d2 + v.d3 + v.d4 + v.d5 + v.d6 + v.d7 == 0) {
-            if (among[0:0] == 1) {
-                v.d0 = (bit<48>)factors.d0;
-            }
-            if (among[1:1] == 1) {
-                v.d1 = (bit<48>)factors.d1;
-            }
-            if (among[2:2] == 1) {
-                v.d2 = (bit<48>)factors.d2;
-            }
-            if (among[3:3] == 1) {
-                v.d3 = (bit<48>)factors.d3;
-            }
-            if (among[4:4] == 1) {
-                v.d4 = (bit<48>)factors.d4;
-            }
-            if (among[5:5] == 1) {
-                v.d5 = (bit<48>)factors.d5;
-            }
-            if (among[6:6] == 1) {
-                v.d6 = (bit<48>)factors.d6;
-            }
-            if (among[7:7] == 1) {
-                v.d7 = (bit<48>)factors.d7;
-            }
+            v = {
+                (among[0:0] == 1 ? (bit<48>)factors.d0 : 0),
+                (among[1:1] == 1 ? (bit<48>)factors.d1 : 0),
+                (among[2:2] == 1 ? (bit<48>)factors.d2 : 0),
+                (among[3:3] == 1 ? (bit<48>)factors.d3 : 0),
+                (among[4:4] == 1 ? (bit<48>)factors.d4 : 0),
+                (among[5:5] == 1 ? (bit<48>)factors.d5 : 0),
+                (among[6:6] == 1 ? (bit<48>)factors.d6 : 0),
+                (among[7:7] == 1 ? (bit<48>)factors.d7 : 0)
+            };
         }
         // Where each device's slots end.
         bit<48> e0 = v.d0;
@@ -318,48 +192,27 @@ control Weighted(in bit<32> pool, in bit<8> among, in values_t values, in factor
         bit<48> e7 = e6 + v.d7;
         bit<64> scaled = (bit<64>)e7 * (bit<64>)at[10:0];
         bit<48> slot = scaled[58:11];
-        chosen = 0;
-        if (e7 == 0) {
-            chosen = among;
-        } else if (slot < e0) {
-            chosen = 1;
-        } else if (slot < e1) {
-            chosen = 2;
-        } else if (slot < e2) {
-            chosen = 4;
-        } else if (slot < e3) {
-            chosen = 8;
-        } else if (slot < e4) {
-            chosen = 16;
-        } else if (slot < e5) {
-            chosen = 32;
-        } else if (slot < e6) {
-            chosen = 64;
-        } else {
-            chosen = 128;
-        }
+        chosen = e7 == 0 ? among
+            : (slot < e0 ? 8w1
+            : (slot < e1 ? 8w2
+            : (slot < e2 ? 8w4
+            : (slot < e3 ? 8w8
+            : (slot < e4 ? 8w16
+            : (slot < e5 ? 8w32
+            : (slot < e6 ? 8w64 : 8w128)))))));
     }
 }
 
 // The position of the lowest bit of a set that is not empty.
 control Position(in bit<8> of, out slot_t position) {
     apply {
-        position = 7;
-        if (of[0:0] == 1) {
-            position = 0;
-        } else if (of[1:1] == 1) {
-            position = 1;
-        } else if (of[2:2] == 1) {
-            position = 2;
-        } else if (of[3:3] == 1) {
-            position = 3;
-        } else if (of[4:4] == 1) {
-            position = 4;
-        } else if (of[5:5] == 1) {
-            position = 5;
-        } else if (of[6:6] == 1) {
-            position = 6;
-        }
+        position = of[0:0] == 1 ? 3w0
+            : (of[1:1] == 1 ? 3w1
+            : (of[2:2] == 1 ? 3w2
+            : (of[3:3] == 1 ? 3w3
+            : (of[4:4] == 1 ? 3w4
+            : (of[5:5] == 1 ? 3w5
+            : (of[6:6] == 1 ? 3w6 : 3w7))))));
     }
 }
 

@@ -51,6 +51,7 @@ idle_t idle_time(in bit<24> ms) {
 const bit<8> CONN_LIVE = 1;
 const bit<8> CONN_FIN_CLIENT = 2;
 const bit<8> CONN_FIN_DEVICE = 4;
+const bit<8> CONN_FINS = CONN_FIN_CLIENT | CONN_FIN_DEVICE;
 const bit<8> CONN_RESET = 8;
 // What the connection adds to the load of its device (the first at this moment, the others while it lasts).
 const bit<8> CONN_IN_FLIGHT = 16;
@@ -125,47 +126,30 @@ control Way(in bit<2> request,
             high.read(h, at);
             last_seen.read(seen, at);
             middle.read(m, at);
-            bit<8> flags = s[7:0];
-            bit<8> fins = CONN_FIN_CLIENT | CONN_FIN_DEVICE;
-            bool closing = (flags & CONN_RESET) != 0 || (flags & fins) == fins;
-            bool live = (flags & CONN_LIVE) != 0;
-            bool same = live && l == flow.client[31:0] ++ flow.client_port ++ flow.service && h == flow.client[127:64]
-                        && m[63:32] == flow.client[63:32] && m[5:0] == s[31:26];
-            if (same && !opens) {
-                conn.found = true;
-                conn.way = number;
-                conn.version = s[31:26];
-                conn.idle = s[25:8];
-                conn.device = m[31:16];
-                conn.flags = flags;
-                conn.options = m[11:6];
-                conn.seen = seen;
-            } else {
-                seen_t limit = closing ? LINGER : (seen_t)s[25:8] << 6;
+            bool closing = (s[7:0] & CONN_RESET) != 0 || (s[7:0] & CONN_FINS) == CONN_FINS;
+            bool live = (s[7:0] & CONN_LIVE) != 0;
+            bool found = live && l == flow.client[31:0] ++ flow.client_port ++ flow.service && h == flow.client[127:64]
+                         && m[63:32] == flow.client[63:32] && m[5:0] == s[31:26];
+            bool free = false;
+            if (!found || opens) {
                 seen_t age = now - seen;
-                bool over = age > limit && age < (seen_t)(0 - AHEAD);
-                if (same && !over && !closing) {
-                    conn.found = true;
-                    conn.way = number;
-                    conn.version = s[31:26];
-                    conn.idle = s[25:8];
-                    conn.device = m[31:16];
-                    conn.flags = flags;
-                    conn.options = m[11:6];
-                    conn.seen = seen;
-                } else {
-                    // The same 5-tuple again after its end is a new connection, wherever its entry still stands. It takes precedence
-                    // over a free place found before, or the key would stand twice. Nobody can foresee which places are
-                    // free, so nothing branches on it.
-                    bool free = same || !conn.room && (!live || over);
-                    conn.room = conn.room || free;
-                    conn.way = free ? number : conn.way;
-                    conn.version = free ? s[31:26] : conn.version;
-                    // Whoever had the place may still be counted.
-                    conn.device = free ? m[31:16] : conn.device;
-                    conn.flags = free ? flags : conn.flags;
-                }
+                bool over = age > (closing ? LINGER : (seen_t)s[25:8] << 6) && age < (seen_t)(0 - AHEAD);
+                // The same 5-tuple again after its end is a new connection, wherever its entry still stands. It takes precedence
+                // over a free place found before, or the key would stand twice. Nobody can foresee which places are
+                // free, so nothing branches on it.
+                free = found ? over || closing : !conn.room && (!live || over);
+                found = found && !over && !closing;
             }
+            conn.found = found;
+            conn.room = conn.room || free;
+            conn.way = found || free ? number : conn.way;
+            conn.version = found || free ? s[31:26] : conn.version;
+            // Whoever had the place may still be counted.
+            conn.device = found || free ? m[31:16] : conn.device;
+            conn.flags = found || free ? s[7:0] : conn.flags;
+            conn.idle = found ? s[25:8] : conn.idle;
+            conn.options = found ? m[11:6] : conn.options;
+            conn.seen = found ? seen : conn.seen;
         }
     }
 }
@@ -226,8 +210,7 @@ control CountConnection(in headers_t hdr, in metadata_t meta, in bool from_devic
     apply {
         bool was = (conn.flags & CONN_IN_FLIGHT) != 0;
         bool is_now = was;
-        bit<8> fins = CONN_FIN_CLIENT | CONN_FIN_DEVICE;
-        if ((conn.flags & CONN_RESET) != 0 || (conn.flags & fins) == fins) {
+        if ((conn.flags & CONN_RESET) != 0 || (conn.flags & CONN_FINS) == CONN_FINS) {
             is_now = false;
         } else if ((conn.flags & CONN_COUNTS_CONNECTIONS) != 0) {
             is_now = true;
@@ -236,10 +219,7 @@ control CountConnection(in headers_t hdr, in metadata_t meta, in bool from_devic
         }
         one_more = is_now && !was;
         one_less = was && !is_now;
-        conn.flags = conn.flags & ~CONN_IN_FLIGHT;
-        if (is_now) {
-            conn.flags = conn.flags | CONN_IN_FLIGHT;
-        }
+        conn.flags = is_now ? conn.flags | CONN_IN_FLIGHT : conn.flags & ~CONN_IN_FLIGHT;
     }
 }
 

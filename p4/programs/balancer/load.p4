@@ -80,20 +80,12 @@ const bit<2> LOAD_COUNT = 3; // there is one more or less in flight
 // connections it got since.
 control Metric(in bit<8> which, in bit<64> reported, in bit<16> in_flight, out bit<16> value) {
     apply {
-        value = 0;
-        if (which == METRIC_IN_FLIGHT) {
-            value = in_flight;
-        } else if (which == METRIC_COMPUTE) {
-            value = (bit<16>)reported[63:56];
-        } else if (which == METRIC_MEMORY) {
-            value = (bit<16>)reported[55:48];
-        } else if (which == METRIC_NETWORK) {
-            value = (bit<16>)reported[47:40];
-        } else if (which == METRIC_QUEUE) {
-            value = (bit<16>)reported[39:32];
-        } else if (which == METRIC_WEIGHT) {
-            value = (bit<16>)reported[31:24];
-        }
+        value = which == METRIC_IN_FLIGHT ? in_flight
+            : (which == METRIC_COMPUTE ? (bit<16>)reported[63:56]
+            : (which == METRIC_MEMORY ? (bit<16>)reported[55:48]
+            : (which == METRIC_NETWORK ? (bit<16>)reported[47:40]
+            : (which == METRIC_QUEUE ? (bit<16>)reported[39:32]
+            : (which == METRIC_WEIGHT ? (bit<16>)reported[31:24] : 16w0)))));
     }
 }
 
@@ -114,33 +106,27 @@ control DeviceState(in bit<2> request, in bool mine, in bool less, in server_t s
         fresh = enabled;
         value = 0;
         heard = 0;
+        bit<64> metrics;
+        bit<16> n;
         if (request == LOAD_NOTE) {
             if (mine) {
                 last_heard.write(at, now);
                 if (report.metrics == 1) {
                     // A report knows no weight and a probe no queue: what was heard of it stays.
-                    bit<64> was;
-                    reported.read(was, at);
-                    bit<8> queue = report.values[7:0];
-                    bit<8> weight = was[31:24];
-                    if (report.probe == 1) {
-                        queue = was[39:32];
-                        weight = report.weight;
-                    }
-                    reported.write(at, report.values[31:8] ++ queue ++ weight ++ 24w0);
+                    reported.read(metrics, at);
+                    reported.write(at, report.values[31:8]
+                        ++ (report.probe == 1 ? metrics[39:32] ++ report.weight : report.values[7:0] ++ metrics[31:24]) ++ 24w0);
                     if (report.corrects == 1) {
                         in_flight.write(at, (bit<16>)report.values[7:0]);
                     }
                 }
             }
         } else if (request == LOAD_COUNT) {
-            bit<16> n;
             if (mine) {
-                bit<64> was;
                 in_flight.read(n, at);
                 in_flight.write(at, n |+| 1);
-                reported.read(was, at);
-                reported.write(at, was[63:16] ++ (was[15:0] |+| 1));
+                reported.read(metrics, at);
+                reported.write(at, metrics[63:16] ++ (metrics[15:0] |+| 1));
             }
             if (less) {
                 in_flight.read(n, (bit<32>)less_server);
@@ -150,13 +136,9 @@ control DeviceState(in bit<2> request, in bool mine, in bool less, in server_t s
             if (timeout != 0 || request == LOAD_VALUE) {
                 last_heard.read(heard, at);
                 // A report may have come since this packet did.
-                if (timeout != 0 && (heard == 0 || now > heard && now - heard > timeout)) {
-                    fresh = 0;
-                }
+                fresh = timeout != 0 && (heard == 0 || now > heard && now - heard > timeout) ? 1w0 : 1w1;
             }
             if (request == LOAD_VALUE) {
-                bit<64> metrics;
-                bit<16> n;
                 bit<16> a;
                 bit<16> b;
                 reported.read(metrics, at);
@@ -169,10 +151,7 @@ control DeviceState(in bit<2> request, in bool mine, in bool less, in server_t s
                 if (measure.second_only == 1) {
                     value = (bit<48>)sum + (bit<48>)second * (bit<48>)factor;
                 } else {
-                    sum = sum + second;
-                    if (measure.complement == 1) {
-                        sum = 32w100 |-| sum;
-                    }
+                    sum = measure.complement == 1 ? 32w100 |-| (sum + second) : sum + second;
                     value = (bit<48>)sum * (bit<48>)factor;
                 }
             }
@@ -180,12 +159,21 @@ control DeviceState(in bit<2> request, in bool mine, in bool less, in server_t s
     }
 }
 
+// What a report or probe says.
+struct note_t {
+    bool       believed;
+    bit<8>     devices;   // of meta.server
+    bit<8>     available; // those of them that can take new connections
+    reported_t load;      // meta.words are the values
+}
+
 // The load of every server's devices. LOAD_ASK and LOAD_VALUE say which of the enabled devices were heard of within the
-// timeout (and when they were) and which are available; LOAD_NOTE takes note of a report about the devices in `mask`; LOAD_COUNT counts one more for
-// the device in `mask`, and one less for the device `less` if `has_less`.
-control LoadState(in bit<2> request, in bit<8> mask, in bit<8> reported, in server_t server, in bool has_less,
-                  in device_t less, in bit<8> enabled, in time_us_t timeout, in time_us_t now, in bit<256> words,
-                  in reported_t report, in measure_t measure, in factors_t factors,
+// timeout (and when they were) and which are available; LOAD_NOTE takes note of a report about the devices in `note`; LOAD_COUNT
+// counts one more for the device in `note`, and one less for the device `less` if `has_less`.
+//
+// Every call has the same arguments, so that a compiler that puts the text of a control in the place of each call copies none of them.
+control LoadState(in bit<2> request, in note_t note, in server_t server, in bool has_less, in device_t less, in bit<8> enabled,
+                  in time_us_t timeout, in time_us_t now, in bit<256> words, in measure_t measure, in factors_t factors,
                   out bit<8> fresh, out bit<8> available, out values_t values, out values_t heard) {
     register<bit<8>>(MAX_SERVERS) accel_state;
 
@@ -206,43 +194,39 @@ control LoadState(in bit<2> request, in bit<8> mask, in bit<8> reported, in serv
             values = { 0, 0, 0, 0, 0, 0, 0, 0 };
             heard = { 0, 0, 0, 0, 0, 0, 0, 0 };
         } else {
-            bit<8> gone = 0;
             server_t from_server = less[15:3];
-            if (has_less) {
-                gone = (bit<8>)1 << (bit<8>)less[2:0];
-            }
-            reported_t r = report;
+            bit<8> gone = has_less ? (bit<8>)1 << (bit<8>)less[2:0] : 8w0;
+            reported_t r = note.load;
             r.values = words[255:224];
-            device0.apply(request, mask[0:0] == 1, gone[0:0] == 1, server, from_server, enabled[0:0], now, timeout, r, measure,
+            device0.apply(request, note.devices[0:0] == 1, gone[0:0] == 1, server, from_server, enabled[0:0], now, timeout, r, measure,
                 factors.d0, fresh[0:0], values.d0, heard.d0);
             r.values = words[223:192];
-            device1.apply(request, mask[1:1] == 1, gone[1:1] == 1, server, from_server, enabled[1:1], now, timeout, r, measure,
+            device1.apply(request, note.devices[1:1] == 1, gone[1:1] == 1, server, from_server, enabled[1:1], now, timeout, r, measure,
                 factors.d1, fresh[1:1], values.d1, heard.d1);
             r.values = words[191:160];
-            device2.apply(request, mask[2:2] == 1, gone[2:2] == 1, server, from_server, enabled[2:2], now, timeout, r, measure,
+            device2.apply(request, note.devices[2:2] == 1, gone[2:2] == 1, server, from_server, enabled[2:2], now, timeout, r, measure,
                 factors.d2, fresh[2:2], values.d2, heard.d2);
             r.values = words[159:128];
-            device3.apply(request, mask[3:3] == 1, gone[3:3] == 1, server, from_server, enabled[3:3], now, timeout, r, measure,
+            device3.apply(request, note.devices[3:3] == 1, gone[3:3] == 1, server, from_server, enabled[3:3], now, timeout, r, measure,
                 factors.d3, fresh[3:3], values.d3, heard.d3);
             r.values = words[127:96];
-            device4.apply(request, mask[4:4] == 1, gone[4:4] == 1, server, from_server, enabled[4:4], now, timeout, r, measure,
+            device4.apply(request, note.devices[4:4] == 1, gone[4:4] == 1, server, from_server, enabled[4:4], now, timeout, r, measure,
                 factors.d4, fresh[4:4], values.d4, heard.d4);
             r.values = words[95:64];
-            device5.apply(request, mask[5:5] == 1, gone[5:5] == 1, server, from_server, enabled[5:5], now, timeout, r, measure,
+            device5.apply(request, note.devices[5:5] == 1, gone[5:5] == 1, server, from_server, enabled[5:5], now, timeout, r, measure,
                 factors.d5, fresh[5:5], values.d5, heard.d5);
             r.values = words[63:32];
-            device6.apply(request, mask[6:6] == 1, gone[6:6] == 1, server, from_server, enabled[6:6], now, timeout, r, measure,
+            device6.apply(request, note.devices[6:6] == 1, gone[6:6] == 1, server, from_server, enabled[6:6], now, timeout, r, measure,
                 factors.d6, fresh[6:6], values.d6, heard.d6);
             r.values = words[31:0];
-            device7.apply(request, mask[7:7] == 1, gone[7:7] == 1, server, from_server, enabled[7:7], now, timeout, r, measure,
+            device7.apply(request, note.devices[7:7] == 1, gone[7:7] == 1, server, from_server, enabled[7:7], now, timeout, r, measure,
                 factors.d7, fresh[7:7], values.d7, heard.d7);
         }
+        if (request != LOAD_COUNT) {
+            accel_state.read(available, (bit<32>)server);
+        }
         if (request == LOAD_NOTE) {
-            accel_state.read(available, (bit<32>)server);
-            available = (available & ~mask) | (reported & mask);
-            accel_state.write((bit<32>)server, available);
-        } else if (request != LOAD_COUNT) {
-            accel_state.read(available, (bit<32>)server);
+            accel_state.write((bit<32>)server, (available & ~note.devices) | (note.available & note.devices));
         }
     }
 }

@@ -46,6 +46,12 @@ control BalancerIngress(inout headers_t hdr,
     counter(65536, CounterType.packets_and_bytes) device_packets;  // towards devices, by device
     counter(65536, CounterType.packets) device_connections;        // opened, by device
 
+    // Of the two candidates for a server (servers.p4): in flight, of all devices of a server.
+    @name("select_server.first.in_flight")
+    register<bit<24>>(MAX_SERVERS) first_in_flight;
+    @name("select_server.second.in_flight")
+    register<bit<24>>(MAX_SERVERS) second_in_flight;
+
     Connections() connections;
     SecondHash() second_hash;
     CountConnection() count_connection;
@@ -53,7 +59,8 @@ control BalancerIngress(inout headers_t hdr,
     Reports() reports;
     ServicePolicy() service_policy;
     DeviceSettings() device_settings;
-    SelectServer() select_server;
+    SelectServer(first_in_flight, second_in_flight) select_server;
+    CountServers(first_in_flight, second_in_flight) count_servers;
     Blocks() made_of_blocks;
     SelectDevice() select_device;
     Tally() tally;
@@ -85,7 +92,7 @@ control BalancerIngress(inout headers_t hdr,
     ipv4_t new4 = 0;         // what translation puts in
     ipv6_t new6 = 0;
     bool sent = false;       // a next hop is known
-    pool_t pool;
+    pool_t pool = { 0, 0, 0, 0 };
     bit<8> fresh = 0;        // devices that were heard of lately
     bit<8> available = 0;    // devices that can take new connections
     bool is_report = false;  // or a probe, and for us
@@ -98,8 +105,16 @@ control BalancerIngress(inout headers_t hdr,
     bool to_client = false;  // it comes from one, and its source is to be the VIP
     bool fragmented = false; // it is a part of its datagram
     bool later = false;      // and not the first
+    bool outside = true;     // the packet's own address changes, not only the one in what it quotes
     bit<32> datagram = 0;    // number of the datagram
     fate_t fate = { false, 0, 0, false, false, 0 };
+    bit<2> request = CONN_FIND;      // to the table of connections
+    bit<2> load_request = LOAD_ASK;  // to the state of devices
+    note_t note = { false, 0, 0, { 0, 0, 0, 0, 0 } };
+    blocks_t blocks = { SERVERS_BY_HASH, NARROW_NONE, PICK_LEAST, 0, 0, { METRIC_NONE, 0, METRIC_NONE, 0, 0, 0, 0, 0 } };
+    factors_t factors = { 1, 1, 1, 1, 1, 1, 1, 1 };
+    values_t values = { 0, 0, 0, 0, 0, 0, 0, 0 }; // load of each device
+    values_t heard = { 0, 0, 0, 0, 0, 0, 0, 0 };  // when it reported
     bool one_more = false;   // in flight at meta.device
     bool one_less = false;   // in flight at `left`
     device_t left = 0;
@@ -486,7 +501,7 @@ control BalancerIngress(inout headers_t hdr,
                     changes = true;
                     second_hash.apply(meta.flow, meta.hash_b);
                 } else {
-                    connections.apply(CONN_FIND, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
+                    connections.apply(request, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
                 }
                 if (changes) {
                     // See below.
@@ -505,12 +520,14 @@ control BalancerIngress(inout headers_t hdr,
                     changes = expired || conn.flags != flags || (flags & CONN_COUNTS) != 0
                               || to_service && !meta.opens && conn.idle != meta.idle;
                     if (!changes) {
-                        connections.apply(CONN_SEEN, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
+                        request = CONN_SEEN;
+                        connections.apply(request, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
                     }
                 }
             }
             if (changes) @atomic {
-                connections.apply(CONN_FIND, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
+                request = CONN_FIND;
+                connections.apply(request, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
                 if (conn.found) {
                     if (to_service || conn.device == backend) {
                         if (expired) {
@@ -531,52 +548,44 @@ control BalancerIngress(inout headers_t hdr,
                             count_connection.apply(hdr, meta, !to_service, conn, one_more, one_less);
                             left = conn.device;
                         }
-                        connections.apply(CONN_TOUCH, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
+                        request = CONN_TOUCH;
                     }
                 } else if (to_service && meta.opens && conn.room && service_options.apply().hit
                            && color == V1MODEL_METER_COLOR_RED) {
                     meta.drop_reason = DROP_RATE;
                 } else if (to_service && meta.opens && conn.room) {
-                    blocks_t blocks;
                     slot_t choice;
                     bool is_chosen;
                     bit<4> reason = REASON_FALLBACK;
                     bool all_silent = false;
                     bool looks = false; // at reports
-                    values_t heard = { 0, 0, 0, 0, 0, 0, 0, 0 };
                     service_policy.apply(meta, blocks);
-                    select_server.apply(LOAD_VALUE, blocks.servers, false, 0, false, 0, meta, pool, choice, is_chosen);
+                    select_server.apply(blocks.servers, meta, pool, choice, is_chosen);
                     if (meta.drop_reason == DROP_NONE) {
                         bit<8> candidates;
                         slot_t slot = 0;
                         bool proposed = false;
-                        // Only a policy made of blocks looks at what the load is. All agents silent at once is more likely
-                        // their fault than the devices': better any device than none.
+                        thresholds_t thresholds = { { 0, 0, 0, 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0, 0, 0 } };
+                        // Only a policy made of blocks looks at what the load is.
                         if (meta.policy == POLICY_BLOCKS) {
-                            factors_t factors = { 1, 1, 1, 1, 1, 1, 1, 1 };
-                            thresholds_t thresholds = { { 0, 0, 0, 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0, 0, 0 } };
-                            values_t values;
                             device_settings.apply(meta, factors, thresholds);
-                            load.apply(LOAD_VALUE, 0, 0, meta.server, false, 0, pool.devices, pool.report_timeout, now, 0,
-                                { 0, 0, 0, 0, 0 }, blocks.measure, factors, fresh, available, values, heard);
+                            load_request = LOAD_VALUE;
+                        }
+                        load.apply(load_request, note, meta.server, one_less, left, pool.devices, pool.report_timeout, now,
+                            meta.words, blocks.measure, factors, fresh, available, values, heard);
+                        // All agents silent at once is more likely their fault than the devices': better any device than none.
+                        if (fresh == 0) {
+                            fresh = pool.devices;
+                            all_silent = true;
+                        }
+                        if (meta.policy == POLICY_BLOCKS) {
                             looks = blocks.narrow == NARROW_AVAILABLE || blocks.measure.step != 0
                                     || blocks.measure.metric_a != METRIC_NONE && blocks.measure.metric_a != METRIC_IN_FLIGHT
                                     || blocks.measure.metric_b != METRIC_NONE && blocks.measure.metric_b != METRIC_IN_FLIGHT;
-                            if (fresh == 0) {
-                                fresh = pool.devices;
-                                all_silent = true;
-                            }
                             made_of_blocks.apply(meta, blocks, pool.ring, fresh, available, values, factors, thresholds,
                                 is_chosen, choice, candidates, slot, proposed, reason);
                         } else {
-                            values_t values;
-                            load.apply(LOAD_ASK, 0, 0, meta.server, false, 0, pool.devices, pool.report_timeout, now, 0,
-                                { 0, 0, 0, 0, 0 }, blocks.measure, { 0, 0, 0, 0, 0, 0, 0, 0 }, fresh, available, values, heard);
                             looks = meta.policy == POLICY_AVAILABILITY && pool.report_timeout != 0;
-                            if (fresh == 0) {
-                                fresh = pool.devices;
-                                all_silent = true;
-                            }
                             candidates = fresh;
                         }
                         select_device.apply(meta, pool, fresh, available, candidates, slot, proposed, reason);
@@ -602,40 +611,37 @@ control BalancerIngress(inout headers_t hdr,
                             conn.flags = conn.flags | CONN_IN_FLIGHT;
                             one_more = true;
                         }
-                        connections.apply(CONN_WRITE, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
+                        request = CONN_WRITE;
                         service_connections.count((bit<32>)meta.flow.service);
                         device_connections.count((bit<32>)meta.device);
                         tally.apply(meta, reason, looks, heard, now);
                         conn.found = true;
                     }
                 }
+                if (request != CONN_FIND) {
+                    connections.apply(request, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
+                }
                 if (one_more || one_less) {
-                    bit<8> more = 0;
-                    if (one_more) {
-                        more = (bit<8>)1 << (bit<8>)meta.device[2:0];
-                    }
-                    values_t values;
-                    values_t heard;
-                    slot_t choice;
-                    bool is_chosen;
-                    load.apply(LOAD_COUNT, more, 0, meta.device[15:3], one_less, left, 0, 0, now, 0, { 0, 0, 0, 0, 0 },
-                        { 0, 0, 0, 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0, 0, 0 }, fresh, available, values, heard);
-                    select_server.apply(LOAD_COUNT, 0, one_more, meta.device, one_less, left, meta, pool, choice, is_chosen);
+                    note.devices = one_more ? (bit<8>)1 << (bit<8>)meta.device[2:0] : 8w0;
+                    meta.server = meta.device[15:3];
+                    load_request = LOAD_COUNT;
+                    load.apply(load_request, note, meta.server, one_less, left, pool.devices, pool.report_timeout, now,
+                        meta.words, blocks.measure, factors, fresh, available, values, heard);
+                    count_servers.apply(one_more, meta.server, one_less, left[15:3]);
                 }
             }
 
+            if (expired || meta.again) {
+                make_reset.apply(hdr, meta, expired);
+            }
             if (expired) {
                 meta.again = true;
                 clone_preserving_field_list(CloneType.I2E, RESET_SESSION, RESET_FIELDS);
-                make_reset.apply(hdr, meta, true);
                 hdr.ethernet.dst = hdr.ethernet.src;
                 hdr.ethernet.src = switch_mac;
                 standard_metadata.egress_spec = standard_metadata.ingress_port;
                 drops.count(failed ? (bit<32>)DROP_DEVICE_FAILED : (bit<32>)DROP_IDLE);
                 exit;
-            }
-            if (meta.again) {
-                make_reset.apply(hdr, meta, false);
             }
 
             if (later) @atomic {
@@ -671,8 +677,6 @@ control BalancerIngress(inout headers_t hdr,
                     meta.drop_reason = DROP_VIP_NO_SERVICE;
                 }
             } else {
-                // An error that a router behind us sends keeps the router's address.
-                bool outside = true;
                 if (later) {
                     new4 = fate.address[31:0];
                     new6 = fate.address;
@@ -681,15 +685,13 @@ control BalancerIngress(inout headers_t hdr,
                 if (from_backend && conn.found && conn.device == backend) {
                     to_client = true;
                     if (hdr.quoted.isValid()) {
+                        // An error that a router behind us sends keeps the router's address.
                         if (hdr.ipv4.isValid()) {
                             outside = hdr.ipv4.src == hdr.quoted_ipv4.dst;
                         } else {
                             outside = hdr.ipv6.src == hdr.quoted_ipv6.dst;
                         }
                     }
-                }
-                if (to_client) {
-                    translate.apply(hdr, true, outside, new4, new6);
                 }
                 if (hdr.ipv4.isValid()) {
                     routes_v4.apply();
@@ -710,12 +712,12 @@ control BalancerIngress(inout headers_t hdr,
                 if (!sent) {
                     meta.drop_reason = DROP_NO_DEVICE;
                 } else {
-                    if (!direct) {
-                        translate.apply(hdr, false, true, new4, new6);
-                    }
                     service_packets.count((bit<32>)meta.flow.service);
                     device_packets.count((bit<32>)meta.device);
                 }
+            }
+            if (to_client || to_device && sent && !direct) {
+                translate.apply(hdr, to_client, outside, new4, new6);
             }
             if (fragmented && !later && (to_device || to_client) && !hdr.quoted.isValid()) {
                 fate.service = meta.flow.service;
@@ -752,13 +754,11 @@ control BalancerIngress(inout headers_t hdr,
         }
 
         if (is_report) @atomic {
-            note_t note;
             reports.apply(hdr, meta, standard_metadata, note);
             if (note.believed) {
-                values_t values;
-                values_t heard;
-                load.apply(LOAD_NOTE, note.devices, note.available, meta.server, false, 0, 0, 0, now, meta.words, note.load,
-                    { 0, 0, 0, 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0, 0, 0 }, fresh, available, values, heard);
+                load_request = LOAD_NOTE;
+                load.apply(load_request, note, meta.server, one_less, left, pool.devices, pool.report_timeout, now,
+                    meta.words, blocks.measure, factors, fresh, available, values, heard);
                 meta.drop_reason = REPORT_ACCEPTED;
             }
         }

@@ -17,14 +17,6 @@ const bit<2> TRUST_NONE = 0;
 const bit<2> TRUST_KEY = 1;    // they carry a digest
 const bit<2> TRUST_SOURCE = 2; // from the right place is enough
 
-// What a report or probe says.
-struct note_t {
-    bool       believed;
-    bit<8>     devices;   // of meta.server
-    bit<8>     available; // those of them that can take new connections
-    reported_t load;      // meta.words are the values
-}
-
 control Reports(inout headers_t hdr,
                 inout metadata_t meta,
                 inout standard_metadata_t standard_metadata,
@@ -141,30 +133,11 @@ control Reports(inout headers_t hdr,
         meta.words = word ++ word ++ word ++ word ++ word ++ word ++ word ++ word;
     }
 
-    // Refuses what is not newer than what was believed, and takes note of it otherwise.
-    action check_newer(bit<64> sequence, bit<64> second) {
-        bit<64> newest;
-        report_sequence.read(newest, (bit<32>)sender);
-        if (second == 0) {
-            // Key and digest are right, so numbers only rise, and each is believed once.
-            if (sequence <= newest) {
-                meta.drop_reason = DROP_REPORT_REPLAYED;
-            }
-        } else {
-            // Anybody could have sent it, so that no number may lock the agent out: a little older was overtaken on the
-            // way; any older, and the sender's clock was set back. The clock wraps.
-            bit<64> behind = (newest - sequence) & 0xffffffff;
-            if (behind != 0 && behind <= second) {
-                meta.drop_reason = DROP_REPORT_STALE;
-            }
-        }
-        if (meta.drop_reason == DROP_NONE) {
-            report_sequence.write((bit<32>)sender, sequence);
-        }
-    }
-
     apply {
         note = { false, 0, 0, { 0, 0, 0, 0, 0 } };
+        bit<64> sequence = 0;
+        bit<64> second = 1000; // of the sequence number of one without digest; 0 for one with
+        bool checks = false;   // it is believed if it is newer than all before
         if (meta.probe != PROBE_NONE) {
             if (hdr.ipv4.isValid()) {
                 source = (bit<128>)hdr.ipv4.src;
@@ -179,15 +152,14 @@ control Reports(inout headers_t hdr,
                 bit<16> unit = 10;
                 if (meta.probe == PROBE_WIDE) {
                     unit = 1;
-                    check_newer((bit<64>)meta.probe_sequence, 1000);
+                    sequence = (bit<64>)meta.probe_sequence;
+                    checks = true;
                 }
                 bit<16> cpu = (bit<16>)meta.probe_cpu;
                 bit<16> memory = (bit<16>)meta.probe_memory;
                 bit<16> link = (bit<16>)meta.probe_link;
                 bit<16> weight = (cpu * probe_cpu + memory * probe_memory + link * probe_link) >> probe_shift;
-                if (weight > 255) {
-                    weight = 255;
-                }
+                weight = weight > 255 ? 16w255 : weight;
                 note.load.metrics = 1;
                 note.load.probe = 1;
                 note.load.weight = weight[7:0];
@@ -201,15 +173,12 @@ control Reports(inout headers_t hdr,
                 if (weight != 0) {
                     note.available = may_report;
                 }
-                note.believed = meta.drop_reason == DROP_NONE;
             }
         } else {
             bool well_formed = false;
             bit<128> head = 0;     // what is signed: these sixteen bytes, and as many words of meta.words
             bit<4> words = 0;
             bit<64> tag = 0;       // its digest
-            bit<64> sequence = 0;
-            bit<64> second = 1000; // of the sequence number of one without digest
             if (hdr.frame_report.isValid()) {
                 well_formed = hdr.frame_report.version == FRAME_REPORT_PLAIN
                     || hdr.frame_report.version == FRAME_REPORT_SIGNED && hdr.frame_report.key != 0;
@@ -286,20 +255,39 @@ control Reports(inout headers_t hdr,
                         half_sip_hash.apply(secret, head, meta.words, words, expected);
                         if (expected != tag) {
                             meta.drop_reason = DROP_REPORT_DIGEST;
-                        } else {
-                            check_newer(sequence, 0);
                         }
+                        second = 0;
+                        checks = true;
                     } else if (trust == TRUST_SOURCE && key_number == 0) {
-                        check_newer(sequence, second);
+                        checks = true;
                     } else if (key_number != 0) {
                         meta.drop_reason = DROP_REPORT_KEY;
                     } else {
                         meta.drop_reason = DROP_REPORT_UNSIGNED;
                     }
-                    note.believed = meta.drop_reason == DROP_NONE;
                 }
             }
         }
+        // Whatever is not newer than what was believed is refused.
+        if (checks && meta.drop_reason == DROP_NONE) {
+            bit<64> newest;
+            report_sequence.read(newest, (bit<32>)sender);
+            bit<64> behind = (newest - sequence) & 0xffffffff;
+            if (second == 0) {
+                // Key and digest are right, so numbers only rise, and each is believed once.
+                if (sequence <= newest) {
+                    meta.drop_reason = DROP_REPORT_REPLAYED;
+                }
+            } else if (behind != 0 && behind <= second) {
+                // Anybody could have sent it, so that no number may lock the agent out: a little older was overtaken on the
+                // way; any older, and the sender's clock was set back. The clock wraps.
+                meta.drop_reason = DROP_REPORT_STALE;
+            }
+            if (meta.drop_reason == DROP_NONE) {
+                report_sequence.write((bit<32>)sender, sequence);
+            }
+        }
+        note.believed = meta.drop_reason == DROP_NONE;
     }
 }
 

@@ -168,31 +168,14 @@ control Blocks(in metadata_t meta, in blocks_t blocks, in bit<32> pool, in bit<8
         } else if (blocks.narrow == NARROW_BELOW) {
             thresholds_of_pool.apply(pool, fresh, values, thresholds, left);
         } else if (blocks.narrow == NARROW_IDLE) {
-            left = 0;
-            if (fresh[0:0] == 1 && values.d0 <= (bit<48>)thresholds.low.d0) {
-                left[0:0] = 1;
-            }
-            if (fresh[1:1] == 1 && values.d1 <= (bit<48>)thresholds.low.d1) {
-                left[1:1] = 1;
-            }
-            if (fresh[2:2] == 1 && values.d2 <= (bit<48>)thresholds.low.d2) {
-                left[2:2] = 1;
-            }
-            if (fresh[3:3] == 1 && values.d3 <= (bit<48>)thresholds.low.d3) {
-                left[3:3] = 1;
-            }
-            if (fresh[4:4] == 1 && values.d4 <= (bit<48>)thresholds.low.d4) {
-                left[4:4] = 1;
-            }
-            if (fresh[5:5] == 1 && values.d5 <= (bit<48>)thresholds.low.d5) {
-                left[5:5] = 1;
-            }
-            if (fresh[6:6] == 1 && values.d6 <= (bit<48>)thresholds.low.d6) {
-                left[6:6] = 1;
-            }
-            if (fresh[7:7] == 1 && values.d7 <= (bit<48>)thresholds.low.d7) {
-                left[7:7] = 1;
-            }
+            left = fresh & ((values.d7 <= (bit<48>)thresholds.low.d7 ? 1w1 : 1w0)
+                ++ (values.d6 <= (bit<48>)thresholds.low.d6 ? 1w1 : 1w0)
+                ++ (values.d5 <= (bit<48>)thresholds.low.d5 ? 1w1 : 1w0)
+                ++ (values.d4 <= (bit<48>)thresholds.low.d4 ? 1w1 : 1w0)
+                ++ (values.d3 <= (bit<48>)thresholds.low.d3 ? 1w1 : 1w0)
+                ++ (values.d2 <= (bit<48>)thresholds.low.d2 ? 1w1 : 1w0)
+                ++ (values.d1 <= (bit<48>)thresholds.low.d1 ? 1w1 : 1w0)
+                ++ (values.d0 <= (bit<48>)thresholds.low.d0 ? 1w1 : 1w0));
         }
         // Nobody left: the block does not decide.
         bool none_left = left == 0;

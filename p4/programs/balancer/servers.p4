@@ -29,11 +29,9 @@ struct pool_t {
 }
 
 // One of two candidates: a slot's server, and its load. Each candidate has its own copy of slots and loads, since a stage can look
-// at one place of a table or array only. LOAD_COUNT keeps the copies of the loads alike.
-control Candidate(in bit<2> request, in service_t service, in bit<1> epoch, in bit<16> slot, in bool more, in server_t to,
-                  in bool less, in server_t from, out bool found, out server_t server, out bit<48> load) {
-    register<bit<24>>(MAX_SERVERS) in_flight; // of all devices of a server
-
+// at one place of a table or array only. CountServers keeps the copies of the loads alike.
+control Candidate(in service_t service, in bit<1> epoch, in bit<16> slot, out bool found, out server_t server, out bit<48> load)
+                 (register<bit<24>> in_flight) {
     bit<16> cost = 0;
 
     action use_weighted(server_t number, bit<16> factor) {
@@ -57,17 +55,8 @@ control Candidate(in bit<2> request, in service_t service, in bit<1> epoch, in b
         found = false;
         server = 0;
         load = 0;
-        bit<24> n;
-        if (request == LOAD_COUNT) {
-            if (more) {
-                in_flight.read(n, (bit<32>)to);
-                in_flight.write((bit<32>)to, n |+| 1);
-            }
-            if (less) {
-                in_flight.read(n, (bit<32>)from);
-                in_flight.write((bit<32>)from, n |-| 1);
-            }
-        } else if (slots.apply().hit) {
+        if (slots.apply().hit) {
+            bit<24> n;
             found = true;
             in_flight.read(n, (bit<32>)server);
             load = ((bit<48>)n + 1) * (bit<48>)cost;
@@ -75,14 +64,34 @@ control Candidate(in bit<2> request, in service_t service, in bit<1> epoch, in b
     }
 }
 
-// Chooses meta.server, or says in meta.drop_reason why there is none (LOAD_VALUE). Counts what is in flight (LOAD_COUNT).
-control SelectServer(in bit<2> request, in bit<8> policy, in bool more, in device_t to, in bool less, in device_t from,
-                     inout metadata_t meta, out pool_t pool, out slot_t choice, out bool chosen) {
+// Counts what is in flight: one more at server `to`, one less at `from`. `first` and `second` are the candidates' arrays.
+control CountServers(in bool more, in server_t to, in bool less, in server_t from)
+                    (register<bit<24>> first, register<bit<24>> second) {
+    apply {
+        bit<24> n;
+        if (more) {
+            first.read(n, (bit<32>)to);
+            first.write((bit<32>)to, n |+| 1);
+            second.read(n, (bit<32>)to);
+            second.write((bit<32>)to, n |+| 1);
+        }
+        if (less) {
+            first.read(n, (bit<32>)from);
+            first.write((bit<32>)from, n |-| 1);
+            second.read(n, (bit<32>)from);
+            second.write((bit<32>)from, n |-| 1);
+        }
+    }
+}
+
+// Chooses meta.server, or says in meta.drop_reason why there is none.
+control SelectServer(in bit<8> policy, inout metadata_t meta, out pool_t pool, out slot_t choice, out bool chosen)
+                    (register<bit<24>> first_in_flight, register<bit<24>> second_in_flight) {
     register<bit<16>>(65536) memory;           // by service: the better slot of last time
     register<bit<32>>(65536) controllers_choice; // by service: CHOICE_*, and a device or server
 
-    Candidate() first;
-    Candidate() second;
+    Candidate(first_in_flight) first;
+    Candidate(second_in_flight) second;
 
     bool found = false;
 
@@ -139,53 +148,53 @@ control SelectServer(in bit<2> request, in bit<8> policy, in bool more, in devic
         pool = { 0, 0, 0, 0 };
         choice = 0;
         chosen = false;
-        server_t server;
-        server_t other;
-        bit<48> load;
-        bit<48> other_load;
-        bool is_there;
-        if (request == LOAD_COUNT) {
-            first.apply(LOAD_COUNT, 0, 0, 0, more, to[15:3], less, from[15:3], is_there, server, load);
-            second.apply(LOAD_COUNT, 0, 0, 0, more, to[15:3], less, from[15:3], is_there, other, other_load);
-        } else {
-            bool has_pool = false;
-            if (policy == SERVERS_BY_HASH) {
-                server_slots.apply();
-            } else if (policy == SERVERS_CHOSEN) {
-                bit<32> named;
-                controllers_choice.read(named, (bit<32>)meta.flow.service);
-                if (named[31:31] == 1) {
-                    meta.server = named[15:3];
-                    choice = named[2:0];
-                    has_pool = chosen_pools.apply().hit;
-                    found = has_pool;
-                    chosen = has_pool && named[30:30] == 1;
-                }
-                if (!has_pool) {
-                    server_slots.apply();
-                }
-            } else {
-                bit<16> slot = meta.hash_b[31:16] & meta.slots_mask;
-                bit<16> other_slot = (meta.hash_a[15:0] ^ meta.hash_a[31:16]) & meta.slots_mask;
-                if (policy != SERVERS_POWER_OF_TWO) {
-                    memory.read(other_slot, (bit<32>)meta.flow.service);
-                    other_slot = other_slot & meta.slots_mask;
-                }
-                first.apply(LOAD_VALUE, meta.flow.service, meta.epoch, slot, false, 0, false, 0, found, server, load);
-                second.apply(LOAD_VALUE, meta.flow.service, meta.epoch, other_slot, false, 0, false, 0, is_there, other, other_load);
-                if (is_there && (!found || other_load < load)) {
-                    found = true;
-                    server = other;
-                    slot = other_slot;
-                }
-                meta.server = server;
-                if (policy == SERVERS_LEAST_LOADED) {
-                    memory.write((bit<32>)meta.flow.service, slot);
-                }
+        bool has_pool = false;
+        bool by_slot = policy == SERVERS_BY_HASH;
+        if (policy == SERVERS_CHOSEN) {
+            bit<32> named;
+            controllers_choice.read(named, (bit<32>)meta.flow.service);
+            if (named[31:31] == 1) {
+                meta.server = named[15:3];
+                choice = named[2:0];
+                has_pool = chosen_pools.apply().hit;
+                found = has_pool;
+                chosen = has_pool && named[30:30] == 1;
             }
-            if (!found) {
-                meta.drop_reason = DROP_NO_SERVER;
-            } else if (!has_pool && !pools.apply().hit || pool.devices == 0) {
+            by_slot = !has_pool;
+        } else if (!by_slot) {
+            bit<16> slot = meta.hash_b[31:16] & meta.slots_mask;
+            bit<16> other_slot = (meta.hash_a[15:0] ^ meta.hash_a[31:16]) & meta.slots_mask;
+            if (policy != SERVERS_POWER_OF_TWO) {
+                memory.read(other_slot, (bit<32>)meta.flow.service);
+                other_slot = other_slot & meta.slots_mask;
+            }
+            server_t server;
+            server_t other;
+            bit<48> load;
+            bit<48> other_load;
+            bool is_there;
+            first.apply(meta.flow.service, meta.epoch, slot, found, server, load);
+            second.apply(meta.flow.service, meta.epoch, other_slot, is_there, other, other_load);
+            if (is_there && (!found || other_load < load)) {
+                found = true;
+                server = other;
+                slot = other_slot;
+            }
+            meta.server = server;
+            if (policy == SERVERS_LEAST_LOADED) {
+                memory.write((bit<32>)meta.flow.service, slot);
+            }
+        }
+        if (by_slot) {
+            server_slots.apply();
+        }
+        if (!found) {
+            meta.drop_reason = DROP_NO_SERVER;
+        } else {
+            if (!has_pool) {
+                pools.apply();
+            }
+            if (pool.devices == 0) {
                 meta.drop_reason = DROP_NO_DEVICE;
             }
         }

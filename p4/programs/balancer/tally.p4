@@ -23,56 +23,30 @@ control Tally(in metadata_t meta, in bit<4> reason, in bool looks, in values_t h
     apply {
         dispatches.count((bit<32>)(meta.device ++ reason));
         if (looks) {
-            time_us_t last = heard.d0;
-            if (meta.device[2:0] == 1) {
-                last = heard.d1;
-            } else if (meta.device[2:0] == 2) {
-                last = heard.d2;
-            } else if (meta.device[2:0] == 3) {
-                last = heard.d3;
-            } else if (meta.device[2:0] == 4) {
-                last = heard.d4;
-            } else if (meta.device[2:0] == 5) {
-                last = heard.d5;
-            } else if (meta.device[2:0] == 6) {
-                last = heard.d6;
-            } else if (meta.device[2:0] == 7) {
-                last = heard.d7;
-            }
+            time_us_t last = meta.device[2:0] == 0 ? heard.d0
+                : (meta.device[2:0] == 1 ? heard.d1
+                : (meta.device[2:0] == 2 ? heard.d2
+                : (meta.device[2:0] == 3 ? heard.d3
+                : (meta.device[2:0] == 4 ? heard.d4
+                : (meta.device[2:0] == 5 ? heard.d5
+                : (meta.device[2:0] == 6 ? heard.d6 : heard.d7))))));
             // A report may have come since this packet did.
             time_us_t age = now |-| last;
-            bit<4> bucket = AGE_OVER;
-            if (last == 0) {
-                bucket = AGE_NEVER;
-            } else if (age <= 1000) {
-                bucket = 0;
-            } else if (age <= 2000) {
-                bucket = 1;
-            } else if (age <= 5000) {
-                bucket = 2;
-            } else if (age <= 10000) {
-                bucket = 3;
-            } else if (age <= 20000) {
-                bucket = 4;
-            } else if (age <= 50000) {
-                bucket = 5;
-            } else if (age <= 100000) {
-                bucket = 6;
-            } else if (age <= 200000) {
-                bucket = 7;
-            } else if (age <= 500000) {
-                bucket = 8;
-            } else if (age <= 1000000) {
-                bucket = 9;
-            } else if (age <= 2000000) {
-                bucket = 10;
-            } else if (age <= 5000000) {
-                bucket = 11;
-            } else if (age <= 10000000) {
-                bucket = 12;
-            } else if (age <= 20000000) {
-                bucket = 13;
-            }
+            bit<4> bucket = last == 0 ? AGE_NEVER
+                : (age <= 1000 ? 4w0
+                : (age <= 2000 ? 4w1
+                : (age <= 5000 ? 4w2
+                : (age <= 10000 ? 4w3
+                : (age <= 20000 ? 4w4
+                : (age <= 50000 ? 4w5
+                : (age <= 100000 ? 4w6
+                : (age <= 200000 ? 4w7
+                : (age <= 500000 ? 4w8
+                : (age <= 1000000 ? 4w9
+                : (age <= 2000000 ? 4w10
+                : (age <= 5000000 ? 4w11
+                : (age <= 10000000 ? 4w12
+                : (age <= 20000000 ? 4w13 : AGE_OVER))))))))))))));
             ages.count((bit<32>)(meta.flow.service ++ bucket));
             if (last != 0) {
                 bit<64> sum;

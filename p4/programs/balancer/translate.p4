@@ -29,22 +29,20 @@ control TranslateQuoted(inout headers_t hdr, in bool of_source, in ipv4_t addres
         bit<32> change = 0;       // of addresses inside
         bit<32> total = 0;        // of everything that the ICMP checksum covers
         if (hdr.quoted_ipv4.isValid()) {
+            change = changed32(of_source ? hdr.quoted_ipv4.src : hdr.quoted_ipv4.dst, address4);
             if (of_source) {
-                change = changed32(hdr.quoted_ipv4.src, address4);
                 hdr.quoted_ipv4.src = address4;
             } else {
-                change = changed32(hdr.quoted_ipv4.dst, address4);
                 hdr.quoted_ipv4.dst = address4;
             }
             bit<16> before = hdr.quoted_ipv4.checksum;
             hdr.quoted_ipv4.checksum = updated_checksum(before, change);
             total = change + changed16(before, hdr.quoted_ipv4.checksum);
         } else if (hdr.quoted_ipv6.isValid()) {
+            change = changed128(of_source ? hdr.quoted_ipv6.src : hdr.quoted_ipv6.dst, address6);
             if (of_source) {
-                change = changed128(hdr.quoted_ipv6.src, address6);
                 hdr.quoted_ipv6.src = address6;
             } else {
-                change = changed128(hdr.quoted_ipv6.dst, address6);
                 hdr.quoted_ipv6.dst = address6;
             }
             total = change;
@@ -72,20 +70,18 @@ control Translate(inout headers_t hdr, in bool to_source, in bool outside, in ip
     apply {
         bit<32> change = 0;
         if (outside && hdr.ipv4.isValid()) {
+            change = changed32(to_source ? hdr.ipv4.src : hdr.ipv4.dst, address4);
             if (to_source) {
-                change = changed32(hdr.ipv4.src, address4);
                 hdr.ipv4.src = address4;
             } else {
-                change = changed32(hdr.ipv4.dst, address4);
                 hdr.ipv4.dst = address4;
             }
             hdr.ipv4.checksum = updated_checksum(hdr.ipv4.checksum, change);
         } else if (outside) {
+            change = changed128(to_source ? hdr.ipv6.src : hdr.ipv6.dst, address6);
             if (to_source) {
-                change = changed128(hdr.ipv6.src, address6);
                 hdr.ipv6.src = address6;
             } else {
-                change = changed128(hdr.ipv6.dst, address6);
                 hdr.ipv6.dst = address6;
             }
         }
