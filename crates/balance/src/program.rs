@@ -23,6 +23,7 @@ files! {
     "select.p4",
     "servers.p4",
     "siphash.p4",
+    "state.p4",
     "tally.p4",
     "translate.p4",
     "tunnel.p4",

@@ -43,8 +43,8 @@ fn rack<E: Executor>() -> Result<Rig<E>, String> {
         "services_v6 vip=fd00::100 protocol=6 port=80 -> set_service(2, 0, 0, 0, 60000)",
         "devices_v4 device=8 -> set_device_v4(10.0.1.8, 2, 02:00:00:00:01:08)",
         "devices_v6 device=8 -> set_device_v6(fd01::8, 2, 02:00:00:00:01:08)",
-        "backends_v4 address=10.0.1.8 protocol=6 port=80 -> set_backend_v4(1, 8, 10.0.0.100)",
-        "backends_v6 address=fd01::8 protocol=6 port=80 -> set_backend_v6(2, 8, fd00::100)",
+        "backends_v4 ingress_port=2 address=10.0.1.8 protocol=6 port=80 -> set_backend_v4(1, 8, 10.0.0.100)",
+        "backends_v6 ingress_port=2 address=fd01::8 protocol=6 port=80 -> set_backend_v6(2, 8, fd00::100)",
     ] {
         rig.add(entry)?;
     }

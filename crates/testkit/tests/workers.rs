@@ -56,7 +56,7 @@ fn rig<E: Executor>(policy: u8) -> Rig<E> {
             "devices_v4 device={d} -> set_device_v4(10.0.1.{d}, {DEVICES}, 02:00:00:00:01:{d:02x})"
         ));
         add(&format!(
-            "backends_v4 address=10.0.1.{d} protocol=6 port=80 -> set_backend_v4(1, {d}, 10.0.0.100)"
+            "backends_v4 ingress_port={DEVICES} address=10.0.1.{d} protocol=6 port=80 -> set_backend_v4(1, {d}, 10.0.0.100)"
         ));
     }
     if policy == BLOCKS {

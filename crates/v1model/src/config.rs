@@ -13,6 +13,9 @@ pub struct SwitchConfig {
     pub ports: Option<BTreeSet<u32>>,
     /// The value of `egress_spec` that means drop.
     pub drop_port: u32,
+    /// The port that packets are sent to which have done what they came for: they are counted as consumed, neither sent nor dropped.
+    /// It is a port like any other if [`SwitchConfig::ports`] lists it.
+    pub consume_port: u32,
     /// The port that leads to the control plane.
     pub cpu_port: Option<u32>,
     /// Priority queues per port, 1 to 8. `standard_metadata.priority` chooses; a larger number is served first.
@@ -46,6 +49,7 @@ impl Default for SwitchConfig {
         SwitchConfig {
             ports: None,
             drop_port: 511,
+            consume_port: 509,
             cpu_port: None,
             queues_per_port: 1,
             queue_depth_packets: 64,

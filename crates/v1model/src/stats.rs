@@ -95,7 +95,7 @@ pub struct Anomalies {
 /// Counters of a switch since it was made.
 ///
 /// Packets are conserved: [`Stats::received`] + [`Stats::created`] = [`Stats::transmitted`] + [`Stats::to_cpu`] +
-/// [`Stats::dropped`] + [`Stats::queued`], after every call.
+/// [`Stats::consumed`] + [`Stats::dropped`] + [`Stats::queued`], after every call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Packets received, from ports and from the control plane.
@@ -112,6 +112,8 @@ pub struct Stats {
     pub transmitted: u64,
     /// Packets sent to the control plane.
     pub to_cpu: u64,
+    /// Packets sent to [`SwitchConfig::consume_port`](crate::SwitchConfig::consume_port).
+    pub consumed: u64,
     /// Packets resubmitted.
     pub resubmitted: u64,
     /// Packets recirculated.
@@ -165,6 +167,7 @@ impl Stats {
             (&mut self.replicas, o.replicas),
             (&mut self.transmitted, o.transmitted),
             (&mut self.to_cpu, o.to_cpu),
+            (&mut self.consumed, o.consumed),
             (&mut self.resubmitted, o.resubmitted),
             (&mut self.recirculated, o.recirculated),
             (&mut self.queued, o.queued),
@@ -196,6 +199,7 @@ impl Stats {
 
     /// Does every packet have exactly one fate?
     pub fn is_conserved(&self) -> bool {
-        self.received + self.created() == self.transmitted + self.to_cpu + self.dropped() + self.queued
+        let gone = self.transmitted + self.to_cpu + self.consumed + self.dropped();
+        self.received + self.created() == gone + self.queued
     }
 }

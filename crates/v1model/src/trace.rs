@@ -131,6 +131,8 @@ pub enum StepKind {
         /// The packet.
         bytes: Vec<u8>,
     },
+    /// It went to the port of packets that are consumed.
+    Consumed,
     /// It is gone.
     Dropped(DropReason),
     /// The trace is full ([`MAX_TRACE_STEPS`]); what happened after this is missing.

@@ -7,8 +7,10 @@
 // CRC-32s over the key in different orders (17 bits of each usually, so that two of the 32 are in both). (Salting one CRC would not do: it
 // is linear, so keys that collide once collide always.) The second is computed where the first finds nothing.
 // With a share f of the places taken, a new connection finds none of its four free with probability f^4: at 20,000
-// live connections in 524,288 places 2 in a million, at 100,000 1.3 in a thousand. It is then refused and counted;
-// connections that exist are never touched.
+// live connections in 524,288 places 2 in a million, at 100,000 1.3 in a thousand. It then takes the place of a connection that
+// is not established: a handshake that is not completed, or datagrams to which the client has not come back after an answer; of several
+// that of the one which was not seen for the longest time, where an answer counts as much as 64 times the time. So a flood of forged SYNs or datagrams only
+// crowds out itself. If all four are established the new connection is refused and counted; these are never touched.
 //
 // An entry is given up, and its place free, when nothing was seen of it for the service's idle time; after both FINs or a
 // RST when nothing was seen for LINGER, so that last acknowledgements and retransmissions still pass, and a forged
@@ -39,6 +41,8 @@ typedef bit<18> idle_t;
 const seen_t LINGER = 1954; // 2 s
 // Until the client acknowledges, a TCP connection is forgotten sooner: so long after its last SYN or answer.
 const idle_t HALF_OPEN = 77; // 5 s
+// The idle time that a service has instead, so that its connections do not look like handshakes.
+const idle_t NOT_HALF_OPEN = 78;
 // Somebody else may have seen an entry after this packet came in. Up to so far in the future it was seen just now.
 const seen_t AHEAD = 1 << 20;
 
@@ -52,6 +56,9 @@ const bit<8> CONN_LIVE = 1;
 const bit<8> CONN_FIN_CLIENT = 2;
 const bit<8> CONN_FIN_DEVICE = 4;
 const bit<8> CONN_FINS = CONN_FIN_CLIENT | CONN_FIN_DEVICE;
+// Of datagrams, which have no FINs: the device answered; and the client came back after that.
+const bit<8> CONN_ANSWERED = 4;
+const bit<8> CONN_CONFIRMED = 2;
 const bit<8> CONN_RESET = 8;
 // What the connection adds to the load of its device (the first at this moment, the others while it lasts).
 const bit<8> CONN_IN_FLIGHT = 16;
@@ -64,18 +71,16 @@ const bit<8> CONN_COUNTS = CONN_COUNTS_CONNECTIONS | CONN_COUNTS_REQUESTS;
 const bit<6> OPTION_RESET_IDLE = 1;   // RST to both ends of a connection that was idle for too long
 const bit<6> OPTION_RESET_FAILED = 2; // and of one whose device failed
 const bit<6> OPTION_TUNNEL = 4;       // with CONN_DIRECT: packets go to the device in packets to its address
+// Not the service's: datagrams, whose answers pass the switch.
+const bit<6> OPTION_DATAGRAMS = 8;
 // The idle time of a connection that was reset so; no service has that.
 const idle_t CONN_EXPIRED = 0;
 
-// What is asked of the table. Anything but CONN_FIND and CONN_SEEN belongs into an `@atomic` block, together with the
-// CONN_FIND that came before it. Outside of one CONN_FIND may meet an entry that is just being written, and finds that out by
+// What changes the table belongs into an `@atomic` block, together with the FindConnection that came before it; but for SawConnection, which
+// writes one word. Outside of one FindConnection may meet an entry that is just being written, and finds that out by
 // the entry's version, which changes when the place gets another key. It stands in two words. Who writes an entry writes the one
 // with the version first and the state, with the same version, last. Who looks reads them the other way around: if both versions are the same,
 // nothing was written in between.
-const bit<2> CONN_FIND = 0;  // find the key; otherwise a free place
-const bit<2> CONN_WRITE = 1; // write key and state at the place that was found
-const bit<2> CONN_TOUCH = 2; // write the state only
-const bit<2> CONN_SEEN = 3;  // write when it was seen, nothing else
 
 struct connection_t {
     bool      found;
@@ -87,70 +92,103 @@ struct connection_t {
     bit<8>    flags;
     bit<6>    options;
     seen_t    seen;      // when, if `found`
+    seen_t    worth;     // how much it is worth to take the place of the connection at `way`, which is not established
 }
 
-control Way(in bit<2> request,
-            in bit<2> number,
-            in place_t place,
-            in flow_t flow,
-            in bool opens,
-            in seen_t now,
-            inout connection_t conn) {
-    register<bit<64>>(WAY_SIZE) low;    // low half of a client's IPv6 address or the whole IPv4 address, port, service
-    register<bit<64>>(WAY_SIZE) high;   // bits 127 to 64 of its address
-    register<bit<64>>(WAY_SIZE) middle; // bits 63 to 32, device, 4 bits unused, options, version
-    register<bit<32>>(WAY_SIZE) state;  // version, idle time, flags
-    register<bit<32>>(WAY_SIZE) last_seen;
-
+control FindInWay(in bit<2> number, in place_t place, in flow_t flow, in bool opens, in seen_t now, inout connection_t conn)
+                 (register<bit<64>> low, register<bit<64>> high, register<bit<64>> middle, register<bit<32>> state,
+                  register<bit<32>> last_seen) {
     apply {
         bit<32> at = (bit<32>)place;
-        if (request != CONN_FIND) {
-            if (request == CONN_WRITE) {
-                conn.version = conn.version + 1;
-                middle.write(at, flow.client[63:32] ++ conn.device ++ 4w0 ++ conn.options ++ conn.version);
-                low.write(at, flow.client[31:0] ++ flow.client_port ++ flow.service);
-                high.write(at, flow.client[127:64]);
-            }
-            last_seen.write(at, now);
-            if (request != CONN_SEEN) {
-                state.write(at, conn.version ++ conn.idle ++ conn.flags);
-            }
+        bit<32> s;
+        bit<64> l;
+        bit<64> h;
+        bit<64> m;
+        seen_t seen;
+        state.read(s, at);
+        low.read(l, at);
+        high.read(h, at);
+        last_seen.read(seen, at);
+        middle.read(m, at);
+        bool closing = (s[7:0] & CONN_RESET) != 0 || (s[7:0] & CONN_FINS) == CONN_FINS;
+        bool live = (s[7:0] & CONN_LIVE) != 0;
+        bool same = live && l == flow.client[31:0] ++ flow.client_port ++ flow.service && h == flow.client[127:64]
+                    && m[63:32] == flow.client[63:32] && m[5:0] == s[31:26];
+        if (same && !opens) {
+            conn.found = true;
+            conn.way = number;
+            conn.version = s[31:26];
+            conn.idle = s[25:8];
+            conn.device = m[31:16];
+            conn.flags = s[7:0];
+            conn.options = m[11:6];
+            conn.seen = seen;
         } else {
-            bit<32> s;
-            bit<64> l;
-            bit<64> h;
-            bit<64> m;
-            seen_t seen;
-            state.read(s, at);
-            low.read(l, at);
-            high.read(h, at);
-            last_seen.read(seen, at);
-            middle.read(m, at);
-            bool closing = (s[7:0] & CONN_RESET) != 0 || (s[7:0] & CONN_FINS) == CONN_FINS;
-            bool live = (s[7:0] & CONN_LIVE) != 0;
-            bool found = live && l == flow.client[31:0] ++ flow.client_port ++ flow.service && h == flow.client[127:64]
-                         && m[63:32] == flow.client[63:32] && m[5:0] == s[31:26];
-            bool free = false;
-            if (!found || opens) {
-                seen_t age = now - seen;
-                bool over = age > (closing ? LINGER : (seen_t)s[25:8] << 6) && age < (seen_t)(0 - AHEAD);
+            seen_t age = now - seen;
+            bool over = age > (closing ? LINGER : (seen_t)s[25:8] << 6) && age < (seen_t)(0 - AHEAD);
+            if (same && !over && !closing) {
+                conn.found = true;
+                conn.way = number;
+                conn.version = s[31:26];
+                conn.idle = s[25:8];
+                conn.device = m[31:16];
+                conn.flags = s[7:0];
+                conn.options = m[11:6];
+                conn.seen = seen;
+            } else {
                 // The same 5-tuple again after its end is a new connection, wherever its entry still stands. It takes precedence
                 // over a free place found before, or the key would stand twice. Nobody can foresee which places are
                 // free, so nothing branches on it.
-                free = found ? over || closing : !conn.room && (!live || over);
-                found = found && !over && !closing;
+                bool free = same || !conn.room && (!live || over);
+                conn.room = conn.room || free;
+                conn.way = free ? number : conn.way;
+                conn.version = free ? s[31:26] : conn.version;
+                // Whoever had the place may still be counted.
+                conn.device = free ? m[31:16] : conn.device;
+                conn.flags = free ? s[7:0] : conn.flags;
             }
-            conn.found = found;
-            conn.room = conn.room || free;
-            conn.way = found || free ? number : conn.way;
-            conn.version = found || free ? s[31:26] : conn.version;
-            // Whoever had the place may still be counted.
-            conn.device = found || free ? m[31:16] : conn.device;
-            conn.flags = found || free ? s[7:0] : conn.flags;
-            conn.idle = found ? s[25:8] : conn.idle;
-            conn.options = found ? m[11:6] : conn.options;
-            conn.seen = found ? seen : conn.seen;
         }
+    }
+}
+
+// What it is worth to end the connection at a place, which is not free, and whether it is worth more than those before.
+control WorthInWay(in bit<2> number, in place_t place, in seen_t now, inout connection_t conn)
+                  (register<bit<64>> middle, register<bit<32>> state, register<bit<32>> last_seen) {
+    apply {
+        bit<32> s;
+        bit<64> m;
+        seen_t seen;
+        state.read(s, (bit<32>)place);
+        last_seen.read(seen, (bit<32>)place);
+        middle.read(m, (bit<32>)place);
+        seen_t age = now - seen;
+        bool datagrams = (m[11:6] & OPTION_DATAGRAMS) != 0;
+        // An answer makes it 64 times less; who was seen after this packet came in is worth nothing.
+        seen_t worth = s[25:8] == HALF_OPEN || datagrams && (s[7:0] & CONN_FINS) == 0 ? age
+            : (datagrams && (s[7:0] & CONN_FINS) == CONN_ANSWERED ? age >> 6 : 0);
+        if (age < (seen_t)(0 - AHEAD) && worth > conn.worth) {
+            conn.worth = worth;
+            conn.way = number;
+            conn.version = s[31:26];
+            conn.device = m[31:16];
+            conn.flags = s[7:0];
+        }
+    }
+}
+
+// Writes an entry at the place that was found: its state, and its key, too, if it is new.
+control KeepInWay(in place_t place, in bool is_new, in flow_t flow, in seen_t now, in connection_t conn)
+                 (register<bit<64>> low, register<bit<64>> high, register<bit<64>> middle, register<bit<32>> state,
+                  register<bit<32>> last_seen) {
+    apply {
+        bit<32> at = (bit<32>)place;
+        if (is_new) {
+            middle.write(at, flow.client[63:32] ++ conn.device ++ 4w0 ++ conn.options ++ conn.version);
+            low.write(at, flow.client[31:0] ++ flow.client_port ++ flow.service);
+            high.write(at, flow.client[127:64]);
+        }
+        last_seen.write(at, now);
+        state.write(at, conn.version ++ conn.idle ++ conn.flags);
     }
 }
 
@@ -163,42 +201,103 @@ control SecondHash(in flow_t flow, inout bit<32> hash_b) {
     }
 }
 
-// `hash_b` is 0 as long as nobody has needed it.
-control Connections(in bit<2> request,
-                    in flow_t flow,
-                    in bit<32> hash_a,
-                    inout bit<32> hash_b,
-                    in bool opens,
-                    in time_us_t now,
-                    inout connection_t conn) {
+// Finds a connection, or otherwise a place for it. `hash_b` is 0 as long as nobody has needed it.
+control FindConnection(in flow_t flow, in bit<32> hash_a, inout bit<32> hash_b, in bool opens, in time_us_t now, inout connection_t conn)
+                      (register<bit<64>> low0, register<bit<64>> high0, register<bit<64>> middle0, register<bit<32>> state0,
+                       register<bit<32>> last_seen0, register<bit<64>> low1, register<bit<64>> high1,
+                       register<bit<64>> middle1, register<bit<32>> state1, register<bit<32>> last_seen1,
+                       register<bit<64>> low2, register<bit<64>> high2, register<bit<64>> middle2, register<bit<32>> state2,
+                       register<bit<32>> last_seen2, register<bit<64>> low3, register<bit<64>> high3,
+                       register<bit<64>> middle3, register<bit<32>> state3, register<bit<32>> last_seen3) {
     SecondHash() second_hash;
-    Way() way0;
-    Way() way1;
-    Way() way2;
-    Way() way3;
+    FindInWay(low0, high0, middle0, state0, last_seen0) way0;
+    FindInWay(low1, high1, middle1, state1, last_seen1) way1;
+    FindInWay(low2, high2, middle2, state2, last_seen2) way2;
+    FindInWay(low3, high3, middle3, state3, last_seen3) way3;
 
     apply {
-        bool find = request == CONN_FIND;
         seen_t seen = now[41:10];
-        if (find) {
-            conn.found = false;
-            conn.room = false;
+        conn.found = false;
+        conn.room = false;
+        // A search ends where the key is found.
+        way0.apply(0, hash_a[CONNECTION_PLACE_BITS - 1:0], flow, opens, seen, conn);
+        if (!conn.found) {
+            way1.apply(1, hash_a[31:32 - CONNECTION_PLACE_BITS], flow, opens, seen, conn);
         }
-        // A search ends where the key is found; what is written goes to that place alone.
-        if (find || conn.way == 0) {
-            way0.apply(request, 0, hash_a[CONNECTION_PLACE_BITS - 1:0], flow, opens, seen, conn);
-        }
-        if (find && !conn.found || !find && conn.way == 1) {
-            way1.apply(request, 1, hash_a[31:32 - CONNECTION_PLACE_BITS], flow, opens, seen, conn);
-        }
-        if (find && !conn.found) {
+        if (!conn.found) {
             second_hash.apply(flow, hash_b);
+            way2.apply(2, hash_b[CONNECTION_PLACE_BITS - 1:0], flow, opens, seen, conn);
         }
-        if (find && !conn.found || !find && conn.way == 2) {
-            way2.apply(request, 2, hash_b[CONNECTION_PLACE_BITS - 1:0], flow, opens, seen, conn);
+        if (!conn.found) {
+            way3.apply(3, hash_b[31:32 - CONNECTION_PLACE_BITS], flow, opens, seen, conn);
         }
-        if (find && !conn.found || !find && conn.way == 3) {
-            way3.apply(request, 3, hash_b[31:32 - CONNECTION_PLACE_BITS], flow, opens, seen, conn);
+    }
+}
+
+// Finds a place for a new connection where none of the four is free: that of a connection which is not established.
+control FindLeast(in bit<32> hash_a, in bit<32> hash_b, in time_us_t now, inout connection_t conn)
+                 (register<bit<64>> middle0, register<bit<64>> middle1, register<bit<64>> middle2, register<bit<64>> middle3,
+                  register<bit<32>> state0, register<bit<32>> state1, register<bit<32>> state2, register<bit<32>> state3,
+                  register<bit<32>> last_seen0, register<bit<32>> last_seen1, register<bit<32>> last_seen2, register<bit<32>> last_seen3) {
+    WorthInWay(middle0, state0, last_seen0) way0;
+    WorthInWay(middle1, state1, last_seen1) way1;
+    WorthInWay(middle2, state2, last_seen2) way2;
+    WorthInWay(middle3, state3, last_seen3) way3;
+
+    apply {
+        seen_t seen = now[41:10];
+        conn.worth = 0;
+        way0.apply(0, hash_a[CONNECTION_PLACE_BITS - 1:0], seen, conn);
+        way1.apply(1, hash_a[31:32 - CONNECTION_PLACE_BITS], seen, conn);
+        way2.apply(2, hash_b[CONNECTION_PLACE_BITS - 1:0], seen, conn);
+        way3.apply(3, hash_b[31:32 - CONNECTION_PLACE_BITS], seen, conn);
+        conn.room = conn.worth != 0;
+    }
+}
+
+// Writes a connection that was found, or that is new, at its place.
+control KeepConnection(in bool is_new, in flow_t flow, in bit<32> hash_a, in bit<32> hash_b, in time_us_t now,
+                       inout connection_t conn)
+                      (register<bit<64>> low0, register<bit<64>> high0, register<bit<64>> middle0, register<bit<32>> state0,
+                       register<bit<32>> last_seen0, register<bit<64>> low1, register<bit<64>> high1,
+                       register<bit<64>> middle1, register<bit<32>> state1, register<bit<32>> last_seen1,
+                       register<bit<64>> low2, register<bit<64>> high2, register<bit<64>> middle2, register<bit<32>> state2,
+                       register<bit<32>> last_seen2, register<bit<64>> low3, register<bit<64>> high3,
+                       register<bit<64>> middle3, register<bit<32>> state3, register<bit<32>> last_seen3) {
+    KeepInWay(low0, high0, middle0, state0, last_seen0) way0;
+    KeepInWay(low1, high1, middle1, state1, last_seen1) way1;
+    KeepInWay(low2, high2, middle2, state2, last_seen2) way2;
+    KeepInWay(low3, high3, middle3, state3, last_seen3) way3;
+
+    apply {
+        seen_t seen = now[41:10];
+        conn.version = is_new ? conn.version + 1 : conn.version;
+        if (conn.way == 0) {
+            way0.apply(hash_a[CONNECTION_PLACE_BITS - 1:0], is_new, flow, seen, conn);
+        } else if (conn.way == 1) {
+            way1.apply(hash_a[31:32 - CONNECTION_PLACE_BITS], is_new, flow, seen, conn);
+        } else if (conn.way == 2) {
+            way2.apply(hash_b[CONNECTION_PLACE_BITS - 1:0], is_new, flow, seen, conn);
+        } else {
+            way3.apply(hash_b[31:32 - CONNECTION_PLACE_BITS], is_new, flow, seen, conn);
+        }
+    }
+}
+
+// Notes that a connection that was found was seen, nothing else.
+control SawConnection(in bit<2> way, in bit<32> hash_a, in bit<32> hash_b, in time_us_t now)
+                     (register<bit<32>> last_seen0, register<bit<32>> last_seen1, register<bit<32>> last_seen2,
+                      register<bit<32>> last_seen3) {
+    apply {
+        seen_t seen = now[41:10];
+        if (way == 0) {
+            last_seen0.write((bit<32>)hash_a[CONNECTION_PLACE_BITS - 1:0], seen);
+        } else if (way == 1) {
+            last_seen1.write((bit<32>)hash_a[31:32 - CONNECTION_PLACE_BITS], seen);
+        } else if (way == 2) {
+            last_seen2.write((bit<32>)hash_b[CONNECTION_PLACE_BITS - 1:0], seen);
+        } else {
+            last_seen3.write((bit<32>)hash_b[31:32 - CONNECTION_PLACE_BITS], seen);
         }
     }
 }

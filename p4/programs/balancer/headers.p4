@@ -18,6 +18,8 @@ const bit<8> PROTO_ICMPV6 = 58;
 
 // Ports are 9 bits wide in v1model. 511 drops; the controller sits behind this one.
 const bit<9> CPU_PORT = 510;
+// Nothing is behind this one: packets that have done what they came for go there, so that they do not count as dropped.
+const bit<9> CONSUME_PORT = 509;
 
 // Load reports come in UDP datagrams to this port of any local address.
 const bit<16> REPORT_PORT = 9876;
@@ -293,18 +295,22 @@ struct metadata_t {
     bit<32>   probe_sequence;
     @field_list(1)
     bool      again;       // a copy that comes around to reset the other end (reset.p4)
+    @field_list(1)
+    bit<9>    came_in;     // the port where the packet came in, and when: a copy would have others
+    @field_list(1)
+    time_us_t came_at;
 }
 
 // Why a packet was dropped: index into the counter `drops`.
 const bit<8> DROP_NONE = 0;
-const bit<8> DROP_MALFORMED = 1;          // headers cut short or inconsistent
+const bit<8> DROP_MALFORMED = 1;          // headers or packet cut short, or inconsistent
 const bit<8> DROP_CHECKSUM = 2;           // IPv4 header checksum wrong
 const bit<8> DROP_UNKNOWN_MAC = 3;        // for a station that no table knows
 const bit<8> DROP_NO_ROUTE = 4;           // for an address that no table knows
 const bit<8> DROP_TTL = 5;                // time to live exceeded
 const bit<8> DROP_VIP_NO_SERVICE = 6;     // for a VIP, but no service there
 const bit<8> DROP_FRAGMENT = 7;           // fragment for a VIP whose first one was not seen before it
-const bit<8> DROP_NO_CONNECTION = 8;      // TCP segment in the middle of a connection that is not known
+const bit<8> DROP_NO_CONNECTION = 8;      // TCP segment in the middle of a connection that is not known: its sender gets a RST
 const bit<8> DROP_TABLE_FULL = 9;         // new connection, but every place for it holds a live one
 const bit<8> DROP_NO_SERVER = 10;         // service without servers
 const bit<8> DROP_NO_DEVICE = 11;         // server without devices
@@ -314,7 +320,7 @@ const bit<8> DROP_REPORT_STALE = 14;      // overtaken by a newer one
 const bit<8> DROP_ICMP_UNMATCHED = 15;    // ICMP error about no known connection
 const bit<8> DROP_ARP = 16;               // ARP or neighbour discovery that concerns nobody here
 const bit<8> DROP_ETHERTYPE = 17;         // for us, but neither ARP nor IP
-const bit<8> DROP_ADDRESS = 18;           // source address multicast, loopback or zero
+const bit<8> DROP_ADDRESS = 18;           // source address that no host has: broadcast, multicast, loopback, link-local or zero
 const bit<8> DROP_PACKET_OUT = 19;        // from the controller, for a port that cannot be
 const bit<8> DROP_REPORT_UNSIGNED = 20;   // without digest, but its agent's must have one
 const bit<8> DROP_REPORT_KEY = 21;        // with the number of a key that the switch does not have
@@ -323,6 +329,7 @@ const bit<8> DROP_REPORT_REPLAYED = 23;   // not newer than one that was believe
 const bit<8> DROP_RATE = 24;              // new connection, but its service gets more of them than it may
 const bit<8> DROP_IDLE = 25;              // connection idle for too long: both ends get a RST
 const bit<8> DROP_DEVICE_FAILED = 26;     // device of the connection failed: both ends get a RST
-const bit<8> REPORT_ACCEPTED = 32;        // not a drop: a report or probe, consumed
+const bit<8> DROP_SPOOFED = 27;           // source address of ours, or of a device and not from its port
+const bit<8> REPORT_ACCEPTED = 32;        // not a drop: a report or probe that was believed
 
 #endif

@@ -46,20 +46,30 @@ control BalancerIngress(inout headers_t hdr,
     counter(65536, CounterType.packets_and_bytes) device_packets;  // towards devices, by device
     counter(65536, CounterType.packets) device_connections;        // opened, by device
 
-    // Of the two candidates for a server (servers.p4): in flight, of all devices of a server.
-    @name("select_server.first.in_flight")
-    register<bit<24>>(MAX_SERVERS) first_in_flight;
-    @name("select_server.second.in_flight")
-    register<bit<24>>(MAX_SERVERS) second_in_flight;
+#include "state.p4"
 
-    Connections() connections;
+    FindConnection(low0, high0, middle0, state0, last_seen0, low1, high1, middle1, state1, last_seen1, low2, high2, middle2,
+        state2, last_seen2, low3, high3, middle3, state3, last_seen3) find_connection;
+    FindLeast(middle0, middle1, middle2, middle3, state0, state1, state2, state3,
+        last_seen0, last_seen1, last_seen2, last_seen3) find_least;
+    KeepConnection(low0, high0, middle0, state0, last_seen0, low1, high1, middle1, state1, last_seen1, low2, high2, middle2,
+        state2, last_seen2, low3, high3, middle3, state3, last_seen3) keep_connection;
+    SawConnection(last_seen0, last_seen1, last_seen2, last_seen3) saw_connection;
     SecondHash() second_hash;
     CountConnection() count_connection;
-    LoadState() load;
+    HeardOf(last_heard0, last_heard1, last_heard2, last_heard3, last_heard4, last_heard5, last_heard6, last_heard7)
+        heard_of;
+    LookAtLoad(reported0, in_flight0, reported1, in_flight1, reported2, in_flight2, reported3, in_flight3, reported4,
+        in_flight4, reported5, in_flight5, reported6, in_flight6, reported7, in_flight7) look_at_load;
+    NoteLoad(last_heard0, reported0, in_flight0, last_heard1, reported1, in_flight1, last_heard2, reported2, in_flight2,
+        last_heard3, reported3, in_flight3, last_heard4, reported4, in_flight4, last_heard5, reported5, in_flight5,
+        last_heard6, reported6, in_flight6, last_heard7, reported7, in_flight7, accel_state, server_heard, spare_heard) note_load;
+    CountLoad(reported0, in_flight0, reported1, in_flight1, reported2, in_flight2, reported3, in_flight3, reported4,
+        in_flight4, reported5, in_flight5, reported6, in_flight6, reported7, in_flight7) count_load;
     Reports() reports;
     ServicePolicy() service_policy;
     DeviceSettings() device_settings;
-    SelectServer(first_in_flight, second_in_flight) select_server;
+    SelectServer(first_in_flight, second_in_flight, server_heard, spare_heard) select_server;
     CountServers(first_in_flight, second_in_flight) count_servers;
     Blocks() made_of_blocks;
     SelectDevice() select_device;
@@ -71,9 +81,9 @@ control BalancerIngress(inout headers_t hdr,
     MakeReset() make_reset;
     Encapsulate() encapsulate;
 
-    time_us_t now = standard_metadata.ingress_global_timestamp;
+    time_us_t now = 0;
     mac_t switch_mac = 0;
-    connection_t conn = { false, false, 0, 0, 0, 0, 0, 0, 0 };
+    connection_t conn = { false, false, 0, 0, 0, 0, 0, 0, 0, 0 };
 
     // The two ends of the packet, or of the one that an ICMP error quotes turned around: `to` is where a service would
     // be if the packet goes to it, `from` where a device would be if it comes from one.
@@ -92,12 +102,11 @@ control BalancerIngress(inout headers_t hdr,
     ipv4_t new4 = 0;         // what translation puts in
     ipv6_t new6 = 0;
     bool sent = false;       // a next hop is known
-    pool_t pool = { 0, 0, 0, 0 };
-    bit<8> fresh = 0;        // devices that were heard of lately
-    bit<8> available = 0;    // devices that can take new connections
     bool is_report = false;  // or a probe, and for us
     bool direct = false;     // the device answers clients itself
     bit<6> options = 0;      // OPTION_* of a new connection
+    bool spoofed = false;    // its source address is not its sender's
+    bool unknown = false;    // a segment of a connection that is not known, to be answered with a RST
     bool failed = false;     // its device has, and it is to be reset for that
     bool expired = false;    // it is to be reset
     bit<2> color = 0;        // of a new connection: red if its service gets more than it may
@@ -108,13 +117,8 @@ control BalancerIngress(inout headers_t hdr,
     bool outside = true;     // the packet's own address changes, not only the one in what it quotes
     bit<32> datagram = 0;    // number of the datagram
     fate_t fate = { false, 0, 0, false, false, 0 };
-    bit<2> request = CONN_FIND;      // to the table of connections
-    bit<2> load_request = LOAD_ASK;  // to the state of devices
-    note_t note = { false, 0, 0, { 0, 0, 0, 0, 0 } };
-    blocks_t blocks = { SERVERS_BY_HASH, NARROW_NONE, PICK_LEAST, 0, 0, { METRIC_NONE, 0, METRIC_NONE, 0, 0, 0, 0, 0 } };
-    factors_t factors = { 1, 1, 1, 1, 1, 1, 1, 1 };
-    values_t values = { 0, 0, 0, 0, 0, 0, 0, 0 }; // load of each device
-    values_t heard = { 0, 0, 0, 0, 0, 0, 0, 0 };  // when it reported
+    bool keeps = false;      // its connection is to be written
+    bool is_new = false;     // and its key, too
     bool one_more = false;   // in flight at meta.device
     bool one_less = false;   // in flight at `left`
     device_t left = 0;
@@ -200,6 +204,7 @@ control BalancerIngress(inout headers_t hdr,
         meta.epoch = epoch;
         meta.slots_mask = slots_mask;
         meta.idle = idle_time(idle_ms);
+        meta.idle = meta.idle == HALF_OPEN ? NOT_HALF_OPEN : meta.idle;
         to_service = true;
     }
 
@@ -290,6 +295,7 @@ control BalancerIngress(inout headers_t hdr,
 
     table backends_v4 {
         key = {
+            meta.came_in: exact @name("ingress_port");
             from.address[31:0]: exact @name("address");
             proto: exact @name("protocol");
             from.port: exact @name("port");
@@ -308,6 +314,7 @@ control BalancerIngress(inout headers_t hdr,
 
     table backends_v6 {
         key = {
+            meta.came_in: exact @name("ingress_port");
             from.address: exact @name("address");
             proto: exact @name("protocol");
             from.port: exact @name("port");
@@ -315,6 +322,42 @@ control BalancerIngress(inout headers_t hdr,
         actions = { set_backend_v6; @defaultonly NoAction; }
         const default_action = NoAction;
         size = 262144;
+    }
+
+    // Whose address the source is. One of ours is nobody's outside, a device's only comes from the device's port.
+    action only_from(bit<9> port) {
+        spoofed = meta.came_in != port;
+    }
+
+    // A VIP whose devices answer clients themselves is a source, but no client.
+    action no_client() {
+        spoofed = to_service;
+    }
+
+    table sources_v4 {
+        key = { hdr.ipv4.src: exact @name("address"); }
+        actions = { only_from; no_client; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 65536;
+    }
+
+    table sources_v6 {
+        key = { hdr.ipv6.src: exact @name("address"); }
+        actions = { only_from; no_client; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 65536;
+    }
+
+    action is_quiet() {
+        unknown = false;
+    }
+
+    // Services that send no RST where a segment's connection is not known.
+    table quiet_services {
+        key = { meta.flow.service: exact @name("service"); }
+        actions = { is_quiet; @defaultonly NoAction; }
+        const default_action = NoAction;
+        size = 65536;
     }
 
     // --- Packets ---
@@ -383,13 +426,16 @@ control BalancerIngress(inout headers_t hdr,
     action note_flags() {
         bit<8> fin_flag = CONN_FIN_DEVICE;
         if (to_service) {
-            fin_flag = CONN_FIN_CLIENT;
-            if ((conn.flags & CONN_DIRECT) != 0) {
-                // Nobody sees the device's.
-                fin_flag = CONN_FIN_CLIENT | CONN_FIN_DEVICE;
-            }
+            // Nobody sees the FIN of a device that answers clients itself.
+            fin_flag = (conn.flags & CONN_DIRECT) != 0 ? CONN_FINS : CONN_FIN_CLIENT;
         }
-        if (meta.rst) {
+        if ((conn.options & OPTION_DATAGRAMS) != 0) {
+            if (!to_service) {
+                conn.flags = (conn.flags & CONN_FINS) == 0 ? conn.flags | CONN_ANSWERED : conn.flags;
+            } else if ((conn.flags & CONN_FINS) == CONN_ANSWERED) {
+                conn.flags = (conn.flags & ~CONN_ANSWERED) | CONN_CONFIRMED;
+            }
+        } else if (meta.rst) {
             conn.flags = conn.flags | CONN_RESET;
         } else {
             // It goes on, so a RST before was not from its end.
@@ -401,6 +447,11 @@ control BalancerIngress(inout headers_t hdr,
     }
 
     apply {
+        if (!meta.again) {
+            meta.came_in = standard_metadata.ingress_port;
+            meta.came_at = standard_metadata.ingress_global_timestamp;
+        }
+        now = meta.came_at;
         switch_config.apply();
         bool for_switch = hdr.ethernet.dst == switch_mac;
 
@@ -463,8 +514,9 @@ control BalancerIngress(inout headers_t hdr,
             } else {
                 meta.drop_reason = DROP_ETHERTYPE;
             }
-        } else if (hdr.ipv4.isValid() && (hdr.ipv4.src == 0 || hdr.ipv4.src[31:24] == 127 || hdr.ipv4.src[31:28] == 14)
-                   || hdr.ipv6.isValid() && (hdr.ipv6.src[127:1] == 0 || hdr.ipv6.src[127:120] == 0xff)) {
+        } else if (hdr.ipv4.isValid() && (hdr.ipv4.src[31:24] == 0 || hdr.ipv4.src[31:24] == 127 || hdr.ipv4.src[31:29] == 7)
+                   || hdr.ipv6.isValid() && (hdr.ipv6.src[127:1] == 0 || hdr.ipv6.src[127:120] == 0xff
+                                             || hdr.ipv6.src[127:118] == 0x3fa)) {
             meta.drop_reason = DROP_ADDRESS;
         } else if (local && (hdr.udp.isValid() && hdr.udp.dport == REPORT_PORT || meta.probe != PROBE_NONE)) {
             is_report = true;
@@ -501,7 +553,7 @@ control BalancerIngress(inout headers_t hdr,
                     changes = true;
                     second_hash.apply(meta.flow, meta.hash_b);
                 } else {
-                    connections.apply(request, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
+                    find_connection.apply(meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
                 }
                 if (changes) {
                     // See below.
@@ -520,14 +572,27 @@ control BalancerIngress(inout headers_t hdr,
                     changes = expired || conn.flags != flags || (flags & CONN_COUNTS) != 0
                               || to_service && !meta.opens && conn.idle != meta.idle;
                     if (!changes) {
-                        request = CONN_SEEN;
-                        connections.apply(request, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
+                        saw_connection.apply(conn.way, meta.hash_a, meta.hash_b, now);
                     }
                 }
             }
+            // Whoever opens a connection, or is none of its ends, is asked for its source address.
+            if (to_service && meta.opens && !conn.found || !local && !(from_backend && conn.found)) {
+                if (hdr.ipv4.isValid()) {
+                    sources_v4.apply();
+                } else {
+                    sources_v6.apply();
+                }
+                if (spoofed) {
+                    meta.drop_reason = DROP_SPOOFED;
+                    changes = false;
+                }
+            }
             if (changes) @atomic {
-                request = CONN_FIND;
-                connections.apply(request, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
+                find_connection.apply(meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
+                if (!conn.found && !conn.room && to_service && meta.opens) {
+                    find_least.apply(meta.hash_a, meta.hash_b, now, conn);
+                }
                 if (conn.found) {
                     if (to_service || conn.device == backend) {
                         if (expired) {
@@ -548,37 +613,42 @@ control BalancerIngress(inout headers_t hdr,
                             count_connection.apply(hdr, meta, !to_service, conn, one_more, one_less);
                             left = conn.device;
                         }
-                        request = CONN_TOUCH;
+                        keeps = true;
                     }
                 } else if (to_service && meta.opens && conn.room && service_options.apply().hit
                            && color == V1MODEL_METER_COLOR_RED) {
                     meta.drop_reason = DROP_RATE;
                 } else if (to_service && meta.opens && conn.room) {
+                    pool_t pool;
+                    blocks_t blocks;
                     slot_t choice;
                     bool is_chosen;
+                    values_t heard = { 0, 0, 0, 0, 0, 0, 0, 0 }; // when devices reported
                     bit<4> reason = REASON_FALLBACK;
                     bool all_silent = false;
                     bool looks = false; // at reports
                     service_policy.apply(meta, blocks);
-                    select_server.apply(blocks.servers, meta, pool, choice, is_chosen);
+                    select_server.apply(blocks.servers, now, meta, pool, choice, is_chosen);
                     if (meta.drop_reason == DROP_NONE) {
+                        bit<8> fresh;     // devices that were heard of lately
+                        bit<8> available; // devices that can take new connections
                         bit<8> candidates;
                         slot_t slot = 0;
                         bool proposed = false;
-                        thresholds_t thresholds = { { 0, 0, 0, 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0, 0, 0 } };
-                        // Only a policy made of blocks looks at what the load is.
-                        if (meta.policy == POLICY_BLOCKS) {
-                            device_settings.apply(meta, factors, thresholds);
-                            load_request = LOAD_VALUE;
-                        }
-                        load.apply(load_request, note, meta.server, one_less, left, pool.devices, pool.report_timeout, now,
-                            meta.words, blocks.measure, factors, fresh, available, values, heard);
+                        accel_state.read(available, (bit<32>)meta.server);
+                        heard_of.apply(meta.policy == POLICY_BLOCKS, meta.server, pool.devices, pool.report_timeout, now, fresh, heard);
                         // All agents silent at once is more likely their fault than the devices': better any device than none.
                         if (fresh == 0) {
                             fresh = pool.devices;
                             all_silent = true;
                         }
+                        // Only a policy made of blocks looks at what the load is.
                         if (meta.policy == POLICY_BLOCKS) {
+                            values_t values;
+                            factors_t factors;
+                            thresholds_t thresholds;
+                            device_settings.apply(meta, factors, thresholds);
+                            look_at_load.apply(meta.server, pool.devices, blocks.measure, factors, values);
                             looks = blocks.narrow == NARROW_AVAILABLE || blocks.measure.step != 0
                                     || blocks.measure.metric_a != METRIC_NONE && blocks.measure.metric_a != METRIC_IN_FLIGHT
                                     || blocks.measure.metric_b != METRIC_NONE && blocks.measure.metric_b != METRIC_IN_FLIGHT;
@@ -597,50 +667,50 @@ control BalancerIngress(inout headers_t hdr,
                         // Who had the place before did not end in a way that was seen.
                         one_less = (conn.flags & CONN_IN_FLIGHT) != 0;
                         left = conn.device;
-                        conn.idle = meta.idle;
-                        if (hdr.tcp.isValid() && conn.idle > HALF_OPEN) {
-                            conn.idle = HALF_OPEN;
-                        }
+                        conn.idle = hdr.tcp.isValid() ? HALF_OPEN : meta.idle;
                         conn.device = meta.device;
-                        conn.flags = CONN_LIVE | blocks.counting;
-                        conn.options = options;
-                        if (direct) {
-                            conn.flags = conn.flags | CONN_DIRECT;
-                        }
+                        conn.flags = CONN_LIVE | blocks.counting | (direct ? CONN_DIRECT : 0);
+                        conn.options = hdr.tcp.isValid() || direct ? options : options | OPTION_DATAGRAMS;
                         if (blocks.counting != 0) {
                             conn.flags = conn.flags | CONN_IN_FLIGHT;
                             one_more = true;
                         }
-                        request = CONN_WRITE;
+                        keeps = true;
+                        is_new = true;
                         service_connections.count((bit<32>)meta.flow.service);
                         device_connections.count((bit<32>)meta.device);
                         tally.apply(meta, reason, looks, heard, now);
                         conn.found = true;
                     }
                 }
-                if (request != CONN_FIND) {
-                    connections.apply(request, meta.flow, meta.hash_a, meta.hash_b, meta.opens, now, conn);
+                if (keeps) {
+                    keep_connection.apply(is_new, meta.flow, meta.hash_a, meta.hash_b, now, conn);
                 }
                 if (one_more || one_less) {
-                    note.devices = one_more ? (bit<8>)1 << (bit<8>)meta.device[2:0] : 8w0;
-                    meta.server = meta.device[15:3];
-                    load_request = LOAD_COUNT;
-                    load.apply(load_request, note, meta.server, one_less, left, pool.devices, pool.report_timeout, now,
-                        meta.words, blocks.measure, factors, fresh, available, values, heard);
-                    count_servers.apply(one_more, meta.server, one_less, left[15:3]);
+                    count_load.apply(one_more, meta.device, one_less, left);
+                    count_servers.apply(one_more, meta.device[15:3], one_less, left[15:3]);
                 }
             }
 
-            if (expired || meta.again) {
-                make_reset.apply(hdr, meta, expired);
+            unknown = to_service && !conn.found && !meta.opens && hdr.tcp.isValid() && !meta.rst && !fragmented && !meta.again;
+            if (unknown) {
+                quiet_services.apply();
+            }
+            if (expired || unknown || meta.again) {
+                make_reset.apply(hdr, meta, expired || unknown);
             }
             if (expired) {
                 meta.again = true;
                 clone_preserving_field_list(CloneType.I2E, RESET_SESSION, RESET_FIELDS);
+                meta.drop_reason = failed ? DROP_DEVICE_FAILED : DROP_IDLE;
+            } else if (unknown) {
+                meta.drop_reason = DROP_NO_CONNECTION;
+            }
+            if (expired || unknown) {
                 hdr.ethernet.dst = hdr.ethernet.src;
                 hdr.ethernet.src = switch_mac;
                 standard_metadata.egress_spec = standard_metadata.ingress_port;
-                drops.count(failed ? (bit<32>)DROP_DEVICE_FAILED : (bit<32>)DROP_IDLE);
+                drops.count((bit<32>)meta.drop_reason);
                 exit;
             }
 
@@ -658,6 +728,8 @@ control BalancerIngress(inout headers_t hdr,
                 if (conn.found) {
                     meta.device = conn.device;
                     direct = (conn.flags & CONN_DIRECT) != 0;
+                } else if (spoofed) {
+                    // Said above.
                 } else if (hdr.quoted.isValid()) {
                     meta.drop_reason = DROP_ICMP_UNMATCHED;
                 } else if (!meta.opens) {
@@ -698,7 +770,7 @@ control BalancerIngress(inout headers_t hdr,
                 } else {
                     routes_v6.apply();
                 }
-                if (!sent) {
+                if (!sent && !spoofed) {
                     meta.drop_reason = DROP_NO_ROUTE;
                 }
             }
@@ -754,12 +826,12 @@ control BalancerIngress(inout headers_t hdr,
         }
 
         if (is_report) @atomic {
+            note_t note;
             reports.apply(hdr, meta, standard_metadata, note);
             if (note.believed) {
-                load_request = LOAD_NOTE;
-                load.apply(load_request, note, meta.server, one_less, left, pool.devices, pool.report_timeout, now,
-                    meta.words, blocks.measure, factors, fresh, available, values, heard);
-                meta.drop_reason = REPORT_ACCEPTED;
+                note_load.apply(note, meta.server, now, meta.words);
+                standard_metadata.egress_spec = CONSUME_PORT;
+                drops.count((bit<32>)REPORT_ACCEPTED);
             }
         }
         if (meta.drop_reason != DROP_NONE) {

@@ -10,6 +10,8 @@ parser BalancerParser(packet_in packet,
                       out headers_t hdr,
                       inout metadata_t meta,
                       inout standard_metadata_t standard_metadata) {
+    bit<16> longest = 0; // what UDP may say of its length: any, where the rest comes in other fragments
+
     state start {
         transition select(standard_metadata.ingress_port) {
             CPU_PORT: parse_packet_out;
@@ -53,8 +55,10 @@ parser BalancerParser(packet_in packet,
     }
 
     state parse_ipv4_payload {
-        verify(hdr.ipv4.len >= (bit<16>)hdr.ipv4.ihl << 2, error.ParserInvalidArgument);
+        verify(hdr.ipv4.len >= (bit<16>)hdr.ipv4.ihl << 2 && (bit<32>)hdr.ipv4.len + 14 <= standard_metadata.packet_length,
+               error.ParserInvalidArgument);
         meta.l4_len = hdr.ipv4.len - ((bit<16>)hdr.ipv4.ihl << 2);
+        longest = hdr.ipv4.more_fragments == 1 ? 16w0xffff : meta.l4_len;
         // Only the first fragment has a transport header.
         transition select(hdr.ipv4.fragment, hdr.ipv4.proto) {
             (0, PROTO_ICMP): parse_icmp;
@@ -67,8 +71,9 @@ parser BalancerParser(packet_in packet,
 
     state parse_ipv6 {
         packet.extract(hdr.ipv6);
-        verify(hdr.ipv6.version == 6, error.ParserInvalidArgument);
+        verify(hdr.ipv6.version == 6 && (bit<32>)hdr.ipv6.len + 54 <= standard_metadata.packet_length, error.ParserInvalidArgument);
         meta.l4_len = hdr.ipv6.len;
+        longest = meta.l4_len;
         transition select(hdr.ipv6.proto) {
             PROTO_ICMPV6: parse_icmpv6;
             PROTO_TCP: parse_tcp;
@@ -83,6 +88,7 @@ parser BalancerParser(packet_in packet,
         packet.extract(hdr.ipv6_fragment);
         verify(hdr.ipv6.len >= 8, error.ParserInvalidArgument);
         meta.l4_len = hdr.ipv6.len - 8;
+        longest = 0xffff;
         transition select(hdr.ipv6_fragment.offset, hdr.ipv6_fragment.next) {
             (0, PROTO_TCP): parse_tcp;
             (0, PROTO_UDP): parse_udp;
@@ -140,12 +146,13 @@ parser BalancerParser(packet_in packet,
 
     state parse_tcp {
         packet.extract(hdr.tcp);
-        verify(hdr.tcp.data_offset >= 5, error.ParserInvalidArgument);
+        verify(hdr.tcp.data_offset >= 5 && (bit<16>)hdr.tcp.data_offset << 2 <= meta.l4_len, error.ParserInvalidArgument);
         transition accept;
     }
 
     state parse_udp {
         packet.extract(hdr.udp);
+        verify(hdr.udp.len >= 8 && hdr.udp.len <= longest, error.ParserInvalidArgument);
         transition select(hdr.udp.dport, hdr.udp.len) {
             (REPORT_PORT, 20 .. 65535): parse_report;
             default: accept;

@@ -134,7 +134,7 @@ control Reports(inout headers_t hdr,
     }
 
     apply {
-        note = { false, 0, 0, { 0, 0, 0, 0, 0 } };
+        note = { false, 0, 0, { 0, 0, 0, 0 } };
         bit<64> sequence = 0;
         bit<64> second = 1000; // of the sequence number of one without digest; 0 for one with
         bool checks = false;   // it is believed if it is newer than all before

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// TCP resets to both ends of a connection that is over without an end: idle for too long, or its device has failed. Services may ask for
+// TCP resets.
+//
+// A segment of a connection that is not known (the switch was restarted without its state, or the connection ended) is answered
+// with a RST, so that its sender does not wait for its time-out. A service may ask for silence.
+//
+// Both ends of a connection that is over without an end get a RST: idle for too long, or its device has failed. Services may ask for
 // it; without it such a connection is left alone.
 //
 // Nobody knows the sequence numbers of a connection that is silent, and a switch cannot send by itself. So the next segment of
@@ -32,7 +37,7 @@ control Expiry(in headers_t hdr, in metadata_t meta, in bool fragmented, in bool
 // Makes a RST of a segment, for its sender (`back`) or its receiver (RFC 9293, 3.10.7.1).
 control MakeReset(inout headers_t hdr, in metadata_t meta, in bool back) {
     apply {
-        bit<32> length = (bit<32>)(meta.l4_len - ((bit<16>)hdr.tcp.data_offset << 2)) + (bit<32>)hdr.tcp.fin;
+        bit<32> length = (bit<32>)(meta.l4_len - ((bit<16>)hdr.tcp.data_offset << 2)) + (bit<32>)hdr.tcp.syn + (bit<32>)hdr.tcp.fin;
         if (back) {
             bit<16> port = hdr.tcp.sport;
             hdr.tcp.sport = hdr.tcp.dport;

@@ -8,6 +8,9 @@
 //   least loaded       the same, but the second slot is the better one of last time: two choices with memory, which finds the
 //                      least loaded server without ever looking at all of them
 //   controller's choice  a register names the server
+//
+// A server that was silent for too long is not chosen, even if nobody changes the slots: the last server of the service that was not
+// takes its connections. Where none was heard of lately, or a server never was, the slots alone decide.
 
 #ifndef BALANCER_SERVERS_P4
 #define BALANCER_SERVERS_P4
@@ -85,8 +88,10 @@ control CountServers(in bool more, in server_t to, in bool less, in server_t fro
 }
 
 // Chooses meta.server, or says in meta.drop_reason why there is none.
-control SelectServer(in bit<8> policy, inout metadata_t meta, out pool_t pool, out slot_t choice, out bool chosen)
-                    (register<bit<24>> first_in_flight, register<bit<24>> second_in_flight) {
+control SelectServer(in bit<8> policy, in time_us_t now, inout metadata_t meta, out pool_t pool, out slot_t choice, out bool chosen)
+                    (register<bit<24>> first_in_flight, register<bit<24>> second_in_flight, register<bit<48>> server_heard,
+                     register<bit<48>> spare_heard) {
+    register<bit<64>>(65536) spare;            // by service: a server that was not silent: timeout, 2 bits unused, epoch, server
     register<bit<16>>(65536) memory;           // by service: the better slot of last time
     register<bit<32>>(65536) controllers_choice; // by service: CHOICE_*, and a device or server
 
@@ -191,11 +196,40 @@ control SelectServer(in bit<8> policy, inout metadata_t meta, out pool_t pool, o
         if (!found) {
             meta.drop_reason = DROP_NO_SERVER;
         } else {
+            bit<64> known;
+            time_us_t heard = 0;
+            spare.read(known, (bit<32>)meta.flow.service);
+            if (known != 0) {
+                time_us_t limit = known[63:16];
+                time_us_t other_heard;
+                server_heard.read(heard, (bit<32>)meta.server);
+                spare_heard.read(other_heard, (bit<32>)known[12:0]);
+                // A report may have come since this packet did.
+                if (known[13:13] == meta.epoch && heard != 0 && now > heard && now - heard > limit
+                    && other_heard != 0 && (now <= other_heard || now - other_heard <= limit)) {
+                    meta.server = known[12:0];
+                    heard = other_heard;
+                    has_pool = false;
+                    chosen = false;
+                }
+            }
             if (!has_pool) {
                 pools.apply();
             }
             if (pool.devices == 0) {
                 meta.drop_reason = DROP_NO_DEVICE;
+            }
+            // Is this one such a server, or the one that is known no longer?
+            if (pool.report_timeout != 0 || known != 0) {
+                if (known == 0) {
+                    server_heard.read(heard, (bit<32>)meta.server);
+                }
+                bool silent = heard == 0 || now > heard && now - heard > pool.report_timeout;
+                if (pool.devices == 0 || pool.report_timeout == 0) {
+                    spare.write((bit<32>)meta.flow.service, 0);
+                } else if (!silent) {
+                    spare.write((bit<32>)meta.flow.service, pool.report_timeout ++ 2w0 ++ meta.epoch ++ meta.server);
+                }
             }
         }
     }

@@ -196,6 +196,8 @@ pub struct Service {
     pub idle_reset: bool,
     /// Whether both ends of TCP connections of devices that are silent are reset.
     pub failure_reset: bool,
+    /// Whether TCP segments of connections that are not known are answered with a RST.
+    pub unknown_reset: bool,
     /// The servers that serve it.
     pub members: Vec<Member>,
 }

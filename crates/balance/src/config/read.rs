@@ -472,6 +472,7 @@ fn service(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<RawServi
     let direct_return = t.boolean_or("direct_return", DirectReturn::Layer2, ways, problems);
     let idle_reset = t.boolean("idle_reset", problems).unwrap_or(false);
     let failure_reset = t.boolean("failure_reset", problems).unwrap_or(false);
+    let unknown_reset = t.boolean("unknown_reset", problems).unwrap_or(true);
     let servers = t.names_or_tables("servers", problems).map(|items| {
         let mut out = Vec::new();
         for item in items {
@@ -505,6 +506,7 @@ fn service(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<RawServi
         direct_return,
         idle_reset,
         failure_reset,
+        unknown_reset,
         members: Vec::new(),
     };
     Some(RawService { service, place, servers, priorities, weights, policy_place, prometheus, vip_places })

@@ -540,7 +540,8 @@ fn limits_and_direct_return() {
     let service = |more: &str| good(&with(more)).services[0].clone();
     let plain = service("");
     assert_eq!((plain.limit, plain.direct_return), (None, None));
-    assert!(!plain.idle_reset && !plain.failure_reset);
+    assert!(!plain.idle_reset && !plain.failure_reset && plain.unknown_reset);
+    assert!(!service("unknown_reset = false").unknown_reset);
     let limited = service("new_connections = { per_s = 100, burst = 7 }\ndirect_return = true");
     assert_eq!(
         (limited.limit, limited.direct_return),

@@ -55,7 +55,8 @@ pub fn conflict(s: &Situation<'_>, have: &Entries) -> Result<(), String> {
             for member in service.members.iter().flat_map(|m| &m.devices) {
                 let Some((_, device)) = s.rack.device(member.number) else { continue };
                 let Some(address) = device.address(f.vip.is_ipv6()) else { continue };
-                let key = Key::Backend { address, protocol: f.protocol.number(), port: f.port };
+                let (ingress, protocol) = (device.port, f.protocol.number());
+                let key = Key::Backend { ingress, address, protocol, port: f.port };
                 if let Some(Action::SetBackend { service: of, .. }) = have.get(&key)
                     && let Some(other) = services.get(of).filter(|other| **other != f)
                 {

@@ -1,6 +1,6 @@
 //! What the tables should hold.
 
-use super::entries::{Action, BlockNumbers, Entries, Epoch, Key};
+use super::entries::{Action, BlockNumbers, Entries, Epoch, Key, NO_PORT};
 use super::generation::{Generation, Pool};
 use super::share::{MAX_RING, assign_slots, ring};
 use crate::blocks::{Blocks, Counting, Factor, Metric, Narrow, Pick, Servers, inverses};
@@ -113,14 +113,50 @@ pub fn desired(s: &Situation<'_>, have: &Entries) -> Plan {
         {
             plan.entries.entry(*key).or_insert(*action);
         }
-        if let (Key::Backend { .. }, Action::SetBackend { service, device, vip }) = (key, action) {
-            let known_device = plan.entries.contains_key(&Key::Device { device: *device, v6: vip.is_ipv6() });
-            if known_device && numbers.contains(service) {
+        if let (Key::Backend { ingress, .. }, Action::SetBackend { service, device, vip }) = (key, action) {
+            let place = plan.entries.get(&Key::Device { device: *device, v6: vip.is_ipv6() });
+            let still_there = matches!(place, Some(Action::SetDevice { port, .. }) if port == ingress);
+            if still_there && numbers.contains(service) {
                 plan.entries.entry(*key).or_insert(*action);
             }
         }
     }
+    sources(s, have, &mut plan.entries);
     plan
+}
+
+/// Where packets with the addresses of the rack may come from: those of devices from their port, ours from nowhere.
+fn sources(s: &Situation<'_>, have: &Entries, out: &mut Entries) {
+    let mut places: BTreeMap<IpAddr, BTreeSet<u16>> = BTreeMap::new();
+    for (_, device) in s.rack.devices() {
+        for address in device.addresses() {
+            places.entry(address).or_default().insert(device.port);
+        }
+    }
+    for action in out.values() {
+        if let Action::SetDevice { address, port, .. } = action {
+            places.entry(*address).or_default().insert(*port);
+        }
+    }
+    for (address, ports) in places {
+        // An address that moves is let through from both ports until it has.
+        if let (Some(port), 1) = (ports.first(), ports.len()) {
+            out.insert(Key::Source(address), Action::OnlyFrom { port: *port });
+        }
+    }
+    let direct = |a: &IpAddr| s.rack.services.iter().any(|s| s.direct_return.is_some() && s.vips.contains(a));
+    let local: Vec<IpAddr> =
+        out.keys().filter_map(|k| if let Key::Local(a) = k { Some(*a) } else { None }).collect();
+    for address in local {
+        let key = Key::Source(address);
+        // Devices of a service that has left the configuration may still answer clients themselves.
+        let action = match have.get(&key) {
+            _ if direct(&address) => Action::NoClient,
+            Some(Action::NoClient) => Action::NoClient,
+            _ => Action::OnlyFrom { port: NO_PORT },
+        };
+        out.insert(key, action);
+    }
 }
 
 /// Tables that have nothing to do with services.
@@ -412,7 +448,8 @@ fn serve(
             let Some((_, found)) = s.rack.device(device.number) else { continue };
             let Some(address) = found.address(v6) else { continue };
             if plan.entries.contains_key(&Key::Device { device: device.number, v6 }) {
-                let key = Key::Backend { address, protocol: frontend.protocol.number(), port: frontend.port };
+                let (ingress, protocol) = (found.port, frontend.protocol.number());
+                let key = Key::Backend { ingress, address, protocol, port: frontend.port };
                 let action = Action::SetBackend { service: number, device: device.number, vip: frontend.vip };
                 plan.entries.insert(key, action);
             }
@@ -477,6 +514,9 @@ fn serve(
         let direct = service.direct_return.is_some();
         let options = Action::SetOptions { direct, more, limit: service.limit };
         plan.entries.insert(Key::Options { service: number }, options);
+    }
+    if !service.unknown_reset {
+        plan.entries.insert(Key::QuietService { service: number }, Action::IsQuiet);
     }
     if tunnel {
         let gateways = &s.rack.switch.gateways;

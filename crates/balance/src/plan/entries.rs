@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+/// The drop port: no packet comes in on it.
+pub const NO_PORT: u16 = 511;
+
 /// What a switch's tables hold.
 pub type Entries = BTreeMap<Key, Action>;
 
@@ -35,7 +38,11 @@ pub enum Key {
     /// `devices_v4`, `devices_v6`.
     Device { device: DeviceNumber, v6: bool },
     /// `backends_v4`, `backends_v6`.
-    Backend { address: IpAddr, protocol: u8, port: u16 },
+    Backend { ingress: u16, address: IpAddr, protocol: u8, port: u16 },
+    /// `sources_v4`, `sources_v6`.
+    Source(IpAddr),
+    /// `quiet_services`.
+    QuietService { service: u16 },
     /// `report_sources_v4`, `report_sources_v6`.
     ReportSource { port: u16, source: IpAddr, server: u16 },
     /// `report_sources_mac`.
@@ -101,9 +108,12 @@ impl fmt::Display for Key {
             Key::Route(p) => write!(f, "routes_{}[{p}]", family(&p.address())),
             Key::Local(a) => write!(f, "local_{}[{a}]", family(a)),
             Key::Device { device, v6 } => write!(f, "devices_{}[{device}]", if *v6 { "v6" } else { "v4" }),
-            Key::Backend { address, protocol, port } => {
-                write!(f, "backends_{}[{address}, protocol {protocol}, port {port}]", family(address))
+            Key::Backend { ingress, address, protocol, port } => {
+                let v = family(address);
+                write!(f, "backends_{v}[ingress port {ingress}, {address}, protocol {protocol}, port {port}]")
             }
+            Key::Source(a) => write!(f, "sources_{}[{a}]", family(a)),
+            Key::QuietService { service } => write!(f, "quiet_services[service {service}]"),
             Key::ReportSource { port, source, server } => {
                 write!(f, "report_sources_{}[port {port}, {source}, server {server}]", family(source))
             }
@@ -207,6 +217,12 @@ pub enum Action {
         limit: Option<Limit>,
     },
     IsFailed,
+    /// Packets with this source address come in on this port alone; [`NO_PORT`] for none.
+    OnlyFrom {
+        port: u16,
+    },
+    NoClient,
+    IsQuiet,
     SetTunnel {
         v4: Ipv4Addr,
         v6: Ipv6Addr,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Tables with their key fields.
-const TABLES: [(&str, &[&str]); 30] = [
+const TABLES: [(&str, &[&str]); 33] = [
     ("BalancerIngress.switch_config", &[]),
     ("BalancerIngress.bridge", &["mac"]),
     ("BalancerIngress.routes_v4", &["prefix"]),
@@ -19,8 +19,8 @@ const TABLES: [(&str, &[&str]); 30] = [
     ("BalancerIngress.local_v6", &["address"]),
     ("BalancerIngress.devices_v4", &["device"]),
     ("BalancerIngress.devices_v6", &["device"]),
-    ("BalancerIngress.backends_v4", &["address", "protocol", "port"]),
-    ("BalancerIngress.backends_v6", &["address", "protocol", "port"]),
+    ("BalancerIngress.backends_v4", &["ingress_port", "address", "protocol", "port"]),
+    ("BalancerIngress.backends_v6", &["ingress_port", "address", "protocol", "port"]),
     ("BalancerIngress.reports.report_sources_v4", &["ingress_port", "source", "server"]),
     ("BalancerIngress.reports.report_sources_v6", &["ingress_port", "source", "server"]),
     ("BalancerIngress.select_device.dip_table", &["service", "epoch", "server", "available"]),
@@ -41,6 +41,9 @@ const TABLES: [(&str, &[&str]); 30] = [
     ("BalancerIngress.service_options", &["service"]),
     ("BalancerIngress.failed_devices", &["device"]),
     ("BalancerIngress.encapsulate.tunnels", &["service"]),
+    ("BalancerIngress.sources_v4", &["address"]),
+    ("BalancerIngress.sources_v6", &["address"]),
+    ("BalancerIngress.quiet_services", &["service"]),
 ];
 const SWITCH_CONFIG: usize = 0;
 const BRIDGE: usize = 1;
@@ -65,12 +68,14 @@ const REPORT_KEYS: usize = 26;
 const OPTIONS: usize = 27;
 const FAILED_DEVICES: usize = 28;
 const TUNNELS: usize = 29;
+const SOURCES: usize = 30;
+const QUIET_SERVICES: usize = 32;
 
 /// Clone session of the copies that reset the other end of a connection (reset.p4).
 const RESET_SESSION: u32 = 1;
 
 /// Actions with their parameters.
-const ACTIONS: [(&str, &[&str]); 24] = [
+const ACTIONS: [(&str, &[&str]); 27] = [
     ("BalancerIngress.set_switch", &["mac"]),
     ("BalancerIngress.forward", &["port"]),
     ("BalancerIngress.next_hop", &["port", "mac"]),
@@ -118,6 +123,9 @@ const ACTIONS: [(&str, &[&str]); 24] = [
     ("BalancerIngress.set_options", &["answers_directly", "more"]),
     ("BalancerIngress.is_failed", &[]),
     ("BalancerIngress.encapsulate.set_tunnel", &["v4", "v6"]),
+    ("BalancerIngress.only_from", &["port"]),
+    ("BalancerIngress.no_client", &[]),
+    ("BalancerIngress.is_quiet", &[]),
 ];
 const SET_SWITCH: usize = 0;
 const FORWARD: usize = 1;
@@ -140,6 +148,9 @@ const TRUST_SOURCE: usize = 20;
 const SET_OPTIONS: usize = 21;
 const IS_FAILED: usize = 22;
 const SET_TUNNEL: usize = 23;
+const ONLY_FROM: usize = 24;
+const NO_CLIENT: usize = 25;
+const IS_QUIET: usize = 26;
 
 /// Ways of the table of connections (connections.p4).
 pub(crate) const WAYS: usize = 4;
@@ -357,9 +368,12 @@ impl Schema {
             }
             Key::Local(a) => (LOCAL + v6(a), vec![address_bits(*a)]),
             Key::Device { device, v6 } => (DEVICES + usize::from(*v6), vec![device.bits().into()]),
-            Key::Backend { address: a, protocol, port } => {
-                (BACKENDS + v6(a), vec![address_bits(*a), (*protocol).into(), (*port).into()])
+            Key::Backend { ingress, address: a, protocol, port } => {
+                let fields = vec![(*ingress).into(), address_bits(*a), (*protocol).into(), (*port).into()];
+                (BACKENDS + v6(a), fields)
             }
+            Key::Source(a) => (SOURCES + v6(a), vec![address_bits(*a)]),
+            Key::QuietService { service } => (QUIET_SERVICES, vec![(*service).into()]),
             Key::ReportSource { port, source, server } => {
                 (REPORT_SOURCES + v6(source), vec![(*port).into(), address_bits(*source), (*server).into()])
             }
@@ -499,6 +513,9 @@ impl Schema {
             Action::SetTunnel { v4, v6 } => {
                 (SET_TUNNEL, vec![address_bits((*v4).into()), address_bits((*v6).into())])
             }
+            Action::OnlyFrom { port } => (ONLY_FROM, vec![(*port).into()]),
+            Action::NoClient => (NO_CLIENT, vec![]),
+            Action::IsQuiet => (IS_QUIET, vec![]),
             // No table's: see `entity`.
             Action::Mirror { .. } => return p4rt::Action::default(),
             Action::SetService { service, policy, epoch, slots_mask, idle_ms } => {
@@ -546,7 +563,12 @@ impl Schema {
             }
             4..=5 => Key::Local(address(LOCAL, 0)?),
             6..=7 => Key::Device { device: DeviceNumber::from_bits(half(0)?), v6: v6(DEVICES) },
-            8..=9 => Key::Backend { address: address(BACKENDS, 0)?, protocol: byte(1)?, port: half(2)? },
+            8..=9 => Key::Backend {
+                ingress: half(0)?,
+                address: address(BACKENDS, 1)?,
+                protocol: byte(2)?,
+                port: half(3)?,
+            },
             10..=11 => {
                 Key::ReportSource { port: half(0)?, source: address(REPORT_SOURCES, 1)?, server: half(2)? }
             }
@@ -578,6 +600,8 @@ impl Schema {
             OPTIONS => Key::Options { service: half(0)? },
             FAILED_DEVICES => Key::FailedDevice(DeviceNumber::from_bits(half(0)?)),
             TUNNELS => Key::Tunnel { service: half(0)? },
+            30..=31 => Key::Source(address(SOURCES, 0)?),
+            QUIET_SERVICES => Key::QuietService { service: half(0)? },
             _ => {
                 let protocol = Protocol::from_number(byte(1)?)?;
                 Key::Service(Frontend { vip: address(SERVICES, 0)?, protocol, port: half(2)? })
@@ -666,6 +690,9 @@ impl Schema {
             ACCEPT_PROBE => Action::AcceptProbe { device: device(0)? },
             SET_OPTIONS => Action::SetOptions { direct: byte(0)? != 0, more: byte(1)?, limit: None },
             IS_FAILED => Action::IsFailed,
+            ONLY_FROM => Action::OnlyFrom { port: half(0)? },
+            NO_CLIENT => Action::NoClient,
+            IS_QUIET => Action::IsQuiet,
             SET_TUNNEL => {
                 Action::SetTunnel { v4: Ipv4Addr::from_bits(word(0)?), v6: Ipv6Addr::from_bits(param(1)?) }
             }

@@ -174,12 +174,13 @@ pub(crate) fn assert_complete(entries: &Entries, rack: &Rack, when: &str) {
                     .collect();
                 assert_eq!(found.len(), 1, "{when}: {f}: priorities of {number}: {found:?}");
                 let v6 = f.vip.is_ipv6();
-                let Some(Action::SetDevice { address, .. }) =
+                let Some(Action::SetDevice { address, port, .. }) =
                     entries.get(&Key::Device { device: number, v6 })
                 else {
                     panic!("{when}: {f}: nobody knows where {number} is");
                 };
                 let back = entries.get(&Key::Backend {
+                    ingress: *port,
                     address: *address,
                     protocol: f.protocol.number(),
                     port: f.port,

@@ -97,7 +97,7 @@ fn balancer() -> Vec<String> {
         let out = 2 + i / DEVICES;
         entries.push(format!("devices_v4 device={id} -> set_device_v4({address}, {out}, {station})"));
         entries.push(format!(
-            "backends_v4 address={address} protocol=6 port={port} -> set_backend_v4(1, {id}, {vip})"
+            "backends_v4 ingress_port={out} address={address} protocol=6 port={port} -> set_backend_v4(1, {id}, {vip})"
         ));
     }
     entries

@@ -10,7 +10,7 @@ use pointsman_v1model::{State, Stats};
 use std::collections::BTreeSet;
 
 /// The balancer's reasons (`DROP_*` of headers.p4), by number from 1.
-pub const DROPS: [&str; 26] = [
+pub const DROPS: [&str; 27] = [
     "malformed",
     "checksum",
     "unknown_mac",
@@ -37,6 +37,7 @@ pub const DROPS: [&str; 26] = [
     "rate",
     "idle",
     "device_failed",
+    "spoofed",
 ];
 
 /// `REPORT_ACCEPTED` of headers.p4.
@@ -160,6 +161,7 @@ impl Figures {
             ("made", s.created()),
             ("transmitted", s.transmitted),
             ("to_controller", s.to_cpu),
+            ("consumed", s.consumed),
             ("resubmitted", s.resubmitted),
             ("recirculated", s.recirculated),
         ];

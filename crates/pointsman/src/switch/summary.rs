@@ -8,13 +8,14 @@ use pointsman_v1model::Stats;
 pub fn switch(stats: &Stats) -> String {
     let reasons: Vec<String> = stats.drops.iter().map(|(r, n)| format!("{} {n}", r.name())).collect();
     format!(
-        "packets: received {} (from the control plane {}), made {}; sent {}, to the control plane {}, dropped {}, \
-         waiting {}",
+        "packets: received {} (from the control plane {}), made {}; sent {}, to the control plane {}, consumed {}, \
+         dropped {}, waiting {}",
         stats.received,
         stats.received_from_cpu,
         stats.created(),
         stats.transmitted,
         stats.to_cpu,
+        stats.consumed,
         with_reasons(stats.dropped(), &reasons),
         stats.queued,
     )
@@ -64,8 +65,8 @@ mod tests {
         assert!(stats.is_conserved());
         assert_eq!(
             switch(&stats),
-            "packets: received 9 (from the control plane 1), made 0; sent 5, to the control plane 1, dropped 3 \
-             (ingress 2, queue_full 1), waiting 0"
+            "packets: received 9 (from the control plane 1), made 0; sent 5, to the control plane 1, consumed 0, \
+             dropped 3 (ingress 2, queue_full 1), waiting 0"
         );
         #[allow(clippy::field_reassign_with_default, reason = "it has private fields")]
         let received = |rx_packets| {

@@ -37,7 +37,7 @@ impl<E: Executor> World<E> {
             balance(
                 "the switch",
                 stats.received + made,
-                stats.transmitted + stats.to_cpu + dropped + stats.queued,
+                stats.transmitted + stats.to_cpu + stats.consumed + dropped + stats.queued,
             ),
             balance("from the switch to links", stats.transmitted, down.sent + self.unplugged),
             balance("links from the switch", down.sent, link(&down, on_way_down)),

@@ -50,10 +50,10 @@ fn eight(b: Blocks) -> World {
     for d in 10..16 {
         w.add(&format!("devices_v4 device={d} -> set_device_v4(10.0.1.{d}, 2, 02:00:00:00:01:{d:02x})"));
         w.add(&format!(
-            "backends_v4 address=10.0.1.{d} protocol=6 port=80 -> set_backend_v4(1, {d}, {VIP4})"
+            "backends_v4 ingress_port=2 address=10.0.1.{d} protocol=6 port=80 -> set_backend_v4(1, {d}, {VIP4})"
         ));
         w.add(&format!(
-            "backends_v4 address=10.0.1.{d} protocol=17 port=53 -> set_backend_v4(2, {d}, {VIP4})"
+            "backends_v4 ingress_port=2 address=10.0.1.{d} protocol=17 port=53 -> set_backend_v4(2, {d}, {VIP4})"
         ));
     }
     w.set("report_sources_v4 ingress_port=2 source=10.0.1.8 server=1 -> accept_reports(0xff, 8)");

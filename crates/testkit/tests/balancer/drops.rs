@@ -9,7 +9,7 @@ use pointsman_v1model::MeterConfig;
 
 /// The reasons to drop a packet. Those that are answered with RSTs are in resets.rs.
 fn drops() -> std::collections::BTreeMap<String, u64> {
-    let answered = ["DROP_IDLE", "DROP_DEVICE_FAILED"];
+    let answered = ["DROP_NO_CONNECTION", "DROP_IDLE", "DROP_DEVICE_FAILED"];
     reasons().into_iter().filter(|(r, _)| !answered.contains(&r.as_str())).collect()
 }
 
@@ -32,7 +32,6 @@ fn example(w: &mut World, reason: &str) -> (u32, Vec<u8>) {
         "DROP_TTL" => web(SYN).ttl(1),
         "DROP_VIP_NO_SERVICE" => segment(&client4(1), "10.0.0.100:81", SYN),
         "DROP_FRAGMENT" => web(SYN).with_ip(|ip| ip.fragment = 1),
-        "DROP_NO_CONNECTION" => web(ACK),
         // See full_table.rs.
         "DROP_TABLE_FULL" => {
             fill_places(w);
@@ -76,6 +75,7 @@ fn example(w: &mut World, reason: &str) -> (u32, Vec<u8>) {
             Packet::new(Body::Other { ethertype: 0x88cc, bytes: vec![1] }).macs(ROUTER, SWITCH)
         }
         "DROP_ADDRESS" => web(SYN).src("127.0.0.1"),
+        "DROP_SPOOFED" => web(SYN).src(VIP4),
         "DROP_PACKET_OUT" => {
             let frame = [CPU.to_be_bytes()[2..].to_vec(), web(SYN).bytes()].concat();
             return (CPU, frame);
@@ -208,6 +208,86 @@ fn inconsistent_headers() {
     check(&v6, 14, 0x70);
     check(&v4, 46, 0x40);
     check(&v6, 66, 0x00);
+}
+
+/// Lengths that the frame does not have, or that are too short for the headers; padding behind them is nothing wrong.
+#[test]
+fn lengths_beyond_the_frame() {
+    let mut w = World::new();
+    let sized = |p: &Packet, at: usize, by: i32| {
+        let mut frame = p.bytes();
+        let len = i32::from(u16::from_be_bytes([frame[at], frame[at + 1]])) + by;
+        frame[at..at + 2].copy_from_slice(&(len as u16).to_be_bytes());
+        if at == 16 {
+            // The header's checksum is that of the new length.
+            let sum = u32::from(u16::from_be_bytes([frame[24], frame[25]])) + 0x1_fffe - by as u32;
+            let sum = (sum & 0xffff) + (sum >> 16);
+            frame[24..26].copy_from_slice(&(((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
+        }
+        frame
+    };
+    let (tcp4, tcp6) = (syn(&client4(1), WEB4).payload("abc"), syn(&client6(1), WEB6).payload("abc"));
+    let (udp4, udp6) = (datagram(&client4(2), DNS4), datagram(&client6(2), DNS6));
+    for (p, at) in [(&tcp4, 16), (&tcp6, 18), (&udp4, 16), (&udp6, 18)] {
+        w.dropped_frame(CLIENTS, &sized(p, at, 1), "DROP_MALFORMED");
+        w.dropped_frame(CLIENTS, &sized(p, at, 1000), "DROP_MALFORMED");
+    }
+    // No room for the transport header, or for what UDP says.
+    for (p, at, by) in [(&tcp4, 16, -4), (&tcp6, 18, -4), (&udp4, 16, -1), (&udp6, 18, -1), (&udp4, 38, 1), (&udp6, 58, 1)] {
+        w.dropped_frame(CLIENTS, &sized(p, at, by), "DROP_MALFORMED");
+    }
+    w.dropped_frame(CLIENTS, &sized(&udp4, 38, -9), "DROP_MALFORMED");
+    // TCP's header is longer than the packet.
+    for (p, at) in [(&tcp4, 46), (&tcp6, 66)] {
+        let mut frame = p.bytes();
+        frame[at] = 0xf0;
+        w.dropped_frame(CLIENTS, &frame, "DROP_MALFORMED");
+    }
+    let mut padded = syn(&client4(3), WEB4).bytes();
+    padded.extend([0; 6]);
+    assert_eq!(w.send(CLIENTS, &padded).len(), 1);
+}
+
+/// Nobody opens a connection from an address that no host has, that is ours, or that is a device's elsewhere; nor does anybody speak for a
+/// device or a VIP from another port.
+#[test]
+fn false_sources() {
+    let mut w = World::new();
+    for source in ["0.0.0.0", "0.1.2.3", "127.0.0.1", "224.0.0.1", "239.1.2.3", "240.0.0.1", "255.255.255.255"] {
+        w.dropped(CLIENTS, &syn(&client4(1), WEB4).src(source), "DROP_ADDRESS");
+        w.dropped(CLIENTS, &datagram(&client4(1), DNS4).src(source), "DROP_ADDRESS");
+    }
+    for source in ["::", "::1", "ff02::1", "fe80::1", "febf::1"] {
+        w.dropped(CLIENTS, &syn(&client6(1), WEB6).src(source), "DROP_ADDRESS");
+        w.dropped(CLIENTS, &datagram(&client6(1), DNS6).src(source), "DROP_ADDRESS");
+    }
+    for source in [VIP4, "10.0.0.1", "10.0.1.8"] {
+        w.dropped(CLIENTS, &syn(&client4(1), WEB4).src(source), "DROP_SPOOFED");
+        w.dropped(CLIENTS, &datagram(&client4(1), DNS4).src(source), "DROP_SPOOFED");
+        // On the way through.
+        w.dropped(3, &Packet::udp("198.51.100.1:1", "10.0.9.9:2", "").macs(PLAIN, SWITCH).src(source), "DROP_SPOOFED");
+    }
+    for source in [VIP6, "fd00::1", "fd01::8"] {
+        w.dropped(CLIENTS, &syn(&client6(1), WEB6).src(source), "DROP_SPOOFED");
+        w.dropped(CLIENTS, &datagram(&client6(1), DNS6).src(source), "DROP_SPOOFED");
+    }
+    // A device is a client like any other, from its own port.
+    let own = syn("10.0.1.8:4000", WEB4);
+    assert_eq!(w.send(device_port(8), &own.bytes()).len(), 1);
+    // Its answers come from there, too.
+    for (client, service) in [(client4(2), WEB4), (client6(2), WEB6)] {
+        let device = w.device_of(&syn(&client, service));
+        let answer = reply(device, &syn(&client, service));
+        for port in [1, 2, 3, 4].into_iter().filter(|p| *p != device_port(device)) {
+            w.dropped(port, &answer, "DROP_SPOOFED");
+        }
+        w.answer(device, &answer);
+    }
+    // A VIP whose devices answer clients themselves is a source, but opens nothing.
+    w.set("sources_v4 address=10.0.0.100 -> no_client()");
+    w.dropped(CLIENTS, &syn(&client4(1), WEB4).src(VIP4), "DROP_SPOOFED");
+    let direct = Packet::tcp(WEB4, client4(3), SYN | ACK).macs(device_mac(8), SWITCH);
+    assert_eq!(w.send(device_port(8), &direct.bytes()).len(), 1);
 }
 
 /// The IPv4 header's checksum, with and without options; every byte of it.

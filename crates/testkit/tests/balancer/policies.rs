@@ -286,7 +286,7 @@ fn a_proposal_that_is_no_candidate() {
         w.pool(1, 0, 1, 2, 6, 0);
         w.dropped(CLIENTS, &syn(&client4(1), WEB4), "DROP_NO_DEVICE");
         assert_eq!(w.rig.counter("service_connections", 1).expect("a counter").packets, 0);
-        w.dropped(CLIENTS, &ack(&client4(1), WEB4), "DROP_NO_CONNECTION");
+        w.unknown(CLIENTS, &ack(&client4(1), WEB4));
     }
 }
 
@@ -332,4 +332,49 @@ fn epochs() {
     assert!(device == 8 || device == 16);
     // Other services have epochs of their own.
     assert_ne!(w.device_of(&datagram(&client4(1), DNS4)), 0);
+}
+
+/// A server whose agents stop is out for new connections, though nobody changes the slots; where all are silent, or a server never
+/// reported, the slots alone decide.
+#[test]
+fn a_server_that_is_silent() {
+    for policy in [HASH, ROUND_ROBIN, AVAILABILITY] {
+        let mut w = World::new();
+        w.service(1, policy, 0);
+        for server in [1, 2] {
+            w.pool(1, 0, server, 3, 6, 300);
+        }
+        let servers = |w: &mut World, from: u32| -> Vec<u16> {
+            (from..from + 40).map(|i| w.device_of(&syn(&client4(i), WEB4)) >> 3).collect()
+        };
+        let both = |found: &[u16]| found.contains(&1) && found.contains(&2);
+        // Nobody has reported.
+        assert!(both(&servers(&mut w, 0)));
+        // The second server has no agents.
+        w.report(8, true);
+        assert!(both(&servers(&mut w, 100)));
+        for d in DEVICES {
+            w.report(d, true);
+        }
+        assert!(both(&servers(&mut w, 200)));
+        let old = w.establish(&client4(300), WEB4);
+        for (live, dead) in [(1, 2), (2, 1)] {
+            w.wait(200);
+            w.report(live << 3, true);
+            w.wait(200);
+            // The first one that comes to the other server makes it known.
+            let found = servers(&mut w, 1000 * u32::from(live));
+            let first = found.iter().position(|s| *s == live).expect("one that is heard of");
+            assert!(found[first..].iter().all(|s| *s == live), "{found:?}");
+            assert!(first < 8, "{found:?}");
+            assert_eq!(w.device_of(&ack(&client4(300), WEB4)), old, "{dead} is silent");
+        }
+        // In the other generation another set of servers is in force: what was known of this one does not count.
+        w.fill(1, 1, &[1], &[0]);
+        w.service(1, policy, 1);
+        assert!(servers(&mut w, 4000).iter().all(|s| *s == 1));
+        w.service(1, policy, 0);
+        w.wait(1000);
+        assert!(both(&servers(&mut w, 5000)));
+    }
 }

@@ -19,8 +19,8 @@ fn world(options: u8) -> World {
     w
 }
 
-/// The RST that answers a segment with an acknowledgement (RFC 9293, 3.10.7.1).
-fn back(to: &Packet) -> Packet {
+/// The RST that answers a segment (RFC 9293, 3.10.7.1).
+pub fn back(to: &Packet) -> Packet {
     let Body::Ip(ip) = &to.body else { panic!("no IP: {to:?}") };
     let L4::Tcp(tcp) = &ip.l4 else { panic!("no TCP: {to:?}") };
     let socket = |address: std::net::IpAddr, port: u16| std::net::SocketAddr::new(address, port).to_string();
@@ -29,7 +29,7 @@ fn back(to: &Packet) -> Packet {
     let rst = if tcp.flags & ACK != 0 {
         rst.with_tcp(|t| (t.seq, t.ack) = (tcp.ack, 0))
     } else {
-        let length = tcp.payload.len() as u32 + u32::from(tcp.flags & FIN != 0);
+        let length = tcp.payload.len() as u32 + (tcp.flags & (SYN | FIN)).count_ones();
         rst.with_tcp(|t| (t.seq, t.ack, t.flags) = (0, tcp.seq.wrapping_add(length), RST | ACK))
     };
     bare(rst)
@@ -205,4 +205,39 @@ fn a_device_that_failed() {
             assert_eq!(w.device_of(&data), device);
         }
     }
+}
+
+/// Of connections that are not known: every kind of segment but SYN and RST, each family; nothing is remembered of them.
+#[test]
+fn segments_of_unknown_connections() {
+    let mut w = World::one_server(AVAILABILITY);
+    for (client, service) in families() {
+        for flags in [0, ACK, FIN, SYN | ACK, SYN | FIN, PSH | ACK, FIN | ACK, SYN | FIN | ACK] {
+            w.unknown(CLIENTS, &segment(&client, service, flags));
+            let data = segment(&client, service, flags).payload("12345").with_tcp(|t| t.options = vec![1; 12]);
+            w.unknown(CLIENTS, &data);
+        }
+        // Parts of a datagram have no numbers of their own.
+        let part = ack(&client, service);
+        let part = if service == WEB4 { part.with_ip(|ip| ip.more_fragments = true) } else { continue };
+        w.dropped(CLIENTS, &part, "DROP_NO_CONNECTION");
+    }
+    // A device's segment of no connection is its own: it may talk to this client by itself.
+    let own = reply(8, &ack(&client4(1), WEB4));
+    w.expect(device_port(8), &own, CLIENTS, &own.clone().macs(SWITCH, ROUTER).with_ip(|ip| ip.ttl -= 1));
+    assert_eq!(w.rig.counter("service_connections", 1).expect("a counter").packets, 0);
+    // A service may keep silent.
+    w.add("quiet_services service=1 -> is_quiet");
+    w.dropped(CLIENTS, &ack(&client4(1), WEB4), "DROP_NO_CONNECTION");
+    w.unknown(CLIENTS, &ack(&client6(1), WEB6));
+}
+
+/// A switch that lost its connections resets them at once, and new ones work.
+#[test]
+fn after_a_loss_of_state() {
+    let mut w = World::one_server(AVAILABILITY);
+    let device = w.establish(&client4(1), WEB4);
+    let mut other = World::one_server(AVAILABILITY);
+    other.unknown(CLIENTS, &ack(&client4(1), WEB4).payload("more"));
+    assert_eq!(other.establish(&client4(1), WEB4), device);
 }

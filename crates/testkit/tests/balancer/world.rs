@@ -108,6 +108,12 @@ impl World {
         for a in ["fd00::1", VIP6] {
             w.add(&format!("local_v6 address={a} -> is_local"));
         }
+        for a in ["10.0.0.1", VIP4] {
+            w.add(&format!("sources_v4 address={a} -> only_from(511)"));
+        }
+        for a in ["fd00::1", VIP6] {
+            w.add(&format!("sources_v6 address={a} -> only_from(511)"));
+        }
         w.add("routes_v4 prefix=0.0.0.0/0 -> next_hop(1, 02:00:00:00:00:01)");
         w.add("routes_v6 prefix=::/0 -> next_hop(1, 02:00:00:00:00:01)");
         w.add("routes_v4 prefix=10.0.9.0/24 -> next_hop(4, 02:00:00:00:00:04)");
@@ -154,10 +160,12 @@ impl World {
         let mac = device_mac(d).map(|b| format!("{b:02x}")).join(":");
         self.add(&format!("devices_v4 device={d} -> set_device_v4({a4}, {port}, {mac})"));
         self.add(&format!("devices_v6 device={d} -> set_device_v6({a6}, {port}, {mac})"));
+        self.add(&format!("sources_v4 address={a4} -> only_from({port})"));
+        self.add(&format!("sources_v6 address={a6} -> only_from({port})"));
         for (i, (vip, proto, l4)) in SERVICES.iter().enumerate() {
             let (v, address) = if i < 2 { (4, &a4) } else { (6, &a6) };
             self.add(&format!(
-                "backends_v{v} address={address} protocol={proto} port={l4} -> set_backend_v{v}({}, {d}, {vip})",
+                "backends_v{v} ingress_port={port} address={address} protocol={proto} port={l4} -> set_backend_v{v}({}, {d}, {vip})",
                 i + 1
             ));
         }
@@ -287,11 +295,14 @@ impl World {
         out
     }
 
-    /// `frame` arrives, nothing leaves, and just this reason is counted, with packet and bytes.
+    /// `frame` arrives, nothing leaves, and just this reason is counted, with packet and bytes. Reports that are believed are counted
+    /// there, too, but are consumed, not dropped.
     #[track_caller]
     pub fn dropped_frame(&mut self, port: u32, frame: &[u8], reason: &str) {
         let mut want = self.drop_counts();
-        let dropped = self.rig.stats().dropped_by(DropReason::Ingress);
+        let accepted = u64::from(reason == "REPORT_ACCEPTED");
+        let fates = |w: &mut World| (w.rig.stats().dropped_by(DropReason::Ingress), w.rig.stats().consumed);
+        let (dropped, consumed) = fates(self);
         let cell = want.get_mut(reason).unwrap_or_else(|| panic!("no reason {reason}"));
         cell.0 += 1;
         cell.1 += frame.len() as u64;
@@ -300,7 +311,7 @@ impl World {
         let changes: Vec<_> = got.iter().filter(|(k, v)| want.get(*k) != Some(v)).collect();
         assert!(changes.is_empty(), "wanted {reason}, changed {changes:?}; left: {out:?}");
         assert_eq!(out, [], "dropped and sent");
-        assert_eq!(self.rig.stats().dropped_by(DropReason::Ingress), dropped + 1);
+        assert_eq!(fates(self), (dropped + 1 - accepted, consumed + accepted));
     }
 
     #[track_caller]
@@ -342,6 +353,35 @@ impl World {
     pub fn answer(&mut self, device: u16, packet: &Packet) {
         let packet = packet.clone().macs(device_mac(device), SWITCH);
         self.expect(device_port(device), &packet, CLIENTS, &World::towards_client(&packet));
+    }
+
+    /// A connection that is established, both ends having spoken twice; and its device.
+    #[track_caller]
+    pub fn establish(&mut self, client: &str, service: &str) -> u16 {
+        let (first, next) = match service {
+            DNS4 | DNS6 => (datagram(client, service), datagram(client, service)),
+            _ => (syn(client, service), ack(client, service)),
+        };
+        let device = self.device_of(&first);
+        self.answer(device, &reply(device, &first));
+        assert_eq!(self.device_of(&next), device);
+        device
+    }
+
+    /// A segment of a connection that is not known arrives: its sender gets a RST for it, no longer than the segment, and it is counted.
+    #[track_caller]
+    pub fn unknown(&mut self, port: u32, packet: &Packet) {
+        let count = |w: &mut World| w.rig.counter("drops", w.reasons["DROP_NO_CONNECTION"]).expect("a counter").packets;
+        let (before, frame) = (count(self), packet.bytes());
+        let out = self.send(port, &frame);
+        let parsed: Vec<(u32, Packet)> =
+            out.iter().map(|(p, b)| (*p, Packet::parse(b).expect("a packet"))).collect();
+        assert_eq!(parsed, [(port, crate::resets::back(packet))]);
+        assert!(out[0].1.len() <= frame.len(), "it grew");
+        assert_eq!(count(self), before + 1);
+        // A RST is never answered, so that two who do not know a connection do not talk for ever.
+        let rst = packet.clone().with_tcp(|t| t.flags |= tcp_flags::RST);
+        self.dropped(port, &rst, "DROP_NO_CONNECTION");
     }
 
     /// The agent of `device` reports that it can take connections, or cannot.

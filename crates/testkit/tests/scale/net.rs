@@ -156,10 +156,13 @@ impl Net {
             net.add(&format!("devices_v4 device={d} -> set_device_v4(10.1.{high}.{low}, {DEVICES}, {mac})"));
             net.add(&format!("devices_v6 device={d} -> set_device_v6(fd01::{d:x}, {DEVICES}, {mac})"));
             net.add(&format!(
-                "backends_v4 address=10.1.{high}.{low} protocol=6 port=80 -> set_backend_v4(1, {d}, 10.0.0.100)"
+                "backends_v4 ingress_port={DEVICES} address=10.1.{high}.{low} protocol=6 port=80 -> set_backend_v4(1, {d}, 10.0.0.100)"
             ));
             net.add(&format!(
-                "backends_v6 address=fd01::{d:x} protocol=6 port=80 -> set_backend_v6(2, {d}, fd00::100)"
+                "backends_v4 ingress_port={DEVICES} address=10.1.{high}.{low} protocol=17 port=80 -> set_backend_v4(3, {d}, 10.0.0.100)"
+            ));
+            net.add(&format!(
+                "backends_v6 ingress_port={DEVICES} address=fd01::{d:x} protocol=6 port=80 -> set_backend_v6(2, {d}, fd00::100)"
             ));
         }
         let servers: Vec<u16> = (1..=SERVERS).collect();
@@ -185,7 +188,7 @@ impl Net {
         self.epoch ^= 1;
         let epoch = self.epoch;
         let slots: Vec<u32> = (0..8).filter(|s| devices >> s & 1 == 1).collect();
-        for service in [1, 2] {
+        for service in [1, 2, 3] {
             for slot in 0..16 {
                 let server = servers[slot % servers.len()];
                 self.set(&format!(
@@ -214,9 +217,10 @@ impl Net {
             self.set(&format!(
                 "policies service={service} epoch={epoch} -> set_policy(0, 0, 0, 0, {counting}, 6, 1, 0, 0, 0, 0, 0, 0)"
             ));
-            let (v, vip) = if service == 1 { (4, "10.0.0.100") } else { (6, "fd00::100") };
+            let (v, vip) = if service == 2 { (6, "fd00::100") } else { (4, "10.0.0.100") };
+            let protocol = if service == 3 { 17 } else { 6 };
             self.set(&format!(
-                "services_v{v} vip={vip} protocol=6 port=80 -> set_service({service}, {policy}, {epoch}, 15, {IDLE_MS})"
+                "services_v{v} vip={vip} protocol={protocol} port=80 -> set_service({service}, {policy}, {epoch}, 15, {IDLE_MS})"
             ));
         }
     }
@@ -320,6 +324,9 @@ fn sum16(bytes: &[u8]) -> u32 {
     bytes.chunks(2).map(|c| u32::from(c[0]) << 8 | u32::from(*c.get(1).unwrap_or(&0))).sum()
 }
 
+/// In place of flags: a datagram. It goes to service 3, which is there for IPv4 alone.
+pub const DATAGRAM: u8 = 0xff;
+
 /// A TCP segment of a client to the VIP, or of a device to the client, behind 64 bytes of room.
 fn frame(client: Client, device: Option<u16>, flags: u8) -> Vec<u8> {
     let mut f = vec![0; 64];
@@ -341,8 +348,10 @@ fn frame(client: Client, device: Option<u16>, flags: u8) -> Vec<u8> {
     };
     let (src, dst) = if device.is_some() { (of_service, of_client) } else { (of_client, of_service) };
     let start = f.len() + 2;
+    let is_datagram = flags == DATAGRAM;
     if is_v4 {
-        f.extend([8, 0, 0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0]);
+        let (length, protocol) = if is_datagram { (28, 17) } else { (40, 6) };
+        f.extend([8, 0, 0x45, 0, 0, length, 0, 0, 0x40, 0, 64, protocol, 0, 0]);
     } else {
         f.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 20, 6, 64]);
     }
@@ -357,6 +366,10 @@ fn frame(client: Client, device: Option<u16>, flags: u8) -> Vec<u8> {
     let (sport, dport) = if device.is_some() { (PORT, port) } else { (port, PORT) };
     f.extend(sport.to_be_bytes());
     f.extend(dport.to_be_bytes());
+    if is_datagram {
+        f.extend([0, 8, 0, 0]);
+        return f;
+    }
     f.extend([0, 0, 0, 1, 0, 0, 0, 1, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
     f
 }

@@ -301,8 +301,10 @@ impl<F> Core<F> {
     ) {
         if self.trace.is_some() {
             let leads = self.gate.leads_to_cpu(port);
+            let consumed = self.gate.consumes(port);
             self.note(thread, || match leads {
                 Some(to_cpu) => StepKind::Sent { port, to_cpu, bytes: bytes.to_vec() },
+                None if consumed => StepKind::Consumed,
                 None => StepKind::Dropped(DropReason::UnknownEgressPort),
             });
         }

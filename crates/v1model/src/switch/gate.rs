@@ -19,6 +19,7 @@ pub(super) struct Gate {
     /// The ports with small numbers that exist, a bit each.
     low_ports: [u64; LOW_WORDS],
     pub drop_port: u32,
+    consume_port: u32,
     cpu_port: Option<u32>,
     max_packet_bytes: usize,
     pub port_stats: PortMap<PortStats>,
@@ -35,6 +36,7 @@ impl Gate {
             port_limit: 0,
             low_ports: [0; LOW_WORDS],
             drop_port: config.drop_port,
+            consume_port: config.consume_port,
             cpu_port: config.cpu_port,
             max_packet_bytes: config.max_packet_bytes as usize,
             port_stats: PortMap::new(),
@@ -64,7 +66,8 @@ impl Gate {
     fn finds_port(&self, port: u32) -> bool {
         u64::from(port) < self.port_limit
             && port != self.drop_port
-            && (self.cpu_port == Some(port) || self.ports.as_ref().is_none_or(|p| p.contains(&port)))
+            && (self.cpu_port == Some(port)
+                || self.ports.as_ref().map_or(port != self.consume_port, |p| p.contains(&port)))
     }
 
     /// After a change of the ports.
@@ -137,11 +140,19 @@ impl Gate {
         (to_cpu || self.has_port(port)).then_some(to_cpu)
     }
 
+    /// Is this, which is no port, where packets are consumed?
+    pub fn consumes(&self, port: u32) -> bool {
+        port == self.consume_port
+    }
+
     /// Sends a packet; with the number of the buffer in which it lies, if the sink knows that buffer.
     #[inline]
     pub fn send(&mut self, port: u32, bytes: &[u8], buffer: Option<usize>, sink: &mut dyn Sink) {
         let Some(to_cpu) = self.leads_to_cpu(port) else {
-            return self.drops(DropReason::UnknownEgressPort);
+            return match self.consumes(port) {
+                true => self.stats.consumed += 1,
+                false => self.drops(DropReason::UnknownEgressPort),
+            };
         };
         if to_cpu {
             self.stats.to_cpu += 1;

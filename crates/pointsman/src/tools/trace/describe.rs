@@ -161,6 +161,7 @@ impl Describer<'_> {
                 let text = format!("sent on port {port}{cpu}, {}: {}", bytes_of(bytes.len()), digits(bytes));
                 step("sent", json, text)
             }
+            StepKind::Consumed => step("consumed", json!({}), "consumed"),
             StepKind::Dropped(reason) => {
                 step("dropped", json!({ "reason": reason.name() }), format!("dropped: {}", reason.name()))
             }

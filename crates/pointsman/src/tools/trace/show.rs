@@ -88,6 +88,9 @@ pub fn text(describer: &Describer<'_>, steps: &[TraceStep], all: bool) -> String
                 let cpu = if *to_cpu { " (control plane)" } else { "" };
                 let _ = writeln!(out, "  {of}: port {port}{cpu}: {}", digits(bytes));
             }
+            StepKind::Consumed => {
+                let _ = writeln!(out, "  {of}: consumed");
+            }
             StepKind::Dropped(reason) => {
                 let _ = writeln!(out, "  {of}: dropped: {}", reason.name());
             }
@@ -121,6 +124,7 @@ pub fn json(program: &str, describer: &Describer<'_>, steps: &[TraceStep]) -> St
                 StepKind::Sent { port, to_cpu, bytes } => Some(json!({
                     "packet": packet, "thread": s.thread, "sent": { "port": port, "to_cpu": to_cpu, "bytes": digits(bytes) },
                 })),
+                StepKind::Consumed => Some(json!({ "packet": packet, "thread": s.thread, "consumed": true })),
                 StepKind::Dropped(reason) => {
                     Some(json!({ "packet": packet, "thread": s.thread, "dropped": reason.name() }))
                 }
