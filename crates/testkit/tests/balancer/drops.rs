@@ -220,7 +220,7 @@ fn lengths_beyond_the_frame() {
         frame[at..at + 2].copy_from_slice(&(len as u16).to_be_bytes());
         if at == 16 {
             // The header's checksum is that of the new length.
-            let sum = u32::from(u16::from_be_bytes([frame[24], frame[25]])) + 0x1_fffe - by as u32;
+            let sum = i32::from(u16::from_be_bytes([frame[24], frame[25]])) + 0x1_fffe - by;
             let sum = (sum & 0xffff) + (sum >> 16);
             frame[24..26].copy_from_slice(&(((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
         }
@@ -233,7 +233,9 @@ fn lengths_beyond_the_frame() {
         w.dropped_frame(CLIENTS, &sized(p, at, 1000), "DROP_MALFORMED");
     }
     // No room for the transport header, or for what UDP says.
-    for (p, at, by) in [(&tcp4, 16, -4), (&tcp6, 18, -4), (&udp4, 16, -1), (&udp6, 18, -1), (&udp4, 38, 1), (&udp6, 58, 1)] {
+    for (p, at, by) in
+        [(&tcp4, 16, -4), (&tcp6, 18, -4), (&udp4, 16, -1), (&udp6, 18, -1), (&udp4, 38, 1), (&udp6, 58, 1)]
+    {
         w.dropped_frame(CLIENTS, &sized(p, at, by), "DROP_MALFORMED");
     }
     w.dropped_frame(CLIENTS, &sized(&udp4, 38, -9), "DROP_MALFORMED");
@@ -253,7 +255,9 @@ fn lengths_beyond_the_frame() {
 #[test]
 fn false_sources() {
     let mut w = World::new();
-    for source in ["0.0.0.0", "0.1.2.3", "127.0.0.1", "224.0.0.1", "239.1.2.3", "240.0.0.1", "255.255.255.255"] {
+    for source in
+        ["0.0.0.0", "0.1.2.3", "127.0.0.1", "224.0.0.1", "239.1.2.3", "240.0.0.1", "255.255.255.255"]
+    {
         w.dropped(CLIENTS, &syn(&client4(1), WEB4).src(source), "DROP_ADDRESS");
         w.dropped(CLIENTS, &datagram(&client4(1), DNS4).src(source), "DROP_ADDRESS");
     }
@@ -265,7 +269,11 @@ fn false_sources() {
         w.dropped(CLIENTS, &syn(&client4(1), WEB4).src(source), "DROP_SPOOFED");
         w.dropped(CLIENTS, &datagram(&client4(1), DNS4).src(source), "DROP_SPOOFED");
         // On the way through.
-        w.dropped(3, &Packet::udp("198.51.100.1:1", "10.0.9.9:2", "").macs(PLAIN, SWITCH).src(source), "DROP_SPOOFED");
+        w.dropped(
+            3,
+            &Packet::udp("198.51.100.1:1", "10.0.9.9:2", "").macs(PLAIN, SWITCH).src(source),
+            "DROP_SPOOFED",
+        );
     }
     for source in [VIP6, "fd00::1", "fd01::8"] {
         w.dropped(CLIENTS, &syn(&client6(1), WEB6).src(source), "DROP_SPOOFED");

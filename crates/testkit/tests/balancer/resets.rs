@@ -214,7 +214,8 @@ fn segments_of_unknown_connections() {
     for (client, service) in families() {
         for flags in [0, ACK, FIN, SYN | ACK, SYN | FIN, PSH | ACK, FIN | ACK, SYN | FIN | ACK] {
             w.unknown(CLIENTS, &segment(&client, service, flags));
-            let data = segment(&client, service, flags).payload("12345").with_tcp(|t| t.options = vec![1; 12]);
+            let data =
+                segment(&client, service, flags).payload("12345").with_tcp(|t| t.options = vec![1; 12]);
             w.unknown(CLIENTS, &data);
         }
         // Parts of a datagram have no numbers of their own.

@@ -371,7 +371,9 @@ impl World {
     /// A segment of a connection that is not known arrives: its sender gets a RST for it, no longer than the segment, and it is counted.
     #[track_caller]
     pub fn unknown(&mut self, port: u32, packet: &Packet) {
-        let count = |w: &mut World| w.rig.counter("drops", w.reasons["DROP_NO_CONNECTION"]).expect("a counter").packets;
+        let count = |w: &mut World| {
+            w.rig.counter("drops", w.reasons["DROP_NO_CONNECTION"]).expect("a counter").packets
+        };
         let (before, frame) = (count(self), packet.bytes());
         let out = self.send(port, &frame);
         let parsed: Vec<(u32, Packet)> =
