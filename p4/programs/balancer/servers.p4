@@ -197,12 +197,12 @@ control SelectServer(in bit<8> policy, in time_us_t now, inout metadata_t meta, 
             meta.drop_reason = DROP_NO_SERVER;
         } else {
             bit<64> known;
-            time_us_t heard = 0;
+            time_us_t heard;
             spare.read(known, (bit<32>)meta.flow.service);
+            server_heard.read(heard, (bit<32>)meta.server);
             if (known != 0) {
                 time_us_t limit = known[63:16];
                 time_us_t other_heard;
-                server_heard.read(heard, (bit<32>)meta.server);
                 spare_heard.read(other_heard, (bit<32>)known[12:0]);
                 // A report may have come since this packet did.
                 if (known[13:13] == meta.epoch && heard != 0 && now > heard && now - heard > limit
@@ -221,9 +221,6 @@ control SelectServer(in bit<8> policy, in time_us_t now, inout metadata_t meta, 
             }
             // Is this one such a server, or the one that is known no longer?
             if (pool.report_timeout != 0 || known != 0) {
-                if (known == 0) {
-                    server_heard.read(heard, (bit<32>)meta.server);
-                }
                 bool silent = heard == 0 || now > heard && now - heard > pool.report_timeout;
                 if (pool.devices == 0 || pool.report_timeout == 0) {
                     spare.write((bit<32>)meta.flow.service, 0);

@@ -199,7 +199,7 @@ fn cut_short() {
             short[24..26].copy_from_slice(&[0, 0]);
             let sum = pointsman_testkit::packet::checksum(&short[14..34]);
             short[24..26].copy_from_slice(&sum.to_be_bytes());
-            w.dropped_frame(2, &short, "DROP_REPORT_MALFORMED");
+            w.dropped_frame(2, &short, "DROP_MALFORMED");
         }
     }
     let accepted = w.rig.counter("drops", 32).expect("a counter").packets;
