@@ -89,6 +89,10 @@ struct Count {
     sent: u64,
 }
 
+/// From one packet to the next. A handshake of a thread that waits for its turn stays younger than a millisecond, so that nobody takes its
+/// place.
+const PACKET_NS: u64 = 20;
+
 /// One of the threads.
 struct Hand<'a, E: Executor> {
     shared: &'a Shared<'a, E>,
@@ -104,7 +108,7 @@ impl<E: Executor> Hand<'_, E> {
         let start = buffer.len();
         buffer.extend(packet.macs([2; 6], SWITCH).bytes());
         let mut out: Vec<Output> = Vec::new();
-        let now = Time(self.shared.clock.fetch_add(2_000, Ordering::Relaxed));
+        let now = Time(self.shared.clock.fetch_add(PACKET_NS, Ordering::Relaxed));
         let mut batch = [Arrived { port, buffer: &mut buffer, start }];
         self.worker.process(self.shared.switch, now, 16, &mut batch, &mut out);
         assert!(out.len() <= 1, "{out:?}");
@@ -136,6 +140,8 @@ impl<E: Executor> Hand<'_, E> {
             None => self.count.full += 1,
             Some(device) => {
                 self.count.opened += 1;
+                // Its place is its own from here on.
+                assert_eq!(self.request(&client, tcp_flags::ACK), Some(device));
                 let flow = Flow { client, device };
                 self.flows().push(Arc::new(flow));
             }
@@ -189,7 +195,7 @@ impl<E: Executor> Hand<'_, E> {
 
     fn random_below(&self, n: usize) -> usize {
         // Which one does not matter, only that it varies.
-        (self.shared.clock.load(Ordering::Relaxed) / 2_000 * 7919) as usize % n
+        (self.shared.clock.load(Ordering::Relaxed) / PACKET_NS * 7919) as usize % n
     }
 }
 

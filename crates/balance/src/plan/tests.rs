@@ -586,14 +586,14 @@ fn messages() {
     let mut shape = Shape::new(3, Policy::Wrr);
     shape.services.insert(9000, (Policy::P4mite, "\"udp\"", 16, vec![]));
     let text = format!(
-        "{}direct_return = \"ipip\"\nidle_reset = true\nnew_connections = {{ per_s = 100, burst = 7 }}\n[[bridge]]\nmac = \"02:00:00:00:00:09\"\nport = 4\n[[route]]\nprefix = \"fd07::/64\"\nport = 3\nmac = \"02:00:00:00:00:08\"\n",
+        "{}direct_return = \"ipip\"\nidle_reset = true\nunknown_reset = false\nnew_connections = {{ per_s = 100, burst = 7 }}\n[[bridge]]\nmac = \"02:00:00:00:00:09\"\nport = 4\n[[route]]\nprefix = \"fd07::/64\"\nport = 3\nmac = \"02:00:00:00:00:08\"\n",
         shape.text()
     );
     let entries = install(&Rack::parse("r", &text).expect("valid"));
     entries.iter().for_each(|(key, action)| check_message(&schema, key, action));
     assert_eq!(
         entries.keys().map(std::mem::discriminant).collect::<std::collections::HashSet<_>>().len(),
-        16
+        18
     );
     // Reports in frames, and with keys.
     let text = text.replace("reports = \"unauthenticated\"", "report_keys = \"keys\"");
