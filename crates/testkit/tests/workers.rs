@@ -44,6 +44,7 @@ fn rig<E: Executor>(policy: u8) -> Rig<E> {
         "services_v4 vip=10.0.0.100 protocol=6 port=80 -> set_service(1, {policy}, 0, 0, {IDLE_MS})"
     ));
     add("server_slots service=1 epoch=0 slot=0 -> use_server(1)");
+    add("quiet_services service=1 -> is_quiet");
     add("pools service=1 epoch=0 server=1 -> set_pool(0xff, 101, 8, 0)");
     for slot in 0..8 {
         let d = 8 + slot;
@@ -279,14 +280,14 @@ impl Sink for Went {
     }
 }
 
-/// Whose turn it is: no thread is more than a round ahead of the other, since handshakes are given up after five seconds. One that
+/// Whose turn it is: both threads begin a round together, since a handshake that is older than a millisecond may lose its place. One that
 /// ends, be it by a panic, is waited for no longer.
 struct Turn<'a>(&'a [AtomicU64; 2], usize);
 
 impl Turn<'_> {
     fn begin(&self, round: u64) {
         self.0[self.1].store(round, Ordering::SeqCst);
-        while self.0[1 - self.1].load(Ordering::SeqCst) < round.saturating_sub(1) {
+        while self.0[1 - self.1].load(Ordering::SeqCst) < round {
             std::thread::yield_now();
         }
     }
