@@ -76,7 +76,8 @@ control BalancerIngress(inout headers_t hdr,
     Tally() tally;
     Fragments() fragments;
     Respond() respond;
-    Translate() translate;
+    Translate() translate_source;
+    Translate() translate_destination;
     Expiry() expiry;
     MakeReset() make_reset;
     Encapsulate() encapsulate;
@@ -788,8 +789,10 @@ control BalancerIngress(inout headers_t hdr,
                     device_packets.count((bit<32>)meta.device);
                 }
             }
-            if (to_client || to_device && sent && !direct) {
-                translate.apply(hdr, to_client, outside, new4, new6);
+            if (to_client) {
+                translate_source.apply(hdr, true, outside, new4, new6);
+            } else if (to_device && sent && !direct) {
+                translate_destination.apply(hdr, false, true, new4, new6);
             }
             if (fragmented && !later && (to_device || to_client) && !hdr.quoted.isValid()) {
                 fate.service = meta.flow.service;
