@@ -125,7 +125,7 @@ mod tests {
         let known: Vec<(usize, String)> = REASONS.iter().map(|r| r.to_string()).enumerate().collect();
         assert_eq!(found, known);
         let text = include_str!("../../../../p4/programs/balancer/tally.p4");
-        let bounds = text.lines().filter_map(|l| l.split_once("(age <= ")?.1.split(')').next());
+        let bounds = text.lines().filter_map(|l| l.split_once("(age <= ")?.1.split(' ').next());
         let bounds: Vec<f64> = bounds.map(|b| b.parse::<f64>().expect("a number") / 1e6).collect();
         assert_eq!(bounds, AGES);
     }
