@@ -1,8 +1,9 @@
 //! What the server needs of the device that it controls: its switch, and a compiler.
 
 use pointsman_ir::{Executor, Program};
-use pointsman_v1model::{Keep, Pipeline, State, Switch, SwitchConfig, Time};
+use pointsman_v1model::{Kept, Pipeline, State, Switch, SwitchConfig, Time};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// A device with one switch.
 pub trait Device {
@@ -10,13 +11,22 @@ pub trait Device {
     ///
     /// # Errors
     /// The text is no program that runs here; the message holds the diagnostics.
-    fn compile(&self, device_config: &[u8]) -> Result<Program, String>;
+    fn compile(&self, device_config: &[u8]) -> Result<Arc<Program>, String>;
 
     /// How the switch was made.
     fn config(&self) -> &SwitchConfig;
 
     /// The ports; `None`: every number that the program's port type can hold.
     fn ports(&self) -> Option<&BTreeSet<u32>>;
+
+    /// The state of the running program, once there is one, to be read.
+    fn state(&mut self) -> Option<&State> {
+        self.state_mut().map(|state| &*state)
+    }
+
+    /// Lets packets use the switch until [`Device::state`] or [`Device::state_mut`] is called again. A long call does this
+    /// after each small part of its work.
+    fn release(&mut self) {}
 
     /// The state of the running program, once there is one.
     fn state_mut(&mut self) -> Option<&mut State>;
@@ -38,11 +48,17 @@ pub trait Device {
         Ok(())
     }
 
-    /// Runs another program from now on, in its initial state.
+    /// Runs another program from now on, in this state, with what is kept of the old program's.
     ///
     /// # Errors
     /// The switch cannot run it; the old one stays.
-    fn set_pipeline(&mut self, now: Time, pipeline: Pipeline) -> Result<(), String>;
+    fn set_pipeline(
+        &mut self,
+        now: Time,
+        pipeline: Pipeline,
+        state: State,
+        kept: &Kept,
+    ) -> Result<(), String>;
 }
 
 /// A [`Switch`] with a compiler.
@@ -54,8 +70,8 @@ pub struct SwitchDevice<'a, E: Executor, C: Fn(&[u8]) -> Result<Program, String>
 }
 
 impl<E: Executor, C: Fn(&[u8]) -> Result<Program, String>> Device for SwitchDevice<'_, E, C> {
-    fn compile(&self, device_config: &[u8]) -> Result<Program, String> {
-        (self.compile)(device_config)
+    fn compile(&self, device_config: &[u8]) -> Result<Arc<Program>, String> {
+        (self.compile)(device_config).map(Arc::new)
     }
 
     fn config(&self) -> &SwitchConfig {
@@ -64,6 +80,10 @@ impl<E: Executor, C: Fn(&[u8]) -> Result<Program, String>> Device for SwitchDevi
 
     fn ports(&self) -> Option<&BTreeSet<u32>> {
         self.switch.ports()
+    }
+
+    fn state(&mut self) -> Option<&State> {
+        self.switch.state()
     }
 
     fn state_mut(&mut self) -> Option<&mut State> {
@@ -78,7 +98,15 @@ impl<E: Executor, C: Fn(&[u8]) -> Result<Program, String>> Device for SwitchDevi
         self.switch.check_pipeline(pipeline).map_err(|e| e.to_string())
     }
 
-    fn set_pipeline(&mut self, now: Time, pipeline: Pipeline) -> Result<(), String> {
-        self.switch.set_pipeline(now, pipeline, Keep::Nothing).map_err(|e| e.to_string())
+    fn set_pipeline(
+        &mut self,
+        now: Time,
+        pipeline: Pipeline,
+        mut state: State,
+        kept: &Kept,
+    ) -> Result<(), String> {
+        let prepared = self.switch.preparer().prepare(pipeline).map_err(|e| e.to_string())?;
+        prepared.ready(&mut state, now);
+        self.switch.exchange(prepared, state, kept).map(|_| ()).map_err(|e| e.to_string())
     }
 }

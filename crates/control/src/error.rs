@@ -194,6 +194,9 @@ pub struct RpcError {
 /// How `p4.v1.Error` is named inside `google.protobuf.Any`.
 pub const ERROR_TYPE_URL: &str = "type.googleapis.com/p4.v1.Error";
 
+/// The same without the part that says where the type is defined, which nobody reads.
+const SHORT_TYPE_URL: &str = "/p4.v1.Error";
+
 impl RpcError {
     /// An error about a request as a whole.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
@@ -222,10 +225,14 @@ impl RpcError {
 
     /// The whole error as the message that travels in the trailer `grpc-status-details-bin`.
     pub fn to_status(&self) -> rpc::Status {
+        self.status(ERROR_TYPE_URL)
+    }
+
+    fn status(&self, type_url: &str) -> rpc::Status {
         let details = self
             .details
             .iter()
-            .map(|e| Any { type_url: ERROR_TYPE_URL.to_string(), value: e.encode_to_vec() })
+            .map(|e| Any { type_url: type_url.to_string(), value: e.encode_to_vec() })
             .collect();
         rpc::Status { code: self.code.number(), message: self.message.clone(), details }
     }
@@ -246,31 +253,26 @@ impl fmt::Display for RpcError {
 impl std::error::Error for RpcError {}
 
 /// Bytes of status details, before base64, that fit the 8 KiB of headers which gRPC clients accept by default, the
-/// message and other headers included.
-const BY_DEFAULT: usize = 5200;
-
-/// The same for the 64 KiB of clients that ask for more, as the specification advises ("gRPC Metadata Maximum Size").
-const AT_MOST: usize = 40_000;
+/// message and other headers included. A client that gets more sees RESOURCE_EXHAUSTED and nothing else, or, between 8 and
+/// 16 KiB, does so at random.
+const AT_MOST: usize = 5200;
 
 /// Bytes to which the messages of single updates are shortened, one after the other, until all of it fits.
-const SHORTER: [usize; 4] = [160, 80, 40, 20];
+const SHORTER: [usize; 6] = [usize::MAX, 160, 80, 40, 20, 0];
 
 impl RpcError {
-    /// The details of a status within bounds: longer ones would not reach the client, which would then see
-    /// RESOURCE_EXHAUSTED and nothing else. Codes are kept as long as there is room for them.
+    /// The details of a status within bounds. Codes are kept as long as there is room for them.
     fn details_within_bounds(&self) -> Option<Vec<u8>> {
-        let encoded = |longest: usize| {
+        let encoded = |longest: usize, type_url: &str| {
             let mut clipped = self.clone();
             clipped.details.iter_mut().for_each(|d| clip(&mut d.message, longest));
-            clipped.to_status().encode_to_vec()
+            clipped.status(type_url).encode_to_vec()
         };
         // The message travels twice: once more outside of the details.
-        let fits = |limit: usize, details: &Vec<u8>| details.len() + self.message.len() <= limit;
-        let within = |limit: usize, longest: usize| Some(encoded(longest)).filter(|d| fits(limit, d));
-        within(BY_DEFAULT, usize::MAX)
-            .or_else(|| SHORTER.iter().find_map(|longest| within(BY_DEFAULT, *longest)))
-            .or_else(|| within(AT_MOST, usize::MAX))
-            .or_else(|| SHORTER.iter().chain(&[0]).find_map(|longest| within(AT_MOST, *longest)))
+        let fits = |details: &Vec<u8>| details.len() + self.message.len() <= AT_MOST;
+        let shortened = SHORTER.iter().map(|longest| encoded(*longest, ERROR_TYPE_URL));
+        let shortest = || encoded(0, SHORT_TYPE_URL);
+        shortened.chain(std::iter::once_with(shortest)).find(fits)
     }
 }
 
@@ -307,7 +309,7 @@ impl From<tonic::Status> for RpcError {
         let details = rpc::Status::decode(status.details()).map(|s| s.details).unwrap_or_default();
         let details = details
             .iter()
-            .filter(|any| any.type_url == ERROR_TYPE_URL)
+            .filter(|any| any.type_url.ends_with(SHORT_TYPE_URL))
             .filter_map(|any| p4rt::Error::decode(any.value.as_slice()).ok())
             .collect();
         let code = Code::from_number(status.code() as i32);
@@ -369,11 +371,11 @@ mod tests {
             let longest = details.iter().map(|any| message(any).message.len()).max();
             assert_eq!(longest, shown, "{count} updates");
         };
-        check(20, 100, BY_DEFAULT, Some(100));
-        check(40, 200, BY_DEFAULT, Some(39));
-        check(300, 60, AT_MOST, Some(60));
-        check(600, 200, AT_MOST, Some(19));
-        check(900, 200, AT_MOST, Some(0));
+        check(20, 100, AT_MOST, Some(100));
+        check(40, 200, AT_MOST, Some(39));
+        check(100, 200, AT_MOST, Some(0));
+        check(200, 200, AT_MOST, Some(0));
+        check(500, 60, 0, None);
         check(2000, 60, 0, None);
     }
 

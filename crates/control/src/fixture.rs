@@ -2,7 +2,7 @@
 
 use crate::device::Device;
 use pointsman_ir::*;
-use pointsman_v1model::{Pipeline, SwitchConfig, Time};
+use pointsman_v1model::{Kept, Pipeline, State as Running, SwitchConfig, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -318,7 +318,11 @@ pub(crate) fn other_program() -> Program {
 pub(crate) struct TestDevice {
     config: SwitchConfig,
     ports: BTreeSet<u32>,
-    pub state: Option<pointsman_v1model::State>,
+    pub state: Option<Running>,
+    /// How often packets could have had the switch during calls.
+    pub released: usize,
+    /// What they would do to the state then.
+    pub packets: Option<fn(&mut Running, usize)>,
     /// Why it takes no program.
     pub refuses: Option<String>,
 }
@@ -326,15 +330,22 @@ pub(crate) struct TestDevice {
 impl TestDevice {
     pub fn new() -> Self {
         let config = SwitchConfig { cpu_port: Some(510), ..Default::default() };
-        TestDevice { config, ports: (1..=8).collect(), state: None, refuses: None }
+        TestDevice {
+            config,
+            ports: (1..=8).collect(),
+            state: None,
+            released: 0,
+            packets: None,
+            refuses: None,
+        }
     }
 }
 
 impl Device for TestDevice {
-    fn compile(&self, device_config: &[u8]) -> Result<Program, String> {
+    fn compile(&self, device_config: &[u8]) -> Result<Arc<Program>, String> {
         match device_config {
-            b"main" => Ok(program()),
-            b"other" => Ok(other_program()),
+            b"main" => Ok(Arc::new(program())),
+            b"other" => Ok(Arc::new(other_program())),
             _ => Err("main.p4:1:1: error: this is no program".to_string()),
         }
     }
@@ -347,7 +358,7 @@ impl Device for TestDevice {
         Some(&self.ports)
     }
 
-    fn state_mut(&mut self) -> Option<&mut pointsman_v1model::State> {
+    fn state_mut(&mut self) -> Option<&mut Running> {
         self.state.as_mut()
     }
 
@@ -361,9 +372,26 @@ impl Device for TestDevice {
         self.refuses.clone().map_or(Ok(()), Err)
     }
 
-    fn set_pipeline(&mut self, _: Time, pipeline: Pipeline) -> Result<(), String> {
+    fn set_pipeline(
+        &mut self,
+        _: Time,
+        pipeline: Pipeline,
+        mut state: Running,
+        kept: &Kept,
+    ) -> Result<(), String> {
         self.check_pipeline(&pipeline)?;
-        self.state = Some(pointsman_v1model::State::new(&pipeline, &self.config));
+        if let Some(old) = &mut self.state {
+            state.copy_port_status(Some(old));
+            state.take_kept(old, kept);
+        }
+        self.state = Some(state);
         Ok(())
+    }
+
+    fn release(&mut self) {
+        self.released += 1;
+        if let (Some(packets), Some(state)) = (self.packets, &mut self.state) {
+            packets(state, self.released);
+        }
     }
 }

@@ -24,5 +24,6 @@ mod wrapped;
 pub use device::{Device, SwitchDevice};
 pub use error::{Code, EntityError, RpcError};
 pub use server::{
-    ConnId, Output, P4RoleConfig, PacketFilter, PacketInError, ReadOutcome, RoleKey, Server, ServerConfig,
+    ConnId, Output, P4RoleConfig, PacketFilter, PacketInError, ReadOutcome, ReadStep, Reading, RoleKey,
+    Server, ServerConfig, election_id,
 };

@@ -435,7 +435,15 @@ impl CellArray {
     /// Takes over the values of an array of the same shape ([`CellArray::same_shape`]); of another one nothing.
     pub fn copy_from(&self, other: &CellArray) {
         if self.same_shape(other) {
-            for i in 0..self.len {
+            self.copy_common(other);
+        }
+    }
+
+    /// Takes over the values of an array whose cells are the same in kind and width, as far as both have them; of another
+    /// one nothing.
+    pub fn copy_common(&self, other: &CellArray) {
+        if (self.kind, self.width) == (other.kind, other.width) {
+            for i in 0..self.len.min(other.len) {
                 match (self.in_words(), self.load_words(i), other.load_words(i)) {
                     (_, Some(old), Some(new)) if old == new => {}
                     (_, Some(_), Some(new)) => {

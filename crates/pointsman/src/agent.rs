@@ -252,6 +252,17 @@ fn interface_with(addresses: &[IpAddr]) -> Option<String> {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, String> {
+    let tokio = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|e| format!("cannot start: {e}"))?;
+    let mut hangup = tokio.block_on(async { crate::signals::hangup() })?;
+    tokio.spawn(async move {
+        while hangup.recv().await.is_some() {
+            say("SIGHUP: nothing to read again; restart the agent to change its settings");
+        }
+    });
     let rack = crate::rack_file::read(&args.rack)?;
     let mut config = AgentConfig::from_rack(&rack, &args.server, &args.device, "")?;
     config.interface = match args.interface {
@@ -270,11 +281,6 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         running.serve_metrics(address)?;
     }
     let stopper = running.stopper();
-    let tokio = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(|e| format!("cannot start: {e}"))?;
     let limit = args.duration_s.map(Duration::from_secs);
     tokio.spawn(async move {
         tokio::select! {

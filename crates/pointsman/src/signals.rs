@@ -2,7 +2,7 @@
 
 use crate::console::show;
 use std::future::Future;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Catches SIGINT and SIGTERM from now on; what it returns is ready when one has come. Needs a tokio runtime.
 pub fn stop() -> impl Future<Output = ()> + Send + 'static {
@@ -17,6 +17,14 @@ pub fn stop() -> impl Future<Output = ()> + Send + 'static {
             _ = term.recv() => {}
         }
     }
+}
+
+/// Catches SIGHUP from now on, which would end the process. Needs a tokio runtime.
+///
+/// # Errors
+/// The kernel does not let it.
+pub fn hangup() -> Result<Signal, String> {
+    signal(SignalKind::hangup()).map_err(|e| format!("cannot catch SIGHUP: {e}"))
 }
 
 /// Returns at SIGINT or SIGTERM.

@@ -274,6 +274,23 @@ fn queues_change_at_run_time() {
     assert_eq!(switch.stop(Signal::SIGTERM).code, Some(0));
 }
 
+#[test]
+fn a_hangup_does_no_harm() {
+    let switch = Switch::start(&[]);
+    kill(switch.pid(), Signal::SIGHUP).unwrap();
+    switch.wait_for("SIGHUP: nothing to read again");
+    assert_eq!(switch.stop(Signal::SIGTERM).code, Some(0));
+}
+
+#[test]
+fn whoever_may_change_the_switch_is_named() {
+    let open = "whoever reaches this address can change the switch";
+    let warned = Switch::start_at("0.0.0.0:0", &[]).stop(Signal::SIGTERM);
+    assert!(warned.stderr.contains(open) && warned.stderr.contains("--grpc-tls-cert"), "{}", warned.stderr);
+    let local = started(&[]);
+    assert!(!local.stderr.contains(open), "{}", local.stderr);
+}
+
 /// A switch whose wires are captures: what comes in on port 1 goes out on port 2, limited in rate.
 #[test]
 fn captures_for_interfaces() {

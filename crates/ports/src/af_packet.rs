@@ -26,8 +26,9 @@ pub struct AfPacketConfig {
     pub socket_buffer_bytes: usize,
     /// Receive frames for other addresses too. A switch needs it.
     pub promiscuous: bool,
-    /// Have the kernel put frames into memory shared with the process, instead of asking for each batch.
-    pub ring: bool,
+    /// Memory shared with the process into which the kernel puts frames, 2 KiB for each, up to 1 GiB. 0 for none: then the
+    /// process asks for each batch.
+    pub ring_bytes: usize,
     /// Hand segments of a TCP stream that follow each other in a batch to the kernel as one super-frame.
     pub join: bool,
     /// Transmit past the interface's queueing discipline. Faster on some devices, but tc's shaping and tc's counters
@@ -41,7 +42,8 @@ impl Default for AfPacketConfig {
             batch: MAX_BATCH,
             socket_buffer_bytes: 4 << 20,
             promiscuous: true,
-            ring: true,
+            // 8192 frames: as much memory as a queue takes with AF_XDP.
+            ring_bytes: 16 << 20,
             join: true,
             bypass_qdisc: false,
         }
@@ -60,6 +62,12 @@ impl AfPacketConfig {
         if !(4096..=1 << 30).contains(&self.socket_buffer_bytes) {
             let rule = "between 4096 bytes and 1 GiB";
             return Err(PortError::Config { field: "socket_buffer_bytes", rule });
+        }
+        if self.ring_bytes != 0 && !(4096..=1 << 30).contains(&self.ring_bytes) {
+            return Err(PortError::Config {
+                field: "ring_bytes",
+                rule: "0, or between 4096 bytes and 1 GiB",
+            });
         }
         Ok(())
     }
@@ -245,7 +253,8 @@ fn prepare(name: &str, config: AfPacketConfig) -> Result<(OwnedFd, Option<Packet
     let bytes = i32::try_from(config.socket_buffer_bytes).unwrap_or(i32::MAX);
     sys::set_buffers(&socket, bytes).map_err(failed("enlarge the socket's buffers"))?;
     // A kernel that has no memory for it, or no such thing, does well without.
-    let ring = config.ring.then(|| PacketRing::new(&socket, config.socket_buffer_bytes).ok()).flatten();
+    let wanted = (config.ring_bytes > 0).then_some(config.ring_bytes);
+    let ring = wanted.and_then(|bytes| PacketRing::new(&socket, bytes).ok());
     Ok((socket, ring))
 }
 
@@ -424,6 +433,8 @@ mod tests {
         check(AfPacketConfig { batch: 0, ..good }, Some("batch"));
         check(AfPacketConfig { batch: 65, ..good }, Some("batch"));
         check(AfPacketConfig { socket_buffer_bytes: 0, ..good }, Some("socket_buffer_bytes"));
+        check(AfPacketConfig { ring_bytes: 0, ..good }, None);
+        check(AfPacketConfig { ring_bytes: 100, ..good }, Some("ring_bytes"));
     }
 
     #[test]

@@ -66,6 +66,7 @@ pub mod pcap;
 mod poll;
 mod poller;
 mod port;
+mod shaping;
 #[allow(unsafe_code)]
 mod sys;
 mod tap;

@@ -1,5 +1,6 @@
 //! Choosing how to use an interface.
 
+use crate::shaping::shaping;
 use crate::{AfPacket, AfPacketConfig, AfXdp, AfXdpConfig, Port, PortError, Tap, XdpMode, af_packet, sys};
 
 /// Which kind of port is wanted for an interface.
@@ -19,6 +20,9 @@ pub enum Want {
 ///
 /// [`Want::Auto`] leaves AF_XDP alone where it would cut the machine off: an interface with an IPv4 address is one that
 /// the kernel itself uses, and AF_XDP would take all that arrives away from it.
+///
+/// So it does where traffic control shapes, drops or marks what leaves the interface: AF_XDP sends past it. Where AF_XDP is
+/// wanted all the same, the line says so.
 ///
 /// `tap:NAME` stands for a [`Tap`], whatever is wanted.
 ///
@@ -73,10 +77,15 @@ fn open(name: &str, want: Want, ports: Option<usize>) -> Result<Opened, PortErro
         Want::AfXdp => XdpMode::Any,
         Want::Auto => XdpMode::Native,
     };
+    let (socket, found) = af_packet::find(name)?;
+    // Whoever may not ask has shaped nothing.
+    let shaping = shaping(found.index).ok().flatten();
     if want == Want::Auto {
-        let (socket, _) = af_packet::find(name)?;
         if sys::has_ipv4_address(&socket, name) {
             return packet(" (no AF_XDP: the interface has an IPv4 address, which AF_XDP would cut off)");
+        }
+        if let Some(what) = &shaping {
+            return packet(&format!(" (no AF_XDP: it would send past {what})"));
         }
     }
     if let (Want::Auto, Some(ports)) = (want, ports) {
@@ -97,7 +106,8 @@ fn open(name: &str, want: Want, ports: Option<usize>) -> Result<Opened, PortErro
                 1 => String::new(),
                 count => format!(", {count} ports"),
             };
-            Ok((boxed(opened), how + &shared))
+            let past = shaping.map(|what| format!("; warning: frames are sent past {what}"));
+            Ok((boxed(opened), how + &shared + &past.unwrap_or_default()))
         }
         Err(PortError::NoAfXdp { why, .. }) if want == Want::Auto => packet(&format!(" (no AF_XDP: {why})")),
         Err(error) => Err(error),

@@ -305,6 +305,42 @@ pub(crate) fn link_socket() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// The messages with which the kernel answers a request of rtnetlink for all objects of a kind.
+pub(crate) fn dump(request: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+    const HEADER: usize = mem::size_of::<libc::nlmsghdr>();
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+    // SAFETY: no pointers.
+    let socket = own(unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) })?;
+    // SAFETY: the pointer and the length describe `request`.
+    retry(|| unsafe {
+        libc::send(socket.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) as libc::c_int
+    })?;
+    let mut messages = Vec::new();
+    let mut buffer = vec![0u8; 64 << 10];
+    loop {
+        // SAFETY: the pointer and the length describe `buffer`.
+        let got = retry(|| unsafe {
+            libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) as libc::c_int
+        })?;
+        let mut rest = &buffer[..got];
+        while let [l0, l1, l2, l3, k0, k1, ..] = *rest {
+            let length =
+                (u32::from_ne_bytes([l0, l1, l2, l3]) as usize).clamp(HEADER, rest.len().max(HEADER));
+            let kind = libc::c_int::from(u16::from_ne_bytes([k0, k1]));
+            let body = rest.get(HEADER..length).unwrap_or_default();
+            match (kind, body) {
+                (libc::NLMSG_DONE, _) => return Ok(messages),
+                (libc::NLMSG_ERROR, [e0, e1, e2, e3, ..]) => {
+                    let error = i32::from_ne_bytes([*e0, *e1, *e2, *e3]);
+                    return Err(io::Error::from_raw_os_error(-error));
+                }
+                _ => messages.push(rest[..length.min(rest.len())].to_vec()),
+            }
+            rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+        }
+    }
+}
+
 /// Throws away what waits on a socket and says whether there was anything, or had been before it overflowed.
 pub(crate) fn drain(socket: &OwnedFd) -> bool {
     let mut any = false;

@@ -35,6 +35,8 @@ const TESTS: &[(&str, fn())] = &[
     ("an_observer_sees_both_ways", an_observer_sees_both_ways),
     ("frames_that_cannot_be_sent_are_counted", frames_that_cannot_be_sent_are_counted),
     ("frames_that_overflow_the_socket_are_counted", frames_that_overflow_the_socket_are_counted),
+    ("a_burst_waits_in_the_ring", a_burst_waits_in_the_ring),
+    ("traffic_control_is_not_passed_by", traffic_control_is_not_passed_by),
     ("an_interface_may_go_and_come_back", an_interface_may_go_and_come_back),
     ("an_interface_may_be_removed_and_made_again", an_interface_may_be_removed_and_made_again),
     ("a_group_shares_the_traffic_by_flows", a_group_shares_the_traffic_by_flows),
@@ -271,7 +273,8 @@ fn frames_that_cannot_be_sent_are_counted() {
 
 fn frames_that_overflow_the_socket_are_counted() {
     let rack = Rack::new();
-    let small = AfPacketConfig { socket_buffer_bytes: 16 * 1024, ..Default::default() };
+    let small =
+        AfPacketConfig { socket_buffer_bytes: 16 * 1024, ring_bytes: 16 * 1024, ..Default::default() };
     let mut port = rack.open("s0", small);
     let mut host = rack.host();
     assert_eq!(send(&mut host, &vec![experimental(&[], 1000); 200]), 200);
@@ -282,6 +285,27 @@ fn frames_that_overflow_the_socket_are_counted() {
         port.counters().dropped(DropReason::RxSocketFull),
         port.counters().dropped(DropReason::RxSocketFull)
     );
+}
+
+/// A switch that gets no processor for some time must not lose frames: these are what arrives in 400 ms at 10,000 a second.
+fn a_burst_waits_in_the_ring() {
+    let rack = Rack::new();
+    let mut port = rack.open("s0", AfPacketConfig::default());
+    let mut host = rack.host();
+    for _ in 0..80 {
+        assert_eq!(send(&mut host, &vec![experimental(&[], 80); 50]), 50);
+    }
+    assert_eq!(receive(&mut port, 4000, is_experimental).len(), 4000);
+    assert_eq!(port.counters().dropped(DropReason::RxSocketFull), 0);
+}
+
+fn traffic_control_is_not_passed_by() {
+    let (here, there) = (Netns::new().expect("a namespace"), Netns::new().expect("a namespace"));
+    here.veth("s0", &there, "c0").expect("a veth pair");
+    let how = || here.run(|| open_interface("s0", Want::Auto)).expect("open").1;
+    assert!(!how().contains("tbf"), "{}", how());
+    here.token_bucket("s0", 125_000).expect("a queueing discipline");
+    assert_eq!(how(), "AF_PACKET (no AF_XDP: it would send past the queueing discipline tbf)");
 }
 
 fn an_interface_may_go_and_come_back() {

@@ -55,10 +55,10 @@ pub use queue::{QueueConfig, QueueStats};
 pub use random::Random;
 pub use register::Register;
 pub use replication::{CloneSession, MAX_CLONE_SESSION, Replica, Replication, ReplicationError};
-pub use state::{Digest, Event, EventKind, IdleEntry, SavedEntry, State, StateError};
+pub use state::{Digest, Event, EventKind, IdleEntry, Kept, SavedEntry, State, StateError};
 pub use stats::{Anomalies, DropReason, PortStats, Stats};
 pub use switch::{
-    Arrived, Keep, Loader, Output, PipelineError, Polled, Prepared, Preparer, Sink, Switch, Worker,
+    Arrived, Keep, Loader, Output, PipelineError, Polled, Prepared, Preparer, Retired, Sink, Switch, Worker,
 };
 pub use tables::{TableError, TableState, table_size};
 pub use time::Time;

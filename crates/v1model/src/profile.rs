@@ -257,9 +257,26 @@ impl ActionProfile {
         *self = ActionProfile { users, ..old.clone() };
     }
 
+    /// Takes the members and groups of a profile for which [`ActionProfile::is_like`] holds, however many there are.
+    pub(crate) fn take(&mut self, old: &mut ActionProfile) {
+        std::mem::swap(self, old);
+        std::mem::swap(&mut self.users, &mut old.users);
+    }
+
+    /// Do members and groups mean the same in the other one? Provided that its tables are.
+    pub(crate) fn is_like(&self, other: &ActionProfile) -> bool {
+        let places = |p: &ActionProfile| p.users.places.clone();
+        (self.size, self.selector) == (other.size, other.selector) && places(self) == places(other)
+    }
+
     /// Members in order of their ids.
     pub fn members(&self) -> impl Iterator<Item = (u32, &Arc<ActionCall>)> {
-        self.members.iter().map(|(id, (m, _))| (*id, m))
+        self.members_from(0)
+    }
+
+    /// Members whose id is at least `first`, in order of their ids.
+    pub fn members_from(&self, first: u32) -> impl Iterator<Item = (u32, &Arc<ActionCall>)> {
+        self.members.range(first..).map(|(id, (m, _))| (*id, m))
     }
 
     /// A member.
@@ -269,7 +286,12 @@ impl ActionProfile {
 
     /// Groups in order of their ids.
     pub fn groups(&self) -> impl Iterator<Item = (u32, &Group)> {
-        self.groups.iter().map(|(id, g)| (*id, g))
+        self.groups_from(0)
+    }
+
+    /// Groups whose id is at least `first`, in order of their ids.
+    pub fn groups_from(&self, first: u32) -> impl Iterator<Item = (u32, &Group)> {
+        self.groups.range(first..).map(|(id, g)| (*id, g))
     }
 
     /// A group.

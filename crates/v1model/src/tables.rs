@@ -214,6 +214,11 @@ impl TableState {
         **self.store.default_action() == *self.initial_default
     }
 
+    /// Is its default action one that only the program sets?
+    pub(crate) fn has_const_default(&self) -> bool {
+        self.const_default
+    }
+
     /// Do entries of this table need a priority?
     pub fn needs_priority(&self) -> bool {
         self.keys

@@ -36,6 +36,16 @@ impl RoleKey {
     }
 }
 
+impl std::fmt::Display for RoleKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.name.as_str(), self.id) {
+            ("", 0) => f.write_str("the default role"),
+            ("", id) => write!(f, "role {id}"),
+            (name, _) => write!(f, "role {name:?}"),
+        }
+    }
+}
+
 /// An election id as a number.
 pub fn election_id(id: &p4rt::Uint128) -> u128 {
     u128::from(id.high) << 64 | u128::from(id.low)
@@ -230,6 +240,11 @@ impl Arbitration {
     /// Is this stream the primary of its role?
     pub fn is_primary(&self, conn: ConnId) -> bool {
         self.clients.get(&conn).is_some_and(|c| self.primary(&c.role) == Some(conn))
+    }
+
+    /// Role and election id of a stream that has sent an arbitration.
+    pub fn standing(&self, conn: ConnId) -> Option<(&RoleKey, Option<u128>)> {
+        self.clients.get(&conn).map(|c| (&c.role, c.election_id))
     }
 
     /// The primaries of all roles, with what their roles may do.

@@ -1,13 +1,12 @@
 //! Digests (P4Runtime specification, "`DigestEntry`").
 
-use super::read::Found;
 use super::resources::by_id;
 use super::tables::set_or_remove;
 use super::write::{Op, Undo, UndoLog};
 use super::{Access, ConnId, Output, Server, stream_error};
 use crate::error::{Code, EntityError};
 use crate::p4data;
-use crate::proto::p4rt::{self as pb, P4Data, digest_entry::Config, entity::Entity};
+use crate::proto::p4rt::{self as pb, P4Data, digest_entry::Config};
 use crate::translate::Codec;
 use pointsman_v1model::{Digest, Time};
 use prost::Message;
@@ -194,17 +193,6 @@ impl Access<'_> {
         if let Some(undo) = undo {
             let step: Undo = Box::new(move |book, _| set_or_remove(&mut book.digests, id, old));
             undo.push(step);
-        }
-        Ok(())
-    }
-
-    pub(super) fn read_digests(&self, e: &pb::DigestEntry, out: &mut Found) -> Result<(), EntityError> {
-        if e.digest_id != 0 {
-            by_id(&self.schema.digests, "digest", e.digest_id)?;
-        }
-        for (id, state) in self.book.digests.iter().filter(|(id, _)| e.digest_id == 0 || e.digest_id == **id)
-        {
-            out.push(Entity::DigestEntry(pb::DigestEntry { digest_id: *id, config: Some(state.config) }));
         }
         Ok(())
     }

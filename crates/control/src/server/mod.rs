@@ -2,8 +2,8 @@
 //!
 //! A caller with sockets gives every stream channel a [`ConnId`], hands its messages to [`Server::stream_message`] and
 //! sends what comes back. Unary calls are plain method calls. The switch is passed to each call as a [`Device`], so
-//! that whoever owns the data path keeps it; because a call has the switch for itself, every batch is atomic for the
-//! data plane. `now` is the switch's own time.
+//! that whoever owns the data path keeps it. Long calls let it have the switch again and again ([`Device::release`]).
+//! `now` is the switch's own time.
 
 mod arbitration;
 mod digest;
@@ -11,17 +11,20 @@ mod packet;
 mod pipeline;
 mod profiles;
 mod read;
+mod reading;
+mod reconcile;
 mod replication;
 mod resources;
 mod roles;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod view;
 mod write;
 
 pub use arbitration::{ConnId, RoleKey, election_id};
 pub use packet::PacketInError;
-pub use read::ReadOutcome;
+pub use reading::{ReadOutcome, ReadStep, Reading};
 pub use roles::{P4RoleConfig, PacketFilter};
 
 use crate::device::Device;
@@ -32,7 +35,10 @@ use crate::translate::{Codec, Names, Ports};
 use arbitration::{Arbitration, Notice};
 use pointsman_ir::{EntryHandle, ExternInstanceId, TableId};
 use pointsman_v1model::{Pipeline, State, Time};
+use reading::Changes;
 use std::collections::BTreeMap;
+use std::ops::Range;
+use view::{Terms, View};
 
 /// The version of the P4Runtime API that this server implements.
 pub const API_VERSION: &str = "1.5.0";
@@ -138,12 +144,23 @@ struct Access<'a> {
     ports: &'a Ports,
     /// Names that nobody has used yet get a value.
     learn: bool,
+    /// Updates without an index write only those cells that are among these.
+    cells: Range<u64>,
     now: Time,
 }
 
 impl<'a> Access<'a> {
     fn codec(&self) -> Codec<'a> {
         Codec { names: self.names, ports: self.ports, learn: self.learn }
+    }
+
+    /// The same, to be read.
+    fn view(&self) -> View<'_> {
+        View {
+            terms: Terms { schema: self.schema, book: self.book, codec: self.codec() },
+            state: self.state,
+            now: self.now,
+        }
     }
 }
 
@@ -157,6 +174,9 @@ pub struct Server {
     ports: Ports,
     /// Of the last digest list.
     last_list_id: u64,
+    /// Another one with each pipeline that reads and writes refer to.
+    pipeline: u64,
+    changes: Changes,
 }
 
 impl Server {
@@ -167,7 +187,16 @@ impl Server {
     pub fn new(config: ServerConfig) -> Result<Self, String> {
         config.validate()?;
         let arbitration = Arbitration::new(config.device_id, config.max_clients_per_role);
-        Ok(Server { config, arbitration, live: None, saved: None, ports: Ports::default(), last_list_id: 0 })
+        Ok(Server {
+            config,
+            arbitration,
+            live: None,
+            saved: None,
+            ports: Ports::default(),
+            last_list_id: 0,
+            pipeline: 0,
+            changes: Changes::default(),
+        })
     }
 
     /// A client sent a message on its stream channel.
@@ -224,6 +253,12 @@ impl Server {
         self.arbitration.primary(role)
     }
 
+    /// Role and election id of a stream channel, and whether it is the primary.
+    pub fn standing(&self, conn: ConnId) -> Option<(&RoleKey, Option<u128>, bool)> {
+        let (role, id) = self.arbitration.standing(conn)?;
+        Some((role, id, self.arbitration.is_primary(conn)))
+    }
+
     /// The answer to `Capabilities`.
     ///
     /// # Errors
@@ -255,11 +290,11 @@ impl Server {
         let (ports, learn) = (&self.ports, false);
         if let Some(Saved { installed, state, .. }) = &mut self.saved {
             let Installed { schema, book, names, .. } = installed;
-            return Ok(Access { schema, book, state, names, ports, learn, now });
+            return Ok(Access { schema, book, state, names, ports, learn, cells: 0..u64::MAX, now });
         }
         match (&mut self.live, device.state_mut()) {
             (Some(Installed { schema, book, names, .. }), Some(state)) => {
-                Ok(Access { schema, book, state, names, ports, learn, now })
+                Ok(Access { schema, book, state, names, ports, learn, cells: 0..u64::MAX, now })
             }
             _ => Err(RpcError::new(Code::FailedPrecondition, NO_PIPELINE)),
         }

@@ -1,20 +1,16 @@
 //! Pipeline configurations (P4Runtime specification, "`SetForwardingPipelineConfig` RPC" and the one after it).
 
-use super::read::Found;
-use super::{Access, Book, Installed, RoleKey, Saved, Server};
+use super::{Book, Installed, RoleKey, Saved, Server};
 use crate::device::Device;
-use crate::error::{Code, EntityError, RpcError};
-use crate::p4info::{differences, shape_changes};
+use crate::error::{Code, RpcError};
+use crate::p4info::differences;
 use crate::proto::p4rt as pb;
 use crate::schema::Schema;
 use crate::translate::Names;
 use crate::wrapped::unwrap;
-use pb::entity::Entity;
 use pb::get_forwarding_pipeline_config_request::ResponseType;
 use pb::set_forwarding_pipeline_config_request::Action;
-use pointsman_v1model::{Pipeline, State, Time};
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use pointsman_v1model::{Kept, Pipeline, State, Time};
 
 /// How many differences between two P4Infos an error lists.
 const SHOWN: usize = 5;
@@ -23,7 +19,7 @@ const SHOWN: usize = 5;
 /// Metadata Maximum Size"), and line ends and quotes grow on the way.
 const CLIPPED: usize = 3000;
 
-fn invalid(message: impl Into<String>) -> RpcError {
+pub(super) fn invalid(message: impl Into<String>) -> RpcError {
     RpcError::new(Code::InvalidArgument, clip(message.into()))
 }
 
@@ -47,7 +43,8 @@ impl Server {
     /// the same id and shape; a request without P4Info gets the program's.
     ///
     /// `RECONCILE_AND_COMMIT` carries over all state that controllers can read and write, and refuses the program where
-    /// any of it does not fit, or would mean something else. Timers, token buckets and counts by meter colour start anew.
+    /// any of it does not fit, or would mean something else. What is the same in both programs is kept as it is; elsewhere
+    /// timers, token buckets and counts by meter colour start from zero.
     ///
     /// # Errors
     /// As the specification has it. The old pipeline and its state stay.
@@ -75,14 +72,16 @@ impl Server {
                 let (installed, pipeline) = prepare(device, config)?;
                 device.check_pipeline(&pipeline).map_err(cannot_run)?;
                 let mut state = State::new(&pipeline, device.config());
-                state.copy_port_status(device.state_mut().map(|s| &*s));
+                state.copy_port_status(device.state());
+                device.release();
                 self.saved = Some(Saved { installed, pipeline, state });
+                self.pipeline += 1;
             }
             Ok(Action::VerifyAndCommit) => {
                 let (installed, pipeline) = prepare(device, config)?;
                 device.ready(&pipeline).map_err(cannot_run)?;
                 let state = State::new(&pipeline, device.config());
-                self.commit(device, installed, pipeline, state, now)?;
+                self.commit(device, installed, pipeline, state, &Kept::default(), now)?;
             }
             Ok(Action::Commit) => {
                 if config.is_some() {
@@ -99,15 +98,15 @@ impl Server {
                 // Whatever may have changed since it was saved: it stays saved where it cannot run.
                 device.check_pipeline(&saved.pipeline).map_err(cannot_run)?;
                 if let Some(Saved { installed, pipeline, state }) = self.saved.take() {
-                    self.commit(device, installed, pipeline, state, now)?;
+                    self.commit(device, installed, pipeline, state, &Kept::default(), now)?;
                 }
             }
             Ok(Action::ReconcileAndCommit) => {
                 let (mut installed, pipeline) = prepare(device, config)?;
                 device.ready(&pipeline).map_err(cannot_run)?;
                 let mut state = State::new(&pipeline, device.config());
-                self.reconcile(device, &mut installed, &mut state, now)?;
-                self.commit(device, installed, pipeline, state, now)?;
+                let kept = self.reconcile(device, &mut installed, &mut state, now)?;
+                self.commit(device, installed, pipeline, state, &kept, now)?;
             }
             Ok(Action::Unspecified) => return Err(invalid("action is not set")),
             Err(_) => return Err(invalid(format!("there is no action {}", request.action))),
@@ -124,7 +123,7 @@ impl Server {
             pb::ForwardingPipelineConfig { p4_device_config: device_config.to_vec(), ..Default::default() };
         let (installed, pipeline) = prepare(device, Some(&config))?;
         let state = State::new(&pipeline, device.config());
-        self.commit(device, installed, pipeline, state, now)
+        self.commit(device, installed, pipeline, state, &Kept::default(), now)
     }
 
     fn commit(
@@ -133,58 +132,14 @@ impl Server {
         installed: Installed,
         pipeline: Pipeline,
         state: State,
+        kept: &Kept,
         now: Time,
     ) -> Result<(), RpcError> {
         self.look_at_ports(device);
-        device.set_pipeline(now, pipeline).map_err(cannot_run)?;
-        if let Some(live) = device.state_mut() {
-            live.replace(state);
-        }
+        device.set_pipeline(now, pipeline, state, kept).map_err(cannot_run)?;
         self.live = Some(installed);
         self.saved = None;
-        Ok(())
-    }
-
-    /// Copies what controllers can see of the live pipeline into a new one.
-    ///
-    /// # Errors
-    /// Something does not fit.
-    fn reconcile(
-        &mut self,
-        device: &mut dyn Device,
-        new: &mut Installed,
-        new_state: &mut State,
-        now: Time,
-    ) -> Result<(), RpcError> {
-        self.look_at_ports(device);
-        let ports = &self.ports;
-        let (Some(live), Some(state)) = (&mut self.live, device.state_mut()) else { return Ok(()) };
-        let Installed { schema: old_schema, book, names, .. } = live;
-        // Values keep their names, those in registers included.
-        new.names = names.clone();
-        let old = Access { schema: old_schema, book, state, names, ports, learn: false, now };
-        let updates = old
-            .snapshot()
-            .map_err(|e| invalid(format!("the present state cannot be read: {}", e.message)))?;
-        clear_initial_entries(&new.schema, new_state);
-        let misfit = |why: &str| {
-            invalid(format!(
-                "the present state does not fit the new program: {why}; VERIFY_AND_COMMIT drops it"
-            ))
-        };
-        let changes = shape_changes(&old_schema.p4info, &new.schema.p4info, &used_ids(&updates));
-        if let Some(change) = changes.first() {
-            return Err(misfit(change));
-        }
-        let Installed { schema, book, names, .. } = new;
-        let mut access = Access { schema, book, state: new_state, names, ports, learn: true, now };
-        for Restore { update, optional } in &updates {
-            match access.update(update, None) {
-                Err(e) if !(*optional && e.code == Code::NotFound) => return Err(misfit(&e.message)),
-                _ => {}
-            }
-        }
-        access.names.settle();
+        self.pipeline += 1;
         Ok(())
     }
 
@@ -233,7 +188,6 @@ fn prepare(
     }
     let program =
         device.compile(&source).map_err(|e| invalid(format!("p4_device_config does not compile:\n{e}")))?;
-    let program = Arc::new(program);
     let schema =
         Schema::new(program.clone()).map_err(|e| invalid(format!("the program has no P4Info: {e}")))?;
     let pipeline = Pipeline::load(program).map_err(|problems| {
@@ -258,167 +212,4 @@ fn prepare(
         }
     }
     Ok((Installed { schema, config, book: Book::default(), names: Names::default() }, pipeline))
-}
-
-/// An update that brings state about in another pipeline.
-struct Restore {
-    update: pb::Update,
-    /// It is about something that the program may have dropped: entries that it had as `const`.
-    optional: bool,
-}
-
-/// The ids of all objects and actions that updates name.
-fn used_ids(updates: &[Restore]) -> BTreeSet<u32> {
-    use pb::table_action::Type;
-    let mut ids = BTreeSet::new();
-    for entity in updates.iter().filter_map(|r| r.update.entity.as_ref()?.entity.as_ref()) {
-        match entity {
-            Entity::TableEntry(e) => {
-                ids.insert(e.table_id);
-                match e.action.as_ref().and_then(|a| a.r#type.as_ref()) {
-                    Some(Type::Action(a)) => {
-                        ids.insert(a.action_id);
-                    }
-                    Some(Type::ActionProfileActionSet(set)) => {
-                        let actions = set.action_profile_actions.iter().filter_map(|a| a.action.as_ref());
-                        ids.extend(actions.map(|a| a.action_id));
-                    }
-                    _ => {}
-                }
-            }
-            Entity::DirectCounterEntry(e) => ids.extend(e.table_entry.as_ref().map(|e| e.table_id)),
-            Entity::DirectMeterEntry(e) => ids.extend(e.table_entry.as_ref().map(|e| e.table_id)),
-            Entity::ActionProfileMember(e) => {
-                ids.insert(e.action_profile_id);
-                ids.extend(e.action.as_ref().map(|a| a.action_id));
-            }
-            Entity::ActionProfileGroup(e) => {
-                ids.insert(e.action_profile_id);
-            }
-            Entity::CounterEntry(e) => {
-                ids.insert(e.counter_id);
-            }
-            Entity::MeterEntry(e) => {
-                ids.insert(e.meter_id);
-            }
-            Entity::RegisterEntry(e) => {
-                ids.insert(e.register_id);
-            }
-            Entity::ValueSetEntry(e) => {
-                ids.insert(e.value_set_id);
-            }
-            Entity::DigestEntry(e) => {
-                ids.insert(e.digest_id);
-            }
-            Entity::PacketReplicationEngineEntry(_) | Entity::ExternEntry(_) => {}
-        }
-    }
-    ids
-}
-
-/// Removes the entries that a program brings and that controllers may remove.
-fn clear_initial_entries(schema: &Schema, state: &mut State) {
-    for table in schema.tables.values().filter(|t| !t.const_entries) {
-        let entries: Vec<_> = state
-            .entries(table.table)
-            .filter(|(_, e)| !e.is_const)
-            .map(|(_, e)| (e.matches.clone(), e.priority))
-            .collect();
-        for (matches, priority) in entries {
-            let _ = state.delete(table.table, &matches, priority);
-        }
-    }
-}
-
-impl Access<'_> {
-    /// Everything that is not as the program leaves it, as updates that make it so again.
-    ///
-    /// # Errors
-    /// None that a client could bring about.
-    fn snapshot(&self) -> Result<Vec<Restore>, EntityError> {
-        use pb::packet_replication_engine_entry::Type as Replication;
-        let replication =
-            |r| Entity::PacketReplicationEngineEntry(pb::PacketReplicationEngineEntry { r#type: Some(r) });
-        let with_resources = pb::TableEntry {
-            counter_data: Some(pb::CounterData::default()),
-            meter_config: Some(pb::MeterConfig::default()),
-            ..Default::default()
-        };
-        let defaults = pb::TableEntry { is_default_action: true, ..with_resources.clone() };
-        let requests = [
-            Entity::ActionProfileMember(pb::ActionProfileMember::default()),
-            Entity::ActionProfileGroup(pb::ActionProfileGroup::default()),
-            replication(Replication::MulticastGroupEntry(pb::MulticastGroupEntry::default())),
-            replication(Replication::CloneSessionEntry(pb::CloneSessionEntry::default())),
-            Entity::TableEntry(with_resources),
-            Entity::TableEntry(defaults),
-            Entity::RegisterEntry(pb::RegisterEntry::default()),
-            Entity::CounterEntry(pb::CounterEntry::default()),
-            Entity::MeterEntry(pb::MeterEntry::default()),
-            Entity::ValueSetEntry(pb::ValueSetEntry::default()),
-            Entity::DigestEntry(pb::DigestEntry::default()),
-        ];
-        let mut updates = Vec::new();
-        let mut restore = |response: pb::ReadResponse| {
-            let found = response.entities.into_iter().filter_map(|e| e.entity);
-            found.for_each(|entity| self.restore(entity, &mut updates));
-        };
-        let mut found = Found::new(1024, None, &mut restore);
-        for request in requests {
-            self.read(&pb::Entity { entity: Some(request) }, &mut found)?;
-        }
-        found.flush();
-        Ok(updates)
-    }
-
-    /// Appends the updates that bring an entity about in a fresh pipeline; none where it is there from the start.
-    fn restore(&self, entity: Entity, updates: &mut Vec<Restore>) {
-        use pb::update::Type;
-        let zero = Some(pb::CounterData::default());
-        let mut push = |op: Type, entity: Entity, optional: bool| {
-            let update = pb::Update { r#type: op as i32, entity: Some(pb::Entity { entity: Some(entity) }) };
-            updates.push(Restore { update, optional });
-        };
-        match entity {
-            Entity::TableEntry(mut e) if e.is_const || e.is_default_action => {
-                // The action may be the program's own, which cannot be written; counter and meter can.
-                let key = pb::TableEntry {
-                    table_id: e.table_id,
-                    r#match: e.r#match.clone(),
-                    priority: e.priority,
-                    is_default_action: e.is_default_action,
-                    ..Default::default()
-                };
-                let (data, config) = (e.counter_data.take(), e.meter_config.take());
-                let table = self.schema.tables.get(&e.table_id).and_then(|t| self.state.table(t.table));
-                let initial = table.is_some_and(|t| t.default_is_initial()) && e.metadata.is_empty();
-                if e.is_default_action && !e.is_const && !initial {
-                    push(Type::Modify, Entity::TableEntry(e), false);
-                }
-                if data.is_some() && data != zero {
-                    let entry = pb::DirectCounterEntry { table_entry: Some(key.clone()), data };
-                    push(Type::Modify, Entity::DirectCounterEntry(entry), true);
-                }
-                if config.is_some() {
-                    let entry = pb::DirectMeterEntry { table_entry: Some(key), config, counter_data: None };
-                    push(Type::Modify, Entity::DirectMeterEntry(entry), true);
-                }
-            }
-            Entity::RegisterEntry(e) => {
-                let register = self.schema.registers.get(&e.register_id).map(|r| r.array.instance);
-                let index = e.index.and_then(|i| u64::try_from(i.index).ok());
-                let cell = register.zip(index).and_then(|(r, i)| self.state.read_register(r, i).ok());
-                if !cell.is_some_and(|cell| cell.is_zero()) {
-                    push(Type::Modify, Entity::RegisterEntry(e), false);
-                }
-            }
-            Entity::CounterEntry(e) if e.data == zero => {}
-            Entity::MeterEntry(e) if e.config.is_none() => {}
-            Entity::ValueSetEntry(e) if e.members.is_empty() => {}
-            Entity::CounterEntry(_) | Entity::MeterEntry(_) | Entity::ValueSetEntry(_) => {
-                push(Type::Modify, entity, false);
-            }
-            _ => push(Type::Insert, entity, false),
-        }
-    }
 }

@@ -1,9 +1,9 @@
 //! Action profiles and selectors (P4Runtime specification, "`ActionProfileMember` & `ActionProfileGroup`").
 
-use super::Access;
 use super::resources::by_id;
 use super::tables::set_or_remove;
 use super::write::{Op, Undo, UndoLog};
+use super::{Access, Terms, View};
 use crate::entry::{self, Use};
 use crate::error::{Code, EntityError};
 use crate::proto::p4rt as pb;
@@ -65,19 +65,11 @@ impl Access<'_> {
         let mut refused = EntityError::invalid("no table uses the profile, so it has no actions");
         for table in profile.tables.iter().filter_map(|id| self.schema.tables.get(id)) {
             match entry::decode_action(&self.codec(), self.schema, table, action, Use::Entry) {
-                Ok(call) => return Ok(self.member_call(profile, table, call)),
+                Ok(call) => return Ok(self.view().member_call(profile, table, call)),
                 Err(e) => refused = e,
             }
         }
         Err(refused)
-    }
-
-    /// A call of one of the profile's tables as a call of a member.
-    fn member_call(&self, profile: &ProfileSchema, table: &TableSchema, call: ActionCall) -> ActionCall {
-        match self.state.profile(profile.array.instance) {
-            Some(p) => p.of_table(table.table, call),
-            None => call,
-        }
     }
 
     pub(super) fn write_group(
@@ -146,7 +138,7 @@ impl Access<'_> {
         for m in &e.members {
             let place = |e: EntityError| e.at(format_args!("member {}", m.member_id));
             let weight = decode_weight(profile, m.weight, profile.counts_members).map_err(place)?;
-            let (watch_port, watch) = self.decode_watch(m.watch_kind.as_ref()).map_err(place)?;
+            let (watch_port, watch) = self.view().terms.decode_watch(m.watch_kind.as_ref()).map_err(place)?;
             if !seen.insert(m.member_id) {
                 return Err(EntityError::invalid(format!(
                     "member {} is given twice: use its weight",
@@ -172,28 +164,6 @@ impl Access<'_> {
         Ok(group)
     }
 
-    /// The port on which a member depends, and the message that says so in its shortest form.
-    fn decode_watch(
-        &self,
-        watch: Option<&WatchKind>,
-    ) -> Result<(Option<u32>, Option<WatchKind>), EntityError> {
-        #[allow(deprecated)]
-        match watch {
-            // Both mean "always": they are what clients send that know no unset fields.
-            None | Some(WatchKind::Watch(0)) => Ok((None, None)),
-            Some(WatchKind::WatchPort(bytes)) if bytes.is_empty() => Ok((None, None)),
-            Some(WatchKind::Watch(number)) => {
-                // Ports above 2^31 are negative here: the CPU port, for example.
-                let port = self.ports.of_sdn(u64::from(*number as u32)).map_err(|e| e.at("watch"))?;
-                Ok((Some(port), Some(WatchKind::Watch(*number))))
-            }
-            Some(WatchKind::WatchPort(bytes)) => {
-                let port = self.decode_port(bytes).map_err(|e| e.at("watch_port"))?;
-                Ok((Some(port), Some(WatchKind::WatchPort(self.canonical_port(bytes)))))
-            }
-        }
-    }
-
     // ---- one-shot groups ("One Shot Action Selector Programming") ----
 
     /// Makes the group of an action set and gives its number.
@@ -208,11 +178,95 @@ impl Access<'_> {
             let message = "its action profile has no selector: give a member, not an action set";
             return Err(EntityError::invalid(message));
         }
-        let (group, message) = self.decode_action_set(table, profile, set)?;
+        let (group, message) = self.view().decode_action_set(table, profile, set)?;
         let instance = profile.array.instance;
         let number = self.state.insert_one_shot(instance, group)?;
         self.book.one_shots.insert((instance, number), message);
         Ok(number)
+    }
+
+    /// Removes the one-shot group of an action, if it is one.
+    pub(super) fn take_one_shot(
+        &mut self,
+        table: &TableSchema,
+        action: &EntryAction,
+    ) -> Option<TakenOneShot> {
+        let (EntryAction::Group(number), Some(instance)) = (action, table.profile) else { return None };
+        let message = self.book.one_shots.remove(&(instance, *number))?;
+        let group = self.state.delete_one_shot(instance, *number).ok()?;
+        Some((*number, group, message))
+    }
+
+    /// Puts back what [`Access::take_one_shot`] took.
+    pub(super) fn put_one_shot(&mut self, table: &TableSchema, taken: Option<TakenOneShot>) {
+        if let (Some((number, group, message)), Some(instance)) = (taken, table.profile) {
+            // It was there before, so it fits.
+            let _ = self.state.restore_one_shot(instance, number, group);
+            self.book.one_shots.insert((instance, number), message);
+        }
+    }
+
+    /// Removes a one-shot group whose entry was refused.
+    pub(super) fn drop_one_shot(&mut self, table: &TableSchema, made: Option<u32>) {
+        if let Some(number) = made {
+            self.take_one_shot(table, &EntryAction::Group(number));
+        }
+    }
+}
+
+impl Terms<'_> {
+    /// The port on which a member depends, and the message that says so in its shortest form.
+    fn decode_watch(
+        &self,
+        watch: Option<&WatchKind>,
+    ) -> Result<(Option<u32>, Option<WatchKind>), EntityError> {
+        #[allow(deprecated)]
+        match watch {
+            // Both mean "always": they are what clients send that know no unset fields.
+            None | Some(WatchKind::Watch(0)) => Ok((None, None)),
+            Some(WatchKind::WatchPort(bytes)) if bytes.is_empty() => Ok((None, None)),
+            Some(WatchKind::Watch(number)) => {
+                // Ports above 2^31 are negative here: the CPU port, for example.
+                let port = self.codec.ports.of_sdn(u64::from(*number as u32)).map_err(|e| e.at("watch"))?;
+                Ok((Some(port), Some(WatchKind::Watch(*number))))
+            }
+            Some(WatchKind::WatchPort(bytes)) => {
+                let port = self.decode_port(bytes).map_err(|e| e.at("watch_port"))?;
+                Ok((Some(port), Some(WatchKind::WatchPort(self.canonical_port(bytes)))))
+            }
+        }
+    }
+
+    /// A group in protobuf.
+    pub(super) fn encode_group(
+        &self,
+        action_profile_id: u32,
+        profile: &ProfileSchema,
+        group_id: u32,
+        group: &Group,
+    ) -> pb::ActionProfileGroup {
+        let watches = self.book.watches.get(&(profile.array.instance, group_id));
+        let member = |(index, m): (usize, &GroupMember)| pb::action_profile_group::Member {
+            member_id: m.member,
+            weight: if profile.weights_disallowed { 0 } else { i32::try_from(m.weight).unwrap_or(i32::MAX) },
+            watch_kind: watches.and_then(|w| w.get(index)?.clone()),
+        };
+        pb::ActionProfileGroup {
+            action_profile_id,
+            group_id,
+            members: group.members.iter().enumerate().map(member).collect(),
+            max_size: i32::try_from(group.max_size).unwrap_or(i32::MAX),
+        }
+    }
+}
+
+impl View<'_> {
+    /// A call of one of the profile's tables as a call of a member.
+    fn member_call(&self, profile: &ProfileSchema, table: &TableSchema, call: ActionCall) -> ActionCall {
+        match self.state.profile(profile.array.instance) {
+            Some(p) => p.of_table(table.table, call),
+            None => call,
+        }
     }
 
     /// The group of an action set, and the message in its shortest form.
@@ -255,13 +309,13 @@ impl Access<'_> {
         for (index, a) in set.action_profile_actions.iter().enumerate() {
             let place = |e: EntityError| e.at(format_args!("action {index} of the set"));
             let action = a.action.as_ref().ok_or_else(|| place(EntityError::invalid("it is not set")))?;
-            let codec = self.codec();
-            let call = entry::decode_action(&codec, self.schema, table, action, Use::Entry).map_err(place)?;
+            let Terms { schema, codec, .. } = self.terms;
+            let call = entry::decode_action(&codec, schema, table, action, Use::Entry).map_err(place)?;
             let weight = decode_weight(profile, a.weight, by_members).map_err(place)?;
             let watch = a.watch_kind.clone().map(member_watch);
-            let (watch_port, watch) = self.decode_watch(watch.as_ref()).map_err(place)?;
+            let (watch_port, watch) = self.terms.decode_watch(watch.as_ref()).map_err(place)?;
             message.action_profile_actions.push(pb::ActionProfileAction {
-                action: entry::encode_action(&codec, self.schema, table, &call),
+                action: entry::encode_action(&codec, schema, table, &call),
                 weight: a.weight,
                 watch_kind: watch.map(action_watch),
             });
@@ -280,36 +334,6 @@ impl Access<'_> {
         Ok((OneShot { members, algorithm, counts_members }, message))
     }
 
-    /// Removes the one-shot group of an action, if it is one.
-    pub(super) fn take_one_shot(
-        &mut self,
-        table: &TableSchema,
-        action: &EntryAction,
-    ) -> Option<TakenOneShot> {
-        let (EntryAction::Group(number), Some(instance)) = (action, table.profile) else { return None };
-        let message = self.book.one_shots.remove(&(instance, *number))?;
-        let group = self.state.delete_one_shot(instance, *number).ok()?;
-        Some((*number, group, message))
-    }
-
-    /// Puts back what [`Access::take_one_shot`] took.
-    pub(super) fn put_one_shot(&mut self, table: &TableSchema, taken: Option<TakenOneShot>) {
-        if let (Some((number, group, message)), Some(instance)) = (taken, table.profile) {
-            // It was there before, so it fits.
-            let _ = self.state.restore_one_shot(instance, number, group);
-            self.book.one_shots.insert((instance, number), message);
-        }
-    }
-
-    /// Removes a one-shot group whose entry was refused.
-    pub(super) fn drop_one_shot(&mut self, table: &TableSchema, made: Option<u32>) {
-        if let Some(number) = made {
-            self.take_one_shot(table, &EntryAction::Group(number));
-        }
-    }
-
-    // ---- reading ----
-
     /// A member in protobuf.
     pub(super) fn encode_member(
         &self,
@@ -318,35 +342,14 @@ impl Access<'_> {
         member_id: u32,
         call: &Arc<ActionCall>,
     ) -> pb::ActionProfileMember {
+        let Terms { schema, codec, .. } = self.terms;
         let state = self.state.profile(profile.array.instance);
         let action = profile.tables.iter().find_map(|id| {
-            let table = self.schema.tables.get(id)?;
+            let table = schema.tables.get(id)?;
             let call = state?.in_table(table.table, call)?;
-            entry::encode_action(&self.codec(), self.schema, table, &call)
+            entry::encode_action(&codec, schema, table, &call)
         });
         pb::ActionProfileMember { action_profile_id, member_id, action }
-    }
-
-    /// A group in protobuf.
-    pub(super) fn encode_group(
-        &self,
-        action_profile_id: u32,
-        profile: &ProfileSchema,
-        group_id: u32,
-        group: &Group,
-    ) -> pb::ActionProfileGroup {
-        let watches = self.book.watches.get(&(profile.array.instance, group_id));
-        let member = |(index, m): (usize, &GroupMember)| pb::action_profile_group::Member {
-            member_id: m.member,
-            weight: if profile.weights_disallowed { 0 } else { i32::try_from(m.weight).unwrap_or(i32::MAX) },
-            watch_kind: watches.and_then(|w| w.get(index)?.clone()),
-        };
-        pb::ActionProfileGroup {
-            action_profile_id,
-            group_id,
-            members: group.members.iter().enumerate().map(member).collect(),
-            max_size: i32::try_from(group.max_size).unwrap_or(i32::MAX),
-        }
     }
 }
 

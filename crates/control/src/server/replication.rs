@@ -1,8 +1,8 @@
 //! Multicast groups and clone sessions (P4Runtime specification, "`PacketReplicationEngineEntry`").
 
-use super::Access;
 use super::tables::set_or_remove;
 use super::write::{Op, Undo, UndoLog};
+use super::{Access, Terms};
 use crate::bytestring;
 use crate::error::{Code, EntityError};
 use crate::proto::p4rt as pb;
@@ -134,13 +134,14 @@ impl Access<'_> {
             let port = match &r.port_kind {
                 None => Err(EntityError::invalid("no port is set")),
                 Some(PortKind::EgressPort(port)) => self.ports.of_sdn(u64::from(*port)),
-                Some(PortKind::Port(bytes)) => self.decode_port(bytes),
+                Some(PortKind::Port(bytes)) => self.view().terms.decode_port(bytes),
             };
             let replica = |port, instance| Ok(Replica { port, instance: decode_instance(instance)? });
             found.0.push(port.and_then(|port| replica(port, r.instance)).map_err(place)?);
             let mut backups = Vec::new();
             for (rank, b) in r.backup_replicas.iter().enumerate() {
-                let backup = self.decode_port(&b.port).and_then(|port| replica(port, b.instance));
+                let backup =
+                    self.view().terms.decode_port(&b.port).and_then(|port| replica(port, b.instance));
                 backups.push(backup.map_err(|e| place(e.at(format_args!("backup {rank}"))))?);
             }
             found.1.push(backups);
@@ -148,30 +149,34 @@ impl Access<'_> {
         Ok(found)
     }
 
+    fn canonical_replica(&self, r: &pb::Replica) -> pb::Replica {
+        let port_kind = match &r.port_kind {
+            Some(PortKind::Port(bytes)) => Some(PortKind::Port(self.view().terms.canonical_port(bytes))),
+            other => other.clone(),
+        };
+        let backup = |b: &pb::BackupReplica| pb::BackupReplica {
+            port: self.view().terms.canonical_port(&b.port),
+            ..b.clone()
+        };
+        let backup_replicas = r.backup_replicas.iter().map(backup).collect();
+        pb::Replica { port_kind, backup_replicas, ..*r }
+    }
+}
+
+impl Terms<'_> {
     /// A port where no type of the program says what it looks like.
     pub(super) fn decode_port(&self, bytes: &[u8]) -> Result<u32, EntityError> {
-        self.codec().port(self.schema.port_names.as_deref(), bytes)
+        self.codec.port(self.schema.port_names.as_deref(), bytes)
     }
 
     /// The same port as it is returned: names as they are, numbers in their shortest form.
     pub(super) fn canonical_port(&self, bytes: &[u8]) -> Vec<u8> {
-        let codec = self.codec();
+        let codec = &self.codec;
         let named = self.schema.port_names.as_deref().is_some_and(|n| codec.value(n, 32, bytes).is_ok());
         match bytestring::decode(32, bytes) {
             Ok(number) if !named => bytestring::encode(&number),
             _ => bytes.to_vec(),
         }
-    }
-
-    fn canonical_replica(&self, r: &pb::Replica) -> pb::Replica {
-        let port_kind = match &r.port_kind {
-            Some(PortKind::Port(bytes)) => Some(PortKind::Port(self.canonical_port(bytes))),
-            other => other.clone(),
-        };
-        let backup =
-            |b: &pb::BackupReplica| pb::BackupReplica { port: self.canonical_port(&b.port), ..b.clone() };
-        let backup_replicas = r.backup_replicas.iter().map(backup).collect();
-        pb::Replica { port_kind, backup_replicas, ..*r }
     }
 }
 

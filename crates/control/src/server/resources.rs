@@ -1,8 +1,8 @@
 //! Writing counters, meters, registers and value sets.
 
-use super::Access;
 use super::tables::DirectOf;
 use super::write::{Op, Undo, UndoLog};
+use super::{Access, View};
 use crate::entry;
 use crate::error::{Code, EntityError};
 use crate::p4data;
@@ -94,7 +94,40 @@ pub(super) fn reset_marked(data: Option<&pb::MeterCounterData>) -> Result<bool, 
     Err(EntityError::invalid("counts by meter colour can only be reset: leave their numbers zero"))
 }
 
+impl View<'_> {
+    /// The table entry that a direct counter or meter belongs to.
+    ///
+    /// # Errors
+    /// It is not given, the table has no such resource, or there is no such entry.
+    pub(super) fn direct_of(
+        &self,
+        e: Option<&pb::TableEntry>,
+        what: &str,
+        has: impl Fn(&TableSchema) -> bool,
+    ) -> Result<(TableId, DirectOf), EntityError> {
+        let e = e.ok_or_else(|| EntityError::invalid("table_entry is not set"))?;
+        let table = entry::table(self.terms.schema, e.table_id)?;
+        let place = |error: EntityError| error.at(format_args!("table {}", table.name));
+        if !has(table) {
+            return Err(place(EntityError::invalid(format!("it has no direct {what}"))));
+        }
+        if e.is_default_action {
+            return Ok((table.table, None));
+        }
+        let handle = self.find(table, &e.r#match, e.priority).map_err(place)?;
+        Ok((table.table, Some(handle)))
+    }
+}
+
 impl Access<'_> {
+    /// Those of these cells that are to be written now.
+    fn part(&self, cells: Range<u64>) -> Range<u64> {
+        if cells.end - cells.start <= 1 {
+            return cells;
+        }
+        cells.start.max(self.cells.start)..cells.end.min(self.cells.end)
+    }
+
     pub(super) fn write_register(
         &mut self,
         op: Op,
@@ -104,7 +137,7 @@ impl Access<'_> {
         let register = by_id(&self.schema.registers, "register", e.register_id)?;
         let place = |error: EntityError| error.at(format_args!("register {}", register.array.name));
         op.only_modify("registers").map_err(place)?;
-        let range = cells(&register.array, e.index.as_ref()).map_err(place)?;
+        let range = self.part(cells(&register.array, e.index.as_ref()).map_err(place)?);
         let data = e.data.as_ref().ok_or_else(|| place(EntityError::invalid("data is not set")))?;
         let value = p4data::decode(&self.codec(), &self.schema.program, register.ty, data);
         let value = value.map_err(|message| place(EntityError::invalid(message)))?;
@@ -135,7 +168,7 @@ impl Access<'_> {
         let counter = by_id(&self.schema.counters, "counter", e.counter_id)?;
         let place = |error: EntityError| error.at(format_args!("counter {}", counter.name));
         op.only_modify("counters").map_err(place)?;
-        let range = cells(counter, e.index.as_ref()).map_err(place)?;
+        let range = self.part(cells(counter, e.index.as_ref()).map_err(place)?);
         // Without data there is nothing to change ("`CounterEntry`").
         let Some(data) = &e.data else { return Ok(()) };
         let value = decode_counter(data).map_err(place)?;
@@ -165,7 +198,7 @@ impl Access<'_> {
         let meter = by_id(&self.schema.meters, "meter", e.meter_id)?;
         let place = |error: EntityError| error.at(format_args!("meter {}", meter.name));
         op.only_modify("meters").map_err(place)?;
-        let range = cells(meter, e.index.as_ref()).map_err(place)?;
+        let range = self.part(cells(meter, e.index.as_ref()).map_err(place)?);
         let reset = reset_marked(e.counter_data.as_ref()).map_err(place)?;
         let config = e.config.as_ref().map(decode_meter).transpose().map_err(place)?;
         let (instance, now) = (meter.instance, self.now);
@@ -190,29 +223,6 @@ impl Access<'_> {
         Ok(())
     }
 
-    /// The table entry that a direct counter or meter belongs to.
-    ///
-    /// # Errors
-    /// It is not given, the table has no such resource, or there is no such entry.
-    pub(super) fn direct_of(
-        &self,
-        e: Option<&pb::TableEntry>,
-        what: &str,
-        has: impl Fn(&TableSchema) -> bool,
-    ) -> Result<(TableId, DirectOf), EntityError> {
-        let e = e.ok_or_else(|| EntityError::invalid("table_entry is not set"))?;
-        let table = entry::table(self.schema, e.table_id)?;
-        let place = |error: EntityError| error.at(format_args!("table {}", table.name));
-        if !has(table) {
-            return Err(place(EntityError::invalid(format!("it has no direct {what}"))));
-        }
-        if e.is_default_action {
-            return Ok((table.table, None));
-        }
-        let handle = self.find(table, &e.r#match, e.priority).map_err(place)?;
-        Ok((table.table, Some(handle)))
-    }
-
     pub(super) fn write_direct_counter(
         &mut self,
         op: Op,
@@ -221,7 +231,7 @@ impl Access<'_> {
     ) -> Result<(), EntityError> {
         op.only_modify("direct counters")?;
         let (table, of) =
-            self.direct_of(e.table_entry.as_ref(), "counter", |t| t.direct_counter.is_some())?;
+            self.view().direct_of(e.table_entry.as_ref(), "counter", |t| t.direct_counter.is_some())?;
         let Some(data) = &e.data else { return Ok(()) };
         let value = decode_counter(data)?;
         let old = self.state.direct_counter(table, of)?;
@@ -242,7 +252,8 @@ impl Access<'_> {
         undo: UndoLog,
     ) -> Result<(), EntityError> {
         op.only_modify("direct meters")?;
-        let (table, of) = self.direct_of(e.table_entry.as_ref(), "meter", |t| t.direct_meter.is_some())?;
+        let (table, of) =
+            self.view().direct_of(e.table_entry.as_ref(), "meter", |t| t.direct_meter.is_some())?;
         let reset = reset_marked(e.counter_data.as_ref())?;
         let config = e.config.as_ref().map(decode_meter).transpose()?;
         let old = self.state.direct_meter(table, of)?.clone();

@@ -115,7 +115,7 @@ impl Access<'_> {
         e: &pb::TableEntry,
         undo: UndoLog,
     ) -> Result<(), EntityError> {
-        let handle = self.find(table, &e.r#match, e.priority)?;
+        let handle = self.view().find(table, &e.r#match, e.priority)?;
         let direct = check_direct(table, e)?;
         let (id, now) = (table.table, self.now);
         let saved = self.state.save_entry(id, handle);
@@ -199,7 +199,7 @@ impl Access<'_> {
                 "its entries are const: none can be deleted",
             ));
         }
-        let handle = self.find(table, &e.r#match, e.priority)?;
+        let handle = self.view().find(table, &e.r#match, e.priority)?;
         let id = table.table;
         let saved = self.state.save_entry(id, handle);
         let saved = saved.ok_or_else(|| EntityError::not_found("there is no such entry"))?;
@@ -339,22 +339,6 @@ impl Access<'_> {
             }
             (Some(_), None) => Err(EntityError::invalid("it has no action profile: give the action itself")),
         }
-    }
-
-    /// The entry that a match and priority name.
-    ///
-    /// # Errors
-    /// The key is malformed, or no such entry.
-    pub(super) fn find(
-        &self,
-        table: &TableSchema,
-        matches: &[pb::FieldMatch],
-        priority: i32,
-    ) -> Result<EntryHandle, EntityError> {
-        let matches = entry::decode_match(&self.codec(), &table.fields, matches)?;
-        entry::check_priority(table, priority)?;
-        let found = self.state.table(table.table).and_then(|t| t.store().find(&matches, priority));
-        found.ok_or_else(|| EntityError::not_found("there is no entry with this match and priority"))
     }
 
     #[allow(deprecated)]

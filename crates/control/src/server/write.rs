@@ -1,5 +1,6 @@
 //! `Write` (P4Runtime specification, "`Write` RPC").
 
+use super::reading::kind;
 use super::roles::{RoleRules, entity_ids};
 use super::{Access, Book, RoleKey, Server};
 use crate::device::Device;
@@ -49,8 +50,9 @@ impl Op {
 impl Server {
     /// `Write`.
     ///
-    /// Updates are carried out in their order. With `ROLLBACK_ON_ERROR` and `DATAPLANE_ATOMIC` (the same here, as no
-    /// packet passes during a call) a batch that fails leaves everything as it was; its other updates report `ABORTED`.
+    /// Updates are carried out in their order. With `ROLLBACK_ON_ERROR` and `DATAPLANE_ATOMIC` a batch that fails leaves
+    /// everything as it was; its other updates report `ABORTED`. Packets pass between parts of a batch
+    /// ([`Device::release`]), unless it is `DATAPLANE_ATOMIC`.
     ///
     /// # Errors
     /// As the specification has it: the wrong device or role, no primary, no pipeline; or else one outcome for each
@@ -69,50 +71,129 @@ impl Server {
             RpcError::new(Code::InvalidArgument, format!("there is no atomicity {}", request.atomicity))
         })?;
         let rules = self.arbitration.rules(&role).cloned();
-        let mut access = self.access(device, now)?;
-        access.learn = true;
-        let rules = rules.as_ref();
-        let outcomes = match atomicity {
-            Atomicity::ContinueOnError => {
-                request.updates.iter().map(|update| access.allowed_update(rules, update, None)).collect()
+        let mark = self.access(device, now)?.names.mark();
+        let mut batch = Batch { atomicity, undo: Vec::new(), work: 0 };
+        let mut outcomes = Vec::with_capacity(request.updates.len());
+        for update in &request.updates {
+            outcomes.push(self.write_one(device, rules.as_ref(), update, &mut batch, now)?);
+            if batch.all_or_none() && outcomes.last().is_some_and(Result::is_err) {
+                self.take_back(device, batch, now)?;
+                self.access(device, now)?.names.back_to(mark);
+                outcomes = all_aborted(outcomes, request.updates.len());
+                break;
             }
-            Atomicity::RollbackOnError | Atomicity::DataplaneAtomic => {
-                access.all_or_none(rules, &request.updates)
-            }
-        };
-        access.names.settle();
+        }
+        let written = request.updates.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok());
+        let kinds = written.filter_map(|(update, _)| kind(update.entity.as_ref()?));
+        kinds.for_each(|kind| self.changes[kind] += 1);
+        self.access(device, now)?.names.settle();
         match RpcError::from_batch("updates", &outcomes) {
             None => Ok(pb::WriteResponse {}),
             Some(error) => Err(error),
         }
     }
+
+    /// Carries out one update, however many cells it is about.
+    fn write_one(
+        &mut self,
+        device: &mut dyn Device,
+        rules: Option<&RoleRules>,
+        update: &pb::Update,
+        batch: &mut Batch,
+        now: Time,
+    ) -> Result<Result<(), EntityError>, RpcError> {
+        let (all_or_none, mut cells) = (batch.all_or_none(), 0..batch.cells());
+        loop {
+            let mut access = self.access(device, now)?;
+            access.learn = true;
+            access.cells = cells.clone();
+            let outcome = access.allowed_update(rules, update, all_or_none.then_some(&mut batch.undo));
+            let more = outcome.is_ok() && access.cells_of(update) > cells.end;
+            if batch.worked(if more { SLICE } else { 1 }) {
+                device.release();
+            }
+            if !more {
+                return Ok(outcome);
+            }
+            cells = cells.end..cells.end.saturating_add(batch.cells());
+        }
+    }
+
+    /// Takes back what a batch has done, the last update first.
+    fn take_back(&mut self, device: &mut dyn Device, mut batch: Batch, now: Time) -> Result<(), RpcError> {
+        while let Some(step) = batch.undo.pop() {
+            let Access { book, state, .. } = self.access(device, now)?;
+            step(book, state);
+            if batch.worked(1) {
+                device.release();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Updates that are carried out before packets get the switch again: less than 100 microseconds of work.
+const SLICE: usize = 16;
+
+/// Cells that one update writes before packets get the switch again.
+const CELLS: u64 = 1024;
+
+/// A batch of updates under way.
+struct Batch {
+    atomicity: Atomicity,
+    undo: Vec<Undo>,
+    /// Updates since packets last got the switch.
+    work: usize,
+}
+
+impl Batch {
+    fn all_or_none(&self) -> bool {
+        self.atomicity != Atomicity::ContinueOnError
+    }
+
+    /// Cells to be written in one go. Only where packets must not see a part of the batch, all of them.
+    fn cells(&self) -> u64 {
+        if self.atomicity == Atomicity::DataplaneAtomic { u64::MAX } else { CELLS }
+    }
+
+    /// Some work has been done: may packets have the switch now?
+    fn worked(&mut self, work: usize) -> bool {
+        self.work += work;
+        let enough = self.work >= SLICE && self.atomicity != Atomicity::DataplaneAtomic;
+        if enough {
+            self.work = 0;
+        }
+        enough
+    }
+}
+
+/// The outcomes of a batch of which the last one here failed, and that has been taken back.
+fn all_aborted(mut tried: Vec<Result<(), EntityError>>, updates: usize) -> Vec<Result<(), EntityError>> {
+    let index = tried.len() - 1;
+    let aborted =
+        |what: &str| Err(EntityError::new(Code::Aborted, format!("{what} because update {index} failed")));
+    tried[..index].iter_mut().for_each(|outcome| *outcome = aborted("taken back"));
+    tried.resize(updates, aborted("not tried"));
+    tried
 }
 
 impl Access<'_> {
-    fn all_or_none(
-        &mut self,
-        rules: Option<&RoleRules>,
-        updates: &[pb::Update],
-    ) -> Vec<Result<(), EntityError>> {
-        let mut undo = Vec::new();
-        let mark = self.names.mark();
-        for (index, update) in updates.iter().enumerate() {
-            let Err(error) = self.allowed_update(rules, update, Some(&mut undo)) else { continue };
-            for step in undo.into_iter().rev() {
-                step(self.book, self.state);
+    /// Cells that an update without an index is about; 0 for all other updates.
+    fn cells_of(&self, update: &pb::Update) -> u64 {
+        let schema = self.schema;
+        let size = match update.entity.as_ref().and_then(|e| e.entity.as_ref()) {
+            Some(Entity::RegisterEntry(e)) if e.index.is_none() => {
+                schema.registers.get(&e.register_id).map(|r| r.array.size)
             }
-            self.names.back_to(mark);
-            let aborted =
-                EntityError::new(Code::Aborted, format!("taken back because update {index} failed"));
-            let mut outcomes = vec![Err(aborted); updates.len()];
-            for later in &mut outcomes[index + 1..] {
-                *later =
-                    Err(EntityError::new(Code::Aborted, format!("not tried because update {index} failed")));
+            Some(Entity::CounterEntry(e)) if e.index.is_none() => {
+                schema.counters.get(&e.counter_id).map(|c| c.size)
             }
-            outcomes[index] = Err(error);
-            return outcomes;
-        }
-        vec![Ok(()); updates.len()]
+            Some(Entity::MeterEntry(e)) if e.index.is_none() => {
+                schema.meters.get(&e.meter_id).map(|m| m.size)
+            }
+            _ => None,
+        };
+        size.unwrap_or(0)
     }
 
     /// Carries out one update if the role may; a failed one changes nothing.

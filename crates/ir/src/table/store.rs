@@ -301,8 +301,13 @@ impl TableStore {
 
     /// Entries in the order in which they were inserted, unpacked one by one.
     pub fn iter(&self) -> impl Iterator<Item = (EntryHandle, Entry)> + '_ {
+        self.iter_from(EntryHandle(0))
+    }
+
+    /// The same without the entries that come before this one, whether the table still has it or not.
+    pub fn iter_from(&self, first: EntryHandle) -> impl Iterator<Item = (EntryHandle, Entry)> + '_ {
         let keys = self.kinds.len();
-        self.by_handle.iter().filter_map(move |(h, i)| Some((*h, self.slot(*i)?.unpack(keys))))
+        self.by_handle.range(first..).filter_map(move |(h, i)| Some((*h, self.slot(*i)?.unpack(keys))))
     }
 
     /// Names of the entries in the order in which they were inserted.

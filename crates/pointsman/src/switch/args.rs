@@ -259,6 +259,19 @@ impl Args {
         self.review_program(&mut warnings)?;
         self.review_ports()?;
         self.review_tls()?;
+        if !self.p4runtime.ip().is_loopback() && self.tls().is_none() {
+            warnings.push(format!(
+                "--p4runtime {}: whoever reaches this address can change the switch; give --grpc-tls-cert, --grpc-tls-key \
+                 and --grpc-tls-ca, or listen on 127.0.0.1",
+                self.p4runtime
+            ));
+        } else if !self.p4runtime.ip().is_loopback() && self.grpc_tls_ca.is_none() {
+            warnings.push(format!(
+                "--p4runtime {}: clients need no certificate, so whoever reaches this address can change the switch; give \
+                 --grpc-tls-ca",
+                self.p4runtime
+            ));
+        }
         self.field.refuse()?;
         self.field.warn(&mut warnings);
         if self.field.log_flush && self.log_file.is_none() {

@@ -1,14 +1,18 @@
 //! P4Runtime over gRPC: every call becomes a job for the switch's thread.
 
-use super::runtime::{Gone, Handle, StreamItem};
-use pointsman_control::RpcError;
+use super::runtime::{Core, Gone, Handle, ReadItem, StreamItem};
 use pointsman_control::proto::p4rt;
 use pointsman_control::proto::p4rt::p4_runtime_server::P4Runtime;
-use prost::Message;
+use pointsman_control::{Reading, RpcError};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::sync::mpsc::{Receiver, UnboundedReceiver, unbounded_channel};
+use std::time::Duration;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::{OwnedRwLockReadGuard, RwLock};
+use tokio::time::{Instant, timeout_at};
 use tokio_stream::Stream;
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 /// Longest message that is accepted: a pipeline configuration carries a whole program.
@@ -17,12 +21,14 @@ pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
 /// The service.
 pub struct Service {
     handle: Handle,
+    /// Held by reads together, and by each write alone: a read must not find one half of a write.
+    turns: Arc<RwLock<()>>,
 }
 
 impl Service {
     /// Serves the switch behind `handle`.
     pub fn new(handle: Handle) -> Self {
-        Service { handle }
+        Service { handle, turns: Arc::default() }
     }
 }
 
@@ -60,70 +66,77 @@ impl Stream for Channel {
     }
 }
 
-/// What a read has found, message by message. The switch does not wait for the client, so all of it may have to wait
-/// here: encoded, in which form it takes a small part of the memory.
-pub struct Reading {
-    items: UnboundedReceiver<Result<Vec<u8>, Status>>,
-}
+/// Messages of a read that may wait for its client, which bounds the memory that a slow one takes.
+const MESSAGES: usize = 4;
 
-impl Stream for Reading {
-    type Item = Result<p4rt::ReadResponse, Status>;
+/// How long writes wait for a read that has begun. After that they are carried out, and the read ends if one of them
+/// changes what it is about.
+const PATIENCE: Duration = Duration::from_secs(1);
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let decode = |bytes: Vec<u8>| {
-            p4rt::ReadResponse::decode(bytes.as_slice()).map_err(|e| Status::internal(e.to_string()))
+/// Carries out a read as far as its client takes the messages. `turn` keeps writes away.
+async fn read_on(
+    handle: Handle,
+    mut reading: Reading,
+    items: Sender<ReadItem>,
+    turn: OwnedRwLockReadGuard<()>,
+) {
+    let until = Instant::now() + PATIENCE;
+    let mut turn = Some(turn);
+    loop {
+        let room = match &turn {
+            Some(_) => timeout_at(until, items.reserve()).await.map(|room| room.map(drop)),
+            None => Ok(items.reserve().await.map(drop)),
         };
-        self.items.poll_recv(cx).map(|item| item.map(|found| found.and_then(decode)))
+        match room {
+            Err(_) => turn = None,
+            // The client has gone away.
+            Ok(Err(_)) => return,
+            Ok(Ok(())) => {
+                let items = items.clone();
+                let step = move |core: &mut Core| core.read_on(&mut reading, &items).then_some(reading);
+                match handle.call(step).await {
+                    Ok(Some(more)) => reading = more,
+                    Ok(None) | Err(Gone) => return,
+                }
+                if Instant::now() > until {
+                    turn = None;
+                }
+            }
+        }
     }
 }
 
 #[tonic::async_trait]
 impl P4Runtime for Service {
-    type ReadStream = Reading;
+    type ReadStream = ReceiverStream<ReadItem>;
     type StreamChannelStream = Channel;
 
     async fn write(
         &self,
         request: Request<p4rt::WriteRequest>,
     ) -> Result<Response<p4rt::WriteResponse>, Status> {
-        let request = request.into_inner();
-        answer(
-            self.handle
-                .call(move |core| core.control(|server, device, now| server.write(device, &request, now)))
-                .await?,
-        )
+        let (peer, request) = (request.remote_addr(), request.into_inner());
+        let _turn = self.turns.write().await;
+        answer(self.handle.call(move |core| core.write(peer, &request)).await?)
     }
 
     async fn read(&self, request: Request<p4rt::ReadRequest>) -> Result<Response<Self::ReadStream>, Status> {
         let request = request.into_inner();
-        let (found, items) = unbounded_channel();
-        self.handle.post(move |core| {
-            core.control(|server, device, now| {
-                // A client that has gone away wants nothing more.
-                let read = server.read_with(device, &request, now, &mut |response| {
-                    let _ = found.send(Ok(response.encode_to_vec()));
-                });
-                // What could be read comes first; what could not ends the stream ("Read RPC").
-                if let Err(e) = read {
-                    let _ = found.send(Err(Status::from(e)));
-                }
-            });
-        })?;
-        Ok(Response::new(Reading { items }))
+        let turn = self.turns.clone().read_owned().await;
+        let start = move |core: &mut Core| core.control(|server, _, _| server.start_read(&request));
+        let reading = self.handle.call(start).await??;
+        let (items, found) = channel(MESSAGES);
+        tokio::spawn(read_on(self.handle.clone(), reading, items, turn));
+        Ok(Response::new(ReceiverStream::new(found)))
     }
 
     async fn set_forwarding_pipeline_config(
         &self,
         request: Request<p4rt::SetForwardingPipelineConfigRequest>,
     ) -> Result<Response<p4rt::SetForwardingPipelineConfigResponse>, Status> {
-        let request = request.into_inner();
-        answer(
-            self.handle
-                .call(move |core| {
-                    core.control(|server, device, now| server.set_pipeline(device, &request, now))
-                })
-                .await?,
-        )
+        let (peer, request) = (request.remote_addr(), request.into_inner());
+        let _turn = self.turns.write().await;
+        answer(self.handle.call(move |core| core.set_pipeline(peer, &request)).await?)
     }
 
     async fn get_forwarding_pipeline_config(
@@ -140,8 +153,8 @@ impl P4Runtime for Service {
         &self,
         request: Request<Streaming<p4rt::StreamMessageRequest>>,
     ) -> Result<Response<Channel>, Status> {
-        let mut incoming = request.into_inner();
-        let (conn, items) = self.handle.call(|core| core.open_stream()).await?;
+        let (peer, mut incoming) = (request.remote_addr(), request.into_inner());
+        let (conn, items) = self.handle.call(move |core| core.open_stream(peer)).await?;
         let handle = self.handle.clone();
         tokio::spawn(async move {
             // An error on the way in is the client hanging up.

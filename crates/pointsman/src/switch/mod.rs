@@ -1,6 +1,7 @@
 //! `pointsman switch`: a P4 program on Linux interfaces, with P4Runtime.
 
 pub mod args;
+mod audit;
 mod device;
 pub mod files;
 pub mod gnmi;
@@ -38,14 +39,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::Signal;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::TcpIncoming;
 use wires::{Watch, Wires};
 
 /// How often a silent client is asked whether it is still there, and how long it may take to answer. A controller
 /// whose machine vanished must not stay primary.
-const KEEPALIVE: Duration = Duration::from_secs(10);
+const KEEPALIVE: Duration = Duration::from_secs(1);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A switch port on an interface: `1@veth1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -235,7 +237,7 @@ pub async fn serve(
         .max_encoding_message_size(grpc::MAX_MESSAGE_BYTES);
     let server = tonic::transport::Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE))
-        .http2_keepalive_timeout(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
         .add_service(service)
         .add_service(GNmiServer::new(gnmi::Service::new(handle.clone())));
     let served = match tls {
@@ -296,17 +298,21 @@ fn boot(runtime: &mut Runtime, file: &Path, sources: &Sources, defines: &[Define
 /// Exit code of a command line that cannot be honoured.
 const USAGE: u8 = 2;
 
-/// Reads the file of `--queue-file` again at each SIGHUP.
-async fn reload_queues(mut hangup: Signal, handle: Handle, path: PathBuf, fixed: Vec<Setting>) {
+/// Reads the file of `--queue-file` again at each SIGHUP, if there is one.
+async fn reload(mut hangup: Signal, handle: Handle, path: Option<PathBuf>, fixed: Vec<Setting>) {
     while hangup.recv().await.is_some() {
-        let settings = queues::read_file(&path);
+        let settings = path.as_deref().map(queues::read_file);
         let fixed = fixed.clone();
-        let path = path.clone();
+        let path = path.clone().unwrap_or_default();
         let done = handle.post(move |core| {
-            let set = settings.and_then(|more| core.set_queues(&[fixed, more].concat()));
+            let set = settings.map(|read| read.and_then(|more| core.set_queues(&[fixed, more].concat())));
             match set {
-                Ok(()) => core.tell(Level::Info, format!("queues are as {} says", path.display())),
-                Err(e) => core.tell(Level::Error, format!("{e}; the queues are as they were")),
+                None => {
+                    let line = "SIGHUP: nothing to read again, as there is no --queue-file";
+                    core.tell(Level::Info, line.to_string());
+                }
+                Some(Ok(())) => core.tell(Level::Info, format!("queues are as {} says", path.display())),
+                Some(Err(e)) => core.tell(Level::Error, format!("{e}; the queues are as they were")),
             }
         });
         if done.is_err() {
@@ -327,6 +333,12 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
             return Ok(ExitCode::from(USAGE));
         }
     };
+    let tokio = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .map_err(|e| format!("cannot start: {e}"))?;
+    let hangup = tokio.block_on(async { crate::signals::hangup() })?;
     let tls = args.tls().map(|files| tls::load(&files, "h2", SystemTime::now())).transpose()?;
     let mut queues = args.queue.clone();
     if let Some(path) = &args.queue_file {
@@ -360,11 +372,6 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
         boot(&mut runtime, file, &sources, &args.define)?;
     }
     let handle = runtime.handle();
-    let tokio = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .map_err(|e| format!("cannot start: {e}"))?;
     let (listener, address) = tokio
         .block_on(async {
             let listener = tokio::net::TcpListener::bind(args.p4runtime).await?;
@@ -384,14 +391,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
         stop.await;
         stopper.stop();
     });
-    if let Some(path) = args.queue_file {
-        // In force from here on, too.
-        let hangup = {
-            let _inside = tokio.enter();
-            signal(SignalKind::hangup()).map_err(|e| format!("cannot catch SIGHUP: {e}"))?
-        };
-        tokio.spawn(reload_queues(hangup, handle.clone(), path, args.queue));
-    }
+    tokio.spawn(reload(hangup, handle.clone(), args.queue_file, args.queue));
     if let Some(at) = args.metrics {
         let listener = tokio.block_on(crate::metrics::bind(at))?;
         say(&format!("metrics on http://{}/metrics", listener.local_addr().unwrap_or(at)));

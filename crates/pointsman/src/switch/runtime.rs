@@ -1,7 +1,10 @@
 //! A running switch: threads that work on packets (`worker.rs`), and one for the control plane, where its calls, time and
 //! what the workers have to say meet, one after the other.
 
-use super::device::{Shared, Turn, change, compile_config};
+mod calls;
+
+use super::audit::Audit;
+use super::device::{Cache, Shared, Turn, change, compile_config};
 use super::gnmi::model::Interface;
 use super::log::Level;
 use super::queues::{self, Setting};
@@ -24,8 +27,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc as stream, oneshot};
 
+use calls::client;
+pub use calls::{Peer, ReadItem};
+
 /// Jobs between two looks at the clock: a client that writes without end must not keep others from their deadlines.
 const JOBS: usize = 64;
+
+/// Idle entries that are reported before packets get the switch again.
+const IDLE: usize = 64;
 
 /// Messages that may wait for a client that does not read them. More packets, digests and idle entries are dropped for
 /// that client, which may miss them anyway; a client that is so far behind that it would miss anything else is cut off.
@@ -41,6 +50,7 @@ pub type StreamItem = Result<p4rt::StreamMessageResponse, RpcError>;
 pub struct Core {
     shared: Arc<Shared>,
     preparer: Preparer<Runner>,
+    cache: Cache,
     workers: Vec<Line>,
     /// The last warning about the executor that was told.
     warned: Option<String>,
@@ -52,12 +62,15 @@ pub struct Core {
     news: Vec<(Level, String)>,
     start: Instant,
     stop: bool,
+    audit: Audit,
     /// How full the balancer's table of connections is.
     census: Census,
 }
 
 /// The switch's end of a stream channel.
 struct Client {
+    /// Its address.
+    peer: Peer,
     items: stream::Sender<StreamItem>,
     /// Messages dropped since it last kept up.
     dropped: u64,
@@ -132,7 +145,8 @@ impl Core {
         let now = self.now();
         let sources = &self.sources;
         let compile = |text: &[u8]| compile_config(sources, text);
-        let result = call(&mut self.server, &mut Turn::new(&self.shared, &self.preparer, &compile), now);
+        let result =
+            call(&mut self.server, &mut Turn::new(&self.shared, &self.preparer, &compile, &self.cache), now);
         self.look_at_executor();
         result
     }
@@ -193,17 +207,27 @@ impl Core {
     }
 
     /// A new stream channel; what the server has to say on it comes out of the receiver.
-    pub fn open_stream(&mut self) -> (ConnId, stream::Receiver<StreamItem>) {
+    pub fn open_stream(&mut self, peer: Peer) -> (ConnId, stream::Receiver<StreamItem>) {
         let conn = ConnId(self.next_conn);
         self.next_conn += 1;
         let (items, rx) = stream::channel(MAX_WAITING);
-        self.streams.insert(conn, Client { items, dropped: 0 });
+        self.streams.insert(conn, Client { peer, items, dropped: 0 });
         (conn, rx)
     }
 
     /// A message came on a stream channel.
     pub fn stream_message(&mut self, conn: ConnId, message: &p4rt::StreamMessageRequest) {
+        let leads =
+            |server: &Server| server.standing(conn).filter(|(_, _, leads)| *leads).map(|(_, id, _)| id);
+        let before = leads(&self.server);
         let outputs = self.server.stream_message(conn, message);
+        if before != leads(&self.server)
+            && let Some((role, id, true)) = self.server.standing(conn)
+        {
+            let peer = self.streams.get(&conn).and_then(|c| c.peer);
+            let who = client(peer, role, id);
+            self.deed(format!("{who} is the primary now"));
+        }
         self.deliver(outputs);
     }
 
@@ -294,12 +318,16 @@ impl Core {
 
     /// When [`Core::tick`] has something to do.
     fn next_deadline(&self) -> Option<Time> {
-        [self.server.next_deadline(), self.shared.read().next_idle()].into_iter().flatten().min()
+        let deadlines =
+            [self.server.next_deadline(), self.shared.read().next_idle(), self.audit.next_deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Does what time demands.
     fn tick(&mut self) {
         let now = self.now();
+        let sums = self.audit.take(now);
+        self.news.extend(sums.into_iter().map(|line| (Level::Info, line)));
         if self.server.next_deadline().is_some_and(|at| at <= now) {
             let outputs = self.server.tick(now, unix_ns() as i64);
             self.deliver(outputs);
@@ -307,7 +335,7 @@ impl Core {
         if self.shared.read().next_idle().is_some_and(|at| at <= now) {
             let server = &mut self.server;
             let outputs = change(&self.shared, |switch| {
-                let idle = switch.take_idle(now);
+                let idle = switch.take_idle(now, IDLE);
                 let state = switch.state().filter(|_| !idle.is_empty());
                 state.map(|state| server.idle_entries(state, &idle, unix_ns() as i64))
             });
@@ -363,6 +391,7 @@ impl Runtime {
         let core = Core {
             shared,
             preparer,
+            cache: Cache::default(),
             workers: lines,
             warned: None,
             server,
@@ -372,6 +401,7 @@ impl Runtime {
             news: Vec::new(),
             start,
             stop: false,
+            audit: Audit::default(),
             census: Census::default(),
         };
         Ok(Runtime { core, workers, jobs, handle: Handle { jobs: tx } })
@@ -400,7 +430,7 @@ impl Runtime {
         let core = &mut self.core;
         let now = core.now();
         let compile = |_: &[u8]| Ok(program.clone());
-        let mut turn = Turn::new(&core.shared, &core.preparer, &compile);
+        let mut turn = Turn::new(&core.shared, &core.preparer, &compile, &core.cache);
         core.server.boot(&mut turn, config.as_bytes(), now).map_err(|e| e.message)?;
         drop(turn);
         core.look_at_executor();

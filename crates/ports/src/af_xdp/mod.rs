@@ -27,8 +27,9 @@ const HEADROOM: u32 = 256;
 /// Ethernet header and one VLAN tag.
 const HEADERS: u32 = 18;
 
-/// A queue is still busy for about half a second after the socket that had it was closed.
-const QUEUE_PATIENCE: Duration = Duration::from_millis(1500);
+/// A queue is still busy for about half a second after the socket that had it was closed, as when the process was killed;
+/// longer on a busy machine.
+const QUEUE_PATIENCE: Duration = Duration::from_secs(4);
 
 /// How long frames that did not fit wait for somebody to call although the descriptor is quiet.
 const STUCK_INTERVAL_NS: u64 = 100_000;

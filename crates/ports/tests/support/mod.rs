@@ -147,6 +147,32 @@ impl Netns {
         })
     }
 
+    /// Lets the interface send so many bytes a second and no more.
+    pub fn token_bucket(&self, interface: &str, bytes_per_s: u32) -> io::Result<()> {
+        self.run(|| {
+            let mut request = Request::new(libc::RTM_NEWQDISC, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
+            request.bytes.extend_from_slice(&[0; 4]);
+            request.bytes.extend_from_slice(&index(interface)?.to_ne_bytes());
+            // Handle: the kernel chooses. Parent: the interface itself.
+            request.bytes.extend_from_slice(&0u32.to_ne_bytes());
+            request.bytes.extend_from_slice(&u32::MAX.to_ne_bytes());
+            request.bytes.extend_from_slice(&0u32.to_ne_bytes());
+            request.string(TCA_KIND, "tbf");
+            // `tc_tbf_qopt`: rate (of Ethernet frames), no peak rate, limit in bytes, depth in ticks.
+            let mut options = vec![0, 1, 0, 0, 0, 0, 0, 0];
+            options.extend_from_slice(&bytes_per_s.to_ne_bytes());
+            options.extend_from_slice(&[0; 12]);
+            for number in [100_000u32, 1_000_000, 0] {
+                options.extend_from_slice(&number.to_ne_bytes());
+            }
+            request.nest(TCA_OPTIONS, |nested| {
+                nested.attribute(TCA_TBF_PARMS, &options);
+                nested.attribute(TCA_TBF_BURST, &10_000u32.to_ne_bytes());
+            });
+            request.send()
+        })
+    }
+
     pub fn link_delete(&self, interface: &str) -> io::Result<()> {
         self.run(|| {
             let mut request = Request::link(libc::RTM_DELLINK, 0, 0);
@@ -157,6 +183,10 @@ impl Netns {
 }
 
 const VETH_INFO_PEER: u16 = 1;
+const TCA_KIND: u16 = 1;
+const TCA_OPTIONS: u16 = 2;
+const TCA_TBF_PARMS: u16 = 1;
+const TCA_TBF_BURST: u16 = 6;
 
 fn link_up(interface: &str) -> io::Result<()> {
     let mut request = Request::link(libc::RTM_NEWLINK, 0, libc::IFF_UP as u32);

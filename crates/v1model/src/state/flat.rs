@@ -39,18 +39,20 @@ impl Resolved {
 impl State {
     /// Makes the flat tables from the stores; from now on they follow.
     pub(crate) fn build_flat(&mut self) {
-        let types = &self.program.types;
-        let build = |(n, table): (usize, &TableState)| {
-            let shape = table.flat_shape(types, self.table_seed.wrapping_add(n as u64));
-            let mut flat = FlatTable::new(&shape, table.store.default_action());
-            for (handle, entry) in table.store.iter() {
-                let Some(slot) = table.store.slot_of(handle) else { continue };
-                let action = Resolved::new(TableId(n as u32), table, &self.instances, &entry.action);
-                flat.insert(slot, handle, &entry.matches, entry.priority, action.flat());
-            }
-            flat
-        };
-        self.flat = self.tables.iter().enumerate().map(build).collect();
+        self.flat = (0..self.tables.len()).map(|n| self.flat_of(n)).collect();
+    }
+
+    /// A flat table made from a store.
+    pub(super) fn flat_of(&self, n: usize) -> FlatTable {
+        let table = &self.tables[n];
+        let shape = table.flat_shape(&self.program.types, self.table_seed.wrapping_add(n as u64));
+        let mut flat = FlatTable::new(&shape, table.store.default_action());
+        for (handle, entry) in table.store.iter() {
+            let Some(slot) = table.store.slot_of(handle) else { continue };
+            let action = Resolved::new(TableId(n as u32), table, &self.instances, &entry.action);
+            flat.insert(slot, handle, &entry.matches, entry.priority, action.flat());
+        }
+        flat
     }
 
     /// The store has taken an entry. `stood`: it stood there already and does something else now.

@@ -2,6 +2,7 @@
 //!
 //! Every method of the control plane is atomic: it happens between two packets, whole or not at all.
 
+mod carry;
 mod flat;
 mod objects;
 mod own;
@@ -9,6 +10,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+pub use carry::Kept;
 pub use objects::StateError;
 pub(crate) use own::{Access, Own};
 pub use tables::SavedEntry;
@@ -191,7 +193,7 @@ pub struct State {
     /// Held by packets in `@atomic` blocks, where there are several workers.
     pub(crate) atomic: Option<Arc<Turn>>,
     has_atomic: bool,
-    /// Another one after each [`State::replace`]: digests of an earlier one mean nothing any more.
+    /// Another one for each program that ran: digests of an earlier one mean nothing any more.
     pub(crate) epoch: u64,
     /// When to look at an entry's idle time again.
     timers: BTreeSet<(Time, TableId, EntryHandle)>,
@@ -220,19 +222,6 @@ impl State {
             epoch: 0,
             timers: BTreeSet::new(),
             replication: Replication::default(),
-        }
-    }
-
-    /// Puts a state of the same program in this one's place that was prepared aside. What was counted and logged so far
-    /// stays, and so does which ports are down.
-    pub fn replace(&mut self, prepared: State) {
-        let old = std::mem::replace(self, prepared);
-        self.replication.set_down_ports(old.replication.down_ports().clone());
-        self.epoch = old.epoch + 1;
-        self.share(old.cells.shards.len());
-        self.generation = Generation::new();
-        if !old.flat.is_empty() {
-            self.build_flat();
         }
     }
 

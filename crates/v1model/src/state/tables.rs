@@ -262,11 +262,14 @@ impl State {
         }
     }
 
-    /// Entries whose idle timeout has passed. An entry that stays idle is reported again after each further timeout.
-    pub fn take_idle(&mut self, now: Time) -> Vec<IdleEntry> {
+    /// Entries whose idle timeout has passed, at most `max` of them. An entry that stays idle is reported again after each
+    /// further timeout.
+    pub fn take_idle(&mut self, now: Time, max: usize) -> Vec<IdleEntry> {
         let mut idle = Vec::new();
-        while let Some(&(at, table, handle)) = self.timers.first() {
-            if at > now {
+        // Looking costs, even where there is nothing to report.
+        for _ in 0..max.saturating_mul(4) {
+            let Some(&(at, table, handle)) = self.timers.first() else { break };
+            if at > now || idle.len() >= max {
                 break;
             }
             self.timers.pop_first();

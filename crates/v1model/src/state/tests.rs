@@ -311,10 +311,22 @@ fn flat_tables_follow_what_is_put_back() {
     assert_eq!(look(&mut s, 0, TERNARY, 3, &[]), "hit set 5");
     s.restore_entry(TERNARY, saved).unwrap();
     assert_eq!(look(&mut s, 0, TERNARY, 3, &[]), "hit set 3");
-    let mut prepared = State::new(&Pipeline::load(full_program()).unwrap(), &SwitchConfig::default());
-    prepared.insert(Time(0), EXACT, entry(7, set(8))).unwrap();
-    s.replace(prepared);
-    assert_eq!(look(&mut s, 0, EXACT, 7, &[]), "hit set 8");
+}
+
+#[test]
+fn a_new_program_takes_over_what_is_kept() {
+    let mut old = state();
+    let low = |key, x| Entry { priority: 2, matches: vec![mask(key, key)], ..entry(0, set(x)) };
+    old.insert(Time(0), TERNARY, low(1, 3)).unwrap();
+    let mut new = State::new(&Pipeline::load(full_program()).unwrap(), &SwitchConfig::default());
+    new.build_flat();
+    assert!(old.can_keep_table(TERNARY, &new, TERNARY));
+    new.take_kept(&mut old, &Kept { tables: vec![(TERNARY, TERNARY)], externs: vec![] });
+    assert_eq!(look(&mut new, 0, TERNARY, 3, &[]), "hit set 3");
+    // Its flat table came along, and follows.
+    new.insert(Time(0), TERNARY, low(2, 5)).unwrap();
+    new.delete(TERNARY, &[mask(1, 1)], 2).unwrap();
+    assert_eq!(look(&mut new, 0, TERNARY, 3, &[]), "hit set 5");
 }
 
 #[test]
@@ -328,13 +340,13 @@ fn idle_entries_are_reported_when_due() {
     look(&mut s, 60, EXACT, 1, &[]);
     assert_eq!(s.idle_ns(Time(70), EXACT, a), Ok(10));
     // The timer comes, but the entry was used: it is due 100 ns after that.
-    assert_eq!(s.take_idle(Time(100)), []);
+    assert_eq!(s.take_idle(Time(100), usize::MAX), []);
     assert_eq!(s.next_idle(), Some(Time(160)));
-    assert_eq!(s.take_idle(Time(159)), []);
-    assert_eq!(s.take_idle(Time(160)), [idle(a)]);
+    assert_eq!(s.take_idle(Time(159), usize::MAX), []);
+    assert_eq!(s.take_idle(Time(160), usize::MAX), [idle(a)]);
     // Still idle: again after another timeout.
-    assert_eq!(s.take_idle(Time(259)), []);
-    assert_eq!(s.take_idle(Time(1000)), [idle(a), idle(b)]);
+    assert_eq!(s.take_idle(Time(259), usize::MAX), []);
+    assert_eq!(s.take_idle(Time(1000), usize::MAX), [idle(a), idle(b)]);
     s.modify(Time(1000), EXACT, timed(1, 0)).unwrap();
     s.delete(EXACT, &entry(2, set(0)).matches, 0).unwrap();
     assert_eq!(s.next_idle(), None);

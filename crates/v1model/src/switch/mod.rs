@@ -19,7 +19,7 @@ use crate::config::{ConfigError, SwitchConfig};
 use crate::guarded::Guarded;
 use crate::pipeline::{Pipeline, Problem};
 use crate::queue::{QueueConfig, QueueStats};
-use crate::state::{Digest, Event, IdleEntry, State};
+use crate::state::{Digest, Event, IdleEntry, Kept, State};
 use crate::stats::{PortStats, Stats};
 use crate::time::Time;
 use crate::trace::TraceStep;
@@ -121,6 +121,11 @@ pub struct Polled {
     pub more: bool,
 }
 
+/// A program that no longer runs, with its state.
+pub struct Retired<E: Executor> {
+    _old: Option<Loaded<E>>,
+}
+
 /// A v1model switch.
 pub struct Switch<E: Executor> {
     loader: SharedLoader<E>,
@@ -196,29 +201,45 @@ impl<E: Executor> Switch<E> {
         prepared: Prepared<E>,
         keep: Keep,
     ) -> Result<(), PipelineError> {
-        let Prepared { exec, through, std, pipeline } = prepared;
-        prepare::check(&self.core.config, self.core.gate.ports.as_ref(), &pipeline)?;
-        let mut state = State::new(&pipeline, &self.core.config);
-        if let Some(old) = self.loaded.take() {
-            let program = old.fixed.pipeline.program.clone();
-            self.each(|core| core.gate.fold_parser_errors(Some(&program)));
-            state.epoch = old.state.epoch;
+        let mut state = State::new(&prepared.pipeline, &self.core.config);
+        if let Some(old) = &self.loaded {
             if keep == Keep::Fitting {
                 state.adopt(&old.state);
             }
-            state.replication = old.state.replication;
+            state.replication = old.state.replication.clone();
+        }
+        prepared.ready(&mut state, now);
+        self.exchange(prepared, state, &Kept::default()).map(|_| ())
+    }
+
+    /// Runs a program from now on that was readied before, with a state that was ([`Prepared::ready`]), and what is kept of
+    /// the old program's state. This takes a moment; what it gives back takes longer to drop, which can be done while packets
+    /// use the switch.
+    ///
+    /// # Errors
+    /// The switch has got ports since that do not go with it.
+    pub fn exchange(
+        &mut self,
+        prepared: Prepared<E>,
+        mut state: State,
+        kept: &Kept,
+    ) -> Result<Retired<E>, PipelineError> {
+        let Prepared { exec, through, std, pipeline } = prepared;
+        prepare::check(&self.core.config, self.core.gate.ports.as_ref(), &pipeline)?;
+        let mut retired = self.loaded.take();
+        if let Some(old) = &mut retired {
+            let program = old.fixed.pipeline.program.clone();
+            self.each(|core| core.gate.fold_parser_errors(Some(&program)));
+            state.epoch = old.state.epoch + 1;
+            state.take_kept(&mut old.state, kept);
         }
         state.replication.set_down_ports(self.core.down_ports.clone());
-        state.arm_all(now);
-        if exec.wants_tables() {
-            state.build_flat();
-        }
         state.share(self.others.len());
         let offset_us = self.core.config.clock_offset_us;
         let loaded = Loaded::new((exec, through), std, pipeline, state, offset_us);
         self.each(|core| core.change_program(&loaded.fixed));
         self.loaded = Some(loaded);
-        Ok(())
+        Ok(Retired { _old: retired })
     }
 
     /// Does something to each worker.
@@ -323,8 +344,8 @@ impl<E: Executor> Switch<E> {
     }
 
     /// Entries whose idle timeout has passed; see [`State::take_idle`].
-    pub fn take_idle(&mut self, now: Time) -> Vec<IdleEntry> {
-        self.loaded.as_mut().map(|l| l.state.take_idle(now)).unwrap_or_default()
+    pub fn take_idle(&mut self, now: Time, max: usize) -> Vec<IdleEntry> {
+        self.loaded.as_mut().map(|l| l.state.take_idle(now, max)).unwrap_or_default()
     }
 
     /// Follows packets from now on, or no longer: [`Switch::take_trace`] tells what happened to them. This costs memory

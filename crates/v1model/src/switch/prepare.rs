@@ -7,6 +7,8 @@ use crate::config::SwitchConfig;
 use crate::fields::StdHandles;
 use crate::meanings;
 use crate::pipeline::{Pipeline, Problem};
+use crate::state::State;
+use crate::time::Time;
 use pointsman_ir::{Executor, Known};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,6 +35,14 @@ impl<E: Executor> Clone for Preparer<E> {
     }
 }
 
+/// The same program, for the same switch or another one.
+impl<E: Executor> Clone for Prepared<E> {
+    fn clone(&self) -> Self {
+        let Prepared { exec, through, std, pipeline } = self;
+        Prepared { exec: exec.clone(), through: *through, std: *std, pipeline: pipeline.clone() }
+    }
+}
+
 impl<E: Executor> Prepared<E> {
     /// Makes what usual packets do not need, so that no unusual one has to wait for it. It takes a while, and can be called while the
     /// program runs.
@@ -47,6 +57,14 @@ impl<E: Executor> Prepared<E> {
     /// The program.
     pub fn pipeline(&self) -> &Pipeline {
         &self.pipeline
+    }
+
+    /// Readies a state for this program, which [`Switch::exchange`](super::Switch::exchange) is to put in.
+    pub fn ready(&self, state: &mut State, now: Time) {
+        state.arm_all(now);
+        if self.exec.wants_tables() {
+            state.build_flat();
+        }
     }
 }
 

@@ -393,7 +393,7 @@ impl Rig {
             let t = t.max(self.now);
             self.outputs.now = t;
             self.switch.poll(t, 1, &mut self.outputs);
-            for idle in self.switch.take_idle(t) {
+            for idle in self.switch.take_idle(t, usize::MAX) {
                 let entry = self.state()?.table(idle.table).and_then(|t| t.store().get(idle.handle));
                 let matches = entry.map(|e| e.matches.clone()).unwrap_or_default();
                 self.idle.push((idle.table, matches));

@@ -6,6 +6,7 @@
 mod fuzz;
 mod pipeline;
 mod resources;
+mod slices;
 mod streams;
 mod tables;
 

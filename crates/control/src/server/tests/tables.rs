@@ -316,7 +316,7 @@ fn idle_times() {
     let request = pb::TableEntry { table_id: rig.id("lpm"), r#match: vec![], priority: 0, ..request };
     rig.read_refused(Entity::TableEntry(request), Code::InvalidArgument, "no idle timeouts");
 
-    let idle = rig.device.state.as_mut().expect("a pipeline").take_idle(rig.now.plus_ns(3));
+    let idle = rig.device.state.as_mut().expect("a pipeline").take_idle(rig.now.plus_ns(3), usize::MAX);
     let state = rig.device.state.as_ref().expect("a pipeline");
     let out = rig.server.idle_entries(state, &idle, 42);
     let expected = pb::IdleTimeoutNotification {
