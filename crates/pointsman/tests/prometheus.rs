@@ -95,7 +95,7 @@ impl Bench {
         let example =
             example.replacen("report_keys = \"report-keys.txt\"", "reports = \"unauthenticated\"", 1);
         let text = example
-            .replacen("[switch]", "[api]\nlisten = \"127.0.0.1:0\"\ntokens = \"tokens\"\n\n[switch]", 1)
+            .replacen("tokens = \"tokens.txt\"", "listen = \"127.0.0.1:0\"\ntokens = \"tokens\"", 1)
             .replacen("127.0.0.1:9559", &switch.address.to_string(), 1)
             .replacen("policy = \"p4mite\"", "policy = \"chosen\"", 1);
         // The judgements of the paper: what computes, memory, network.
@@ -258,4 +258,103 @@ fn prometheus_names_the_device() {
     // The controller stays in charge only as long as nobody with a higher number comes: look last.
     let chosen = 0xc000_0000 | 2 << 3;
     assert_eq!(b.registers(), [chosen; 4], "every address and protocol of the service has it");
+}
+
+/// All expressions of a dashboard, as Grafana would ask for them.
+fn expressions(dashboard: &Value, found: &mut Vec<String>) {
+    match dashboard {
+        Value::Object(map) => {
+            found.extend(
+                map.get("expr")
+                    .and_then(Value::as_str)
+                    .map(|e| e.replace("$__rate_interval", "5s").replace("$rack", ".*")),
+            );
+            map.values().for_each(|v| expressions(v, found));
+        }
+        Value::Array(list) => list.iter().for_each(|v| expressions(v, found)),
+        _ => {}
+    }
+}
+
+/// Two racks in one Prometheus, told apart by a label: every query of the dashboard has an answer, with devices of both.
+#[test]
+fn dashboards_with_two_racks() {
+    if !installed(&["prometheus"]) {
+        tell("SKIP: prometheus: not installed; to run it: apt-get install prometheus");
+        return;
+    }
+    let files = Scratch::new("two-racks");
+    let example = std::fs::read_to_string(file("examples/rack.toml")).expect("the example");
+    let example = example
+        .replacen("report_keys = \"report-keys.txt\"", "reports = \"unauthenticated\"", 1)
+        .replacen("tokens = ", "listen = \"127.0.0.1:0\"\ntokens = ", 1);
+    // Nobody answers here when the controller asks for MAC addresses.
+    let example = ["11", "12", "21", "22"].iter().fold(example, |text, n| {
+        let address = format!("address = \"10.0.1.{n}\"");
+        text.replacen(&address, &format!("mac = \"02:00:00:00:01:{n}\"\n{address}"), 1)
+    });
+    files.write("tokens.txt", format!("ops {TOKEN}\n"));
+    let mut config =
+        "global: { scrape_interval: 250ms, scrape_timeout: 250ms }\nscrape_configs:\n".to_string();
+    let mut running = Vec::new();
+    for name in ["a", "b"] {
+        let switch = Switch::start(&["balancer", "--metrics", "127.0.0.1:0"]);
+        // The same numbers in the switch, other names.
+        let text = example.replace("\"s1", &format!("\"{name}1")).replace("\"s2", &format!("\"{name}2"));
+        let text = text.replacen("127.0.0.1:9559", &switch.address.to_string(), 1);
+        let rack = files.write(&format!("{name}.toml"), text);
+        let controller = Running::start(&["controller", &rack, "--metrics", "127.0.0.1:0"]);
+        let metrics = |line: String| after(&line, "http://").trim_end_matches("/metrics").to_string();
+        let targets = [
+            metrics(switch.wait_for("metrics on http://")),
+            metrics(controller.wait_for("metrics on http://")),
+        ];
+        config += &format!(
+            "- job_name: {name}\n  static_configs:\n  - {{ targets: ['{}', '{}'], labels: {{ rack: {name} }} }}\n",
+            targets[0], targets[1]
+        );
+        controller.wait_for("up to date");
+        running.push((switch, controller));
+    }
+    let port = free_port();
+    let prometheus = started(
+        "prometheus",
+        &[
+            format!("--config.file={}", files.write("prometheus.yml", config)),
+            format!("--storage.tsdb.path={}", files.path("data")),
+            format!("--web.listen-address=127.0.0.1:{port}"),
+        ],
+    );
+    let ask = |promql: &str| {
+        let url = format!("http://127.0.0.1:{port}/api/v1/query?{}", form(promql));
+        let (status, body) = get(&url, None)?;
+        Ok::<_, String>((status, String::from_utf8_lossy(&body).into_owned()))
+    };
+    wait_until("all targets", || {
+        ask("count(up == 1) == 4").is_ok_and(|(_, body)| body.contains("\"value\""))
+    });
+    let text = std::fs::read_to_string(file("dashboards/pointsman.json")).expect("the dashboard");
+    let mut all = Vec::new();
+    expressions(&serde_json::from_str(&text).expect("JSON"), &mut all);
+    assert!(all.len() > 30, "{}", all.len());
+    // Rates need two samples.
+    wait_until("rates", || {
+        ask("count(rate(pointsman_balancer_device_connections_total[5s])) == 8")
+            .is_ok_and(|(_, b)| b.contains("\"value\""))
+    });
+    let mut with_names = 0;
+    for expression in &all {
+        let (status, body) = ask(expression).unwrap_or_else(|e| panic!("{expression}: {e}"));
+        assert_eq!(status, 200, "{expression}: {body}");
+        if expression.contains("group_left (device)") && !expression.contains("open_connections") {
+            with_names += 1;
+            let both = ["a1/cpu", "b2/nic"].iter().all(|d| body.contains(d));
+            assert!(
+                both || expression.contains("age") || expression.contains("load"),
+                "{expression}: {body}"
+            );
+        }
+    }
+    assert!(with_names >= 5, "{with_names}");
+    drop((prometheus, running));
 }
