@@ -35,9 +35,9 @@ pub struct Args {
     /// Write the figures as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Where the page with the charts goes.
-    #[arg(long, value_name = "FILE", default_value = "pointsman-demo.html")]
-    html: PathBuf,
+    /// Write a page with charts.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Seed of arrivals and service times.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -134,9 +134,10 @@ impl Client {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, String> {
     let text = |e: pointsman_lab::Error| e.to_string();
-    check_writable(&args.html, "--html")?;
-    if let Some(path) = &args.json {
-        check_writable(path, "--json")?;
+    for (path, option) in [(&args.html, "--html"), (&args.json, "--json")] {
+        if let Some(path) = path {
+            check_writable(path, option)?;
+        }
     }
     let privileges = ensure_privileges().map_err(text)?;
     // Control groups do not go with the process.
@@ -202,8 +203,10 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         notes,
     };
     print(&table(&report).to_string());
-    results::write(&args.html, "--html", html(&report, "Pointsman: a rack balanced by a P4 program"))?;
-    print(&format!("charts: {}\n", args.html.display()));
+    if let Some(path) = &args.html {
+        results::write(path, "--html", html(&report, "Pointsman: a rack balanced by a P4 program"))?;
+        print(&format!("charts: {}\n", path.display()));
+    }
     if let Some(path) = &args.json {
         results::write(path, "--json", report.to_json().map_err(text)?)?;
         print(&format!("figures: {}\n", path.display()));
