@@ -1,4 +1,7 @@
 //! A server that hands whole requests to a function and gets whole answers.
+//!
+//! It has a limited number of places for connections. When all are taken, a new connection takes the place of one whose request is not
+//! complete yet or that is idle, so clients that are silent or slow cannot keep others out.
 
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
@@ -6,16 +9,20 @@ use hyper::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderName, Head
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::Future;
-use std::sync::Arc;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 
-/// Connections at a time; more wait in the listener's queue.
+/// Connections at a time.
 const CONNECTIONS: usize = 64;
 
 /// How long a client may take to send a request's head, and how long it may be silent between two.
@@ -29,6 +36,100 @@ const MAX_HEAD: usize = 16 << 10;
 
 /// Pause after the system refused to hand over a connection, such as for want of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// An open connection.
+struct Open {
+    peer: IpAddr,
+    /// Its request is complete, and is being answered.
+    answers: bool,
+    task: Option<AbortHandle>,
+}
+
+/// All open connections, by number in the order of their arrival.
+#[derive(Default)]
+struct Connections {
+    next: u64,
+    open: BTreeMap<u64, Open>,
+}
+
+impl Connections {
+    /// The oldest connection that is not being answered, of the peer with most connections.
+    fn dispensable(&self) -> Option<u64> {
+        let mut by_peer: BTreeMap<IpAddr, usize> = BTreeMap::new();
+        self.open.values().for_each(|o| *by_peer.entry(o.peer).or_default() += 1);
+        let waiting = self.open.iter().filter(|(_, o)| !o.answers);
+        waiting.max_by_key(|(id, o)| (by_peer.get(&o.peer), Reverse(**id))).map(|(id, _)| *id)
+    }
+}
+
+/// The places of a server.
+#[derive(Default)]
+struct Places {
+    connections: Mutex<Connections>,
+    freed: Notify,
+}
+
+impl Places {
+    fn lock(&self) -> MutexGuard<'_, Connections> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for a connection, if need be that of another one.
+    async fn take(self: &Arc<Self>, peer: IpAddr) -> Place {
+        loop {
+            if let Some(place) = self.try_take(peer) {
+                return place;
+            }
+            // All are being answered.
+            self.freed.notified().await;
+        }
+    }
+
+    fn try_take(self: &Arc<Self>, peer: IpAddr) -> Option<Place> {
+        let mut connections = self.lock();
+        let mut evicted = None;
+        if connections.open.len() >= CONNECTIONS {
+            let oldest = connections.dispensable()?;
+            evicted = connections.open.remove(&oldest).and_then(|o| o.task);
+        }
+        let id = connections.next;
+        connections.next += 1;
+        connections.open.insert(id, Open { peer, answers: false, task: None });
+        drop(connections);
+        if let Some(task) = evicted {
+            task.abort();
+        }
+        Some(Place { id, places: self.clone() })
+    }
+}
+
+/// The place of a connection, until it is dropped.
+struct Place {
+    id: u64,
+    places: Arc<Places>,
+}
+
+impl Place {
+    fn change(&self, change: impl FnOnce(&mut Open)) {
+        if let Some(open) = self.places.lock().open.get_mut(&self.id) {
+            change(open);
+        }
+    }
+
+    fn answers(&self, answers: bool) {
+        self.change(|o| o.answers = answers);
+        if !answers {
+            self.places.freed.notify_one();
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.places.lock().open.remove(&self.id);
+        self.places.freed.notify_one();
+    }
+}
 
 /// A request, whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -118,13 +219,11 @@ pub async fn serve<H, F>(
     H: Fn(Request) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let places = Arc::new(Places::default());
     let acceptor = tls.map(TlsAcceptor::from);
     loop {
-        // The semaphore is never closed.
-        let Ok(place) = places.clone().acquire_owned().await else { return };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(_) => {
                 tokio::time::sleep(PAUSE).await;
                 continue;
@@ -132,33 +231,40 @@ pub async fn serve<H, F>(
         };
         let _ = stream.set_nodelay(true);
         let (handle, acceptor) = (handle.clone(), acceptor.clone());
-        tokio::spawn(async move {
+        let place = Arc::new(places.take(peer.ip()).await);
+        let own = place.clone();
+        let task = tokio::spawn(async move {
             match acceptor {
-                None => connection(stream, max_body, handle).await,
+                None => connection(stream, max_body, handle, own).await,
                 // What a client does wrong is its own affair.
                 Some(acceptor) => {
                     if let Ok(Ok(stream)) = tokio::time::timeout(HEAD, acceptor.accept(stream)).await {
-                        connection(stream, max_body, handle).await;
+                        connection(stream, max_body, handle, own).await;
                     }
                 }
             }
-            drop(place);
         });
+        place.change(|o| o.task = Some(task.abort_handle()));
     }
 }
 
 /// Serves one connection until it ends.
-async fn connection<S, H, F>(stream: S, max_body: usize, handle: H)
+async fn connection<S, H, F>(stream: S, max_body: usize, handle: H, place: Arc<Place>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     H: Fn(Request) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
     let service = service_fn(move |request| {
-        let handle = handle.clone();
+        let (handle, place) = (handle.clone(), place.clone());
         async move {
             let response = match whole(request, max_body).await {
-                Ok(request) => handle(request).await,
+                Ok(request) => {
+                    place.answers(true);
+                    let response = handle(request).await;
+                    place.answers(false);
+                    response
+                }
                 Err(response) => response,
             };
             Ok::<_, Infallible>(finished(response))
