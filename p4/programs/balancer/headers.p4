@@ -31,11 +31,13 @@ const bit<8> FRAME_REPORT_PLAIN = 17;
 const bit<8> FRAME_REPORT_SIGNED = 18;
 const bit<8> FRAME_REPORT_BUSY = 1;     // flag: it can take no new connections
 const bit<8> FRAME_REPORT_CORRECTS = 2; // flag: as METRICS_CORRECTS
+const bit<8> FRAME_REPORT_FAILED = 4;   // flag: as METRICS_FAILED
 
 // What the words behind a report are (bits of `metrics`).
 const bit<16> METRICS_LOAD = 1;     // one word: load of every device in the mask
 const bit<16> METRICS_LOADS = 2;    // eight words: load of the device in each slot
 const bit<16> METRICS_CORRECTS = 4; // the queue in it is what is in flight: the switch's own count is set to it
+const bit<16> METRICS_FAILED = 8;   // the devices in the mask failed their health check
 
 typedef bit<48> mac_t;
 typedef bit<32> ipv4_t;

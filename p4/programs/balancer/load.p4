@@ -16,6 +16,11 @@
 
 const bit<32> MAX_SERVERS = 8192; // all values of server_t
 
+// Values of `last_heard` that are not a time: no report yet; the last report says that the device failed its health check. Such
+// a device is as unavailable as a silent one.
+const time_us_t HEARD_NEVER = 0;
+const time_us_t HEARD_FAILED = 1;
+
 // What decisions can look at. The first four come with reports, the weight with probes; the switch counts the rest.
 const bit<8> METRIC_NONE = 0;
 const bit<8> METRIC_COMPUTE = 1;
@@ -113,13 +118,18 @@ control LookAtDevice(in server_t server, in bit<1> enabled, in measure_t measure
     }
 }
 
-// A report speaks of it (`mine`).
+// Takes note of a report or probe about a device (`mine`). `now` is HEARD_FAILED if the device failed its health check.
 control NoteOfDevice(in bool mine, in server_t server, in time_us_t now, in reported_t report, in bit<32> load)
                     (register<bit<48>> last_heard, register<bit<64>> reported, register<bit<16>> in_flight) {
     apply {
         bit<32> at = (bit<32>)server;
         if (mine) {
-            last_heard.write(at, now);
+            // A probe measures the machine, so it does not overrule the health check of the service.
+            time_us_t heard;
+            last_heard.read(heard, at);
+            if (report.probe == 0 || heard != HEARD_FAILED) {
+                last_heard.write(at, now);
+            }
             if (report.metrics == 1) {
                 // A report knows no weight and a probe no queue: what was heard of it stays.
                 bit<64> was;
@@ -158,6 +168,7 @@ struct note_t {
     bool       believed;
     bit<8>     devices;   // of meta.server
     bit<8>     available; // those of them that can take new connections
+    bool       failed;    // they failed their health check
     reported_t load;      // meta.words are the values
 }
 
@@ -198,14 +209,14 @@ control HeardOf(in bool looks, in server_t server, in bit<8> enabled, in time_us
         }
         // A report may have come since this packet did.
         if (timeout != 0) {
-            fresh = enabled & ((heard.d7 != 0 && (now <= heard.d7 || now - heard.d7 <= timeout) ? 1w1 : 1w0)
-                ++ (heard.d6 != 0 && (now <= heard.d6 || now - heard.d6 <= timeout) ? 1w1 : 1w0)
-                ++ (heard.d5 != 0 && (now <= heard.d5 || now - heard.d5 <= timeout) ? 1w1 : 1w0)
-                ++ (heard.d4 != 0 && (now <= heard.d4 || now - heard.d4 <= timeout) ? 1w1 : 1w0)
-                ++ (heard.d3 != 0 && (now <= heard.d3 || now - heard.d3 <= timeout) ? 1w1 : 1w0)
-                ++ (heard.d2 != 0 && (now <= heard.d2 || now - heard.d2 <= timeout) ? 1w1 : 1w0)
-                ++ (heard.d1 != 0 && (now <= heard.d1 || now - heard.d1 <= timeout) ? 1w1 : 1w0)
-                ++ (heard.d0 != 0 && (now <= heard.d0 || now - heard.d0 <= timeout) ? 1w1 : 1w0));
+            fresh = enabled & ((heard.d7 > HEARD_FAILED && (now <= heard.d7 || now - heard.d7 <= timeout) ? 1w1 : 1w0)
+                ++ (heard.d6 > HEARD_FAILED && (now <= heard.d6 || now - heard.d6 <= timeout) ? 1w1 : 1w0)
+                ++ (heard.d5 > HEARD_FAILED && (now <= heard.d5 || now - heard.d5 <= timeout) ? 1w1 : 1w0)
+                ++ (heard.d4 > HEARD_FAILED && (now <= heard.d4 || now - heard.d4 <= timeout) ? 1w1 : 1w0)
+                ++ (heard.d3 > HEARD_FAILED && (now <= heard.d3 || now - heard.d3 <= timeout) ? 1w1 : 1w0)
+                ++ (heard.d2 > HEARD_FAILED && (now <= heard.d2 || now - heard.d2 <= timeout) ? 1w1 : 1w0)
+                ++ (heard.d1 > HEARD_FAILED && (now <= heard.d1 || now - heard.d1 <= timeout) ? 1w1 : 1w0)
+                ++ (heard.d0 > HEARD_FAILED && (now <= heard.d0 || now - heard.d0 <= timeout) ? 1w1 : 1w0));
         }
     }
 }
@@ -260,19 +271,22 @@ control NoteLoad(in note_t note, in server_t server, in time_us_t now, in bit<25
     NoteOfDevice(last_heard7, reported7, in_flight7) device7;
 
     apply {
-        device0.apply(note.devices[0:0] == 1, server, now, note.load, words[255:224]);
-        device1.apply(note.devices[1:1] == 1, server, now, note.load, words[223:192]);
-        device2.apply(note.devices[2:2] == 1, server, now, note.load, words[191:160]);
-        device3.apply(note.devices[3:3] == 1, server, now, note.load, words[159:128]);
-        device4.apply(note.devices[4:4] == 1, server, now, note.load, words[127:96]);
-        device5.apply(note.devices[5:5] == 1, server, now, note.load, words[95:64]);
-        device6.apply(note.devices[6:6] == 1, server, now, note.load, words[63:32]);
-        device7.apply(note.devices[7:7] == 1, server, now, note.load, words[31:0]);
+        time_us_t heard = note.failed ? HEARD_FAILED : now;
+        device0.apply(note.devices[0:0] == 1, server, heard, note.load, words[255:224]);
+        device1.apply(note.devices[1:1] == 1, server, heard, note.load, words[223:192]);
+        device2.apply(note.devices[2:2] == 1, server, heard, note.load, words[191:160]);
+        device3.apply(note.devices[3:3] == 1, server, heard, note.load, words[159:128]);
+        device4.apply(note.devices[4:4] == 1, server, heard, note.load, words[127:96]);
+        device5.apply(note.devices[5:5] == 1, server, heard, note.load, words[95:64]);
+        device6.apply(note.devices[6:6] == 1, server, heard, note.load, words[63:32]);
+        device7.apply(note.devices[7:7] == 1, server, heard, note.load, words[31:0]);
         bit<8> available;
         accel_state.read(available, (bit<32>)server);
         accel_state.write((bit<32>)server, (available & ~note.devices) | (note.available & note.devices));
-        server_heard.write((bit<32>)server, now);
-        spare_heard.write((bit<32>)server, now);
+        if (!note.failed) {
+            server_heard.write((bit<32>)server, now);
+            spare_heard.write((bit<32>)server, now);
+        }
     }
 }
 

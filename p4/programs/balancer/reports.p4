@@ -25,6 +25,10 @@ control Reports(inout headers_t hdr,
     // the sender's milliseconds.
     register<bit<64>>(65536) report_sequence;
 
+    // Why the last report from the place of a device's agent was refused (a drop reason), or 0: it was believed. By device, for
+    // the controller, which can then tell refused reports from silence.
+    register<bit<8>>(65536) report_refused;
+
     HalfSipHash() half_sip_hash;
 
     device_t sender = 0;
@@ -134,10 +138,11 @@ control Reports(inout headers_t hdr,
     }
 
     apply {
-        note = { false, 0, 0, { 0, 0, 0, 0 } };
+        note = { false, 0, 0, false, { 0, 0, 0, 0 } };
         bit<64> sequence = 0;
         bit<64> second = 1000; // of the sequence number of one without digest; 0 for one with
         bool checks = false;   // it is believed if it is newer than all before
+        bool known = false;    // it came from an agent's place
         if (meta.probe != PROBE_NONE) {
             if (hdr.ipv4.isValid()) {
                 source = (bit<128>)hdr.ipv4.src;
@@ -191,6 +196,7 @@ control Reports(inout headers_t hdr,
                 if ((hdr.frame_report.flags & FRAME_REPORT_CORRECTS) != 0) {
                     note.load.corrects = 1;
                 }
+                note.failed = (hdr.frame_report.flags & FRAME_REPORT_FAILED) != 0;
                 meta.server = hdr.frame_report.device[15:3];
                 bit<32> load = hdr.frame_report.compute ++ hdr.frame_report.memory ++ hdr.frame_report.network
                     ++ hdr.frame_report.queue;
@@ -207,6 +213,7 @@ control Reports(inout headers_t hdr,
                     && hdr.udp.len <= meta.l4_len;
                 note.devices = hdr.report.mask;
                 note.available = hdr.report.available;
+                note.failed = (hdr.report.metrics & METRICS_FAILED) != 0;
                 if ((hdr.report.metrics & (METRICS_LOAD | METRICS_LOADS)) != 0) {
                     note.load.metrics = 1;
                     if ((hdr.report.metrics & METRICS_CORRECTS) != 0) {
@@ -249,6 +256,7 @@ control Reports(inout headers_t hdr,
                 if ((note.devices & ~may_report) != 0) {
                     meta.drop_reason = DROP_REPORT_SOURCE;
                 } else {
+                    known = true;
                     report_keys.apply();
                     if (trust == TRUST_KEY && key_number != 0) {
                         bit<64> expected = 0;
@@ -288,6 +296,9 @@ control Reports(inout headers_t hdr,
             }
         }
         note.believed = meta.drop_reason == DROP_NONE;
+        if (known) {
+            report_refused.write((bit<32>)sender, meta.drop_reason);
+        }
     }
 }
 

@@ -29,7 +29,7 @@
     @name("connections.way3.last_seen") register<bit<32>>(WAY_SIZE) last_seen3;
 
     // The state of devices (load.p4), by the slot of the device in its server, indexed by the server:
-    //   last_heard  microseconds since start, 0 for never
+    //   last_heard  microseconds since start, HEARD_NEVER or HEARD_FAILED
     //   reported    see Metric
     //   in_flight   connections or requests, whatever the services count
     @name("load.device0.last_heard") register<bit<48>>(MAX_SERVERS) last_heard0;

@@ -14,7 +14,7 @@ const bit<4> AGE_OVER = 14;
 const bit<4> AGE_NEVER = 15;
 
 // Counts a new connection of meta.device by why it was chosen, and, where decisions look at reports, by how old the last report of that
-// device was. `heard` is when reports of each device came (0: never), `looks` whether they were asked for.
+// device was. `heard` is when reports of each device came (HEARD_NEVER or HEARD_FAILED: no report counts), `looks` whether they were asked for.
 control Tally(in metadata_t meta, in bit<4> reason, in bool looks, in values_t heard, in time_us_t now) {
     counter(1048576, CounterType.packets) dispatches; // by device ++ reason
     counter(1048576, CounterType.packets) ages;       // by service ++ age
@@ -32,7 +32,7 @@ control Tally(in metadata_t meta, in bit<4> reason, in bool looks, in values_t h
                 : (meta.device[2:0] == 6 ? heard.d6 : heard.d7))))));
             // A report may have come since this packet did.
             time_us_t age = now |-| last;
-            bit<4> bucket = last == 0 ? AGE_NEVER
+            bit<4> bucket = last <= HEARD_FAILED ? AGE_NEVER
                 : (age <= 1000 ? 4w0
                 : (age <= 2000 ? 4w1
                 : (age <= 5000 ? 4w2
@@ -48,7 +48,7 @@ control Tally(in metadata_t meta, in bit<4> reason, in bool looks, in values_t h
                 : (age <= 10000000 ? 4w12
                 : (age <= 20000000 ? 4w13 : AGE_OVER))))))))))))));
             ages.count((bit<32>)(meta.flow.service ++ bucket));
-            if (last != 0) {
+            if (last > HEARD_FAILED) {
                 bit<64> sum;
                 age_us.read(sum, (bit<32>)meta.flow.service);
                 age_us.write((bit<32>)meta.flow.service, sum + (bit<64>)age);
