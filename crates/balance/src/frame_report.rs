@@ -4,12 +4,15 @@
 //! | bytes | field |
 //! |---|---|
 //! | 1 | version: 17 without digest, 18 with one |
-//! | 1 | flags: 1, it can take no new connections; 2, the queue is all that is in flight |
+//! | 1 | flags: 1, it can take no new connections; 2, the queue is all that is in flight; 4, it failed its health check |
 //! | 2 | device: server (13 bits) and slot |
 //! | 1, 1, 1, 1 | compute, memory, network (per cent), queue (requests) |
 //! | 1 | number of the key, from 1 |
 //! | 7 | sequence: the sender's microseconds since 1970, each number used once, rising |
 //! | 8 | digest of the bytes before it, or zero |
+//!
+//! A [`Notice`] goes the other way, from the controller to an agent, in a frame of the same type: version 19, flags and load 0, number of
+//! the key and sequence of the newest report that was believed, and the digest that this key makes of it.
 
 use crate::report::{Load, ReportError, Stamp};
 use crate::trust::ReportKey;
@@ -21,6 +24,8 @@ pub const ETHERTYPE: u16 = 0x88b5;
 pub const PLAIN: u8 = 17;
 /// Version of those with one.
 pub const SIGNED: u8 = 18;
+/// Version of a [`Notice`].
+pub const NOTICE: u8 = 19;
 /// Bytes behind the Ethernet header.
 pub const LEN: usize = 24;
 
@@ -33,6 +38,8 @@ pub struct FrameReport {
     pub busy: bool,
     /// The queue is all that is in flight.
     pub corrects: bool,
+    /// It failed its health check.
+    pub failed: bool,
     /// Its load.
     pub load: Load,
     /// Number of the key (0 without digest) and sequence.
@@ -44,7 +51,7 @@ impl FrameReport {
     pub fn encode(&self, key: Option<&ReportKey>) -> [u8; LEN] {
         let mut out = [0; LEN];
         out[0] = if key.is_some() { SIGNED } else { PLAIN };
-        out[1] = u8::from(self.busy) | u8::from(self.corrects) << 1;
+        out[1] = u8::from(self.busy) | u8::from(self.corrects) << 1 | u8::from(self.failed) << 2;
         out[2..4].copy_from_slice(&self.device.bits().to_be_bytes());
         out[4..8].copy_from_slice(&self.load.word().to_be_bytes());
         out[8..16].copy_from_slice(&self.stamp.bytes());
@@ -82,9 +89,42 @@ impl FrameReport {
             device: DeviceNumber::from_bits(u16::from_be_bytes([d0, d1])),
             busy: flags & 1 != 0,
             corrects: flags & 2 != 0,
+            failed: flags & 4 != 0,
             load: Load::from_word(u32::from_be_bytes([l0, l1, l2, l3])),
             stamp,
         })
+    }
+}
+
+/// Tells an agent whose reports are refused as replayed which number it has to exceed. Its clock was ahead before, perhaps, and was set
+/// right. To replay a notice gains nothing: a number that was believed earlier is lower.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// The device of the agent.
+    pub device: DeviceNumber,
+    /// Key and sequence of the newest report that was believed.
+    pub newest: Stamp,
+}
+
+impl Notice {
+    /// What follows the Ethernet header.
+    pub fn encode(&self, key: &ReportKey) -> [u8; LEN] {
+        let mut out = [0; LEN];
+        out[0] = NOTICE;
+        out[2..4].copy_from_slice(&self.device.bits().to_be_bytes());
+        out[8..16].copy_from_slice(&self.newest.bytes());
+        let digest = key.digest(&out[..16]);
+        out[16..].copy_from_slice(&digest);
+        out
+    }
+
+    /// Reads what follows an Ethernet header; None unless it is a notice with the digest of this key.
+    pub fn decode(bytes: &[u8], (number, key): (u8, &ReportKey)) -> Option<Notice> {
+        let b = bytes.first_chunk::<LEN>()?;
+        let newest = Stamp::from_bytes(*b.get(8..)?.first_chunk()?);
+        let genuine = b[0] == NOTICE && newest.number == number && key.digest(&b[..16]) == b[16..];
+        genuine
+            .then_some(Notice { device: DeviceNumber::from_bits(u16::from_be_bytes([b[2], b[3]])), newest })
     }
 }
 
@@ -92,17 +132,37 @@ impl FrameReport {
 mod tests {
     use super::*;
 
+    #[test]
+    fn notices() {
+        let newest = Stamp { number: 7, sequence: 0x0012_3456_789a_bcde };
+        let notice = Notice { device: DeviceNumber::new(5, 3), newest };
+        let key = ReportKey::new([7; 8]);
+        let bytes = notice.encode(&key);
+        assert_eq!(Notice::decode(&[&bytes[..], &[0; 22]].concat(), (7, &key)), Some(notice));
+        assert_eq!(Notice::decode(&bytes, (6, &key)), None);
+        assert_eq!(Notice::decode(&bytes, (7, &ReportKey::new([6; 8]))), None);
+        assert_eq!(Notice::decode(&bytes[..LEN - 1], (7, &key)), None);
+        for bit in 0..8 * LEN {
+            let mut other = bytes;
+            other[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Notice::decode(&other, (7, &key)), None, "bit {bit}");
+        }
+        // No report, and no report passes for one.
+        assert_eq!(FrameReport::decode(&bytes, |_| Some(key)), Err(ReportError::Version(NOTICE)));
+    }
+
     fn key(n: u8) -> Option<ReportKey> {
         (n == 7).then(|| ReportKey::new([n; 8]))
     }
 
     #[test]
     fn there_and_back() {
-        for bits in 0..4u8 {
+        for bits in 0..8u8 {
             let report = FrameReport {
                 device: DeviceNumber::new(5, 3),
                 busy: bits & 1 != 0,
                 corrects: bits & 2 != 0,
+                failed: bits & 4 != 0,
                 load: Load { compute: 1, memory: 2, network: 3, queue: 255 },
                 stamp: Stamp { number: 7, sequence: 0x0012_3456_789a_bcde },
             };

@@ -48,6 +48,8 @@ pub const METRICS_LOAD: u16 = 1;
 pub const METRICS_LOADS: u16 = 2;
 /// Bit of `metrics`: the queue is all that is in flight, and the switch's own count is to be set to it.
 pub const METRICS_CORRECTS: u16 = 4;
+/// Bit of `metrics`: the devices in the mask failed their health check. A switch that does not know the bit takes them for busy.
+pub const METRICS_FAILED: u16 = 8;
 
 /// The load of a device, in eight bits each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

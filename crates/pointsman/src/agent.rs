@@ -1,5 +1,6 @@
 //! `pointsman agent`: one device's agent on its interface, with its sockets and its clock.
 
+mod health;
 mod nvml;
 mod orca;
 mod sources;
@@ -55,6 +56,7 @@ pub struct Running {
     /// Of the interface.
     mac: Option<Mac>,
     replies: Receiver<(usize, usize, sources::Reply)>,
+    probers: health::Probers,
     /// Its metrics, if somebody may ask for them.
     page: Option<Arc<Mutex<String>>>,
     stop: Arc<AtomicBool>,
@@ -98,7 +100,9 @@ impl Running {
         let mac = mac_of(&config.interface);
         let stop = Arc::default();
         let replies = sources::start(&config, &stop, &poller.waker())?;
-        Ok(Running { agent: Agent::new(config), observer, poller, socket, mac, replies, page: None, stop })
+        let probers = health::Probers::start(&config, &poller.waker())?;
+        let agent = Agent::new(config);
+        Ok(Running { agent, observer, poller, socket, mac, replies, probers, page: None, stop })
     }
 
     /// How to end it.
@@ -165,6 +169,10 @@ impl Running {
                     reply.with(|answer| self.agent.step(now, Input::Source { device, source, answer })),
                 );
             }
+            while let Ok((device, target, result)) = self.probers.verdicts.try_recv() {
+                let result = result.as_ref().map(|()| ()).map_err(String::as_str);
+                outputs.extend(self.agent.step(now, Input::Probed { device, target, result }));
+            }
             outputs.extend(self.agent.step(now, Input::Tick));
             if now >= page_at
                 && let Some(page) = &self.page
@@ -192,6 +200,9 @@ impl Running {
                         }
                         Err(_) => {}
                     },
+                    Output::Probe { device, target, probe } => self.probers.order(device, target, probe),
+                    Output::Failed(why) => log(&why),
+                    Output::Healthy(name) => log(&format!("{name} passes its health check again")),
                     Output::Busy(why) => log(&format!("busy: {why}")),
                     Output::Available(name) => log(&format!("{name}: available")),
                     Output::Problem(what) => log(&what),

@@ -1,8 +1,9 @@
 //! Whether devices are busy: what they are measured by, and when that is to be looked at again.
 
+use super::health::Trial;
 use super::source::Source;
 use super::{Agent, Output, ms, nanos};
-use crate::config::{AgentSettings, Threshold};
+use crate::config::{AgentSettings, Target, Threshold};
 use crate::report::Load;
 use crate::types::DeviceNumber;
 use std::time::Duration;
@@ -14,18 +15,23 @@ pub(super) struct Part {
     pub name: String,
     pub settings: AgentSettings,
     pub sources: Vec<Source>,
+    pub trials: Vec<Trial>,
     pub busy: bool,
+    /// It failed its health check.
+    pub failed: bool,
     hold_until: Duration,
 }
 
 impl Part {
-    pub fn new(device: DeviceNumber, name: &str, settings: &AgentSettings) -> Self {
+    pub fn new(device: DeviceNumber, name: &str, settings: &AgentSettings, checks: &[Target]) -> Self {
         Part {
             device,
             name: name.into(),
             settings: settings.clone(),
             sources: settings.sources.iter().cloned().map(Source::new).collect(),
+            trials: checks.iter().cloned().map(Trial::new).collect(),
             busy: false,
+            failed: false,
             hold_until: Duration::ZERO,
         }
     }
@@ -96,7 +102,7 @@ impl Agent {
     pub(super) fn due_by_itself(&self) -> u64 {
         // Of holding, only what is over by itself: the hold time, or a request that is given up.
         let holds = self.parts.iter().filter(|p| p.busy && p.hold_until > self.now).map(|p| p.hold_until);
-        let at = holds.chain(self.repeat_at).fold(self.heartbeat_at, Duration::min);
+        let at = holds.chain(self.repeat_at).fold(self.heartbeat_at.min(self.probe_at), Duration::min);
         nanos(at)
     }
 
@@ -135,10 +141,11 @@ impl Agent {
         .filter_map(|(name, value, threshold)| Some((name, value?, threshold?)))
     }
 
-    /// Decides anew whether each device is busy.
+    /// Decides again whether each device is busy, and whether it failed its health check.
     pub(super) fn decide(&mut self, now: Duration, out: &mut Vec<Output>) {
         let mut changed = false;
         for i in 0..self.parts.len() {
+            changed |= self.decide_health(i, out);
             let part = &self.parts[i];
             let mut judged = self.judged(i, &part.settings);
             let refuses = part.sources.iter().find(|s| !s.is_available());
@@ -169,6 +176,21 @@ impl Agent {
             let repeat_ms = self.config.settings.repeat_ms;
             self.repeat_at = (repeat_ms > 0).then(|| now + ms(repeat_ms));
         }
+    }
+
+    /// Whether that changed.
+    fn decide_health(&mut self, part: usize, out: &mut Vec<Output>) -> bool {
+        let part = &mut self.parts[part];
+        let verdict = part.trials.iter().find_map(Trial::verdict);
+        if verdict.is_some() == part.failed {
+            return false;
+        }
+        part.failed = verdict.is_some();
+        out.push(match verdict {
+            Some(why) => Output::Failed(format!("{} failed its health check: {why}", part.name)),
+            None => Output::Healthy(part.name.clone()),
+        });
+        true
     }
 
     pub(super) fn load(&self, part: usize) -> Load {

@@ -6,9 +6,13 @@
 //! since a report may be lost; without change a report goes out every heartbeat, which also tells the switch that the
 //! device is alive.
 //!
+//! The agent also probes the device's service. While that does not answer, reports say that the device failed its health check, and the
+//! switch gives it no new connections under any policy.
+//!
 //! Metrics: request latency and the number of unanswered requests (`latency`), use of processor, memory and network
 //! (`proc`).
 
+mod health;
 mod judge;
 mod latency;
 mod packet;
@@ -18,11 +22,12 @@ pub mod source;
 mod tests;
 mod waiting;
 
-use crate::config::{AgentSettings, Rack, ReportForm};
-use crate::frame_report::FrameReport;
-use crate::report::{METRICS_LOAD, METRICS_LOADS, Report, Stamp};
+use crate::config::{self, AgentSettings, Rack, ReportForm, Target};
+use crate::frame_report::{ETHERTYPE, FrameReport, Notice};
+use crate::report::{METRICS_FAILED, METRICS_LOAD, METRICS_LOADS, Report, Stamp};
 use crate::trust::{ReportKey, Trust};
-use crate::types::{Address, DeviceNumber, Mac, Protocol, REPORT_PORT, address_bits};
+use crate::types::{Address, DeviceNumber, Mac, Protocol, REPORT_PORT};
+pub use health::Probe;
 use judge::{Limits, Part};
 use latency::Latency;
 use source::Answer;
@@ -53,6 +58,8 @@ pub struct AgentConfig {
     pub interface: String,
     /// How to measure and decide.
     pub settings: AgentSettings,
+    /// What of the device is probed.
+    pub checks: Vec<Target>,
     /// Other devices of the server that it reports for, by what their sources tell.
     pub others: Vec<Other>,
 }
@@ -66,6 +73,8 @@ pub struct Other {
     pub name: String,
     /// Where its load comes from, and how to decide.
     pub settings: AgentSettings,
+    /// What of it is probed.
+    pub checks: Vec<Target>,
 }
 
 impl AgentConfig {
@@ -101,11 +110,10 @@ impl AgentConfig {
             rack.services.iter().filter(|s| s.members.iter().any(|m| m.server == number.server()));
         let ports = of_device.flat_map(|s| s.frontends().map(|f| (f.protocol, f.port))).collect();
         let report_to = found.addresses().find_map(|own| {
-            // The nearest gateway by prefix; without one, a VIP will do, since it is an address of the switch too.
-            let near = |a: &IpAddr| (address_bits(*a) ^ address_bits(own)).leading_zeros();
+            // Without a gateway a VIP will do, since it is an address of the switch too.
             let family = |a: &IpAddr| a.is_ipv4() == own.is_ipv4();
-            let gateway = rack.switch.gateways.iter().copied().filter(family).max_by_key(near);
-            gateway.or_else(|| rack.services.iter().flat_map(|s| s.vips.iter().copied()).find(family))
+            rack.gateway_of(own)
+                .or_else(|| rack.services.iter().flat_map(|s| s.vips.iter().copied()).find(family))
         });
         let report_to = report_to.ok_or_else(|| {
             format!("no address of the switch for reports of `{server}/{device}`: write one of its family in switch.gateways")
@@ -120,6 +128,7 @@ impl AgentConfig {
             key,
             interface: interface.into(),
             settings: found.agent.clone(),
+            checks: config::targets(rack, found, true),
             others: of
                 .devices
                 .iter()
@@ -128,6 +137,7 @@ impl AgentConfig {
                     device: d.number,
                     name: format!("{server}/{}", d.name),
                     settings: d.agent.clone(),
+                    checks: config::targets(rack, d, false),
                 })
                 .collect(),
         })
@@ -168,6 +178,15 @@ pub enum Input<'a> {
         /// What came of it.
         answer: Answer<'a>,
     },
+    /// What came of [`Output::Probe`].
+    Probed {
+        /// Whose: 0 for the agent's own device, then [`AgentConfig::others`].
+        device: usize,
+        /// Which of its targets.
+        target: usize,
+        /// Whether it passed, and if not, why.
+        result: Result<(), &'a str>,
+    },
     /// Nothing but the time.
     Tick,
 }
@@ -189,6 +208,19 @@ pub enum Output {
         /// What stands behind the Ethernet header.
         payload: Vec<u8>,
     },
+    /// Probe a service and tell what came of it by [`Input::Probed`].
+    Probe {
+        /// Whose it is: 0 for the agent's own device, then [`AgentConfig::others`].
+        device: usize,
+        /// Which of its targets.
+        target: usize,
+        /// What to do.
+        probe: Probe,
+    },
+    /// A device failed its health check; the text says which, where and why.
+    Failed(String),
+    /// A device passes its health check again; which.
+    Healthy(String),
     /// A device became busy; the text says which, and by which metric.
     Busy(String),
     /// A device is available again; which.
@@ -239,6 +271,8 @@ pub struct Agent {
     /// Of the last report that was signed.
     sequence: u64,
     heartbeat_at: Duration,
+    /// When a probe begins, or has had time enough.
+    probe_at: Duration,
     /// When there is something to do that has nothing to do with requests, in nanoseconds.
     due: u64,
     repeat_at: Option<Duration>,
@@ -264,8 +298,8 @@ fn nanos(time: Duration) -> u64 {
 impl Agent {
     /// An agent that sends its first report at its first step.
     pub fn new(config: AgentConfig) -> Self {
-        let own = Part::new(config.device, &config.name, &config.settings);
-        let others = config.others.iter().map(|o| Part::new(o.device, &o.name, &o.settings));
+        let own = Part::new(config.device, &config.name, &config.settings, &config.checks);
+        let others = config.others.iter().map(|o| Part::new(o.device, &o.name, &o.settings, &o.checks));
         Agent {
             parts: std::iter::once(own).chain(others).collect(),
             addresses: config.addresses.iter().map(|a| Address::from(*a)).collect(),
@@ -281,6 +315,7 @@ impl Agent {
             failures: 0,
             sequence: 0,
             heartbeat_at: Duration::ZERO,
+            probe_at: Duration::ZERO,
             due: 0,
             repeat_at: None,
             problems: BTreeSet::new(),
@@ -317,11 +352,14 @@ impl Agent {
         let mut out = Vec::new();
         (self.now, self.now_ns) = (now, nanos(now));
         match input {
-            Input::Packet { direction, frame } => self.packet(direction, frame),
+            Input::Packet { direction, frame } => self.packet(direction, frame, &mut out),
             Input::Tick => {}
             other => self.told(now, other, &mut out),
         }
         self.latency.expire(self.now_ns, self.limits.lost_after);
+        if now >= self.probe_at {
+            self.probe(now, &mut out);
+        }
         let stays = self.stays();
         if !stays {
             self.decide(now, &mut out);
@@ -356,18 +394,28 @@ impl Agent {
                 self.failures += u64::from(told.is_err());
                 told
             }
+            Input::Probed { device, target, result } => {
+                self.probed(device, target, result, out);
+                Ok(())
+            }
             Input::Packet { .. } | Input::Tick => Ok(()),
         };
-        if let Err(problem) = read
-            && self.problems.len() < MAX_PROBLEMS
-            && self.problems.insert(problem.clone())
-        {
+        if let Err(problem) = read {
+            self.problem(problem, out);
+        }
+    }
+
+    /// Tells a problem once.
+    fn problem(&mut self, problem: String, out: &mut Vec<Output>) {
+        if self.problems.len() < MAX_PROBLEMS && self.problems.insert(problem.clone()) {
             out.push(Output::Problem(problem));
         }
     }
 
-    fn packet(&mut self, direction: Direction, frame: &[u8]) {
-        let Some(seen) = packet::parse(frame) else { return };
+    fn packet(&mut self, direction: Direction, frame: &[u8], out: &mut Vec<Output>) {
+        let Some(seen) = packet::parse(frame) else {
+            return self.notice(direction, frame, out);
+        };
         let (own, client) = match direction {
             Direction::In => (seen.destination, seen.source),
             Direction::Out => (seen.source, seen.destination),
@@ -394,6 +442,28 @@ impl Agent {
         }
     }
 
+    /// The controller may tell that reports are refused since the switch believed one with a higher number, of a time when the clock was
+    /// ahead: from now on numbers are above it.
+    #[cold]
+    fn notice(&mut self, direction: Direction, frame: &[u8], out: &mut Vec<Output>) {
+        let Some((head, payload)) = frame.split_first_chunk::<14>() else { return };
+        if direction != Direction::In || head[12..] != ETHERTYPE.to_be_bytes() {
+            return;
+        }
+        let Some((number, key)) = &self.config.key else { return };
+        let Some(notice) = Notice::decode(payload, (*number, key)) else { return };
+        if notice.device != self.config.device || notice.newest.sequence <= self.sequence {
+            return;
+        }
+        let ahead = (notice.newest.sequence - self.sequence) as f64 / 1e6;
+        self.sequence = notice.newest.sequence;
+        out.push(Output::Problem(format!(
+            "the switch refused reports since it has one that is {ahead:.1} s newer: the clock was ahead before, or is behind now; numbers go \
+             on above that one"
+        )));
+        self.report(self.now, out);
+    }
+
     /// The next sequence number with the key's. Two in a microsecond, or a clock that stands still: each number once.
     fn stamp(&mut self, now: Duration) -> Stamp {
         self.sequence = (now.as_micros() as u64).max(self.sequence.saturating_add(1));
@@ -413,26 +483,45 @@ impl Agent {
         }
     }
 
-    /// Reports what is known. Of devices whose sources are silent nothing is said, so that they fall silent, too.
+    /// Reports what is known. Of healthy devices whose sources are silent nothing is said, so that they fall silent, too.
     fn report(&mut self, now: Duration, out: &mut Vec<Output>) {
         self.heartbeat_at = self.next_heartbeat(now);
-        let key = self.config.key.map(|(_, key)| key);
-        let known: Vec<usize> = (0..self.parts.len()).filter(|i| self.parts[*i].is_known(now)).collect();
-        if known.is_empty() {
-            return;
-        }
+        let all = 0..self.parts.len();
+        let (failed, others): (Vec<usize>, Vec<usize>) = all.partition(|i| self.parts[*i].failed);
+        let known: Vec<usize> = others.into_iter().filter(|i| self.parts[*i].is_known(now)).collect();
         if self.config.settings.form == ReportForm::Frame {
-            for i in known {
-                let stamp = self.stamp(now);
-                let (part, load) = (&self.parts[i], self.load(i));
-                let report =
-                    FrameReport { device: part.device, busy: part.busy, corrects: false, load, stamp };
-                let payload = report.encode(key.as_ref()).to_vec();
-                self.reports += 1;
-                out.push(Output::Frame { to: self.config.switch_mac, payload });
+            for part in known.into_iter().chain(failed) {
+                self.frame(now, part, out);
             }
             return;
         }
+        for (parts, flag) in [(known, 0), (failed, METRICS_FAILED)] {
+            if !parts.is_empty() {
+                self.datagram(now, &parts, flag, out);
+            }
+        }
+    }
+
+    /// A report of one device in a frame.
+    fn frame(&mut self, now: Duration, part: usize, out: &mut Vec<Output>) {
+        let key = self.config.key.map(|(_, key)| key);
+        let stamp = self.stamp(now);
+        let (of, load) = (&self.parts[part], self.load(part));
+        let report = FrameReport {
+            device: of.device,
+            busy: of.busy || of.failed,
+            corrects: false,
+            failed: of.failed,
+            load,
+            stamp,
+        };
+        let payload = report.encode(key.as_ref()).to_vec();
+        self.reports += 1;
+        out.push(Output::Frame { to: self.config.switch_mac, payload });
+    }
+
+    /// A report of some devices in a datagram.
+    fn datagram(&mut self, now: Duration, parts: &[usize], flag: u16, out: &mut Vec<Output>) {
         let stamp = self.stamp(now);
         let mut report = Report {
             server: self.config.device.server(),
@@ -447,16 +536,18 @@ impl Agent {
             report.metrics = METRICS_LOADS;
             report.words = vec![0; 8];
         }
-        for i in known {
+        report.metrics |= flag;
+        for &i in parts {
             let slot = self.parts[i].device.slot();
             report.mask |= 1 << slot;
-            report.available |= u8::from(!self.parts[i].busy) << slot;
+            report.available |= u8::from(!self.parts[i].busy && !self.parts[i].failed) << slot;
             if self.parts.len() > 1
                 && let Some(word) = report.words.get_mut(usize::from(slot))
             {
                 *word = self.load(i).word();
             }
         }
+        let key = self.config.key.map(|(_, key)| key);
         let payload = key.map_or_else(|| report.encode(), |key| report.encode_signed(&key, stamp));
         self.reports += 1;
         out.push(Output::Send { to: self.config.report_to, payload });
@@ -488,7 +579,12 @@ impl Agent {
             let parts = self.parts.iter().enumerate();
             parts.map(|(i, p)| (format!("{{device=\"{}\"}}", p.name), value(i, p))).collect()
         };
-        family("pointsman_agent_available", "gauge", &each(&|_, p| f64::from(u8::from(!p.busy))));
+        family(
+            "pointsman_agent_available",
+            "gauge",
+            &each(&|_, p| f64::from(u8::from(!p.busy && !p.failed))),
+        );
+        family("pointsman_agent_healthy", "gauge", &each(&|_, p| f64::from(u8::from(!p.failed))));
         family("pointsman_agent_reported", "gauge", &each(&|_, p| f64::from(u8::from(p.is_known(now)))));
         family("pointsman_agent_compute_percent", "gauge", &each(&|i, _| self.load(i).compute.into()));
         family("pointsman_agent_memory_percent", "gauge", &each(&|i, _| self.load(i).memory.into()));

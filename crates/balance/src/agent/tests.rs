@@ -423,7 +423,11 @@ fn deadlines_pass() {
 
 fn keyed(settings: &str) -> Agent {
     let text = RACK.replace("reports = \"unauthenticated\"", "report_keys = \"keys\"");
-    let mut rack = Rack::parse("rack.toml", &text.replace("repeat_ms = 5", settings)).expect("valid");
+    let mut rack = Rack::parse(
+        "rack.toml",
+        &text.replace("repeat_ms = 5", &format!("{settings}\nhealth = {{ kind = \"none\" }}")),
+    )
+    .expect("valid");
     let no_key = AgentConfig::from_rack(&rack, "s1", "nic", "eth0").expect_err("no key");
     assert!(no_key.contains("no key for `s1/nic` in keys"), "{no_key}");
     rack.read_keys("keys", "s1/nic 1 0101010101010101\ns1/nic 2 0202020202020202\n").expect("valid");
@@ -536,4 +540,99 @@ fn several_devices() {
     ] {
         assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
     }
+}
+
+/// The probes among the outputs, by target.
+fn probes(out: &[Output]) -> Vec<usize> {
+    let probe = |o: &Output| match o {
+        Output::Probe { device: 0, target, .. } => Some(*target),
+        _ => None,
+    };
+    out.iter().filter_map(probe).collect()
+}
+
+fn probed(a: &mut Agent, now: Duration, result: Result<(), &str>) -> Vec<Output> {
+    a.step(now, Input::Probed { device: 0, target: 0, result })
+}
+
+/// An agent with one target.
+fn checked(health: &str) -> Agent {
+    let text = RACK.replace("vip = [\"10.0.0.100\", \"fd00::100\"]", "vip = \"10.0.0.100\"");
+    let rack =
+        Rack::parse("rack.toml", &text.replace("[agent]", &format!("[agent]\n{health}"))).expect("valid");
+    let config = AgentConfig::from_rack(&rack, "s1", "nic", "eth0").expect("known");
+    assert_eq!(config.checks.len(), 1);
+    assert_eq!(config.checks[0].to.to_string(), "10.0.1.12:8000");
+    Agent::new(config)
+}
+
+/// Mask, available devices and whether they failed, of the reports among the outputs.
+fn said(out: &[Output]) -> Vec<(u8, u8, bool)> {
+    let report = |o: &Output| match o {
+        Output::Send { payload, .. } => Some(Report::decode(payload).expect("a report")),
+        _ => None,
+    };
+    out.iter().filter_map(report).map(|r| (r.mask, r.available, r.metrics & METRICS_FAILED != 0)).collect()
+}
+
+#[test]
+fn a_failed_health_check_is_reported_at_once_and_every_heartbeat() {
+    let mut a = checked("health = { fall = 2, rise = 2, interval_ms = 250, timeout_ms = 100 }");
+    assert_eq!(probes(&a.step(at(0), Input::Tick)), [0]);
+    assert_eq!(said(&probed(&mut a, at(1_000), Err("connection refused"))), []);
+    let mut out = Vec::new();
+    while a.next_deadline() <= at(250_000) {
+        let now = a.next_deadline();
+        out.extend(a.step(now, Input::Tick));
+    }
+    assert_eq!((probes(&out), said(&out)), (vec![0], vec![(2, 2, false); 2]));
+    let out = probed(&mut a, at(251_000), Err("connection refused"));
+    assert_eq!(said(&out), [(2, 0, true)]);
+    let why = "s1/nic failed its health check: 10.0.1.12:8000: connection refused";
+    assert!(out.contains(&Output::Failed(why.into())), "{out:?}");
+    assert_eq!(said(&a.step(at(256_000), Input::Tick)), [(2, 0, true)], "said twice");
+    assert_eq!(said(&a.step(at(356_000), Input::Tick)), [(2, 0, true)], "heartbeats go on");
+    // Two have to pass; what comes of a probe that was given up does not count.
+    a.step(at(500_000), Input::Tick);
+    assert_eq!(said(&probed(&mut a, at(501_000), Ok(()))), []);
+    assert_eq!(said(&probed(&mut a, at(502_000), Ok(()))), []);
+    a.step(at(750_000), Input::Tick);
+    let out = probed(&mut a, at(751_000), Ok(()));
+    assert_eq!(said(&out), [(2, 2, false)]);
+    assert!(out.contains(&Output::Healthy("s1/nic".into())), "{out:?}");
+}
+
+/// The agent itself sees to it that a probe without end has failed.
+#[test]
+fn probes_without_an_answer_have_failed() {
+    let mut a = checked("health = { fall = 2, interval_ms = 250, timeout_ms = 100 }");
+    let mut now = at(0);
+    let mut out = Vec::new();
+    while !out.iter().any(|o| matches!(o, Output::Failed(_))) {
+        out.extend(a.step(now, Input::Tick));
+        now = a.next_deadline().max(now + at(1));
+        assert!(now < at(5_000_000), "it has not failed");
+    }
+    assert!(out.iter().any(|o| matches!(o, Output::Failed(why) if why.ends_with("no answer within 100 ms"))));
+}
+
+/// Where nobody configured a check, a port where nothing was ever answered says nothing of the device.
+#[test]
+fn an_implied_check_counts_once_it_has_passed() {
+    let mut a = checked("");
+    let mut problems = 0;
+    for i in 0..10 {
+        a.step(at(i * 250_000), Input::Tick);
+        let out = probed(&mut a, at(i * 250_000 + 1), Err("connection refused"));
+        assert!(!out.iter().any(|o| matches!(o, Output::Failed(_))));
+        problems += out.iter().filter(|o| matches!(o, Output::Problem(_))).count();
+    }
+    assert_eq!(problems, 1, "told once");
+    let mut failed = Vec::new();
+    for (i, result) in (10..).zip([Ok(()), Err("connection refused"), Err("connection refused")]) {
+        a.step(at(i * 250_000), Input::Tick);
+        failed
+            .push(probed(&mut a, at(i * 250_000 + 1), result).iter().any(|o| matches!(o, Output::Failed(_))));
+    }
+    assert_eq!(failed, [false, false, true]);
 }

@@ -1,5 +1,6 @@
 //! How an agent measures and decides: `[agent]` for all, `[server.device.agent]` for one.
 
+use super::health::{self, HealthCheck};
 use super::reader::{At, Problems, Table};
 use crate::agent::source::{Reading, SourceKind, SourceSettings};
 use std::str::FromStr;
@@ -66,6 +67,8 @@ pub struct AgentSettings {
     pub network_mbit_s: Option<f64>,
     /// Who else knows its load.
     pub sources: Vec<SourceSettings>,
+    /// How the health of its service is checked.
+    pub health: HealthCheck,
 }
 
 impl Default for AgentSettings {
@@ -85,6 +88,7 @@ impl Default for AgentSettings {
             network_percent: None,
             network_mbit_s: None,
             sources: Vec::new(),
+            health: HealthCheck::default(),
         }
     }
 }
@@ -226,6 +230,7 @@ pub fn read_settings(
             .map(|v| v.value)
             .or(base.network_mbit_s),
         sources: sources(t, base, problems),
+        health: health::read(t, &base.health, problems),
     };
     if settings.network_percent.is_some() && settings.network_mbit_s.is_none() {
         t.missing(

@@ -30,6 +30,9 @@ pub enum Event {
     PacketFlood,
     Silent { device: String },
     Heard { device: String },
+    Failed { device: String },
+    Healthy { device: String },
+    Refused { device: String, why: String },
     Draining { what: String },
     Drained { what: String },
     Empty { device: String },
@@ -62,6 +65,9 @@ impl Event {
             Event::PacketFlood => "packet_flood",
             Event::Silent { .. } => "silent",
             Event::Heard { .. } => "heard",
+            Event::Failed { .. } => "failed",
+            Event::Healthy { .. } => "healthy",
+            Event::Refused { .. } => "refused",
             Event::Draining { .. } => "draining",
             Event::Drained { .. } => "drained",
             Event::Empty { .. } => "empty",
@@ -133,6 +139,16 @@ impl fmt::Display for Event {
             ),
             Event::Silent { device } => write!(f, "device {device} is silent: is its agent running?"),
             Event::Heard { device } => write!(f, "device {device} is heard of again"),
+            Event::Failed { device } => {
+                write!(
+                    f,
+                    "device {device} failed its health check, says its agent: it gets no new connections"
+                )
+            }
+            Event::Healthy { device } => write!(f, "device {device} passes its health check again"),
+            Event::Refused { device, why } => {
+                write!(f, "reports of {device} arrive, but the switch refuses them: {why}")
+            }
             Event::Draining { what } => write!(f, "{what} takes no new connections; those that exist go on"),
             Event::Drained { what } => write!(f, "{what} has no connections any more and is removed"),
             Event::Empty { device } => {

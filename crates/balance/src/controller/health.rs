@@ -1,10 +1,12 @@
-//! Which devices are heard of, and which of those that left are without connections, from what polls read.
+//! Which devices are heard of, why others are not, and which of those that left are without connections, from what polls read.
 
 use crate::config::Rack;
 use crate::plan::{Action, Entries, Epoch, Generation, Key, Schema};
+use crate::report::Stamp;
 use crate::types::DeviceNumber;
 use pointsman_control::proto::p4rt::{self, entity::Entity as Kind};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 
 /// A register value and since when it stands.
@@ -12,6 +14,41 @@ use std::time::Duration;
 struct Heard {
     value: u128,
     since: Duration,
+}
+
+/// What the data plane has in place of the time of a device's last report when that says that the device failed its health check.
+const HEARD_FAILED: u128 = 1;
+
+/// Drop reason of the data plane: the number of the report was used before, or a higher one.
+const REPLAYED: u8 = 23;
+
+/// Why the data plane refuses the reports of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Drop reason of the data plane.
+    pub reason: u8,
+    /// Key and sequence of the newest report that it believed.
+    pub newest: Stamp,
+}
+
+impl Refusal {
+    /// Whether numbers of reports do not exceed one that was believed.
+    pub fn is_replay(&self) -> bool {
+        self.reason == REPLAYED
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.reason {
+            14 => "their numbers are older than one that was believed: was the clock set back?",
+            20 => "they have no digest, and must have one: give the agent its key",
+            21 => "they are signed with the number of a key that the switch does not have: give the agent the key of the file",
+            22 => "their digest is not what the key makes of them: is it the same key on both sides?",
+            REPLAYED => "their numbers do not exceed one that was believed, as if they were replayed: was the clock ahead before?",
+            _ => return write!(f, "reason {} of the switch's drops", self.reason),
+        })
+    }
 }
 
 /// Something that left the configuration while connections may be alive.
@@ -32,7 +69,10 @@ struct Drain {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
     Silent(DeviceNumber),
+    Failed(DeviceNumber),
+    Refused(DeviceNumber, Refusal),
     Heard(DeviceNumber),
+    Healthy(DeviceNumber),
     Draining(Leaving),
     Drained(Leaving),
 }
@@ -41,7 +81,14 @@ pub(super) enum Finding {
 #[derive(Debug, Default)]
 pub(super) struct Health {
     heard: BTreeMap<DeviceNumber, Heard>,
+    /// Devices that get no new connections: silent ones, and those that failed their health check.
     pub silent: BTreeSet<DeviceNumber>,
+    /// Those of them that failed it.
+    pub failed: BTreeSet<DeviceNumber>,
+    /// Why reports are refused, by device whose agent sends them. Of silent devices only.
+    pub refused: BTreeMap<DeviceNumber, Refusal>,
+    /// Numbers of the newest reports that were believed, as far as they were asked for.
+    newest: BTreeMap<DeviceNumber, Stamp>,
     leaving: BTreeMap<Leaving, Drain>,
     pub drained_devices: BTreeSet<DeviceNumber>,
     pub drained_services: BTreeSet<u16>,
@@ -72,6 +119,8 @@ impl Health {
     pub fn forget(&mut self) {
         self.heard.clear();
         self.silent.clear();
+        self.failed.clear();
+        self.refused.clear();
     }
 
     /// The switch was out of reach: silence counts from now.
@@ -89,6 +138,7 @@ impl Health {
         let configured: BTreeSet<DeviceNumber> = rack.devices().map(|(_, d)| d.number).collect();
         self.heard.retain(|d, _| configured.contains(d));
         self.silent.retain(|d| configured.contains(d));
+        self.failed.retain(|d| configured.contains(d));
         let frontends: BTreeSet<_> = rack.services.iter().flat_map(|s| s.frontends()).collect();
         let idle = rack.services.iter().map(|s| Duration::from_millis(s.idle_timeout_ms.into()));
         self.max_idle = self.max_idle.max(idle.max().unwrap_or_default());
@@ -141,6 +191,12 @@ impl Health {
                 out.push(Kind::RegisterEntry(entry));
             }
         }
+        for reporter in self.silent_reporters(rack) {
+            for register_id in [schema.report_sequence, schema.report_refused] {
+                let entry = p4rt::RegisterEntry { register_id, index: index(reporter.bits()), data: None };
+                out.push(Kind::RegisterEntry(entry));
+            }
+        }
         for l in self.leaving.keys() {
             let (counter_id, i) = match l {
                 Leaving::Device(d) => (schema.device_packets, d.bits()),
@@ -149,6 +205,12 @@ impl Health {
             out.push(Kind::CounterEntry(p4rt::CounterEntry { counter_id, index: index(i), data: None }));
         }
         out.into_iter().map(|e| p4rt::Entity { entity: Some(e) }).collect()
+    }
+
+    /// Agents of devices that are silent.
+    fn silent_reporters(&self, rack: &Rack) -> BTreeSet<DeviceNumber> {
+        let silent = self.silent.difference(&self.failed).filter_map(|d| rack.device(*d));
+        silent.map(|(_, d)| d.reporter).collect()
     }
 
     /// Takes the answers.
@@ -164,14 +226,18 @@ impl Health {
         for answer in answers {
             match &answer.entity {
                 Some(Kind::RegisterEntry(e)) => {
-                    let slot = schema.last_heard.iter().position(|id| *id == e.register_id);
-                    let server = e.index.as_ref().and_then(|i| u16::try_from(i.index).ok());
-                    let (Some(slot), Some(server), Some(value)) = (slot, server, register_value(e)) else {
-                        continue;
-                    };
-                    let device = DeviceNumber::new(server, slot as u8);
-                    if rack.device(device).is_some() {
-                        findings.extend(self.heard(now, device, value, timeout));
+                    let at = e.index.as_ref().and_then(|i| u16::try_from(i.index).ok());
+                    let (Some(at), Some(value)) = (at, register_value(e)) else { continue };
+                    if e.register_id == schema.report_sequence {
+                        let newest = Stamp::from_bytes((value as u64).to_be_bytes());
+                        self.newest.insert(DeviceNumber::from_bits(at), newest);
+                    } else if e.register_id == schema.report_refused {
+                        findings.extend(self.refused(rack, DeviceNumber::from_bits(at), value as u8));
+                    } else if let Some(slot) = schema.last_heard.iter().position(|id| *id == e.register_id) {
+                        let device = DeviceNumber::new(at, slot as u8);
+                        if rack.device(device).is_some() {
+                            findings.extend(self.heard(now, device, value, timeout));
+                        }
                     }
                 }
                 Some(Kind::CounterEntry(e)) => {
@@ -192,6 +258,19 @@ impl Health {
         findings
     }
 
+    /// Why the last report of an agent was refused, or 0.
+    fn refused(&mut self, rack: &Rack, reporter: DeviceNumber, reason: u8) -> Option<Finding> {
+        let newest = self.newest.remove(&reporter)?;
+        // It may have been heard of in the same answer.
+        if reason == 0 || !self.silent_reporters(rack).contains(&reporter) {
+            self.refused.remove(&reporter);
+            return None;
+        }
+        let refusal = Refusal { reason, newest };
+        let before = self.refused.insert(reporter, refusal);
+        before.is_none_or(|b| b.reason != reason).then_some(Finding::Refused(reporter, refusal))
+    }
+
     fn heard(
         &mut self,
         now: Duration,
@@ -200,10 +279,17 @@ impl Health {
         timeout: Duration,
     ) -> Option<Finding> {
         match self.heard.insert(device, Heard { value, since: now }) {
+            _ if value == HEARD_FAILED => {
+                self.silent.insert(device);
+                self.failed.insert(device).then_some(Finding::Failed(device))
+            }
             // The first look: from now on it has to change.
             None => None,
             Some(last) if last.value != value => {
-                self.silent.remove(&device).then_some(Finding::Heard(device))
+                self.refused.remove(&device);
+                let failed = self.failed.remove(&device);
+                let finding = if failed { Finding::Healthy(device) } else { Finding::Heard(device) };
+                self.silent.remove(&device).then_some(finding)
             }
             Some(last) => {
                 self.heard.insert(device, last);

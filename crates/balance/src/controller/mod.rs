@@ -22,10 +22,12 @@ mod write;
 
 pub use election::{ElectionId, Leader};
 pub use event::Event;
+pub use health::Refusal;
 pub use limit::Limiter;
 pub use preview::Preview;
 
 use crate::config::{NextHop, Rack};
+use crate::frame_report::{ETHERTYPE, Notice};
 use crate::mix::fnv;
 use crate::plan::{self, Entries, Schema, Situation};
 use crate::types::{DeviceNumber, Policy};
@@ -203,6 +205,17 @@ pub struct Controller {
     told: BTreeMap<u16, u32>,
 }
 
+/// Why a device is not available.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unavailable {
+    /// It was not heard of for too long.
+    Silent,
+    /// The same, but reports come, and the switch refuses them.
+    Refused(Refusal),
+    /// Its agent reports that its service does not answer.
+    Failed,
+}
+
 /// What a device gets in the services that it is part of: whether any gives it new connections, and whether any would, but for a
 /// learner.
 fn parts(rack: &Rack, device: DeviceNumber) -> Option<(bool, bool)> {
@@ -297,9 +310,17 @@ impl Controller {
         self.choices.get(service).copied()
     }
 
-    /// Devices that are not heard of.
-    pub fn silent(&self) -> impl Iterator<Item = DeviceNumber> + '_ {
-        self.health.silent.iter().copied()
+    /// Devices that get no new connections since they are silent or failed their health check, and which of it.
+    pub fn unavailable(&self) -> impl Iterator<Item = (DeviceNumber, Unavailable)> + '_ {
+        self.health.silent.iter().map(|d| {
+            let reporter = self.rack.device(*d).map_or(*d, |(_, found)| found.reporter);
+            let why = match self.health.refused.get(&reporter) {
+                _ if self.health.failed.contains(d) => Unavailable::Failed,
+                Some(refusal) => Unavailable::Refused(*refusal),
+                None => Unavailable::Silent,
+            };
+            (*d, why)
+        })
     }
 
     /// Devices that get no new connections, with how many they still have, as far as that is known. It is counted round by round,
@@ -490,6 +511,7 @@ impl Controller {
             Ok(answers) => {
                 let findings = self.health.answers(now, &self.rack, &self.schema, &answers);
                 self.note_health(findings, out);
+                self.notices(out);
             }
             Err(e) => self.poll_failed(now, "reading when devices were last heard of", e, out),
         }
@@ -522,10 +544,15 @@ impl Controller {
                     }
                 }
             };
-            self.dirty |= !matches!(finding, health::Finding::Draining(_));
+            self.dirty |= !matches!(finding, health::Finding::Draining(_) | health::Finding::Refused(..));
             out.push(Output::Event(match finding {
                 health::Finding::Silent(d) => Event::Silent { device: self.rack.device_name(d) },
                 health::Finding::Heard(d) => Event::Heard { device: self.rack.device_name(d) },
+                health::Finding::Failed(d) => Event::Failed { device: self.rack.device_name(d) },
+                health::Finding::Healthy(d) => Event::Healthy { device: self.rack.device_name(d) },
+                health::Finding::Refused(d, why) => {
+                    Event::Refused { device: self.rack.device_name(d), why: why.to_string() }
+                }
                 health::Finding::Draining(l) => Event::Draining { what: name(l) },
                 health::Finding::Drained(l) => Event::Drained { what: name(l) },
             }));
@@ -535,15 +562,33 @@ impl Controller {
     fn resolve(&mut self, now: Duration, out: &mut Vec<Output>) {
         let (frames, findings) = self.resolver.poll(now, &self.rack);
         for (port, payload) in frames {
-            let metadata = vec![p4rt::PacketMetadata {
-                metadata_id: self.schema.egress_port,
-                value: plan::schema::bytes(port.into()),
-            }];
-            let packet = p4rt::PacketOut { payload, metadata };
-            let update = Some(p4rt::stream_message_request::Update::Packet(packet));
-            out.push(Output::Send(p4rt::StreamMessageRequest { update }));
+            self.packet_out(port, payload, out);
         }
         self.note_neighbours(findings, out);
+    }
+
+    fn packet_out(&self, port: u16, payload: Vec<u8>, out: &mut Vec<Output>) {
+        let metadata = vec![p4rt::PacketMetadata {
+            metadata_id: self.schema.egress_port,
+            value: plan::schema::bytes(port.into()),
+        }];
+        let packet = p4rt::PacketOut { payload, metadata };
+        let update = Some(p4rt::stream_message_request::Update::Packet(packet));
+        out.push(Output::Send(p4rt::StreamMessageRequest { update }));
+    }
+
+    /// Tells agents whose reports are refused as replayed which number they have to exceed. With every poll, since a frame may be lost.
+    fn notices(&self, out: &mut Vec<Output>) {
+        for (&reporter, refusal) in self.health.refused.iter().filter(|(_, r)| r.is_replay()) {
+            let key = self.rack.keys.of(reporter).find(|(number, _)| *number == refusal.newest.number);
+            let (Some((_, key)), Some((_, device))) = (key, self.rack.device(reporter)) else { continue };
+            let Some(mac) = plan::device_mac(device, &self.resolver.known) else { continue };
+            let notice = Notice { device: reporter, newest: refusal.newest };
+            let mut frame = [&mac.0[..], &self.rack.switch.mac.0, &ETHERTYPE.to_be_bytes()].concat();
+            frame.extend(notice.encode(&key));
+            frame.resize(60, 0); // the shortest Ethernet frame without its checksum
+            self.packet_out(device.port, frame, out);
+        }
     }
 
     fn note_neighbours(&mut self, findings: Vec<neighbours::Finding>, out: &mut Vec<Output>) {

@@ -162,6 +162,10 @@ pub struct Schema {
     actions: Vec<(u32, Vec<u32>)>,
     /// Register `last_heard` of the devices in slot 0 to 7.
     pub last_heard: Vec<u32>,
+    /// Register with key and sequence of the newest report that was believed, by device of the agent.
+    pub report_sequence: u32,
+    /// Register with the reason why the last report was refused, by device of the agent; 0: it was believed.
+    pub report_refused: u32,
     /// Counter of packets towards devices, by device number.
     pub device_packets: u32,
     /// Counter of packets towards devices, by service number.
@@ -289,6 +293,8 @@ impl Schema {
             ways,
             places: u64::try_from(sized("BalancerIngress.connections.way0.state".into())?.1).unwrap_or(0),
             controllers_choice: register("BalancerIngress.select_server.controllers_choice".into())?,
+            report_sequence: register("BalancerIngress.reports.report_sequence".into())?,
+            report_refused: register("BalancerIngress.reports.report_refused".into())?,
             device_packets: counter("BalancerIngress.device_packets")?,
             service_packets: counter("BalancerIngress.service_packets")?,
             egress_port: metadata("packet_out", "egress_port")?,

@@ -3,6 +3,7 @@
 
 mod api;
 mod conversation;
+mod health;
 mod world;
 
 use conversation::OPS;

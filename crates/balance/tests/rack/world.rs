@@ -1,18 +1,20 @@
 //! A rack in virtual time around the real data plane.
 
-use pointsman_balance::agent::{self, Agent, AgentConfig};
+use pointsman_balance::agent::{self, Agent, AgentConfig, Direction};
 use pointsman_balance::api::{Desk, Effect, Request as ApiRequest, Tokens};
 use pointsman_balance::controller::{Controller, Input, Output, Program, Request, Response, Status};
+use pointsman_balance::frame_report::ETHERTYPE;
 use pointsman_balance::trust::ReportKeys;
 use pointsman_balance::{Policy, Rack};
 use pointsman_control::proto::p4info::P4Info;
+use pointsman_control::proto::p4rt;
 use pointsman_control::{ConnId, Server, ServerConfig, SwitchDevice};
 use pointsman_interp::Interp;
 use pointsman_testkit::compile::{compile, own_includes, own_program};
 use pointsman_testkit::packet::{Body, L4, Mac, Packet, check_checksums};
 use pointsman_v1model::{Output as Out, Switch, SwitchConfig, Time};
 use serde_json::Value;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,6 +66,12 @@ pub struct World {
     /// Port and address of everybody who answers ARP.
     pub hosts: Vec<(u16, Ipv4Addr)>,
     pub agents: Vec<(u16, Agent)>,
+    /// Ports of devices whose service does not answer.
+    pub dead: BTreeSet<u16>,
+    /// Everything that was told.
+    pub told: Vec<String>,
+    /// Frames that left the switch for agents, with the port.
+    to_agents: VecDeque<(u16, Vec<u8>)>,
     /// Frames on their way to the switch, with the port that they come in at.
     pub wire: VecDeque<(u16, Vec<u8>)>,
     /// Frames that left the switch, apart from questions that were answered.
@@ -91,6 +99,9 @@ impl World {
             inbox: VecDeque::new(),
             hosts,
             agents,
+            dead: BTreeSet::new(),
+            told: Vec::new(),
+            to_agents: VecDeque::new(),
             wire: VecDeque::new(),
             left: Vec::new(),
             desk: Desk::new(rack, Tokens::parse(TOKENS).expect("valid")),
@@ -147,6 +158,10 @@ impl World {
                 }
                 Out::Port(port, frame) => {
                     let port = port as u16;
+                    if frame[12..14] == ETHERTYPE.to_be_bytes() {
+                        self.to_agents.push_back((port, frame.to_vec()));
+                        continue;
+                    }
                     let packet = Packet::parse(&frame).expect("a frame");
                     match &packet.body {
                         Body::Arp(arp) if arp.oper == 1 => {
@@ -174,7 +189,10 @@ impl World {
             match o {
                 Output::Connect(_) => self.inbox.push_back(Input::Connected),
                 Output::Disconnect => panic!("nothing is wrong with the connection"),
-                Output::Event(e) => effects.extend(self.desk.event(self.unix_ms(), &e)),
+                Output::Event(e) => {
+                    self.told.push(e.to_string());
+                    effects.extend(self.desk.event(self.unix_ms(), &e));
+                }
                 Output::Send(message) => {
                     let outputs = self.server.stream_message(ConnId(1), &message);
                     self.deliver(outputs);
@@ -202,6 +220,16 @@ impl World {
             }
         }
         self.perform(effects);
+    }
+
+    /// Reads as any P4Runtime client could.
+    pub fn read(&mut self, entity: p4rt::Entity) -> Vec<p4rt::entity::Entity> {
+        let compile = |_: &[u8]| Ok(program().as_ref().clone());
+        let mut device = SwitchDevice { switch: &mut self.switch, compile };
+        let request = p4rt::ReadRequest { device_id: 1, entities: vec![entity], ..Default::default() };
+        let read = self.server.read(&mut device, &request, Time(self.now.as_nanos() as u64));
+        assert_eq!(read.status, Ok(()));
+        read.responses.into_iter().flat_map(|r| r.entities).filter_map(|e| e.entity).collect()
     }
 
     pub fn unix_ms(&self) -> u64 {
@@ -236,11 +264,21 @@ impl World {
     pub fn agent(&mut self, i: usize, input: agent::Input<'_>) {
         let (port, agent) = &mut self.agents[i];
         let own = agent.config().addresses[0];
+        let mut probed = Vec::new();
         for o in agent.step(self.now, input) {
-            if let agent::Output::Send { to, payload } = o {
-                let report = Packet::udp(format!("{own}:9876"), to.to_string(), payload);
-                self.wire.push_back((*port, report.macs(host_mac(*port), SWITCH_MAC).bytes()));
+            match o {
+                agent::Output::Send { to, payload } => {
+                    let report = Packet::udp(format!("{own}:9876"), to.to_string(), payload);
+                    self.wire.push_back((*port, report.macs(host_mac(*port), SWITCH_MAC).bytes()));
+                }
+                agent::Output::Probe { device, target, .. } => probed.push((device, target)),
+                agent::Output::Problem(text) => self.told.push(text),
+                _ => {}
             }
+        }
+        let result = if self.dead.contains(port) { Err("connection refused") } else { Ok(()) };
+        for (device, target) in probed {
+            self.agent(i, agent::Input::Probed { device, target, result });
         }
     }
 
@@ -251,6 +289,12 @@ impl World {
             if let Some((port, frame)) = self.wire.pop_front() {
                 let now = self.time();
                 self.switch.receive(now, port.into(), &frame);
+                continue;
+            }
+            if let Some((port, frame)) = self.to_agents.pop_front() {
+                if let Some(i) = self.agents.iter().position(|(p, _)| *p == port) {
+                    self.agent(i, agent::Input::Packet { direction: Direction::In, frame: &frame });
+                }
                 continue;
             }
             if !self.hold

@@ -127,7 +127,7 @@ impl Learner {
         }
         let situation = match controller.status() {
             _ if overridden => Situation::Paused,
-            Status::InSync => Situation::Ready(controller.silent().collect()),
+            Status::InSync => Situation::Ready(controller.unavailable().map(|(d, _)| d).collect()),
             _ => Situation::Waiting,
         };
         wishes.extend(self.step(Input::Situation(situation)));

@@ -4,7 +4,7 @@ use super::{Labels, Page, labelled, one};
 use crate::controller::Report;
 use pointsman_balance::Rack;
 use pointsman_balance::api::{Change, History, Outcome};
-use pointsman_balance::controller::{Controller, Event, Leader, Status};
+use pointsman_balance::controller::{Controller, Event, Leader, Status, Unavailable};
 use pointsman_balance::learn::{Standing, State};
 use pointsman_balance::plan::{Action, Key};
 use std::collections::BTreeMap;
@@ -175,6 +175,29 @@ fn learner(r: &Report<'_>, page: &mut Page) {
     );
 }
 
+/// Devices that get no new connections.
+fn unavailable(controller: &Controller, page: &mut Page) {
+    let of = |wanted: fn(&Unavailable) -> bool| -> Vec<(Labels, f64)> {
+        let found = controller.unavailable().filter(|(_, why)| wanted(why));
+        found.map(|(d, _)| labelled("device", controller.rack().device_name(d), 1)).collect()
+    };
+    page.gauge(
+        "pointsman_controller_silent_device",
+        "Devices that are not heard of; 1.",
+        of(|why| *why != Unavailable::Failed),
+    );
+    page.gauge(
+        "pointsman_controller_refused_device",
+        "Silent devices whose reports come and are refused; 1.",
+        of(|why| matches!(why, Unavailable::Refused(_))),
+    );
+    page.gauge(
+        "pointsman_controller_failed_device",
+        "Devices that failed their health check; 1.",
+        of(|why| *why == Unavailable::Failed),
+    );
+}
+
 /// A controller as metrics.
 pub fn page(
     controller: &Controller,
@@ -204,9 +227,7 @@ pub fn page(
         "Devices and routes whose MAC address is not known yet.",
         one(controller.unresolved().len() as u64),
     );
-    let silent =
-        controller.silent().map(|d| labelled("device", controller.rack().device_name(d), 1)).collect();
-    page.gauge("pointsman_controller_silent_device", "Devices that are not heard of; 1.", silent);
+    unavailable(controller, &mut page);
     let draining = controller.draining();
     let left = draining.iter().filter_map(|d| Some(labelled("device", d.device.clone(), d.connections?)));
     page.gauge(

@@ -131,7 +131,8 @@ impl Figures {
                 connections: of(&connections, number)[0],
                 traffic: of(&packets, number),
                 in_flight: read(in_flight, server),
-                report_age_us: (heard != 0).then(|| now_us.saturating_sub(heard)),
+                // Never, or a failed health check: no times (`load.p4`).
+                report_age_us: (heard > 1).then(|| now_us.saturating_sub(heard)),
                 reported: [0, 1, 2, 3].map(|i: usize| u64::from(reported[i])),
             }
         });

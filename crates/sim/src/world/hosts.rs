@@ -182,7 +182,9 @@ impl<E: Executor> World<E> {
                 probed_busy_ns: 0,
             };
             if s.agents.enabled {
-                let config = AgentConfig::from_rack(rack, &server.name, &device.name, "eth0")?;
+                let mut config = AgentConfig::from_rack(rack, &server.name, &device.name, "eth0")?;
+                config.checks.clear();
+                config.others.iter_mut().for_each(|o| o.checks.clear());
                 host.agent = Some(Agent::new(config));
                 // Agents do not beat in time with each other.
                 host.at = (clock.unit() * host.heartbeat_ns() as f64) as u64;
@@ -444,7 +446,13 @@ impl<E: Executor> World<E> {
                     packet.extend_from_slice(&payload);
                     self.carry_report(device, packet);
                 }
-                agent::Output::Busy(_) | agent::Output::Available(_) | agent::Output::Problem(_) => {}
+                // Links and machines fail here, services do not.
+                agent::Output::Probe { .. } => {}
+                agent::Output::Busy(_)
+                | agent::Output::Available(_)
+                | agent::Output::Failed(_)
+                | agent::Output::Healthy(_)
+                | agent::Output::Problem(_) => {}
             }
         }
     }

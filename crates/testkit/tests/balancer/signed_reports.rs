@@ -113,6 +113,7 @@ fn frame_of(device: u16, number: u8, sequence: u64) -> FrameReport {
         device: DeviceNumber::from_bits(device),
         busy: false,
         corrects: false,
+        failed: false,
         load,
         stamp: Stamp { number, sequence },
     }

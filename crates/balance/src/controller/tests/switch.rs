@@ -202,7 +202,7 @@ impl Switch {
                 if let Some(slot) = self.schema.last_heard.iter().position(|id| *id == e.register_id) {
                     let device = DeviceNumber::new(index as u16, slot as u8);
                     if self.speaking.contains(&device) {
-                        self.registers.insert((e.register_id, index), now.as_micros() as u64 + 1);
+                        self.registers.insert((e.register_id, index), now.as_micros() as u64 + 1000); // 0 and 1 are no times
                     }
                 }
                 let value = self.registers.get(&(e.register_id, index)).copied().unwrap_or(0);

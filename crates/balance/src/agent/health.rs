@@ -1,0 +1,136 @@
+//! Whether the service of a device answers: when it is probed, and what came of it.
+
+use super::{Agent, Output, ms};
+use crate::config::{ProbeKind, Target};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// The caller is given so much longer than a probe may take to tell what came of it.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Something that the caller is to try, in time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// What to do.
+    pub kind: ProbeKind,
+    /// Where.
+    pub to: SocketAddr,
+    /// How long it may take.
+    pub timeout: Duration,
+}
+
+/// The checks of one place.
+#[derive(Debug)]
+pub(super) struct Trial {
+    target: Target,
+    /// When the next probe begins.
+    due: Duration,
+    /// When the one under way has failed.
+    deadline: Option<Duration>,
+    /// How many in a row passed, or failed.
+    passed: u32,
+    failed: u32,
+    /// A probe passed at some time.
+    answered: bool,
+    /// Why the place counts as failed, if it does.
+    verdict: Option<String>,
+}
+
+impl Trial {
+    pub fn new(target: Target) -> Self {
+        Trial {
+            target,
+            due: Duration::ZERO,
+            deadline: None,
+            passed: 0,
+            failed: 0,
+            answered: false,
+            verdict: None,
+        }
+    }
+
+    /// Why the place counts as failed, if it does.
+    pub fn verdict(&self) -> Option<&str> {
+        self.verdict.as_deref()
+    }
+
+    /// When there is something to do.
+    fn next(&self) -> Duration {
+        self.deadline.unwrap_or(self.due)
+    }
+
+    fn begin(&mut self, now: Duration) -> Probe {
+        let s = &self.target.settings;
+        let timeout = ms(s.timeout_ms);
+        self.due = now + ms(s.interval_ms);
+        self.deadline = Some(now + timeout + GRACE);
+        Probe { kind: s.kind.clone(), to: self.target.to, timeout }
+    }
+
+    /// What came of the probe under way. What comes of one that was given up is ignored. Says what an operator should know.
+    pub fn ended(&mut self, result: Result<(), &str>) -> Option<String> {
+        self.deadline.take()?;
+        let (rise, fall) = (self.target.settings.rise, self.target.settings.fall);
+        let Err(why) = result else {
+            self.answered = true;
+            (self.passed, self.failed) = (self.passed.saturating_add(1), 0);
+            if self.passed >= rise {
+                self.verdict = None;
+            }
+            return None;
+        };
+        (self.passed, self.failed) = (0, self.failed.saturating_add(1));
+        if self.failed < fall {
+            return None;
+        }
+        if self.target.implied && !self.answered {
+            return Some(format!(
+                "no TCP connection to the service at {} so far ({why}): its health is not checked until one was made; `health` in the \
+                 agent's settings says how to check it",
+                self.target.to
+            ));
+        }
+        self.verdict = Some(format!("{}: {why}", self.target.to));
+        None
+    }
+}
+
+impl Agent {
+    /// Begins the probes that are due, and gives up those that had time enough.
+    pub(super) fn probe(&mut self, now: Duration, out: &mut Vec<Output>) {
+        for device in 0..self.parts.len() {
+            for target in 0..self.parts[device].trials.len() {
+                let trial = &mut self.parts[device].trials[target];
+                if trial.deadline.is_some_and(|at| now >= at) {
+                    let why = format!("no answer within {} ms", trial.target.settings.timeout_ms);
+                    self.probed(device, target, Err(&why), out);
+                }
+                let trial = &mut self.parts[device].trials[target];
+                if trial.deadline.is_none() && now >= trial.due {
+                    out.push(Output::Probe { device, target, probe: trial.begin(now) });
+                }
+            }
+        }
+        self.probe_at = self.next_probe();
+        self.settled = false;
+    }
+
+    /// What came of a probe.
+    pub(super) fn probed(
+        &mut self,
+        device: usize,
+        target: usize,
+        result: Result<(), &str>,
+        out: &mut Vec<Output>,
+    ) {
+        let trial = self.parts.get_mut(device).and_then(|p| p.trials.get_mut(target));
+        if let Some(problem) = trial.and_then(|t| t.ended(result)) {
+            self.problem(format!("{}: {problem}", self.parts[device].name), out);
+        }
+        self.probe_at = self.next_probe();
+    }
+
+    fn next_probe(&self) -> Duration {
+        self.parts.iter().flat_map(|p| &p.trials).map(Trial::next).min().unwrap_or(Duration::MAX)
+    }
+}
