@@ -84,12 +84,15 @@ struct Service {
 
 #[derive(clap::Args)]
 struct Apply {
-    /// Show the P4Runtime writes and change nothing.
+    /// Show what would change, and change nothing.
     #[arg(long)]
     dry_run: bool,
-    /// How many updates a dry run shows.
-    #[arg(long, default_value_t = 200, requires = "dry_run")]
-    limit: u32,
+    /// With --dry-run: show all updates too, as P4Runtime writes.
+    #[arg(long, requires = "dry_run")]
+    updates: bool,
+    /// With --dry-run: show the first so many updates.
+    #[arg(long, value_name = "N", requires = "dry_run", conflicts_with = "updates")]
+    limit: Option<u32>,
     /// Seconds to wait until the switch holds it.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=60))]
     wait: u64,
@@ -308,6 +311,9 @@ fn show(s: &Value) -> String {
     for d in s["devices"].as_array().into_iter().flatten() {
         let state = match d["state"].as_str() {
             Some("in-service") => "in service".into(),
+            Some("silent") if d["reason"].is_string() => format!("silent: {}", text(&d["reason"])),
+            Some("silent") => "silent: is its agent running?".into(),
+            Some("failed") => "failed health check".into(),
             Some("held") => "in service, held at weight 0 by the learner".into(),
             Some("draining") if d["enabled"] == false => "draining: not enabled".into(),
             Some("draining") => "draining: its server has weight 0".into(),
@@ -386,18 +392,34 @@ fn status(s: &Value) -> String {
     out
 }
 
-/// The writes of a dry run: the text is what P4Runtime's tools read.
+/// What a dry run says: a summary, and the writes that were asked for, as text that P4Runtime's tools read.
 fn dry_run(d: &Value) -> String {
+    let mut out =
+        format!("# service {}: {} -> {}\n", text(&d["service"]), brief(&d["from"]), brief(&d["to"]));
     let steps = d["steps"].as_array().map_or(&[][..], Vec::as_slice);
-    let mut out = format!(
-        "# {} updates in {} steps, {} of them shown; the controller is {}\n",
+    let _ = writeln!(
+        out,
+        "# {} updates in {} steps; the controller is {}; nothing was changed",
         d["total"],
         steps.len(),
-        d["shown"],
         text(&d["controller"])
     );
     for note in d["notes"].as_array().into_iter().flatten() {
         let _ = writeln!(out, "# note: {}", text(note));
+    }
+    let mut rows = vec![row(&["# TABLE", "INSERT", "MODIFY", "DELETE"])];
+    for t in d["tables"].as_array().into_iter().flatten() {
+        let table = format!("# {}", text(&t["table"]));
+        rows.push(vec![table, text(&t["insert"]), text(&t["modify"]), text(&t["delete"])]);
+    }
+    if rows.len() > 1 {
+        let _ = write!(out, "#\n{}", table(&rows));
+    }
+    if d["shown"] == 0 {
+        if rows.len() > 1 {
+            out.push_str("#\n# --updates shows all of them\n");
+        }
+        return out;
     }
     for (i, step) in steps.iter().enumerate() {
         let _ = writeln!(out, "\n# step {} of {}: {} updates", i + 1, steps.len(), step["total"]);
@@ -405,6 +427,9 @@ fn dry_run(d: &Value) -> String {
             let _ = writeln!(out, "#   {}", text(update));
         }
         out.push_str(step["write_request"].as_str().unwrap_or(""));
+    }
+    if d["shown"] != d["total"] {
+        let _ = writeln!(out, "\n# {} of {} updates are shown; --updates shows all", d["shown"], d["total"]);
     }
     out
 }
@@ -423,7 +448,12 @@ fn question(command: &Command) -> Question {
         let mut path =
             format!("/v1/services/{}/policy?wait_ms={}", encoded(&service.service), apply.wait * 1000);
         if apply.dry_run {
-            let _ = write!(path, "&dry_run=true&limit={}", apply.limit);
+            path.push_str("&dry_run=true");
+            match apply.limit {
+                Some(limit) => drop(write!(path, "&limit={limit}")),
+                None if apply.updates => path.push_str("&updates=true"),
+                None => {}
+            }
         }
         let show =
             if apply.dry_run { dry_run } else { |c: &Value| format!("change {}: {}\n", c["id"], outcome(c)) };

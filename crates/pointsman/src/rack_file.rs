@@ -1,4 +1,4 @@
-//! A rack's description and its agents' keys, as files; `pointsman keys` makes the latter.
+//! A rack's description, its agents' keys and the API's tokens, as files; `pointsman keys` makes keys and a first token.
 
 use crate::console::say;
 use pointsman_balance::Rack;
@@ -9,9 +9,10 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Make keys for the agents of a rack that have none, in the file that its description names.
+/// Make keys for the agents of a rack that have none, in the file that its description names, and a token for the controller's API if
+/// the file that `[api]` names does not exist.
 ///
-/// The controller needs the whole file, an agent only its own lines.
+/// The controller needs the whole file of keys, an agent only its own lines.
 #[derive(clap::Args)]
 pub struct Args {
     /// The rack's description.
@@ -103,10 +104,48 @@ pub fn new_keys(rack: &Rack, keys: &mut ReportKeys, renew: bool) -> Result<usize
     }
 }
 
+/// Writes a file that only its owner may read. Others may be looking at it: it is the old one or the new one.
+fn write_secret(file: &Path, text: &str) -> Result<(), String> {
+    let beside = file.with_extension("new");
+    let write = || -> std::io::Result<()> {
+        let mut out = File::options().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        out.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+        out.write_all(text.as_bytes())?;
+        std::fs::rename(&beside, file)
+    };
+    write().map_err(|e| format!("cannot write {}: {e}", file.display()))
+}
+
+/// Name of the holder of the first token.
+const OPERATOR: &str = "operator";
+
+/// Makes a token for the API where there is no file of tokens. Says which file it is, if it did.
+fn make_token(path: &Path, rack: &Rack) -> Result<Option<PathBuf>, String> {
+    let Some(api) = &rack.api else { return Ok(None) };
+    let file = path.parent().unwrap_or(Path::new("")).join(&api.tokens);
+    if file.exists() {
+        return Ok(None);
+    }
+    let mut token = [0; 16];
+    let mut source = File::open("/dev/urandom").map_err(|e| format!("cannot read /dev/urandom: {e}"))?;
+    source.read_exact(&mut token).map_err(|e| format!("cannot read /dev/urandom: {e}"))?;
+    let digits: String = token.iter().map(|b| format!("{b:02x}")).collect();
+    write_secret(&file, &format!("{OPERATOR} {digits}\n"))?;
+    Ok(Some(file))
+}
+
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, String> {
     let mut rack = describe(&args.rack)?;
+    let token = make_token(&args.rack, &rack)?;
+    if let Some(file) = &token {
+        let file = file.display();
+        say(&format!("{file}: a token for `{OPERATOR}`; use it with `pointsman policy --token-file {file}`"));
+    }
     let Some(file) = key_file(&args.rack, &rack) else {
+        if token.is_some() {
+            return Ok(ExitCode::SUCCESS);
+        }
         return Err("switch.report_keys names no file: write one, report_keys = \"report-keys.txt\"".into());
     };
     let shown = file.display().to_string();
@@ -118,16 +157,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     let mut keys = rack.keys.clone();
     let made = new_keys(&rack, &mut keys, args.renew)?;
     if made > 0 {
-        // Beside it first: the controller may be looking at the file.
-        let beside = file.with_extension("new");
-        let write = || -> std::io::Result<()> {
-            let mut out =
-                File::options().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-            out.set_permissions(std::fs::Permissions::from_mode(0o600))?;
-            out.write_all(keys.text(&rack).as_bytes())?;
-            std::fs::rename(&beside, &file)
-        };
-        write().map_err(|e| format!("cannot write {shown}: {e}"))?;
+        write_secret(&file, &keys.text(&rack))?;
     }
     say(&format!("{shown}: {made} new keys"));
     Ok(ExitCode::SUCCESS)

@@ -68,7 +68,9 @@ fn pages_and_dashboards() {
     let switch = Switch::start(&["balancer", "--metrics", "127.0.0.1:0"]);
     let example = std::fs::read_to_string(file("examples/rack.toml")).expect("the example");
     let example = example.replacen("report_keys = \"report-keys.txt\"", "reports = \"unauthenticated\"", 1);
+    let example = example.replacen("tokens = ", "listen = \"127.0.0.1:0\"\ntokens = ", 1);
     let rack = files.write("rack.toml", example.replacen("127.0.0.1:9559", &switch.address.to_string(), 1));
+    assert_eq!(support::run(&["keys", &rack]).code, Some(0), "a token for the API");
     let controller = Running::start(&["controller", &rack, "--metrics", "127.0.0.1:0"]);
     controller.wait_for("the switch is up to date");
     let at = |line: String| line.split("metrics on ").nth(1).expect("an address").trim().to_string();

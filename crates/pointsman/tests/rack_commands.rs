@@ -1,5 +1,7 @@
 //! What the commands say about files that are wrong, and that they fail.
 
+mod support;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -31,7 +33,57 @@ fn text(path: &Path) -> &str {
 
 #[test]
 fn the_example_is_right() {
-    check(&["controller", "--check", text(&example())], 0, &[]);
+    let directory = scratch("right");
+    let file = directory.join("rack.toml");
+    std::fs::copy(example(), &file).expect("a file");
+    // What it names is not there yet.
+    check(&["controller", "--check", text(&file)], 1, &["report-keys.txt", "pointsman keys"]);
+    check(&["keys", text(&file)], 0, &["tokens.txt: a token for `operator`", "report-keys.txt: 4 new keys"]);
+    let hint = "hint: answers to 10.0.0.0/24 have to pass the switch";
+    check(&["controller", "--check", text(&file)], 0, &[hint, "ip route replace 10.0.0.0/24 via 10.0.1.1"]);
+    let tokens = directory.join("tokens.txt");
+    let mode = |path: &Path| {
+        std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(path).expect("a file").permissions())
+    };
+    assert_eq!(mode(&tokens) & 0o777, 0o600);
+    let before = std::fs::read_to_string(&tokens).expect("a token");
+    check(&["keys", text(&file)], 0, &["report-keys.txt: 0 new keys"]);
+    assert_eq!(std::fs::read_to_string(&tokens).expect("a token"), before, "a second run leaves it");
+    std::fs::remove_file(&tokens).expect("removed");
+    check(&["controller", "--check", text(&file)], 1, &["tokens.txt", "api.tokens", "pointsman keys"]);
+    let _ = std::fs::remove_dir_all(directory);
+}
+
+/// What would keep the controller from starting later: files that are not there or not in force any more, and what is hardly meant.
+#[test]
+fn check_looks_at_what_the_description_names() {
+    let directory = scratch("check");
+    let file = directory.join("rack.toml");
+    let good = std::fs::read_to_string(example()).expect("the example");
+    let write = |from: &str, to: &str| {
+        assert!(good.contains(from), "the example has no {from:?}");
+        std::fs::write(&file, good.replacen(from, to, 1)).expect("a file");
+    };
+    std::fs::write(&file, &good).expect("a file");
+    check(&["keys", text(&file)], 0, &[]);
+    let authority = support::certificates::authority("old");
+    let (certificate, key) = support::certificates::issue(&authority, |parameters| {
+        parameters.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        parameters.not_after = rcgen::date_time_ymd(2021, 1, 1);
+    });
+    std::fs::write(directory.join("c.pem"), certificate).expect("a file");
+    std::fs::write(directory.join("c.key"), key).expect("a file");
+    let tls = "tls_cert = \"c.pem\"\ntls_key = \"c.key\"\ntokens = ";
+    write("tokens = ", tls);
+    check(&["controller", "--check", text(&file)], 1, &["c.pem", "expired"]);
+    write("\n[api]", "\n[api]\nstate = \"kept\"");
+    std::fs::write(directory.join("kept"), "{").expect("a file");
+    check(&["controller", "--check", text(&file)], 1, &["kept: ", "move the file away"]);
+    write("[\"10.0.0.1\", \"10.0.1.1\", \"fd00:0:0:1::1\"]", "[]");
+    check(&["controller", "--check", text(&file)], 0, &["hint: switch.gateways is empty"]);
+    write("[\"10.0.0.1\", ", "[\"10.0.0.100\", ");
+    check(&["controller", "--check", text(&file)], 1, &["service.vip", "10.0.0.100", "switch.gateways"]);
+    let _ = std::fs::remove_dir_all(directory);
 }
 
 /// One line of the example replaced by a wrong one: place and remedy are named.

@@ -5,8 +5,8 @@ use super::tokens::Who;
 use super::wanted::{BLOCKS, Wanted};
 use super::{Change, Desk, Effect, Outcome};
 use crate::config::Service;
-use crate::controller::{Controller, Status};
-use crate::plan::{Key, Update};
+use crate::controller::{Controller, Status, Unavailable};
+use crate::plan::{self, Key, Update};
 use crate::types::Policy;
 use pointsman_control::text::to_text;
 use serde_json::{Value, json};
@@ -22,8 +22,7 @@ pub const MAX_BODY: usize = 1 << 20;
 const WAIT_MS: u64 = 5_000;
 const MAX_WAIT_MS: u64 = 60_000;
 
-/// How many updates of a dry run are shown, if nobody says, and at most.
-const SHOWN: u64 = 200;
+/// How many updates of a dry run `limit` may ask for.
 const MAX_SHOWN: u64 = 20_000;
 
 /// Methods and paths, as the description has them.
@@ -306,10 +305,11 @@ impl Desk {
         request: &Request<'_>,
         query: &str,
     ) -> Checked<Answer> {
-        let query = Query::parse(query, &["dry_run", "wait_ms", "limit"])?;
+        let query = Query::parse(query, &["dry_run", "wait_ms", "updates", "limit"])?;
         let dry_run = query.flag("dry_run")?;
         let at_most_ms = query.number("wait_ms", WAIT_MS, MAX_WAIT_MS)?;
-        let limit = query.number("limit", SHOWN, MAX_SHOWN)?;
+        let all = if query.flag("updates")? { u64::MAX } else { 0 };
+        let limit = query.number("limit", all, MAX_SHOWN)?;
         self.service(service)?;
         let wanted = if request.method == "PUT" {
             if request.body.len() > MAX_BODY {
@@ -322,7 +322,10 @@ impl Desk {
         let rack = self.with(service, wanted.as_ref()).map_err(|e| Response::error(422, e))?;
         if dry_run {
             let learner = self.about_learner(service, wanted.is_some());
-            return self.dry_run(controller, service, &rack, limit as usize, learner).map(Answer::from);
+            let of_file = self.file.service(service).map_err(|e| Response::error(404, e))?;
+            let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+            let wanted = wanted.unwrap_or_else(|| Wanted::of(of_file));
+            return self.dry_run(controller, service, (&wanted, &rack), limit, learner).map(Answer::from);
         }
         let (change, effects) = self.set(now_ms, who, service, wanted, rack);
         let response = self.outcome(change);
@@ -341,17 +344,32 @@ impl Desk {
         }
     }
 
-    /// What would be written.
+    /// What would be written: how many entries of which tables, and the first `limit` updates themselves.
     fn dry_run(
         &self,
         controller: &Controller,
         service: &str,
-        rack: &crate::config::Rack,
+        (wanted, rack): (&Wanted, &crate::config::Rack),
         limit: usize,
         learner: Option<String>,
     ) -> Checked<Response> {
         let preview = controller.preview(rack).map_err(|e| Response::error(409, e))?;
         let total: usize = preview.steps.iter().map(Vec::len).sum();
+        let mut tables: BTreeMap<String, [usize; 3]> = BTreeMap::new();
+        for update in preview.steps.iter().flatten() {
+            let [insert, modify, delete] = tables.entry(update.key.table()).or_default();
+            *match update.change {
+                plan::Change::Insert => insert,
+                plan::Change::Modify => modify,
+                plan::Change::Delete => delete,
+            } += 1;
+        }
+        let tables: Vec<Value> = tables
+            .into_iter()
+            .map(|(table, [insert, modify, delete])| {
+                json!({ "table": table, "insert": insert, "modify": modify, "delete": delete })
+            })
+            .collect();
         let mut left = limit;
         let mut notes = preview.notes;
         notes.extend(learner);
@@ -359,6 +377,10 @@ impl Desk {
         for step in &preview.steps {
             let shown = &step[..step.len().min(left)];
             left -= shown.len();
+            if shown.is_empty() {
+                steps.push(json!({ "total": step.len(), "updates": [] }));
+                continue;
+            }
             // Who may change a policy may not know what reports are signed with.
             let open: Vec<Update> =
                 shown.iter().filter(|u| !matches!(u.key, Key::ReportKey { .. })).copied().collect();
@@ -373,9 +395,12 @@ impl Desk {
         let value = json!({
             "dry_run": true,
             "service": service,
+            "from": self.current(self.service(service)?).0.document(),
+            "to": wanted.document(),
             "controller": status_name(preview.status),
             "total": total,
-            "shown": limit - left,
+            "tables": tables,
+            "shown": total.min(limit),
             "steps": steps,
             "notes": notes,
         });
@@ -451,23 +476,34 @@ impl Desk {
 
     fn detailed(&self, controller: &Controller, service: &Service) -> Value {
         let mut out = self.brief(service);
+        let unavailable: BTreeMap<_, _> = controller.unavailable().collect();
         let devices: Vec<Value> = service
             .members
             .iter()
             .flat_map(|m| m.devices.iter().map(move |d| (m, d)))
             .map(|(m, d)| {
                 // Whoever is not enabled, or whose server is at weight 0, is so by an operator's word.
+                let why = unavailable.get(&d.number);
                 let state = match (d.enabled, d.held) {
                     _ if m.weight == 0 => "draining",
+                    (false, false) => "draining",
+                    _ if why == Some(&Unavailable::Failed) => "failed",
+                    _ if why.is_some() => "silent",
                     (true, _) => "in-service",
                     (false, true) => "held",
-                    (false, false) => "draining",
+                };
+                let reason = match why {
+                    Some(Unavailable::Refused(refusal)) => {
+                        Some(format!("its reports are refused: {refusal}"))
+                    }
+                    _ => None,
                 };
                 json!({
                     "device": self.rack.device_name(d.number),
                     "number": d.number.bits(),
                     "enabled": d.enabled || d.held,
                     "state": state,
+                    "reason": reason,
                     "weight": if d.held { 0 } else { d.weight },
                     "priority": d.priority,
                     "server_weight": m.weight,

@@ -296,6 +296,10 @@ fn servers(raw: &Raw, addresses: &mut Addresses, problems: &mut Problems<'_>) {
 fn vips(s: &RawService, addresses: &Addresses, problems: &mut Problems<'_>) {
     for (vip, place) in s.service.vips.iter().zip(&s.vip_places) {
         usable(*vip, place, "service.vip", problems);
+        if addresses.gateways.contains(vip) {
+            let message = format!("{vip} is one of `switch.gateways`, to which agents report: write another");
+            problems.add(place, "service.vip", message);
+        }
         if s.service.direct_return == Some(DirectReturn::Tunnel)
             && !addresses.gateways.iter().any(|g| g.is_ipv4() == vip.is_ipv4())
         {

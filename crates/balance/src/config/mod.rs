@@ -6,6 +6,8 @@
 mod agent;
 mod api;
 mod check;
+mod health;
+mod hints;
 mod learn;
 mod read;
 pub mod reader;
@@ -15,6 +17,8 @@ mod tests;
 
 pub use agent::{AgentSettings, ReportForm, Threshold, read_settings};
 pub use api::{ApiSettings, ApiTls, DEFAULT_API, PrometheusChoice};
+pub(crate) use health::targets;
+pub use health::{HealthCheck, HealthSettings, ProbeKind, Target};
 pub use learn::{ClientsSource, LearnConfig};
 use reader::Problems;
 pub use reader::{ConfigError, ConfigErrors};

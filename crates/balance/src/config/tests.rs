@@ -141,6 +141,58 @@ fn small() {
 }
 
 #[test]
+fn health_checks() {
+    let with = |health: &str| SMALL.replacen("port = 2", &format!("port = 2\nagent = {{ {health} }}"), 1);
+    let set = |health: &str| match good(&with(health)).servers[0].devices[0].agent.health.clone() {
+        HealthCheck::Set(settings) => settings,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(good(SMALL).servers[0].devices[0].agent.health, HealthCheck::Implied);
+    assert_eq!(set("health = {}"), HealthSettings::default());
+    let all = set(
+        "health = { kind = \"http\", path = \"/up\", port = 81, interval_ms = 10, timeout_ms = 20, rise = 3, fall = 4 }",
+    );
+    let kind = ProbeKind::Http { path: "/up".into() };
+    assert_eq!(
+        all,
+        HealthSettings { kind, port: Some(81), interval_ms: 10, timeout_ms: 20, rise: 3, fall: 4 }
+    );
+    assert_eq!(set("health = { kind = \"udp\", send = \"?\" }").kind, ProbeKind::Udp { send: "?".into() });
+    let off = good(&with("health = { kind = \"none\" }"));
+    assert_eq!(off.servers[0].devices[0].agent.health, HealthCheck::Off);
+    let wrong = |health: &str, parts: &[&str]| {
+        bad("port = 2", &format!("port = 2\nagent = {{ health = {{ {health} }} }}"), parts)
+    };
+    wrong("kind = \"icmp\"", &["server.device.agent.health.kind", "`icmp`", "\"http\""]);
+    wrong("kind = \"udp\"", &["health.send: missing", "send = \"ping\""]);
+    wrong("path = \"/\"", &["health.path", "only kind = \"http\""]);
+    wrong("kind = \"http\", path = \"a b\"", &["health.path", "\"/healthz\""]);
+    wrong("port = 0", &["health.port", "1 to 65535"]);
+    wrong("rise = 0", &["health.rise", "1"]);
+    wrong("intervall_ms = 5", &["health.intervall_ms: unknown field", "interval_ms"]);
+}
+
+/// What the switch cannot see to is said, and what is valid but hardly meant.
+#[test]
+fn hints() {
+    let hints = good(EXAMPLE).hints();
+    assert_eq!(
+        hints,
+        [
+            "answers to 10.0.0.0/24 have to pass the switch; on s1/cpu, s1/nic, s2/cpu, s2/nic: ip route replace 10.0.0.0/24 via \
+             10.0.1.1",
+            "answers to fd00::/64 have to pass the switch; on s1/cpu, s1/nic, s2/cpu, s2/nic: ip route replace fd00::/64 via \
+             fd00:0:0:1::1"
+        ]
+    );
+    let none = good(&SMALL.replace("[\"10.0.0.1\"]", "[]")).hints();
+    assert!(none.iter().any(|h| h.starts_with("switch.gateways is empty")), "{none:?}");
+    let direct = EXAMPLE.replace("# direct_return = false  ", "direct_return = true #");
+    assert_eq!(good(&direct).hints(), [""; 0], "devices answer clients themselves");
+    bad("[\"10.0.0.1\"]", "[\"10.0.0.100\"]", &["service.vip", "10.0.0.100", "switch.gateways"]);
+}
+
+#[test]
 fn syntax() {
     bad("[switch]", "[switch", &["rack.toml:2:", "not valid TOML"]);
     bad("port = 2", "port = ", &["rack.toml:11:", "not valid TOML"]);

@@ -82,6 +82,12 @@ pub enum Key {
 }
 
 impl Key {
+    /// Name of the table, without its place in the program.
+    pub fn table(&self) -> String {
+        let text = self.to_string();
+        text.split_once('[').map_or_else(|| text.clone(), |(table, _)| table.to_string())
+    }
+
     /// The generation that the entry is part of.
     pub fn epoch(&self) -> Option<Epoch> {
         match self {

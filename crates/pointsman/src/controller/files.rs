@@ -8,8 +8,9 @@ use std::path::Path;
 /// Reads the file of tokens. That others can read it is worth a note.
 pub(super) fn tokens(path: &Path, notes: &mut Vec<String>) -> Result<Tokens, String> {
     let shown = path.display();
-    let text =
-        std::fs::read_to_string(path).map_err(|e| format!("cannot read {shown} for api.tokens: {e}"))?;
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        format!("cannot read {shown} for api.tokens: {e}; `pointsman keys` with the rack's file makes it")
+    })?;
     let tokens = Tokens::parse(&text).map_err(|e| format!("{shown}: {e}"))?;
     if let Ok(meta) = std::fs::metadata(path)
         && meta.permissions().mode() & 0o007 != 0

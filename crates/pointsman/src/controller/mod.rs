@@ -33,6 +33,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 /// How long a connection attempt and a request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How soon what could not be saved is saved again.
+const SAVE_AGAIN: Duration = Duration::from_secs(1);
+
 /// How often the files are looked at for changes. One that shows the same change twice is read.
 const WATCH: Duration = Duration::from_millis(500);
 
@@ -44,7 +47,7 @@ pub struct Args {
     /// Serve metrics for Prometheus at this address, /metrics, without asking for a token.
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
-    /// Only check the description.
+    /// Only check whether the controller could start: the description, and the files that it names.
     #[arg(long)]
     check: bool,
 }
@@ -114,6 +117,8 @@ pub struct Pump<T> {
     desk: Desk,
     /// Where what was asked for is kept over a restart.
     keep: Option<PathBuf>,
+    /// What could not be saved, and when to try again.
+    unsaved: Option<(String, Instant)>,
     link: Link,
     start: Instant,
     /// Answers that wait for what comes of a change.
@@ -140,6 +145,7 @@ impl<T: FnMut(&str)> Pump<T> {
             controller,
             desk,
             keep,
+            unsaved: None,
             link: Link::new(),
             start: Instant::now(),
             waiting: Vec::new(),
@@ -180,6 +186,7 @@ impl<T: FnMut(&str)> Pump<T> {
                 .map(|(_, at, _)| *at)
                 .chain(step)
                 .chain(self.learner.next_deadline())
+                .chain(self.unsaved.as_ref().map(|(_, at)| *at))
                 .min();
             let wait = async {
                 match due {
@@ -203,6 +210,7 @@ impl<T: FnMut(&str)> Pump<T> {
                 }
             }
             self.answer();
+            self.save_again();
             // Nobody may be watching.
             status.send_replace(Standing {
                 status: self.controller.status(),
@@ -325,17 +333,31 @@ impl<T: FnMut(&str)> Pump<T> {
         for effect in effects {
             match effect {
                 Effect::Configure(rack) => self.step(Input::Config(rack)),
-                Effect::Save(text) => {
-                    if let Some(path) = &self.keep {
-                        let result = files::replace(path, &text);
-                        if let Err(text) = &result {
-                            self.warn(text.clone());
-                        }
-                        self.desk.saved(result);
-                    }
-                }
+                Effect::Save(text) => self.save(text),
                 Effect::Say(text) => self.warn(text),
             }
+        }
+    }
+
+    /// Keeps this over a restart, where a file for it was named. A full disk may have room again: what cannot be saved is tried again.
+    fn save(&mut self, text: String) {
+        let Some(path) = self.keep.clone() else { return };
+        let result = files::replace(&path, &text);
+        match (&result, self.unsaved.take()) {
+            (Err(why), None) => self.warn(why.clone()),
+            (Ok(()), Some(_)) => self.warn(format!("{} is saved again", path.display())),
+            _ => {}
+        }
+        if result.is_err() {
+            self.unsaved = Some((text, Instant::now() + SAVE_AGAIN));
+        }
+        self.desk.saved(result);
+    }
+
+    fn save_again(&mut self) {
+        if self.unsaved.as_ref().is_some_and(|(_, at)| *at <= Instant::now()) {
+            let text = self.unsaved.as_ref().map(|(text, _)| text.clone()).unwrap_or_default();
+            self.save(text);
         }
     }
 
@@ -404,6 +426,8 @@ pub struct Opened {
     pub desk: Desk,
     /// The file that keeps what was asked for.
     pub keep: Option<PathBuf>,
+    /// What is to be kept there now, if that is not what it holds.
+    changed: Option<String>,
     /// Where paths in the rack's file begin.
     pub folder: PathBuf,
     /// What an operator should know.
@@ -415,38 +439,44 @@ pub struct Opened {
 /// # Errors
 /// A file cannot be read, or is not what it should be.
 pub fn open(rack: &Rack, folder: &Path) -> Result<Opened, String> {
+    let mut opened = look(rack, folder)?;
+    if let (Some(path), Some(text)) = (&opened.keep, opened.changed.take()) {
+        files::replace(path, &text)?;
+    }
+    Ok(opened)
+}
+
+/// The same, but writes nothing.
+fn look(rack: &Rack, folder: &Path) -> Result<Opened, String> {
     if let Some(learn) = &rack.learn {
         learner::kept(learn, folder)?;
     }
-    let Some(settings) = &rack.api else {
-        return Ok(Opened {
-            desk: Desk::new(rack.clone(), Tokens::default()),
-            keep: None,
-            folder: folder.to_path_buf(),
-            notes: Vec::new(),
-        });
+    let mut opened = Opened {
+        desk: Desk::new(rack.clone(), Tokens::default()),
+        keep: None,
+        changed: None,
+        folder: folder.to_path_buf(),
+        notes: Vec::new(),
     };
-    let mut notes = Vec::new();
-    let mut desk = Desk::new(rack.clone(), files::tokens(&folder.join(&settings.tokens), &mut notes)?);
-    let keep = settings.state.as_ref().map(|s| folder.join(s));
-    if let Some(path) = &keep {
-        match std::fs::read_to_string(path) {
-            Ok(text) => {
-                let effects =
-                    desk.restore(unix_ms(), &text).map_err(|e| format!("{}: {e}", path.display()))?;
-                for effect in effects {
-                    match effect {
-                        Effect::Say(line) => notes.push(line),
-                        Effect::Save(text) => files::replace(path, &text)?,
-                        Effect::Configure(_) => {}
-                    }
-                }
-            }
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-            Err(e) => return Err(format!("cannot read {}: {e}", path.display())),
+    let Some(settings) = &rack.api else { return Ok(opened) };
+    let tokens = files::tokens(&folder.join(&settings.tokens), &mut opened.notes)?;
+    opened.desk.set_tokens(tokens);
+    opened.keep = settings.state.as_ref().map(|s| folder.join(s));
+    let Some(path) = &opened.keep else { return Ok(opened) };
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(opened),
+        Err(e) => return Err(format!("cannot read {}: {e}", path.display())),
+    };
+    let effects = opened.desk.restore(unix_ms(), &text).map_err(|e| format!("{}: {e}", path.display()))?;
+    for effect in effects {
+        match effect {
+            Effect::Say(line) => opened.notes.push(line),
+            Effect::Save(text) => opened.changed = Some(text),
+            Effect::Configure(_) => {}
         }
     }
-    Ok(Opened { desk, keep, folder: folder.to_path_buf(), notes })
+    Ok(opened)
 }
 
 /// Follows the files of a rack, and reads them at SIGHUP.
@@ -484,22 +514,18 @@ fn folder(path: &Path) -> PathBuf {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, String> {
-    // The keys are elsewhere, perhaps, where the description is only checked.
-    let rack =
-        if args.check { rack_file::describe(&args.rack)? } else { rack_file::read_complete(&args.rack)? };
+    let rack = rack_file::read_complete(&args.rack)?;
     let program = program(&rack.switch.program)?;
-    if args.check {
-        if let Some(learn) = &rack.learn {
-            learner::kept(learn, &folder(&args.rack))?;
-        }
-        Controller::new(rack, program)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let opened = open(&rack, &folder(&args.rack))?;
+    let opened =
+        if args.check { look(&rack, &folder(&args.rack))? } else { open(&rack, &folder(&args.rack))? };
     let files = rack.api.as_ref().and_then(|a| a.tls.as_ref()).map(|t| tls_files(t, &folder(&args.rack)));
     let api_tls = files.map(|f| tls::load(&f, "http/1.1", SystemTime::now())).transpose()?;
     opened.notes.iter().for_each(|n| say(n));
     let controller = Controller::new(opened.desk.rack().clone(), program.clone())?.with_seed(random_seed());
+    if args.check {
+        rack.hints().iter().for_each(|hint| say(&format!("hint: {hint}")));
+        return Ok(ExitCode::SUCCESS);
+    }
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
