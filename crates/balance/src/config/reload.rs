@@ -103,8 +103,10 @@ mod tests {
         let services = OLD.find("[[service]]").expect("there");
         let without = format!("{}# none yet\n", &OLD[..services]);
         assert_eq!(of(OLD, &without), ["it has no `service`, which removes all services: inference"]);
-        let with = OLD.replace("[switch]", "[api]\ntokens = \"tokens\"\n\n[switch]");
-        assert_eq!(of(&with, OLD), ["it has no `api` any more"]);
+        let api = OLD.find("[api]").expect("there");
+        let behind = api + OLD[api..].find("\n[").expect("another section");
+        let closed = format!("{}{}", &OLD[..api], &OLD[behind + 1..]);
+        assert_eq!(of(OLD, &closed), ["it has no `api` any more"]);
         let text = of(OLD, &OLD[..services]).join("; ");
         assert!(text.starts_with("it is the previous file, cut off after"), "{text}");
         assert_eq!(of(OLD, OLD.trim_end()), Vec::<String>::new(), "it means the same");
