@@ -28,8 +28,11 @@ impl Bench {
                 "p4runtime = \"127.0.0.1:9559\"",
                 &format!("p4runtime = \"{}\"\n{settings}", switch.address),
                 1,
-            );
+            )
+            // Several controllers run on this machine.
+            .replacen("tokens = ", "listen = \"127.0.0.1:0\"\ntokens = ", 1);
         let scratch = Scratch::new(name);
+        scratch.write("tokens.txt", "operator 0123456789abcdef\n");
         let rack = scratch.write("rack.toml", &text);
         Bench { switch: Some(switch), scratch, rack, text }
     }

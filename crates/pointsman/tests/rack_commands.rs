@@ -138,6 +138,7 @@ fn missing_files_are_named() {
     let good = std::fs::read_to_string(example()).expect("the example");
     let other = good.replacen("[switch]", "[switch]\nprogram = \"/nowhere/other.p4\"", 1);
     std::fs::write(&file, other).expect("a file");
+    check(&["keys", text(&file)], 0, &["report-keys.txt", "tokens.txt"]);
     check(&["controller", "--check", text(&file)], 1, &["switch.program", "/nowhere/other.p4"]);
     let _ = std::fs::remove_dir_all(directory);
 }

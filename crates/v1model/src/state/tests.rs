@@ -315,11 +315,17 @@ fn flat_tables_follow_what_is_put_back() {
 
 #[test]
 fn a_new_program_takes_over_what_is_kept() {
-    let mut old = state();
+    // Entries that a program declares would be compared with the new program's.
+    let state = || {
+        let mut program = full_program();
+        program.tables[TERNARY.index()].entries.clear();
+        let mut s = State::new(&Pipeline::load(program).unwrap(), &SwitchConfig::default());
+        s.build_flat();
+        s
+    };
+    let (mut old, mut new) = (state(), state());
     let low = |key, x| Entry { priority: 2, matches: vec![mask(key, key)], ..entry(0, set(x)) };
     old.insert(Time(0), TERNARY, low(1, 3)).unwrap();
-    let mut new = State::new(&Pipeline::load(full_program()).unwrap(), &SwitchConfig::default());
-    new.build_flat();
     assert!(old.can_keep_table(TERNARY, &new, TERNARY));
     new.take_kept(&mut old, &Kept { tables: vec![(TERNARY, TERNARY)], externs: vec![] });
     assert_eq!(look(&mut new, 0, TERNARY, 3, &[]), "hit set 3");
