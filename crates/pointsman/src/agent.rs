@@ -170,7 +170,7 @@ impl Running {
                 );
             }
             while let Ok((device, target, result)) = self.probers.verdicts.try_recv() {
-                let result = result.as_ref().map(|()| ()).map_err(String::as_str);
+                let result = result.as_ref().copied().map_err(String::as_str);
                 outputs.extend(self.agent.step(now, Input::Probed { device, target, result }));
             }
             outputs.extend(self.agent.step(now, Input::Tick));

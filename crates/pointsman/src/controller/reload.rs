@@ -135,7 +135,8 @@ impl Follower {
         let text = text.ok_or_else(|| format!("cannot read {}", path.display()))?;
         let rack = rack_file::complete(path, &text)?;
         let doubts = reload::doubts((&self.in_force.0, &self.in_force.1), (&rack, &text));
-        if !doubts.is_empty() && !(asked && self.refused.as_ref() == Some(&text)) {
+        let confirmed = asked && self.refused.as_ref() == Some(&text);
+        if !doubts.is_empty() && !confirmed {
             self.refused = Some(text);
             let pid = std::process::id();
             return Err(format!(

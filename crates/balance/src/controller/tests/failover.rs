@@ -345,7 +345,7 @@ fn preemption() {
     rack.switch.preempt = true;
     let mut c = Cluster::new(1, 3, rack);
     c.run_for(ms(1_000));
-    let next = |c: &Cluster| c.switch.highest.map(|h| h + (1 << 70) >> 64 << 64);
+    let next = |c: &Cluster| c.switch.highest.map(|h| ((h + (1 << 70)) >> 64) << 64);
     c.foreign(0, next(&c));
     c.run_for(ms(50));
     assert_eq!(c.leader(), 0, "{:?}", c.changes);
