@@ -179,7 +179,7 @@ impl World {
             let outputs = self.server.tick(self.now, 6);
             self.deliver(outputs);
         }
-        let idle = self.switch.take_idle(self.now);
+        let idle = self.switch.take_idle(self.now, usize::MAX);
         if let Some(state) = self.switch.state() {
             let outputs = self.server.idle_entries(state, &idle, 7);
             self.deliver(outputs);

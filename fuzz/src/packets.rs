@@ -112,7 +112,7 @@ pub fn run(data: &[u8]) {
         }
         rig.switch.poll(rig.now, BUDGET, &mut out);
         if flags & 4 != 0 {
-            rig.switch.take_idle(rig.now);
+            rig.switch.take_idle(rig.now, usize::MAX);
             rig.switch.take_digests();
         }
         assert!(rig.stats().is_conserved(), "packets got lost: {:?}", rig.stats());

@@ -223,7 +223,7 @@ pub enum Action {
         limit: Option<Limit>,
     },
     IsFailed,
-    /// Packets with this source address come in on this port alone; [`NO_PORT`] for none.
+    /// Packets with this source address come in on this port alone; `NO_PORT` for none.
     OnlyFrom {
         port: u16,
     },

@@ -51,7 +51,7 @@ impl Core {
     /// `Write`.
     ///
     /// # Errors
-    /// Those of [`Server::write`].
+    /// As for [`pointsman_control::Server::write`].
     pub fn write(
         &mut self,
         peer: Peer,
@@ -75,7 +75,7 @@ impl Core {
     /// `SetForwardingPipelineConfig`.
     ///
     /// # Errors
-    /// Those of [`Server::set_pipeline`].
+    /// As for [`pointsman_control::Server::set_pipeline`].
     pub fn set_pipeline(
         &mut self,
         peer: Peer,
