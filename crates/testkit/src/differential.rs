@@ -273,7 +273,9 @@ pub fn compare<E: Executor>(p: &Program, tally: &mut Tally) -> Result<(), Failur
         let pipeline = Pipeline::load(ir.clone()).map_err(|ps| {
             Failure::Load(ps.iter().map(|p| p.message.clone()).collect::<Vec<_>>().join("; "))
         })?;
-        let switch = Switch::<E>::new(SwitchConfig::default()).map_err(|e| Failure::Load(e.to_string()))?;
+        // Every port is an ordinary one.
+        let config = SwitchConfig { consume_port: u32::MAX, ..SwitchConfig::default() };
+        let switch = Switch::<E>::new(config).map_err(|e| Failure::Load(e.to_string()))?;
         let mut run = Run { p, ir, switch, now: Time::from_millis(1) };
         run.switch
             .set_pipeline(run.now, pipeline, Keep::Nothing)
