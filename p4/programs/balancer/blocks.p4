@@ -135,14 +135,14 @@ control Thresholds(in bit<32> pool, in bit<8> devices, in values_t values, in th
             ++ (values.d2 >= (bit<48>)thresholds.high.d2 ? 1w1 : 1w0)
             ++ (values.d1 >= (bit<48>)thresholds.high.d1 ? 1w1 : 1w0)
             ++ (values.d0 >= (bit<48>)thresholds.high.d0 ? 1w1 : 1w0)) | over;
-        over = over & ((values.d7 > (bit<48>)thresholds.low.d7 ? 1w1 : 1w0)
-            ++ (values.d6 > (bit<48>)thresholds.low.d6 ? 1w1 : 1w0)
-            ++ (values.d5 > (bit<48>)thresholds.low.d5 ? 1w1 : 1w0)
-            ++ (values.d4 > (bit<48>)thresholds.low.d4 ? 1w1 : 1w0)
-            ++ (values.d3 > (bit<48>)thresholds.low.d3 ? 1w1 : 1w0)
-            ++ (values.d2 > (bit<48>)thresholds.low.d2 ? 1w1 : 1w0)
-            ++ (values.d1 > (bit<48>)thresholds.low.d1 ? 1w1 : 1w0)
-            ++ (values.d0 > (bit<48>)thresholds.low.d0 ? 1w1 : 1w0));
+        over = over & ((values.d7 > (bit<48>) thresholds.low.d7 ? 1w1 : 1w0)
+            ++ (values.d6 > (bit<48>) thresholds.low.d6 ? 1w1 : 1w0)
+            ++ (values.d5 > (bit<48>) thresholds.low.d5 ? 1w1 : 1w0)
+            ++ (values.d4 > (bit<48>) thresholds.low.d4 ? 1w1 : 1w0)
+            ++ (values.d3 > (bit<48>) thresholds.low.d3 ? 1w1 : 1w0)
+            ++ (values.d2 > (bit<48>) thresholds.low.d2 ? 1w1 : 1w0)
+            ++ (values.d1 > (bit<48>) thresholds.low.d1 ? 1w1 : 1w0)
+            ++ (values.d0 > (bit<48>) thresholds.low.d0 ? 1w1 : 1w0));
         above.write(pool, over);
         below = devices & ~over;
     }
@@ -194,12 +194,12 @@ control Weighted(in bit<32> pool, in bit<8> among, in values_t values, in factor
         bit<48> slot = scaled[58:11];
         chosen = e7 == 0 ? among
             : (slot < e0 ? 8w1
-            : (slot < e1 ? 8w2
-            : (slot < e2 ? 8w4
-            : (slot < e3 ? 8w8
-            : (slot < e4 ? 8w16
-            : (slot < e5 ? 8w32
-            : (slot < e6 ? 8w64 : 8w128)))))));
+               : (slot < e1 ? 8w2
+                  : (slot < e2 ? 8w4
+                     : (slot < e3 ? 8w8
+                        : (slot < e4 ? 8w16
+                           : (slot < e5 ? 8w32
+                              : (slot < e6 ? 8w64 : 8w128)))))));
     }
 }
 
@@ -208,11 +208,11 @@ control Position(in bit<8> of, out slot_t position) {
     apply {
         position = of[0:0] == 1 ? 3w0
             : (of[1:1] == 1 ? 3w1
-            : (of[2:2] == 1 ? 3w2
-            : (of[3:3] == 1 ? 3w3
-            : (of[4:4] == 1 ? 3w4
-            : (of[5:5] == 1 ? 3w5
-            : (of[6:6] == 1 ? 3w6 : 3w7))))));
+               : (of[2:2] == 1 ? 3w2
+                  : (of[3:3] == 1 ? 3w3
+                     : (of[4:4] == 1 ? 3w4
+                        : (of[5:5] == 1 ? 3w5
+                           : (of[6:6] == 1 ? 3w6 : 3w7))))));
     }
 }
 

@@ -81,10 +81,10 @@ control Metric(in bit<8> which, in bit<64> reported, in bit<16> in_flight, out b
     apply {
         value = which == METRIC_IN_FLIGHT ? in_flight
             : (which == METRIC_COMPUTE ? (bit<16>)reported[63:56]
-            : (which == METRIC_MEMORY ? (bit<16>)reported[55:48]
-            : (which == METRIC_NETWORK ? (bit<16>)reported[47:40]
-            : (which == METRIC_QUEUE ? (bit<16>)reported[39:32]
-            : (which == METRIC_WEIGHT ? (bit<16>)reported[31:24] : 16w0)))));
+               : (which == METRIC_MEMORY ? (bit<16>)reported[55:48]
+                  : (which == METRIC_NETWORK ? (bit<16>)reported[47:40]
+                     : (which == METRIC_QUEUE ? (bit<16>)reported[39:32]
+                        : (which == METRIC_WEIGHT ? (bit<16>)reported[31:24] : 16w0)))));
     }
 }
 

@@ -25,28 +25,28 @@ control Tally(in metadata_t meta, in bit<4> reason, in bool looks, in values_t h
         if (looks) {
             time_us_t last = meta.device[2:0] == 0 ? heard.d0
                 : (meta.device[2:0] == 1 ? heard.d1
-                : (meta.device[2:0] == 2 ? heard.d2
-                : (meta.device[2:0] == 3 ? heard.d3
-                : (meta.device[2:0] == 4 ? heard.d4
-                : (meta.device[2:0] == 5 ? heard.d5
-                : (meta.device[2:0] == 6 ? heard.d6 : heard.d7))))));
+                   : (meta.device[2:0] == 2 ? heard.d2
+                      : (meta.device[2:0] == 3 ? heard.d3
+                         : (meta.device[2:0] == 4 ? heard.d4
+                            : (meta.device[2:0] == 5 ? heard.d5
+                               : (meta.device[2:0] == 6 ? heard.d6 : heard.d7))))));
             // A report may have come since this packet did.
             time_us_t age = now |-| last;
             bit<4> bucket = last <= HEARD_FAILED ? AGE_NEVER
                 : (age <= 1000 ? 4w0
-                : (age <= 2000 ? 4w1
-                : (age <= 5000 ? 4w2
-                : (age <= 10000 ? 4w3
-                : (age <= 20000 ? 4w4
-                : (age <= 50000 ? 4w5
-                : (age <= 100000 ? 4w6
-                : (age <= 200000 ? 4w7
-                : (age <= 500000 ? 4w8
-                : (age <= 1000000 ? 4w9
-                : (age <= 2000000 ? 4w10
-                : (age <= 5000000 ? 4w11
-                : (age <= 10000000 ? 4w12
-                : (age <= 20000000 ? 4w13 : AGE_OVER))))))))))))));
+                   : (age <= 2000 ? 4w1
+                      : (age <= 5000 ? 4w2
+                         : (age <= 10000 ? 4w3
+                            : (age <= 20000 ? 4w4
+                               : (age <= 50000 ? 4w5
+                                  : (age <= 100000 ? 4w6
+                                     : (age <= 200000 ? 4w7
+                                        : (age <= 500000 ? 4w8
+                                           : (age <= 1000000 ? 4w9
+                                              : (age <= 2000000 ? 4w10
+                                                 : (age <= 5000000 ? 4w11
+                                                    : (age <= 10000000 ? 4w12
+                                                       : (age <= 20000000 ? 4w13 : AGE_OVER))))))))))))));
             ages.count((bit<32>)(meta.flow.service ++ bucket));
             if (last > HEARD_FAILED) {
                 bit<64> sum;
