@@ -4,7 +4,7 @@
 //! looks keys up and computes hashes as the control would, and where the control would look at a cell, or at a large
 //! table, it notes the address. What it writes are copies of variables in scratch memory. Cells are not read: their
 //! values are taken to be zero, which for most programs means that nothing was found, and leads to the next place where
-//! it could be. The code ends where it would have to change headers, or to ask the architecture, and when it has come by all
+//! it could be. The code ends where it would have to change headers, or to ask the architecture, and when it has noted nearly all
 //! large registers. So nothing depends on what comes out but time.
 
 use super::call::alone;
@@ -19,7 +19,7 @@ use pointsman_ir::{
     Arg, Callee, CellKind, CellPlace, CellShape, Direction, ExternInstanceId, LValue, Meaning, Param, Stmt,
     StmtKind, TableId,
 };
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Places in the code that note an address, at most; so a run, which comes by each once, notes no more.
@@ -33,6 +33,9 @@ const LARGE: u64 = 1 << 20;
 
 /// Large ones of fewer bytes together stay in the second-level cache.
 pub(super) const WORTHWHILE: u64 = 1 << 22;
+
+/// Large registers that are not noted yet are not looked for if those that are noted have this many times their bytes.
+const WORTH: u64 = 4;
 
 /// Bytes of registers together with those that share their lines, if they are large. Nobody waits for what a counter holds.
 fn large(shape: &CellShape, place: CellPlace) -> Option<u64> {
@@ -51,8 +54,8 @@ pub(super) struct Ahead {
     lines: Vec<(usize, V, Option<Block>)>,
     /// Bytes of the large lines among them.
     bytes: u64,
-    /// First arrays of large lines that code has not come by yet. Once it has come by all there is nothing more to learn.
-    unseen: BTreeSet<usize>,
+    /// First arrays of large lines that the code has not noted yet, with the bytes of these lines.
+    unseen: BTreeMap<usize, u64>,
     /// Tables that are looked up.
     pub(super) tables: Vec<TableId>,
 }
@@ -60,7 +63,7 @@ pub(super) struct Ahead {
 impl Ahead {
     pub(super) fn new(next: Variable, source: &Source<'_>) -> Self {
         let arrays = source.known.arrays.iter().zip(source.places);
-        let unseen = arrays.filter(|(shape, place)| large(shape, **place).is_some()).map(|(_, p)| p.leader);
+        let unseen = arrays.filter_map(|(shape, place)| Some((place.leader, large(shape, *place)?)));
         Ahead { next, noted: 0, lines: Vec::new(), bytes: 0, unseen: unseen.collect(), tables: Vec::new() }
     }
 
@@ -165,7 +168,7 @@ impl Gen<'_, '_> {
                     let v = self.get(place);
                     let target = self.resolve(scope, to, true);
                     self.write(target, v);
-                    !self.has_seen_all() || self.stop()
+                    !self.has_seen_enough() || self.stop()
                 }
                 _ => self.stop(),
             },
@@ -175,7 +178,7 @@ impl Gen<'_, '_> {
                 {
                     self.note_cell(called.instance, i);
                 }
-                !self.has_seen_all() || self.stop()
+                !self.has_seen_enough() || self.stop()
             }
             Meaning::SetFields { arg, .. } => match args.get(*arg as usize) {
                 Some(Arg::InOut(lv)) if self.is_own(scope, lv) => self.call_known(scope, called, args),
@@ -194,12 +197,13 @@ impl Gen<'_, '_> {
         }
     }
 
-    /// Has the code come by everything that is large? Tables may be, whatever they were declared for; but only those that
-    /// were declared for many entries are waited for.
-    fn has_seen_all(&self) -> bool {
+    /// Has the code noted nearly all that is large? Looking on costs time for every packet, which the last few lines are not worth.
+    /// Tables may be large, whatever they were declared for; but only those that were declared for many entries are waited for.
+    fn has_seen_enough(&self) -> bool {
         let many = |t: &pointsman_ir::Table| t.size.is_some_and(|n| n >= MANY_ENTRIES);
         let Some(ahead) = &self.ahead else { return false };
-        ahead.bytes > 0 && ahead.unseen.is_empty() && !self.s.program.tables.iter().any(many)
+        let unseen = ahead.unseen.values().fold(0u64, |sum, bytes| sum.saturating_add(*bytes));
+        ahead.bytes > 0 && unseen <= ahead.bytes / WORTH && !self.s.program.tables.iter().any(many)
     }
 
     /// Notes the address of a cell. It may be out of range: nothing but the address is made use of.
@@ -217,9 +221,8 @@ impl Gen<'_, '_> {
         }
         ahead.noted += 1;
         ahead.lines.push(line);
-        if ahead.unseen.remove(&place.leader) {
-            ahead.bytes = ahead.bytes.saturating_add(large(shape, place).unwrap_or(0));
-        }
+        let bytes = ahead.unseen.remove(&place.leader).unwrap_or(0);
+        ahead.bytes = ahead.bytes.saturating_add(bytes);
         let (line, off) = self.cell_address(id, i);
         let address = self.pointer(line, off);
         self.note(address);
