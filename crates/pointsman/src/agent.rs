@@ -27,22 +27,22 @@ const PAGE: Duration = Duration::from_millis(500);
 /// What the text of a file in /proc is to the agent.
 type Reading = for<'a> fn(&'a str) -> Input<'a>;
 
-/// Measure a device, where it runs, and report to the switch whether it can take new connections.
+/// Measure the local device and report to the switch whether it can take new connections.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The rack's description, the same as the controller's.
+    /// Rack description; the same file as the controller's.
     rack: PathBuf,
     /// Name of the server.
     server: String,
     /// Name of the device.
     device: String,
-    /// Network interface of the device; default: the one that has the device's address.
+    /// Network interface of the device [default: the one with the device's address].
     #[arg(short, long)]
     interface: Option<String>,
-    /// Tell its own metrics, processor time among them, in Prometheus' format at this address: 127.0.0.1:9101.
+    /// Serve the agent's own Prometheus metrics, including its CPU time, at this address, such as 127.0.0.1:9101.
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
-    /// End after so many seconds, and say what reports cost of a processor.
+    /// Stop after this many seconds and print the CPU time used per report.
     #[arg(long = "for", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     duration_s: Option<u64>,
 }

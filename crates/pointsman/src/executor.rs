@@ -13,10 +13,10 @@ use std::sync::Arc;
 /// The argument of `--executor`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Choice {
-    /// Native code; programs that cannot be made into it are interpreted, with a warning.
+    /// Native code; programs that cannot be compiled are interpreted, with a warning.
     #[default]
     Engine,
-    /// The interpreter: slow, and what the engine is compared with.
+    /// The interpreter: slow; the reference for the engine.
     Interp,
 }
 

@@ -5,15 +5,15 @@ use pointsman_balance::learn::Kept;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Look at what learning controllers (P4Wise) keep in files.
+/// Inspect the state files of learning controllers (P4Wise).
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Show what a learner knows, class by class: q-learning's value of each action in every state that was met, thompson's worth of
-    /// each weight at every level of load, or service-rate's capacities of devices.
+    /// Show a learner's state, class by class: for q-learning the value of each action in every visited state, for thompson the
+    /// value of each weight at every load level, for service-rate the capacities of devices.
     Show {
-        /// The file, as `pointsman sim --save-table` and a controller with `[learn]` write it.
+        /// File written by `pointsman sim --save-table` or by a controller with `[learn]`.
         table: PathBuf,
-        /// As CSV: for q-learning one line for each state, met or not.
+        /// Print CSV: for q-learning one line per state, visited or not.
         #[arg(long)]
         csv: bool,
     },

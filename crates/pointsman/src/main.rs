@@ -7,7 +7,7 @@ use pointsman::{
 };
 use std::process::ExitCode;
 
-/// Balances connections over servers and, inside each, over its CPU and accelerators, in a P4 switch.
+/// Load balancing in a P4 switch: over servers and, inside each server, over its CPU and accelerators.
 #[derive(Parser)]
 #[command(version, propagate_version = true)]
 struct Cli {
@@ -17,7 +17,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Work on P4 source: check it, show its P4Info or its typed form, run packet tests.
+    /// P4 tools: check source, print P4Info or the typed form, run packet tests.
     #[command(subcommand)]
     P4(tools::P4),
     Switch(Box<switch::Args>),

@@ -14,10 +14,10 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What to do with P4 source.
+/// Subcommands for P4 source.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Say everything that is wrong with a program, for any architecture whose declarations it includes.
+    /// Report all errors in a program, for any architecture whose declarations it includes.
     Check {
         /// The program.
         #[command(flatten)]
@@ -32,7 +32,7 @@ pub enum Command {
         #[arg(long)]
         binary: bool,
     },
-    /// Explain the code of a diagnostic, such as P0401.
+    /// Explain a diagnostic code, such as P0401.
     Explain {
         /// The code.
         code: String,
@@ -50,24 +50,24 @@ pub enum Command {
 pub struct Source {
     /// The program's main file.
     file: PathBuf,
-    /// Folder to search for included files; may be given several times. A `core.p4` or `v1model.p4` in it is used
-    /// instead of our own.
+    /// Folder to search for included files. Repeatable. A `core.p4` or `v1model.p4` there replaces the built-in
+    /// one.
     #[arg(short = 'I', long, value_name = "DIR")]
     include: Vec<PathBuf>,
     /// Macro to define.
     #[arg(short = 'D', value_name = "NAME[=VALUE]", value_parser = parse_define)]
     define: Vec<Define>,
-    /// How diagnostics are written.
+    /// Output format of diagnostics.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, ValueEnum)]
 enum Format {
-    /// For people.
+    /// Human-readable.
     #[default]
     Text,
-    /// One JSON object a line, for editors.
+    /// One JSON object per line, for editors.
     Json,
 }
 

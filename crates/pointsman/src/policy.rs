@@ -14,13 +14,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The switch does not hold the change yet.
+/// The switch has not applied the change yet.
 const PENDING: u8 = 3;
 
-/// How much longer than the controller itself this waits.
+/// How much longer than the controller the client waits.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Look at the policies of a running controller, and change them while connections go on.
+/// Show the policies of a running controller, and change them without dropping connections.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -29,49 +29,49 @@ pub struct Args {
     command: Command,
 }
 
-/// Which controller, and who asks.
+/// Address of the controller, and credentials.
 #[derive(clap::Args)]
 struct Reach {
-    /// Address of the controller's API (`listen` in [api] of the rack's file).
+    /// URL of the controller's API (see `listen` in [api] of rack.toml).
     #[arg(long, global = true, env = "POINTSMAN_API", default_value_t = format!("http://{DEFAULT_API}"))]
     api: String,
-    /// File with the token: TOKEN, or a line NAME TOKEN as the controller's own file has them.
+    /// File with the API token: TOKEN, or a line NAME TOKEN as in the controller's token file.
     #[arg(long, global = true, env = "POINTSMAN_TOKEN_FILE")]
     token_file: Option<PathBuf>,
-    /// PEM file of the authority whose certificates an API at https:// may have.
+    /// PEM file with the CA of an https:// API.
     #[arg(long, global = true, value_name = "FILE", env = "POINTSMAN_API_CA")]
     ca: Option<PathBuf>,
-    /// PEM file of the certificate to show, where the API demands one.
+    /// PEM file with the client certificate, if the API requires one.
     #[arg(long, global = true, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
-    /// Its key.
+    /// PEM file with the key of --cert.
     #[arg(long, global = true, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Print the API's answer as it is.
+    /// Print the API's raw JSON response.
     #[arg(long, global = true)]
     json: bool,
 }
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// All services with their policies.
+    /// List all services with their policies.
     List,
-    /// A service with its devices.
+    /// Show a service with its devices.
     Show(Service),
-    /// Give a service a policy. What is not said is what the policy does by itself, or what the rack's file says.
+    /// Set the policy of a service. Omitted options take the policy's default or the value in rack.toml.
     Set(Box<Set>),
-    /// Give a service what the rack's file says.
+    /// Reset a service to its policy in rack.toml.
     Reset(Reset),
-    /// Who changed what and when, and what came of it, the newest first.
+    /// Show the history of changes (user, time, change, outcome), newest first.
     History {
-        /// Of this service only.
+        /// Only changes of this service.
         #[arg(long)]
         service: Option<String>,
-        /// How many.
+        /// Maximum number of changes.
         #[arg(long, default_value_t = 20)]
         limit: u32,
     },
-    /// How the controller and its switch stand.
+    /// Show the state of the controller and its switch.
     Status,
 }
 
@@ -84,16 +84,16 @@ struct Service {
 
 #[derive(clap::Args)]
 struct Apply {
-    /// Show what would change, and change nothing.
+    /// Show what would change without changing anything.
     #[arg(long)]
     dry_run: bool,
-    /// With --dry-run: show all updates too, as P4Runtime writes.
+    /// With --dry-run: also show all updates, as P4Runtime writes.
     #[arg(long, requires = "dry_run")]
     updates: bool,
-    /// With --dry-run: show the first so many updates.
+    /// With --dry-run: show the first N updates.
     #[arg(long, value_name = "N", requires = "dry_run", conflicts_with = "updates")]
     limit: Option<u32>,
-    /// Seconds to wait until the switch holds it.
+    /// Maximum seconds to wait until the switch has applied the change.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(0..=60))]
     wait: u64,
 }
@@ -109,10 +109,10 @@ struct Reset {
 #[derive(clap::Args)]
 #[group(id = "what", required = true)]
 struct What {
-    /// A policy by its name, such as wrr or least-connections.
+    /// Policy name, such as wrr or least-connections.
     #[arg(long, group = "what")]
     policy: Option<String>,
-    /// The block that decides: min-finder, round-robin, priority, choices, idle, hash or controller.
+    /// Decision block: min-finder, round-robin, priority, choices, idle, hash or controller.
     #[arg(long, group = "what")]
     block: Option<String>,
 }
@@ -123,10 +123,10 @@ struct Set {
     service: Service,
     #[command(flatten)]
     what: What,
-    /// What is looked at: compute (or cpu, gpu), memory, network, queue, weight or in-flight.
+    /// Metric to compare: compute (or cpu, gpu), memory, network, queue, weight or in-flight.
     #[arg(long)]
     metric: Option<String>,
-    /// And what else; the weighted sum counts.
+    /// Second metric; the weighted sum is compared.
     #[arg(long)]
     metric2: Option<String>,
     /// Weight of the metric in the sum.
@@ -138,28 +138,28 @@ struct Set {
     /// Added to the load for every connection since the device's last report.
     #[arg(long)]
     step: Option<u64>,
-    /// The least loaded of so many devices by chance; 0 for all.
+    /// Compare this many randomly chosen devices; 0 for all.
     #[arg(long)]
     choices: Option<u64>,
-    /// At this load or above a device is out.
+    /// Load at or above which a device is excluded.
     #[arg(long)]
     high: Option<u64>,
-    /// At this load or below it is in again.
+    /// Load at or below which it is included again.
     #[arg(long)]
     low: Option<u64>,
-    /// What counts as in flight: connections or requests.
+    /// Unit of the in-flight count: connections or requests.
     #[arg(long)]
     count: Option<String>,
-    /// How the server is chosen: hash, power-of-two, least-loaded or chosen.
+    /// Server selection: hash, power-of-two, least-loaded or chosen.
     #[arg(long)]
     servers: Option<String>,
     /// Weights of devices: s1/cpu=5,s1/nic=1.
     #[arg(long, value_delimiter = ',', value_parser = pair)]
     weights: Vec<(String, u64)>,
-    /// Priorities of devices, the lowest is preferred: s1/nic=0,s1/cpu=1.
+    /// Priorities of devices, lowest preferred: s1/nic=0,s1/cpu=1.
     #[arg(long, value_delimiter = ',', value_parser = pair)]
     priorities: Vec<(String, u64)>,
-    /// Why; for the history.
+    /// Reason for the change, recorded in the history.
     #[arg(long)]
     note: Option<String>,
     #[command(flatten)]

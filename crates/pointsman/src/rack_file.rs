@@ -9,15 +9,15 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Make keys for the agents of a rack that have none, in the file that its description names, and a token for the controller's API if
-/// the file that `[api]` names does not exist.
+/// Create missing agent keys in the key file named by the rack description, and an API token if the token file of `[api]`
+/// does not exist.
 ///
-/// The controller needs the whole file of keys, an agent only its own lines.
+/// The controller needs the whole key file, an agent only its own lines.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The rack's description.
+    /// Rack description.
     rack: PathBuf,
-    /// Give every agent a new key beside those that it has. When all agents have theirs, take the old lines out.
+    /// Add a new key for every agent. Once all agents use theirs, delete the old lines.
     #[arg(long)]
     renew: bool,
 }

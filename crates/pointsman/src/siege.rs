@@ -8,19 +8,19 @@ use pointsman_siege::{FOLDER, Options, cases, list, prepare};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Build a rack of network namespaces, attack it in one way after the other, and check what its connections notice.
+/// Build a rack of network namespaces, attack it in various ways, and check the effect on its connections.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only this case; may be given several times. --list shows their names.
+    /// Run only this case. Repeatable; --list shows the names.
     #[arg(long = "case", value_name = "NAME")]
     cases: Vec<String>,
-    /// Show all cases and what each does.
+    /// List all cases with a description.
     #[arg(long)]
     list: bool,
     /// A dozen cases in two minutes.
     #[arg(long)]
     quick: bool,
-    /// The program whose switch, controller and agents are attacked; default: this one.
+    /// The `pointsman` binary under attack [default: this one].
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
     /// Write the results as JSON.

@@ -25,44 +25,44 @@ use std::time::Instant;
 /// Simulate a rack: the same P4 program, controller and agents as on the wire, in virtual time.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The scenario, a TOML file (docs/simulator.md); with --lab also several.
+    /// Scenario, a TOML file (docs/simulator.md); with --lab several are allowed.
     #[arg(required = true, value_name = "SCENARIO")]
     scenario: Vec<PathBuf>,
-    /// First seed; the scenario's own by default.
+    /// First seed [default: the scenario's].
     #[arg(long)]
     seed: Option<u64>,
-    /// Number of seeds: that one and those that follow.
+    /// Number of consecutive seeds.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     seeds: u64,
-    /// Only part I of N of all simulations, for N machines that share the work.
+    /// Run only part I of N of all simulations, to split the work over N machines.
     #[arg(long, value_name = "I/N", value_parser = parse_shard)]
     shard: Option<Shard>,
-    /// Results as lines of JSON, one for each simulation; `-` for standard output. Those that the file has already are
-    /// not simulated again.
+    /// Write results as JSON lines, one per simulation; `-` for standard output. Simulations already in the file are
+    /// skipped.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Results as a table, one line for each simulation and kind of device.
+    /// Write results as CSV, one line per simulation and device kind.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// The decisions of learners as a table, one line for each.
+    /// Write the learners' decisions as CSV, one line each.
     #[arg(long, value_name = "FILE")]
     steps: Option<PathBuf>,
-    /// The Q-table that the first simulation learnt.
+    /// Write the Q-table learnt by the first simulation.
     #[arg(long, value_name = "FILE")]
     save_table: Option<PathBuf>,
-    /// Simulations at the same time; one for each processor by default. With --lab: racks, one by default.
+    /// Parallel simulations [default: one per processor]. With --lab: parallel racks [default: 1].
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     threads: usize,
-    /// Results as one page with charts, for a browser.
+    /// Write an HTML page with charts.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Let another program decide on the weights, by lines of JSON on standard input and output (docs/simulator.md).
+    /// Let another program set the weights, through JSON lines on standard input and output (docs/simulator.md).
     #[arg(long, conflicts_with_all = ["json", "csv", "steps", "save_table", "html", "shard", "check"])]
     serve: bool,
-    /// Run it on a rack of network namespaces as well, in real time, and compare latency and throughput (docs/validation.md).
+    /// Also run on a rack of network namespaces in real time, and compare latency and throughput (docs/validation.md).
     #[arg(long, conflicts_with_all = ["csv", "steps", "save_table", "html", "shard", "check", "serve"])]
     lab: bool,
-    /// Only check the scenario, and tell what would be simulated.
+    /// Only check the scenario and list the simulations.
     #[arg(long)]
     check: bool,
 }

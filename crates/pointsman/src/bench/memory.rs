@@ -25,37 +25,37 @@ use std::time::Instant;
 /// The flags.
 #[derive(clap::Args)]
 pub struct MemoryArgs {
-    /// The program's main file, or `balancer` for the one that is built in.
+    /// The program's main file, or `balancer` for the built-in one.
     file: Option<PathBuf>,
     /// Entries, groups and so on, as STF statements (`add`, `setdefault`, `mc_mgrp_create` ...). Its `packet` statements, if
     /// any, are the packets.
     #[arg(long, value_name = "FILE")]
     entries: Option<PathBuf>,
-    /// Flows that are known, in a random order.
+    /// Number of known flows; packets use them in random order.
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     flows: u64,
-    /// Which packets come: of known flows, of new ones, or nine of known ones (one of which ends) and one new.
+    /// Packet mix: known flows, new flows, or nine known (one of which ends) to one new.
     #[arg(long, value_enum, default_value_t)]
     mix: Mix,
-    /// Routes of the router, rules of the packet filter [default: 10000, 4000].
+    /// Number of router routes or packet filter rules [default: 10000, 4000].
     #[arg(long, value_name = "N")]
     size: Option<usize>,
     /// Processor cores that share the packets.
     #[arg(long, value_name = "N", default_value_t = 1)]
     workers: usize,
-    /// Measurements of program and reference, in turns.
+    /// Number of measurements; program and reference alternate.
     #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u16).range(1..))]
     runs: u16,
-    /// Packets of a measurement [default: as many as flows, but at least 200000 and at most 1000000].
+    /// Packets per measurement [default: the number of flows, but at least 200000 and at most 1000000].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     packets: Option<u64>,
-    /// How the program runs: `engine` makes native code of it, `interp` interprets.
+    /// How the program runs: `engine` compiles to native code, `interp` interprets.
     #[arg(long, value_enum, default_value_t)]
     executor: Choice,
     /// Write the figures as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Folder to search for included files; may be given several times.
+    /// Folder to search for included files. Repeatable.
     #[arg(short = 'I', long = "include", value_name = "DIR")]
     include: Vec<PathBuf>,
     /// Macro to define.

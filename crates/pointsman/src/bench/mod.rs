@@ -14,11 +14,11 @@ mod workers;
 
 use std::process::ExitCode;
 
-/// Measure how fast a program runs: packets in memory go through the complete switch, from parser to deparser, in turns
-/// with a plain loop that balances connections by hand.
+/// Measure how fast a program runs: packets in memory pass through the complete switch, from parser to deparser, alternating
+/// with a hand-written loop that balances connections.
 ///
-/// Our own programs (balancer, router, acl in p4/programs) are filled by themselves, others from --entries. Packets are made
-/// to match the entries.
+/// Tables of the included programs (balancer, router, acl in p4/programs) are filled automatically, others from --entries.
+/// Packets are generated to match the entries.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {

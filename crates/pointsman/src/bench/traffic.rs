@@ -3,15 +3,15 @@
 use super::frame::{Fields, SHORTEST, TCP};
 use pointsman_v1model::Arrived;
 
-/// Which packets come.
+/// The packet mix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mix {
-    /// Packets of flows that are known.
+    /// Packets of known flows.
     #[default]
     Hit,
-    /// Each packet begins a new flow.
+    /// Each packet starts a new flow.
     Miss,
-    /// Of ten packets, nine belong to known flows, one of which it ends, and one begins a new flow.
+    /// Of every ten packets, nine belong to known flows, one of which ends, and one starts a new flow.
     Churn,
 }
 

@@ -33,21 +33,21 @@ use tokio::sync::{mpsc, oneshot, watch};
 /// How long a connection attempt and a request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How soon what could not be saved is saved again.
+/// Retry interval after a failed save.
 const SAVE_AGAIN: Duration = Duration::from_secs(1);
 
-/// How often the files are looked at for changes. One that shows the same change twice is read.
+/// How often the files are polled. A file is read when two polls in a row show the same change.
 const WATCH: Duration = Duration::from_millis(500);
 
-/// Install a rack's description on its switch and keep it there.
+/// Install a rack description on its switch and keep the switch in sync with it.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The rack's description. Changes to it are applied as they are made, or at SIGHUP.
+    /// Rack description. Changes are applied automatically, or at once on SIGHUP.
     rack: PathBuf,
-    /// Serve metrics for Prometheus at this address, /metrics, without asking for a token.
+    /// Serve Prometheus metrics at http://ADDRESS:PORT/metrics, without authentication.
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
-    /// Only check whether the controller could start: the description, and the files that it names.
+    /// Only check the rack description and the files it references, then exit.
     #[arg(long)]
     check: bool,
 }

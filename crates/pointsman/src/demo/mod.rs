@@ -29,13 +29,13 @@ use std::time::Duration;
 /// Build a rack of network namespaces and compare the policies under rising load.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Shorter runs: done in less than a minute, with noisier figures.
+    /// Shorter runs: less than a minute, with noisier figures.
     #[arg(long)]
     quick: bool,
     /// Write the figures as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a page with charts.
+    /// Write an HTML page with charts.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Seed of arrivals and service times.
@@ -44,10 +44,10 @@ pub struct Args {
     /// How devices handle requests.
     #[arg(long, value_enum, default_value_t = Work::Timed)]
     work: Work,
-    /// How the switch runs its program: `engine` makes native code of it, `interp` interprets.
+    /// How the switch runs its program: `engine` compiles to native code, `interp` interprets.
     #[arg(long, value_enum, default_value_t)]
     executor: Choice,
-    /// Say what switch, controller and agents do.
+    /// Show the log of switch, controller and agents.
     #[arg(short, long)]
     verbose: bool,
 }

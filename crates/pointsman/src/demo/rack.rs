@@ -12,10 +12,10 @@ pub const PORT: u16 = 8000;
 /// Name of the service.
 pub const SERVICE: &str = "inference";
 
-/// Time of a request on a CPU. The SmartNIC takes five times as long.
+/// Service time on a CPU. The SmartNIC takes five times as long.
 pub const SERVICE_TIME: Duration = Duration::from_millis(10);
 
-/// Requests that a device works on at a time.
+/// Requests that a device processes concurrently.
 pub const SERVERS: usize = 8;
 
 /// How devices handle requests.

@@ -14,13 +14,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How requests come where a figure does not say otherwise.
+/// Arrival process of figures that do not specify one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Coming {
-    /// Without memory, as the thesis says.
+    /// Poisson arrivals, as stated in the thesis.
     Poisson,
-    /// Nearly evenly, as the thesis's clients really send: gaps drawn around their mean, with a standard deviation of the
-    /// root of the gap's milliseconds.
+    /// Nearly even gaps, as sent by the thesis's actual clients: drawn around their mean, with a standard deviation of the
+    /// square root of the gap in milliseconds.
     NearConstant,
 }
 
@@ -29,7 +29,7 @@ pub enum Coming {
 pub enum Where {
     /// In virtual time.
     Simulator,
-    /// On racks of network namespaces, in real time, with everything stretched so that the quickest service takes some 20 ms.
+    /// On racks of network namespaces, in real time, with all times scaled so that the fastest service takes about 20 ms.
     Lab,
 }
 

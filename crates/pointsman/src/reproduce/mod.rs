@@ -24,40 +24,40 @@ use output::Finished;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Run figures of the papers again, and judge what they claim.
+/// Reproduce figures of the papers and check their claims.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Which: `fig-5.7`, `table-5.4` and so on, as --list names them; `all` for all that run.
+    /// Figures to run: `fig-5.7`, `table-5.4` and so on (see --list); `all` for every runnable one.
     #[arg(value_name = "FIGURE", required_unless_present = "list")]
     figures: Vec<String>,
-    /// Name every figure and table, and where it runs or why not.
+    /// List every figure and table, and where it runs or why it cannot.
     #[arg(long, conflicts_with_all = ["json", "csv", "html"])]
     list: bool,
-    /// Shorter runs and fewer points: about two minutes a figure at most.
+    /// Shorter runs and fewer points: at most about two minutes per figure.
     #[arg(long)]
     quick: bool,
     /// Number of seeds.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: u64,
-    /// The first seed; the others follow.
+    /// First seed.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Where it runs: in virtual time, or with sockets on a rack of network namespaces.
+    /// Where to run: in virtual time, or with sockets on a rack of network namespaces.
     #[arg(long = "in", value_enum, default_value_t = Where::Simulator)]
     place: Where,
-    /// How requests come where a figure leaves it open.
+    /// Arrival process of figures that do not specify one.
     #[arg(long, value_enum, default_value_t = Coming::Poisson)]
     arrivals: Coming,
-    /// Claims and verdicts, a line of JSON for each figure.
+    /// Write claims and verdicts, one line of JSON per figure.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Every point, as a table with units in the names of its columns.
+    /// Write every point as CSV, with units in the column names.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Charts, the paper's beside ours, as one page for a browser.
+    /// Write an HTML page with charts, the paper's next to ours.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Simulations at the same time, one for each processor by default; in the lab racks, eight by default.
+    /// Parallel simulations [default: one per processor], or with --in lab parallel racks [default: 8].
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     threads: usize,
 }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// The argument of `--port-kind`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum PortKind {
-    /// AF_XDP where the driver can and nothing else suffers, else AF_PACKET.
+    /// AF_XDP if the driver supports it and it does no harm, else AF_PACKET.
     #[default]
     Auto,
     /// AF_XDP or an error.
@@ -42,7 +42,7 @@ pub enum Poll {
     /// Sleep soon after the last frame.
     #[default]
     Adaptive,
-    /// Never sleep: the least delay for a whole processor core.
+    /// Never sleep: lowest latency, but occupies a whole processor core.
     Busy,
 }
 
@@ -68,24 +68,24 @@ fn parse_address(s: &str) -> Result<SocketAddr, String> {
 /// Run a P4 program as a switch on Linux interfaces, with a P4Runtime server.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Program to start with: a P4 file, or `balancer` for the one that is built in. Without one the switch waits for a
-    /// controller to send one.
+    /// Program to start with: a P4 file, or `balancer` for the built-in one. Without it the switch waits for a controller to
+    /// send a program.
     pub file: Option<PathBuf>,
-    /// Port: NUMBER@INTERFACE. Repeat for each.
+    /// Port: NUMBER@INTERFACE. Repeatable.
     #[arg(short, long = "interface", value_name = "NUMBER@INTERFACE", allow_hyphen_values = true)]
     pub interface: Vec<Interface>,
-    /// Which kind of port interfaces become; the log says which it was.
+    /// Socket type of the ports; the log shows which one was chosen.
     #[arg(long, value_enum, default_value_t)]
     pub port_kind: PortKind,
     /// How the switch waits for frames.
     #[arg(long, value_enum, default_value_t)]
     pub poll: Poll,
-    /// Threads that work on packets, each with queues of its own of every interface: AF_XDP needs as many receive queues
-    /// there, AF_PACKET deals flows out by itself.
+    /// Number of packet threads. Each has its own queues on every interface: AF_XDP needs one receive queue per thread,
+    /// AF_PACKET distributes flows in the kernel.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub workers: usize,
-    /// Where P4Runtime is served; port 0 takes a free one and says which. Unless --grpc-tls-ca is given it has no
-    /// authentication: think before you leave loopback.
+    /// Listening address of P4Runtime; port 0 picks a free port and logs it. Without --grpc-tls-ca there is no
+    /// authentication: do not expose it beyond loopback.
     #[arg(
         long,
         alias = "grpc-server-addr",
@@ -94,51 +94,51 @@ pub struct Args {
         value_parser = parse_address
     )]
     pub p4runtime: SocketAddr,
-    /// Serve metrics for Prometheus at this address, /metrics.
+    /// Serve Prometheus metrics at http://ADDRESS:PORT/metrics.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_address)]
     pub metrics: Option<SocketAddr>,
-    /// Serve P4Runtime over TLS with this certificate: PEM, its own first, then those up to its authority.
+    /// Serve P4Runtime over TLS with this certificate: PEM, server certificate first, then intermediates.
     #[arg(long, value_name = "FILE", requires = "grpc_tls_key")]
     pub grpc_tls_cert: Option<PathBuf>,
-    /// The certificate's key: PEM.
+    /// Private key of the certificate: PEM.
     #[arg(long, value_name = "FILE", requires = "grpc_tls_cert")]
     pub grpc_tls_key: Option<PathBuf>,
-    /// Demand of each client a certificate of one of these authorities (mutual TLS): PEM.
+    /// Require client certificates signed by one of these CAs (mutual TLS): PEM.
     #[arg(long, value_name = "FILE", requires = "grpc_tls_cert")]
     pub grpc_tls_ca: Option<PathBuf>,
     /// Device id in P4Runtime.
     #[arg(long, default_value_t = 1)]
     pub device_id: u64,
-    /// Port number of the control plane: what the program sends there comes out of P4Runtime as packet-in.
+    /// Port number of the control plane: packets sent there become P4Runtime packet-ins.
     #[arg(long, default_value_t = 510)]
     pub cpu_port: u32,
-    /// The egress_spec that means drop.
+    /// The egress_spec value that means drop.
     #[arg(long, default_value_t = 511)]
     pub drop_port: u32,
-    /// Record every port in DIR, the current folder if none is named: INTERFACE_in.pcap and INTERFACE_out.pcap.
+    /// Record every port in DIR (default: the current folder): INTERFACE_in.pcap and INTERFACE_out.pcap.
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
     pub pcap: Option<PathBuf>,
-    /// Packets that each egress queue holds.
+    /// Capacity of each egress queue, in packets.
     #[arg(long, default_value_t = 1024)]
     pub queue_depth: u32,
-    /// How often one received packet, and the packets that descend from it, may be cloned, resubmitted and recirculated
-    /// altogether; 0 for no limit.
+    /// Limit on clones, resubmissions and recirculations of one received packet and its descendants together; 0 for no
+    /// limit.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_DESCENDANTS)]
     pub max_descendants: u32,
-    /// How programs run: `engine` makes native code of them, `interp` interprets.
+    /// How programs run: `engine` compiles to native code, `interp` interprets.
     #[arg(long, value_enum, default_value_t)]
     pub executor: Choice,
-    /// Queues of each port, 1 to 8: standard_metadata.priority chooses, a larger number is served first.
+    /// Queues per port, 1 to 8, selected by standard_metadata.priority; larger numbers are served first.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub priority_queues: u8,
-    /// Rate (packets a second, or `max`) and depth (packets) of queues: 1=1000,64 for port 1, 1:7=500 for its queue of
-    /// priority 7, all=max,256 for every port. May be given several times.
+    /// Rate (packets per second, or `max`) and depth (packets) of queues: 1=1000,64 for port 1, 1:7=500 for its priority 7
+    /// queue, all=max,256 for every port. Repeatable.
     #[arg(long, value_name = "PORT[:PRIORITY]=RATE[,DEPTH]")]
     pub queue: Vec<Setting>,
-    /// File of such settings, one a line; read again at SIGHUP.
+    /// File of --queue settings, one per line; reloaded on SIGHUP.
     #[arg(long, value_name = "FILE")]
     pub queue_file: Option<PathBuf>,
-    /// Folder to search for included files; may be given several times.
+    /// Folder to search for included files. Repeatable.
     #[arg(short = 'I', value_name = "DIR")]
     pub include: Vec<PathBuf>,
     /// Macro to define.
@@ -150,20 +150,20 @@ pub struct Args {
     /// Log to this file instead of standard error.
     #[arg(long, value_name = "FILE")]
     pub log_file: Option<PathBuf>,
-    /// Least level that is logged: `info`, or `debug` with --log-console or --log-file.
+    /// Minimum log level [default: info, or debug with --log-console or --log-file].
     #[arg(short = 'L', long, value_name = "LEVEL", value_enum)]
     pub log_level: Option<Level>,
-    /// With --log-file: bytes after which the file is set aside as FILE.1.
+    /// With --log-file: size in bytes at which the file is rotated to FILE.1.
     #[arg(long, value_name = "BYTES", default_value_t = 5_242_880, value_parser = clap::value_parser!(u64).range(1..))]
     pub log_file_max_size: u64,
-    /// With --log-file: older files that are kept.
+    /// With --log-file: number of rotated files kept.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub log_file_max_files: usize,
-    /// Log the first BYTES of every packet that comes in or goes out.
+    /// Log the first BYTES of every packet received or sent.
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub dump_packet_data: usize,
-    /// Read packets from INTERFACE_in.pcap and write them to INTERFACE_out.pcap, in the current folder, instead of
-    /// using interfaces. Begins after so many seconds.
+    /// Instead of using interfaces, read packets from INTERFACE_in.pcap and write to INTERFACE_out.pcap in the current
+    /// folder, starting after SECONDS.
     #[arg(long, value_name = "SECONDS", conflicts_with = "pcap")]
     pub use_files: Option<u32>,
     /// Start without a program.
@@ -174,7 +174,7 @@ pub struct Args {
     pub field: Field,
 }
 
-/// Flags of simple_switch and simple_switch_grpc that mean something else, little or nothing here: see `review`.
+/// Flags of simple_switch and simple_switch_grpc that differ or have no effect here: see `review`.
 #[derive(clap::Args)]
 pub struct Field {
     #[arg(long, hide = true)]
@@ -225,8 +225,8 @@ pub struct Field {
     v: Option<bool>,
 }
 
-/// The command line without the `--` that stands between simple_switch's flags and those of its target: here they are
-/// all alike. (A file whose name begins with a dash is `./-name`.)
+/// The command line without the `--` between simple_switch's flags and those of its target: here there is no difference.
+/// (A file whose name begins with a dash is `./-name`.)
 pub fn without_separator(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut args: Vec<OsString> = args.into_iter().collect();
     if args.get(1).is_some_and(|a| a == "switch")
@@ -243,10 +243,10 @@ fn is_program(path: &Path) -> bool {
 }
 
 impl Args {
-    /// Settles what the flags mean together. Gives warnings about flags that do nothing here.
+    /// Resolves how the flags combine. Returns warnings about flags without effect.
     ///
     /// # Errors
-    /// A flag that cannot be honoured, where going on without it would mislead.
+    /// A flag is not supported and ignoring it would mislead.
     pub fn review(&mut self) -> Result<Vec<String>, String> {
         // `--pcap prog.p4`: simple_switch takes a folder only after `=`.
         if self.file.is_none()

@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use x509_cert::der::DateTime;
 
-/// How much a line matters, as simple_switch names it.
+/// Log level, with simple_switch's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Level {
-    /// Everything: today the same as `debug`.
+    /// Everything; currently the same as `debug`.
     Trace,
-    /// Every packet that comes in or goes out.
+    /// Every packet received or sent.
     Debug,
-    /// What happens: links, `log_msg`, clients.
+    /// Events: links, `log_msg`, clients.
     Info,
-    /// What is lost or left out.
+    /// Lost packets and omitted features.
     Warn,
-    /// What no longer works.
+    /// Failures.
     Error,
     /// Nothing.
     Off,

@@ -12,16 +12,16 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Format P4 source: four blanks a level, braces behind what they belong to, a line for each statement.
+/// Format P4 source: four spaces per level, opening braces at the end of the line, one statement per line.
 ///
-/// Comments and preprocessor lines stay where they are, lines are broken where their author broke them, and the program
-/// stays the same, token by token. Files are rewritten; `-` formats standard input to standard output.
+/// Comments, preprocessor lines and the author's line breaks are kept; the program's tokens do not change.
+/// Files are rewritten in place; `-` formats standard input to standard output.
 #[derive(ClapArgs)]
 pub struct Args {
-    /// Files, folders of them (`*.p4`), or `-`.
+    /// Files, folders (searched for `*.p4`), or `-`.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Only say which files are not formatted; then the exit code is 1.
+    /// Only list unformatted files; exit code 1 if there are any.
     #[arg(long)]
     check: bool,
 }

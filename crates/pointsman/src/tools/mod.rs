@@ -9,13 +9,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Everything under `pointsman p4`.
+/// Subcommands of `pointsman p4`.
 #[derive(Subcommand)]
 pub enum P4 {
-    /// What looks at one program.
+    /// Commands on a single program.
     #[command(flatten)]
     Program(crate::p4::Command),
-    /// What works with programs.
+    /// Developer tools.
     #[command(flatten)]
     Tool(Tool),
 }
@@ -27,7 +27,7 @@ pub enum Tool {
     Fmt(fmt::Args),
     /// Run packet tests (STF) against their programs.
     Test(test::Args),
-    /// Show what happens to a packet, step by step.
+    /// Trace a packet through a program, step by step.
     Trace(trace::Args),
 }
 

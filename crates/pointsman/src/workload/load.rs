@@ -12,34 +12,34 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// What a load generator is told.
+/// Flags of the load generator.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Where requests go: a server's address and port, or a service's VIP.
+    /// Destination: a server's address and port, or a service's VIP.
     #[arg(value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8000")]
     target: SocketAddr,
     /// Requests per second.
     #[arg(long, value_name = "N", default_value = "10", value_parser = rate)]
     rate: f64,
-    /// For how many seconds requests are sent.
+    /// Sending time in seconds.
     #[arg(long = "for", value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     duration: f64,
-    /// At most so many requests.
+    /// Maximum number of requests.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     requests: Option<u64>,
-    /// How the times between requests vary.
+    /// Arrival process.
     #[arg(long, value_enum, default_value_t = Arrivals::Poisson)]
     arrivals: Arrivals,
-    /// After so many seconds a request is lost.
+    /// Seconds after which an unanswered request counts as lost.
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     timeout: f64,
     /// Names of the devices that may answer.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "device")]
     devices: Vec<String>,
-    /// Seed of the schedule, and of the keys that answers are signed with: as the servers'.
+    /// Seed of the schedule and of the keys that sign answers; must match the servers'.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Bytes of a request.
+    /// Request size in bytes.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(32..=9000))]
     payload: u16,
     /// Write the result as JSON; `-` for standard output.
@@ -49,7 +49,7 @@ pub struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Arrivals {
-    /// Independent users.
+    /// Poisson arrivals, as from independent users.
     Poisson,
     /// Equal gaps.
     Constant,

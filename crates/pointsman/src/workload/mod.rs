@@ -5,12 +5,12 @@ mod serve;
 
 use std::process::ExitCode;
 
-/// Serve real applications, and send them requests: what a rack is measured with.
+/// Serve real applications and send them requests, to measure a rack.
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Answer requests with a real computation.
     Serve(serve::Args),
-    /// Send requests on a schedule, whatever becomes of the answers, and count every one.
+    /// Send requests on a fixed schedule (open loop), and account for every one.
     Load(load::Args),
 }
 

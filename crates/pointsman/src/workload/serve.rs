@@ -13,40 +13,40 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// What a server is told.
+/// Flags of the server.
 #[derive(clap::Args)]
 pub struct Args {
-    /// What a request computes: ad (anomaly detection), bm25, knn, vgg16, dns, gflop.
+    /// Application: ad (anomaly detection), bm25, knn, vgg16, dns, gflop.
     application: Application,
-    /// Address and port, UDP and TCP; a second one, of IPv6 for instance, has the same port.
+    /// Address and port, for UDP and TCP. Further addresses, such as an IPv6 one, must use the same port.
     #[arg(long, value_name = "ADDRESS:PORT,...", value_delimiter = ',', default_value = "127.0.0.1:8000")]
     listen: Vec<SocketAddr>,
-    /// Its name, which is in every answer and in the load generator's --devices.
+    /// Device name, included in every answer and used in the load generator's --devices.
     #[arg(long, default_value = "device")]
     name: String,
-    /// Seed of data, weights and of the keys that answers are signed with; the load generator needs the same.
+    /// Seed of data, weights and the keys that sign answers; must match the load generator's.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How much a request is: documents (bm25), images (knn), an image's side (vgg16), names (dns), MFLOP (gflop), flows (ad);
-    /// the papers' by default.
+    /// Request size: documents (bm25), images (knn), an image's side (vgg16), names (dns), MFLOP (gflop), flows (ad)
+    /// [default: as in the papers].
     #[arg(long, value_name = "N")]
     size: Option<u32>,
-    /// Requests at the same time; as many as there are processors by default.
+    /// Concurrent requests [default: one per processor].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     workers: Option<u16>,
-    /// Requests that may wait; more are dropped.
+    /// Queue capacity in requests; excess requests are dropped.
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     buffer: u32,
-    /// Processors that all workers together may use, by a control group; needs the right to make one.
+    /// CPU limit for all workers together, in processors, through a cgroup; needs permission to create one.
     #[arg(long, value_name = "N", value_parser = cores)]
     cores: Option<f64>,
-    /// Where it tells its counters over HTTP, in Prometheus' text format: a source for agents (docs/agents.md).
+    /// Serve counters over HTTP in Prometheus' text format at this address, as a source for agents (docs/agents.md).
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
-    /// Ends after so many seconds; 600 by default, so that nothing forgotten runs for ever.
+    /// Stop after this many seconds; limited by default so that a forgotten server does not run forever.
     #[arg(long = "for", value_name = "SECONDS", default_value = "600", value_parser = seconds)]
     duration: f64,
-    /// Ends after so many answers.
+    /// Stop after this many answers.
     #[arg(long, value_name = "N")]
     requests: Option<u64>,
 }

@@ -61,31 +61,31 @@ pub struct WireArgs {
     /// Ports of the switch.
     #[arg(long, value_enum, default_value_t = Ports::Both)]
     ports: Ports,
-    /// How long a probe of the search for a packet rate is, and a run of TCP.
+    /// Duration of each packet-rate probe and of each TCP run.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.5, value_parser = parse_seconds)]
     seconds: f64,
     /// Runs of each measurement.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
-    /// Flows that packets belong to, in turn.
+    /// Number of flows; packets use them in turn.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     flows: u32,
-    /// Bytes of a packet without its frame check sequence, 64 to 1514.
+    /// Frame size in bytes without the frame check sequence, 64 to 1514.
     #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u16).range(64..=1514))]
     frame: u16,
-    /// Highest share of packets that may be lost at a rate that counts as free of loss.
+    /// Highest share of lost packets that still counts as loss-free.
     #[arg(long, value_name = "SHARE", default_value_t = 1e-5, value_parser = parse_share)]
     max_loss: f64,
-    /// What the generator sends with.
+    /// How the generator sends.
     #[arg(long, value_enum, default_value_t = Generator::Auto)]
     generator: Generator,
-    /// Only this.
+    /// Measure only this part.
     #[arg(long, value_enum)]
     only: Option<Part>,
     /// Write the figures, with every run, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Say what switch and controller do.
+    /// Show the log of switch and controller.
     #[arg(short, long)]
     verbose: bool,
 }

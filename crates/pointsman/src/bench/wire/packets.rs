@@ -16,22 +16,22 @@ pub const LOST: Duration = Duration::from_secs(1);
 /// Frames of each flow before anything is measured are sent at this rate, so that slow paths for new flows are behind us.
 const INTRODUCTION_PPS: f64 = 20_000.0;
 
-/// No probe sends more.
+/// Limit on the packets of one probe.
 const LIMIT: u32 = 100_000_000;
 
-/// How long what is still on its way is waited for.
+/// How long to wait for packets in flight.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What carries the frames of a search. (Those whose latency is measured always come from a packet socket: they carry the
-/// time of sending, in a checksum of their own.)
+/// How the search's frames are sent. (Frames for latency measurement always come from a packet socket: they carry their
+/// send time, with their own checksum.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum Generator {
-    /// XDP where that works, else AF_PACKET.
+    /// XDP if available, else AF_PACKET.
     Auto,
-    /// An XDP program in the kernel: several times as fast as what it measures; needs root.
+    /// An XDP program in the kernel: several times as fast as the device under test; needs root.
     Xdp,
-    /// A packet socket: about as fast as what it measures.
+    /// A packet socket: about as fast as the device under test.
     AfPacket,
 }
 

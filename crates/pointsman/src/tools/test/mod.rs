@@ -23,33 +23,33 @@ use std::time::{Duration, Instant};
 
 /// Run packet tests (STF files) against their P4 programs.
 ///
-/// Folders are searched for `*.stf`. The program of NAME.stf is NAME.p4 beside it, else main.p4 beside it, else, for tests
-/// in a folder `tests`, main.p4 beside that folder. Programs for other architectures than v1model are skipped. The last
-/// line says `N passed, N failed, N skipped`; the exit code is 0 if nothing failed.
+/// Folders are searched for `*.stf`. The program of NAME.stf is NAME.p4 in the same folder, else main.p4 there, else, for
+/// tests in a folder `tests`, main.p4 in its parent. Programs for architectures other than v1model are skipped. The last
+/// line is `N passed, N failed, N skipped`; the exit code is 0 if nothing failed.
 #[derive(ClapArgs)]
 pub struct Args {
     /// STF files, or folders of them.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// The program of every test.
+    /// Use this program for every test.
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
-    /// Folder to search for included files; may be given several times.
+    /// Folder to search for included files. Repeatable.
     #[arg(short = 'I', long = "include", value_name = "DIR")]
     include: Vec<PathBuf>,
     /// Macro to define.
     #[arg(short = 'D', value_name = "NAME[=VALUE]", value_parser = parse_define)]
     define: Vec<Define>,
-    /// How the programs run: `engine` makes native code of them, `interp` interprets.
+    /// How the programs run: `engine` compiles to native code, `interp` interprets.
     #[arg(long, value_enum, default_value_t)]
     executor: Choice,
-    /// Only tests whose name contains TEXT; may be given several times.
+    /// Run only tests whose name contains TEXT. Repeatable.
     #[arg(long, value_name = "TEXT")]
     filter: Vec<String>,
     /// Only list the tests.
     #[arg(long)]
     list: bool,
-    /// Tests at a time [default: one per processor].
+    /// Parallel tests [default: one per processor].
     #[arg(short, long, value_name = "N")]
     jobs: Option<usize>,
     /// Write the results as JSON.

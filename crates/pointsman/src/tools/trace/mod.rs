@@ -14,38 +14,38 @@ use pointsman_v1model::SwitchConfig;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Show what happens to a packet, step by step.
+/// Trace a packet through a program, step by step.
 ///
-/// Parser states with what they extract, table look-ups with their keys and entries, actions, every change of a header or
-/// variable, externs, queues and copies, and the packets that leave, each step with its place in the source. Without a
-/// packet, the `packet` statements of the entries file are followed.
+/// Shows parser states and extracted headers, table look-ups with keys and entries, actions, every change of a header or
+/// variable, externs, queues, copies and outgoing packets, each with its source location. Without --packet or --pcap the
+/// `packet` statements of the entries file are traced.
 #[derive(ClapArgs)]
 pub struct Args {
     /// The program's main file.
     file: PathBuf,
-    /// Entries, groups and so on, as STF statements (`add`, `setdefault`, `mc_mgrp_create` ...); a packet test will do,
-    /// what it expects is not checked.
+    /// Entries, groups and so on, as STF statements (`add`, `setdefault`, `mc_mgrp_create` ...). A packet test also works;
+    /// its expectations are not checked.
     #[arg(long, value_name = "FILE")]
     entries: Option<PathBuf>,
-    /// The packet, in hexadecimal digits; may be given several times.
+    /// The packet, in hexadecimal digits. Repeatable.
     #[arg(long, value_name = "HEX")]
     packet: Vec<String>,
-    /// Packets from a capture (pcap or pcapng).
+    /// Read packets from a capture (pcap or pcapng).
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// Port on which the packets come in.
+    /// Ingress port of the packets.
     #[arg(long, value_name = "N", default_value_t = 0)]
     port: u32,
-    /// Port that is the control plane's.
+    /// Port of the control plane.
     #[arg(long, value_name = "N")]
     cpu_port: Option<u32>,
-    /// JSON instead of text (docs/trace.md).
+    /// Print JSON instead of text (docs/trace.md).
     #[arg(long)]
     json: bool,
-    /// Show writes that change nothing, too (JSON always has them).
+    /// Also show writes that change nothing (JSON always has them).
     #[arg(long)]
     all: bool,
-    /// Folder to search for included files; may be given several times.
+    /// Folder to search for included files. Repeatable.
     #[arg(short = 'I', long = "include", value_name = "DIR")]
     include: Vec<PathBuf>,
     /// Macro to define.

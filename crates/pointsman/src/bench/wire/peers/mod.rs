@@ -19,16 +19,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// A request without an answer for so long is lost.
+/// A request unanswered for this long is lost.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Compare requests a second with nftables, HAProxy and nginx on the same rack of namespaces.
+/// Compare requests per second with nftables, HAProxy and nginx on the same rack of namespaces.
 #[derive(clap::Args)]
 pub struct PeersArgs {
     /// Ports of our switch.
     #[arg(long, value_enum, default_value_t = super::Ports::Both)]
     ports: super::Ports,
-    /// How long a run is.
+    /// Duration of a run.
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = super::parse_seconds)]
     seconds: f64,
     /// Runs of each measurement.
@@ -41,7 +41,7 @@ pub struct PeersArgs {
     /// Write the figures, with every run, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Say what switch and controller do.
+    /// Show the log of switch and controller.
     #[arg(short, long)]
     verbose: bool,
 }
