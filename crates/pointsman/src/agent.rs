@@ -91,7 +91,7 @@ impl Running {
         let from = own.unwrap_or(any);
         let socket = UdpSocket::bind((from, 0)).map_err(|e| {
             format!(
-                "{}: cannot send from {from}: {e}; run the agent where the device has that address",
+                "{}: cannot send from {from}: {e}; run the agent on the host with that address",
                 config.name
             )
         })?;
@@ -227,7 +227,7 @@ impl Running {
 fn cost(reports: u64, spent: Duration, took: Duration) -> String {
     let (spent, took) = (spent.as_secs_f64(), took.as_secs_f64());
     format!(
-        "{reports} reports in {took:.1} s, {:.1} a second, took {spent:.4} s of a processor: {:.3} % of it, {:.1} us a report",
+        "{reports} reports in {took:.1} s ({:.1} per second), CPU time {spent:.4} s: {:.3} % of a core, {:.1} us per report",
         reports as f64 / took,
         100.0 * spent / took,
         1e6 * spent / reports.max(1) as f64
@@ -271,7 +271,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     let mut hangup = tokio.block_on(async { crate::signals::hangup() })?;
     tokio.spawn(async move {
         while hangup.recv().await.is_some() {
-            say("SIGHUP: nothing to read again; restart the agent to change its settings");
+            say("SIGHUP: nothing to reload; restart the agent to change its settings");
         }
     });
     let rack = crate::rack_file::read(&args.rack)?;
@@ -281,7 +281,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         None => interface_with(&config.addresses).ok_or_else(|| {
             let addresses: Vec<String> = config.addresses.iter().map(IpAddr::to_string).collect();
             format!(
-                "no interface here has {}: run the agent on the device, or name its --interface",
+                "no local interface has {}: run the agent on the device, or give --interface",
                 addresses.join(" or ")
             )
         })?,

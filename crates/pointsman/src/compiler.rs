@@ -28,9 +28,11 @@ pub fn compile(
         }
         (Some((name, span)), _) if right => {
             let message =
-                format!("`main` is a `{name}`, not a V1Switch: the program is for another architecture");
+                format!("`main` is a `{name}`, not a V1Switch: the program targets another architecture");
             let error = Diagnostic::error("P1002", span, message);
-            diagnostics.push(error.help("`pointsman p4 check` checks it; what runs here are programs for v1model: `V1Switch(...) main;`"));
+            diagnostics.push(error.help(
+                "`pointsman p4 check` checks it; only v1model programs run here: `V1Switch(...) main;`",
+            ));
         }
         // A program without `main` is right, but cannot run.
         _ if right => {

@@ -25,7 +25,7 @@ pub fn run(command: &Command) -> Result<ExitCode, String> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).map_err(|e| {
         format!(
-            "cannot read {shown}: {e}; `pointsman sim SCENARIO --save-table {shown}` writes one, and so does a controller whose \
+            "cannot read {shown}: {e}; created by `pointsman sim SCENARIO --save-table {shown}`, or by a controller whose \
              rack.toml says learn.table"
         )
     })?;

@@ -214,7 +214,8 @@ impl Live {
     /// Starts the agent of a device.
     pub fn start_agent(&mut self, device: &str) -> Result<(), String> {
         let host = self.rack.host(device).map_err(|e| e.to_string())?;
-        let (server, name) = device.split_once('/').ok_or_else(|| format!("{device} is no server/device"))?;
+        let (server, name) =
+            device.split_once('/').ok_or_else(|| format!("{device} is not SERVER/DEVICE"))?;
         let config = AgentConfig::from_rack(&self.config, server, name, &host.interface)?;
         let running = host.namespace.enter(|| Running::open(config)).map_err(|e| e.to_string())??;
         let stopper = running.stopper();
@@ -261,7 +262,7 @@ impl Live {
     pub fn serve_clients(&mut self, view: ClientsView) -> Result<(), String> {
         let bind = tokio::net::TcpListener::bind(SocketAddr::from(clients::CLIENTS));
         let bound = self.tokio.block_on(self.tokio.spawn(bind)).map_err(|e| e.to_string())?;
-        let listener = bound.map_err(|e| format!("cannot listen for what clients see: {e}"))?;
+        let listener = bound.map_err(|e| format!("cannot listen for client metrics: {e}"))?;
         self.tokio.spawn(view.serve(listener));
         Ok(())
     }
@@ -299,18 +300,18 @@ impl Live {
     }
 
     fn tell(&self, command: Command) -> Result<(), String> {
-        let part = self.controller.as_ref().ok_or("no controller runs")?;
-        part.commands.send(command).map_err(|_| "the controller has ended".to_string())
+        let part = self.controller.as_ref().ok_or("the controller is not running")?;
+        part.commands.send(command).map_err(|_| "the controller has stopped".to_string())
     }
 
     /// Waits until the switch holds what the configuration says, and knows the way to everybody in it.
     pub fn wait_in_sync(&self, patience: Duration) -> Result<(), String> {
-        let part = self.controller.as_ref().ok_or("no controller runs")?;
+        let part = self.controller.as_ref().ok_or("the controller is not running")?;
         let mut status = part.status.clone();
         let wait = async {
             // The input that was sent last may not have been looked at yet: an idle controller is in sync with the old.
             tokio::time::sleep(Duration::from_millis(20)).await;
-            status.wait_for(Standing::is_complete).await.map(|_| ()).map_err(|_| "the controller has ended")
+            status.wait_for(Standing::is_complete).await.map(|_| ()).map_err(|_| "the controller has stopped")
         };
         let result = self.tokio.block_on(async { tokio::time::timeout(patience, wait).await });
         match result {
@@ -321,10 +322,10 @@ impl Live {
 
     /// Counters of the switch.
     pub fn stats(&self) -> Result<Stats, String> {
-        let part = self.switch.as_ref().ok_or("no switch runs")?;
+        let part = self.switch.as_ref().ok_or("the switch is not running")?;
         self.tokio
             .block_on(part.handle.call(|core| core.stats()))
-            .map_err(|_| "the switch has ended".to_string())
+            .map_err(|_| "the switch has stopped".to_string())
     }
 }
 

@@ -105,7 +105,7 @@ fn refused(args: &[&str], parts: &[&str]) {
 #[test]
 fn what_cannot_be_measured() {
     let dir = Scratch::new("bench-refused");
-    refused(&[], &["which program", "`balancer`"]);
+    refused(&[], &["no program", "`balancer`"]);
     refused(&["balancer", "--flowz", "1"], &["--flowz", "--flows"]);
     refused(&["balancer", "--mix", "some"], &["hit, miss, churn"]);
     refused(&["balancer", "--flows", "0"], &["--flows 0", "at least 1"]);

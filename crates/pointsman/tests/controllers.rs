@@ -128,7 +128,7 @@ fn a_half_written_file_is_refused() {
     controller.wait_for("the switch is up to date");
     let services = b.text.find("[[service]]").expect("there is one");
     b.scratch.write("rack.toml", &b.text[..services]);
-    let line = controller.wait_for("not applied, perhaps it is half-written");
+    let line = controller.wait_for("not applied, possibly half-written");
     assert!(line.contains("removes all services: inference") && line.contains("kill -HUP"), "{line}");
     assert_eq!(controller.count("configuration accepted"), 0);
     // Somebody means it.

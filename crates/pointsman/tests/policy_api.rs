@@ -212,7 +212,7 @@ fn the_server_refuses_and_goes_on() {
     drop(silent);
     // New tokens count at once; wrong ones do not lock everybody out.
     std::fs::write(b.folder.join("tokens"), "ops short\n").expect("a file");
-    b.controller.wait_for("the tokens before stay in force");
+    b.controller.wait_for("keeping the previous tokens");
     assert_eq!(b.ask("GET", "/v1/status", Some(OPS), None).0, 200);
     std::fs::write(b.folder.join("tokens"), "other 00000000000000000000\n").expect("a file");
     let start = Instant::now();
@@ -324,7 +324,7 @@ fn what_could_not_be_saved_is_saved_later() {
     assert!(code == Some(0) && err.contains("could not be saved"), "{out}{err}");
     assert!(b.good(&["status"]).contains("unsaved"), "{}", b.good(&["status"]));
     std::fs::create_dir_all(&folder).expect("a folder");
-    b.controller.wait_for("is saved again");
+    b.controller.wait_for("can be saved again");
     assert!(std::fs::read_to_string(&file).is_ok_and(|kept| kept.contains("wrr")));
     assert!(!b.good(&["status"]).contains("unsaved"));
 }

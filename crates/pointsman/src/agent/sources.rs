@@ -64,7 +64,7 @@ fn ask(address: &str, question: &[u8]) -> Result<Vec<u8>, String> {
                 return Err(format!("the answer is longer than {} MiB", MAX_ANSWER >> 20));
             }
             if start.elapsed() > PATIENCE {
-                return Err(format!("no end of the answer within {} s", PATIENCE.as_secs()));
+                return Err(format!("incomplete answer after {} s", PATIENCE.as_secs()));
             }
         }
     }
@@ -88,7 +88,7 @@ fn reply(kind: &SourceKind, library: Option<&Nvml>) -> Reply {
     let bytes = match kind {
         SourceKind::Prometheus(url) | SourceKind::Orca(url) => get(url),
         SourceKind::Haproxy(address) => ask(address, b""),
-        SourceKind::OrcaStream(_) => Err("its reports come by themselves".to_string()),
+        SourceKind::OrcaStream(_) => Err("its reports are pushed".to_string()),
         SourceKind::Nvml(index) => {
             return match library.map(|nvml| nvml.gpu(*index)) {
                 Some(Ok(values)) => Reply::Values(values),

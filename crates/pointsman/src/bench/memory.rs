@@ -105,7 +105,7 @@ fn available() -> Option<u64> {
 /// Can so many flows be measured?
 fn check_flows(flows: u64) -> Result<(), String> {
     if flows == 0 {
-        return Err("--flows 0: there is nothing to measure without flows; give at least 1".into());
+        return Err("--flows 0: give at least 1".into());
     }
     let needed = u128::from(flows) * u128::from(FLOW_BYTES);
     let gib = |bytes: u128| format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64);
@@ -113,14 +113,14 @@ fn check_flows(flows: u64) -> Result<(), String> {
     if needed > u128::from(most) {
         let most = gib(most.into());
         return Err(format!(
-            "--flows {flows} needs about {} of memory, and this machine has {most} to spare: choose at most {}",
+            "--flows {flows} needs about {} of memory, and this machine has {most} available: choose at most {}",
             gib(needed),
             available().unwrap_or(u64::MAX) / 10 * 9 / FLOW_BYTES
         ));
     }
     // Flows are numbers of 32 bits, and there must be some left for new ones.
     if flows > 1 << 30 {
-        return Err(format!("--flows {flows}: at most {} can be told apart", 1 << 30));
+        return Err(format!("--flows {flows}: at most {} are supported", 1 << 30));
     }
     Ok(())
 }
@@ -134,17 +134,18 @@ fn places(flows: u64) -> Option<Define> {
 impl MemoryArgs {
     /// Is there anything wrong with the flags alone?
     fn review(&self) -> Result<&Path, String> {
-        let file = self.file.as_deref().ok_or(
-            "which program is to be measured? Give its main file, or `balancer` for the one that is built in",
-        )?;
+        let file = self
+            .file
+            .as_deref()
+            .ok_or("no program: give its main file, or `balancer` for the built-in one")?;
         check_flows(self.flows)?;
         if self.workers == 0 {
-            return Err("--workers 0: somebody has to do the work; give at least 1".into());
+            return Err("--workers 0: give at least 1".into());
         }
         let most = self.flows.min(256);
         if self.workers as u64 > most {
             return Err(format!(
-                "--workers {}: at most {most} can have flows of their own here; give fewer",
+                "--workers {}: at most {most}, as each needs at least one flow; give fewer",
                 self.workers
             ));
         }

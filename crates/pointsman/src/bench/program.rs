@@ -142,7 +142,7 @@ impl<E: Executor> Program<E> {
                         let to = super::frame::get32(&sent, super::frame::IPV4 + 16);
                         let device = devices.iter().position(|d| d.ipv4 == to).ok_or_else(|| {
                             format!(
-                                "a new connection went to {}, which is no device",
+                                "a new connection went to {}, which is not a device",
                                 std::net::Ipv4Addr::from(to)
                             )
                         })?;
@@ -185,7 +185,7 @@ impl<E: Executor> Program<E> {
             // Which device a new connection gets is the program's choice.
             if !same && !matches!(step, Step::Opens(_)) {
                 return Err(format!(
-                    "program and reference do not do the same: they make of {step:?}\n  {}\n  {}",
+                    "program and reference differ: output for {step:?}\n  {}\n  {}",
                     sent.map_or("nothing".to_string(), |s| hex(&s)),
                     hex(&frame)
                 ));

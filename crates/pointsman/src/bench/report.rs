@@ -138,7 +138,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{}: {} flows, mix {}, {} worker{}, {} runs of {} packets in turns, {}",
+            "{}: {} flows, mix {}, {} worker{}, {} alternating runs of {} packets, {}",
             self.program,
             self.flows,
             self.mix.name(),
@@ -148,7 +148,7 @@ impl fmt::Display for Report {
             self.packets,
             self.executor.name(),
         )?;
-        writeln!(f, "{:<24}{:>10}{:>10}{:>10}{:>14}", "ns a packet", "min", "median", "max", "packets/s")?;
+        writeln!(f, "{:<24}{:>10}{:>10}{:>10}{:>14}", "ns per packet", "min", "median", "max", "packets/s")?;
         let fewer = self.fewer.iter();
         let fewer = fewer.flat_map(|f| [("program, one worker", &f.one), ("switches apart", &f.apart)]);
         let rows =
@@ -159,8 +159,8 @@ impl fmt::Display for Report {
         }
         writeln!(f, "{:<24}{:>20.2}", "ratio of the medians", self.ratio())?;
         if let Some(Fewer { one, apart }) = &self.fewer {
-            writeln!(f, "{:<24}{:>20.2}", "times as fast as one", gain(one, &self.ns))?;
-            writeln!(f, "{:<24}{:>20.2}", "switches apart are", gain(one, apart))?;
+            writeln!(f, "{:<24}{:>20.2}", "speed-up over one", gain(one, &self.ns))?;
+            writeln!(f, "{:<24}{:>20.2}", "switches apart", gain(one, apart))?;
         }
         let stages: Vec<String> = self.stages.0.iter().map(|(name, ns)| format!("{name} {ns:.1}")).collect();
         writeln!(f, "stages, block by block: {}", stages.join(", "))?;
@@ -177,7 +177,7 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "compilation: front end {:.1} ms, executor {:.1} ms, {:.1} ms while packets go through; it had a core for {:.0} % of the time",
+            "compilation: front end {:.1} ms, executor {:.1} ms, {:.1} ms in the background, on a core {:.0} % of the time",
             self.front_end_ms,
             self.executor_ms,
             self.rest_ms,

@@ -9,13 +9,13 @@ use std::path::Path;
 pub(super) fn tokens(path: &Path, notes: &mut Vec<String>) -> Result<Tokens, String> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).map_err(|e| {
-        format!("cannot read {shown} for api.tokens: {e}; `pointsman keys` with the rack's file makes it")
+        format!("cannot read {shown} for api.tokens: {e}; `pointsman keys` with rack.toml creates it")
     })?;
     let tokens = Tokens::parse(&text).map_err(|e| format!("{shown}: {e}"))?;
     if let Ok(meta) = std::fs::metadata(path)
         && meta.permissions().mode() & 0o007 != 0
     {
-        notes.push(format!("everybody on this machine can read the tokens in {shown}: chmod o= {shown}"));
+        notes.push(format!("every user of this machine can read the tokens in {shown}: chmod o= {shown}"));
     }
     Ok(tokens)
 }

@@ -92,7 +92,7 @@ pub(super) fn kept(config: &LearnConfig, folder: &Path) -> Result<Option<Kept>, 
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(format!("cannot read {shown} for learn.table: {e}")),
     };
-    let remedy = "or move it away to begin with nothing";
+    let remedy = "or move it away to start from scratch";
     let kept = Kept::load(&text).map_err(|e| format!("{shown}: {e}; restore it, {remedy}"))?;
     kept.fits(config.settings.learner, &config.settings.parameters)
         .map_err(|e| format!("{shown}: {e}, {remedy}"))?;
@@ -151,7 +151,7 @@ impl Learner {
                 self.number += 1;
             }
             Err(e) => {
-                wishes.push(Wish::Say(format!("nobody learns: {e}")));
+                wishes.push(Wish::Say(format!("no learner: {e}")));
                 self.refused = Some(basis);
             }
         }
@@ -166,7 +166,7 @@ impl Learner {
         let updates: u64 = driver.standing().map(|s| s.updates).sum();
         let knowledge = match (&config.table, found) {
             (Some(name), Some(_)) => format!(", with {updates} updates in {name}"),
-            (Some(name), None) => format!(", with nothing so far in {name}"),
+            (Some(name), None) => format!(", with no updates yet in {name}"),
             (None, _) => String::new(),
         };
         let said = format!(
@@ -309,10 +309,10 @@ async fn clients(source: &ClientsSource, classes: &[String]) -> Result<Vec<Clien
 
 fn seen(p99: f64, loss: f64) -> Result<Clients, String> {
     if loss.is_finite() && !(0.0..=1.0).contains(&loss) {
-        return Err(format!("learn.clients.loss is {loss}: write an expression for a share, from 0 to 1"));
+        return Err(format!("learn.clients.loss is {loss}: expected a ratio from 0 to 1"));
     }
     if p99 < 0.0 {
-        return Err(format!("learn.clients.p99_ms is {p99}: write an expression for milliseconds"));
+        return Err(format!("learn.clients.p99_ms is {p99}: expected milliseconds"));
     }
     // No requests at all make both NaN.
     let loss = if loss.is_nan() { 0.0 } else { loss };

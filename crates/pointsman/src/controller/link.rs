@@ -107,7 +107,7 @@ async fn connect(address: String, number: u64, news: mpsc::Sender<News>) {
     let lost = |reason: String| News::Input(number, Input::Disconnected(reason));
     let attempt = async {
         let endpoint = Endpoint::from_shared(format!("http://{address}"))
-            .map_err(|e| format!("switch.p4runtime = \"{address}\" is no address: {e}"))?;
+            .map_err(|e| format!("switch.p4runtime = \"{address}\" is not an address: {e}"))?;
         let endpoint = endpoint
             .connect_timeout(CONNECT)
             .tcp_nodelay(true)

@@ -252,7 +252,7 @@ impl<T: FnMut(&str)> Pump<T> {
             Input::Response { id, result } if Learner::is_own(id) => {
                 let result = match result {
                     Ok(Response::Read(entities)) => Ok(entities),
-                    Ok(_) => Err("the answer is to another kind of request".to_string()),
+                    Ok(_) => Err("the answer belongs to another kind of request".to_string()),
                     Err(e) => Err(format!("{} ({:?})", e.message, e.code)),
                 };
                 let wishes = self.learner.devices(id, result);
@@ -345,7 +345,7 @@ impl<T: FnMut(&str)> Pump<T> {
         let result = files::replace(&path, &text);
         match (&result, self.unsaved.take()) {
             (Err(why), None) => self.warn(why.clone()),
-            (Ok(()), Some(_)) => self.warn(format!("{} is saved again", path.display())),
+            (Ok(()), Some(_)) => self.warn(format!("{} can be saved again", path.display())),
             _ => {}
         }
         if result.is_err() {
@@ -398,9 +398,10 @@ pub async fn serve(
                     headers: r.headers,
                     body: r.body,
                 },
-                _ => {
-                    http::Response::error(503, "the controller is ending: ask again when it has started anew")
-                }
+                _ => http::Response::error(
+                    503,
+                    "the controller is shutting down: retry after it has restarted",
+                ),
             }
         }
     })

@@ -111,7 +111,7 @@ impl Follower {
             let mut notes = Vec::new();
             match files::tokens(&file.path, &mut notes) {
                 Ok(tokens) => news.push(Command::Tokens(tokens)),
-                Err(message) => notes.push(format!("{message}\npointsman: the tokens before stay in force")),
+                Err(message) => notes.push(format!("{message}\npointsman: keeping the previous tokens")),
             }
             notes.iter().for_each(|n| say(n));
         }
@@ -120,9 +120,7 @@ impl Follower {
             self.keys.iter_mut().for_each(Watched::take);
             match self.description(asked) {
                 Ok(rack) => news.push(Command::File(Box::new(rack))),
-                Err(message) => {
-                    say(&format!("{message}\npointsman: the configuration before stays in force"))
-                }
+                Err(message) => say(&format!("{message}\npointsman: keeping the previous configuration")),
             }
         }
         news
@@ -140,7 +138,7 @@ impl Follower {
             self.refused = Some(text);
             let pid = std::process::id();
             return Err(format!(
-                "{}: not applied, perhaps it is half-written: {}; if it is meant so: kill -HUP {pid}",
+                "{}: not applied, possibly half-written: {}; to apply it anyway: kill -HUP {pid}",
                 path.display(),
                 doubts.join("; ")
             ));

@@ -150,7 +150,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
 
     let total = scale.ramp() * Policy::COMPARED.len() as u32 + scale.stress.duration;
     let bar = ProgressBar::new(total.as_millis() as u64);
-    let style = ProgressStyle::with_template("{bar:30} {percent:>3} % {eta:>4} left  {msg}");
+    let style = ProgressStyle::with_template("{bar:30} {percent:>3} % {eta:>4} remaining  {msg}");
     bar.set_style(style.map_err(|e| format!("progress bar: {e}"))?);
     bar.enable_steady_tick(Duration::from_millis(200));
     bar.set_message("building the rack");
@@ -190,7 +190,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
 
     let mut notes = live.rack.warnings.clone();
     if !stats.is_conserved() {
-        notes.push("the switch lost count of packets: its counters do not add up".into());
+        notes.push("the switch's packet counters do not add up".into());
     }
     let report = Report {
         schema: SCHEMA,
@@ -213,7 +213,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     }
     if report.consistency.violations > 0 {
         return Err(format!(
-            "{} answers came from another device than their connection's",
+            "{} answers came from a device other than their connection's",
             report.consistency.violations
         ));
     }
@@ -241,7 +241,7 @@ fn ramp_of(
     };
     let limit = unloaded.mul_f64(plan.latency_factor);
     ramp(&plan, |rate| {
-        bar.set_message(format!("{}: {rate:.0} requests a second", policy.name()));
+        bar.set_message(format!("{}: {rate:.0} requests/s", policy.name()));
         let duration = scale.duration(rate / cpus);
         let result = client.measure(rate, duration, Arrivals::Poisson)?;
         bar.inc(duration.as_millis() as u64 + 150);
@@ -289,7 +289,7 @@ pub fn sustained(policies: &[Policy], seeds: &[u64], quick: bool) -> Result<Vec<
     let unloaded = unloaded_latency(&mut client, cpus * 0.02)?;
     let total = scale.ramp() * (policies.len() * seeds.len()) as u32;
     let bar = ProgressBar::new(total.as_millis() as u64);
-    let style = ProgressStyle::with_template("{bar:30} {percent:>3} % {eta:>4} left  {msg}");
+    let style = ProgressStyle::with_template("{bar:30} {percent:>3} % {eta:>4} remaining  {msg}");
     bar.set_style(style.map_err(|e| format!("progress bar: {e}"))?);
     let mut out = Vec::new();
     for policy in policies {
@@ -314,10 +314,7 @@ fn unloaded_latency(client: &mut Client, rate_rps: f64) -> Result<Duration, Stri
             .measure(rate_rps, Duration::from_millis(500), Arrivals::Constant)
             .map_err(|e| e.to_string())?;
         if run.answered == 0 {
-            return Err(format!(
-                "none of {} requests was answered on an idle rack: something is wrong; try --verbose",
-                run.sent
-            ));
+            return Err(format!("none of {} requests was answered on an idle rack; see --verbose", run.sent));
         }
         let median = run.latencies.percentile(50.0);
         best = Some(best.map_or(median, |b| b.min(median)));

@@ -79,7 +79,7 @@ pub fn run(
                     live.set_policy(SERVICE, policy)?;
                     turn += 1;
                 }
-                progress(elapsed.min(scale.duration), format!("{CONNECTIONS} connections, policies change"));
+                progress(elapsed.min(scale.duration), format!("{CONNECTIONS} connections, policy changes"));
                 std::thread::sleep(Duration::from_millis(50));
             }
             Ok(())

@@ -53,12 +53,12 @@ trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
 
 async fn exchange(ask: Ask<'_>) -> Result<(u16, Vec<u8>), String> {
-    let uri: Uri = ask.url.parse().map_err(|e| format!("no URL: {e}; write http://host:port"))?;
+    let uri: Uri = ask.url.parse().map_err(|e| format!("invalid URL: {e}; write http://host:port"))?;
     let tls = match (uri.scheme_str(), ask.tls) {
         (Some("http"), _) => None,
         (Some("https"), Some(tls)) => Some(tls),
-        (Some("https"), None) => return Err("https:// needs an authority to trust".into()),
-        _ => return Err("write an address that begins with http:// or https://".into()),
+        (Some("https"), None) => return Err("https:// needs a trusted CA".into()),
+        _ => return Err("the address must begin with http:// or https://".into()),
     };
     let host = uri.host().ok_or("the address has no host: write http://host:port")?;
     let port = uri.port_u16().unwrap_or(if tls.is_some() { 443 } else { 80 });
@@ -70,7 +70,7 @@ async fn exchange(ask: Ask<'_>) -> Result<(u16, Vec<u8>), String> {
         Some(tls) => {
             let name = ServerName::try_from(name.to_string()).map_err(|e| format!("`{name}`: {e}"))?;
             let secured = TlsConnector::from(tls).connect(name, stream).await;
-            Box::new(secured.map_err(|e| format!("no TLS: {e}; is the authority right, and the name?"))?)
+            Box::new(secured.map_err(|e| format!("TLS failed: {e}; check the CA and the host name"))?)
         }
     };
     let (mut sender, connection) =

@@ -193,10 +193,10 @@ async fn whole(request: hyper::Request<Incoming>, max_body: usize) -> Result<Req
             ));
         }
         Ok(Err(e)) => {
-            return Err(Response::error(400, &format!("the body could not be read: {e}; send it again")));
+            return Err(Response::error(400, &format!("the body could not be read: {e}; retry")));
         }
         Err(_) => {
-            let message = format!("no whole body within {} s: send it faster", BODY.as_secs());
+            let message = format!("incomplete body after {} s: send faster", BODY.as_secs());
             return Err(Response::error(408, &message));
         }
     };

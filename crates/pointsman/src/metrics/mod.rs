@@ -168,7 +168,7 @@ where
                     headers: Vec::new(),
                     body: page.text(),
                 },
-                None => Response::error(503, "it is ending: ask again when it has started anew"),
+                None => Response::error(503, "shutting down: retry after the restart"),
             }
         }
     })

@@ -472,7 +472,7 @@ impl Runtime {
             }
             let ended = threads.into_iter().map(|thread| {
                 let thread = thread.map_err(|e| format!("cannot start a thread for packets: {e}"))?;
-                thread.join().unwrap_or_else(|_| Err("a worker panicked; the switch has ended".to_string()))
+                thread.join().unwrap_or_else(|_| Err("a worker panicked; the switch has stopped".to_string()))
             });
             // All of them, whatever the first one says.
             ended.collect::<Vec<_>>().into_iter().collect()

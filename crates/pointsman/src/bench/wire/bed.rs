@@ -230,7 +230,7 @@ impl Bed {
         let before = threads();
         let rack = Rack::build(&spec(1)).map_err(text)?;
         let interfaces: Vec<&str> = rack.ports.iter().map(|p| p.interface.as_str()).collect();
-        let [first, second] = interfaces[..] else { return Err("the rack has not two ports".into()) };
+        let [first, second] = interfaces[..] else { return Err("the rack does not have two ports".into()) };
         let forwarder = Forwarder::start(&rack.switch, [first, second], kind)?;
         let bed = Self::of(&format!("bare {}", kind.name()), &rack, Middle::Forwarder(forwarder))?;
         Ok(Self { kind: Some(kind), threads: &threads() - &before, ..bed })

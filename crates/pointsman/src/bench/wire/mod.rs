@@ -96,14 +96,14 @@ const SECONDS: std::ops::RangeInclusive<f64> = 0.01..=60.0;
 fn parse_seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if SECONDS.contains(&seconds) => Ok(seconds),
-        _ => Err(format!("it must be a number from {} to {}", SECONDS.start(), SECONDS.end())),
+        _ => Err(format!("expected a number from {} to {}", SECONDS.start(), SECONDS.end())),
     }
 }
 
 fn parse_share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(share) if (0.0..1.0).contains(&share) => Ok(share),
-        _ => Err("it must be a number from 0 to below 1, such as 0.00001".into()),
+        _ => Err("expected a number from 0 to below 1, such as 0.00001".into()),
     }
 }
 

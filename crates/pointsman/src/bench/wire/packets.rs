@@ -84,13 +84,13 @@ pub struct Lane {
 impl Lane {
     /// A lane whose frames are `length` bytes long (without frame check sequence), in so many flows to the service.
     pub fn new(bed: Bed, generator: Generator, flows: u32, length: usize) -> Result<Self, String> {
-        let (server, interface, _) = bed.servers.first().ok_or("the bed has no server")?;
+        let (server, interface, _) = bed.servers.first().ok_or("the test bed has no server")?;
         let sink = Sink::open(server, interface).map_err(|e| e.to_string())?;
         let socket = PacketSender::open(&bed.client, &bed.client_interface).map_err(|e| e.to_string())?;
         let live = generator == Generator::Xdp;
         if live && flows > MAX_LIVE_FLOWS {
             return Err(format!(
-                "--generator xdp has at most {MAX_LIVE_FLOWS} flows, not {flows}: use af_packet"
+                "--generator xdp supports at most {MAX_LIVE_FLOWS} flows, not {flows}: use af_packet"
             ));
         }
         let accepted = match bed.entrance().filter(|_| live) {
@@ -102,7 +102,7 @@ impl Lane {
             None => None,
         };
         let (Some(IpAddr::V4(source)), SocketAddr::V4(target)) = (bed.sources.first(), bed.target) else {
-            return Err("the bed has no IPv4 addresses".into());
+            return Err("the test bed has no IPv4 addresses".into());
         };
         let template = Template {
             source_mac: Mac::from_ipv4(*source),

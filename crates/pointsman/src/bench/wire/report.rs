@@ -401,10 +401,10 @@ impl WireReport {
         }
         if !rows.is_empty() {
             let head = [
-                "frames a second",
+                "frames/s",
                 "loss-free",
                 "of bare",
-                "of a flood",
+                "overloaded",
                 "of bare",
                 "CPU ns",
                 "of bare",
@@ -415,7 +415,7 @@ impl WireReport {
             ];
             out.push_str(&table(&head, &rows));
             out.push_str(
-                "(latencies at half of the loss-free rate, `lost` there; medians; ratios run by run)\n",
+                "(latencies at half of the loss-free rate, `lost` there; medians; ratios per run)\n",
             );
         }
         let rows: Vec<Vec<String>> = self
@@ -466,7 +466,7 @@ impl PeersReport {
             })
             .collect();
         let head = [
-            "who, connections, clients",
+            "setup, connections, clients",
             "requests/s",
             "min-max",
             "of direct",

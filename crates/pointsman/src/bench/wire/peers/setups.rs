@@ -63,10 +63,7 @@ impl Peer {
     pub fn start(&self) -> Result<(Bed, String), String> {
         let there = self.needs.iter().all(|file| std::path::Path::new(file).exists());
         let Some(program) = installed(self.program).filter(|_| there) else {
-            return Err(format!(
-                "it is not installed: apt-get install --no-install-recommends {}",
-                self.packages
-            ));
+            return Err(format!("not installed: apt-get install --no-install-recommends {}", self.packages));
         };
         let mut version = String::new();
         let bed = Bed::kernel(self.name, |rack| {
@@ -104,7 +101,7 @@ fn nftables(program: &str, rack: &Rack) -> Result<Vec<Process>, String> {
     // Its table of connections is shared with the machine and must not fill up: a full one drops packets.
     let warnings = forget_connections_soon(&rack.switch).map_err(text)?;
     match warnings.first() {
-        Some(warning) => Err(format!("{warning}: its connections would not be forgotten in time")),
+        Some(warning) => Err(format!("{warning}: its connections would not expire in time")),
         None => Ok(Vec::new()),
     }
 }
@@ -121,7 +118,9 @@ fn proxy(
     let listening = format!(" {address:08X}:{PORT:04X} 00000000:0000 0A ");
     let listens = || {
         let table = rack.switch.enter(|| std::fs::read_to_string("/proc/thread-self/net/tcp"))?;
-        table.map(|table| table.contains(&listening)).map_err(|e| Error::os("cannot see who listens", e))
+        table
+            .map(|table| table.contains(&listening))
+            .map_err(|e| Error::os("cannot list listening sockets", e))
     };
     process.wait_until(PATIENCE, listens).map_err(text)?;
     Ok(vec![process])
