@@ -122,9 +122,7 @@ pub fn run(command: Command) -> Result<ExitCode, String> {
         }
         Command::Explain { code } => {
             let Some(e) = codes::explain(code) else {
-                return Err(format!(
-                    "there is no code '{code}'; docs/diagnostics.md lists them, from P0101 on"
-                ));
+                return Err(format!("unknown code '{code}'; docs/diagnostics.md lists them, from P0101 on"));
             };
             format!("{}: {}\n\n{}\n", e.code, e.title, e.text).into_bytes()
         }

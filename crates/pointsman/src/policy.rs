@@ -290,17 +290,17 @@ fn show(s: &Value) -> String {
         text(&s["service"]),
         brief(&s["policy"]),
         match (&s["who"], &s["since"]) {
-            (Value::Null, _) => "the rack's file".to_string(),
+            (Value::Null, _) => "rack.toml".to_string(),
             (who, since) => format!("change {} by {} at {}", s["change"], text(who), text(since)),
         }
     );
     if let Some(l) = s["learner"].as_object() {
-        let how = if l["paused"] == true { "paused; `policy reset` lets it decide again" } else { "decides" };
+        let how = if l["paused"] == true { "paused; `policy reset` resumes it" } else { "active" };
         let _ = writeln!(out, "learner    {}, weights {}, {how}", text(&l["learner"]), text(&l["weights"]));
         let classes = l["classes"].as_array().map_or(&[][..], Vec::as_slice);
         for c in classes.iter().filter(|_| classes.len() > 1) {
             let servers: Vec<String> = c["servers"].as_array().into_iter().flatten().map(text).collect();
-            let fixed = if c["learns"] == true { "" } else { ", nothing to weigh" };
+            let fixed = if c["learns"] == true { "" } else { ", nothing to balance" };
             let (class, weights) = (text(&c["class"]), text(&c["weights"]));
             let _ = writeln!(out, "class      {class}, weights {weights}{fixed}: {}", servers.join(", "));
         }
@@ -315,7 +315,7 @@ fn show(s: &Value) -> String {
             Some("silent") => "silent: is its agent running?".into(),
             Some("failed") => "failed health check".into(),
             Some("held") => "in service, held at weight 0 by the learner".into(),
-            Some("draining") if d["enabled"] == false => "draining: not enabled".into(),
+            Some("draining") if d["enabled"] == false => "draining: disabled".into(),
             Some("draining") => "draining: its server has weight 0".into(),
             _ => text(&d["state"]),
         };
@@ -337,7 +337,7 @@ fn outcome(c: &Value) -> String {
 fn history(answer: &Value) -> String {
     let mut rows = vec![row(&["CHANGE", "AT", "WHO", "SERVICE", "POLICY", "OUTCOME"])];
     for c in answer["changes"].as_array().into_iter().flatten() {
-        let set = if c["set"].is_null() { "what the rack's file says".to_string() } else { brief(&c["set"]) };
+        let set = if c["set"].is_null() { "the value in rack.toml".to_string() } else { brief(&c["set"]) };
         let note = c["set"]["note"].as_str().map_or_else(String::new, |n| format!(" ({n})"));
         rows.push(vec![
             text(&c["id"]),
@@ -481,11 +481,10 @@ fn trust(reach: &Reach) -> Result<Option<Arc<ClientConfig>>, String> {
     if !reach.api.starts_with("https://") {
         return Ok(None);
     }
-    let ca = reach.ca.as_ref().ok_or(
-        "the API is at https://: name the authority of its certificate: --ca FILE, or POINTSMAN_API_CA",
-    )?;
+    let ca =
+        reach.ca.as_ref().ok_or("https:// needs the API's CA: pass --ca FILE or set POINTSMAN_API_CA")?;
     let mut roots = RootCertStore::empty();
-    for certificate in tls::certificates(ca, "API's authority")? {
+    for certificate in tls::certificates(ca, "API's CA")? {
         roots.add(certificate).map_err(|e| format!("{}: {e}", ca.display()))?;
     }
     let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -495,8 +494,8 @@ fn trust(reach: &Reach) -> Result<Option<Arc<ClientConfig>>, String> {
     let config = match (&reach.cert, &reach.key) {
         (Some(cert), Some(key)) => builder
             .with_client_auth_cert(
-                tls::certificates(cert, "certificate to show")?,
-                tls::key(key, "certificate's key")?,
+                tls::certificates(cert, "client certificate")?,
+                tls::key(key, "client key")?,
             )
             .map_err(|e| format!("{} and {}: {e}", cert.display(), key.display()))?,
         _ => builder.with_no_client_auth(),
@@ -508,13 +507,12 @@ fn trust(reach: &Reach) -> Result<Option<Arc<ClientConfig>>, String> {
 pub fn run(args: Args) -> Result<ExitCode, String> {
     let trusted = trust(&args.reach)?;
     let file = args.reach.token_file.ok_or(
-        "who asks? Name a file with a token of the controller (`tokens` in [api] of the rack's file): --token-file FILE, or \
-         POINTSMAN_TOKEN_FILE",
+        "no API token (see `tokens` in [api] of rack.toml): pass --token-file FILE or set POINTSMAN_TOKEN_FILE",
     )?;
     let shown = file.display();
     let held = std::fs::read_to_string(&file).map_err(|e| format!("cannot read {shown}: {e}"))?;
     let token =
-        token(&held).ok_or_else(|| format!("{shown} has no token: write TOKEN or NAME TOKEN into it"))?;
+        token(&held).ok_or_else(|| format!("{shown} contains no token: expected TOKEN or NAME TOKEN"))?;
     let q = question(&args.command);
     let url = format!("{}{}", args.reach.api.trim_end_matches('/'), q.path);
     let patience = PATIENCE
@@ -534,12 +532,12 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         token: Some(token),
         body: q.body.map(|b| ("application/json", b)),
     };
-    let (code, body) = tokio.block_on(ask(asked, patience)).map_err(|e| {
-        format!("{e}; is the controller running, with [api] in its rack's file, and is --api right?")
-    })?;
+    let (code, body) = tokio
+        .block_on(ask(asked, patience))
+        .map_err(|e| format!("{e}; check --api, and that the controller runs with [api] in rack.toml"))?;
     let body = String::from_utf8_lossy(&body);
     let answer: Value = serde_json::from_str(&body)
-        .map_err(|_| format!("{} does not answer as a controller does: is --api right?", args.reach.api))?;
+        .map_err(|_| format!("{} does not answer like a controller: check --api", args.reach.api))?;
     if let Some(message) = answer["error"].as_str() {
         return Err(message.to_string());
     }

@@ -44,7 +44,7 @@ pub fn key_file(path: &Path, rack: &Rack) -> Option<PathBuf> {
 fn take_keys(rack: &mut Rack, file: &Path, text: &str) -> Result<(), String> {
     let shown = file.display();
     for name in rack.read_keys(&shown.to_string(), text)? {
-        say(&format!("{shown}: the rack has no device `{name}`: its key is not used"));
+        say(&format!("{shown}: the rack has no device `{name}`: key ignored"));
     }
     Ok(())
 }
@@ -59,14 +59,12 @@ fn with_keys(path: &Path, mut rack: Rack) -> Result<Rack, String> {
         let shown = file.display();
         let text = std::fs::read_to_string(&file).map_err(|e| {
             format!(
-                "switch.report_keys: cannot read {shown}: {e}; `pointsman keys {}` makes it",
+                "switch.report_keys: cannot read {shown}: {e}; create it with `pointsman keys {}`",
                 path.display()
             )
         })?;
         if std::fs::metadata(&file).is_ok_and(|m| m.permissions().mode() & 0o077 != 0) {
-            say(&format!(
-                "{shown}: others may read these keys, and report what they like: chmod 600 {shown}"
-            ));
+            say(&format!("{shown}: other users can read these keys and forge reports: chmod 600 {shown}"));
         }
         take_keys(&mut rack, &file, &text)?;
     }
@@ -146,7 +144,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         if token.is_some() {
             return Ok(ExitCode::SUCCESS);
         }
-        return Err("switch.report_keys names no file: write one, report_keys = \"report-keys.txt\"".into());
+        return Err("switch.report_keys is not set: write report_keys = \"report-keys.txt\"".into());
     };
     let shown = file.display().to_string();
     match std::fs::read_to_string(&file) {

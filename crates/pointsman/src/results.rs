@@ -21,5 +21,5 @@ pub fn write(path: &Path, flag: &str, text: impl AsRef<[u8]>) -> Result<(), Stri
 }
 
 fn refused(path: &Path, flag: &str, error: &std::io::Error) -> String {
-    format!("cannot write {}: {error}; name another file with {flag}", path.display())
+    format!("cannot write {}: {error}; choose another file with {flag}", path.display())
 }

@@ -32,7 +32,7 @@ pub struct Args {
 fn refuse_hidden(path: &Path) -> Result<(), String> {
     if path.starts_with(FOLDER) {
         return Err(format!(
-            "{}: {FOLDER} is where the siege keeps its own files; name another folder",
+            "{}: {FOLDER} is reserved for the siege's own files; choose another folder",
             path.display()
         ));
     }
@@ -57,7 +57,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     let binary = args.binary.as_ref().unwrap_or(&own);
     let binary = binary
         .canonicalize()
-        .map_err(|e| format!("--binary {}: {e}; name a `pointsman` that can be run", binary.display()))?;
+        .map_err(|e| format!("--binary {}: {e}; choose an executable `pointsman`", binary.display()))?;
     refuse_hidden(&binary)?;
     ensure_privileges().map_err(text)?;
     prepare().map_err(text)?;
@@ -69,6 +69,6 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         let text = serde_json::to_string_pretty(&found.json()).map_err(|e| format!("--json: {e}"))?;
         results::write(path, "--json", text + "\n")?;
     }
-    print(&format!("{} of {} cases broke their limits\n", found.broken(), chosen.len()));
+    print(&format!("{} of {} cases exceeded their limits\n", found.broken(), chosen.len()));
     Ok(if found.ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

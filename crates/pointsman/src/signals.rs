@@ -40,7 +40,7 @@ pub fn end_process(first: impl FnOnce() + Send + 'static) -> Result<(), String> 
     let wait = move || {
         runtime.block_on(wait_for_stop());
         first();
-        show("\npointsman: interrupted: nothing was written\n");
+        show("\npointsman: interrupted; nothing was written\n");
         // What a shell reports of a program that ended by SIGINT.
         std::process::exit(130);
     };

@@ -121,7 +121,7 @@ fn finished(path: &Path) -> Result<BTreeMap<Key, Value>, String> {
     for (i, line) in text[..whole].lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
         let result: Value = serde_json::from_str(line).unwrap_or_default();
         let key = key_of(&result).ok_or_else(|| {
-            format!("{shown}:{}: this is no result of `pointsman sim`: name another file for --json", i + 1)
+            format!("{shown}:{}: not a result of `pointsman sim`: choose another file for --json", i + 1)
         })?;
         out.insert(key, result);
     }
@@ -140,7 +140,7 @@ fn data_plane(scenario: &Scenario) -> Result<DataPlane<Engine>, String> {
 fn read(path: &Path) -> Result<Vec<Arc<Scenario>>, String> {
     let shown = path.display().to_string();
     let text = std::fs::read_to_string(path)
-        .map_err(|e| format!("cannot read {shown}: {e}; name a scenario, such as those in scenarios/"))?;
+        .map_err(|e| format!("cannot read {shown}: {e}; expected a scenario, such as those in scenarios/"))?;
     let beside = path.parent().unwrap_or(Path::new("")).to_path_buf();
     // What a scenario names stands beside it.
     let load = |name: &str| {
@@ -149,7 +149,7 @@ fn read(path: &Path) -> Result<Vec<Arc<Scenario>>, String> {
         if name.ends_with(".pcap") || name.ends_with(".pcapng") {
             return capture_times(&bytes).map_err(|e| format!("{}: {e}", file.display()));
         }
-        String::from_utf8(bytes).map_err(|_| format!("{} is no text (UTF-8)", file.display()))
+        String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8 text", file.display()))
     };
     let read = scenario::read(&shown, &text, &load).map_err(|e| e.to_string())?;
     Ok(read.into_iter().map(Arc::new).collect())
@@ -163,7 +163,7 @@ fn capture_times(bytes: &[u8]) -> Result<String, String> {
         times.push(record.time_ns);
     }
     times.sort_unstable();
-    let first = times.first().copied().ok_or("the capture holds no frame")?;
+    let first = times.first().copied().ok_or("the capture contains no frame")?;
     let mut text = String::from("time_s\n");
     for t in times {
         let ns = t - first;
@@ -253,7 +253,7 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
 /// Every decision of every learner.
 fn steps_csv(path: &Path, results: &[&Value]) -> Result<(), String> {
     if results.iter().all(|r| r["learning"].is_null()) {
-        return Err("--steps: nobody learns in this scenario: give it a table [learn]".into());
+        return Err("--steps: this scenario has no learner: add a table [learn]".into());
     }
     let mut text = format!("{}\n", table::STEPS_HEAD);
     for line in results.iter().flat_map(|r| table::step_lines(r)) {
@@ -267,11 +267,11 @@ fn steps_csv(path: &Path, results: &[&Value]) -> Result<(), String> {
 fn save_table(path: &Path, results: &[&Value]) -> Result<(), String> {
     let mut tables = results.iter().filter_map(|r| r["learning"]["table"].as_str());
     let Some(first) = tables.next() else {
-        return Err("--save-table: no simulation has a Q-table: its learner must be q-learning".into());
+        return Err("--save-table: no simulation has a Q-table: the learner must be q-learning".into());
     };
     let more = tables.count();
     if more > 0 {
-        say(&format!("{more} more simulations have a Q-table: kept is that of the first"));
+        say(&format!("{more} more simulations have a Q-table: only the first is kept"));
     }
     write(path, first)
 }
@@ -283,7 +283,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         pointsman_lab::ensure_privileges().map_err(|e| e.to_string())?;
     }
     if args.scenario.len() > 1 && !args.lab {
-        return Err("several scenarios: one at a time, unless with --lab".into());
+        return Err("several scenarios are only allowed with --lab".into());
     }
     let mut scenarios = Vec::new();
     for path in &args.scenario {
@@ -293,7 +293,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     let data_plane = data_plane(first)?;
     if args.serve {
         if scenarios.len() > 1 {
-            say("--serve: the scenario has a sweep: its first point is served");
+            say("--serve: the scenario has a sweep: serving only its first point");
         }
         let mut server = serve::Server::new(first, &data_plane)?;
         server.run(std::io::stdin().lock(), std::io::stdout().lock())?;
@@ -336,12 +336,12 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     };
     let todo: Vec<&Job> = jobs.iter().filter(|j| !done.contains_key(&j.key())).collect();
     if todo.len() < jobs.len() {
-        say(&format!("{} of {} simulations are finished already", jobs.len() - todo.len(), jobs.len()));
+        say(&format!("{} of {} simulations are already finished", jobs.len() - todo.len(), jobs.len()));
     }
     let results = Mutex::new(Results { file: file.map(open).transpose()?, to_stdout, done });
     let bar = ProgressBar::new(todo.len() as u64);
     if let Ok(style) =
-        ProgressStyle::with_template("{wide_bar} {pos}/{len} simulations, {elapsed} gone, {eta} left")
+        ProgressStyle::with_template("{wide_bar} {pos}/{len} simulations, {elapsed} elapsed, {eta} remaining")
     {
         bar.set_style(style);
     }

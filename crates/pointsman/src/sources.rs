@@ -77,7 +77,7 @@ fn read_text(path: &Path) -> io::Result<String> {
 pub fn read_source(path: &Path) -> Result<String, String> {
     read_text(path).map_err(|e| {
         let remedy = match e.kind() {
-            io::ErrorKind::IsADirectory => "name the program's main file in it",
+            io::ErrorKind::IsADirectory => "give the program's main file in it",
             io::ErrorKind::NotFound => "check the path",
             io::ErrorKind::PermissionDenied => "make it readable",
             _ => "give a file of P4 source text",
@@ -96,7 +96,7 @@ pub fn parse_define(arg: &str) -> Result<Define, String> {
     if name.starts_with(letter) && name.chars().all(|c| letter(c) || c.is_ascii_digit()) {
         Ok(Define::set(arg))
     } else {
-        Err(format!("'{name}' is no macro name: write NAME or NAME=VALUE"))
+        Err(format!("'{name}' is not a macro name: write NAME or NAME=VALUE"))
     }
 }
 

@@ -355,7 +355,7 @@ fn each_class_has_its_weights() -> Fallible<()> {
         controller.wait_for("class=old weights=3:1 next=3:1");
         let shown = place.policy(&["show"])?;
         for line in [
-            "learner    service-rate, weights old 3:1, like-s2 3:0, decides",
+            "learner    service-rate, weights old 3:1, like-s2 3:0, active",
             "class      old, weights 3:1: s1",
             "class      like-s2, weights 3:0: s2",
             "s1/nic  1       2         in service",

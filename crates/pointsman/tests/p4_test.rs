@@ -133,9 +133,9 @@ fn results_of_every_kind() {
         "odd.stf:1: frobnicate 1\n  frobnicate is no command",
         "broken ... FAILED",
         "error[P0",
-        "alone/c.p4 beside it: name one with --program",
+        "alone/c.p4 next to it: give one with --program",
         "other ... skipped: for PSA (psa.p4)",
-        "own ... skipped: for an architecture of its own (package top)",
+        "own ... skipped: for a custom architecture (package top)",
         "none ... skipped: it has no statements",
     ] {
         assert!(out.contains(want), "{want}\n{out}");

@@ -192,7 +192,7 @@ fn what_cannot_be_done() {
         assert!(code == 1 && err.contains(want), "{code} {err}");
     };
     let odd = File::new("odd.stf", b"add nowhere x:1 go()\n");
-    check(&[FORWARDER], "no packet to follow: give one with --packet");
+    check(&[FORWARDER], "no packet to trace: give one with --packet");
     check(&[FORWARDER, "--packet", "0g"], "--packet 0g: write an even number of hexadecimal digits");
     check(&[FORWARDER, "--packet", "00", "--entries", odd.path()], "line 1: no table nowhere");
     check(&["/nonexistent.p4", "--packet", "00"], "cannot read /nonexistent.p4");

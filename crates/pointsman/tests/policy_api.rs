@@ -138,7 +138,7 @@ fn the_command_sets_shows_and_remembers() {
     assert!(code == Some(1) && said.contains("`low` must be less"), "{said}");
     b.controller.stop();
     let (code, _, said) = b.policy(&["list"]);
-    assert!(code == Some(1) && said.contains("is the controller running"), "{said}");
+    assert!(code == Some(1) && said.contains("check --api"), "{said}");
     (b.controller, b.api) = Bench::controller(&b.folder);
     b.controller.wait_for("up to date (0 changes)");
     let history = b.good(&["history", "--service", "inference", "--limit", "100"]);

@@ -32,7 +32,7 @@ fn bad_input_is_refused() -> Fallible<()> {
         (&["--case", "arp-flood", "--quick"], "arp-flood is not part of --quick"),
         (&["--binary", "/nowhere/pointsman"], "--binary /nowhere/pointsman: "),
         (&["--json", "/nowhere/siege.json"], "cannot write /nowhere/siege.json"),
-        (&["--json", "/dev/shm/siege.json"], "/dev/shm is where the siege keeps its own files"),
+        (&["--json", "/dev/shm/siege.json"], "/dev/shm is reserved for the siege's own files"),
     ] {
         let output = siege(arguments).output()?;
         let said = String::from_utf8_lossy(&output.stderr);

@@ -166,20 +166,20 @@ fn shards_and_interruptions() {
     let text = std::fs::read_to_string(&first).expect("the file is there");
     std::fs::write(&first, &text[..text.len() - 100]).expect("it can be written");
     let told = all(&first, &["--shard", "1/2"]);
-    assert!(told.stderr.contains("2 of 3 simulations are finished already"), "{told:?}");
+    assert!(told.stderr.contains("2 of 3 simulations are already finished"), "{told:?}");
     let both = [&first, &second].map(|p| std::fs::read_to_string(p).expect("the file is there")).concat();
     let merged = dir.write("merged", &both);
     assert_eq!(results(&merged), results(&whole));
     // The table of all of them, without a simulation.
     let (ours, theirs) = (dir.path("ours.csv"), dir.path("theirs.csv"));
     let told = all(&merged, &["--csv", &ours]);
-    assert!(told.stderr.contains("6 of 6 simulations are finished already"), "{told:?}");
+    assert!(told.stderr.contains("6 of 6 simulations are already finished"), "{told:?}");
     all(&whole, &["--csv", &theirs]);
     let read = |p: &str| std::fs::read_to_string(p).expect("the file is there");
     assert_eq!(read(&ours), read(&theirs));
     let wrong = dir.write("wrong", "{\"a\": 1}\n");
     let told = run(&["sim", &scenario, "--json", &wrong]);
-    assert!(told.code == Some(1) && told.stderr.contains("wrong:1: this is no result"), "{told:?}");
+    assert!(told.code == Some(1) && told.stderr.contains("wrong:1: not a result"), "{told:?}");
 }
 
 /// The environment for Gymnasium, with Gymnasium's own checker.

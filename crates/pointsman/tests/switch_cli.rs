@@ -168,7 +168,7 @@ fn flags_of_p4() {
     let main = dir.write("defined.p4", program("TABLE.apply();"));
     check(&["p4", "check", &main], 1, &["`TABLE`"]);
     check(&["p4", "check", "-D", "TABLE=forward", &main], 0, &[]);
-    check(&["p4", "check", "-D", "A B", &main], 2, &["'A B' is no macro name", "NAME=VALUE"]);
+    check(&["p4", "check", "-D", "A B", &main], 2, &["'A B' is not a macro name", "NAME=VALUE"]);
     check(&["p4", "check", "--format", "xml", &main], 2, &["text, json"]);
     check(&["p4", "check"], 2, &["<FILE>"]);
     check(&["p4", "chek", &main], 2, &["chek", "check"]);
@@ -205,19 +205,19 @@ fn output_that_nobody_reads_is_no_crash() {
 fn bad_flags_of_the_switch() {
     let good = file(GOOD);
     for (port, part) in [
-        ("veth1", "'veth1' is no port"),
+        ("veth1", "'veth1' is not a port"),
         ("@veth1", "'@veth1' does not begin with a port number"),
         ("one@veth1", "'one@veth1' does not begin with a port number"),
         ("-1@veth1", "'-1@veth1' does not begin with a port number"),
         ("4294967296@veth1", "does not begin with a port number"),
-        ("1@", "'1@' names no interface"),
-        ("", "'' is no port"),
+        ("1@", "'1@' has no interface"),
+        ("", "'' is not a port"),
     ] {
         refused(&[&good, "-i", port], 2, &[part, "write NUMBER@INTERFACE, such as 1@veth1"]);
     }
     refused(&[&good, "-i", "1@x", "-i", "1@y"], 1, &["port 1 is given to two interfaces"]);
     refused(&[&good, "-i", "1@x", "-i", "2@x"], 1, &["interface 'x' is given to two ports"]);
-    refused(&[&good, "-i", "510@x"], 1, &["port 510 is the control plane's", "--cpu-port"]);
+    refused(&[&good, "-i", "510@x"], 1, &["port 510 is the control plane port", "--cpu-port"]);
     refused(&[&good, "-i", "1@a/b"], 1, &["'a/b' cannot be an interface name"]);
     refused(&[&good, "-i", "1@name_of_17_bytes"], 1, &["cannot be an interface name", "1 to 15 bytes"]);
     refused(&[&good, "--cpu-port", "511"], 1, &["both 511", "choose different numbers"]);
@@ -350,7 +350,7 @@ fn a_client_that_reads_nothing_costs_a_bounded_amount() {
         let packet = pb::PacketOut { payload: vec![0; 1400], metadata: metadata.to_vec() };
         deaf.tell(pb::stream_message_request::Update::Packet(packet));
     }
-    switch.wait_for("it does not keep up");
+    switch.wait_for("for a slow P4Runtime client");
     // Others are served meanwhile.
     let (_other, code) = connect(switch.address, 0);
     assert_eq!(code, Code::AlreadyExists);

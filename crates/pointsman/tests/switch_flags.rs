@@ -197,7 +197,7 @@ fn command_lines_of_others() {
 fn a_compilers_output_is_no_program() {
     let dir = Scratch::new("json");
     let json = dir.write("prog.json", "{ \"program\": \"prog.p4\" }");
-    refused(&[&json], &["prog.json is a compiler's output for BMv2", "give the .p4 file"]);
+    refused(&[&json], &["prog.json is compiler output for BMv2", "give the .p4 file"]);
     let source = dir.write("prog.p4", std::fs::read(file(GOOD)).unwrap());
     refused(&[&json], &[&format!("give {source}")]);
     let finished = started(&["--no-p4", &json]);
@@ -248,7 +248,7 @@ fn settings_of_queues() {
             assert!(finished.stderr.contains(part), "{more:?}: no '{part}' in:\n{}", finished.stderr);
         }
     };
-    check(&["--queue", "7=1"], &["no port 7", "-i 7@INTERFACE"]);
+    check(&["--queue", "7=1"], &["port 7 does not exist", "-i 7@INTERFACE"]);
     check(&["--queue", "all:1=1"], &["no queue of priority 1", "--priority-queues 2"]);
     check(&["--queue-file", "/nowhere/q"], &["/nowhere/q", "--queue-file"]);
     check(&["--priority-queues", "9"], &["queues_per_port is 9", "1 to 8"]);
@@ -268,9 +268,9 @@ fn queues_change_at_run_time() {
         kill(switch.pid(), Signal::SIGHUP).unwrap();
         switch.wait_for(expected);
     };
-    hangup("510 = 7\n", "queues are as ");
-    hangup("7 = 7\n", "no port 7");
-    hangup("nonsense\n", "q:1: 'nonsense' sets no queue");
+    hangup("510 = 7\n", "queues reloaded from ");
+    hangup("7 = 7\n", "port 7 does not exist");
+    hangup("nonsense\n", "q:1: 'nonsense' has no `=`");
     assert_eq!(switch.stop(Signal::SIGTERM).code, Some(0));
 }
 
@@ -278,13 +278,13 @@ fn queues_change_at_run_time() {
 fn a_hangup_does_no_harm() {
     let switch = Switch::start(&[]);
     kill(switch.pid(), Signal::SIGHUP).unwrap();
-    switch.wait_for("SIGHUP: nothing to read again");
+    switch.wait_for("SIGHUP: nothing to reload");
     assert_eq!(switch.stop(Signal::SIGTERM).code, Some(0));
 }
 
 #[test]
 fn whoever_may_change_the_switch_is_named() {
-    let open = "whoever reaches this address can change the switch";
+    let open = "anyone who can reach this address can change the switch";
     let warned = Switch::start_at("0.0.0.0:0", &[]).stop(Signal::SIGTERM);
     assert!(warned.stderr.contains(open) && warned.stderr.contains("--grpc-tls-cert"), "{}", warned.stderr);
     let local = started(&[]);

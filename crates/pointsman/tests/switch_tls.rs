@@ -108,8 +108,8 @@ fn clients_prove_who_they_are() {
     switch.wait_for("device 1, mutual TLS");
     assert_eq!(files.call(&switch, "ca.pem", Some("client")).as_deref(), Ok("1.5.0"));
     for (identity, why) in [
-        (None, "it has no certificate, and --grpc-tls-ca demands one"),
-        (Some("stranger"), "its certificate is not accepted: --grpc-tls-ca does not know"),
+        (None, "it sent no certificate, but --grpc-tls-ca requires one"),
+        (Some("stranger"), "its certificate is not accepted: its issuer is not in --grpc-tls-ca"),
         (Some("expired"), "it has expired"),
         (Some("early"), "it is not valid yet"),
     ] {
@@ -155,25 +155,25 @@ fn files_that_will_not_do() {
         "locked.key",
         "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIB\n-----END ENCRYPTED PRIVATE KEY-----\n",
     );
-    check("none.pem", "server.key", &[], 1, &["none.pem for the server's certificate", "PEM"]);
-    check("server.pem", "none.key", &[], 1, &["none.key for the server's key", "PEM"]);
+    check("none.pem", "server.key", &[], 1, &["none.pem for the server certificate", "PEM"]);
+    check("server.pem", "none.key", &[], 1, &["none.key for the server key", "PEM"]);
     check("empty.pem", "server.key", &[], 1, &["empty.pem", "no -----BEGIN CERTIFICATE-----"]);
     check("broken.pem", "server.key", &[], 1, &["broken.pem"]);
     check("cut.pem", "server.key", &[], 1, &["cut.pem cannot be read"]);
     check("server.key", "server.key", &[], 1, &["server.key", "no -----BEGIN CERTIFICATE-----"]);
     check("server.pem", "server.pem", &[], 1, &["server.pem", "no -----BEGIN PRIVATE KEY-----"]);
     check("server.pem", "locked.key", &[], 1, &["locked.key", "passphrase", "openssl pkey"]);
-    check("server.pem", "client.key", &[], 1, &["client.key does not belong to", "server.pem"]);
+    check("server.pem", "client.key", &[], 1, &["client.key does not match", "server.pem"]);
     check("expired.pem", "expired.key", &[], 1, &["expired.pem expired at 2020-02-03", "renew"]);
-    check("early.pem", "early.key", &[], 1, &["early.pem is valid from 4000-01-01", "clock"]);
+    check("early.pem", "early.key", &[], 1, &["early.pem is not valid before 4000-01-01", "clock"]);
     let key = files.path("server.key");
-    check("server.pem", "server.key", &["--grpc-tls-ca", &key], 1, &["server.key", "clients' authority"]);
+    check("server.pem", "server.key", &["--grpc-tls-ca", &key], 1, &["server.key", "client CA"]);
     // Half of what is needed.
     for (flags, part) in [
         (&["--grpc-tls-cert", "x"][..], "--grpc-tls-key"),
         (&["--grpc-tls-key", "x"], "--grpc-tls-cert"),
         (&["--grpc-tls-ca", "x"], "--grpc-tls-cert"),
-        (&["--grpc-server-cert", "x"], "in the clear: add it"),
+        (&["--grpc-server-cert", "x"], "unencrypted: add it"),
         (&["--grpc-server-with-client-auth"], "without --grpc-server-ssl"),
         (&["--grpc-server-ssl", "--grpc-server-key", "x"], "needs --grpc-server-cert FILE"),
         (&["--grpc-server-ssl", "--grpc-server-cert", "x"], "needs --grpc-server-key FILE"),

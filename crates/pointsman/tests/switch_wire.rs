@@ -519,10 +519,10 @@ fn members_follow_the_link_that_they_watch() {
     let [one, two] = send();
     assert!(one > 8 && two > 8, "{one} and {two}: spread over both");
     plug(&host, false).unwrap();
-    switch.wait_for("port 1: nobody is at the other end any more of 'eth0'");
+    switch.wait_for("port 1: carrier lost on 'eth0'");
     assert_eq!(send()[0], 0);
     plug(&host, true).unwrap();
-    switch.wait_for("port 1: somebody is at the other end of 'eth0'");
+    switch.wait_for("port 1: carrier up on 'eth0'");
     assert!(send()[0] > 8);
     let finished = switch.stop(Signal::SIGINT);
     assert!(finished.stderr.contains("link lost 1 times"), "{}", finished.stderr);

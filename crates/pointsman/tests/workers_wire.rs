@@ -175,7 +175,7 @@ fn tally(kind: &str, executor: &str, poll: &str) -> Fallible<()> {
     let rack = rack();
     let flags = ["--port-kind", kind, "--executor", executor, "--poll", poll];
     let (switch, mut controller) = start(&rack, "tests/programs/tally.p4", &flags);
-    switch.wait_for("2 workers share the flows");
+    switch.wait_for("flows are spread over 2 workers");
     let both =
         |c: &Controller, value| [entry(c, "first", value, 0, DPORT), entry(c, "second", value, 0, DPORT)];
     let mut entities = copies(&controller);
@@ -372,11 +372,11 @@ fn what_several_workers_cannot_have() -> Fallible<()> {
         }
         Ok(())
     };
-    check(&["--workers", "0"], &["--workers 0: there has to be one at least"])?;
-    check(&["--workers", "100000"], &["--workers 100000: this machine has", "give at most as many"])?;
-    check(&["--workers", "2", "-i", "1@tap:t0"], &["'tap:t0' is a tap", "leave out --workers"])?;
-    check(&["--workers", "2", "--pcap", "captures"], &["leave out --workers or --pcap"])?;
-    check(&["--workers", "2", "--use-files", "0"], &["leave out --workers or --use-files"])?;
+    check(&["--workers", "0"], &["--workers 0: at least 1 is needed"])?;
+    check(&["--workers", "100000"], &["--workers 100000: this machine has", "give at most that many"])?;
+    check(&["--workers", "2", "-i", "1@tap:t0"], &["'tap:t0' is a tap", "omit --workers"])?;
+    check(&["--workers", "2", "--pcap", "captures"], &["omit --workers or --pcap"])?;
+    check(&["--workers", "2", "--use-files", "0"], &["omit --workers or --use-files"])?;
     if is_root() {
         let port = ports[0].as_str();
         let xdp = ["--workers", "2", "--port-kind", "af-xdp", port];

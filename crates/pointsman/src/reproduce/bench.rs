@@ -129,7 +129,7 @@ impl Bench {
             .build()
             .map_err(|e| format!("cannot start threads: {e}"))?;
         let bar = ProgressBar::new(0);
-        if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}, {elapsed} gone") {
+        if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}, {elapsed} elapsed") {
             bar.set_style(style);
         }
         let (simulations, violations) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -171,12 +171,12 @@ impl Bench {
         text: &str,
         files: &BTreeMap<String, String>,
     ) -> Result<Arc<Scenario>, String> {
-        let load = |file: &str| files.get(file).cloned().ok_or_else(|| format!("there is no {file}"));
+        let load = |file: &str| files.get(file).cloned().ok_or_else(|| format!("{file} does not exist"));
         let all = scenario::read(name, text, &load).map_err(|e| format!("{e}\n{text}"))?;
         let mut all = all.into_iter();
         match (all.next(), all.next()) {
             (Some(one), None) => Ok(Arc::new(one)),
-            _ => Err(format!("{name}: wanted is a scenario without a sweep")),
+            _ => Err(format!("{name}: expected a scenario without a sweep")),
         }
     }
 
@@ -339,8 +339,8 @@ impl Bench {
         };
         let load = load.map_or(String::new(), |(low, high)| format!(", its load average {low} to {high}"));
         Some(format!(
-            "in the lab: {runs} runs, {} racks at the same time; all times multiplied by {least:.2} to {most:.2}, and told as they were \
-             before; the client fell behind its schedule in {late} of them, since the machine was busy{load}",
+            "in the lab: {runs} runs, {} racks at the same time; all times scaled by {least:.2} to {most:.2}, and reported \
+             unscaled; the client fell behind its schedule in {late} of them, as the machine was busy{load}",
             self.pool.current_num_threads()
         ))
     }

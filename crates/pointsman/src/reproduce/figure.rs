@@ -265,13 +265,13 @@ impl Figure {
     pub fn judge(&self, found: &Found) -> Result<Vec<Judged>, String> {
         let known = |id: &str| self.claims.iter().any(|c| c.id == id);
         if let Some((id, _)) = found.values.iter().find(|(id, _)| !known(id)) {
-            return Err(format!("{}: the experiment speaks of `{id}`, which is not claimed", self.id));
+            return Err(format!("{}: the experiment reports `{id}`, which is not a claim", self.id));
         }
         let said = |claim: &&Claim| !found.partial || found.values.iter().any(|(id, _)| *id == claim.id);
         let judge = |claim: &Claim| {
             let found = found.values.iter().find(|(id, _)| *id == claim.id);
             let (_, samples) = found.ok_or_else(|| {
-                format!("{}: the experiment says nothing of the claim `{}`", self.id, claim.id)
+                format!("{}: the experiment does not report the claim `{}`", self.id, claim.id)
             })?;
             let verdict = claim.rule.judge(claim.paper, samples);
             Ok(Judged { claim: *claim, samples: samples.clone(), verdict })

@@ -97,7 +97,7 @@ fn wanted(names: &[String], place: Where) -> Result<Vec<(&'static Figure, Run)>,
         let everything = name == "all";
         let fits: Vec<&Figure> = all().filter(|f| everything || f.id == name.as_str()).collect();
         if fits.is_empty() {
-            return Err(format!("`{name}` is no figure or table: `pointsman reproduce --list` names them"));
+            return Err(format!("unknown figure or table `{name}`: see `pointsman reproduce --list`"));
         }
         for f in fits {
             let run = match (f.place, place) {
@@ -131,7 +131,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         }
     }
     if args.seeds < 5 {
-        say(&format!("{} seeds: verdicts are worth little below 5", args.seeds));
+        say(&format!("{} seeds: verdicts are unreliable below 5", args.seeds));
     }
     if args.place == Where::Lab {
         // First: the right to make namespaces can only be had while there is one thread.
@@ -165,7 +165,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         return Ok(ExitCode::FAILURE);
     }
     if simulations > 0 {
-        print(&format!("{simulations} simulations; their checkers found nothing\n"));
+        print(&format!("{simulations} simulations; checkers found no violations\n"));
     }
     Ok(ExitCode::SUCCESS)
 }

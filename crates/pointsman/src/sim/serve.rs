@@ -36,14 +36,12 @@ impl<'a> Server<'a> {
     /// Nobody learns in the scenario.
     pub fn new(scenario: &'a Arc<Scenario>, data_plane: &'a DataPlane<Engine>) -> Result<Self, String> {
         let model = scenario.learn.as_ref().ok_or(
-            "--serve: the scenario has no table [learn], which says when there is something to decide: write one",
+            "--serve: the scenario has no table [learn], which defines the decision points: add one",
         )?;
         if model.per_class && scenario.class_names.len() > 1 {
-            return Err(
-                "--serve: the scenario has different classes of servers, but there is one weight to decide \
-                        on: write learn.per_class = false"
-                    .into(),
-            );
+            return Err("--serve: the scenario has different classes of servers, but --serve decides one \
+                        weight: write learn.per_class = false"
+                .into());
         }
         Ok(Server { scenario, model, data_plane, episode: None, seed: None })
     }
@@ -106,9 +104,8 @@ impl<'a> Server<'a> {
             given => given.as_u64().ok_or("reset.seed: write a whole number from 0")?,
         };
         let mut session = Session::start(self.scenario, self.data_plane, seed, None)?;
-        let question = session
-            .advance()
-            .ok_or("nothing is to be decided: the scenario is shorter than learn.interval_s")?;
+        let question =
+            session.advance().ok_or("no decision to make: the scenario is shorter than learn.interval_s")?;
         let answer = json!({
             "observation": observation(Some(&question)),
             "info": { "seed": seed, "at_s": question.at_s },
@@ -124,7 +121,7 @@ impl<'a> Server<'a> {
         let accelerator =
             wanted.ok_or_else(|| format!("act.weight: write a whole number from 0 to {most}"))? as u32;
         let Episode { mut session, question } =
-            self.episode.take().ok_or("no episode runs: write {\"reset\": {}}")?;
+            self.episode.take().ok_or("no episode is running: write {\"reset\": {}}")?;
         session.decide(&question, Weights { cpu: most, accelerator }, None);
         let decided = session.last_decision().map(|s| {
             json!({

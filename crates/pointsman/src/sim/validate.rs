@@ -218,7 +218,7 @@ pub fn run(
     let loads: Vec<f64> = all.iter().filter_map(|v| v["load_average"].as_f64()).collect();
     let (low, high) = spread(&loads);
     print(&format!(
-        "{agree} of {} agree within {AGREEMENT_PERCENT} % in P50, P99 and answers; furthest apart: {furthest:.1} %; the machine's \
+        "{agree} of {} agree within {AGREEMENT_PERCENT} % in P50, P99 and answers; largest difference: {furthest:.1} %; the machine's \
          load average was {low} to {high}, with {racks} racks at a time\n",
         all.len()
     ));

@@ -78,11 +78,11 @@ pub fn check(s: &Scenario) -> Result<(), String> {
 fn plan(s: &Scenario, seed: u64) -> Result<Plan, String> {
     let [client] = s.clients.as_slice() else { return Err(refused("client", "write one only")) };
     if !s.events.is_empty() {
-        return Err(refused("event", "leave them out: the lab has no script"));
+        return Err(refused("event", "leave them out: the lab runs no script"));
     }
     if let Some(learn) = &s.learn {
         if learn.table.is_some() {
-            return Err(refused("learn.table", "leave it out: each run begins with nothing"));
+            return Err(refused("learn.table", "leave it out: each run starts from scratch"));
         }
         if learn.per_class && s.class_names.len() > 1 {
             return Err(refused(
@@ -111,7 +111,7 @@ fn plan(s: &Scenario, seed: u64) -> Result<Plan, String> {
         || a.skew_ppm > 0.0
         || a.probes_ns.is_some()
     {
-        return Err(refused("agents", "leave out all but `sampling_ms`"));
+        return Err(refused("agents", "keep only `sampling_ms`"));
     }
     let service = s.rack.services.first().ok_or("the rack has no service")?;
     let mut spec = RackSpec { servers: Vec::new(), offloads: true, ..RackSpec::demo() };
@@ -154,7 +154,7 @@ fn plan(s: &Scenario, seed: u64) -> Result<Plan, String> {
         spec.servers.push(ServerSpec { name: server.name.clone(), devices: own });
     }
     if !service.frontends().any(|f| f.protocol == Protocol::Udp) {
-        return Err(refused("rack", "the service has no UDP"));
+        return Err(refused("rack", "the service must use UDP"));
     }
     let toml = toml(s, &spec)?;
     Ok(Plan { spec, devices, toml })
@@ -352,7 +352,7 @@ impl OnWire {
     /// The scenario differs from the rack's in more than its requests, or they cannot be sent.
     pub fn run(&mut self, s: &Scenario, seed: u64) -> Result<Ran, String> {
         if without_requests(s) != self.scenario {
-            return Err("a scenario of another rack".into());
+            return Err("the scenario has a different rack".into());
         }
         self.learn_anew(seed)?;
         let times = schedule(s, seed);

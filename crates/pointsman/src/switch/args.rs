@@ -261,13 +261,13 @@ impl Args {
         self.review_tls()?;
         if !self.p4runtime.ip().is_loopback() && self.tls().is_none() {
             warnings.push(format!(
-                "--p4runtime {}: whoever reaches this address can change the switch; give --grpc-tls-cert, --grpc-tls-key \
+                "--p4runtime {}: anyone who can reach this address can change the switch; give --grpc-tls-cert, --grpc-tls-key \
                  and --grpc-tls-ca, or listen on 127.0.0.1",
                 self.p4runtime
             ));
         } else if !self.p4runtime.ip().is_loopback() && self.grpc_tls_ca.is_none() {
             warnings.push(format!(
-                "--p4runtime {}: clients need no certificate, so whoever reaches this address can change the switch; give \
+                "--p4runtime {}: clients need no certificate, so anyone who can reach this address can change the switch; give \
                  --grpc-tls-ca",
                 self.p4runtime
             ));
@@ -300,10 +300,10 @@ impl Args {
         let remedy = if source.is_file() {
             format!("give {}", source.display())
         } else {
-            "give the .p4 file that it was made from".to_string()
+            "give the .p4 file it was compiled from".to_string()
         };
         Err(format!(
-            "{} is a compiler's output for BMv2: this switch compiles P4 itself; {remedy}",
+            "{} is compiler output for BMv2: this switch compiles P4 itself; {remedy}",
             file.display()
         ))
     }
@@ -312,21 +312,19 @@ impl Args {
         for (flag, port) in [("--cpu-port", self.cpu_port), ("--drop-port", self.drop_port)] {
             if port == NO_PORT {
                 return Err(format!(
-                    "{flag} {NO_PORT} means 'none' to BMv2, which takes its last 9 bits, 511, all the same: leave {flag} \
-                     out, or choose a number that fits the program's PortId_t (up to 511)"
+                    "{flag} {NO_PORT} means 'none' to BMv2, which still uses its low 9 bits, 511: omit {flag} \
+                     or choose a number that fits the program's PortId_t (up to 511)"
                 ));
             }
         }
         if self.cpu_port == 0 {
-            return Err(
-                "--cpu-port 0 is no port of a control plane: choose another number, such as 510".to_string()
-            );
+            return Err("--cpu-port 0 is not allowed: choose another number, such as 510".to_string());
         }
         if let Some(most) = self.field.max_port_count
             && self.interface.len() > most
         {
             return Err(format!(
-                "{} interfaces are more than --max-port-count {most} allows: raise it or leave it out",
+                "{} interfaces are more than --max-port-count {most} allows: raise or omit it",
                 self.interface.len()
             ));
         }
@@ -344,24 +342,24 @@ impl Args {
         if !field.grpc_server_ssl {
             return match given.iter().find(|(_, given)| *given) {
                 Some((flag, _)) => Err(format!(
-                    "{flag} has no effect without --grpc-server-ssl, and P4Runtime would be served in the clear: add it"
+                    "{flag} has no effect without --grpc-server-ssl, and P4Runtime would be unencrypted: add it"
                 )),
                 None => Ok(()),
             };
         }
         if self.grpc_tls_cert.is_some() {
-            return Err("--grpc-server-ssl and --grpc-tls-cert say the same: give one of them".to_string());
+            return Err("--grpc-server-ssl and --grpc-tls-cert are equivalent: give only one".to_string());
         }
-        let missing = |flag| format!("--grpc-server-ssl needs {flag} FILE too");
+        let missing = |flag| format!("--grpc-server-ssl also needs {flag} FILE");
         self.grpc_tls_cert =
             Some(field.grpc_server_cert.take().ok_or_else(|| missing("--grpc-server-cert"))?);
         self.grpc_tls_key = Some(field.grpc_server_key.take().ok_or_else(|| missing("--grpc-server-key"))?);
         if field.grpc_server_with_client_auth {
             let ca = field.grpc_server_cacert.take();
             self.grpc_tls_ca = Some(ca.ok_or_else(|| {
-                "--grpc-server-with-client-auth needs --grpc-server-cacert FILE: whose certificates are clients to \
-                 have?"
-                .to_string()
+                "--grpc-server-with-client-auth needs --grpc-server-cacert FILE, the CA of the clients' \
+                 certificates"
+                    .to_string()
             })?);
         }
         Ok(())
@@ -415,11 +413,11 @@ impl Field {
             ),
             (
                 self.debugger || self.debugger_addr.is_some(),
-                "--debugger: there is no debugger; `pointsman p4 trace` shows step by step what happens to a packet",
+                "--debugger: there is no debugger; `pointsman p4 trace` traces a packet step by step",
             ),
             (
                 self.restore_state.is_some(),
-                "--restore-state: no state can be restored from a file; have a controller write it",
+                "--restore-state: restoring state from a file is not supported; write it from a controller",
             ),
             (
                 self.load_modules.is_some(),

@@ -93,7 +93,7 @@ impl Audit {
         });
         if self.lines > 0 && due(self.since) {
             if self.untold > 0 {
-                lines.push(format!("P4Runtime: {} more changes by clients are not listed", self.untold));
+                lines.push(format!("P4Runtime: {} more client changes not listed", self.untold));
             }
             (self.lines, self.untold) = (0, 0);
         }
@@ -130,7 +130,7 @@ mod tests {
         let written = (0..1000).filter_map(|n| audit.wrote(Time(n), &format!("{n}"), 1, 0)).count();
         assert_eq!((told, written, audit.writers.len()), (LINES, 0, 0));
         let lines = audit.take(Time(10 * S));
-        assert_eq!(lines, ["P4Runtime: 1980 more changes by clients are not listed"]);
+        assert_eq!(lines, ["P4Runtime: 1980 more client changes not listed"]);
         assert!(audit.deed(Time(11 * S), "again".into()).is_some());
     }
 }

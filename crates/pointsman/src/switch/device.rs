@@ -198,14 +198,14 @@ impl Device for Turn<'_> {
 pub fn compile_config(sources: &Sources, text: &[u8]) -> Result<Program, String> {
     // What p4c makes for BMv2, which controllers are used to send.
     if text.trim_ascii_start().starts_with(b"{") {
-        return Err("p4_device_config is JSON, a compiler's output for BMv2: this target compiles P4 itself; send the \
+        return Err(
+            "p4_device_config is JSON, compiler output for BMv2: this target compiles P4 itself; send the \
                     text of the .p4 file instead"
-            .to_string());
+                .to_string(),
+        );
     }
     let text = std::str::from_utf8(text).map_err(|e| {
-        format!(
-            "p4_device_config is not UTF-8 text ({e}): this target takes P4 source, not a compiler's output"
-        )
+        format!("p4_device_config is not UTF-8 text ({e}): this target takes P4 source, not compiler output")
     })?;
     compiler::compile("p4_device_config", text, &Confined(sources), &[])
         .map(|c| c.program)

@@ -121,7 +121,7 @@ impl Log {
                     file.write_all(line.as_bytes())
                 };
                 if let Err(e) = write() {
-                    say(&format!("cannot write the log {}: {e}; it ends here", path.display()));
+                    say(&format!("cannot write the log {}: {e}; logging stops", path.display()));
                     self.target = Target::Lost;
                 }
             }

@@ -63,9 +63,9 @@ impl std::str::FromStr for Interface {
 
     fn from_str(s: &str) -> Result<Self, String> {
         let wrong = |what: &str| format!("'{s}' {what}: write NUMBER@INTERFACE, such as 1@veth1");
-        let (number, name) = s.split_once('@').ok_or_else(|| wrong("is no port"))?;
+        let (number, name) = s.split_once('@').ok_or_else(|| wrong("is not a port"))?;
         if name.is_empty() {
-            return Err(wrong("names no interface"));
+            return Err(wrong("has no interface"));
         }
         let number = number.parse().map_err(|_| wrong("does not begin with a port number"))?;
         Ok(Interface { number, name: name.to_string() })
@@ -134,7 +134,7 @@ pub fn build(setup: Setup) -> Result<Runtime, String> {
         }
     }
     if let Some(port) = setup.switch.cpu_port.filter(|p| numbers.contains(p)) {
-        return Err(format!("port {port} is the control plane's: choose another number, or --cpu-port"));
+        return Err(format!("port {port} is the control plane port: choose another number, or --cpu-port"));
     }
     if let Some(dir) = &setup.pcap {
         std::fs::create_dir_all(dir).map_err(|e| {
@@ -162,9 +162,9 @@ pub fn build(setup: Setup) -> Result<Runtime, String> {
         if setup.workers > 1 {
             let rates = match setup.queues.is_empty() {
                 true => "",
-                false => "; each has queues of its own, with the depths and rates that were given",
+                false => "; each has its own queues, with the given depths and rates",
             };
-            first.tell(Level::Info, format!("{} workers share the flows{rates}", setup.workers));
+            first.tell(Level::Info, format!("flows are spread over {} workers{rates}", setup.workers));
         }
     }
     let config = SwitchConfig { ports: Some(numbers), ..setup.switch };
@@ -180,19 +180,19 @@ fn check_workers(setup: &Setup, processors: usize) -> Result<(), String> {
     let workers = setup.workers;
     let tap = setup.interfaces.iter().find(|i| i.name.starts_with("tap:"));
     let refusal = match workers {
-        0 => "there has to be one at least".to_string(),
+        0 => "at least 1 is needed".to_string(),
         1 => return Ok(()),
         _ if workers > processors => {
-            format!("this machine has {processors} processors for them: give at most as many")
+            format!("this machine has only {processors} processors: give at most that many")
         }
         _ if setup.use_files.is_some() => {
-            "captures are read by one worker: leave out --workers or --use-files".to_string()
+            "captures are read by one worker: omit --workers or --use-files".to_string()
         }
         _ if setup.pcap.is_some() => {
-            "one worker can record what passes: leave out --workers or --pcap".to_string()
+            "only one worker can record packets: omit --workers or --pcap".to_string()
         }
         _ => match tap {
-            Some(tap) => format!("'{}' is a tap, which has one queue: leave out --workers", tap.name),
+            Some(tap) => format!("'{}' is a tap, which has only one queue: omit --workers", tap.name),
             None => return Ok(()),
         },
     };
@@ -211,7 +211,7 @@ fn open(interface: &str, setup: &Setup) -> Result<(Vec<Box<dyn Port>>, String), 
         if ports.len() < setup.workers {
             return Err(format!(
                 "--workers {}: '{interface}' has {} receive queue(s) for AF_XDP, and each worker needs one: add queues \
-                 (`ethtool -L {interface} combined {0}`; a veth pair gets them when it is made, `numrxqueues {0} \
+                 (`ethtool -L {interface} combined {0}`; for a veth pair at creation, `numrxqueues {0} \
                  numtxqueues {0}` at both ends), or use --port-kind af-packet",
                 setup.workers,
                 ports.len()
@@ -308,11 +308,11 @@ async fn reload(mut hangup: Signal, handle: Handle, path: Option<PathBuf>, fixed
             let set = settings.map(|read| read.and_then(|more| core.set_queues(&[fixed, more].concat())));
             match set {
                 None => {
-                    let line = "SIGHUP: nothing to read again, as there is no --queue-file";
+                    let line = "SIGHUP: nothing to reload without --queue-file";
                     core.tell(Level::Info, line.to_string());
                 }
-                Some(Ok(())) => core.tell(Level::Info, format!("queues are as {} says", path.display())),
-                Some(Err(e)) => core.tell(Level::Error, format!("{e}; the queues are as they were")),
+                Some(Ok(())) => core.tell(Level::Info, format!("queues reloaded from {}", path.display())),
+                Some(Err(e)) => core.tell(Level::Error, format!("{e}; queues unchanged")),
             }
         });
         if done.is_err() {

@@ -25,7 +25,7 @@ impl std::str::FromStr for Setting {
                 "'{s}' {what}: write PORT[:PRIORITY]=RATE[,DEPTH], such as 1=1000,64, 1:7=500 or all=max,256"
             )
         };
-        let (queue, limits) = s.split_once('=').ok_or_else(|| wrong("sets no queue"))?;
+        let (queue, limits) = s.split_once('=').ok_or_else(|| wrong("has no `=`"))?;
         let (port, priority) = match queue.trim().split_once(':') {
             Some((port, priority)) => (port, Some(priority)),
             None => (queue.trim(), None),
@@ -47,7 +47,7 @@ impl std::str::FromStr for Setting {
         let rate_pps = match rate {
             "max" => None,
             n => Some(n.parse().ok().filter(positive).ok_or_else(|| {
-                wrong("has a rate that is neither a number of packets a second above 0 nor `max`")
+                wrong("has a rate that is neither a positive number of packets per second nor `max`")
             })?),
         };
         let depth_packets = depth
@@ -55,7 +55,7 @@ impl std::str::FromStr for Setting {
                 d.parse()
                     .ok()
                     .filter(|d| *d > 0)
-                    .ok_or_else(|| wrong("has a depth that is no number above 0"))
+                    .ok_or_else(|| wrong("has a depth that is not a positive number"))
             })
             .transpose()?;
         Ok(Setting { port, priority, rate_pps, depth_packets })
@@ -116,13 +116,11 @@ fn check(setting: &Setting, config: &SwitchConfig) -> Result<(), String> {
         && config.cpu_port != Some(port)
         && config.ports.as_ref().is_some_and(|all| !all.contains(&port))
     {
-        return Err(format!(
-            "there is no port {port} whose queues could be set: add it with -i {port}@INTERFACE"
-        ));
+        return Err(format!("port {port} does not exist: add it with -i {port}@INTERFACE"));
     }
     if let Some(priority) = setting.priority.filter(|p| *p >= config.queues_per_port) {
         return Err(format!(
-            "there is no queue of priority {priority}: start with --priority-queues {} or more",
+            "no queue of priority {priority}: start with --priority-queues {} or more",
             priority + 1
         ));
     }
@@ -148,7 +146,7 @@ mod tests {
         check("1=1000,64", Ok(Setting { depth_packets: Some(64), ..plain }));
         check(" 1:7 = 1000 , 64 ", Ok(Setting { priority: Some(7), depth_packets: Some(64), ..plain }));
         check("all=max,9", Ok(Setting { port: None, rate_pps: None, depth_packets: Some(9), ..plain }));
-        check("1", Err("sets no queue"));
+        check("1", Err("has no `=`"));
         check("x=1", Err("port number or `all`"));
         check("1:8=1", Err("not 0 to 7"));
         check("1=0", Err("above 0"));

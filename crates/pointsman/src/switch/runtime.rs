@@ -226,7 +226,7 @@ impl Core {
         {
             let peer = self.streams.get(&conn).and_then(|c| c.peer);
             let who = client(peer, role, id);
-            self.deed(format!("{who} is the primary now"));
+            self.deed(format!("{who} is now the primary"));
         }
         self.deliver(outputs);
     }
@@ -248,7 +248,7 @@ impl Core {
                         self.streams.remove(&conn);
                         self.tell(
                             Level::Warn,
-                            "a P4Runtime client that reads nothing was cut off".to_string(),
+                            "a P4Runtime client that does not read was disconnected".to_string(),
                         );
                         outputs.extend(self.server.connection_closed(conn));
                     }
@@ -278,7 +278,7 @@ impl Core {
         );
         if notice && client.items.capacity() <= RESERVED {
             if client.dropped == 0 {
-                let line = "packets for a P4Runtime client are dropped: it does not keep up".to_string();
+                let line = "dropping packets for a slow P4Runtime client".to_string();
                 self.news.push((Level::Warn, line));
             }
             client.dropped += 1;

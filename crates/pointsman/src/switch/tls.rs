@@ -52,11 +52,11 @@ fn read(path: &Path, what: &str) -> Result<Vec<u8>, String> {
 pub fn certificates(path: &Path, what: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     let bytes = read(path, what)?;
     let bad =
-        |e: &dyn Display| format!("{} is no PEM file of certificates for the {what}: {e}", path.display());
+        |e: &dyn Display| format!("{} is not a PEM certificate file for the {what}: {e}", path.display());
     let all: Vec<_> =
         CertificateDer::pem_slice_iter(&bytes).collect::<Result<_, pem::Error>>().map_err(|e| bad(&e))?;
     if all.is_empty() {
-        return Err(bad(&"it has no -----BEGIN CERTIFICATE-----"));
+        return Err(bad(&"no -----BEGIN CERTIFICATE-----"));
     }
     Ok(all)
 }
@@ -71,13 +71,13 @@ pub fn key(path: &Path, what: &str) -> Result<PrivateKeyDer<'static>, String> {
         let name = path.display();
         let text = String::from_utf8_lossy(&bytes);
         if text.contains("ENCRYPTED") {
-            return format!("{name} is protected by a passphrase: give it without (openssl pkey -in {name})");
+            return format!("{name} is protected by a passphrase: remove it (openssl pkey -in {name})");
         }
         match e {
             pem::Error::NoItemsFound => {
-                format!("{name} is no PEM file of a key: it has no -----BEGIN PRIVATE KEY-----")
+                format!("{name} is not a PEM key file: no -----BEGIN PRIVATE KEY-----")
             }
-            e => format!("{name} is no PEM file of a key: {e}"),
+            e => format!("{name} is not a PEM key file: {e}"),
         }
     })
 }
@@ -98,7 +98,7 @@ fn check_validity(path: &Path, certificate: &CertificateDer, now: SystemTime) ->
     if now < validity.not_before.to_unix_duration() {
         let date = validity.not_before.to_date_time();
         return Err(format!(
-            "the certificate in {name} is valid from {date} only: wait, or check this machine's clock"
+            "the certificate in {name} is not valid before {date}: wait, or check this machine's clock"
         ));
     }
     Ok(())
@@ -110,8 +110,8 @@ fn check_validity(path: &Path, certificate: &CertificateDer, now: SystemTime) ->
 /// Names the file and says what to do.
 pub fn load(files: &Files, protocol: &str, now: SystemTime) -> Result<Arc<ServerConfig>, String> {
     let provider: Arc<CryptoProvider> = Arc::new(rustls::crypto::ring::default_provider());
-    let chain = certificates(&files.cert, "server's certificate")?;
-    let key = key(&files.key, "server's key")?;
+    let chain = certificates(&files.cert, "server certificate")?;
+    let key = key(&files.key, "server key")?;
     if let Some(first) = chain.first() {
         check_validity(&files.cert, first, now)?;
     }
@@ -122,9 +122,9 @@ pub fn load(files: &Files, protocol: &str, now: SystemTime) -> Result<Arc<Server
         None => builder.with_no_client_auth(),
         Some(path) => {
             let mut roots = RootCertStore::empty();
-            for certificate in certificates(path, "clients' authority")? {
+            for certificate in certificates(path, "client CA")? {
                 roots.add(certificate).map_err(|e| {
-                    format!("a certificate in {} cannot be the clients' authority: {e}", path.display())
+                    format!("a certificate in {} cannot be used as client CA: {e}", path.display())
                 })?;
             }
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
@@ -133,7 +133,7 @@ pub fn load(files: &Files, protocol: &str, now: SystemTime) -> Result<Arc<Server
     };
     let mut config = builder.with_single_cert(chain, key).map_err(|e| match e {
         rustls::Error::InconsistentKeys(_) => format!(
-            "the key in {} does not belong to the certificate in {}: give the two that were made together",
+            "the key in {} does not match the certificate in {}: give a matching pair",
             files.key.display(),
             files.cert.display()
         ),
@@ -169,7 +169,7 @@ fn explain(error: &std::io::Error) -> String {
     let inner = error.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>());
     match inner {
         Some(rustls::Error::NoCertificatesPresented) => {
-            "it has no certificate, and --grpc-tls-ca demands one".to_string()
+            "it sent no certificate, but --grpc-tls-ca requires one".to_string()
         }
         Some(rustls::Error::InvalidMessage(_)) => "it does not speak TLS".to_string(),
         Some(rustls::Error::InvalidCertificate(e)) => {
@@ -177,7 +177,7 @@ fn explain(error: &std::io::Error) -> String {
             let why = match e {
                 E::Expired | E::ExpiredContext { .. } => "it has expired".to_string(),
                 E::NotValidYet | E::NotValidYetContext { .. } => "it is not valid yet".to_string(),
-                E::UnknownIssuer => "--grpc-tls-ca does not know who issued it".to_string(),
+                E::UnknownIssuer => "its issuer is not in --grpc-tls-ca".to_string(),
                 e => e.to_string(),
             };
             format!("its certificate is not accepted: {why}")
@@ -223,7 +223,7 @@ pub fn accept(
                         let _ = tx.send(Ok(stream)).await;
                     }
                     Ok(Err(e)) => refusals.tell(from.ip(), explain(&e)),
-                    Err(_) => refusals.tell(from.ip(), "it began TLS and fell silent".to_string()),
+                    Err(_) => refusals.tell(from.ip(), "it did not complete the TLS handshake".to_string()),
                 }
             });
         }

@@ -132,10 +132,7 @@ impl Wires {
             }
             let carrier = port.has_carrier();
             if up && !carrier && first {
-                news.push((
-                    Level::Warn,
-                    format!("port {number}: nobody is at the other end of '{}'", port.name()),
-                ));
+                news.push((Level::Warn, format!("port {number}: no carrier on '{}'", port.name())));
             }
             if first {
                 links.push((number, carrier));
@@ -237,8 +234,8 @@ impl Wires {
             wire.lost += u64::from(!carrier);
             self.links.push((wire.number, carrier));
             let (level, what) = match carrier {
-                true => (Level::Info, "somebody is at the other end of"),
-                false => (Level::Warn, "nobody is at the other end any more of"),
+                true => (Level::Info, "carrier up on"),
+                false => (Level::Warn, "carrier lost on"),
             };
             self.news.push((level, format!("port {}: {what} '{}'", wire.number, wire.port.name())));
         }

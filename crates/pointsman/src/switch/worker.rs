@@ -279,7 +279,7 @@ impl Worker {
         }
         if self.backlog.load(Ordering::Relaxed) >= MAX_NOTICES {
             if self.dropped == 0 && !notices.packets.is_empty() {
-                let line = "packets for the control plane are dropped: there are more than it can take";
+                let line = "dropping packets for the control plane: too many";
                 notices.news.push((Level::Warn, line.to_string()));
             }
             self.dropped += notices.packets.len() as u64;

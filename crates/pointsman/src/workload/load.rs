@@ -60,7 +60,7 @@ enum Arrivals {
 fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(r) if r > 0.0 && r <= 1e6 => Ok(r),
-        _ => Err("write requests per second above 0, at most 1000000".into()),
+        _ => Err("expected requests per second above 0, at most 1000000".into()),
     }
 }
 
@@ -135,7 +135,7 @@ pub fn run(args: &Args) -> Result<ExitCode, String> {
     }
     if !result.schedule_kept {
         crate::console::say(
-            "requests left late: this machine cannot keep that rate, so latencies are its own, too",
+            "requests were sent late: this machine cannot sustain that rate, so latencies include its own delays",
         );
     }
     if let Some(e) = &result.first_error {

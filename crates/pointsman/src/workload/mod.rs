@@ -21,7 +21,7 @@ const LONGEST_S: u64 = 86_400;
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(s) if s > 0.0 && s <= LONGEST_S as f64 => Ok(s),
-        _ => Err(format!("write seconds above 0, at most {LONGEST_S}")),
+        _ => Err(format!("expected seconds above 0, at most {LONGEST_S}")),
     }
 }
 

@@ -54,7 +54,7 @@ pub struct Args {
 fn cores(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(c) if (0.001..=1024.0).contains(&c) => Ok(c),
-        _ => Err("write a number of processors, 0.001 to 1024".into()),
+        _ => Err("expected a number of processors, 0.001 to 1024".into()),
     }
 }
 
@@ -66,7 +66,7 @@ pub fn run(args: &Args) -> Result<ExitCode, String> {
     work.validate().map_err(text)?;
     let port = args.listen.first().map_or(0, SocketAddr::port);
     if args.listen.iter().any(|a| a.port() != port) {
-        return Err("--listen: all addresses need the same port".into());
+        return Err("--listen: all addresses must have the same port".into());
     }
     let listen: Vec<String> = args.listen.iter().map(SocketAddr::to_string).collect();
     let processors = std::thread::available_parallelism().map_or(1, usize::from);

@@ -46,7 +46,7 @@ impl From<Refused> for Status {
 fn encoding(number: i32) -> Result<pb::Encoding, Status> {
     match pb::Encoding::try_from(number) {
         Ok(e @ (pb::Encoding::Json | pb::Encoding::JsonIetf | pb::Encoding::Proto)) => Ok(e),
-        _ => Err(Status::unimplemented("this encoding is not supported: ask for JSON_IETF, JSON or PROTO")),
+        _ => Err(Status::unimplemented("this encoding is not supported: use JSON_IETF, JSON or PROTO")),
     }
 }
 
@@ -84,7 +84,7 @@ impl Subscriber {
         out: mpsc::Sender<Result<pb::SubscribeResponse, Status>>,
     ) -> Result<Self, Status> {
         if list.subscription.len() > MAX_PATHS {
-            return Err(Status::invalid_argument(format!("more than {MAX_PATHS} paths: ask for fewer")));
+            return Err(Status::invalid_argument(format!("more than {MAX_PATHS} paths: request fewer")));
         }
         let now = Instant::now();
         let follow = |s: pb::Subscription| {
@@ -203,7 +203,7 @@ impl GNmi for Service {
     }
 
     async fn set(&self, _: Request<pb::SetRequest>) -> Result<Response<pb::SetResponse>, Status> {
-        Err(Status::unimplemented("nothing can be set: configure interfaces with `ip link`"))
+        Err(Status::unimplemented("Set is not supported: configure interfaces with `ip link`"))
     }
 
     async fn subscribe(

@@ -56,7 +56,7 @@ fn target(stf: &Path, program: Option<&Path>) -> Target {
     };
     let Some(found) = found else {
         let name = stf.with_extension("p4");
-        return Target::Missing(format!("no program {} beside it: name one with --program", name.display()));
+        return Target::Missing(format!("no program {} next to it: give one with --program", name.display()));
     };
     match std::fs::read(&found) {
         Err(e) => Target::Missing(format!("cannot read {}: {e}", found.display())),
@@ -97,7 +97,7 @@ fn foreign(text: &str) -> Option<String> {
         if let Some(found) =
             includes.iter().find(|i| i.strip_suffix(file).is_some_and(|d| d.is_empty() || d.ends_with('/')))
         {
-            return Some(format!("for {name} ({found}): this switch has the architecture v1model"));
+            return Some(format!("for {name} ({found}): this switch supports only v1model"));
         }
     }
     let old = |l: &str| l.starts_with("header_type ") || l.starts_with("control ingress {");

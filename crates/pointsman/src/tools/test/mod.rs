@@ -160,7 +160,7 @@ fn run_all(args: &Args, tests: &[Test]) -> Result<Vec<Finished>, String> {
 fn run_one(args: &Args, test: &Test) -> Finished {
     let start = Instant::now();
     let mut result = catch_unwind(AssertUnwindSafe(|| attempt(args, test)))
-        .unwrap_or_else(|_| failed("the switch panicked: this is a bug of Pointsman"));
+        .unwrap_or_else(|_| failed("the switch panicked: this is a bug in Pointsman"));
     result.time = start.elapsed();
     result
 }
@@ -201,7 +201,7 @@ fn attempt(args: &Args, test: &Test) -> Finished {
         Err(e) => {
             return match own_package(program, &sources, &args.define) {
                 Some(package) => ended(Outcome::Skipped(format!(
-                    "for an architecture of its own (package {package}): this switch has v1model"
+                    "for a custom architecture (package {package}): this switch supports only v1model"
                 ))),
                 None => failed(e),
             };

@@ -125,7 +125,7 @@ impl Describer<'_> {
                 Described { indent: -1, ..step("parsed", json, text) }
             }
             StepKind::ChecksumError => {
-                step("checksum_error", json!({}), "a checksum is wrong: checksum_error = 1")
+                step("checksum_error", json!({}), "checksum mismatch: checksum_error = 1")
             }
             StepKind::End { exited } => {
                 let text = if *exited { "ended by exit" } else { "" };
@@ -153,7 +153,7 @@ impl Describer<'_> {
                 step("dequeued", json!({ "port": port, "waited_us": waited_us }), text)
             }
             StepKind::Again(thread) => {
-                step("again", json!({ "as": thread }), format!("goes through the switch again as #{thread}"))
+                step("again", json!({ "as": thread }), format!("re-enters the switch as #{thread}"))
             }
             StepKind::Sent { port, to_cpu, bytes } => {
                 let json = json!({ "port": port, "to_cpu": to_cpu, "bytes": digits(bytes) });
@@ -165,7 +165,7 @@ impl Describer<'_> {
             StepKind::Dropped(reason) => {
                 step("dropped", json!({ "reason": reason.name() }), format!("dropped: {}", reason.name()))
             }
-            StepKind::Cut => step("cut", json!({}), "the trace is full: what happened after this is missing"),
+            StepKind::Cut => step("cut", json!({}), "the trace is full: later steps are missing"),
         }
     }
 

@@ -81,7 +81,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     let steps = rig.switch.take_trace();
     if steps.is_empty() {
         return Err(
-            "no packet to follow: give one with --packet or --pcap, or `packet` statements in --entries"
+            "no packet to trace: give one with --packet or --pcap, or `packet` statements in --entries"
                 .into(),
         );
     }
@@ -126,7 +126,7 @@ fn captured(path: &Path, all: &mut Vec<Vec<u8>>) -> Result<(), String> {
     let mut frame = Vec::new();
     while reader.read(&mut frame).map_err(|e| e.to_string())?.is_some() {
         if all.len() == MAX_PACKETS {
-            return Err(format!("it has more than {MAX_PACKETS} packets: cut out those to follow"));
+            return Err(format!("it has more than {MAX_PACKETS} packets: extract those to trace"));
         }
         all.push(frame.clone());
     }
