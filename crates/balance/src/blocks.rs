@@ -118,7 +118,7 @@ macro_rules! by_name {
                 let found = Self::NAMES.iter().find(|(n, _)| *n == s);
                 found.map(|(_, v)| *v).ok_or_else(|| {
                     let names: Vec<String> = Self::NAMES.iter().map(|(n, _)| format!("\"{n}\"")).collect();
-                    format!("`{s}` is no {}: write {}", $what, names.join(" or "))
+                    format!("unknown {} `{s}`: write {}", $what, names.join(" or "))
                 })
             }
         }

@@ -156,15 +156,15 @@ impl fmt::Display for ReportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ReportError::Truncated => write!(f, "shorter than the {HEADER_LEN} bytes of a report"),
-            ReportError::Version(v) => write!(f, "version {v}, which is none of this kind of report"),
+            ReportError::Version(v) => write!(f, "version {v}, unknown for this kind of report"),
             ReportError::Length { words, bytes } => {
-                write!(f, "it says that it has {words} words of four bytes, but there are {bytes} bytes")
+                write!(f, "its length is {words} words of four bytes, but there are {bytes} bytes")
             }
             ReportError::NoDevice => f.write_str("its mask names no device"),
             ReportError::Server(n) => write!(f, "server {n}, but numbers end at {MAX_SERVER}"),
             ReportError::Metrics(m) => write!(f, "metrics {m:#06x} say that it has one load and eight"),
-            ReportError::Key(n) => write!(f, "signed with key {n}, which is not known"),
-            ReportError::Digest => f.write_str("its digest is not what the key makes of it"),
+            ReportError::Key(n) => write!(f, "signed with unknown key {n}"),
+            ReportError::Digest => f.write_str("its digest does not match the key"),
         }
     }
 }

@@ -13,11 +13,11 @@ use std::fmt::{self, Write as _};
 /// Whether reports need a digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// No report is believed: nothing looks at any.
-    Nobody,
-    /// They need one; the file with the keys, as written.
+    /// Reports are ignored.
+    Closed,
+    /// Reports need a digest; the path of the file with the keys, as written.
     Keys(String),
-    /// They need none: from the right port and address is enough.
+    /// Reports need no digest: the right port and address suffice.
     Unauthenticated,
 }
 
@@ -91,7 +91,7 @@ impl ReportKeys {
                 continue;
             };
             if keys.insert((*device, number), key).is_some() {
-                return wrong(&format!("`{name}` has a key {number} already: give this one another number"));
+                return wrong(&format!("`{name}` already has a key {number}: give this one another number"));
             }
         }
         Ok((ReportKeys(keys), unknown.into_iter().collect()))
@@ -116,7 +116,7 @@ impl ReportKeys {
             }
             let Some(number) = newest.unwrap_or(0).checked_add(1) else {
                 return Err(format!(
-                    "`{}` has a key 255, the last one: take its lines out, restart the switch, and begin at 1",
+                    "`{}` has key 255, the last one: remove its lines, restart the switch, and begin at 1",
                     rack.device_name(agent)
                 ));
             };
@@ -129,7 +129,7 @@ impl ReportKeys {
     /// The text of a file with these keys.
     pub fn text(&self, rack: &Rack) -> String {
         let mut out = String::from(
-            "# Keys of agents: device, number, key. Whoever has them can report any load: keep this file to yourself.\n",
+            "# Keys of agents: device, number, key. They allow reporting any load: keep this file secret.\n",
         );
         for ((device, number), key) in &self.0 {
             // Writing to a String cannot fail.
@@ -255,6 +255,6 @@ address = "10.0.1.13"
         for _ in 3..=255 {
             assert_eq!(keys.extend(&rack, true, &mut random), Ok(2));
         }
-        assert!(keys.extend(&rack, true, &mut random).is_err_and(|e| e.contains("`s1/cpu` has a key 255")));
+        assert!(keys.extend(&rack, true, &mut random).is_err_and(|e| e.contains("`s1/cpu` has key 255")));
     }
 }

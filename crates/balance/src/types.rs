@@ -42,7 +42,7 @@ impl FromStr for Mac {
     type Err = String;
 
     fn from_str(s: &str) -> Result<Self, String> {
-        let wrong = || format!("`{s}` is no MAC address: write six hexadecimal bytes, 02:00:00:00:00:01");
+        let wrong = || format!("`{s}` is not a MAC address: write six hexadecimal bytes, 02:00:00:00:00:01");
         let mut bytes = [0; 6];
         let mut parts = s.split(':');
         for byte in &mut bytes {
@@ -120,7 +120,7 @@ impl Prefix {
     pub fn new(address: IpAddr, len: u8) -> Result<Self, String> {
         let width: u8 = if address.is_ipv4() { 32 } else { 128 };
         if len > width {
-            return Err(format!("a prefix of {len} bits, but such an address has {width}"));
+            return Err(format!("a prefix of {len} bits, but the address has {width}"));
         }
         let p = Prefix { address, len };
         let network = address_from_bits(address.is_ipv6(), address_bits(address) & p.mask());
@@ -162,7 +162,7 @@ impl FromStr for Prefix {
     type Err = String;
 
     fn from_str(s: &str) -> Result<Self, String> {
-        let wrong = || format!("`{s}` is no prefix: write 10.0.0.0/24 or 2001:db8::/64");
+        let wrong = || format!("`{s}` is not a prefix: write 10.0.0.0/24 or 2001:db8::/64");
         let (address, len) = s.split_once('/').ok_or_else(wrong)?;
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
         Prefix::new(address, len.parse().map_err(|_| wrong())?)
@@ -215,7 +215,7 @@ impl FromStr for Protocol {
         match s {
             "tcp" => Ok(Protocol::Tcp),
             "udp" => Ok(Protocol::Udp),
-            _ => Err(format!("`{s}` is no protocol that is balanced: write \"tcp\" or \"udp\"")),
+            _ => Err(format!("unsupported protocol `{s}`: write \"tcp\" or \"udp\"")),
         }
     }
 }
@@ -280,7 +280,7 @@ pub enum Policy {
     WeightedLeastConnections,
     /// Join the shortest queue: the device with the fewest requests in flight.
     Jsq,
-    /// Join an idle device, any if there is none.
+    /// Join an idle device, or any if none is idle.
     Jiq,
     /// The better one of two devices by chance.
     PowerOfTwo,
@@ -353,7 +353,7 @@ impl FromStr for Policy {
 
     fn from_str(s: &str) -> Result<Self, String> {
         let found = Policy::ALL.into_iter().find(|p| p.name() == s);
-        found.ok_or_else(|| format!("`{s}` is no policy: write {}", Policy::names()))
+        found.ok_or_else(|| format!("unknown policy `{s}`: write {}", Policy::names()))
     }
 }
 
@@ -394,7 +394,7 @@ impl FromStr for DeviceKind {
 
     fn from_str(s: &str) -> Result<Self, String> {
         DeviceKind::ALL.into_iter().find(|k| k.name() == s).ok_or_else(|| {
-            format!("`{s}` is no kind of device: write \"cpu\", \"smartnic\", \"gpu\", \"fpga\" or \"other\"")
+            format!("unknown device kind `{s}`: write \"cpu\", \"smartnic\", \"gpu\", \"fpga\" or \"other\"")
         })
     }
 }

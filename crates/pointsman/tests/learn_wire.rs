@@ -275,7 +275,7 @@ fn p4wise_finds_the_weights() -> Fallible<()> {
     let table = bench.files.write("p4wise.q", "pointsman q-table 1\nranges 7\n");
     for arguments in [&["controller", &bench.rack][..], &["controller", "--check", &bench.rack]] {
         let refused = bench.pointsman(arguments)?;
-        let said = refused.stderr.contains("p4wise.q: line 3: the file ends where updates should stand");
+        let said = refused.stderr.contains("p4wise.q: line 3: the file ends before updates");
         ensure!(refused.code == Some(1) && said, "{refused:?}");
     }
     std::fs::remove_file(&table)?;
@@ -320,7 +320,7 @@ fn p4wise_finds_the_weights() -> Fallible<()> {
     ensure!((share["s1/nic"] - 1.0 / 6.0).abs() < 0.02, "{share:?}");
     let done = bench.policy(&["reset"])?;
     ensure!(done.code == Some(0), "{done:?}");
-    controller.wait_for("q-learning goes on");
+    controller.wait_for("q-learning resumes");
     bench.wait_for_metric(
         "pointsman_controller_learner_state{name=\"inference\",learner=\"q-learning\",state=\"learning\"} 1.0",
     )?;
@@ -558,7 +558,7 @@ fn prometheus_tells_what_clients_see() -> Fallible<()> {
     ensure!(metric("loss_ratio") == Some(0.0) && after.lost == 0, "{text}");
     // Whose Prometheus is gone does not decide.
     drop(prometheus);
-    controller.wait_for("what clients see is not known");
+    controller.wait_for("clients' latency is unknown");
     bench.wait_for_metric(
         "pointsman_controller_learner_state{name=\"inference\",learner=\"q-learning\",state=\"blind\"} 1.0",
     )?;

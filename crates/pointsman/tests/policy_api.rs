@@ -135,7 +135,7 @@ fn the_command_sets_shows_and_remembers() {
     assert!(code == Some(1) && said.contains("no service `web`; there are: inference"), "{said}");
     let (code, _, said) =
         b.policy(&["set", "--service", "inference", "--policy", "prt", "--high", "5", "--low", "9"]);
-    assert!(code == Some(1) && said.contains("`low` must be less"), "{said}");
+    assert!(code == Some(1) && said.contains("`low` must be below"), "{said}");
     b.controller.stop();
     let (code, _, said) = b.policy(&["list"]);
     assert!(code == Some(1) && said.contains("check --api"), "{said}");

@@ -39,7 +39,7 @@ fn the_example_is_right() {
     // What it names is not there yet.
     check(&["controller", "--check", text(&file)], 1, &["report-keys.txt", "pointsman keys"]);
     check(&["keys", text(&file)], 0, &["tokens.txt: a token for `operator`", "report-keys.txt: 4 new keys"]);
-    let hint = "hint: answers to 10.0.0.0/24 have to pass the switch";
+    let hint = "hint: answers to 10.0.0.0/24 must pass through the switch";
     check(&["controller", "--check", text(&file)], 0, &[hint, "ip route replace 10.0.0.0/24 via 10.0.1.1"]);
     let tokens = directory.join("tokens.txt");
     let mode = |path: &Path| {

@@ -252,7 +252,7 @@ fn a_silent_device_gets_nothing_new() -> Fallible<()> {
     ensure!(answered_by(&silent, "s2/cpu") + answered_by(&silent, "s2/nic") > 0, "{silent:?}");
     let mark = bench.mark();
     bench.live.start_agent("s1/cpu")?;
-    bench.wait_for(mark, "s1/cpu is heard of again")?;
+    bench.wait_for(mark, "s1/cpu is reporting again")?;
     bench.live.wait_in_sync(PATIENCE)?;
     let after = bench.client.answered(false, 100)?;
     ensure!(answered_by(&after, "s1/cpu") > 0, "{after:?}");

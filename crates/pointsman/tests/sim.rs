@@ -46,7 +46,7 @@ fn learning_and_its_table() {
     assert!(shown.stdout.contains("cpu_percent"), "{shown:?}");
     assert_eq!(run(&["learn", "show", &table, "--csv"]).stdout.lines().count(), 11);
     let wrong = run(&["learn", "show", &scenario]);
-    assert!(wrong.code == Some(1) && wrong.stderr.contains("not what a learner keeps"), "{wrong:?}");
+    assert!(wrong.code == Some(1) && wrong.stderr.contains("not a learner's file"), "{wrong:?}");
     let missing = run(&["learn", "show", &dir.path("none.q")]);
     assert!(missing.stderr.contains("--save-table"), "{missing:?}");
     // What was finished is not simulated again, and gives the same files.

@@ -234,7 +234,7 @@ control BalancerIngress(inout headers_t hdr,
     direct_meter<bit<2>>(MeterType.packets) new_connections;
 
     // What only new connections ask, of services that are not like the others: whether its devices answer clients
-    // themselves, OPTION_*, and, by the meter, how many connections it may get.
+    // directly, OPTION_*, and, by the meter, how many connections it may get.
     action set_options(bit<1> answers_directly, bit<6> more) {
         new_connections.read(color);
         direct = answers_directly == 1;
@@ -330,7 +330,7 @@ control BalancerIngress(inout headers_t hdr,
         spoofed = meta.came_in != port;
     }
 
-    // A VIP whose devices answer clients themselves is a source, but no client.
+    // A VIP whose devices answer clients directly is a source, but no client.
     action no_client() {
         spoofed = to_service;
     }

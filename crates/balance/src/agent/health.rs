@@ -85,8 +85,8 @@ impl Trial {
         }
         if self.target.implied && !self.answered {
             return Some(format!(
-                "no TCP connection to the service at {} so far ({why}): its health is not checked until one was made; `health` in the \
-                 agent's settings says how to check it",
+                "no TCP connection to the service at {} so far ({why}): its health is not checked until one succeeds; configure the \
+                 check with `health` in the agent's settings",
                 self.target.to
             ));
         }

@@ -98,7 +98,7 @@ impl AgentConfig {
         let number = found.number;
         if found.reporter != number {
             let other = rack.device_name(found.reporter);
-            return Err(format!("the agent of `{other}` reports for `{server}/{device}`: run that one"));
+            return Err(format!("the agent of `{other}` reports for `{server}/{device}`: run that agent"));
         }
         let key = rack.keys.newest(number);
         if let (Trust::Keys(file), None) = (&rack.switch.reports, key) {
@@ -458,8 +458,8 @@ impl Agent {
         let ahead = (notice.newest.sequence - self.sequence) as f64 / 1e6;
         self.sequence = notice.newest.sequence;
         out.push(Output::Problem(format!(
-            "the switch refused reports since it has one that is {ahead:.1} s newer: the clock was ahead before, or is behind now; numbers go \
-             on above that one"
+            "the switch refused reports because it has one that is {ahead:.1} s newer: the clock was ahead before, or is behind now; numbers \
+             continue from that one"
         )));
         self.report(self.now, out);
     }

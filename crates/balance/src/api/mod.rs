@@ -116,10 +116,10 @@ impl Desk {
     /// # Errors
     /// The text is none that was kept.
     pub fn restore(&mut self, now_ms: u64, kept: &str) -> Result<Vec<Effect>, String> {
-        let wrong = |e: String| format!("{e}; move the file away to begin with what the rack's file says");
+        let wrong = |e: String| format!("{e}; move the file away to start from the rack file");
         let kept: Kept = serde_json::from_str(kept).map_err(|e| wrong(e.to_string()))?;
         if kept.version != 1 {
-            return Err(wrong(format!("it is of version {}, and this controller knows 1", kept.version)));
+            return Err(wrong(format!("its version is {}, this controller supports 1", kept.version)));
         }
         for (name, k) in kept.services {
             let wanted =
@@ -229,7 +229,7 @@ impl Desk {
             let applied = match self.file.service(name) {
                 Err(_) => Err("the rack's file has no such service".to_string()),
                 Ok(service) if Wanted::of(service) != o.base => {
-                    let why = "ends: the rack's file says something new about its policy";
+                    let why = "ends: its policy in the rack file changed";
                     notes.push((name.clone(), o.clone(), why.to_string()));
                     return false;
                 }
@@ -255,7 +255,7 @@ impl Desk {
             _ => rack,
         };
         for (service, o, why) in &notes {
-            let reason = format!("what change {} asked for {why}", o.change);
+            let reason = format!("change {} {why}", o.change);
             effects.push(Effect::Say(format!("service `{service}`: {reason}")));
             self.history.add(Change {
                 id: 0,

@@ -131,7 +131,7 @@ impl Query {
             let (Some(name), Some(value)) = (decoded(name), decoded(value)) else {
                 return Err(Response::error(
                     400,
-                    format!("`{pair}` is no parameter: percent signs need two hexadecimal digits"),
+                    format!("`{pair}` is not a valid parameter: percent signs need two hexadecimal digits"),
                 ));
             };
             if !known.contains(&name.as_str()) {
@@ -139,7 +139,7 @@ impl Query {
                 return Err(Response::error(400, format!("unknown parameter `{name}`; known here: {list}")));
             }
             if out.insert(name.clone(), value).is_some() {
-                return Err(Response::error(400, format!("parameter `{name}` is there twice: remove one")));
+                return Err(Response::error(400, format!("parameter `{name}` is given twice: remove one")));
             }
         }
         Ok(Query(out))
@@ -186,14 +186,11 @@ impl Desk {
     /// What came of a change so far.
     pub fn outcome(&self, change: u64) -> Response {
         let Some(found) = self.history.get(change) else {
-            return Response::error(
-                404,
-                format!("no change {change} is kept; GET /v1/changes lists those that are"),
-            );
+            return Response::error(404, format!("no change {change} is kept; see GET /v1/changes"));
         };
         let mut value = found.json();
         if let (Some(all), Some(why)) = (value.as_object_mut(), &self.unsaved) {
-            let warning = format!("it will be lost at a restart, for the state could not be saved: {why}");
+            let warning = format!("it will be lost at a restart because the state could not be saved: {why}");
             all.insert("warning".into(), warning.into());
         }
         let status = match found.result {
@@ -209,7 +206,7 @@ impl Desk {
         let parts: Vec<String> = path
             .strip_prefix('/')
             .and_then(|p| p.split('/').map(decoded).collect())
-            .ok_or_else(|| Response::error(404, "no such path; /openapi.json lists those that there are"))?;
+            .ok_or_else(|| Response::error(404, "no such path; see /openapi.json"))?;
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         // The description says nothing about this rack, and tools fetch it without a token.
         if parts == ["openapi.json"] {
@@ -218,7 +215,7 @@ impl Desk {
             return Ok(Response { status: 200, headers: Vec::new(), body: OPENAPI.into() }.into());
         }
         let who = self.tokens.who(request.authorization).ok_or_else(|| {
-            let message = "who asks? Send a header `Authorization: Bearer TOKEN` with a token of the controller's token file";
+            let message = "no API token: send a header `Authorization: Bearer TOKEN` with a token from the controller's token file";
             Response { headers: vec![("www-authenticate", "Bearer".into())], ..Response::error(401, message) }
         })?;
         match parts[..] {
@@ -227,7 +224,7 @@ impl Desk {
                 if !who.writes {
                     return Err(Response::error(
                         403,
-                        format!("`{}` may only look: use a token without `read`", who.name),
+                        format!("`{}` is read-only: use a token without `read`", who.name),
                     ));
                 }
                 let Who { name, .. } = who;
@@ -238,10 +235,7 @@ impl Desk {
                 only(request, &["GET"])?;
                 self.look(controller, rest, query).map(Answer::from)
             }
-            _ => Err(Response::error(
-                404,
-                format!("no path `{path}`; /openapi.json lists those that there are"),
-            )),
+            _ => Err(Response::error(404, format!("no path `{path}`; see /openapi.json"))),
         }
     }
 
@@ -282,13 +276,10 @@ impl Desk {
                 let found = number.map(|id| self.outcome(id)).filter(|r| r.status != 404);
                 // To have looked is no conflict: only who asked for the change is told by the status.
                 found.map(|r| Response { status: 200, ..r }).ok_or_else(|| {
-                    Response::error(
-                        404,
-                        format!("no change `{id}` is kept; GET /v1/changes lists those that are"),
-                    )
+                    Response::error(404, format!("no change `{id}` is kept; see GET /v1/changes"))
                 })
             }
-            _ => Err(Response::error(404, "no such path; /openapi.json lists those that there are")),
+            _ => Err(Response::error(404, "no such path; see /openapi.json")),
         }
     }
 
@@ -339,7 +330,7 @@ impl Desk {
             (true, false) => Some(format!(
                 "the learner `{learner}` pauses until `pointsman policy reset --service {service}`"
             )),
-            (true, true) => Some(format!("the learner `{learner}` pauses on")),
+            (true, true) => Some(format!("the learner `{learner}` stays paused")),
             (false, _) => Some(format!("the learner `{learner}` decides on the weights again")),
         }
     }
@@ -525,6 +516,6 @@ fn only(request: &Request<'_>, methods: &[&str]) -> Checked<()> {
         return Ok(());
     }
     let list = methods.join(", ");
-    let message = format!("{} is not for this path: use {list}", request.method);
+    let message = format!("{} is not allowed for this path: use {list}", request.method);
     Err(Response { headers: vec![("allow", list)], ..Response::error(405, message) })
 }

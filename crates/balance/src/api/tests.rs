@@ -149,7 +149,7 @@ fn refusals_name_the_remedy() {
     for (method, target, authorization, body, status, parts) in [
         ("GET", "/v1/services", None, "", 401, &["Authorization: Bearer"][..]),
         ("GET", "/v1/services", Some("Bearer wrong"), "", 401, &["token file"]),
-        ("PUT", POLICY, Some(BOARD), "{}", 403, &["`board` may only look"]),
+        ("PUT", POLICY, Some(BOARD), "{}", 403, &["`board` is read-only"]),
         ("POST", POLICY, Some(OPS), "{}", 405, &["use GET, PUT, DELETE"]),
         ("PUT", "/v1/services", Some(OPS), "{}", 405, &["use GET"]),
         ("GET", "/v1/nothing", Some(OPS), "", 404, &["/openapi.json"]),
@@ -171,9 +171,9 @@ fn refusals_name_the_remedy() {
         ("GET", "/v1/status?x", Some(OPS), "", 400, &["unknown parameter `x`", "none"]),
         ("PUT", "/v1/services/inference/policy?dry_run=yes", Some(OPS), "{}", 400, &["true or false"]),
         put("", 400, &["write an object"]),
-        put(r#"{"policy": "fastest"}"#, 400, &["no policy", "\"jsq\""]),
+        put(r#"{"policy": "fastest"}"#, 400, &["unknown policy", "\"jsq\""]),
         put(r#"{"policy": "wrr", "weights": {"s1/gpu": 2}}"#, 422, &["no device `s1/gpu`", "s1/cpu"]),
-        put(r#"{"policy": "dynamic-wrr", "metric": "queue"}"#, 422, &["in per cent"]),
+        put(r#"{"policy": "dynamic-wrr", "metric": "queue"}"#, 422, &["a percentage"]),
     ] {
         check(method, target, authorization, body, status, parts);
     }
@@ -200,7 +200,7 @@ fn the_newest_word_counts() {
     let effects = o.desk.file_changed(o.now, rack(&newer));
     o.perform(effects);
     assert_eq!(o.policy(), "jsq");
-    assert!(o.said[0].contains("what change 1 asked for ends"), "{:?}", o.said);
+    assert!(o.said[0].contains("change 1 ends"), "{:?}", o.said);
     assert_eq!(o.get("/v1/changes?limit=1")["changes"][0]["outcome"], "noted");
     // A device that a request names goes.
     o.put(POLICY, r#"{"policy": "wrr", "weights": {"s2/nic": 2}}"#);
@@ -490,7 +490,7 @@ fn a_learner_and_an_operator() {
     o.put(POLICY, r#"{"policy": "wrr", "weights": {"s1/nic": 3}}"#);
     assert_eq!(weights(&o), [4, 3]);
     assert_eq!(o.get("/v1/status")["held"], json!([]));
-    assert_eq!(said(&mut o, "held no longer: s1/nic, s2/nic"), 1);
+    assert_eq!(said(&mut o, "no longer held: s1/nic, s2/nic"), 1);
     assert!(o.desk.is_overridden("inference"));
     learnt(&mut o, 6, 5);
     assert_eq!(weights(&o), [4, 3]);

@@ -45,7 +45,7 @@ impl Tokens {
                 [name, token, "read"] => (name, token, false),
                 _ => {
                     return Err(format!(
-                        "line {}: write NAME TOKEN, and `read` behind it for who may only look",
+                        "line {}: write NAME TOKEN, and append `read` for read-only access",
                         i + 1
                     ));
                 }
@@ -57,12 +57,12 @@ impl Tokens {
                 ));
             }
             if out.iter().any(|h| h.name == name || h.token == token) {
-                return Err(format!("line {}: name or token stands on another line, too: remove one", i + 1));
+                return Err(format!("line {}: name or token is also on another line: remove one", i + 1));
             }
             out.push(Holder { name: name.into(), token: token.into(), writes });
         }
         if out.is_empty() {
-            return Err("no token: write a line NAME TOKEN (openssl rand -hex 16 makes one)".into());
+            return Err("no token: write a line NAME TOKEN (openssl rand -hex 16 generates one)".into());
         }
         Ok(Tokens(out))
     }

@@ -9,19 +9,16 @@ use std::str::FromStr;
 
 /// Blocks by name, with what they do.
 pub const BLOCKS: [(&str, &str); 7] = [
-    ("min-finder", "the device with the smallest `metric`; of so many by chance with `choices`"),
-    (
-        "round-robin",
-        "shares by `weights`, connection by connection; times what is left of `metric`, if there is one",
-    ),
+    ("min-finder", "the device with the smallest `metric`; with `choices`, among that many random ones"),
+    ("round-robin", "shares by `weights` per connection, multiplied by the free share of `metric` if set"),
     (
         "priority",
-        "the first device by priority that is below `high` in `metric`; without one, that reports to be available",
+        "the first device by priority below `high` in `metric`; without a metric, the first that reports being available",
     ),
-    ("choices", "the less loaded one of two by chance, or of as many as `choices` says"),
-    ("idle", "an idle device, any if there is none"),
-    ("hash", "every device the same share, by hash"),
-    ("controller", "the device that the controller names"),
+    ("choices", "the least loaded of `choices` (default 2) random devices"),
+    ("idle", "an idle device, or any if none is idle"),
+    ("hash", "an equal share for every device, by hash"),
+    ("controller", "the device named by the controller"),
 ];
 
 /// Longest note.
@@ -108,8 +105,7 @@ fn named<T: FromStr<Err = String>>(name: &str, value: &Option<String>) -> Result
 
 /// The policy that a block stands for.
 fn of_block(block: &str, looks_at: Option<Metric>, tuning: &mut Tuning) -> Result<Policy, String> {
-    let none_of =
-        |what: &str| format!("block `{block}` looks at nothing: leave `{what}` out, or take another block");
+    let none_of = |what: &str| format!("block `{block}` uses no `{what}`: omit it, or choose another block");
     Ok(match (block, looks_at) {
         ("min-finder", None) => {
             return Err("block `min-finder` needs a `metric`: write \"compute\", \"memory\", \"network\", \"queue\" or \
@@ -134,7 +130,7 @@ fn of_block(block: &str, looks_at: Option<Metric>, tuning: &mut Tuning) -> Resul
         ("controller", _) => Policy::Chosen,
         _ => {
             let names: Vec<String> = BLOCKS.iter().map(|(n, _)| format!("\"{n}\"")).collect();
-            return Err(format!("`{block}` is no block: write {}", names.join(" or ")));
+            return Err(format!("unknown block `{block}`: write {}", names.join(" or ")));
         }
     })
 }
@@ -161,7 +157,7 @@ impl Wanted {
         };
         // Serde would take a list for the fields in their order, too.
         if json.trim_ascii_start().first() != Some(&b'{') {
-            return Err(wrong("that is no JSON object".into()));
+            return Err(wrong("not a JSON object".into()));
         }
         let document: Document = serde_json::from_slice(json).map_err(|e| wrong(e.to_string()))?;
         Wanted::from_document(&document)
@@ -175,14 +171,12 @@ impl Wanted {
         let first = d.metric.as_deref().map(metric).transpose().map_err(|e| format!("`metric`: {e}"))?;
         let second = d.metric2.as_deref().map(metric).transpose().map_err(|e| format!("`metric2`: {e}"))?;
         if d.weight2.is_some() && second.is_none() {
-            return Err("`weight2` is the weight of a second metric: write `metric2`, too".into());
+            return Err("`weight2` is the weight of a second metric: also write `metric2`".into());
         }
         if let (Some(high), Some(low)) = (d.high, d.low)
             && low >= high
         {
-            return Err(format!(
-                "`low` is {low} and `high` {high}: `low` must be less, or a device could be in and out at once"
-            ));
+            return Err(format!("`low` is {low} and `high` {high}: `low` must be below `high`"));
         }
         let byte = |name, value, max| Ok::<_, String>(within(name, value, 0, max)?.map(|v| v as u8));
         let word = |name, value, min| Ok::<_, String>(within(name, value, min, 65_535)?.map(|v| v as u16));
@@ -294,20 +288,20 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named_with_its_remedy() {
-        bad("", &["no JSON object", "write an object"]);
+        bad("", &["not a JSON object", "write an object"]);
         bad("{", &["EOF", "write an object"]);
-        bad(r#"["wrr"]"#, &["no JSON object"]);
+        bad(r#"["wrr"]"#, &["not a JSON object"]);
         bad("[]", &["write an object"]);
         bad("{}", &["neither `policy` nor `block`"]);
         bad(r#"{"policy": "wrr", "block": "hash"}"#, &["not both"]);
-        bad(r#"{"policy": "fastest"}"#, &["`fastest` is no policy", "\"wrr\""]);
-        bad(r#"{"block": "ring"}"#, &["no block", "\"round-robin\""]);
+        bad(r#"{"policy": "fastest"}"#, &["unknown policy `fastest`", "\"wrr\""]);
+        bad(r#"{"block": "ring"}"#, &["unknown block", "\"round-robin\""]);
         bad(r#"{"block": "min-finder"}"#, &["needs a `metric`"]);
-        bad(r#"{"block": "hash", "metric": "cpu"}"#, &["looks at nothing"]);
+        bad(r#"{"block": "hash", "metric": "cpu"}"#, &["uses no `metric`"]);
         bad(r#"{"policy": "wrr", "metrik": "cpu"}"#, &["unknown field `metrik`", "`metric`"]);
-        bad(r#"{"policy": "prt", "metric": "heat"}"#, &["`metric`: `heat` is no metric", "\"compute\""]);
+        bad(r#"{"policy": "prt", "metric": "heat"}"#, &["`metric`: unknown metric `heat`", "\"compute\""]);
         bad(r#"{"policy": "prt", "high": 70000}"#, &["`high` is 70000", "65535"]);
-        bad(r#"{"policy": "prt", "high": 5, "low": 5}"#, &["`low` must be less"]);
+        bad(r#"{"policy": "prt", "high": 5, "low": 5}"#, &["`low` must be below"]);
         bad(r#"{"policy": "prt", "choices": 4}"#, &["`choices` is 4"]);
         bad(r#"{"policy": "prt", "weight2": 4}"#, &["`metric2`"]);
         bad(r#"{"policy": "wrr", "weights": {"s1/cpu": 0}}"#, &["weights.s1/cpu", "1 to 1000"]);

@@ -31,7 +31,7 @@ impl FromStr for ReportForm {
         match s {
             "datagram" => Ok(ReportForm::Datagram),
             "frame" => Ok(ReportForm::Frame),
-            other => Err(format!("`{other}`: write \"datagram\" (UDP) or \"frame\" (Ethernet alone)")),
+            other => Err(format!("`{other}`: write \"datagram\" (UDP) or \"frame\" (raw Ethernet)")),
         }
     }
 }
@@ -177,7 +177,7 @@ fn source(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<SourceSet
     match &kind {
         SourceKind::Prometheus(_) if none => t.missing(
             "compute",
-            "which metric is compute, memory, network or queue? queue = \"sum(vllm:num_requests_waiting)\"",
+            "write compute, memory, network or queue, such as queue = \"sum(vllm:num_requests_waiting)\"",
             problems,
         ),
         SourceKind::Haproxy(_) if !none => {
@@ -233,11 +233,7 @@ pub fn read_settings(
         health: health::read(t, &base.health, problems),
     };
     if settings.network_percent.is_some() && settings.network_mbit_s.is_none() {
-        t.missing(
-            "network_mbit_s",
-            "`network_percent` needs the speed of the link to compare with",
-            problems,
-        );
+        t.missing("network_mbit_s", "`network_percent` needs the link speed", problems);
     }
     settings
 }

@@ -58,11 +58,11 @@ pub(super) fn api(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<A
     let written = t.place_of("listen") != t.place;
     let tokens = t.text::<String>("tokens", "write the path of a file", problems);
     if tokens.is_none() && t.place_of("tokens") == t.place {
-        t.missing("tokens", "write the path of a file with a line `NAME TOKEN` for everybody", problems);
+        t.missing("tokens", "write the path of a file with a line `NAME TOKEN` per user", problems);
     }
     let state = t.text::<String>("state", "write the path of a file", problems);
     let tls = tls(&mut t, problems);
-    let remedy = "write \"without-tls\", or leave it out";
+    let remedy = "write \"without-tls\", or omit it";
     let beyond = t.text::<String>("beyond_loopback", remedy, problems);
     if let Some(beyond) = beyond.as_ref().filter(|b| b.value != WITHOUT_TLS) {
         problems.add(&beyond.place, t.field("beyond_loopback"), format!("`{}`: {remedy}", beyond.value));
@@ -75,7 +75,7 @@ pub(super) fn api(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<A
     };
     if !listen.value.ip().is_loopback() && tls.is_none() && beyond.is_none() {
         let message = format!(
-            "{} can be reached from other machines, and tokens travel in the clear: give it a certificate (`tls_cert` and \
+            "{} is reachable from other machines, and tokens are sent in the clear: set a certificate (`tls_cert` and \
              `tls_key`), listen on 127.0.0.1, or write `beyond_loopback = \"without-tls\"`",
             listen.value
         );
@@ -165,7 +165,7 @@ fn preference(
         "gaussian" => Preference::Gaussian { s: need(&s, "s")? },
         other => {
             let message = format!(
-                "`{other}` is no preference function: write \"usual\", \"u-shape\", \"v-shape\", \"level\", \"linear\" or \
+                "unknown preference function `{other}`: write \"usual\", \"u-shape\", \"v-shape\", \"level\", \"linear\" or \
                  \"gaussian\""
             );
             problems.add(&place, t.field("preference"), message);
@@ -217,7 +217,7 @@ pub(super) fn prometheus(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> O
     let alternatives = match t.table("alternatives", problems) {
         Some(a) => a.texts(problems),
         None => {
-            let remedy = "say which sample is about which device: { \"s1/cpu\" = \"10.0.1.11:9100\", ... }";
+            let remedy = "map devices to label values: { \"s1/cpu\" = \"10.0.1.11:9100\", ... }";
             t.missing("alternatives", remedy, problems);
             Vec::new()
         }
@@ -265,7 +265,7 @@ pub(super) fn prometheus(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> O
             let weights: Vec<f64> =
                 criteria.iter().filter_map(|c| c.weight.as_ref().map(|w| w.value)).collect();
             if weights.len() != criteria.len() {
-                let message = "write `judgements` (how many times as important each criterion is as each other), or a \
+                let message = "write `judgements` (the relative importance of each pair of criteria), or a \
                                `weight` for every criterion";
                 problems.add(&place, "service.prometheus.judgements", format!("missing: {message}"));
                 return None;
@@ -297,7 +297,7 @@ pub(super) fn prometheus(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> O
 pub(super) fn server_url(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<String> {
     let url = t.text::<String>("url", "write http://host:port", problems);
     if url.is_none() && t.place_of("url") == t.place {
-        t.missing("url", "where is the Prometheus server? http://127.0.0.1:9090", problems);
+        t.missing("url", "write the Prometheus server's URL: http://127.0.0.1:9090", problems);
     }
     if let Some(u) = url.as_ref().filter(|u| !is_http(&u.value)) {
         let message = format!("`{}`: write http://host:port, http://127.0.0.1:9090", u.value);

@@ -43,7 +43,7 @@ pub(super) fn rack(mut raw: Raw, problems: &mut Problems<'_>) -> Option<Rack> {
             }
             if let Some(other) = frontends.insert(f, service.name.clone()) {
                 let message =
-                    format!("service `{other}` has {f} already: change VIP, protocol or port of one");
+                    format!("service `{other}` already has {f}: change VIP, protocol or port of one");
                 problems.add(&s.place, "service.vip", message);
             }
         }
@@ -53,8 +53,8 @@ pub(super) fn rack(mut raw: Raw, problems: &mut Problems<'_>) -> Option<Rack> {
                 backends.insert(key, service.name.clone()).filter(|other| *other != service.name)
             {
                 let message = format!(
-                    "device `{device}` serves {protocol} port {} for service `{other}` already, and its answers could be \
-                     either's: give one service another port or other servers",
+                    "device `{device}` already serves {protocol} port {} for service `{other}`, so its answers are ambiguous: \
+                     give one service another port or other servers",
                     service.port
                 );
                 problems.add(&s.place, "service.servers", message);
@@ -244,7 +244,7 @@ fn servers(raw: &Raw, addresses: &mut Addresses, problems: &mut Problems<'_>) {
                     }
                     // One that is reported for has no agent of its own.
                     Some(d) if d.reported_by.as_ref().is_some_and(|b| b.value != d.device.name) => {
-                        let message = format!("`{}` is itself reported by another: write that one", by.value);
+                        let message = format!("another agent reports for `{}`: write that device", by.value);
                         problems.add(&by.place, "server.device.reported_by", message);
                     }
                     Some(_) => {}
@@ -272,8 +272,7 @@ fn servers(raw: &Raw, addresses: &mut Addresses, problems: &mut Problems<'_>) {
                     );
                 }
                 if let Some(other) = addresses.devices.insert(a, full.clone()) {
-                    let message =
-                        format!("`{other}` has {a} already: every device needs an address of its own");
+                    let message = format!("`{other}` already has {a}: every device needs its own address");
                     problems.add(place, field, message);
                 }
             }
@@ -304,7 +303,7 @@ fn vips(s: &RawService, addresses: &Addresses, problems: &mut Problems<'_>) {
             && !addresses.gateways.iter().any(|g| g.is_ipv4() == vip.is_ipv4())
         {
             let message = format!(
-                "packets in packets for {vip} need an address of the switch as their source: add one of that family to \
+                "the IP-in-IP tunnel for {vip} needs a source address of the switch: add one of that family to \
                  `switch.gateways`"
             );
             problems.add(place, "service.direct_return", message);
@@ -464,21 +463,21 @@ pub(super) fn policy_needs(
                 None => Ok(()),
             }
         }
-        Policy::P4mite if switch.report_timeout_ms == 0 => Err(
-            "p4mite decides by reports: write a switch.report_timeout_ms above 0, or choose another policy"
-                .into(),
-        ),
+        Policy::P4mite if switch.report_timeout_ms == 0 => {
+            Err("p4mite needs reports: write a switch.report_timeout_ms above 0, or choose another policy"
+                .into())
+        }
         _ => {
             let blocks = Blocks::new(policy, tuning, Protocol::Tcp, super::tell_workers(members));
             if switch.report_timeout_ms == 0 && blocks.needs_reports() {
                 return Err(format!(
-                    "{policy} decides by what devices report: write a switch.report_timeout_ms above 0, or choose another \
+                    "{policy} needs reports of devices: write a switch.report_timeout_ms above 0, or choose another \
                      policy or metric"
                 ));
             }
             if !switch.believes_probes && blocks.metrics.iter().any(|(m, w)| *m == Metric::Weight && *w > 0) {
                 return Err(format!(
-                    "{policy} decides by probes, which nothing authenticates: write probes = \"unauthenticated\" in [switch], \
+                    "{policy} needs probes, which are not authenticated: write probes = \"unauthenticated\" in [switch], \
                      or choose another policy or metric"
                 ));
             }
@@ -486,7 +485,7 @@ pub(super) fn policy_needs(
                 && blocks.metrics.iter().any(|(m, _)| matches!(m, Metric::InFlight | Metric::Queue))
             {
                 return Err(format!(
-                    "{policy} gives what is left of 100 per cent: the metric must be one in per cent, \"compute\", \
+                    "{policy} uses 100 minus the metric: it must be a percentage, \"compute\", \
                      \"memory\" or \"network\""
                 ));
             }
@@ -494,8 +493,8 @@ pub(super) fn policy_needs(
                 && low >= high
             {
                 return Err(format!(
-                    "{policy}: tuning.low is {low} and tuning.high {high}: `low` must be less, or a device could be in and \
-                     out at once"
+                    "{policy}: tuning.low is {low} and tuning.high {high}: `low` must be below \
+                     `high`"
                 ));
             }
             Ok(())

@@ -76,7 +76,7 @@ pub struct Target {
     pub to: SocketAddr,
     /// How.
     pub settings: HealthSettings,
-    /// Nobody configured it: failures count only after a probe has passed.
+    /// The check is the default: failures count only after a probe has passed.
     pub implied: bool,
 }
 
@@ -144,7 +144,7 @@ pub(super) fn read(t: &mut Table<'_, '_>, base: &HealthCheck, problems: &mut Pro
     };
     match &kind {
         Some(ProbeKind::Udp { .. }) if send.is_none() => {
-            h.missing("send", "which datagram does the service answer? send = \"ping\"", problems);
+            h.missing("send", "write a datagram that the service answers: send = \"ping\"", problems);
         }
         Some(ProbeKind::Http { path })
             if !path.starts_with('/') || !path.bytes().all(|b| b.is_ascii_graphic()) =>

@@ -22,8 +22,8 @@ impl Rack {
         let mut out = Vec::new();
         if self.switch.gateways.is_empty() {
             out.push(
-                "switch.gateways is empty: the switch has no address that servers and clients could route through, or that agents \
-                 could report to, apart from VIPs; write one for each network"
+                "switch.gateways is empty: the switch has no address besides VIPs for servers and clients to route through or for \
+                 agents to report to; write one for each network"
                     .into(),
             );
         }
@@ -58,7 +58,7 @@ impl Rack {
             let listed = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
             let listed = if more > 0 { format!("{listed} and {more} more") } else { listed };
             format!(
-                "answers to {prefix} have to pass the switch; on {listed}: ip route replace {prefix} via {gateway}"
+                "answers to {prefix} must pass through the switch; on {listed}: ip route replace {prefix} via {gateway}"
             )
         };
         needed.into_iter().map(line).collect()

@@ -74,7 +74,7 @@ pub(super) fn learn(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option
     let source = match t.table("clients", problems) {
         Some(c) => clients(c, problems),
         None => {
-            let remedy = "who knows what clients see? Write a table [learn.clients] with `url`, a Prometheus server, and \
+            let remedy = "no source of clients' latency: write a table [learn.clients] with `url`, a Prometheus server, and \
                           `p99_ms`, a PromQL expression";
             t.missing("clients", remedy, problems);
             None
@@ -84,7 +84,7 @@ pub(super) fn learn(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option
     t.finish(problems);
     let settings = settings?;
     if let Some(file) = table.as_ref().filter(|_| settings.learner == LearnerKind::Fixed) {
-        let message = "\"fixed\" learns nothing that could be kept: leave it out";
+        let message = "\"fixed\" has nothing to save: omit it";
         problems.add(&file.place, "learn.table", message);
     }
     let config = LearnConfig {
@@ -117,7 +117,12 @@ impl RawLearn {
         let Some(service) = found else {
             let message = match &self.service {
                 Some(name) => format!("no service `{}`; there are: {}", name.value, names.join(", ")),
-                None => format!("missing: the weights of which service? There are: {}", names.join(", ")),
+                None => {
+                    format!(
+                        "missing: name the service whose weights are learned; there are: {}",
+                        names.join(", ")
+                    )
+                }
             };
             problems.add(place, "learn.service", message);
             return None;
@@ -137,7 +142,7 @@ impl RawLearn {
         if !has(true) || !has(false) {
             wrong(format!(
                 "service {} needs processors (kind \"cpu\") and accelerators (any other kind) that are enabled: there is nothing \
-                 to weigh",
+                 to balance",
                 service.name
             ));
             return None;
@@ -149,7 +154,7 @@ impl RawLearn {
         let found = classes(service, per_class, name, class);
         if found.len() > MAX_CLASSES {
             wrong(format!(
-                "service {} has {} different kinds of servers: at most {MAX_CLASSES} can have weights of their own; write per_class \
+                "service {} has {} different kinds of servers: at most {MAX_CLASSES} can have their own weights; write per_class \
                  = false, or name classes of servers with `class`",
                 service.name,
                 found.len()
@@ -158,14 +163,14 @@ impl RawLearn {
         }
         if !found.iter().any(|c| c.learns) {
             wrong(format!(
-                "no server of service {} has both processors and accelerators, so that no class of servers has anything to weigh: \
+                "no server of service {} has both processors and accelerators, so no class of servers needs weights: \
                  write per_class = false, or give servers the same `class`",
                 service.name
             ));
             return None;
         }
         if switch.report_timeout_ms == 0 {
-            wrong("learners go by what agents report: write a switch.report_timeout_ms above 0".into());
+            wrong("learners need agents' reports: write a switch.report_timeout_ms above 0".into());
             return None;
         }
         Some(LearnConfig { service: service.name.clone(), ..self.config })

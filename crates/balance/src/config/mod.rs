@@ -194,7 +194,7 @@ pub struct Service {
     pub idle_timeout_ms: u32,
     /// How many new connections it may get.
     pub limit: Option<Limit>,
-    /// Whether its devices answer clients themselves, past the switch, and how packets reach them then.
+    /// Whether its devices answer clients directly, past the switch, and how packets reach them then.
     pub direct_return: Option<DirectReturn>,
     /// Whether both ends of a TCP connection that was idle for longer than `idle_timeout_ms` are reset.
     pub idle_reset: bool,
@@ -241,7 +241,7 @@ impl std::str::FromStr for DirectReturn {
         match text {
             "layer-2" => Ok(DirectReturn::Layer2),
             "ipip" => Ok(DirectReturn::Tunnel),
-            _ => Err(format!("`{text}` is no way to a device: write \"layer-2\" or \"ipip\"")),
+            _ => Err(format!("unknown forwarding `{text}`: write \"layer-2\" or \"ipip\"")),
         }
     }
 }

@@ -107,7 +107,7 @@ fn port(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<u16> {
         Some(p) => Some(p.value as u16),
         None => {
             if place == t.place {
-                t.missing("port", "which port of the switch?", problems);
+                t.missing("port", "write the switch port's number", problems);
             }
             None
         }
@@ -117,7 +117,7 @@ fn port(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<u16> {
 fn unicast(mac: Option<At<Mac>>, t: &Table<'_, '_>, problems: &mut Problems<'_>) -> Option<Mac> {
     let mac = mac?;
     if mac.value.is_group() || mac.value.to_u64() == 0 {
-        let message = format!("{} is no address of one station: its first byte must be even", mac.value);
+        let message = format!("{} is not a unicast MAC address: its first byte must be even", mac.value);
         problems.add(&mac.place, t.field("mac"), message);
         return None;
     }
@@ -150,7 +150,7 @@ fn switch(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<(Switch, 
         t.text("program", "write \"balancer\" or the path of a P4 file", problems);
     let mac = t.text::<Mac>("mac", "", problems);
     if mac.is_none() && t.place_of("mac") == t.place {
-        t.missing("mac", "the switch needs a MAC address of its own: 02:50:4d:00:00:01", problems);
+        t.missing("mac", "write the switch's own MAC address: 02:50:4d:00:00:01", problems);
     }
     let mac = unicast(mac, &t, problems);
     let gateways = t.list::<IpAddr>("gateways", WANT_IP, problems).unwrap_or_default();
@@ -186,7 +186,7 @@ fn switch(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<(Switch, 
 
 /// Whether a field says that what it names is believed without a digest.
 fn in_as_many_words(t: &mut Table<'_, '_>, name: &'static str, problems: &mut Problems<'_>) -> bool {
-    let wanted = "write \"unauthenticated\", or leave it out";
+    let wanted = "write \"unauthenticated\", or omit it";
     let Some(text) = t.text::<String>(name, wanted, problems) else { return false };
     let said = text.value == "unauthenticated";
     if !said {
@@ -203,7 +203,7 @@ fn trust(t: &mut Table<'_, '_>, needed: bool, problems: &mut Problems<'_>) -> Tr
         Some(keys) if unauthenticated => {
             let message = "write either the file of keys or reports = \"unauthenticated\", not both";
             problems.add(&keys.place, t.field("report_keys"), message);
-            Trust::Nobody
+            Trust::Closed
         }
         Some(keys) => Trust::Keys(keys.value),
         None if unauthenticated => Trust::Unauthenticated,
@@ -211,13 +211,12 @@ fn trust(t: &mut Table<'_, '_>, needed: bool, problems: &mut Problems<'_>) -> Tr
             if needed && !has_reports {
                 t.missing(
                     "report_keys",
-                    "which file has the keys that agents sign their reports with? `pointsman keys` makes one; \
-                     report_timeout_ms = 0 does without reports, and reports = \"unauthenticated\" believes anybody who \
-                     sends from a device's port and address",
+                    "write the path of the file with the agents' keys (`pointsman keys` makes one); report_timeout_ms \
+                     = 0 disables reports, and reports = \"unauthenticated\" trusts any sender on a device's port with its address",
                     problems,
                 );
             }
-            Trust::Nobody
+            Trust::Closed
         }
     }
 }
@@ -238,7 +237,7 @@ fn route(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<(Route, Pl
                 problems.add(
                     &via.place,
                     t.field("via"),
-                    "the prefix is of the other address family: write one of its own",
+                    "the prefix is of the other address family: write one of the same family",
                 );
             }
             Some(NextHop::Neighbour(via.value))
@@ -265,7 +264,7 @@ fn route(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<(Route, Pl
 fn station(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<(Station, Place)> {
     let place = t.place_of("mac");
     if place == t.place {
-        t.missing("mac", "which station?", problems);
+        t.missing("mac", "write the station's address", problems);
     }
     let mac = t.text::<Mac>("mac", "", problems);
     let mac = unicast(mac, &t, problems);
@@ -383,7 +382,7 @@ fn tuning(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Tuning {
     let weight = byte("weight", 255, &mut t, problems);
     let weight2 = byte("weight2", 255, &mut t, problems);
     if weight2.is_some() && metric2.is_none() {
-        t.missing("metric2", "`weight2` is the weight of a second metric: which?", problems);
+        t.missing("metric2", "`weight2` is the weight of a second metric: write it", problems);
     }
     let step = byte("step", 255, &mut t, problems);
     let choices = t.integer("choices", 0, 8, problems);
@@ -396,11 +395,7 @@ fn tuning(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Tuning {
     if let (Some(high), Some(low)) = (&high, &low)
         && low.value >= high.value
     {
-        problems.add(
-            &low.place,
-            t.field("low"),
-            "must be less than `high`, or a device could be in and out at once",
-        );
+        problems.add(&low.place, t.field("low"), "must be less than `high`");
     }
     let count = t.text::<Counting>("count", "", problems).map(|v| v.value);
     let servers = t.text::<Servers>("servers", "", problems).map(|v| v.value);
@@ -422,7 +417,7 @@ fn tuning(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Tuning {
 fn limit(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<Limit> {
     let per_s = t.integer("per_s", 1, 1_000_000_000, problems);
     if per_s.is_none() && t.place_of("per_s") == t.place {
-        t.missing("per_s", "how many new connections a second?", problems);
+        t.missing("per_s", "write the new connections per second", problems);
     }
     let burst = t.integer("burst", 1, 1_000_000_000, problems);
     t.finish(problems);
@@ -452,7 +447,7 @@ fn service(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<RawServi
     protocols.dedup_by_key(|p| p.value);
     let port = t.integer("port", 1, 65535, problems);
     if port.is_none() && t.place_of("port") == t.place {
-        t.missing("port", "which port do clients connect to?", problems);
+        t.missing("port", "write the port that clients connect to", problems);
     }
     let policy_place = t.place_of("policy");
     let policy = t.text::<Policy>("policy", "", problems);
@@ -462,7 +457,7 @@ fn service(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<RawServi
     let tuning = t.table("tuning", problems).map(|t| tuning(t, problems)).unwrap_or_default();
     let slots = t.integer("slots", 16, 65536, problems);
     if let Some(s) = slots.as_ref().filter(|s| !s.value.is_power_of_two()) {
-        let message = format!("{} is no power of two: write {}", s.value, s.value.next_power_of_two());
+        let message = format!("{} is not a power of two: write {}", s.value, s.value.next_power_of_two());
         problems.add(&s.place, t.field("slots"), message);
     }
     // 24 bits in the data plane.

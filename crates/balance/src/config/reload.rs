@@ -16,9 +16,9 @@ pub fn doubts(old: (&Rack, &str), new: (&Rack, &str)) -> Vec<String> {
     }
     if new_text.len() < old_text.len() && old_text.starts_with(new_text) {
         let (length, before) = (new_text.len(), old_text.len());
-        out.push(format!("it is the previous file, cut off after {length} of {before} bytes"));
+        out.push(format!("it is the previous file, truncated after {length} of {before} bytes"));
     } else if old_text.ends_with('\n') && !new_text.ends_with('\n') {
-        out.push("its last line has no end".to_string());
+        out.push("its last line has no newline".to_string());
     }
     let left = sections(new_text);
     for section in sections(old_text).difference(&left) {
@@ -27,7 +27,7 @@ pub fn doubts(old: (&Rack, &str), new: (&Rack, &str)) -> Vec<String> {
                 let names: Vec<&str> = old_rack.services.iter().map(|s| s.name.as_str()).collect();
                 format!("it has no `service`, which removes all services: {}", names.join(", "))
             }
-            name => format!("it has no `{name}` any more"),
+            name => format!("`{name}` is missing"),
         });
     }
     let devices = |rack: &Rack| rack.devices().map(|(_, d)| d.number).collect::<BTreeSet<DeviceNumber>>();
@@ -106,11 +106,11 @@ mod tests {
         let api = OLD.find("[api]").expect("there");
         let behind = api + OLD[api..].find("\n[").expect("another section");
         let closed = format!("{}{}", &OLD[..api], &OLD[behind + 1..]);
-        assert_eq!(of(OLD, &closed), ["it has no `api` any more"]);
+        assert_eq!(of(OLD, &closed), ["`api` is missing"]);
         let text = of(OLD, &OLD[..services]).join("; ");
-        assert!(text.starts_with("it is the previous file, cut off after"), "{text}");
+        assert!(text.starts_with("it is the previous file, truncated after"), "{text}");
         assert_eq!(of(OLD, OLD.trim_end()), Vec::<String>::new(), "it means the same");
         let changed = OLD.replace("weight = 5", "weight = 4");
-        assert_eq!(of(OLD, changed.trim_end()), ["its last line has no end"]);
+        assert_eq!(of(OLD, changed.trim_end()), ["its last line has no newline"]);
     }
 }

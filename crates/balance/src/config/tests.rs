@@ -75,19 +75,19 @@ fn tuning() {
         let (from, to) = with(policy, tuning);
         bad(from, &to, expected);
     };
-    check("prt", "metric = \"cpu\"", &["service.tuning.metric: `cpu` is no metric", "\"compute\""]);
+    check("prt", "metric = \"cpu\"", &["service.tuning.metric: unknown metric `cpu`", "\"compute\""]);
     check("prt", "high = 20, low = 30", &["service.tuning.low", "less than `high`"]);
     check("prt", "high = 20, low = 20", &["service.tuning.low"]);
     check("power-of-two", "choices = 5", &["service.tuning.choices", "1, 2 or 3"]);
     check("jsq", "weight2 = 5", &["service.tuning.metric2: missing"]);
     check("jsq", "count = \"packets\"", &["service.tuning.count", "\"requests\""]);
     check("ecmp", "servers = \"nearest\"", &["service.tuning.servers", "\"power-of-two\""]);
-    check("dynamic-wrr", "metric = \"in-flight\"", &["service.policy", "100 per cent"]);
+    check("dynamic-wrr", "metric = \"in-flight\"", &["service.policy", "100 minus"]);
     check("ecmp", "metrik = 3", &["service.tuning.metrik: unknown field"]);
     bad(
         "policy = \"p4mite\"",
         "policy = \"fastest\"",
-        &["`fastest` is no policy", "\"prt\"", "or \"chosen\""],
+        &["unknown policy `fastest`", "\"prt\"", "or \"chosen\""],
     );
     let (from, to) =
         with("least-utilised", "metric = \"memory\", step = 3, servers = \"least-loaded\", choices = 8");
@@ -179,16 +179,16 @@ fn hints() {
     assert_eq!(
         hints,
         [
-            "answers to 10.0.0.0/24 have to pass the switch; on s1/cpu, s1/nic, s2/cpu, s2/nic: ip route replace 10.0.0.0/24 via \
+            "answers to 10.0.0.0/24 must pass through the switch; on s1/cpu, s1/nic, s2/cpu, s2/nic: ip route replace 10.0.0.0/24 via \
              10.0.1.1",
-            "answers to fd00::/64 have to pass the switch; on s1/cpu, s1/nic, s2/cpu, s2/nic: ip route replace fd00::/64 via \
+            "answers to fd00::/64 must pass through the switch; on s1/cpu, s1/nic, s2/cpu, s2/nic: ip route replace fd00::/64 via \
              fd00:0:0:1::1"
         ]
     );
     let none = good(&SMALL.replace("[\"10.0.0.1\"]", "[]")).hints();
     assert!(none.iter().any(|h| h.starts_with("switch.gateways is empty")), "{none:?}");
     let direct = EXAMPLE.replace("# direct_return = false  ", "direct_return = true #");
-    assert_eq!(good(&direct).hints(), [""; 0], "devices answer clients themselves");
+    assert_eq!(good(&direct).hints(), [""; 0], "devices answer clients directly");
     bad("[\"10.0.0.1\"]", "[\"10.0.0.100\"]", &["service.vip", "10.0.0.100", "switch.gateways"]);
 }
 
@@ -358,7 +358,7 @@ fn services() {
         let message = Rack::parse("r", &format!("{SMALL}{text}")).expect_err(expected).to_string();
         assert!(message.contains(expected), "{message}");
     };
-    check(other, "device `s1/cpu` serves udp port 8000 for service `web` already");
+    check(other, "device `s1/cpu` already serves udp port 8000 for service `web`");
     check(&other.replace("101", "100"), "service `web` has udp/10.0.0.100:8000 already");
     check(&other.replace("other", "web").replace("8000", "8001"), "two services are called `web`");
     check(&other.replace("8000", "9876"), "load reports use UDP port 9876");
@@ -403,7 +403,7 @@ fn trust() {
     let open = good(&SMALL.replace(keys, "reports = \"unauthenticated\""));
     assert_eq!((open.switch.reports, open.switch.believes_probes), (Trust::Unauthenticated, true));
     let none = good(&SMALL.replace(keys, "report_timeout_ms = 0").replace("p4mite", "ecmp"));
-    assert_eq!(none.switch.reports, Trust::Nobody);
+    assert_eq!(none.switch.reports, Trust::Closed);
     bad(
         &format!("{keys}\n"),
         "",
@@ -428,7 +428,7 @@ fn reporters() {
     bad("port = 3", &by("gpu"), &["server.device.reported_by: no device `gpu` in `s1`"]);
     let both = SMALL.replace("port = 2", "reported_by = \"nic\"\nport = 2").replace("port = 3", &by("cpu"));
     let errors = Rack::parse("r", &both).expect_err("a circle").to_string();
-    assert!(errors.contains("`nic` is itself reported by another"), "{errors}");
+    assert!(errors.contains("another agent reports for `nic`"), "{errors}");
 }
 
 #[test]
@@ -573,7 +573,7 @@ fn prometheus() {
     check("judgements = 3", "", &["write rows of numbers"]);
     check("", "", &["service.prometheus.judgements: missing"]);
     check(paper, "weight = 2", &["criterion.weight", "not both"]);
-    check(paper, "preference = \"steep\"", &["`steep` is no preference function", "\"gaussian\""]);
+    check(paper, "preference = \"steep\"", &["unknown preference function `steep`", "\"gaussian\""]);
     check(paper, "preference = \"linear\"\nq = 3", &["criterion.p: missing"]);
     check(paper, "preference = \"linear\"\nq = 3\np = 2", &["below `p`"]);
     check(&paper.replacen("judgements", "url2 = 1\njudgements", 1), "", &["url2: unknown field"]);
@@ -610,7 +610,7 @@ fn limits_and_direct_return() {
     assert!(reset.idle_reset && reset.failure_reset);
     assert_eq!(service("new_connections = { per_s = 100 }").limit, Some(Limit { per_s: 100, burst: 100 }));
     let refused = |more: &str, expected: &[&str]| bad(policy, &format!("{policy}\n{more}"), expected);
-    refused("new_connections = {}", &["per_s", "how many new connections a second?"]);
+    refused("new_connections = {}", &["per_s", "write the new connections per second"]);
     refused("new_connections = { per_s = 0 }", &["new_connections.per_s", "0"]);
     refused("new_connections = { per_s = 5, burst = 0 }", &["burst", "0"]);
     refused("new_connections = 5", &["new_connections"]);
@@ -651,7 +651,7 @@ fn learning() {
     check("[learn]\n", "[learn]\nservice = \"mail\"\n", &["learn.service: no service `mail`", "web"]);
     check("q-learning", "magic", &["learn.learner: `magic` is unknown: write one of", "\"thompson\""]);
     check("learner = \"q-learning\"\n", "", &["learn.learner: missing: write one of"]);
-    check("q-learning", "fixed", &["learn.table: \"fixed\" learns nothing that could be kept"]);
+    check("q-learning", "fixed", &["learn.table: \"fixed\" has nothing to save"]);
     check("max_weight = 8", "interval_s = 1\nsettle_s = 1", &["learn.settle_s: must be shorter"]);
     check("max_weight = 8", "interval_s = 0", &["learn.interval_s"]);
     check("max_weight = 8", "per_class = 1", &["learn.per_class", "write true or false"]);
@@ -668,7 +668,7 @@ fn learning() {
     let blind =
         SMALL.replacen(policy, &with(learn), 1).replacen("[switch]", "[switch]\nreport_timeout_ms = 0", 1);
     let errors = Rack::parse("rack.toml", &blind).expect_err("no reports").to_string();
-    assert!(errors.contains("learners go by what agents report"), "{errors}");
+    assert!(errors.contains("learners need agents' reports"), "{errors}");
 }
 
 /// Servers with equal devices are of a class; a name makes one of others, and tells apart what looks alike.

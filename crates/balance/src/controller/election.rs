@@ -66,7 +66,7 @@ pub enum Leader {
     /// The switch has not answered yet.
     Unknown,
     /// The switch has no primary.
-    Nobody,
+    Vacant,
     /// This controller.
     Own(ElectionId),
     /// Another controller of Pointsman.
@@ -83,7 +83,7 @@ impl Leader {
     pub fn name(self) -> &'static str {
         match self {
             Leader::Unknown => "unknown",
-            Leader::Nobody => "none",
+            Leader::Vacant => "none",
             Leader::Own(_) => "self",
             Leader::Pointsman(_) => "pointsman",
             Leader::Foreign(_) => "foreign",
@@ -93,7 +93,7 @@ impl Leader {
     /// Its id.
     pub fn id(self) -> Option<ElectionId> {
         match self {
-            Leader::Unknown | Leader::Nobody => None,
+            Leader::Unknown | Leader::Vacant => None,
             Leader::Own(id) | Leader::Pointsman(id) | Leader::Foreign(id) => Some(id),
         }
     }
@@ -182,7 +182,7 @@ impl Election {
     /// The switch has no primary.
     pub fn vacant(&mut self, highest: Option<ElectionId>) -> Decision {
         self.highest = highest;
-        self.leader = Leader::Nobody;
+        self.leader = Leader::Vacant;
         if !self.stood_by && self.bids == 0 {
             return Decision::BidAfter(Duration::ZERO);
         }
@@ -254,7 +254,7 @@ mod tests {
             assert_eq!(e.led_by(Duration::ZERO, ElectionId::new(1, 77), true), Decision::StandBy);
             match e.vacant(Some(ElectionId::new(1, 77))) {
                 Decision::BidAfter(d) => d,
-                Decision::StandBy => panic!("nobody else will"),
+                Decision::StandBy => panic!("standing by without another primary"),
             }
         };
         let waits: std::collections::BTreeSet<Duration> = (0..100).map(wait).collect();

@@ -110,9 +110,9 @@ impl fmt::Display for Event {
             Event::PipelinePresent => f.write_str("the switch runs the right program"),
             Event::PipelineInstalled => f.write_str("program installed"),
             Event::Adopted { entries, foreign } => {
-                write!(f, "table entries that the switch holds: {entries}")?;
+                write!(f, "table entries on the switch: {entries}")?;
                 if *foreign > 0 {
-                    write!(f, ", and of others, which the configuration does not have: {foreign}")
+                    write!(f, ", plus entries that are not in the configuration: {foreign}")
                 } else {
                     Ok(())
                 }
@@ -124,7 +124,7 @@ impl fmt::Display for Event {
             Event::RequestFailed { what, code, message } => write!(f, "{what} failed: {message} ({code:?})"),
             Event::ConfigAccepted => f.write_str("configuration accepted"),
             Event::ConfigRejected { reason } => {
-                write!(f, "configuration rejected, the old one stays: {reason}")
+                write!(f, "configuration rejected, keeping the previous one: {reason}")
             }
             Event::Resolved { address, port, mac } => write!(f, "{address} at port {port} is {mac}"),
             Event::NoAnswer { address, port } => {
@@ -132,27 +132,27 @@ impl fmt::Display for Event {
             }
             Event::Contradicted { address, port, mac } => write!(
                 f,
-                "port {port}: an unsolicited frame says that {address} is at {mac}; the known station is asked first, and kept if it answers"
+                "port {port}: an unsolicited frame claims {address} for {mac}; the known station is queried first, and kept if it answers"
             ),
             Event::PacketFlood => f.write_str(
-                "a flood of ARP or neighbour discovery: known MAC addresses do not change while it lasts; `mac` in rack.toml makes them fixed",
+                "a flood of ARP or neighbour discovery: known MAC addresses do not change while it lasts; set `mac` in rack.toml to fix them",
             ),
             Event::Silent { device } => write!(f, "device {device} is silent: is its agent running?"),
-            Event::Heard { device } => write!(f, "device {device} is heard of again"),
+            Event::Heard { device } => write!(f, "device {device} is reporting again"),
             Event::Failed { device } => {
                 write!(
                     f,
-                    "device {device} failed its health check, says its agent: it gets no new connections"
+                    "device {device} failed its health check, according to its agent: it gets no new connections"
                 )
             }
             Event::Healthy { device } => write!(f, "device {device} passes its health check again"),
             Event::Refused { device, why } => {
                 write!(f, "reports of {device} arrive, but the switch refuses them: {why}")
             }
-            Event::Draining { what } => write!(f, "{what} takes no new connections; those that exist go on"),
-            Event::Drained { what } => write!(f, "{what} has no connections any more and is removed"),
+            Event::Draining { what } => write!(f, "{what} takes no new connections; existing connections continue"),
+            Event::Drained { what } => write!(f, "{what} has no connections left and is removed"),
             Event::Empty { device } => {
-                write!(f, "device {device} takes no new connections and has none any more: it can be stopped")
+                write!(f, "device {device} takes no new connections and has none left: it can be stopped")
             }
             Event::Held { devices } => {
                 write!(
@@ -160,7 +160,7 @@ impl fmt::Display for Event {
                     "held at weight 0 by the learner, in service but without new connections: {devices}"
                 )
             }
-            Event::Released { devices } => write!(f, "held no longer: {devices}"),
+            Event::Released { devices } => write!(f, "no longer held: {devices}"),
             Event::Learnt { service, learner, decision } => {
                 write!(f, "decision service={service} learner={learner} {decision}")
             }

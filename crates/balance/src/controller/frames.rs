@@ -144,7 +144,7 @@ pub(super) mod tests {
                 let message = &question[54..];
                 let source = Ipv6Addr::from(*question.get(22..)?.first_chunk::<16>()?);
                 let to = Ipv6Addr::from(*question.get(38..)?.first_chunk::<16>()?);
-                assert_eq!(icmpv6_checksum(source, to, message), 0, "the question's checksum");
+                assert_eq!(icmpv6_checksum(source, to, message), 0, "the solicitation's checksum");
                 f.extend(&question[6..12]);
                 f.extend(mac.0);
                 f.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 32, 58, 255]);
@@ -167,8 +167,8 @@ pub(super) mod tests {
             let target: IpAddr = target.parse().expect("valid");
             for only in [None, Some(mac)] {
                 let q = question(switch, link_local(switch), target, only);
-                assert_eq!(only.is_none(), q[0] & 1 == 1, "to everybody, or to one");
-                assert_eq!(answer(&q), None, "a question is no answer");
+                assert_eq!(only.is_none(), q[0] & 1 == 1, "multicast or unicast");
+                assert_eq!(answer(&q), None, "a solicitation is not an advertisement");
                 let a = host(&q, target, mac).expect("it is asked for");
                 assert_eq!(a[..6], switch.0);
                 assert_eq!(answer(&a), Some((target, mac)));

@@ -41,11 +41,11 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.reason {
-            14 => "their numbers are older than one that was believed: was the clock set back?",
-            20 => "they have no digest, and must have one: give the agent its key",
-            21 => "they are signed with the number of a key that the switch does not have: give the agent the key of the file",
-            22 => "their digest is not what the key makes of them: is it the same key on both sides?",
-            REPLAYED => "their numbers do not exceed one that was believed, as if they were replayed: was the clock ahead before?",
+            14 => "their numbers are older than one already accepted: was the clock set back?",
+            20 => "they have no digest, which is required: give the agent its key",
+            21 => "they are signed with a key number that the switch does not have: give the agent the key from the file",
+            22 => "their digest does not match the key: is it the same key on both sides?",
+            REPLAYED => "their numbers do not exceed one already accepted, as in a replay: was the clock ahead before?",
             _ => return write!(f, "reason {} of the switch's drops", self.reason),
         })
     }

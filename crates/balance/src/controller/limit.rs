@@ -53,7 +53,7 @@ impl Limiter {
         kind.told = now;
         let before = std::mem::take(&mut kind.left_out);
         kind.last.clone_from(&text);
-        Some(if before == 0 { text } else { format!("{text} ({before} such lines before were left out)") })
+        Some(if before == 0 { text } else { format!("{text} ({before} such lines were omitted before)") })
     }
 
     /// Lines about what was left out, and is due to be said.
@@ -61,7 +61,7 @@ impl Limiter {
         let due = self.kinds.values_mut().filter(|k| k.left_out > 0 && now >= k.told + SUMMARY);
         due.map(|k| {
             (k.told, k.equal) = (now, EQUAL);
-            format!("{} lines were left out, like: {}", std::mem::take(&mut k.left_out), k.last)
+            format!("{} lines were omitted, such as: {}", std::mem::take(&mut k.left_out), k.last)
         })
         .collect()
     }
@@ -100,7 +100,7 @@ mod tests {
         let at = l.next_deadline().expect("something was left out");
         let rest = l.tick(at);
         assert!(
-            rest.len() == 1 && rest[0].contains("lines were left out, like: something about"),
+            rest.len() == 1 && rest[0].contains("lines were omitted, such as: something about"),
             "{rest:?}"
         );
         assert_eq!((l.next_deadline(), l.tick(at)), (None, vec![]));
@@ -124,7 +124,7 @@ mod tests {
         // Two kinds, six minutes.
         assert!((20..40).contains(&lines.len()), "{lines:#?}");
         assert!(
-            lines.iter().any(|line| line.starts_with("75 lines were left out, like: connecting to")),
+            lines.iter().any(|line| line.starts_with("75 lines were omitted, such as: connecting to")),
             "{lines:#?}"
         );
         let again = Event::Connecting { address: "127.0.0.1:9559".into() };

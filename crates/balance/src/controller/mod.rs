@@ -1,9 +1,9 @@
 //! The controller of one switch, over P4Runtime.
 //!
-//! It connects, becomes primary once there is no other ([`Leader`]), sees that the right program runs, reads all tables and then writes the
+//! It connects, becomes primary once the switch has no other primary ([`Leader`]), sees that the right program runs, reads all tables and then writes the
 //! difference to what they should hold, in steps in which no packet meets half a change (`crate::plan`). After any failure
 //! it starts again from there: what the switch holds is the only state that has to be right. It asks for MAC addresses
-//! that the configuration does not say, and polls when devices were last heard of.
+//! that the configuration does not say, and polls when devices last reported.
 //!
 //! The caller carries messages: it does what [`Output`] says and hands back what comes as [`Input`].
 
@@ -513,7 +513,7 @@ impl Controller {
                 self.note_health(findings, out);
                 self.notices(out);
             }
-            Err(e) => self.poll_failed(now, "reading when devices were last heard of", e, out),
+            Err(e) => self.poll_failed(now, "reading when devices last reported", e, out),
         }
     }
 

@@ -226,7 +226,7 @@ impl Controller {
             None => self.election.vacant(highest),
         };
         let leader = self.election.leader;
-        if leader != before && leader != Leader::Nobody {
+        if leader != before && leader != Leader::Vacant {
             out.push(Output::Event(Event::Backup { leader }));
         }
         match decision {
@@ -270,7 +270,7 @@ impl Controller {
                     }
                 }
                 Err(e) if e.code == Code::FailedPrecondition => self.install(now, out),
-                other => self.failed(now, "asking for the program", other.err().unwrap_or_else(wrong), out),
+                other => self.failed(now, "requesting the program", other.err().unwrap_or_else(wrong), out),
             },
             Purpose::Install => match result {
                 Ok(Response::SetPipeline) => {
@@ -371,7 +371,7 @@ impl Controller {
             self.health.adopt(&self.rack, &self.have);
             // There is no older configuration to stay with.
             if let Err(text) = plan::conflict(&self.situation(), &self.have) {
-                let text = format!("connections of a former configuration are cut: {text}");
+                let text = format!("connections of a previous configuration are cut: {text}");
                 out.push(Output::Event(Event::Warning { text }));
             }
         }

@@ -105,7 +105,7 @@ impl Guesses {
                 );
             };
             if levels.last_key_value().is_some_and(|(last, _)| *last >= level) {
-                return wrong(line, format!("level {level} comes after a higher one, or twice"));
+                return wrong(line, format!("level {level} follows a higher or an equal one"));
             }
             // Worth is between 0 and 1, so its sum is no more than the number; but for rounding.
             let good = |g: &Guess| g.n >= 0.0 && g.sum >= 0.0 && g.sum <= g.n * (1.0 + 1e-9);
@@ -115,7 +115,7 @@ impl Guesses {
                 return wrong(
                     line,
                     format!(
-                        "write level {level} and, for each of {weights} weights, a sum and a number that is no less"
+                        "write level {level} and, for each of {weights} weights, a sum and a count not below it"
                     ),
                 );
             };
@@ -214,7 +214,7 @@ impl Bandit {
         parameters.validate()?;
         if known.max_weight() != parameters.max_weight as usize {
             return Err(format!(
-                "it knows weights up to {}, but max_weight is {}: use the same number",
+                "it has weights up to {}, but max_weight is {}: use the same number",
                 known.max_weight(),
                 parameters.max_weight
             ));

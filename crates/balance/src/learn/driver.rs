@@ -380,7 +380,7 @@ impl Driver {
         self.situation = situation.clone();
         let Situation::Ready(silent) = situation else {
             if self.situation == Situation::Paused && !self.paused {
-                out.push(Output::Note("pauses: somebody else has set the service's policy".into()));
+                out.push(Output::Note("pauses: an operator has set the service's policy".into()));
                 (self.paused, self.said) = (true, false);
             }
             self.phase = Phase::Idle;
@@ -388,7 +388,7 @@ impl Driver {
             return;
         };
         if std::mem::take(&mut self.paused) {
-            out.push(Output::Note("goes on: the service's policy is the rack file's again".into()));
+            out.push(Output::Note("resumes: the service's policy is the rack file's again".into()));
         }
         for telemetry in self.classes.iter_mut().map(|c| &mut c.telemetry) {
             self.silent.difference(&silent).for_each(|d| telemetry.set_in_service(*d, true));
@@ -472,8 +472,8 @@ impl Driver {
     fn decide(&mut self, now: Duration, seconds: f64, out: &mut Vec<Output>) {
         let clients = match self.clients.take() {
             Some(Ok(clients)) => Ok(clients),
-            Some(Err(e)) => Err(format!("what clients see is not known: {e}")),
-            None => Err(format!("no answer about clients within {} s", self.patience.as_secs_f64())),
+            Some(Err(e)) => Err(format!("clients' latency is unknown: {e}")),
+            None => Err(format!("no answer about clients' latency within {} s", self.patience.as_secs_f64())),
         };
         let clients = match clients {
             // The first reading is only what counters count from.
@@ -482,7 +482,7 @@ impl Driver {
                 Err("all devices are silent".to_string())
             }
             Ok(clients) if clients.len() != self.classes.len() => Err(format!(
-                "what clients of {} of {} classes see is known",
+                "clients' latency is known for {} of {} classes",
                 clients.len(),
                 self.classes.len()
             )),
@@ -493,7 +493,7 @@ impl Driver {
             Err(why) => return self.grope(why, out),
         };
         if self.blind > 0 {
-            out.push(Output::Note("devices and clients are seen again".into()));
+            out.push(Output::Note("devices and clients are visible again".into()));
         }
         self.blind = 0;
         self.notes.clear();
@@ -540,7 +540,7 @@ impl Driver {
         }
         let weights = self.weights();
         if weights != before {
-            out.push(Output::Note(format!("blind for {} intervals: weights {weights}", self.blind)));
+            out.push(Output::Note(format!("no data for {} intervals: weights {weights}", self.blind)));
             out.push(Output::Weigh(weights));
         }
     }

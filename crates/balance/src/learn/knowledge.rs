@@ -85,7 +85,7 @@ impl Knowledge {
             QTable::read(lines).map(Knowledge::Table)
         } else {
             let known = [table::HEAD, bandit::HEAD, rates::HEAD, HEAD].map(|h| format!("`{h} 1`")).join(", ");
-            wrong(lines.number(), format!("not what a learner keeps: that begins with one of {known}"))
+            wrong(lines.number(), format!("not a learner's file: it must begin with one of {known}"))
         }
     }
 
@@ -108,7 +108,7 @@ impl Knowledge {
                 p.ranges
             )),
             Knowledge::Guesses(g) if g.max_weight() != p.max_weight as usize => Err(format!(
-                "it knows weights up to {}, but learn.max_weight is {}: use the same number",
+                "it has weights up to {}, but learn.max_weight is {}: use the same number",
                 g.max_weight(),
                 p.max_weight
             )),
@@ -189,7 +189,7 @@ impl Kept {
     pub fn load(text: &str) -> Result<Kept, TableError> {
         let mut lines = Lines::new(text);
         if !text.is_empty() && !text.ends_with('\n') {
-            return wrong(text.lines().count(), "the last line has no end: it is cut off");
+            return wrong(text.lines().count(), "the last line has no newline: the file is truncated");
         }
         if !lines.peek().is_some_and(|l| l.starts_with(HEAD)) {
             return Knowledge::read(&mut lines).map(Kept::One);
@@ -203,7 +203,7 @@ impl Kept {
             };
             let mut part = lines.until(CLASS);
             if all.insert(name.to_string(), Knowledge::read(&mut part)?).is_some() {
-                return wrong(line, format!("class {name} is there twice"));
+                return wrong(line, format!("class {name} is listed twice"));
             }
         }
         Ok(Kept::Classes(all))

@@ -50,7 +50,7 @@ impl<'a> Lines<'a> {
                 self.at += 1;
                 Ok((line, text))
             }
-            None => wrong(line, format!("the file ends where {what} should stand: it is cut off")),
+            None => wrong(line, format!("the file ends before {what}: it is truncated")),
         }
     }
 
@@ -77,7 +77,9 @@ impl<'a> Lines<'a> {
         let (line, head) = self.next("the version")?;
         match head.strip_prefix(kind).map(str::trim) {
             Some(v) if v == version => Ok(()),
-            Some(other) => wrong(line, format!("version {other} is not known, only {version}: learn anew")),
+            Some(other) => {
+                wrong(line, format!("unknown version {other}, expected {version}: start learning again"))
+            }
             None => wrong(line, format!("not {what}: it begins with `{kind} {version}`")),
         }
     }

@@ -123,7 +123,7 @@ impl ServiceRates {
         let Some(target_percent) = lines.number_of("target_percent", TARGET.1, TARGET.2)? else {
             return wrong(at, format!("`target_percent` is always known: {} at the beginning", TARGET.0));
         };
-        lines.end("more lines than there should be")?;
+        lines.end("too many lines")?;
         Ok(ServiceRates { updates, cpu, accelerator, target_percent })
     }
 

@@ -39,7 +39,7 @@ impl std::str::FromStr for LearnerKind {
         let found = LearnerKind::ALL.iter().find(|(_, name)| *name == text);
         found.map(|(kind, _)| *kind).ok_or_else(|| {
             let names: Vec<&str> = LearnerKind::ALL.iter().map(|(_, n)| *n).collect();
-            format!("`{text}` is no learner: write one of {}", names.join(", "))
+            format!("unknown learner `{text}`: write one of {}", names.join(", "))
         })
     }
 }
@@ -127,7 +127,11 @@ pub fn read_settings(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Opti
     let settle = t.place_of("settle_s");
     let settle_ns = seconds(t, "settle_s", 0.0, 0.0, problems);
     if settle_ns >= interval_ns {
-        problems.add(&settle, "learn.settle_s", "must be shorter than `interval_s`: nothing would be seen");
+        problems.add(
+            &settle,
+            "learn.settle_s",
+            "must be shorter than `interval_s`: nothing would be measured",
+        );
     }
     let parameters = Parameters {
         ranges: whole(t, "ranges", (1, 1000), before.ranges as u32, problems) as usize,

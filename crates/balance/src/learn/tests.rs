@@ -171,11 +171,11 @@ fn tables_in_files() {
         let e = QTable::load(&text).expect_err("wrong");
         assert!(e.line == line && e.message.contains(message), "{e}");
     };
-    check(String::new(), 1, "cut off");
-    check(text.replace("q-table 1", "q-table 2"), 1, "version 2 is not known");
+    check(String::new(), 1, "truncated");
+    check(text.replace("q-table 1", "q-table 2"), 1, "unknown version 2");
     check("hello\n".into(), 1, "not a Q-table");
     check(text.replace("ranges 3", "ranges 4000000000"), 2, "up to 1000");
-    check(text.replace("ranges 3", "ranges 4"), 10, "cut off");
+    check(text.replace("ranges 3", "ranges 4"), 10, "truncated");
     check(text.replace("ranges 3", "ranges 2"), 8, "more lines");
     check(text.replace("2 yes", "2 maybe"), 9, "`2 yes` and three numbers");
     check(text.replace("0.03", "NaN # "), 9, "three numbers");
@@ -256,26 +256,26 @@ fn files_that_are_none() {
         let e = Kept::load(text).expect_err(text);
         assert!(e.line == line && e.message.contains(message), "{e}\nof {text}");
     };
-    check("", 1, "cut off");
-    check("hello\n", 1, "not what a learner keeps");
-    check("pointsman q-table 1", 1, "the last line has no end");
+    check("", 1, "truncated");
+    check("hello\n", 1, "not a learner's file");
+    check("pointsman q-table 1", 1, "the last line has no newline");
     let guesses = "pointsman thompson 1\nweights 2\nupdates 5\nlevels 2\n-3 0.5 1 0 0\n4 1 1 0.1 0.5\n";
     Kept::load(guesses).expect("right");
     for (from, to, line, message) in [
-        ("thompson 1", "thompson 2", 1, "version 2 is not known"),
+        ("thompson 1", "thompson 2", 1, "unknown version 2"),
         ("weights 2", "weights 1", 2, "at least 2"),
         ("weights 2", "weights 99999", 2, "up to 256"),
         ("weights 2", "weights 3", 5, "each of 3 weights"),
         ("updates 5", "updates -5", 3, "write `updates N`"),
-        ("levels 2", "levels 3", 7, "cut off"),
+        ("levels 2", "levels 3", 7, "truncated"),
         ("levels 2", "levels 1", 6, "more lines than levels"),
         ("levels 2", "levels 9999", 4, "up to 801"),
         ("-3 0.5", "x 0.5", 5, "a level from -400 to 400"),
         ("4 1 1", "401 1 1", 6, "a level from -400 to 400"),
-        ("4 1 1", "-3 1 1", 6, "after a higher one, or twice"),
-        ("0.5 1 0 0", "1.5 1 0 0", 5, "a number that is no less"),
-        ("0.5 1 0 0", "-0.5 1 0 0", 5, "a number that is no less"),
-        ("0.5 1 0 0", "NaN 1 0 0", 5, "a number that is no less"),
+        ("4 1 1", "-3 1 1", 6, "follows a higher or an equal one"),
+        ("0.5 1 0 0", "1.5 1 0 0", 5, "a count not below it"),
+        ("0.5 1 0 0", "-0.5 1 0 0", 5, "a count not below it"),
+        ("0.5 1 0 0", "NaN 1 0 0", 5, "a count not below it"),
         ("0.1 0.5\n", "0.1 0.5 7\n", 6, "each of 2 weights"),
     ] {
         assert!(guesses.contains(from), "{from}");
@@ -285,26 +285,26 @@ fn files_that_are_none() {
         "pointsman service-rate 1\nupdates 5\ncpu_per_s 12.5\naccelerator_per_s unknown\ntarget_percent 80\n";
     Kept::load(rates).expect("right");
     for (from, to, line, message) in [
-        ("service-rate 1", "service-rate 0", 1, "version 0 is not known"),
+        ("service-rate 1", "service-rate 0", 1, "unknown version 0"),
         ("cpu_per_s 12.5", "cpu_per_s 0", 3, "write `cpu_per_s X`"),
         ("cpu_per_s 12.5", "cpu_per_s inf", 3, "or `cpu_per_s unknown`"),
         ("cpu_per_s 12.5", "gpu_per_s 12.5", 3, "write `cpu_per_s X`"),
         ("target_percent 80", "target_percent 99", 5, "from 40 to 92"),
         ("target_percent 80", "target_percent unknown", 5, "always known"),
-        ("target_percent 80\n", "", 5, "cut off"),
-        ("target_percent 80\n", "target_percent 80\n\nmore\n", 7, "more lines"),
+        ("target_percent 80\n", "", 5, "truncated"),
+        ("target_percent 80\n", "target_percent 80\n\nmore\n", 7, "too many lines"),
     ] {
         assert!(rates.contains(from), "{from}");
         check(&rates.replacen(from, to, 1), line, message);
     }
     let classes = format!("pointsman classes 1\nclass old\n{rates}class new\n{guesses}");
     assert_eq!(Kept::load(&classes).expect("right").parts().len(), 2);
-    check(&classes.replacen("classes 1", "classes 7", 1), 1, "version 7 is not known");
+    check(&classes.replacen("classes 1", "classes 7", 1), 1, "unknown version 7");
     check(&classes.replacen("class old\n", "", 1), 2, "write `class NAME`");
-    check(&classes.replacen("class new", "class old", 1), 8, "class old is there twice");
+    check(&classes.replacen("class new", "class old", 1), 8, "class old is listed twice");
     check(&classes.replacen("12.5", "-1", 1), 5, "write `cpu_per_s X`");
-    check(&classes.replacen("4 1 1 0.1 0.5\n", "", 1), 14, "cut off");
-    check(&classes.replacen("class new\n", "class new\n\n", 1), 9, "not what a learner keeps");
+    check(&classes.replacen("4 1 1 0.1 0.5\n", "", 1), 14, "truncated");
+    check(&classes.replacen("class new\n", "class new\n\n", 1), 9, "not a learner's file");
 }
 
 /// Whatever is in a file: a reason with a line that it has, or something that can be kept and is the same again.

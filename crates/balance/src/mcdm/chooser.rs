@@ -200,10 +200,10 @@ impl Chooser {
                 let what = if fresh {
                     "has no single, finite value for every criterion"
                 } else {
-                    "was not measured lately"
+                    "was not measured recently"
                 };
                 notes.insert(format!(
-                    "{}=\"{}\" {what}: it takes no part",
+                    "{}=\"{}\" {what}: it is skipped",
                     self.settings.label, alternative.label
                 ));
             }

@@ -27,7 +27,7 @@ pub fn form(promql: &str) -> String {
 /// The server refused, or the expression gives something else than an instant vector; the message says what to do.
 pub fn samples(status: u16, body: &[u8]) -> Result<Vec<Sample>, String> {
     let answer: Value = serde_json::from_slice(body)
-        .map_err(|_| format!("status {status}, and no JSON: is that the address of a Prometheus server?"))?;
+        .map_err(|_| format!("status {status}, and not JSON: is that the address of a Prometheus server?"))?;
     if answer["status"] != "success" {
         let why = answer["error"].as_str().unwrap_or("it does not say why");
         return Err(format!("the server refuses (status {status}): {why}"));
@@ -52,7 +52,7 @@ fn sample(item: &Value) -> Result<Sample, String> {
     let value = text.and_then(|t| t.parse().ok());
     let value = value.ok_or_else(|| match &item["histogram"] {
         Value::Null => format!("a sample without a value: {item}"),
-        _ => "a sample is a histogram: take one number of it, with histogram_quantile() or histogram_avg()"
+        _ => "a sample is a histogram: reduce it to one number with histogram_quantile() or histogram_avg()"
             .to_string(),
     })?;
     Ok(Sample { labels, value })

@@ -25,7 +25,7 @@ pub fn conflict(s: &Situation<'_>, have: &Entries) -> Result<(), String> {
         for address in device.addresses() {
             if let Some(was) = by_address.get(&address).filter(|was| **was != device.number) {
                 return Err(format!(
-                    "device `{name}` ({address}) has number {was} on the switch, and would get {} by its position in the \
+                    "device `{name}` ({address}) has number {was} on the switch, but would get {} by its position in the \
                      file: keep it by writing `id = {}` for the server and `slot = {}` for the device",
                     device.number,
                     was.server(),
@@ -35,8 +35,8 @@ pub fn conflict(s: &Situation<'_>, have: &Entries) -> Result<(), String> {
             if let Some(was) = places.get(&(device.number, address.is_ipv6())).filter(|was| **was != address)
             {
                 return Err(format!(
-                    "device `{name}` ({address}) would get number {}, which {was} has while its connections last: write \
-                     another `slot`, or another `id` for the server, or wait until they are over",
+                    "device `{name}` ({address}) would get number {}, which {was} keeps while its connections last: write \
+                     another `slot`, or another `id` for the server, or wait until they end",
                     device.number
                 ));
             }
@@ -62,7 +62,7 @@ pub fn conflict(s: &Situation<'_>, have: &Entries) -> Result<(), String> {
                 {
                     return Err(format!(
                         "service `{}` needs {} port {} of device `{}`, where connections of {other} may be alive: use \
-                         another port, or remove {other} first and wait until they are over",
+                         another port, or remove {other} first and wait until they end",
                         service.name,
                         f.protocol,
                         f.port,

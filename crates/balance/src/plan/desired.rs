@@ -264,7 +264,7 @@ fn resets(s: &Situation<'_>, out: &mut Entries) {
 /// What the reports of an agent must be signed with.
 fn report_keys(s: &Situation<'_>, agent: DeviceNumber, out: &mut Entries) {
     match s.rack.switch.reports {
-        Trust::Nobody => {}
+        Trust::Closed => {}
         Trust::Unauthenticated => {
             out.insert(Key::ReportKey { agent, number: 0 }, Action::TrustSource);
         }
@@ -421,7 +421,7 @@ fn serve(
         // Answers do not pass the switch.
         blocks.count = Some(Counting::Connections);
         plan.notes.push(format!(
-            "service `{}`: its devices answer clients themselves, so connections are counted instead of requests",
+            "service `{}`: its devices answer clients directly, so connections are counted instead of requests",
             service.name
         ));
     }
@@ -431,7 +431,7 @@ fn serve(
         && matches!(service.policy, Policy::LeastUtilised | Policy::Prt | Policy::Jiq)
     {
         plan.notes.push(format!(
-            "service `{}`: device `{}` has no `workers`, others have, so {} does not count on them",
+            "service `{}`: device `{}` has no `workers` but others do, so {} ignores them",
             service.name,
             s.rack.device_name(without.number),
             service.policy

@@ -235,7 +235,7 @@ impl Schema {
                 ids.push((found.id, kind.unwrap_or(MatchType::Unspecified)));
             }
             if table.match_fields.len() != fields.len() {
-                return Err(format!("table `{name}` has other match fields than: {}", fields.join(", ")));
+                return Err(format!("table `{name}` has match fields other than: {}", fields.join(", ")));
             }
             tables.push((table.preamble.as_ref().map_or(0, |p| p.id), ids));
         }
@@ -249,7 +249,7 @@ impl Schema {
                 ids.push(found.ok_or_else(|| missing("parameter", &format!("{name}.{param}")))?.id);
             }
             if action.params.len() != params.len() {
-                return Err(format!("action `{name}` has other parameters than: {}", params.join(", ")));
+                return Err(format!("action `{name}` has parameters other than: {}", params.join(", ")));
             }
             actions.push((action.preamble.as_ref().map_or(0, |p| p.id), ids));
         }

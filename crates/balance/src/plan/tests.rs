@@ -440,7 +440,7 @@ fn conflicts() {
     check(&text, "");
     check(&text.replace("id = 2", "id = 3"), "keep it by writing `id = 2`");
     let moved = text.replace("address = \"10.1.0.16\"", "address = \"10.9.0.1\"");
-    check(&moved, "would get number 2/0, which 10.1.0.16 has");
+    check(&moved, "would get number 2/0, which 10.1.0.16 keeps");
     check(&text.replace("10.0.0.100", "10.0.0.101"), "where connections of tcp/10.0.0.100:8000 may be alive");
     check(&text.replace("port = 8000", "port = 8001"), "");
     // When the connections are over, all of it is possible.

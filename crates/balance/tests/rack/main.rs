@@ -135,7 +135,7 @@ fn a_device_leaves_and_the_controller_restarts() {
     for _ in 0..4 {
         w.run_for(Duration::from_secs(20));
         let now: Vec<u16> = (1000..1100).map(|p| w.ask(p)).collect();
-        assert_eq!(now, before, "connections that exist go on");
+        assert_eq!(now, before, "existing connections continue");
         assert!(w.controller.entries().contains_key(&gone));
     }
 

@@ -311,7 +311,7 @@ impl Draft {
         }
         if per_class && class_names.len() > MAX_CLASSES {
             let message = format!(
-                "{} different kinds of servers: at most {MAX_CLASSES} can have weights of their own; write per_class = false",
+                "{} different kinds of servers: at most {MAX_CLASSES} can have their own weights; write per_class = false",
                 class_names.len()
             );
             problems.add(&self.learn_place, "learn", message);
@@ -496,7 +496,7 @@ impl Draft {
             return Err("the rack needs processors (kind \"cpu\") and accelerators (any other kind)".into());
         }
         if !self.base.agents.enabled {
-            return Err("learners go by what agents report: leave out agents.enabled".into());
+            return Err("learners need agents' reports: leave out agents.enabled".into());
         }
         Ok(())
     }

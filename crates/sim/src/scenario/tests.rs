@@ -111,7 +111,7 @@ fn refuses() {
         ("servers = 2", "servers = 9000", "out of range"),
         ("servers = 2", "file = \"none.toml\"", "cannot read none.toml"),
         ("servers = 2", "", "rack.servers: missing"),
-        ("\"wrr\"", "\"best\"", "`best` is no policy"),
+        ("\"wrr\"", "\"best\"", "unknown policy `best`"),
         ("\"wrr\"", "\"chosen\"", "nobody tells the controller"),
         (
             "duration_s = 10",
@@ -185,7 +185,7 @@ fn refuses() {
         ("mean_ms = 1 }", "mean_ms = 0 }", "write a number from"),
         ("mean_ms = 1 }", "mean_ms = -3 }", "write a number from"),
         ("mean_ms = 1 }", "}", "service_time.mean_ms: missing"),
-        ("kind = \"cpu\"", "kind = \"brain\"", "`brain` is no kind of device"),
+        ("kind = \"cpu\"", "kind = \"brain\"", "unknown device kind `brain`"),
         ("kind = \"cpu\"", "kind = \"cpu\"\nworkers = 0", "out of range"),
         ("name = \"nic\"", "name = \"cpu\"", "two tables for `cpu`"),
         ("at_s = 5", "at_s = -5", "write a number from"),
@@ -231,7 +231,7 @@ fn learners() {
     for (from, to, message) in [
         ("\"wrr\"", "\"ecmp\"", "learners set the weights of wrr"),
         ("\"smartnic\"", "\"cpu\"", "the rack needs processors"),
-        ("duration_s = 10", "duration_s = 10\nagents = { enabled = false }", "go by what agents report"),
+        ("duration_s = 10", "duration_s = 10\nagents = { enabled = false }", "need agents' reports"),
     ] {
         let got =
             parse(&format!("{}{learn}", GOOD.replacen(from, to, 1))).map_or_else(|e| e, |_| "fine".into());
@@ -246,7 +246,7 @@ fn learners() {
 #[test]
 fn a_wrong_rack() {
     let told = parse(&GOOD.replace("\"wrr\"", "\"best\"")).expect_err("no policy");
-    assert!(told.contains("`best` is no policy") && !told.contains("unknown field"), "{told}");
+    assert!(told.contains("unknown policy `best`") && !told.contains("unknown field"), "{told}");
 }
 
 /// Whatever is cut out or put in, there is an answer and no panic.

@@ -291,7 +291,7 @@ fn false_sources() {
         }
         w.answer(device, &answer);
     }
-    // A VIP whose devices answer clients themselves is a source, but opens nothing.
+    // A VIP whose devices answer clients directly is a source, but opens nothing.
     w.set("sources_v4 address=10.0.0.100 -> no_client()");
     w.dropped(CLIENTS, &syn(&client4(1), WEB4).src(VIP4), "DROP_SPOOFED");
     let direct = Packet::tcp(WEB4, client4(3), SYN | ACK).macs(device_mac(8), SWITCH);

@@ -38,7 +38,9 @@ pub(super) fn answer(text: &str) -> Result<Answer, String> {
                     Some(n) => out.weight = Some(n),
                     // The most connections that it wants says nothing about its load.
                     None if other.starts_with("maxconn:") => {}
-                    None => return Err(format!("`{}` is no word of an agent check", state.escape_debug())),
+                    None => {
+                        return Err(format!("`{}` is not a valid agent-check answer", state.escape_debug()));
+                    }
                 }
             }
         }

@@ -206,7 +206,7 @@ fn http(bytes: &[u8]) -> Result<(String, String), String> {
     let (head, body) = text
         .split_once("\r\n\r\n")
         .or_else(|| text.split_once("\n\n"))
-        .ok_or("no HTTP answer: it has no head")?;
+        .ok_or("not an HTTP answer: it has no header")?;
     let status = head.lines().next().unwrap_or("");
     let mut words = status.split_ascii_whitespace();
     match (words.next(), words.next()) {
@@ -214,7 +214,7 @@ fn http(bytes: &[u8]) -> Result<(String, String), String> {
         (Some(version), Some(_)) if version.starts_with("HTTP/") => {
             Err(format!("the answer is `{}`", status.escape_debug()))
         }
-        _ => Err("no HTTP answer".into()),
+        _ => Err("not an HTTP answer".into()),
     }
 }
 
@@ -241,7 +241,7 @@ impl Source {
             for (value, reading) in values.iter_mut().zip(readings) {
                 let Some(reading) = reading else { continue };
                 let found = reading.combined(&of(reading));
-                *value = Some(found.ok_or_else(|| format!("there is no `{}` with a number", reading.name))?);
+                *value = Some(found.ok_or_else(|| format!("no numeric `{}` found", reading.name))?);
             }
             Ok::<(), String>(())
         };

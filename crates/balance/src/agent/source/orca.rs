@@ -55,7 +55,7 @@ pub(super) type Metrics = BTreeMap<String, f64>;
 
 /// The message of the gRPC service, and of the binary header when its Base64 is undone.
 pub(super) fn binary(bytes: &[u8]) -> Result<Metrics, String> {
-    let r = LoadReport::decode(bytes).map_err(|e| format!("no OrcaLoadReport: {e}"))?;
+    let r = LoadReport::decode(bytes).map_err(|e| format!("not an OrcaLoadReport: {e}"))?;
     let mut out = Metrics::new();
     for (name, value) in [
         ("cpu_utilization", r.cpu_utilization),
@@ -76,8 +76,8 @@ pub(super) fn binary(bytes: &[u8]) -> Result<Metrics, String> {
 }
 
 fn json(text: &str) -> Result<Metrics, String> {
-    let value: serde_json::Value = serde_json::from_str(text).map_err(|e| format!("no JSON: {e}"))?;
-    let fields = value.as_object().ok_or("the JSON is no object")?;
+    let value: serde_json::Value = serde_json::from_str(text).map_err(|e| format!("not JSON: {e}"))?;
+    let fields = value.as_object().ok_or("not a JSON object")?;
     let mut out = Metrics::new();
     for (name, value) in fields {
         match (value.as_f64(), value.as_object()) {
@@ -133,7 +133,7 @@ pub(super) fn metrics(head: &str) -> Result<Metrics, String> {
         let value = value.trim();
         if name.eq_ignore_ascii_case("endpoint-load-metrics-bin") {
             let value = value.strip_prefix("BIN ").unwrap_or(value);
-            return binary(&base64(value.trim()).ok_or("endpoint-load-metrics-bin is no Base64")?);
+            return binary(&base64(value.trim()).ok_or("endpoint-load-metrics-bin is not Base64")?);
         }
         if name.eq_ignore_ascii_case("endpoint-load-metrics") {
             // Some say which of the two it is, some do not.

@@ -75,7 +75,7 @@ fn a_scraped_source() {
     for (bytes, said) in [
         (&b"HTTP/1.1 503 Service Unavailable\r\n\r\n"[..], "503"),
         (b"HTTP/1.1 200 OK\r\n\r\n", "no `vllm:kv_cache_usage_perc`"),
-        (b"SSH-2.0\r\n\r\n", "no HTTP answer"),
+        (b"SSH-2.0\r\n\r\n", "not an HTTP answer"),
         (b"", "no head"),
     ] {
         let e = s.answer(at(50), Answer::Bytes(bytes), WINDOW).expect_err(said);
@@ -167,7 +167,7 @@ fn other_sources() {
     assert_eq!(s.answer(Duration::ZERO, Answer::Bytes(message), WINDOW), Ok(()));
     assert_eq!(s.values(), [Some(50.0), Some(0.0), None, Some(4.0)]);
     let e = s.answer(Duration::ZERO, Answer::Bytes(b""), WINDOW).expect_err("no such metric");
-    assert_eq!(e, "ORCA reports of http://h:1: there is no `named_metrics.waiting` with a number");
+    assert_eq!(e, "ORCA reports of http://h:1: no numeric `named_metrics.waiting` found");
     assert!(s.answer(Duration::ZERO, Answer::Bytes(&message[..9]), WINDOW).is_err(), "cut short");
     let mut s = Source::new(settings(SourceKind::Nvml(1), [Some("utilization"), Some("memory"), None, None]));
     assert_eq!(
@@ -178,7 +178,7 @@ fn other_sources() {
     let e = s
         .answer(Duration::ZERO, Answer::Values(&[("utilization", f64::NAN)]), WINDOW)
         .expect_err("no number");
-    assert_eq!(e, "NVIDIA GPU 1: there is no `utilization` with a number");
+    assert_eq!(e, "NVIDIA GPU 1: no numeric `utilization` found");
 }
 
 /// Bytes from anybody: refused or read, and never a number that is none.

@@ -55,7 +55,7 @@ impl Cluster {
         self.input(i, Input::Tick);
     }
 
-    /// The process ends: what it has sent arrives nevertheless, or does not.
+    /// The process ends: messages already sent arrive or do not.
     fn kill(&mut self, i: usize) {
         if let Some(mut m) = self.members[i].take()
             && m.connected
@@ -224,7 +224,7 @@ impl Cluster {
         assert_eq!(self.switch.primary(), Some(leads[0] as u32));
         for (i, m) in self.members.iter().enumerate() {
             let Some(m) = m else { continue };
-            let id = ElectionId(self.switch.highest.expect("somebody leads"));
+            let id = ElectionId(self.switch.highest.expect("the switch has a primary"));
             if i == leads[0] {
                 assert_eq!(m.controller.leader(), Leader::Own(id));
             } else {

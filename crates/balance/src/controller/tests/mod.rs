@@ -86,7 +86,7 @@ impl World {
                 Output::Send(m) if self.connected => match m.update {
                     Some(p4rt::stream_message_request::Update::Arbitration(a)) => {
                         let id = a.election_id.map(|id| u128::from(id.high) << 64 | u128::from(id.low));
-                        let notices = self.switch.arbitrate(OWN, id).expect("nobody else has this id");
+                        let notices = self.switch.arbitrate(OWN, id).expect("election ids are unique");
                         self.notices(notices);
                     }
                     Some(p4rt::stream_message_request::Update::Packet(p)) => {

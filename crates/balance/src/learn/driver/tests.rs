@@ -329,7 +329,7 @@ fn paused_and_back() {
     w.input(Input::Situation(Situation::Waiting));
     w.situation(&[]);
     assert_eq!(w.weights.len(), 2);
-    assert!(w.notes[0].starts_with("pauses") && w.notes[1].starts_with("goes on"), "{:?}", w.notes);
+    assert!(w.notes[0].starts_with("pauses") && w.notes[1].starts_with("resumes"), "{:?}", w.notes);
     // The switch is being written to.
     w.input(Input::Situation(Situation::Waiting));
     w.run(10.0);
@@ -348,22 +348,22 @@ fn blind() {
     w.situation(&[]);
     w.run(1.0);
     assert_eq!(w.decisions.len(), 1);
-    w.clients = Err("nobody answers".into());
+    w.clients = Err("no answer".into());
     w.run(2.0);
     assert_eq!((w.decisions.len(), w.driver.skipped(), w.driver.state()), (1, 2, State::Blind));
-    assert_eq!(w.notes, ["what clients see is not known: nobody answers: no decision"]);
+    assert_eq!(w.notes, ["clients' latency is unknown: no answer: no decision"]);
     // From the third on, one step at a time.
     w.run(3.0);
     assert_eq!(w.weights, [shared(6, 1), shared(6, 2), shared(6, 1), shared(6, 0)]);
     w.clients = Ok(Clients { p99_ms: Some(10.0), loss: 0.0 });
     w.run(1.0);
     assert_eq!(w.decisions.len(), 2);
-    assert_eq!(w.notes.last().map(String::as_str), Some("devices and clients are seen again"));
+    assert_eq!(w.notes.last().map(String::as_str), Some("devices and clients are visible again"));
     // A switch that says nothing.
     w.answers = false;
     w.run(2.0);
     assert!(
-        w.notes.last().is_some_and(|n| n.contains("no answer about clients within 1 s")),
+        w.notes.last().is_some_and(|n| n.contains("no answer about clients' latency within 1 s")),
         "{:?}",
         w.notes
     );
