@@ -30,7 +30,7 @@ impl Scalar {
         };
         match self.limit {
             Some(limit) if value.saturating_u64() >= u64::from(limit) => Err(EntityError::invalid(format!(
-                "the type has {limit} members, number {} is none",
+                "the type has {limit} members, there is no number {}",
                 value.low_u64()
             ))),
             _ => Ok(value),
@@ -113,7 +113,7 @@ pub(crate) fn decode_match(
     let fill = |(field, m): (&FieldSchema, Option<KeyMatch>)| match (m, field.kind) {
         (Some(m), _) => Ok(m),
         (None, MatchKind::Exact | MatchKind::Selector) => Err(EntityError::invalid(format!(
-            "match field {} is missing: exact fields cannot be left out",
+            "match field {} is missing: exact fields cannot be omitted",
             field.name
         ))),
         (None, MatchKind::Lpm) => Ok(KeyMatch::Lpm { value: Bits::zero(field.scalar.width), prefix_len: 0 }),
@@ -139,7 +139,7 @@ fn fields_text(fields: &[FieldSchema]) -> String {
 fn decode_field(codec: &Codec, field: &FieldSchema, m: &pb::FieldMatch) -> Result<KeyMatch, EntityError> {
     let width = field.scalar.width;
     let value = |what: &str, bytes: &[u8]| field.scalar.decode(codec, bytes).map_err(|e| e.at(what));
-    let leave_out = || EntityError::invalid("it matches everything: leave the field out instead");
+    let leave_out = || EntityError::invalid("it matches everything: omit the field instead");
     match (field.kind, &m.field_match_type) {
         (_, None) => Err(EntityError::invalid("no match is set")),
         (MatchKind::Exact, Some(FieldMatchType::Exact(e))) => Ok(KeyMatch::Exact(value("value", &e.value)?)),
@@ -292,7 +292,7 @@ pub(crate) fn decode_action(
     let described = described.ok_or_else(|| EntityError::invalid("the action is hidden from controllers"))?;
     match (usage, listed.scope) {
         (Use::Entry, Scope::DefaultOnly) => {
-            let message = format!("action {} is @defaultonly: it cannot stand in an entry", described.name);
+            let message = format!("action {} is @defaultonly: it cannot be used in an entry", described.name);
             return Err(EntityError::new(Code::PermissionDenied, message));
         }
         (Use::Default, Scope::TableOnly) => {
@@ -313,7 +313,7 @@ pub(crate) fn decode_action(
             |e: EntityError| e.at(format_args!("action {}, parameter {}", described.name, param.name));
         let bits = param.scalar.decode(codec, &p.value).map_err(place)?;
         let value = Value::from_bits(&schema.program.types, param.scalar.ty, &bits)
-            .ok_or_else(|| place(EntityError::invalid("the parameter is no scalar")))?;
+            .ok_or_else(|| place(EntityError::invalid("the parameter is not a scalar")))?;
         if args[index].replace(value).is_some() {
             return Err(place(EntityError::invalid("the parameter is given twice")));
         }

@@ -296,7 +296,7 @@ impl From<RpcError> for tonic::Status {
         match e.details_within_bounds() {
             Some(details) => tonic::Status::with_details(code, e.message, details.into()),
             None => {
-                let note = "there are too many for gRPC to tell the outcome of each: send smaller batches";
+                let note = "there are too many to report each outcome over gRPC: send smaller batches";
                 tonic::Status::new(code, format!("{}; {note}", e.message))
             }
         }

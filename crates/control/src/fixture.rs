@@ -346,7 +346,7 @@ impl Device for TestDevice {
         match device_config {
             b"main" => Ok(Arc::new(program())),
             b"other" => Ok(Arc::new(other_program())),
-            _ => Err("main.p4:1:1: error: this is no program".to_string()),
+            _ => Err("main.p4:1:1: error: this is not a program".to_string()),
         }
     }
 

@@ -217,7 +217,7 @@ fn decode_header(program: &Program, ty: TypeId, header: &pb::P4Header) -> Result
         }
         return Ok(Value::default_of(&program.types, ty));
     }
-    let def = program.types.struct_def(ty).ok_or("the type is no header")?;
+    let def = program.types.struct_def(ty).ok_or("the type is not a header")?;
     let mut strings = header.bitstrings.iter();
     let fields = def.fields.iter().map(|f| fill(program, f.ty, &mut strings)).collect::<Result<_, _>>()?;
     if strings.next().is_some() {

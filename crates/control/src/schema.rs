@@ -332,7 +332,7 @@ fn action(program: &Program, a: &Action, info: &pb::Action) -> Result<ActionSche
 }
 
 pub(crate) fn scalar(program: &Program, ty: TypeId) -> Result<Scalar, String> {
-    let width = program.types.scalar_width(ty).ok_or("the type is no scalar")?;
+    let width = program.types.scalar_width(ty).ok_or("the type is not a scalar")?;
     let sdn = sdn(program, ty)?;
     let (signed, limit) = match program.types.repr_type(ty) {
         Type::Int(_) => (true, None),

@@ -173,14 +173,14 @@ impl Codec<'_> {
     /// No text, unknown and not to be learned, or there is no value left.
     pub fn value(&self, space: &NameSpace, width: u32, name: &[u8]) -> Result<Bits, EntityError> {
         let name = std::str::from_utf8(name).map_err(|_| {
-            EntityError::invalid("its type is translated to strings, and the value is no UTF-8")
+            EntityError::invalid("its type is translated to strings, and the value is not UTF-8")
         })?;
         let fits = |v: &u128| width >= 128 || *v >> width == 0;
         let bits = |v: u128| Bits::new(width, v);
         if let Some((_, value)) = space.fixed.iter().find(|(n, _)| n == name) {
             let value = Some(*value).filter(fits);
             return value.map(bits).ok_or_else(|| {
-                EntityError::invalid(format!("\"{name}\" stands for a value that does not fit bit<{width}>"))
+                EntityError::invalid(format!("\"{name}\" names a value that does not fit bit<{width}>"))
             });
         }
         let decimal = name.parse::<u128>().ok().filter(|v| v.to_string() == name);
@@ -214,10 +214,10 @@ impl Codec<'_> {
         if !self.learn {
             return decimal
                 .map(bits)
-                .ok_or_else(|| EntityError::not_found(format!("no value is known by the name \"{name}\"")));
+                .ok_or_else(|| EntityError::not_found(format!("no value is named \"{name}\"")));
         }
         let full = || {
-            let message = format!("there is no value left for \"{name}\": bit<{width}> has a name for each");
+            let message = format!("no value is left for \"{name}\": each value of bit<{width}> has a name");
             EntityError::new(Code::ResourceExhausted, message)
         };
         if known.is_some_and(|s| s.by_name.len() >= MAX_NAMES) {

@@ -209,7 +209,7 @@ fn strings_for_values() {
     for n in 0..13 {
         rig.ok(Insert, vrf(&rig, 100 + n, &format!("new {n}")));
     }
-    rig.refused(Insert, vrf(&rig, 200, "one too many"), Code::ResourceExhausted, "no value left");
+    rig.refused(Insert, vrf(&rig, 200, "one too many"), Code::ResourceExhausted, "no value is left");
     rig.reconcile().expect("the same program");
     assert_eq!((to(&mut rig, 1), to(&mut rig, 2)), (vec![1], vec![4]));
     // Numbers of ports: the CPU port has one that is the same everywhere.
@@ -388,8 +388,8 @@ fn backup_replicas() {
     rig.port(1, true);
     assert_eq!(ports(&mut rig), [1, 4]);
     let mut check = |replicas, part: &str| rig.refused(Modify, group(replicas), Code::InvalidArgument, part);
-    check(vec![replica(&[1], 1, &[(&[1], 2)])], "port 1 stands twice");
-    check(vec![replica(&[1], 1, &[(&[2], 1)]), replica(&[2], 1, &[])], "is there twice");
+    check(vec![replica(&[1], 1, &[(&[1], 2)])], "port 1 is given twice");
+    check(vec![replica(&[1], 1, &[(&[2], 1)]), replica(&[2], 1, &[])], "is given twice");
     check(vec![replica(&[1], 1, &[(&[9], 1)])], "replica 0: backup 0: there is no port 9");
     let session = pb::CloneSessionEntry {
         session_id: 1,
@@ -483,7 +483,7 @@ fn rules_of_selectors() {
     let heavy = [(1, 10), (2, 10)];
     rig.ok(Insert, group(weighted, 1, &heavy, 2));
     let mut check = |entity, code, part: &str| rig.refused(Insert, entity, code, part);
-    check(group(adaptive, 2, &[(1, 1)], 2), Code::InvalidArgument, "decides about weights");
+    check(group(adaptive, 2, &[(1, 1)], 2), Code::InvalidArgument, "sets the weights");
     check(group(weighted, 2, &[(1, 0)], 2), Code::InvalidArgument, "must be 1 or more");
     check(group(weighted, 2, &[(1, 11)], 2), Code::InvalidArgument, "the selector allows 10");
     check(group(weighted, 2, &[(1, 1)], 0), Code::InvalidArgument, "max_size is 0: use 1 to 2");

@@ -196,7 +196,7 @@ pub struct Field {
 fn isa() -> Result<OwnedTargetIsa, LoadError> {
     let wrong = |e: &dyn std::fmt::Display| LoadError(format!("no native code on this machine: {e}"));
     if cfg!(target_endian = "big") {
-        return Err(wrong(&"numbers stand in memory with their low byte first"));
+        return Err(wrong(&"the machine must be little-endian"));
     }
     let mut flags = settings::builder();
     for (name, value) in [

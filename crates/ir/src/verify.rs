@@ -183,7 +183,7 @@ fn frames(report: &mut Report<'_>, known: &types::Known) -> bool {
         let data = |p: &&crate::Param| p.direction == crate::Direction::None;
         let directed = a.frame.params.iter().take_while(|p| !data(p)).count();
         if a.frame.params.iter().skip(directed).any(|p| !data(&p)) {
-            report.add(&place, "parameters with a direction must stand before those without");
+            report.add(&place, "parameters with a direction must come before those without");
         }
     }
     report.messages.len() == before

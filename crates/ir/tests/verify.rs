@@ -234,9 +234,7 @@ fn statements() {
         let inner = StmtKind::Loop { cond: b.truth(true), body: vec![], update: vec![stmt(StmtKind::Break)] };
         stmt(StmtKind::Loop { cond: b.truth(true), body: vec![stmt(inner)], update: vec![] })
     });
-    refused(At::Control, "return of a value that nobody expects", |b| {
-        stmt(StmtKind::Return(Some(b.truth(true))))
-    });
+    refused(At::Control, "return of an unexpected value", |b| stmt(StmtKind::Return(Some(b.truth(true)))));
     refused(At::Function, "return without the function's value", |_| stmt(StmtKind::Return(None)));
     refused(At::Function, "the returned value is bool instead of bit<32>", |b| {
         stmt(StmtKind::Return(Some(b.truth(true))))
@@ -432,7 +430,7 @@ fn nesting() {
 
 #[test]
 fn types() {
-    mutated("it is made of a type that does not stand before it", |b| {
+    mutated("it uses a type that is not declared before it", |b| {
         let next = TypeId(b.program.types.len() as u32);
         b.ty(Type::Stack { elem: next, size: 2 });
     });
@@ -477,7 +475,7 @@ fn types() {
         let color = tys(b).color;
         b.header("bad_t", &[("f", color)])
     });
-    variable("a field of the header union is no header", &|b| {
+    variable("a field of the header union is not a header", &|b| {
         let b8 = b.bit(8);
         b.union("bad_t", &[("f", b8)])
     });
@@ -503,7 +501,7 @@ fn frames_and_instances() {
     mutated("action c.forward: its control does not exist", |b| {
         b.program.actions[0].control = Some(ControlId(9));
     });
-    mutated("parameters with a direction must stand before", |b| {
+    mutated("parameters with a direction must come before", |b| {
         b.program.actions[0].frame.params[0].direction = Direction::None;
         b.program.actions[0].frame.params[1].direction = Direction::In;
     });

@@ -116,7 +116,7 @@ impl Process {
         let text = String::from_utf8_lossy(&text[..length]);
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
         let last = &lines[lines.len().saturating_sub(5)..];
-        if last.is_empty() { "it said nothing".to_owned() } else { last.join(" | ") }
+        if last.is_empty() { "no output".to_owned() } else { last.join(" | ") }
     }
 }
 

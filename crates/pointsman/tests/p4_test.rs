@@ -130,7 +130,7 @@ fn results_of_every_kind() {
         "a ... ok (",
         "sub/b ... ok (",
         "wrong.stf:3: expect 3 0001bb\n  port 3: differs at digit 4 (byte 2):\n    want 0001bb\n    got  0001aa\n             ^",
-        "odd.stf:1: frobnicate 1\n  frobnicate is no command",
+        "odd.stf:1: frobnicate 1\n  unknown command frobnicate",
         "broken ... FAILED",
         "error[P0",
         "alone/c.p4 next to it: give one with --program",

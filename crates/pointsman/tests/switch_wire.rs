@@ -439,7 +439,7 @@ fn interfaces_come_and_go() {
     passes(&first, "at first");
     // The namespace goes, and with it the cable.
     drop(first);
-    switch.wait_for("port 1: 'eth0' was removed: traffic goes on when");
+    switch.wait_for("port 1: 'eth0' was removed: traffic resumes when");
     let second = plug(2);
     passes(&second, "after the interface came back");
     switch.wait_for("port 1: 'eth0' is up again");

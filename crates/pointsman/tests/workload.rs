@@ -93,7 +93,7 @@ fn lost_requests_count() {
     };
     let result = read();
     assert_eq!((&result["sent"], &result["lost"], &result["answered"]), (&10.into(), &10.into(), &0.into()));
-    assert_eq!(result["p99_ms"], 300.0, "a lost request counts with its time-out");
+    assert_eq!(result["p99_ms"], 300.0, "a lost request counts as its time-out");
     let server = Server::start("gflop", &["--size", "1", "--seed", "2", "--requests", "10"]);
     let finished = run(&[&["workload", "load", &server.at][..], &args].concat());
     assert!(finished.stdout.contains("0 of 10 requests answered, 10 lost"), "{finished:?}");

@@ -243,8 +243,8 @@ fn prepare(name: &str, config: AfPacketConfig) -> Result<(OwnedFd, Option<Packet
     let failed = |doing| move |source| PortError::from_system(name, doing, source);
     let (socket, _) = find(name)?;
     let option = sys::set_packet_option;
-    option(&socket, libc::PACKET_VNET_HDR, 1).map_err(failed("ask for offload headers"))?;
-    option(&socket, libc::PACKET_AUXDATA, 1).map_err(failed("ask for VLAN tags"))?;
+    option(&socket, libc::PACKET_VNET_HDR, 1).map_err(failed("request offload headers"))?;
+    option(&socket, libc::PACKET_AUXDATA, 1).map_err(failed("request VLAN tags"))?;
     // Before Linux 4.20 the packet type of each frame has to do.
     let _ = option(&socket, libc::PACKET_IGNORE_OUTGOING, 1);
     if config.bypass_qdisc {

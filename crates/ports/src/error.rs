@@ -125,12 +125,14 @@ impl fmt::Display for PortError {
             }
             Self::LinkGone { interface } => write!(
                 f,
-                "'{interface}' was removed: traffic goes on when an interface of that name is created again"
+                "'{interface}' was removed: traffic resumes when an interface of that name is created again"
             ),
             Self::NoAfXdp { interface, why } => {
-                write!(f, "'{interface}' cannot be used through AF_XDP: {why}; AF_PACKET may do")
+                write!(f, "'{interface}' cannot be used through AF_XDP: {why}; AF_PACKET may work")
             }
-            Self::NoTap { interface, why } => write!(f, "there can be no tap interface '{interface}': {why}"),
+            Self::NoTap { interface, why } => {
+                write!(f, "cannot create the tap interface '{interface}': {why}")
+            }
             Self::System { port, doing, source } => write!(f, "port '{port}': could not {doing}: {source}"),
             Self::Config { field, rule } => write!(f, "{field} must be {rule}"),
             Self::Capture { path, source } => write!(

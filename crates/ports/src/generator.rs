@@ -84,7 +84,7 @@ impl LiveFrames {
             return Err(PortError::Config { field: "stamp", rule: "at most 56" });
         }
         let count = u32::try_from(frames.len())
-            .map_err(|_| PortError::Config { field: "frames", rule: "fewer than four thousand million" })?;
+            .map_err(|_| PortError::Config { field: "frames", rule: "fewer than 4,000,000,000" })?;
         let array = Array::<WORDS>::new(count).map_err(failed("make a BPF map"))?;
         for (index, frame) in (0..).zip(frames) {
             let (words, _) = frame[..FRESH].as_chunks::<8>();

@@ -37,7 +37,7 @@ impl Observer {
         let socket = sys::packet_socket().map_err(failed("open a packet socket"))?;
         let found = sys::interface(&socket, name).map_err(failed("look up the interface"))?;
         sys::set_packet_option(&socket, libc::PACKET_VNET_HDR, 1)
-            .map_err(failed("ask for offload headers"))?;
+            .map_err(failed("request offload headers"))?;
         sys::set_buffers(&socket, 4 << 20).map_err(failed("enlarge the socket's buffers"))?;
         sys::bind(&socket, found.index).map_err(failed("bind to the interface"))?;
         Ok(Self { name: name.into(), socket, buffers: ReceiveBuffers::new(), missed: 0 })

@@ -299,7 +299,7 @@ fn queues_share_the_traffic() {
     }
     let error = switch.run(|| AfXdp::open("s0", AfXdpConfig { queue: Some(3), ..Default::default() }));
     let error = error.err().expect("an error").to_string();
-    assert!(error.contains("it has 3 receive queues, so that there is no queue 3"), "{error}");
+    assert!(error.contains("it has 3 receive queues, so there is no queue 3"), "{error}");
 }
 
 fn an_interface_may_go_and_come_back() {

@@ -383,7 +383,7 @@ fn tap_interfaces_carry_streams() {
         (Ok(left), Ok(right)) => (left, right),
         (Err(error), _) | (_, Err(error)) => {
             println!("SKIP: tap interfaces: not possible here ({error})");
-            assert!(error.to_string().starts_with("there can be no tap interface 't0': "), "{error}");
+            assert!(error.to_string().starts_with("cannot create the tap interface 't0': "), "{error}");
             return;
         }
     };

@@ -26,7 +26,7 @@ pub fn ask(at: SocketAddr, request: &str, patience: Duration) -> io::Result<(u16
     }
     let text = String::from_utf8_lossy(&answer);
     let status = text.get(9..12).and_then(|s| s.parse().ok());
-    let status = status.ok_or_else(|| io::Error::other("what came back is not an HTTP response"))?;
+    let status = status.ok_or_else(|| io::Error::other("the response is not HTTP"))?;
     let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     Ok((status, body.to_owned()))
 }

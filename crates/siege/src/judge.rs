@@ -79,7 +79,7 @@ pub struct Verdict {
     pub log_bytes: u64,
     /// P99.9 of latency before and during the evil.
     pub p999: [Duration; 2],
-    /// Requests lost before the evil began: the machine's own doing.
+    /// Requests lost before the attack began: the machine's own doing.
     pub baseline_lost: u64,
     /// What attackers managed to send a second.
     pub attack_per_s: Option<f64>,
@@ -231,9 +231,9 @@ fn broken(case: &Case, seen: &Seen, v: &Verdict) -> Vec<String> {
         let limit = ms(limits.added_p999).map(|added| usual + added);
         above("P99.9", " ms", v.p999[1].as_secs_f64() * 1e3, limit);
     }
-    above("lost before the evil began: the machine is too busy;", "", v.baseline_lost as f64, Some(0.0));
+    above("lost before the attack began: the machine is too busy;", "", v.baseline_lost as f64, Some(0.0));
     if !seen.whole {
-        broke.push("never whole again".to_owned());
+        broke.push("never recovered".to_owned());
     }
     broke.extend(seen.faults.iter().cloned());
     broke
@@ -345,7 +345,7 @@ mod tests {
         says(add(attempt(Life::New, false, 6500, Outcome::Silence)), "recovery 1500 ms");
         says(with(&|s| s.memory = 65_000_000), "memory 65 MB");
         says(with(&|s| s.log_bytes = 64_001), "log");
-        says(with(&|s| s.whole = false), "never whole");
+        says(with(&|s| s.whole = false), "never recovered");
         says(with(&|s| s.faults.push("switch ended".into())), "switch ended");
         says(
             with(&|s| s.looks.iter_mut().filter(|l| l.at > at(3000)).for_each(|l| l.answered = false)),

@@ -318,13 +318,13 @@ impl Rack {
                 let asked = self.wiring.switch.enter(|| http::ask(api(primary), &request, PATIENCE));
                 match asked {
                     Ok(Ok((200, body))) if body.contains("\"ecmp\"") => None,
-                    other => Some(format!("the policy that was asked for is not in force: {other:?}")),
+                    other => Some(format!("the requested policy is not in force: {other:?}")),
                 }
             }
             Check::StateSaved => {
                 let path = self.folder.join(format!("disk/policies-{primary}.json"));
                 let text = fs::read_to_string(&path).unwrap_or_default();
-                (!text.contains("ecmp")).then(|| format!("{} lacks what was asked for", path.display()))
+                (!text.contains("ecmp")).then(|| format!("{} lacks the requested policy", path.display()))
             }
         }
     }

@@ -340,7 +340,7 @@ impl<'a> Siege<'a> {
     fn never_whole(&mut self) -> Error {
         let said: Vec<String> = self.rack.children().map(|c| format!("{}: {}", c.name, c.said())).collect();
         Error::new(format!(
-            "the rack does not serve within {} s although nothing is done to it\n{}",
+            "the rack does not serve within {} s without any attack\n{}",
             START.as_secs(),
             said.join("\n")
         ))

@@ -51,7 +51,7 @@ fn resolve<'a>(
             [(i, _)] => return Ok(*i),
             several => {
                 let list: Vec<_> = several.iter().map(|(_, n)| *n).collect();
-                return Err(format!("{what} {name} could be any of {}: write more of it", list.join(", ")));
+                return Err(format!("{what} {name} is ambiguous; it could be any of {}", list.join(", ")));
             }
         }
     }
@@ -144,7 +144,7 @@ pub fn parse_bits(width: u32, text: &str) -> Result<Bits, String> {
         "false" => Some(Bits::new(1, 0)),
         _ => number(text).or_else(|| address(text)),
     };
-    let value = value.ok_or_else(|| format!("{text} is no number and no address"))?;
+    let value = value.ok_or_else(|| format!("{text} is neither a number nor an address"))?;
     let fitted = value.zero_extend(width.max(value.width())).slice_low(width);
     if fitted.zero_extend(value.width().max(width)) == value.zero_extend(value.width().max(width)) {
         Ok(fitted)
@@ -184,7 +184,7 @@ fn wildcards(width: u32, text: &str) -> Result<(Bits, Bits), String> {
     let value = format!("{prefix}{}", rest.replace('*', "0"));
     let ones = char::from_digit((1 << bits) - 1, 16).unwrap_or('1');
     let mask: String = rest.chars().map(|c| if c == '*' { '0' } else { ones }).collect();
-    let mask = number(&format!("{prefix}{mask}")).ok_or_else(|| format!("{text} is no number"))?;
+    let mask = number(&format!("{prefix}{mask}")).ok_or_else(|| format!("{text} is not a number"))?;
     // Digits in front, which were not written, are zero and matter.
     let written = rest.len() as u32 * bits;
     let mask = mask.zero_extend(mask.width().max(width)).slice_low(width);
@@ -202,7 +202,7 @@ pub fn parse_match(kind: MatchKind, width: u32, text: &str) -> Result<KeyMatch, 
         MatchKind::Lpm => {
             let (value, prefix_len) = match text.split_once('/') {
                 Some((v, p)) => {
-                    let len = p.trim().parse::<u32>().map_err(|_| format!("{p} is no prefix length"))?;
+                    let len = p.trim().parse::<u32>().map_err(|_| format!("{p} is not a prefix length"))?;
                     (parse_bits(width, v)?, len)
                 }
                 None if text == "*" => (Bits::zero(width), 0),
@@ -229,7 +229,8 @@ pub fn parse_match(kind: MatchKind, width: u32, text: &str) -> Result<KeyMatch, 
                 None if text.contains('*') => wildcards(width, text)?,
                 None => match text.split_once('/') {
                     Some((v, p)) => {
-                        let len = p.trim().parse::<u32>().map_err(|_| format!("{p} is no prefix length"))?;
+                        let len =
+                            p.trim().parse::<u32>().map_err(|_| format!("{p} is not a prefix length"))?;
                         let rest = u64::from(width.saturating_sub(len));
                         (parse_bits(width, v)?, Bits::ones(width).shr(rest).shl(rest))
                     }
@@ -271,7 +272,7 @@ pub fn parse_value(program: &Program, ty: TypeId, text: &str) -> Result<Value, S
     let member = |names: &[String]| {
         let known = names.iter().position(|n| n == text).map(|i| i as u32);
         let given = text.parse().ok().filter(|i| (*i as usize) < names.len());
-        known.or(given).ok_or_else(|| format!("{text} is none of {}", names.join(", ")))
+        known.or(given).ok_or_else(|| format!("{text} is not one of {}", names.join(", ")))
     };
     match program.types.repr_type(ty) {
         Type::Bool => parse_bits(1, text).map(|b| Value::Bool(!b.is_zero())),
@@ -308,7 +309,7 @@ pub fn build_action(program: &Program, table: &Table, text: &ActionText) -> Resu
         let value = parse_value(program, params[at].ty, value)
             .map_err(|e| format!("parameter {} of {}: {e}", params[at].name, action.name))?;
         if args[at].replace(value).is_some() {
-            return Err(format!("parameter {} of {} stands twice", params[at].name, action.name));
+            return Err(format!("parameter {} of {} is given twice", params[at].name, action.name));
         }
     }
     let args = args
@@ -351,7 +352,7 @@ pub fn build_member(program: &Program, set: ValueSetId, fields: &[String]) -> Re
 fn build_entry_action(program: &Program, table: &Table, text: &ActionText) -> Result<EntryAction, String> {
     let indirect = table.extern_properties.iter().any(|(name, _)| name == "implementation");
     if let (true, [(None, id)]) = (indirect, text.args.as_slice()) {
-        let id = || id.parse::<u32>().map_err(|_| format!("{id} is no number of a {}", text.name));
+        let id = || id.parse::<u32>().map_err(|_| format!("{id} is not a valid {} number", text.name));
         match text.name.as_str() {
             "member" => return Ok(EntryAction::Member(id()?)),
             "group" => return Ok(EntryAction::Group(id()?)),
@@ -369,7 +370,7 @@ pub fn build_matches(program: &Program, text: &EntryText) -> Result<(TableId, Ve
     for (name, value) in &text.keys {
         let at = find_key(table, name).map_err(|e| format!("table {}: {e}", table.name))?;
         if written[at].replace(value).is_some() {
-            return Err(format!("key {name} of table {} stands twice", table.name));
+            return Err(format!("key {name} of table {} is given twice", table.name));
         }
     }
     let mut matches = Vec::new();
@@ -382,7 +383,7 @@ pub fn build_matches(program: &Program, text: &EntryText) -> Result<(TableId, Ve
         needs_priority |=
             matches!(key.match_kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional);
         let width =
-            program.types.scalar_width(key.expr.ty).ok_or_else(|| place("is no scalar".to_string()))?;
+            program.types.scalar_width(key.expr.ty).ok_or_else(|| place("is not a scalar".to_string()))?;
         matches.push(match value {
             Some(v) => parse_match(key.match_kind, width, v).map_err(place)?,
             None => anything(key.match_kind, width).ok_or_else(|| place("is missing".to_string()))?,
@@ -411,7 +412,7 @@ pub fn parse_entry(text: &str) -> Result<EntryText, String> {
     for word in words {
         let (name, value) = word.split_once('=').ok_or_else(|| format!("{word}: write key=match"))?;
         if name == "priority" {
-            priority = Some(value.parse().map_err(|_| format!("{value} is no priority"))?);
+            priority = Some(value.parse().map_err(|_| format!("{value} is not a priority"))?);
         } else {
             keys.push((name.to_string(), value.to_string()));
         }
@@ -450,7 +451,7 @@ mod tests {
         check(MatchKind::Exact, 1, "true", Ok(KeyMatch::Exact(b(1, 1))));
         check(MatchKind::Exact, 48, "02:00:00:00:00:0a", Ok(KeyMatch::Exact(b(48, 0x02_00_00_00_00_0a))));
         check(MatchKind::Exact, 128, "fd00::1", Ok(KeyMatch::Exact(b(128, 0xfd << 120 | 1))));
-        check(MatchKind::Exact, 8, "x", Err("x is no number and no address"));
+        check(MatchKind::Exact, 8, "x", Err("x is neither a number nor an address"));
         let lpm = |v, n| Ok(KeyMatch::Lpm { value: b(32, v), prefix_len: n });
         check(MatchKind::Lpm, 32, "10.1.2.3/8", lpm(0x0a00_0000, 8));
         check(MatchKind::Lpm, 32, "0x0a01****", lpm(0x0a01_0000, 16));

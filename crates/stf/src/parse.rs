@@ -206,7 +206,7 @@ fn command(line: &str) -> Result<Command, String> {
         "packet" => {
             let (port, data) = port_and_data(rest)?;
             if !data.len().is_multiple_of(2) {
-                return Err(format!("{} hexadecimal digits are no whole bytes", data.len()));
+                return Err(format!("{} hexadecimal digits are not whole bytes", data.len()));
             }
             let byte =
                 |pair: &[u8]| std::str::from_utf8(pair).ok().and_then(|p| u8::from_str_radix(p, 16).ok());
@@ -218,7 +218,7 @@ fn command(line: &str) -> Result<Command, String> {
             let exact = data.ends_with('$');
             let digits = data.trim_end_matches('$').to_string();
             if digits.contains('$') {
-                return Err("$ stands at the end".into());
+                return Err("$ must not be at the end".into());
             }
             // A lone $ is a packet without any bytes.
             let digits = (exact || !digits.is_empty()).then_some(digits);
@@ -358,7 +358,7 @@ fn command(line: &str) -> Result<Command, String> {
             [ms] => Command::Wait { ms: int(ms)? },
             _ => return Err("wait [MILLISECONDS]".into()),
         },
-        _ => return Err(format!("{word} is no command")),
+        _ => return Err(format!("unknown command {word}")),
     })
 }
 
@@ -367,7 +367,9 @@ fn int<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
         None => text.parse().ok(),
     };
-    value.and_then(|v| T::try_from(v).ok()).ok_or_else(|| format!("{text} is no number that fits here"))
+    value
+        .and_then(|v| T::try_from(v).ok())
+        .ok_or_else(|| format!("{text} is not a number in the valid range"))
 }
 
 fn unquoted(text: &str) -> String {
@@ -378,7 +380,7 @@ fn port_and_data(text: &str) -> Result<(u32, String), String> {
     let (port, data) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let data: String = data.chars().filter(|c| !c.is_whitespace()).collect();
     if let Some(c) = data.chars().find(|c| !c.is_ascii_hexdigit() && !"*$".contains(*c)) {
-        return Err(format!("{c} is no hexadecimal digit"));
+        return Err(format!("{c} is not a hexadecimal digit"));
     }
     Ok((int(port)?, data.to_ascii_lowercase()))
 }
@@ -488,7 +490,7 @@ fn entry_of(words: &[String], action: ActionText) -> Result<EntryText, String> {
                     .ok_or_else(|| format!("{word} is neither a priority nor a key: write {usage}"))?;
                 priority = Some(p.saturating_add(1));
             }
-            None => return Err(format!("{word} is no key: write {usage}")),
+            None => return Err(format!("{word} is not a key: write {usage}")),
         }
     }
     Ok(EntryText { table: table.clone(), priority, keys, action })

@@ -123,7 +123,7 @@ impl<E: Executor> Runner<'_, E> {
             Command::RemoveNamed(id) => {
                 let (table, handle) = self.named(id)?;
                 let entry = self.state().entries(table).find(|(h, _)| *h == handle).map(|(_, e)| e.clone());
-                let entry = entry.ok_or_else(|| format!("the entry ${id} is gone"))?;
+                let entry = entry.ok_or_else(|| format!("the entry ${id} no longer exists"))?;
                 self.state().delete(table, &entry.matches, entry.priority).map_err(text)?;
             }
             Command::SetDefault { table, action } => {
@@ -285,7 +285,7 @@ impl<E: Executor> Runner<'_, E> {
         self.ids
             .get(id)
             .copied()
-            .ok_or_else(|| format!("no entry is called ${id}: write `add ... = {id}` before"))
+            .ok_or_else(|| format!("no entry is named ${id}: write `add ... = {id}` first"))
     }
 
     /// The entry `id`, whose table has the direct counter or meter `name`.

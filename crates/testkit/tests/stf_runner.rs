@@ -105,9 +105,9 @@ fn tables() {
     refused("add by_kind data.kind:1 send(port:512)", "512 does not fit 9 bits");
     refused("add by_kind data.kind:256 send(port:1)", "256 does not fit 8 bits");
     refused("add by_kind send(port:1)", "key hdr.data.kind of table TestIngress.by_kind: is missing");
-    refused("add by_kind data.kind:1 data.kind:1 send(port:1)", "stands twice");
-    refused(&format!("{TO_2}{TO_2}"), "line 2: an entry with this match stands already");
-    refused("frobnicate", "line 1: frobnicate is no command");
+    refused("add by_kind data.kind:1 data.kind:1 send(port:1)", "is given twice");
+    refused(&format!("{TO_2}{TO_2}"), "line 2: an entry with this match already exists");
+    refused("frobnicate", "line 1: unknown command frobnicate");
 }
 
 #[test]

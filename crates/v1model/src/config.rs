@@ -89,7 +89,7 @@ impl SwitchConfig {
             return err("queue_depth_packets is 0: no packet could ever leave; choose at least 1".into());
         }
         if self.queue_rate_pps == Some(0) {
-            return err("queue_rate_pps is 0: leave it out for no limit".into());
+            return err("queue_rate_pps is 0: omit it for no limit".into());
         }
         for (name, value) in [
             ("input_depth_packets", self.input_depth_packets),

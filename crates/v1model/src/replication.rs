@@ -57,7 +57,7 @@ impl std::fmt::Display for ReplicationError {
                 write!(f, "port {} with instance {} is there twice", r.port, r.instance)
             }
             ReplicationError::RepeatedPort(port) => {
-                write!(f, "port {port} stands twice among a replica and its backups")
+                write!(f, "port {port} is given twice among a replica and its backups")
             }
             ReplicationError::BadClassOfService(c) => write!(f, "class of service {c}: use 0 to 7"),
         }

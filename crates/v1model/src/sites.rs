@@ -197,7 +197,7 @@ impl Walk<'_> {
     fn refuse(&mut self, span: Span) {
         self.problems.push(Problem::at(
             span,
-            "this is no metadata, so it cannot be kept for the copy: put it into a field of the metadata first, \
+            "this is not metadata, so it cannot be kept for the copy: put it into a field of the metadata first, \
              mark that with @field_list, and call the ..._preserving_field_list form",
         ));
     }

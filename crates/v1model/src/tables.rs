@@ -54,7 +54,7 @@ impl std::fmt::Display for TableError {
             TableError::UnknownTable => write!(f, "no such table"),
             TableError::ConstEntries => write!(f, "the table's entries are const"),
             TableError::ConstDefault => write!(f, "the table's default action is const"),
-            TableError::Duplicate => write!(f, "an entry with this match stands already"),
+            TableError::Duplicate => write!(f, "an entry with this match already exists"),
             TableError::NotFound => write!(f, "no such entry"),
             TableError::Full => write!(f, "the table is full"),
             TableError::BadMatch(m) | TableError::BadPriority(m) | TableError::BadAction(m) => f.write_str(m),
@@ -265,7 +265,7 @@ impl TableState {
             }
             (false, p) if p != 0 => {
                 return Err(TableError::BadPriority(format!(
-                    "priority {p}: the table has only exact and lpm keys, so leave it 0"
+                    "priority {p}: the table has only exact and lpm keys, so set it to 0"
                 )));
             }
             _ => {}
@@ -315,7 +315,7 @@ impl TableState {
             return bad(format!("action {} is @tableonly: it cannot be the default", action.name));
         }
         if !as_default && action.default_only {
-            return bad(format!("action {} is @defaultonly: it cannot stand in an entry", action.name));
+            return bad(format!("action {} is @defaultonly: it cannot be used in an entry", action.name));
         }
         if call.args.len() != action.params.len() {
             return bad(format!(
@@ -408,7 +408,7 @@ pub(crate) fn check_match(m: &KeyMatch, kind: MatchKind, width: u32) -> Result<(
             }
             let rest = u64::from(width - prefix_len);
             if value.shr(rest).shl(rest) != *value {
-                return Err("bits behind the prefix are not zero".into());
+                return Err("bits after the prefix are not zero".into());
             }
         }
         KeyMatch::Ternary { value, mask } if value.and(mask) != *value => {

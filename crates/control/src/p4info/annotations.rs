@@ -69,10 +69,7 @@ fn expression(a: &Annotation, value: &AnnotationValue) -> Result<Expression, Str
         AnnotationValue::String(s) => expression::Value::StringValue(s.clone()),
         AnnotationValue::Bool(b) => expression::Value::BoolValue(*b),
         AnnotationValue::Int(i) => expression::Value::Int64Value(i64::try_from(i).map_err(|_| {
-            format!(
-                "@{}[...]: {i} does not fit the 64 bits that P4Info has for it: write it as a string",
-                a.name
-            )
+            format!("@{}[...]: {i} does not fit P4Info's 64 bits: write it as a string", a.name)
         })?),
     };
     Ok(Expression { value: Some(value) })

@@ -195,7 +195,7 @@ impl Builder<'_> {
         let ids = param_ids(action)?;
         let mut arguments = Vec::new();
         for (((_, p), id), value) in data_params(action).zip(ids).zip(&t.default_action.args) {
-            let bits = value.to_bits().ok_or("an argument of the default action is no scalar")?;
+            let bits = value.to_bits().ok_or("an argument of the default action is not a scalar")?;
             let value = padded(self.program, p.ty, &bits)?;
             arguments.push(pb::table_action_call::Argument { param_id: id, value });
         }
@@ -461,7 +461,7 @@ fn value_set_match(on: &Annotations) -> Result<pb::match_field::MatchType, Strin
             "ternary" => Ok(MatchType::Ternary),
             "range" => Ok(MatchType::Range),
             "optional" => Ok(MatchType::Optional),
-            _ => Err(format!("@match({kind}) is no match kind of a value set")),
+            _ => Err(format!("@match({kind}) is not a match kind of a value set")),
         },
         _ => Err("@match takes a match kind".to_string()),
     }

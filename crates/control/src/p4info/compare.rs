@@ -20,16 +20,18 @@ pub(crate) fn differences(ours: &P4Info, theirs: &P4Info) -> Vec<String> {
                     let same_name = ours.iter().find(|(_, (n, _))| n == name);
                     found.push(match same_name {
                         Some((id_here, _)) => format!(
-                            "{kind} {name} has the id {id:#010x} there, {id_here:#010x} in the program"
+                            "{kind} {name} has the id {id:#010x} in p4info, {id_here:#010x} in the program"
                         ),
                         None => format!("{kind} {name} (id {id:#010x}) is not in the program"),
                     });
                 }
                 Some((name_here, _)) if name_here != name => {
-                    found.push(format!("id {id:#010x} is {kind} {name} there, {name_here} in the program"));
+                    found.push(format!(
+                        "id {id:#010x} is {kind} {name} in p4info, {name_here} in the program"
+                    ));
                 }
                 Some((_, shape_here)) if shape_here != shape => {
-                    found.push(format!("{kind} {name} is {shape} there, {shape_here} in the program"));
+                    found.push(format!("{kind} {name} is {shape} in p4info, {shape_here} in the program"));
                 }
                 Some(_) => {}
             }
@@ -75,7 +77,7 @@ pub(crate) fn shape_changes(old: &P4Info, new: &P4Info, used: &BTreeSet<u32>) ->
     let change = |id: &u32| {
         let (old_name, old_shape) = old.get(id)?;
         match new.get(id) {
-            None => Some(format!("{old_name} is gone: there is no object with id {id:#010x}")),
+            None => Some(format!("{old_name} was removed: there is no object with id {id:#010x}")),
             Some((name, shape)) if name != old_name || shape != old_shape => {
                 Some(format!("{old_name} was a {old_shape}, {name} is a {shape}"))
             }
@@ -238,8 +240,8 @@ mod tests {
         assert!(differences(&info(1, "a", 8), &info(1, "a", 8)).is_empty());
         assert!(differences(&info(1, "a", 8), &P4Info::default()).is_empty());
         check(info(1, "a", 9), "action a is [1 p (9 bits)] there, [1 p (8 bits)] in the program");
-        check(info(2, "a", 8), "has the id 0x00000002 there, 0x00000001 in the program");
-        check(info(1, "b", 8), "is action b there, a in the program");
+        check(info(2, "a", 8), "has the id 0x00000002 in p4info, 0x00000001 in the program");
+        check(info(1, "b", 8), "is action b in p4info, a in the program");
         check(info(2, "b", 8), "is not in the program");
     }
 }

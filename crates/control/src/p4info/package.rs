@@ -32,7 +32,7 @@ pub(super) fn pkg_info(on: &Annotations) -> Result<pb::PkgInfo, String> {
                 "arch" => continue,
                 _ => {
                     return Err(format!(
-                        "@pkginfo: {key} is none of name, version, organization, contact, url"
+                        "@pkginfo: unknown key {key}; expected name, version, organization, contact, url"
                     ));
                 }
             };
@@ -48,7 +48,7 @@ pub(super) fn pkg_info(on: &Annotations) -> Result<pb::PkgInfo, String> {
                 "multicast_group_table_max_replicas_per_entry" => {
                     &mut platform.multicast_group_table_max_replicas_per_entry
                 }
-                _ => return Err(format!("@platform_property: {key} is no property")),
+                _ => return Err(format!("@platform_property: unknown property {key}")),
             };
             *field = match value {
                 AnnotationToken::Int(i, _) => i32::try_from(i).ok(),

@@ -66,12 +66,12 @@ pub(super) fn controller_width(program: &Program, ty: TypeId) -> Result<i32, Str
             None => {}
         }
     }
-    let width = program.types.scalar_width(ty).ok_or("the type is no scalar")?;
+    let width = program.types.scalar_width(ty).ok_or("the type is not a scalar")?;
     width_i32(width)
 }
 
 fn width_i32(width: u32) -> Result<i32, String> {
-    i32::try_from(width).map_err(|_| format!("{width} bits are more than P4Info can say"))
+    i32::try_from(width).map_err(|_| format!("{width} bits are more than P4Info can express"))
 }
 
 /// A value of type `ty` in P4Info: as long as controllers' values of this type can be, as p4c writes it. The specification
@@ -153,7 +153,7 @@ impl<'a> TypeTable<'a> {
                             size,
                         })
                     }
-                    _ => return Err("a stack of something that is no header".to_string()),
+                    _ => return Err("a stack of something other than headers".to_string()),
                 }
             }
             Type::Tuple(members) => {
@@ -182,7 +182,7 @@ impl<'a> TypeTable<'a> {
             Type::Varbit(w) => {
                 bitstring_like(Bitstring::Varbit(pb::P4VarbitTypeSpec { max_bitwidth: width_i32(*w)? }))
             }
-            _ => return Err("the type is no bit string".to_string()),
+            _ => return Err("the type is not a bit string".to_string()),
         })
     }
 
@@ -248,7 +248,7 @@ impl<'a> TypeTable<'a> {
             return Ok(());
         }
         let width =
-            self.program.types.scalar_width(repr).ok_or("an enum whose representation is no scalar")?;
+            self.program.types.scalar_width(repr).ok_or("an enum whose representation is not a scalar")?;
         let member = |(name, value): &(String, Bits)| {
             let value = padded(self.program, repr, value)?;
             let name = name.clone();

@@ -261,7 +261,7 @@ impl Arbitration {
         let Some(state) = self.roles.get(role) else {
             return Err(RpcError::new(
                 Code::NotFound,
-                format!("no client has ever asked for role \"{}\"", role.name),
+                format!("no client has ever requested role \"{}\"", role.name),
             ));
         };
         let id = id.map(election_id);
@@ -271,7 +271,7 @@ impl Arbitration {
         let message = match (id, state.highest) {
             (None, _) => "the request has no election id: only the primary client may write".to_string(),
             (Some(id), None) => {
-                format!("no client is primary, so election id {id} is not: send an arbitration first")
+                format!("no client is primary: send an arbitration with election id {id} first")
             }
             (Some(id), Some(highest)) => {
                 format!("not the primary: the request has election id {id}, the highest is {highest}")

@@ -168,7 +168,7 @@ impl Access<'_> {
         let old = self.book.digests.get(&id).cloned();
         let new = match (op, &old) {
             (Op::Insert, Some(_)) => {
-                return Err(place(EntityError::new(Code::AlreadyExists, "it is enabled already")));
+                return Err(place(EntityError::new(Code::AlreadyExists, "it is already enabled")));
             }
             (Op::Modify | Op::Delete, None) => {
                 return Err(place(EntityError::not_found("it is not enabled")));

@@ -71,7 +71,7 @@ impl ServerConfig {
     /// Says what is wrong and what to do.
     pub fn validate(&self) -> Result<(), String> {
         if self.max_clients_per_role == 0 {
-            return Err("max_clients_per_role is 0: nobody could connect; choose 1 or more".to_string());
+            return Err("max_clients_per_role is 0: no client could connect; choose 1 or more".to_string());
         }
         if self.entities_per_response == 0 {
             return Err("entities_per_response is 0: choose 1 or more".to_string());

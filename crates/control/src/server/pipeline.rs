@@ -59,7 +59,7 @@ impl Server {
         let role = RoleKey::new(&request.role, request.role_id);
         self.arbitration.authorize(&role, request.election_id.as_ref())?;
         if self.arbitration.rules(&role).is_some_and(|rules| !rules.can_push_pipeline) {
-            let message = "the role's config does not let it set the pipeline (can_push_pipeline)";
+            let message = "the role's config does not allow it to set the pipeline (can_push_pipeline)";
             return Err(RpcError::new(Code::PermissionDenied, message));
         }
         let config = request.config.as_ref();
@@ -86,7 +86,7 @@ impl Server {
             Ok(Action::Commit) => {
                 if config.is_some() {
                     return Err(invalid(
-                        "COMMIT takes the saved config: leave out config, or use VERIFY_AND_COMMIT",
+                        "COMMIT takes the saved config: omit config, or use VERIFY_AND_COMMIT",
                     ));
                 }
                 let Some(saved) = &self.saved else {

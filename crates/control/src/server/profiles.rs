@@ -359,7 +359,7 @@ fn decode_weight(profile: &ProfileSchema, weight: i32, by_members: bool) -> Resu
         return match weight {
             0 => Ok(1),
             _ => Err(EntityError::invalid(format!(
-                "the weight is {weight}: the selector decides about weights, so leave it out"
+                "the weight is {weight}: the selector sets the weights, so omit it"
             ))),
         };
     }

@@ -427,7 +427,7 @@ impl View<'_> {
         let found: Box<dyn Iterator<Item = (u64, Replication)>> = match &e.r#type {
             None => {
                 return Err(EntityError::invalid(
-                    "neither multicast groups nor clone sessions are asked for",
+                    "neither multicast groups nor clone sessions are requested",
                 ));
             }
             Some(Replication::MulticastGroupEntry(asked)) => {
@@ -449,7 +449,7 @@ impl View<'_> {
 
     fn read_value_sets(&self, e: &pb::ValueSetEntry, from: Place, slice: &mut Slice) -> Stopped<Place> {
         if !e.members.is_empty() {
-            return Err(EntityError::invalid("members cannot be asked for: a value set is read whole"));
+            return Err(EntityError::invalid("members cannot be selected: a value set is read as a whole"));
         }
         let all = select(&self.terms.schema.value_sets, "value_set", e.value_set_id)?;
         walk(all, from, |value_set_id, set, _| {

@@ -259,14 +259,13 @@ impl Server {
         reading: &mut Reading,
         now: Time,
     ) -> Result<(), RpcError> {
-        let aborted = |what: &str| {
-            RpcError::new(Code::Aborted, format!("{what} while this was being read: read again"))
-        };
+        let aborted =
+            |what: &str| RpcError::new(Code::Aborted, format!("{what} during this read: read again"));
         if reading.pipeline != self.pipeline {
             return Err(aborted("the pipeline was set"));
         }
         if reading.kinds().any(|k| reading.changes[k] != self.changes[k]) {
-            return Err(aborted("a client wrote entities of the kind that is asked for"));
+            return Err(aborted("a client wrote entities of the requested kind"));
         }
         self.look_at_ports(device);
         let saved = self.saved.as_ref().filter(|_| !reading.live);

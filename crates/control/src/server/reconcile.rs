@@ -54,7 +54,7 @@ impl Server {
         clear_initial_entries(&new.schema, new_state);
         let misfit = |why: &str| {
             invalid(format!(
-                "the present state does not fit the new program: {why}; VERIFY_AND_COMMIT drops it"
+                "the current state does not fit the new program: {why}; VERIFY_AND_COMMIT drops it"
             ))
         };
         let Some(live) = &self.live else { return Ok(Kept::default()) };
@@ -101,7 +101,7 @@ impl Server {
                 }
                 ReadStep::Done(Ok(())) => return Ok(updates),
                 ReadStep::Done(Err(e)) => {
-                    return Err(invalid(format!("the present state cannot be read: {}", e.message)));
+                    return Err(invalid(format!("the current state cannot be read: {}", e.message)));
                 }
             }
         }

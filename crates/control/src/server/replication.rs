@@ -188,13 +188,11 @@ fn decode_instance(instance: u32) -> Result<u16, EntityError> {
 /// Looks an id up, as the operation wants it to be there or not.
 fn check_presence<E: Clone>(op: Op, map: &BTreeMap<u32, E>, id: u32) -> Result<Option<E>, EntityError> {
     if id == 0 {
-        return Err(EntityError::invalid(
-            "id 0 stands for all of them in reads, and for none in the data plane",
-        ));
+        return Err(EntityError::invalid("id 0 means all of them in reads, and none in the data plane"));
     }
     match (op, map.get(&id)) {
-        (Op::Insert, Some(_)) => Err(EntityError::new(Code::AlreadyExists, "it is there already")),
-        (Op::Modify | Op::Delete, None) => Err(EntityError::not_found("it is not there")),
+        (Op::Insert, Some(_)) => Err(EntityError::new(Code::AlreadyExists, "it already exists")),
+        (Op::Modify | Op::Delete, None) => Err(EntityError::not_found("it does not exist")),
         (_, old) => Ok(old.cloned()),
     }
 }

@@ -91,7 +91,7 @@ pub(super) fn reset_marked(data: Option<&pb::MeterCounterData>) -> Result<bool, 
     if [data.green, data.yellow, data.red].iter().all(zero) {
         return Ok(true);
     }
-    Err(EntityError::invalid("counts by meter colour can only be reset: leave their numbers zero"))
+    Err(EntityError::invalid("counts by meter colour can only be reset: set them to zero"))
 }
 
 impl View<'_> {

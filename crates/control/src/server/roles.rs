@@ -67,7 +67,7 @@ impl RoleRules {
         let name = config.type_url.rsplit('/').next().unwrap_or_default();
         if name != TYPE_NAME {
             return Err(format!(
-                "role.config is a \"{}\": this server knows {TYPE_NAME}; without a config a role has full access",
+                "role.config is a \"{}\": this server supports {TYPE_NAME}; without a config a role has full access",
                 config.type_url
             ));
         }

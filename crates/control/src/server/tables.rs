@@ -128,7 +128,7 @@ impl Access<'_> {
             // Only direct resources may change ("Constant Tables").
             if e.action.is_some() {
                 let message =
-                    "the entry is const: only its counter and meter can be modified, so leave out the action";
+                    "the entry is const: only its counter and meter can be modified, so omit the action";
                 return Err(EntityError::new(Code::PermissionDenied, message));
             }
         } else {
@@ -367,7 +367,7 @@ pub(super) fn set_or_remove<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: 
 /// "Idle-timeout".
 fn check_idle(table: &TableSchema, e: &pb::TableEntry) -> Result<u64, EntityError> {
     if e.time_since_last_hit.is_some() {
-        return Err(EntityError::invalid("time_since_last_hit is for reading only"));
+        return Err(EntityError::invalid("time_since_last_hit is read-only"));
     }
     let timeout = u64::try_from(e.idle_timeout_ns).map_err(|_| {
         EntityError::invalid(format!("idle_timeout_ns is {}: it cannot be negative", e.idle_timeout_ns))

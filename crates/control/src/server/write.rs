@@ -172,8 +172,8 @@ fn all_aborted(mut tried: Vec<Result<(), EntityError>>, updates: usize) -> Vec<R
     let index = tried.len() - 1;
     let aborted =
         |what: &str| Err(EntityError::new(Code::Aborted, format!("{what} because update {index} failed")));
-    tried[..index].iter_mut().for_each(|outcome| *outcome = aborted("taken back"));
-    tried.resize(updates, aborted("not tried"));
+    tried[..index].iter_mut().for_each(|outcome| *outcome = aborted("rolled back"));
+    tried.resize(updates, aborted("not attempted"));
     tried
 }
 

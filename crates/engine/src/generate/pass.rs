@@ -253,7 +253,7 @@ impl Gen<'_, '_> {
                 self.widen(v, types::I64)
             }
             _ => {
-                self.refuse("a pass names a field that is no number".into());
+                self.refuse("a pass names a field that is not a number".into());
                 self.number(0)
             }
         }
@@ -267,7 +267,7 @@ impl Gen<'_, '_> {
                 let v = if is_bool { self.b.ins().ireduce(types::I8, v) } else { v };
                 self.store(place, v);
             }
-            _ => self.refuse("a pass names a field that is no number".into()),
+            _ => self.refuse("a pass names a field that is not a number".into()),
         }
     }
 

@@ -113,7 +113,7 @@ impl Parser {
 
     /// Skips to where the next item of a braced list can start: behind `;`, before the closing `}`, or behind a block.
     fn recover(&mut self, start: usize) {
-        debug_assert!(!self.diags.is_empty(), "a rule failed and nobody said why");
+        debug_assert!(!self.diags.is_empty(), "a rule failed without a diagnostic");
         // Braces that the failed item itself has opened.
         let mut nesting = 0usize;
         for t in self.tokens.get(start..self.pos).unwrap_or_default() {
@@ -151,7 +151,7 @@ impl Parser {
 
     /// The same at the top level.
     pub(super) fn recover_top(&mut self, start: usize) {
-        debug_assert!(!self.diags.is_empty(), "a rule failed and nobody said why");
+        debug_assert!(!self.diags.is_empty(), "a rule failed without a diagnostic");
         if self.pos == start {
             self.bump();
         }

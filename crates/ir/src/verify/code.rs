@@ -244,7 +244,7 @@ impl<'a, 'r> Code<'a, 'r> {
             (Some(ty), Some(e)) => self.expr_of(e, ty, "the returned value"),
             (None, None) => {}
             (Some(_), None) => self.error("return without the function's value"),
-            (None, Some(_)) => self.error("return of a value that nobody expects"),
+            (None, Some(_)) => self.error("return of an unexpected value"),
         }
     }
 

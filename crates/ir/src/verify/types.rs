@@ -51,7 +51,7 @@ pub(crate) fn check(report: &mut Report<'_>) -> Option<Known> {
     for (id, ty) in types.iter() {
         // A type is interned after its parts. This also keeps types from containing themselves.
         if parts(ty).iter().any(|part| part.0 >= id.0) {
-            report.add(&format!("type {}", id.0), "it is made of a type that does not stand before it");
+            report.add(&format!("type {}", id.0), "it uses a type that is not declared before it");
         }
     }
     if report.messages.len() > before {
@@ -132,7 +132,7 @@ fn facts(types: &Types, known: &Known, ty: &Type) -> Facts {
             Some("a field of the header has no representation in packets".to_string())
         }
         Type::HeaderUnion(_) if wrong_part(&|t| matches!(t, Type::Header(_))) => {
-            Some("a field of the header union is no header".to_string())
+            Some("a field of the header union is not a header".to_string())
         }
         Type::Stack { .. } if wrong_part(&|t| !matches!(t, Type::Tuple(_) | Type::String)) => {
             Some("its elements are of a type that arrays cannot have".to_string())

@@ -81,7 +81,7 @@ impl FromStr for Application {
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         Self::ALL.into_iter().find(|a| a.name() == text).ok_or_else(|| {
             let names: Vec<&str> = Self::ALL.iter().map(|a| a.name()).collect();
-            format!("`{text}` is no application: write {}", names.join(", "))
+            format!("unknown application `{text}`: write {}", names.join(", "))
         })
     }
 }

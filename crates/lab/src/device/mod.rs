@@ -127,7 +127,7 @@ impl DeviceConfig {
         if let Model::Timed(ServiceTime::Drawn(times)) = &self.model
             && (times.is_empty() || times.iter().any(|t| !(t.is_finite() && *t >= 0.0)))
         {
-            return fail("no service times were drawn, or some that are no times".into());
+            return fail("no service times were drawn, or invalid ones".into());
         }
         if let Some(cores) = self.model.quota()
             && !(cores * self.speed >= 0.001 && cores <= 1024.0)
@@ -167,7 +167,7 @@ impl Device {
         let sockets = sockets.map_err(|e| Error::new(format!("device '{}': {e}", config.name)))?;
         let metrics = namespace.enter(|| config.metrics.map(Metrics::open).transpose())?;
         let metrics = metrics.map_err(|e| {
-            Error::os(format!("device '{}': cannot tell metrics at {:?}", config.name, config.metrics), e)
+            Error::os(format!("device '{}': cannot serve metrics at {:?}", config.name, config.metrics), e)
         })?;
         let failed = |e| Error::os(format!("device '{}': cannot set up its event loop", config.name), e);
         let waker = Arc::new(Waker::new().map_err(failed)?);

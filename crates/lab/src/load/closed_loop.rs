@@ -232,7 +232,7 @@ impl Run<'_> {
         let client = &mut self.clients[at];
         let took = client.since.elapsed();
         let Some(server) = echo::answered_by(&client.input, client.number) else {
-            return self.fail(at, "an answer was to another request, or by nobody that we know".into());
+            return self.fail(at, "an answer to another request, or from an unknown sender".into());
         };
         if self.config.connections == Connections::New {
             client.socket = None;

@@ -77,7 +77,7 @@ impl ConsistencyConfig {
         }
         if self.connections > ports.len() {
             return fail(format!(
-                "{} connections need as many source ports, and there are {}",
+                "{} connections need as many source ports, but there are {}",
                 self.connections,
                 ports.len()
             ));

@@ -2,7 +2,7 @@
 //!
 //! Each UDP request is a connection of its own, from a source pair of its own. Latency counts from the time
 //! at which the request *should* have left, so a generator that falls behind cannot hide it
-//! ("coordinated omission"); and a lost request counts with its time-out.
+//! ("coordinated omission"); and a lost request counts as its time-out.
 
 use super::latency::Latencies;
 use super::source::SourcePorts;

@@ -24,7 +24,7 @@ pub fn html(report: &Report, title: &str) -> String {
     page.push_str(&figure(
         &legend(&policies, true),
         &latency_chart(report),
-        "99th percentile over all requests sent; a lost request counts with its time-out. \
+        "99th percentile over all requests sent; a lost request counts as its time-out. \
          Hollow marks: the load was not sustained.",
     ));
     page.push_str("<h2>Throughput</h2>\n");
@@ -57,7 +57,7 @@ pub fn html(report: &Report, title: &str) -> String {
 fn summary(report: &Report) -> String {
     let mut out = String::from(
         "<table class=\"summary\">\n<thead><tr><th>Policy<th class=\"n\">Sustained load\
-         <th class=\"n\">Against the first<th>\n<tbody>\n",
+         <th class=\"n\">vs. first policy<th>\n<tbody>\n",
     );
     let first = report.policies.first().map_or(0.0, |p| p.sustained_rps);
     let best = report.policies.iter().map(|p| p.sustained_rps).fold(0.0, f64::max);

@@ -102,9 +102,10 @@ impl RackSummary {
     /// Puts together the rack and its devices' configurations, which are found by their names.
     pub fn new(spec: &RackSpec, devices: &[DeviceConfig]) -> Result<Self> {
         let device = |name: String, d: &crate::rack::DeviceSpec| {
-            let config = devices.iter().find(|c| c.name == name).ok_or_else(|| {
-                Error::new(format!("report: there is no configuration of the device '{name}'"))
-            })?;
+            let config = devices
+                .iter()
+                .find(|c| c.name == name)
+                .ok_or_else(|| Error::new(format!("report: no configuration for the device '{name}'")))?;
             let model = match &config.model {
                 Model::Timed(ServiceTime::Deterministic) => "timed-deterministic",
                 Model::Timed(ServiceTime::Exponential) => "timed-exponential",
@@ -351,10 +352,7 @@ impl Report {
         let report: Self = serde_json::from_str(text)
             .map_err(|e| Error::new(format!("report: this is not a report: {e}")))?;
         if report.schema != SCHEMA {
-            return Err(Error::new(format!(
-                "report: schema {} is not known here, only {SCHEMA}",
-                report.schema
-            )));
+            return Err(Error::new(format!("report: unknown schema {}, expected {SCHEMA}", report.schema)));
         }
         Ok(report)
     }

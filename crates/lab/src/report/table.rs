@@ -127,7 +127,7 @@ pub(super) fn findings(report: &Report) -> Vec<String> {
             if bulk.intact { "intact" } else { "DAMAGED" },
             bulk.elapsed_ms / 1e3,
             bulk.mbit_per_s,
-            bulk.device.as_deref().unwrap_or("nobody who signed")
+            bulk.device.as_deref().unwrap_or("an unknown signer")
         ));
     }
     lines

@@ -184,7 +184,7 @@ impl AfXdp {
         let failed = |doing| move |source| PortError::from_system(name, doing, source);
         let (control, found, queues) = look(name, &config)?;
         if let Some(&number) = numbers.iter().find(|&&number| number >= queues) {
-            let why = format!("it has {queues} receive queues, so that there is no queue {number}");
+            let why = format!("it has {queues} receive queues, so there is no queue {number}");
             return Err(PortError::NoAfXdp { interface: name.into(), why });
         }
         let namespace =
@@ -213,7 +213,7 @@ impl AfXdp {
         let no = |why: String| PortError::NoAfXdp { interface: name.into(), why };
         port.attach(&found).map_err(|refusal| no(refusal.why()))?;
         if port.repair && !port.tags && config.mode == XdpMode::Native {
-            let missing = "on veth it takes a kernel that says which VLAN tags frames have (Linux 6.8), and \
+            let missing = "on veth it needs a kernel that reports the VLAN tags of frames (Linux 6.8), and \
                            /sys/kernel/btf/vmlinux";
             return Err(no(missing.into()));
         }

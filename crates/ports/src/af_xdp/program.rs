@@ -150,7 +150,7 @@ impl Refusal {
             Some(libc::ERANGE) => format!(
                 "could not {doing}: the MTU, or that of the other end of the veth pair, is too large ({error})"
             ),
-            Some(libc::ENOSYS) => format!("could not {doing}: this kernel has no BPF ({error})"),
+            Some(libc::ENOSYS) => format!("could not {doing}: this kernel does not support BPF ({error})"),
             _ => format!("could not {doing} ({error})"),
         }
     }

@@ -141,7 +141,7 @@ impl Blocks {
                     } else {
                         1u128.checked_shl(u32::from(n & 0x7f))
                     };
-                    let what = "a time resolution that no clock has";
+                    let what = "an impossible time resolution";
                     interface.units = units.ok_or(ReadError::Malformed { offset, what })?;
                 }
                 (OPTION_OFFSET, value) if length == 8 => {
@@ -289,7 +289,7 @@ mod tests {
         check_error(&[section(order), words(order, &[6, 16, 0, 20])], "two lengths differ");
         check_error(&[section(order), enhanced(order, 0, b"")], "interface that was not described");
         check_error(&[section(order), interface(order, 101, 6), enhanced(order, 0, b"")], "link type 101");
-        check_error(&[section(order), interface(order, 1, 99)], "resolution that no clock has");
+        check_error(&[section(order), interface(order, 1, 99)], "an impossible time resolution");
         let long = block(order, ENHANCED_PACKET, &words(order, &[0, 0, 0, 50, 50]));
         check_error(&[section(order), interface(order, 1, 6), long], "a frame longer than its block");
         check_error(&[section(order), vec![6, 0, 0, 0, 32]], "in the middle of the record at byte 28");

@@ -13,7 +13,7 @@ const SEIZED: Limits = Limits { recovery: ms(3000), memory_mb: Some(128.0), ..NO
 pub const CASES: &[Case] = &[
     Case {
         name: "p4runtime-reads",
-        about: "A client that is not primary reads everything there is by P4Runtime, over and over again.",
+        about: "A client that is not primary repeatedly reads everything over P4Runtime.",
         steps: &[(0, Act::P4Runtime(P4Runtime::ReadAll, 1))],
         lasts: Duration::from_secs(6),
         latency: true,
@@ -31,7 +31,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "p4runtime-seized",
-        about: "A client holds the highest election id that there is for 3 s.",
+        about: "A client holds the highest possible election id for 3 s.",
         quick: true,
         steps: &[(0, Act::P4Runtime(P4Runtime::Seize, 1))],
         limits: SEIZED,
@@ -47,7 +47,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "p4runtime-pushes",
-        about: "A client with the highest election id sends the switch its own program over and over again (RECONCILE).",
+        about: "A client with the highest election id sends the switch its own program repeatedly (RECONCILE).",
         steps: &[(0, Act::P4Runtime(P4Runtime::Push, 1))],
         lasts: Duration::from_secs(6),
         latency: true,
@@ -56,7 +56,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "p4runtime-bad-updates",
-        about: "A client sends batches of 100 updates that are wrong.",
+        about: "A client sends batches of 100 invalid updates.",
         steps: &[(0, Act::P4Runtime(P4Runtime::BadUpdates, 1))],
         lasts: Duration::from_secs(5),
         latency: true,
@@ -71,20 +71,20 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "p4runtime-silent",
-        about: "64 connections to the P4Runtime server say nothing.",
+        about: "64 connections to the P4Runtime server send nothing.",
         steps: &[(0, Act::Http(Server::P4Runtime, Http::Silent))],
         lasts: Duration::from_secs(4),
         ..BASE
     },
     Case {
         name: "p4runtime-malformed",
-        about: "Clients send the P4Runtime server random bytes and HTTP that is none.",
+        about: "Clients send the P4Runtime server random bytes and invalid HTTP.",
         steps: &[(0, Act::Http(Server::P4Runtime, Http::Malformed))],
         ..BASE
     },
     Case {
         name: "api-silent",
-        about: "64 connections to the API say nothing.",
+        about: "64 connections to the API send nothing.",
         quick: true,
         steps: &[(0, Act::Http(Server::Api, Http::Silent))],
         lasts: Duration::from_secs(5),
@@ -99,19 +99,19 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "api-busy",
-        about: "Four clients ask the API as fast as they are answered.",
+        about: "Four clients send requests to the API as fast as they are answered.",
         steps: &[(0, Act::Http(Server::Api, Http::Busy))],
         ..BASE
     },
     Case {
         name: "api-malformed",
-        about: "Clients send the API random bytes, endless heads and bodies that never come.",
+        about: "Clients send the API random bytes, endless headers and bodies that never arrive.",
         steps: &[(0, Act::Http(Server::Api, Http::Malformed))],
         ..BASE
     },
     Case {
         name: "metrics-silent",
-        about: "64 connections to the switch's metrics say nothing.",
+        about: "64 connections to the switch's metrics send nothing.",
         steps: &[(0, Act::Http(Server::Metrics, Http::Silent))],
         lasts: Duration::from_secs(5),
         ..BASE
@@ -125,7 +125,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "metrics-busy",
-        about: "Four clients ask for the switch's metrics as fast as they are answered.",
+        about: "Four clients request the switch's metrics as fast as they are answered.",
         steps: &[(0, Act::Http(Server::Metrics, Http::Busy))],
         lasts: Duration::from_secs(5),
         latency: true,
@@ -134,7 +134,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "metrics-malformed",
-        about: "Clients send the switch's metrics random bytes, endless heads and bodies that never come.",
+        about: "Clients send the switch's metrics random bytes, endless headers and bodies that never arrive.",
         steps: &[(0, Act::Http(Server::Metrics, Http::Malformed))],
         ..BASE
     },

@@ -18,7 +18,7 @@ const FLOOD: u32 = 100_000;
 pub const CASES: &[Case] = &[
     Case {
         name: "arp-spoof",
-        about: "From another port: 50 ARP replies a second claim the addresses of clients, devices and gateways.",
+        about: "From another port: 50 ARP replies a second that claim the addresses of clients, devices and gateways.",
         quick: true,
         steps: &[(0, Act::Flood(ATTACKER, Frames::ArpSpoof, 50))],
         lasts: Duration::from_secs(4),
@@ -33,7 +33,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "nd-spoof",
-        about: "From another port: 50 neighbour advertisements a second claim addresses of clients, devices and gateways.",
+        about: "From another port: 50 neighbour advertisements a second that claim addresses of clients, devices and gateways.",
         steps: &[(0, Act::Flood(ATTACKER, Frames::NdSpoof, 50))],
         lasts: Duration::from_secs(4),
         ..BASE
@@ -74,7 +74,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "reports-replayed",
-        about: "100,000 times a second the same signed report from the port of its device: it is busy.",
+        about: "The same signed report 100,000 times a second from the port of its device: the device is busy.",
         steps: &[(0, Act::Flood("s1/cpu", Frames::ReportsReplayed, FLOOD))],
         ..BASE
     },
@@ -92,7 +92,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "clock-ahead",
-        about: "One report of a device with the right signature from a clock that is an hour ahead.",
+        about: "One report of a device with a valid signature from a clock that is an hour ahead.",
         quick: true,
         steps: &[(0, Act::ReportAhead("s1/cpu"))],
         limits: Limits { recovery: ms(3000), ..NOTHING },
@@ -140,7 +140,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "fragments",
-        about: "100,000 fragments a second to the service whose rest never comes.",
+        about: "100,000 fragments a second to the service, of packets that are never completed.",
         steps: &[(0, Act::Flood(ATTACKER, Frames::Fragments, FLOOD))],
         limits: UDP_FLOOD,
         ..BASE
@@ -154,7 +154,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "wrong-lengths",
-        about: "100,000 packets a second to the service whose IP or UDP headers say other lengths than they have.",
+        about: "100,000 packets a second to the service with wrong lengths in their IP or UDP headers.",
         steps: &[(0, Act::Flood(ATTACKER, Frames::Lengths, FLOOD))],
         limits: UDP_FLOOD,
         ..BASE

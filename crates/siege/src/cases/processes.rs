@@ -46,7 +46,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "switch-killed-twice",
-        about: "The switch gets SIGKILL, and again 1.5 s later.",
+        about: "The switch gets SIGKILL twice, 1.5 s apart.",
         steps: &[(0, Act::Signal(Who::Switch, Kill)), (1500, Act::Signal(Who::Switch, Kill))],
         lasts: Duration::from_millis(1600),
         recovers_from: Moment::End,
@@ -84,7 +84,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "controller-gone",
-        about: "The only controller is away for 4 s.",
+        about: "The only controller is down for 4 s.",
         steps: &[(0, Act::Remove(Who::Primary))],
         lasts: Duration::from_secs(4),
         limits: CONTROLLER_LOST,
@@ -115,14 +115,14 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "agent-gone",
-        about: "An agent is away for 3 s; its device serves.",
+        about: "An agent is down for 3 s; its device serves.",
         steps: &[(0, Act::Remove(Who::Agent("s1/cpu")))],
         limits: Limits { recovery: ms(2000), ..NOTHING },
         ..BASE
     },
     Case {
         name: "agents-gone",
-        about: "All agents are away for 3 s; the devices serve.",
+        about: "All agents are down for 3 s; the devices serve.",
         steps: &[(0, Act::Remove(Who::Agents))],
         limits: Limits { recovery: ms(2000), ..NOTHING },
         ..BASE
@@ -145,7 +145,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "device-killed",
-        about: "The server process of a device is killed and away for 6 s; its agent runs on.",
+        about: "The server process of a device is killed and down for 6 s; its agent keeps running.",
         quick: true,
         steps: &[(0, Act::Remove(Who::Device("s1/cpu")))],
         lasts: Duration::from_secs(6),
@@ -165,7 +165,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "device-stopped",
-        about: "The server process of a device is stopped for 6 s (SIGSTOP): it takes connections and answers nothing.",
+        about: "The server process of a device is stopped for 6 s (SIGSTOP): it accepts connections but answers nothing.",
         steps: &[(0, Act::Signal(Who::Device("s2/cpu"), Stop))],
         lasts: Duration::from_secs(6),
         recovers_from: Moment::Begin,
@@ -175,7 +175,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "device-and-agent-killed",
-        about: "The server process of a device and its agent are away for 4 s.",
+        about: "The server process of a device and its agent are down for 4 s.",
         steps: &[(0, Act::Remove(Who::Device("s2/nic"))), (0, Act::Remove(Who::Agent("s2/nic")))],
         lasts: Duration::from_secs(4),
         recovers_from: Moment::Begin,
@@ -235,7 +235,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "interface-replaced-client",
-        about: "The interfaces towards the clients are removed; new ones of the same names come 1.5 s later.",
+        about: "The interfaces towards the clients are removed; new ones with the same names appear 1.5 s later.",
         steps: &[(0, Act::Unplug("client"))],
         lasts: Duration::from_millis(1500),
         limits: ALL_LOST,
@@ -243,7 +243,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "interface-replaced-device",
-        about: "The interfaces of a device are removed; new ones of the same names come 1.5 s later.",
+        about: "The interfaces of a device are removed; new ones with the same names appear 1.5 s later.",
         steps: &[(0, Act::Unplug("s2/cpu"))],
         lasts: Duration::from_millis(1500),
         hits: &["s2/cpu"],
@@ -252,7 +252,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "controller-of-two-killed",
-        about: "Of two controllers the one in charge is killed and away for 5 s.",
+        about: "Of two controllers, the active one is killed and down for 5 s.",
         quick: true,
         controllers: 2,
         steps: &[(0, Act::Remove(Who::Primary))],
@@ -263,7 +263,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "standby-killed",
-        about: "Of two controllers the one that is not in charge gets SIGKILL and is started again.",
+        about: "Of two controllers, the standby gets SIGKILL and is started again.",
         controllers: 2,
         steps: &[(0, Act::Signal(Who::Standby, Kill))],
         limits: Limits { control_gap: None, ..NOTHING },
@@ -271,7 +271,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "controllers-killed",
-        about: "Both controllers are away for 4 s.",
+        about: "Both controllers are down for 4 s.",
         controllers: 2,
         steps: &[(0, Act::Remove(Who::Controllers))],
         lasts: Duration::from_secs(4),

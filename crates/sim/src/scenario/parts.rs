@@ -72,7 +72,7 @@ pub(super) fn prometheus(table: Option<Table<'_, '_>>, problems: &mut Problems<'
             *value = t.number(name, 0.001, 1e6, problems).map_or(*value, |v| v.value);
         }
         if seconds[1] < seconds[0] {
-            let message = "is shorter than `scrape_s`: rates need two looks; write a longer one";
+            let message = "is shorter than `scrape_s`: rates need two samples; write a longer one";
             problems.add(&t.place_of("window_s"), t.field("window_s"), message);
         }
         t.finish(problems);
@@ -185,7 +185,9 @@ fn parse_column(file: &str, text: &str, column: &str) -> Result<Vec<f64>, String
     for (i, line) in lines {
         let cell = line.split(',').nth(at).map_or("", str::trim);
         let value: Option<f64> = cell.parse().ok().filter(|v: &f64| v.is_finite());
-        out.push(value.ok_or_else(|| format!("{file}:{}: `{cell}` is no number (column {column})", i + 1))?);
+        out.push(
+            value.ok_or_else(|| format!("{file}:{}: `{cell}` is not a number (column {column})", i + 1))?,
+        );
     }
     Ok(out)
 }

@@ -86,14 +86,14 @@ impl Draft {
         let seed = top.integer("seed", 0, u64::MAX >> 1, problems).map_or(1, |v| v.value);
         let duration = top.number("duration_s", 1e-6, LONGEST_S, problems);
         if duration.is_none() && top.place_of("duration_s") == top.place {
-            top.missing("duration_s", "for how long do clients send?", problems);
+            top.missing("duration_s", "write how long clients send, in seconds", problems);
         }
         let warmup = top.number("warmup_s", 0.0, LONGEST_S, problems);
         let patience = top.number("patience_s", 1e-6, LONGEST_S, problems).map_or(30.0, |v| v.value);
         if let (Some(d), Some(w)) = (&duration, &warmup)
             && w.value >= d.value
         {
-            problems.add(&w.place, "warmup_s", "must be shorter than `duration_s`: nothing would be left");
+            problems.add(&w.place, "warmup_s", "must be shorter than `duration_s`");
         }
         let base_link = LinkModel::default();
         let link = match top.table("link", problems) {
@@ -173,7 +173,8 @@ impl Draft {
     fn check_classes(&self, servers: Option<&At<f64>>, problems: &mut Problems<'_>) {
         let Some(last) = self.classes.last() else { return };
         let Source::Generated(g) = &self.source else {
-            let message = "the rack comes from a file: give its devices models of their own, [[device]] name = \"s1/cpu\"";
+            let message =
+                "the rack comes from a file: give its devices their own models, [[device]] name = \"s1/cpu\"";
             return problems.add(&last.name.place, "class", message);
         };
         let all = servers.map_or(g.servers, |s| s.value as u32);
@@ -187,17 +188,16 @@ impl Draft {
     fn scenarios(&self, problems: &mut Problems<'_>) -> Option<Vec<Scenario>> {
         let s = &self.sweep;
         if let (Some(first), Source::File { .. }) = (s.servers.first(), &self.source) {
-            problems.add(&first.place, "sweep.servers", "the rack comes from a file: leave this out");
+            problems.add(&first.place, "sweep.servers", "the rack comes from a file: omit this");
             return None;
         }
         if let (Some(first), false) = (s.rates.first(), self.clients.len() == 1) {
-            let message =
-                "there is more than one client, so it is not clear whose rate that is: leave this out";
+            let message = "there is more than one client, so the rate is ambiguous: omit this";
             problems.add(&first.place, "sweep.rate_per_s", message);
             return None;
         }
         if let (Some(first), None) = (s.learners.first(), &self.learn) {
-            let message = "there is no table [learn], which says how: write one";
+            let message = "there is no table [learn]: write one";
             problems.add(&first.place, "sweep.learner", message);
             return None;
         }
@@ -272,7 +272,7 @@ impl Draft {
         }
         let by_probes = rack.services.iter().any(|s| s.policy == Policy::ProbeWrr);
         if by_probes && self.base.agents.probes_ns.is_none() {
-            let message = "probe-wrr: nobody sends probes: write agents.probes_ms, how often devices do";
+            let message = "probe-wrr: no probes are sent: write agents.probes_ms, their interval";
             problems.add(&self.rack_place, "agents", message);
             return None;
         }
@@ -380,7 +380,7 @@ impl Draft {
                 ArrivalModel::NearConstant { rate_per_s: r.value, jitter: *jitter }
             }
             (Some(r), _) => {
-                let message = "the client's arrivals have no single rate: leave this out";
+                let message = "the client's arrivals have no single rate: omit this";
                 problems.add(&r.place, "sweep.rate_per_s", message);
                 return None;
             }
@@ -415,11 +415,7 @@ impl Draft {
         let (port, address, via, addresses) = match &self.source {
             Source::Generated(_) => {
                 if let Some(p) = &c.port {
-                    problems.add(
-                        &p.place,
-                        "client.port",
-                        "the rack is generated, and its ports with it: leave this out",
-                    );
+                    problems.add(&p.place, "client.port", "the rack and its ports are generated: omit this");
                     return None;
                 }
                 (index as u16 + 1, rack::client_address(index, c.v6), None, 60_000)
@@ -460,7 +456,7 @@ impl Draft {
         let via = match route.hop {
             NextHop::Neighbour(IpAddr::V4(via)) => Some(via),
             NextHop::Neighbour(IpAddr::V6(_)) => {
-                let message = "nobody answers IPv6 neighbour solicitations in a simulation: give that [[route]] a `mac`";
+                let message = "IPv6 neighbour solicitations are not answered in a simulation: give that [[route]] a `mac`";
                 problems.add(&c.place, "client.port", message);
                 return None;
             }
@@ -496,7 +492,7 @@ impl Draft {
             return Err("the rack needs processors (kind \"cpu\") and accelerators (any other kind)".into());
         }
         if !self.base.agents.enabled {
-            return Err("learners need agents' reports: leave out agents.enabled".into());
+            return Err("learners need agents' reports: omit agents.enabled".into());
         }
         Ok(())
     }
@@ -563,9 +559,9 @@ impl Draft {
 fn is_simulated(policy: Policy, service: &Service, rack: &Rack) -> Result<(), String> {
     let choice = rack.choices.iter().find(|c| c.service == service.name);
     let missing = match (policy, choice) {
-        (Policy::ProbeWrr, _) if !rack.switch.believes_probes => "nobody sends probes: choose another policy",
+        (Policy::ProbeWrr, _) if !rack.switch.believes_probes => "no probes are sent: choose another policy",
         (Policy::Chosen, None) => {
-            "nobody tells the controller which device to choose: write [service.prometheus], or choose another policy"
+            "the controller has no source for the chosen device: write [service.prometheus], or choose another policy"
         }
         (Policy::Chosen, Some(choice)) => {
             let mut asked = choice.settings.criteria.iter().map(|(promql, _)| promql.as_str());
@@ -573,7 +569,7 @@ fn is_simulated(policy: Policy, service: &Service, rack: &Rack) -> Result<(), St
             let Some(other) = unknown else { return Ok(()) };
             let known = SERIES.join(", ");
             return Err(format!(
-                "{policy}: in a simulated rack nobody knows `{other}`: as `promql` write one of {known}, and no `age`"
+                "{policy}: a simulated rack has no metric `{other}`: as `promql` write one of {known}, without `age`"
             ));
         }
         _ => return Ok(()),

@@ -80,7 +80,7 @@ pub(super) fn source(
     }
     let servers = t.integer("servers", 1, 8191, problems);
     if servers.is_none() && t.place_of("servers") == t.place {
-        t.missing("servers", "how many? Or write the `file` of a rack.toml", problems);
+        t.missing("servers", "write the number of servers, or the `file` of a rack.toml", problems);
     }
     if policy.is_none() && t.place_of("policy") == t.place {
         t.missing("policy", &format!("write {}", Policy::names()), problems);
@@ -135,7 +135,7 @@ pub(super) fn devices(
         let name: Option<At<String>> = t.text("name", "write a string", problems);
         let Some(name) = name else {
             if t.place_of("name") == t.place {
-                t.missing("name", "which device of each server?", problems);
+                t.missing("name", "write the device of each server", problems);
             }
             continue;
         };
@@ -166,7 +166,7 @@ pub(super) fn devices(
             None => {
                 t.missing(
                     "service_time",
-                    "how long does a request take? { distribution = \"exponential\", mean_ms = 1 }",
+                    "write the time per request: { distribution = \"exponential\", mean_ms = 1 }",
                     problems,
                 );
                 None
@@ -192,7 +192,7 @@ pub(super) fn classes(top: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> V
         let name = t.name("name", "give the class a name: name = \"old\"", problems);
         let servers = t.integer("servers", 1, 8191, problems);
         if servers.is_none() && t.place_of("servers") == t.place {
-            t.missing("servers", "how many of the rack's servers belong to it?", problems);
+            t.missing("servers", "write the number of the rack's servers in it", problems);
         }
         let cpu = t.number("cpu_speed", 1e-6, 1e6, problems).map_or(1.0, |v| v.value);
         let other = t.number("accelerator_speed", 1e-6, 1e6, problems).map_or(1.0, |v| v.value);
@@ -224,7 +224,7 @@ pub(super) fn client(
     let arrivals = match t.table("arrivals", problems) {
         Some(a) => arrivals(a, load, problems),
         None => {
-            let remedy = "when do requests come? { process = \"poisson\", rate_per_s = 1000 }";
+            let remedy = "write when requests arrive: { process = \"poisson\", rate_per_s = 1000 }";
             t.missing("arrivals", remedy, problems);
             None
         }
@@ -241,11 +241,7 @@ pub(super) fn client(
     let transport = t.text::<Protocol>("transport", "write \"udp\" or \"tcp\"", problems);
     let transport = transport.unwrap_or(At { value: Protocol::Udp, place: place.clone() });
     if transport.value == Protocol::Tcp && congestion {
-        problems.add(
-            &transport.place,
-            "client.transport",
-            "connections over TCP do not understand `ecn` here",
-        );
+        problems.add(&transport.place, "client.transport", "TCP connections do not support `ecn` here");
     }
     t.finish(problems);
     Some(ClientTable {

@@ -112,7 +112,7 @@ fn refuses() {
         ("servers = 2", "file = \"none.toml\"", "cannot read none.toml"),
         ("servers = 2", "", "rack.servers: missing"),
         ("\"wrr\"", "\"best\"", "unknown policy `best`"),
-        ("\"wrr\"", "\"chosen\"", "nobody tells the controller"),
+        ("\"wrr\"", "\"chosen\"", "no source for the chosen device"),
         (
             "duration_s = 10",
             "duration_s = 10\nprometheus = { scrape_s = 5, window_s = 1 }",
@@ -157,7 +157,7 @@ fn refuses() {
         (
             "process = \"poisson\", rate_per_s = 100",
             "process = \"trace\", file = \"words.csv\"",
-            "words.csv:3: `two` is no number",
+            "words.csv:3: `two` is not a number",
         ),
         (
             "process = \"poisson\", rate_per_s = 100",

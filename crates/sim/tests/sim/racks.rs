@@ -226,7 +226,7 @@ fn the_controller_asks_prometheus() {
     assert!(outcome.requests.lost < 80, "{}", outcome.json());
     let other = rack.replace("simulated_use_percent", "up");
     let refused = read(&other).expect_err("PromQL").to_string();
-    assert!(refused.contains("nobody knows `up`") && refused.contains("simulated_use_percent"), "{refused}");
+    assert!(refused.contains("has no metric `up`") && refused.contains("simulated_use_percent"), "{refused}");
 }
 
 fn over_tcp(client: &str, rest: &str) -> String {

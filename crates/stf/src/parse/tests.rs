@@ -21,12 +21,12 @@ fn packets() {
     check("expect 1 0A ** $", expect(Some("0a**"), true));
     check("expect 1 0a$", expect(Some("0a"), true));
     check("expect 1 $", expect(Some(""), true));
-    fails("packet 1 0", "no whole bytes");
+    fails("packet 1 0", "not whole bytes");
     fails("packet 1 0*", "hexadecimal digits only");
-    fails("\npacket 1 0g", "line 2: g is no hexadecimal digit");
-    fails("expect 1 0a$0b", "$ stands at the end");
-    fails("expect x 00", "x is no number");
-    fails("send 1 00", "send is no command");
+    fails("\npacket 1 0g", "line 2: g is not a hexadecimal digit");
+    fails("expect 1 0a$0b", "$ must not be at the end");
+    fails("expect x 00", "x is not a number");
+    fails("send 1 00", "unknown command send");
 }
 
 #[test]
@@ -116,6 +116,6 @@ fn the_others() {
     fails("check_counter c(1) octets == 2", "write packets or bytes");
     fails("check_register r(1) = 2", "write == VALUE");
     fails("mirroring_add 1", "mirroring_add takes 2 words, not 1");
-    fails("mc_node_create 70000 1", "70000 is no number that fits here");
+    fails("mc_node_create 70000 1", "70000 is not a number in the valid range");
     fails("meter_set_rates m 2 1:1", "two RATE:BURST");
 }

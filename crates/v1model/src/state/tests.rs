@@ -202,7 +202,7 @@ fn entries_are_checked_and_found() {
     contains(bad(EXACT, &|e| e.matches.clear()), "0 key fields given, the table has 1");
     contains(bad(EXACT, &|e| e.matches = vec![mask(1, 1)]), "kind exact");
     contains(bad(EXACT, &|e| e.matches = vec![KeyMatch::Exact(Bits::zero(9))]), "9 bits for a field of 8");
-    contains(bad(EXACT, &|e| e.priority = 1), "leave it 0");
+    contains(bad(EXACT, &|e| e.priority = 1), "set it to 0");
     contains(bad(EXACT, &|e| e.action = EntryAction::Member(1)), "no action profile");
     contains(
         bad(EXACT, &|e| e.action = EntryAction::Call(ActionCall { action: 2, args: vec![] }.into())),

@@ -74,7 +74,7 @@ fn bad_configs() {
     check(PipelineAction::Verify, "nonsense", Code::InvalidArgument, "main.p4:1:1: error");
     check(PipelineAction::Unspecified, "main", Code::InvalidArgument, "action is not set");
     check(PipelineAction::Commit, "", Code::NotFound, "no config is saved");
-    check(PipelineAction::Commit, "main", Code::InvalidArgument, "leave out config");
+    check(PipelineAction::Commit, "main", Code::InvalidArgument, "omit config");
     // The old pipeline is still there.
     rig.ok(Insert, lpm_entry(&rig));
 }

@@ -194,7 +194,7 @@ fn multicast_groups() {
     rig.refused(Insert, multicast(0, vec![]), Code::InvalidArgument, "id 0");
     rig.ok(Modify, multicast(1, vec![]));
     rig.ok(Delete, multicast(1, vec![]));
-    rig.refused(Delete, multicast(1, vec![]), Code::NotFound, "not there");
+    rig.refused(Delete, multicast(1, vec![]), Code::NotFound, "does not exist");
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn value_sets() {
     rig.refused(Modify, set(&[&[1], &[0, 1]]), Code::AlreadyExists, "member 1 is given twice");
     rig.refused(Modify, set(&[&[2, 0]]), Code::InvalidArgument, "needs 10 bits");
     rig.refused(Insert, set(&[&[1]]), Code::InvalidArgument, "use MODIFY");
-    rig.read_refused(set(&[&[1]]), Code::InvalidArgument, "read whole");
+    rig.read_refused(set(&[&[1]]), Code::InvalidArgument, "read as a whole");
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn inserted_once_modified_and_deleted_when_there() {
     rig.refused(Modify, entry(e.clone()), Code::NotFound, "table ingress.exact: there is no entry");
     rig.refused(Delete, entry(e.clone()), Code::NotFound, "no entry");
     rig.ok(Insert, entry(e.clone()));
-    rig.refused(Insert, entry(e.clone()), Code::AlreadyExists, "stands already");
+    rig.refused(Insert, entry(e.clone()), Code::AlreadyExists, "already exists");
     let set =
         pb::TableEntry { action: rig.table_action("set", &[&[1], &[2]]), metadata: vec![1], ..e.clone() };
     rig.ok(Modify, entry(set.clone()));
@@ -119,13 +119,13 @@ fn malformed_matches() {
     check("exact", 4, vec![exact(1, &[1]), exact(2, &[1])], "priority is 4");
     check("lpm", 0, vec![lpm(1, &[10, 0, 0, 0], 33)], "prefix_len is 33");
     check("lpm", 0, vec![lpm(1, &[10, 0, 0, 0], -1)], "prefix_len is -1");
-    check("lpm", 0, vec![lpm(1, &[0], 0)], "leave the field out");
+    check("lpm", 0, vec![lpm(1, &[0], 0)], "omit the field");
     check("lpm", 0, vec![lpm(1, &[10, 0, 0, 1], 8)], "bits after the first 8 are not zero");
-    check("acl", 1, vec![ternary(1, &[1], &[0])], "leave the field out");
+    check("acl", 1, vec![ternary(1, &[1], &[0])], "omit the field");
     check("acl", 1, vec![ternary(1, &[3], &[1])], "outside of the mask");
     check("acl", 1, vec![ternary(1, &[], &[1])], "value: the byte string is empty");
     check("acl", 1, vec![range(2, &[9], &[8])], "low is greater than high");
-    check("acl", 1, vec![range(2, &[0], &[0xff, 0xff])], "leave the field out");
+    check("acl", 1, vec![range(2, &[0], &[0xff, 0xff])], "omit the field");
     check("acl", 1, vec![optional(3, &[4, 0])], "needs 11 bits");
     check("acl", 0, vec![optional(3, &[1])], "must be greater than 0");
     check("acl", -3, vec![optional(3, &[1])], "must be greater than 0");
@@ -177,7 +177,7 @@ fn other_fields() {
     check(&|e| e.is_const = true, "is_const");
     check(&|e| e.idle_timeout_ns = 5, "support_timeout");
     check(&|e| e.idle_timeout_ns = -5, "cannot be negative");
-    check(&|e| e.time_since_last_hit = Some(Default::default()), "for reading only");
+    check(&|e| e.time_since_last_hit = Some(Default::default()), "read-only");
     check(&|e| e.meter_config = Some(Default::default()), "no direct meter");
     check(
         &|e| e.counter_data = Some(pb::CounterData { byte_count: -1, packet_count: 0 }),
@@ -423,11 +423,11 @@ fn batches_that_fail_leave_nothing() {
             [10, 10, 10, 10, 10, 10, 5, 10]
         );
         assert!(
-            e.details[0].message.contains("taken back because update 6 failed"),
+            e.details[0].message.contains("rolled back because update 6 failed"),
             "{}",
             e.details[0].message
         );
-        assert!(e.details[7].message.contains("not tried"), "{}", e.details[7].message);
+        assert!(e.details[7].message.contains("not attempted"), "{}", e.details[7].message);
         assert_eq!(reads.map(|r| read_table(&mut rig, r)), before);
     }
 }
