@@ -1,4 +1,4 @@
-// An Ethernet switch in its simplest form: what a controller writes into `forward` decides where a frame goes; a frame
+// An Ethernet switch in its simplest form: entries that a controller writes into `forward` decide where a frame goes; a frame
 // for an unknown address goes to multicast group 1. README.md says how to run it.
 
 #include <core.p4>
@@ -28,9 +28,9 @@ control NoVerify(inout headers_t hdr, inout metadata_t meta) {
 }
 
 control Forward(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
-    // Frames and bytes that came in on each port.
+    // Frames and bytes received on each port.
     counter(512, CounterType.packets_and_bytes) received;
-    // Frames that each entry of `forward` sent on.
+    // Frames forwarded by each entry of `forward`.
     direct_counter(CounterType.packets_and_bytes) forwarded;
 
     action send(bit<9> port) {
@@ -64,7 +64,7 @@ control Forward(inout headers_t hdr, inout metadata_t meta, inout standard_metad
 
 control Prune(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     apply {
-        // A flooded frame does not go back where it came from.
+        // A flooded frame is not sent back to its ingress port.
         if (standard.mcast_grp != 0 && standard.egress_port == standard.ingress_port) {
             mark_to_drop(standard);
         }

@@ -4,8 +4,8 @@
     observation, info = env.reset(seed=1)
     observation, reward, terminated, truncated, info = env.step(1)
 
-Observations: use of processors and accelerators in per cent, P99 in ms, requests per second and server, share of lost requests,
-weight in force. Actions: the weight from now on. Rewards: P4Wise's. `info["decided"]` has what the oracle says.
+Observations: utilisation of processors and accelerators in per cent, P99 in ms, requests per second and server, share of lost requests,
+current weight. Actions: the next weight. Rewards: P4Wise's. `info["decided"]` is the oracle's assessment.
 """
 
 import json
@@ -30,7 +30,7 @@ class PointsmanEnv(gymnasium.Env):
         self.simulator.stdin.write(json.dumps({what: values}) + "\n")
         self.simulator.stdin.flush()
         line = self.simulator.stdout.readline()
-        answer = json.loads(line) if line else {"error": "the simulator ended; what it said is above"}
+        answer = json.loads(line) if line else {"error": "the simulator exited; see its output above"}
         if "error" in answer:
             raise RuntimeError(answer["error"])
         return answer
