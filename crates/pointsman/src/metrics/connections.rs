@@ -132,19 +132,23 @@ impl Census {
 
 impl Connections {
     pub(super) fn add_to(&self, page: &mut Page) {
-        page.gauge("pointsman_balancer_connection_places", "Places for connections.", one(self.places));
+        page.gauge(
+            "pointsman_balancer_connection_places",
+            "Capacity of the connection table.",
+            one(self.places),
+        );
         let phases = Phase::ALL.iter().map(|(phase, name)| {
             labelled("phase", *name, self.phases.get(phase).copied().unwrap_or_default())
         });
         page.gauge(
             "pointsman_balancer_connections",
-            "Entries of the connection table, by what they are.",
+            "Entries of the connection table, by kind.",
             phases.collect(),
         );
         let taken = self.taken.iter().enumerate().map(|(way, n)| labelled("way", way.to_string(), *n));
         page.gauge(
             "pointsman_balancer_connection_places_taken",
-            "Places of a way that a new connection would not get.",
+            "Unavailable places in a way for new connections.",
             taken.collect(),
         );
         let devices = self.devices.iter().map(|(device, n)| {
@@ -154,7 +158,7 @@ impl Connections {
         });
         page.gauge(
             "pointsman_balancer_device_open_connections",
-            "Connections that a device has, whatever they count as: what is left of it while it drains.",
+            "Open connections of a device in any state, including those left while draining.",
             devices.collect(),
         );
     }

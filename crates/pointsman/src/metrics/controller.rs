@@ -73,7 +73,7 @@ fn names(rack: &Rack, controller: &Controller, page: &mut Page) {
     }
     page.gauge(
         "pointsman_controller_device_info",
-        "The name of a device behind its number in the switch; 1.",
+        "Name of a device by its number in the switch; 1.",
         devices,
     );
     let mut services = Vec::new();
@@ -94,7 +94,7 @@ fn names(rack: &Rack, controller: &Controller, page: &mut Page) {
     }
     page.gauge(
         "pointsman_controller_service_info",
-        "Name and policy of a service behind its number in the switch; 1.",
+        "Name and policy of a service by its number in the switch; 1.",
         services,
     );
 }
@@ -113,14 +113,14 @@ fn learner(r: &Report<'_>, page: &mut Page) {
     };
     let states = State::ALL
         .map(|(s, name)| (of(None, &[("learner", r.learner), ("state", name)]), f64::from(s == r.state)));
-    page.gauge("pointsman_controller_learner_state", "How a service's learner stands; 1.", states.to_vec());
+    page.gauge("pointsman_controller_learner_state", "State of a service's learner; 1.", states.to_vec());
     let weights = r.classes.iter().flat_map(|c| {
         let weights = [("cpu", c.weights.cpu), ("accelerator", c.weights.accelerator)];
         weights.map(|(kind, w)| (of(c.class, &[("kind", kind)]), f64::from(w)))
     });
     page.gauge(
         "pointsman_controller_learner_weight",
-        "The weight that a learner gives devices of this kind.",
+        "Weight that a learner sets for devices of this kind.",
         weights.collect(),
     );
     let decisions = r.classes.iter().flat_map(|c| {
@@ -128,7 +128,7 @@ fn learner(r: &Report<'_>, page: &mut Page) {
     });
     page.counter(
         "pointsman_controller_learner_decisions",
-        "Decisions of a learner, by what it thought of the weights before.",
+        "Decisions of a learner, by its verdict on the previous weights.",
         decisions.collect(),
     );
     let plain = |value: &dyn Fn(&Standing<'_>) -> Option<f64>| -> Vec<(Labels, f64)> {
@@ -141,22 +141,22 @@ fn learner(r: &Report<'_>, page: &mut Page) {
     );
     page.counter(
         "pointsman_controller_learner_skipped",
-        "Intervals without a decision: nothing was known of devices or clients.",
+        "Intervals without a decision for lack of device or client data.",
         vec![(of(None, &[]), r.skipped as f64)],
     );
     page.counter(
         "pointsman_controller_learner_table_updates",
-        "Updates of what a learner knows, since it knew nothing.",
+        "Updates of a learner's state since it was empty.",
         plain(&|c| Some(c.updates as f64)),
     );
     page.gauge(
         "pointsman_controller_learner_p99_seconds",
-        "The 99th percentile of latency that a learner's last decision went by.",
+        "P99 latency behind a learner's last decision.",
         plain(&|c| Some(c.last?.seen.p99_ms / 1e3)),
     );
     page.gauge(
         "pointsman_controller_learner_loss_ratio",
-        "The share of lost requests that it went by.",
+        "Share of lost requests behind that decision.",
         plain(&|c| Some(c.last?.seen.loss)),
     );
     let used = r.classes.iter().filter_map(|c| Some((c.class, &c.last?.seen))).flat_map(|(class, o)| {
@@ -165,12 +165,12 @@ fn learner(r: &Report<'_>, page: &mut Page) {
     });
     page.gauge(
         "pointsman_controller_learner_use_percent",
-        "The mean use of devices of a kind that it went by.",
+        "Mean utilisation of a device kind behind that decision.",
         used.collect(),
     );
     page.gauge(
         "pointsman_controller_learner_reward",
-        "Reward that a learner had at its last decision.",
+        "Reward of a learner at its last decision.",
         plain(&|c| c.last?.reward),
     );
 }
@@ -183,12 +183,12 @@ fn unavailable(controller: &Controller, page: &mut Page) {
     };
     page.gauge(
         "pointsman_controller_silent_device",
-        "Devices that are not heard of; 1.",
+        "Silent devices: no reports arrive; 1.",
         of(|why| *why != Unavailable::Failed),
     );
     page.gauge(
         "pointsman_controller_refused_device",
-        "Silent devices whose reports come and are refused; 1.",
+        "Silent devices whose reports arrive but are refused; 1.",
         of(|why| matches!(why, Unavailable::Refused(_))),
     );
     page.gauge(
@@ -208,23 +208,23 @@ pub fn page(
     let mut page = Page::default();
     page.gauge(
         "pointsman_controller_status",
-        "How the controller stands; 1 for what is the case.",
+        "State of the controller; 1 for the current one.",
         status(controller),
     );
     let leader = controller.leader().name();
     page.gauge(
         "pointsman_controller_leader",
-        "The switch's primary; 1 for what is the case.",
+        "The switch's primary; 1 for the current one.",
         Leader::NAMES.map(|n| labelled("leader", n, (n == leader).into())).to_vec(),
     );
     page.gauge(
         "pointsman_controller_entries",
-        "Entries that the switch's tables hold.",
+        "Entries in the switch's tables.",
         one(controller.entries().len() as u64),
     );
     page.gauge(
         "pointsman_controller_unresolved",
-        "Devices and routes whose MAC address is not known yet.",
+        "Devices and routes whose MAC address is not yet resolved.",
         one(controller.unresolved().len() as u64),
     );
     unavailable(controller, &mut page);
@@ -232,47 +232,35 @@ pub fn page(
     let left = draining.iter().filter_map(|d| Some(labelled("device", d.device.clone(), d.connections?)));
     page.gauge(
         "pointsman_controller_draining_connections",
-        "Connections that devices still have that take no new ones.",
+        "Open connections left on draining devices.",
         left.collect(),
     );
     let held = controller.held().into_iter().map(|device| labelled("device", device, 1)).collect();
     page.gauge(
         "pointsman_controller_held_device",
-        "Devices in service that get no new connections for now: a learner gives them weight 0; 1.",
+        "Devices in service without new connections because a learner set weight 0; 1.",
         held,
     );
     page.counter(
         "pointsman_controller_writes",
-        "Entries that were written, counted when the switch was up to date.",
+        "Entries written, counted when the switch is in sync.",
         one(tally.writes),
     );
     let events = tally.events.iter().map(|(k, n)| labelled("event", *k, *n)).collect();
-    page.counter("pointsman_controller_events", "What happened, by kind.", events);
+    page.counter("pointsman_controller_events", "Controller events, by kind.", events);
     let requests = tally.requests.iter().map(|(s, n)| labelled("status", s.to_string(), *n)).collect();
     page.counter("pointsman_controller_requests", "Requests to the API, by status.", requests);
     let mut outcomes: BTreeMap<&str, u64> = BTreeMap::new();
     history.iter().for_each(|c| *outcomes.entry(outcome(c)).or_default() += 1);
     let outcomes = outcomes.into_iter().map(|(o, n)| labelled("outcome", o, n)).collect();
-    page.gauge(
-        "pointsman_controller_changes",
-        "Changes of policies that the history holds, by outcome.",
-        outcomes,
-    );
+    page.gauge("pointsman_controller_changes", "Policy changes in the history, by outcome.", outcomes);
     let choices = tally.choices.iter().map(|(s, n)| labelled("name", s.clone(), *n)).collect();
-    page.counter(
-        "pointsman_controller_choices",
-        "How often the device of a service was chosen anew.",
-        choices,
-    );
+    page.counter("pointsman_controller_choices", "Changes of the device chosen for a service.", choices);
     let chosen = controller.rack().services.iter().filter_map(|s| {
         let device = controller.rack().device_name(controller.choice(&s.name)?);
         Some((vec![("name", s.name.clone()), ("device", device)], 1.0))
     });
-    page.gauge(
-        "pointsman_controller_chosen",
-        "The device that is chosen for a service; 1.",
-        chosen.collect(),
-    );
+    page.gauge("pointsman_controller_chosen", "Device chosen for a service; 1.", chosen.collect());
     if let Some(report) = learning {
         learner(report, &mut page);
     }

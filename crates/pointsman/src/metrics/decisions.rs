@@ -84,7 +84,7 @@ impl Decisions {
         });
         page.counter(
             "pointsman_balancer_dispatches",
-            "Connections dispatched to a device, by what decided.",
+            "Connections dispatched to a device, by reason of the decision.",
             reasons.collect(),
         );
         let service = |s: &Staleness| -> Labels { vec![("service", s.service.to_string())] };
@@ -95,13 +95,13 @@ impl Decisions {
         };
         page.histogram(
             "pointsman_balancer_decision_staleness_seconds",
-            "Age of the chosen device's last report when it was chosen, where the policy looks at reports.",
+            "Age of the chosen device's last report at the decision, for policies that use reports.",
             self.staleness.iter().map(of).collect(),
         );
         let never = self.staleness.iter().map(|s| (service(s), s.decisions[CASES as usize - 1] as f64));
         page.counter(
             "pointsman_balancer_decisions_without_report",
-            "Decisions for a device of which there never was a report, where the policy looks at reports.",
+            "Decisions for a device that never reported, for policies that use reports.",
             never.collect(),
         );
     }

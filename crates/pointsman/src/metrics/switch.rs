@@ -167,20 +167,20 @@ impl Figures {
             ("recirculated", s.recirculated),
         ];
         let ways = ways.map(|(way, n)| labelled("way", way, n)).to_vec();
-        page.counter("pointsman_switch_packets", "Packets, by where they come from and go to.", ways);
+        page.counter("pointsman_switch_packets", "Packets, by origin and destination.", ways);
         let drops = s.drops.iter().map(|(r, n)| labelled("reason", r.name(), *n)).collect();
         page.counter(
             "pointsman_switch_dropped_packets",
-            "Packets that the architecture dropped, by reason.",
+            "Packets dropped by the architecture, by reason.",
             drops,
         );
-        page.gauge("pointsman_switch_queued_packets", "Packets that wait.", one(s.queued));
+        page.gauge("pointsman_switch_queued_packets", "Packets in queues.", one(s.queued));
         ports(interfaces, &mut page);
         let of = |f: fn(&(String, u64, u64)) -> u64| {
             self.tables.iter().map(|t| labelled("table", t.0.clone(), f(t))).collect()
         };
         page.gauge("pointsman_switch_table_entries", "Entries of a table.", of(|t| t.1));
-        page.gauge("pointsman_switch_table_capacity", "Entries that a table has places for.", of(|t| t.2));
+        page.gauge("pointsman_switch_table_capacity", "Capacity of a table, in entries.", of(|t| t.2));
         self.balancer(&mut page);
         page
     }
@@ -202,14 +202,14 @@ impl Figures {
         }
         page.counter(
             "pointsman_balancer_dropped_packets",
-            "Packets that the balancer dropped, by reason.",
+            "Packets dropped by the balancer, by reason.",
             drops,
         );
-        page.counter("pointsman_balancer_reports", "Reports and probes, by what became of them.", reports);
+        page.counter("pointsman_balancer_reports", "Reports and probes, by outcome.", reports);
         let services = self.services.iter().map(|(i, n)| labelled("service", i.to_string(), *n)).collect();
         page.counter(
             "pointsman_balancer_service_connections",
-            "Connections opened, by number of the service.",
+            "Connections opened, by service number.",
             services,
         );
         let place = |d: &DeviceFigures| -> Labels {
@@ -227,16 +227,12 @@ impl Figures {
         page.counter("pointsman_balancer_device_bytes", "Bytes to a device.", of(|d| d.traffic[1]));
         page.gauge(
             "pointsman_balancer_device_in_flight",
-            "Connections or requests of a device in flight.",
+            "Connections or requests in flight at a device.",
             of(|d| d.in_flight),
         );
         let ages =
             self.devices.iter().filter_map(|d| Some((place(d), d.report_age_us? as f64 / 1e6))).collect();
-        page.gauge(
-            "pointsman_balancer_report_age_seconds",
-            "How old what decisions look at is: time since a device's last report.",
-            ages,
-        );
+        page.gauge("pointsman_balancer_report_age_seconds", "Time since a device's last report.", ages);
         let mut loads = Vec::new();
         for d in self.devices.iter().filter(|d| d.report_age_us.is_some()) {
             for (metric, value) in METRICS.iter().zip(d.reported) {
@@ -245,7 +241,7 @@ impl Figures {
                 loads.push((labels, value as f64));
             }
         }
-        page.gauge("pointsman_balancer_device_load", "What a device reported last.", loads);
+        page.gauge("pointsman_balancer_device_load", "Load last reported by a device.", loads);
         self.decisions.add_to(page);
         // Before the first count there is nothing to be said, but the names are there.
         self.connections.clone().unwrap_or_default().add_to(page);
@@ -290,7 +286,7 @@ fn ports(interfaces: &[Interface], page: &mut Page) {
     }
     page.counter("pointsman_switch_port_frames", "Frames of a port.", frames);
     page.counter("pointsman_switch_port_bytes", "Bytes of a port.", bytes);
-    page.counter("pointsman_switch_port_dropped_frames", "Frames that a port dropped, by reason.", drops);
+    page.counter("pointsman_switch_port_dropped_frames", "Frames dropped by a port, by reason.", drops);
     let up = interfaces.iter().map(|i| (name(i), f64::from(i.up))).collect();
     page.gauge("pointsman_switch_port_up", "Whether a port has a carrier.", up);
 }
