@@ -72,11 +72,11 @@ const FIFTH: Figure = Figure {
     remarks: &[
         "sustained: nothing lost, and P99 within ten times the unloaded latency, over 60 s of Poisson arrivals; found by \
          bisection, to 0.3 % of the processor's capacity",
-        "the devices together can do 1.2 times what the processor can, which is 22 % more than server-only sustains by this criterion: \
-         20 % is nearly all that there is. The notes say how much of it each policy has",
-        "the rack's file says how many requests each device works on at the same time (`workers`); PRT by requests in flight has \
-         its thresholds from there (high 9, low 8)",
-        "ecmp, which knows nothing of speeds, is shown for comparison: half of its requests go to the accelerator",
+        "the devices together have 1.2 times the processor's capacity, which is 22 % more than server-only sustains by this criterion: \
+         20 % is nearly all of it. The notes say how much each policy captures",
+        "the rack file gives each device's concurrent requests (`workers`); PRT by requests in flight takes \
+         its thresholds from it (high 9, low 8)",
+        "ecmp, which ignores speeds, is shown for comparison: half of its requests go to the accelerator",
     ],
     claims: claims! { "", ""; },
 };
@@ -90,10 +90,10 @@ const APPLICATIONS: Figure = Figure {
         "server and SmartNIC as fitted to the thesis's published measurements (as for figure 5.7): saturation of the server and of the \
          SmartNIC in requests a second 862 and 769 for AD, 54 and 13 for BM25, 53 and 9.5 for VGG16, 15 and 3.6 for KNN",
         "sustained: nothing lost, and P99 within ten times the server's unloaded latency; Poisson arrivals; found by bisection",
-        "what there is to gain, against what server-only sustains: 109 % for AD, 26 % for BM25, 23 % for VGG16, 34 % for KNN; the \
-         notes say how much of that each policy has",
-        "BM25's SmartNIC takes 850 ms on average and one request in twenty more than 1.4 s, when it has nothing else to do; ten times \
-         the server's latency is 1.48 s. What can be gained there is bounded by that, not by capacity",
+        "possible gain over server-only: 109 % for AD, 26 % for BM25, 23 % for VGG16, 34 % for KNN; the \
+         notes say how much of that each policy captures",
+        "BM25's SmartNIC takes 850 ms on average and one request in twenty more than 1.4 s, when otherwise idle; ten times \
+         the server's latency is 1.48 s. That bounds the gain there, not capacity",
         "WRR's weights are the devices' capacities; agents report every 10 ms (AD) or 50 ms the mean of ten times as long",
     ],
     claims: claims! { "ad-", "AD: "; "bm25-", "BM25: "; "vgg16-", "VGG16: "; "knn-", "KNN: "; },
@@ -139,7 +139,7 @@ fn compare(bench: &Bench, case: &Case<'_>, found: &mut Found) -> Result<(), Stri
     let base = sustained.first().cloned().unwrap_or_default();
     let alone = mean(&base).mean;
     found.notes.push(format!(
-        "{}: server-only sustains {alone:.3} of the processor's capacity (mean over seeds); all devices together could do {:.3}, \
+        "{}: server-only sustains {alone:.3} of the processor's capacity (mean over seeds); all devices together could sustain {:.3}, \
          {:+.1} %",
         case.title,
         case.together,
@@ -153,7 +153,7 @@ fn compare(bench: &Bench, case: &Case<'_>, found: &mut Found) -> Result<(), Stri
             }
             let own = mean(samples).mean;
             found.notes.push(format!(
-                "{}: {policy} sustains {own:.3}, {:+.1} %; {:.1} % of what all devices together could",
+                "{}: {policy} sustains {own:.3}, {:+.1} %; {:.1} % of the capacity of all devices",
                 case.title,
                 100.0 * (own / alone - 1.0),
                 100.0 * own / case.together

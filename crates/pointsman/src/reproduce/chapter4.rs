@@ -44,14 +44,14 @@ const fn claim(id: &'static str, text: &'static str, paper: f64, rule: Rule) -> 
 
 const EFFECT: Rule = Rule::Effect { neutral: 1.0 };
 
-const MODEL: &str = "devices are modelled from the text: 90 GFLOP a second on the server, of which a request of 2 GFLOP gets a \
-                     ninth (200 ms); a fifth of that on the SmartNIC. The paper shows curves without numbers";
-const AGENTS: &str = "agents go by the latency of answers, as the text says; the published agent says \"SmartNIC\" and at once \
-                      \"host\" again, at most every 0.4 s, so that it offloads in pulses of a few milliseconds";
+const MODEL: &str = "devices are modelled from the text: 90 GFLOP/s on the server, of which a 2 GFLOP request gets a \
+                     ninth (200 ms); a fifth of that on the SmartNIC. The paper's curves have no numbers";
+const AGENTS: &str = "agents measure answer latency, as in the text; the published agent reports \"SmartNIC\" and immediately \
+                      \"host\" again, at most every 0.4 s, so it offloads in pulses of a few milliseconds";
 
 const RATES: Figure = Figure {
     id: "fig-4.3a",
-    title: "Micro-benchmark: P99 by rate, 2 GFLOP a request, for three thresholds",
+    title: "Micro-benchmark: P99 by rate, 2 GFLOP per request, for three thresholds",
     source: "thesis, section 4.5.2",
     place: Place::Both { simulator: rates, lab: rates },
     remarks: &[MODEL, AGENTS],
@@ -79,7 +79,7 @@ const RATES: Figure = Figure {
 
 const SIZES: Figure = Figure {
     id: "fig-4.3b",
-    title: "Micro-benchmark: P99 by size of a request, 5 a second, for three thresholds",
+    title: "Micro-benchmark: P99 by request size, 5 requests/s, for three thresholds",
     source: "thesis, section 4.5.2",
     place: Place::Both { simulator: sizes, lab: sizes },
     remarks: &[
@@ -111,13 +111,13 @@ const APPLICATIONS: Figure = Figure {
     source: "thesis, section 4.5.3",
     place: Place::Both { simulator: applications, lab: applications },
     remarks: &[
-        "devices are modelled: unloaded latencies as told, the server's share of the maximum load as the load at which it alone \
-         gives up (80 %, 80 %, 75 %), the rest the SmartNIC's. The paper shows curves without numbers",
-        "load is relative to what both can do together; carried: nothing lost, P99 within ten times the unloaded latency, in \
+        "devices are modelled: unloaded latencies as stated, the server's share of the maximum load as the load at which it alone \
+         fails (80 %, 80 %, 75 %), the rest the SmartNIC's. The paper's curves have no numbers",
+        "load is relative to the combined capacity of both; carried: nothing lost, P99 within ten times the unloaded latency, in \
          steps of 5 %",
         "DNS: the threshold of 100 ms is above ten times the unloaded 3 ms: by the chapter's own definition requests are lost \
-         before the agent says anything",
-        "the published clients drop what took longer than 1 s (VGG16) or 50 ms (DNS) before they take the percentile",
+         before the agent reports anything",
+        "the published clients discard answers slower than 1 s (VGG16) or 50 ms (DNS) before computing the percentile",
         AGENTS,
     ],
     claims: &[
@@ -205,7 +205,7 @@ fn swept(
 fn rates(bench: &Bench) -> Result<Found, String> {
     let points: &[f64] = bench
         .choose(&[20.0, 25.0, 30.0, 35.0, 40.0, 42.0, 45.0, 47.0, 50.0, 55.0], &[20.0, 35.0, 45.0, 50.0]);
-    let (chart, _) = swept(bench, "2 GFLOP a request", RATE, points, |rate| (rate, 2.0))?;
+    let (chart, _) = swept(bench, "2 GFLOP per request", RATE, points, |rate| (rate, 2.0))?;
     let over = |a: &str, b: &str, x: f64| ratios(chart.samples(a, x), chart.samples(b, x));
     let mut found = Found::default();
     found.claim("alike-low", over("P4Mite-300", "P4Mite-2000", 35.0));
@@ -216,7 +216,7 @@ fn rates(bench: &Bench) -> Result<Found, String> {
 }
 
 fn sizes(bench: &Bench) -> Result<Found, String> {
-    let size = Quantity { name: "size", unit: "gflop", label: "GFLOP a request", log: false };
+    let size = Quantity { name: "size", unit: "gflop", label: "GFLOP per request", log: false };
     let fine: Vec<f64> = (28..=44).map(|n| f64::from(n) / 2.0).collect();
     let coarse = [1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0];
     let points: Vec<f64> = if bench.quick {
@@ -224,7 +224,7 @@ fn sizes(bench: &Bench) -> Result<Found, String> {
     } else {
         coarse.iter().chain(&fine).copied().collect()
     };
-    let (chart, carried) = swept(bench, "5 requests a second", size, &points, |gflop| (5.0, gflop))?;
+    let (chart, carried) = swept(bench, "5 requests/s", size, &points, |gflop| (5.0, gflop))?;
     let mut found = Found::default();
     found.claim("300-suffers", ratios(chart.samples("P4Mite-300", 8.0), chart.samples("P4Mite-2000", 8.0)));
     let largest = |curve: usize| highest(&points, &carried[curve * points.len()..(curve + 1) * points.len()]);
@@ -294,7 +294,7 @@ fn applications(bench: &Bench) -> Result<Found, String> {
     let load = Quantity {
         name: "load",
         unit: "percent",
-        label: "load, per cent of what both devices can do",
+        label: "load, per cent of both devices' capacity",
         log: false,
     };
     let full: Vec<f64> = (2..=20).map(|n| 5.0 * f64::from(n)).collect();
@@ -305,7 +305,7 @@ fn applications(bench: &Bench) -> Result<Found, String> {
         if bench.in_lab() && app.name == "DNS" {
             found.partial = true;
             found.notes.push(
-                "DNS is left out in the lab: half a millisecond is what a software switch and two wake-ups take, or, stretched, \
+                "DNS is omitted in the lab: a software switch and two wake-ups take half a millisecond, or, with times scaled, \
                  a run takes hours"
                     .into(),
             );

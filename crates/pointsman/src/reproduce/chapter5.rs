@@ -53,7 +53,7 @@ pub const FIGURES: &[Figure] = &[
         title: "Balancers on switch, server and SmartNIC",
         source: "thesis, section 5.7.4",
         place: Place::Nowhere(
-            "it needs a Tofino and a SmartNIC beside nginx; `pointsman bench peers` compares with nginx and HAProxy on this \
+            "it needs a Tofino and a SmartNIC in addition to nginx; `pointsman bench peers` compares with nginx and HAProxy on this \
              machine. The published switch column comes from a run whose client stalled at 14.7 requests a second",
         ),
         remarks: &[],
@@ -82,9 +82,9 @@ const DELAYS: Figure = Figure {
     remarks: &[
         "devices are modelled: workers and service times fitted to the unloaded latencies and the saturation of the published logs",
         "the text says Poisson, which is what runs here; the published clients send almost evenly (--arrivals near-constant)",
-        "the published 5:1 ring sends 2 of 11 requests to the SmartNIC, not 1 of 6: one cell too many is read",
-        "published percentiles are over answered requests of one run; ours count lost ones with the client's patience of 30 s",
-        "anomaly detection: the published clients could not send what the figure's axis says; ours is what is really offered",
+        "the published 5:1 ring sends 2 of 11 requests to the SmartNIC, not 1 of 6: it reads one cell too many",
+        "published percentiles cover answered requests of one run; ours count lost ones as the client timeout of 30 s",
+        "anomaly detection: the published clients could not reach the rates on the figure's axis; ours are the rates actually offered",
     ],
     claims: &[
         effect("ad-wrr-high", "AD beyond the server's capacity: WRR's P99 against server-only's", 0.12),
@@ -228,13 +228,13 @@ fn delays(bench: &Bench) -> Result<Found, String> {
 
 const INTERVALS: Figure = Figure {
     id: "fig-5.10",
-    title: "How often agents report: VGG16 at 50 requests a second under least-utilised",
+    title: "Report interval of agents: VGG16 at 50 requests/s under least-utilised",
     source: "thesis, section 5.7.3",
     place: Place::Both { simulator: intervals, lab: intervals },
     remarks: &[
-        "a report is the mean of the last ten samples, one a report, as in the published agent",
-        "the published log of 200 reports a second is a copy of that of 100, so that \"no improvement\" was not measured",
-        "the agent's own use of the processor is not simulated",
+        "a report is the mean of the last ten samples, one per report, as in the published agent",
+        "the published log for 200 reports/s is a copy of the one for 100, so \"no improvement\" was not measured",
+        "the agent's own CPU use is not simulated",
     ],
     claims: &[
         effect("often", "P99 at 100 reports a second against that at 1 a second", 0.304),
@@ -244,7 +244,7 @@ const INTERVALS: Figure = Figure {
 };
 
 const REPORTS: super::figure::Quantity =
-    super::figure::Quantity { name: "reports", unit: "per_s", label: "reports a second", log: true };
+    super::figure::Quantity { name: "reports", unit: "per_s", label: "reports per second", log: true };
 
 fn intervals(bench: &Bench) -> Result<Found, String> {
     let reports_per_s: &[f64] = bench
@@ -259,7 +259,7 @@ fn intervals(bench: &Bench) -> Result<Found, String> {
             s
         })?;
     let chart = Chart {
-        title: "VGG16, 50 requests a second".into(),
+        title: "VGG16, 50 requests/s".into(),
         x: REPORTS,
         y: P99,
         ours,
@@ -277,13 +277,13 @@ fn intervals(bench: &Bench) -> Result<Found, String> {
 
 const CHEETAH: Figure = Figure {
     id: "fig-5.11",
-    title: "P4Hauler against a balancer that knows no accelerators: KNN, two servers",
+    title: "P4Hauler against a balancer without accelerators: KNN, two servers",
     source: "thesis, section 5.7.4",
     place: Place::Both { simulator: cheetah, lab: cheetah },
     remarks: &[
-        "what is called Cheetah is, by its logs, server-only round robin; ours is server-only with the less loaded of two servers",
-        "the published variant of KNN ignores what it is sent and classifies one image",
-        "weights 4:1 as in the published ring; 500 requests a run",
+        "the \"Cheetah\" curve is, by its logs, server-only round robin; ours is server-only with the less loaded of two servers",
+        "the published KNN ignores the request's content and classifies one fixed image",
+        "weights 4:1 as in the published ring; 500 requests per run",
     ],
     claims: &[
         effect("low", "at 20/s P4Hauler pays for its reserve: P99 against the other's", 2.33),

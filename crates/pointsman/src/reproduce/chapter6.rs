@@ -10,20 +10,19 @@ mod scale;
 use super::chapter5::effect;
 use super::figure::{Claim, Figure, Place, Rule};
 
-const QUARTER: &str = "a quarter of the servers and of the requests, shown as if it were all: load per server is the same, and the \
+const QUARTER: &str = "a quarter of the servers and of the requests, scaled up in the charts: load per server is the same, and the \
                        switch remembers each connection for longer than the slowest answer takes";
-const SIXTEENTH: &str = "a sixteenth of the servers, requests and everything else ten times as fast, shown as if they were not: \
+const SIXTEENTH: &str = "a sixteenth of the servers, requests and everything else ten times as fast, scaled back in the charts: \
                          load per server is the same";
 const TESTBED: &str = "devices have workers, queues and service times fitted to the testbed's unloaded latencies and capacities; \
-                       the thesis's simulator looked latencies up in a table";
-const TURNING: &str = "right weights are those that the reward function calls right when it is applied to what queueing theory \
-                       says, or that are as good as the best; near the rate where 6:0 ceases to be right there is no telling \
-                       them apart, and those rates are left out of accuracy";
+                       the thesis's simulator took latencies from a table";
+const TURNING: &str = "right weights are those that the reward function prefers when applied to the predictions of queueing \
+                       theory, or that are as good as the best; near the rate where 6:0 ceases to be right they are \
+                       indistinguishable, and those rates do not count for accuracy";
 
-const ONE_POINT: &str =
-    "the figure's bars and curve are not in numbers: the text has one accuracy, which is shown";
-const BORROWED: &str = "the figure's curves are not in numbers: shown are PRT's and WRR's of figure 5.13, the same racks in the same \
-                        simulator, as far as their rates are ours; P4Wise's is said to be PRT's at low rates and WRR's at high ones";
+const ONE_POINT: &str = "the figure's bars and curve have no numbers: shown is the one accuracy in the text";
+const BORROWED: &str = "the figure's curves have no numbers: shown are PRT's and WRR's of figure 5.13, the same racks in the same \
+                        simulator, where the rates match ours; the text equates P4Wise with PRT at low rates and with WRR at high ones";
 
 const fn claim(id: &'static str, text: &'static str, paper: f64, unit: &'static str, rule: Rule) -> Claim {
     Claim { id, text, paper, unit, rule }
@@ -39,7 +38,7 @@ pub const FIGURES: &[Figure] = &[
         remarks: &[
             QUARTER,
             TESTBED,
-            "the published throughput is no rate: it is 1750 over the mean latency in ms, summed over servers; it is the second \
+            "the published throughput is not a rate but 1750 over the mean latency in ms, summed over servers; it is the second \
              chart of each rack, the rate of answers is the first",
         ],
         claims: &[
@@ -81,7 +80,7 @@ pub const FIGURES: &[Figure] = &[
         remarks: &[
             QUARTER,
             TESTBED,
-            "beyond saturation a queue grows as long as a run lasts: P99 there says how long that was (30 s), not what the policy is",
+            "beyond saturation a queue grows as long as a run lasts: P99 there reflects the run's length (30 s), not the policy",
         ],
         claims: &[
             claim("wrr-1000", "64 servers at 1,000/s: P99 under WRR", 1500.0, "ms", Rule::AtMost),
@@ -113,7 +112,7 @@ pub const FIGURES: &[Figure] = &[
         remarks: &[
             QUARTER,
             TESTBED,
-            "standard deviation over the devices that a policy uses, of their use in a run; the figure has whiskers and no numbers, the \
+            "standard deviation of utilisation over the devices that a policy uses; the figure has whiskers without numbers, the \
              text says about 10 points for server-only",
         ],
         claims: &[
@@ -142,9 +141,9 @@ pub const FIGURES: &[Figure] = &[
         place: Place::Simulator(scale::threshold),
         remarks: &[
             SIXTEENTH,
-            "as in the thesis, nobody learns: weights are 6:1 where processors would be busier than the threshold with them, \
+            "as in the thesis, without a learner: weights are 6:1 where processors would exceed the threshold with 6:1, \
              and 6:0 otherwise",
-            "the figure's curves are not in numbers: the text names the rates at which 50 and 70 % do worse",
+            "the figure's curves have no numbers: the text gives the rates at which 50 and 70 % are worse",
         ],
         claims: &[
             effect("early", "50 %: P99 against that of 60 % at 1,300/s, where it changes too early", 1.5),
@@ -167,7 +166,7 @@ pub const FIGURES: &[Figure] = &[
             SIXTEENTH,
             TURNING,
             "an iteration is a decision, whether it changed weights or not",
-            "the figure's curves are not in numbers: the text says that sums can reach 1,000, and that some 250 iterations are \
+            "the figure's curves have no numbers: the text says that sums can reach 1,000, and that some 250 iterations are \
              needed",
         ],
         claims: &[
@@ -222,16 +221,16 @@ pub const FIGURES: &[Figure] = &[
     },
     Figure {
         id: "fig-6.8",
-        title: "A second SmartNIC comes: P4Wise beside a network that is not trained again",
+        title: "A second SmartNIC is added: P4Wise and a network that is not retrained",
         source: "thesis, section 6.5.3",
         place: Place::Simulator(adapt::second_nic),
         remarks: &[
             SIXTEENTH,
             TURNING,
-            "the network has three layers of ten nodes; it is trained on what a rack with one SmartNIC shows under every weight, \
-             and knows no more than P4Wise: use of processors and accelerators, and the weight in force",
+            "the network has three layers of ten nodes; it is trained on a rack with one SmartNIC under every weight, \
+             with the same inputs as P4Wise: utilisation of processors and accelerators, and the current weight",
             "the bandit and the model of service rates are ours, with a guard around them",
-            "the paper's curves are what its text says: 97 and 65 % for the network, more than 90 % for P4Wise",
+            "the paper's curves are taken from its text: 97 and 65 % for the network, more than 90 % for P4Wise",
         ],
         claims: &[
             claim(
@@ -265,7 +264,7 @@ pub const FIGURES: &[Figure] = &[
     Figure {
         id: "goal-p4wise",
         title: "P4Wise, and better learners",
-        source: "no paper: what Pointsman promises",
+        source: "not in the papers: a goal of Pointsman",
         place: Place::Simulator(adapt::promises),
         remarks: &[
             SIXTEENTH,

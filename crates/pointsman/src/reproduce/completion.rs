@@ -16,7 +16,7 @@ const BATCH: Quantity = Quantity { name: "batch", unit: "requests", label: "requ
 /// So long a client waits.
 const PATIENCE_S: f64 = 60.0;
 
-const REMARK: &str = "from the first request to the last answer; the same times of requests for every policy";
+const REMARK: &str = "from the first request to the last answer; identical request times for every policy";
 
 /// A ratio that ought to be 1, nearly.
 const fn equal(id: &'static str, text: &'static str) -> Claim {

@@ -11,7 +11,7 @@ use std::fmt::Write;
 /// In no paper.
 pub const FIGURES: &[Figure] = &[TAIL, CHANGE];
 
-pub(super) const SOURCE: &str = "no paper: what Pointsman promises";
+pub(super) const SOURCE: &str = "not in the papers: a goal of Pointsman";
 
 /// A processor that works on eight requests at a time, 10 ms each.
 pub(super) fn processor() -> Unit {
@@ -66,9 +66,9 @@ const TAIL: Figure = Figure {
     source: SOURCE,
     place: Place::Simulator(tail),
     remarks: &[
-        "90 % of what processor and accelerator can do together; four servers, Poisson arrivals, servers chosen by hash",
+        "90 % of the combined capacity of processor and accelerator; four servers, Poisson arrivals, servers chosen by hash",
         "the best policy is the one with the smallest mean P99 over seeds, chosen with fresh reports",
-        "old reports are 1 s old when the switch gets them",
+        "old reports arrive at the switch 1 s late",
     ],
     claims: &[
         Claim {
@@ -131,7 +131,7 @@ const CHANGE: Figure = Figure {
     source: SOURCE,
     place: Place::Simulator(change),
     remarks: &[
-        "all policies that a simulated rack has, in turn; 80 % of what the devices can do together; four servers; \
+        "all policies that a simulated rack has, in turn; 80 % of the devices' combined capacity; four servers; \
                 lasting connections as well as one for each request",
     ],
     claims: &[

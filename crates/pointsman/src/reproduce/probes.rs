@@ -16,9 +16,9 @@ pub const FIGURES: &[Figure] = &[
     COMPARED,
 ];
 
-const PROBES: &str = "what saturates is the laptop's virtual network, under answers of 5 MB and probes";
-const MACHINES: &str = "response times of virtual machines that share one laptop, without load; published without numbers that \
-                        could be compared";
+const PROBES: &str = "the bottleneck is the laptop's virtual network, with answers of 5 MB and probes";
+const MACHINES: &str = "response times of virtual machines that share one laptop, without load; published without comparable \
+                        numbers";
 
 const fn table(id: &'static str, title: &'static str, why: &'static str) -> Figure {
     Figure {
@@ -37,13 +37,13 @@ const COMPARED: Figure = Figure {
     source: "paper on probes, chapter 7",
     place: Place::Simulator(compared),
     remarks: &[
-        "100 clients with a request a second each on two machines of one processor, 5 ms a request; stress makes the first three \
-         and a half times as slow. Probes every 5 s, in the paper's format, with its weights; memory and link are all free",
+        "100 clients with one request/s each on two single-processor machines, 5 ms per request; stress makes the first three \
+         and a half times as slow. Probes every 5 s, in the paper's format, with its weights; memory and link are idle",
         "PROMETHEE: the controller's module with the paper's judgements (network before processor before memory), \"usual\" preferences \
-         and 5 s between decisions; rates over a minute, as the paper's queries, of looks every 5 s",
-        "the published response times are those of one run on virtual machines that share a laptop with switch and clients",
-        "the published program takes microseconds for nanoseconds: its probe time-out is 2.8 h, not 10 s. Its controller gives the \
-         rank of the first of two machines for the best one's number",
+         and 5 s between decisions; rates over a minute, as in the paper's queries, sampled every 5 s",
+        "the published response times come from one run on virtual machines that share a laptop with switch and clients",
+        "the published program takes microseconds for nanoseconds: its probe time-out is 2.8 h, not 10 s. Its controller confuses the \
+         rank of the first of two machines with the number of the best",
     ],
     claims: &[
         Claim {

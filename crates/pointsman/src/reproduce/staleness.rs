@@ -10,17 +10,17 @@ use super::setup::{Setup, Unit, bursts};
 /// In no paper.
 pub const FIGURES: &[Figure] = &[Figure {
     id: "staleness",
-    title: "P99 against the age of reports: every policy, bursty arrivals, devices that differ",
-    source: "no paper: the graph that is missing",
+    title: "P99 against the age of reports: every policy, bursty arrivals, heterogeneous devices",
+    source: "not in the papers",
     place: Place::Simulator(run),
     remarks: &[
         "two servers; each has a CPU (8 requests at a time, 10 ms), a GPU (2, 2.5 ms) and a SmartNIC (8, 50 ms): 800, 800 and \
-         160 requests a second; weights 5:5:1, which is exact",
-        "50 % load on average; a fifth of the time at twice the mean, which is all that the rack can do, in bursts of 0.2 s on average. \
+         160 requests a second; exact weights 5:5:1",
+        "50 % load on average; a fifth of the time at twice the mean, the rack's full capacity, in bursts of 0.2 s on average. \
          (With more, P99 is the backlog of bursts under any policy.)",
-        "the age of what the switch knows, on average: half the time between two reports (which is at most 100 ms) plus the time \
-         that they are under way. Processor use is the mean over about 100 ms",
-        "least-utilised as published: no connection since the report counts (step = 0), so that those of an interval herd",
+        "the average age of the switch's data: half the time between two reports (at most 100 ms) plus the time \
+         in transit. Processor use is the mean over about 100 ms",
+        "least-utilised as published: connections since the last report do not count (step = 0), so those within an interval herd",
     ],
     claims: &[
         Claim {

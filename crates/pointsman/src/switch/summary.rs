@@ -36,6 +36,7 @@ pub fn port(state: PortState, name: &str, counters: &Counters) -> String {
     let dropped = counters.dropped_total(Direction::Receive) + counters.dropped_total(Direction::Transmit);
     let links = match state.lost {
         0 => String::new(),
+        1 => ", link lost once".to_string(),
         n => format!(", link lost {n} times"),
     };
     format!(

@@ -40,7 +40,7 @@ fn network(bench: &Bench, servers: u32, seed: u64) -> Result<Network, String> {
             s.arrivals = format!("process = \"poisson\", rate_per_s = {}", rate * f64::from(servers));
             deciding(&mut s, LearnerKind::Fixed, 8, &format!("weight = {weight}"));
             let scenario = s.scenario(bench)?;
-            let Some(model) = &scenario.learn else { return Err("nobody decides".into()) };
+            let Some(model) = &scenario.learn else { return Err("no learner".into()) };
             parameters = model.parameters;
             let mut session = bench.session(&scenario, seed)?;
             let (mut p99, mut of) = (0.0, Vec::new());
