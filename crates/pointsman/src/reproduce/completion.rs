@@ -205,7 +205,7 @@ fn batches(bench: &Bench) -> Result<Found, String> {
             "KNN" => sizes(&[100, 125, 150, 175, 200, 225, 250], &[100, 250], rate),
             _ => sizes(&[400, 500, 600, 700, 800, 900, 1000], &[1000], rate),
         };
-        let title = format!("{} at {rate} requests a second", app.name);
+        let title = format!("{} at {rate} requests/s", app.name);
         let ours = run(bench, &title, &all(app, &points), |b| f64::from(b.requests))?;
         let chart = Chart { title, x: BATCH, y: TIME, ours, paper: papers::curves(paper) };
         let over = |name: &str, x: f64| ratios(chart.samples(name, x), chart.samples("server-only", x));

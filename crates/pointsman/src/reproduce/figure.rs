@@ -156,7 +156,7 @@ impl Quantity {
 pub const P99: Quantity = Quantity { name: "p99", unit: "ms", label: "P99, ms", log: true };
 /// Offered load.
 pub const RATE: Quantity =
-    Quantity { name: "offered", unit: "per_s", label: "offered load, requests a second", log: false };
+    Quantity { name: "offered", unit: "per_s", label: "offered load, requests/s", log: false };
 
 /// One value of the horizontal axis.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 /// Columns of a sweep that are numbers: what charts have as their horizontal axis.
 const NUMBERS: [(&str, &str); 2] =
-    [("rate_per_s", "offered load, requests a second"), ("servers", "number of servers")];
+    [("rate_per_s", "offered load, requests/s"), ("servers", "number of servers")];
 /// Decisions that a learner's share of right ones is taken over.
 const WINDOW: usize = 20;
 
@@ -98,7 +98,11 @@ fn summary(runs: &[Runs<'_>]) -> String {
         "<p>{simulations} simulations; the checkers found {}. Means over seeds with their 95 % confidence intervals.</p>\n\
          <div class=\"scroll\"><table>\n<thead><tr><th>Point<th class=\"n\">Seeds<th class=\"n\">Answered/s\
          <th class=\"n\">Lost<th class=\"n\">P50<th class=\"n\">P99\n<tbody>\n",
-        if violations == 0 { "nothing".into() } else { format!("<strong>{violations} violations</strong>") },
+        if violations == 0 {
+            "no violations".into()
+        } else {
+            format!("<strong>{violations} violations</strong>")
+        },
     );
     for r in runs {
         let _ = writeln!(
@@ -153,7 +157,7 @@ fn sweep_charts(runs: &[Runs<'_>], column: &str, label: &str) -> String {
     let y = Axis::log(p99.iter().flat_map(|s| &s.dots).map(|d| d.y));
     let latency = lines(&p99, x, y, (label, "P99, ms"), &[]);
     let y = Axis::linear(most(&answered, |d| d.y));
-    let throughput = lines(&answered, x, y, (label, "answered, requests a second"), &[]);
+    let throughput = lines(&answered, x, y, (label, "answered, requests/s"), &[]);
     let caption = "Of the requests that were answered, mean over seeds.";
     format!(
         "<h2>Latency</h2>\n{}<h2>Throughput</h2>\n{}",

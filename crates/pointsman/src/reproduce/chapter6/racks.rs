@@ -22,7 +22,7 @@ const QUICK: &[(u32, &[f64])] =
     &[(64, &[800.0, 1000.0, 1100.0, 1300.0, 1600.0, 1900.0]), (128, &[2000.0]), (256, &[7000.0])];
 
 /// Answers per second.
-const ANSWERS: Quantity = Quantity { name: "answers", unit: "per_s", label: "answers a second", log: false };
+const ANSWERS: Quantity = Quantity { name: "answers", unit: "per_s", label: "answers/s", log: false };
 /// What the thesis calls throughput.
 const SCORE: Quantity = Quantity {
     name: "score",

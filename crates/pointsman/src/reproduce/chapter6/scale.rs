@@ -13,7 +13,7 @@ use std::sync::Arc;
 const SHARE: Quantity =
     Quantity { name: "share", unit: "percent", label: "share of decisions, %", log: false };
 const RIGHT: Quantity = Quantity { name: "right", unit: "percent", label: "right decisions, %", log: false };
-const ANSWERS: Quantity = Quantity { name: "answers", unit: "per_s", label: "answers a second", log: false };
+const ANSWERS: Quantity = Quantity { name: "answers", unit: "per_s", label: "answers/s", log: false };
 
 /// Rates of a rack of 128 servers. Ours ceases to do with processors alone at about 1,600.
 const RATES: &[f64] = &[1000.0, 1200.0, 1400.0, 1600.0, 1800.0, 1900.0, 2000.0];
