@@ -18,7 +18,7 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How often processor, memory and network use are read where a threshold asks for them.
+/// How often processor, memory and network use are read where a threshold needs them.
 const SAMPLE: Duration = Duration::from_millis(100);
 
 /// How often the page of metrics is written.
@@ -57,7 +57,7 @@ pub struct Running {
     mac: Option<Mac>,
     replies: Receiver<(usize, usize, sources::Reply)>,
     probers: health::Probers,
-    /// Its metrics, if somebody may ask for them.
+    /// Its metrics, if they are served.
     page: Option<Arc<Mutex<String>>>,
     stop: Arc<AtomicBool>,
 }
@@ -73,7 +73,7 @@ impl Stopper {
     /// Ends it.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
-        // It looks at the flag at its next heartbeat at the latest.
+        // It checks the flag no later than its next heartbeat.
         let _ = self.waker.wake();
     }
 }
@@ -118,7 +118,7 @@ impl Running {
         self.observer.send(frame).map_err(|e| format!("cannot send reports: {e}"))
     }
 
-    /// Tells its metrics at this address.
+    /// Serves its metrics at this address.
     pub fn serve_metrics(&mut self, address: SocketAddr) -> Result<(), String> {
         let page = Arc::new(Mutex::new(String::new()));
         sources::serve(address, page.clone())?;
@@ -305,7 +305,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         }
         stopper.stop();
     });
-    // What it took to start is no cost of reports.
+    // The start-up time does not count as a cost of reports.
     let (began, before) = (Instant::now(), processor_time());
     let agent = running.run(say)?;
     if limit.is_some() {

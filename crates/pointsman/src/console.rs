@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-/// Says one line. That nobody listens any more (`2>&1 | head`) is no reason to stop.
+/// Prints one line. A closed pipe (`2>&1 | head`) is not a reason to stop.
 pub fn say(line: &str) {
     show(&format!("pointsman: {line}\n"));
 }
@@ -12,7 +12,7 @@ pub fn show(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Writes a command's result to standard output, where nobody may be reading any more.
+/// Writes a command's result to standard output, which may be a closed pipe.
 pub fn print(text: &str) {
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }

@@ -35,7 +35,7 @@ pub const P4RUNTIME: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 9559);
 /// Receives what the parts say, as `part: message`.
 pub type Log = Arc<Mutex<dyn FnMut(&str) + Send>>;
 
-/// Says one line, with who says it.
+/// Logs one line, prefixed with its origin.
 fn say(log: &Log, who: &str, line: &str) {
     // A logger that panicked elsewhere has said all it will.
     if let Ok(mut log) = log.lock() {
@@ -201,7 +201,7 @@ impl Live {
         Ok(())
     }
 
-    /// Ends the switch, with everything that it knows.
+    /// Stops the switch, with all its state.
     pub fn stop_switch(&mut self) -> Result<(), String> {
         let Some(part) = self.switch.take() else { return Ok(()) };
         part.server.abort();
@@ -304,7 +304,7 @@ impl Live {
         part.commands.send(command).map_err(|_| "the controller has stopped".to_string())
     }
 
-    /// Waits until the switch holds what the configuration says, and knows the way to everybody in it.
+    /// Waits until the switch holds the configuration and all MAC addresses are resolved.
     pub fn wait_in_sync(&self, patience: Duration) -> Result<(), String> {
         let part = self.controller.as_ref().ok_or("the controller is not running")?;
         let mut status = part.status.clone();

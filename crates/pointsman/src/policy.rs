@@ -1,4 +1,4 @@
-//! `pointsman policy`: asks a running controller about policies, and changes them, over its API.
+//! `pointsman policy`: shows and changes the policies of a running controller, over its API.
 
 use crate::console::print;
 use crate::http::client::{Ask, ask};
@@ -434,7 +434,7 @@ fn dry_run(d: &Value) -> String {
     out
 }
 
-/// What one command asks, and how it shows the answer.
+/// The request of one command, and how its answer is shown.
 struct Question {
     method: &'static str,
     path: String,

@@ -117,7 +117,7 @@ fn write_secret(file: &Path, text: &str) -> Result<(), String> {
 /// Name of the holder of the first token.
 const OPERATOR: &str = "operator";
 
-/// Makes a token for the API where there is no file of tokens. Says which file it is, if it did.
+/// Creates an API token if the token file does not exist, and prints the file's name.
 fn make_token(path: &Path, rack: &Rack) -> Result<Option<PathBuf>, String> {
     let Some(api) = &rack.api else { return Ok(None) };
     let file = path.parent().unwrap_or(Path::new("")).join(&api.tokens);

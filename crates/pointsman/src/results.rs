@@ -9,7 +9,7 @@ pub fn check_writable(path: &Path, flag: &str) -> Result<(), String> {
     let opened = OpenOptions::new().append(true).create(true).open(path);
     opened.map_err(|e| refused(path, flag, &e))?;
     if !existed {
-        // Empty, and nobody's if the run comes to nothing.
+        // Empty: not left behind if the run fails.
         let _ = std::fs::remove_file(path);
     }
     Ok(())

@@ -88,7 +88,7 @@ struct Job {
     fingerprint: String,
 }
 
-/// What tells one simulation from another in a file of results.
+/// Key that identifies a simulation in a file of results.
 type Key = (String, String, u64);
 
 impl Job {
@@ -142,7 +142,7 @@ fn read(path: &Path) -> Result<Vec<Arc<Scenario>>, String> {
     let text = std::fs::read_to_string(path)
         .map_err(|e| format!("cannot read {shown}: {e}; expected a scenario, such as those in scenarios/"))?;
     let beside = path.parent().unwrap_or(Path::new("")).to_path_buf();
-    // What a scenario names stands beside it.
+    // Files referenced by a scenario are relative to its folder.
     let load = |name: &str| {
         let file = beside.join(name);
         let bytes = std::fs::read(&file).map_err(|e| format!("cannot read {}: {e}", file.display()))?;

@@ -20,7 +20,7 @@ const SYSTEM: &[(&str, &str)] = carried! {
     "v1model.p4" => "../../../p4/include/v1model.p4",
 };
 
-/// Finds includes: beside the including file, in the `-I` folders, among what the binary carries.
+/// Finds includes: next to the including file, in the `-I` folders, among those built into the binary.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// Folders of `-I`, in order.
@@ -50,7 +50,7 @@ impl Loader for Confined<'_> {
     fn include(&self, name: &str, quoted: bool, from: &str) -> Option<(String, String)> {
         let inward =
             Path::new(name).components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
-        // What stands beside a file is within reach if the file is.
+        // Neighbours of an accessible file are accessible.
         let beside = quoted && self.0.include_dirs.iter().any(|dir| Path::new(from).starts_with(dir));
         if inward { self.0.include(name, beside, from) } else { None }
     }

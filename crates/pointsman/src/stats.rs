@@ -13,12 +13,12 @@ const T: [f64; 30] = [
 pub struct Mean {
     /// Mean.
     pub mean: f64,
-    /// Half of the interval; none of a single value.
+    /// Half of the interval; `None` for a single value.
     pub half: Option<f64>,
 }
 
 impl Mean {
-    /// The interval's ends; the mean itself where there is none.
+    /// The interval's ends; the mean itself without an interval.
     pub fn ends(&self) -> (f64, f64) {
         let half = self.half.unwrap_or(0.0);
         (self.mean - half, self.mean + half)

@@ -87,7 +87,7 @@ fn a_restarted_controller_and_a_foreign_client() {
     let (client, code) = connect(b.switch().address, u128::MAX);
     assert_eq!(code, Code::Ok, "P4Runtime gives it the switch");
     again.wait_for("it is not a Pointsman controller: nothing is written");
-    // A controller that is started now is told the same.
+    // A controller that starts now logs the same.
     let other = b.controller();
     other.wait_for("it is not a Pointsman controller: nothing is written");
     drop(client);
@@ -131,7 +131,7 @@ fn a_half_written_file_is_refused() {
     let line = controller.wait_for("not applied, possibly half-written");
     assert!(line.contains("removes all services: inference") && line.contains("kill -HUP"), "{line}");
     assert_eq!(controller.count("configuration accepted"), 0);
-    // Somebody means it.
+    // The operator confirms it.
     nix::sys::signal::kill(controller.pid(), Signal::SIGHUP).expect("it runs");
     controller.wait_for("configuration accepted");
     controller.wait_for("takes no new connections");

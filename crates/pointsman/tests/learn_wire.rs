@@ -127,7 +127,7 @@ struct Place {
     rack: String,
 }
 
-/// And somebody who asks.
+/// And an API client.
 struct Bench {
     place: Place,
     spec: RackSpec,
@@ -143,7 +143,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Who learns stands in `learn`, and who knows what clients see in `clients`.
+    /// The learner is in `learn`, the source of client metrics in `clients`.
     fn new(name: &str, shape: Shape, rate: f64, learn: &str, clients: &str) -> Fallible<Bench> {
         let spec = spec(shape);
         let configs = devices(&spec);
@@ -283,7 +283,7 @@ fn p4wise_finds_the_weights() -> Fallible<()> {
     controller
         .wait_for("service `inference`: q-learning learns its weights from 3:3 on, with no updates yet in");
     controller.wait_for("the switch is up to date");
-    // Agents are heard of.
+    // Agents report.
     std::thread::sleep(Duration::from_millis(500));
     let before = bench.under_load(Duration::from_secs(18), |_| {
         controller.wait_for("weights=3:3 next=3:0 verdict=overload");
@@ -381,7 +381,7 @@ fn each_class_has_its_weights() -> Fallible<()> {
     let share = result.share();
     ensure!(share["s1/nic"] > 1.3 * share["s2/nic"], "{share:?}");
 
-    // What each class's learner knows outlives the controller.
+    // Each class's learner state outlives the controller.
     let ended = controller.end(nix::sys::signal::Signal::SIGTERM);
     ensure!(ended.code == Some(0), "{ended:?}");
     let rates = bench.files.path("rates");
@@ -456,7 +456,7 @@ impl Scraped {
     }
 }
 
-/// Answers whoever asks with what clients saw, until the process ends.
+/// Serves client metrics to every request, until the process ends.
 fn serve(listener: TcpListener, scraped: Arc<Mutex<Scraped>>) {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
@@ -527,7 +527,7 @@ fn prometheus_tells_what_clients_see() -> Fallible<()> {
     let prometheus = bench.start_prometheus()?;
     let controller = bench.controller()?;
     controller.wait_for("the switch is up to date");
-    // Nobody asks for anything: no latency (NaN), and no decision; but everybody can be seen.
+    // No requests: no latency (NaN), and no decision; but all devices are reported.
     std::thread::sleep(Duration::from_millis(5500));
     bench.wait_for_metric(
         "pointsman_controller_learner_state{name=\"inference\",learner=\"q-learning\",state=\"learning\"} 1.0",

@@ -1,4 +1,4 @@
-//! What switch, controller and agent tell Prometheus, and that the dashboards ask for nothing else.
+//! Metrics of switch, controller and agent, and that the dashboards use no others.
 
 mod support;
 

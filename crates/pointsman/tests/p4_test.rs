@@ -97,7 +97,7 @@ fn what_cannot_be_compiled_is_interpreted() {
     let (code, out, err) = run(&[test]);
     assert_eq!((code, last_line(&out)), (0, "1 passed, 0 failed, 0 skipped"), "{out}{err}");
     assert!(err.contains("interpreted") && err.contains("arrays in headers"), "{err}");
-    // Who wants that is not warned.
+    // An explicit choice gives no warning.
     assert_eq!(run(&[test, "--executor", "interp"]).2, "");
 }
 

@@ -81,7 +81,7 @@ fn the_documentation_shows_what_is_printed() {
     assert!(shown.lines().count() > 8 && out.starts_with(shown), "{out}");
 }
 
-/// The members and events of every trace here stand in the documentation.
+/// The members and events of every trace here are in the documentation.
 fn documented(document: &Value) {
     let doc = documentation();
     for step in steps(document) {
@@ -145,7 +145,7 @@ fn whole_tests_are_followed() {
         documented(&trace);
         assert!(steps(&trace).len() > 500);
         events.extend(steps(&trace).iter().filter_map(|s| s["event"].as_str()).map(String::from));
-        // Every step that stands in the source says where.
+        // Every step of the source has its location.
         for step in steps(&trace) {
             let inside = ["change", "lookup", "extern", "condition", "extract", "state", "emit"];
             let event = step["event"].as_str().unwrap_or("");

@@ -130,7 +130,7 @@ fn the_command_sets_shows_and_remembers() {
     b.good(&round_robin);
     let shown = b.good(&["show", "--service", "inference"]);
     assert!(shown.contains("weights=s1/cpu:7,s2/nic:2") && shown.contains("s2/nic  2"), "{shown}");
-    // The switch really holds it: a controller that starts anew with what was kept has nothing to write.
+    // The switch really holds it: a restarted controller with the saved state has nothing to write.
     let (code, _, said) = b.policy(&["set", "--service", "web", "--policy", "wrr"]);
     assert!(code == Some(1) && said.contains("no service `web`; there are: inference"), "{said}");
     let (code, _, said) =
@@ -210,7 +210,7 @@ fn the_server_refuses_and_goes_on() {
     assert_eq!(b.ask("GET", "/v1/status", Some(OPS), None).0, 200);
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     drop(silent);
-    // New tokens count at once; wrong ones do not lock everybody out.
+    // New tokens count at once; invalid ones do not lock out all users.
     std::fs::write(b.folder.join("tokens"), "ops short\n").expect("a file");
     b.controller.wait_for("keeping the previous tokens");
     assert_eq!(b.ask("GET", "/v1/status", Some(OPS), None).0, 200);
@@ -259,7 +259,7 @@ fn files_that_are_wrong_are_named() {
     let _ = std::fs::remove_dir_all(&folder);
 }
 
-/// The API over TLS: who does not trust its authority, shows no certificate where one is demanded or does not speak TLS gets nothing.
+/// The API over TLS: clients that do not trust its CA, lack a required certificate or do not speak TLS get nothing.
 #[test]
 fn over_tls() {
     let mut b = Bench::new("tls");

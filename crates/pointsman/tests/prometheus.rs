@@ -27,7 +27,7 @@ fn get(url: &str, token: Option<&str>) -> Result<(u16, Vec<u8>), String> {
     tokio.block_on(ask(Ask { method: "GET", url, token, ..Ask::default() }, PATIENCE))
 }
 
-/// What stands behind `mark` in a line.
+/// The text behind `mark` in a line.
 fn after(line: &str, mark: &str) -> String {
     line.split(mark).nth(1).expect("the mark").trim().to_string()
 }
@@ -226,28 +226,28 @@ fn prometheus_names_the_device() {
     assert_eq!(b.service()["policy"]["policy"], "chosen");
     b.busy(0, "90");
     b.wait_for_choice("s2/cpu".into());
-    // What is no number takes no part.
+    // A value that is not a number is ignored.
     b.busy(1, "NaN");
     b.wait_for_choice("s1/cpu".into());
     b.controller.wait_for(&format!("instance=\"127.0.0.1:{}\" has no single, finite value", b.ports[1]));
     b.busy(1, "5");
     b.wait_for_choice("s2/cpu".into());
     b.controller.wait_for("all devices are measured again");
-    // Who is not measured any more is stale, long before Prometheus itself forgets what it said last.
+    // An unmeasured device is stale long before Prometheus itself forgets its last value.
     b.exporters[1] = None;
     b.wait_for_choice("s1/cpu".into());
     b.start_exporter(1);
     b.wait_for_choice("s2/cpu".into());
-    // Without the server nobody is named, and the data plane decides.
+    // Without the server no device is named, and the data plane decides.
     b.prometheus = None;
     b.wait_for_choice(Value::Null);
     b.controller.wait_for("Connection refused");
     b.start_prometheus();
     b.wait_for_choice("s2/cpu".into());
-    // Prometheus reads what switch and controller tell, and can put names to the switch's numbers.
+    // Prometheus scrapes switch and controller, and can join names to the switch's numbers.
     wait_until("the metrics", || b.query("pointsman_controller_status{status=\"in_sync\"}") == [1.0]);
     wait_until("the choices", || b.query("pointsman_controller_chosen{device=\"s2/cpu\"}") == [1.0]);
-    // A server that has just started has not asked everybody anew yet.
+    // A restarted server has not scraped all targets yet.
     let choices = "pointsman_controller_choices_total";
     wait_until("all choices", || b.query(choices).iter().all(|n| *n >= 6.0));
     let entries = "pointsman_switch_table_entries{table=\"BalancerIngress.services_v4\"}";
@@ -255,7 +255,7 @@ fn prometheus_names_the_device() {
     assert!(b.query(choices).iter().all(|n| (6.0..20.0).contains(n)));
     assert_eq!(b.query(entries), [2.0]);
     assert_eq!(b.query("count(pointsman_controller_service_info{policy=\"chosen\"})"), [4.0]);
-    // The controller stays in charge only as long as nobody with a higher number comes: look last.
+    // The controller remains primary only until a client has a higher number: check last.
     let chosen = 0xc000_0000 | 2 << 3;
     assert_eq!(b.registers(), [chosen; 4], "every address and protocol of the service has it");
 }
@@ -276,7 +276,7 @@ fn expressions(dashboard: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Two racks in one Prometheus, told apart by a label: every query of the dashboard has an answer, with devices of both.
+/// Two racks in one Prometheus, distinguished by a label: every query of the dashboard has an answer, with devices of both.
 #[test]
 fn dashboards_with_two_racks() {
     if !installed(&["prometheus"]) {
@@ -288,7 +288,7 @@ fn dashboards_with_two_racks() {
     let example = example
         .replacen("report_keys = \"report-keys.txt\"", "reports = \"unauthenticated\"", 1)
         .replacen("tokens = ", "listen = \"127.0.0.1:0\"\ntokens = ", 1);
-    // Nobody answers here when the controller asks for MAC addresses.
+    // The controller's requests for MAC addresses get no answer here.
     let example = ["11", "12", "21", "22"].iter().fold(example, |text, n| {
         let address = format!("address = \"10.0.1.{n}\"");
         text.replacen(&address, &format!("mac = \"02:00:00:00:01:{n}\"\n{address}"), 1)

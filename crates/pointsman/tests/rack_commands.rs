@@ -105,7 +105,7 @@ fn wrong_lines_are_named() {
         assert!(good.contains(from), "the example has no {from:?}");
         let file = directory.join(format!("case{number}.toml"));
         let bad = good.replacen(from, to, 1);
-        // The last, since two devices with one address are told of at the second.
+        // The last, since two devices with one address are reported at the second.
         let wrong = bad.lines().enumerate().filter(|(_, l)| l.contains(to)).last();
         let line = 1 + wrong.expect("the wrong line").0;
         std::fs::write(&file, bad).expect("a file");
@@ -148,7 +148,7 @@ fn unknown_devices_are_named_with_the_known_ones() {
     let directory = scratch("devices");
     let example = directory.join("rack.toml");
     std::fs::copy(self::example(), &example).expect("a file");
-    // Without keys nobody can report.
+    // Without keys there are no reports.
     for command in [&["agent", text(&example), "s1", "cpu"][..], &["controller", text(&example)]] {
         check(command, 1, &["report-keys.txt", "pointsman keys"]);
     }

@@ -283,7 +283,7 @@ fn a_removed_device_keeps_its_connections() -> Fallible<()> {
     Ok(())
 }
 
-/// `pointsman policy` in the switch's namespace, while 200 connections talk and requests come: every policy, and none of them notices.
+/// `pointsman policy` in the switch's namespace, under 200 open connections and incoming requests: every policy, without an effect on them.
 fn policies_change_through_the_api() -> Fallible<()> {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("rack-api-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
@@ -368,7 +368,7 @@ fn processes_of_group(id: u32) -> Vec<String> {
 }
 
 fn an_interrupted_demo_leaves_nothing() -> Fallible<()> {
-    // The demo's surroundings are a namespace of its own, where nobody else's interfaces come and go.
+    // The demo runs in a namespace of its own, without interfaces of others.
     let outside = Namespace::new("outside")?;
     let names = named_namespaces();
     for (work, signal) in [("timed", "INT"), ("cpu", "INT"), ("timed", "TERM")] {

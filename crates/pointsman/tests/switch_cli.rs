@@ -233,7 +233,7 @@ fn bad_flags_of_the_switch() {
     ] {
         check(&["switch", "--p4runtime", address], 2, &[part]);
     }
-    // 192.0.2.0/24 is for documentation: nobody has it.
+    // 192.0.2.0/24 is for documentation: no host has it.
     check(
         &["switch", "--p4runtime", "192.0.2.1:9559"],
         1,
@@ -287,7 +287,7 @@ fn controllers_that_misbehave_harm_nobody() {
     assert_eq!(code, Code::Ok);
     let (mut second, code) = connect(switch.address, 3);
     assert_eq!(code, Code::AlreadyExists, "somebody else is primary");
-    // The first vanishes without a word: the second hears that nobody is primary, and takes over with a larger id.
+    // The first vanishes silently: the second is notified that there is no primary, and takes over with a larger id.
     drop(first);
     assert_eq!(second.hear_arbitration(), Code::NotFound);
     assert_eq!(second.arbitrate(6), Code::Ok);

@@ -39,7 +39,7 @@ fn main() -> ExitCode {
 
 const FORWARDER: &str = "examples/forwarder/main.p4";
 
-/// Host `n` of one subnet, on port `n`. What the lab calls its gateway is nobody here.
+/// Host `n` of one subnet, on port `n`. The lab's gateway address belongs to no host here.
 fn link(n: u8) -> Link {
     let gateway = Ipv4Addr::new(10, 0, 50, 200 + n);
     let mut link = Link::in_subnet(n.into(), 50);
@@ -75,7 +75,7 @@ fn bare(rack: &Rack, extra: &[&str]) -> Switch {
     rack.switch.enter(|| Switch::start(&args)).expect("the namespace can be entered")
 }
 
-/// The switch in the rack, and a controller that has told it where everybody is.
+/// The switch in the rack, and a controller that has installed the hosts' locations.
 fn start(rack: &Rack, extra: &[&str]) -> (Switch, Controller) {
     let switch = bare(rack, extra);
     let (mut controller, _) =
@@ -373,7 +373,7 @@ fn an_idle_switch_sleeps() {
     assert_eq!(switch.stop(Signal::SIGTERM).code, Some(0));
 }
 
-/// What examples/forwarder/README.md tells a reader to type, typed into p4runtime-shell.
+/// The commands in examples/forwarder/README.md, typed into p4runtime-shell.
 fn the_steps_of_the_example_work() {
     let Some(python) = Client::Shell.python("the_steps_of_the_example_work") else { return };
     let readme = std::fs::read_to_string(file("examples/forwarder/README.md")).unwrap();
@@ -422,7 +422,7 @@ fn interfaces_come_and_go() {
             (switch, controller)
         })
         .unwrap();
-    // Addresses that nobody has: the host asks for them, and the switch sees the questions.
+    // Unused addresses: the host tries to resolve them, and the switch sees the requests.
     let mut passes = |host: &Namespace, what: &str| {
         let before = controller.counter("Forward.received", 1).0;
         let deadline = Instant::now() + PATIENCE;

@@ -180,7 +180,7 @@ fn tally(kind: &str, executor: &str, poll: &str) -> Fallible<()> {
         |c: &Controller, value| [entry(c, "first", value, 0, DPORT), entry(c, "second", value, 0, DPORT)];
     let mut entities = copies(&controller);
     entities.extend(both(&controller, 1));
-    // Nobody sends there.
+    // Unused ports.
     entities.push(entry(&controller, "second", 9, 300_000_000, 9));
     controller.insert(entities)?;
 
@@ -382,7 +382,7 @@ fn what_several_workers_cannot_have() -> Fallible<()> {
         let xdp = ["--workers", "2", "--port-kind", "af-xdp", port];
         check(&xdp, &["has 1 receive queue(s) for AF_XDP", "numrxqueues 2", "--port-kind af-packet"])?;
     }
-    // Who does not care gets what works, and is told.
+    // The default takes what works, and logs it.
     let program = file("examples/forwarder/main.p4");
     let args = [program.as_str(), "--workers", "2", ports[0].as_str()];
     let switch = rack.switch.enter(|| Switch::start(&args))?;

@@ -8,7 +8,7 @@ use std::net::UdpSocket;
 use std::process::{Child, Stdio};
 use support::{Scratch, assert_no_panic, pointsman, run};
 
-/// A port that nobody has: taken and given back.
+/// A free port: bound and released.
 fn free_port() -> u16 {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
     socket.local_addr().expect("bound").port()
@@ -81,7 +81,7 @@ fn applications_answer() {
 
 #[test]
 fn lost_requests_count() {
-    // Nobody is there; and somebody who signs with another seed's key.
+    // No server; and a server that signs with another seed's key.
     let nobody = format!("127.0.0.1:{}", free_port());
     let dir = Scratch::new("workload-lost");
     let json = dir.path("lost.json");

@@ -41,7 +41,7 @@ impl Probers {
                         if tx.send((device, target, perform(&probe))).is_err() {
                             return;
                         }
-                        // It looks for verdicts at its next heartbeat at the latest.
+                        // The agent picks up verdicts no later than its next heartbeat.
                         let _ = waker.wake();
                     }
                 };
@@ -120,7 +120,7 @@ fn http(to: SocketAddr, path: &str, end: Instant) -> Result<(), String> {
     }
 }
 
-/// A closed port answers by ICMP, which the next call tells.
+/// A closed port answers by ICMP, which the next call reports.
 fn udp(to: SocketAddr, send: &str, end: Instant) -> Result<(), String> {
     let any: IpAddr = match to {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

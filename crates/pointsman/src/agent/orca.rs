@@ -1,5 +1,5 @@
 //! ORCA's load reports out of band: a server streams them over gRPC, `xds.service.orca.v3.OpenRcaService/StreamCoreMetrics`. Messages
-//! travel through here as bytes; what they mean knows `pointsman_balance`.
+//! travel through here as bytes; `pointsman_balance` interprets them.
 
 use super::sources::{LOOK, PATIENCE, Reply};
 use pointsman_balance::agent::source::orca_request;
@@ -106,7 +106,7 @@ async fn stream(
     Ok(())
 }
 
-/// Follows a server's reports until it is stopped, or `tell` says that nobody listens. It comes back whenever the stream ends, not
+/// Follows a server's reports until it is stopped, or `tell` reports a closed receiver. It reconnects when the stream ends, not
 /// more often than once an interval.
 pub fn follow(url: &str, interval: Duration, stop: &AtomicBool, mut tell: impl FnMut(Reply) -> bool) {
     let tokio = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -163,7 +163,7 @@ mod tests {
 
     type Reports = tokio_stream::Iter<std::vec::IntoIter<Result<Vec<u8>, Status>>>;
 
-    /// Streams these reports to whoever asks, and ends.
+    /// Streams these reports to every client, and ends.
     #[derive(Clone)]
     struct Server(Arc<Vec<Result<Vec<u8>, Status>>>);
 

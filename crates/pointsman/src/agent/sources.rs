@@ -1,4 +1,4 @@
-//! Asks an agent's sources, each in a thread of its own, so that one that does not answer keeps nobody waiting.
+//! Queries an agent's sources, each in its own thread, so that one without an answer does not delay the others.
 
 use super::nvml::Nvml;
 use pointsman_balance::agent::AgentConfig;
@@ -140,7 +140,7 @@ pub fn start(
                 if tx.send((device, index, reply(&source.kind, library.as_deref()))).is_err() {
                     return;
                 }
-                // It looks for replies at its next heartbeat at the latest.
+                // The agent picks up replies no later than its next heartbeat.
                 let _ = waker.wake();
                 while !stop.load(Ordering::Relaxed)
                     && let Some(left) = next.checked_duration_since(Instant::now())
@@ -157,7 +157,7 @@ pub fn start(
     Ok(rx)
 }
 
-/// Tells an agent's metrics to whoever asks over HTTP, until the process ends.
+/// Serves an agent's metrics over HTTP until the process ends.
 pub fn serve(address: std::net::SocketAddr, page: Arc<std::sync::Mutex<String>>) -> Result<(), String> {
     let listener = std::net::TcpListener::bind(address)
         .map_err(|e| format!("--metrics: cannot listen on {address}: {e}"))?;

@@ -1,4 +1,4 @@
-//! The program under test on a switch, with connections that stand.
+//! The program under test on a switch, with established connections.
 
 use super::measure::Subject;
 use super::reference::Reference;
@@ -41,7 +41,7 @@ pub fn take_batches(ring: &mut Ring, mut process: impl FnMut(Time, usize, &mut [
     }
 }
 
-/// Counts what leaves, and keeps the last packet if told to.
+/// Counts sent packets, and optionally keeps the last one.
 #[derive(Default)]
 pub struct Out {
     /// Packets that left.
@@ -79,7 +79,7 @@ pub struct Program<E: Executor> {
 type Loss = (DropReason, u64);
 
 impl<E: Executor> Program<E> {
-    /// Puts a program on a switch, fills it, and opens the flows. `reference` is told of the connections.
+    /// Puts a program on a switch, fills it, and opens the flows. `reference` gets the connections.
     ///
     /// # Errors
     /// The program does not load, an entry does not fit, or flows cannot be opened.
@@ -117,7 +117,7 @@ impl<E: Executor> Program<E> {
         self.out.last.take()
     }
 
-    /// Opens connections until so many stand; those that find no place are left out.
+    /// Opens this many connections; those without a free place are omitted.
     fn open(&mut self, load: Load, tick: u64, reference: &mut Reference) -> Result<(), String> {
         let mut now = self.rig.now.0;
         let mut live = Vec::with_capacity(load.flows);
@@ -260,7 +260,7 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// The loop with packets of connections that it knows.
+    /// The loop with packets of known connections.
     pub fn new(reference: Reference, sequence: Sequence, source: Source) -> Self {
         Plain { reference, ring: Ring::new(source.longest()), sequence, source, forwarded: 0 }
     }

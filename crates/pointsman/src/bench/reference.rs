@@ -105,7 +105,7 @@ impl Reference {
                 return Found::At(start + i);
             }
             if place.flags & USED == 0 {
-                // No key can stand behind this place, so what has ended before it need not be kept.
+                // No key can follow this place, so expired entries before it need not be kept.
                 window[tail..i].iter_mut().for_each(|p| p.flags = 0);
                 return Found::Free(start + free.unwrap_or(i));
             }

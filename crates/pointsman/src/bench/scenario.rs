@@ -292,8 +292,8 @@ fn matching(key: &KeyMatch, random: u64) -> Option<u64> {
     }
 }
 
-/// Packets for so many flows, each of which matches an entry of every table (or of one), as far as the names of the keys
-/// tell which header field they mean; a field that two tables match is the first one's.
+/// Packets for this many flows, each matching an entry of every table (or of one), as far as the names of the keys
+/// determine the header field; if two tables match a field, the first one counts.
 fn derive<E: Executor>(rig: &mut Rig<E>, only: Option<&str>, flows: usize) -> Result<Source, String> {
     let program = rig.program().clone();
     let only = only.map(|name| find_table(&program, name)).transpose()?;

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 /// Nanoseconds since whenever.
 pub type Clock = fn() -> u64;
 
-/// Runs a program with `E` and measures how long each block takes, once it is told to.
+/// Runs a program with `E` and measures how long each block takes, once enabled.
 pub struct Timed<E> {
     inner: E,
     clock: OnceLock<Clock>,

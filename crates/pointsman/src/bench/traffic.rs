@@ -262,7 +262,7 @@ impl Ring {
         self.bytes.len()
     }
 
-    /// Fills the first `n` buffers anew.
+    /// Refills the first `n` buffers.
     pub fn refill(&mut self, sequence: &mut Sequence, source: &Source, n: usize) {
         self.items.clear();
         for buffer in self.bytes.chunks_exact_mut(self.stride).take(n) {

@@ -30,7 +30,7 @@ impl<E: Executor> Lane<E> {
 
 /// Where workers wait for each other.
 struct Meeting {
-    /// Who is missing, and how often all have met.
+    /// Number of missing workers, and how often all have met.
     state: Mutex<(usize, u64)>,
     changed: Condvar,
     count: usize,
@@ -66,7 +66,7 @@ impl Meeting {
     }
 }
 
-/// A worker that panics keeps nobody waiting.
+/// A panicking worker does not block the others.
 struct Attendance<'a>(&'a Meeting);
 
 impl Drop for Attendance<'_> {

@@ -1,4 +1,4 @@
-//! Services whose device Prometheus decides: asks the server what the choosers want to know, and tells the controller what they choose.
+//! Services whose device is chosen through Prometheus: sends the choosers' queries, and passes their choices to the controller.
 
 use super::Command;
 use crate::http::client::{Ask, ask};
@@ -17,7 +17,7 @@ pub(super) struct Choosers {
 }
 
 impl Choosers {
-    /// None so far. They tell what they choose through `commands`.
+    /// None so far. They send their choices through `commands`.
     pub fn new(commands: UnboundedSender<Command>) -> Choosers {
         Choosers { commands, running: Vec::new() }
     }
@@ -29,7 +29,7 @@ impl Choosers {
         self.running = keep;
         for (choice, task) in end {
             task.abort();
-            // What it chose counts no longer. Who goes on for the same service says soon what it chooses.
+            // Its choice no longer counts. A remaining chooser for the same service sends one soon.
             let _ = self.commands.send(chosen(&choice, None));
         }
         for choice in wanted {
@@ -63,7 +63,7 @@ fn weights(choice: &PrometheusChoice) -> String {
 
 async fn run(choice: PrometheusChoice, commands: UnboundedSender<Command>) {
     let say = |text: String| {
-        // Nobody is there to be told: then the task is about to end, too.
+        // A closed receiver: the task is about to stop.
         let _ = commands.send(Command::Say(format!("service `{}`: {text}", choice.service)));
     };
     say(format!("asks {} for {}", choice.url, weights(&choice)));

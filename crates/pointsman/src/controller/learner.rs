@@ -1,5 +1,5 @@
-//! A learner beside the controller: asks Prometheus what clients see, keeps what it learns in a file, and hands its readings and weights
-//! back and forth between switch, desk and [`Driver`].
+//! The learner next to the controller: queries Prometheus for client metrics, saves its state in a file, and passes readings and weights
+//! between switch, desk and [`Driver`].
 
 use super::files;
 use crate::http::client::{Ask, ask};
@@ -23,7 +23,7 @@ const FIRST_ID: u64 = 1 << 63;
 
 /// What comes back to a learner from Prometheus.
 pub struct Answer {
-    /// Which learner asked: one that has ended is not told.
+    /// The learner that sent the query: a stopped one gets no answer.
     learner: u64,
     round: u64,
     result: Result<Vec<Clients>, String>,
@@ -61,7 +61,7 @@ fn basis(rack: &Rack) -> Option<Basis> {
 struct Running {
     basis: Basis,
     driver: Driver,
-    /// Where what it knows is kept.
+    /// Where its state is saved.
     file: Option<PathBuf>,
 }
 
@@ -75,7 +75,7 @@ pub(super) struct Learner {
     running: Option<Running>,
     /// A configuration that cannot be followed, which was said.
     refused: Option<Basis>,
-    /// How many there were: answers to one that has ended are for nobody.
+    /// Number of learners so far: answers for a stopped one are dropped.
     number: u64,
     /// The next request's, and the rounds that those without an answer belong to.
     next_id: u64,
@@ -118,7 +118,7 @@ impl Learner {
         }
     }
 
-    /// The learner of the rack's file runs from now on, and no other; and it knows how controller and switch stand.
+    /// Runs the learner of the rack file and stops any other, and passes on the state of controller and switch.
     pub fn follow(&mut self, file: &Rack, controller: &Controller, overridden: bool) -> Vec<Wish> {
         let wanted = basis(file);
         let mut wishes = Vec::new();
@@ -138,7 +138,7 @@ impl Learner {
         if wanted.is_some() && wanted == self.refused {
             return;
         }
-        // It saves what it knows, which the next one may read.
+        // It saves its state, which the next one may load.
         if let Some(problem) = self.running.take().and_then(|r| save(&r).err()) {
             wishes.push(Wish::Say(problem));
         }
@@ -179,7 +179,7 @@ impl Learner {
         Ok((Running { basis: basis.clone(), driver, file }, said))
     }
 
-    /// When to step again at the latest.
+    /// Latest time of the next step.
     pub fn next_deadline(&self) -> Option<Instant> {
         Some(self.start + self.running.as_ref()?.driver.next_deadline()?)
     }
@@ -231,7 +231,7 @@ impl Learner {
                     let learner = self.number;
                     tokio::spawn(async move {
                         let result = clients(&source, &classes).await;
-                        // Nobody is there to be told: then the controller is about to end.
+                        // A closed receiver: the controller is about to stop.
                         let _ = tell.send(super::Command::Clients(Answer { learner, round, result }));
                     });
                 }
@@ -252,7 +252,7 @@ impl Learner {
         wishes
     }
 
-    /// What there is to tell of it.
+    /// Pending log lines.
     pub fn report(&self) -> Option<Report<'_>> {
         let r = self.running.as_ref()?;
         Some(Report {
@@ -269,9 +269,9 @@ impl Learner {
 pub struct Report<'a> {
     /// Of which service.
     pub service: &'a str,
-    /// Who.
+    /// Its name.
     pub learner: &'static str,
-    /// How it stands.
+    /// Its state.
     pub state: State,
     /// Class by class.
     pub classes: Vec<Standing<'a>>,
@@ -287,7 +287,7 @@ fn save(r: &Running) -> Result<(), String> {
 }
 
 impl Drop for Learner {
-    /// What was learnt since it was saved last is not to be lost; there is nobody any more to tell that it was.
+    /// State learnt since the last save must not be lost; failures can no longer be reported.
     fn drop(&mut self) {
         if let Some(Err(e)) = self.running.as_ref().map(save) {
             crate::console::say(&e);

@@ -69,7 +69,7 @@ pub fn program(name: &ProgramName) -> Result<Program, String> {
     Ok(Program { p4info, device_config: text.into_bytes() })
 }
 
-/// How a controller stands.
+/// State of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// Whether the switch holds what is known.
@@ -88,7 +88,7 @@ impl Standing {
     }
 }
 
-/// What a running controller is told.
+/// Commands to a running controller.
 pub enum Command {
     /// As the library has it. Policies and configurations go another way, or the API would not know of them.
     Input(Input),
@@ -96,17 +96,17 @@ pub enum Command {
     File(Box<Rack>),
     /// Others may ask from now on.
     Tokens(Tokens),
-    /// Something to tell the operator.
+    /// A line for the operator.
     Say(String),
     /// What Prometheus says about clients, for the learner.
     Clients(Answer),
-    /// Prometheus asks.
+    /// A scrape by Prometheus.
     Metrics(oneshot::Sender<Page>),
-    /// Somebody asks the API.
+    /// An API request.
     Ask {
         /// What.
         request: http::Request,
-        /// Who waits.
+        /// Receiver of the answer.
         reply: oneshot::Sender<api::Response>,
     },
 }
@@ -137,7 +137,7 @@ fn unix_ms() -> u64 {
 }
 
 impl<T: FnMut(&str)> Pump<T> {
-    /// A pump for this controller with its program and all that [`open`] found. `tell` gets lines about what happens, not too many.
+    /// A pump for this controller with its program and the result of [`open`]. `tell` gets lines about events, not too many.
     pub fn new(controller: Controller, program: &Program, opened: Opened, tell: T) -> Self {
         let Opened { desk, keep, folder, .. } = opened;
         let (commands, chosen) = mpsc::unbounded_channel();
@@ -169,7 +169,7 @@ impl<T: FnMut(&str)> Pump<T> {
         self.happened(&Event::Warning { text });
     }
 
-    /// Runs until `commands` ends. `status` follows how the controller stands.
+    /// Runs until `commands` ends. `status` follows the controller's state.
     pub async fn run(
         mut self,
         mut commands: mpsc::UnboundedReceiver<Command>,
@@ -211,7 +211,7 @@ impl<T: FnMut(&str)> Pump<T> {
             }
             self.answer();
             self.save_again();
-            // Nobody may be watching.
+            // There may be no receiver.
             status.send_replace(Standing {
                 status: self.controller.status(),
                 unresolved: self.controller.unresolved().len(),
@@ -219,7 +219,7 @@ impl<T: FnMut(&str)> Pump<T> {
         }
     }
 
-    /// Tells the learner how things stand.
+    /// Passes the current state to the learner.
     fn learn(&mut self) {
         let file = self.desk.file();
         let overridden = file.learn.as_ref().is_some_and(|l| self.desk.is_overridden(&l.service));
@@ -292,7 +292,7 @@ impl<T: FnMut(&str)> Pump<T> {
             }
             Command::Tokens(tokens) => self.desk.set_tokens(tokens),
             Command::Metrics(reply) => {
-                // Who asked may have gone away.
+                // The caller may have disconnected.
                 drop(reply.send(metrics::controller::page(
                     &self.controller,
                     self.desk.history(),
@@ -319,7 +319,7 @@ impl<T: FnMut(&str)> Pump<T> {
                         let until = Instant::now() + Duration::from_millis(wait.at_most_ms);
                         self.waiting.push((wait.change, until, reply));
                     }
-                    // Who asked may have gone away.
+                    // The caller may have disconnected.
                     None => {
                         self.tally.request(answer.response.status);
                         drop(reply.send(answer.response));
@@ -361,7 +361,7 @@ impl<T: FnMut(&str)> Pump<T> {
         }
     }
 
-    /// Answers who waits for a change that is over, or has waited long enough.
+    /// Answers waiting requests whose change is over or whose time is up.
     fn answer(&mut self) {
         let now = Instant::now();
         let (desk, mut left) = (&self.desk, Vec::new());

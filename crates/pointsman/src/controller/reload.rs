@@ -31,7 +31,7 @@ struct Watched {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     Same,
-    /// Somebody may still be writing.
+    /// The file may still be being written.
     Changing,
     /// Something new, completely written.
     New,
@@ -205,7 +205,7 @@ mod tests {
         let (folder, mut f) = follower("complete");
         assert!(f.look().is_empty());
         let new = text().replace("weight = 5", "weight = 4");
-        // Somebody writes it bit by bit: every look sees something else.
+        // A slow writer: every poll sees different content.
         for end in [100, 2000, new.len() - 1] {
             folder.write(&new[..end]);
             assert!(f.look().is_empty(), "{end}");
@@ -231,7 +231,7 @@ mod tests {
         folder.write(&whole);
         f.look();
         assert_eq!(weights(&f.look()), [5]);
-        // Asking for something that nobody has seen refused yet does not help.
+        // Forcing a change that has not been refused yet has no effect.
         folder.write(&whole[..part]);
         f.ask();
         assert!(f.look().is_empty() && f.look().is_empty() && f.look().is_empty());

@@ -99,8 +99,8 @@ pub fn toml(spec: &RackSpec, policy: &str, without: Option<&str>) -> String {
             let cpu = device.speed >= 1.0;
             // Offloading pays when waiting here takes longer than working there: a CPU is busy when as many requests are
             // unanswered as it handles in the time that a SmartNIC needs for one. A SmartNIC is busy when all its cores
-            // are. The latency of answers, which the original P4Mite goes by, tells too late: by the time that a slow
-            // device has answered, it has been sent far too much. It stays as the sign of a device that is stuck.
+            // are. Answer latency, which the original P4Mite uses, reacts too late: by the time that a slow
+            // device has answered, it has been sent far too much. It remains as the sign of a stuck device.
             let (high, low) = if cpu { (4 * SERVERS + 4, 4 * SERVERS) } else { (SERVERS - 1, SERVERS - 2) };
             let usual = SERVICE_TIME.as_secs_f64() * 1e3 / device.speed;
             let (stuck, well) = (10.0 * usual, 5.0 * usual);

@@ -33,7 +33,7 @@ pub struct Ask<'a> {
 /// Asks and gives status and content.
 ///
 /// # Errors
-/// There is no answer; the message names the address and says why.
+/// No answer; the message contains the address and the reason.
 pub async fn ask(ask: Ask<'_>, patience: Duration) -> Result<(u16, Vec<u8>), String> {
     let url = ask.url;
     match tokio::time::timeout(patience, exchange(ask)).await {

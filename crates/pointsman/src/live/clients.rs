@@ -1,4 +1,4 @@
-//! What the clients of a live rack see, told to its learner as a Prometheus server would tell it.
+//! Client-side metrics of a live rack, served to its learner as by a Prometheus server.
 
 use crate::http::server::{self as http, Request, Response};
 use serde_json::json;
@@ -53,7 +53,7 @@ impl ClientsView {
         (p99, lost)
     }
 
-    /// How `[learn.clients]` asks for it.
+    /// The matching table `[learn.clients]`.
     pub fn text() -> String {
         let at = SocketAddr::from(CLIENTS);
         format!("[learn.clients]\nurl = \"http://{at}\"\np99_ms = \"p99_ms\"\nloss = \"loss\"\n")

@@ -1,6 +1,6 @@
 //! How full the balancer's table of connections is.
 //!
-//! What an entry is depends on the time, so nobody can count it where it changes: an idle connection ends without a packet. It is
+//! The kind of an entry depends on the time, so it cannot be counted at changes: an idle connection ends without a packet. It is
 //! counted by looking at every place, a few at a time, so that packets and the control plane never wait for it.
 
 use super::{Labels, Page, labelled, one};
@@ -63,7 +63,7 @@ impl Phase {
     }
 }
 
-/// What stands in the table.
+/// Contents of the table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Connections {
     /// Places of all ways.

@@ -1,4 +1,4 @@
-//! What a controller tells: how it and its switch stand, what was asked of it, and the names behind the switch's numbers.
+//! Metrics of the controller: its state and the switch's, requests to it, and names for the switch's numbers.
 
 use super::{Labels, Page, labelled, one};
 use crate::controller::Report;
@@ -32,7 +32,7 @@ impl Tally {
         *self.requests.entry(status).or_default() += 1;
     }
 
-    /// A device was chosen for a service, or nobody.
+    /// A device was chosen for a service, or none.
     pub fn choice(&mut self, service: &str) {
         *self.choices.entry(service.to_string()).or_default() += 1;
     }

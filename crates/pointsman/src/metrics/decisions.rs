@@ -33,7 +33,7 @@ const CASES: u64 = 16;
 pub struct Staleness {
     /// Number of the service.
     pub service: u64,
-    /// Decisions by age; the last number is for devices that were never heard of.
+    /// Decisions by age; the last number is for devices that never reported.
     pub decisions: [u64; CASES as usize],
     /// All ages together, in microseconds.
     pub sum_us: u64,

@@ -144,7 +144,7 @@ pub async fn bind(at: SocketAddr) -> Result<tokio::net::TcpListener, String> {
     bound.map_err(|e| format!("cannot listen on {at}: {e}; choose another with --metrics"))
 }
 
-/// Serves pages at `/metrics`. `page` gives None when there is nothing to be told any more.
+/// Serves pages at `/metrics`. `page` returns `None` when the source has stopped.
 pub async fn serve<F, P>(listener: tokio::net::TcpListener, page: P)
 where
     P: Fn() -> F + Clone + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! What a switch tells: packets, ports, tables, and what the balancer's program counts.
+//! Metrics of the switch: packets, ports, tables, and the balancer program's counters.
 
 use super::connections::Connections;
 use super::decisions::Decisions;
@@ -119,7 +119,7 @@ impl Figures {
         let read = |id: Option<ExternInstanceId>, index: u64| {
             id.and_then(|id| state.read_register(id, index).ok()).map_or(0, |b| b.low_u64())
         };
-        // Who was heard of counts, too, even if it got nothing yet.
+        // Devices that have reported count even without traffic.
         let heard = accepted_devices(state);
         let devices = numbers.union(&heard).map(|&number| {
             let (server, slot) = (number >> 3, number & 7);
@@ -248,7 +248,7 @@ impl Figures {
     }
 }
 
-/// Numbers of devices from which reports would be accepted: those that the controller knows.
+/// Numbers of the devices whose reports are accepted: those configured by the controller.
 fn accepted_devices(state: &State) -> BTreeSet<u64> {
     let program = state.program();
     let tables = ["BalancerIngress.devices_v4", "BalancerIngress.devices_v6"];

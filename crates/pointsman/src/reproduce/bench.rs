@@ -43,7 +43,7 @@ impl Where {
     }
 }
 
-/// What came of one run, wherever it was. Times are those of the scenario: what the lab stretched is told as if it had not.
+/// Results of one run, simulated or in the lab. Times are those of the scenario: the lab's scaling is undone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ran {
     /// Requests that were not answered in time.
@@ -64,10 +64,10 @@ const RACKS: usize = 8;
 const SERVICE_MS: f64 = 20.0;
 /// How far a scenario is stretched.
 const STRETCH: (f64, f64) = (0.1, 4.0);
-/// Reports of a stretched scenario are no more frequent, unless what they tell is measured as often.
+/// Reports of a scaled scenario are no more frequent, unless their data is measured as often.
 const HEARTBEAT_MS: u32 = 5;
 
-/// What happened in the lab since somebody asked.
+/// Lab events since the last query.
 #[derive(Debug, Default)]
 struct LabTally {
     runs: u64,
@@ -107,7 +107,7 @@ impl Bench {
     /// Compiles the balancer, which all experiments share.
     ///
     /// # Errors
-    /// It does not compile, or there are no threads.
+    /// It does not compile, or threads cannot be started.
     pub fn new(
         first_seed: u64,
         seeds: u64,
@@ -207,7 +207,7 @@ impl Bench {
         pointsman_sim::run(scenario, &self.data_plane, seed, None).map(|outcome| self.finished(outcome))
     }
 
-    /// A simulation that somebody else decides in. What comes of it goes to [`Bench::finished`].
+    /// A simulation with an external decider. Its results go to [`Bench::finished`].
     ///
     /// # Errors
     /// The rack does not come up.
@@ -261,7 +261,7 @@ impl Bench {
     /// Runs every scenario with every seed, where experiments run.
     ///
     /// # Errors
-    /// A rack does not come up, or the lab has not what a scenario asks for.
+    /// A rack does not come up, or the lab does not support the scenario.
     pub fn run_all(&self, what: &str, scenarios: &[Arc<Scenario>]) -> Result<Vec<Vec<Ran>>, String> {
         self.run_each(what, scenarios, |scenario, _| Ok(scenario.clone()))
     }
@@ -331,7 +331,7 @@ impl Bench {
         (ran.lost == 0 || self.in_lab()) && ran.p99_ms <= limit_ms
     }
 
-    /// What a reader of results from the lab has to know, since somebody asked last.
+    /// Notes for readers of lab results, since the last query.
     pub fn lab_note(&self) -> Option<String> {
         let mut tally = self.lab.lock().unwrap_or_else(PoisonError::into_inner);
         let LabTally { runs, late, stretch: Some((least, most)), load } = std::mem::take(&mut *tally) else {

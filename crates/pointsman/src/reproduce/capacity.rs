@@ -195,7 +195,7 @@ fn fifth(bench: &Bench) -> Result<Found, String> {
     Ok(found)
 }
 
-/// A device's weight, from its capacity against the slower one's: what a user who measured would write.
+/// A device's weight, from its capacity relative to the slower one's: what a user would write after measuring.
 fn exact_weights(units: &mut [Unit]) {
     let least = units.iter().map(Unit::capacity_per_s).fold(f64::INFINITY, f64::min);
     for unit in units {

@@ -1,4 +1,4 @@
-//! Chapter 5 of the thesis: P4Hauler on a testbed. The simulated figures 5.12 to 5.14 stand with chapter 6.
+//! Chapter 5 of the thesis: P4Hauler on a testbed. The simulated figures 5.12 to 5.14 are in chapter 6.
 
 use super::apps::{self, App};
 use super::bench::{Bench, Ran};

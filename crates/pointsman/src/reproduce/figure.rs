@@ -98,7 +98,7 @@ impl Verdict {
 }
 
 impl Rule {
-    /// Judges these samples. Without samples, or with one that is no number, a claim fails.
+    /// Judges these samples. Without samples, or with a NaN, a claim fails.
     pub fn judge(self, paper: f64, ours: &[f64]) -> Verdict {
         if ours.is_empty() || ours.iter().any(|v| !v.is_finite()) {
             return Verdict::Fails;

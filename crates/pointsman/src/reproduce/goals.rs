@@ -18,7 +18,7 @@ pub(super) fn processor() -> Unit {
     Unit { name: "cpu", kind: "cpu", weight: 5, workers: 8, mean_ms: 10.0, sigma: 0.2, speed: 1.0 }
 }
 
-/// PRT that goes by what the switch itself counts: a device gets what it can work on at the same time, and one more; then it
+/// PRT on the switch's own counters: a device gets as many requests as it can process concurrently, and one more; then it
 /// is the next one's turn. When all have that many, the first gets more.
 pub(super) const PRT_IN_FLIGHT: &str = "prt-in-flight";
 
@@ -45,7 +45,7 @@ pub(super) fn rack(servers: u32, policy: &str, load_per_s: f64) -> Setup {
     s
 }
 
-/// The agents of P4Mite go by unanswered requests. A processor is busy when as many wait as it handles while the accelerator
+/// The agents of P4Mite measure unanswered requests. A processor is busy when as many wait as it handles while the accelerator
 /// handles one, as in `pointsman demo`.
 pub(super) fn outstanding(s: &mut Setup) {
     s.agent_of = vec![

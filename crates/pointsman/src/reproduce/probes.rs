@@ -110,7 +110,7 @@ const BALANCERS: [(&str, &str); 5] = [
     ("least connections (ours)", "least-connections"),
 ];
 
-/// What the paper's controller asks and how it judges: processor and memory and what is sent.
+/// Queries and judgements of the paper's controller: processor, memory and sent bytes.
 const PROMETHEUS: &str = r#"
 [service.prometheus]
 url = "http://127.0.0.1:9090"
@@ -137,7 +137,7 @@ fn compared(bench: &Bench) -> Result<Found, String> {
     let mut scenarios = Vec::new();
     for (_, policy) in BALANCERS {
         for speed in [1.0, 1.0 / 3.5] {
-            // Of different kinds, so that results tell them apart.
+            // Of different kinds, so that results distinguish them.
             let machines = [machine("vm1", "cpu", speed), machine("vm2", "other", 1.0)];
             let mut s = Setup::new(1, &machines, policy, poisson(100.0));
             if policy == "probe-wrr" {

@@ -46,13 +46,13 @@ pub struct Setup {
     pub units: Vec<Unit>,
     /// The policy's name.
     pub policy: String,
-    /// `tuning` of the service: what stands between the braces.
+    /// `tuning` of the service: the text between the braces.
     pub tuning: String,
     /// Whether the rack's file says how many requests each device works on at the same time.
     pub tell_workers: bool,
     /// `[agent]`: its lines.
     pub agent: String,
-    /// `agent` of each device, by priority: what stands between the braces. Empty: as `agent` says.
+    /// `agent` of each device, by priority: the text between the braces. Empty: as in `agent`.
     pub agent_of: Vec<String>,
     /// A device that is silent for so long gets nothing.
     pub report_timeout_ms: u32,
@@ -70,13 +70,13 @@ pub struct Setup {
     pub patience_s: f64,
     /// One way between switch and client, in milliseconds.
     pub client_delay_ms: f64,
-    /// What stands between the braces of `arrivals`.
+    /// The text between the braces of `arrivals`.
     pub arrivals: String,
     /// Further tables of the service, such as `[service.prometheus]`.
     pub of_service: String,
     /// Further tables of the scenario, such as events.
     pub more: String,
-    /// Files that it names, beside the rack.
+    /// Files that it references, in the rack's folder.
     pub files: BTreeMap<String, String>,
 }
 
@@ -99,7 +99,7 @@ pub fn bursts(rate_per_s: f64, burst_s: f64) -> String {
     )
 }
 
-/// Arrivals as the bench was told.
+/// Arrivals as set for the bench.
 pub fn coming(bench: &Bench, rate_per_s: f64) -> String {
     match bench.coming {
         Coming::Poisson => poisson(rate_per_s),
@@ -112,7 +112,7 @@ pub fn coming(bench: &Bench, rate_per_s: f64) -> String {
     }
 }
 
-/// The controller looks for devices that fell silent and counts what drains; here nothing fails, and nobody asks.
+/// The controller looks for silent devices and counts draining connections; here nothing fails and the counts are unused.
 const POLL_MS: u32 = 2000;
 
 impl Setup {
@@ -124,7 +124,7 @@ impl Setup {
             policy: policy.to_string(),
             tuning: String::new(),
             tell_workers: false,
-            // What p4mite goes by: the others do not look at it.
+            // For p4mite only: other policies ignore it.
             agent: "heartbeat_ms = 100\n".into(),
             agent_of: Vec::new(),
             report_timeout_ms: 500,

@@ -1,4 +1,4 @@
-//! `pointsman sim --serve`: a simulation that asks somebody else for weights, by lines of JSON over standard input and output.
+//! `pointsman sim --serve`: a simulation that gets weights from another program, as JSON lines over standard input and output.
 //!
 //! Every line in is an object with one field, every line out answers one of them; docs/simulator.md has the protocol.
 
@@ -33,7 +33,7 @@ impl<'a> Server<'a> {
     /// Nothing runs yet.
     ///
     /// # Errors
-    /// Nobody learns in the scenario.
+    /// The scenario has no learner.
     pub fn new(scenario: &'a Arc<Scenario>, data_plane: &'a DataPlane<Engine>) -> Result<Self, String> {
         let model = scenario.learn.as_ref().ok_or(
             "--serve: the scenario has no table [learn], which defines the decision points: add one",
@@ -46,7 +46,7 @@ impl<'a> Server<'a> {
         Ok(Server { scenario, model, data_plane, episode: None, seed: None })
     }
 
-    /// Answers lines until there are no more, or until `close`.
+    /// Answers lines until the input ends, or until `close`.
     ///
     /// # Errors
     /// A line cannot be read or written.

@@ -177,7 +177,7 @@ pub fn run(
     seeds: &[u64],
     racks: usize,
 ) -> Result<(Vec<String>, u64), String> {
-    // What cannot be compared is told before anything runs.
+    // Scenarios that cannot be compared are refused before anything runs.
     for s in scenarios {
         wire::check(s)?;
     }

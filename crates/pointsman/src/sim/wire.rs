@@ -27,7 +27,7 @@ use std::time::Duration;
 const MAX_DEVICES: usize = 48;
 const SERVICE: &str = "service";
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Where each device tells how busy it is, in its own namespace.
+/// Where each device serves its load metric, in its own namespace.
 const METRICS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9100));
 /// So many service times are drawn for each device; then they come again.
 const DRAWS: usize = 1 << 16;
@@ -66,7 +66,7 @@ fn refused(field: &str, remedy: &str) -> String {
     format!("in the lab: {field}: {remedy}")
 }
 
-/// Whether the lab has everything that the scenario asks for.
+/// Whether the lab supports everything in the scenario.
 ///
 /// # Errors
 /// What it has not, and what to write instead.
@@ -252,7 +252,7 @@ fn toml(s: &Scenario, spec: &RackSpec) -> Result<String, String> {
     Ok(t)
 }
 
-/// What a service says beside the name of its policy, as it would be written.
+/// A service's settings other than the policy name, as they would be written.
 fn tuning(service: &Service) -> String {
     let mut document = Wanted::of(service).document();
     document.policy = None;
@@ -307,7 +307,7 @@ impl OnWire {
     /// seed.
     ///
     /// # Errors
-    /// The lab has not what the scenario asks for, or the rack does not come up.
+    /// The lab does not support the scenario, or the rack does not come up.
     pub fn start(s: &Scenario, seed: u64) -> Result<Self, String> {
         let text = |e: pointsman_lab::Error| e.to_string();
         let plan = plan(s, seed)?;
@@ -388,7 +388,7 @@ impl OnWire {
         })
     }
 
-    /// Each run has a learner of its own, which knows nothing yet: it begins with the controller.
+    /// Each run has its own, empty learner, which starts with the controller.
     fn learn_anew(&mut self, seed: u64) -> Result<(), String> {
         let Some(eyes) = &self.learner else { return Ok(()) };
         let mut config = self.live.config().clone();

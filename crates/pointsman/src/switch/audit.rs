@@ -1,5 +1,5 @@
-//! Who changes the switch: lines for the log. However busy clients are, there are few lines: writes are summed up, and
-//! of other deeds only so many are told one by one.
+//! Log lines about clients that change the switch. However busy clients are, there are few lines: writes are summed up, and
+//! only a limited number of other changes are logged individually.
 
 use pointsman_v1model::Time;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ const LINES: u64 = 20;
 /// A client as the log names it: its address, role and election id.
 pub type Client = String;
 
-/// What a client has written since it was last told.
+/// A client's writes since they were last logged.
 #[derive(Clone, Copy, Default)]
 struct Written {
     since: Time,
@@ -31,7 +31,7 @@ impl Written {
     }
 }
 
-/// What has been told, and what has still to be.
+/// Logged and pending changes.
 #[derive(Default)]
 pub struct Audit {
     writers: BTreeMap<Client, Written>,
@@ -42,7 +42,7 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Something that a client did: the line, if it is to be told.
+    /// A change by a client: the line, if it is to be logged.
     pub fn deed(&mut self, now: Time, line: String) -> Option<String> {
         if self.lines == 0 {
             self.since = now;
@@ -55,7 +55,7 @@ impl Audit {
         Some(line)
     }
 
-    /// A client wrote a batch. The first one is told, others are summed up.
+    /// A client wrote a batch. The first one is logged, others are summed up.
     pub fn wrote(&mut self, now: Time, client: &str, updates: u64, refused: u64) -> Option<String> {
         if let Some(written) = self.writers.get_mut(client) {
             written.requests += 1;

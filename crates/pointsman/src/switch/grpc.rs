@@ -42,7 +42,7 @@ fn answer<T>(result: Result<T, RpcError>) -> Result<Response<T>, Status> {
     result.map(Response::new).map_err(Status::from)
 }
 
-/// What goes to one client; tells the switch when the client is gone.
+/// The stream to one client; notifies the switch when the client disconnects.
 pub struct Channel {
     items: Receiver<StreamItem>,
     _close: CloseOnDrop,

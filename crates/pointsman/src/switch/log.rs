@@ -106,7 +106,7 @@ impl Log {
         match &mut self.target {
             Target::Lost => {}
             Target::Plain => say(text),
-            // Nobody may be listening any more.
+            // The other end may be closed.
             Target::Console => {
                 let _ = std::io::stdout().lock().write_all(stamped().as_bytes());
             }

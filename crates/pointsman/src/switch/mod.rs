@@ -358,7 +358,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
             queues_per_port: args.priority_queues,
             queue_depth_packets: args.queue_depth,
             max_descendants: (args.max_descendants != 0).then_some(args.max_descendants),
-            // Nobody outside shall know which keys of a table collide.
+            // Outsiders must not learn which keys of a table collide.
             seed: RandomState::new().hash_one(std::process::id()),
             ..SwitchConfig::default()
         },

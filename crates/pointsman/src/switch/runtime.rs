@@ -52,13 +52,13 @@ pub struct Core {
     preparer: Preparer<Runner>,
     cache: Cache,
     workers: Vec<Line>,
-    /// The last warning about the executor that was told.
+    /// The last logged warning about the executor.
     warned: Option<String>,
     server: Server,
     sources: Sources,
     streams: BTreeMap<ConnId, Client>,
     next_conn: u64,
-    /// What an operator should know and has not been told yet.
+    /// Log lines for the operator that are still pending.
     news: Vec<(Level, String)>,
     start: Instant,
     stop: bool,
@@ -102,7 +102,7 @@ impl Handle {
     ) -> Result<R, Gone> {
         let (tx, rx) = oneshot::channel();
         self.post(move |core| {
-            // The caller may have gone away: then nobody wants the answer.
+            // The caller may have disconnected: then the answer is discarded.
             let _ = tx.send(job(core));
         })?;
         rx.await.map_err(|_| Gone)
@@ -160,7 +160,7 @@ impl Core {
         self.workers.iter().map(ask).collect()
     }
 
-    /// Tells, once per program, if the program does not run as it was to run.
+    /// Logs, once per program, if the program does not run as intended.
     fn look_at_executor(&mut self) {
         let warning = self.shared.read().executor().and_then(Runner::warning);
         if let Some(line) = warning.clone().filter(|w| self.warned.as_ref() != Some(w)) {
@@ -177,7 +177,7 @@ impl Core {
     /// Makes the queues what these settings say.
     ///
     /// # Errors
-    /// There is no such queue.
+    /// The queue does not exist.
     pub fn set_queues(&mut self, settings: &[Setting]) -> Result<(), String> {
         let config = self.preparer.config();
         change(&self.shared, |switch| queues::apply(switch, config, settings))
@@ -270,7 +270,7 @@ impl Core {
     /// Sends or drops; `false` if the client is too far behind for a message that it must not miss.
     fn send(&mut self, conn: ConnId, response: p4rt::StreamMessageResponse) -> bool {
         use p4rt::stream_message_response::Update;
-        // A client that hung up is told of by close_stream.
+        // A disconnected client is reported by close_stream.
         let Some(client) = self.streams.get_mut(&conn) else { return true };
         let notice = matches!(
             response.update,
@@ -420,7 +420,7 @@ impl Runtime {
     /// Makes the queues what these settings say.
     ///
     /// # Errors
-    /// There is no such queue.
+    /// The queue does not exist.
     pub fn set_queues(&mut self, settings: &[Setting]) -> Result<(), String> {
         self.core.set_queues(settings)
     }
@@ -445,7 +445,7 @@ impl Runtime {
     /// The same, and leaves the switch to be looked at.
     pub fn run_until_stopped(&mut self, mut log: impl FnMut(Level, &str)) -> Result<(), String> {
         let Runtime { core, workers, jobs, handle } = self;
-        // What is known before the first packet is told before it.
+        // Pending lines are logged before the first packet.
         for worker in workers.iter_mut() {
             let (links, news) = (worker.wires.take_links(), worker.wires.take_news());
             core.notified(Notices { links, news, ..Notices::default() });
@@ -533,7 +533,7 @@ impl Core {
         }
     }
 
-    /// Tells the operator what there is to tell.
+    /// Logs pending lines.
     fn say(&mut self, log: &mut dyn FnMut(Level, &str)) {
         for (level, news) in self.news.drain(..) {
             log(level, &news);

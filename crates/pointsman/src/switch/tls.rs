@@ -158,7 +158,7 @@ impl Refusals {
         }
         if let Some((from, why)) = &this {
             let line = format!("a client at {from} was refused: {why}");
-            // A switch that has ended tells nothing.
+            // A stopped switch logs nothing.
             let _ = self.handle.post(move |core| core.tell(Level::Warn, line));
         }
         *last = this;
@@ -219,7 +219,7 @@ pub fn accept(
                 let _slot = slot;
                 match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
                     Ok(Ok(stream)) => {
-                        // If the server has ended nobody wants it.
+                        // If the server has stopped, the connection is dropped.
                         let _ = tx.send(Ok(stream)).await;
                     }
                     Ok(Err(e)) => refusals.tell(from.ip(), explain(&e)),

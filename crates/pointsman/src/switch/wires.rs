@@ -15,7 +15,7 @@ const MAX_WAITING: usize = 1024;
 /// Where the poller keeps the news of links: no port has this place.
 const EVENTS: usize = usize::MAX;
 
-/// Receptions between two looks at the news of links while there is no time to wait for them.
+/// Receptions between two checks for link changes while there is no time to wait for them.
 const PATIENCE: u32 = 256;
 
 /// One port.
@@ -23,13 +23,13 @@ struct Wire {
     number: u32,
     port: Box<dyn Port>,
     out: Vec<Frame>,
-    /// An error that was told once.
+    /// An error that was already logged.
     failed: bool,
-    /// What was told of the interface.
+    /// The last logged state of the interface.
     up: bool,
-    /// Whether somebody was at the other end when it was last looked at.
+    /// Whether the link had a carrier at the last check.
     carrier: bool,
-    /// How often there was nobody any more.
+    /// How often the carrier was lost.
     lost: u64,
 }
 
@@ -37,11 +37,11 @@ struct Wire {
 pub struct Wires {
     wires: Vec<Wire>,
     by_number: BTreeMap<u32, usize>,
-    /// It tells whose link comes and goes.
+    /// It reports link changes.
     first: bool,
     pool: FramePool,
     poller: Poller,
-    /// `None` where there are no interfaces.
+    /// `None` without interfaces.
     events: Option<LinkEvents>,
     /// Receptions until the events are looked at, should there never be time to wait.
     patience: u32,
@@ -76,9 +76,9 @@ struct Loan {
 pub struct PortState {
     /// Port number.
     pub number: u32,
-    /// Is somebody at the other end?
+    /// Does the link have a carrier?
     pub carrier: bool,
-    /// How often there was nobody any more.
+    /// How often the carrier was lost.
     pub lost: u64,
 }
 
@@ -107,7 +107,7 @@ impl Watch {
 
 impl Wires {
     /// Ports by number. Numbers must differ. Of several workers with ports on the same interfaces only the `first` one
-    /// tells whose link comes and goes.
+    /// reports link changes.
     pub fn new(ports: Vec<(u32, Box<dyn Port>)>, first: bool) -> io::Result<Self> {
         let mut poller = Poller::new()?;
         // Without it (a kernel that refuses) links are what the ports notice by themselves.
@@ -187,7 +187,7 @@ impl Wires {
             }
             if wire.port.is_up() != wire.up {
                 wire.up = !wire.up;
-                // Going down is an error, which was told.
+                // Going down is an error and has been logged.
                 if wire.up && self.first {
                     let line = format!("port {number}: '{}' is up again", wire.port.name());
                     self.news.push((Level::Info, line));

@@ -214,7 +214,7 @@ impl Worker {
         elapsed(self.start)
     }
 
-    /// Works until it is told to stop.
+    /// Works until it is stopped.
     ///
     /// # Errors
     /// The kernel does not let it wait.
@@ -228,7 +228,7 @@ impl Worker {
                 orders += 1;
                 match order {
                     Order::PacketOut(packet) => self.packets.push(packet),
-                    // Who asked may have gone away.
+                    // The caller may have disconnected.
                     Order::Interfaces(tx) => drop(tx.send(self.wires.interfaces())),
                     Order::Stop => {
                         self.wires.flush(unix_ns());
@@ -269,7 +269,7 @@ impl Worker {
         }
     }
 
-    /// Tells the control plane what there is to tell.
+    /// Passes pending packets and events to the control plane.
     fn report(&mut self, digests: Vec<Digest>, events: Vec<Event>) {
         let packets = self.wires.take_cpu();
         let (links, news) = (self.wires.take_links(), self.wires.take_news());

@@ -44,7 +44,7 @@ pub fn run(command: P4) -> Result<ExitCode, String> {
     }
 }
 
-/// Writes to standard output. Whoever reads, such as `head`, may have seen enough: that is no error.
+/// Writes to standard output. A closed pipe, such as with `head`, is not an error.
 ///
 /// # Errors
 /// It cannot be written.

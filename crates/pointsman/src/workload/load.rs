@@ -88,7 +88,7 @@ fn json_of(args: &Args, r: &LoadResult) -> Value {
     })
 }
 
-/// Sends, waits, tells.
+/// Sends, waits, prints.
 pub fn run(args: &Args) -> Result<ExitCode, String> {
     let text = |e: pointsman_lab::Error| e.to_string();
     let to_stdout = args.json.as_deref() == Some(std::path::Path::new("-"));

@@ -24,7 +24,7 @@ pub enum Client {
 }
 
 impl Client {
-    /// Its interpreter; `None`, after saying so, where there is none.
+    /// Its interpreter; `None`, after a message, if there is none.
     pub fn python(self, who: &str) -> Option<PathBuf> {
         let (variable, environment, requirements) = match self {
             Client::Shell => ("POINTSMAN_PYTHON", ".venv", "requirements.txt"),

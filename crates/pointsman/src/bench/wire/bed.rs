@@ -26,8 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The switch's own Ethernet address.
 pub const SWITCH_MAC: Mac = Mac([0x02, 0x50, 0x4d, 0, 0, 1]);
 
-/// Ethernet address that the switch believes its device to have where packets are only counted. It is nobody's: so the
-/// kernel behind the counter drops them as early as those that the bare forwarder brings, which are not for it either.
+/// Ethernet address that the switch uses for its device where packets are only counted. It belongs to no interface: so the
+/// kernel behind the counter drops them as early as those from the bare forwarder, which are not for it either.
 const NOBODY: Mac = Mac([0x02, 0x50, 0x4d, 0, 0, 2]);
 
 /// A kind of ports.
@@ -62,7 +62,7 @@ impl PortKind {
     }
 }
 
-/// What stands in the middle, kept running until it is dropped.
+/// The device under test, kept running until it is dropped.
 #[allow(dead_code, reason = "held, not used")]
 enum Middle {
     /// A cable.
@@ -77,7 +77,7 @@ enum Middle {
 
 /// One arrangement. Dropping it removes it.
 pub struct Bed {
-    /// Who is in the middle.
+    /// The device under test.
     pub name: String,
     /// The client.
     pub client: Namespace,
@@ -130,7 +130,7 @@ fn spec(servers: u8) -> RackSpec {
 }
 
 /// The rack.toml of such a rack. No agents run: devices are in use whether or not they report. `counted`: packets are
-/// only counted, nobody answers.
+/// only counted, without answers.
 fn description(spec: &RackSpec, counted: bool) -> String {
     let mut t = String::new();
     let gateways: Vec<String> = spec.hosts().map(|(_, link)| format!("\"{}\"", link.gateway_ipv4)).collect();

@@ -1,7 +1,7 @@
 //! `pointsman bench wire`: how fast the switch is between real interfaces, in namespaces of this process.
 //!
-//! Packet rates are measured beside a forwarder of the same ports without a program, TCP beside a cable; all in turn and in
-//! the same run, so that ratios mean something on any machine.
+//! Packet rates are compared with a forwarder of the same ports without a program, TCP with a cable; all in turn and in
+//! the same run, so that ratios are meaningful on any machine.
 
 mod bed;
 mod forwarder;

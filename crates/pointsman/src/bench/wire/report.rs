@@ -281,7 +281,7 @@ pub struct RequestRun {
 /// Requests through one balancer, in one way, by so many clients.
 #[derive(Clone, Debug, Serialize)]
 pub struct Requests {
-    /// Who balances.
+    /// The balancer.
     pub what: String,
     /// `new` connection for each request, or `keep-alive`.
     pub connections: String,
@@ -298,8 +298,8 @@ pub struct Requests {
     /// Time on processors for each request, of client, servers and balancer together, microseconds. It hardly depends on
     /// what else the machine does.
     pub cpu_us: Spread,
-    /// That of the cheapest proxy of the same run over this: what the ratio of rates would be with all processors busy and
-    /// nobody else on them. None if no proxy was there.
+    /// `cpu_us` of the cheapest proxy of the same run over this one: the ratio of rates if the processors were busy with
+    /// nothing else. `None` without a proxy.
     pub cpu_ratio_to_best_proxy: Option<Spread>,
     /// Rate over that of the best proxy (HAProxy, nginx) of the same run; none if none was there.
     pub ratio_to_best_proxy: Option<Spread>,

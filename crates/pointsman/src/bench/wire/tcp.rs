@@ -1,4 +1,4 @@
-//! TCP throughput through the VIP, beside cables without anything in between.
+//! TCP throughput through the VIP, compared with direct cables.
 
 use super::bed::{Bed, PORT};
 use super::report::{Spread, Throughput};

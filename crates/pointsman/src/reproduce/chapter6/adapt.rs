@@ -1,4 +1,4 @@
-//! Figure 6.8: a second SmartNIC comes to every server. P4Wise, which learns on, beside a neural network that does not, and beside
+//! Figure 6.8: a second SmartNIC is added to every server. P4Wise, which keeps learning, a neural network that does not, and
 //! two learners of ours.
 
 use super::fast::{changing, decided_by, deciding, right, setup, steps};
@@ -21,7 +21,7 @@ const BEFORE: usize = 300;
 const AFTER: usize = 300;
 /// Decisions that learners are given, both times.
 const GIVEN: usize = 250;
-/// P99 that nobody may exceed, in our milliseconds.
+/// Upper bound of P99, in our milliseconds.
 const BOUND_MS: f64 = 600.0;
 
 /// The network's data: what a rack with one SmartNIC shows at these rates (per second and server, ours) under these weights.
@@ -84,7 +84,7 @@ fn rack(bench: &Bench, servers: u32, learner: LearnerKind) -> Result<Arc<Scenari
     s.scenario(bench)
 }
 
-/// Who decides, in this order.
+/// The deciders, in this order.
 const LEARNERS: [(&str, LearnerKind); 4] = [
     ("p4wise", LearnerKind::QLearning),
     ("network", LearnerKind::Fixed),

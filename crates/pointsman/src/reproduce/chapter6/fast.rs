@@ -1,4 +1,4 @@
-//! Racks that stand for the thesis's in chapter 6: a sixteenth of the servers, everything ten times as fast. What is shown is
+//! Racks that represent the thesis's in chapter 6: a sixteenth of the servers, everything ten times as fast. Results are
 //! scaled back.
 
 use super::racks::units;
@@ -44,7 +44,7 @@ pub fn setup(bench: &Bench, servers: u32, nics: usize, policy: &str, rate_per_s:
 /// random actions become rare while it learns.
 const LEARNING: &str = "ranges = 5\nload_change_percent = 20\nepsilon_decay = 0.98";
 
-/// With somebody who decides on weights for so many intervals. `more` are further lines of `[learn]`.
+/// With a learner that sets weights for this many intervals. `more` are further lines of `[learn]`.
 pub fn deciding(setup: &mut Setup, learner: LearnerKind, decisions: u32, more: &str) {
     setup.duration_s = INTERVAL_S * f64::from(decisions + 1) - 0.5;
     setup.more.push_str(&format!(
@@ -69,7 +69,7 @@ pub fn trained(bench: &Bench, seed: u64, decisions: u32) -> Result<Option<QTable
     Ok(outcome.learning.and_then(|l| l.table))
 }
 
-/// One simulation in which somebody decides whom scenarios cannot name.
+/// One simulation with a decider that scenarios cannot specify.
 pub fn decided_by(
     bench: &Bench,
     scenario: &Arc<Scenario>,

@@ -105,7 +105,7 @@ impl Network {
     /// Trains a network. Equal seeds and examples give equal networks.
     ///
     /// # Errors
-    /// There are no examples.
+    /// The examples are empty.
     pub fn train(examples: &[Example], parameters: Parameters, seed: u64) -> Result<Self, String> {
         if examples.is_empty() {
             return Err("the network has no examples to learn from".into());

@@ -45,7 +45,7 @@ pub(super) fn units(nics: usize) -> Vec<Unit> {
     std::iter::once(Unit { weight: 6, ..KNN.server.clone() }).chain(nics).collect()
 }
 
-/// A rack that stands for one of `servers`, at a rate that stands for `rate_per_s`.
+/// A rack that represents one of `servers`, at a rate that represents `rate_per_s`.
 pub(super) fn setup(bench: &Bench, servers: u32, nics: usize, policy: &str, rate_per_s: f64) -> Setup {
     let own = (f64::from(servers) / SCALE).round() as u32;
     let mut s = Setup::new(own, &units(nics), policy, coming(bench, rate_per_s / SCALE));
@@ -105,7 +105,7 @@ pub(super) fn answers_per_s(o: &Outcome) -> f64 {
     SCALE * o.groups.iter().map(|g| g.throughput_per_s).sum::<f64>()
 }
 
-/// The thesis's score: 1750 over the mean latency in ms, for each server. Who got no answer waited for all his patience.
+/// The thesis's score: 1750 over the mean latency in ms, for each server. A lost request counts as the client timeout.
 fn score(servers: u32, s: &Scenario, o: &Outcome) -> f64 {
     let r = &o.requests;
     let (lost, patience_ms) = (r.lost as f64, s.patience_ns as f64 / 1e6);

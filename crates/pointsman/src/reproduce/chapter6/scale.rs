@@ -203,7 +203,7 @@ fn delay(bench: &Bench, servers: u32) -> Result<Found, String> {
         let line = |name: &str, runs: &[Vec<Outcome>]| e.curve(name, runs, |o| of(&e.scenario, o));
         let others = policies.iter().zip(runs.chunks(e.rates.len())).map(|(policy, runs)| line(policy, runs));
         let ours = std::iter::once(line("p4wise", &e.outcomes)).chain(others).collect();
-        // The thesis's throughput is no rate of answers.
+        // The thesis's throughput is not a rate of answers.
         let paper = match y.name == P99.name {
             true => papers::borrowed(&known, "5.13", &policies, e.ends()),
             false => Vec::new(),

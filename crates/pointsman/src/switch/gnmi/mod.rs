@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-/// How soon a change is told, and the shortest interval of samples.
+/// Delay until a change is reported, and the shortest sample interval.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Messages that may wait for a subscriber; it is looked at again when it has taken some.
@@ -93,7 +93,7 @@ impl Subscriber {
             Followed { path: s.path.unwrap_or_default(), every, due: now, sent: Vec::new() }
         };
         let followed = list.subscription.into_iter().map(follow).collect();
-        // JSON is also what stands there if a client has no wish, and then it expects scalars, as finsy does.
+        // JSON is also the value when a client sets no encoding, and then it expects scalars, as finsy does.
         let encoding = match encoding(list.encoding)? {
             pb::Encoding::Json => pb::Encoding::Proto,
             wish => wish,
@@ -105,7 +105,7 @@ impl Subscriber {
         self.out.send(Ok(pb::SubscribeResponse { response: Some(response) })).await.is_ok()
     }
 
-    /// Sends what is due: at first everything, then what changed and what is to be sampled. `false`: nobody listens.
+    /// Sends pending updates: at first everything, then changes and samples. `false`: the client has disconnected.
     async fn round(&mut self, first: bool, quiet: bool) -> Result<bool, Status> {
         let interfaces = look(&self.handle).await?;
         let now = Instant::now();
@@ -220,7 +220,7 @@ impl GNmi for Service {
         let mut subscriber = Subscriber::new(self.handle.clone(), list, out.clone())?;
         tokio::spawn(async move {
             if let Err(e) = subscriber.run(mode, updates_only, incoming).await {
-                // If nobody listens any more, all the better.
+                // A closed receiver is fine.
                 let _ = out.send(Err(e)).await;
             }
         });

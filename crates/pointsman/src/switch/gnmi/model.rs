@@ -121,7 +121,7 @@ fn check(wanted: &[PathElem], full: &Path) -> Result<(), Refused> {
 /// What a path names, one update for each place, or for each leaf where each has to come on its own.
 ///
 /// # Errors
-/// There is no such place, whatever the interfaces.
+/// The path does not exist, whatever the interfaces.
 pub fn select(
     interfaces: &[Interface],
     prefix: Option<&Path>,

@@ -20,7 +20,7 @@ pub enum Target {
     Program(PathBuf),
     /// A program that is not for this switch, and why.
     Foreign(String),
-    /// There is none, and what to do.
+    /// Not found, and what to do.
     Missing(String),
 }
 

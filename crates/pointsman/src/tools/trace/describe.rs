@@ -11,7 +11,7 @@ use serde_json::{Map, Value as Json, json};
 /// Longer source text is cut.
 const MAX_SOURCE: usize = 70;
 
-/// Knows names and source of one program.
+/// Resolves names and sources of one program.
 pub struct Describer<'a> {
     pub program: &'a Program,
     pub map: &'a SourceMap,
@@ -20,7 +20,7 @@ pub struct Describer<'a> {
 /// A step for people and for programs.
 #[derive(Debug, Default)]
 pub struct Described {
-    /// Name of the event; empty for a step that is told only by its neighbours.
+    /// Name of the event; empty for a step that only its neighbours describe.
     pub event: &'static str,
     /// What it is about.
     pub fields: Map<String, Json>,
@@ -28,7 +28,7 @@ pub struct Described {
     pub text: String,
     /// Further lines, indented below it.
     pub more: Vec<String>,
-    /// Where it stands in the source.
+    /// Its location in the source.
     pub span: Option<Span>,
     /// How the lines behind it are indented; less than 0 counts for its own line, too, unless `closes`.
     pub indent: i32,
@@ -193,7 +193,7 @@ impl Describer<'_> {
         self.program.errors.get(error as usize).cloned().unwrap_or_else(|| error.to_string())
     }
 
-    /// The scalars of a value. Names stand below `value.name`.
+    /// The scalars of a value. Names are prefixed with `value.name`.
     fn leaves(&self, value: &Named) -> Vec<(String, String)> {
         leaves(self.program, &value.name, value.ty, &value.value)
     }

@@ -53,7 +53,7 @@ pub struct Args {
     define: Vec<Define>,
 }
 
-/// A capture of more packets makes a trace that nobody reads.
+/// The trace of a larger capture would be unreadable.
 const MAX_PACKETS: usize = 10_000;
 
 /// Traces.

@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The column in which a step's place in the source stands.
+/// The column of a step's source location.
 const PLACE_COLUMN: usize = 72;
 
 /// The thread of the packet that a thread descends from.

@@ -1,7 +1,7 @@
 //! `pointsman bench peers`: requests a second through our switch and through balancers that Debian packages.
 //!
-//! Everybody stands in the middle of the same rack, gets the same requests from the same client for the same servers, and
-//! runs in turn, so that what else the machine does hits all alike.
+//! Every balancer runs in the same rack, gets the same requests from the same client for the same servers, and
+//! runs in turn, so that other load on the machine affects all alike.
 
 mod requests;
 mod setups;

@@ -106,7 +106,7 @@ fn nftables(program: &str, rack: &Rack) -> Result<Vec<Process>, String> {
     }
 }
 
-/// Starts a proxy and waits until it listens. Nobody connects for that: the proxy would find its servers not yet there.
+/// Starts a proxy and waits until it listens, without connecting: the proxy's servers are not up yet.
 fn proxy(
     program: &str,
     rack: &Rack,
@@ -143,7 +143,7 @@ fn haproxy(program: &str, rack: &Rack) -> Result<Vec<Process>, String> {
 
 fn nginx(program: &str, rack: &Rack) -> Result<Vec<Process>, String> {
     let servers: String = self::servers(rack).iter().map(|a| format!(" server {a}:{PORT};")).collect();
-    // One process: a master beside it would do nothing here, and its worker would outlive it if it were killed. It
+    // One process: a master would do nothing here, and its worker would outlive it if it were killed. It
     // writes its number into the file that its configuration, which it has read by then, came from.
     let configuration = format!(
         "load_module {NGINX_STREAM};\ndaemon off;\nmaster_process off;\nworker_processes 1;\npid /dev/stdin;\n\
