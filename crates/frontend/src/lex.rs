@@ -176,7 +176,7 @@ impl<'a> Lexer<'a> {
                         let span = self.source.span(self.file, self.pos, self.pos + 2);
                         self.pos = self.text.len();
                         return Some(
-                            Diagnostic::error("P0102", span, "this comment has no end")
+                            Diagnostic::error("P0102", span, "this comment is not terminated")
                                 .label("starts here")
                                 .help("add `*/` (comments do not nest)"),
                         );
@@ -294,7 +294,9 @@ impl<'a> Lexer<'a> {
         self.pos = self.rest().find('\n').map_or(self.text.len(), |n| lo + n);
         let span = self.source.span(self.file, lo, lo + 1);
         TokenKind::Bad(Rc::new(
-            Diagnostic::error("P0104", span, "this string has no end").label("starts here").help("add `\"`"),
+            Diagnostic::error("P0104", span, "this string is not terminated")
+                .label("starts here")
+                .help("add `\"`"),
         ))
     }
 }

@@ -194,5 +194,5 @@ fn verifier_problem(program: &pointsman_ir::Program, problem: String) -> diag::D
     };
     let span = blocks.filter_map(named).max_by_key(|(n, _)| *n).map(|(_, s)| s).unwrap_or_default();
     diag::Diagnostic::error(TOO_LARGE, span, problem)
-        .help("if this is about size or depth, use smaller types or less nesting; otherwise it is a bug of this compiler")
+        .help("if this concerns size or depth, use smaller types or less nesting; otherwise it is a bug in this compiler")
 }

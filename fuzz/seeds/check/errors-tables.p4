@@ -65,7 +65,7 @@ control C(inout S s, inout standard_metadata_t standard_metadata) {
     }
 
     table order {
-        default_action = set(1); //~ ERROR P0601 `default_action` stands before `actions`
+        default_action = set(1); //~ ERROR P0601 `default_action` comes before `actions`
         actions = {
             set;
         }
@@ -128,7 +128,7 @@ control C(inout S s, inout standard_metadata_t standard_metadata) {
         entries = {
             1: set(1); //~ ERROR P0605 not the first
             priority = 7: 2: set(1); //~ WARNING P0605 comes before
-            priority = 7: 3: set(1); //~ WARNING P0605 another entry has priority 7
+            priority = 7: 3: set(1); //~ WARNING P0605 another entry also has priority 7
         }
     }
 

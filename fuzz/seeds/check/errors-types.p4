@@ -40,7 +40,7 @@ struct G<T> {
 typedef G Partial; //~ ERROR P0405 takes 1 type argument
 typedef G<bit<8>, bit<8>> Two; //~ ERROR P0405 takes 1 type argument
 typedef S<bit<8>> None; //~ ERROR P0405 takes no type arguments
-type H NewHeader; //~ ERROR P0406 a new type cannot be made of `H`
+type H NewHeader; //~ ERROR P0406 a new type cannot be based on `H`
 const bit<0x100000> WIDE = 0; //~ ERROR P0506 width
 const int<0> EMPTY = 0; //~ ERROR P0506 width
 
@@ -64,7 +64,7 @@ control C(inout S s, in bit<8> fixed, inout Port p, inout Kind k, inout H[2] sta
         x = (bit<8>)(1 << x); //~ ERROR P0402 an `int` can be shifted only
         x = !x; //~ ERROR P0402 `!` is not defined for `bit<8>`
         x = (bit<8>)~1; //~ ERROR P0402 `~` is not defined for `int`
-        x = x / x; //~ ERROR P0402 division by a value that is known only at run time
+        x = x / x; //~ ERROR P0402 division by a value known only at run time
         z = z / 2; //~ ERROR P0402 not defined for signed
         x = x / 0; //~ ERROR P0503 division by zero
         x = x << -1; //~ ERROR P0503 negative
@@ -105,7 +105,7 @@ control C(inout S s, in bit<8> fixed, inout Port p, inout Kind k, inout H[2] sta
         place(z = x); //~ ERROR P0404 no parameter `z`
         both(x, y); //~ ERROR P0401 must be `bit<8>`, not `bit<16>`
         both(1, 2); //~ ERROR P0405 width
-        both(x = 1, 2); //~ ERROR P0404 either all
+        both(x = 1, 2); //~ ERROR P0404 name all
         nothing(); //~ ERROR P0405 cannot be inferred
         pass<bit<8>, bit<8>>(x); //~ ERROR P0405 1 type argument(s), not 2
         x = place(x); //~ ERROR P0401 returns nothing

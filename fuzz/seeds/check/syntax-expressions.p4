@@ -6,7 +6,7 @@ void f(inout bit<8> x, inout bit<8> y) {
     x = y ? x ? 1 : 2 : (x ? 3 : 4);
     x == y; //~ ERROR P0206 `==` compares
     x++; //~ ERROR P0206 there is no increment operator
-    x; //~ ERROR P0206 this expression is no statement
+    x; //~ ERROR P0206 this expression is not a statement
     x + y = 3; //~ ERROR P0201 expected `=`, `(` or another assignment, found `+`
     f(x, y) = 3; //~ ERROR P0206 this cannot be assigned to
     3 = x; //~ ERROR P0206

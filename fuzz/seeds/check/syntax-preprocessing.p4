@@ -18,5 +18,5 @@ const bit<8> b = TWICE(3, 4); //~ ERROR P0120 takes 1 argument, not 2
 #else //~ ERROR P0116 `#else` without `#if`
 #inclde <core.p4> //~ ERROR P0110 unknown directive `#inclde`
 #error give up //~ ERROR P0113 give up
-#ifdef NEVER //~ ERROR P0115 this conditional has no end
+#ifdef NEVER //~ ERROR P0115 this conditional is not terminated
 text that is not looked at ' " §

@@ -56,7 +56,7 @@ pub fn match_args(params: &[Param], args: &[ast::Arg]) -> Result<Vec<Option<usiz
     let named = args.iter().filter(|a| a.name.is_some()).count();
     if named > 0 && named < args.len() {
         let at = args.iter().find(|a| a.name.is_none()).map(|a| a.span);
-        return Err((at, "either all arguments have names or none has".into()));
+        return Err((at, "name all arguments or none".into()));
     }
     for (i, a) in args.iter().enumerate() {
         let k = match &a.name {
@@ -376,7 +376,7 @@ impl Checker<'_> {
                     matches!(self.tree.tys.get(ty), Kind::Extern(..) | Kind::Block(..) | Kind::Package(..));
                 let open = !object && e.ty != Ty::ERROR && !self.compile_time(&e);
                 if open && style == Style::Extern {
-                    let what = format!("a value of run time for `{}`, which has no direction,", p.name);
+                    let what = format!("a run-time value for `{}`, which has no direction,", p.name);
                     self.unsupported(e.span, &what, "use a literal, a constant or a constructor parameter");
                 } else if open && style != Style::Action {
                     let message = format!("{what} must be known at compile time");

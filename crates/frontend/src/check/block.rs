@@ -148,7 +148,7 @@ impl Checker<'_> {
                 DeclKind::Empty => {}
                 _ => {
                     let what = if self.cx.in_parser { "a parser" } else { "a control" };
-                    let message = format!("this declaration cannot stand inside {what}");
+                    let message = format!("this declaration is not allowed inside {what}");
                     self.error("P0410", d.span, message, "move it to the top level");
                 }
             }

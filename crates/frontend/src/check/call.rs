@@ -230,7 +230,7 @@ impl Checker<'_> {
                     Some(ExprKind::Const(Const::Str(s))) => format!("static assertion failed: {s}"),
                     _ => "static assertion failed".to_string(),
                 };
-                self.error("P0504", span, text, "change what it asserts, or the program that breaks it");
+                self.error("P0504", span, text, "change the assertion, or the code that violates it");
             }
             Ok(_) => {}
             Err(_) if matches!(check.kind, ExprKind::Error) => {}

@@ -32,7 +32,7 @@ impl Checker<'_> {
                 let candidates: Vec<(Span, &[Param])> =
                     ext.ctors.iter().map(|s| (s.span, s.params.as_slice())).collect();
                 if candidates.is_empty() {
-                    let help = "it has no constructor: only the architecture makes such objects";
+                    let help = "it has no constructor: only the architecture creates such objects";
                     self.error("P0507", span, format!("`{}` cannot be instantiated", ext.name), help);
                     return Expr::error(span);
                 }
@@ -55,7 +55,7 @@ impl Checker<'_> {
                     return Expr::error(span);
                 }
                 if b.body.is_none() {
-                    let message = format!("`{}` is only a type of blocks: it has no body", b.name);
+                    let message = format!("`{}` is only a block type without a body", b.name);
                     self.error("P0507", span, message, "instantiate a parser or control with a body");
                     return Expr::error(span);
                 }

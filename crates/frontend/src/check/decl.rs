@@ -123,7 +123,7 @@ impl Checker<'_> {
                 self.error(
                     "P0410",
                     d.span,
-                    "a table cannot stand at the top level",
+                    "a table is not allowed at the top level",
                     "declare it inside a control",
                 );
                 self.declare(&t.name, Def::Broken);
@@ -172,7 +172,7 @@ impl Checker<'_> {
             let structured =
                 |b: &AnnotationBody| matches!(b, AnnotationBody::List(_) | AnnotationBody::Pairs(_));
             if out.iter().any(|o: &Annotation| o.name == name && (structured(&o.body) || structured(&body))) {
-                let message = format!("`@{name}` is there already");
+                let message = format!("`@{name}` is already given");
                 self.error("P0416", a.span, message, "give a structured annotation once");
                 continue;
             }
@@ -257,7 +257,7 @@ impl Checker<'_> {
                 let int = Evaluator { tree: &self.tree, vars: &|_| None }.as_int(&c, v.ty);
                 if int.is_none() {
                     let help = "use a string, an integer or a boolean";
-                    self.error("P0416", v.span, "this value cannot stand in an annotation", help);
+                    self.error("P0416", v.span, "this value is not allowed in an annotation", help);
                 }
                 int.map(AnnotationValue::Int)
             }
@@ -287,7 +287,7 @@ impl Checker<'_> {
         if matches!(value.kind, ExprKind::Error) {
             self.declare(&c.name, Def::Broken);
         } else if !matches!(value.kind, ExprKind::Const(_)) && !self.compile_time(&value) {
-            let help = "a constant is made of literals and other constants; use a variable otherwise";
+            let help = "use only literals and other constants, or make it a variable";
             self.error("P0501", value.span, "the value of a constant must be known at compile time", help);
             self.declare(&c.name, Def::Broken);
         } else {
@@ -373,8 +373,8 @@ impl Checker<'_> {
             _ => false,
         };
         if !allowed {
-            let message = format!("a new type cannot be made of `{}`", self.show(base));
-            self.error("P0406", t.ty.span, message, "use `bit<W>`, `int<W>`, `bool` or a type made of them");
+            let message = format!("a new type cannot be based on `{}`", self.show(base));
+            self.error("P0406", t.ty.span, message, "use `bit<W>`, `int<W>`, `bool` or a type based on them");
             self.declare(&t.name, Def::Broken);
             return;
         }
@@ -476,7 +476,7 @@ impl Checker<'_> {
         let repr = e.repr.as_ref().map(|t| {
             let ty = self.ty(t);
             if ty != Ty::ERROR && self.tree.tys.bits(ty).is_none() {
-                let message = format!("an enum cannot be represented by `{}`", self.show(ty));
+                let message = format!("`{}` cannot represent an enum", self.show(ty));
                 self.error("P0406", t.span, message, "use `bit<W>` or `int<W>`");
                 return Ty::ERROR;
             }

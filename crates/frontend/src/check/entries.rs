@@ -81,8 +81,11 @@ impl Checker<'_> {
             let (Some(keys), Some((action, args))) = (keys, call) else { continue };
             if table.actions[action].annotations.has("defaultonly") {
                 let at = table.actions[action].span;
-                let d =
-                    Diagnostic::error("P0604", e.span, "this action is `@defaultonly`: no entry can have it");
+                let d = Diagnostic::error(
+                    "P0604",
+                    e.span,
+                    "this action is `@defaultonly`: entries cannot use it",
+                );
                 self.report(d.related(at, "listed here").help("use another action"));
             }
             // P4Runtime lets the larger win: the other convention is turned around.
@@ -113,13 +116,13 @@ impl Checker<'_> {
                 continue;
             };
             if is_const {
-                let help = "leave it out: the order of `const entries` decides, or use `entries`";
+                let help = "omit it: the order of `const entries` decides, or use `entries`";
                 self.error("P0605", p.span, "an entry of `const entries` cannot have a priority", help);
                 out.push(None);
                 continue;
             } else if !ranked {
-                let help = "leave it out: only ternary, range and optional keys need one";
-                let d = Diagnostic::warning("P0605", p.span, "the priority of this entry means nothing");
+                let help = "omit it: only ternary, range and optional keys need one";
+                let d = Diagnostic::warning("P0605", p.span, "the priority of this entry has no effect");
                 self.report(d.help(help));
             }
             let v = self.value(p);
@@ -152,11 +155,11 @@ impl Checker<'_> {
             let n = annotations.int("priority").and_then(|n| i32::try_from(n).ok()).filter(|n| *n >= 0);
             if n.is_none() {
                 let help = "write a number that fits 31 bits, as in `@priority(3)`";
-                self.error("P0605", e.span, "this `@priority` has no number that can be one", help);
+                self.error("P0605", e.span, "this `@priority` has no valid number", help);
             }
             out.push(n.map_or(number, i64::from));
         }
-        let message = "`@priority` is not P4_16's; the smallest wins here, as in BMv2";
+        let message = "`@priority` is not part of P4_16; the smallest wins here, as in BMv2";
         let help = "write `entries` with `largest_priority_wins = false` and `priority = n :` before each";
         self.report(Diagnostic::warning("P0605", first?, message).help(help));
         Some(out)
@@ -180,7 +183,7 @@ impl Checker<'_> {
             return out;
         }
         if given.first().is_some_and(Option::is_none) {
-            let help = "give the first entry a priority: those without continue from the one before";
+            let help = "give the first entry a priority: those without one continue from the previous entry";
             self.error("P0605", list[0].span, "some entries have priorities, but not the first", help);
         }
         let mut out = Vec::new();
@@ -193,7 +196,7 @@ impl Checker<'_> {
                 None => last + how.delta,
             };
             if last < 0 || last > i64::from(i32::MAX) {
-                let message = format!("the priority of this entry comes out as {last}");
+                let message = format!("the computed priority of this entry is {last}");
                 self.error("P0605", e.span, message, "give larger priorities to the entries before it");
                 last = 1;
             }
@@ -215,7 +218,7 @@ impl Checker<'_> {
                 let d = Diagnostic::warning(
                     "P0605",
                     list[i].span,
-                    format!("another entry has priority {}, too", prios[i]),
+                    format!("another entry also has priority {}", prios[i]),
                 );
                 self.report(
                     d.help("give it another, or write `@noWarn(\"duplicate_priorities\")` before `entries`"),

@@ -197,7 +197,9 @@ impl Evaluator<'_> {
             })),
             Const::Int(a) if op == BinaryOp::Shr => Ok(Const::Int(a >> by.min(MAX_INT_BITS * 2))),
             Const::Int(a) if by <= MAX_INT_BITS => limited(a << by, span),
-            Const::Int(_) => Err(bad(span, "P0503", "shift by an absurd amount", "use a smaller amount")),
+            Const::Int(_) => {
+                Err(bad(span, "P0503", "shift by a far too large amount", "use a smaller amount"))
+            }
             _ => Err(Stop::NotConstant(span)),
         }
     }

@@ -19,7 +19,7 @@ impl Checker<'_> {
             self.error(
                 "P0902",
                 e.span,
-                "expressions nested this deep are not supported",
+                "expressions nested this deeply are not supported",
                 "store parts of it in variables or constants",
             );
             return Expr::error(e.span);
@@ -109,12 +109,12 @@ impl Checker<'_> {
             }
             Ast::Call { callee, type_args, args } => self.call(callee, type_args, args, span),
             Ast::Mask(..) | Ast::Range(..) => {
-                let help = "sets stand only in `select`, in table entries and in `for ... in`";
-                self.error("P0410", span, "a set of values cannot stand here", help);
+                let help = "use sets only in `select`, in table entries and in `for ... in`";
+                self.error("P0410", span, "a set of values is not allowed here", help);
                 Expr::error(span)
             }
             Ast::Default | Ast::DontCare => {
-                let help = "it stands for any value in `select` and in table entries";
+                let help = "it matches any value in `select` and in table entries";
                 self.error("P0410", span, "this is not a value", help);
                 Expr::error(span)
             }
@@ -239,7 +239,7 @@ impl Checker<'_> {
     fn slice_of(&mut self, b: Expr, hi: u32, lo: u32, span: Span) -> Expr {
         let width = self.tree.tys.bits(b.ty).map(|(w, _)| w);
         let problem = if hi < lo {
-            Some(format!("the slice [{hi}:{lo}] has its bounds in the wrong order"))
+            Some(format!("the bounds of the slice [{hi}:{lo}] are in the wrong order"))
         } else if width.is_some_and(|w| hi >= w) || hi > 1 << 16 {
             Some(format!("bit {hi} is out of range of `{}`", self.show(b.ty)))
         } else {
@@ -323,8 +323,9 @@ impl Checker<'_> {
             }
             ExprKind::Field(b, _) if matches!(self.tree.tys.get(b.ty), Kind::Tuple(_)) => {
                 // P4_16 section 8.12 does not allow it yet; p4c does.
-                let message = format!("in P4_16 an element of a tuple cannot be {what}, but here it can");
-                let help = "assign the whole tuple, or use a struct, where other targets must take it";
+                let message =
+                    format!("P4_16 does not allow an element of a tuple to be {what}; here it is allowed");
+                let help = "for other targets, assign the whole tuple or use a struct";
                 self.report(Diagnostic::warning("P0403", e.span, message).help(help));
                 return self.check_lvalue(b, what);
             }
@@ -341,7 +342,7 @@ impl Checker<'_> {
                 Some((format!("a constant cannot be {what}"), "use a variable".into(), None))
             }
             _ => Some((
-                format!("this is not a place: it cannot be {what}"),
+                format!("not an l-value: it cannot be {what}"),
                 "use a variable, a field of one, or a slice".into(),
                 None,
             )),

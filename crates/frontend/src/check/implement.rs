@@ -44,7 +44,7 @@ impl Checker<'_> {
                     _ => {
                         let help =
                             "it holds implementations of abstract methods, and instances that they use";
-                        c.error("P0507", d.span, "this declaration cannot stand in an initialiser", help);
+                        c.error("P0507", d.span, "this declaration is not allowed in an initialiser", help);
                     }
                 }
             }
@@ -64,8 +64,7 @@ impl Checker<'_> {
         let object = def.name.clone();
         for (method, at) in missing {
             let message = format!("the abstract method `{method}` of `{object}` is not implemented");
-            let help =
-                format!("write `... = {{ {method}(...) {{ ... }} }};` behind the name of the instance");
+            let help = format!("write `... = {{ {method}(...) {{ ... }} }};` after the name of the instance");
             self.report(Diagnostic::error("P0507", span, message).related(at, "declared here").help(help));
         }
     }
@@ -158,18 +157,17 @@ impl Checker<'_> {
             found
         };
         let Some(problem) = problem else { return true };
-        let message =
-            format!("`{}` does not have the form that its declaration asks for: {problem}", sig.name);
+        let message = format!("`{}` does not match its declaration: {problem}", sig.name);
         let d = Diagnostic::error("P0507", sig.span, message).related(wanted.span, "declared here");
-        self.report(d.help("write parameters and result as the declaration has them"));
+        self.report(d.help("use the parameters and result of the declaration"));
         false
     }
 
     /// `this`
     pub fn this(&mut self, span: Span) -> tree::Expr {
         let Some(inside) = &self.cx.inside else {
-            let help = "it stands for the object in the body of an abstract method";
-            self.error("P0410", span, "`this` stands outside of any object", help);
+            let help = "it refers to the object in the body of an abstract method";
+            self.error("P0410", span, "`this` is outside any object", help);
             return tree::Expr::error(span);
         };
         let index = inside.this;

@@ -165,7 +165,7 @@ impl Checker<'_> {
         d = match (self.tree.tys.get(e.ty), self.tree.tys.get(to)) {
             (Kind::Bits { width: a, signed: s }, Kind::Bits { width: b, signed: t }) if s != t && a != b => {
                 let sign = if *t { "int" } else { "bit" };
-                d.help(format!("a cast cannot change width and sign at once: `({want})({sign}<{a}>)(...)`"))
+                d.help(format!("a cast cannot change both width and sign: `({want})({sign}<{a}>)(...)`"))
             }
             (Kind::Bits { .. } | Kind::New(_), Kind::Bits { .. } | Kind::New(_) | Kind::Enum(_)) => {
                 d.help(format!("convert it explicitly: `({want})(...)`"))
@@ -178,7 +178,7 @@ impl Checker<'_> {
             (Kind::Bool, Kind::Bits { width: 1, .. }) => d.help(format!("convert it explicitly: `({want})`")),
             (Kind::Void, _) => d.help("use something that has a value"),
             (Kind::Block(..), Kind::Block(..)) => d
-                .note("number, directions and types of the parameters must agree")
+                .note("number, directions and types of the parameters must match")
                 .help(format!("declare its parameters as those of `{want}`")),
             _ => d.help(format!("use an expression of type `{want}`")),
         };

@@ -163,7 +163,7 @@ impl Checker<'_> {
                 );
                 let message = format!("`{}` has no method `{method}`", self.show(b.ty));
                 let help = near
-                    .map_or("see P4_16 chapter 8 for what it has".into(), |n| format!("did you mean `{n}`?"));
+                    .map_or("see P4_16 chapter 8 for its methods".into(), |n| format!("did you mean `{n}`?"));
                 self.error("P0304", name.span, message, help);
                 self.check_args_anyway(args);
                 Expr::error(span)

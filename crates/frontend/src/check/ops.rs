@@ -115,7 +115,7 @@ impl Checker<'_> {
             (Some((v, s)), Some((w, t))) if s != t && v == w => {
                 d.help(format!("make the signs equal with a cast: `({x})` or `({y})`"))
             }
-            (Some(_), Some(_)) => d.help("make widths and signs equal with casts, one after the other"),
+            (Some(_), Some(_)) => d.help("make widths and signs equal with separate casts"),
             _ if matches!(self.tree.tys.get(a.ty), Kind::New(_))
                 || matches!(self.tree.tys.get(b.ty), Kind::New(_)) =>
             {
@@ -174,7 +174,7 @@ impl Checker<'_> {
             // P4_16 section 8.6 has no division of `bit<W>`; by a constant it is multiplication and shifts.
             if !self.compile_time(&b) {
                 let help = "divide by a constant, or shift right by a power of two";
-                self.error("P0402", b.span, "division by a value that is known only at run time", help);
+                self.error("P0402", b.span, "division by a value known only at run time", help);
                 return Expr::error(span);
             }
             if let ExprKind::Const(Const::Bits(d)) = &b.kind
@@ -250,10 +250,8 @@ impl Checker<'_> {
                         return Expr::error(span);
                     }
                     _ => {
-                        let message = format!(
-                            "the amount of a shift cannot be signed, but it is `{}`",
-                            self.show(b.ty)
-                        );
+                        let message =
+                            format!("a shift amount cannot be signed, but this is `{}`", self.show(b.ty));
                         self.error("P0402", b.span, message, "cast it to `bit<W>`");
                         return Expr::error(span);
                     }
@@ -270,7 +268,7 @@ impl Checker<'_> {
                         && *i >= BigInt::from(w)
                         && w > 0
                     {
-                        let message = format!("shift of `{}` by {i} loses every bit", self.show(a.ty));
+                        let message = format!("shifting `{}` by {i} loses every bit", self.show(a.ty));
                         self.report(Diagnostic::warning("P0502", span, message).help("shift by less"));
                     }
                     let width = (i.bits() as u32).max(8);
@@ -426,11 +424,11 @@ impl Checker<'_> {
         d = match (self.tree.tys.bits(e.ty), self.tree.tys.bits(to)) {
             (Some((w, _)), Some((_, t))) => {
                 let sign = if t { "int" } else { "bit" };
-                d.help(format!("a cast cannot change width and sign at once: write `({want})({sign}<{w}>)`"))
+                d.help(format!("a cast cannot change both width and sign: write `({want})({sign}<{w}>)`"))
             }
             (None, Some(_)) if e.ty == Ty::BOOL => d.help("cast to `bit<1>` first"),
             (Some(_), None) if to == Ty::BOOL => d.help("compare instead: `... != 0`"),
-            _ => d.help("see P4_16 section 8.11.1 for the casts there are"),
+            _ => d.help("see P4_16 section 8.11.1 for the valid casts"),
         };
         self.report(d);
         Expr { kind: ExprKind::Error, ty: to, span }

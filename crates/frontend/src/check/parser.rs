@@ -45,7 +45,7 @@ impl Checker<'_> {
                             s.name.span,
                             format!("state `{}` has no transition: it rejects the packet", s.name.name),
                         );
-                        c.report(d.help("end it with `transition accept;`, or say `transition reject;`"));
+                        c.report(d.help("end it with `transition accept;` or `transition reject;`"));
                         Transition::Goto(Target::Reject)
                     }
                     Some(t) => c.transition(t, &names),
@@ -57,8 +57,8 @@ impl Checker<'_> {
         }
         self.cx.place = Place::BlockHead;
         if !out.is_empty() && !ends(&out) {
-            let message = "no state that `start` leads to ends this parser";
-            self.error("P0606", parser, message, "let one of its states go to `accept` or `reject`");
+            let message = "no state reachable from `start` ends this parser";
+            self.error("P0606", parser, message, "add a transition to `accept` or `reject`");
         }
         out
     }
@@ -125,7 +125,7 @@ impl Checker<'_> {
                     )
                 } else {
                     (
-                        format!("`select` cannot look at a value of type `{}`", self.show(v.ty)),
+                        format!("`select` does not support values of type `{}`", self.show(v.ty)),
                         "use `bit<W>`, `int<W>`, `bool`, an enum or `error`; list several with commas",
                     )
                 };
@@ -142,12 +142,12 @@ impl Checker<'_> {
                 self.report(
                     Diagnostic::warning("P0608", case.span, "this case is never reached")
                         .related(first, "this one matches everything")
-                        .help("move it in front, or leave it out"),
+                        .help("move it before that one, or remove it"),
                 );
             }
             let before = self.diagnostics.len();
             let keys = self.case_keys(&case.keys, &exprs, &shapes, case.span);
-            self.relate(before, looks_at, "what `select` looks at");
+            self.relate(before, looks_at, "the expression of `select`");
             let next = self.target(&case.next, names);
             let Some(keys) = keys else { continue };
             if catch_all.is_none() && keys.iter().all(|k| matches!(k, KeySet::Any)) {
@@ -161,7 +161,7 @@ impl Checker<'_> {
         Transition::Select { on: exprs, cases: out }
     }
 
-    /// The scalars of what `select` looks at: tuples become what is in them.
+    /// The scalars of the expression of `select`: tuples become what is in them.
     fn spread(&mut self, v: Expr, out: &mut Vec<Expr>) -> Shape {
         let parts: Vec<Ty> = match self.tree.tys.get(v.ty).clone() {
             Kind::Tuple(ts) => ts,
@@ -213,8 +213,7 @@ impl Checker<'_> {
             return flat.into_iter().zip(on).map(|(k, e)| self.case_key(k, e)).collect();
         }
         if keys.len() != on.len() {
-            let message =
-                format!("{} set(s) given, but `select` looks at {} expression(s)", keys.len(), on.len());
+            let message = format!("{} set(s) given, but `select` has {} expression(s)", keys.len(), on.len());
             self.error("P0608", span, message, "give one set for each, or `default`");
             return None;
         }
@@ -241,8 +240,8 @@ impl Checker<'_> {
                 .all(|(f, e)| e.ty == Ty::ERROR || *f == e.ty || self.tree.repr(*f) == self.tree.repr(e.ty));
         if !same {
             let message =
-                format!("a value set of `{}` does not match what `select` looks at", self.show(elem));
-            self.error("P0608", span, message, "make the types of its fields those of the expressions");
+                format!("a value set of `{}` does not match the expression of `select`", self.show(elem));
+            self.error("P0608", span, message, "give its fields the types of the expressions");
             return None;
         }
         Some(vec![KeySet::ValueSet(set)])

@@ -58,7 +58,7 @@ impl Def {
             Def::Action(_) => "an action",
             Def::Table(_) => "a table",
             Def::ValueSet(_) => "a value set",
-            Def::Broken => "something declared with errors",
+            Def::Broken => "a declaration with errors",
         }
     }
 }
@@ -92,7 +92,7 @@ impl Checker<'_> {
                 Diagnostic::warning(
                     lint::SHADOW,
                     name.span,
-                    format!("`{}` hides another of this name", name.name),
+                    format!("`{}` hides another declaration of this name", name.name),
                 )
                 .label("declared again here")
                 .related(outer, "hidden from here on")

@@ -46,8 +46,8 @@ impl Checker<'_> {
             let default = p.default.as_ref().and_then(|e| self.param_default(p, e, ty));
             let optional = annotations.has("optional");
             if optional && matches!(of, ParamsOf::Action | ParamsOf::Function | ParamsOf::Constructor) {
-                let help = "give it a default value; optional can be parameters of packages, of externs and of types \
-                            of parsers and controls";
+                let help = "give it a default value; only parameters of packages, externs, and parser and control \
+                            types can be optional";
                 self.error("P0408", p.span, "this parameter cannot be optional", help);
             }
             if optional && default.is_some() {
@@ -97,11 +97,11 @@ impl Checker<'_> {
         let none = p.direction == Direction::None;
         match of {
             _ if of.is_constructor() && !none => {
-                let help = "leave out the direction: constructors run at compile time";
+                let help = "remove the direction: constructors run at compile time";
                 self.error("P0408", p.span, "a constructor parameter has no direction", help);
             }
             ParamsOf::Action if !none && previous.is_some_and(|q| q.direction == Direction::None) => {
-                let help = "move parameters with a direction in front of those without";
+                let help = "move parameters with a direction before those without";
                 self.error("P0408", p.span, "a parameter with a direction follows one without", help);
             }
             _ => {}
@@ -135,12 +135,12 @@ impl Checker<'_> {
                 let what = if self.tree.blocks[*d].is_parser { "parser" } else { "control" };
                 let (message, help) = match of {
                     ParamsOf::ExternConstructor => (
-                        format!("an extern cannot be made of a {what}"),
+                        format!("a constructor of an extern cannot take a {what}"),
                         "only packages, parsers and controls can",
                     ),
                     _ => (
-                        format!("`{}` is one {what}, not a type of them", self.show(ty)),
-                        "declare a type, without a body, and name that",
+                        format!("`{}` is a {what}, not a {what} type", self.show(ty)),
+                        "declare a type without a body and use that",
                     ),
                 };
                 let at = self.tree.blocks[*d].span;
@@ -154,12 +154,12 @@ impl Checker<'_> {
             }
             Kind::Int | Kind::String if !none => {
                 let message = format!("a parameter of type `{}` has no direction", self.show(ty));
-                self.error("P0408", p.span, message, "leave it out: its value is known at compile time");
+                self.error("P0408", p.span, message, "omit it: its value is known at compile time");
             }
             _ => {}
         }
         if p.default.is_some() && matches!(p.direction, Direction::Out | Direction::InOut) {
-            let help = "leave it out: the result needs a place to go to";
+            let help = "omit it: the result needs an l-value";
             self.error("P0408", p.span, "an `out` or `inout` parameter cannot have a default value", help);
         }
     }

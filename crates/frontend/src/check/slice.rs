@@ -28,7 +28,7 @@ impl Checker<'_> {
         let (Some((whole, _)), Some((_, false))) = (self.tree.tys.bits(b.ty), self.tree.tys.bits(lo.ty))
         else {
             let help = "slice `bit<W>` or `int<W>`, from a low bit of type `bit<W>`";
-            self.error("P0402", span, "this has no slices that move", help);
+            self.error("P0402", span, "this does not support slices with a variable bound", help);
             return None;
         };
         if w == 0 || w > 1 << 16 {

@@ -43,7 +43,7 @@ impl Checker<'_> {
     fn stmt(&mut self, s: &ast::Stmt, out: &mut Vec<Stmt>) {
         if self.depth >= MAX_DEPTH {
             let help = "move inner parts into actions or functions";
-            self.error("P0902", s.span, "statements nested this deep are not supported", help);
+            self.error("P0902", s.span, "statements nested this deeply are not supported", help);
             return;
         }
         self.depth += 1;
@@ -95,7 +95,7 @@ impl Checker<'_> {
             Ast::Return(value) => self.return_stmt(value.as_ref(), span),
             Ast::Exit => {
                 if !matches!(self.cx.place, Place::ControlApply | Place::Action) {
-                    self.error("P0410", span, "`exit` cannot stand here", "use it in controls and actions");
+                    self.error("P0410", span, "`exit` is not allowed here", "use it in controls and actions");
                     return None;
                 }
                 Some(StmtKind::Exit)
@@ -106,12 +106,7 @@ impl Checker<'_> {
                     _ => ("continue", StmtKind::Continue),
                 };
                 if self.cx.loops == 0 {
-                    self.error(
-                        "P0410",
-                        span,
-                        format!("`{word}` stands outside of any loop"),
-                        "use it inside `for`",
-                    );
+                    self.error("P0410", span, format!("`{word}` is outside any loop"), "use it inside `for`");
                     return None;
                 }
                 Some(kind)
@@ -146,7 +141,7 @@ impl Checker<'_> {
             DeclKind::Empty => None,
             _ => {
                 let help = "declare it at the top level or at the head of a block";
-                self.error("P0410", d.span, "this declaration cannot stand among statements", help);
+                self.error("P0410", d.span, "this declaration is not allowed among statements", help);
                 None
             }
         }
@@ -204,7 +199,7 @@ impl Checker<'_> {
 
     fn return_stmt(&mut self, value: Option<&ast::Expr>, span: Span) -> Option<StmtKind> {
         if self.cx.place == Place::ParserState {
-            self.error("P0410", span, "`return` cannot stand in a parser", "use `transition`");
+            self.error("P0410", span, "`return` is not allowed in a parser", "use `transition`");
             return None;
         }
         let value = value.map(|e| self.value(e));
@@ -271,7 +266,7 @@ impl Checker<'_> {
             Over::Range(lo, hi) => {
                 if self.tree.tys.bits(place.ty).is_none() {
                     let message =
-                        format!("a range gives numbers, but `{}` is `{}`", var.name, self.show(place.ty));
+                        format!("a range yields numbers, but `{}` is `{}`", var.name, self.show(place.ty));
                     self.error("P0401", var.span, message, "make it `bit<W>` or `int<W>`");
                     return None;
                 }
@@ -289,11 +284,11 @@ impl Checker<'_> {
                     }
                     Kind::Tuple(_) | Kind::List(_) => {
                         let to = self.tree.tys.intern(Kind::List(place.ty));
-                        self.coerce(v, to, "what the loop runs over")
+                        self.coerce(v, to, "the loop's sequence")
                     }
                     Kind::Error => return None,
                     _ => {
-                        let message = format!("a loop cannot run over `{}`", self.show(v.ty));
+                        let message = format!("a loop cannot iterate over `{}`", self.show(v.ty));
                         self.error("P0401", v.span, message, "use a range, a list or a header stack");
                         return None;
                     }
@@ -306,7 +301,7 @@ impl Checker<'_> {
 
     fn switch(&mut self, on: &ast::Expr, cases: &[ast::SwitchCase], span: Span) -> Option<StmtKind> {
         if self.cx.in_parser {
-            self.error("P0410", span, "`switch` cannot stand in a parser", "use `transition select`");
+            self.error("P0410", span, "`switch` is not allowed in a parser", "use `transition select`");
             return None;
         }
         if let ast::ExprKind::Member(base, name) = &on.kind
@@ -348,7 +343,7 @@ impl Checker<'_> {
                 let before = self.diagnostics.len();
                 let label = self.value(&case.label);
                 let label = self.coerce(label, v.ty, "the label");
-                self.relate(before, v.span, "what `switch` looks at");
+                self.relate(before, v.span, "the expression of `switch`");
                 match &label.kind {
                     ExprKind::Const(c) => {
                         if let Some((_, first)) = seen.iter().find(|(o, _)| o == c) {

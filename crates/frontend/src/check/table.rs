@@ -54,7 +54,7 @@ impl Checker<'_> {
         }
         if !has_actions {
             let message = format!("table `{}` has no `actions`", table.name);
-            self.error("P0601", t.name.span, message, "list what it can do: `actions = { ... }`");
+            self.error("P0601", t.name.span, message, "list its actions: `actions = { ... }`");
             self.declare(&t.name, Def::Broken);
             return None;
         }
@@ -113,9 +113,9 @@ impl Checker<'_> {
         let default = at(|k| matches!(k, PropertyKind::DefaultAction(_)));
         let entries = at(|k| matches!(k, PropertyKind::Entries(_)));
         let rules = [
-            (default, actions, "`default_action` stands before `actions`"),
-            (entries, key, "`entries` stand before `key`"),
-            (entries, actions, "`entries` stand before `actions`"),
+            (default, actions, "`default_action` comes before `actions`"),
+            (entries, key, "`entries` come before `key`"),
+            (entries, actions, "`entries` come before `actions`"),
         ];
         for (late, early, message) in rules {
             if let (Some(late), Some(early)) = (late, early)
@@ -123,7 +123,7 @@ impl Checker<'_> {
             {
                 let d = Diagnostic::error("P0601", properties[late].span, message);
                 let d = d.related(properties[early].span, "must come first").related(table, "of this table");
-                self.report(d.help("move it behind"));
+                self.report(d.help("move it after that"));
             }
         }
     }
@@ -453,7 +453,7 @@ impl Checker<'_> {
             let help = "add `default_action = ...;`, or include core.p4";
             let d = match self.find(&path) {
                 Some(b) => {
-                    let message = format!("{what}, and this `NoAction` is no action without parameters");
+                    let message = format!("{what}, and this `NoAction` is not an action without parameters");
                     Diagnostic::error("P0601", b.span, message).related(table.span, "this table needs it")
                 }
                 None => {

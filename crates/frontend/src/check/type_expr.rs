@@ -86,7 +86,7 @@ impl Checker<'_> {
                 self.tree.tys.intern(Kind::List(e))
             }
             TypeExprKind::DontCare => {
-                self.error("P0303", t.span, "`_` cannot stand here", "write the type");
+                self.error("P0303", t.span, "`_` is not allowed here", "write the type");
                 Ty::ERROR
             }
         }
@@ -270,7 +270,8 @@ impl Checker<'_> {
             matches!(self.tree.tys.get(ty), Kind::Int | Kind::String | Kind::MatchKind | Kind::List(_));
         if compile_time && container == "a tuple" {
             // Constants of such types do no harm, and p4c's library of lists is made of them.
-            let message = format!("in P4_16 `{}` cannot be inside a tuple, but here it can", self.show(ty));
+            let message =
+                format!("P4_16 does not allow `{}` inside a tuple; here it is allowed", self.show(ty));
             let help = "such a tuple exists only at compile time (P4_16 section 7.2.11)";
             self.report(Diagnostic::warning("P0406", span, message).help(help));
             return;
@@ -290,7 +291,7 @@ impl Checker<'_> {
     /// Reports a type that a variable cannot have.
     pub fn check_variable_type(&mut self, ty: Ty, span: Span) -> bool {
         let wrong = match self.tree.tys.get(ty) {
-            Kind::Void => "there are no values of type `void`",
+            Kind::Void => "type `void` has no values",
             Kind::Int => "a variable cannot have type `int`: only compile-time values can",
             Kind::String => "a variable cannot have type `string`: only compile-time values can",
             Kind::MatchKind => "a variable cannot have type `match_kind`",

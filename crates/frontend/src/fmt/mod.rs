@@ -26,7 +26,7 @@ pub fn format(text: &str) -> Result<String, Box<Diagnostic>> {
         Ok(again) if same(&pieces, &again) => Ok(out),
         _ => Err(Box::new(
             Diagnostic::error("P0904", Span::default(), "formatting would change this program")
-                .help("this is a bug of the formatter; the file was left as it is"),
+                .help("this is a bug in the formatter; the file was left unchanged"),
         )),
     }
 }

@@ -91,7 +91,7 @@ impl Flow<'_> {
             self.say(
                 Diagnostic::warning(OUT_NOT_SET, p.span, message)
                     .label("declared here")
-                    .help("set it on every way"),
+                    .help("set it on every path"),
             );
         }
     }
@@ -199,7 +199,7 @@ impl Flow<'_> {
             if self.now.is_none() {
                 self.say(
                     Diagnostic::warning(UNREACHABLE, s.span, "this statement is never reached")
-                        .label("what stands before it always leaves")
+                        .label("the code before it always leaves")
                         .help("remove it, or move it up"),
                 );
                 return;
@@ -463,7 +463,7 @@ impl Flow<'_> {
             Diagnostic::warning(UNINITIALISED, e.span, message)
                 .label("read here")
                 .related(at, "declared here")
-                .help("give it a value first; here it would be zero, elsewhere anything"),
+                .help("give it a value first; it would be zero here, undefined on other targets"),
         );
         // Once is enough.
         if let Some(now) = &mut self.now {

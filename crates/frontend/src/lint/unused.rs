@@ -126,7 +126,7 @@ fn states(block: &crate::check::tree::Block, out: &mut Vec<Diagnostic>) {
         if !seen {
             let message = format!("state `{}` is never reached", s.name);
             let d = Diagnostic::warning(UNREACHABLE, s.name_span, message).label("no transition leads here");
-            out.push(d.help("let a state go to it, or remove it"));
+            out.push(d.help("add a transition to it, or remove it"));
         }
     }
 }
@@ -318,6 +318,6 @@ pub fn select_default(
     (!all && !covered && !cases.is_empty()).then(|| {
         Diagnostic::warning(NO_DEFAULT, span, "this `select` has no case for other values")
             .label("a packet that matches none of them is rejected with `error.NoMatch`")
-            .help("add `default: reject;`, or where it should go")
+            .help("add `default: reject;`, or another transition")
     })
 }

@@ -366,7 +366,7 @@ impl Lower<'_> {
                 Some(Ok(Const::Str(s))) => format!("static assertion failed: {s}"),
                 _ => "static assertion failed".to_string(),
             };
-            self.error("P0504", span, text, "change what it asserts, or the arguments of the instance");
+            self.error("P0504", span, text, "change the assertion, or the arguments of the instance");
         }
         Some(self.bool_expr(true, span))
     }

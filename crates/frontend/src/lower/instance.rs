@@ -189,7 +189,7 @@ impl Lower<'_> {
             ExprKind::Instance(i) => self.env.instances.get(i).cloned().map(Bound::Inst),
             ExprKind::New(new) => self.instantiate(new, name, &Annotations::default()).map(Bound::Inst),
             ExprKind::Call(_) if matches!(self.tree.tys.get(e.ty), Kind::Extern(..)) => {
-                self.unsupported(e.span, "an object that a call makes", "use a constructor");
+                self.unsupported(e.span, "an object created by a call", "use a constructor");
                 None
             }
             ExprKind::Var(v) if self.env.ctor.contains_key(v) => self.env.ctor.get(v).cloned(),

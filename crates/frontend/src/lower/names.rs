@@ -31,7 +31,7 @@ impl Lower<'_> {
         self.report(
             Diagnostic::warning("P0509", span, format!("two actions have the control-plane name `{name}`"))
                 .related(first, "the first of them")
-                .help("controllers choose between them by the table; to tell them apart, give one another `@name`"),
+                .help("controllers choose between them by the table; to distinguish them, give one another `@name`"),
         );
     }
 

@@ -105,7 +105,7 @@ impl Lower<'_> {
     pub fn push(&mut self, kind: ir::StmtKind, span: ir::Span) {
         self.statements += 1;
         if self.statements == MAX_STATEMENTS {
-            let message = format!("the program comes to more than {MAX_STATEMENTS} statements");
+            let message = format!("the program expands to more than {MAX_STATEMENTS} statements");
             self.error("P0510", span, message, "use fewer instances of large blocks");
         }
         if self.statements < MAX_STATEMENTS {

@@ -165,12 +165,15 @@ impl Lower<'_> {
             let args = e.args.iter().map(|a| self.action_data(a)).collect::<Option<Vec<_>>>()?;
             if !seen.insert((matches.clone(), e.priority)) {
                 if ranked {
-                    let d =
-                        crate::diag::Diagnostic::warning("P0604", e.span, "another entry matches the same");
+                    let d = crate::diag::Diagnostic::warning(
+                        "P0604",
+                        e.span,
+                        "another entry matches the same values",
+                    );
                     self.report(d.help("leave out one of them"));
                     continue;
                 }
-                self.error("P0604", e.span, "another entry matches the same", "leave out one of them");
+                self.error("P0604", e.span, "another entry matches the same values", "leave out one of them");
                 return None;
             }
             out.push(ir::Entry {
@@ -234,8 +237,8 @@ impl Lower<'_> {
                 KeyMatch::Range { lo: self.bits(lo)?, hi: self.bits(hi)? }
             }
             _ => {
-                let help = "use a set that suits the match kind of the key";
-                self.error("P0604", key.expr.span, "an entry does not suit this key", help);
+                let help = "use a set that fits the match kind of the key";
+                self.error("P0604", key.expr.span, "an entry does not fit this key", help);
                 return None;
             }
         })

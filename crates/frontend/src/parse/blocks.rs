@@ -80,7 +80,7 @@ impl Parser {
             };
             let span = p.since(start);
             if !states.is_empty() {
-                let d = Diagnostic::error("P0205", span, "declarations of a parser stand before its states");
+                let d = Diagnostic::error("P0205", span, "declarations of a parser come before its states");
                 p.report(d.help("move it before the first `state`"));
             }
             locals.push(Decl { annotations, kind, span });
@@ -98,7 +98,7 @@ impl Parser {
         let t = self.peek();
         let span = t.span;
         let other = match &*t.text {
-            "action" | "table" if t.is_ident() => Some("actions and tables stand in controls"),
+            "action" | "table" if t.is_ident() => Some("actions and tables belong in controls"),
             "if" | "for" | "switch" | "return" | "exit" | "transition" if t.is_ident() => Some(""),
             _ if (self.is_name(0) || self.at("."))
                 && !self.is_base_type(0)
@@ -111,7 +111,7 @@ impl Parser {
         if let Some(why) = other {
             let d = Diagnostic::error("P0205", span, format!("expected a declaration or the rest of {of}"));
             self.report(match why {
-                "" => d.help(format!("statements go into {instead}")),
+                "" => d.help(format!("statements belong in {instead}")),
                 why => d.help(why),
             });
             return Err(Abandon);
@@ -173,7 +173,7 @@ impl Parser {
             StmtKind::Continue => "`continue`",
             _ => return,
         };
-        let d = Diagnostic::error("P0205", s.span, format!("{what} cannot stand in a parser state"));
+        let d = Diagnostic::error("P0205", s.span, format!("{what} is not allowed in a parser state"));
         self.report(
             d.help("states branch with `if` and `transition select`, and repeat by transitions back"),
         );

@@ -55,12 +55,12 @@ impl Parser {
             }
             "table" | "apply" | "value_set" | "state" if self.is_misplaced() => {
                 let home = if matches!(&*word, "table" | "apply") { "a control" } else { "a parser" };
-                let d = Diagnostic::error("P0205", span, format!("`{word}` stands only in {home}"));
-                self.report(d.help(format!("move it into {home}, or look for a `}}` too many above it")));
+                let d = Diagnostic::error("P0205", span, format!("`{word}` is only allowed in {home}"));
+                self.report(d.help(format!("move it into {home}, or look for an extra `}}` above it")));
                 return Err(Abandon);
             }
             "if" | "for" | "switch" | "return" | "exit" => {
-                let d = Diagnostic::error("P0205", span, "a statement cannot stand at the top level");
+                let d = Diagnostic::error("P0205", span, "a statement is not allowed at the top level");
                 self.report(d.help("move it into a function, action or `apply` block"));
                 return Err(Abandon);
             }
@@ -106,7 +106,7 @@ impl Parser {
         }
         if !self.is_name(0) && !self.peek().is_ident() {
             let hint = match &*self.peek().text {
-                "=" | "." | "+=" | "-=" | "[" => "statements stand in functions, actions and `apply` blocks",
+                "=" | "." | "+=" | "-=" | "[" => "statements belong in functions, actions and `apply` blocks",
                 _ => "a declaration starts with a keyword or with a type and a name",
             };
             let d = Diagnostic::error("P0201", self.peek().span, "expected a name after this type");
@@ -121,9 +121,9 @@ impl Parser {
             let d = Diagnostic::error(
                 "P0210",
                 name.span,
-                format!("`{}` is a variable outside of a block", name.name),
+                format!("`{}` is a variable outside any block", name.name),
             );
-            let d = d.note("variables live in parsers, controls, actions and functions");
+            let d = d.note("variables belong in parsers, controls, actions and functions");
             self.report(if top {
                 d.help("for a constant, write `const` before it")
             } else {
@@ -480,8 +480,10 @@ impl Parser {
         let (returns, name) = if is_constructor {
             let name = self.name("a constructor")?;
             if name.name != object.name {
-                let message =
-                    format!("`{}` has no return type and is no constructor of `{}`", name.name, object.name);
+                let message = format!(
+                    "`{}` has no return type and is not a constructor of `{}`",
+                    name.name, object.name
+                );
                 self.report(Diagnostic::error("P0201", name.span, message).help("write `void` before it"));
             }
             (TypeExpr { kind: TypeExprKind::Void, span: name.span }, name)

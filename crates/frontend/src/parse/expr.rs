@@ -76,7 +76,7 @@ impl Parser {
             // As in C, to which P4_16 section 8 refers; p4c reads `(a ? b : c) ? d : e`.
             let message = "`a ? b : c ? d : e` is read as `a ? b : (c ? d : e)`";
             let d = Diagnostic::warning("P0209", self.peek().span, message);
-            self.report(d.help("write the parentheses: p4c reads it otherwise"));
+            self.report(d.help("add parentheses: p4c reads it differently"));
         }
         let (b, hb) = self.nested(|p| p.conditional(b))?;
         let span = self.since(cond.span);
@@ -291,7 +291,11 @@ impl Parser {
             TokenKind::Int => match parse_int(&t.text) {
                 Ok((value, width)) => ExprKind::Int { value, width },
                 Err(why) => {
-                    let d = Diagnostic::error("P0103", t.span, format!("`{}` is no integer: {why}", t.text));
+                    let d = Diagnostic::error(
+                        "P0103",
+                        t.span,
+                        format!("`{}` is not a valid integer: {why}", t.text),
+                    );
                     self.report(d.help("write 10, 0xA, 0b1010, 0o12, or with a width 8w10 or 8s10"));
                     // It takes the place of an integer, so that reading can go on.
                     ExprKind::Int { value: 0.into(), width: None }
@@ -306,7 +310,7 @@ impl Parser {
                 }
                 return Ok((expr(ExprKind::String(text), self.since(t.span)), 1));
             }
-            // A string without an end: reported already.
+            // An unterminated string: reported already.
             TokenKind::Bad(_) => ExprKind::String(String::new()),
             TokenKind::Punct => return self.punct_primary(t.span),
             TokenKind::Ident => match &*t.text {
@@ -336,9 +340,9 @@ impl Parser {
     fn no_expression(&mut self) -> Abandon {
         let t = self.peek();
         let help = match &*t.text {
-            "_" if t.is_ident() => "`_` stands only for arguments and in key sets",
-            "default" if t.is_ident() => "`default` stands only in `select`, `switch` and entries",
-            _ if self.is_base_type(0) => "a type is no expression; a cast is written `(bit<8>) e`",
+            "_" if t.is_ident() => "`_` is only for arguments and key sets",
+            "default" if t.is_ident() => "`default` is only for `select`, `switch` and entries",
+            _ if self.is_base_type(0) => "a type is not an expression; a cast is written `(bit<8>) e`",
             _ => return self.unexpected("an expression"),
         };
         let message = format!("expected an expression, found `{}`", t.text);

@@ -187,7 +187,7 @@ impl Parser {
             }
             if self.peek().is("}") {
                 let d = Diagnostic::error("P0208", self.peek().span, "this `}` closes nothing");
-                self.report(d.help("remove it, or look for a `}` too many above it"));
+                self.report(d.help("remove it, or look for an extra `}` above it"));
                 self.bump();
                 continue;
             }
@@ -288,8 +288,8 @@ impl Parser {
                 format!("expected {what}, found the keyword `{word}`"),
             );
             let d = match &*word {
-                "_" => d.help("`_` is no name; choose one"),
-                _ => d.help(format!("keywords are no names; choose another, such as `{word}_`")),
+                "_" => d.help("`_` is not a name; choose one"),
+                _ => d.help(format!("keywords cannot be names; choose another name, such as `{word}_`")),
             };
             self.report(d);
             return Err(Abandon);

@@ -30,8 +30,7 @@ impl Parser {
         self.last_error = Some(self.pos);
         self.diags.push(d);
         if self.diags.len() >= MAX_ERRORS && !self.stopped {
-            let d =
-                Diagnostic::error("P0299", self.peek().span, "too many errors; the rest is not looked at");
+            let d = Diagnostic::error("P0299", self.peek().span, "too many errors; the rest is not checked");
             self.diags.push(d);
             self.stopped = true;
         }
@@ -62,7 +61,7 @@ impl Parser {
             return Ok(());
         }
         let t = self.peek();
-        // A string without an end may have swallowed it.
+        // An unterminated string may have swallowed it.
         let swallowed =
             self.pos.checked_sub(1).is_some_and(|i| matches!(self.tokens[i].kind, TokenKind::Bad(_)));
         if swallowed && t.line_start {
@@ -94,7 +93,7 @@ impl Parser {
                     && (NO_STATEMENT.contains(&&*t.text) || t.is_word("apply") && self.peek_at(1).is("{"));
             if t.is_eof() || t.is_ident() && t.line_start && starts_outside {
                 let d = Diagnostic::error("P0208", open, "this `{` is never closed").label("opened here");
-                let d = d.related(t.span, "`}` expected before this at the latest");
+                let d = d.related(t.span, "expected `}` before this");
                 self.report(d.help("add `}`"));
                 return Ok(());
             }

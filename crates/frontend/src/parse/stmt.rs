@@ -91,7 +91,7 @@ impl Parser {
                 "else" => {
                     let d = Diagnostic::error("P0201", t.span, "`else` without `if`");
                     self.report(d.help(
-                        "only one statement can stand between `if (...)` and `else`; put several into `{ ... }`",
+                        "only one statement is allowed between `if (...)` and `else`; put several into `{ ... }`",
                     ));
                     return Err(Abandon);
                 }
@@ -99,7 +99,7 @@ impl Parser {
                     let d = Diagnostic::error(
                         "P0205",
                         t.span,
-                        "`transition` stands only at the end of a parser state",
+                        "`transition` is only allowed at the end of a parser state",
                     );
                     self.report(d.help("declare several states, or choose the next one with `select`"));
                     return Err(Abandon);
@@ -137,7 +137,7 @@ impl Parser {
         let foreign = match &*t.text {
             "elseif" | "elsif" | "elif" => "write `else if`",
             "while" | "foreach" => "loops are written with `for`",
-            "case" => "labels stand in `switch` only, and are written without `case`",
+            "case" => "labels are only for `switch`, and are written without `case`",
             _ => "",
         };
         if t.is_ident() && !foreign.is_empty() && self.peek_at(1).is("(") && self.lookup(&t.text).is_none() {
@@ -168,7 +168,7 @@ impl Parser {
         } else if let ExprKind::Call { callee, .. } = &lhs.kind {
             if !is_place(callee) && !matches!(callee.kind, ExprKind::Type(_)) {
                 let d = Diagnostic::error("P0206", callee.span, "this cannot be called");
-                self.report(d.help("functions, methods, actions, tables and controls are called"));
+                self.report(d.help("only functions, methods, actions, tables and controls can be called"));
             }
             if instances && self.is_name(0) && !self.peek().line_start {
                 return self.instance_from_call(lhs);
@@ -180,7 +180,7 @@ impl Parser {
         self.bump();
         if !is_place(&lhs) {
             let d = Diagnostic::error("P0206", lhs.span, "this cannot be assigned to");
-            self.report(d.help("a variable, field, stack element or slice stands left of `=`"));
+            self.report(d.help("the left side of `=` must be a variable, field, stack element or slice"));
         }
         let rhs = self.expr()?;
         Ok(StmtKind::Assign { lhs, op, rhs })
@@ -189,7 +189,7 @@ impl Parser {
     fn no_statement(&mut self, e: &Expr) -> Abandon {
         let t = self.peek();
         if t.is("==") {
-            let d = Diagnostic::error("P0206", t.span, "`==` compares, and nothing is done with the result");
+            let d = Diagnostic::error("P0206", t.span, "`==` compares, and the result is unused");
             self.report(d.help("an assignment is written with `=`"));
             return Abandon;
         }
@@ -199,7 +199,7 @@ impl Parser {
             return Abandon;
         }
         if t.is(";") || t.is("}") || t.line_start {
-            let d = Diagnostic::error("P0206", e.span, "this expression is no statement");
+            let d = Diagnostic::error("P0206", e.span, "this expression is not a statement");
             self.report(d.help("call it with `(...)` or assign to it with `=`"));
             return Abandon;
         }

@@ -27,7 +27,7 @@ impl Parser {
         let list = ["key", "actions", "entries"].contains(&&*t.text) && t.is_ident();
         if t.is(";") {
             let d = Diagnostic::error("P0213", t.span, "unexpected `;` in a table");
-            self.report(d.help("no `;` stands after the `}` of `key`, `actions` and `entries`; remove it"));
+            self.report(d.help("remove it: the `}` of `key`, `actions` and `entries` takes no `;`"));
             return Err(Abandon);
         }
         let name = self.name("a table property")?;
@@ -67,7 +67,7 @@ impl Parser {
             _ => e,
         };
         if !matches!(call.kind, ExprKind::Name(_)) {
-            let d = Diagnostic::error("P0213", e.span, "this is no action");
+            let d = Diagnostic::error("P0213", e.span, "this is not an action");
             self.report(
                 d.help("write the name of an action, with its arguments in parentheses if it has any"),
             );

@@ -17,8 +17,7 @@ impl Parser {
     /// A type; `void` is none.
     pub(super) fn type_ref(&mut self) -> P<TypeExpr> {
         if self.at_word("void") {
-            let d =
-                Diagnostic::error("P0201", self.peek().span, "`void` can only be what a function returns");
+            let d = Diagnostic::error("P0201", self.peek().span, "`void` can only be a return type");
             self.report(d.help("use another type"));
             return Err(super::Abandon);
         }

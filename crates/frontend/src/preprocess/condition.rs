@@ -109,7 +109,7 @@ impl<'t> Evaluator<'t> {
     fn nest(&mut self) -> Result<(), (Span, String)> {
         self.depth += 1;
         match self.depth > MAX_DEPTH {
-            true => Err((self.end, "this expression is nested too deep".to_string())),
+            true => Err((self.end, "this expression is nested too deeply".to_string())),
             false => Ok(()),
         }
     }

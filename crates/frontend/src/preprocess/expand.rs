@@ -73,7 +73,7 @@ impl Preprocessor<'_> {
             first.space_before = false;
         }
         if let Some(t) = [new.body.first(), new.body.last()].into_iter().flatten().find(|t| t.is("##")) {
-            let d = Diagnostic::error("P0118", t.span, "`##` joins two tokens, but there is only one");
+            let d = Diagnostic::error("P0118", t.span, "`##` joins two tokens, but only one is given");
             self.report(d.help("write a token on both sides of it"));
             return;
         }
@@ -108,7 +108,7 @@ impl Preprocessor<'_> {
                 }
                 [t, sep, after @ ..] if t.is_ident() && (sep.is(",") || sep.is(")")) => {
                     if params.contains(&t.text) {
-                        bad = Some((t.span, format!("the parameter `{}` stands twice", t.text)));
+                        bad = Some((t.span, format!("the parameter `{}` is listed twice", t.text)));
                         break;
                     }
                     params.push(t.text.clone());
@@ -122,7 +122,7 @@ impl Preprocessor<'_> {
                     break;
                 }
                 [] => {
-                    bad = Some((open, "the parameter list of this macro has no end".to_string()));
+                    bad = Some((open, "the parameter list of this macro is not terminated".to_string()));
                     break;
                 }
             }
@@ -229,10 +229,10 @@ impl Preprocessor<'_> {
                     Diagnostic::error(
                         "P0120",
                         open.span,
-                        format!("the call of macro `{}` has no end", name.text),
+                        format!("the call of macro `{}` is not terminated", name.text),
                     )
                     .label("its arguments start here")
-                    .help("add `)`; a directive cannot stand between the arguments"),
+                    .help("add `)`; directives are not allowed between the arguments"),
                 );
                 return None;
             };
@@ -325,7 +325,7 @@ impl Preprocessor<'_> {
                             let tokens = if depth < MAX_CALL_DEPTH {
                                 self.expand(args[p].clone(), depth + 1)
                             } else {
-                                let message = "macro calls are nested too deep";
+                                let message = "macro calls are nested too deeply";
                                 self.report(Diagnostic::error("P0121", span, message));
                                 Vec::new()
                             };

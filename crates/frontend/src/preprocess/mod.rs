@@ -124,8 +124,8 @@ impl Preprocessor<'_> {
         if self.diags.len() < MAX_DIAGNOSTICS {
             self.diags.push(d);
         } else if self.diags.len() == MAX_DIAGNOSTICS {
-            let message = "too many problems in directives and macros; no more of them are shown";
-            self.diags.push(Diagnostic::error("P0199", d.span, message).help("correct those above first"));
+            let message = "too many problems in directives and macros; the rest are not shown";
+            self.diags.push(Diagnostic::error("P0199", d.span, message).help("fix those above first"));
         }
     }
 
@@ -148,7 +148,7 @@ impl Preprocessor<'_> {
             let span = Span { file, lo: 0, hi: 0 };
             self.report(
                 Diagnostic::error("P0112", span, "the program and its includes are too large")
-                    .label("this file is too much"),
+                    .label("this file exceeds the limit"),
             );
             return;
         }
@@ -193,7 +193,7 @@ impl Preprocessor<'_> {
         self.flush(&mut run);
         for c in open {
             self.report(
-                Diagnostic::error("P0115", c.span, "this conditional has no end")
+                Diagnostic::error("P0115", c.span, "this conditional is not terminated")
                     .label("starts here")
                     .help("add `#endif`"),
             );
@@ -232,7 +232,7 @@ impl Preprocessor<'_> {
             "elif" | "else" | "endif" => {
                 let Some(c) = open.last() else {
                     let d = Diagnostic::error("P0116", span, format!("`#{}` without `#if`", name.text));
-                    self.report(d.help("remove it, or add the `#if` that it belongs to"));
+                    self.report(d.help("remove it, or add the matching `#if`"));
                     return;
                 };
                 if &*name.text == "endif" {
@@ -336,7 +336,7 @@ impl Preprocessor<'_> {
         match args {
             [name, ..] if name.is_ident() => {
                 if let Some(extra) = args.get(1) {
-                    let d = Diagnostic::warning("P0110", extra.span, "what follows the name is ignored");
+                    let d = Diagnostic::warning("P0110", extra.span, "the text after the name is ignored");
                     self.report(d);
                 }
                 self.knows(&name.text)
@@ -407,7 +407,7 @@ impl Preprocessor<'_> {
                 self.report(d.help(match quoted {
                     true => "the name is relative to the including file or to an include directory",
                     false => {
-                        "`<...>` is looked for in the include directories only; use quotes for your own files"
+                        "`<...>` is searched in the include directories only; use quotes for your own files"
                     }
                 }));
             }

@@ -30,7 +30,7 @@ control Width(inout bit<8> x)(bit<8> w) {
     Prototype() p; //~ ERROR P0507
 
     apply {
-        resubmit_preserving_field_list(x); //~ ERROR P0901 a value of run time
+        resubmit_preserving_field_list(x); //~ ERROR P0901 a run-time value
         register<bit<8>>(5) inside; //~ ERROR P0507 among statements
         bit<8> z = x.minSizeInBits() + Plain.minSizeInBits(); //~ ERROR P0501 no size
     }

@@ -42,7 +42,7 @@ control C(inout bit<8> x, inout error e) {
     }
 
     apply {
-        break; //~ ERROR P0410 outside of any loop
+        break; //~ ERROR P0410 outside any loop
         switch (x) {
             1: {}
             1: {} //~ ERROR P0610 two labels are equal
@@ -60,8 +60,8 @@ control C(inout bit<8> x, inout error e) {
         if (t.apply().hti) {} //~ ERROR P0304
         verify(true, error.NoError); //~ ERROR P0413 only in parsers
         act(); //~ ERROR P0404
-        for (bit<8> i in x) {} //~ ERROR P0401 cannot run over
-        for (bool i in 1 .. 2) {} //~ ERROR P0401 a range gives numbers
+        for (bit<8> i in x) {} //~ ERROR P0401 cannot iterate over
+        for (bool i in 1 .. 2) {} //~ ERROR P0401 a range yields numbers
     }
 }
 

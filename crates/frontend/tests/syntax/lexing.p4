@@ -11,5 +11,5 @@ const bit<8> g = 3; // fine
 const bit<8> h = 4;
 const string s = "two
 lines \" ";
-const string t = "three; //~ ERROR P0104 this string has no end
+const string t = "three; //~ ERROR P0104 this string is not terminated
 const string u = 3 +; //~ ERROR P0201

@@ -4,7 +4,7 @@ control c(inout bit<8> x) {
     table t1 {
         const key = { x : exact; } //~ ERROR P0213 `key` cannot be `const`
         actions = { a; }; //~ ERROR P0213 unexpected `;` in a table
-        default_action = 3; //~ ERROR P0213 this is no action
+        default_action = 3; //~ ERROR P0213 this is not an action
     }
     table t2 {
         key = { x; } //~ ERROR P0201 expected `:` and a match kind
