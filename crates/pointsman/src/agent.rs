@@ -21,10 +21,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// How often processor, memory and network use are read where a threshold needs them.
 const SAMPLE: Duration = Duration::from_millis(100);
 
-/// How often the page of metrics is written.
+/// How often the metrics page is updated.
 const PAGE: Duration = Duration::from_millis(500);
 
-/// What the text of a file in /proc is to the agent.
+/// Wraps the text of a file in /proc as agent input.
 type Reading = for<'a> fn(&'a str) -> Input<'a>;
 
 /// Measure the local device and report to the switch whether it can take new connections.
@@ -105,7 +105,7 @@ impl Running {
         Ok(Running { agent, observer, poller, socket, mac, replies, probers, page: None, stop })
     }
 
-    /// How to end it.
+    /// Handle to stop it.
     pub fn stopper(&self) -> Stopper {
         Stopper { stop: self.stop.clone(), waker: self.poller.waker() }
     }
@@ -223,7 +223,7 @@ impl Running {
     }
 }
 
-/// What reports cost of a processor.
+/// CPU time used for reports.
 fn cost(reports: u64, spent: Duration, took: Duration) -> String {
     let (spent, took) = (spent.as_secs_f64(), took.as_secs_f64());
     format!(

@@ -71,7 +71,7 @@ pub fn rendered(failure: &Failure) -> String {
 /// Compiles a file for this switch. Warnings and errors are text.
 ///
 /// # Errors
-/// What is wrong with the file or with the program.
+/// An error in the file or in the program.
 pub fn compile_file(
     path: &Path,
     loader: &dyn Loader,

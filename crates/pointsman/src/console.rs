@@ -1,4 +1,4 @@
-//! What a command says to whoever runs it, on standard error.
+//! Messages of a command to its user, on standard error.
 
 use std::io::Write;
 

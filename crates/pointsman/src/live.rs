@@ -29,7 +29,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
-/// Where the switch of a live rack serves P4Runtime, inside its own namespace.
+/// P4Runtime address of a live rack's switch, inside its own namespace.
 pub const P4RUNTIME: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 9559);
 
 /// Receives what the parts say, as `part: message`.
@@ -57,12 +57,12 @@ struct ControllerPart {
     api: Option<tokio::task::JoinHandle<()>>,
 }
 
-/// How the switch of a rack gets at its packets.
+/// Packet access of a rack's switch.
 #[derive(Clone, Copy, Debug)]
 pub struct Ports {
     /// Which kind of port.
     pub kind: Want,
-    /// How many workers.
+    /// Number of workers.
     pub workers: usize,
 }
 
@@ -76,7 +76,7 @@ impl Default for Ports {
 pub struct Live {
     /// Namespaces and cables.
     pub rack: Rack,
-    /// What the devices run.
+    /// Configurations of the devices.
     pub device_configs: Vec<DeviceConfig>,
     config: RackConfig,
     keys: ReportKeys,

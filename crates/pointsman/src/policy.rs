@@ -324,7 +324,7 @@ fn show(s: &Value) -> String {
     out + &table(&rows)
 }
 
-/// What came of a change, in a sentence.
+/// Outcome of a change, in a sentence.
 fn outcome(c: &Value) -> String {
     match c["outcome"].as_str() {
         Some("in-force") => format!("in force after {} ms, {} writes", c["after_ms"], c["writes"]),
@@ -392,7 +392,7 @@ fn status(s: &Value) -> String {
     out
 }
 
-/// What a dry run says: a summary, and the writes that were asked for, as text that P4Runtime's tools read.
+/// Output of a dry run: a summary, and the requested writes, as text that P4Runtime tools can read.
 fn dry_run(d: &Value) -> String {
     let mut out =
         format!("# service {}: {} -> {}\n", text(&d["service"]), brief(&d["from"]), brief(&d["to"]));

@@ -28,7 +28,7 @@ pub struct Args {
     json: Option<PathBuf>,
 }
 
-/// What is there cannot be seen once the siege has begun.
+/// Existing files there are hidden once the siege has begun.
 fn refuse_hidden(path: &Path) -> Result<(), String> {
     if path.starts_with(FOLDER) {
         return Err(format!(

@@ -214,7 +214,7 @@ fn learnt(l: &Value) -> String {
     )
 }
 
-/// Where results go as they come.
+/// Outputs for results as they arrive.
 struct Results {
     file: Option<File>,
     to_stdout: bool,
@@ -263,7 +263,7 @@ fn steps_csv(path: &Path, results: &[&Value]) -> Result<(), String> {
     write(path, &text)
 }
 
-/// What the first simulation learnt.
+/// The Q-table learnt by the first simulation.
 fn save_table(path: &Path, results: &[&Value]) -> Result<(), String> {
     let mut tables = results.iter().filter_map(|r| r["learning"]["table"].as_str());
     let Some(first) = tables.next() else {

@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 /// The longest beginning of an HTTP answer that is looked at, in bytes.
 const MAX_STATUS: usize = 1024;
 
-/// What came of a probe: of which device, which of its targets, and if it did not pass, why.
+/// Result of a probe: device, target, and the error if it failed.
 pub type Verdict = (usize, usize, Result<(), String>);
 
 /// The threads that probe.
 pub struct Probers {
     /// By device and target.
     orders: Vec<Vec<Sender<Probe>>>,
-    /// What came of probes.
+    /// Results of probes.
     pub verdicts: Receiver<Verdict>,
 }
 

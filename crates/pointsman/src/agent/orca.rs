@@ -13,7 +13,7 @@ use tonic::{Request, Status};
 
 const METHOD: &str = "/xds.service.orca.v3.OpenRcaService/StreamCoreMetrics";
 
-/// How often an idle connection is asked whether it still is one.
+/// Keep-alive interval of an idle connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// Messages as bytes.
@@ -63,7 +63,7 @@ fn explained(status: &Status) -> String {
     }
 }
 
-/// What is behind an error that says "transport error".
+/// The cause of a "transport error".
 fn root(mut error: &dyn std::error::Error) -> String {
     while let Some(cause) = error.source() {
         error = cause;
@@ -207,7 +207,7 @@ mod tests {
         }
     }
 
-    /// What comes of following a server that says this, `n` replies in all.
+    /// Replies from following a server that sends this, `n` in all.
     fn followed(reports: Vec<Result<Vec<u8>, Status>>, n: usize) -> Vec<Reply> {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));

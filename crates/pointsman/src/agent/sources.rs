@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 
 /// The longest answer that is read.
 const MAX_ANSWER: u64 = 4 << 20;
-/// How long a source may take.
+/// Timeout of a source.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
-/// How often a waiting thread looks whether it is to end.
+/// How often a waiting thread checks whether to stop.
 pub(super) const LOOK: Duration = Duration::from_millis(50);
 
-/// What a source said.
+/// A source's reply.
 pub enum Reply {
     Bytes(Vec<u8>),
     Values(Vec<(&'static str, f64)>),

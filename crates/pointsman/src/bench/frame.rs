@@ -3,7 +3,7 @@
 /// Bytes of an Ethernet header.
 pub const ETHERNET: usize = 14;
 
-/// Where the IPv4 header begins.
+/// Offset of the IPv4 header.
 pub const IPV4: usize = ETHERNET;
 
 /// TCP.

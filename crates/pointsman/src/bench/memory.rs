@@ -201,7 +201,7 @@ fn config() -> SwitchConfig {
 /// Runs the command.
 ///
 /// # Errors
-/// What cannot be measured, and why.
+/// The reason why it cannot be measured.
 pub fn run(args: MemoryArgs) -> Result<ExitCode, String> {
     let file = match args.review() {
         Ok(file) => file.to_path_buf(),

@@ -37,7 +37,7 @@ enum Over {
 /// Runs the command.
 ///
 /// # Errors
-/// What cannot be measured, and why.
+/// The reason why it cannot be measured.
 pub fn run(args: Args) -> Result<ExitCode, String> {
     match args.over {
         Some(Over::Wire(args)) => wire::run(args),

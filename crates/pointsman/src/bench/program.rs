@@ -17,7 +17,7 @@ const BUDGET: usize = 64;
 /// Packets that come together, as a port gives them.
 const BATCH: usize = 64;
 
-/// What is measured.
+/// The measured load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     /// Flows that are known.

@@ -32,7 +32,7 @@ struct Place {
     last_seen_us: u32,
 }
 
-/// Where a device is.
+/// Addresses of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device {
     /// Its address.
@@ -63,7 +63,7 @@ fn hash(client: u32, vip: u32, ports: u32, protocol: u8) -> usize {
     (folded ^ folded >> 32) as usize
 }
 
-/// What a lookup found.
+/// Result of a lookup.
 enum Found {
     /// The connection.
     At(usize),

@@ -1,4 +1,4 @@
-//! What was measured, for people and for programs.
+//! The measurements, as text and JSON.
 
 use super::measure::Spread;
 use super::traffic::Mix;
@@ -20,11 +20,11 @@ impl Stages {
     }
 }
 
-/// What several workers are compared with, measured in turns with them.
+/// Baselines of several workers, measured in alternation with them.
 pub struct Fewer {
     /// One worker.
     pub one: Spread,
-    /// As many switches with one worker each, which share nothing but the machine: more than that cannot be reached.
+    /// As many switches with one worker each, which share only the machine: the upper bound.
     pub apart: Spread,
 }
 
@@ -32,29 +32,29 @@ pub struct Fewer {
 pub struct Report {
     /// The program's file.
     pub program: String,
-    /// Flows that are known.
+    /// Number of known flows.
     pub flows: u64,
-    /// Which packets came.
+    /// Packet mix.
     pub mix: Mix,
     /// Cores.
     pub workers: usize,
     /// Of the program.
     pub ns: Spread,
-    /// What several workers are compared with.
+    /// Baselines of several workers.
     pub fewer: Option<Fewer>,
     /// Of the loop.
     pub reference_ns: Spread,
     /// Of each run.
     pub packets: usize,
-    /// How the program ran.
+    /// The executor.
     pub executor: Choice,
     /// From source text to typed program.
     pub front_end_ms: f64,
     /// From there to what runs.
     pub executor_ms: f64,
-    /// What it makes besides, while packets already go through.
+    /// Compile time in the background, while packets already pass.
     pub rest_ms: f64,
-    /// Where the time goes.
+    /// Time per stage.
     pub stages: Stages,
     /// Share of the packets that left.
     pub forwarded: f64,
@@ -83,7 +83,7 @@ fn spread(s: &Spread) -> Value {
     })
 }
 
-/// How many times as fast as one worker.
+/// Speed-up over one worker.
 fn gain(one: &Spread, several: &Spread) -> f64 {
     one.median() / several.median().max(f64::MIN_POSITIVE)
 }

@@ -1,4 +1,4 @@
-//! What a program is filled with and what packets it gets: our own programs by their tables, others by an entries file.
+//! Entries and packets of a program: included programs by their tables, others by an entries file.
 
 use super::frame::{Fields, SHORTEST, TCP};
 use super::reference::Device;

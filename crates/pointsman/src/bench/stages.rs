@@ -1,4 +1,4 @@
-//! Where a packet's time goes: an executor that measures what another one does.
+//! Time per stage of a packet: an executor that measures another one.
 
 use pointsman_ir::{
     Bits, ControlId, ControlOutcome, Env, Executor, Known, LoadError, ParseOutcome, ParserId, Program,
@@ -24,9 +24,9 @@ pub struct Timed<E> {
 pub struct Spent {
     /// Nanoseconds of those that were not interrupted.
     pub ns: u64,
-    /// How many those are; each costs two readings of the clock.
+    /// Number of uninterrupted runs; each costs two readings of the clock.
     pub runs: u64,
-    /// How many were.
+    /// Number of interrupted runs.
     pub interrupted: u64,
 }
 
@@ -54,12 +54,12 @@ impl<E: Executor> Timed<E> {
         let _ = self.clock.set(clock);
     }
 
-    /// What parsers took.
+    /// Time in parsers.
     pub fn parser(&self) -> Spent {
         self.parser.get()
     }
 
-    /// What a control took.
+    /// Time in a control.
     pub fn control(&self, control: ControlId) -> Spent {
         self.controls.get(control.index()).map(Cell::get).unwrap_or_default()
     }

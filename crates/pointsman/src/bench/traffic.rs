@@ -152,7 +152,7 @@ pub struct Service {
     pub idle_us: u32,
 }
 
-/// What the packets look like.
+/// Source of the packets.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// TCP over IPv4 to a service: flow number to client address and port.

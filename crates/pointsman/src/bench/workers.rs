@@ -28,7 +28,7 @@ impl<E: Executor> Lane<E> {
     }
 }
 
-/// Where workers wait for each other.
+/// A barrier of workers.
 struct Meeting {
     /// Number of missing workers, and how often all have met.
     state: Mutex<(usize, u64)>,

@@ -51,7 +51,7 @@ fn chosen(choice: &PrometheusChoice, device: Option<pointsman_balance::DeviceNum
     Command::Input(ToController::Choose { service: choice.service.clone(), device })
 }
 
-/// How a criterion counts, for people.
+/// The weights of the criteria, as text.
 fn weights(choice: &PrometheusChoice) -> String {
     let total: f64 = choice.settings.criteria.iter().map(|(_, c)| c.weight).sum();
     let one = |(name, (_, c)): (&String, &(String, pointsman_balance::mcdm::promethee::Criterion))| {

@@ -21,7 +21,7 @@ use tokio::sync::mpsc::UnboundedSender;
 /// Ids of a learner's requests begin here: the controller's own never come so far.
 const FIRST_ID: u64 = 1 << 63;
 
-/// What comes back to a learner from Prometheus.
+/// Prometheus' answer to a learner.
 pub struct Answer {
     /// The learner that sent the query: a stopped one gets no answer.
     learner: u64,
@@ -29,7 +29,7 @@ pub struct Answer {
     result: Result<Vec<Clients>, String>,
 }
 
-/// What a learner wants of whoever runs it.
+/// A learner's request to its owner.
 pub(super) enum Wish {
     /// A request to the switch.
     Request { id: u64, request: Request },
@@ -41,7 +41,7 @@ pub(super) enum Wish {
     Say(String),
 }
 
-/// What makes a learner another one: its settings, and the devices that it weighs.
+/// Identity of a learner: its settings, and its devices.
 #[derive(Clone, PartialEq)]
 struct Basis {
     config: LearnConfig,
@@ -67,7 +67,7 @@ struct Running {
 
 /// The learner that runs, if one is configured.
 pub(super) struct Learner {
-    /// Where paths in the rack's file begin.
+    /// Base folder of paths in the rack file.
     folder: PathBuf,
     info: P4Info,
     start: Instant,
@@ -265,7 +265,7 @@ impl Learner {
     }
 }
 
-/// What a learner does, for metrics.
+/// State of a learner, for metrics.
 pub struct Report<'a> {
     /// Of which service.
     pub service: &'a str,
@@ -295,7 +295,7 @@ impl Drop for Learner {
     }
 }
 
-/// What clients see, by a Prometheus server: those of each of these classes of servers.
+/// Client metrics from a Prometheus server, for each of these classes of servers.
 async fn clients(source: &ClientsSource, classes: &[String]) -> Result<Vec<Clients>, String> {
     let loss = async {
         match &source.loss {

@@ -27,7 +27,7 @@ const CONNECT: Duration = Duration::from_secs(1);
 const KEEPALIVE: Duration = Duration::from_secs(2);
 const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 
-/// What happened to a connection, with its number: news of connections given up are ignored.
+/// An event of a connection, with its number: events of abandoned connections are ignored.
 enum News {
     Up(u64, Connection),
     Input(u64, Input),
@@ -53,7 +53,7 @@ impl Link {
         Link { tell, news, number: 0, connection: None }
     }
 
-    /// What comes next for the controller.
+    /// The controller's next event.
     pub async fn next(&mut self) -> Input {
         loop {
             // The sender is held here.

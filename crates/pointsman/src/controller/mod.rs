@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// How long a connection attempt and a request may take.
+/// Timeout of a connection attempt and of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Retry interval after a failed save.
@@ -74,7 +74,7 @@ pub fn program(name: &ProgramName) -> Result<Program, String> {
 pub struct Standing {
     /// Whether the switch holds what is known.
     pub status: Status,
-    /// How many MAC addresses are not known yet.
+    /// Number of unresolved MAC addresses.
     pub unresolved: usize,
 }
 
@@ -98,7 +98,7 @@ pub enum Command {
     Tokens(Tokens),
     /// A line for the operator.
     Say(String),
-    /// What Prometheus says about clients, for the learner.
+    /// Prometheus' data about clients, for the learner.
     Clients(Answer),
     /// A scrape by Prometheus.
     Metrics(oneshot::Sender<Page>),
@@ -115,9 +115,9 @@ pub enum Command {
 pub struct Pump<T> {
     controller: Controller,
     desk: Desk,
-    /// Where what was asked for is kept over a restart.
+    /// File that keeps API requests over a restart.
     keep: Option<PathBuf>,
-    /// What could not be saved, and when to try again.
+    /// The state whose save failed, and when to retry.
     unsaved: Option<(String, Instant)>,
     link: Link,
     start: Instant,
@@ -126,7 +126,7 @@ pub struct Pump<T> {
     choosers: Choosers,
     learner: Learner,
     tally: Tally,
-    /// What choosers and learners say.
+    /// Messages of choosers and learners.
     chosen: mpsc::UnboundedReceiver<Command>,
     limiter: Limiter,
     tell: T,
@@ -427,11 +427,11 @@ pub struct Opened {
     pub desk: Desk,
     /// The file that keeps what was asked for.
     pub keep: Option<PathBuf>,
-    /// What is to be kept there now, if that is not what it holds.
+    /// The new state to save, if it differs from the file's.
     changed: Option<String>,
-    /// Where paths in the rack's file begin.
+    /// Base folder of paths in the rack file.
     pub folder: PathBuf,
-    /// What an operator should know.
+    /// Log lines for the operator.
     pub notes: Vec<String>,
 }
 
@@ -508,7 +508,7 @@ fn tls_files(t: &ApiTls, folder: &Path) -> tls::Files {
     }
 }
 
-/// Where paths in a rack's file begin.
+/// Base folder of paths in a rack file.
 fn folder(path: &Path) -> PathBuf {
     path.parent().map_or_else(PathBuf::new, Path::to_path_buf)
 }

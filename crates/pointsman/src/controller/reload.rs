@@ -27,7 +27,7 @@ struct Watched {
     last: Option<Look>,
 }
 
-/// What a look at a file says.
+/// Result of polling a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     Same,
@@ -66,7 +66,7 @@ pub(super) struct Follower {
     keys: Option<Watched>,
     tokens: Option<Watched>,
     started_with: Rack,
-    /// What the controller was given last, with its text.
+    /// The last description given to the controller, with its text.
     in_force: (Rack, String),
     /// Text that was refused for doubts. Asked for again, it is taken.
     refused: Option<String>,

@@ -52,7 +52,7 @@ pub struct Args {
     verbose: bool,
 }
 
-/// How long and how hard.
+/// Loads and durations.
 struct Scale {
     /// Offered loads as multiples of what the CPUs handle together.
     loads: &'static [f64],
@@ -322,7 +322,7 @@ fn unloaded_latency(client: &mut Client, rate_rps: f64) -> Result<Duration, Stri
     best.ok_or_else(|| "nothing was measured".to_string())
 }
 
-/// What helps to repeat the experiment.
+/// Details for repeating the experiment.
 fn setup(args: &Args, scale: &Scale, privileges: &str) -> BTreeMap<String, String> {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");

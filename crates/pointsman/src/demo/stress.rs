@@ -17,7 +17,7 @@ const CONNECTIONS: usize = 10_000;
 /// The device that comes and goes.
 const DEVICE: &str = "s1/nic";
 
-/// How long and how much.
+/// Duration and amount.
 pub struct Scale {
     /// How long connections are checked.
     pub duration: Duration,

@@ -15,7 +15,7 @@ use tokio_rustls::TlsConnector;
 /// Longest answer, in bytes.
 const MAX_ANSWER: usize = 64 << 20;
 
-/// What to ask.
+/// A request.
 #[derive(Clone, Debug, Default)]
 pub struct Ask<'a> {
     /// `GET` and the like.
@@ -26,7 +26,7 @@ pub struct Ask<'a> {
     pub tls: Option<Arc<rustls::ClientConfig>>,
     /// The token to show.
     pub token: Option<&'a str>,
-    /// What to send: its type, and the content.
+    /// Content type and body.
     pub body: Option<(&'static str, String)>,
 }
 
@@ -47,7 +47,7 @@ fn shown(url: &str) -> &str {
     url.split('?').next().unwrap_or(url)
 }
 
-/// What bytes go over.
+/// Transport.
 trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}

@@ -25,7 +25,7 @@ use tokio_rustls::TlsAcceptor;
 /// Connections at a time.
 const CONNECTIONS: usize = 64;
 
-/// How long a client may take to send a request's head, and how long it may be silent between two.
+/// How long a client may take to send a request's head, and how long it may be idle between requests.
 const HEAD: Duration = Duration::from_secs(10);
 
 /// How long it may take to send the body.
@@ -140,7 +140,7 @@ pub struct Request {
     pub target: String,
     /// The header `Authorization`.
     pub authorization: Option<String>,
-    /// What it carries.
+    /// Its body.
     pub body: Vec<u8>,
 }
 
@@ -153,7 +153,7 @@ pub struct Response {
     pub content_type: &'static str,
     /// Other headers.
     pub headers: Vec<(&'static str, String)>,
-    /// What it carries.
+    /// Its body.
     pub body: String,
 }
 

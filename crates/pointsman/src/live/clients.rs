@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 
-/// Where it is asked, inside the switch's namespace.
+/// Its address, inside the switch's namespace.
 pub const CLIENTS: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 9090);
 
 /// Longest query.

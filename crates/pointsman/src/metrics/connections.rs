@@ -1,4 +1,4 @@
-//! How full the balancer's table of connections is.
+//! Occupancy of the balancer's connection table.
 //!
 //! The kind of an entry depends on the time, so it cannot be counted at changes: an idle connection ends without a packet. It is
 //! counted by looking at every place, a few at a time, so that packets and the control plane never wait for it.
@@ -22,7 +22,7 @@ const LINGER: u32 = 1954;
 const HALF_OPEN: u32 = 77;
 const AHEAD: u32 = 1 << 20;
 
-/// What an entry is at a moment.
+/// State of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// The client has not completed its handshake yet.
@@ -86,7 +86,7 @@ pub struct Census {
 }
 
 impl Census {
-    /// What stood there when all places had been looked at; None before the first time.
+    /// Counts after the last full scan; `None` before the first.
     pub fn last(&self) -> Option<&Connections> {
         self.last.as_ref()
     }

@@ -9,7 +9,7 @@ use pointsman_balance::learn::{Standing, State};
 use pointsman_balance::plan::{Action, Key};
 use std::collections::BTreeMap;
 
-/// What a controller's surroundings count.
+/// Counters of the controller's environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     events: BTreeMap<&'static str, u64>,

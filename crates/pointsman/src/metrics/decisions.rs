@@ -39,7 +39,7 @@ pub struct Staleness {
     pub sum_us: u64,
 }
 
-/// What is known of decisions.
+/// Counts of decisions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decisions {
     /// Server and slot of the device, number of the reason, and how often.

@@ -1,4 +1,4 @@
-//! What Prometheus reads: pages of metrics (OpenMetrics text), and the server for them.
+//! Prometheus metrics: pages in OpenMetrics text, and the server for them.
 //!
 //! Nothing is counted here. Switch and controller count by themselves; at each request a page is made of what they know. (An agent
 //! makes its own.)
@@ -34,7 +34,7 @@ struct Distribution {
     buckets: Vec<(f64, u64)>,
 }
 
-/// What a metric is at a moment.
+/// Value of a metric.
 #[derive(Clone, Debug, PartialEq)]
 enum Value {
     Counter(f64),
@@ -97,7 +97,7 @@ impl Page {
         self.add(name, help, MetricType::Gauge, samples, Value::Gauge);
     }
 
-    /// How values are distributed.
+    /// Adds a histogram.
     fn histogram(&mut self, name: &'static str, help: &'static str, samples: Vec<(Labels, Distribution)>) {
         self.add(name, help, MetricType::Histogram, samples, Value::Histogram);
     }

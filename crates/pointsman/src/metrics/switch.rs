@@ -43,7 +43,7 @@ pub const DROPS: [&str; 27] = [
 /// `REPORT_ACCEPTED` of headers.p4.
 pub const REPORT_ACCEPTED: u64 = 32;
 
-/// What is reported of a device, by place in the register `reported` (`Metric` of load.p4), from its highest byte.
+/// Metrics reported by a device, by place in the register `reported` (`Metric` of load.p4), from its highest byte.
 const METRICS: [&str; 4] = ["compute", "memory", "network", "queue"];
 
 /// A device of the balancer and what is known of it.
@@ -55,15 +55,15 @@ pub struct DeviceFigures {
     pub connections: u64,
     /// Packets and bytes to it.
     pub traffic: [u64; 2],
-    /// What is in flight.
+    /// Count in flight.
     pub in_flight: u64,
     /// Microseconds since its last report; None: there was none.
     pub report_age_us: Option<u64>,
-    /// What it reported last.
+    /// Its last report.
     pub reported: [u64; 4],
 }
 
-/// What is known of a switch at one moment.
+/// Snapshot of a switch's counters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Packets.
@@ -88,7 +88,7 @@ pub(super) fn named(program: &Program, name: &str) -> Option<ExternInstanceId> {
     Some(ExternInstanceId(found as u32))
 }
 
-/// What a counter array holds that is not 0.
+/// Non-zero values of a counter array.
 fn counts(state: &State, name: &str) -> Vec<(u64, [u64; 2])> {
     let Some(id) = named(state.program(), name) else { return Vec::new() };
     let length = state.counter(id).map_or(0, |c| c.len());

@@ -14,7 +14,7 @@ pub struct App {
     pub server: Unit,
     /// The SmartNIC.
     pub nic: Unit,
-    /// What a request takes on the way, both ways together, in milliseconds.
+    /// Round-trip network time of a request, in milliseconds.
     pub way_ms: f64,
     /// Offered loads.
     pub rates: &'static [f64],

@@ -59,10 +59,10 @@ pub struct Ran {
 
 /// Racks of the lab at the same time. They mostly wait.
 const RACKS: usize = 8;
-/// What the quickest service of a stretched scenario takes: a software switch and two wake-ups take 0.2 ms, a busy machine lets wait some
-/// milliseconds.
+/// Service time of the fastest service of a scaled scenario: a software switch and two wake-ups take 0.2 ms, a busy machine adds
+/// some milliseconds.
 const SERVICE_MS: f64 = 20.0;
-/// How far a scenario is stretched.
+/// Bounds of the time scaling.
 const STRETCH: (f64, f64) = (0.1, 4.0);
 /// Reports of a scaled scenario are no more frequent, unless their data is measured as often.
 const HEARTBEAT_MS: u32 = 5;
@@ -81,7 +81,7 @@ fn widen(range: &mut Option<(f64, f64)>, value: f64) {
     *range = Some((low.min(value), high.max(value)));
 }
 
-/// What an experiment may use.
+/// Resources of an experiment.
 pub struct Bench {
     /// First seed.
     pub first_seed: u64,
@@ -89,7 +89,7 @@ pub struct Bench {
     pub seeds: u64,
     /// Shorter runs and fewer points.
     pub quick: bool,
-    /// How requests come.
+    /// Arrival process.
     pub coming: Coming,
     /// Where experiments run.
     pub place: Where,
@@ -99,7 +99,7 @@ pub struct Bench {
     bar: ProgressBar,
     simulations: AtomicU64,
     violations: AtomicU64,
-    /// What several figures show, by name.
+    /// Results shared by several figures, by name.
     shared: Mutex<BTreeMap<String, Arc<dyn Any + Send + Sync>>>,
 }
 
@@ -164,7 +164,7 @@ impl Bench {
     /// Reads a scenario that has no sweep. `files` are what it names.
     ///
     /// # Errors
-    /// What is wrong with it: a mistake of ours.
+    /// An error in the scenario: a bug of ours.
     pub fn scenario(
         &self,
         name: &str,
@@ -180,7 +180,7 @@ impl Bench {
         }
     }
 
-    /// What several figures show: made by the first that wants it.
+    /// Results shared by several figures: computed by the first that needs them.
     ///
     /// # Errors
     /// Those of `make`.
@@ -353,7 +353,7 @@ impl Bench {
         self.each(what, scenarios, |scenario, seed| self.simulate(scenario, seed))
     }
 
-    /// How many simulations there were, and what their checkers found.
+    /// Number of simulations, and of violations found by their checkers.
     pub fn tally(&self) -> (u64, u64) {
         (self.simulations.load(Ordering::Relaxed), self.violations.load(Ordering::Relaxed))
     }
@@ -366,7 +366,7 @@ pub fn p99_ms(scenario: &Scenario, outcome: &Outcome) -> f64 {
     if r.lost * 100 >= r.sent.max(1) { scenario.patience_ns as f64 / 1e6 } else { outcome.latency.p99_ms }
 }
 
-/// How far a scenario is to be stretched for the lab.
+/// Time scaling of a scenario for the lab.
 fn stretch(s: &Scenario) -> f64 {
     let quickest_ms =
         s.devices.iter().map(|d| d.service.mean_ns() / d.speed / 1e6).fold(f64::INFINITY, f64::min);

@@ -106,18 +106,18 @@ const SUSTAINED: Quantity = Quantity {
     log: false,
 };
 
-/// What is compared.
+/// A comparison of policies.
 struct Case<'a> {
     title: &'a str,
     /// The claims, in the order of the policies.
     claims: &'a [&'static str],
-    /// The rack, under a policy, at a load that is so many times the processor's capacity.
+    /// The rack, under a policy, at a load given as a multiple of the processor's capacity.
     setup: &'a (dyn Fn(&str, f64) -> Setup + Sync),
-    /// P99 may be so long.
+    /// Maximum P99.
     limit_ms: f64,
-    /// All devices together, times the processor's capacity.
+    /// Capacity of all devices together, as a multiple of the processor's.
     together: f64,
-    /// How often the interval is halved.
+    /// Number of bisection steps.
     steps: u32,
 }
 

@@ -247,7 +247,7 @@ fn highest(points: &[f64], carried: &[Vec<bool>]) -> Vec<f64> {
 /// An application of this chapter.
 struct App {
     name: &'static str,
-    /// What both devices handle together, a second.
+    /// Combined capacity of both devices, per second.
     most_per_s: f64,
     units: [Unit; 2],
     way_ms: f64,

@@ -122,7 +122,7 @@ const DELAYS: Figure = Figure {
     ],
 };
 
-/// What came of an application: for each policy and rate, of each seed.
+/// Results of an application: for each policy and rate, of each seed.
 struct Swept {
     rates: Vec<f64>,
     runs: Vec<(&'static str, Vec<Vec<Ran>>)>,

@@ -1,4 +1,4 @@
-//! What a figure of a paper is, what it claims, and how a claim is judged.
+//! Figures of the papers, their claims, and how a claim is judged.
 
 use super::bench::Bench;
 use crate::stats::{mean, median, spread};
@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 pub struct Figure {
     /// As the command line names it: `fig-5.7`, `table-5.4`.
     pub id: &'static str,
-    /// What it shows.
+    /// Its title.
     pub title: &'static str,
     /// The paper and its section.
     pub source: &'static str,
     /// Where it runs.
     pub place: Place,
-    /// What a reader must know: what is wrong with the original's data, how our experiment differs.
+    /// Remarks for the reader: errors in the original's data, differences of our experiment.
     pub remarks: &'static [&'static str],
-    /// What it is said to show.
+    /// Its claims.
     pub claims: &'static [Claim],
 }
 
@@ -50,18 +50,18 @@ pub struct Claim {
     pub paper: f64,
     /// Its unit.
     pub unit: &'static str,
-    /// How ours is judged.
+    /// The rule by which ours is judged.
     pub rule: Rule,
 }
 
-/// How a claim is judged. Ours is a sample for each seed; its mean has a 95 % confidence interval.
+/// Rule for judging a claim. Ours is a sample for each seed; its mean has a 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
     /// Something has an effect: the number is away from `neutral`, where nothing would be gained. *Fails*: our
     /// interval includes `neutral`, or lies beyond it. *Holds*: our mean is at least four fifths as far away as the paper's
     /// number. *Weaker*: what is between.
     Effect {
-        /// Where there would be no effect.
+        /// The value without an effect.
         neutral: f64,
     },
     /// A bound: *holds* if the whole interval is at or below it, *weaker* if only the mean is.
@@ -75,7 +75,7 @@ pub enum Rule {
     },
 }
 
-/// What became of a claim.
+/// Verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It holds.
@@ -163,7 +163,7 @@ pub const RATE: Quantity =
 pub struct Point {
     /// Where.
     pub x: f64,
-    /// What was found there, one for each seed. A paper has one.
+    /// Values at this place, one for each seed. A paper has one.
     pub samples: Vec<f64>,
 }
 
@@ -183,7 +183,7 @@ impl Curve {
         Curve { name: name.to_string(), points }
     }
 
-    /// What we measured: at each place of the axis, a value of every run there.
+    /// Our measurements: at each place of the axis, a value of every run.
     pub fn of<R>(name: &str, axis: &[f64], runs: &[Vec<R>], value: impl Fn(&R) -> f64) -> Self {
         let point = |(x, runs): (&f64, &Vec<R>)| Point { x: *x, samples: runs.iter().map(&value).collect() };
         Curve { name: name.to_string(), points: axis.iter().zip(runs).map(point).collect() }
@@ -204,9 +204,9 @@ pub struct Chart {
     pub x: Quantity,
     /// Vertical axis.
     pub y: Quantity,
-    /// What we measured.
+    /// Our measurements.
     pub ours: Vec<Curve>,
-    /// What the paper shows, if its numbers are known.
+    /// The paper's data, if its numbers are known.
     pub paper: Vec<Curve>,
 }
 
@@ -222,14 +222,14 @@ impl Chart {
     }
 }
 
-/// What an experiment found.
+/// Results of an experiment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Found {
     /// Charts.
     pub charts: Vec<Chart>,
     /// For each claim, its id and a sample for each seed.
     pub values: Vec<(&'static str, Vec<f64>)>,
-    /// What else there is to say.
+    /// Further notes.
     pub notes: Vec<String>,
     /// Whether claims were left out: in the lab, what would take too long.
     pub partial: bool,

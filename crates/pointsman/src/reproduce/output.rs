@@ -1,4 +1,4 @@
-//! What was found, for people and programs: a table on the terminal, CSV, JSON, a page.
+//! Output of the results: a table on the terminal, CSV, JSON, HTML.
 
 use super::figure::{Chart, Curve, Figure, Found, Judged, Quantity, Rule};
 use crate::stats::{mean, median, spread};
@@ -13,7 +13,7 @@ pub struct Finished<'a> {
     pub figure: &'a Figure,
     /// Where it ran: `simulator` or `lab`.
     pub place: &'static str,
-    /// What was found.
+    /// The results.
     pub found: Found,
     /// Its claims.
     pub judged: Vec<Judged>,
@@ -35,7 +35,7 @@ fn amount(value: f64, unit: &str) -> String {
     if unit.is_empty() { precise(value) } else { format!("{} {unit}", precise(value)) }
 }
 
-/// What the paper says, as a bound where it is one.
+/// The paper's number, with its bound if any.
 fn paper(j: &Judged) -> String {
     let sign = match j.claim.rule {
         Rule::AtMost => "at most ",

@@ -37,7 +37,7 @@ impl Unit {
     }
 }
 
-/// What is simulated.
+/// A simulated setup.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Servers, all alike.
@@ -54,13 +54,13 @@ pub struct Setup {
     pub agent: String,
     /// `agent` of each device, by priority: the text between the braces. Empty: as in `agent`.
     pub agent_of: Vec<String>,
-    /// A device that is silent for so long gets nothing.
+    /// A device silent for this long gets no new requests.
     pub report_timeout_ms: u32,
-    /// How often agents read the use of their processor.
+    /// How often agents sample their processor use.
     pub sampling_ms: f64,
     /// From the decision to report to the frame on the wire.
     pub delay_ms: f64,
-    /// How often devices send probes, if they do: in place of reports, which say nothing of a probe's weight.
+    /// Interval of the devices' probes, if any: in place of reports, which have no weight.
     pub probes_ms: Option<f64>,
     /// For how long clients send.
     pub duration_s: f64,
@@ -198,7 +198,7 @@ impl Setup {
     /// The scenario.
     ///
     /// # Errors
-    /// What is wrong with it: a mistake of ours.
+    /// An error in the scenario: a bug of ours.
     pub fn scenario(&self, bench: &Bench) -> Result<Arc<Scenario>, String> {
         let mut t = format!(
             "name = \"experiment\"\nduration_s = {}\nwarmup_s = {}\npatience_s = {}\n",

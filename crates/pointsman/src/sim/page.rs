@@ -236,7 +236,7 @@ fn accuracy(r: &Value) -> Option<f64> {
     r["learning"]["accuracy_percent"].as_f64()
 }
 
-/// What one learner decided, and what the oracle would have.
+/// Chart of one learner's weights, and the oracle's.
 fn weights(name: &str, result: &Value) -> String {
     let series = |field: &str| Series {
         dots: steps(result)

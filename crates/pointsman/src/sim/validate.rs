@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Each run of the lab is simulated so often: requests come at the same times, all else that is random (when agents report, how long
 /// services take) differs. A lab has one of these by chance.
 const SIMULATED: u64 = 5;
-/// How far simulator and lab may differ to be called in agreement, in per cent.
+/// Maximum difference between simulator and lab that counts as agreement, in per cent.
 const AGREEMENT_PERCENT: f64 = 10.0;
 
 /// P50 and P99 in milliseconds, answers per second, lost requests.
@@ -147,7 +147,7 @@ fn worst(v: &Value) -> f64 {
     ["p50", "p99", "answers"].map(off).into_iter().fold(0.0, f64::max)
 }
 
-/// How busy the machine is, as the kernel says: processes that run or want to, over a minute.
+/// The machine's load average over a minute, as given by the kernel.
 pub fn load_average() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }

@@ -32,7 +32,7 @@ const METRICS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST
 /// So many service times are drawn for each device; then they come again.
 const DRAWS: usize = 1 << 16;
 
-/// What came of one run.
+/// Results of one run.
 #[derive(Clone, Debug)]
 pub struct Ran {
     /// Requests that were due.
@@ -69,12 +69,12 @@ fn refused(field: &str, remedy: &str) -> String {
 /// Whether the lab supports everything in the scenario.
 ///
 /// # Errors
-/// What it has not, and what to write instead.
+/// An unsupported field, with an alternative.
 pub fn check(s: &Scenario) -> Result<(), String> {
     plan(s, 1).map(|_| ())
 }
 
-/// What a lab has of a scenario. Whatever it has not is refused: to leave it out would be another experiment.
+/// The lab's version of a scenario. Unsupported features are refused: omitting them would be a different experiment.
 fn plan(s: &Scenario, seed: u64) -> Result<Plan, String> {
     let [client] = s.clients.as_slice() else { return Err(refused("client", "write one only")) };
     if !s.events.is_empty() {
@@ -270,14 +270,14 @@ pub struct OnWire {
     keys: Keyring,
     ports: SourcePorts,
     client: Namespace,
-    /// What runs on it, but for its requests.
+    /// Its configuration, apart from the requests.
     scenario: Scenario,
 }
 
-/// What a learner sees and says.
+/// Inputs and outputs of a learner.
 struct Eyes {
     view: ClientsView,
-    /// What was decided, as the controller's log has it.
+    /// Decisions, from the controller's log.
     decisions: Arc<Mutex<Vec<String>>>,
 }
 
@@ -293,7 +293,7 @@ impl Eyes {
     }
 }
 
-/// What has to be equal in all scenarios that run on one rack.
+/// The part of a scenario that all scenarios on one rack must share.
 fn without_requests(s: &Scenario) -> Scenario {
     let mut rest = Scenario { duration_ns: 0, ..s.clone() };
     for client in &mut rest.clients {

@@ -55,7 +55,7 @@ impl From<Poll> for PollMode {
     }
 }
 
-/// What simple_switch takes for "no port"; in 9 bits it is 511, the drop port.
+/// simple_switch's value for "no port"; in 9 bits it is 511, the drop port.
 const NO_PORT: u32 = u32::MAX;
 
 /// The argument of `--p4runtime`: an address or a name, and a port.
@@ -379,7 +379,7 @@ impl Args {
         self.log_level.unwrap_or(if verbose { Level::Debug } else { Level::Info })
     }
 
-    /// Where the log goes.
+    /// Target of the log.
     ///
     /// # Errors
     /// Its file cannot be written.

@@ -64,7 +64,7 @@ impl Cache {
     }
 }
 
-/// How a call has the switch.
+/// A call's access to the switch.
 enum Hold<'a> {
     Nothing,
     /// Several workers may use it meanwhile.

@@ -1,4 +1,4 @@
-//! Where a running switch's lines go: `--log-console`, `--log-file`, `--log-level`.
+//! Log targets of a running switch: `--log-console`, `--log-file`, `--log-level`.
 
 use crate::console::say;
 use std::fs::{File, OpenOptions};
@@ -60,7 +60,7 @@ enum Target {
     Lost,
 }
 
-/// Where lines go.
+/// Log target.
 pub struct Log {
     level: Level,
     target: Target,

@@ -72,7 +72,7 @@ impl std::str::FromStr for Interface {
     }
 }
 
-/// What a switch needs to run.
+/// Settings of a switch.
 pub struct Setup {
     /// Its ports; opened in the caller's network namespace.
     pub interfaces: Vec<Interface>,
@@ -80,9 +80,9 @@ pub struct Setup {
     pub port_kind: Want,
     /// How it waits for frames.
     pub poll: PollMode,
-    /// How many threads work on packets.
+    /// Number of packet threads.
     pub workers: usize,
-    /// Where captures go.
+    /// Folder for captures.
     pub pcap: Option<PathBuf>,
     /// Captures in the current folder instead of interfaces, begun after so long.
     pub use_files: Option<Duration>,
@@ -94,9 +94,9 @@ pub struct Setup {
     pub queues: Vec<Setting>,
     /// Device id in P4Runtime.
     pub device_id: u64,
-    /// Where includes are found.
+    /// Search path of includes.
     pub sources: Sources,
-    /// What is said of single packets.
+    /// Logging of single packets.
     pub watch: Watch,
 }
 

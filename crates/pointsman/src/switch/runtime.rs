@@ -43,7 +43,7 @@ const MAX_WAITING: usize = 1024;
 /// Of these, kept free for messages that must not be lost.
 const RESERVED: usize = 64;
 
-/// What goes down a stream channel.
+/// A message on a stream channel.
 pub type StreamItem = Result<p4rt::StreamMessageResponse, RpcError>;
 
 /// Everything that the control plane's thread owns.
@@ -63,7 +63,7 @@ pub struct Core {
     start: Instant,
     stop: bool,
     audit: Audit,
-    /// How full the balancer's table of connections is.
+    /// Occupancy of the balancer's connection table.
     census: Census,
 }
 
@@ -79,7 +79,7 @@ struct Client {
 /// Something to do on the control plane's thread.
 pub type Job = Box<dyn FnOnce(&mut Core) + Send>;
 
-/// How other threads reach the switch.
+/// Handle to the switch for other threads.
 #[derive(Clone)]
 pub struct Handle {
     jobs: Sender<Job>,
@@ -188,7 +188,7 @@ impl Core {
         change(&self.shared, |switch| switch.stats().clone())
     }
 
-    /// What metrics are made of.
+    /// The data behind the metrics.
     pub fn figures(&mut self) -> Figures {
         let (stats, now) = (self.stats(), self.now());
         // Workers go on meanwhile: they read, too.
@@ -292,7 +292,7 @@ impl Core {
         !matches!(client.items.try_send(Ok(response)), Err(stream::error::TrySendError::Full(_)))
     }
 
-    /// What a worker has to say.
+    /// A worker's report.
     pub fn notified(&mut self, notices: Notices) {
         let Notices { packets, digests, events, links, news } = notices;
         self.news.extend(news);
@@ -344,7 +344,7 @@ impl Core {
     }
 }
 
-/// What an operator should know of an event.
+/// The log line of an event.
 fn told(event: Event) -> (Level, String) {
     let (level, what) = match event.kind {
         EventKind::Log(message) => (Level::Info, message),
@@ -407,12 +407,12 @@ impl Runtime {
         Ok(Runtime { core, workers, jobs, handle: Handle { jobs: tx } })
     }
 
-    /// How its workers wait for frames from now on.
+    /// Sets how its workers wait for frames.
     pub fn set_poll(&mut self, mode: PollMode) {
         self.workers.iter_mut().for_each(|w| w.set_poll(mode));
     }
 
-    /// How to reach it.
+    /// Its handle.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
@@ -479,7 +479,7 @@ impl Runtime {
         })
     }
 
-    /// What became of all packets, one line for the switch and one for each port.
+    /// Summary of all packets, one line for the switch and one for each port.
     pub fn summary(&mut self) -> Vec<String> {
         let mut lines = vec![summary::switch(&self.core.stats())];
         let Some((first, others)) = self.workers.split_first_mut() else { return lines };

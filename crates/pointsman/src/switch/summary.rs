@@ -1,4 +1,4 @@
-//! What a switch says about its packets when it ends.
+//! The packet summary printed when a switch stops.
 
 use super::wires::PortState;
 use pointsman_ports::{Counters, Direction};
@@ -21,7 +21,7 @@ pub fn switch(stats: &Stats) -> String {
     )
 }
 
-/// How several workers, each with counters of its ports, shared the frames.
+/// How the frames were spread over workers, each with its own port counters.
 pub fn workers(all: &[Vec<Counters>]) -> String {
     let received = |ports: &Vec<Counters>| ports.iter().map(|c| c.rx_packets).sum::<u64>().to_string();
     let shares: Vec<String> = all.iter().map(received).collect();

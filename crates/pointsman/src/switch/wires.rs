@@ -12,7 +12,7 @@ use std::time::Instant;
 /// that queues before the kernel only adds delay.
 const MAX_WAITING: usize = 1024;
 
-/// Where the poller keeps the news of links: no port has this place.
+/// The poller's token for link changes: no port has this number.
 const EVENTS: usize = usize::MAX;
 
 /// Receptions between two checks for link changes while there is no time to wait for them.
@@ -53,9 +53,9 @@ pub struct Wires {
     ready: Vec<Ready>,
     /// Packets for the control plane since the last [`Wires::take_cpu`].
     cpu: Vec<Vec<u8>>,
-    /// What happened to the ports since the last [`Wires::take_news`].
+    /// Port events since the last [`Wires::take_news`].
     news: Vec<(Level, String)>,
-    /// What is said of single packets.
+    /// Logging of single packets.
     pub watch: Watch,
 }
 
@@ -82,7 +82,7 @@ pub struct PortState {
     pub lost: u64,
 }
 
-/// What is said of every packet that comes in or goes out.
+/// Logging of every packet received or sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Watch {
     /// A line of level debug.
@@ -294,7 +294,7 @@ impl Wires {
         self.news.push((level, line));
     }
 
-    /// What happened to the ports, once per change.
+    /// Port events, once per change.
     pub fn take_news(&mut self) -> Vec<(Level, String)> {
         std::mem::take(&mut self.news)
     }

@@ -24,14 +24,14 @@ const MAX_ORDERS: usize = 1024;
 /// which has limits of its own.
 const MAX_NOTICES: usize = 4096;
 
-/// How soon a worker that had more to say than fits tries again.
+/// Retry interval of a worker whose report did not fit.
 const RETRY_NS: u64 = 1_000_000;
 
-/// What the control plane wants of a worker.
+/// A request from the control plane to a worker.
 pub enum Order {
     /// This packet shall come in on the CPU port.
     PacketOut(Vec<u8>),
-    /// How are your ports?
+    /// Report the state of the ports.
     Interfaces(oneshot::Sender<Vec<Interface>>),
     /// End.
     Stop,
@@ -62,7 +62,7 @@ impl Line {
     }
 }
 
-/// What a worker has to say to the control plane.
+/// A worker's report to the control plane.
 #[derive(Default)]
 pub struct Notices {
     /// Packets that the program sent there.
@@ -73,7 +73,7 @@ pub struct Notices {
     pub events: Vec<Event>,
     /// Ports whose link came or went.
     pub links: Vec<(u32, bool)>,
-    /// What an operator should know.
+    /// Log lines for the operator.
     pub news: Vec<(Level, String)>,
 }
 
@@ -87,7 +87,7 @@ impl Notices {
     }
 }
 
-/// How a worker uses the switch.
+/// A worker's access to the switch.
 pub enum Seat {
     /// It is the only one.
     Alone,
@@ -95,7 +95,7 @@ pub enum Seat {
     Among(v1model::Worker<Runner>),
 }
 
-/// What is left after a batch.
+/// Remaining work after a batch.
 struct After {
     more: bool,
     deadline: Option<Time>,
@@ -170,7 +170,7 @@ pub struct Worker {
     dropped: u64,
 }
 
-/// What all workers of a switch have in common.
+/// State shared by all workers of a switch.
 #[derive(Clone)]
 pub struct Common {
     /// The switch.
@@ -205,7 +205,7 @@ impl Worker {
         (worker, line)
     }
 
-    /// How it waits for frames from now on.
+    /// Sets how it waits for frames.
     pub fn set_poll(&mut self, mode: PollMode) {
         self.poll = PollStrategy::new(mode);
     }

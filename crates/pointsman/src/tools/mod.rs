@@ -34,7 +34,7 @@ pub enum Tool {
 /// Runs the command.
 ///
 /// # Errors
-/// What kept it from being done.
+/// The reason for the failure.
 pub fn run(command: P4) -> Result<ExitCode, String> {
     match command {
         P4::Program(command) => crate::p4::run(command),

@@ -28,7 +28,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 /// Runs the command.
 ///
 /// # Errors
-/// What kept it from being done.
+/// The reason for the failure.
 pub fn run(command: Command) -> Result<ExitCode, String> {
     match command {
         Command::Serve(args) => serve::run(&args),

@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Port of the service.
 pub const PORT: u16 = 8000;
 
-/// How long anything may take to be ready.
+/// Start-up timeout.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The switch's own Ethernet address.
@@ -48,7 +48,7 @@ impl PortKind {
         }
     }
 
-    /// What ports are asked for.
+    /// Requested kind of port.
     pub fn want(self) -> Want {
         match self {
             Self::AfPacket => Want::AfPacket,
@@ -87,9 +87,9 @@ pub struct Bed {
     pub sources: Vec<std::net::IpAddr>,
     /// The servers: namespace, interface, address.
     pub servers: Vec<(Namespace, String, std::net::Ipv4Addr)>,
-    /// Where requests go.
+    /// Destination of requests.
     pub target: SocketAddr,
-    /// What the kernel refused.
+    /// Settings that the kernel refused.
     pub warnings: Vec<String>,
     /// Of the ports in the middle, if it has any.
     kind: Option<PortKind>,
@@ -305,7 +305,7 @@ impl Bed {
         std::iter::once("self".to_string()).chain(processes).filter_map(of).sum()
     }
 
-    /// What the switch has counted, for messages.
+    /// The switch's counters, for messages.
     pub fn story(&self) -> String {
         match &self.middle {
             Middle::Switch(live) => live.stats().map_or_else(|e| e, |stats| format!("{stats:?}")),

@@ -45,7 +45,7 @@ impl Generator {
         }
     }
 
-    /// What it comes to here.
+    /// Resolves `Auto` for this machine.
     pub fn settle(self) -> Self {
         let works = || {
             let bed = Bed::direct(true)?;
@@ -69,7 +69,7 @@ const MAX_LIVE_FLOWS: u32 = 1 << 20;
 
 /// One forwarder with what is needed to measure it.
 pub struct Lane {
-    /// What is measured.
+    /// The test bed.
     pub bed: Bed,
     /// Of a search; none: the packet socket.
     live: bool,

@@ -1,4 +1,4 @@
-//! What the benchmarks over the wire write: JSON whose form `docs/benchmarks.md` describes, and tables.
+//! Results of the wire benchmarks: JSON as described in `docs/benchmarks.md`, and tables.
 
 use pointsman_lab::frames::LossFree;
 use serde::Serialize;
@@ -14,7 +14,7 @@ pub struct Spread {
     pub median: f64,
     /// The largest.
     pub max: f64,
-    /// How many there are.
+    /// Number of values.
     pub n: usize,
 }
 
@@ -30,7 +30,7 @@ impl Spread {
     }
 }
 
-/// What the figures depend on.
+/// The test machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
     /// The command.
@@ -43,7 +43,7 @@ pub struct Machine {
     pub kernel: String,
     /// Model of the processors.
     pub processor: String,
-    /// How many there are.
+    /// Number of cores.
     pub cores: usize,
     /// Load averages (1, 5, 15 minutes) before the first run and after the last: what else the machine did.
     pub load_before: String,
@@ -131,7 +131,7 @@ pub struct PacketRun {
 pub struct Lane {
     /// Highest rate without loss.
     pub loss_free_pps: Spread,
-    /// What arrives of a flood.
+    /// Frames delivered under overload.
     pub delivered_pps: Spread,
     /// Time on processors that a frame of a flood takes, nanoseconds, the kernel's work for the ports included. It hardly
     /// depends on what else the machine does.
@@ -171,7 +171,7 @@ impl Lane {
 pub struct Packets {
     /// `af_packet` or `af_xdp`.
     pub ports: String,
-    /// What the switch ran.
+    /// The switch's program.
     pub program: String,
     /// Flows, in turn.
     pub flows: u32,
@@ -239,17 +239,17 @@ pub struct WireReport {
     pub schema: &'static str,
     /// Where.
     pub machine: Machine,
-    /// How long a probe or a run of TCP was, seconds.
+    /// Duration of a probe or a TCP run, seconds.
     pub seconds: f64,
-    /// What counts as free of loss: the highest share of lost frames.
+    /// Highest share of lost frames that counts as loss-free.
     pub max_loss: f64,
-    /// What carried the frames to the switch.
+    /// The generator.
     pub generator: String,
     /// Packet rates.
     pub packets: Vec<Packets>,
     /// TCP throughput.
     pub throughput: Vec<Throughput>,
-    /// What was not measured, and why.
+    /// Measurements that were skipped, and why.
     pub skipped: Vec<String>,
 }
 
@@ -318,7 +318,7 @@ pub struct PeersReport {
     pub schema: &'static str,
     /// Where.
     pub machine: Machine,
-    /// How long a run was, seconds.
+    /// Duration of a run, seconds.
     pub seconds: f64,
     /// A request without an answer for so long is lost, seconds.
     pub timeout: f64,
@@ -326,7 +326,7 @@ pub struct PeersReport {
     pub versions: Vec<String>,
     /// The figures.
     pub requests: Vec<Requests>,
-    /// What was not measured, and why.
+    /// Measurements that were skipped, and why.
     pub skipped: Vec<String>,
 }
 

@@ -92,7 +92,7 @@ const LEARNERS: [(&str, LearnerKind); 4] = [
     ("service-rate", LearnerKind::ServiceRate),
 ];
 
-/// What each of them did.
+/// Results of each.
 fn runs(bench: &Bench) -> Result<Arc<Vec<Vec<Outcome>>>, String> {
     bench.once("a second SmartNIC", || {
         let servers = bench.choose(4, 2);
@@ -167,7 +167,7 @@ pub fn second_nic(bench: &Bench) -> Result<Found, String> {
     Ok(Found { charts: vec![chart], values, ..Found::default() })
 }
 
-/// What is promised of learners, by the experiments of figures 6.3 and 6.8.
+/// Goals for learners, by the experiments of figures 6.3 and 6.8.
 pub fn promises(bench: &Bench) -> Result<Found, String> {
     let (learnt, runs) = (super::learn::runs(bench)?, runs(bench)?);
     let mut found = Found::default();

@@ -23,7 +23,7 @@ fn sums(steps: &[LearnStep], until: usize) -> f64 {
     steps.get(from..until).unwrap_or_default().iter().map(|s| p.reward(s.verdict)).sum()
 }
 
-/// What P4Wise did with each pair.
+/// Results of P4Wise with each pair.
 pub fn runs(bench: &Bench) -> Result<Arc<Vec<Vec<Outcome>>>, String> {
     bench.once("convergence", || {
         let mut scenarios = Vec::new();

@@ -4,21 +4,21 @@
 use pointsman_balance::learn::{Observation, Parameters, Step, Weigher, Weights};
 use pointsman_sim::random::{Part, Stream};
 
-/// What it sees: use of processors, use of accelerators, weight in force, each about 0 to 1.
+/// Inputs: utilisation of processors, of accelerators, current weight, each about 0 to 1.
 const INPUTS: usize = 3;
 const NODES: usize = 10;
 const EPOCHS: usize = 600;
 
-/// What was recorded of an interval, and the weight that would have been right.
+/// Recorded inputs of an interval, and the weight that would have been right.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Example {
-    /// What was seen.
+    /// The inputs.
     pub inputs: [f32; INPUTS],
     /// The right weight of accelerators.
     pub right: u32,
 }
 
-/// What the network sees of an interval under these weights.
+/// The network's inputs of an interval under these weights.
 pub fn inputs(o: &Observation, weights: Weights, max_weight: u32) -> [f32; INPUTS] {
     [
         (o.cpu_mean_percent() / 100.0) as f32,

@@ -23,7 +23,7 @@ const QUICK: &[(u32, &[f64])] =
 
 /// Answers per second.
 const ANSWERS: Quantity = Quantity { name: "answers", unit: "per_s", label: "answers/s", log: false };
-/// What the thesis calls throughput.
+/// The thesis's definition of throughput.
 const SCORE: Quantity = Quantity {
     name: "score",
     unit: "per_s",
@@ -59,7 +59,7 @@ pub(super) fn setup(bench: &Bench, servers: u32, nics: usize, policy: &str, rate
     s
 }
 
-/// What came of one rack.
+/// Results of one rack.
 struct Swept {
     servers: u32,
     rates: Vec<f64>,

@@ -99,7 +99,7 @@ pub fn threshold(bench: &Bench) -> Result<Found, String> {
     Ok(Found { values: claims.into(), charts: vec![chart], ..Found::default() })
 }
 
-/// What P4Wise, trained, does on a rack of so many servers: for each rate the outcomes of all seeds.
+/// Results of a trained P4Wise on a rack with this many servers: for each rate the outcomes of all seeds.
 struct Evaluated {
     rates: Vec<f64>,
     /// One of the scenarios: patience is the same in all.

@@ -40,7 +40,7 @@ type Step = (&'static str, Option<String>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
     steps: Vec<Step>,
-    /// What is there.
+    /// Its value.
     pub value: Scalar,
 }
 
@@ -118,7 +118,7 @@ fn check(wanted: &[PathElem], full: &Path) -> Result<(), Refused> {
     Err(Refused::NotFound(format!("there is no /{} here, only /interfaces/interface/state", text.join("/"))))
 }
 
-/// What a path names, one update for each place, or for each leaf where each has to come on its own.
+/// The values of a path: one update per path, or one per leaf where leaves must be separate.
 ///
 /// # Errors
 /// The path does not exist, whatever the interfaces.

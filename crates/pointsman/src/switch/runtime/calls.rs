@@ -9,7 +9,7 @@ use tokio::sync::mpsc::Sender;
 /// Parts of a read that are carried out before other jobs get their turn: about a millisecond of work.
 const SLICES: usize = 8;
 
-/// What a read gives its client.
+/// The answer to a read.
 pub type ReadItem = Result<p4rt::ReadResponse, tonic::Status>;
 
 /// The address of a client, if it has one.

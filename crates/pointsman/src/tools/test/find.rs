@@ -10,11 +10,11 @@ pub struct Test {
     pub name: String,
     /// The STF file.
     pub path: PathBuf,
-    /// What it runs against.
+    /// Its program.
     pub target: Target,
 }
 
-/// What a test runs against.
+/// The program of a test.
 pub enum Target {
     /// This program.
     Program(PathBuf),
@@ -105,7 +105,7 @@ fn foreign(text: &str) -> Option<String> {
     p4_14.then(|| "P4_14: translate it to P4_16 first, as p4c's p4test does".to_string())
 }
 
-/// What an `#include` names.
+/// The file in an `#include`.
 fn included(line: &str) -> Option<&str> {
     let rest = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
     let end = match rest.chars().next()? {

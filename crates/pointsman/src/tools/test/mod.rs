@@ -60,10 +60,10 @@ pub struct Args {
     junit: Option<PathBuf>,
 }
 
-/// How a test ended.
+/// Outcome of a test.
 enum Outcome {
     Passed,
-    /// What was wrong.
+    /// The failures.
     Failed(Vec<Problem>),
     /// Why it was not run.
     Skipped(String),

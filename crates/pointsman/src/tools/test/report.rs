@@ -1,4 +1,4 @@
-//! What a test run looks like: for people, as JSON, as JUnit XML.
+//! Reports of a test run: as text, JSON and JUnit XML.
 
 use super::find::Test;
 use super::{Finished, Outcome, Problem};
@@ -16,7 +16,7 @@ pub fn line(test: &Test, result: &Finished) -> String {
     }
 }
 
-/// How many passed, failed and were skipped.
+/// Numbers of passed, failed and skipped tests.
 fn counts(results: &[Finished]) -> (usize, usize, usize) {
     let count = |of: fn(&Outcome) -> bool| results.iter().filter(|r| of(&r.outcome)).count();
     (

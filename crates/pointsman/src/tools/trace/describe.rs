@@ -22,7 +22,7 @@ pub struct Describer<'a> {
 pub struct Described {
     /// Name of the event; empty for a step that only its neighbours describe.
     pub event: &'static str,
-    /// What it is about.
+    /// The event's JSON fields.
     pub fields: Map<String, Json>,
     /// The step in words.
     pub text: String,
@@ -30,7 +30,7 @@ pub struct Described {
     pub more: Vec<String>,
     /// Its location in the source.
     pub span: Option<Span>,
-    /// How the lines behind it are indented; less than 0 counts for its own line, too, unless `closes`.
+    /// Indentation of the following lines; a value below 0 also applies to its own line, unless `closes`.
     pub indent: i32,
     /// It is the last line of its group.
     pub closes: bool,
@@ -212,7 +212,7 @@ impl Describer<'_> {
         }
     }
 
-    /// What is different between two values of a place: name, old and new.
+    /// Differences between two values: name, old and new.
     fn changes(&self, new: &Named, old: &Value) -> Vec<(String, String, String)> {
         let before = leaves(self.program, &new.name, new.ty, old);
         let after = self.leaves(new);

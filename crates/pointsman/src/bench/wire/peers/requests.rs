@@ -6,7 +6,7 @@ use pointsman_lab::load::{ClosedLoopConfig, Connections, SourcePorts, closed_loo
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// How much is measured.
+/// Amount of measurement.
 pub struct Scale {
     /// Numbers of clients.
     pub clients: Vec<usize>,

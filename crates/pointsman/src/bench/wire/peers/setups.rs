@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where Debian keeps nginx's module for TCP.
+/// Path of nginx's TCP module in Debian.
 const NGINX_STREAM: &str = "/usr/lib/nginx/modules/ngx_stream_module.so";
 
 /// A balancer of others.
