@@ -1,4 +1,4 @@
-//! `pointsman agent`: one device's agent on its interface, with its sockets and its clock.
+//! `pointsman agent`: the agent of one device, with its interface, sockets and clock.
 
 mod health;
 mod nvml;

@@ -1,4 +1,4 @@
-//! The front end with files, followed by the checks of the architecture.
+//! The front end with file access, followed by the architecture's checks.
 
 use crate::sources::read_source;
 use pointsman_frontend::diag::{Diagnostic, Severity};

@@ -1,5 +1,5 @@
-//! Which executor runs programs: native code, or the interpreter where that is wanted or where a program cannot be made
-//! into native code.
+//! Choice of the executor: native code, or the interpreter where requested or where a program cannot be compiled
+//! to native code.
 
 use pointsman_engine::Engine;
 use pointsman_interp::Interp;

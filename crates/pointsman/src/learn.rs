@@ -1,4 +1,4 @@
-//! `pointsman learn`: what learning controllers keep in files.
+//! `pointsman learn`: the state files of learning controllers.
 
 use crate::console::print;
 use pointsman_balance::learn::Kept;

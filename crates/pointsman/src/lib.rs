@@ -1,6 +1,6 @@
-//! Pointsman: accelerator-aware balancing of connections in the network, and the P4 switch under it.
+//! Pointsman: accelerator-aware load balancing of connections in the network, and the P4 switch for it.
 //!
-//! This crate is the only room with flags, files, threads, sockets and the wall clock.
+//! Only this crate uses flags, files, threads, sockets and the wall clock.
 
 pub mod agent;
 pub mod bench;

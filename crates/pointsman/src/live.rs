@@ -1,5 +1,5 @@
-//! A whole rack that runs on this machine: the lab's namespaces and devices with our switch, agents and controller in
-//! them, each on threads of its own. What the demo and the tests drive.
+//! A whole running rack on this machine: the lab's namespaces and devices with our switch, agents and controller in
+//! them, each with its own threads. Used by the demo and the tests.
 
 mod clients;
 

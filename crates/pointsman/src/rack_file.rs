@@ -1,4 +1,4 @@
-//! A rack's description, its agents' keys and the API's tokens, as files; `pointsman keys` makes keys and a first token.
+//! The rack description, its agents' keys and the API's tokens, as files; `pointsman keys` creates keys and a first token.
 
 use crate::console::say;
 use pointsman_balance::Rack;

@@ -1,4 +1,4 @@
-//! Files that commands write their results to.
+//! Result files of commands.
 
 use std::fs::OpenOptions;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `pointsman siege`: a rack of real processes on this machine under attack.
+//! `pointsman siege`: attacks a rack of real processes on this machine.
 
 use crate::console::print;
 use crate::results::{self, check_writable};

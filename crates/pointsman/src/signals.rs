@@ -1,4 +1,4 @@
-//! Signals that end a command or make it read its file again.
+//! Signals that stop a command or make it reload its file.
 
 use crate::console::show;
 use std::future::Future;

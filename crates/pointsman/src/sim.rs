@@ -1,4 +1,4 @@
-//! `pointsman sim`: runs scenarios over seeds and points of their sweeps, and keeps the results.
+//! `pointsman sim`: runs scenarios over seeds and sweep points, and stores the results.
 
 mod page;
 mod serve;

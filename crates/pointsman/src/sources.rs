@@ -1,4 +1,4 @@
-//! P4 source: files on disk, and those that the binary carries.
+//! P4 source: files on disk, and those built into the binary.
 
 use pointsman_balance::program;
 use pointsman_frontend::Define;

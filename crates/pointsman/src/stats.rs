@@ -1,4 +1,4 @@
-//! Samples of one quantity, one for each seed: what a reader needs to judge them.
+//! Samples of one quantity, one for each seed, with mean and confidence interval.
 
 use pointsman_lab::report::chart::number;
 

@@ -1,4 +1,4 @@
-//! `pointsman bench`: what it measures, writes and refuses. Figures are not judged: machines that test are busy.
+//! `pointsman bench`: measurements, output and refusals. Figures are not judged: test machines are busy.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! `pointsman bench wire` and `pointsman bench peers`: that they run to the end, within seconds, and that their JSON has the
-//! form of docs/benchmarks.md. Rates are not judged: a busy machine passes too. `pointsman_lab::harness` runs it.
+//! `pointsman bench wire` and `pointsman bench peers`: they complete within seconds, and their JSON has the
+//! form of docs/benchmarks.md. Rates are not judged, so a busy machine also passes. `pointsman_lab::harness` runs it.
 
 use pointsman_lab::ensure;
 use pointsman_lab::harness::{Test, run};

@@ -1,7 +1,7 @@
-//! Other people's P4Runtime controllers, unmodified, against a real `pointsman switch`: p4runtime-shell and finsy. The
-//! tests themselves are Python (tests/clients); each class of them gets a switch of its own, without interfaces.
+//! Third-party P4Runtime controllers, unmodified, against a real `pointsman switch`: p4runtime-shell and finsy. The
+//! tests themselves are Python (tests/clients); each test class gets its own switch, without interfaces.
 //!
-//! `support/python.rs` says what they need and what happens where it is missing.
+//! `support/python.rs` describes their requirements, and the behaviour without them.
 
 mod support;
 

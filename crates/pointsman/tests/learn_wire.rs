@@ -1,11 +1,11 @@
 //! P4Wise against a switch on the wire: `pointsman switch` and `pointsman controller` as processes in a namespace, agents and devices
-//! in theirs, a client that sends requests without waiting. The learner reads registers and writes ring weights by P4Runtime.
+//! in theirs, an open-loop client. The learner reads registers and writes ring weights by P4Runtime.
 //! `pointsman_lab::harness` runs it.
 //!
-//! One server: a processor for 200 requests a second, and a SmartNIC for 80. At 230 a second the processor alone cannot do it, and
-//! equal weights give the SmartNIC half as much again as it can: of the weights 3:0 to 3:3 only 3:1 keep up, at 86 and 72 %. Requests
-//! come evenly, so that no decision depends on chance. What clients see is told by the test itself, or by a real Prometheus server
-//! that scrapes them; that test is skipped where there is none, and `POINTSMAN_REQUIRE_CLIENTS` makes that a failure.
+//! One server: a processor for 200 requests/s, and a SmartNIC for 80. At 230/s the processor alone is overloaded, and
+//! equal weights give the SmartNIC one and a half times its capacity: of the weights 3:0 to 3:3 only 3:1 keep up, at 86 and 72 %. Requests
+//! arrive evenly, so no decision depends on chance. Client metrics come from the test itself, or from a real Prometheus server
+//! that scrapes them; that test is skipped if there is none, and `POINTSMAN_REQUIRE_CLIENTS` makes that a failure.
 //!
 //! Two servers: the second one's processor is three times as fast, and needs no SmartNIC at 360 requests a second.
 

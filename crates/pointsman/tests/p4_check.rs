@@ -1,4 +1,4 @@
-//! `pointsman p4 check --format json` and `p4 explain`: what docs/diagnostics.md promises.
+//! `pointsman p4 check --format json` and `p4 explain`, as specified in docs/diagnostics.md.
 
 mod support;
 

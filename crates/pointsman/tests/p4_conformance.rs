@@ -1,6 +1,6 @@
-//! What `pointsman p4 check` says of p4c's test programs, if `P4C_DIR` names a checkout of p4c: the samples, whatever their
-//! architecture, must be right, and those with errors must be wrong, on the line that p4c names. What differs is listed in
-//! `data/` with the reason, and docs/conformance.md has the lists and the numbers that follow from them.
+//! `pointsman p4 check` on p4c's test programs, if `P4C_DIR` is a checkout of p4c: the samples, whatever their
+//! architecture, must be accepted, and those with errors must be refused, on p4c's line. Differences are listed in
+//! `data/` with the reason, and docs/conformance.md has the lists and the resulting numbers.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! `pointsman p4 test`: what it finds, runs and reports.
+//! `pointsman p4 test`: finding, running and reporting tests.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
 //! A real Prometheus server with two real node exporters decides which device a service gets. Everything is on loopback, at ports
-//! that were free a moment ago. Skipped where the programs are not installed; `POINTSMAN_REQUIRE_CLIENTS` makes that a failure.
+//! that were free a moment ago. Skipped if the programs are not installed; `POINTSMAN_REQUIRE_CLIENTS` makes that a failure.
 
 mod support;
 

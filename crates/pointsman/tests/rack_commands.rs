@@ -1,4 +1,4 @@
-//! What the commands say about files that are wrong, and that they fail.
+//! Commands fail with messages on invalid files.
 
 mod support;
 

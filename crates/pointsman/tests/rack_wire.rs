@@ -1,5 +1,5 @@
 //! A whole rack on the wire: switch, controller, agents and devices in namespaces of their own, disturbed one part at a
-//! time. Rates are low and latencies are not judged, so that a busy machine passes too.
+//! time. Rates are low and latencies are not judged, so that a busy machine also passes.
 //! `pointsman_lab::harness` runs it.
 
 use pointsman::demo::{PORT, SERVICE, Work, devices, toml};

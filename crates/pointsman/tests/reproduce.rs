@@ -1,4 +1,4 @@
-//! `pointsman reproduce` as people and programs use it.
+//! `pointsman reproduce`: its output as text and files.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! `pointsman siege`: cases end to end, bad input, and what is left when it is killed. `pointsman_lab::harness` runs it.
+//! `pointsman siege`: cases end to end, bad input, and leftovers after it is killed. `pointsman_lab::harness` runs it.
 
 mod support;
 

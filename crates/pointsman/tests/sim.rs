@@ -1,4 +1,4 @@
-//! `pointsman sim` and `pointsman learn` as people and programs use them.
+//! `pointsman sim` and `pointsman learn`: their output as text and files.
 
 mod support;
 

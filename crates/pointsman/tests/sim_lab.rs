@@ -1,5 +1,5 @@
 //! `pointsman sim --lab`: the same scenario in the simulator and on a rack of namespaces, in real time. Tests here run one after
-//! another, since two racks at once on two processors disturb each other.
+//! another, since two concurrent racks on two processors disturb each other.
 
 mod support;
 

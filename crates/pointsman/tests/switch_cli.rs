@@ -1,5 +1,5 @@
-//! `pointsman p4 ...` and `pointsman switch` at the command line, bad input included: exit codes, and messages that name
-//! place and remedy. No interfaces and no privileges; those are for `switch_wire.rs`.
+//! `pointsman p4 ...` and `pointsman switch` at the command line, including bad input: exit codes, and messages with
+//! location and remedy. No interfaces and no privileges; those are in `switch_wire.rs`.
 
 mod support;
 

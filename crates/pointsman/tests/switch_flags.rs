@@ -1,5 +1,5 @@
 //! The flags of `pointsman switch` that come from simple_switch and simple_switch_grpc: scripts pass them, so each is
-//! honoured, warned of or refused, and documented.
+//! supported, warned about or refused, and documented.
 
 mod support;
 

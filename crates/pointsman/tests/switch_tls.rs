@@ -1,4 +1,4 @@
-//! P4Runtime over TLS: certificates made here, good and bad; a client of our own, and finsy.
+//! P4Runtime over TLS: generated certificates, good and bad; our own client, and finsy.
 
 mod support;
 

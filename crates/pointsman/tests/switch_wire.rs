@@ -1,6 +1,6 @@
 //! `pointsman switch` on real interfaces: the kernel's UDP and TCP through examples/forwarder, between network namespaces
-//! that the test makes itself. What the hosts sent, the captures, the program's counters and the switch's own account
-//! must all say the same.
+//! created by the test. The hosts' traffic, the captures, the program's counters and the switch's own summary
+//! must all agree.
 //! `pointsman_lab::harness` runs it.
 
 mod support;

@@ -1,4 +1,4 @@
-//! `pointsman workload` over loopback, as people use it: every application serves, every request is counted.
+//! `pointsman workload` over loopback: every application serves, every request is counted.
 
 mod support;
 

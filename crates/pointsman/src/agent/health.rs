@@ -1,4 +1,4 @@
-//! Does what an agent's health checks ask for: a thread for each place that is probed.
+//! Runs an agent's health checks, with a thread per probed target.
 
 use pointsman_balance::agent::{AgentConfig, Probe};
 use pointsman_balance::config::ProbeKind;

@@ -1,4 +1,4 @@
-//! NVIDIA's management library (NVML), loaded at run time: the few calls that an agent needs. Names, numbers and layouts are
+//! NVIDIA's management library (NVML), loaded at run time: the few calls that agents need. Names, numbers and layouts are
 //! those of the NVML API reference. The only unsafe code of this crate.
 #![allow(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! ORCA's load reports out of band: a server streams them over gRPC, `xds.service.orca.v3.OpenRcaService/StreamCoreMetrics`. Messages
+//! ORCA load reports out of band: a server streams them over gRPC, `xds.service.orca.v3.OpenRcaService/StreamCoreMetrics`. Messages
 //! travel through here as bytes; `pointsman_balance` interprets them.
 
 use super::sources::{LOOK, PATIENCE, Reply};

@@ -1,4 +1,4 @@
-//! Frames as bytes: TCP and UDP over IPv4, written with lengths and checksums, and the fields of others.
+//! Frames as bytes: writing TCP and UDP over IPv4 with lengths and checksums, and reading fields.
 
 /// Bytes of an Ethernet header.
 pub const ETHERNET: usize = 14;

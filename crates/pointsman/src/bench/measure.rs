@@ -1,4 +1,4 @@
-//! Measuring: things that process packets take turns, so that what else the machine does hits them alike.
+//! Measurement: packet processors alternate, so that other load on the machine affects them alike.
 
 /// Something that processes packets.
 pub trait Subject {

@@ -1,4 +1,4 @@
-//! Packets in memory through the complete switch.
+//! In-memory packets through the complete switch.
 
 use super::measure::{Spread, in_turns};
 use super::program::{Load, Plain, Program};

@@ -1,4 +1,4 @@
-//! `pointsman bench`: how fast things are.
+//! `pointsman bench`: performance measurements.
 
 mod frame;
 mod measure;

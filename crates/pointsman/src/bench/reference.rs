@@ -1,11 +1,11 @@
-//! The plain loop that programs are measured against: what the balancer's hot path does to a TCP segment over IPv4, as
-//! one would write it by hand. Scalar, one packet after the other, nothing fetched ahead.
+//! The plain loop, the baseline for programs: the balancer's hot path for a TCP segment over IPv4, written
+//! by hand. Scalar, one packet after the other, without prefetching.
 //!
-//! It looks at the packet's lengths and protocol, hashes the 5-tuple, finds the connection by open addressing (linear
-//! probing, keys and values together in 20 bytes), notes that it was seen, and rewrites MAC addresses, destination
+//! It checks the packet's lengths and protocol, hashes the 5-tuple, finds the connection by open addressing (linear
+//! probing, keys and values together in 20 bytes), updates its last-seen time, and rewrites MAC addresses, destination
 //! address and time to live with incremental checksums (RFC 1624). A SYN opens a connection, which takes the first free
-//! or expired place; a RST ends one. At most half of the places hold connections. That is also what the balancer does; the loop leaves out what makes the program
-//! more than a hot path: it does not verify the IPv4 header's checksum, and it counts no packets per service or device.
+//! or expired place; a RST ends one. At most half of the places hold connections. The balancer does the same; the loop omits the rest of
+//! the program: it does not verify the IPv4 header's checksum, and it counts no packets per service or device.
 
 use super::frame::{ETHERNET, IPV4, add, fold, get16, get32, put16, put32};
 use super::traffic::Service;

@@ -1,4 +1,4 @@
-//! Which packet comes when: flows in a random order, new ones, ended ones.
+//! The order of packets: flows in random order, new flows, ended flows.
 
 use super::frame::{Fields, SHORTEST, TCP};
 use pointsman_v1model::Arrived;

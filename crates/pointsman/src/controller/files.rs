@@ -1,4 +1,4 @@
-//! The files of the API: tokens, and what is kept over a restart.
+//! The API's files: tokens, and the state kept over a restart.
 
 use pointsman_balance::api::Tokens;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! The connection to the switch: what the controller says goes out over gRPC, and what comes back is handed in.
+//! The connection to the switch: carries the controller's messages over gRPC, and hands in the replies.
 
 use super::PATIENCE;
 use pointsman_balance::controller::{Event, Input, Output, Request, Response};

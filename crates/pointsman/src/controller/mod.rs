@@ -1,4 +1,4 @@
-//! `pointsman controller`: carries the controller's messages over gRPC, its configuration from the file, and requests to its API.
+//! `pointsman controller`: connects the controller with gRPC, its configuration file and its HTTP API.
 
 mod choice;
 mod files;

@@ -1,4 +1,4 @@
-//! The files of a rack that are followed while the controller runs: when a change is complete, and whether it is taken.
+//! The watched files of a rack: detects complete changes, and decides whether to apply them.
 
 use super::{Command, files};
 use crate::console::say;

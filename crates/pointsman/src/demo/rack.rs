@@ -1,4 +1,4 @@
-//! The demo's rack: what the devices are, and the rack.toml that an operator would write for it.
+//! The demo's rack: its devices, and the rack.toml that an operator would write for it.
 
 use pointsman_lab::device::{Calibration, DeviceConfig, Model, ServiceTime};
 use pointsman_lab::rack::RackSpec;

@@ -1,4 +1,4 @@
-//! Thousands of connections and a bulk transfer while policies change and a device comes and goes.
+//! Thousands of connections and a bulk transfer while policies change and a device is removed and re-added.
 
 use super::Client;
 use super::rack::{PORT, SERVICE, toml};

@@ -1,4 +1,4 @@
-//! A client: one request, one connection.
+//! An HTTP client: one request per connection.
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::Uri;

@@ -1,5 +1,5 @@
-//! HTTP as far as it is needed: a server with limits and a client with patience, both HTTP/1.1, with TLS or without. What is said is
-//! decided elsewhere.
+//! Minimal HTTP: a server with limits and a client with timeouts, both HTTP/1.1, with TLS or without. The content is
+//! defined elsewhere.
 
 pub mod client;
 pub mod server;

@@ -1,7 +1,7 @@
-//! A server that hands whole requests to a function and gets whole answers.
+//! An HTTP server that hands complete requests to a function and receives complete answers.
 //!
 //! It has a limited number of places for connections. When all are taken, a new connection takes the place of one whose request is not
-//! complete yet or that is idle, so clients that are silent or slow cannot keep others out.
+//! complete or that is idle, so silent or slow clients cannot keep others out.
 
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};

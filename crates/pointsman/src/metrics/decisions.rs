@@ -1,4 +1,4 @@
-//! Why devices were chosen, and how old the reports were that decisions looked at (tally.p4).
+//! Reasons of device choices, and the age of the reports behind decisions (tally.p4).
 
 use super::{Distribution, Labels, Page};
 use crate::metrics::switch::named;

@@ -1,7 +1,7 @@
 //! Prometheus metrics: pages in OpenMetrics text, and the server for them.
 //!
-//! Nothing is counted here. Switch and controller count by themselves; at each request a page is made of what they know. (An agent
-//! makes its own.)
+//! This module counts nothing. Switch and controller keep their own counters; each request renders a page from them. (An agent
+//! renders its own.)
 
 pub mod connections;
 pub mod controller;

@@ -1,4 +1,4 @@
-//! The thesis's applications on the thesis's devices, as the simulator sees them.
+//! The thesis's applications on the thesis's devices, as simulator models.
 
 use super::bench::Bench;
 

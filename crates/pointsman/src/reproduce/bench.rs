@@ -1,4 +1,4 @@
-//! Where experiments run: in virtual time on all processors, or in real time on racks of network namespaces.
+//! Execution of experiments: in virtual time on all processors, or in real time on racks of network namespaces.
 
 use crate::compiler;
 use crate::controller;

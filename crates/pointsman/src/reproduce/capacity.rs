@@ -1,4 +1,4 @@
-//! How much load each policy sustains, against the server alone and against what the devices can do together: at exactly a fifth of
+//! The load that each policy sustains, against the server alone and against the devices' combined capacity: at exactly a fifth of
 //! the server's speed, and at the ratios of the thesis's applications.
 
 use super::apps::{self, App};

@@ -1,4 +1,4 @@
-//! Figures 5.8 and 5.9 of the thesis: how long a batch of requests takes.
+//! Figures 5.8 and 5.9 of the thesis: completion time of a batch of requests.
 
 use super::apps::{self, App};
 use super::bench::{Bench, Coming, Ran};

@@ -1,5 +1,5 @@
-//! What Pointsman itself promises, at the thesis's ratio: one accelerator at a fifth of the processor's speed. How much load policies
-//! sustain is `capacity`'s.
+//! Pointsman's own goals, at the thesis's ratio: one accelerator at a fifth of the processor's speed. The load that policies
+//! sustain is in `capacity`.
 
 use super::bench::{Bench, p99_ms};
 use super::capacity;

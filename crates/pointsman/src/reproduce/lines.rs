@@ -1,4 +1,4 @@
-//! Experiments that are lines over an axis: a scenario for every line and place, each with every seed.
+//! Experiments as lines over an axis: a scenario for every line and place, each with every seed.
 
 use super::bench::Bench;
 use super::figure::{Curve, Point};

@@ -1,4 +1,4 @@
-//! `pointsman reproduce`: figures and tables of the papers, run again, their claims judged.
+//! `pointsman reproduce`: reproduces figures and tables of the papers, and judges their claims.
 
 mod apps;
 pub mod bench;

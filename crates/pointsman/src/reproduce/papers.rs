@@ -1,14 +1,14 @@
-//! What the papers measured, as far as its numbers are known: mostly from the logs that the authors published. `papers.csv` has
+//! The papers' measurements, as far as numbers are known: mostly from the logs published by the authors. `papers.csv` has
 //! a chart's name, a curve, and the values of both axes, in the units of our chart.
 //!
 //! Figure 5.7: P99 in ms against offered requests per second (anomaly detection: requests *answered* per second, since its
-//! clients could not send what they were asked to; points after saturation are left out). 5.8 and 5.9: completion time in s.
+//! clients could not reach the intended rates; points after saturation are omitted). 5.8 and 5.9: completion time in s.
 //! 5.10: P99 in ms against reports per second, without the point of 200, whose log is a copy of that of 100. 5.11: mean P99 in
 //! ms. 5.12 and 5.13, by number of servers: the thesis's score of throughput, and P99 in ms, against offered requests per second.
 //!
-//! What only the text says, since the figures are pictures: 5.14, "approximately 10 %" with 64 and 128 servers. 6.4 and 6.7: accuracy
+//! From the text only, since the figures are pictures: 5.14, "approximately 10 %" with 64 and 128 servers. 6.4 and 6.7: accuracy
 //! of 90 % at the turning point of 128 servers, of 95 % up to 3,000/s with 256. 6.8: accuracy in per cent against decisions since the
-//! second SmartNIC came; of P4Wise "exceeds 90 %" before, and again some 250 decisions after.
+//! second SmartNIC was added; of P4Wise "exceeds 90 %" before, and again some 250 decisions after.
 
 use super::figure::Curve;
 

@@ -1,5 +1,5 @@
 //! The paper on probes and PROMETHEE ("adaptive load balancing in P4"). Its measurements are of virtual machines that share one
-//! laptop with switch and clients; none is repeated.
+//! laptop with switch and clients; none is reproduced.
 
 use super::bench::Bench;
 use super::figure::{Chart, Claim, Curve, Figure, Found, Place, Point, Quantity, Rule, ratios};

@@ -1,4 +1,4 @@
-//! Racks and scenarios of experiments, as the text that a user would write.
+//! Racks and scenarios of experiments, as text that a user would write.
 
 use super::bench::{Bench, Coming};
 use pointsman_sim::Scenario;

@@ -1,5 +1,5 @@
-//! The graph that the field lacks: tail latency against the age of reports, for every policy, under bursts, on devices that
-//! differ.
+//! A graph missing from the literature: tail latency against the age of reports, for every policy, under bursts, on
+//! heterogeneous devices.
 
 use super::bench::Bench;
 use super::figure::{Chart, Claim, Figure, Found, P99, Place, Quantity, Rule, ratios};

@@ -1,4 +1,4 @@
-//! The results as one page with charts: one file, no script, nothing loaded from anywhere.
+//! The results as an HTML page with charts: one file, no script, no external resources.
 
 use crate::stats::{Mean, mean};
 use pointsman_lab::report::chart::{Axis, COLOURS, Dot, Series, escape, lines, number};

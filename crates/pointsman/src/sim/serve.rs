@@ -1,6 +1,6 @@
 //! `pointsman sim --serve`: a simulation that gets weights from another program, as JSON lines over standard input and output.
 //!
-//! Every line in is an object with one field, every line out answers one of them; docs/simulator.md has the protocol.
+//! Every input line is an object with one field, every output line answers one; docs/simulator.md has the protocol.
 
 use pointsman_balance::learn::Weights;
 use pointsman_engine::Engine;

@@ -1,7 +1,7 @@
-//! A scenario in real time: its rack as network namespaces of this machine, with its switch, controller and agents, devices that are
-//! queues with sockets, and its requests at times that are fixed beforehand.
+//! A scenario in real time: its rack as network namespaces of this machine, with switch, controller and agents, devices as
+//! queues with sockets, and requests at predetermined times.
 //!
-//! Times of requests and service times are drawn by the simulator's own code from the same seeds.
+//! Request times and service times are drawn by the simulator's own code from the same seeds.
 
 use crate::executor::Choice;
 use crate::live::{ClientsView, Live, Log};

@@ -1,5 +1,5 @@
-//! The flags of `pointsman switch`: ours, and those of simple_switch and simple_switch_grpc, which people's scripts pass.
-//! `docs/switch.md` has one table of them all; a test compares the two.
+//! The flags of `pointsman switch`: ours, and those of simple_switch and simple_switch_grpc, for existing scripts.
+//! `docs/switch.md` lists them all in one table; a test compares the two.
 
 use super::Interface;
 use super::log::{Level, Log, Rotation};

@@ -1,4 +1,4 @@
-//! The switch as P4Runtime sees it: taken away from the workers only while something is read or changed, not while a
+//! The switch as P4Runtime's device: workers are blocked only while state is read or changed, not while a
 //! program is compiled.
 
 use crate::compiler::{self, rendered};

@@ -1,4 +1,4 @@
-//! P4Runtime over gRPC: every call becomes a job for the switch's thread.
+//! P4Runtime over gRPC: every call becomes a job for the switch's control thread.
 
 use super::runtime::{Core, Gone, Handle, ReadItem, StreamItem};
 use pointsman_control::proto::p4rt;

@@ -1,5 +1,5 @@
-//! A running switch: threads that work on packets (`worker.rs`), and one for the control plane, where its calls, time and
-//! what the workers have to say meet, one after the other.
+//! A running switch: packet threads (`worker.rs`), and one control thread, which handles calls, time and
+//! worker reports one after the other.
 
 mod calls;
 

@@ -1,4 +1,4 @@
-//! TLS and mutual TLS for P4Runtime: the files, and connections that shake hands before gRPC sees them. The controller's API reads its
+//! TLS and mutual TLS for P4Runtime: the files, and the handshake before gRPC. The controller's API reads its
 //! files the same way.
 
 use super::log::Level;

@@ -1,4 +1,4 @@
-//! A worker: a thread that takes packets from ports of its own through the switch.
+//! A worker: a thread that passes packets from its own ports through the switch.
 
 use super::device::{Shared, change};
 use super::gnmi::model::Interface;

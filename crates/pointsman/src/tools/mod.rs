@@ -1,4 +1,4 @@
-//! The developer's tools under `pointsman p4`: packet tests, packet traces, the formatter.
+//! The developer tools under `pointsman p4`: packet tests, packet traces, the formatter.
 
 pub mod fmt;
 pub mod test;

@@ -1,4 +1,4 @@
-//! `pointsman workload load`: an open loop of requests.
+//! `pointsman workload load`: an open-loop load generator.
 
 use super::seconds;
 use crate::console::print;

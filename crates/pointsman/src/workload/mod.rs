@@ -1,4 +1,4 @@
-//! `pointsman workload`: real applications to serve and to load, over loopback or a given address.
+//! `pointsman workload`: real applications, as server and load generator, over loopback or a given address.
 
 mod load;
 mod serve;

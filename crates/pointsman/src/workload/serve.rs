@@ -1,4 +1,4 @@
-//! `pointsman workload serve`: a device that computes.
+//! `pointsman workload serve`: a device that runs an application.
 
 use super::seconds;
 use crate::console::print;

@@ -1,5 +1,5 @@
-//! A small P4Runtime controller of our own, for tests that are about packets. (What other people's make of the server,
-//! `clients.rs` tests.)
+//! A small P4Runtime controller for tests of packets. (`clients.rs` tests the server with third-party
+//! controllers.)
 
 use pb::p4_runtime_client::P4RuntimeClient;
 use pb::set_forwarding_pipeline_config_request::Action;

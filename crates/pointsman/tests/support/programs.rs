@@ -1,4 +1,4 @@
-//! Programs of others that tests start, such as a Prometheus server.
+//! Third-party programs that tests start, such as a Prometheus server.
 
 use std::io;
 use std::process::{Child, Command, Stdio};

@@ -1,14 +1,14 @@
-//! Python environments with other people's P4Runtime controllers, and one with an environment for learners.
+//! Python environments with third-party P4Runtime controllers, and one with an environment for learners.
 //!
-//! The controllers need different versions of protobuf, so each has one of its own:
+//! The controllers need different versions of protobuf, so each has its own:
 //!
-//! | environment | made from | where | or where this says |
+//! | environment | made from | where | override |
 //! |---|---|---|---|
 //! | p4runtime-shell | tests/clients/requirements.txt | `.venv` | `POINTSMAN_PYTHON` |
 //! | Gymnasium, which learns in simulations | tests/clients/requirements-gymnasium.txt | `.venv-gymnasium` | `POINTSMAN_PYTHON_GYMNASIUM` |
 //! | finsy | tests/clients/requirements-finsy.txt | `.venv-finsy` | `POINTSMAN_PYTHON_FINSY` |
 //!
-//! (The variables name Python interpreters.) Where one is missing, its tests print a line with SKIP; with
+//! (The variables name Python interpreters.) If one is missing, its tests print a line with SKIP; with
 //! `POINTSMAN_REQUIRE_CLIENTS=1` they fail.
 
 use super::{root, tell};

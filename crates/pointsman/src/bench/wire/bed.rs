@@ -1,4 +1,4 @@
-//! Test beds: a client, something in the middle, servers; all in namespaces of this process.
+//! Test beds: a client, a device under test, servers; all in namespaces of this process.
 
 use super::forwarder::Forwarder;
 use crate::console::show;

@@ -1,4 +1,4 @@
-//! The bare forwarder: what the ports do when there is nothing to do in between.
+//! The bare forwarder: ports without processing in between.
 
 use super::bed::PortKind;
 use pointsman_lab::Namespace;

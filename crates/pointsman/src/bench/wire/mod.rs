@@ -1,4 +1,4 @@
-//! `pointsman bench wire`: how fast the switch is between real interfaces, in namespaces of this process.
+//! `pointsman bench wire`: speed of the switch between real interfaces, in namespaces of this process.
 //!
 //! Packet rates are compared with a forwarder of the same ports without a program, TCP with a cable; all in turn and in
 //! the same run, so that ratios are meaningful on any machine.

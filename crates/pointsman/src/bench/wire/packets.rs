@@ -1,4 +1,4 @@
-//! Packet rates and latencies: one lane is a bed, a generator at its client and a sink at its server.
+//! Packet rates and latencies: a lane is a test bed with a generator at its client and a sink at its server.
 
 use super::bed::{Bed, PORT, SWITCH_MAC};
 use super::report::{LaneRun, LatencyRun, us};

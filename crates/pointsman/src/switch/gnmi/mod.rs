@@ -1,4 +1,4 @@
-//! gNMI, as far as it comes cheap: what interfaces are there, whether they are up, and their counters.
+//! A minimal gNMI server: interfaces, their status and counters.
 
 pub mod model;
 

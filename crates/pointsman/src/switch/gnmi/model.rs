@@ -1,4 +1,4 @@
-//! Interfaces as OpenConfig sees them: a tree of leaves, what paths name in it, and how it is written.
+//! Interfaces in the OpenConfig model: a tree of leaves, path resolution, and encoding.
 
 use pointsman_control::proto::gnmi::{
     Encoding, Notification, Path, PathElem, TypedValue, Update, typed_value,

@@ -1,4 +1,4 @@
-//! Calls of P4Runtime, and what the log says of them.
+//! P4Runtime calls, and their log lines.
 
 use super::{Core, Level, Turn, compile_config};
 use pointsman_control::proto::p4rt;

@@ -1,4 +1,4 @@
-//! Which tests there are, and the program of each.
+//! Finds tests, and the program of each.
 
 use crate::tools::walk;
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! `pointsman p4 test`: runs packet tests as a test runner does.
+//! `pointsman p4 test`: a runner for packet tests.
 
 mod find;
 mod report;

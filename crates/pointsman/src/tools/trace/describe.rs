@@ -1,4 +1,4 @@
-//! Steps of a trace in words and as JSON fields.
+//! Steps of a trace as text and as JSON fields.
 
 use pointsman_frontend::source::SourceMap;
 use pointsman_ir::trace::{ExternArg, Named, TraceEvent, Traced, hex, leaves, show};

@@ -1,4 +1,4 @@
-//! `pointsman p4 trace`: what happened to a packet, step by step.
+//! `pointsman p4 trace`: traces a packet, step by step.
 
 mod describe;
 mod show;

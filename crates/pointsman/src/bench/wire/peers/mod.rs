@@ -1,4 +1,4 @@
-//! `pointsman bench peers`: requests a second through our switch and through balancers that Debian packages.
+//! `pointsman bench peers`: requests per second through our switch and through balancers packaged by Debian.
 //!
 //! Every balancer runs in the same rack, gets the same requests from the same client for the same servers, and
 //! runs in turn, so that other load on the machine affects all alike.

@@ -1,5 +1,5 @@
-//! How each peer is set up: configurations as one would write them for production on one processor, without what costs
-//! speed and is not needed here (logs, health checks).
+//! Setup of each peer: a production configuration for one processor, without features that cost
+//! speed and are not needed here (logs, health checks).
 
 use super::super::bed::{Bed, PORT};
 use pointsman_lab::Error;
