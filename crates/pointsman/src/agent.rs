@@ -79,14 +79,14 @@ impl Stopper {
 }
 
 impl Running {
-    /// Opens what it needs, in the calling thread's network namespace.
+    /// Opens its resources, in the calling thread's network namespace.
     pub fn open(config: AgentConfig) -> Result<Self, String> {
         let observer = Observer::open(&config.interface).map_err(|e| e.to_string())?;
         let any: IpAddr = match config.report_to {
             to if to.is_ipv4() => Ipv4Addr::UNSPECIFIED.into(),
             _ => Ipv6Addr::UNSPECIFIED.into(),
         };
-        // Reports must come from the device's own address: the switch accepts them from nowhere else.
+        // Reports must come from the device's own address: the switch rejects others.
         let own = config.addresses.iter().copied().find(|a| a.is_ipv4() == config.report_to.is_ipv4());
         let from = own.unwrap_or(any);
         let socket = UdpSocket::bind((from, 0)).map_err(|e| {
@@ -126,7 +126,7 @@ impl Running {
         Ok(())
     }
 
-    /// Runs until it is stopped. `log` gets what an operator should know.
+    /// Runs until it is stopped. `log` gets lines for the operator.
     pub fn run(mut self, mut log: impl FnMut(&str)) -> Result<Agent, String> {
         // Monotonic, but counted from the epoch: reports of a restarted agent must not look older than those before.
         let start = Instant::now();
@@ -151,7 +151,7 @@ impl Running {
                 outputs.extend(agent.step(now, Input::Packet { direction, frame }));
             });
             let seen = seen.unwrap_or_else(|e| {
-                // The link may come back; until then there is nothing to see.
+                // The link may return; until then there is nothing to observe.
                 log(&e.to_string());
                 0
             });
@@ -240,7 +240,7 @@ fn mac_of(interface: &str) -> Option<Mac> {
     interfaces.find_map(|i| i.address?.as_link_addr()?.addr().map(Mac))
 }
 
-/// Processor time of this process: where it is an agent alone, what the agent costs.
+/// CPU time of this process: the cost of the agent if it runs alone.
 fn processor_time() -> Duration {
     let clock = nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID;
     nix::time::clock_gettime(clock).map_or(Duration::ZERO, Duration::from)

@@ -32,12 +32,12 @@ use tokio::sync::{mpsc, watch};
 /// P4Runtime address of a live rack's switch, inside its own namespace.
 pub const P4RUNTIME: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 9559);
 
-/// Receives what the parts say, as `part: message`.
+/// Receives log lines of the parts, as `part: message`.
 pub type Log = Arc<Mutex<dyn FnMut(&str) + Send>>;
 
 /// Logs one line, prefixed with its origin.
 fn say(log: &Log, who: &str, line: &str) {
-    // A logger that panicked elsewhere has said all it will.
+    // A logger that panicked elsewhere logs nothing more.
     if let Ok(mut log) = log.lock() {
         log(&format!("{who}: {line}"));
     }
@@ -53,7 +53,7 @@ struct ControllerPart {
     commands: mpsc::UnboundedSender<Command>,
     status: watch::Receiver<Standing>,
     task: tokio::task::JoinHandle<()>,
-    /// The API's server, where there is one.
+    /// The API server, if any.
     api: Option<tokio::task::JoinHandle<()>>,
 }
 
@@ -206,7 +206,7 @@ impl Live {
         let Some(part) = self.switch.take() else { return Ok(()) };
         part.server.abort();
         part.handle.stop();
-        // The listener's port is free again when the aborted task is gone.
+        // The listener's port is free again when the aborted task has ended.
         let _ = self.tokio.block_on(part.server);
         part.thread.join().map_err(|_| "the switch panicked".to_string())?
     }
@@ -228,7 +228,7 @@ impl Live {
         Ok(())
     }
 
-    /// Ends the agent of a device; the device goes on.
+    /// Stops the agent of a device; the device keeps running.
     pub fn stop_agent(&mut self, device: &str) -> Result<(), String> {
         let Some((stopper, thread)) = self.agents.remove(device) else { return Ok(()) };
         stopper.stop();
@@ -258,7 +258,7 @@ impl Live {
         Ok(())
     }
 
-    /// From now on a learner can ask what clients see. Ends with the rack.
+    /// From now on learners can query client metrics. Ends with the rack.
     pub fn serve_clients(&mut self, view: ClientsView) -> Result<(), String> {
         let bind = tokio::net::TcpListener::bind(SocketAddr::from(clients::CLIENTS));
         let bound = self.tokio.block_on(self.tokio.spawn(bind)).map_err(|e| e.to_string())?;
@@ -267,7 +267,7 @@ impl Live {
         Ok(())
     }
 
-    /// Ends the controller; the switch goes on.
+    /// Stops the controller; the switch keeps running.
     pub fn stop_controller(&mut self) {
         if let Some(part) = self.controller.take() {
             part.task.abort();
@@ -275,7 +275,7 @@ impl Live {
                 api.abort();
                 let _ = self.tokio.block_on(api);
             }
-            // Its connection is closed when the task is gone.
+            // Its connection is closed when the task has ended.
             let _ = self.tokio.block_on(part.task);
         }
     }
@@ -309,7 +309,7 @@ impl Live {
         let part = self.controller.as_ref().ok_or("the controller is not running")?;
         let mut status = part.status.clone();
         let wait = async {
-            // The input that was sent last may not have been looked at yet: an idle controller is in sync with the old.
+            // The last input may not have been processed yet: an idle controller is in sync with the old state.
             tokio::time::sleep(Duration::from_millis(20)).await;
             status.wait_for(Standing::is_complete).await.map(|_| ()).map_err(|_| "the controller has stopped")
         };

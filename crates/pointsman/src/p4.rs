@@ -92,7 +92,7 @@ impl Source {
         Ok(result)
     }
 
-    /// Checks the program, whatever its architecture. Is it right?
+    /// Checks the program for any architecture. Is it valid?
     fn check(&self) -> Result<bool, String> {
         let checked = self.read(
             |path, text, sources, defines| check(path, text, sources, defines),
@@ -114,7 +114,7 @@ impl Source {
     }
 }
 
-/// Runs the command. The exit code says whether the program is right.
+/// Runs the command. The exit code tells whether the program is valid.
 pub fn run(command: Command) -> Result<ExitCode, String> {
     let output = match &command {
         Command::Check { source } => {

@@ -207,7 +207,7 @@ fn encoded(name: &str) -> String {
     })
 }
 
-/// The token in a file, as [`Reach::token_file`] says.
+/// The token in a file, as described at [`Reach::token_file`].
 fn token(text: &str) -> Option<&str> {
     let line = text.lines().map(|l| l.split('#').next().unwrap_or("").trim()).find(|l| !l.is_empty())?;
     let mut words = line.split_whitespace();
@@ -215,7 +215,7 @@ fn token(text: &str) -> Option<&str> {
     Some(words.next().unwrap_or(first))
 }
 
-/// A policy in a few words: its name, and what it says besides.
+/// A policy in short form: its name and options.
 fn brief(policy: &Value) -> String {
     let mut out = policy["policy"].as_str().unwrap_or("?").to_string();
     for (name, value) in policy.as_object().into_iter().flatten() {

@@ -4,12 +4,12 @@ use crate::console::show;
 use std::future::Future;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Catches SIGINT and SIGTERM from now on; what it returns is ready when one has come. Needs a tokio runtime.
+/// Catches SIGINT and SIGTERM from now on; the returned future is ready at the first one. Needs a tokio runtime.
 pub fn stop() -> impl Future<Output = ()> + Send + 'static {
     let caught = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
     async move {
         let (Ok(mut int), Ok(mut term)) = caught else {
-            // Without handlers the default action ends the process, which is what was wanted.
+            // Without handlers the default action ends the process, as intended.
             return std::future::pending().await;
         };
         tokio::select! {
@@ -41,7 +41,7 @@ pub fn end_process(first: impl FnOnce() + Send + 'static) -> Result<(), String> 
         runtime.block_on(wait_for_stop());
         first();
         show("\npointsman: interrupted; nothing was written\n");
-        // What a shell reports of a program that ended by SIGINT.
+        // A shell's exit status for SIGINT.
         std::process::exit(130);
     };
     std::thread::Builder::new().name("signals".into()).spawn(wait).map(drop).map_err(text)

@@ -279,7 +279,7 @@ fn save_table(path: &Path, results: &[&Value]) -> Result<(), String> {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, String> {
     if args.lab {
-        // Before there are threads.
+        // Before threads are started.
         pointsman_lab::ensure_privileges().map_err(|e| e.to_string())?;
     }
     if args.scenario.len() > 1 && !args.lab {

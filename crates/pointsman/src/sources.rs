@@ -73,7 +73,7 @@ fn read_text(path: &Path) -> io::Result<String> {
 /// Reads a program's main file.
 ///
 /// # Errors
-/// Names the file and says what to do.
+/// The error contains the file and a remedy.
 pub fn read_source(path: &Path) -> Result<String, String> {
     read_text(path).map_err(|e| {
         let remedy = match e.kind() {
@@ -100,7 +100,7 @@ pub fn parse_define(arg: &str) -> Result<Define, String> {
     }
 }
 
-/// The balancer as one text: what a controller sends as `p4_device_config`.
+/// The balancer as one text, as sent in `p4_device_config`.
 pub fn balancer() -> String {
     flatten("main.p4", program::file("main.p4").unwrap_or_default(), &|name, _, _| {
         program::file(name).map(|text| (name.to_string(), text.to_string()))
@@ -117,7 +117,7 @@ pub fn directives(defines: &[Define]) -> String {
 }
 
 /// A program on disk as one text that compiles alone: with the files that `sources` finds in place of the includes, and
-/// the macros of `-D` in front. Only includes of what every switch carries, such as `<core.p4>`, stay.
+/// the macros of `-D` in front. Only includes built into every switch, such as `<core.p4>`, stay.
 ///
 /// # Errors
 /// The program cannot be read.
@@ -125,7 +125,7 @@ pub fn flatten_file(path: &Path, sources: &Sources, defines: &[Define]) -> io::R
     let text = read_text(path)?;
     let mut out = directives(defines);
     out.push_str(&flatten(&path.display().to_string(), &text, &|name, quoted, from| {
-        // What is carried has a name in angle brackets.
+        // Built-in files have names in angle brackets.
         sources.include(name, quoted, from).filter(|(path, _)| !path.starts_with('<'))
     }));
     Ok(out)

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// The longest beginning of an HTTP answer that is looked at, in bytes.
+/// Maximum prefix of an HTTP answer to read, in bytes.
 const MAX_STATUS: usize = 1024;
 
 /// Result of a probe: device, target, and the error if it failed.
@@ -65,7 +65,7 @@ impl Probers {
     }
 }
 
-/// Tries, within the time that there is.
+/// Probes, within the given time.
 fn perform(probe: &Probe) -> Result<(), String> {
     let end = Instant::now() + probe.timeout;
     match &probe.kind {

@@ -71,7 +71,7 @@ fn root(mut error: &dyn std::error::Error) -> String {
     error.to_string()
 }
 
-/// One stream, from the connection to its end. Ok: it is to end here.
+/// One stream, from the connection to its end. Ok: stop.
 async fn stream(
     url: &str,
     interval: Duration,
@@ -146,7 +146,7 @@ mod tests {
     use tonic::codegen::{BoxFuture, Service, http};
     use tonic::server::{Grpc, NamedService, ServerStreamingService};
 
-    /// The first fields of `OrcaLoadReportRequest`, written down once more.
+    /// The first fields of `OrcaLoadReportRequest`, written out again.
     #[derive(Clone, PartialEq, prost::Message)]
     struct Interval {
         #[prost(message, optional, tag = "1")]

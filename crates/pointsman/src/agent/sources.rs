@@ -36,7 +36,7 @@ impl Reply {
     }
 }
 
-/// Sends a question and reads to the end. What cannot be reached in time has not answered.
+/// Sends a request and reads to the end. An unreachable server counts as no answer.
 fn ask(address: &str, question: &[u8]) -> Result<Vec<u8>, String> {
     let start = Instant::now();
     let left = || PATIENCE.saturating_sub(start.elapsed()).max(Duration::from_millis(1));
@@ -100,7 +100,7 @@ fn reply(kind: &SourceKind, library: Option<&Nvml>) -> Reply {
     bytes.map_or_else(Reply::Failed, Reply::Bytes)
 }
 
-/// Starts to ask. A library that is configured has to be there; all else may come later.
+/// Starts the queries. A configured library must be present; everything else may appear later.
 pub fn start(
     config: &AgentConfig,
     stop: &Arc<AtomicBool>,
@@ -166,7 +166,7 @@ pub fn serve(address: std::net::SocketAddr, page: Arc<std::sync::Mutex<String>>)
             let Ok(mut stream) = stream else { continue };
             let _ = stream.set_read_timeout(Some(PATIENCE));
             let _ = stream.set_write_timeout(Some(PATIENCE));
-            // One page, whatever is asked; the question is read so that the answer is not cut off.
+            // One page for every path; the request is read so that the answer is not cut off.
             let mut question = [0; 4096];
             let _ = stream.read(&mut question);
             let page = page.lock().map(|p| p.clone()).unwrap_or_default();

@@ -39,7 +39,7 @@ impl Spread {
     }
 }
 
-/// Nanoseconds a packet of one run of so many packets. `clock` gives nanoseconds since whenever.
+/// Nanoseconds per packet of one run with this many packets. `clock` returns nanoseconds since an arbitrary time.
 pub fn run(subject: &mut dyn Subject, packets: usize, chunk: usize, clock: &dyn Fn() -> u64) -> f64 {
     let mut spent = 0;
     let mut left = packets;
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// Takes so many nanoseconds for each packet.
+    /// Takes this many nanoseconds per packet.
     struct Slow<'a> {
         clock: &'a Cell<u64>,
         each: u64,

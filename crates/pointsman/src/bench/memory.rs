@@ -63,7 +63,7 @@ pub struct MemoryArgs {
     define: Vec<Define>,
 }
 
-/// Packets that are measured at a time, between two looks at the clock.
+/// Packets measured between two readings of the clock.
 const CHUNK: usize = Ring::SIZE;
 
 /// Packets with which program and reference are compared before they are measured.
@@ -76,7 +76,7 @@ const FLOW_BYTES: u64 = 320;
 /// Exit code of a command line that cannot be honoured.
 const USAGE: u8 = 2;
 
-/// Nanoseconds that this thread has run: what others do on the machine does not count.
+/// CPU time of this thread in nanoseconds: unaffected by other load on the machine.
 fn thread_ns() -> u64 {
     // The clock of every Linux.
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
@@ -102,7 +102,7 @@ fn available() -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// Can so many flows be measured?
+/// Can this many flows be measured?
 fn check_flows(flows: u64) -> Result<(), String> {
     if flows == 0 {
         return Err("--flows 0: give at least 1".into());
@@ -160,7 +160,7 @@ impl MemoryArgs {
 
     fn compile(&self, file: &Path) -> Result<Compiled, String> {
         let sources = Sources { include_dirs: self.include.clone() };
-        // What the user defines comes later and wins.
+        // User definitions come later and win.
         let defines: Vec<Define> = places(self.flows).into_iter().chain(self.define.clone()).collect();
         if file == Path::new("balancer") && !file.exists() {
             return compiler::compile("balancer", &balancer(), &sources, &defines)
@@ -177,7 +177,7 @@ impl MemoryArgs {
         parse(&read_source(path)?).map(Some).map_err(|e| format!("{}: {e}", path.display()))
     }
 
-    /// Puts the program on a switch of its own.
+    /// Puts the program on a new switch.
     fn program<E: Executor>(
         &self,
         compiled: &Compiled,
@@ -318,7 +318,7 @@ pub fn run(args: MemoryArgs) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes what a switch makes while packets already go through it.
+/// Finishes the background compilation of a switch.
 fn complete<E: Executor>(program: &mut Program<E>) {
     if let Some(executor) = program.switch().executor() {
         executor.complete();
@@ -339,7 +339,7 @@ fn load_time(compiled: &Compiled, executor: Choice) -> Result<f64, String> {
     Ok(start.elapsed().as_secs_f64() * 1e3)
 }
 
-/// Measures once more, on a switch of its own, with the clock read around each block; what the clock costs is taken off.
+/// Measures again, on a separate switch, with the clock read around each block; the cost of the clock is subtracted.
 fn breakdown(
     args: &MemoryArgs,
     compiled: &Compiled,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Passes through the pipeline that a packet may cause; more is a loop.
 const BUDGET: usize = 64;
 
-/// Packets that come together, as a port gives them.
+/// Packets per batch, as given by a port.
 const BATCH: usize = 64;
 
 /// The measured load.
@@ -22,7 +22,7 @@ const BATCH: usize = 64;
 pub struct Load {
     /// Flows that are known.
     pub flows: usize,
-    /// Which packets come.
+    /// The packet mix.
     pub mix: Mix,
     /// Entries of the largest table of one of our programs.
     pub size: usize,
@@ -159,7 +159,7 @@ impl<E: Executor> Program<E> {
         Ok(())
     }
 
-    /// The packets that come, for something that is compared with this.
+    /// The incoming packets, for a comparison.
     pub fn packets(&self) -> (Sequence, Source) {
         (self.sequence.clone(), self.source.clone())
     }
@@ -195,7 +195,7 @@ impl<E: Executor> Program<E> {
         Ok(())
     }
 
-    /// Shares the flows among so many workers.
+    /// Splits the flows among this many workers.
     pub fn share(&mut self, workers: usize) -> Vec<Lane<E>> {
         let sequences = self.sequence.split(workers);
         let workers = self.rig.switch.add_workers(workers);
@@ -265,7 +265,7 @@ impl Plain {
         Plain { reference, ring: Ring::new(source.longest()), sequence, source, forwarded: 0 }
     }
 
-    /// The loop with as many connections of its own, for programs that balance none.
+    /// The loop with as many connections of its own, for programs without balancing.
     pub fn alone(mut reference: Reference, load: Load) -> Self {
         let source = Source::Connections(scenario::SERVICE);
         let idle_ns = u64::from(scenario::SERVICE.idle_us) * 1000;

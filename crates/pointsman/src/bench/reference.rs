@@ -10,7 +10,7 @@
 use super::frame::{ETHERNET, IPV4, add, fold, get16, get32, put16, put32};
 use super::traffic::Service;
 
-/// Places that are looked at for one key at most: the runs of used places in a table that is half full are shorter.
+/// Maximum number of places checked for one key: runs of used places in a half-full table are shorter.
 const WINDOW: usize = 128;
 
 /// Microseconds that a connection which was reset is remembered.
@@ -53,7 +53,7 @@ pub struct Reference {
     pub unknown: u64,
 }
 
-/// One multiplication whose halves are folded: every bit of the 5-tuple reaches the low bits.
+/// One multiplication with folded halves: every bit of the 5-tuple reaches the low bits.
 #[inline]
 fn hash(client: u32, vip: u32, ports: u32, protocol: u8) -> usize {
     let a = (u64::from(client) << 32 | u64::from(ports)) ^ 0x9e37_79b9_7f4a_7c15;
@@ -91,7 +91,7 @@ impl Reference {
     fn find(&mut self, client: u32, vip: u32, ports: u32, protocol: u8, now_us: u32) -> Found {
         let start = hash(client, vip, ports, protocol) & self.mask;
         let window = &mut self.places[start..start + WINDOW];
-        // The first place that may be taken, and the first of those behind the last connection that lives.
+        // The first free place, and the first place after the last live connection.
         let (mut free, mut tail) = (None, 0);
         for i in 0..WINDOW {
             let place = &window[i];

@@ -6,7 +6,7 @@ use crate::executor::Choice;
 use serde_json::{Value, json};
 use std::fmt;
 
-/// Nanoseconds a packet in each block, and in what is around them.
+/// Nanoseconds per packet in each block, and around them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stages(Vec<(&'static str, f64)>);
 
@@ -50,7 +50,7 @@ pub struct Report {
     pub executor: Choice,
     /// From source text to typed program.
     pub front_end_ms: f64,
-    /// From there to what runs.
+    /// From typed program to executable.
     pub executor_ms: f64,
     /// Compile time in the background, while packets already pass.
     pub rest_ms: f64,
@@ -70,7 +70,7 @@ pub struct Report {
     pub share_of_core: f64,
 }
 
-/// Two digits behind the point are more than enough.
+/// Two decimals are more than enough.
 fn rounded(x: f64) -> Value {
     json!((x * 100.0).round() / 100.0)
 }

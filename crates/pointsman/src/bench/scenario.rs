@@ -93,7 +93,7 @@ fn balancer() -> Vec<String> {
     for (i, device) in devices().iter().enumerate() {
         let id = ((1 + i / DEVICES) << 3) | (i % DEVICES);
         let (address, station) = (ipv4(device.ipv4), mac(device.mac));
-        // A port for each server, behind the clients' port.
+        // A port for each server, after the clients' port.
         let out = 2 + i / DEVICES;
         entries.push(format!("devices_v4 device={id} -> set_device_v4({address}, {out}, {station})"));
         entries.push(format!(
@@ -170,7 +170,7 @@ fn acl(rules: usize) -> Vec<String> {
     entries
 }
 
-/// Fills one of our programs and says what packets it gets.
+/// Fills one of our programs and returns its packets.
 ///
 /// # Errors
 /// An entry does not fit.
@@ -272,7 +272,7 @@ impl Field {
     }
 }
 
-/// A value that matches. `random` fills what does not matter; `None`: nothing has to be set.
+/// A matching value. `random` fills don't-care bits; `None`: no requirement.
 fn matching(key: &KeyMatch, random: u64) -> Option<u64> {
     let low = |b: &Bits| b.low_u64();
     match key {

@@ -30,11 +30,11 @@ pub struct Spent {
     pub interrupted: u64,
 }
 
-/// A block that took so many nanoseconds did not have a core all the time.
+/// A block that took this many nanoseconds was interrupted.
 const INTERRUPTED_NS: u64 = 100_000;
 
 impl Spent {
-    /// Nanoseconds of all runs, without what the clock costs.
+    /// Nanoseconds of all runs, without the cost of the clock.
     pub fn total(self, clock_ns: f64) -> f64 {
         let each = (self.ns as f64 / self.runs.max(1) as f64 - clock_ns).max(0.0);
         each * (self.runs + self.interrupted) as f64
@@ -158,7 +158,7 @@ impl<E: Executor> Executor for Timed<E> {
     }
 
     fn prefetch(&self, control: ControlId, slots: &[usize], frames: &mut [E::Frame], env: &mut dyn Env) {
-        // It is part of what the control takes.
+        // It is part of the control's time.
         self.measure(self.controls.get(control.index()), || self.inner.prefetch(control, slots, frames, env));
     }
 

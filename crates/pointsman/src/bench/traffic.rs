@@ -44,7 +44,7 @@ const CHURN: u32 = 10;
 #[derive(Clone, Debug)]
 pub struct Sequence {
     mix: Mix,
-    /// Flows that live, in the order in which they come again.
+    /// Live flows, in the order of their next packets.
     order: Vec<u32>,
     at: usize,
     count: u32,
@@ -139,7 +139,7 @@ impl Sequence {
     }
 }
 
-/// The service whose connections are balanced.
+/// The balanced service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Service {
     /// Virtual address.
@@ -148,7 +148,7 @@ pub struct Service {
     pub port: u16,
     /// MAC address of the switch.
     pub switch_mac: [u8; 6],
-    /// A connection that was silent for so many microseconds is forgotten.
+    /// Idle timeout of connections, in microseconds.
     pub idle_us: u32,
 }
 
@@ -162,7 +162,7 @@ pub enum Source {
     Frames(Vec<(u32, Vec<u8>)>),
 }
 
-/// Port on which clients come in.
+/// Ingress port of the clients.
 pub const CLIENT_PORT: u32 = 1;
 
 /// MAC address of whoever sends.
@@ -180,7 +180,7 @@ impl Source {
         }
     }
 
-    /// Writes a packet; gives the port that it comes in on, and its length.
+    /// Writes a packet; returns its ingress port and length.
     pub fn write(&self, step: Step, out: &mut [u8]) -> (u32, usize) {
         let fields = match (self, step) {
             (Source::Frames(frames), Step::Known(flow) | Step::Ends(flow)) if !frames.is_empty() => {
@@ -237,7 +237,7 @@ struct Item {
     now: u64,
 }
 
-/// Packets in memory, as a network card leaves them: buffers of their own, together larger than the first-level cache.
+/// Packets in memory, as left by a network card: separate buffers, together larger than the first-level cache.
 pub struct Ring {
     bytes: Vec<u8>,
     stride: usize,
@@ -311,7 +311,7 @@ mod tests {
         assert!(flows.into_iter().eq(0..50));
         assert!(steps(Mix::Miss, 9).into_iter().eq((50..59).map(Step::Opens)));
 
-        // What is known was opened and has not ended.
+        // Known flows were opened and have not ended.
         let mut live: BTreeSet<u32> = (0..50).collect();
         let churn = steps(Mix::Churn, 1000);
         for step in &churn {

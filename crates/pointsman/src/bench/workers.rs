@@ -17,7 +17,7 @@ pub struct Lane<E: Executor> {
 }
 
 impl<E: Executor> Lane<E> {
-    /// A worker with packets of its own flows.
+    /// A worker with its own flows.
     pub fn new(worker: Worker<E>, sequence: Sequence, source: Source) -> Self {
         Lane { worker, out: Out::default(), ring: Ring::new(source.longest()), sequence, source }
     }
@@ -41,7 +41,7 @@ impl Meeting {
         Meeting { state: Mutex::new((count, 0)), changed: Condvar::new(), count }
     }
 
-    /// Waits for the others. False: one of them will never come.
+    /// Waits for the others. False: one of them has failed.
     fn wait(&self) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let times = state.1;
@@ -97,7 +97,7 @@ impl<E: Executor> Subject for AtWork<'_, E> {
     }
 }
 
-/// One run of so many packets, which the workers of a switch share.
+/// One run with this many packets, shared by the workers of a switch.
 pub fn measure<E>(switch: &Switch<E>, lanes: &mut [Lane<E>], packets: usize, clock: fn() -> u64) -> f64
 where
     E: Executor + Send + Sync,
@@ -130,7 +130,7 @@ pub fn together<S: Subject + Send>(subjects: &mut [S], packets: usize, clock: fn
     let run = &run;
     let times: Vec<Vec<u64>> = std::thread::scope(|scope| {
         let threads: Vec<_> = subjects.iter_mut().map(|s| scope.spawn(move || run(s))).collect();
-        // A panic is a bug of ours, which has been said.
+        // A panic is a bug of ours and has been printed.
         threads.into_iter().filter_map(|t| t.join().ok()).collect()
     });
     let slowest = |i: usize| times.iter().filter_map(|t| t.get(i)).max().copied().unwrap_or(0);

@@ -22,7 +22,7 @@ impl Choosers {
         Choosers { commands, running: Vec::new() }
     }
 
-    /// Those of the configuration run from now on, and no others. One whose settings are the same goes on.
+    /// Runs exactly the choosers of the configuration. One with unchanged settings keeps running.
     pub fn follow(&mut self, wanted: &[PrometheusChoice]) {
         let (keep, end): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.running).into_iter().partition(|(c, _)| wanted.contains(c));

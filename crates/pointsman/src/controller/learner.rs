@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc::UnboundedSender;
 
-/// Ids of a learner's requests begin here: the controller's own never come so far.
+/// Ids of a learner's requests start here, out of reach of the controller's own.
 const FIRST_ID: u64 = 1 << 63;
 
 /// Prometheus' answer to a learner.
@@ -73,7 +73,7 @@ pub(super) struct Learner {
     start: Instant,
     tell: UnboundedSender<super::Command>,
     running: Option<Running>,
-    /// A configuration that cannot be followed, which was said.
+    /// An unsupported configuration, which was reported.
     refused: Option<Basis>,
     /// Number of learners so far: answers for a stopped one are dropped.
     number: u64,
@@ -82,7 +82,7 @@ pub(super) struct Learner {
     open: BTreeMap<u64, (u64, u64)>,
 }
 
-/// Reads what a configuration's learner has learnt. A file that is not there is a beginning from nothing.
+/// Loads the learner state of a configuration. A missing file means an empty state.
 pub(super) fn kept(config: &LearnConfig, folder: &Path) -> Result<Option<Kept>, String> {
     let Some(name) = &config.table else { return Ok(None) };
     let path = folder.join(name);
@@ -208,7 +208,7 @@ impl Learner {
         if learner == self.number { self.step(Input::Clients { round, result }) } else { Vec::new() }
     }
 
-    /// The connection to the switch is gone, and all that was asked over it.
+    /// The connection to the switch is lost, with all pending requests.
     pub fn disconnected(&mut self) {
         self.open.clear();
     }

@@ -11,7 +11,7 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 
-/// So much may wait for the controller. Then the switch has to wait, which drops packets for the controller and nothing else.
+/// Capacity of the controller's input queue. If it is full the switch waits, and drops only packets for the controller.
 const WAITING: usize = 1024;
 
 /// Packets of the switch that are handed to the controller: so many a second, and so many at once. Above that they are dropped: the
@@ -69,7 +69,7 @@ impl Link {
         }
     }
 
-    /// Does what the controller wants; an event is given back.
+    /// Carries out the controller's output; events are returned.
     pub fn carry(&mut self, output: Output) -> Option<Event> {
         match output {
             Output::Connect(address) => {
@@ -102,7 +102,7 @@ impl Link {
     }
 }
 
-/// Connects, opens the stream channel and passes on what comes down it.
+/// Connects, opens the stream channel and forwards its messages.
 async fn connect(address: String, number: u64, news: mpsc::Sender<News>) {
     let lost = |reason: String| News::Input(number, Input::Disconnected(reason));
     let attempt = async {
@@ -158,7 +158,7 @@ fn is_packet(message: &p4rt::StreamMessageResponse) -> bool {
     matches!(message.update, Some(p4rt::stream_message_response::Update::Packet(_)))
 }
 
-/// Lets so many packets through, and drops the others.
+/// Passes this many packets, and drops the others.
 struct Bucket {
     left: f64,
     at: Instant,
@@ -180,7 +180,7 @@ impl Bucket {
     }
 }
 
-/// The innermost reason of an error: gRPC's outer ones say only "transport error".
+/// The innermost cause of an error: gRPC's outer ones are only "transport error".
 fn reason(error: &dyn std::error::Error) -> String {
     let mut inner = error;
     while let Some(next) = inner.source() {

@@ -72,7 +72,7 @@ pub fn program(name: &ProgramName) -> Result<Program, String> {
 /// State of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// Whether the switch holds what is known.
+    /// Whether the switch holds the current configuration.
     pub status: Status,
     /// Number of unresolved MAC addresses.
     pub unresolved: usize,
@@ -104,7 +104,7 @@ pub enum Command {
     Metrics(oneshot::Sender<Page>),
     /// An API request.
     Ask {
-        /// What.
+        /// The request.
         request: http::Request,
         /// Receiver of the answer.
         reply: oneshot::Sender<api::Response>,
@@ -121,7 +121,7 @@ pub struct Pump<T> {
     unsaved: Option<(String, Instant)>,
     link: Link,
     start: Instant,
-    /// Answers that wait for what comes of a change.
+    /// Answers waiting for the outcome of a change.
     waiting: Vec<(u64, Instant, oneshot::Sender<api::Response>)>,
     choosers: Choosers,
     learner: Learner,
@@ -339,7 +339,7 @@ impl<T: FnMut(&str)> Pump<T> {
         }
     }
 
-    /// Keeps this over a restart, where a file for it was named. A full disk may have room again: what cannot be saved is tried again.
+    /// Saves this over a restart, if a file is configured. A full disk may have room again: failed saves are retried.
     fn save(&mut self, text: String) {
         let Some(path) = self.keep.clone() else { return };
         let result = files::replace(&path, &text);
@@ -421,11 +421,11 @@ pub async fn serve_metrics(listener: tokio::net::TcpListener, commands: mpsc::Un
     .await;
 }
 
-/// Everything that a rack's description says about the API: the desk with what was kept, and where to keep it.
+/// The API part of a rack description: the desk with the saved state, and its file.
 pub struct Opened {
     /// The desk.
     pub desk: Desk,
-    /// The file that keeps what was asked for.
+    /// The file for saved API requests.
     pub keep: Option<PathBuf>,
     /// The new state to save, if it differs from the file's.
     changed: Option<String>,
@@ -435,10 +435,10 @@ pub struct Opened {
     pub notes: Vec<String>,
 }
 
-/// Reads tokens and what was kept, and sees that what a learner has learnt can be read. `folder` is where paths in the rack's file begin.
+/// Reads tokens and saved state, and checks that the learner state is readable. `folder` is the base of paths in the rack file.
 ///
 /// # Errors
-/// A file cannot be read, or is not what it should be.
+/// A file is unreadable or invalid.
 pub fn open(rack: &Rack, folder: &Path) -> Result<Opened, String> {
     let mut opened = look(rack, folder)?;
     if let (Some(path), Some(text)) = (&opened.keep, opened.changed.take()) {

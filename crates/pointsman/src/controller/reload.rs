@@ -70,12 +70,12 @@ pub(super) struct Follower {
     in_force: (Rack, String),
     /// Text that was refused for doubts. Asked for again, it is taken.
     refused: Option<String>,
-    /// Whether the files are to be read even if they have not changed.
+    /// Whether to read the files even if unchanged.
     asked: bool,
 }
 
 impl Follower {
-    /// Follows the description at `path`, which said `rack` when the controller started.
+    /// Follows the description at `path`, which contained `rack` when the controller started.
     pub fn new(path: &Path, rack: Rack) -> Self {
         let folder = path.parent().unwrap_or(Path::new(""));
         let tokens = rack.api.as_ref().map(|a| Watched::new(folder.join(&a.tokens)));
@@ -92,12 +92,12 @@ impl Follower {
         }
     }
 
-    /// The files are to be read, changed or not; what was refused for doubts is meant.
+    /// Forces a reload, changed or not; a doubtful change is then accepted.
     pub fn ask(&mut self) {
         self.asked = true;
     }
 
-    /// Looks at all files; to be called from time to time. What the controller has to be given.
+    /// Polls all files; to be called periodically. Returns commands for the controller.
     pub fn look(&mut self) -> Vec<Command> {
         let mut news = Vec::new();
         let tokens = self.tokens.as_mut().map_or(Seen::Same, Watched::look);
@@ -126,7 +126,7 @@ impl Follower {
         news
     }
 
-    /// The description as it is now, unless there are doubts about it.
+    /// The current description, unless it is doubtful.
     fn description(&mut self, asked: bool) -> Result<Rack, String> {
         let path = &self.rack.path;
         let text = self.rack.last.as_ref().map(|l| l.text.clone());

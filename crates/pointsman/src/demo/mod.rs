@@ -54,7 +54,7 @@ pub struct Args {
 
 /// Loads and durations.
 struct Scale {
-    /// Offered loads as multiples of what the CPUs handle together.
+    /// Offered loads as multiples of the CPUs' combined capacity.
     loads: &'static [f64],
     /// Sending time of a point below nine tenths of that.
     easy: Duration,
@@ -72,7 +72,7 @@ impl Scale {
         if load < 0.9 { self.easy } else { self.hard }
     }
 
-    /// Expected time of a ramp that goes all the way, with the pauses between points.
+    /// Expected time of a complete ramp, with the pauses between points.
     fn ramp(&self) -> Duration {
         self.loads.iter().map(|l| self.duration(*l) + Duration::from_millis(150)).sum()
     }
@@ -245,7 +245,7 @@ fn ramp_of(
         let duration = scale.duration(rate / cpus);
         let result = client.measure(rate, duration, Arrivals::Poisson)?;
         bar.inc(duration.as_millis() as u64 + 150);
-        // What an overloaded point leaves in the queues must not be served at the expense of the next.
+        // The backlog of an overloaded point must not delay the next.
         let overloaded = result.lost > 0 || result.latencies.percentile(99.0) > limit;
         std::thread::sleep(Duration::from_millis(if overloaded { 1000 } else { 100 }));
         Ok(result)

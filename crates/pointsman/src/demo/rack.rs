@@ -29,7 +29,7 @@ pub enum Work {
 
 /// The devices of `spec`.
 pub fn devices(spec: &RackSpec, work: Work, seed: u64) -> Vec<DeviceConfig> {
-    // One measurement for all: what differs between devices is their speed, not the noise of measuring.
+    // One measurement for all: devices differ by speed, not by measurement noise.
     let calibration = (work == Work::Cpu).then(Calibration::measure);
     let device = |(name, d): (String, &pointsman_lab::rack::DeviceSpec)| DeviceConfig {
         key: Key::derive(seed, &name),

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Concurrent connections.
 const CONNECTIONS: usize = 10_000;
 
-/// The device that comes and goes.
+/// The device that is disabled and enabled.
 const DEVICE: &str = "s1/nic";
 
 /// Duration and amount.
@@ -25,7 +25,7 @@ pub struct Scale {
     pub bulk_bytes: u64,
 }
 
-/// Runs the check. `progress` gets the time since the start and what is being done.
+/// Runs the check. `progress` gets the elapsed time and the current activity.
 pub fn run(
     live: &mut Live,
     client: &mut Client,

@@ -20,7 +20,7 @@ const MAX_ANSWER: usize = 64 << 20;
 pub struct Ask<'a> {
     /// `GET` and the like.
     pub method: &'a str,
-    /// `http://host:port/path?query`, or `https://` where there is TLS.
+    /// `http://host:port/path?query`, or `https://` with TLS.
     pub url: &'a str,
     /// Whom to trust, for `https://`.
     pub tls: Option<Arc<rustls::ClientConfig>>,
@@ -76,7 +76,7 @@ async fn exchange(ask: Ask<'_>) -> Result<(u16, Vec<u8>), String> {
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|e| e.to_string())?;
     let driver = tokio::spawn(async move {
-        // What goes wrong with the connection goes wrong with the request.
+        // Connection errors surface as request errors.
         let _ = connection.await;
     });
     let path = uri.path_and_query().map_or("/", |p| p.as_str());

@@ -136,7 +136,7 @@ impl Drop for Place {
 pub struct Request {
     /// `GET` and the like.
     pub method: String,
-    /// Path with what follows `?`.
+    /// Path with query.
     pub target: String,
     /// The header `Authorization`.
     pub authorization: Option<String>,
@@ -179,7 +179,7 @@ fn finished(response: Response) -> hyper::Response<Full<Bytes>> {
     out
 }
 
-/// The whole request, or what is wrong with it.
+/// The whole request, or an error response.
 async fn whole(request: hyper::Request<Incoming>, max_body: usize) -> Result<Request, Response> {
     let (head, body) = request.into_parts();
     let text = |value: &HeaderValue| value.to_str().ok().map(str::to_string);
@@ -236,7 +236,7 @@ pub async fn serve<H, F>(
         let task = tokio::spawn(async move {
             match acceptor {
                 None => connection(stream, max_body, handle, own).await,
-                // What a client does wrong is its own affair.
+                // Client errors are ignored.
                 Some(acceptor) => {
                     if let Ok(Ok(stream)) = tokio::time::timeout(HEAD, acceptor.accept(stream)).await {
                         connection(stream, max_body, handle, own).await;

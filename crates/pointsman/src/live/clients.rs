@@ -19,7 +19,7 @@ const MAX_BODY: usize = 1 << 12;
 pub struct ClientsView {
     /// Older ones do not count.
     window: Duration,
-    /// A request that took so long is lost.
+    /// A slower request is lost.
     timeout: Duration,
     seen: Arc<Mutex<VecDeque<(Instant, Duration)>>>,
 }
@@ -66,7 +66,7 @@ impl ClientsView {
             b"query=loss" => loss,
             _ => return Response::error(404, "ask for p99_ms or loss"),
         };
-        // As Prometheus does: numbers are strings, so that NaN can be said.
+        // As in Prometheus: numbers are strings, to allow NaN.
         let sample = json!({ "metric": {}, "value": [0, value.to_string()] });
         let data = json!({ "resultType": "vector", "result": [sample] });
         Response {

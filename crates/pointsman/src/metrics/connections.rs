@@ -27,9 +27,9 @@ const AHEAD: u32 = 1 << 20;
 pub enum Phase {
     /// The client has not completed its handshake yet.
     Opening,
-    /// It goes on.
+    /// It is open.
     Open,
-    /// Both FINs or a RST were seen; last packets may come.
+    /// Both FINs or a RST were seen; last packets may still arrive.
     Ending,
     /// Nothing was seen of it for its idle time: a late packet finds it, a new connection takes its place.
     Idle,
@@ -68,7 +68,7 @@ impl Phase {
 pub struct Connections {
     /// Places of all ways.
     pub places: u64,
-    /// Entries by what they are.
+    /// Entries by kind.
     pub phases: BTreeMap<Phase, u64>,
     /// Places of each way that a new connection would not get.
     pub taken: [u64; WAYS],
@@ -79,7 +79,7 @@ pub struct Connections {
 /// Counts connections, a few places at a time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Census {
-    /// The next place to be looked at, in every way.
+    /// The next place to scan, in every way.
     next: u64,
     counted: Connections,
     last: Option<Connections>,

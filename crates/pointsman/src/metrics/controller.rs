@@ -58,7 +58,7 @@ fn outcome(change: &Change) -> &'static str {
     }
 }
 
-/// The names behind the numbers that the switch's own metrics have.
+/// Names for the numbers in the switch's own metrics.
 fn names(rack: &Rack, controller: &Controller, page: &mut Page) {
     let mut devices = Vec::new();
     for (server, d) in rack.devices() {

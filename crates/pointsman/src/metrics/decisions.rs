@@ -22,7 +22,7 @@ pub const REASONS: [&str; 14] = [
     "all_silent",
 ];
 
-/// Upper bounds of ages in seconds, by number of the age in tally.p4; the next one is for what is older.
+/// Upper bounds of ages in seconds, by number of the age in tally.p4; the next number is for older ages.
 pub const AGES: [f64; 14] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0];
 
 /// Reasons and ages have four bits in an index.

@@ -92,7 +92,7 @@ impl Page {
         self.add(name, help, MetricType::Counter, samples, Value::Counter);
     }
 
-    /// Something that comes and goes.
+    /// A value that rises and falls.
     fn gauge(&mut self, name: &'static str, help: &'static str, samples: Vec<(Labels, f64)>) {
         self.add(name, help, MetricType::Gauge, samples, Value::Gauge);
     }
@@ -135,7 +135,7 @@ fn labelled(name: &'static str, value: impl Into<String>, number: u64) -> (Label
     (vec![(name, value.into())], number as f64)
 }
 
-/// Binds where metrics are to be served.
+/// Binds the address for metrics.
 ///
 /// # Errors
 /// The address is taken or not of this machine.

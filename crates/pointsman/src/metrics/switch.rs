@@ -46,7 +46,7 @@ pub const REPORT_ACCEPTED: u64 = 32;
 /// Metrics reported by a device, by place in the register `reported` (`Metric` of load.p4), from its highest byte.
 const METRICS: [&str; 4] = ["compute", "memory", "network", "queue"];
 
-/// A device of the balancer and what is known of it.
+/// A device of the balancer with its counters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeviceFigures {
     /// Number of the server, and slot there.
@@ -243,7 +243,7 @@ impl Figures {
         }
         page.gauge("pointsman_balancer_device_load", "Load last reported by a device.", loads);
         self.decisions.add_to(page);
-        // Before the first count there is nothing to be said, but the names are there.
+        // Before the first count there are names without values.
         self.connections.clone().unwrap_or_default().add_to(page);
     }
 }

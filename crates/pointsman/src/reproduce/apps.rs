@@ -4,7 +4,7 @@ use super::bench::Bench;
 
 use super::setup::{Setup, Unit, coming};
 
-/// An application: how long its requests take where, and what was measured of it.
+/// An application: service times per device, and its measurements.
 pub struct App {
     /// Short name.
     pub name: &'static str,
@@ -101,7 +101,7 @@ impl App {
         let mut s = Setup::new(servers, &units, policy, coming(bench, rate_per_s));
         s.duration_s = 30.0;
         if bench.in_lab() {
-            // Of the quickest there are enough sooner.
+            // Fast applications need less time for enough samples.
             s.duration_s = (bench.choose(10_000.0, 3_000.0) / rate_per_s).min(s.duration_s);
         }
         s.warmup_s = 0.0;

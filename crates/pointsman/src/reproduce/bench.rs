@@ -161,7 +161,7 @@ impl Bench {
         if self.quick { quick } else { full }
     }
 
-    /// Reads a scenario that has no sweep. `files` are what it names.
+    /// Reads a scenario without a sweep. `files` are the files it references.
     ///
     /// # Errors
     /// An error in the scenario: a bug of ours.
@@ -222,7 +222,7 @@ impl Bench {
         outcome
     }
 
-    /// Runs `one` for every item and seed, on all processors: for each item, what came of it with each seed.
+    /// Runs `one` for every item and seed, on all processors: for each item, the results of each seed.
     ///
     /// # Errors
     /// The first that `one` gives.
@@ -373,7 +373,7 @@ fn stretch(s: &Scenario) -> f64 {
     (SERVICE_MS / quickest_ms).clamp(STRETCH.0, STRETCH.1)
 }
 
-/// The scenario as the lab is to run it.
+/// The scenario as run in the lab.
 fn on_wire(s: &Scenario, factor: f64) -> Scenario {
     let mut out = stretched(s, factor);
     let sampling_ms = (out.agents.sampling_ns / 1_000_000) as u32;

@@ -32,7 +32,7 @@ const fn at_least(id: &'static str, text: &'static str) -> Claim {
     Claim { id, text, paper: 1.2, unit: "times", rule: Rule::AtLeast }
 }
 
-/// A claim for each policy, in their order; `$id` is put before its name, `$what` before what is said.
+/// A claim for each policy, in their order; `$id` is a prefix of its id, `$what` of its text.
 macro_rules! claims {
     ($($id:literal, $what:literal;)*) => {
         &[$(
@@ -121,7 +121,7 @@ struct Case<'a> {
     steps: u32,
 }
 
-/// Finds what every policy sustains, adds the chart, the claims and a line for each policy.
+/// Finds the load that every policy sustains; adds the chart, the claims and a line for each policy.
 fn compare(bench: &Bench, case: &Case<'_>, found: &mut Found) -> Result<(), String> {
     let policies: Vec<&'static str> = std::iter::once("server-only").chain(POLICIES).collect();
     let what = format!("sustained loads, {}", case.title);

@@ -137,7 +137,7 @@ const APPLICATIONS: Figure = Figure {
     ],
 };
 
-/// P4Mite's agents with a threshold of the server's; a SmartNIC's is as far above what it needs.
+/// P4Mite's agents with a threshold for the server; a SmartNIC's is scaled by its service time.
 fn thresholds(s: &mut Setup, high_ms: f64, slower: f64) {
     let of = |high: f64| format!("latency_ms = {{ high = {high}, low = {} }}, hold_ms = 100", 0.9 * high);
     s.agent_of = vec![of(high_ms), of(high_ms * slower)];
@@ -228,7 +228,7 @@ fn sizes(bench: &Bench) -> Result<Found, String> {
     let mut found = Found::default();
     found.claim("300-suffers", ratios(chart.samples("P4Mite-300", 8.0), chart.samples("P4Mite-2000", 8.0)));
     let largest = |curve: usize| highest(&points, &carried[curve * points.len()..(curve + 1) * points.len()]);
-    // The best of the thresholds for large requests, as the text says.
+    // The best of the thresholds for large requests, as stated in the text.
     found.claim("larger", ratios(&largest(2), &largest(3)));
     found.charts.push(chart);
     Ok(found)

@@ -76,7 +76,7 @@ pub const BATCHES: Figure = Figure {
     ],
 };
 
-/// When a batch's requests come, in seconds: the same for every policy.
+/// Arrival times of a batch's requests, in seconds: the same for every policy.
 fn times(bench: &Bench, rate_per_s: f64, requests: u32, seed: u64) -> Vec<f64> {
     let mut random = Stream::new(seed, Part::Arrivals, u64::from(requests));
     let mut at = 0.0;

@@ -39,7 +39,7 @@ pub enum Place {
 /// An experiment.
 pub type Run = fn(&Bench) -> Result<Found, String>;
 
-/// Something that a figure is said to show, as one number.
+/// A claim of a figure, as one number.
 #[derive(Clone, Copy)]
 pub struct Claim {
     /// Short name, unique in its figure.
@@ -59,7 +59,7 @@ pub struct Claim {
 pub enum Rule {
     /// Something has an effect: the number is away from `neutral`, where nothing would be gained. *Fails*: our
     /// interval includes `neutral`, or lies beyond it. *Holds*: our mean is at least four fifths as far away as the paper's
-    /// number. *Weaker*: what is between.
+    /// number. *Weaker*: in between.
     Effect {
         /// The value without an effect.
         neutral: f64,
@@ -231,7 +231,7 @@ pub struct Found {
     pub values: Vec<(&'static str, Vec<f64>)>,
     /// Further notes.
     pub notes: Vec<String>,
-    /// Whether claims were left out: in the lab, what would take too long.
+    /// Whether claims were omitted: in the lab, those that would take too long.
     pub partial: bool,
 }
 
@@ -247,7 +247,7 @@ pub fn ratios(a: &[f64], b: &[f64]) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| a / b).collect()
 }
 
-/// A claim with its samples and what became of it.
+/// A claim with its samples and verdict.
 pub struct Judged {
     /// The claim.
     pub claim: Claim,

@@ -88,7 +88,7 @@ const TAIL: Figure = Figure {
     ],
 };
 
-/// Policies that look at nothing but what the switch counts.
+/// Policies that use only the switch's own counters.
 pub(super) const OWN_COUNTERS: [&str; 6] =
     ["least-connections", "weighted-least-connections", "jsq", "jiq", "power-of-two", PRT_IN_FLIGHT];
 

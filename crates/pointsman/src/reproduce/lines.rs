@@ -4,7 +4,7 @@ use super::bench::Bench;
 use super::figure::{Curve, Point};
 use super::setup::Setup;
 
-/// P99 in milliseconds of each of `names` at every place of `axis`; `setup` says what is simulated there.
+/// P99 in milliseconds of each of `names` at every place of `axis`; `setup` returns the simulated setup.
 ///
 /// # Errors
 /// A rack does not come up.

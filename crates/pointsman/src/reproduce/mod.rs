@@ -134,7 +134,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         say(&format!("{} seeds: verdicts are unreliable below 5", args.seeds));
     }
     if args.place == Where::Lab {
-        // First: the right to make namespaces can only be had while there is one thread.
+        // First: namespaces can only be unshared while there is one thread.
         pointsman_lab::ensure_privileges().map_err(|e| e.to_string())?;
         crate::signals::end_process(pointsman_lab::device::release_cpu_groups)?;
     }
@@ -147,7 +147,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         let finished = Finished { figure, place: args.place.name(), found, judged };
         print(&finished.text());
         done.push(finished);
-        // After each: an interruption leaves what was finished.
+        // After each: an interruption keeps the finished ones.
         if let Some(path) = &args.json {
             let lines: String = done.iter().map(|f| f.json() + "\n").collect();
             results::write(path, "--json", lines)?;

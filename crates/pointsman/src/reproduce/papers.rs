@@ -37,7 +37,7 @@ pub fn moved(chart: &str, by: f64) -> Vec<Curve> {
     found
 }
 
-/// Curves of another figure that shows the same, as far as they lie within our axis; each says which figure it is from.
+/// Curves of another figure of the same data, as far as they lie within our axis; each is labelled with its figure.
 pub fn borrowed(chart: &str, figure: &str, names: &[&str], (from, to): (f64, f64)) -> Vec<Curve> {
     let mut found = curves(chart);
     found.retain(|c| names.contains(&c.name.as_str()));

@@ -147,7 +147,7 @@ fn compared(bench: &Bench) -> Result<Found, String> {
             if policy == "chosen" {
                 s.of_service = PROMETHEUS.into();
             }
-            // A minute is what its rates are over.
+            // Its rates are over a minute.
             s.warmup_s = 70.0;
             s.duration_s = s.warmup_s + bench.choose(300.0, 120.0);
             s.patience_s = PATIENCE_S;
@@ -219,7 +219,7 @@ fn compared(bench: &Bench) -> Result<Found, String> {
         x: stress,
         y: shares,
         ours: curves(&share),
-        // The paper lists two numbers and does not say which is whose; the smaller is taken as the stressed machine's.
+        // The paper lists two numbers without attributing them; the smaller is taken as the stressed machine's.
         paper: paper([
             ("hash", 48.0, 47.0),
             ("round robin", 50.0, 50.0),

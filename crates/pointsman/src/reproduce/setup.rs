@@ -48,7 +48,7 @@ pub struct Setup {
     pub policy: String,
     /// `tuning` of the service: the text between the braces.
     pub tuning: String,
-    /// Whether the rack's file says how many requests each device works on at the same time.
+    /// Whether the rack file contains the `workers` of each device.
     pub tell_workers: bool,
     /// `[agent]`: its lines.
     pub agent: String,

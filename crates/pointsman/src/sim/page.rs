@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Columns of a sweep that are numbers: what charts have as their horizontal axis.
+/// Numeric sweep columns, usable as a chart's horizontal axis.
 const NUMBERS: [(&str, &str); 2] =
     [("rate_per_s", "offered load, requests/s"), ("servers", "number of servers")];
 /// Decisions that a learner's share of right ones is taken over.

@@ -131,7 +131,7 @@ impl<'a> Server<'a> {
         });
         let next = session.advance();
         let p = &self.model.parameters;
-        // What came of the decision is what is observed after it.
+        // Observations after the decision show its effect.
         let reward = next.as_ref().map_or(0.0, |q| p.reward(p.judge(&q.observation, q.weights)));
         let mut answer = json!({
             "observation": observation(next.as_ref()),

@@ -63,7 +63,7 @@ fn simulated(
     Ok((out, violations))
 }
 
-/// On a rack of namespaces, once for each seed: what came of it, how many requests that were, and how many runs fell behind.
+/// On a rack of namespaces, once for each seed: the results, the number of requests, and how many runs fell behind.
 fn on_the_wire(
     s: &Scenario,
     seeds: &[u64],
@@ -170,7 +170,7 @@ fn compare(s: &Arc<Scenario>, data_plane: &DataPlane<Engine>, seeds: &[u64]) -> 
     Ok((value, violations))
 }
 
-/// Compares every scenario, so many racks at the same time; the lines of JSON that say what came of it, and what checkers found.
+/// Compares every scenario, this many racks in parallel; returns JSON lines of the results, and the checkers' findings.
 pub fn run(
     scenarios: &[Arc<Scenario>],
     data_plane: &DataPlane<Engine>,

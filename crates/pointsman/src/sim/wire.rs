@@ -29,7 +29,7 @@ const SERVICE: &str = "service";
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Where each device serves its load metric, in its own namespace.
 const METRICS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9100));
-/// So many service times are drawn for each device; then they come again.
+/// Number of service times drawn for each device; then they repeat.
 const DRAWS: usize = 1 << 16;
 
 /// Results of one run.
@@ -51,7 +51,7 @@ pub struct Ran {
     pub took_s: f64,
     /// The generator fell behind its schedule: the machine was busy.
     pub late: bool,
-    /// Weight of accelerators that a learner, if there is one, decided on, once for each decision.
+    /// Weight of accelerators set by the learner, if any, once for each decision.
     pub weights: Vec<u32>,
 }
 
@@ -170,7 +170,7 @@ fn drawn(of: &Distribution, seed: u64, device: usize) -> (f64, ServiceTime) {
     (mean_ns, ServiceTime::Drawn((0..DRAWS).map(|_| of.draw(&mut random) / mean_ns).collect()))
 }
 
-/// When the scenario's requests come, with this seed.
+/// Arrival times of the scenario's requests, with this seed.
 pub fn schedule(s: &Scenario, seed: u64) -> Vec<Duration> {
     let Some(client) = s.clients.first() else { return Vec::new() };
     let mut arrivals = Arrivals::new(&client.arrivals, 0, Stream::new(seed, Part::Arrivals, 0));
@@ -223,7 +223,7 @@ fn toml(s: &Scenario, spec: &RackSpec) -> Result<String, String> {
                 place.link.ipv6,
                 agent_text(&settings),
             );
-            // The processor of this machine does next to nothing: what counts is how busy the model's workers are.
+            // This machine's processor is nearly idle: the metric is the utilisation of the model's workers.
             let percent = 100.0 / models.next().map_or(1.0, |m| f64::from(m.workers));
             let _ = writeln!(
                 t,
@@ -333,7 +333,7 @@ impl OnWire {
         };
         live.start_controller()?;
         live.wait_in_sync(PATIENCE)?;
-        // Every agent is to have reported twice.
+        // Every agent must have reported twice.
         std::thread::sleep(Duration::from_secs(1));
         let keys = Keyring::derive(seed, plan.devices.iter().map(|d| d.name.clone())).map_err(text)?;
         let sources: Vec<IpAddr> = plan.spec.clients.iter().flat_map(|c| c.ipv4_addresses()).collect();
@@ -372,7 +372,7 @@ impl OnWire {
         let text = |e: pointsman_lab::Error| e.to_string();
         let r =
             self.client.enter(|| load::watched(&config, ports, keys, watch)).map_err(text)?.map_err(text)?;
-        // Whoever was busy has time to say that it is not any more.
+        // Busy devices get time to report that they are available.
         std::thread::sleep(Duration::from_millis(500));
         let ms = |percent| r.latencies.percentile(percent).as_secs_f64() * 1e3;
         Ok(Ran {
@@ -405,7 +405,7 @@ impl OnWire {
 }
 
 fn times_factor(ms: u32, factor: f64) -> u32 {
-    // What was 0 meant "not at all", and goes on to mean that.
+    // A value of 0 means "disabled", and stays 0.
     if ms == 0 { 0 } else { ((f64::from(ms) * factor).round() as u32).max(1) }
 }
 

@@ -365,7 +365,7 @@ impl Args {
         Ok(())
     }
 
-    /// The files of TLS, if it is wanted.
+    /// The TLS files, if TLS is enabled.
     pub fn tls(&self) -> Option<tls::Files> {
         Some(tls::Files {
             cert: self.grpc_tls_cert.clone()?,

@@ -117,7 +117,7 @@ mod tests {
         }
         assert_eq!(audit.next_deadline(), Some(Time(10 * S)));
         assert_eq!(audit.take(Time(10 * S)), ["a wrote 9990 updates in 999 requests"]);
-        // It has fallen silent: nothing to say, and then nothing to remember.
+        // Idle: nothing to log, and nothing to remember.
         assert!(audit.take(Time(20 * S)).is_empty());
         assert_eq!(audit.next_deadline(), None);
         assert!(audit.wrote(Time(30 * S), "a", 1, 0).is_some());

@@ -194,9 +194,9 @@ impl Device for Turn<'_> {
     }
 }
 
-/// Compiles what a controller sends as `p4_device_config`: P4 source text.
+/// Compiles a `p4_device_config`: P4 source text.
 pub fn compile_config(sources: &Sources, text: &[u8]) -> Result<Program, String> {
-    // What p4c makes for BMv2, which controllers are used to send.
+    // p4c's output for BMv2, which controllers usually send.
     if text.trim_ascii_start().starts_with(b"{") {
         return Err(
             "p4_device_config is JSON, compiler output for BMv2: this target compiles P4 itself; send the \

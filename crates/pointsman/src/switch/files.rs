@@ -8,7 +8,7 @@ use std::time::Duration;
 pub struct Delayed<P> {
     port: P,
     delay_ns: u64,
-    /// In the caller's time; from the first look at the port.
+    /// In the caller's time, from the first poll of the port.
     begins_ns: Option<u64>,
 }
 

@@ -89,7 +89,7 @@ async fn read_on(
         };
         match room {
             Err(_) => turn = None,
-            // The client has gone away.
+            // The client has disconnected.
             Ok(Err(_)) => return,
             Ok(Ok(())) => {
                 let items = items.clone();
@@ -159,7 +159,7 @@ impl P4Runtime for Service {
         tokio::spawn(async move {
             // An error on the way in is the client hanging up.
             while let Ok(Some(message)) = incoming.message().await {
-                // One after the other: a client that sends faster than the switch works has to wait.
+                // One after the other: a client that sends faster than the switch works must wait.
                 if handle.call(move |core| core.stream_message(conn, &message)).await.is_err() {
                     return;
                 }

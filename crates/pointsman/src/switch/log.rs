@@ -56,7 +56,7 @@ enum Target {
         bytes: u64,
         rotation: Rotation,
     },
-    /// The file failed, which was said.
+    /// The file failed, which was reported.
     Lost,
 }
 
@@ -77,7 +77,7 @@ impl Log {
         Log { level, target: Target::Console }
     }
 
-    /// To a file, behind what is in it already.
+    /// To a file, appended.
     ///
     /// # Errors
     /// The file cannot be written.

@@ -84,7 +84,7 @@ pub struct Setup {
     pub workers: usize,
     /// Folder for captures.
     pub pcap: Option<PathBuf>,
-    /// Captures in the current folder instead of interfaces, begun after so long.
+    /// Captures in the current folder instead of interfaces, started after this time.
     pub use_files: Option<Duration>,
     /// Everything about the switch but its ports.
     pub switch: SwitchConfig,
@@ -199,7 +199,7 @@ fn check_workers(setup: &Setup, processors: usize) -> Result<(), String> {
     Err(format!("--workers {workers}: {refusal}"))
 }
 
-/// Opens an interface as a port for each worker and says what kind they are.
+/// Opens an interface as a port for each worker and returns a description of their kind.
 fn open(interface: &str, setup: &Setup) -> Result<(Vec<Box<dyn Port>>, String), String> {
     let text = |e: PortError| e.to_string();
     if let Some(delay) = setup.use_files {
@@ -279,7 +279,7 @@ async fn serve_metrics(listener: tokio::net::TcpListener, handle: Handle) {
     .await;
 }
 
-/// Compiles `file`, says what is wrong with it, and starts with it.
+/// Compiles `file`, reports its errors, and starts with it.
 fn boot(runtime: &mut Runtime, file: &Path, sources: &Sources, defines: &[Define]) -> Result<(), String> {
     if file == Path::new("balancer") && !file.exists() {
         let config = balancer();
@@ -298,7 +298,7 @@ fn boot(runtime: &mut Runtime, file: &Path, sources: &Sources, defines: &[Define
 /// Exit code of a command line that cannot be honoured.
 const USAGE: u8 = 2;
 
-/// Reads the file of `--queue-file` again at each SIGHUP, if there is one.
+/// Reloads the file of `--queue-file` at each SIGHUP, if there is one.
 async fn reload(mut hangup: Signal, handle: Handle, path: Option<PathBuf>, fixed: Vec<Setting>) {
     while hangup.recv().await.is_some() {
         let settings = path.as_deref().map(queues::read_file);

@@ -12,7 +12,7 @@ pub struct Setting {
     pub priority: Option<u8>,
     /// Packets a second; `None` for no limit.
     pub rate_pps: Option<u64>,
-    /// Packets; `None` for what `--queue-depth` says.
+    /// Packets; `None` for the value of `--queue-depth`.
     pub depth_packets: Option<u32>,
 }
 
@@ -78,7 +78,7 @@ pub fn read_file(path: &Path) -> Result<Vec<Setting>, String> {
         .collect()
 }
 
-/// Makes the queues what the settings say and nothing else; later settings win.
+/// Applies exactly these settings to the queues; later settings win.
 ///
 /// # Errors
 /// A priority or port that does not exist; nothing is changed.

@@ -30,14 +30,14 @@ use tokio::sync::{mpsc as stream, oneshot};
 use calls::client;
 pub use calls::{Peer, ReadItem};
 
-/// Jobs between two looks at the clock: a client that writes without end must not keep others from their deadlines.
+/// Jobs between two clock checks: a client that writes without end must not delay other clients' deadlines.
 const JOBS: usize = 64;
 
 /// Idle entries that are reported before packets get the switch again.
 const IDLE: usize = 64;
 
 /// Messages that may wait for a client that does not read them. More packets, digests and idle entries are dropped for
-/// that client, which may miss them anyway; a client that is so far behind that it would miss anything else is cut off.
+/// that client, which may miss them anyway; a client too far behind for other messages is disconnected.
 const MAX_WAITING: usize = 1024;
 
 /// Of these, kept free for messages that must not be lost.
@@ -174,7 +174,7 @@ impl Core {
         self.news.push((level, line));
     }
 
-    /// Makes the queues what these settings say.
+    /// Applies these settings to the queues.
     ///
     /// # Errors
     /// The queue does not exist.
@@ -191,7 +191,7 @@ impl Core {
     /// The data behind the metrics.
     pub fn figures(&mut self) -> Figures {
         let (stats, now) = (self.stats(), self.now());
-        // Workers go on meanwhile: they read, too.
+        // Workers continue meanwhile: they only read.
         let switch = self.shared.read();
         let figures = Figures::of(stats, switch.state(), now.0 / 1000 + switch.config().clock_offset_us);
         Figures { connections: self.census.last().cloned(), ..figures }
@@ -206,7 +206,7 @@ impl Core {
         }
     }
 
-    /// A new stream channel; what the server has to say on it comes out of the receiver.
+    /// A new stream channel; the receiver yields the server's messages.
     pub fn open_stream(&mut self, peer: Peer) -> (ConnId, stream::Receiver<StreamItem>) {
         let conn = ConnId(self.next_conn);
         self.next_conn += 1;
@@ -267,7 +267,7 @@ impl Core {
         }
     }
 
-    /// Sends or drops; `false` if the client is too far behind for a message that it must not miss.
+    /// Sends or drops; `false` if the client is too far behind for a message that must not be lost.
     fn send(&mut self, conn: ConnId, response: p4rt::StreamMessageResponse) -> bool {
         use p4rt::stream_message_response::Update;
         // A disconnected client is reported by close_stream.
@@ -323,7 +323,7 @@ impl Core {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Does what time demands.
+    /// Runs timers.
     fn tick(&mut self) {
         let now = self.now();
         let sums = self.audit.take(now);
@@ -417,7 +417,7 @@ impl Runtime {
         self.handle.clone()
     }
 
-    /// Makes the queues what these settings say.
+    /// Applies these settings to the queues.
     ///
     /// # Errors
     /// The queue does not exist.
@@ -425,7 +425,7 @@ impl Runtime {
         self.core.set_queues(settings)
     }
 
-    /// Starts with a compiled program. `config` is what controllers get as its `p4_device_config`.
+    /// Starts with a compiled program. Controllers get `config` as its `p4_device_config`.
     pub fn boot(&mut self, program: &Program, config: &str) -> Result<(), String> {
         let core = &mut self.core;
         let now = core.now();
@@ -437,12 +437,12 @@ impl Runtime {
         Ok(())
     }
 
-    /// Runs until it is stopped. `log` gets what an operator should know.
+    /// Runs until it is stopped. `log` gets lines for the operator.
     pub fn run(mut self, log: impl FnMut(Level, &str)) -> Result<(), String> {
         self.run_until_stopped(log)
     }
 
-    /// The same, and leaves the switch to be looked at.
+    /// The same, and returns the switch for inspection.
     pub fn run_until_stopped(&mut self, mut log: impl FnMut(Level, &str)) -> Result<(), String> {
         let Runtime { core, workers, jobs, handle } = self;
         // Pending lines are logged before the first packet.
@@ -474,7 +474,7 @@ impl Runtime {
                 let thread = thread.map_err(|e| format!("cannot start a thread for packets: {e}"))?;
                 thread.join().unwrap_or_else(|_| Err("a worker panicked; the switch has stopped".to_string()))
             });
-            // All of them, whatever the first one says.
+            // All of them, even if the first one fails.
             ended.collect::<Vec<_>>().into_iter().collect()
         })
     }
@@ -509,7 +509,7 @@ impl Drop for EndOnDrop {
 }
 
 impl Core {
-    /// Does jobs, and what time demands, until it is stopped.
+    /// Runs jobs and timers, until it is stopped.
     fn run(&mut self, jobs: &Receiver<Job>, log: &mut dyn FnMut(Level, &str)) {
         while !self.stop {
             let job = match self.next_deadline().map(|at| at.since(self.now())) {

@@ -4,7 +4,7 @@ use super::wires::PortState;
 use pointsman_ports::{Counters, Direction};
 use pointsman_v1model::Stats;
 
-/// Every packet of the switch: what came in or was made, and what became of it. Both sides are equal.
+/// Every packet of the switch: received or created, and its fate. Both sides are equal.
 pub fn switch(stats: &Stats) -> String {
     let reasons: Vec<String> = stats.drops.iter().map(|(r, n)| format!("{} {n}", r.name())).collect();
     format!(

@@ -45,10 +45,10 @@ fn read(path: &Path, what: &str) -> Result<Vec<u8>, String> {
         .map_err(|e| format!("cannot read {} for the {what}: {e}; give a PEM file", path.display()))
 }
 
-/// Certificates of a PEM file; `what` they are.
+/// Certificates of a PEM file; `what` describes them in messages.
 ///
 /// # Errors
-/// Names the file and says what to do.
+/// The error contains the file and a remedy.
 pub fn certificates(path: &Path, what: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     let bytes = read(path, what)?;
     let bad =
@@ -61,10 +61,10 @@ pub fn certificates(path: &Path, what: &str) -> Result<Vec<CertificateDer<'stati
     Ok(all)
 }
 
-/// The private key of a PEM file; `what` it is.
+/// The private key of a PEM file; `what` describes it in messages.
 ///
 /// # Errors
-/// Names the file and says what to do.
+/// The error contains the file and a remedy.
 pub fn key(path: &Path, what: &str) -> Result<PrivateKeyDer<'static>, String> {
     let bytes = read(path, what)?;
     PrivateKeyDer::from_pem_slice(&bytes).map_err(|e| {
@@ -104,10 +104,10 @@ fn check_validity(path: &Path, certificate: &CertificateDer, now: SystemTime) ->
     Ok(())
 }
 
-/// Reads the files and checks that they fit together. `protocol` is what is spoken inside, as ALPN names it: `h2` for gRPC.
+/// Reads the files and checks that they match. `protocol` is the inner protocol's ALPN name: `h2` for gRPC.
 ///
 /// # Errors
-/// Names the file and says what to do.
+/// The error contains the file and a remedy.
 pub fn load(files: &Files, protocol: &str, now: SystemTime) -> Result<Arc<ServerConfig>, String> {
     let provider: Arc<CryptoProvider> = Arc::new(rustls::crypto::ring::default_provider());
     let chain = certificates(&files.cert, "server certificate")?;
@@ -189,7 +189,7 @@ fn explain(error: &std::io::Error) -> String {
     }
 }
 
-/// Takes connections and shakes hands with each in a task of its own; what comes out speaks TLS.
+/// Accepts connections and performs the handshake of each in its own task; yields TLS streams.
 pub fn accept(
     listener: TcpListener,
     config: Arc<ServerConfig>,

@@ -43,9 +43,9 @@ pub struct Wires {
     poller: Poller,
     /// `None` without interfaces.
     events: Option<LinkEvents>,
-    /// Receptions until the events are looked at, should there never be time to wait.
+    /// Receptions until the events are checked under constant load.
     patience: u32,
-    /// Ports whose link came or went since the last [`Wires::take_links`].
+    /// Ports whose link changed since the last [`Wires::take_links`].
     links: Vec<(u32, bool)>,
     batch: Vec<Frame>,
     /// Frames of the batch that are sent as they are.
@@ -59,9 +59,9 @@ pub struct Wires {
     pub watch: Watch,
 }
 
-/// A frame that stays in the batch until the whole batch has gone through the program.
+/// A frame that stays in the batch until the whole batch is processed.
 struct Loan {
-    /// Whose it is, and its place among what that sends.
+    /// Its port, and its position among that port's frames.
     wire: usize,
     place: usize,
     /// Of the batch.
@@ -87,7 +87,7 @@ pub struct PortState {
 pub struct Watch {
     /// A line of level debug.
     pub each: bool,
-    /// A line of level info with so many of its bytes; 0 for none.
+    /// A line of level info with this many of its bytes; 0 for none.
     pub bytes: usize,
 }
 
@@ -110,7 +110,7 @@ impl Wires {
     /// reports link changes.
     pub fn new(ports: Vec<(u32, Box<dyn Port>)>, first: bool) -> io::Result<Self> {
         let mut poller = Poller::new()?;
-        // Without it (a kernel that refuses) links are what the ports notice by themselves.
+        // Without it (refused by the kernel) link changes are detected by the ports only.
         let events = if ports.is_empty() || !first { None } else { LinkEvents::open().ok() };
         if let Some(events) = &events {
             poller.add(EVENTS, events.raw_fd());
@@ -162,7 +162,7 @@ impl Wires {
         self.poller.waker()
     }
 
-    /// Receives one batch from every port and gives it to `each` together with what it may send through.
+    /// Receives one batch from every port and passes it to `each` with its sender.
     /// Says how many frames there were. `unix_ns`: the ports' time.
     pub fn receive(&mut self, unix_ns: u64, mut each: impl FnMut(&mut Self, u32, &mut [Frame])) -> usize {
         let mut total = 0;
@@ -207,7 +207,7 @@ impl Wires {
         total
     }
 
-    /// Moves the frames that are sent as they are to where they are sent from.
+    /// Moves frames that are forwarded unchanged to their output ports.
     fn settle(&mut self, batch: &mut [Frame]) {
         for Loan { wire, place, number, address, length } in self.loans.drain(..) {
             let Some(frame) = batch.get_mut(number) else { continue };
@@ -220,7 +220,7 @@ impl Wires {
         }
     }
 
-    /// Finds out whose link came or went, if the kernel says that any did.
+    /// Determines changed links, if the kernel reports any.
     fn look_at_links(&mut self) {
         if !self.events.as_mut().is_some_and(LinkEvents::take) {
             return;
@@ -241,12 +241,12 @@ impl Wires {
         }
     }
 
-    /// Ports whose link came (`true`) or went since the last call; at first, all.
+    /// Ports whose link came up (`true`) or went down since the last call; at first, all.
     pub fn take_links(&mut self) -> Vec<(u32, bool)> {
         std::mem::take(&mut self.links)
     }
 
-    /// Sends what waits, as far as the interfaces take it.
+    /// Sends waiting frames, as far as the interfaces accept them.
     pub fn flush(&mut self, unix_ns: u64) {
         for (key, wire) in self.wires.iter_mut().enumerate() {
             if wire.out.is_empty() {
@@ -289,7 +289,7 @@ impl Wires {
         std::mem::take(&mut self.cpu)
     }
 
-    /// Adds to what [`Wires::take_news`] gives.
+    /// Adds to the lines of [`Wires::take_news`].
     pub fn tell(&mut self, level: Level, line: String) {
         self.news.push((level, line));
     }
@@ -324,7 +324,7 @@ impl Wires {
     }
 }
 
-/// Every worker notices it, one says it.
+/// Every worker notices it, one logs it.
 fn is_about_link(error: &PortError) -> bool {
     matches!(error, PortError::LinkDown { .. } | PortError::LinkGone { .. })
 }

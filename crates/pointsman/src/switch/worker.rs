@@ -14,10 +14,10 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// Passes through the pipeline before the ports are looked at again.
+/// Passes through the pipeline before the ports are polled again.
 const BUDGET: usize = 256;
 
-/// Orders that wait for a worker. The control plane waits when there are more.
+/// Capacity of a worker's order queue. The control plane waits when it is full.
 const MAX_ORDERS: usize = 1024;
 
 /// Packets and messages that wait for the control plane. More packets are dropped and counted; messages wait in the switch,
@@ -29,7 +29,7 @@ const RETRY_NS: u64 = 1_000_000;
 
 /// A request from the control plane to a worker.
 pub enum Order {
-    /// This packet shall come in on the CPU port.
+    /// Inject this packet on the CPU port.
     PacketOut(Vec<u8>),
     /// Report the state of the ports.
     Interfaces(oneshot::Sender<Vec<Interface>>),
@@ -71,7 +71,7 @@ pub struct Notices {
     pub digests: Vec<Digest>,
     /// Log messages and failed assertions.
     pub events: Vec<Event>,
-    /// Ports whose link came or went.
+    /// Ports whose link changed.
     pub links: Vec<(u32, bool)>,
     /// Log lines for the operator.
     pub news: Vec<(Level, String)>,
@@ -115,7 +115,7 @@ impl Seat {
         }
     }
 
-    /// Takes packets of the control plane, goes on with what waits and, if it is wanted, takes the messages.
+    /// Takes packets of the control plane, continues with waiting ones and, if requested, takes the messages.
     fn poll(
         &mut self,
         shared: &Shared,
@@ -164,7 +164,7 @@ pub struct Worker {
     backlog: Arc<AtomicUsize>,
     /// Packets of the control plane.
     packets: Vec<Vec<u8>>,
-    /// When there is more to do.
+    /// Time of the next work.
     deadline: Option<Time>,
     /// Packets for the control plane that were dropped since it last kept up.
     dropped: u64,
@@ -237,10 +237,10 @@ impl Worker {
                 }
             }
             let unix = unix_ns();
-            // What came together has one time: asking for it costs as much as a look-up.
+            // A batch has one timestamp: reading the clock costs as much as a look-up.
             let now = self.now();
             let (seat, shared) = (&mut self.seat, &self.shared);
-            // Each packet goes all the way through before the next: queues hold what queues must, not a batch.
+            // Each packet is completed before the next: queues hold only what they must, not a batch.
             let frames = self.wires.receive(unix, |wires, port, frames| {
                 let arrived = |buffer| Arrived { port, buffer, start: 0 };
                 let mut batch: Vec<Arrived<'_>> =
@@ -260,7 +260,7 @@ impl Worker {
             }
             self.wires.flush(unix);
             self.report(said.0, said.1);
-            // After orders there may be more, whose wake-up is spent.
+            // More orders may follow whose wake-up is already consumed.
             let step = self.poll.after(self.now().0, frames);
             if orders == 0 && frames == 0 && !more && step == Step::Sleep {
                 let deadline = self.deadline.map(|at| self.start + Duration::from_nanos(at.0));
@@ -292,7 +292,7 @@ impl Worker {
         let count = notices.count();
         self.backlog.fetch_add(count, Ordering::Relaxed);
         let backlog = self.backlog.clone();
-        // Should the control plane have ended, this worker is about to end, too.
+        // If the control plane has stopped, this worker is about to stop.
         let _ = self.control.send(Box::new(move |core| {
             backlog.fetch_sub(count, Ordering::Relaxed);
             core.notified(notices);

@@ -76,7 +76,7 @@ pub fn run(args: &Args) -> Result<ExitCode, String> {
         addresses: args.listen.iter().map(SocketAddr::ip).collect(),
         port,
         model: Model::Compute { work, quota: args.cores },
-        // Of no meaning: a request takes what it takes.
+        // Unused: requests take their real computing time.
         service: Duration::from_millis(1),
         speed: 1.0,
         servers: args.workers.map_or(processors, usize::from),

@@ -95,7 +95,7 @@ pub struct Bed {
     kind: Option<PortKind>,
     /// The threads in the middle, by the kernel's numbers.
     threads: BTreeSet<u32>,
-    // Fields are dropped in this order: first what uses the namespaces.
+    // Fields are dropped in this order: users of the namespaces first.
     middle: Middle,
     rack: Option<Rack>,
 }
@@ -110,7 +110,7 @@ fn text(e: Error) -> String {
     e.to_string()
 }
 
-/// A client with eight addresses on port 1 and so many servers of one device each.
+/// A client with eight addresses on port 1 and this many servers with one device each.
 fn spec(servers: u8) -> RackSpec {
     let server = |n: u8| ServerSpec {
         name: format!("s{n}"),
@@ -260,7 +260,7 @@ impl Bed {
         Ok(Self { kind: Some(kind), threads: &threads() - &before, ..bed })
     }
 
-    /// A rack whose middle is set up by `set_up`, which gets the rack with the kernel as a router that has the VIP.
+    /// A rack with a device under test set up by `set_up`, which gets the rack with the kernel as a router that has the VIP.
     pub fn kernel(
         name: &str,
         set_up: impl FnOnce(&Rack) -> Result<Vec<Process>, String>,
@@ -271,7 +271,7 @@ impl Bed {
         Self::of(name, &rack, Middle::Kernel(processes))
     }
 
-    /// The interface opposite the client's, where live frames have to be accepted on purpose: AF_XDP ports do so anyway.
+    /// The interface opposite the client's, where live frames must be accepted explicitly: AF_XDP ports do so anyway.
     pub fn entrance(&self) -> Option<(Namespace, String)> {
         let rack = self.rack.as_ref().filter(|_| self.kind == Some(PortKind::AfPacket))?;
         let port = rack.ports.iter().find(|p| p.host == "client")?;

@@ -31,7 +31,7 @@ impl Drop for Forwarder {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
-            // What went wrong in there shows in what arrived.
+            // Errors there show in the received frames.
             let _ = thread.join();
         }
     }

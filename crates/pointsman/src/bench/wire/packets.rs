@@ -64,10 +64,10 @@ impl Generator {
 /// The shortest frame that every generator can send, without frame check sequence.
 pub const MIN_LIVE_FRAME: usize = 64;
 
-/// Frames are prepared for so many flows at most: the kernel keeps them all.
+/// Maximum number of flows with prepared frames: the kernel keeps them all.
 const MAX_LIVE_FLOWS: u32 = 1 << 20;
 
-/// One forwarder with what is needed to measure it.
+/// One forwarder with its measuring equipment.
 pub struct Lane {
     /// The test bed.
     pub bed: Bed,
@@ -82,7 +82,7 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// A lane whose frames are `length` bytes long (without frame check sequence), in so many flows to the service.
+    /// A lane with frames of `length` bytes (without frame check sequence), in this many flows to the service.
     pub fn new(bed: Bed, generator: Generator, flows: u32, length: usize) -> Result<Self, String> {
         let (server, interface, _) = bed.servers.first().ok_or("the test bed has no server")?;
         let sink = Sink::open(server, interface).map_err(|e| e.to_string())?;
@@ -169,7 +169,7 @@ impl Lane {
         Ok(())
     }
 
-    /// One run: the search, then latencies at half of what it found.
+    /// One run: the search, then latencies at half of the rate found.
     pub fn run(&mut self, rule: &LossRule, duration: Duration) -> Result<LaneRun, String> {
         let search = loss_free(rule, |rate| {
             let pace = rate.map_or(Pace::Flood, Pace::Rate);

@@ -19,7 +19,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of these values; all zero if there are none.
+    /// Statistics of these values; all zero if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = values.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
@@ -45,7 +45,7 @@ pub struct Machine {
     pub processor: String,
     /// Number of cores.
     pub cores: usize,
-    /// Load averages (1, 5, 15 minutes) before the first run and after the last: what else the machine did.
+    /// Load averages (1, 5, 15 minutes) before the first run and after the last: other load on the machine.
     pub load_before: String,
     /// See `load_before`.
     pub load_after: String,
@@ -113,7 +113,7 @@ pub struct LatencyRun {
 pub struct LaneRun {
     /// The search.
     pub search: LossFree,
-    /// Latencies at half of what it found; none if it found nothing.
+    /// Latencies at half of that rate; `None` without one.
     pub latency: Option<LatencyRun>,
 }
 
@@ -183,7 +183,7 @@ pub struct Packets {
     pub switch: Lane,
     /// Loss-free rate of the switch over that of the bare forwarder, run by run.
     pub ratio_loss_free: Spread,
-    /// The same of what arrives of a flood: less exact, but it does not depend on single lost frames.
+    /// The same for frames delivered under overload: less exact, but it does not depend on single lost frames.
     pub ratio_delivered: Spread,
     /// Time on processors for a frame, of the bare forwarder over that of the switch: what the ratio of rates would be on a
     /// machine that does nothing else.
@@ -278,7 +278,7 @@ pub struct RequestRun {
     pub by_server: Vec<u64>,
 }
 
-/// Requests through one balancer, in one way, by so many clients.
+/// Requests through one balancer, in one way, by this many clients.
 #[derive(Clone, Debug, Serialize)]
 pub struct Requests {
     /// The balancer.
@@ -320,7 +320,7 @@ pub struct PeersReport {
     pub machine: Machine,
     /// Duration of a run, seconds.
     pub seconds: f64,
-    /// A request without an answer for so long is lost, seconds.
+    /// A request unanswered for this long is lost, seconds.
     pub timeout: f64,
     /// Versions of the peers.
     pub versions: Vec<String>,

@@ -16,7 +16,7 @@ const DECISION: Quantity = Quantity { name: "decision", unit: "", label: "decisi
 const RIGHT: Quantity =
     Quantity { name: "right", unit: "percent", label: "right decisions of the last 30, %", log: false };
 
-/// Decisions before the second SmartNIC comes, and after.
+/// Decisions before the second SmartNIC is added, and after.
 const BEFORE: usize = 300;
 const AFTER: usize = 300;
 /// Decisions that learners are given, both times.
@@ -24,7 +24,7 @@ const GIVEN: usize = 250;
 /// Upper bound of P99, in our milliseconds.
 const BOUND_MS: f64 = 600.0;
 
-/// The network's data: what a rack with one SmartNIC shows at these rates (per second and server, ours) under these weights.
+/// The network's training data: observations of a rack with one SmartNIC at these rates (per second and server, ours) and weights.
 const RATES: [f64; 9] = [70.0, 85.0, 95.0, 105.0, 115.0, 125.0, 135.0, 145.0, 155.0];
 const WEIGHTS: u32 = 4;
 
@@ -46,7 +46,7 @@ fn network(bench: &Bench, servers: u32, seed: u64) -> Result<Network, String> {
             let (mut p99, mut of) = (0.0, Vec::new());
             let weights = Weights { cpu: parameters.max_weight, accelerator: weight };
             while let Some(q) = session.advance() {
-                // Queues need some time to become what they are at this rate.
+                // Queues need some time to settle at this rate.
                 if q.at_s > 10.0 {
                     p99 += q.observation.p99_ms;
                     of.push(inputs(&q.observation, q.weights, parameters.max_weight));
@@ -62,7 +62,7 @@ fn network(bench: &Bench, servers: u32, seed: u64) -> Result<Network, String> {
     Network::train(&examples, parameters, seed)
 }
 
-/// The rack: its second SmartNIC comes after `BEFORE` decisions.
+/// The rack: its second SmartNIC is added after `BEFORE` decisions.
 fn rack(bench: &Bench, servers: u32, learner: LearnerKind) -> Result<Arc<Scenario>, String> {
     let mut s = setup(bench, 32, 2, "wrr", 1.0);
     s.servers = servers;
@@ -116,7 +116,7 @@ fn part(runs: &[Outcome], from: usize, to: usize) -> Vec<f64> {
     runs.iter().map(one).collect()
 }
 
-/// Regret of better learners against P4Wise's, and their intervals beyond the bound: what is claimed of them.
+/// Regret of better learners against P4Wise's, and their intervals beyond the bound, for their claims.
 fn of_learners(runs: &[Vec<Outcome>]) -> Vec<(&'static str, Vec<f64>)> {
     let regret = |of: usize| -> Vec<f64> {
         let one = |o: &Outcome| o.learning.as_ref().map_or(f64::NAN, |l| l.regret_ms(usize::MAX));

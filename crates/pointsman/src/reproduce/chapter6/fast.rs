@@ -23,7 +23,7 @@ const LATENCY_MS: f64 = 100.0;
 /// right, on both sides.
 const TRAINING: [f64; 6] = [8.0, 14.5, 9.5, 15.0, 8.5, 15.5];
 
-/// A rack for so many of the thesis's servers at so many of its requests per second.
+/// A rack that scales down this many of the thesis's servers at this rate.
 pub fn setup(bench: &Bench, servers: u32, nics: usize, policy: &str, rate_per_s: f64) -> Setup {
     let own = (f64::from(servers) / SERVERS).round().max(1.0) as u32;
     let units: Vec<Unit> =
@@ -54,13 +54,13 @@ pub fn deciding(setup: &mut Setup, learner: LearnerKind, decisions: u32, more: &
     ));
 }
 
-/// Arrivals whose rate changes every fifteen decisions.
+/// Arrivals with a new rate every fifteen decisions.
 pub fn changing(own_servers: u32) -> String {
     let rates = TRAINING.map(|r| (r * SPEED * f64::from(own_servers)).to_string()).join(", ");
     format!("process = \"steps\", step_s = {}, rates_per_s = [{rates}]", 15.0 * INTERVAL_S)
 }
 
-/// A table that P4Wise learnt with this seed, in so many decisions.
+/// A table learnt by P4Wise with this seed, in this many decisions.
 pub fn trained(bench: &Bench, seed: u64, decisions: u32) -> Result<Option<QTable>, String> {
     let mut s = setup(bench, 64, 2, "wrr", 1.0);
     s.arrivals = changing(s.servers);

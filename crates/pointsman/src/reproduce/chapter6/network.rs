@@ -156,7 +156,7 @@ impl Network {
         }
     }
 
-    /// The inputs, then each layer's output, behind a rectifier except for the last.
+    /// The inputs, then each layer's output, after a rectifier except for the last.
     fn forward(&self, inputs: [f32; INPUTS]) -> Vec<Vec<f64>> {
         let mut values = vec![inputs.map(f64::from).to_vec()];
         for (i, layer) in self.layers.iter().enumerate() {

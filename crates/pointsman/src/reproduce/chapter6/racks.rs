@@ -38,7 +38,7 @@ const SPREAD: Quantity = Quantity {
 };
 const SERVERS: Quantity = Quantity { name: "servers", unit: "", label: "servers", log: false };
 
-/// A server's devices: its processor and so many SmartNICs, weighted 6:1.
+/// A server's devices: its processor and this many SmartNICs, weighted 6:1.
 pub(super) fn units(nics: usize) -> Vec<Unit> {
     let names = ["nic1", "nic2"];
     let nics = names.iter().take(nics).map(|name| Unit { name, ..KNN.nic.clone() });

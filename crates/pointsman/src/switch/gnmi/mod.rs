@@ -16,7 +16,7 @@ use tonic::{Request, Response, Status, Streaming};
 /// Delay until a change is reported, and the shortest sample interval.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Messages that may wait for a subscriber; it is looked at again when it has taken some.
+/// Messages that may wait for a subscriber; it is served again when it has taken some.
 const WAITING: usize = 16;
 
 /// Paths in a subscription.
@@ -59,7 +59,7 @@ async fn look(handle: &Handle) -> Result<Vec<Interface>, Status> {
     Ok(handle.interfaces().await?)
 }
 
-/// One path of a subscription and what was last sent of it.
+/// One path of a subscription and its last sent values.
 struct Followed {
     path: pb::Path,
     /// `None`: at each change.
@@ -150,7 +150,7 @@ impl Subscriber {
                         listening = self.once(false).await?;
                     }
                     Some(_) => return Err(Status::invalid_argument("a subscription cannot be changed: open another")),
-                    // It has said all it will, but may listen on.
+                    // It sends nothing more, but may keep listening.
                     None if mode == Mode::Stream => talking = false,
                     None => return Ok(()),
                 },

@@ -102,7 +102,7 @@ fn check(wanted: &[PathElem], full: &Path) -> Result<(), Refused> {
             return Err(Refused::NotFound(format!("{} has no key {key}", elem.name)));
         }
     }
-    // Whether there is such a thing must not depend on whether there are interfaces.
+    // Whether a path exists must not depend on whether there are interfaces.
     let any = Interface { name: String::new(), port: 0, up: false, counters: Counters::default() };
     let fits = |leaf: &Leaf| {
         wanted.len() <= leaf.steps.len()
@@ -179,7 +179,7 @@ fn scalar(value: &Scalar) -> typed_value::Value {
     }
 }
 
-/// Leaves that have their first `depth` steps in common, as what is below these.
+/// Leaves with the same first `depth` steps, as their common subtree.
 fn to_json(leaves: &[Leaf], depth: usize, outermost: bool) -> Value {
     if let [leaf] = leaves
         && leaf.steps.len() == depth
@@ -306,7 +306,7 @@ mod tests {
         check("/interfaces/interface/state/name/x", Encoding::Proto, &["NotFound"]);
         check("/interfaces/interface[id=1]", Encoding::Proto, &["has no key id"]);
         check("/.../oper-status", Encoding::Proto, &["Invalid"]);
-        // Whether there are interfaces makes no difference.
+        // The result does not depend on interfaces.
         assert_eq!(select(&[], None, &path("/interfaces/interface/state"), Encoding::JsonIetf), Ok(vec![]));
     }
 }

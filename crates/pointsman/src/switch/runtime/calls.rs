@@ -16,7 +16,7 @@ pub type ReadItem = Result<p4rt::ReadResponse, tonic::Status>;
 pub type Peer = Option<SocketAddr>;
 
 impl Core {
-    /// Carries out a part of a read, as far as there is room for messages; false at its end.
+    /// Carries out a part of a read, as far as the channel has room; false at its end.
     pub fn read_on(&mut self, reading: &mut Reading, items: &Sender<ReadItem>) -> bool {
         let now = self.now();
         let sources = &self.sources;
@@ -31,10 +31,10 @@ impl Core {
             }
             match self.server.read_on(&mut turn, reading, now) {
                 ReadStep::More => {}
-                // There is room, or the client has gone away.
+                // There is room, or the client has disconnected.
                 ReadStep::Message(message) => drop(items.try_send(Ok(message))),
                 ReadStep::Done(status) => {
-                    // What could be read comes first; what could not ends the stream ("Read RPC").
+                    // Readable entities come first; errors end the stream ("Read RPC").
                     let _ = status.map_err(|e| items.try_send(Err(e.into())));
                     return false;
                 }

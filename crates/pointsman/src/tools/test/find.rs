@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// A test.
 pub struct Test {
-    /// Its path without the ending: what `--filter` looks at.
+    /// Its path without the extension, matched by `--filter`.
     pub name: String,
     /// The STF file.
     pub path: PathBuf,

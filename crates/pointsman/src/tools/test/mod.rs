@@ -118,7 +118,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Runs all tests on some threads; says how each ended, in their order, as soon as that is known.
+/// Runs all tests on some threads; reports each outcome, in order, as soon as possible.
 fn run_all(args: &Args, tests: &[Test]) -> Result<Vec<Finished>, String> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = args.jobs.unwrap_or(processors).clamp(1, tests.len().max(1));
@@ -127,7 +127,7 @@ fn run_all(args: &Args, tests: &[Test]) -> Result<Vec<Finished>, String> {
     std::thread::scope(|scope| {
         for _ in 0..jobs {
             let (done, next) = (done.clone(), &next);
-            // A deep program needs more stack than a thread has by itself.
+            // A deep program needs more stack than the default.
             let worker = move || {
                 loop {
                     let i = next.fetch_add(1, Ordering::Relaxed);

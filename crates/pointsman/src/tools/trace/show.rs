@@ -37,7 +37,7 @@ impl Describer<'_> {
     }
 }
 
-/// Indented lines; what each packet became is at the end.
+/// Indented lines; the fate of each packet is at the end.
 ///
 /// Writes that change nothing are left out, unless `all`.
 pub fn text(describer: &Describer<'_>, steps: &[TraceStep], all: bool) -> String {

@@ -55,7 +55,7 @@ pub fn measure(
                         timeout: scale.timeout,
                     };
                     runs.push(one(bed, &config, ports)?);
-                    // What is still being closed must not be paid for by the next.
+                    // Closing connections must not burden the next run.
                     std::thread::sleep(Duration::from_millis(50));
                 }
             }

@@ -59,7 +59,7 @@ pub const PEERS: &[Peer] = &[
 ];
 
 impl Peer {
-    /// Starts it in a rack of its own; also says which version it is.
+    /// Starts it in its own rack; also returns its version.
     pub fn start(&self) -> Result<(Bed, String), String> {
         let there = self.needs.iter().all(|file| std::path::Path::new(file).exists());
         let Some(program) = installed(self.program).filter(|_| there) else {
