@@ -93,7 +93,7 @@ impl Counting {
         }
     }
 
-    /// What is counted where nobody says: a TCP connection has an end that the switch sees, a UDP flow has none.
+    /// The default: a TCP connection has an end that the switch sees, a UDP flow has none.
     pub fn of(protocol: Protocol) -> Self {
         match protocol {
             Protocol::Tcp => Counting::Connections,
@@ -183,7 +183,7 @@ pub enum Limits {
 /// A per cent of load where what is reported and what is in flight make one number.
 const PER_CENT: u16 = 16;
 
-/// What a service says beside the name of its policy. Each overrides what the policy says.
+/// A service's settings in addition to its policy. Each overrides the policy's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tuning {
     /// What to look at.
@@ -270,7 +270,7 @@ impl Blocks {
         let mut b = match policy {
             Policy::ServerOnly | Policy::Ecmp | Policy::Wrr | Policy::P4mite => Blocks::PLAIN,
             Policy::LeastUtilised if corrected => mean_of_both,
-            // One connection is taken for one per cent until the next report tells better.
+            // One connection counts as one per cent until the next report.
             Policy::LeastUtilised => {
                 Blocks { metrics: [(Compute, 1), (Nothing, 0)], step: 1, ..Blocks::PLAIN }
             }
@@ -292,12 +292,12 @@ impl Blocks {
                 }
             },
             Policy::LeastConnections => Blocks { metrics: in_flight, ..Blocks::PLAIN },
-            // One more than there are: what counts is how a device would stand with the new one.
+            // One more than there are: the comparison includes the new one.
             Policy::WeightedLeastConnections => {
                 Blocks { metrics: in_flight, offset: 1, factor: Factor::Inverse, ..Blocks::PLAIN }
             }
             Policy::Jsq => Blocks { metrics: in_flight, count: Some(Counting::Requests), ..Blocks::PLAIN },
-            // Who is idle, or would be the next to be, is a matter of speed: hence the weights.
+            // How soon a device becomes idle depends on its speed: hence the weights.
             Policy::Jiq => Blocks {
                 narrow: Narrow::Idle,
                 pick: Pick::Chance,

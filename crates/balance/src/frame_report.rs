@@ -1,4 +1,4 @@
-//! Load reports in Ethernet frames of their own: `frame_report_t` of the data plane, right behind the Ethernet header, after
+//! Load reports in separate Ethernet frames: `frame_report_t` of the data plane, right behind the Ethernet header, after
 //! P4Hauler's. For devices without an IP stack, and where the shortest way counts.
 //!
 //! | bytes | field |
@@ -47,7 +47,7 @@ pub struct FrameReport {
 }
 
 impl FrameReport {
-    /// What stands behind the Ethernet header. Without a key it has no digest.
+    /// The bytes after the Ethernet header. Without a key they have no digest.
     pub fn encode(&self, key: Option<&ReportKey>) -> [u8; LEN] {
         let mut out = [0; LEN];
         out[0] = if key.is_some() { SIGNED } else { PLAIN };
@@ -62,11 +62,11 @@ impl FrameReport {
         out
     }
 
-    /// Reads what stands behind an Ethernet header as strictly as the data plane does, apart from whether it is new. Padding is not
+    /// Reads the bytes after an Ethernet header as strictly as the data plane does, apart from whether it is new. Padding is not
     /// looked at. `key` is the key of a number.
     ///
     /// # Errors
-    /// It is no such report, or not signed with a key that is known.
+    /// It is not such a report, or not signed with a known key.
     pub fn decode(
         bytes: &[u8],
         key: impl FnOnce(u8) -> Option<ReportKey>,
@@ -96,7 +96,7 @@ impl FrameReport {
     }
 }
 
-/// Tells an agent whose reports are refused as replayed which number it has to exceed. Its clock was ahead before, perhaps, and was set
+/// Sends an agent whose reports are refused as replayed the number to exceed. Perhaps its clock was ahead before, and was set
 /// right. To replay a notice gains nothing: a number that was believed earlier is lower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notice {
@@ -172,7 +172,7 @@ mod tests {
             for bit in 0..8 * LEN {
                 let mut other = signed;
                 other[bit / 8] ^= 1 << (bit % 8);
-                // 18 is no bit away from 17.
+                // 18 differs from 17 in several bits.
                 assert!(FrameReport::decode(&other, key).is_err(), "bit {bit}");
             }
             let plain = report.encode(None);

@@ -13,7 +13,7 @@
 //! - [`mcdm`]: decisions by many criteria;
 //! - [`program`]: the data plane, as P4 source;
 //! - [`report`]: the load reports that agents send to the switch;
-//! - [`frame_report`]: the same in Ethernet frames of their own;
+//! - [`frame_report`]: the same in separate Ethernet frames;
 //! - [`trust`]: the keys that they are signed with.
 
 pub mod agent;

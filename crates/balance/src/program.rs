@@ -1,4 +1,4 @@
-//! The data plane that the controller fills: the balancer, as it stands in `p4/programs/balancer`.
+//! The data plane that the controller fills: the balancer, from `p4/programs/balancer`.
 
 macro_rules! files {
     ($($name:literal),* $(,)?) => {

@@ -6,7 +6,7 @@
 //! | 1 | version, 1 |
 //! | 1 | length of the report in words of four bytes, at least 3 |
 //! | 2 | server |
-//! | 1 | mask: devices that the report speaks of |
+//! | 1 | mask: devices covered by the report |
 //! | 1 | available: those of them that can take new connections |
 //! | 2 | metrics: which words follow |
 //! | 4 | sequence: the sender's milliseconds |
@@ -65,12 +65,12 @@ pub struct Load {
 }
 
 impl Load {
-    /// As it stands in a report.
+    /// Its encoding in a report.
     pub fn word(self) -> u32 {
         u32::from_be_bytes([self.compute, self.memory, self.network, self.queue])
     }
 
-    /// What stands in a report.
+    /// Decodes the value in a report.
     pub fn from_word(word: u32) -> Self {
         let [compute, memory, network, queue] = word.to_be_bytes();
         Load { compute, memory, network, queue }
@@ -82,7 +82,7 @@ impl Load {
 pub struct Report {
     /// The server, 13 bits.
     pub server: u16,
-    /// Devices that this report speaks of, one bit per slot; never 0.
+    /// Devices covered by this report, one bit per slot; never 0.
     pub mask: u8,
     /// Those of them that can take new connections.
     pub available: u8,
@@ -94,7 +94,7 @@ pub struct Report {
     pub words: Vec<u32>,
 }
 
-/// What makes a report believed, beside the key.
+/// What a report needs to be accepted, besides the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Number of the key.
@@ -104,12 +104,12 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// As it stands in a report.
+    /// Its encoding in a report.
     pub fn bytes(self) -> [u8; 8] {
         (u64::from(self.number) << SEQUENCE_BITS | self.sequence & ((1 << SEQUENCE_BITS) - 1)).to_be_bytes()
     }
 
-    /// What stands in a report.
+    /// Decodes the value in a report.
     pub fn from_bytes(bytes: [u8; 8]) -> Self {
         let bits = u64::from_be_bytes(bytes);
         Stamp { number: (bits >> SEQUENCE_BITS) as u8, sequence: bits & ((1 << SEQUENCE_BITS) - 1) }
@@ -126,7 +126,7 @@ fn signed_words(metrics: u16) -> Option<usize> {
     }
 }
 
-/// Why bytes are no report.
+/// Why bytes are not a valid report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportError {
     /// Fewer bytes than a report has.
@@ -140,13 +140,13 @@ pub enum ReportError {
         /// Bytes there are.
         bytes: usize,
     },
-    /// It speaks of no device.
+    /// It covers no device.
     NoDevice,
     /// The server number has more than 13 bits.
     Server(u16),
     /// Signed, but both kinds of load are announced.
     Metrics(u16),
-    /// The number of a key that nobody has.
+    /// The number of an unknown key.
     Key(u8),
     /// The digest is another one.
     Digest,
@@ -205,7 +205,7 @@ impl Report {
     /// 32 bits of the stamp's. `key` is the key of a number.
     ///
     /// # Errors
-    /// It is no signed report, or not signed with a key that is known.
+    /// It is not a signed report, or not signed with a known key.
     pub fn decode_signed(
         bytes: &[u8],
         key: impl FnOnce(u8) -> Option<ReportKey>,
@@ -242,7 +242,7 @@ impl Report {
     /// Reads a datagram's payload as strictly as the data plane does.
     ///
     /// # Errors
-    /// It is no report of this version, its lengths disagree, or it names no device.
+    /// It is not a report of this version, its lengths disagree, or it names no device.
     pub fn decode(bytes: &[u8]) -> Result<Report, ReportError> {
         let Some((head, rest)) = bytes.split_first_chunk::<HEADER_LEN>() else {
             return Err(ReportError::Truncated);
@@ -340,7 +340,7 @@ mod tests {
             let other = |_| Some(ReportKey::new([3; 8]));
             assert_eq!(Report::decode_signed(&bytes, other), Err(ReportError::Digest));
         }
-        // Number 0 stands for no key.
+        // Number 0 means no key.
         let bytes = report().encode_signed(&ReportKey::new([0; 8]), Stamp { number: 0, sequence: 1 });
         assert_eq!(Report::decode_signed(&bytes, key), Err(ReportError::Key(0)));
     }

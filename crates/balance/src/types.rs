@@ -1,4 +1,4 @@
-//! Small types that everything here speaks in.
+//! Small types used throughout this crate.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -21,7 +21,7 @@ impl Mac {
     /// All ones.
     pub const BROADCAST: Mac = Mac([0xff; 6]);
 
-    /// Whether the address stands for a group (or everybody), not one station.
+    /// Whether it is a multicast or broadcast address.
     pub fn is_group(self) -> bool {
         self.0[0] & 1 != 0
     }

@@ -71,7 +71,7 @@ pub struct Expr {
     pub kind: ExprKind,
     /// Type of its value.
     pub ty: TypeId,
-    /// Where it stands in the source.
+    /// Its position in the source.
     pub span: Span,
 }
 
@@ -185,7 +185,7 @@ pub enum Callee {
 pub struct Stmt {
     /// What it does.
     pub kind: StmtKind,
-    /// Where it stands in the source.
+    /// Its position in the source.
     pub span: Span,
 }
 

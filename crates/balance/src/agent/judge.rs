@@ -49,7 +49,7 @@ pub(super) struct Limits {
     pub lost_after: u64,
     /// At which age of an unanswered request the device is busy.
     busy_after: Option<u64>,
-    /// A little less than that: nobody who is younger can be too old by rounding.
+    /// A little less than that, so that rounding makes none too old.
     nearly_busy_after: u64,
     high_ms: f64,
     outstanding: f64,
@@ -70,7 +70,7 @@ impl Limits {
 }
 
 impl Agent {
-    /// Whether it is certain that nothing would change by deciding anew. Then what was decided last changed nothing, and since then came
+    /// Whether it is certain that another decision would change nothing. Then what was decided last changed nothing, and since then came
     /// nothing but packets and time: no metric is different but latency and requests that wait.
     #[inline]
     pub(super) fn stays(&self) -> bool {
@@ -83,7 +83,7 @@ impl Agent {
                     && (self.latency.outstanding() as f64) < limits.outstanding)
     }
 
-    /// When to step again with [`Input::Tick`](super::Input::Tick) at the latest.
+    /// The deadline for the next step with [`Input::Tick`](super::Input::Tick).
     pub fn next_deadline(&self) -> Duration {
         let mut at = self.due;
         if let Some(expiry) = self.latency.expiry(self.limits.lost_after) {
@@ -106,7 +106,7 @@ impl Agent {
         nanos(at)
     }
 
-    /// Compute, memory, network and queue of a device: what it measures by itself, unless a source tells.
+    /// Compute, memory, network and queue of a device: its own measurements, unless a source provides values.
     fn loads(&self, part: usize) -> [Option<f64>; 4] {
         let mut loads = [None; 4];
         if part == 0 {

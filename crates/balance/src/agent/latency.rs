@@ -62,7 +62,7 @@ impl Latency {
         self.forget();
     }
 
-    /// The connection ended; nobody waits any more.
+    /// The connection ended; no client is waiting.
     pub fn close(&mut self, key: &Key) {
         self.waiting.remove(key);
         self.forget();

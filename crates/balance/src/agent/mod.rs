@@ -153,7 +153,7 @@ pub enum Direction {
     Out,
 }
 
-/// What an agent is told.
+/// An agent's input.
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
     /// A packet passed the interface; the first 128 bytes of its Ethernet frame are enough.
@@ -205,7 +205,7 @@ pub enum Output {
     Frame {
         /// Destination.
         to: Mac,
-        /// What stands behind the Ethernet header.
+        /// The bytes after the Ethernet header.
         payload: Vec<u8>,
     },
     /// Probe a service and tell what came of it by [`Input::Probed`].
@@ -249,7 +249,7 @@ pub struct Metrics {
 }
 
 /// The agent of one device. Times count from 1970 (or any moment that does not change while the switch runs): reports carry them,
-/// and none may be earlier than one before, not even of an agent that was started anew.
+/// and none may be earlier than one before, not even from a restarted agent.
 #[derive(Debug)]
 pub struct Agent {
     config: AgentConfig,
@@ -282,7 +282,7 @@ pub struct Agent {
     now_ns: u64,
 }
 
-/// Most problems that are told of; who sends ever new ones is not worth the memory.
+/// Maximum number of distinct problems to report, which bounds the memory for them.
 const MAX_PROBLEMS: usize = 100;
 
 fn ms(n: u32) -> Duration {
@@ -375,7 +375,7 @@ impl Agent {
         out
     }
 
-    /// Takes what is no packet.
+    /// Handles input other than packets.
     fn told(&mut self, now: Duration, input: Input<'_>, out: &mut Vec<Output>) {
         self.settled = false;
         let window = ms(self.config.settings.window_ms);
@@ -405,7 +405,7 @@ impl Agent {
         }
     }
 
-    /// Tells a problem once.
+    /// Reports a problem once.
     fn problem(&mut self, problem: String, out: &mut Vec<Output>) {
         if self.problems.len() < MAX_PROBLEMS && self.problems.insert(problem.clone()) {
             out.push(Output::Problem(problem));
@@ -464,7 +464,7 @@ impl Agent {
         self.report(self.now, out);
     }
 
-    /// The next sequence number with the key's. Two in a microsecond, or a clock that stands still: each number once.
+    /// The next sequence number with the key's. Even with two in a microsecond, or a clock that does not advance, each number is used once.
     fn stamp(&mut self, now: Duration) -> Stamp {
         self.sequence = (now.as_micros() as u64).max(self.sequence.saturating_add(1));
         Stamp { number: self.config.key.map_or(0, |(n, _)| n), sequence: self.sequence }
@@ -483,7 +483,7 @@ impl Agent {
         }
     }
 
-    /// Reports what is known. Of healthy devices whose sources are silent nothing is said, so that they fall silent, too.
+    /// Reports what is known. Healthy devices with silent sources are omitted, so that they become silent.
     fn report(&mut self, now: Duration, out: &mut Vec<Output>) {
         self.heartbeat_at = self.next_heartbeat(now);
         let all = 0..self.parts.len();

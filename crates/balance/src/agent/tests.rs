@@ -395,7 +395,7 @@ fn memory_is_bounded() {
     assert_eq!(l.oldest(), Some(10));
 }
 
-/// Whatever the thresholds, a deadline that has come is over after a step: nobody has to spin.
+/// Whatever the thresholds, a deadline that has come is over after a step, so there is no busy loop.
 #[test]
 fn deadlines_pass() {
     let mut random = Random::new(5);
@@ -444,7 +444,7 @@ fn signed_reports() {
         let mut a = keyed("repeat_ms = 1");
         let now = Duration::from_secs(start);
         for n in 0..50 {
-            // The clock stands still.
+            // The clock does not advance.
             let mut out = a.step(now, Input::Tick);
             a.heartbeat_at = now;
             assert_eq!(out.len(), 1, "{n}");
@@ -469,7 +469,7 @@ fn reports_in_frames() {
     assert_eq!(report.stamp, Stamp { number: 2, sequence: 5_000_000 });
 }
 
-/// A host reports for its GPUs, by what their exporter tells; of one whose source is silent it says nothing.
+/// A host reports for its GPUs from their exporter's metrics; it omits one whose source is silent.
 #[test]
 fn several_devices() {
     let gpus: String = (0..2)

@@ -192,7 +192,7 @@ impl Waiting {
             None => self.newest = older,
         }
         self.len -= 1;
-        // Whoever stands behind it moves up, if it is then no further from its own place: no search stops too early.
+        // The entry behind it moves up unless that puts it before its own place, so that no search stops too early.
         let mask = self.places.len() - 1;
         let (mut hole, mut at) = (place, (place + 1) & mask);
         while self.places[at].entry != NONE {

@@ -66,7 +66,7 @@ pub struct Desk {
     /// With everything that was asked for.
     rack: Rack,
     overrides: BTreeMap<String, Override>,
-    /// What a learner found for a service: it stands for the weights of the rack's file, so a request lies over it.
+    /// A learner's weights for a service: they replace the weights of the rack's file, and a request overrides them.
     learnt: Option<(String, ServiceWeights)>,
     history: History,
     tokens: Tokens,
@@ -163,7 +163,7 @@ impl Desk {
         let before =
             Attempt { file: Some(self.file.clone()), overrides: self.overrides.clone(), change: None };
         self.file = rack;
-        // Whose learner is gone has the file's weights again.
+        // A service without a learner has the file's weights again.
         let learner = self.file.learn.as_ref().map(|l| l.service.as_str());
         self.learnt.take_if(|(service, _)| learner != Some(service.as_str()));
         let mut effects = Vec::new();
@@ -173,7 +173,7 @@ impl Desk {
         effects
     }
 
-    /// What the controller tells.
+    /// The controller's output.
     pub fn event(&mut self, now_ms: u64, event: &Event) -> Vec<Effect> {
         let mut effects = Vec::new();
         let text = event.to_string();
@@ -310,7 +310,7 @@ impl Desk {
         Ok(learnt.map(|(_, weights)| with_service_weights(&rack, service, weights)).unwrap_or(rack))
     }
 
-    /// A learner wants these weights for a service. They take the place of those in the rack's file; while a request lies over that,
+    /// A learner wants these weights for a service. They replace those in the rack's file; while a request overrides them,
     /// they wait. No change of the history: there would be nothing else in it.
     pub fn learnt(&mut self, service: &str, weights: ServiceWeights) -> Vec<Effect> {
         self.learnt = Some((service.to_string(), weights.clone()));
@@ -325,7 +325,7 @@ impl Desk {
         vec![Effect::Configure(Box::new(rack))]
     }
 
-    /// Whether somebody's request is in force for a service, so that a learner has nothing to say.
+    /// Whether a request is in force for a service, so that its learner is paused.
     pub fn is_overridden(&self, service: &str) -> bool {
         self.in_force(service).is_some()
     }

@@ -18,7 +18,7 @@ pub const OPENAPI: &str = include_str!("openapi.json");
 /// Longest body of a request, in bytes.
 pub const MAX_BODY: usize = 1 << 20;
 
-/// How long a change is waited for, if nobody says, and at most, in milliseconds.
+/// How long to wait for a change by default, and at most, in milliseconds.
 const WAIT_MS: u64 = 5_000;
 const MAX_WAIT_MS: u64 = 60_000;
 
@@ -57,7 +57,7 @@ pub struct Request<'a> {
 pub struct Response {
     /// Status of HTTP.
     pub status: u16,
-    /// Headers beside the content's type and length.
+    /// Headers besides the content's type and length.
     pub headers: Vec<(&'static str, String)>,
     /// JSON.
     pub body: String,
@@ -105,7 +105,7 @@ type Checked<T> = Result<T, Response>;
 /// The parameters behind `?`, all of which must be known.
 struct Query(BTreeMap<String, String>);
 
-/// `%41` and `+` as what they stand for; None where that is no text.
+/// Decodes `%41` and `+`; None if the result is not text.
 fn decoded(text: &str) -> Option<String> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
@@ -259,7 +259,7 @@ impl Desk {
                 let limit = query.number("limit", 50, super::MAX_CHANGES as u64)? as usize;
                 let service = query.0.get("service");
                 if let Some(name) = service {
-                    // Services that left have a history, too.
+                    // Removed services also have a history.
                     let known = self.history.iter().any(|c| c.service == *name);
                     if !known {
                         self.service(name)?;
@@ -274,7 +274,7 @@ impl Desk {
                 Query::parse(query, &[])?;
                 let number = id.parse().ok();
                 let found = number.map(|id| self.outcome(id)).filter(|r| r.status != 404);
-                // To have looked is no conflict: only who asked for the change is told by the status.
+                // Reading is not a conflict: only the response to the change itself gets that status.
                 found.map(|r| Response { status: 200, ..r }).ok_or_else(|| {
                     Response::error(404, format!("no change `{id}` is kept; see GET /v1/changes"))
                 })

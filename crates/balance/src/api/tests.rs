@@ -415,7 +415,7 @@ fn the_description_is_true() {
     assert_eq!(seen, 4 * ROUTES.len());
 }
 
-/// A learner's weights take the place of the file's; a request lies over them, and gives way again.
+/// A learner's weights replace the file's; a request overrides them until it is withdrawn.
 #[test]
 fn a_learner_and_an_operator() {
     let learn = "\n[learn]\nlearner = \"thompson\"\n[learn.clients]\nurl = \"http://127.0.0.1:9090\"\np99_ms = \"p99\"\n";
@@ -450,7 +450,7 @@ fn a_learner_and_an_operator() {
     let shown = o.get("/v1/services/inference");
     assert_eq!(shown["learner"], about(false, "6:0"));
     assert_eq!((&shown["source"], o.desk.history().iter().count()), (&json!("file"), 0));
-    // Held, which is not draining: nobody is told that it could be stopped.
+    // Held, which is not draining: no event says that it can be stopped.
     let device = |shown: &Value, i: usize| {
         let d = &shown["devices"][i];
         [&d["state"], &d["enabled"], &d["weight"]].map(Value::clone)
@@ -515,7 +515,7 @@ fn a_learner_and_an_operator() {
     assert_eq!(o.get("/v1/status")["held"], json!(["s1/nic"]));
     learnt(&mut o, 6, 5);
 
-    // Something new in the file ends a request, and the learner goes on.
+    // A change in the file ends a request, and the learner resumes.
     o.put(POLICY, r#"{"policy": "ecmp"}"#);
     let effects = o.desk.file_changed(
         o.now,

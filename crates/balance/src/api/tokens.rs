@@ -1,4 +1,4 @@
-//! Who may ask: a file with a line `NAME TOKEN` for everybody, and `read` behind it for who may only look.
+//! API users: a file with a line `NAME TOKEN` per user, and `read` appended for read-only access.
 
 /// Shortest token: 16 characters of base64 are 96 bits.
 const MIN_TOKEN: usize = 16;
@@ -11,7 +11,7 @@ struct Holder {
     writes: bool,
 }
 
-/// Everybody who may ask. Shows no tokens where it is printed.
+/// All API users. Tokens are omitted when it is printed.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Tokens(Vec<Holder>);
 
@@ -21,7 +21,7 @@ impl std::fmt::Debug for Tokens {
     }
 }
 
-/// Who asks.
+/// An API user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Who<'a> {
     /// The name.
@@ -74,7 +74,7 @@ impl Tokens {
             return None;
         }
         let token = token.trim().as_bytes();
-        // All are compared, each to its end, so that time tells nothing about how much was right.
+        // All are compared, each to its end, so that timing does not reveal how much was right.
         let found = self.0.iter().fold(None, |found, h| {
             let same = h.token.len() == token.len()
                 && h.token.bytes().zip(token).fold(0, |d, (a, b)| d | (a ^ b)) == 0;

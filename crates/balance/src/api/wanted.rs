@@ -76,7 +76,7 @@ pub struct Wanted {
     pub tuning: Tuning,
     /// Weights that differ from those of the rack's file, by `server/device`.
     pub weights: BTreeMap<String, u32>,
-    /// Priorities that differ, too.
+    /// Also requires different priorities.
     pub priorities: BTreeMap<String, u8>,
     /// Why.
     pub note: Option<String>,
@@ -103,7 +103,7 @@ fn named<T: FromStr<Err = String>>(name: &str, value: &Option<String>) -> Result
     value.as_deref().map(T::from_str).transpose().map_err(|e| format!("`{name}`: {e}"))
 }
 
-/// The policy that a block stands for.
+/// The policy of a block.
 fn of_block(block: &str, looks_at: Option<Metric>, tuning: &mut Tuning) -> Result<Policy, String> {
     let none_of = |what: &str| format!("block `{block}` uses no `{what}`: omit it, or choose another block");
     Ok(match (block, looks_at) {
@@ -150,12 +150,12 @@ impl Wanted {
     /// From JSON.
     ///
     /// # Errors
-    /// It is no such object, or says something that cannot be; the message says what to write.
+    /// It is not such an object, or has invalid values; the message says what to write.
     pub fn parse(json: &[u8]) -> Result<Wanted, String> {
         let wrong = |e: String| {
             format!("{e}; write an object such as {{\"block\": \"min-finder\", \"metric\": \"compute\"}}")
         };
-        // Serde would take a list for the fields in their order, too.
+        // Serde would also accept a list of the fields in their order.
         if json.trim_ascii_start().first() != Some(&b'{') {
             return Err(wrong("not a JSON object".into()));
         }

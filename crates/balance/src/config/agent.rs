@@ -20,7 +20,7 @@ pub enum ReportForm {
     /// A UDP datagram.
     #[default]
     Datagram,
-    /// An Ethernet frame of its own.
+    /// A separate Ethernet frame.
     Frame,
 }
 
@@ -45,7 +45,7 @@ pub struct AgentSettings {
     pub heartbeat_ms: u32,
     /// A change is reported again after so many milliseconds, against loss; 0 for not.
     pub repeat_ms: u32,
-    /// A busy device stays busy at least so long, in milliseconds.
+    /// Minimum time a device stays busy, in milliseconds.
     pub hold_ms: u32,
     /// Metrics forget what is older than about this, in milliseconds.
     pub window_ms: u32,

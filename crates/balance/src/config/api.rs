@@ -111,7 +111,7 @@ pub(super) struct RawPrometheus {
 }
 
 impl RawPrometheus {
-    /// With its devices; who is not of the service is told of.
+    /// With its devices; devices outside the service are reported.
     pub fn resolve(
         self,
         service: &str,
@@ -311,7 +311,7 @@ fn is_http(url: &str) -> bool {
     rest.is_some_and(|r| !r.is_empty() && r.bytes().all(|b| b.is_ascii_graphic()) && !r.contains(['?', '#']))
 }
 
-/// The message, and which criteria the numbers in it stand for.
+/// The message, with the criteria that its numbers refer to.
 fn with_names(e: &ahp::AhpError, names: &[String]) -> String {
     let name = |i: usize| names.get(i).map_or("?", String::as_str);
     match e {

@@ -129,14 +129,14 @@ fn choices(
     out
 }
 
-/// Who has which address.
+/// The owner of each address.
 #[derive(Default)]
 struct Addresses {
     gateways: BTreeSet<IpAddr>,
     devices: BTreeMap<IpAddr, String>,
 }
 
-/// Why an address can belong to nobody: the data plane drops packets from it.
+/// Why an address is unusable: the data plane drops packets from it.
 fn unusable(address: IpAddr) -> Option<&'static str> {
     match address {
         a if a.is_unspecified() => Some("is the unspecified address"),
@@ -242,7 +242,7 @@ fn servers(raw: &Raw, addresses: &mut Addresses, problems: &mut Problems<'_>) {
                             format!("no device `{}` in `{name}`: write one of the same server", by.value);
                         problems.add(&by.place, "server.device.reported_by", message);
                     }
-                    // One that is reported for has no agent of its own.
+                    // A device that another agent reports for has no agent.
                     Some(d) if d.reported_by.as_ref().is_some_and(|b| b.value != d.device.name) => {
                         let message = format!("another agent reports for `{}`: write that device", by.value);
                         problems.add(&by.place, "server.device.reported_by", message);

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub struct LearnConfig {
     /// The service's name.
     pub service: String,
-    /// Who learns, and how. Without what it knows: that stands in the file.
+    /// The learner and its settings. What it has learned is in its file.
     pub settings: Settings,
     /// Weight of accelerators to begin with; None: what the service's weights say.
     pub first_weight: Option<u32>,

@@ -44,13 +44,13 @@ pub struct Rack {
     pub servers: Vec<Server>,
     /// What clients ask for.
     pub services: Vec<Service>,
-    /// Keys of agents. They stand in a file of their own: see [`Rack::read_keys`].
+    /// Keys of agents, from a separate file: see [`Rack::read_keys`].
     pub keys: ReportKeys,
     /// Services whose device is chosen by what Prometheus says.
     pub choices: Vec<PrometheusChoice>,
     /// The controller's API; None: there is none.
     pub api: Option<ApiSettings>,
-    /// Who learns the weights of a service, if anybody does.
+    /// The learner of a service's weights, if there is one.
     pub learn: Option<LearnConfig>,
 }
 
@@ -78,7 +78,7 @@ pub struct Switch {
     pub program: Program,
     /// Its own MAC address, on all ports.
     pub mac: Mac,
-    /// Its own addresses beside the VIPs, where agents send their reports to.
+    /// Its own addresses besides the VIPs; agents send their reports there.
     pub gateways: Vec<IpAddr>,
     /// The port behind which the controller sits.
     pub cpu_port: u16,
@@ -86,7 +86,7 @@ pub struct Switch {
     pub reports: Trust,
     /// Probes are believed, although nothing authenticates them.
     pub believes_probes: bool,
-    /// A device that was not heard of for so long gets no new connections, in milliseconds; 0: reports are not needed.
+    /// A device without a report for this long gets no new connections, in milliseconds; 0: reports are not needed.
     pub report_timeout_ms: u32,
     /// How often the controller looks whether servers are heard of, in milliseconds.
     pub poll_interval_ms: u32,
@@ -186,11 +186,11 @@ pub struct Service {
     pub port: u16,
     /// How connections are spread.
     pub policy: Policy,
-    /// What it says beside the policy's name.
+    /// Its settings in addition to the policy's name.
     pub tuning: Tuning,
     /// Size of its slot table: a power of two.
     pub slots: u32,
-    /// After so long without a packet a connection is forgotten, in milliseconds.
+    /// A connection without a packet for this long is forgotten, in milliseconds.
     pub idle_timeout_ms: u32,
     /// How many new connections it may get.
     pub limit: Option<Limit>,
@@ -200,7 +200,7 @@ pub struct Service {
     pub idle_reset: bool,
     /// Whether both ends of TCP connections of devices that are silent are reset.
     pub failure_reset: bool,
-    /// Whether TCP segments of connections that are not known are answered with a RST.
+    /// Whether TCP segments of unknown connections are answered with a RST.
     pub unknown_reset: bool,
     /// The servers that serve it.
     pub members: Vec<Member>,

@@ -27,7 +27,7 @@ pub(super) struct RawService {
     pub vip_places: Vec<Place>,
 }
 
-/// A device as written: what `check` needs beside the device itself.
+/// A device as written: what `check` needs in addition to the device.
 pub(super) struct RawDevice {
     pub device: Device,
     pub place: Place,
@@ -60,7 +60,7 @@ pub(super) struct Raw {
     pub learn: Option<RawLearn>,
 }
 
-/// Where the fields of `[switch]` stand that other fields must agree with.
+/// Positions of the fields of `[switch]` that other fields must agree with.
 pub(super) struct SwitchPlaces {
     pub gateways: Vec<Place>,
     pub report_timeout: Place,
@@ -372,7 +372,7 @@ fn device(
     Some(RawDevice { device, place, priority, weight, workers, places, reported_by })
 }
 
-/// What a service says beside the name of its policy.
+/// A service's settings in addition to its policy.
 fn tuning(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Tuning {
     let metric = t.text::<Metric>("metric", "", problems).map(|v| v.value);
     let metric2 = t.text::<Metric>("metric2", "", problems).map(|v| v.value);

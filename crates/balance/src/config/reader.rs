@@ -16,7 +16,7 @@ pub struct ConfigError {
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// The field, `server.device.port`; empty where the text is no TOML at all.
+    /// The field, `server.device.port`; empty if the text is not TOML.
     pub field: String,
     /// What is wrong and what to write instead.
     pub message: String,
@@ -50,7 +50,7 @@ impl fmt::Display for ConfigErrors {
 
 impl std::error::Error for ConfigErrors {}
 
-/// Where something stands in the text.
+/// A position in the text.
 pub type Place = Range<usize>;
 
 /// A value and its place.
@@ -58,7 +58,7 @@ pub type Place = Range<usize>;
 pub struct At<T> {
     /// The value.
     pub value: T,
-    /// Where it stands.
+    /// Its position.
     pub place: Place,
 }
 
@@ -110,7 +110,7 @@ impl<'a> Problems<'a> {
         }
     }
 
-    /// The document's top table, or `None` where the text is no TOML.
+    /// The document's top table, or `None` if the text is not TOML.
     pub fn parse(&mut self) -> Option<Spanned<DeTable<'a>>> {
         match DeTable::parse(self.text) {
             Ok(table) => Some(table),
@@ -139,7 +139,7 @@ fn describe(value: &DeValue<'_>) -> String {
 pub struct Table<'t, 'a> {
     /// Path of the table for messages: `server.device`.
     path: String,
-    /// Where it stands.
+    /// Its position.
     pub place: Place,
     table: &'t DeTable<'a>,
     taken: BTreeSet<&'static str>,
@@ -167,7 +167,7 @@ impl<'t, 'a> Table<'t, 'a> {
         found.map_or(self.place.clone(), |(_, v)| v.span())
     }
 
-    /// Reports fields that nobody took.
+    /// Reports unused fields.
     pub fn finish(self, problems: &mut Problems<'_>) {
         for (key, _) in self.table.iter() {
             let name = key.get_ref().as_ref();
@@ -319,7 +319,7 @@ impl<'t, 'a> Table<'t, 'a> {
         None
     }
 
-    /// A string that stands for a `T`. `wanted` says what to write where `T`'s own message does not.
+    /// A string that represents a `T`. `wanted` is the remedy for cases where `T`'s own message has none.
     pub fn text<T: FromStr<Err: fmt::Display>>(
         &mut self,
         name: &'static str,
@@ -352,7 +352,7 @@ impl<'t, 'a> Table<'t, 'a> {
         Some(text)
     }
 
-    /// A list of strings, or one string that stands for a list of one. `None` where the field is absent.
+    /// A list of strings, or one string for a list of one. `None` where the field is absent.
     pub fn list<T: FromStr<Err: fmt::Display>>(
         &mut self,
         name: &'static str,

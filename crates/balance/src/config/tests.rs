@@ -495,7 +495,7 @@ fn routes_and_stations() {
     assert_eq!((rack.routes.len(), rack.bridge.len()), (1, 1));
 }
 
-/// Whatever stands in the file, the answer is a rack or messages.
+/// Whatever the file contains, the answer is a rack or messages.
 #[test]
 fn mangled_text() {
     let mut random = Random::new(3);
@@ -671,7 +671,7 @@ fn learning() {
     assert!(errors.contains("learners need agents' reports"), "{errors}");
 }
 
-/// Servers with equal devices are of a class; a name makes one of others, and tells apart what looks alike.
+/// Servers with equal devices form a class; a class name groups other servers, or separates equal ones.
 #[test]
 fn classes_of_servers() {
     let learn = "[learn]\nlearner = \"thompson\"\ntable = \"t\"\n[learn.clients]\nurl = \"http://127.0.0.1:9090\"\np99_ms = \"p99\"\n";

@@ -1,6 +1,6 @@
 //! How many connections devices still have that get no new ones, read from the switch's table of connections, a part at a time.
 //!
-//! A connection that falls silent ends without a packet, so nobody can count ends as they come: every place is looked at. When an
+//! A connection that falls silent ends without a packet, so ends cannot be counted as they come: every entry is read. When an
 //! entry was seen last is told by the switch's clock, of which the controller knows what it reads: the latest moment in any entry,
 //! and how long ago it read that.
 
@@ -80,7 +80,7 @@ impl Census {
         self.left.get(&device).copied()
     }
 
-    /// What to read next: nothing if nobody has connections any more.
+    /// What to read next: nothing if no device has connections left.
     pub fn questions(&self, schema: &Schema) -> Vec<p4rt::Entity> {
         if self.of.iter().all(|d| self.left.get(d) == Some(&0)) {
             return Vec::new();
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(left(&c), Some(0));
         let schema = Schema::new(&p4info()).expect("the balancer");
         assert!(c.questions(&schema).is_empty(), "there is nothing to wait for");
-        // Another device drains, too.
+        // Another device also drains.
         c.about([DEVICE, DeviceNumber::from_bits(18)].into());
         assert_eq!(round(&mut c, 22_000, &[(0, 6, LIVE, 300, 30_000, 18)]), []);
         assert_eq!((left(&c), c.left(DeviceNumber::from_bits(18))), (Some(0), Some(1)));

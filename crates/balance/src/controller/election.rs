@@ -1,7 +1,7 @@
 //! Which controller leads: election ids, and when to bid for the switch.
 //!
 //! A controller first looks, by an arbitration without an id. Where the switch has no primary it bids with an id above the highest that
-//! the switch ever saw. Behind another controller of Pointsman it stands by until the switch reports that the primary is gone; then
+//! the switch ever saw. Behind another controller of Pointsman it stands by until the switch reports that there is no primary; then
 //! standbys bid after waits of different length, so that the first bid usually is the only one. Ids differ between controllers, and the
 //! switch takes writes with the highest id only: there are never two writers.
 
@@ -39,7 +39,7 @@ impl ElectionId {
     }
 
     /// An id above `highest` for this controller. Above the last term ids carry no mark. Nothing is above the highest number: it stays,
-    /// since P4Runtime makes a client with an equal id primary once the other one is gone.
+    /// since P4Runtime makes a client with an equal id primary once the other one disconnects.
     fn above(highest: Option<ElectionId>, first_term: u64, controller: u32) -> Self {
         match highest {
             None => Self::new(first_term, controller),
@@ -99,7 +99,7 @@ impl Leader {
     }
 }
 
-/// What to do about a primary that is gone, or another one.
+/// What to do about a lost or changed primary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// Bid after this time; zero: at once.
@@ -145,7 +145,7 @@ impl Election {
         mix(self.seed) as u32
     }
 
-    /// The connection is gone, and the id with it.
+    /// The connection is lost, and the id with it.
     pub fn disconnected(&mut self) {
         self.id = None;
         self.leader = Leader::Unknown;

@@ -1,4 +1,4 @@
-//! What a controller tells the people who watch it.
+//! A controller's messages to its operators.
 
 use super::election::{ElectionId, Leader};
 use crate::types::Mac;

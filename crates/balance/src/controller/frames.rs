@@ -1,4 +1,4 @@
-//! Questions who has an address, and their answers: ARP (RFC 826) and neighbour discovery (RFC 4861).
+//! Address resolution requests and answers: ARP (RFC 826) and neighbour discovery (RFC 4861).
 
 use crate::types::Mac;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -9,7 +9,7 @@ const ICMPV6: u8 = 58;
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
 
-/// The frame that asks for the MAC address of `target`: everybody, or only the station that had it. `own6` is the address to ask from
+/// The frame that requests the MAC address of `target`, by broadcast or only from the station that had it. `own6` is the address to ask from
 /// for IPv6.
 pub(super) fn question(mac: Mac, own6: Ipv6Addr, target: IpAddr, only: Option<Mac>) -> Vec<u8> {
     match target {

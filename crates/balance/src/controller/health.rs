@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-/// A register value and since when it stands.
+/// A register value and when it was last changed.
 #[derive(Clone, Copy, Debug)]
 struct Heard {
     value: u128,
@@ -115,7 +115,7 @@ impl Health {
         }
     }
 
-    /// Nothing is known of the switch any more: everybody gets time to be heard.
+    /// The switch's state is unknown: every device gets time to report.
     pub fn forget(&mut self) {
         self.heard.clear();
         self.silent.clear();
@@ -133,7 +133,7 @@ impl Health {
         }
     }
 
-    /// Compares the tables with the configuration: who is leaving, who came back, who is gone.
+    /// Compares the tables with the configuration: which devices are leaving, returned, or are removed.
     pub fn compare(&mut self, now: Duration, rack: &Rack, have: &Entries) -> Vec<Finding> {
         let configured: BTreeSet<DeviceNumber> = rack.devices().map(|(_, d)| d.number).collect();
         self.heard.retain(|d, _| configured.contains(d));

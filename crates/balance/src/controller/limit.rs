@@ -1,4 +1,4 @@
-//! How much of what happens is told: a flood of events must not become a flood of lines.
+//! Limits the reported events: a flood of events must not become a flood of lines.
 
 use super::Event;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ struct Kind {
     left_out: u64,
 }
 
-/// Chooses the events that are told. Its memory does not depend on how many there are.
+/// Chooses the events to report. Its memory does not depend on their number.
 #[derive(Debug, Default)]
 pub struct Limiter {
     kinds: BTreeMap<&'static str, Kind>,

@@ -51,7 +51,7 @@ pub struct Program {
     pub device_config: Vec<u8>,
 }
 
-/// What a controller is told. Whatever belonged to a connection that was lost is ignored.
+/// A controller's input. Input from a lost connection is ignored.
 #[derive(Debug)]
 pub enum Input {
     /// Nothing but the time.
@@ -153,7 +153,7 @@ pub struct Draining {
     pub connections: Option<u64>,
 }
 
-/// How a controller stands.
+/// A controller's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// No connection.
@@ -180,7 +180,7 @@ pub struct Controller {
     next_id: u64,
     pending: BTreeMap<u64, (Purpose, Duration)>,
     have: Entries,
-    /// Entries of our tables that nobody here would write; they go.
+    /// Entries of our tables that the controller would never write; they are removed.
     foreign: Vec<p4rt::TableEntry>,
     /// Whether the tables were adopted once: then what is known of devices is worth more than what they tell.
     adopted: bool,
@@ -247,10 +247,10 @@ impl Controller {
     /// A controller that connects at its first step.
     ///
     /// # Errors
-    /// The program is no balancer: it lacks something that the controller fills.
+    /// The program is not a balancer: it lacks something that the controller fills.
     pub fn new(rack: Rack, program: Program) -> Result<Self, String> {
         let schema = Schema::new(&program.p4info)?;
-        // Maps in protobuf messages have no order, so the ids stand for the P4Info.
+        // Maps in protobuf messages have no order, so the ids represent the P4Info.
         let cookie = fnv(&program.device_config) ^ fnv(format!("{schema:?}").as_bytes());
         let mut resolver = Resolver::default();
         resolver.set_targets(&rack, Duration::ZERO);
@@ -340,7 +340,7 @@ impl Controller {
         held(&self.rack).into_iter().map(|number| self.rack.device_name(number)).collect()
     }
 
-    /// How it stands.
+    /// Its state.
     pub fn status(&self) -> Status {
         match self.phase {
             Phase::Waiting { .. } | Phase::Connecting { .. } => Status::Disconnected,
@@ -386,7 +386,7 @@ impl Controller {
         out
     }
 
-    /// When to step again with [`Input::Tick`] at the latest.
+    /// The deadline for the next step with [`Input::Tick`].
     pub fn next_deadline(&self) -> Option<Duration> {
         let mut at = self.session_deadline();
         let mut sooner = |other: Option<Duration>| at = at.into_iter().chain(other).min();
@@ -577,7 +577,7 @@ impl Controller {
         out.push(Output::Send(p4rt::StreamMessageRequest { update }));
     }
 
-    /// Tells agents whose reports are refused as replayed which number they have to exceed. With every poll, since a frame may be lost.
+    /// Sends agents whose reports are refused as replayed the number to exceed. With every poll, since a frame may be lost.
     fn notices(&self, out: &mut Vec<Output>) {
         for (&reporter, refusal) in self.health.refused.iter().filter(|(_, r)| r.is_replay()) {
             let key = self.rack.keys.of(reporter).find(|(number, _)| *number == refusal.newest.number);

@@ -21,7 +21,7 @@ const HINTS: Duration = Duration::from_secs(2);
 /// Wait for the answer of the station that is known, which is asked [`CONFIRMATIONS`] times before all stations are.
 const CONFIRM_WAIT: Duration = Duration::from_millis(250);
 const CONFIRMATIONS: u32 = 3;
-/// After so many questions without answer the operator is told.
+/// After this many unanswered requests the operator is notified.
 const COMPLAIN_AFTER: u32 = 3;
 /// More useless packets than this in a second are a flood, in which answers get lost: silence then proves nothing.
 const FLOOD: u32 = 100;
@@ -43,7 +43,7 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     state: State,
-    /// When to go on.
+    /// When to continue.
     next: Duration,
     /// The last question.
     sent: Option<Duration>,
@@ -113,7 +113,7 @@ pub(super) struct Resolver {
 pub(super) enum Finding {
     /// A new or changed address.
     Resolved(Target, Mac),
-    /// Nobody answers.
+    /// No answer.
     NoAnswer(Target),
     /// A frame says that the address is another station's than the one that is known, which is asked now.
     Contradicted(Target, Mac),
@@ -122,7 +122,7 @@ pub(super) enum Finding {
 }
 
 impl Resolver {
-    /// Sets who has to be known. What is known of others is forgotten.
+    /// Sets the addresses to resolve. Other addresses are forgotten.
     pub fn set_targets(&mut self, rack: &Rack, now: Duration) {
         let devices = rack.devices().filter(|(_, d)| d.mac.is_none());
         let devices = devices.filter_map(|(_, d)| Some((d.port, d.addresses().next()?)));
@@ -161,12 +161,12 @@ impl Resolver {
         }
     }
 
-    /// Asks everybody again soon: the switch is a new one, or was out of reach.
+    /// Requests all addresses again soon: the switch is new, or was out of reach.
     pub fn restart(&mut self, now: Duration) {
         self.asked.values_mut().for_each(|asked| *asked = Asked::at(now));
     }
 
-    /// When somebody has to be asked.
+    /// When the next request is due.
     pub fn next_deadline(&self) -> Option<Duration> {
         self.asked.values().map(|a| a.next).min()
     }
@@ -183,7 +183,7 @@ impl Resolver {
         for (target, asked) in self.asked.iter_mut().filter(|(_, a)| a.next <= now) {
             let known = self.known.get(target).copied();
             if let (State::Asking { candidate: Some(new), .. }, false) = (asked.state, flood) {
-                // The one that is known had its time to speak up.
+                // The known station had its time to answer.
                 self.known.insert(*target, new);
                 asked.settle(now, target);
                 findings.push(Finding::Resolved(*target, new));
@@ -348,7 +348,7 @@ mod tests {
         lan.run(60_000, |_| ());
         assert_eq!(lan.known(), Some(GATEWAY));
         assert_eq!(lan.findings, [Finding::Contradicted(VIA, EVIL)]);
-        // Again and again, and in answer to each question, too.
+        // Repeatedly, and also in answer to each request.
         lan.up = vec![EVIL, GATEWAY];
         let asked = lan.asked;
         lan.run(60_000, |lan| {
@@ -373,7 +373,7 @@ mod tests {
         assert!(lan.findings.contains(&Finding::Flood));
         lan.lost = false;
         lan.run(60_000, |lan| assert_eq!(lan.known(), Some(GATEWAY)));
-        // Frames about others count as well: they drown answers, too.
+        // Frames about other addresses also count, since they drown answers.
         lan.lost = true;
         lan.run(30_000, |lan| {
             lan.resolver.packet(lan.now, 7, &[0; 60]);
@@ -394,7 +394,7 @@ mod tests {
         lan.up = vec![GATEWAY];
         lan.run(6_100, |_| ());
         assert_eq!(lan.known(), Some(GATEWAY));
-        // It is away for a minute, and comes back: nobody else gets its place.
+        // It is away for a minute and comes back: no other station takes its place.
         lan.up = vec![];
         lan.run(60_000, |_| ());
         assert!(lan.findings.contains(&Finding::NoAnswer(VIA)));

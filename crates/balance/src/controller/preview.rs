@@ -13,7 +13,7 @@ pub struct Preview {
     pub steps: Vec<Vec<Update>>,
     /// What would not come out exactly as configured.
     pub notes: Vec<String>,
-    /// How the controller stands. Unless it is in charge, the switch may hold something else than what is known.
+    /// The controller's state. Unless it is in charge, the switch may hold something else.
     pub status: Status,
 }
 

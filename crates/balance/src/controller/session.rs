@@ -17,7 +17,7 @@ const LAST_RECONNECT: Duration = Duration::from_millis(400);
 /// A connection or an answer that takes longer counts as failed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where the session stands.
+/// The session's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// To connect.
@@ -28,11 +28,11 @@ pub(super) enum Phase {
     Connecting {
         until: Duration,
     },
-    /// For the answer who is in charge.
+    /// For the answer on which controller is in charge.
     Arbitrating {
         until: Duration,
     },
-    /// Until the primary is gone, or until it is time to bid.
+    /// Until there is no primary, or until it is time to bid.
     Backup {
         bid_at: Option<Duration>,
     },
@@ -143,7 +143,7 @@ impl Controller {
         self.arbitrate(now, out);
     }
 
-    /// Tells the switch its id, which does not change anything at a primary. A new connection has none: it only looks.
+    /// Sends the switch its id, which changes nothing for a primary. A new connection has none: it only observes.
     fn arbitrate(&mut self, now: Duration, out: &mut Vec<Output>) {
         self.abandon();
         let arbitration = p4rt::MasterArbitrationUpdate {
@@ -357,7 +357,7 @@ impl Controller {
             let Some(Kind::TableEntry(entry)) = &entity.entity else { continue };
             match self.schema.decode(entry) {
                 Some((key, action)) => drop(self.have.insert(key, action)),
-                // A default action that is none of ours is overwritten by the configuration.
+                // A foreign default action is overwritten by the configuration.
                 None if entry.is_default_action => {}
                 None => self.foreign.push(entry.clone()),
             }

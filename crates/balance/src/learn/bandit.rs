@@ -10,13 +10,13 @@ use std::fmt;
 
 /// Levels of load are so much apart.
 const LEVEL: f64 = 1.12;
-/// What nobody has tried counts as if it had been seen to be worth this, so often.
+/// Untried weights count as observed this often with this worth.
 const PRIOR: (f64, f64) = (0.5, 0.5);
 /// Standard deviation of one observation of worth.
 const NOISE: f64 = 0.1;
 /// What was seen counts less with every later observation of its level: racks change.
 const MEMORY: f64 = 0.995;
-/// An observation that is so far from what was believed says that the rack did change: its level begins anew.
+/// An observation this far from the estimate means that the rack changed: its level starts over.
 const SURPRISE: f64 = 0.4;
 /// Observations that make a belief.
 const BELIEF: f64 = 4.0;
@@ -107,7 +107,7 @@ impl Guesses {
             if levels.last_key_value().is_some_and(|(last, _)| *last >= level) {
                 return wrong(line, format!("level {level} follows a higher or an equal one"));
             }
-            // Worth is between 0 and 1, so its sum is no more than the number; but for rounding.
+            // Worth is between 0 and 1, so its sum does not exceed the count, apart from rounding.
             let good = |g: &Guess| g.n >= 0.0 && g.sum >= 0.0 && g.sum <= g.n * (1.0 + 1e-9);
             let guesses = numbers(words, 2 * weights)
                 .map(|v| v.chunks_exact(2).map(|c| Guess { sum: c[0], n: c[1] }).collect::<Vec<_>>());
@@ -206,7 +206,7 @@ impl Bandit {
         Bandit::with(parameters, Guesses::new(&parameters))
     }
 
-    /// One that goes on with what is known.
+    /// One that continues from what is known.
     ///
     /// # Errors
     /// A parameter is wrong, or what is known is about other weights.
@@ -235,7 +235,7 @@ impl Bandit {
         let of = |l: i32| self.known.levels.get(&l).and_then(|g| g.get(arm)).copied().unwrap_or_default();
         let mut all = of(level);
         for neighbour in [of(level - 1), of(level + 1)] {
-            // However much is known there, it is no more than a hint.
+            // However much is known there, it is only a hint.
             let share = NEIGHBOUR * (1.0 / neighbour.n.max(1.0));
             all.sum += share * neighbour.sum;
             all.n += share * neighbour.n;

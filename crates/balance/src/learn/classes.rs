@@ -1,4 +1,4 @@
-//! Classes of servers: servers that are alike share weights, and every class has a learner of its own.
+//! Classes of servers: equal servers share weights, and every class has its own learner.
 
 use super::Weights;
 use crate::config::{Member, Rack, Service};
@@ -6,10 +6,10 @@ use crate::mcdm::chooser::Sample;
 use crate::types::DeviceKind;
 use std::fmt;
 
-/// How many classes of servers can have weights of their own.
+/// How many classes of servers can have their own weights.
 pub const MAX_CLASSES: usize = 31;
 
-/// The label that tells classes apart where a Prometheus server knows what the clients of each see.
+/// The label that distinguishes classes in the client metrics of a Prometheus server.
 const LABEL: &str = "class";
 
 /// Puts things that are alike into classes: for each its class, and the name of each class, which is that of its first.
@@ -106,14 +106,14 @@ fn means(service: &Service, wanted: impl Fn(u16) -> bool) -> [Option<f64>; 2] {
 /// The weights that a configuration gives a class, in learners' terms: processors' weight is `max_weight`.
 pub(super) fn configured(service: &Service, class: &Class, max_weight: u32) -> Weights {
     let [own_cpu, accelerator] = means(service, |s| class.servers.contains(&s));
-    // Without a processor of its own, as the file weighs it against those of others.
+    // Without its own processor, so the file's weight relates it to the processors of others.
     let cpu = own_cpu.or_else(|| means(service, |_| true)[0]).unwrap_or(0.0);
     let ratio = accelerator.unwrap_or(0.0) / cpu.max(1e-9);
     let most = f64::from(max_weight);
     let weight = (ratio * most).round();
     let accelerator = match class.learns {
         true => weight.clamp(0.0, most),
-        // Nobody will ever change it: what takes connections is to be used.
+        // It will never be changed: the devices that take connections are to be used.
         false if ratio > 0.0 => weight.clamp(1.0, 1000.0),
         false => 0.0,
     };
@@ -139,7 +139,7 @@ impl ServiceWeights {
         self.0.iter().find(|c| c.class.servers.contains(&server)).map(|c| c.weights)
     }
 
-    /// The classes whose weights somebody learns.
+    /// The classes whose weights are learned.
     pub fn learnt(&self) -> impl Iterator<Item = &ClassWeights> {
         self.0.iter().filter(|c| c.class.learns)
     }

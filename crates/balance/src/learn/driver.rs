@@ -1,4 +1,4 @@
-//! Learners at work beside a controller on the wire: one for each class of servers.
+//! Learners running beside a controller on the wire: one for each class of servers.
 //!
 //! It says what to read from the switch and when to ask what clients see, judges once per interval and says which weights are to be in
 //! force. Like everything here it has no clock and no socket: [`Driver::step`] gets the time and what came, and says what to do.
@@ -7,7 +7,7 @@
 //! count from, and so many times more in equal distances; at the last one clients are asked, too. When both are known, every class's
 //! learner decides.
 //!
-//! Safe where it is blind: an interval without an answer from the switch or about the clients is no reason for a decision. After
+//! Safe without data: an interval without an answer from the switch or about the clients leads to no decision. After
 //! so many of them as the guard holds its weights for, those weights take over, step by step, until something is seen again.
 
 use super::classes::configured;
@@ -34,7 +34,7 @@ pub struct Clients {
     pub loss: f64,
 }
 
-/// What a driver is told.
+/// A driver's input.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// Nothing but the time.
@@ -57,12 +57,12 @@ pub enum Input {
     },
 }
 
-/// How controller and switch stand.
+/// The state of controller and switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Situation {
     /// The switch does not hold what it should, or another controller is in charge of it.
     Waiting,
-    /// Somebody else decides on the service's policy.
+    /// An operator has set the service's policy.
     Paused,
     /// There are decisions to be made. These devices are silent: nothing is observed of them.
     Ready(BTreeSet<DeviceNumber>),
@@ -95,12 +95,12 @@ pub enum Output {
     Note(String),
 }
 
-/// How a learner stands.
+/// A learner's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// The switch cannot be looked at.
     Waiting,
-    /// Somebody else decides.
+    /// An operator has set the policy.
     Paused,
     /// It decides.
     Learning,
@@ -186,7 +186,7 @@ struct Own {
     decisions: BTreeMap<&'static str, u64>,
 }
 
-/// How the learner of one class stands.
+/// The state of one class's learner.
 #[derive(Clone, Copy, Debug)]
 pub struct Standing<'a> {
     /// The class, where there are several.
@@ -217,7 +217,7 @@ pub struct Driver {
     situation: Situation,
     /// Nothing is observed of these.
     silent: BTreeSet<DeviceNumber>,
-    /// It was said that somebody else decides, and not yet that this is over.
+    /// The pause was announced, its end not yet.
     paused: bool,
     /// Weights have been said since the learner began, or came back.
     said: bool,
@@ -238,7 +238,7 @@ impl Driver {
     /// that the rack's file says, or with the configuration's first one for accelerators.
     ///
     /// # Errors
-    /// The program is no balancer, or the settings do not fit.
+    /// The program is not a balancer, or the settings do not fit.
     pub fn new(
         config: &LearnConfig,
         rack: &Rack,
@@ -299,7 +299,7 @@ impl Driver {
         ServiceWeights(self.classes.iter().map(own).chain(self.fixed.iter().cloned()).collect())
     }
 
-    /// How it stands.
+    /// Its state.
     pub fn state(&self) -> State {
         match self.situation {
             Situation::Waiting => State::Waiting,
@@ -310,7 +310,7 @@ impl Driver {
         }
     }
 
-    /// How the learner of each class stands.
+    /// The state of each class's learner.
     pub fn standing(&self) -> impl Iterator<Item = Standing<'_>> {
         self.classes.iter().map(|c| Standing {
             class: self.named(&c.class),
@@ -349,7 +349,7 @@ impl Driver {
         self.classes.iter().map(|c| c.weigher.updates()).sum()
     }
 
-    /// When to step again with [`Input::Tick`] at the latest.
+    /// The deadline for the next step with [`Input::Tick`].
     pub fn next_deadline(&self) -> Option<Duration> {
         match self.phase {
             Phase::Idle => None,
@@ -564,7 +564,7 @@ impl Own {
             Some(ms) => ms,
             // Requests, but no answer at all: as bad as can be.
             None if clients.loss > 0.0 => f64::INFINITY,
-            // Nobody asked for anything.
+            // Nothing was requested.
             None => return None,
         };
         let weights = self.weigher.weights();

@@ -43,7 +43,7 @@ impl Guard {
         Guard { inner, bounds, weights, holding: 0, safe_now: false, interventions: 0, cpu, accelerator }
     }
 
-    /// How busy the busier kind of device would be with this weight; `None`: that is not known.
+    /// How busy the busier kind of device would be with this weight; `None` if unknown.
     fn expected_percent(&self, o: &Observation, accelerator: u32) -> Option<f64> {
         let n = o.accelerator_percent.len() as f64 / o.cpu_percent.len().max(1) as f64;
         let parts = f64::from(self.weights.cpu) + n * f64::from(accelerator);
@@ -87,7 +87,7 @@ impl Weigher for Guard {
     }
 
     fn step(&mut self, o: &Observation, random: &mut dyn FnMut() -> f64) -> Step {
-        // The learner learns in any case: it is told what was in force.
+        // The learner learns in any case, from the weights in force.
         self.inner.set_weights(self.weights);
         let mut step = self.inner.step(o, random);
         let crossed = o.p99_ms > self.bounds.p99_ms || o.loss > self.bounds.loss;

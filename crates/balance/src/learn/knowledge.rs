@@ -1,7 +1,7 @@
 //! What learners know, and the files that keep it.
 //!
 //! A file begins with who learnt it and the version of the format: `pointsman q-table 1`, `pointsman thompson 1` or
-//! `pointsman service-rate 1`; what follows is said where these are defined. Where classes of servers have weights of their own, a
+//! `pointsman service-rate 1`; their modules define the rest. Where classes of servers have their own weights, a
 //! file has a part for each:
 //!
 //! ```text
@@ -89,7 +89,7 @@ impl Knowledge {
         }
     }
 
-    /// Whether a learner can go on with it.
+    /// Whether a learner can continue from it.
     ///
     /// # Errors
     /// It is another learner's, or of another size; the message says what to do.
@@ -130,7 +130,7 @@ impl fmt::Display for Knowledge {
 /// What a file keeps.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kept {
-    /// What one learner knows: that of all servers, or of any class that has none of its own yet.
+    /// What one learner knows: for all servers, or for any class without its own entry.
     One(Knowledge),
     /// What those of several classes know, by the classes' names.
     Classes(BTreeMap<String, Knowledge>),
@@ -160,7 +160,7 @@ impl Kept {
         }
     }
 
-    /// Whether learners can go on with it.
+    /// Whether learners can continue from it.
     ///
     /// # Errors
     /// As [`Knowledge::fits`], with the name of the class.

@@ -14,7 +14,7 @@
 //!
 //! [`Bandit`] and [`Rates`] are two others, [`Knowledge`] is what they keep in files, [`Guard`] keeps any of them within bounds, and [`Telemetry`] and [`with_weights`]
 //! are their eyes and hands: what a switch's registers say, and how a rack's weights are changed. [`Driver`] is a learner at
-//! work beside a controller on the wire.
+//! run beside a controller on the wire.
 
 mod bandit;
 mod classes;
@@ -305,7 +305,7 @@ pub trait Weigher: Send {
     /// The weights in force.
     fn weights(&self) -> Weights;
 
-    /// Somebody else decided on these.
+    /// These were decided elsewhere.
     fn set_weights(&mut self, weights: Weights);
 
     /// Takes what was observed under the weights in force. `random` gives numbers of [0, 1).
@@ -383,7 +383,7 @@ impl Learner {
         Learner::with_table(parameters, table)
     }
 
-    /// One that goes on with what a table holds.
+    /// One that continues from a table.
     ///
     /// # Errors
     /// A parameter is wrong, or the table has other ranges.
@@ -422,7 +422,7 @@ impl Weigher for Learner {
     }
 
     fn set_weights(&mut self, weights: Weights) {
-        // The consequence of its own action will not be seen.
+        // The effect of its own action will not be observed.
         if weights != self.weights {
             self.pending = None;
         }

@@ -55,7 +55,7 @@ impl Capacity {
             return;
         }
         let seen = rate * 100.0 / percent;
-        // What is far off is no noise: the devices changed.
+        // A large deviation is not noise: the devices changed.
         let share = |c: f64| if (seen / c - 1.0).abs() > 0.25 { 0.8 } else { FRESH };
         self.per_s = Some(self.per_s.map_or(seen, |c| c + share(c) * (seen - c)));
     }
@@ -163,7 +163,7 @@ impl Rates {
         Rates::with(parameters, ServiceRates::default())
     }
 
-    /// One that goes on with what is known.
+    /// One that continues from what is known.
     ///
     /// # Errors
     /// A parameter is wrong.

@@ -41,7 +41,7 @@ impl Telemetry {
     /// For the devices of a rack, behind a switch with this program.
     ///
     /// # Errors
-    /// The program is no balancer.
+    /// The program is not a balancer.
     pub fn new(rack: &Rack, info: &P4Info) -> Result<Self, String> {
         Telemetry::of(rack, info, |_| true)
     }
@@ -49,7 +49,7 @@ impl Telemetry {
     /// For some of its devices only, such as those of one class of servers.
     ///
     /// # Errors
-    /// The program is no balancer.
+    /// The program is not a balancer.
     pub fn of(rack: &Rack, info: &P4Info, wanted: impl Fn(DeviceNumber) -> bool) -> Result<Self, String> {
         let schema = Schema::new(info)?;
         let register = |slot: usize| {
@@ -129,7 +129,7 @@ impl Telemetry {
                     };
                     let count = e.data.as_ref().map_or(0, |d| d.packet_count);
                     if let Some(seen) = self.devices.get_mut(&DeviceNumber::from_bits(i)) {
-                        // A counter that runs backwards belongs to another switch: it begins anew.
+                        // A counter that runs backwards belongs to another switch: counting starts over.
                         seen.fresh += seen.packets.map_or(0, |before| (count - before).max(0));
                         seen.packets = Some(count);
                     }

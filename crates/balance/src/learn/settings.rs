@@ -13,7 +13,7 @@ pub enum LearnerKind {
     Thompson,
     /// A model that fits service rates.
     ServiceRate,
-    /// Nobody: always the same weights.
+    /// No learning: always the same weights.
     Fixed,
 }
 
@@ -53,11 +53,11 @@ pub struct Settings {
     pub parameters: Parameters,
     /// Between decisions.
     pub interval_ns: u64,
-    /// After a decision, so long nothing is observed: queues of before are to be gone.
+    /// How long to wait after a decision before observing, to let old queues drain.
     pub settle_ns: u64,
     /// How often registers are read in the rest of an interval.
     pub polls: u32,
-    /// Whether each class of servers has weights of its own.
+    /// Whether each class of servers has its own weights.
     pub per_class: bool,
     /// What it knows at the beginning; in scenarios only.
     pub table: Option<QTable>,
@@ -77,7 +77,7 @@ impl Settings {
         self.weigher_with(table.map(|t| Knowledge::Table(t.clone())).as_ref())
     }
 
-    /// The learner, which goes on with what is known.
+    /// The learner, which continues from what is known.
     ///
     /// # Errors
     /// Its parameters do not fit, or what is known does not fit them.

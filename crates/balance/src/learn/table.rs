@@ -27,7 +27,7 @@ pub struct QTable {
     updates: u64,
 }
 
-/// Why a text is no table.
+/// Why a text is not a valid table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableError {
     /// Line, from 1.

@@ -213,7 +213,7 @@ fn knowledge_in_files() {
             (known.csv().lines().next().unwrap_or_default().to_string(), known.csv().lines().count() - 1);
         assert_eq!(two.csv().lines().next(), Some(format!("class,{head}").as_str()));
         assert_eq!((two.csv().lines().count(), two.csv().matches("\nold,").count()), (1 + 2 * rows, rows));
-        // Who goes on with it does what it would have done.
+        // A learner that continues from it behaves the same.
         let settings = Settings {
             learner: kind,
             parameters: Parameters { epsilon: 0.0, ..Parameters::default() },

@@ -25,9 +25,9 @@ pub struct Weights {
 /// Why judgements give no weights.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AhpError {
-    /// It is no square, or has fewer than 1 or more than [`MAX_CRITERIA`] rows.
+    /// It is not square, or has fewer than 1 or more than [`MAX_CRITERIA`] rows.
     Shape,
-    /// A judgement that is no number above 0, by row and column.
+    /// A judgement that is not a number above 0, by row and column.
     Judgement(usize, usize),
     /// The judgement is not 1 / its mirror image, by row and column.
     Reciprocal(usize, usize),

@@ -2,7 +2,7 @@
 //! best one (`min_utilised`).
 //!
 //! It is a state machine: it says which queries to make, takes their answers as samples, and says what to write, only when that
-//! changes. Devices with a missing, stale or meaningless value (NaN, infinite) take no part; if none is left, nobody is named, and the
+//! changes. Devices with a missing, stale or meaningless value (NaN, infinite) are skipped; if none is left, no device is named, and the
 //! data plane decides by itself.
 
 use super::promethee::{Criterion, best, net_flows};
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// An alternative.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alternative {
-    /// Value of the label that tells which samples are its.
+    /// Value of the label that identifies its samples.
     pub label: String,
     /// The device.
     pub device: DeviceNumber,
@@ -48,7 +48,7 @@ pub struct Sample {
     pub value: f64,
 }
 
-/// What a chooser is told.
+/// A chooser's input.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// Nothing but the time.
@@ -72,7 +72,7 @@ pub enum Output {
         /// PromQL.
         promql: String,
     },
-    /// Name this device, or nobody. Said only when it changes.
+    /// Name this device, or none. Only sent when it changes.
     Choose(Option<DeviceNumber>),
     /// Something is wrong, or right again; said once.
     Note(String),
@@ -118,7 +118,7 @@ impl Chooser {
         self.chosen
     }
 
-    /// When to step again with [`Input::Tick`] at the latest.
+    /// The deadline for the next step with [`Input::Tick`].
     pub fn next_deadline(&self) -> Duration {
         self.round.as_ref().map_or(self.round_at, |r| r.deadline)
     }

@@ -18,7 +18,7 @@ const RESET_IDLE: u8 = 1;
 const RESET_FAILED: u8 = 2;
 const TUNNEL: u8 = 4;
 
-/// Everything that decides what the tables should hold, beside what they hold now.
+/// Everything that determines what the tables should hold, apart from their current contents.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
     /// The configuration.
@@ -41,7 +41,7 @@ const RING_TABLE_SIZE: u32 = 262_144;
 pub struct Plan {
     /// Every entry.
     pub entries: Entries,
-    /// Devices that cannot be used yet since nobody knows their MAC address.
+    /// Devices that cannot be used yet because their MAC address is unknown.
     pub unresolved: BTreeSet<DeviceNumber>,
     /// What does not come out exactly as configured.
     pub notes: Vec<String>,
@@ -72,12 +72,12 @@ fn known_services(have: &Entries) -> BTreeMap<Frontend, u16> {
 }
 
 /// What the tables should hold, given what they hold: numbers, epochs and slots stay as they are wherever possible, so
-/// that a controller that starts anew finds nothing to do.
+/// that a restarted controller finds nothing to do.
 pub fn desired(s: &Situation<'_>, have: &Entries) -> Plan {
     let mut plan = Plan::default();
     stations(s, &mut plan);
     let known = known_services(have);
-    // Services that left the configuration while connections may be alive keep their entry, so that these go on.
+    // Services that left the configuration while connections may be alive keep their entry, so that the connections continue.
     let configured: BTreeSet<Frontend> = s.rack.services.iter().flat_map(Service::frontends).collect();
     let mut numbers: BTreeSet<u16> = BTreeSet::new();
     for (frontend, number) in &known {
@@ -183,7 +183,7 @@ fn stations(s: &Situation<'_>, plan: &mut Plan) {
 
 fn devices(s: &Situation<'_>, have: &Entries, plan: &mut Plan) {
     let mut configured = BTreeSet::new();
-    // Nobody may send probes where nobody looks at them.
+    // Probes are rejected where no policy uses them.
     let probes = s.rack.services.iter().any(|service| {
         let blocks = service.blocks(Protocol::Tcp);
         blocks.metrics.iter().any(|(m, w)| *m == Metric::Weight && *w > 0)
@@ -221,7 +221,7 @@ fn devices(s: &Situation<'_>, have: &Entries, plan: &mut Plan) {
         let reported = server.devices.iter().filter(|d| d.reporter == number);
         let devices = reported.fold(0u8, |bits, d| bits | 1 << d.number.slot());
         if devices == 0 {
-            continue; // another one's agent speaks for it
+            continue; // another agent reports for it
         }
         let action = Action::AcceptReports { devices, agent: number };
         let (port, server) = (device.port, number.server());

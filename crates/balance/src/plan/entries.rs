@@ -47,7 +47,7 @@ pub enum Key {
     ReportSource { port: u16, source: IpAddr, server: u16 },
     /// `report_sources_mac`.
     ReportSourceMac { port: u16, source: Mac, server: u16 },
-    /// `report_keys`; number 0 stands for reports without digest.
+    /// `report_keys`; number 0 means reports without digest.
     ReportKey { agent: DeviceNumber, number: u8 },
     /// `dip_table`: the bit of one device.
     Dip { of: Epoch, server: u16, slot: u8, priority: i32 },

@@ -37,7 +37,7 @@ pub struct Generation {
     pub policy: Option<BlockNumbers>,
     /// Whether the controller may name the server.
     pub chosen: bool,
-    /// What one more in flight means to each server, where two are compared. Is no part of what is read: it can change entry
+    /// The effect of one more request in flight on each server, where two are compared. It is not part of what is read: it can change entry
     /// by entry.
     pub costs: BTreeMap<u16, u16>,
 }

@@ -1,7 +1,7 @@
 //! From configuration and circumstances to table entries: pure functions.
 //!
 //! All numbers that the controller chooses (services, epochs, rings, slots) are read back from the switch's own tables, so
-//! no other memory is needed, and a controller that starts anew goes on where the last one stopped.
+//! no other memory is needed, and a restarted controller continues where the last one stopped.
 
 mod conflicts;
 mod desired;

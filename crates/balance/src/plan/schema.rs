@@ -205,7 +205,7 @@ fn meter(limit: Limit) -> p4rt::MeterConfig {
     p4rt::MeterConfig { cir: rate, cburst: burst, pir: rate, pburst: burst, ..Default::default() }
 }
 
-/// The limit that a meter stands for; `None` for one that the controller would never write.
+/// The limit set by a meter; `None` for one that the controller would never write.
 fn limit_of(config: &p4rt::MeterConfig) -> Option<Limit> {
     let limit = Limit { per_s: config.pir.try_into().ok()?, burst: config.pburst.try_into().ok()? };
     (meter(limit) == *config).then_some(limit)
@@ -353,7 +353,7 @@ impl Schema {
             [p4rt::Replica { port_kind: Some(p4rt::replica::PortKind::Port(port)), .. }] => number(port),
             _ => None,
         };
-        // 0 is no port that we would write: it is written anew.
+        // 0 is never written as a port: the entry is rewritten.
         let port = port.and_then(|p| u16::try_from(p).ok()).unwrap_or_default();
         Some((Key::ResetSession, Action::Mirror { port }))
     }
@@ -363,7 +363,7 @@ impl Schema {
         let v6 = |a: &IpAddr| usize::from(a.is_ipv6());
         let epoch = |of: &Epoch| [u128::from(of.service), u128::from(of.epoch)];
         let mut priority = 0;
-        // Of the field that is no exact match: prefix length or mask.
+        // Of the field that is not matched exactly: prefix length or mask.
         let mut extent = 0u128;
         let (table, fields): (usize, Vec<u128>) = match key {
             Key::SwitchConfig => (SWITCH_CONFIG, vec![]),
@@ -483,7 +483,7 @@ impl Schema {
                 vec![(*devices).into(), (*ring).into(), (*ring_length).into(), (*timeout_ms).into()],
             ),
             Action::UseServer { server } => (USE_SERVER, vec![(*server).into()]),
-            // Each candidate has an action of its own, since each is a control of its own.
+            // Each candidate has its own action, since each is a separate control.
             Action::UseWeighted { server, factor } => {
                 let second = matches!(key, Key::Candidate { second: true, .. });
                 (USE_WEIGHTED + usize::from(second), vec![(*server).into(), (*factor).into()])

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// Longest ring of one server.
 pub const MAX_RING: u32 = 2048;
 
-/// Splits `seats` by weight: everybody with a weight gets at least one while there are enough.
+/// Splits `seats` by weight: each server with a weight gets at least one if there are enough.
 ///
 /// A divisor method (Webster's, with the first seat free): when a party leaves or the seats become more, no remaining
 /// party loses one, which is what makes slot tables change as little as possible. Shares are exact to about one seat.
@@ -68,8 +68,8 @@ impl<K: Ord> Eq for Claim<K> {}
 
 /// Fills a slot table by weight, moving as few slots as possible.
 ///
-/// `previous` says who has which slot; its length is the table's. Which slots move is decided by a hash of slot and server
-/// (rendezvous), so that the same change always moves the same slots. All `None` if nobody has a weight.
+/// `previous` is the current owner of each slot; its length is the table's. Which slots move is decided by a hash of slot and server
+/// (rendezvous), so that the same change always moves the same slots. All `None` if no server has a weight.
 pub fn assign_slots(previous: &[Option<u16>], weights: &BTreeMap<u16, u64>) -> Vec<Option<u16>> {
     let quota = apportion(weights, previous.len() as u32);
     let score = |server: u16, slot: usize| mix(u64::from(server) << 32 | slot as u64);
@@ -226,7 +226,7 @@ mod tests {
         }
     }
 
-    /// The slots that a server takes are spread: no server loses all of its own.
+    /// The slots that a server takes are spread: no other server loses all its slots.
     #[test]
     fn takers_are_spread() {
         let slots = fresh(&weights(&[1, 1, 1, 1]));

@@ -340,7 +340,7 @@ fn silent_servers() {
     state.silent.remove(&DeviceNumber::new(2, 1));
     let cpus = Shape::new(3, Policy::ServerOnly).rack();
     assert_eq!(slots_of(&state.plan(&cpus, &Entries::new()), 1).len(), 2);
-    // Everybody silent: as if nobody were.
+    // All devices silent: the same as none silent.
     state.silent.extend((1..=3).flat_map(|s| [DeviceNumber::new(s, 0), DeviceNumber::new(s, 1)]));
     assert_eq!(slots_of(&state.plan(&rack, &have), 1), slots_of(&have, 1));
     let back = State::default().plan(&rack, &without);
@@ -620,7 +620,7 @@ fn messages() {
     assert_eq!(number(&bytes(0x1_0000)), Some(0x1_0000));
     assert_eq!((bytes(0), number(&[]), number(&[0, 0, 5]), number(&[1; 17])), (vec![0], None, Some(5), None));
 
-    // Entries that nobody here writes: another mask, another table, no action.
+    // Entries that the controller never writes: another mask, another table, no action.
     let of = Epoch { service: 1, epoch: 0 };
     let good =
         schema.encode(&Key::Dip { of, server: 1, slot: 2, priority: 3 }, &Action::UseDevice { slot: 2 });
@@ -711,8 +711,8 @@ fn another_program() {
     assert_eq!(Protocol::from_number(6), Some(Protocol::Tcp));
 }
 
-/// What each device can work on at a time goes into factors and thresholds; where one does not say, reports stand alone and the
-/// operator is told.
+/// What each device can work on at a time goes into factors and thresholds; where one has no value, only reports are used and the
+/// operator is warned.
 #[test]
 fn workers() {
     let rack = |policy: Policy, workers: [&str; 2]| {

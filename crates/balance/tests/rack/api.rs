@@ -1,4 +1,4 @@
-//! Policies changed through the API while connections go on: on the real data plane, packet by packet between its writes.
+//! Policies changed through the API while connections continue: on the real data plane, packet by packet between its writes.
 
 use crate::world::{World, example, with_keys};
 use pointsman_balance::api::{Desk, Tokens};

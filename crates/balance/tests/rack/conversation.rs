@@ -121,7 +121,7 @@ impl Office {
         assert_eq!(self.desk.rack().services, self.controller.rack().services, "after {after:?}");
     }
 
-    /// What was kept, taken up by a desk that begins anew, gives the same services.
+    /// What was kept, loaded by a new desk, gives the same services.
     pub fn restart(&self) {
         let Some(kept) = &self.kept else { return };
         let mut desk = Desk::new(file(self.second), tokens());

@@ -45,7 +45,7 @@ fn a_service_that_does_not_answer() {
         let shares = w.shares(first..first + 60);
         assert!(!shares.contains_key(&2) && shares.contains_key(&4), "{policy}: {shares:?}");
     }
-    // Nobody waits for the controller: with its polls held up, a second device is left out at once.
+    // Without waiting for the controller: with its polls held up, a second device is excluded at once.
     w.set_policy(Policy::LeastConnections);
     w.hold = true;
     w.dead.insert(5);
@@ -111,7 +111,7 @@ fn an_agent_whose_clock_was_ahead() {
     w.wire.extend(frames.into_iter().map(|f| (2, f)));
     w.run_for(Duration::from_millis(1));
     assert_eq!(newest(&mut w, device), before);
-    // It is silent now, and reports arrive and are refused: the agent is told again, should it listen.
+    // It is silent now, and reports arrive and are refused: the agent is notified again, in case it listens.
     w.run_for(Duration::from_secs(1));
     let (_, why) = w.controller.unavailable().find(|(d, _)| *d == device).expect("it is silent");
     assert!(matches!(why, Unavailable::Refused(r) if r.is_replay()), "{why:?}");

@@ -25,7 +25,7 @@ const CLIENT: &str = "10.0.0.2";
 const VIP: &str = "10.0.0.100";
 
 pub fn example() -> String {
-    // Another address than the program's own default: the controller has to set it before anybody can answer.
+    // Another address than the program's own default: the controller has to set it before any station can answer.
     include_str!("../../../../examples/rack.toml")
         .replace("02:50:4d:00:00:01", "02:50:4d:00:00:77")
         .replace("[switch]\n", "[switch]\nprobes = \"unauthenticated\"\n")
@@ -63,7 +63,7 @@ pub struct World {
     pub switch: Switch<Interp>,
     pub now: Duration,
     pub inbox: VecDeque<Input>,
-    /// Port and address of everybody who answers ARP.
+    /// Port and address of every station that answers ARP.
     pub hosts: Vec<(u16, Ipv4Addr)>,
     pub agents: Vec<(u16, Agent)>,
     /// Ports of devices whose service does not answer.

@@ -75,7 +75,7 @@ impl FromStr for Reading {
             }
             _ => (s, 1.0),
         };
-        // What stands between the parentheses of this function, if it is one.
+        // The text between the parentheses of this function, if it is one.
         let within = |text: &'_ str, word: &str| -> Result<Option<(usize, usize)>, String> {
             let Some(rest) = text.strip_prefix(word).and_then(|r| r.trim_start().strip_prefix('(')) else {
                 return Ok(None);
@@ -145,7 +145,7 @@ pub struct SourceSettings {
     pub kind: SourceKind,
     /// How often, in milliseconds.
     pub interval_ms: u32,
-    /// After so long without an answer its device is not reported any more, in milliseconds.
+    /// After this long without an answer its device is no longer reported, in milliseconds.
     pub stale_ms: u32,
     /// Where compute, memory, network (in per cent) and queue (requests) come from.
     pub readings: [Option<Reading>; 4],
@@ -175,7 +175,7 @@ impl Rate {
         match self.last {
             Some((at, before)) if now > at => {
                 let over = now - at;
-                // One that fell was set back to zero: nobody knows what it counted in between.
+                // A counter that fell was reset to zero: what it counted in between is unknown.
                 if value >= before {
                     self.per_s.add((value - before) / over.as_secs_f64(), over, window);
                 }
@@ -284,12 +284,12 @@ impl Source {
         self.heard.is_none_or(|at| now.saturating_sub(at) > limit)
     }
 
-    /// Compute, memory, network and queue, as far as it tells.
+    /// Compute, memory, network and queue, as far as given.
     pub fn values(&self) -> [Option<f64>; 4] {
         self.values
     }
 
-    /// Whether its device takes new connections, as far as it tells.
+    /// Whether its device takes new connections, as far as given.
     pub fn is_available(&self) -> bool {
         self.ready && self.up
     }

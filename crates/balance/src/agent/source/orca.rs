@@ -1,5 +1,5 @@
 //! Open Request Cost Aggregation (xds.data.orca.v3): a server's load in a header of its answers, `endpoint-load-metrics: TEXT ...`,
-//! `endpoint-load-metrics: JSON ...` or `endpoint-load-metrics-bin: ...`, or in a stream of its own over gRPC, out of band.
+//! `endpoint-load-metrics: JSON ...` or `endpoint-load-metrics-bin: ...`, or out of band, in a gRPC stream.
 
 use prost::Message;
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 
 use super::Reading;
 
-/// Splits off what stands before the brace that closes labels, quotes and escapes considered.
+/// Splits off the text before the brace that closes the labels, respecting quotes and escapes.
 fn labels_end(text: &str) -> Option<usize> {
     let mut quoted = false;
     let mut escaped = false;
@@ -48,7 +48,7 @@ pub(super) fn labels(text: &str) -> Option<Vec<(String, String)>> {
     Some(out)
 }
 
-/// A line's metric, labels as written and value; `None` for comments and what is no sample.
+/// A line's metric, labels as written and value; `None` for comments and other lines.
 fn sample(line: &str) -> Option<(&str, &str, f64)> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {

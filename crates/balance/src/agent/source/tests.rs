@@ -181,7 +181,7 @@ fn other_sources() {
     assert_eq!(e, "NVIDIA GPU 1: no numeric `utilization` found");
 }
 
-/// Bytes from anybody: refused or read, and never a number that is none.
+/// Arbitrary bytes: refused or read, and never an invalid number.
 #[test]
 fn random_bytes() {
     let mut random = Random::new(11);
@@ -217,7 +217,7 @@ fn random_bytes() {
             good += 1;
             assert!(s.values().into_iter().flatten().all(f64::is_finite));
         }
-        // A reading from a configuration, too.
+        // Also a reading from a configuration.
         let _ = String::from_utf8_lossy(&bytes[..bytes.len().min(40)]).parse::<Reading>();
     }
     assert!(good > 5000, "only {good} of the answers could be read");

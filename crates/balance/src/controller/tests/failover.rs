@@ -277,7 +277,7 @@ fn a_restarted_controller_leads_again() {
     c.run_for(ms(50));
     assert_eq!(c.leader(), 0);
     assert!(c.switch.highest > high);
-    // The switch has not noticed yet that the connection of before is gone.
+    // The switch has not yet noticed the end of the old connection.
     if let Some(m) = &mut c.members[0] {
         let id = m.controller.leader().id().map(|id| id.0);
         drop(c.switch.hang_up(0));
@@ -325,7 +325,7 @@ fn a_foreign_client_does_not_lock_controllers_out() {
         assert_eq!(c.switch.writes, writes);
         c.foreign(0, None);
         c.run_for(ms(1_000));
-        // Once ids have no room for a mark, a standby cannot know whose id it is; it stands by all the same.
+        // Once ids have no room for a mark, a standby cannot tell whose id it is, but still stands by.
         let leads = c.switch.primary().expect("one took over") as usize;
         assert!(leads < 2);
         let changes = c.changes.len();
@@ -364,7 +364,7 @@ fn preemption() {
     assert_eq!(c.changes.len(), changes, "nothing is higher");
 }
 
-/// Everything that can happen to controllers, in any order: in the end one leads within two seconds, and goes on to lead.
+/// Everything that can happen to controllers, in any order: in the end one leads within two seconds, and keeps leading.
 #[test]
 fn chaos_among_controllers() {
     for seed in 0..12 {

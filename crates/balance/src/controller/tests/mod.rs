@@ -112,7 +112,7 @@ impl World {
         self.inbox.extend(own.map(|(_, notice)| Input::Stream(notice)));
     }
 
-    /// Another client connects with this id, or is gone.
+    /// Another client connects with this id, or disconnects.
     fn rival(&mut self, id: Option<u128>) {
         let notices = match id {
             Some(_) => self.switch.arbitrate(RIVAL, id).expect("an id of its own"),
@@ -345,7 +345,7 @@ fn devices_drain() {
     let stands = |w: &World| w.switch.entries().contains_key(&Key::Device { device: d, v6: false });
     assert!(w.had(|e| matches!(e, Event::Draining { what } if what == "device s2/d0")));
     assert_eq!(w.slots(), [(1, 32), (3, 32)].into());
-    // A connection that goes on keeps the device, however long it takes.
+    // A live connection keeps the device, however long it lasts.
     let counter = (w.switch.schema.device_packets, i64::from(d.bits()));
     for _ in 0..20 {
         w.run_for(ms(10_000));
@@ -416,7 +416,7 @@ fn draining_devices_are_counted() {
     assert_eq!(left(&w), []);
 }
 
-/// A device that a learner holds at weight 0 does not drain: nobody counts its connections, or says that it can be stopped.
+/// A device that a learner holds at weight 0 does not drain: its connections are not counted, and no event says that it can be stopped.
 #[test]
 fn held_devices_do_not_drain() {
     let mut w = world();
@@ -434,7 +434,7 @@ fn held_devices_do_not_drain() {
     assert_eq!(held(&w), (vec!["s3/d1".to_string()], 0));
     assert!(w.had(|e| matches!(e, Event::Held { devices } if devices == "s3/d1")));
     assert!(!w.had(|e| matches!(e, Event::Empty { .. })));
-    // Then an operator takes it out, too.
+    // Then an operator also takes it out.
     parts(&mut rack, &|d| (d.enabled, d.held) = (false, false));
     w.input(Input::Config(Box::new(rack)));
     w.settle();
@@ -543,13 +543,13 @@ fn mastership() {
     w.run_for(ms(300));
     w.settle();
     assert!(w.switch.writes > writes && w.switch.highest > Some(high));
-    // Taken over in the middle of a write, before the controller is told.
+    // Taken over in the middle of a write, before the controller is notified.
     w.input(Input::SetPolicy { service: "p8000".into(), policy: Policy::Wrr });
     drop(w.switch.arbitrate(RIVAL, Some(u128::MAX)));
     w.run_for(ms(1_000));
     assert_eq!(w.controller.status(), Status::Backup);
     assert!(w.had(|e| *e == foreign(u128::MAX) && e.to_string().contains("restart the switch")));
-    // Nothing is above the highest id, but a client with the same one is primary once the other one is gone.
+    // Nothing is above the highest id, but a client with the same one is primary once the other one disconnects.
     w.rival(None);
     w.run_for(ms(300));
     w.settle();
@@ -684,7 +684,7 @@ fn silent_servers() {
     w.switch.speaking.insert(DeviceNumber::new(2, 0));
     w.run_for(ms(500));
     assert_eq!(w.slots().len(), 3);
-    // Everybody silent: as before.
+    // All devices silent: as before.
     w.switch.speaking.clear();
     w.run_for(ms(5_000));
     assert_eq!(w.slots().len(), 3);
@@ -751,7 +751,7 @@ fn chaos() {
                 2 => w.up = random.below(3) > 0,
                 3 => w.rival(w.switch.highest.filter(|_| random.below(3) == 0).map(|h| h + 1)),
                 4 => {
-                    // A write may be refused before the controller is told.
+                    // A write may be refused before the controller is notified.
                     if let Some(high) = w.switch.highest.filter(|_| w.connected) {
                         drop(w.switch.arbitrate(RIVAL, Some(high + 1)));
                     }

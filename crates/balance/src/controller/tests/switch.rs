@@ -93,7 +93,7 @@ impl Switch {
         self.clients.iter().find(of).map(|(client, _)| *client)
     }
 
-    /// What a client is told.
+    /// A notification to a client.
     pub fn notice(&self, client: u32) -> p4rt::StreamMessageResponse {
         let code = match self.primary() {
             Some(p) if p == client => Code::Ok,
@@ -115,7 +115,7 @@ impl Switch {
         self.clients.keys().map(|c| (*c, self.notice(*c))).collect()
     }
 
-    /// A client sends its id; who is told what. None: the id is another client's, and the stream ends.
+    /// A client sends its id; returns the notifications. None: the id is another client's, and the stream ends.
     pub fn arbitrate(
         &mut self,
         client: u32,
@@ -133,7 +133,7 @@ impl Switch {
         Some(if wins || was_primary { self.notices() } else { vec![(client, self.notice(client))] })
     }
 
-    /// A client's stream ends; who is told what.
+    /// A client's stream ends; returns the notifications.
     pub fn hang_up(&mut self, client: u32) -> Vec<(u32, p4rt::StreamMessageResponse)> {
         let was_primary = self.primary() == Some(client);
         self.clients.remove(&client);
@@ -202,7 +202,7 @@ impl Switch {
                 if let Some(slot) = self.schema.last_heard.iter().position(|id| *id == e.register_id) {
                     let device = DeviceNumber::new(index as u16, slot as u8);
                     if self.speaking.contains(&device) {
-                        self.registers.insert((e.register_id, index), now.as_micros() as u64 + 1000); // 0 and 1 are no times
+                        self.registers.insert((e.register_id, index), now.as_micros() as u64 + 1000); // 0 and 1 are not times
                     }
                 }
                 let value = self.registers.get(&(e.register_id, index)).copied().unwrap_or(0);

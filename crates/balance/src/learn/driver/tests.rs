@@ -40,7 +40,7 @@ fn config(settings: &Settings) -> LearnConfig {
     }
 }
 
-/// A driver in virtual time, with a switch that answers as it is told.
+/// A driver in virtual time, with a switch that gives scripted answers.
 struct World {
     driver: Driver,
     now: Duration,
@@ -194,7 +194,7 @@ fn weights_follow_and_the_table_is_saved() {
     let kept = Kept::load(last).unwrap_or_else(|e| panic!("{e}"));
     let Kept::One(table) = &kept else { panic!("{kept}") };
     assert!(table.updates() > 1 && w.saved.len() <= 3, "{} of {}", table.updates(), w.saved.len());
-    // Somebody who knows that table goes on with it.
+    // A learner that loads that table continues from it.
     let again = World::with(&settings(LearnerKind::QLearning), &rack(), &kept);
     assert_eq!(again.driver.kept(), Some(kept));
 }
@@ -222,7 +222,7 @@ fn what_is_known_outlives_a_restart() {
     }
 }
 
-/// Two servers that differ: each has a learner of its own, with weights, a table and a word in the log of its own.
+/// Two servers that differ: each has its own learner, with its own weights, table and log name.
 #[test]
 fn classes_learn_by_themselves() {
     let mut of_class = settings(LearnerKind::ServiceRate);
@@ -252,7 +252,7 @@ fn classes_learn_by_themselves() {
     assert_eq!(d.seen.cpu_percent.len(), 1, "of its own devices only");
     let standing: Vec<_> = w.driver.standing().map(|s| (s.class, s.weights)).collect();
     assert_eq!(standing.iter().map(|s| s.0).collect::<Vec<_>>(), [Some("like-s1"), Some("old")]);
-    // Each goes on with what it knew; whoever is not there is kept.
+    // Each continues from what it knew; absent classes are kept.
     let kept = w.driver.kept().unwrap_or_else(|| panic!("nothing is kept"));
     let Kept::Classes(all) = Kept::load(&kept.save()).unwrap_or_else(|e| panic!("{e}")) else {
         panic!("{kept}")
