@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let descriptors = protox::compile(PROTOS, ["proto"])?;
     let out = PathBuf::from(env::var("OUT_DIR")?).join("descriptors.bin");
     fs::write(out, descriptors.encode_to_vec())?;
-    // gNMI stands by itself: it is no part of P4Runtime's definitions.
+    // gNMI is separate from P4Runtime's definitions.
     for set in [descriptors, protox::compile(["gnmi/gnmi.proto"], ["proto"])?] {
         tonic_prost_build::configure()
             // `connect()` would need sockets; the binary brings its own channel.

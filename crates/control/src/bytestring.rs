@@ -4,7 +4,7 @@
 use pointsman_ir::Bits;
 use std::fmt;
 
-/// Why a byte string is no value of a type. gRPC clients see it as `OUT_OF_RANGE`, or inside a table entry as
+/// Why a byte string is not a value of a type. gRPC clients see it as `OUT_OF_RANGE`, or inside a table entry as
 /// `INVALID_ARGUMENT` (specification, "Match Format").
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BytestringError {

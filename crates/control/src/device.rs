@@ -10,7 +10,7 @@ pub trait Device {
     /// Compiles the `p4_device_config` of a pipeline configuration. For this target, that is P4 source text.
     ///
     /// # Errors
-    /// The text is no program that runs here; the message holds the diagnostics.
+    /// The text is not a program that runs here; the message holds the diagnostics.
     fn compile(&self, device_config: &[u8]) -> Result<Arc<Program>, String>;
 
     /// How the switch was made.

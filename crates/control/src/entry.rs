@@ -262,7 +262,7 @@ pub(crate) fn encode_match(
     fields.iter().zip(matches).filter_map(encode).collect()
 }
 
-/// Where an action is to stand.
+/// Where an action is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     Entry,
@@ -272,7 +272,7 @@ pub(crate) enum Use {
 /// The action of an entry or of the default entry.
 ///
 /// # Errors
-/// The action is not the table's, may not stand there, or its parameters are not exactly the declared ones.
+/// The action is not the table's, is not allowed there, or its parameters are not exactly the declared ones.
 pub(crate) fn decode_action(
     codec: &Codec,
     schema: &Schema,
@@ -349,7 +349,7 @@ pub(crate) fn encode_action(
     Some(pb::Action { action_id, params: params.iter().zip(&call.args).map(param).collect() })
 }
 
-/// Checks what tells entries with the same match apart.
+/// Checks what distinguishes entries with the same match.
 ///
 /// # Errors
 /// A priority where there must be none, or none where there must be one.

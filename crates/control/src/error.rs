@@ -194,7 +194,7 @@ pub struct RpcError {
 /// How `p4.v1.Error` is named inside `google.protobuf.Any`.
 pub const ERROR_TYPE_URL: &str = "type.googleapis.com/p4.v1.Error";
 
-/// The same without the part that says where the type is defined, which nobody reads.
+/// The same without the part that says where the type is defined, which is never read.
 const SHORT_TYPE_URL: &str = "/p4.v1.Error";
 
 impl RpcError {
@@ -304,7 +304,7 @@ impl From<RpcError> for tonic::Status {
 }
 
 impl From<tonic::Status> for RpcError {
-    /// Details that are no `p4.v1.Error` are left out: a client can do nothing with them.
+    /// Details other than `p4.v1.Error` are omitted: clients cannot use them.
     fn from(status: tonic::Status) -> Self {
         let details = rpc::Status::decode(status.details()).map(|s| s.details).unwrap_or_default();
         let details = details

@@ -1,6 +1,6 @@
 //! P4Info and P4Runtime as pure functions over a switch.
 //!
-//! - [`proto`]: the messages, and gRPC stubs that bring no sockets of their own; [`text`]: their text format.
+//! - [`proto`]: the messages, and gRPC stubs without sockets; [`text`]: their text format.
 //! - [`p4info::p4info`]: what a controller may know of a program.
 //! - [`Server`]: the P4Runtime server of a device as a state machine; [`device::Device`] is the device as it sees it.
 //!

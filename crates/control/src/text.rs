@@ -128,7 +128,7 @@ fn print_field(out: &mut String, name: &str, kind: &Kind, value: &Value, indent:
             let known = kind.as_enum().and_then(|e| e.get_value(*n));
             known.map_or_else(|| n.to_string(), |v| v.name().to_string())
         }
-        // Neither can stand inside the other, nor inside a list.
+        // Neither is allowed inside the other, nor inside a list.
         Value::List(_) | Value::Map(_) => return,
     };
     let _ = writeln!(out, "{pad}{name}: {text}");
@@ -157,7 +157,7 @@ fn quoted(bytes: &[u8]) -> String {
 /// Reads a message.
 ///
 /// # Errors
-/// The text is no such message; the error says where.
+/// The text is not such a message; the error says where.
 pub fn from_text<M: TextMessage>(text: &str) -> Result<M, TextError> {
     let dynamic = DynamicMessage::parse_text_format(descriptor(M::NAME)?, text)
         .map_err(|e| TextError(e.to_string()))?;

@@ -95,7 +95,7 @@ fn mappings(annotations: &Annotations) -> Result<Vec<(String, u128)>, String> {
     let wrong = || format!("@{NAME} takes pairs of name and value: ({{ {{\"a\", 1}}, {{\"b\", 2}} }})");
     let Some(a) = annotations.get(NAME) else { return Ok(Vec::new()) };
     let AnnotationBody::Tokens(tokens) = &a.body else { return Err(wrong()) };
-    // Braces and commas may stand in one token or in several.
+    // Braces and commas may be in one token or in several.
     let tokens = tokens.iter().filter(|t| !matches!(t, Other(o) if o.chars().all(|c| "{},".contains(c))));
     let tokens: Vec<&AnnotationToken> = tokens.collect();
     let mut found: Vec<(String, u128)> = Vec::new();
@@ -162,12 +162,12 @@ impl Names {
 pub(crate) struct Codec<'a> {
     pub names: &'a Names,
     pub ports: &'a Ports,
-    /// Names that nobody has used yet get a value.
+    /// Unused names get a value.
     pub learn: bool,
 }
 
 impl Codec<'_> {
-    /// The value that a name stands for in the data plane, where it has `width` bits.
+    /// The value of a name in the data plane, where it has `width` bits.
     ///
     /// # Errors
     /// No text, unknown and not to be learned, or there is no value left.
@@ -242,7 +242,7 @@ impl Codec<'_> {
         Ok(bits(value))
     }
 
-    /// What controllers call a value; its decimal digits where nobody has given it a name.
+    /// The controllers' name for a value; its decimal digits if it has no name.
     pub fn name(&self, space: &NameSpace, value: &Bits) -> Vec<u8> {
         let Some(number) = value.to_u128() else { return format!("{value:?}").into_bytes() };
         if let Some((name, _)) = space.fixed.iter().find(|(_, v)| *v == number) {

@@ -1,4 +1,4 @@
-//! Our protocol definitions say the same as those that everybody uses: the PyPI package `p4runtime`.
+//! Our protocol definitions equal the widely used ones of the PyPI package `p4runtime`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -104,7 +104,7 @@ fn skip(why: &str) {
 
 /// Programs whose P4Info differs on purpose.
 const DIFFERENT: [&str; 2] = [
-    // A key without @name is named by its expression as the source has it; p4c writes the constants in it anew.
+    // A key without @name is named by its expression as the source has it; p4c reformats the constants in it.
     "match-on-exprs2-bmv2.p4",
     // @name on the declaration of a control that is passed to the package: p4c leaves it out of the names inside.
     "name_annotations_to_p4info-bmv2.p4",
@@ -319,7 +319,7 @@ impl<'a> Other<'a> {
     }
 }
 
-/// Programs of others that do not compile here, or whose P4Info differs, with the reason; a name stands for all that begin so.
+/// Programs of others that do not compile here, or whose P4Info differs, with the reason; a name covers all that begin with it.
 const OTHERS_DIFFERENT: [(&str, &str); 5] = [
     ("DASH dash_pipeline", "parameters that one macro declares"),
     ("sonic-pins sai_", "directives inside of strings"),

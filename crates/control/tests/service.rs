@@ -81,7 +81,7 @@ fn one_shot_action_sets() {
         ..entry.clone()
     };
     rig.refused(Insert, Entity::TableEntry(by_member), Code::InvalidArgument, "not with both");
-    // An empty set is no error; its packets do nothing here, and are dropped for want of a port.
+    // An empty set is not an error; its packets do nothing here and are dropped without a port.
     rig.ok(Modify, Entity::TableEntry(one_shot(&rig, 1, vec![])));
     rig.ok(Delete, Entity::TableEntry(entry));
     rig.ok(Insert, member);
@@ -185,7 +185,7 @@ fn strings_for_values() {
             ..Default::default()
         })
     };
-    // One name from the program, one that nobody has heard of before.
+    // One name from the program, one that is new.
     let blue = route(&rig, "blue", rig.action("send", &[b"eth1"]));
     let red = route(&rig, "red", rig.action("send", &[b"eth4"]));
     for e in [&blue, &red] {

@@ -45,7 +45,7 @@ fn batches() {
     assert!(in_place > 1000, "{in_place}");
 }
 
-/// Several workers, each on a thread of its own, with a control plane beside them.
+/// Several workers, each on its own thread, with a control plane next to them.
 #[test]
 fn workers() {
     script::feed_workers(&dir(), 3, 20_000).unwrap();

@@ -55,7 +55,7 @@ pub enum AnnotationBody {
     Pairs(Vec<(Ident, Expr)>),
 }
 
-/// A declaration with what stands before it.
+/// A declaration with its prefix.
 #[derive(Clone, Debug)]
 pub struct Decl {
     /// Annotations.
@@ -648,7 +648,7 @@ pub enum ExprKind {
     This,
     /// A name of a value, instance or type; which of them, only resolution knows.
     Name(Path),
-    /// A type where an expression can stand: `error` in `error.X`, `C<T>` in the direct application `C<T>.apply()`.
+    /// A type in the place of an expression: `error` in `error.X`, `C<T>` in the direct application `C<T>.apply()`.
     /// A constructor call `C<T>(args)` is a [`ExprKind::Call`] of the name `C` with type arguments.
     Type(TypeExpr),
     /// `e.name`

@@ -44,7 +44,7 @@ pub(crate) struct Token {
     pub span: Span,
     /// First on its line.
     pub line_start: bool,
-    /// White space or a comment stands before it.
+    /// White space or a comment precedes it.
     pub space_before: bool,
     pub hide: HideSet,
 }
@@ -187,7 +187,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The next token. `one_line`: a string ends at the latest with its line.
+    /// The next token. `one_line`: a string cannot extend beyond its line.
     pub fn next(&mut self, one_line: bool) -> Token {
         let start = self.pos;
         let unterminated = self.skip_blank();
@@ -333,7 +333,7 @@ pub(crate) fn unescape(literal: &str) -> String {
 pub(crate) fn parse_int(text: &str) -> Result<(BigInt, Option<(u32, bool)>), String> {
     let mut digits = text;
     let mut width = None;
-    // `w` and `s` are no hexadecimal digits, so the first of them ends a width.
+    // `w` and `s` are not hexadecimal digits, so the first of them ends a width.
     if let Some(i) = text.find(['w', 's'])
         && text.get(..i).is_some_and(|w| !w.is_empty() && w.bytes().all(|b| b.is_ascii_digit()))
     {

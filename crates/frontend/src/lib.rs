@@ -50,7 +50,7 @@ pub struct Compiled {
     pub program: pointsman_ir::Program,
     /// What spans refer to.
     pub source_map: source::SourceMap,
-    /// Diagnostics that are no errors.
+    /// Diagnostics that are not errors.
     pub warnings: Vec<diag::Diagnostic>,
 }
 
@@ -187,7 +187,7 @@ fn verifier_problem(program: &pointsman_ir::Program, problem: String) -> diag::D
         .chain(program.actions.iter().map(|a| ("action", &a.name, a.span)))
         .chain(program.functions.iter().map(|f| ("function", &f.name, f.span)))
         .chain(program.tables.iter().map(|t| ("table", &t.name, t.span)));
-    // The longest name that fits: `control I` begins `control I2`, too.
+    // The longest name that fits: `control I` also begins `control I2`.
     let named = |(kind, name, span): (&str, &String, pointsman_ir::Span)| {
         let block = format!("{kind} {name}");
         problem.starts_with(&block).then_some((block.len(), span))

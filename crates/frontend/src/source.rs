@@ -9,7 +9,7 @@ pub trait Loader {
     fn include(&self, name: &str, quoted: bool, from: &str) -> Option<(String, String)>;
 }
 
-/// One file of a compilation. A file that is included twice stands twice.
+/// One file of a compilation. A file that is included twice occurs twice.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
     /// Path as diagnostics show it.

@@ -79,7 +79,7 @@ fn check(dir: &Path) -> usize {
             }
             Err(d) => problems.push(format!("{}: again: {}", path.display(), d.message)),
         }
-        // After a syntax error the parser goes by lines, so only the first error is the same.
+        // After a syntax error the parser resumes by lines, so only the first error is the same.
         let ((before, errors), (after, errors_after)) = (read(&text), read(&once));
         if errors.first() != errors_after.first() || errors.is_empty() && before != after {
             problems.push(format!("{}: is read differently", path.display()));

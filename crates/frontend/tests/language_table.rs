@@ -32,7 +32,7 @@ fn rows(text: &str) -> Vec<(String, bool, String)> {
     out
 }
 
-/// Examples by the heading that they stand under.
+/// Examples by their heading.
 fn examples(text: &str) -> BTreeMap<String, String> {
     text.split("\n### ")
         .skip(1)

@@ -47,10 +47,10 @@ fn samples_are_accepted() {
     assert!(bad.is_empty(), "{}", bad.join("\n"));
 }
 
-/// Refused by p4c's parser for what is no matter of syntax here; the checker refuses them.
+/// Rejected by p4c's parser, but for reasons that are not syntax here; the checker rejects them.
 const LEFT_TO_CHECKER: [&str; 5] = [
     "annotation.p4",                       // the body that a known annotation must have
-    "decl-error-with-duplicate-fields.p4", // a member that stands twice
+    "decl-error-with-duplicate-fields.p4", // a duplicate member
     "issue2283_2-bmv2.p4",                 // the body that a known annotation must have
     "type-in-expr-lex0.p4",                // the name of a type used as a value
     "type-in-expr-lex1.p4",

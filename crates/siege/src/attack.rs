@@ -124,7 +124,7 @@ fn flood(
             match wire.transmit(&bytes[done * length..], length) {
                 Ok(0) => std::thread::sleep(Duration::from_micros(100)),
                 Ok(taken) => done += taken,
-                // The link is down or gone: there is nothing to send to for now.
+                // The link is down or removed: sending is impossible for now.
                 Err(_) => break,
             }
         }

@@ -23,7 +23,7 @@ pub struct Child {
     held: bool,
     /// Bytes that earlier processes of this name wrote.
     written: u64,
-    /// Ends that nobody asked for, with what it said last.
+    /// Unexpected exits, with the last output.
     pub deaths: Vec<String>,
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A device that no new connection reached for so long was out of service.
+/// A device that no new connection reached for this long was out of service.
 const ABSENT: Duration = Duration::from_millis(1500);
 
 /// One look at the control plane.

@@ -1,8 +1,8 @@
-//! A rack of real processes under attack: one evil at a time beside connections whose every answer is checked.
+//! A rack of real processes under attack: one attack at a time, next to connections whose every answer is checked.
 //!
 //! A [`case::Case`] is data: steps, how long they last, and what they may cost. [`run`] builds a rack of network namespaces with
 //! the lab, starts the product's own programs in it (switch, controllers, agents) and a server on each device, lets connections
-//! run for a while without evil, does the evil, waits until the rack is whole again, and judges what was seen ([`judge`]).
+//! run for a while, attacks, waits until the rack has recovered, and judges what was seen ([`judge`]).
 //!
 //! This crate knows processes, files, sockets and frames. Of the product it knows what an attacker or an operator knows: the
 //! command line, the rack's description, the form of reports, P4Runtime and the API.

@@ -1,4 +1,4 @@
-//! Hostile clients of P4Runtime: they speak the protocol, and know nothing of the switch but what it says.
+//! Hostile clients of P4Runtime: they use the protocol, without other knowledge of the switch.
 
 use crate::case::P4Runtime;
 use p4rt::entity::Entity as E;
@@ -28,7 +28,7 @@ pub fn bother(at: SocketAddr, what: P4Runtime, stop: &AtomicBool, sent: &AtomicU
     let runtime = runtime.map_err(|e| Error::os("cannot start a client of P4Runtime", e))?;
     runtime.block_on(async {
         while !stop.load(Relaxed) {
-            // What the switch refuses, or a connection that ends, is no failure of the siege: the client comes back.
+            // A refusal by the switch, or a connection that ends, is not a failure of the siege: the client reconnects.
             let ended = session(at, what, stop, sent).await;
             if ended.is_err() || what == P4Runtime::Sessions {
                 tokio::time::sleep(Duration::from_millis(5)).await;

@@ -45,7 +45,7 @@ pub fn arp(hop: Hop, operation: u16, sender: ([u8; 6], Ipv4Addr), target: ([u8; 
     ethernet(hop, ARP, &body.concat())
 }
 
-/// What an IP header says beside addresses and protocol.
+/// Fields of an IP header besides addresses and protocol.
 #[derive(Clone, Copy, Debug)]
 pub struct Ip {
     /// Time to live, hop limit.

@@ -22,13 +22,13 @@ pub const FOLDER: &str = "/dev/shm";
 const FOLDER_BYTES: u64 = 64 << 20;
 /// Bytes of the disk that keeps the API's state.
 const DISK_BYTES: u64 = 64 << 10;
-/// Connections run for so long before the evil.
+/// How long connections run before the attack.
 const BEFORE: Duration = Duration::from_millis(1500);
 /// The same where latency is compared.
 const BEFORE_LATENCY: Duration = Duration::from_secs(5);
-/// Everything has to be well for so long for the rack to count as whole.
+/// How long everything has to be well for the rack to count as recovered.
 const WELL: Duration = Duration::from_millis(1600);
-/// How long a rack may take until it is whole.
+/// How long a rack may take to recover.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a new rack may take until it serves.
 const START: Duration = Duration::from_secs(60);
@@ -100,7 +100,7 @@ pub fn run(cases: &[&Case], options: &Options, mut tell: impl FnMut(&str)) -> Re
             verdict = one(&mut rack, case)?;
         }
         tell(&table::line(&verdict));
-        // A rack that is whole again serves the next case, too.
+        // A recovered rack is reused for the next case.
         if verdict.broke.is_empty() && case.checks.is_empty() {
             kept = Some(rack);
         }
@@ -109,7 +109,7 @@ pub fn run(cases: &[&Case], options: &Options, mut tell: impl FnMut(&str)) -> Re
     Ok(results)
 }
 
-/// Looks at the control plane from a thread of its own.
+/// Polls the control plane from a separate thread.
 struct Watch {
     stop: Arc<AtomicBool>,
     /// Number of the controller that was in charge last.
@@ -165,7 +165,7 @@ struct Siege<'a> {
     rack: &'a mut Rack,
     load: Load,
     watch: Watch,
-    /// Memory before the evil, and the most since.
+    /// Memory before the attack, and the maximum since.
     memory: (u64, u64),
     measured: Instant,
 }

@@ -1,5 +1,5 @@
 //! Sends packets through every path of two switches and says how much memory they hold: drops, clones, multicast,
-//! resubmission, recirculation, full queues, digests and messages that nobody reads, idle entries that nobody asks for,
+//! resubmission, recirculation, full queues, digests and messages that are never read, idle entries that are never requested,
 //! parser errors, and packets of all lengths. Run by hand:
 //!
 //! ```text

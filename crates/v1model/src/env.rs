@@ -69,7 +69,7 @@ pub(crate) struct BlockEnv<'a> {
     /// What the parser left; nothing in a pass, where [`ExternCall::rest`] is that.
     pub payload: &'a [u8],
     pub drop_port: u32,
-    /// Takes steps, for packets that somebody follows.
+    /// Takes steps, for traced packets.
     pub trace: Option<&'a mut Trace>,
     /// The packet, or copy of one, that they are about.
     pub thread: u32,
@@ -100,7 +100,7 @@ fn store_u64(args: &mut [Value], i: usize, value: u64) {
 }
 
 impl BlockEnv<'_> {
-    /// Notes a step of the packet, if somebody follows it.
+    /// Notes a step of the packet, if it is traced.
     pub fn note(&mut self, what: impl FnOnce() -> StepKind) {
         if let Some(trace) = &mut self.trace {
             trace.step(self.thread, what());
@@ -226,7 +226,7 @@ impl Env for BlockEnv<'_> {
     }
 
     fn tables(&self) -> &[FlatTable] {
-        // Of a packet that somebody follows, every look-up is told.
+        // For a traced packet, every look-up is reported.
         if self.trace.is_some() { &[] } else { &self.state.flat }
     }
 
@@ -260,7 +260,7 @@ impl Env for BlockEnv<'_> {
     }
 
     fn generation(&self) -> Option<&Generation> {
-        // Of a packet that somebody follows, every look-up is told.
+        // For a traced packet, every look-up is reported.
         self.trace.is_none().then_some(&self.state.generation)
     }
 

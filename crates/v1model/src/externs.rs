@@ -95,7 +95,7 @@ impl Function {
         matches!(self, Function::CloneData | Function::ResubmitData | Function::RecirculateData)
     }
 
-    /// Does it report where it stands?
+    /// Does it report its position?
     pub fn is_check(self) -> bool {
         matches!(self, Function::Assert | Function::Assume)
     }

@@ -15,7 +15,7 @@ macro_rules! std_fields {
             pub port_width: u32,
         }
 
-        /// The same fields as handles of an executor; `None` where nobody can tell what the field holds.
+        /// The same fields as handles of an executor; `None` where the field is unobservable.
         #[derive(Clone, Copy, Debug)]
         pub(crate) struct StdHandles<F> {
             $(pub $field: Option<F>,)*

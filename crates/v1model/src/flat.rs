@@ -70,7 +70,7 @@ impl BlockEnv<'_> {
         true
     }
 
-    /// `rest`: the payload is to be hashed, too; see [`ExternCall::rest`].
+    /// `rest`: the payload is also hashed; see [`ExternCall::rest`].
     fn flat_hash(&mut self, algorithm: u64, data: &[u8], rest: Option<&[u8]>) -> u64 {
         let Own { buffer, random, .. } = &mut *self.own;
         let Some(algorithm) = self.pipeline.algorithms.get(algorithm as usize) else { return 0 };

@@ -35,7 +35,7 @@ impl<T: Clone> Clone for Guarded<T> {
 #[derive(Debug, Default)]
 pub(crate) struct Turn(AtomicBool);
 
-/// As long as it lives nobody else has its [`Turn`].
+/// While it lives, it holds its [`Turn`] exclusively.
 #[derive(Debug)]
 pub(crate) struct Held(Arc<Turn>);
 

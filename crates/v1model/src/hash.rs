@@ -76,7 +76,7 @@ impl CrcParams {
 pub struct Crc {
     params: CrcParams,
     width: u32,
-    // The register stands left-aligned in 32 bits, so that one table walk serves every width.
+    // The register is left-aligned in 32 bits, so that one table walk serves every width.
     table: Box<[u32; 256]>,
 }
 

@@ -26,7 +26,7 @@ struct Page {
     used: usize,
 }
 
-/// A map from handles. Packets look here, and nobody can choose handles, so a product is hash enough.
+/// A map from handles. Packets look here, and handles cannot be chosen by clients, so a product suffices as hash.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InfoMap {
     // Never iterated.

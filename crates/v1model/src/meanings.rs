@@ -1,6 +1,6 @@
 //! What the externs of v1model mean, for executors that do by themselves what others call us for.
 //!
-//! Whatever stands here must do what `env.rs` does.
+//! Everything here must do what `env.rs` does.
 
 use crate::externs::Function;
 use crate::fields::StdFields;

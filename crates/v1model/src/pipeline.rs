@@ -101,11 +101,11 @@ pub struct Pipeline {
     pub(crate) field_lists: BTreeMap<u32, FieldList>,
     /// The headers in the user metadata.
     pub(crate) meta_headers: FieldList,
-    /// Where asserts and assumes stand.
+    /// Positions of asserts and assumes.
     pub(crate) places: Vec<Option<Arc<str>>>,
     /// Does egress look at `packet_length`? Then it is worth knowing what ingress did to the headers.
     pub(crate) egress_reads_length: bool,
-    /// Fields of `standard_metadata` that the program reads: nobody can tell what the others hold.
+    /// Fields of `standard_metadata` that the program reads: the others are unobservable.
     pub(crate) std_reads: Reads,
     /// Blocks that several workers must not run at the same time.
     pub(crate) sections: Sections,

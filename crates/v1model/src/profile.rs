@@ -100,7 +100,7 @@ pub enum ProfileError {
     UnknownProfile,
     /// Groups belong to selectors only.
     NotASelector,
-    /// A member or group of this id stands already.
+    /// A member or group with this id already exists.
     Duplicate,
     /// No such member or group.
     NotFound,
@@ -114,7 +114,7 @@ pub enum ProfileError {
     Full,
     /// The action or its arguments do not fit the tables of the profile.
     BadAction(String),
-    /// One-shot groups cannot stand beside members and groups.
+    /// One-shot groups cannot be mixed with members and groups.
     Mixed,
 }
 

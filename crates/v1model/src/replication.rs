@@ -28,7 +28,7 @@ pub struct CloneSession {
 /// Why a change was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplicationError {
-    /// This group or session stands already.
+    /// This group or session already exists.
     Duplicate,
     /// No such group or session.
     NotFound,

@@ -1,4 +1,4 @@
-//! Calls whose meaning depends on where they stand, rewritten when a program is loaded.
+//! Calls whose meaning depends on their position, rewritten when a program is loaded.
 //!
 //! - `clone3`, `resubmit` and `recirculate` with a list of data are the older form of `..._preserving_field_list`: the list
 //!   names metadata, and what those fields hold *at the end of the block* goes along. An executor would evaluate the list
@@ -23,7 +23,7 @@ const FIRST_LIST: u32 = 256;
 pub(crate) struct Sites {
     /// Field lists of the older calls, by number.
     pub lists: BTreeMap<u32, FieldList>,
-    /// Where asserts and assumes stand, as far as the program knows its sources.
+    /// Positions of asserts and assumes, if the program has its sources.
     pub places: Vec<Option<Arc<str>>>,
 }
 

@@ -41,7 +41,7 @@ reasons! {
     UnknownEgressPort = "unknown_egress_port";
     /// Received while no program was loaded.
     NoPipeline = "no_pipeline";
-    /// Multicast to a group that nobody configured.
+    /// Multicast to a group that is not configured.
     UnknownMulticastGroup = "unknown_multicast_group";
     /// Multicast to a group without replicas.
     EmptyMulticastGroup = "empty_multicast_group";
@@ -80,7 +80,7 @@ pub struct Anomalies {
     pub counter_index: u64,
     /// Meter indices out of range.
     pub meter_index: u64,
-    /// Clones to a session that nobody configured.
+    /// Clones to a session that is not configured.
     pub unknown_clone_session: u64,
     /// Digests lost because too many waited.
     pub digests_lost: u64,

@@ -30,7 +30,7 @@ pub enum TableError {
     ConstEntries,
     /// Its default action is `const`.
     ConstDefault,
-    /// The entry stands already.
+    /// The entry already exists.
     Duplicate,
     /// No such entry.
     NotFound,
@@ -339,7 +339,7 @@ impl TableState {
         self.store.set_default_action(call);
     }
 
-    /// Could entries of `old` stand here unchanged? Keys and actions must be the same in name, kind and width.
+    /// Could entries of `old` be kept here unchanged? Keys and actions must be the same in name, kind and width.
     pub(crate) fn same_shape(&self, types: &Types, old: &TableState, old_types: &Types) -> bool {
         let key = |k: &KeyShape| (k.name.clone(), k.kind, k.width);
         let action = |types: &Types, a: &ActionShape| {

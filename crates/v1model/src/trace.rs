@@ -1,7 +1,7 @@
 //! The whole way of a packet, for people: what its blocks report, and what the architecture did around them.
 //!
-//! Every copy of a packet (clone, multicast replica, resubmitted, recirculated) is a *thread* of its own, which says what
-//! it came from. Steps stand in the order in which they happened.
+//! Every copy of a packet (clone, multicast replica, resubmitted, recirculated) is a separate *thread*, which says what
+//! it came from. Steps are in the order in which they happened.
 
 use crate::stats::DropReason;
 use crate::time::Time;
@@ -79,7 +79,7 @@ pub enum StepKind {
     Hit(Entry),
     /// The parser is done.
     Parsed {
-        /// False: it rejected. The packet goes on to ingress all the same.
+        /// False: it rejected. The packet still continues to ingress.
         accepted: bool,
         /// Index into the program's errors.
         error: u32,
@@ -120,7 +120,7 @@ pub enum StepKind {
         /// Microseconds that it waited.
         waited_us: u64,
     },
-    /// It goes on from the end of ingress to its start, or from the end of egress to the start of ingress, as this thread.
+    /// It continues from the end of ingress to its start, or from the end of egress to the start of ingress, as this thread.
     Again(u32),
     /// It left.
     Sent {

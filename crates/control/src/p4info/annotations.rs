@@ -1,4 +1,4 @@
-//! Annotations in P4Info: the unstructured ones as text, the structured ones as messages, some as fields of their own.
+//! Annotations in P4Info: the unstructured ones as text, the structured ones as messages, some as separate fields.
 
 use crate::proto::p4info::{
     Documentation, Expression, ExpressionList, KeyValuePair, KeyValuePairList, StructuredAnnotation,
@@ -15,7 +15,7 @@ pub(super) struct Sorted {
     pub doc: Option<Documentation>,
 }
 
-/// Sorts `annotations`. Those with a meaning of their own (`@name`, `@id`, documentation) and those in `taken` are not
+/// Sorts `annotations`. Those with a special meaning (`@name`, `@id`, documentation) and those in `taken` are not
 /// repeated as text.
 ///
 /// # Errors

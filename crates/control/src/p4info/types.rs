@@ -57,7 +57,7 @@ pub(super) fn new_type_name(program: &Program, ty: TypeId) -> Option<P4NamedType
 /// The width of a value as a controller sees it; 0 where it is a string.
 ///
 /// # Errors
-/// The type is no scalar, or its translation is malformed.
+/// The type is not a scalar, or its translation is malformed.
 pub(super) fn controller_width(program: &Program, ty: TypeId) -> Result<i32, String> {
     if let Type::NewType { name, annotations, .. } = program.types.get(ty) {
         match translation(annotations).map_err(|e| format!("type {name}: {e}"))? {

@@ -154,7 +154,7 @@ impl Arbitration {
         if wins || was_primary {
             let mut notices = self.notices(&role);
             if wins {
-                // The new primary hears of it last, when all others know.
+                // The new primary is notified last, after all others.
                 notices.sort_by_key(|(c, _)| *c == conn);
             }
             Ok(notices)
@@ -285,7 +285,7 @@ impl Arbitration {
         conns.into_iter().filter_map(|c| self.notice(c)).collect()
     }
 
-    /// What a client is told ("Client Arbitration Notifications").
+    /// The notification to a client ("Client Arbitration Notifications").
     #[allow(deprecated)]
     fn notice(&self, conn: ConnId) -> Option<Notice> {
         let client = self.clients.get(&conn)?;
@@ -356,7 +356,7 @@ mod tests {
             send(&mut a, 3, ROLE, Some(11)),
             Ok(vec![(1, 6, Some(11)), (2, 6, Some(11)), (3, 0, Some(11))])
         );
-        // The new primary is told last even where its number is low.
+        // The new primary is notified last even if its number is low.
         assert_eq!(
             send(&mut a, 1, ROLE, Some(12)),
             Ok(vec![(2, 6, Some(12)), (3, 6, Some(12)), (1, 0, Some(12))])
@@ -417,7 +417,7 @@ mod tests {
         assert!(e.message.starts_with("Election id 10 is already used"));
         assert_eq!(send(&mut a, 2, "other", Some(10)), Ok(vec![(2, 0, Some(10))]));
         assert_eq!(a.primaries(), [(ConnId(1), None), (ConnId(2), None)]);
-        // Sending the same again is allowed, and tells everyone again.
+        // Sending the same again is allowed, and notifies all clients again.
         assert_eq!(send(&mut a, 1, ROLE, Some(10)), Ok(vec![(1, 0, Some(10))]));
     }
 

@@ -50,7 +50,7 @@ const NO_PIPELINE: &str =
 /// Settings of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerConfig {
-    /// The device that this server stands for.
+    /// The device that this server represents.
     pub device_id: u64,
     /// Stream channels that may share a role.
     pub max_clients_per_role: usize,
@@ -142,7 +142,7 @@ struct Access<'a> {
     state: &'a mut State,
     names: &'a Names,
     ports: &'a Ports,
-    /// Names that nobody has used yet get a value.
+    /// Unused names get a value.
     learn: bool,
     /// Updates without an index write only those cells that are among these.
     cells: Range<u64>,

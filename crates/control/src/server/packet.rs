@@ -12,7 +12,7 @@ use pointsman_ir::Bits;
 use pointsman_v1model::{IdleEntry, State};
 use std::fmt;
 
-/// Why a packet for the control plane reached nobody.
+/// Why a packet for the control plane was not delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PacketInError {
     /// There is no pipeline.
@@ -47,7 +47,7 @@ impl Server {
     /// header with `@controller_header("packet_in")`, the packet must begin with it; it becomes the message's metadata.
     ///
     /// # Errors
-    /// Nobody gets the packet.
+    /// The packet is not delivered.
     pub fn packet_in(&self, packet: &[u8]) -> Result<Vec<Output>, PacketInError> {
         let live = self.live.as_ref().ok_or(PacketInError::NoPipeline)?;
         let (metadata, payload) = match &live.schema.packet_in {

@@ -171,7 +171,7 @@ impl Server {
             }
             config
         });
-        // Without a pipeline the field stays unset; that is no error.
+        // Without a pipeline the field stays unset; that is not an error.
         Ok(pb::GetForwardingPipelineConfigResponse { config })
     }
 }

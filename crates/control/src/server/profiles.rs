@@ -285,7 +285,7 @@ impl View<'_> {
             Ok(Mode::DefaultModeDeterminedByActionSelector) => None,
             Ok(Mode::Hash) => {
                 let selector = self.state.profile(profile.array.instance).and_then(|p| p.selector);
-                // A selector that chooses at random has no hash of its own.
+                // A selector that chooses at random has no hash algorithm.
                 let own = selector.map(|s| s.algorithm).filter(|a| *a != HashAlgorithm::Random);
                 Some(own.unwrap_or(HashAlgorithm::Crc32))
             }

@@ -19,7 +19,7 @@ const MAX_IDS: usize = 4096;
 /// `stratum.P4RoleConfig`.
 #[derive(Clone, PartialEq, Message)]
 pub struct P4RoleConfig {
-    /// Objects that nobody else may write.
+    /// Objects that no other role may write.
     #[prost(uint32, repeated, tag = "1")]
     pub exclusive_p4_ids: Vec<u32>,
     /// Objects that others may write as well.
@@ -96,7 +96,7 @@ impl RoleRules {
         })
     }
 
-    /// An id that one role has for itself and the other has, too.
+    /// An id that is exclusive to one role but also listed by the other.
     pub fn conflict(&self, other: &RoleRules) -> Option<u32> {
         let both = |a: &RoleRules, b: &RoleRules| {
             a.exclusive.iter().copied().find(|id| b.exclusive.contains(id) || b.shared.contains(id))

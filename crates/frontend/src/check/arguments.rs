@@ -246,7 +246,7 @@ impl Checker<'_> {
         e.with_type(ty)
     }
 
-    /// Type parameters that only optional parameters mention, for which nothing is given, stand for anything.
+    /// Type parameters that only optional parameters mention, for which nothing is given, match anything.
     fn bind_unused(
         &mut self,
         params: &[Param],
@@ -261,7 +261,7 @@ impl Checker<'_> {
             let wanted = self.tree.tys.get(*p).clone();
             let mentions = |k: &usize| self.tree.tys.any(params[*k].ty, &|t| *t == wanted);
             let by: Vec<usize> = (0..params.len()).filter(mentions).collect();
-            // A block that agrees with its type whatever the variable stands for leaves it open, too.
+            // A block that matches its type for any value of the variable also leaves it open.
             let open = |k: &usize| match matched[*k] {
                 None => params[*k].optional,
                 Some(_) => matches!(self.tree.tys.get(params[*k].ty), Kind::Block(..)),

@@ -1,4 +1,4 @@
-//! Declarations at the top level, and those that can also stand inside blocks.
+//! Declarations at the top level, and those also allowed inside blocks.
 
 use super::eval::{self, Const, Evaluator, Stop};
 use super::scope::{Def, FnRef, TypeDef};

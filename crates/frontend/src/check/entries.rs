@@ -138,7 +138,7 @@ impl Checker<'_> {
     }
 
     /// `@priority(n)` behind entries, which BMv2 knows and P4_16 does not: the smallest wins, and an entry without it has
-    /// its number in the list, from 1. `None`: there is none, or `priority =` is there, too.
+    /// its number in the list, from 1. `None`: there is none, or `priority =` is also given.
     fn annotated_priorities(&mut self, list: &[ast::EntryDecl]) -> Option<Vec<i64>> {
         if list.iter().any(|e| e.priority.is_some()) {
             return None;
@@ -244,7 +244,7 @@ impl Checker<'_> {
             let all = vec![KeySet::Any; matched.len()];
             return self.check_entry_kinds(&all, &matched, e.span).then_some(all);
         }
-        // `{a, b}` is a tuple of sets, too.
+        // `{a, b}` is also a tuple of sets.
         let written = match e.keys.as_slice() {
             [ast::Expr { kind: Ast::List { elems, rest: false }, .. }] => elems.as_slice(),
             keys => keys,

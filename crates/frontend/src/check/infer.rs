@@ -20,7 +20,7 @@ impl Checker<'_> {
             return ty;
         }
         let mut now = ty;
-        // A variable may stand for a type with further variables.
+        // A variable may be bound to a type with further variables.
         for _ in 0..=s.vars.len() {
             let next = self.tree.tys.replace(now, &|k| match k {
                 Kind::Infer(i) => s.vars.get(i).copied(),

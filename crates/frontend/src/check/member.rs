@@ -183,7 +183,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `x.minSizeInBits()` and its relatives; `None` if `method` is none of them.
+    /// `x.minSizeInBits()` and its relatives; `None` if `method` is not one of them.
     pub fn size_method(&mut self, ty: Ty, method: &str, span: Span) -> Option<Expr> {
         let (max, bytes) = match method {
             "minSizeInBits" => (false, false),

@@ -68,10 +68,10 @@ pub const UNSUPPORTED: &str = "P0901";
 /// The code of a program that is not whole.
 pub const NO_MAIN: &str = "P0505";
 
-/// More is of no use to anybody.
+/// More would not help.
 const MAX_DIAGNOSTICS: usize = 1000;
 
-/// Where the code being checked stands.
+/// The context of the code being checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Place {
     /// Outside of any block.
@@ -154,7 +154,7 @@ impl Checker<'_> {
         self.error(UNSUPPORTED, span, format!("{what} is not supported yet"), help);
     }
 
-    /// Has anything gone wrong?
+    /// Were there any errors?
     pub fn failed(&self) -> bool {
         self.diagnostics.iter().any(|d| d.severity == Severity::Error)
     }

@@ -1,4 +1,4 @@
-//! Names and what they stand for (P4_16 sections 6.6.1 and 6.9).
+//! Names and their meanings (P4_16 sections 6.6.1 and 6.9).
 
 use super::Checker;
 use super::tree::{Expr, VarId};
@@ -9,7 +9,7 @@ use crate::lint;
 use pointsman_ir::Span;
 use std::collections::BTreeMap;
 
-/// A type that a name stands for.
+/// A type with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TypeDef {
     Struct(usize),
@@ -28,7 +28,7 @@ pub enum FnRef {
     Function(usize),
 }
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Clone, Debug)]
 pub enum Def {
     Type(TypeDef),
@@ -138,7 +138,7 @@ impl Checker<'_> {
         );
     }
 
-    /// What `path` stands for, innermost scope first.
+    /// The meaning of `path`, innermost scope first.
     pub fn find(&self, path: &ast::Path) -> Option<&Binding> {
         if path.rooted {
             return self.scopes.first()?.names.get(&path.name.name);
@@ -146,7 +146,7 @@ impl Checker<'_> {
         self.scopes.iter().rev().find_map(|s| s.names.get(&path.name.name))
     }
 
-    /// Like [`Checker::find`], reporting a name that is not known.
+    /// Like [`Checker::find`], reporting unknown names.
     pub fn lookup(&mut self, path: &ast::Path) -> Option<Binding> {
         if let Some(b) = self.find(path) {
             return Some(b.clone());

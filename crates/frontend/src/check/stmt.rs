@@ -13,7 +13,7 @@ use pointsman_ir::Span;
 const MAX_DEPTH: u32 = 400;
 
 impl Checker<'_> {
-    /// `{ ... }` in a scope of its own.
+    /// `{ ... }` in its own scope.
     pub fn block(&mut self, b: &ast::Block) -> Vec<Stmt> {
         let stmts = self.in_scope(|c| c.stmts(&b.stmts));
         if is_atomic(&b.annotations) {
@@ -375,7 +375,7 @@ impl Checker<'_> {
                 out.push((std::mem::take(&mut labels), Vec::new()));
             }
         }
-        // Labels that fall through into `default` need no case of their own.
+        // Labels that fall through into `default` need no separate case.
         Some(StmtKind::Switch { on: v, cases: out, default })
     }
 

@@ -105,7 +105,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The default action stands behind the actions, entries behind both and the key.
+    /// The default action comes after the actions, entries after both and the key.
     fn check_property_order(&mut self, properties: &[ast::Property], table: Span) {
         let at = |f: fn(&PropertyKind) -> bool| properties.iter().position(|p| f(&p.kind));
         let key = at(|k| matches!(k, PropertyKind::Key(_)));

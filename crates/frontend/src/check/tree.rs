@@ -145,7 +145,7 @@ pub struct Block {
     pub params: Vec<Param>,
     pub ctor_params: Vec<Param>,
     pub body: Option<Body>,
-    /// It is no mere type of blocks.
+    /// It is not just a block type.
     pub has_body: bool,
     pub annotations: Annotations,
     /// False while its own body is checked.
@@ -234,7 +234,7 @@ pub enum Transition {
     Select { on: Vec<Expr>, cases: Vec<(Vec<KeySet>, Target)> },
 }
 
-/// Set of values. [`KeySet::ValueSet`] stands for all expressions of its select.
+/// Set of values. [`KeySet::ValueSet`] covers all expressions of its select.
 #[derive(Clone, Debug)]
 pub enum KeySet {
     Value(Expr),
@@ -544,7 +544,7 @@ impl Expr {
         Expr { ty, ..self }
     }
 
-    /// Stands in after an error.
+    /// A placeholder after an error.
     pub fn error(span: Span) -> Self {
         Expr { kind: ExprKind::Error, ty: Ty::ERROR, span }
     }

@@ -13,7 +13,7 @@ const MAX_WIDTH: u32 = 1 << 16;
 const MAX_STACK: u32 = 1 << 16;
 
 impl Checker<'_> {
-    /// The type that `t` stands for.
+    /// The type of `t`.
     pub fn ty(&mut self, t: &TypeExpr) -> Ty {
         match &t.kind {
             TypeExprKind::Bool => Ty::BOOL,

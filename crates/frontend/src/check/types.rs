@@ -13,7 +13,7 @@ pub struct Ty(u32);
 #[allow(clippy::enum_variant_names)] // `match_kind` is called so
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Stands for a type after an error; goes with everything.
+    /// The type after an error; compatible with everything.
     Error,
     /// `void`
     Void,

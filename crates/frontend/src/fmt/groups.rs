@@ -7,7 +7,7 @@ use super::scan::{Kind, Piece};
 pub(super) struct Role {
     /// For an opening bracket: it holds statements or declarations, and a line each for them.
     pub block: bool,
-    /// For `{`: it stands on one line with its `}`.
+    /// For `{`: it is on one line with its `}`.
     pub one_line: bool,
     /// For `<` and `>`: it encloses type arguments.
     pub generic: bool,
@@ -30,7 +30,7 @@ pub(super) struct Role {
 /// Words after which an operand starts.
 const OPERATOR_WORDS: [&str; 4] = ["return", "in", "else", "transition"];
 
-/// Words whose parenthesis is no argument list.
+/// Words whose parenthesis is not an argument list.
 pub(super) const STATEMENT_WORDS: [&str; 5] = ["if", "while", "for", "switch", "return"];
 
 #[derive(Clone)]
@@ -199,7 +199,7 @@ fn after_cast(pieces: &[Piece], roles: &[Role], i: usize) -> bool {
     (0..i).rev().find(|k| pieces[*k].is_token()).is_some_and(|k| roles[k].cast)
 }
 
-/// Marks `<` at `i` and its `>` if what stands between can be type parameters or arguments.
+/// Marks `<` at `i` and its `>` if the text between can be type parameters or arguments.
 fn mark_generic(pieces: &[Piece], roles: &mut [Role], i: usize) {
     let named = before(pieces, i)
         .is_some_and(|p| p.kind == Kind::Word && p.text.starts_with(|c: char| !c.is_ascii_digit()));
@@ -229,7 +229,7 @@ fn mark_generic(pieces: &[Piece], roles: &mut [Role], i: usize) {
             _ => return,
         }
     }
-    // `a < b > c` is no expression of P4, so a pair is enough; but `a < b, c > d` inside arguments is.
+    // `a < b > c` is not a P4 expression, so a pair is enough; but `a < b, c > d` inside arguments is.
     let Some(end) = pairs.last().filter(|_| opens.is_empty()).map(|p| p.1) else { return };
     let next = pieces[end + 1..].iter().find(|p| p.is_token());
     let keyword = before(pieces, i)

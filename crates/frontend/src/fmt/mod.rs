@@ -1,7 +1,7 @@
 //! The formatter: source text in, the same tokens, comments and preprocessor lines out, laid out as usual.
 //!
 //! It works on one file's tokens, before preprocessing, so it formats what no compiler would accept just as well. Lines are
-//! broken where their author broke them, except that statements get lines of their own, `{` stands behind what it belongs
+//! broken where their author broke them, except that statements get separate lines, `{` follows what it belongs
 //! to, and `else` behind `}`. Everything else (indentation, blanks, empty lines) follows from the tokens; columns that are
 //! aligned by several blanks stay so.
 
@@ -44,7 +44,7 @@ fn same(a: &[Piece], b: &[Piece]) -> bool {
 /// What a bracket opened.
 #[derive(Clone, Copy, Debug)]
 enum Context {
-    /// Statements, each on lines of its own unless `one_line`.
+    /// Statements, each on separate lines unless `one_line`.
     Block { content: usize, close: usize, one_line: bool },
     /// A list: where its lines start. `annotation`: it belongs to an annotation in front of a declaration.
     Group { indent: usize, close: usize, annotation: bool },
@@ -125,7 +125,7 @@ impl<'a> Layout<'a> {
         self.out
     }
 
-    /// The opening bracket at `o`, if a statement's word stands before it.
+    /// The opening bracket at `o`, if a statement's keyword precedes it.
     fn before_open(&self, o: usize) -> Option<&'a Piece> {
         let word = self.pieces.get(..o)?.iter().rev().find(|p| p.is_token())?;
         groups::STATEMENT_WORDS.contains(&word.text.as_str()).then(|| &self.pieces[o])
@@ -173,7 +173,7 @@ impl<'a> Layout<'a> {
             }
     }
 
-    /// Does the innermost bracket hold statements on lines of their own?
+    /// Does the innermost bracket hold statements on separate lines?
     fn in_block(&self) -> bool {
         matches!(self.state.stack.last(), None | Some(Context::Block { one_line: false, .. }))
     }
@@ -214,7 +214,7 @@ impl<'a> Layout<'a> {
         if piece.kind == Kind::Directive {
             return piece.blanks;
         }
-        // A comment that goes on below another one.
+        // A comment that continues one above it.
         let (above, here) = self.comment;
         if piece.kind == Kind::LineComment
             && piece.newlines == 1
@@ -226,7 +226,7 @@ impl<'a> Layout<'a> {
         }
         let closes =
             piece.is("}") || piece.is(")") || piece.is("]") || piece.is(">") && self.roles[i].generic;
-        // How much further right than its statement a line stands is its author's choice.
+        // The indentation of a line relative to its statement is its author's choice.
         let further = self.state.source_indent.and_then(|s| piece.column.checked_sub(s)).filter(|n| *n > 0);
         let further = further.unwrap_or(INDENT);
         match self.state.stack.last() {

@@ -67,7 +67,7 @@ pub(super) fn scan(text: &str) -> Result<Vec<Piece>, Box<Diagnostic>> {
         }
         from = token.span.hi as usize;
         let rest = text.get(from..).unwrap_or("").trim_start_matches([' ', '\t']);
-        // `@pragma` takes the rest of its line, too.
+        // `@pragma` also takes the rest of its line.
         let pragma = token.is("@") && rest.strip_prefix("pragma").is_some_and(|r| r.starts_with([' ', '\t']));
         if token.is("#") && token.line_start || pragma {
             from = lexer.skip_line();
@@ -91,7 +91,7 @@ struct White {
 }
 
 impl White {
-    /// The piece `text` of kind `kind` that stands at byte `at` of `source`.
+    /// The piece `text` of kind `kind` at byte `at` of `source`.
     fn piece(&mut self, kind: Kind, source: &str, at: usize, text: &str) -> Piece {
         let White { newlines, blanks } = std::mem::take(self);
         let before = source.get(..at).unwrap_or("");

@@ -4,7 +4,7 @@ use super::groups::{Role, STATEMENT_WORDS, ends_operand};
 use super::scan::{Kind, Piece};
 use crate::lex::{Joined, Lexer};
 
-/// How many blanks stand between `a` and `b`, which share a line.
+/// How many blanks to put between `a` and `b`, which share a line.
 pub(super) fn blanks(a: (&Piece, Role), b: (&Piece, Role), open_of_a: Option<(&Piece, Role)>) -> usize {
     let (left, right) = (a.0, b.0);
     // Whether two `>` are a shift depends on what is between them.
@@ -17,7 +17,7 @@ pub(super) fn blanks(a: (&Piece, Role), b: (&Piece, Role), open_of_a: Option<(&P
     if !wanted(a, b, open_of_a) {
         return usize::from(would_join(left, right));
     }
-    // Columns that somebody aligned stay aligned.
+    // Aligned columns stay aligned.
     let aligned = right.blanks > 1
         && (right.is("=")
             || left.is(":")

@@ -14,7 +14,7 @@ use pointsman_ir::Span;
 
 /// Statements looked at, those of actions again for each use; a program that needs more gets fewer warnings.
 const MAX_STEPS: usize = 4_000_000;
-/// Times that the states of a parser are gone through until nothing changes.
+/// Maximum iterations over the states of a parser until nothing changes.
 const MAX_ROUNDS: usize = 50;
 
 pub fn lint(tree: &mut Tree, is_own: &dyn Fn(Span) -> bool, out: &mut Vec<Diagnostic>) {

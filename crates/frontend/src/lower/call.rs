@@ -119,7 +119,7 @@ impl Lower<'_> {
         ir::ExternFnId(index as u32)
     }
 
-    /// A call whose arguments are passed as they stand.
+    /// A call whose arguments are passed unchanged.
     pub fn plain_call(
         &mut self,
         callee: ir::Callee,

@@ -50,7 +50,7 @@ impl Lower<'_> {
                     return self.read(e, ty);
                 }
                 let b = self.expr(b);
-                // A field of `{...}` is what stands there.
+                // A field of `{...}` is its expression.
                 if let ir::ExprKind::Aggregate(mut parts) = b.kind {
                     if (*i as usize) < parts.len() {
                         return parts.swap_remove(*i as usize).kind;

@@ -7,7 +7,7 @@ use crate::check::types::Ty;
 use pointsman_ir::{self as ir, Span};
 
 impl Lower<'_> {
-    /// A function with these type arguments, and those of the arguments that are no variables inside it. `object`: it
+    /// A function with these type arguments, and those of the arguments that are not variables inside it. `object`: it
     /// implements an abstract method of this one.
     pub fn function(
         &mut self,

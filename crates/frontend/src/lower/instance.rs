@@ -43,7 +43,7 @@ impl Lower<'_> {
         let i = self.tree.instances[index].clone();
         let mut name = self.qualified(&i.name, &i.annotations);
         if i.anonymous {
-            // The same type applied again needs a name of its own.
+            // The same type applied again needs its own name.
             let base = name.clone();
             let mut n = 0;
             while self.names.contains_key(&("instance", name.clone())) {
@@ -226,7 +226,7 @@ impl Lower<'_> {
                     let b = &self.tree.blocks[b];
                     let local =
                         b.annotations.string("name").unwrap_or(&b.name).trim_start_matches('.').to_string();
-                    // Two packages with blocks of one type: the second has names of its own.
+                    // Two packages with blocks of one type: the second has its own names.
                     if self.package_blocks.insert(local.clone()) { local } else { format!("{name}.{local}") }
                 }
                 _ if name == "main" => p.name.clone(),

@@ -1,6 +1,6 @@
 //! The checked program into the typed IR.
 //!
-//! Before: a [`Tree`] without errors. After: a [`Program`] in which every instance stands on its own, calls are
+//! Before: a [`Tree`] without errors. After: a [`Program`] in which every instance is separate, calls are
 //! statements in the order of P4_16 section 8.1, and every name that the control plane sees is fully qualified.
 //! `pointsman_ir::verify` accepts it.
 //!
@@ -52,7 +52,7 @@ pub fn lower(tree: Tree, diagnostics: &mut Vec<Diagnostic>) -> Program {
     lower.program
 }
 
-/// What names of the tree stand for in the instance being lowered.
+/// The meaning of the tree's names in the instance being lowered.
 #[derive(Clone, Default)]
 struct Env {
     /// Constructor parameters.

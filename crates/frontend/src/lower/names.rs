@@ -41,7 +41,7 @@ impl Lower<'_> {
             return;
         }
         if let Some(first) = self.names.get(&(kind, name.to_string())).copied() {
-            // What is inside of an instance whose name clashes clashes, too.
+            // The contents of an instance whose name clashes also clash.
             if self
                 .clashes
                 .iter()

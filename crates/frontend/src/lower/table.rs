@@ -110,7 +110,7 @@ impl Lower<'_> {
         out
     }
 
-    /// Does evaluating it take statements of its own?
+    /// Does evaluating it need extra statements?
     fn needs_statements(&mut self, e: &Expr) -> bool {
         if e.has_effects() {
             return true;

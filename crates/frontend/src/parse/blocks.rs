@@ -9,7 +9,7 @@ use crate::ast::{
 };
 use crate::diag::Diagnostic;
 
-/// What stands before the body of a control or parser.
+/// The part before the body of a control or parser.
 struct Head {
     name: Ident,
     type_params: Vec<Ident>,
@@ -162,7 +162,7 @@ impl Parser {
         })
     }
 
-    /// Some statements cannot stand in states (section 13.4).
+    /// Some statements are not allowed in states (section 13.4).
     fn check_state_statement(&mut self, s: &Stmt) {
         let what = match s.kind {
             StmtKind::Switch { .. } => "`switch`",

@@ -160,7 +160,7 @@ impl Parser {
             let start = p.bump();
             let ty = p.bracketed(|p| p.type_ref())?;
             p.expect(")")?;
-            // For a name that nobody declared, the next token decides: an operand means a cast.
+            // For an undeclared name, the next token decides: an operand means a cast.
             let next = p.peek();
             let operand = match next.kind {
                 TokenKind::Ident => p.is_name(0) || ["true", "false", "this"].contains(&&*next.text),
@@ -297,7 +297,7 @@ impl Parser {
                         format!("`{}` is not a valid integer: {why}", t.text),
                     );
                     self.report(d.help("write 10, 0xA, 0b1010, 0o12, or with a width 8w10 or 8s10"));
-                    // It takes the place of an integer, so that reading can go on.
+                    // It replaces an integer, so that parsing can continue.
                     ExprKind::Int { value: 0.into(), width: None }
                 }
             },

@@ -30,7 +30,7 @@ const MAX_DEPTH: u32 = 256;
 /// After so many errors, the rest is not looked at.
 const MAX_ERRORS: usize = 100;
 
-/// Words that are no names (section 6.3.1; `apply`, `key`, `actions`, `state`, `entries`, `type`, `priority` and `list`
+/// Words that are not names (section 6.3.1; `apply`, `key`, `actions`, `state`, `entries`, `type`, `priority` and `list`
 /// are names where the syntax allows).
 const RESERVED: [&str; 41] = [
     "_",
@@ -80,7 +80,7 @@ pub(crate) fn is_reserved(word: &str) -> bool {
     RESERVED.contains(&word)
 }
 
-/// What a name in scope stands for, as far as syntax cares.
+/// The meaning of a name in scope, as far as syntax needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NameKind {
     Type,
@@ -131,7 +131,7 @@ pub(crate) fn parse(tokens: Vec<Token>) -> (Program, Vec<Diagnostic>) {
     (program, p.diags)
 }
 
-/// Reports and drops what is no token, except in annotations: `@a(...)` may contain any text (section 20).
+/// Reports and drops invalid tokens, except in annotations: `@a(...)` may contain any text (section 20).
 fn report_bad(tokens: Vec<Token>, diags: &mut Vec<Diagnostic>) -> Vec<Token> {
     let mut out: Vec<Token> = Vec::with_capacity(tokens.len() + 1);
     let mut nesting = 0usize;

@@ -1,4 +1,4 @@
-//! Syntax errors: how they are worded, and where reading goes on after them.
+//! Syntax errors: their wording, and where parsing resumes after them.
 
 use pointsman_ir::Span;
 
@@ -55,7 +55,7 @@ impl Parser {
         Abandon
     }
 
-    /// A semicolon. If it is only forgotten, that is reported and reading goes on.
+    /// A semicolon. If it is missing, that is reported and parsing continues.
     pub(super) fn semicolon(&mut self, after: &str) -> P<()> {
         if self.eat(";") {
             return Ok(());
@@ -142,7 +142,7 @@ impl Parser {
         }
     }
 
-    /// Behind `}` an item has ended, unless more of it stands on the same line.
+    /// After `}` an item has ended, unless more of it follows on the same line.
     fn ends_item(&self, close: bool, semicolon: bool) -> bool {
         let next = self.peek();
         semicolon || close && (next.line_start || next.is("}"))

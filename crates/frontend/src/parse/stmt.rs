@@ -149,7 +149,7 @@ impl Parser {
             Ok(e) => e,
             Err(Abandon) => {
                 if self.pos == start && self.last_error == Some(start) {
-                    // The message speaks of an expression, but more can stand here.
+                    // The message mentions an expression, but more is allowed here.
                     if let Some(d) = self.diags.last_mut() {
                         d.message = d.message.replacen("expected an expression", "expected a statement", 1);
                         d.label = d.label.replacen("expected an expression", "expected a statement", 1);
@@ -346,7 +346,7 @@ impl Parser {
     }
 }
 
-/// Can this stand left of `=` (section 6.6)?
+/// Can this be on the left of `=` (section 6.6)?
 fn is_place(e: &Expr) -> bool {
     match &e.kind {
         ExprKind::Name(_) | ExprKind::This => true,

@@ -8,7 +8,7 @@ use crate::diag::Diagnostic;
 const BASE: [&str; 8] = ["bit", "bool", "error", "int", "match_kind", "string", "tuple", "varbit"];
 
 impl Parser {
-    /// Is the token `n` ahead the start of a type that is no name?
+    /// Is the token `n` ahead the start of a type other than a name?
     pub(super) fn is_base_type(&self, n: usize) -> bool {
         let t = self.peek_at(n);
         t.is_ident() && (BASE.contains(&&*t.text) || t.is_word("list") && self.peek_at(n + 1).is("<"))
@@ -86,7 +86,7 @@ impl Parser {
         })
     }
 
-    /// `<n>`: in it, `>` is no operator unless in parentheses.
+    /// `<n>`: in it, `>` is not an operator unless in parentheses.
     fn width(&mut self) -> P<Box<Expr>> {
         self.expect("<")?;
         let outer = std::mem::replace(&mut self.no_gt, true);

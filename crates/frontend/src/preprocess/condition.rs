@@ -168,7 +168,7 @@ impl<'t> Evaluator<'t> {
         };
         self.pos += 1;
         if t.is_ident() {
-            // Names that are no macros count as 0, as in C.
+            // Names that are not macros count as 0, as in C.
             return Ok(0);
         }
         if t.kind == TokenKind::Int {

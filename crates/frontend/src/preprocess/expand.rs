@@ -273,7 +273,7 @@ impl Preprocessor<'_> {
         let mut out: Vec<Token> = Vec::new();
         let mut expanded: Vec<Option<Vec<Token>>> = vec![None; args.len()];
         let mut i = 0;
-        // An empty argument beside `##` leaves nothing to join with.
+        // An empty argument next to `##` leaves nothing to join with.
         let mut nothing_left = false;
         while let Some(t) = m.body.get(i) {
             let next = m.body.get(i + 1);
@@ -348,7 +348,7 @@ impl Preprocessor<'_> {
     }
 
     /// `a ## b`: one token if the two make one, otherwise both, side by side. To an assembler's preprocessor, which is
-    /// how P4 programs are usually preprocessed, this is no mistake, and programs rely on it.
+    /// how P4 programs are usually preprocessed, this is not a mistake, and programs rely on it.
     fn paste(&mut self, a: &Token, b: &Token, span: Span) -> Vec<Token> {
         let text = format!("{}{}", a.text, b.text);
         let text = Joined::new(&text);

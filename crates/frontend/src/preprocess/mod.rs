@@ -2,7 +2,7 @@
 //!
 //! P4_16 section 6.2 asks for a subset of the C preprocessor; this is the usual part of it, function-like macros
 //! included. Like p4c, which preprocesses as `cpp -x assembler-with-cpp` does, it lets `##` between tokens that make no
-//! token stand for nothing, and skips directives that it does not know. It works on tokens. Before: text of files. After:
+//! token expand to nothing, and skips unknown directives. It works on tokens. Before: text of files. After:
 //! every token has the span where it was written; the text of a macro has the span of its use; no directives are left, and
 //! macros are expanded.
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// No packet waits more than 1 ms for the control plane.
 const READS: Limits = Limits { added_p999: ms(1), control_gap: None, memory_mb: Some(128.0), ..NOTHING };
 
-/// Another client is in charge for a while; the rack's controller is again when it is gone.
+/// Another client is in charge for a while; then the rack's controller takes over again.
 const SEIZED: Limits = Limits { recovery: ms(3000), memory_mb: Some(128.0), ..NOTHING };
 
 pub const CASES: &[Case] = &[

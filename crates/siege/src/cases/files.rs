@@ -1,4 +1,4 @@
-//! Files that are half written, hostile or gone, and a disk that is full.
+//! Half-written, hostile or missing files, and a full disk.
 
 use super::{BASE, CUTS, NOTHING, ms};
 use crate::case::{Act, Case, Check, Content, File, Limits};

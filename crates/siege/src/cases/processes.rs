@@ -17,7 +17,7 @@ const SWITCH_LOST: Limits = Limits {
     ..NOTHING
 };
 
-/// Data passes; nobody is in charge for a while.
+/// Data passes; no controller is in charge for a while.
 const CONTROLLER_LOST: Limits = Limits { recovery: ms(3000), control_gap: None, ..NOTHING };
 
 /// A device fails: the others notice nothing, new connections avoid it soon.

@@ -21,7 +21,7 @@ impl State {
     /// compared; what they mean is up to the caller.
     pub fn can_keep_table(&self, id: TableId, new: &State, new_id: TableId) -> bool {
         let (Some(table), Some(new_table)) = (self.table(id), new.table(new_id)) else { return false };
-        // What the program itself says about entries may have changed. Timers stand elsewhere.
+        // What the program itself says about entries may have changed. Timers are elsewhere.
         let declares = |state: &State, id: TableId| !state.program.tables[id.index()].entries.is_empty();
         table.same_shape(&self.program.types, new_table, &new.program.types)
             && table.store.capacity() == new_table.store.capacity()
@@ -76,7 +76,7 @@ impl State {
         self.flat_default(TableId(to as u32));
     }
 
-    /// Cells that stand in the same way in both programs stay where they are, all others are copied.
+    /// Cells with the same layout in both programs stay in place, all others are copied.
     fn take_cells(&mut self, old: &State, pairs: &[(ExternInstanceId, ExternInstanceId)]) {
         let from = |to: usize| pairs.iter().find(|(_, n)| n.index() == to).map(|(o, _)| o.index());
         let (places, old_places) = (CellArray::places(&self.shapes), CellArray::places(&old.shapes));

@@ -103,7 +103,7 @@ impl Hasher {
     }
 }
 
-/// The cells of registers and counters, by extern instance. A clone has memory of its own.
+/// The cells of registers and counters, by extern instance. A clone has its own memory.
 #[derive(Debug)]
 pub(crate) struct Cells {
     pub arrays: Vec<CellArray>,

@@ -77,7 +77,7 @@ impl State {
     }
 
     /// Replaces action, metadata and idle timeout of the entry with the same match and priority. Its counter and meter
-    /// stay; its idle time starts anew.
+    /// stay; its idle time starts over.
     pub fn modify(&mut self, now: Time, id: TableId, entry: Entry) -> Result<EntryHandle, TableError> {
         self.check_entry(id, &entry)?;
         let timeout = entry.idle_timeout_ns;

@@ -295,7 +295,7 @@ fn hits_of_flat_tables_count() {
     assert_eq!(look_flat(&flat, TERNARY, 1).map(|r| r.0 & row::COUNT), Some(0));
 }
 
-/// Entries that are put back stand in the flat table again, and a state that takes another's place keeps flat tables.
+/// Entries that are put back are in the flat table again, and a state that takes another's place keeps flat tables.
 #[test]
 fn flat_tables_follow_what_is_put_back() {
     let mut s = state();

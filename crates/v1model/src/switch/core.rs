@@ -53,7 +53,7 @@ pub(super) struct Way {
     /// Bits of the headers that the parser made valid; only counted where egress looks at the length.
     pub parsed_bits: u64,
     pub truncate: Option<u32>,
-    /// Which thread of the trace it is; 0 if nobody follows it.
+    /// Which thread of the trace it is; 0 if it is not traced.
     pub thread: u32,
 }
 
@@ -103,7 +103,7 @@ impl<F> Bench<F> {
     }
 }
 
-/// Packets that are parsed before the first of them goes on, at most.
+/// Maximum packets that are parsed before the first of them continues.
 pub(super) const LANES: usize = 32;
 
 /// The same where nothing is gained by more: their frames take little of the fastest cache.
@@ -141,7 +141,7 @@ pub(super) struct Core<F> {
     pub pool: Vec<Boxed<F>>,
     pub emitted: Vec<u8>,
     pub last_now: Time,
-    /// Somebody follows the packets.
+    /// The packets are traced.
     pub trace: Option<Box<Trace>>,
 }
 
@@ -210,7 +210,7 @@ impl<F> Core<F> {
         &gate.stats
     }
 
-    /// Notes a step of a thread, if somebody follows it.
+    /// Notes a step of a thread, if it is traced.
     pub fn note(&mut self, thread: u32, what: impl FnOnce() -> StepKind) {
         if let Some(trace) = &mut self.trace
             && thread != 0
@@ -219,7 +219,7 @@ impl<F> Core<F> {
         }
     }
 
-    /// A new thread of the trace and its first step; 0 if nobody follows packets.
+    /// A new thread of the trace and its first step; 0 if packets are not traced.
     pub fn thread(&mut self, first: impl FnOnce() -> StepKind) -> u32 {
         let Some(trace) = &mut self.trace else { return 0 };
         let thread = trace.thread();
@@ -258,7 +258,7 @@ impl<F> Core<F> {
         PortStats { queued: self.queues.port_len(port), ..stats }
     }
 
-    /// Does nothing wait, and nobody look? Then a packet may go through the switch without a stop.
+    /// Is nothing waiting or traced? Then a packet may go straight through the switch.
     #[inline]
     pub fn is_clear(&self) -> bool {
         self.input.is_empty() && self.again.is_empty() && self.queues.are_open() && self.trace.is_none()

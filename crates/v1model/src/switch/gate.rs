@@ -24,7 +24,7 @@ pub(super) struct Gate {
     max_packet_bytes: usize,
     pub port_stats: PortMap<PortStats>,
     pub stats: Stats,
-    /// By error number; names are added when somebody asks.
+    /// By error number; names are added on request.
     parser_errors: Vec<u64>,
     pub drops: [u64; DropReason::ALL.len()],
 }
@@ -140,7 +140,7 @@ impl Gate {
         (to_cpu || self.has_port(port)).then_some(to_cpu)
     }
 
-    /// Is this, which is no port, where packets are consumed?
+    /// Is this, which is not a port, where packets are consumed?
     pub fn consumes(&self, port: u32) -> bool {
         port == self.consume_port
     }

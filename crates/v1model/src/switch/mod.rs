@@ -159,7 +159,7 @@ impl<E: Executor> Switch<E> {
         Ok(Switch { loader, loaded: None, core: Core::new(config), others, stats })
     }
 
-    /// Does the executor take packets through all blocks in one go? Not when somebody follows them, and not where blocks of one
+    /// Does the executor take packets through all blocks in one go? Not when they are traced, and not where blocks of one
     /// worker keep out those of others.
     pub fn goes_through(&self) -> bool {
         self.loaded.as_ref().is_some_and(|l| l.fixed.through)
@@ -291,7 +291,7 @@ impl<E: Executor> Switch<E> {
     /// Takes packets from ports and processes them where they lie: what comes of it, and in which order, is the same as
     /// with [`Switch::receive`] and [`Switch::poll`] with this budget for each of them in turn.
     ///
-    /// A packet that nothing holds up (no packet waits, no queue has a rate, nobody follows packets) is neither copied
+    /// A packet that nothing holds up (no packet waits, no queue has a rate, packets are not traced) is neither copied
     /// nor queued. Others are copied and take the usual way.
     pub fn process(
         &mut self,
@@ -349,7 +349,7 @@ impl<E: Executor> Switch<E> {
     }
 
     /// Follows packets from now on, or no longer: [`Switch::take_trace`] tells what happened to them. This costs memory
-    /// and time, packets that nobody follows cost neither.
+    /// and time, untraced packets cost neither.
     pub fn set_tracing(&mut self, on: bool) {
         match on {
             true => {
@@ -380,7 +380,7 @@ impl<E: Executor> Switch<E> {
         sum
     }
 
-    /// A port went up or down; see [`State::set_port_status`]. It holds for later programs, too.
+    /// A port went up or down; see [`State::set_port_status`]. It also holds for later programs.
     pub fn set_port_status(&mut self, port: u32, up: bool) {
         if let Some(l) = &mut self.loaded {
             l.state.set_port_status(port, up);

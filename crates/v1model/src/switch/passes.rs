@@ -30,7 +30,7 @@ pub(super) struct Fixed<E: Executor> {
     pub runs: Runs,
     /// The parser does not clear the headers itself.
     reset_headers: bool,
-    /// Packets that are parsed before the first of them goes on.
+    /// Packets that are parsed before the first of them continues.
     pub at_once: usize,
     /// The executor takes packets through in one go (`through.rs`).
     pub through: bool,
@@ -398,7 +398,7 @@ impl<E: Executor> Drive<'_, E> {
         Some((replicas, truncate, session.class_of_service))
     }
 
-    /// Copies of the packet as it entered ingress, parsed anew.
+    /// Copies of the packet as it entered ingress, parsed again.
     fn clone_ingress(
         &mut self,
         core: &mut Core<E::Frame>,

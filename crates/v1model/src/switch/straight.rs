@@ -1,6 +1,6 @@
 //! Packets that go through the switch without a stop, in the buffers in which they were received.
 //!
-//! What happens to them is what `passes.rs` does, less what cannot be told apart when nothing waits and nobody looks: no
+//! What happens to them is what `passes.rs` does, except what makes no difference when nothing waits and nothing is traced: no
 //! packet is boxed, copied or queued. Whatever is out of the ordinary (clones, multicast, resubmission, recirculation)
 //! gets a box here and goes the usual way from there.
 
@@ -38,7 +38,7 @@ pub(super) enum Stage {
 
 pub(super) const ENDED: [Went; 2] = [Went { passes: 1, aside: false }, Went { passes: 2, aside: false }];
 
-/// The environment of a packet that nobody follows.
+/// The environment of an untraced packet.
 #[inline]
 pub(super) fn quiet<'a>(
     pipeline: &'a Pipeline,
@@ -119,7 +119,7 @@ impl<E: Executor> Drive<'_, E> {
         }
     }
 
-    /// Gives a packet memory of its own.
+    /// Gives a packet its own memory.
     #[cold]
     fn boxed(
         &self,

@@ -1,7 +1,7 @@
 //! Packets that go through the switch in one go: the executor has made one piece of code of all blocks.
 //!
 //! The plan says what `straight.rs` does between the blocks. Where there is more to do than that, the pass ends and
-//! `straight.rs` goes on.
+//! `straight.rs` continues.
 
 use super::core::{Bench, Core, Lane, Way};
 use super::gate::Gate;
@@ -46,7 +46,7 @@ pub(super) fn plan(pipeline: &Pipeline, runs: &Runs, drop_port: u32) -> Option<P
     let field = |field: u32| PassField { slot: STD, field };
     let exit = |number: u32, frame: bool| PassExit { number, frame };
     let mut steps = Vec::new();
-    // What nobody reads need not be set.
+    // What is never read need not be set.
     let set = |steps: &mut Vec<PassStep>, to: u32, value: PassValue| {
         if reads.has(to) {
             steps.push(PassStep::Set(field(to), value));
@@ -186,7 +186,7 @@ impl Convoy for Train<'_, '_> {
                 return false;
             }
         }
-        // Nobody was asked for anything, or the packet would have gone out elsewhere.
+        // Nothing was requested, or the packet would have gone out elsewhere.
         debug_assert!(!env.effects.any);
         env.own.atomic.leave();
         *at += 1;
@@ -272,7 +272,7 @@ impl<E: Executor> Drive<'_, E> {
         (at + 1, passes, went)
     }
 
-    /// Goes on where a pass ended.
+    /// Continues where a pass ended.
     #[cold]
     #[inline(never)]
     #[allow(clippy::too_many_arguments, reason = "a packet's way, and what it meets")]

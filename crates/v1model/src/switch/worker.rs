@@ -17,8 +17,8 @@ use crate::time::Time;
 use pointsman_ir::Executor;
 use std::sync::{Arc, MutexGuard};
 
-/// One of several workers of a [`Switch`], for a thread of its own. All that it has counted is part of the switch's
-/// statistics. Packets that somebody follows ([`Switch::set_tracing`]) are those that the switch itself processes.
+/// One of several workers of a [`Switch`], for a separate thread. All that it has counted is part of the switch's
+/// statistics. Traced packets ([`Switch::set_tracing`]) are those that the switch itself processes.
 pub struct Worker<E: Executor> {
     core: Arc<Guarded<Core<E::Frame>>>,
     /// Among the further workers.

@@ -134,7 +134,7 @@ fn seen(switch: &mut Switch<Tested>) -> Outcome<String> {
     Ok(format!("{:?}", (stats, digests, events, ports, cells, entries, switch.next_deadline())))
 }
 
-/// Feeds the same random packets to two switches that run `NAME.p4`, one by one and in batches: nobody can tell them apart.
+/// Feeds the same random packets to two switches that run `NAME.p4`, one by one and in batches: the results are equal.
 /// The number of packets that were sent from where they came.
 pub fn feed_both(dir: &Path, name: &str, packets: u64, config: SwitchConfig, budget: usize) -> Outcome<u64> {
     let pipeline = load(&dir.join(format!("{name}.p4")))?;
@@ -155,14 +155,14 @@ pub fn feed_both(dir: &Path, name: &str, packets: u64, config: SwitchConfig, bud
                 "direct_meter",
             ];
             if words.first().is_some_and(|w| sets.contains(w)) {
-                // Some stand for a second time.
+                // Some occur a second time.
                 let _ = rig.command(&words);
             }
         }
         Ok(rig)
     };
     let (mut single, mut batched, mut shared) = (new()?, new()?, new()?);
-    // One worker that shares the switch with nobody does the same, too.
+    // A single worker also does the same.
     let worker = &mut shared.switch.add_workers(1)[0];
     let (mut one, mut many, mut third) = (InOrder::default(), InOrder::default(), InOrder::default());
     let mut random = Random::new(packets ^ budget as u64);
@@ -291,7 +291,7 @@ pub fn feed_workers(dir: &Path, threads: usize, packets: u64) -> Outcome {
             let Some(state) = switch.state_mut() else { return vec![Err("no program".into())] };
             let entries: Vec<Entry> = state.entries(TableId(0)).map(|(_, e)| e).collect();
             for entry in entries {
-                // Taken out and put back between two batches: nobody sees it missing.
+                // Taken out and put back between two batches: its absence goes unnoticed.
                 if state.delete(TableId(0), &entry.matches, 0).is_err() {
                     return vec![Err("not deleted".into())];
                 }

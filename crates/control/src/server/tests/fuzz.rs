@@ -424,7 +424,7 @@ fn random_writes() {
                 }
             }
         }
-        // Reads of anything, too.
+        // Also reads of anything.
         let _ = rig.read(entity(&mut dice, &ids));
     }
     assert!(accepted > 150 && refused > 250, "{accepted} accepted, {refused} refused");

@@ -307,7 +307,7 @@ fn roles_with_a_configuration() {
     };
     let e = rig.server.set_pipeline(&mut rig.device, &request, rig.now).expect_err("may not");
     assert!(e.code == Code::PermissionDenied && e.message.contains("can_push_pipeline"), "{e}");
-    // Only the default role's client hears of packets.
+    // Only the default role's client receives packets.
     let out = rig.server.packet_in(&[0; 8]).expect("somebody wants it");
     assert!(matches!(&out[..], [Output::Send { conn: CLIENT, .. }]), "{out:?}");
 }
