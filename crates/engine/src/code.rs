@@ -20,13 +20,13 @@ pub(crate) enum Site {
 #[derive(Debug)]
 pub(crate) struct TableSite {
     pub(crate) table: TableId,
-    /// Where the key's fields stand, those of kind `selector` left out; words that they take.
+    /// Positions of the key's fields, except those of kind `selector`; words that they take.
     pub(crate) keys: Vec<FieldAt>,
     pub(crate) key_words: usize,
     /// Widths of the selectors, and their offsets in bytes in the words behind the key, in natural form.
     pub(crate) selectors: Vec<(u32, u32)>,
     pub(crate) selector_words: usize,
-    /// Where the data stands in a row, by action.
+    /// Position of the data in a row, by action.
     pub(crate) data: Vec<RowData>,
     pub(crate) row_words: usize,
 }
@@ -54,7 +54,7 @@ pub(crate) struct ExternSite {
     /// Widths of the arguments, and bytes of the packed one: only of flat calls.
     pub(crate) widths: Vec<u32>,
     pub(crate) data: u32,
-    /// The struct among the arguments has no fixed width, and stands behind the words.
+    /// The struct among the arguments has no fixed width, and follows the words.
     pub(crate) loose: bool,
 }
 
@@ -119,7 +119,7 @@ impl std::fmt::Debug for Code {
 impl Drop for Code {
     fn drop(&mut self) {
         if let Some(module) = self.module.take() {
-            // SAFETY: nothing runs the code any more: a run borrows it, and its address is known to nobody else.
+            // SAFETY: nothing runs the code any more: a run borrows it, and its address is private.
             unsafe { module.free_memory() }
         }
     }

@@ -11,7 +11,7 @@
 /// One line of so many is remembered: those whose hash ends in zeros.
 const SHARE_BITS: u32 = 4;
 
-/// So many are remembered, and stand for the lines of a second-level cache of 2 MiB.
+/// How many are remembered; they represent the lines of a second-level cache of 2 MiB.
 const REMEMBERED: usize = (2 << 20 >> LINE_BITS) >> SHARE_BITS;
 
 /// Bytes of a line, as a power of two.

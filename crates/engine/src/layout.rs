@@ -1,9 +1,9 @@
-//! Where values stand in memory.
+//! The memory layout of values.
 //!
 //! *Natural* form: scalars little-endian in 1, 2, 4, 8 or 16 bytes, wider ones as 64-bit limbs, the least significant
 //! first; bits above the width are zero. Structs, unions and stacks are their parts one after the other.
 //!
-//! *Packed* form: the fields of a header, as they stand in a packet: most significant bit first, without gaps. So
+//! *Packed* form: the fields of a header, as in a packet: most significant bit first, without gaps. So
 //! `extract` and `emit` are copies, and only fields that the program looks at are ever shifted and masked. A varbit field
 //! stands apart, in natural form, because everything else would move with its width.
 //!
@@ -61,7 +61,7 @@ pub(crate) struct Header {
     pub(crate) bits: u32,
     /// Byte offset of the validity byte.
     pub(crate) valid: u32,
-    /// Where the (first) varbit stands among the packed bits, and its most.
+    /// Position of the (first) varbit among the packed bits, and its maximum.
     pub(crate) varbit: Option<(u32, u32)>,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Layout {
     pub(crate) size: u32,
     pub(crate) align: u32,
     pub(crate) shape: Shape,
-    /// Registers that a variable of the type takes; `None` if it must stand in memory.
+    /// Registers that a variable of the type takes; `None` if it must be in memory.
     pub(crate) regs: Option<u32>,
     /// Bits in packed form; `None` if it has none.
     pub(crate) packed: Option<u32>,
@@ -88,7 +88,7 @@ pub(crate) struct Layout {
 /// More scalars than this stay in memory.
 const MAX_REGS: u32 = 32;
 
-/// Numbers of more 64-bit limbs than this, too.
+/// Also numbers of more 64-bit limbs than this.
 pub(crate) const MOST_LIMBS: usize = 8;
 
 /// The layouts of a program's types.
@@ -110,7 +110,7 @@ pub(crate) fn scalar_size(width: u32) -> u32 {
 }
 
 impl Layouts {
-    /// Lays out every type. Types stand after their parts in the table.
+    /// Lays out every type. Types come after their parts in the table.
     pub(crate) fn new(types: &Types) -> Self {
         let mut all = Layouts { by_type: Vec::with_capacity(types.len()) };
         for (id, _) in types.iter() {

@@ -1,7 +1,7 @@
 //! The fast executor: it compiles a typed program to native code with Cranelift.
 //!
 //! It does exactly what the interpreter (`pointsman-interp`) does, which stays its oracle; the list of what happens where
-//! P4_16 leaves a choice stands there. How code is generated: see `generate/mod.rs`, where values stand:
+//! P4_16 leaves a choice stands there. How code is generated: see `generate/mod.rs`, the layout of values:
 //! `layout.rs`.
 //!
 //! # What it asks of the architecture
@@ -78,7 +78,7 @@ const _: () = assert!(size_of::<Ctx<'static>>() <= 8 * HEAD);
 pub struct Engine {
     program: Arc<Program>,
     layouts: Layouts,
-    /// Types of the frame's slots, and where they stand.
+    /// Types of the frame's slots, and their positions.
     slots: Vec<TypeId>,
     offsets: Vec<u32>,
     /// Their bytes: the first, and the one behind the last.
@@ -110,7 +110,7 @@ impl std::fmt::Debug for Engine {
 
 /// A parser or control that an architecture may run.
 struct Block {
-    /// Where its parameters stand in the memory that it is run on.
+    /// Positions of its parameters in the memory that it is run on.
     params: Vec<u32>,
     /// That memory is a frame, parameter `i` in slot `i`.
     in_frame: bool,
@@ -259,7 +259,7 @@ impl Engine {
         Memory { layouts: &self.layouts, strings: &[] }
     }
 
-    /// Do arrays have the shapes, and stand where, the architecture said?
+    /// Do arrays have the shapes and positions given by the architecture?
     fn are_announced(&self, arrays: &[CellArray]) -> bool {
         let each = arrays.iter().zip(&self.known.arrays).zip(&self.places);
         each.into_iter().all(|((array, shape), place)| {
@@ -316,7 +316,7 @@ impl Engine {
     fn make_pass(&self, pass: &Pass) -> Result<Option<PassCode>, LoadError> {
         let mut counted = false;
         for entry in pass_entries(pass) {
-            // Slots are parameters only where they stand in the frame.
+            // Slots are parameters only if they are in the frame.
             match self.block(entry) {
                 Some((block, _)) if block.in_frame => counted |= self.source(entry)?.counted,
                 _ => return Ok(None),

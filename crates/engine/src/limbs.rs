@@ -95,7 +95,7 @@ pub(crate) fn saturating(to: &mut [u64], a: &[u64], b: &[u64], width: u32, add: 
     }
 }
 
-/// Product modulo 2^width. `to` is none of the factors.
+/// Product modulo 2^width. `to` is not one of the factors.
 pub(crate) fn mul(to: &mut [u64], a: &[u64], b: &[u64], width: u32) {
     to.fill(0);
     let len = to.len();

@@ -1,6 +1,6 @@
 //! Running native code: of a block, of a whole pass, and what looks ahead of either.
 //!
-//! Whatever enters code stands here, and with it the promises that generated code relies on (see "Memory safety" in the crate's
+//! All entries into code are here, with the promises that generated code relies on (see "Memory safety" in the crate's
 //! documentation).
 
 use crate::code::Code;
@@ -52,7 +52,7 @@ impl Engine {
         self.run_first(entry, slots, frame, packet, emitted, env)
     }
 
-    /// The same where something has to be made first, or parameters stand elsewhere.
+    /// The same where something has to be made first, or parameters are elsewhere.
     #[cold]
     #[inline(never)]
     fn run_first(
@@ -77,7 +77,7 @@ impl Engine {
         if block.runs_on(slots) {
             return self.enter_slowly(entered, &mut frame.slots, packet, emitted, env);
         }
-        // Parameters that stand elsewhere, or share a slot: copied in and out.
+        // Parameters that are elsewhere, or share a slot: copied in and out.
         let mut memory = vec![0u64; code.words];
         let fits = |i: usize, param: &Param| {
             let slot = *slots.get(i)?;

@@ -4,7 +4,7 @@
 //!
 //! Every function here is called by code that this crate generated, and relies on what that code guarantees:
 //! - `ctx` is the [`Ctx`] that the code was entered with, so nothing else uses it meanwhile;
-//! - a pointer to a value points to as many bytes as the layout of the type named beside it, in the packet's frame, the
+//! - a pointer to a value points to as many bytes as the layout of the type named next to it, in the packet's frame, the
 //!   scratch memory or the engine's constants, all of which outlive the call;
 //! - where two pointers are given, they name the same place or places that do not overlap.
 //!
@@ -66,7 +66,7 @@ pub(crate) struct Ctx<'a> {
     pub(crate) noted: *const u64,
     /// What a function of [`rare`] gave back.
     pub(crate) result: u64,
-    /// Of a pass: whether the architecture was asked for something, the numbers given with the packet, what it tells.
+    /// Of a pass: whether the architecture was called, the numbers given with the packet, its results.
     pub(crate) asked: u64,
     pub(crate) given: [u64; GIVEN],
     pub(crate) told: u64,
@@ -251,7 +251,7 @@ impl<'a> Host<'a> {
         rest.unwrap_or(&[])
     }
 
-    /// Calls an extern with arguments in `area`; where they are packed they stand in `data`.
+    /// Calls an extern with arguments in `area`; where they are packed they are in `data`.
     fn call(&mut self, site: &ExternSite, area: &mut [u8], data: &[u8], rest: &[u8]) {
         let mut args = Vec::with_capacity(site.args.len());
         for arg in &site.args {
@@ -362,7 +362,7 @@ pub(crate) extern "C" fn emit(ctx: *mut Ctx<'_>, ty: u64, at: *mut u8) -> u64 {
     guard(ctx, 0, |ctx| {
         let ty = TypeId(ty as u32);
         ctx.settle();
-        // SAFETY: a value of that type stands there.
+        // SAFETY: a value of that type is there.
         let mem = unsafe { value_at(ctx.host().layouts, ty, at) };
         let host = ctx.host();
         let memory = host.memory();
@@ -391,7 +391,7 @@ pub(crate) extern "C" fn packet_bits(ctx: *mut Ctx<'_>, at: u64, width: u64, to:
 pub(crate) extern "C" fn extract_varbit(ctx: *mut Ctx<'_>, ty: u64, to: *mut u8, at: u64, varbits: u64) {
     guard(ctx, (), |ctx| {
         let ty = TypeId(ty as u32);
-        // SAFETY: a value of that type stands there.
+        // SAFETY: a value of that type is there.
         let mem = unsafe { value_at(ctx.host().layouts, ty, to) };
         if let Shape::Header(header) = &ctx.host().layouts.get(ty).shape {
             let host = ctx.host();
@@ -404,7 +404,7 @@ pub(crate) extern "C" fn extract_varbit(ctx: *mut Ctx<'_>, ty: u64, to: *mut u8,
 pub(crate) extern "C" fn shift(ctx: *mut Ctx<'_>, ty: u64, at: *mut u8, by: i64) {
     guard(ctx, (), |ctx| {
         let ty = TypeId(ty as u32);
-        // SAFETY: a value of that type stands there.
+        // SAFETY: a value of that type is there.
         let mem = unsafe { value_at(ctx.host().layouts, ty, at) };
         ctx.host().memory().shift(mem, ty, by);
     });
@@ -415,7 +415,7 @@ pub(crate) extern "C" fn equal(ctx: *mut Ctx<'_>, ty: u64, a: *const u8, b: *con
     guard(ctx, 0, |ctx| {
         let ty = TypeId(ty as u32);
         let size = ctx.host().layouts.get(ty).size as usize;
-        // SAFETY: values of that type stand there.
+        // SAFETY: values of that type are there.
         let (a, b) = unsafe { (std::slice::from_raw_parts(a, size), std::slice::from_raw_parts(b, size)) };
         u64::from(ctx.host().memory().equal(ty, (a, Spot::Natural(0)), (b, Spot::Natural(0))))
     })
@@ -461,7 +461,7 @@ pub(crate) struct Wide {
     pub(crate) result: u32,
 }
 
-/// Works on numbers, each of which stands in whole limbs. Comparisons give their result, everything else writes it to `to`;
+/// Operates on numbers, each stored in whole limbs. Comparisons give their result, everything else writes it to `to`;
 /// where it divides there is room for quotient and remainder.
 pub(crate) extern "C" fn wide(
     ctx: *mut Ctx<'_>,
@@ -474,7 +474,7 @@ pub(crate) extern "C" fn wide(
         // SAFETY: the site is owned by the code that calls.
         let Site::Wide(w) = (unsafe { &*site }) else { return 0 };
         let bytes = |bit: u32, width: u32| (bit + width).div_ceil(8) as usize;
-        // SAFETY: a number of that width stands there.
+        // SAFETY: a number of that width is there.
         let number =
             |at: *const u8, width| unsafe { std::slice::from_raw_parts(at.cast(), limbs::count(width)) };
         if let WideOp::Pack(bit) = w.op {

@@ -1,4 +1,4 @@
-//! Numbers of up to thousands of bits: every operator, on operands that stand in headers, in metadata and in local variables,
+//! Numbers of up to thousands of bits: every operator, on operands in headers, in metadata and in local variables,
 //! gives what the interpreter says, at widths around those where a number needs one limb more.
 
 use pointsman_engine::Engine;
@@ -31,7 +31,7 @@ impl Results {
         self.random.below(u64::from(n)) as u32
     }
 
-    /// An operand, from wherever it stands.
+    /// An operand, from any location.
     fn a(&mut self) -> &'static str {
         ["hdr.i.a", "meta.a", "la"][self.below(3) as usize]
     }
@@ -100,7 +100,7 @@ impl Results {
             self.add(part, &format!("{a}[{hi}:{lo}]"));
             self.add(w + part, &format!("{a} ++ {b}[{hi}:{lo}]"));
             self.add(w + part, &format!("{b}[{hi}:{lo}] ++ {a}"));
-            // Written where it stands, each place for itself.
+            // Written in place, each place separately.
             for (place, other) in [("hdr.i.a", a), ("meta.a", b), ("la", b)] {
                 self.statements.push_str(&format!("        {place}[{hi}:{lo}] = {b}[{part} - 1:0];\n"));
                 self.add(w, &format!("{place} ^ {other}"));

@@ -19,7 +19,7 @@ pub(crate) struct Eval<'a> {
 }
 
 impl Eval<'_> {
-    /// The value of `e`; borrowed where it stands somewhere already, so that reading a place copies nothing.
+    /// The value of `e`; borrowed if it is already stored, so that reading a place copies nothing.
     pub(crate) fn expr<'v>(self, scope: &'v Scope<'_>, e: &'v Expr) -> Result<Cow<'v, Value>> {
         Ok(Cow::Owned(match &e.kind {
             ExprKind::Const(v) => return Ok(Cow::Borrowed(v)),
@@ -99,7 +99,7 @@ impl Eval<'_> {
         }
     }
 
-    /// The value of `e` if it stands somewhere and is found without evaluating anything.
+    /// The value of `e` if it is stored and found without evaluating anything.
     #[inline]
     pub(crate) fn peek<'v>(self, scope: &'v Scope<'_>, e: &'v Expr) -> Option<&'v Value> {
         match &e.kind {
@@ -143,7 +143,7 @@ impl Eval<'_> {
         Ok(bits(&*self.expr(scope, e)?).map_or(0, |b| b.low_u64() as u32))
     }
 
-    /// An index; `None` if it is no index of anything (negative or huge).
+    /// An index; `None` if it is not a valid index (negative or huge).
     pub(crate) fn index(self, scope: &Scope<'_>, e: &Expr) -> Result<Option<u32>> {
         let v = self.expr(scope, e)?;
         let Some(b) = bits(&v) else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! The obvious executor of a typed program: it walks the statements and expressions of [`Program`] as they stand.
+//! The obvious executor of a typed program: it walks the statements and expressions of [`Program`] directly.
 //!
 //! It is the oracle of any faster executor, so where P4_16 leaves something undefined it says what happens here:
 //! - variables start with zero, false, invalid, first member ([`Value::default_of`]); the fields of an invalid header
@@ -8,7 +8,7 @@
 //! - `setInvalid()` on, or assigning an invalid header to, a member of a header union leaves the other members alone
 //!   (as p4c and BMv2 do);
 //! - `advance` and the width of a varbit field must be whole bytes, else `ParserInvalidArgument` (as in BMv2); all else
-//!   may stand at any bit offset;
+//!   may be at any bit offset;
 //! - values of `out` and `inout` parameters are copied back however a callee ends: return, `exit`, `reject`;
 //! - what is emitted ends on a byte border, filled with zero bits;
 //! - a parser that makes more than [`MAX_TRANSITIONS`] transitions rejects with `ParserTimeout`; after

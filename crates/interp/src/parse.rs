@@ -48,13 +48,13 @@ impl<'a> Run<'a> {
             match next {
                 StateRef::State(i) => at = i,
                 StateRef::Accept => return Ok(()),
-                // `transition reject` without an error of its own: the error stays `NoError`.
+                // `transition reject` without an error: the error stays `NoError`.
                 StateRef::Reject => return Err(Stop::Reject(0)),
             }
         }
     }
 
-    /// Tells where a state goes and why.
+    /// Reports where a state goes and why.
     fn tell_transition(
         &mut self,
         scope: &Scope<'_>,

@@ -34,7 +34,7 @@ pub(crate) struct Run<'a> {
     pub(crate) program: &'a Program,
     pub(crate) eval: Eval<'a>,
     pub(crate) env: &'a mut dyn Env,
-    /// Somebody follows this packet.
+    /// This packet is traced.
     pub(crate) tracing: bool,
     /// Whose code runs, for naming places.
     pub(crate) at: Callee,
@@ -436,7 +436,7 @@ enum Passed {
 }
 
 impl<'a> Run<'a> {
-    /// Evaluates arguments from left to right. Structs and headers that nobody can see during the call are moved, not
+    /// Evaluates arguments from left to right. Structs and headers that are invisible during the call are moved, not
     /// copied: passing all headers to a control costs nothing.
     fn copy_in(&mut self, scope: &mut Scope<'_>, callee: Callee, args: &'a [Arg]) -> Result<Call, Stop> {
         // Actions see the control's variables; an extern might change what it is lent.

@@ -1,4 +1,4 @@
-//! Reports of what happens, for packets that somebody follows. Nothing here runs for others.
+//! Reports of what happens to traced packets. Nothing here runs for others.
 
 use crate::place::{Place, Scope};
 use crate::run::{Outcome, Run, Stop};
@@ -13,7 +13,7 @@ enum Before {
     Nothing,
     /// A place will be written; what it holds. `None`: it does not exist.
     Write(Option<(Place, Value)>, TypeId),
-    /// `extract` into a place; where the packet stands.
+    /// `extract` into a place; the position in the packet.
     Extract(Option<Place>, TypeId, usize),
     /// `lookahead` into a place.
     Lookahead(Option<Place>, TypeId),
@@ -36,7 +36,7 @@ impl<'a> Run<'a> {
         self.env.trace(TraceEvent { span, what });
     }
 
-    /// Runs a statement and tells what it did.
+    /// Runs a statement and reports what it did.
     pub(crate) fn traced(&mut self, scope: &mut Scope<'_>, stmt: &'a Stmt) -> Outcome {
         let outer = std::mem::replace(&mut self.span, stmt.span);
         let before = self.before(scope, stmt);
@@ -156,7 +156,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Every header inside a value that is emitted; invalid ones only if they stand alone.
+    /// Every header inside a value that is emitted; invalid ones only if they are alone.
     fn emitted(&mut self, span: Span, what: Named, alone: bool) {
         let Named { name, ty, value } = what;
         let program = self.program;
@@ -248,7 +248,7 @@ impl<'a> Run<'a> {
         if self.is_temporary(place.root) { Named { name: String::new(), ..named } } else { named }
     }
 
-    /// Tells that a callee starts, with the values that it only reads.
+    /// Reports that a callee starts, with the values that it only reads.
     pub(crate) fn tell_enter(&mut self, callee: Callee, frame: &[Value]) {
         let before = std::mem::replace(&mut self.at, callee);
         let params = self.frame(VarRef::Local(0)).map_or(&[][..], |(f, _)| &f.params);
@@ -278,7 +278,7 @@ impl<'a> Run<'a> {
         args.iter().zip(values).enumerate().map(one).collect()
     }
 
-    /// Tells of a call of an extern when it is over.
+    /// Reports a call of an extern when it is over.
     pub(crate) fn tell_extern(
         &mut self,
         call: &ExternCall<'_>,

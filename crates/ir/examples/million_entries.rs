@@ -29,7 +29,7 @@ fn measure(
     key: impl Fn(u64) -> Vec<Bits>,
 ) {
     let entry = |i: u64, port: u64| {
-        // A next hop's address and port: every entry has data of its own.
+        // A next hop's address and port: every entry has its own data.
         let args = vec![Value::Bits(Bits::new(48, mixed(i))), Value::Bits(Bits::new(9, u128::from(port)))];
         Entry {
             matches: matches(i),

@@ -2,18 +2,18 @@
 //!
 //! An architecture makes them ([`CellArray::new_group`]) and lends them to executors
 //! ([`Env::cells`](crate::Env::cells)), which may read and write cells without asking the architecture: the fields of
-//! [`CellArray`] that native code needs stand at fixed offsets ([`CellArray::BASE`] and so on).
+//! [`CellArray`] that native code needs are at fixed offsets ([`CellArray::BASE`] and so on).
 //!
 //! A cell takes as many 32-bit *granules* as its bits need, the least significant first. Cells of 33 to 64 bits and
 //! the 64-bit counts of counters are aligned to 8 bytes and always read and written as one 64-bit word; all other cells
 //! granule by granule. Bits above the width are zero.
 //!
-//! Arrays of one length that stand in one object's scope (`way0.key` and `way0.state`) are likely to be used with the same index:
+//! Arrays of one length in one object's scope (`way0.key` and `way0.state`) are likely to be used with the same index:
 //! they are interleaved, so that their cells with one index share a cache line.
 //!
 //! Accesses to cells of up to 64 bits are atomic one by one, and seen by other threads in the order in which a thread makes them
 //! (`Acquire`, `Release`). Whoever needs more (two cells that belong together, a cell wider than 64 bits, read-modify-write) and runs
-//! several threads must lock, or find out by values like versions. Counting is no exception: one
+//! several threads must lock, or find out by values like versions. This includes counting: one
 //! thread at a time counts in an array.
 
 use crate::bits::Bits;
@@ -47,7 +47,7 @@ pub struct CellShape {
     pub kind: CellKind,
     /// Width of a cell in bits. Counters have 64 or 128.
     pub width: u32,
-    /// Number of cells; 0 for an object that is no array of cells.
+    /// Number of cells; 0 for an object that is not an array of cells.
     pub len: u64,
 }
 
@@ -88,10 +88,10 @@ fn stride(granules: u32) -> u32 {
     if granules <= LINE { granules.next_power_of_two() } else { granules.next_multiple_of(4) }
 }
 
-/// Where the cells of an array stand among others.
+/// The position of an array's cells among others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CellPlace {
-    /// The array whose cells stand first in the same memory: that of an index before all others of this index.
+    /// The array whose cells come first in the same memory: that of an index before all others of this index.
     pub leader: usize,
     /// Granules (of 4 bytes) from there to this array's cell of the same index.
     pub first: u32,
@@ -108,7 +108,7 @@ struct Block {
 
 impl Block {
     fn new(granules: usize) -> Arc<Block> {
-        // Memory that nobody touches costs nothing.
+        // Untouched memory costs nothing.
         let granules = Zeros::<AtomicU32>::new(granules.saturating_add(LINE as usize - 1));
         let start = granules.as_ptr().align_offset(4 * LINE as usize);
         Arc::new(Block { granules, start })
@@ -167,7 +167,7 @@ impl CellArray {
     /// Offset in bytes of the distance between two cells, in units of 4 bytes (32 bits).
     pub const STRIDE: usize = std::mem::offset_of!(CellArray, stride);
 
-    /// Where cells of such arrays stand, one per shape, if they are made together. Arrays of one scope, length and sort
+    /// Positions of the cells of such arrays, one per shape, if they are made together. Arrays of one scope, length and sort
     /// share memory, line by line, as far as their cells fit 64 bytes.
     pub fn places(shapes: &[CellShape]) -> Vec<CellPlace> {
         let mut groups: BTreeMap<(&str, u64, bool), Vec<Vec<usize>>> = BTreeMap::new();
@@ -195,7 +195,7 @@ impl CellArray {
         places
     }
 
-    /// Arrays of zeros, one per shape, that stand where [`CellArray::places`] says.
+    /// Arrays of zeros, one per shape, at the positions of [`CellArray::places`].
     pub fn new_group(shapes: &[CellShape]) -> Vec<CellArray> {
         let places = CellArray::places(shapes);
         let mut blocks: BTreeMap<usize, Arc<Block>> = BTreeMap::new();
@@ -219,7 +219,7 @@ impl CellArray {
         shapes.iter().zip(&places).map(array).collect()
     }
 
-    /// The same arrays with the same values in memory of their own. Nobody may write meanwhile, or some cells are old
+    /// The same arrays with the same values in separate memory. There must be no concurrent writes, or some cells are old
     /// and some new.
     pub fn copy_all(arrays: &[CellArray]) -> Vec<CellArray> {
         let mut copies: BTreeMap<*const Block, Arc<Block>> = BTreeMap::new();
@@ -284,7 +284,7 @@ impl CellArray {
         if index >= self.len {
             return None;
         }
-        // SAFETY: the block has `len` lines of `stride` granules behind `base` less what stands before the array in a
+        // SAFETY: the block has `len` lines of `stride` granules behind `base` less what precedes the array in a
         // line; a cell of this index and size lies in it. The block lives as long as `self`.
         unsafe {
             let first = self.base.add(index as usize * self.stride as usize);
@@ -466,7 +466,7 @@ mod tests {
 
     const WIDTHS: &[u32] = &[1, 8, 17, 32, 33, 48, 64, 65, 96, 97, 128, 129, 160, 161, 300, 700];
 
-    /// Every cell of every array holds a value of its own: none overlap.
+    /// Every cell of every array holds its own value: none overlap.
     fn check(shapes: &[CellShape]) -> Vec<CellArray> {
         let arrays = CellArray::new_group(shapes);
         let value = |a: usize, i: u64, width: u32| {

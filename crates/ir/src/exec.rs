@@ -137,7 +137,7 @@ pub trait Executor: Sized + 'static {
     ) -> ControlOutcome;
 }
 
-/// What an architecture tells about externs when a program is loaded, so that an executor can do by itself what it
+/// An architecture's information about externs when a program is loaded, so that an executor can do by itself what it
 /// would otherwise call the architecture for.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
@@ -265,7 +265,7 @@ pub struct FlatArgs<'a> {
 pub struct Generation(Arc<()>);
 
 impl Generation {
-    /// One that is no other.
+    /// Any other.
     pub fn new() -> Self {
         Self::default()
     }
@@ -295,7 +295,7 @@ pub trait Env {
     }
 
     /// The arrays of registers and counters, by [`ExternInstanceId`]; empty arrays for other objects. An executor may use
-    /// them in the place of calls for which [`Known`] names a method. They stand where [`CellArray::places`] of the shapes
+    /// them in the place of calls for which [`Known`] names a method. They are where [`CellArray::places`] of the shapes
     /// that [`Known`] announced says. Their addresses hold while a block runs.
     fn cells(&self) -> &[CellArray] {
         &[]
@@ -333,7 +333,7 @@ pub trait Env {
         false
     }
 
-    /// Does somebody follow this packet? An executor asks once per block that the architecture runs.
+    /// Is this packet traced? An executor asks once per block that the architecture runs.
     fn tracing(&self) -> bool {
         false
     }

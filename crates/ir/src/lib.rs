@@ -1,7 +1,7 @@
 //! The typed P4 program that the front end produces and the executors run.
 //!
 //! A [`Program`] is closed and instantiated: every name is an index, every type is known, every extern, parser, control
-//! and table instance stands on its own, generics are gone and compile-time expressions are constants.
+//! and table instance is separate, generics are expanded and compile-time expressions are constants.
 //! Expressions have no side effects; whatever has one (calls, table application, extraction) is a statement.
 //! That is what lets an executor evaluate an expression in any order, and compile it straight to native code.
 //!

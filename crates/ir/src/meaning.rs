@@ -1,7 +1,7 @@
 //! What extern functions mean, told by an architecture when it loads a program.
 //!
 //! An executor that knows what a function does can do it in the place of the call. Nothing here names an architecture:
-//! a meaning speaks of arguments by their position, and of the algorithms of a checksum or hash by their ordinals in
+//! a meaning refers to arguments by their position, and of the algorithms of a checksum or hash by their ordinals in
 //! the enum that names them.
 
 /// What a function or method does. Arguments are numbered from 0.

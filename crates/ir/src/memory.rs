@@ -1,7 +1,7 @@
 //! Memory for large arrays.
 //!
 //! Whoever looks at random places of many MiB waits twice: for the place, and for the processor to find out where its page
-//! stands, because the translations of so many small pages fit no cache. So large arrays get mappings of their own, and Linux is
+//! stands, because the translations of so many small pages fit no cache. So large arrays get separate mappings, and Linux is
 //! asked to make them of huge pages (2 MiB on most machines), which it does as far as it has some
 //! (`/sys/kernel/mm/transparent_hugepage/enabled` says `madvise` or `always`). It is advice: where it is not followed,
 //! nothing but time is lost.
@@ -95,7 +95,7 @@ impl<T> std::fmt::Debug for Zeros<T> {
     }
 }
 
-/// Memory that belongs to nobody else.
+/// Exclusively owned memory.
 #[cfg(target_os = "linux")]
 struct Mapping<T> {
     start: std::ptr::NonNull<T>,
@@ -120,7 +120,7 @@ impl<T: Number> Mapping<T> {
         const HUGE: usize = 2 << 20;
         let size = len.checked_mul(size_of::<T>())?.checked_next_multiple_of(HUGE)?;
         let all = size.checked_add(HUGE)?;
-        // SAFETY: a new private mapping, anywhere; then what lies before and behind the borders is given back. Nobody else knows
+        // SAFETY: a new private mapping, anywhere; then what lies before and behind the borders is given back. Nothing else uses
         // of any of it. Advice does not change what is in memory.
         unsafe {
             let (access, flags) = (
@@ -146,7 +146,7 @@ impl<T: Number> Mapping<T> {
 #[cfg(target_os = "linux")]
 impl<T> Drop for Mapping<T> {
     fn drop(&mut self) {
-        // SAFETY: it is ours, and nobody refers to it any more.
+        // SAFETY: it is ours, and there are no references left.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.size) };
     }
 }

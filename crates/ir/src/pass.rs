@@ -1,9 +1,9 @@
 //! A packet's whole way through several blocks, as a list of steps.
 //!
 //! An executor that makes one piece of code of it ([`Executor::passes`](crate::Executor::passes)) saves what
-//! entering and leaving each block costs, and knows which fields nobody reads any more. The architecture says which
+//! entering and leaving each block costs, and knows which fields are no longer read. The architecture says which
 //! blocks follow each other and what it does to fields in between; where it has more to do than that, the pass ends, and
-//! it goes on block by block with the frame as it then is.
+//! it continues block by block with the frame as it then is.
 
 use crate::exec::Env;
 use crate::program::{ControlId, ParserId};
@@ -45,9 +45,9 @@ pub struct PassExit {
 pub enum PassStep {
     /// Sets a scalar of at most 64 bits.
     Set(PassField, PassValue),
-    /// Runs a parser from the start of the packet; goes on after `reject`, too. An error other than 0 goes to a field.
+    /// Runs a parser from the start of the packet; also continues after `reject`. An error other than 0 goes to a field.
     Parse(ParserId, Option<PassField>),
-    /// Runs a control; goes on after `exit`, too.
+    /// Runs a control; also continues after `exit`.
     Control(ControlId),
     /// Goes out if the architecture was asked for something ([`Env::asked`]).
     ExitIfAsked(PassExit),
@@ -74,7 +74,7 @@ pub enum PassStep {
 pub struct Pass {
     /// One after the other.
     pub steps: Vec<PassStep>,
-    /// By slot: the fields that a frame has to hold after an exit with a frame; nobody looks at others. `None`: all.
+    /// By slot: the fields that a frame has to hold after an exit with a frame; others are not read. `None`: all.
     pub kept: Vec<Option<Vec<u32>>>,
 }
 
@@ -99,7 +99,7 @@ pub struct Passing<'a> {
     pub buffer: &'a mut [u8],
     /// Where in the buffer the packet begins.
     pub start: usize,
-    /// The numbers that steps speak of.
+    /// The numbers that steps refer to.
     pub given: [u64; GIVEN],
     /// What blocks reach outside themselves.
     pub env: &'a mut dyn Env,

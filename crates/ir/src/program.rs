@@ -43,7 +43,7 @@ pub struct Program {
     pub types: Types,
     /// Names of the `error` members; `NoError` is 0, then core.p4's in its order, then the program's.
     pub errors: Vec<String>,
-    /// Actions; one per instance of the control that declares them. Top-level actions stand once.
+    /// Actions; one per instance of the control that declares them. Top-level actions occur once.
     pub actions: Vec<Action>,
     /// Functions.
     pub functions: Vec<Function>,
@@ -68,7 +68,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// `file.p4:17` for a span; `None` where the sources are not known.
+    /// `file.p4:17` for a span; `None` where the sources are unknown.
     pub fn place(&self, span: Span) -> Option<String> {
         let source = self.sources.get(span.file as usize).filter(|_| span.hi > 0)?;
         let line = |at: u32| source.line_starts.partition_point(|start| *start <= at) as u32;

@@ -283,6 +283,6 @@ pub enum KeySet {
     Range(Expr, Expr),
     /// `_` or `default`.
     Any,
-    /// Members of a parser value set; stands for as many keys as the set's element has fields.
+    /// Members of a parser value set; covers as many keys as the set's element has fields.
     ValueSet(ValueSetId),
 }

@@ -1,6 +1,6 @@
 //! The text form of a program, for people and for golden tests: the same program always gives the same text.
 //!
-//! Names stand for indices wherever they are unique; variables of one name in one frame are told apart as `x#3`, those
+//! Names replace indices wherever they are unique; variables of one name in one frame are distinguished as `x#3`, those
 //! of the control around an action start with `^`. Spans are left out, so that moving code changes nothing.
 //! Nothing here relies on the program being right: what names nothing is printed as `?`.
 

@@ -1,4 +1,4 @@
-//! What an executor reports about a packet that somebody follows.
+//! What an executor reports about a traced packet.
 //!
 //! Reports are for people: they own their values and name places as the source does, so that nothing but the program is
 //! needed to show them. An executor makes them only while [`Env::tracing`](crate::Env::tracing) says so.
@@ -41,12 +41,12 @@ pub struct ExternArg {
 /// What happened.
 ///
 /// Order within a block is the order of execution. Temporaries that the front end made (names that start with `$`) are not
-/// reported. Between [`Traced::Enter`] and its [`Traced::Leave`] stands what the callee did.
+/// reported. The steps of the callee are between [`Traced::Enter`] and its [`Traced::Leave`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Traced {
     /// A parser enters a state.
     State(ParserId, u32),
-    /// A parser goes on: what `select` looked at (empty without one) and which case matched.
+    /// A transition of a parser: the values of `select` (empty without one) and the matched case.
     Transition {
         /// The parser.
         parser: ParserId,

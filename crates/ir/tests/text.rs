@@ -1,4 +1,4 @@
-//! The text form. The golden file is written anew with `UPDATE=1 cargo test -p pointsman-ir --test text`.
+//! The text form. The golden file is rewritten with `UPDATE=1 cargo test -p pointsman-ir --test text`.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn golden() {
     assert_eq!(text, std::fs::read_to_string(GOLDEN).unwrap());
 }
 
-/// What stands nowhere in the golden program.
+/// What does not occur in the golden program.
 #[test]
 fn details() {
     let mut b = Builder::new();

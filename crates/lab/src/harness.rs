@@ -9,7 +9,7 @@ use std::panic::catch_unwind;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// A test that fails with an error, see [`ensure!`](crate::ensure); it may panic, too.
+/// A test that fails with an error, see [`ensure!`](crate::ensure); it may also panic.
 pub type Test = fn() -> Result<(), Box<dyn Error>>;
 
 /// What a test gives.
@@ -30,7 +30,7 @@ impl Outcome for Result<(), Box<dyn Error>> {
     }
 }
 
-// A list of names and functions is no more than that.
+// Just a list of names and functions.
 #[allow(clippy::type_complexity)]
 /// Runs the tests one after the other, those whose name contains the command line's first word if there is one.
 pub fn run<R: Outcome>(who: &str, tests: &[(&str, fn() -> R)]) -> ExitCode {

@@ -252,7 +252,7 @@ impl Netlink {
         self.set_up(index)
     }
 
-    /// The operational state of an interface, if the kernel tells.
+    /// The operational state of an interface, if the kernel reports it.
     fn state(&mut self, index: u32) -> io::Result<Option<u8>> {
         self.0.send(&Message::new(RTM_GETLINK, 0, &ifinfo(index, 0)).finish())?;
         let (mut state, mut reply) = (None, vec![0; 32 * 1024]);
@@ -287,7 +287,7 @@ impl Netlink {
         self.request(message, || format!("cannot add the default route via {gateway}"))
     }
 
-    /// Tells an interface the MAC address of a neighbour, for good.
+    /// Sets a permanent neighbour entry of an interface.
     pub fn add_neighbour(&mut self, index: u32, address: IpAddr, mac: [u8; 6]) -> Result<()> {
         let mut fixed = [0; 12];
         fixed[0] = family(address);

@@ -23,7 +23,7 @@ use std::thread::{self, JoinHandle};
 pub struct Namespace {
     name: String,
     fd: Arc<OwnedFd>,
-    /// Where the process is anyway: nobody has to go there.
+    /// The process's own namespace: no switch is needed.
     here: bool,
 }
 
@@ -59,7 +59,7 @@ impl Namespace {
         &self.name
     }
 
-    /// Runs `f` on a thread inside the namespace and waits for its result. A panic of `f` goes on here.
+    /// Runs `f` on a thread inside the namespace and waits for its result. A panic of `f` is propagated.
     pub fn enter<T: Send>(&self, f: impl FnOnce() -> T + Send) -> Result<T> {
         on_thread(&self.name, || self.join().map(|()| f()))?
     }
@@ -91,7 +91,7 @@ impl AsFd for Namespace {
     }
 }
 
-/// Runs `f` on a thread of its own, because what it does to its namespaces cannot be undone.
+/// Runs `f` on a separate thread, because what it does to its namespaces cannot be undone.
 fn on_thread<T: Send>(name: &str, f: impl FnOnce() -> T + Send) -> Result<T> {
     thread::scope(|scope| {
         let handle = thread::Builder::new()
@@ -118,10 +118,10 @@ fn remedy(error: &std::io::Error) -> &'static str {
 /// By which right the process may make network namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Privileges {
-    /// The process has CAP_SYS_ADMIN and CAP_NET_ADMIN where it stands (root, or already root inside a
-    /// user namespace that somebody else made, as under `unshare -Urn`).
+    /// The process already has CAP_SYS_ADMIN and CAP_NET_ADMIN (root, or already root inside a
+    /// user namespace made by another process, as under `unshare -Urn`).
     Root,
-    /// The process has just become root of a user namespace of its own.
+    /// The process has just become root of a new user namespace.
     UserNamespace,
 }
 
@@ -158,7 +158,7 @@ fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
 }
 
-/// Moves the process into a user namespace of its own, in which it is root, and a network namespace that
+/// Moves the process into a new user namespace, in which it is root, and a network namespace that
 /// belongs to it. Files and processes of the machine are seen as before, with the rights of the user.
 ///
 /// Must be called before any thread is started: the kernel lets only single-threaded processes do this.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// A running program. Dropping it kills it.
 ///
-/// It is killed, too, when the thread that started it ends, however that comes about (SIGKILL included): so start it on
+/// It is also killed when the thread that started it ends, however that comes about (SIGKILL included): so start it on
 /// the main thread, or on one that lives as long as the program shall.
 #[derive(Debug)]
 pub struct Process {

@@ -11,7 +11,7 @@ fn check(rc: libc::c_int) -> io::Result<libc::c_int> {
 
 fn owned(rc: libc::c_int) -> io::Result<OwnedFd> {
     let fd = check(rc)?;
-    // SAFETY: the kernel has just returned this descriptor to us, so nobody else owns it.
+    // SAFETY: the kernel has just returned this descriptor to us, so it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn interface_index(name: &str) -> io::Result<u32> {
     }
 }
 
-/// Gives the calling thread, and the threads that it starts from now on, a mount table of their own, from which nothing
+/// Gives the calling thread, and the threads that it starts from now on, a separate mount table, from which nothing
 /// gets back into the machine's.
 pub(crate) fn private_mounts() -> io::Result<()> {
     let rest = std::ptr::null();

@@ -16,7 +16,7 @@
 //!
 //! The signature is SipHash-2-4-128, keyed per device, over everything in the answer but itself. Client and
 //! devices share the keys, so an answer that verifies was made by that device for that request: whatever
-//! stands between them can neither invent answers nor attribute them to another device.
+//! is between them can neither invent answers nor attribute them to another device.
 
 use crate::error::{Error, Result};
 use crate::rng::{GOLDEN, mix};
@@ -42,7 +42,7 @@ const ANSWER_MAGIC: [u8; 4] = *b"PMA1";
 pub enum Kind {
     /// Work that takes the device's service time; `argument` scales it in thousandths (0 counts as 1000).
     Work = 0,
-    /// An answer at once, past the queue: who are you?
+    /// An answer at once, past the queue: the device's name.
     Probe = 1,
     /// TCP only: the device sends `argument` bytes of content seeded by `sequence`, then the answer.
     Download = 2,

@@ -75,7 +75,7 @@ fn frames_are_counted() -> TestResult {
     sink.begin(1)?;
     let offered = generate(&template, &plan, &mut sender)?;
     let arrived = sink.finish(Duration::from_secs(5))?;
-    // Nothing stands in between that could lose any.
+    // Nothing in between could lose any.
     ensure!(offered.frames == 2000 && arrived.count == 2000, "{offered:?} {}", arrived.count);
     // One in twenty: 5000 times in 5 seconds of 20,000 frames each.
     ensure!(offered.timed == 100 && arrived.latencies.len() == 100, "{offered:?} {:?}", arrived.latencies);
@@ -140,7 +140,7 @@ fn nobody_there_is_an_error_not_a_success() -> TestResult {
     let mut ports = cable.sources()?;
     let refused = cable.client.enter(|| closed_loop(&config, &mut ports))??;
     ensure!(refused.answered == 0 && refused.errors > 0, "{refused:?}");
-    // An address that nobody has: what is sent there is never answered.
+    // An unused address: requests to it are never answered.
     let lost = ClosedLoopConfig { target: "10.0.0.77:1".parse()?, ..config };
     let result = cable.client.enter(|| closed_loop(&lost, &mut ports))??;
     ensure!(result.answered == 0 && result.lost > 0, "{result:?}");
@@ -148,7 +148,7 @@ fn nobody_there_is_an_error_not_a_success() -> TestResult {
     Ok(())
 }
 
-/// Whether a process has gone, or will be gone as soon as somebody asks for its exit code.
+/// Whether a process has ended, even if its exit code was not collected.
 fn gone(process: u32) -> bool {
     let deadline = Instant::now() + Duration::from_secs(5);
     while Instant::now() < deadline {

@@ -171,7 +171,7 @@ fn a_device_tells_how_busy_it_is() -> TestResult {
     ensure!(page.starts_with("HTTP/1.0 200 OK\r\n"), "{page}");
     ensure!(page.contains("\npointsman_device_busy_seconds_total{device=\"s1/cpu\"} 0\n"), "{page}");
     ensure!(page.contains("\npointsman_device_workers{device=\"s1/cpu\"} 2\n"), "{page}");
-    // Who connects and says nothing, or goes, keeps nobody waiting.
+    // A client that connects and sends nothing, or leaves, delays no other.
     let silent = cable.server.enter(|| std::net::TcpStream::connect(at))??;
     drop(cable.server.enter(|| std::net::TcpStream::connect(at))??);
     let result = cable.load(&LoadConfig::new(cable.target(false), 100.0, ms(500), SEED))?;

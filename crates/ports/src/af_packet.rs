@@ -75,7 +75,7 @@ impl AfPacketConfig {
 
 /// A Linux network interface, such as one end of a veth pair.
 ///
-/// It needs CAP_NET_RAW in the user namespace that owns the network namespace: root has it, and so has everybody
+/// It needs CAP_NET_RAW in the user namespace that owns the network namespace: root has it, and so has every user
 /// inside `unshare -Urn`. The port belongs to the network namespace in which it was opened, wherever the thread that
 /// uses it goes.
 ///

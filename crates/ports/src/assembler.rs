@@ -132,7 +132,7 @@ impl Assembler {
         self.push(0x85, R0, 0, 0, helper);
     }
 
-    /// Calls a function of the kernel that is no helper, by its number.
+    /// Calls a kernel function other than a helper, by its number.
     pub fn call_function(&mut self, number: i32) {
         const PSEUDO_KFUNC_CALL: u8 = 2;
         self.push(0x85, R0, PSEUDO_KFUNC_CALL, 0, number);
@@ -143,7 +143,7 @@ impl Assembler {
         self.push(0x95, R0, 0, 0, 0);
     }
 
-    /// A place that is not known yet.
+    /// A place that is still unknown.
     pub fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
@@ -159,17 +159,17 @@ impl Assembler {
         self.push(code, left, right, 0, immediate);
     }
 
-    /// Goes on at the label if `left` is `value`.
+    /// Jumps to the label if `left` is `value`.
     pub fn jump_if_equal(&mut self, left: Register, value: i32, label: Label) {
         self.jump(0x15, left, 0, value, label);
     }
 
-    /// Goes on at the label if `left` is not `value`.
+    /// Jumps to the label if `left` is not `value`.
     pub fn jump_if_not_equal(&mut self, left: Register, value: i32, label: Label) {
         self.jump(0x55, left, 0, value, label);
     }
 
-    /// Goes on at the label if `left > right`, unsigned.
+    /// Jumps to the label if `left > right`, unsigned.
     pub fn jump_if_greater(&mut self, left: Register, right: Register, label: Label) {
         self.jump(0x25 | FROM_REGISTER, left, right.0, 0, label);
     }

@@ -28,7 +28,7 @@ pub enum DropReason {
     TxTooLong,
     /// Shorter than an Ethernet header.
     TxTooShort,
-    /// The interface was down or gone.
+    /// The interface was down or missing.
     TxLinkDown,
     /// The kernel, the device or its queueing discipline refused the frame.
     TxRefused,

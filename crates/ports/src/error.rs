@@ -31,12 +31,12 @@ pub enum PortError {
         /// Its hardware type (ARPHRD_*).
         hardware: u16,
     },
-    /// The interface went down. The port goes on by itself once the interface is up again.
+    /// The interface went down. The port resumes by itself once the interface is up again.
     LinkDown {
         /// The interface.
         interface: String,
     },
-    /// The interface was removed. The port goes on by itself once one of the same name is back.
+    /// The interface was removed. The port resumes by itself once one of the same name is back.
     LinkGone {
         /// The interface.
         interface: String,
@@ -48,7 +48,7 @@ pub enum PortError {
         /// What is in the way.
         why: String,
     },
-    /// There can be no tap interface of this name.
+    /// A tap interface of this name cannot be created.
     NoTap {
         /// The name asked for.
         interface: String,
@@ -71,7 +71,7 @@ pub enum PortError {
         /// What it must be.
         rule: &'static str,
     },
-    /// A capture file could not be created or written. Tracing of the port has stopped, the port goes on.
+    /// A capture file could not be created or written. Tracing of the port has stopped, the port continues.
     Capture {
         /// The file.
         path: PathBuf,

@@ -64,7 +64,7 @@ struct Held {
     frame: Frame,
     /// How many have to overtake it still.
     frames: u32,
-    /// When it goes on in any case.
+    /// When it continues in any case.
     until_ns: u64,
 }
 
@@ -210,7 +210,7 @@ impl<P: Port, R: FnMut() -> u64 + Send> Port for Faulty<P, R> {
         let mut random = chance(&mut self.random);
         self.receive.pass(now_ns, &self.config, &mut random, pool, before, frames);
         drop(random);
-        // Nobody else would send frames that were held back when nothing more is transmitted.
+        // Otherwise frames held back would never be sent when nothing more is transmitted.
         let pushed = match self.push_due() {
             Some(due_ns) if due_ns <= now_ns => self.push(now_ns, pool, &mut Vec::new()),
             _ => Ok(()),
@@ -370,7 +370,7 @@ mod tests {
         let mut frames = vec![frame(2)];
         assert_eq!(faulty.transmit(0, &mut pool, &mut frames).unwrap(), 0);
         assert_eq!(numbers(&right.take()), [0]);
-        // What was taken already goes on without more to transmit.
+        // Frames already taken continue without more to transmit.
         let due_ns = faulty.due().unwrap();
         faulty.receive(due_ns, &mut pool, &mut Vec::new()).unwrap();
         assert_eq!(faulty.due(), None);

@@ -11,7 +11,7 @@ const STOP_INTERVAL: Duration = Duration::from_millis(20);
 /// Sends what comes in on one port out on the other until `stop` is set. What a port does not take is dropped and counted.
 ///
 /// # Errors
-/// Trouble with waiting. Trouble with a port is its own business: the loop goes on.
+/// Trouble with waiting. Trouble with a port is left to the port: the loop continues.
 pub fn forward(ports: &mut [Box<dyn Port>; 2], mode: PollMode, stop: &AtomicBool) -> Result<(), PortError> {
     let start = Instant::now();
     let failed = |source| PortError::System { port: "forwarder".into(), doing: "wait for frames", source };

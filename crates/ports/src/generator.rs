@@ -10,7 +10,7 @@ use crate::assembler::{Assembler, R0, R1, R2, R3, R6, R7, R8, R9, R10};
 use crate::sys::bpf::{self, Array, Instruction};
 use crate::{Frame, PortError, sys};
 
-/// Bytes of each frame that are written anew every time. Who receives a frame may change the rest for good.
+/// Bytes of each frame that are rewritten every time. A receiver may change the rest for good.
 const FRESH: usize = 64;
 const WORDS: usize = FRESH / 8;
 

@@ -65,7 +65,7 @@ fn a_super_frame_is_not_longer_than_ip_allows() {
     for v6 in [false, true] {
         let mut frames = segments(v6, 60_000, 1400, 0);
         let mut next = segments(v6, 60_000, 1400, 0);
-        // 42 whole segments and a rest each: without the rest the stream goes on.
+        // 42 whole segments and a rest each: without the rest the stream continues.
         frames.pop();
         next.pop();
         for (index, frame) in next.iter_mut().enumerate() {

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`AfPacket`] | a Linux network interface, as root or rootless in a user namespace |
 //! | [`AfXdp`] | the same, faster, as root; what it receives the kernel's own network stack does not get |
-//! | [`Tap`] | a network interface of its own making, at whose other end the kernel is |
+//! | [`Tap`] | a network interface that it creates, with the kernel at the other end |
 //! | [`PcapPort`] | replays one capture file, records into another |
 //! | [`MemoryPort`] | one end of a cable inside the process, for tests |
 //! | [`Traced`] | any port, with everything that passes written to `<name>_in.pcap` and `<name>_out.pcap` |

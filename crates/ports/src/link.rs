@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use crate::sys;
 
-/// Says that some interface of a network namespace has changed: come, gone, up, down, carrier found or lost. Which one is
+/// Reports that some interface of a network namespace has changed: added, removed, up, down, carrier found or lost. Which one is
 /// for the ports to find out, see [`Port::has_carrier`](crate::Port::has_carrier).
 #[derive(Debug)]
 pub struct LinkEvents {

@@ -50,7 +50,7 @@ impl LinkState {
         due
     }
 
-    /// Tells once that the link is not what it was.
+    /// Reports a change of the link once.
     pub fn tell(&mut self, name: &str) -> Result<(), PortError> {
         if !std::mem::take(&mut self.news) {
             return Ok(());

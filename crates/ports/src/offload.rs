@@ -71,7 +71,7 @@ pub(crate) fn restore_vlan(buffer: &mut [u8], header: &mut VnetHeader, tpid: u16
     }
 }
 
-/// Appends the ordinary packets that `frame` stands for and says how many. `frame` is scratch space afterwards.
+/// Appends the ordinary packets that `frame` represents and returns their number. `frame` is scratch space afterwards.
 ///
 /// # Errors
 /// The reason why the frame has to be dropped; nothing was appended then.
@@ -121,7 +121,7 @@ fn complete_checksum(header: &VnetHeader, frame: &mut [u8]) -> Result<(), DropRe
         && packet.l4 == start
         && at + 4 <= packet.end
     {
-        // The same flag stands for SCTP's CRC, whose field counts as zero (RFC 9260, section 6.8) and is the only
+        // The same flag means SCTP's CRC, whose field counts as zero (RFC 9260, section 6.8) and is the only
         // one in the packet that is least significant byte first.
         let crc = crc32c([&frame[start..at], &[0; 4], &frame[at + 4..packet.end]]);
         frame[at..at + 4].copy_from_slice(&crc.to_le_bytes());

@@ -402,7 +402,7 @@ fn unfinished_checksums_are_recognised() {
                 assert!(finish_unfinished(&mut tagged));
                 assert_eq!(tagged, tag(&good));
 
-                // Padding is no part of the packet.
+                // Padding is not part of the packet.
                 let mut padded = [&unfinished[..], &[0x5a; 7]].concat();
                 assert!(finish_unfinished(&mut padded));
                 assert_eq!(padded[..good.len()], good);
@@ -419,7 +419,7 @@ fn unfinished_checksums_are_recognised() {
             }
         }
     }
-    // UDP without a checksum, a fragment, and what is no IP at all.
+    // UDP without a checksum, a fragment, and a packet that is not IP.
     let mut none = udp_frame(false, &payload(100));
     put16(&mut none, 40, 0);
     let mut fragment = tcp_frame(false, &payload(100));

@@ -24,7 +24,7 @@ pub enum Want {
 /// So it does where traffic control shapes, drops or marks what leaves the interface: AF_XDP sends past it. Where AF_XDP is
 /// wanted all the same, the line says so.
 ///
-/// `tap:NAME` stands for a [`Tap`], whatever is wanted.
+/// `tap:NAME` is always a [`Tap`].
 ///
 /// # Errors
 /// [`PortError`] naming the interface and the remedy.

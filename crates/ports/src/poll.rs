@@ -23,7 +23,7 @@ pub enum Step {
 /// waited for that long in vain has lost no more than twice what the better choice would have cost.
 const SPIN_NS: u64 = 5_000;
 
-/// Two looks in a row without frames are about a microsecond apart. This much more, and somebody else had the processor
+/// Two looks in a row without frames are about a microsecond apart. This much more, and another thread had the processor
 /// meanwhile.
 const GAP_NS: u64 = 200_000;
 
@@ -121,7 +121,7 @@ mod tests {
                 (start + 1_000, 0, Step::Again),
                 (lost, 1, Step::Again),
                 (lost + 1_000, 0, Step::Sleep),
-                // A long sleep is no loss of the processor.
+                // A long sleep does not mean that the processor was lost.
                 (lost + MODESTY_NS, 2, Step::Again),
                 (lost + MODESTY_NS + 1, 0, Step::Again),
             ],

@@ -35,7 +35,7 @@ pub struct Ready {
 }
 
 /// Waits for descriptors, a waker and a deadline. It uses ppoll, whose deadline is in nanoseconds and whose cost for
-/// the few dozen ports of a switch is nothing to speak of.
+/// the few dozen ports of a switch is negligible.
 #[derive(Debug)]
 pub struct Poller {
     waker: Waker,
@@ -102,7 +102,7 @@ impl Poller {
     /// Fills `ready` in the order in which descriptors were added, and says whether the waker was used.
     ///
     /// # Errors
-    /// Those of the kernel; none are expected. A signal is not an error: the wait goes on.
+    /// Those of the kernel; none are expected. A signal is not an error: the wait continues.
     pub fn wait(&mut self, deadline: Option<Instant>, ready: &mut Vec<Ready>) -> io::Result<bool> {
         ready.clear();
         loop {

@@ -6,7 +6,7 @@ use crate::{Counters, Frame, FramePool, PortError};
 
 /// Something that Ethernet frames come from and go to. No call blocks.
 ///
-/// `now_ns` is the caller's time in nanoseconds, normally since the Unix epoch. Ports have no clock of their own:
+/// `now_ns` is the caller's time in nanoseconds, normally since the Unix epoch. Ports have no clock:
 /// the time only reaches capture files, replay, held-back frames and the interval of attempts to recover.
 ///
 /// After an error a port can still be used. Frames that were received before the error are in `frames`.
@@ -60,7 +60,7 @@ pub trait Port: Send {
         true
     }
 
-    /// Whether there is somebody at the other end now, as far as the port can find out: up, and with a carrier. Worth
+    /// Whether the link is up now, as far as the port can tell: interface up, and with a carrier. Worth
     /// asking after [`LinkEvents`](crate::LinkEvents) said that something changed.
     fn has_carrier(&mut self) -> bool {
         self.is_up()

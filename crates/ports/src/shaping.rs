@@ -5,7 +5,7 @@ use std::io;
 use crate::sys;
 
 /// Kinds of queueing discipline that neither hold back, drop nor mark what an interface can carry; what an interface has
-/// that nobody gave one.
+/// without one.
 const HARMLESS: [&str; 9] =
     ["noqueue", "noop", "pfifo_fast", "pfifo", "bfifo", "fq_codel", "fq", "mq", "clsact"];
 

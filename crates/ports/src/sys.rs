@@ -42,7 +42,7 @@ fn retry(mut call: impl FnMut() -> libc::c_int) -> io::Result<usize> {
 
 fn own(result: libc::c_int) -> io::Result<OwnedFd> {
     check(result)?;
-    // SAFETY: the kernel has just made the descriptor for us; nobody else knows it.
+    // SAFETY: the kernel has just made the descriptor for us; it is not shared.
     Ok(unsafe { OwnedFd::from_raw_fd(result) })
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn bind(socket: &OwnedFd, interface: libc::c_int) -> io::Result<()> {
 /// Receives from now on what the kernel deals out to the socket of everything that arrives on the interface: the group of
 /// this number shares it, or a new one if there is none. Says which number it is.
 pub(crate) fn bind_in_group(socket: &OwnedFd, interface: libc::c_int, group: Option<u16>) -> io::Result<u16> {
-    // Until it is in the group the socket would get what the others get, too.
+    // Until it is in the group the socket would also get the others' frames.
     let mut nothing = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 };
     let program = libc::sock_fprog { len: 1, filter: &raw mut nothing };
     set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)?;
@@ -166,7 +166,7 @@ pub(crate) fn take_kernel_drops(socket: &OwnedFd) -> io::Result<u64> {
 pub(crate) struct Interface {
     pub index: libc::c_int,
     pub up: bool,
-    /// There is somebody at the other end: up, and with a carrier.
+    /// The link is up: interface up, and with a carrier.
     pub running: bool,
     /// ARPHRD_*
     pub hardware: u16,
@@ -219,7 +219,7 @@ pub(crate) fn has_ipv4_address(socket: &OwnedFd, name: &str) -> bool {
     unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFADDR as libc::c_ulong as _, &raw mut request) == 0 }
 }
 
-/// Runs `work` in a thread of its own inside a network namespace. It fails where the thread cannot be there.
+/// Runs `work` in a separate thread inside a network namespace. It fails where the thread cannot be there.
 pub(crate) fn within_namespace<T: Send>(
     namespace: &std::fs::File,
     work: impl FnOnce() -> T + Send,
@@ -235,7 +235,7 @@ pub(crate) fn within_namespace<T: Send>(
     })
 }
 
-/// Makes `fd` refer to what `to` refers to; what it referred to before is closed if nobody else has it.
+/// Makes `fd` refer to what `to` refers to; what it referred to before is closed if there is no other descriptor of it.
 pub(crate) fn replace(fd: &OwnedFd, to: OwnedFd) -> io::Result<()> {
     // SAFETY: both descriptors are ours.
     check(unsafe { libc::dup3(to.as_raw_fd(), fd.as_raw_fd(), libc::O_CLOEXEC) })?;
@@ -256,7 +256,7 @@ pub(crate) fn thread_id() -> libc::pid_t {
     unsafe { libc::gettid() }
 }
 
-/// A signal that nobody else uses.
+/// An otherwise unused signal.
 fn interruption() -> libc::c_int {
     libc::SIGRTMAX() - 3
 }
@@ -274,7 +274,7 @@ pub(crate) fn prepare_interruptions() -> io::Result<()> {
 
 /// Interrupts a system call of another thread of this process.
 pub(crate) fn interrupt(thread: libc::pid_t) {
-    // SAFETY: no pointers. A thread that has ended is no harm: the number is looked up within this process.
+    // SAFETY: no pointers. A thread that has ended is harmless: the number is looked up within this process.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, interruption()) };
 }
 

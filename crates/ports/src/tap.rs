@@ -21,7 +21,7 @@ const BATCH: usize = 64;
 /// already and persistent stays. It needs CAP_NET_ADMIN, or a persistent interface that belongs to the user. Each frame
 /// is a system call.
 ///
-/// Frames that nobody fetches in time are lost in the kernel, which counts them at the interface (`ip -s link`).
+/// Frames that are not fetched in time are lost in the kernel, which counts them at the interface (`ip -s link`).
 pub struct Tap {
     name: String,
     tap: OwnedFd,

@@ -241,7 +241,7 @@ fn more_frames_than_the_rings_hold_are_sent_in_turn() {
     // The veth pair's own queue may have lost some more, which only its other end knows.
     assert!(port.counters().dropped(DropReason::RxSocketFull) > 0);
     assert_eq!(port.counters(), port.counters());
-    // It goes on afterwards.
+    // It continues afterwards.
     assert_eq!(send(&mut host, &[experimental(&[], 61)]), 1);
     assert_eq!(receive(&mut port, 1, is_experimental).last(), Some(&experimental(&[], 61)));
 }
@@ -259,7 +259,7 @@ fn frames_that_cannot_be_sent_are_counted() {
     assert_eq!(counters.dropped(DropReason::TxTooShort), 2);
 }
 
-/// Each queue may be a port of its own, or all be one.
+/// Each queue may be a separate port, or all be one.
 fn queues_share_the_traffic() {
     let [client, switch] = [(); 2].map(|()| Netns::new().expect("network namespace"));
     client.veth_with_queues("c0", &switch, "s0", 3).expect("veth pair");
@@ -339,7 +339,7 @@ fn the_kernel_gets_its_frames_back() {
     assert_eq!(to.recv(&mut buffer).expect("receive"), 5);
 }
 
-/// Nothing to do costs nothing to speak of: less than 1 % of a core.
+/// Idling costs almost nothing: less than 1 % of a core.
 fn an_idle_forwarder_sleeps() {
     for want in [Want::AfXdp, Want::AfPacket] {
         let rack = Rack::new();

@@ -148,7 +148,7 @@ impl Arrivals {
                     if rate > 0.0 && at <= self.state_ends {
                         return Some(at);
                     }
-                    // Without memory: what was left of the gap may be drawn anew.
+                    // Memoryless: the rest of the gap may be drawn again.
                     from = self.state_ends;
                     self.state = (self.state + 1) % states.len();
                     let lasts = rounded(states[self.state].1 * self.random.exponential());

@@ -73,7 +73,7 @@ const NONE: u32 = u32::MAX;
 struct Days<T> {
     /// The first entry of each day, by day modulo [`YEAR`].
     first: Vec<u32>,
-    /// Entries, each with the next of its day. Those that are free make a list, too.
+    /// Entries, each with the next of its day. Free ones also form a list.
     entries: Vec<(Entry<T>, u32)>,
     free: u32,
     /// Which days hold something, a bit for each, and which of these words do.

@@ -93,7 +93,7 @@ struct Connection {
     last: u64,
 }
 
-/// Connections by number. Those with a single request are forgotten when they may begin anew.
+/// Connections by number. Those with a single request are forgotten when they may start again.
 #[derive(Debug)]
 struct Connections {
     /// The first so many last. Of these, those that have begun.
@@ -233,7 +233,7 @@ impl Checker {
     pub fn touched(&mut self, now: u64, device: usize, connection: u32) {
         let idle_ns = self.idle_ns;
         let Some(c) = self.connections.get_mut(connection) else {
-            // Forgotten: it begins anew.
+            // Forgotten: it starts again.
             return self.dispatched(now, device, connection);
         };
         let fresh = c.device == NOWHERE || now - c.last > idle_ns;
@@ -252,7 +252,7 @@ impl Checker {
         let Some(limit) = self.detection_ns else { return };
         let d = &self.devices[device];
         let Some(since) = d.failed_at.into_iter().chain(d.removed_at).min() else { return };
-        // With nobody left, the switch may as well try those that do not answer.
+        // With no device left, the switch may as well try those that do not answer.
         let nobody = self.devices.iter().all(|d| d.failed_at.is_some() || d.removed_at.is_some());
         if now - since > limit && !nobody {
             let ms = (now - since) / 1_000_000;

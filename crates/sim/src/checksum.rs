@@ -1,7 +1,7 @@
 //! The Internet checksum (RFC 1071).
 //!
 //! Sums are taken in 64 bits, carries put back at the lower end: folded to 16 bits they are what a sum of 16-bit words would be, since
-//! 2^64 - 1 is a multiple of 2^16 - 1. Sums of parts, and numbers of up to 32 bits that stand at even places, may simply be added.
+//! 2^64 - 1 is a multiple of 2^16 - 1. Sums of parts, and numbers of up to 32 bits at even places, may simply be added.
 
 fn add(a: u64, b: u64) -> u64 {
     let (sum, carry) = a.overflowing_add(b);

@@ -148,7 +148,7 @@ impl Device {
         self.waiting.len() as u64 + u64::from(self.busy)
     }
 
-    /// Starts a service. Somebody is free.
+    /// Starts a service. A worker is free.
     fn start(&mut self, now: u64, job: Job, slow: f64) -> Started {
         let worker = self.workers.iter().position(Option::is_none).unwrap_or(0);
         let time = self.times.next(|| self.model.service.draw(&mut self.random)) * slow

@@ -11,7 +11,7 @@ pub enum Fault {
     Duplicate,
     /// A request is changed on its way.
     Corrupt,
-    /// Agents of failed devices go on to report (always).
+    /// Agents of failed devices keep reporting (always).
     GhostReports,
     /// A device forgets to count a service.
     FreeWork,

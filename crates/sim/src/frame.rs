@@ -180,7 +180,7 @@ pub fn marked(out: &mut Vec<u8>, a: &Addresses, congestion: bool, marks: Marks, 
 }
 
 /// Makes a request's frame the frame of its answer, with `len` bytes of payload: back to where it came from. `None`, and the frame
-/// is as it was: it is no request.
+/// is unchanged: it is not a request.
 pub fn answer(out: &mut Vec<u8>, marks: Marks, len: usize) -> Option<()> {
     let (a, _) = addresses(out)?;
     // Marks of congestion are not sent back, but that they are understood.
@@ -190,7 +190,7 @@ pub fn answer(out: &mut Vec<u8>, marks: Marks, len: usize) -> Option<()> {
     Some(())
 }
 
-/// What stands at the beginning of a payload.
+/// The beginning of a payload.
 fn marking(marks: Marks, len: u32) -> [u8; MIN_PAYLOAD] {
     let mut head = [0; MIN_PAYLOAD];
     head[..2].copy_from_slice(&MAGIC.to_be_bytes());
@@ -209,7 +209,7 @@ pub fn message(out: &mut Vec<u8>, marks: Marks, len: usize) {
     out.resize(end, 0);
 }
 
-/// Takes the first message out of a stream of bytes; `None`: it is not there as a whole. What is none is taken out, too.
+/// Takes the first message out of a stream of bytes; `None`: it is incomplete. Invalid bytes are also removed.
 pub fn take_message(bytes: &mut Vec<u8>) -> Option<Marks> {
     let head: [u8; MIN_PAYLOAD] = bytes.first_chunk().copied()?;
     let whole = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
@@ -308,7 +308,7 @@ fn addresses(b: &[u8]) -> Option<(Addresses, usize)> {
 pub fn read(b: &[u8]) -> Option<Seen> {
     let (addresses, start) = addresses(b)?;
     let half = |at: usize| usize::from(u16::from_be_bytes([b[at], b[at + 1]]));
-    // Both addresses stand before the datagram: they and it are what its checksum is over.
+    // Both addresses precede the datagram: the checksum covers them and it.
     let (len, from, ecn, header) = match start {
         UDP4 => (half(16).checked_sub(20)?, 26, b[15], folded(sum(&b[14..34])) == 0xffff),
         _ => (half(18), 22, b[15] >> 4, true),
@@ -351,7 +351,7 @@ pub fn mark_congestion(b: &mut [u8]) -> bool {
     }
 }
 
-/// The answer of the station with this MAC address to an ARP request for `own`; `None` if the frame is no such request.
+/// The answer of the station with this MAC address to an ARP request for `own`; `None` if the frame is not such a request.
 pub fn arp_answer(b: &[u8], own: Ipv4Addr, own_mac: Mac) -> Option<Vec<u8>> {
     if b.get(12..22)? != [8, 6, 0, 1, 8, 0, 6, 4, 0, 1] || word(b, 38)? != own.octets() {
         return None;
@@ -424,7 +424,7 @@ mod tests {
         assert_eq!((read(&other), is_marked(&other), check_checksums(&other)), (None, false, true));
     }
 
-    /// An answer that was made of its request is as one that was written anew.
+    /// An answer made from its request equals one written from scratch.
     #[test]
     fn answers() {
         for (a, (asked, len)) in

@@ -4,7 +4,7 @@ use crate::frame::{self, Packet};
 use crate::random::Stream;
 use std::collections::VecDeque;
 
-/// Bytes that a frame takes on an Ethernet beside itself: preamble, checksum and gap.
+/// Bytes that a frame takes on an Ethernet in addition to itself: preamble, checksum and gap.
 const OVERHEAD: u64 = 24;
 
 /// What a link is like. Both directions are alike.
@@ -37,7 +37,7 @@ impl Default for LinkModel {
 /// What became of the frames of a link. Those on their way are the rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounts {
-    /// Frames that somebody sent.
+    /// Frames sent.
     pub sent: u64,
     /// Frames that arrived.
     pub delivered: u64,

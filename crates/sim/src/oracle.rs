@@ -10,7 +10,7 @@ use crate::device::DeviceModel;
 use crate::random::{Part, Stream};
 use pointsman_balance::learn::{Observation, Parameters, Verdict, Weights};
 
-/// Draws that stand for a distribution of service times.
+/// Draws that represent a distribution of service times.
 const DRAWS: usize = 256;
 
 /// A model of devices: its service times in nanoseconds, in order, at speed 1, and their moments.
@@ -92,7 +92,7 @@ impl Oracle {
                 let mean_ns = model.service.mean_ns() / model.speed;
                 let square = draws.iter().map(|d| (d - mean_ns) * (d - mean_ns)).sum::<f64>() / n;
                 draws.sort_by(f64::total_cmp);
-                // Evenly spaced quantiles stand for all.
+                // Evenly spaced quantiles represent all.
                 let draws_ns = draws.iter().skip(32).step_by(64).copied().collect();
                 kinds.push(Kind {
                     model: model.clone(),

@@ -63,7 +63,7 @@ pub struct Requests {
     pub lost_at_devices: u64,
     /// With their TCP connection, which was given up or reset. Then that is where a request is lost, whatever the reason.
     pub lost_with_connections: u64,
-    /// Answered when nobody waited any more.
+    /// Answered after the client stopped waiting.
     pub late: u64,
     /// Not answered when the simulation ended.
     pub under_way: u64,
@@ -207,13 +207,13 @@ pub struct Outcome {
     pub point: Vec<(String, String)>,
     /// Seed.
     pub seed: u64,
-    /// Tells this scenario and data plane from others; the caller, who has both, says.
+    /// Identifies this scenario and data plane; set by the caller, which has both.
     pub fingerprint: String,
     /// Packets that the switch received.
     pub packets: u64,
     /// Events of the calendar.
     pub events: u64,
-    /// How long it took; the caller, who has a clock, says.
+    /// How long it took; set by the caller, which has a clock.
     pub wall_s: f64,
     /// Virtual time from the first request on.
     pub virtual_s: f64,

@@ -83,7 +83,7 @@ impl Endpoint {
         let mut config = Config::new(HardwareAddress::Ip);
         config.random_seed = seed;
         let mut interface = Interface::new(config, &mut wire, instant(now));
-        // Everybody is a neighbour: behind the wire there is a switch, which knows better.
+        // Every station is a neighbour: the switch at the other end does the routing.
         interface.update_ip_addrs(|all| {
             let _ = all.push(IpCidr::new(own.into(), 0));
         });
@@ -244,7 +244,7 @@ mod tests {
         let sent: Vec<u8> = (0..40_000u32).map(|i| (i * 7 % 251) as u8).collect();
         let mut times = Vec::new();
         for lost in [0, 11] {
-            // Long enough that nobody gives up.
+            // Long enough that no connection times out.
             let mut a = Endpoint::connect(0, A, B, 100 * TIMEOUT, 1).expect("good addresses");
             let mut b = Endpoint::listen(0, B, 100 * TIMEOUT, 2);
             a.write(&sent);
@@ -267,7 +267,7 @@ mod tests {
         b.close();
         talk(&mut a, &mut b, 0, |a, b| a.is_over() && b.is_over());
         assert!(a.is_over() && b.is_over());
-        // Nobody is there: it gives up.
+        // There is no server: it gives up.
         let mut alone = Endpoint::connect(0, A, B, TIMEOUT, 1).expect("good addresses");
         let mut nobody = Endpoint::listen(0, (B.0, 1), TIMEOUT, 2);
         let (_, packets) = talk(&mut alone, &mut nobody, 1, |a, _| a.is_over());

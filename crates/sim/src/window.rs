@@ -37,7 +37,7 @@ impl<T> Window<T> {
         self.items.get_mut(number.checked_sub(self.forgotten)?)
     }
 
-    /// Forgets from the beginning on what nobody needs any more.
+    /// Drops entries at the beginning that are no longer needed.
     pub fn forget(&mut self, done: impl Fn(&T) -> bool) {
         while self.items.front().is_some_and(&done) {
             self.items.pop_front();

@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub struct ActionText {
     /// Name of the action.
     pub name: String,
-    /// Arguments; those without a name stand at their place.
+    /// Arguments; those without a name go by position.
     pub args: Vec<(Option<String>, String)>,
 }
 
@@ -402,7 +402,7 @@ pub fn build_entry(program: &Program, text: &EntryText) -> Result<(TableId, Entr
     Ok((id, entry))
 }
 
-/// Reads `table key=match ... [priority=n] -> action(param=value, ...)`. Arguments may stand without names, in order.
+/// Reads `table key=match ... [priority=n] -> action(param=value, ...)`. Arguments may be given without names, in order.
 pub fn parse_entry(text: &str) -> Result<EntryText, String> {
     let (left, right) = text.split_once("->").ok_or_else(|| format!("no -> in: {text}"))?;
     let mut words = left.split_whitespace();

@@ -459,7 +459,7 @@ fn entry(text: &str) -> Result<(EntryText, Option<String>), String> {
         id = Some(name.clone());
         words.truncate(words.len() - 2);
     }
-    // The parameters may stand apart from the action's name.
+    // The parameters may be separated from the action's name.
     if let [.., name, args] = words.as_slice()
         && args.starts_with('(')
     {

@@ -1,8 +1,8 @@
-//! How fast the balancer forwards on one core, in memory: packets of connections that stand.
+//! How fast the balancer forwards on one core, in memory: packets of established connections.
 //!
 //! `cargo run --release -p pointsman-testkit --example balancer_rate [FLOWS [PACKETS [PAYLOAD [EXECUTOR [only]]]]]`
 //!
-//! `only`: IPv4 packets of connections that stand and nothing else, to count their instructions.
+//! `only`: IPv4 packets of established connections only, to count their instructions.
 
 use pointsman_ir::Executor;
 use pointsman_testkit::Rig;
@@ -56,7 +56,7 @@ fn rack<E: Executor>() -> Result<Rig<E>, String> {
     Ok(rig)
 }
 
-/// Nanoseconds that this process has run, where Linux tells; other processes do not count.
+/// Nanoseconds that this process has run, where Linux reports it; other processes do not count.
 fn cpu_ns() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/schedstat").ok()?;
     text.split_whitespace().next()?.parse().ok()

@@ -44,7 +44,7 @@ fn describe(map: &SourceMap, diagnostics: &[Diagnostic]) -> String {
     diagnostics.iter().filter(|d| d.severity == Severity::Error).map(one).collect::<Vec<_>>().join("\n")
 }
 
-/// Compiles a program that stands in no file; `includes` are searched for `#include`.
+/// Compiles a program without a file; `includes` are searched for `#include`.
 ///
 /// # Errors
 /// The first error without its place, and a line for each.

@@ -8,7 +8,7 @@ use pointsman_interp::Interp;
 use pointsman_ir::Executor;
 use pointsman_testkit::differential::{Tally, run};
 
-/// Programs of a run that nobody configured.
+/// Programs of a run by default.
 const CASES: u64 = 5000;
 
 fn setting(name: &str, default: u64) -> u64 {

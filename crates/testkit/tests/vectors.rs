@@ -1,4 +1,4 @@
-//! The packet tests that lie beside our programs: `p4/programs/<name>/tests/*.stf`.
+//! The packet tests next to our programs: `p4/programs/<name>/tests/*.stf`.
 
 use pointsman_testkit::compile::{own_includes, own_program};
 use pointsman_testkit::stf::run_stf;

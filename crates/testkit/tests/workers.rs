@@ -181,7 +181,7 @@ impl<E: Executor> Hand<'_, E> {
             let n = flows.len();
             match dice {
                 _ if n < 16 => None,
-                // Taken away first: nobody uses it once it is closed.
+                // Taken away first: it is unused once it is closed.
                 0..3 => Some(flows.swap_remove(self.random_below(n))),
                 3..7 if n < 48 => None,
                 _ => Some(flows[self.random_below(n)].clone()),

@@ -1,6 +1,6 @@
 //! Looking ahead: code that runs a control in thought, to learn which memory it will look at.
 //!
-//! The code is that of the control with everything left out that somebody could notice. It reads the packet's variables,
+//! The code is that of the control without anything that has visible effects. It reads the packet's variables,
 //! looks keys up and computes hashes as the control would, and where the control would look at a cell, or at a large
 //! table, it notes the address. What it writes are copies of variables in scratch memory. Cells are not read: their
 //! values are taken to be zero, which for most programs means that nothing was found, and leads to the next place where
@@ -37,7 +37,7 @@ pub(super) const WORTHWHILE: u64 = 1 << 22;
 /// Large registers that are not noted yet are not looked for if those that are noted have this many times their bytes.
 const WORTH: u64 = 4;
 
-/// Bytes of registers together with those that share their lines, if they are large. Nobody waits for what a counter holds.
+/// Bytes of registers together with those that share their lines, if they are large. Nothing waits for the value of a counter.
 fn large(shape: &CellShape, place: CellPlace) -> Option<u64> {
     let bytes = shape.len.saturating_mul(4 * u64::from(place.stride));
     (shape.kind == CellKind::Value && bytes >= LARGE).then_some(bytes)
@@ -49,7 +49,7 @@ pub(super) struct Ahead {
     /// Where the next address goes, and how many can have been noted.
     next: Variable,
     noted: usize,
-    /// Cells whose address was noted: one stands for all that share its line, where code that comes by the one comes by the
+    /// Cells whose address was noted: one represents all that share its line, where code that reaches the one reaches the
     /// others.
     lines: Vec<(usize, V, Option<Block>)>,
     /// Bytes of the large lines among them.
@@ -74,7 +74,7 @@ impl Ahead {
 }
 
 impl Gen<'_, '_> {
-    /// Where a variable of the block stands while we look ahead: a copy, if it is small.
+    /// Location of a variable of the block while looking ahead: a copy, if it is small.
     pub(super) fn foreseen_param(&mut self, place: Place, param: &Param) -> Place {
         let size = self.layouts().get(place.ty).size;
         if self.ahead.is_none() || size > MOST_COPIED || param.direction == Direction::In {
@@ -94,7 +94,7 @@ impl Gen<'_, '_> {
         false
     }
 
-    /// Stands the variable in memory that nobody else sees?
+    /// Is the variable in private memory?
     fn is_own(&self, scope: &Scope, lv: &LValue) -> bool {
         match self.var(scope, lv.root).map(|place| place.at) {
             Some(At::Regs(_)) => true,

@@ -1,6 +1,6 @@
 //! Ways out of native code that it hardly ever takes.
 //!
-//! A call loses the registers that its callee may change, so values that are needed behind it stand in memory around it,
+//! A call loses the registers that its callee may change, so values that are needed after it are in memory around it,
 //! and in a function with a hundred such calls nearly all values do, whether or not a packet ever comes by one. So these
 //! calls lead through a few instructions of our own, which save every register.
 

@@ -186,7 +186,7 @@ impl Gen<'_, '_> {
             }
             (shape, at) => {
                 if let Shape::Header(h) = shape {
-                    // Bits behind the fields, too.
+                    // Also bits after the fields.
                     if let At::Mem { .. } = at {
                         self.clear(place);
                     }

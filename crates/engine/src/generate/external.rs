@@ -41,7 +41,7 @@ impl Gen<'_, '_> {
         args: &[Arg],
         result: Option<(Target, TypeId)>,
     ) {
-        // Arguments and results are not needed where they stand once the call is over.
+        // Arguments and results are not needed in memory after the call.
         let mark = self.scratch_top;
         if result.is_some() || !self.call_known(scope, called, args) {
             self.call_through(scope, called, args, result);

@@ -117,8 +117,8 @@ impl Gen<'_, '_> {
             && register(width).is_some()
     }
 
-    /// Looks whether there is a cell `i` of an array. Code goes on where there is one, with its address; where there may
-    /// be none it has to go on in the block that is given back.
+    /// Looks whether there is a cell `i` of an array. Code continues where there is one, with its address; where there may
+    /// be none it has to continue in the returned block.
     fn find_cell(
         &mut self,
         instance: ExternInstanceId,
@@ -142,7 +142,7 @@ impl Gen<'_, '_> {
         (self.cell_address(instance, i), Some(none))
     }
 
-    /// Where cell `i` of an array stands, if there is one: an address, and how far behind it. Cells of one index that stand
+    /// The position of cell `i` of an array, if there is one: an address, and how far behind it. Cells of one index that stand
     /// together have the address in common.
     pub(super) fn cell_address(&mut self, instance: ExternInstanceId, i: V) -> (V, i32) {
         self.uses_cells = true;
@@ -595,7 +595,7 @@ impl Gen<'_, '_> {
                 && at.is_multiple_of(16)
                 && rest.width >= 16
             {
-                // Whole words as they stand in memory: the sum of swapped words is the swapped sum (RFC 1071).
+                // Whole words in memory order: the sum of swapped words is the swapped sum (RFC 1071).
                 let from = off + (bit / 8) as i32;
                 let (v, n) = if rest.width >= 32 {
                     (self.b.ins().uload32(FLAGS, base, from), 32)

@@ -6,7 +6,7 @@
 //!   Cranelift variables ([`At::Regs`]);
 //! - everything else, and everything that is indexed at run time, in scratch memory ([`At::Mem`]);
 //! - parameters of the block in the packet's frame, and `inout` parameters of what it calls in the caller's place, where
-//!   nobody can tell the difference.
+//!   it makes no visible difference.
 //!
 //! All memory that the code touches has a size known here: the frame, the scratch memory and the constants. Only three
 //! kinds of access depend on run-time values, and each is checked by the code in front of it: elements of stacks (an
@@ -51,7 +51,7 @@ pub(crate) struct Source<'p> {
     pub(crate) errors: CoreErrors,
     /// What externs mean.
     pub(crate) known: &'p Known,
-    /// Where the cells of its arrays stand.
+    /// Positions of the cells of its arrays.
     pub(crate) places: &'p [CellPlace],
     /// Zero bytes, as many as the largest element of a stack has: what an index out of range reads.
     pub(crate) zeros: &'p [u64],
@@ -98,7 +98,7 @@ struct Scope {
 struct Flow {
     /// `return`.
     ret: Block,
-    /// `exit` or `reject`; the status stands in [`Gen::status`].
+    /// `exit` or `reject`; the status is in [`Gen::status`].
     fail: Block,
     /// Of the loops around: where `break` and `continue` go.
     loops: Vec<(Block, Block)>,
@@ -149,7 +149,7 @@ struct Gen<'g, 'p> {
     problem: Option<String>,
 }
 
-/// Generates the code of a block whose parameter `i` stands at byte `params[i]` of the memory that it is given, and its
+/// Generates the code of a block whose parameter `i` is at byte `params[i]` of the memory that it is given, and its
 /// scratch memory from byte `scratch_at` on.
 pub(crate) fn compile(
     source: &Source<'_>,
@@ -186,7 +186,7 @@ pub(crate) fn compile_ahead(
     })
 }
 
-/// Generates the code of a pass, or code that looks ahead of it; slot `i` stands at byte `slots[i].1` of a frame.
+/// Generates the code of a pass, or code that looks ahead of it; slot `i` is at byte `slots[i].1` of a frame.
 pub(crate) fn compile_pass(
     source: &Source<'_>,
     isa: &OwnedTargetIsa,
@@ -444,7 +444,7 @@ impl<'g, 'p> Gen<'g, 'p> {
         self.b.ins().iconst(ty, n as u64 as i64)
     }
 
-    /// Goes on with `block`, whose predecessors are all there.
+    /// Continues with `block`, whose predecessors are all there.
     fn start(&mut self, block: Block) {
         self.b.switch_to_block(block);
         self.b.seal_block(block);
@@ -550,7 +550,7 @@ impl<'g, 'p> Gen<'g, 'p> {
         self.jump(fail);
     }
 
-    /// Goes on if `condition`, else rejects with `error`.
+    /// Continues if `condition`, else rejects with `error`.
     fn require(&mut self, condition: V, error: u32) {
         let (on, off) = (self.new_block(), self.new_block());
         self.branch(condition, on, off);

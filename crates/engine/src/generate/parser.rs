@@ -78,7 +78,7 @@ impl Gen<'_, '_> {
         match next {
             StateRef::State(i) => self.jump(blocks[i as usize]),
             StateRef::Accept => self.jump(accept),
-            // `transition reject` without an error of its own: the error stays `NoError`.
+            // `transition reject` without an error: the error stays `NoError`.
             StateRef::Reject => {
                 let error = self.number(0);
                 self.reject_with(error);

@@ -1,7 +1,7 @@
 //! A whole pass as one function ([`pointsman_ir::pass`]).
 //!
 //! The frame is a piece of the stack, which needs no register to be reached. Slots that are small structs of numbers do
-//! not stand in memory at all: their fields are variables, so what nobody reads is never written, and what is written
+//! not stand in memory at all: their fields are variables, so unread fields are never written, and what is written
 //! once is known. Only where the pass ends with a frame are they put where the other blocks look for them.
 //!
 //! The deparser writes the headers straight into the packet's buffer, the last one first, in front of what the parser left.
@@ -30,7 +30,7 @@ const UNROLLED: u32 = 16;
 /// What a pass knows of itself.
 struct Slots<'a> {
     places: Vec<Place>,
-    /// Where they stand in a frame.
+    /// Their positions in a frame.
     types: &'a [(TypeId, u32)],
     stack: StackSlot,
     exits: BTreeMap<u32, (PassExit, Block)>,
@@ -381,7 +381,7 @@ impl Gen<'_, '_> {
         let end = self.b.ins().iadd(room, payload);
         self.b.def_var(begin, end);
         // The last one first: so nobody needs to know beforehand how long they are. Where there is no room for another one those that
-        // were written stand in front of the payload, where nobody looks any more.
+        // were written are before the payload, where they are no longer read.
         for (header, _) in headers.iter().rev().filter(|h| !h.1) {
             let (Shape::Header(h), At::Mem { base, off }) = (self.shape(header.ty), header.at) else {
                 continue;

@@ -1,4 +1,4 @@
-//! Places: where values stand, and how they are read and written.
+//! Places: the location of values, and how they are read and written.
 
 use super::{FLAGS, Gen, Scope};
 use crate::layout::{HeaderField, Shape};
@@ -26,7 +26,7 @@ pub(super) struct Place {
     pub(super) at: At,
 }
 
-/// A value: a scalar of at most 128 bits in a register, anything else where it stands.
+/// A value: a scalar of at most 128 bits in a register, anything else in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Val {
     Reg(V),
@@ -233,7 +233,7 @@ impl<'p> Gen<'_, 'p> {
         let v = self.load_be(base, off + start as i32, size);
         let behind = (start + size) * 8 - bit - width;
         let v = if behind == 0 { v } else { self.b.ins().ushr_imm_u(v, i64::from(behind)) };
-        // Nothing stands in front of the field: no bits to mask.
+        // Nothing precedes the field: no bits to mask.
         if bit == start * 8 { v } else { self.mask(v, width) }
     }
 
@@ -522,7 +522,7 @@ impl<'p> Gen<'_, 'p> {
         }
     }
 
-    /// The address of a value in natural form: where it stands, or a copy of it.
+    /// The address of a value in natural form: its own, or that of a copy.
     pub(super) fn spill(&mut self, v: Val, ty: TypeId) -> V {
         let ty = self.repr(ty);
         match v {
@@ -653,7 +653,7 @@ impl<'p> Gen<'_, 'p> {
         Place { ty: *elem, at: At::Mem { base, off: 0 } }
     }
 
-    /// The place that stands for elements that do not exist.
+    /// The place used for elements that do not exist.
     fn elsewhere(&mut self, ty: TypeId, write: bool) -> V {
         if !write {
             return self.address(self.s.zeros.as_ptr().cast());

@@ -16,7 +16,7 @@ impl Gen<'_, '_> {
     /// Statements one after the other. False if control never gets behind them.
     pub(super) fn block(&mut self, scope: &Rc<Scope>, stmts: &[Stmt]) -> bool {
         if self.is_dead() {
-            // Something may stand in it, so it needs an end.
+            // It may contain code, so it needs an end.
             self.b.ins().trap(TrapCode::unwrap_user(1));
             return false;
         }
@@ -148,7 +148,7 @@ impl Gen<'_, '_> {
         self.meet(done, live)
     }
 
-    /// Goes on at `done`, where branches meet; whether any of them gets there.
+    /// Continues at `done`, where branches meet; returns whether any of them gets there.
     fn meet(&mut self, done: Block, live: bool) -> bool {
         self.start(done);
         if !live && !self.is_dead() {

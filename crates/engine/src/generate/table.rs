@@ -77,7 +77,7 @@ impl Gen<'_, '_> {
         self.write_count(scope, action_run, ran);
     }
 
-    /// Where the data of an action stands in a row, and words of the row.
+    /// Position of an action's data in a row, and words of the row.
     fn data_of(&self, table: &Table, n: usize) -> (RowData, usize) {
         let listed = &table.actions[n];
         let params = &self.s.program.actions[listed.action.index()].frame.params;

@@ -1,8 +1,8 @@
 //! Numbers of more than 128 bits, as 64-bit limbs.
 //!
 //! Numbers of up to [`MOST_LIMBS`] limbs are held in as many registers, and what is done to them is generated in place.
-//! Larger ones stand in memory, and functions of the runtime loop over their limbs, as they do for products and quotients;
-//! but the parts of them that fit registers are read and written in place, too.
+//! Larger ones are in memory, and functions of the runtime loop over their limbs, as they do for products and quotients;
+//! but the parts of them that fit registers are also read and written in place.
 
 use super::place::{At, Place, Val, register};
 use super::{FLAGS, Gen};
@@ -139,7 +139,7 @@ impl Gen<'_, '_> {
         }
     }
 
-    /// The address of a number's limbs: where it stands, or a copy.
+    /// The address of a number's limbs: its own, or that of a copy.
     fn limbs_at(&mut self, v: Val, width: u32) -> V {
         if let (Val::At(Place { at: At::Mem { base, off }, .. }), None) = (v, register(width)) {
             return self.pointer(base, off);
@@ -397,7 +397,7 @@ impl Gen<'_, '_> {
             .collect()
     }
 
-    /// The low half of a pair of limbs shifted right by up to 64 bits. `None` stands for zero.
+    /// The low half of a pair of limbs shifted right by up to 64 bits. `None` means zero.
     fn funnel(&mut self, high: Option<V>, low: Option<V>, by: u32) -> Option<V> {
         if by == 0 {
             return low;

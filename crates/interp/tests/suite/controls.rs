@@ -319,7 +319,7 @@ fn frames() {
     assert_eq!(rig.slots, fresh);
     rig.slots = copy;
     assert_eq!(rig.get(0, &[0, 0]), 5);
-    // One slot bound twice: `in` gets a copy, `inout` is written back. `out` starts anew.
+    // One slot bound twice: `in` gets a copy, `inout` is written back. `out` starts fresh.
     let outcome = rig.exec.control(ControlId(1), &[1, 1, 0], &mut rig.slots, &mut vec![], &mut rig.world);
     assert!(!outcome.exited);
     assert_eq!((rig.get(0, &[0, 0]), rig.get(1, &[])), (0, 7));

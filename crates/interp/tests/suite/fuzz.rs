@@ -260,7 +260,7 @@ fn mutate_frame(p: &mut Program, rng: &mut Rng) {
 /// Loads the program and sends packets through it. False if the verifier refuses it.
 fn survive(p: Program, rng: &mut Rng) -> bool {
     if !verify(&p).is_empty() {
-        // It prints, too.
+        // It can also be printed.
         assert!(!text::print(&p).is_empty());
         return false;
     }
@@ -268,7 +268,7 @@ fn survive(p: Program, rng: &mut Rng) -> bool {
     b.program = p;
     let slots = b.program.parsers[0].frame.clone();
     let mut rig = Rig::new(&b, &slots);
-    // The same without anybody who follows the packets: it must make no difference.
+    // The same without tracing: it must make no difference.
     let mut plain = Rig::new(&b, &slots);
     plain.world.tracing = false;
     let fits = |frame: &Frame, slots: &Frame| {

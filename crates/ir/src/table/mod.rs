@@ -93,7 +93,7 @@ impl KeyMatch {
     }
 }
 
-/// Names an entry for as long as it stands; never used twice in one store.
+/// Names an entry for as long as it exists; never used twice in one store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EntryHandle(pub u64);
 
@@ -110,14 +110,14 @@ pub struct Entry {
     pub is_const: bool,
     /// Opaque to us; P4Runtime's `metadata`.
     pub metadata: Vec<u8>,
-    /// Idle time after which the control plane is told, in nanoseconds; 0 for never.
+    /// Idle time after which the control plane is notified, in nanoseconds; 0 for never.
     pub idle_timeout_ns: u64,
 }
 
 /// Why an entry was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryError {
-    /// An entry with the same match (and priority) stands already.
+    /// An entry with the same match (and priority) already exists.
     Duplicate,
     /// No such entry.
     NotFound,

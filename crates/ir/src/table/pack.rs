@@ -5,7 +5,7 @@ use super::KeyMatch;
 use crate::bits::Bits;
 use crate::value::Value;
 
-/// Bytes that stand inside the entry up to [`Packed::INLINE`], and on the heap beyond.
+/// Bytes that are inside the entry up to [`Packed::INLINE`], and on the heap beyond.
 #[derive(Clone, Debug)]
 pub(super) enum Packed {
     Inline { len: u8, bytes: [u8; Packed::INLINE] },
@@ -154,7 +154,7 @@ pub(super) fn put_value(out: &mut Vec<u8>, value: &Value) {
     }
 }
 
-/// Reads what the functions above wrote. At the end of the bytes it reads zeros: they are never anybody else's bytes.
+/// Reads what the functions above wrote. At the end of the bytes it reads zeros: never bytes of other data.
 pub(super) struct Unpack<'a>(pub &'a [u8]);
 
 impl Unpack<'_> {

@@ -1,7 +1,7 @@
 //! The entries of one table, small in memory and quick to find.
 //!
 //! Entries are packed ([`super::pack`]). They are found by tuple space search (Srinivasan, Suri, Varghese: Packet
-//! classification using tuple space search, 1999): entries that look at the same bits of the key stand in one hash table,
+//! classification using tuple space search, 1999): entries that use the same bits of the key are in one hash table,
 //! so a look-up tries one hash table per combination of masks, best first. An exact table is one hash table, an lpm
 //! table one for each prefix length that occurs. Bounds of ranges are not hashed but compared one by one.
 
@@ -188,7 +188,7 @@ impl Tuple {
         }
     }
 
-    /// Adds a slot; `ahead` says whether a slot that stands here already goes before it.
+    /// Adds a slot; `ahead` says whether a slot that is already here goes before it.
     fn add(&mut self, hash: u32, index: u32, ahead: impl Fn(u32) -> bool) {
         let Some(b) = self.buckets.find_mut(spread(hash), |b| b.hash == hash) else {
             self.buckets.insert_unique(spread(hash), Bucket { hash, at: index }, |b| spread(b.hash));
@@ -321,7 +321,7 @@ impl TableStore {
         Some(slot.unpack(self.kinds.len()))
     }
 
-    /// The number of an entry: small, and nobody else's as long as the entry stands.
+    /// The number of an entry: small, and unique as long as the entry exists.
     pub fn slot_of(&self, handle: EntryHandle) -> Option<u32> {
         self.by_handle.get(&handle).copied()
     }
@@ -453,7 +453,7 @@ impl TableStore {
     }
 
     /// Puts an entry back under the handle that it had, at the place that it had among entries of equal precedence. An
-    /// entry that stands under this handle is replaced.
+    /// entry with this handle is replaced.
     pub fn restore(&mut self, handle: EntryHandle, entry: Entry) -> Result<(), EntryError> {
         if self.by_handle.contains_key(&handle) {
             return self.modify(entry).map(|_| ());
@@ -586,7 +586,7 @@ impl TableStore {
         let mut best: Option<(Rank, EntryHandle, u32)> = None;
         for number in &self.order {
             let Some(tuple) = &self.tuples[*number as usize] else { continue };
-            // Equal rank is no reason to stop: the older one wins.
+            // Do not stop at equal rank: the older one wins.
             if best.as_ref().is_some_and(|(rank, _, _)| *rank > tuple.best) {
                 break;
             }

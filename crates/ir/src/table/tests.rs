@@ -89,7 +89,7 @@ fn obvious(entries: &[Entry], key: &[Bits]) -> Option<usize> {
     found.max_by_key(|i| (rank(&entries[*i]), std::cmp::Reverse(*i)))
 }
 
-/// Multiply-with-carry is random enough here, and needs nobody.
+/// Multiply-with-carry is random enough here, and has no dependencies.
 struct Dice(u64);
 
 impl Dice {

@@ -65,7 +65,7 @@ pub(super) fn value(program: &Program, ty: TypeId, v: &Value) -> String {
     }
 }
 
-/// A compile-time constant, whose type is not known here.
+/// A compile-time constant of unknown type.
 pub(super) fn constant(program: &Program, c: &Const) -> String {
     match c {
         Const::Int(i) => i.to_string(),

@@ -2,7 +2,7 @@
 //!
 //! What is computed is what the applications compute: a multilayer perceptron over flow features, ranked retrieval, nearest
 //! neighbours, the convolutions of VGG16, answers to DNS queries, and floating-point operations for their own sake. Data and
-//! weights are random: how long a request takes does not depend on what they mean, and nobody has to download anything.
+//! weights are random: how long a request takes does not depend on what they mean, and no download is needed.
 
 mod dense;
 mod dns;

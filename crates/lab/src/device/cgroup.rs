@@ -98,7 +98,7 @@ fn quota(cores: f64) -> (u64, u64) {
     ((cores * period).round() as u64, period.round() as u64)
 }
 
-/// Removes this process's groups, whose threads go on without a quota: for a process that is about to exit without
+/// Removes this process's groups, whose threads continue without a quota: for a process that is about to exit without
 /// waiting for its devices.
 pub fn release_cpu_groups() {
     let read = |file: &str| fs::read_to_string(file).unwrap_or_default();

@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How fast this machine runs the loop that stands for a request's work.
+/// How fast this machine runs the loop that simulates a request's work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Calibration {
     iterations_per_ns: f64,

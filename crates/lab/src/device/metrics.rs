@@ -1,4 +1,4 @@
-//! What a device tells of itself over HTTP: its counters in Prometheus' text format, for agents and whoever else scrapes.
+//! A device's counters over HTTP in Prometheus' text format, for agents and other scrapers.
 //!
 //! It is served by the device's own thread, between requests: an answer is some hundred bytes that are at hand.
 
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 
-/// Who asks at the same time; more have to ask again.
+/// Maximum concurrent clients; more have to retry.
 const ASKERS: usize = 16;
 
 /// A listener, and those who have connected but not asked yet.
@@ -37,7 +37,7 @@ impl Metrics {
         loop {
             let stream = match self.listener.accept() {
                 Ok((stream, _)) => stream,
-                // Nobody, or somebody who has gone again.
+                // No client, or one that has disconnected.
                 Err(_) => return Ok(()),
             };
             if self.askers.len() < ASKERS {
@@ -49,12 +49,12 @@ impl Metrics {
         }
     }
 
-    /// Whether this is the connection of somebody who asks.
+    /// Whether this is the connection of a client.
     pub fn has(&self, token: u64) -> bool {
         self.askers.contains_key(&token)
     }
 
-    /// Somebody asks, or has gone. One page, whatever is asked.
+    /// A client sent a request or disconnected. The page is the same for all requests.
     pub fn answer(&mut self, token: u64, page: impl FnOnce() -> String) {
         let Some(mut stream) = self.askers.remove(&token) else { return };
         // The question is read, so that closing does not take back the answer.
@@ -62,7 +62,7 @@ impl Metrics {
             Ok(1..) => {
                 let page = page();
                 let head = "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n";
-                // Who does not take it has gone.
+                // A client that does not take it has disconnected.
                 let _ = write!(stream, "{head}Content-Length: {}\r\n\r\n{page}", page.len());
                 let _ = stream.shutdown(Shutdown::Write);
             }

@@ -1,7 +1,7 @@
 //! What handles requests: a device with a queue, answering over UDP and TCP on one port.
 //!
 //! One thread receives, keeps time and sends; see [`Model`] for how long a request takes. Probes are answered
-//! at once and bulk transfers run beside the queue, so that consistency can be checked at rates that would
+//! at once and bulk transfers bypass the queue, so that consistency can be checked at rates that would
 //! drown the modelled processor.
 
 mod cgroup;
@@ -42,7 +42,7 @@ pub enum ServiceTime {
     Deterministic,
     /// Exponentially distributed, drawn from the device's seed.
     Exponential,
-    /// Drawn by somebody else: each request takes the next of these times the mean, over and over again.
+    /// Drawn in advance: each request takes the next of these times the mean, cyclically.
     Drawn(Arc<[f64]>),
 }
 
@@ -101,7 +101,7 @@ pub struct DeviceConfig {
     pub buffer: usize,
     /// Seed of the service times. Each device draws its own sequence.
     pub seed: u64,
-    /// Where it tells its counters over HTTP, in Prometheus' text format, if it does.
+    /// Where it serves its counters over HTTP, in Prometheus' text format, if it does.
     pub metrics: Option<SocketAddr>,
 }
 
@@ -229,7 +229,7 @@ impl Device {
 impl Drop for Device {
     fn drop(&mut self) {
         if let Err(e) = self.end() {
-            // Nobody asked for the result, but a device that failed must not go unnoticed.
+            // The result was not requested, but a device that failed must not go unnoticed.
             eprintln!("{e}");
         }
     }
@@ -367,7 +367,7 @@ impl Server {
         })
     }
 
-    /// Tells its counters to whoever asks there.
+    /// Serves its counters to clients there.
     fn tell(&mut self, metrics: Option<Metrics>) -> io::Result<()> {
         let Some(metrics) = metrics else { return Ok(()) };
         metrics.watch(&self.epoll, self.next_token)?;
@@ -469,7 +469,7 @@ impl Server {
             let stream = match self.sockets.tcp[listener].accept() {
                 Ok((stream, _)) => stream,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
-                // Gone before it was accepted, or out of descriptors. The event comes again at once, so
+                // Closed before it was accepted, or out of descriptors. The event comes again at once, so
                 // take a breath: there is no way to serve well in this state, only a way not to spin.
                 Err(_) => {
                     std::thread::sleep(Duration::from_millis(1));

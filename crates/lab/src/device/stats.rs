@@ -27,7 +27,7 @@ pub struct DeviceCounters {
     pub overflowed: u64,
     /// Datagrams or frames that were no requests.
     pub malformed: u64,
-    /// Answers that the kernel refused to send, or whose TCP connection was gone.
+    /// Answers that the kernel refused to send, or whose TCP connection was closed.
     pub send_failures: u64,
     /// Requests waiting or in service now.
     pub in_system: u64,

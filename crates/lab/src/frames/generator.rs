@@ -25,7 +25,7 @@ pub struct Plan {
     pub duration: Duration,
     /// At most so many frames.
     pub limit: u32,
-    /// So many of them, evenly spread, carry their time of sending. (Of a flood, none: its length is not known.)
+    /// How many of them, evenly spread, carry their time of sending. (Of a flood, none: its length is not known.)
     pub timed: u32,
 }
 
@@ -50,7 +50,7 @@ impl Offered {
 /// Frames prepared at a time.
 const BATCH: usize = 64;
 /// A generator that was kept from working catches up at most so many frames; what is behind that is not sent. Otherwise it
-/// would measure what a burst of its own making does.
+/// would measure the effect of its own bursts.
 const BACKLOG: f64 = 256.0;
 
 /// Sends on the calling thread, which does not sleep meanwhile: at these rates a timer would be late every time.

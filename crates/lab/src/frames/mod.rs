@@ -4,7 +4,7 @@
 //! [`Sink`] counts them in the kernel, at a cost that is small and the same whoever forwarded them. [`loss_free`] searches
 //! for the highest rate at which nothing is lost.
 //!
-//! A frame is UDP over IPv4 with correct checksums. Its payload begins with what the sink goes by:
+//! A frame is UDP over IPv4 with correct checksums. Its payload begins with the fields used by the sink:
 //!
 //! | payload | bytes |
 //! |---|---|
@@ -31,7 +31,7 @@ use crate::error::Result;
 
 /// Something that takes frames to a wire.
 pub trait Transmitter {
-    /// Sends frames of `length` bytes that stand one behind the other in `frames`; says how many were taken. Those that
+    /// Sends consecutive frames of `length` bytes in `frames`; returns how many were taken. Those that
     /// were not are sent again.
     fn transmit(&mut self, frames: &[u8], length: usize) -> Result<usize>;
 }

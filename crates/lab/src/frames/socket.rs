@@ -25,7 +25,7 @@ impl PacketSocket {
             let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
             // SAFETY: no memory is passed.
             let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
-            // SAFETY: the kernel has just returned this descriptor to us, so nobody else owns it.
+            // SAFETY: the kernel has just returned this descriptor to us, so it has no other owner.
             Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
         };
         let failed = |e| Error::os(format!("cannot open a packet socket in {}", namespace.name()), e);
@@ -158,7 +158,7 @@ impl PacketSocket {
         Ok(Some((n as usize, time)))
     }
 
-    /// Sends frames of `length` bytes that stand one behind the other; says how many the kernel took.
+    /// Sends consecutive frames of `length` bytes; returns how many the kernel took.
     fn send(&self, frames: &[u8], length: usize) -> io::Result<usize> {
         let mut parts = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH];
         // SAFETY: all zeroes is a value of this plain structure.

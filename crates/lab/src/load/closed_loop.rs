@@ -268,7 +268,7 @@ impl Run<'_> {
                 State::Closed => self.begin(at),
                 State::Connecting | State::Waiting(_) if now - client.since > self.config.timeout => {
                     if let Some(socket) = client.socket.take() {
-                        // Nobody listens any more.
+                        // The server has stopped listening.
                         let _ = socket.shutdown(Shutdown::Both);
                     }
                     client.state = State::Closed;

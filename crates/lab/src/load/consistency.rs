@@ -33,7 +33,7 @@ pub struct ConsistencyConfig {
     pub grace: Duration,
     /// Distinguishes the connections of this run from those of others.
     pub seed: u64,
-    /// [`Kind::Probe`] asks only who is there; [`Kind::Work`] occupies the device.
+    /// [`Kind::Probe`] only asks for the device's name; [`Kind::Work`] occupies the device.
     pub kind: Kind,
 }
 
@@ -82,7 +82,7 @@ impl ConsistencyConfig {
                 ports.len()
             ));
         }
-        // The devices' ends of the TCP connections are usually files of this process, too.
+        // The devices' ends of the TCP connections are usually also files of this process.
         let needed = open_files + (self.connections + self.tcp_connections() + 100) as u64;
         if needed > file_limit {
             return fail(format!(
@@ -464,7 +464,7 @@ impl Check<'_> {
         while !output.is_empty() {
             match (&connection.socket).write(output) {
                 Ok(n) => drop(output.drain(..n)),
-                // Not connected yet looks like this, too.
+                // A connection still being set up also looks like this.
                 Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected) => break,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) => {

@@ -1,4 +1,4 @@
-//! The lean protocol of the closed-loop generator, and the servers that speak it.
+//! The lean protocol of the closed-loop generator, and its servers.
 //!
 //! What is measured with it shares its processors with it, so both ends do as little as they can: messages of fixed
 //! length, no signatures but a keyed echo, one thread for all servers.
@@ -63,7 +63,7 @@ pub(super) fn stream() -> Message {
     message(STREAM, 0, 0, 0)
 }
 
-/// The server that answered this request; none if it is no answer to it.
+/// The server that answered this request; none if this is not an answer to it.
 pub(super) fn answered_by(answer: &Message, number: u64) -> Option<u32> {
     let server = (word(answer, 0) & 0xffff_ffff) as u32;
     let right =
@@ -207,7 +207,7 @@ impl Loop {
 
     fn accept(&mut self, listener: usize) {
         let (listener, server) = &self.listeners[listener];
-        // Whatever prevents accepting now, epoll will say that somebody is waiting.
+        // Whatever prevents accepting now, epoll will report waiting connections.
         while let Ok((stream, _)) = listener.accept() {
             let at = stream.as_raw_fd() as usize;
             if stream.set_nonblocking(true).is_err()

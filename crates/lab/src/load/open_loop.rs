@@ -192,7 +192,7 @@ pub struct LoadResult {
     pub lateness_p99: Duration,
     /// The latest that a request left.
     pub lateness_max: Duration,
-    /// Whether the generator kept its schedule; if not, the latencies are its own, too.
+    /// Whether the generator kept its schedule; if not, the latencies include its own delays.
     pub schedule_kept: bool,
     /// How long requests were sent.
     pub duration: Duration,
@@ -508,7 +508,7 @@ mod tests {
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let deviation = (gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / gaps.len() as f64).sqrt();
         assert!((mean - 1.0).abs() < 0.01 && (deviation - 1.0).abs() < 0.05, "{mean} {deviation}");
-        // Bursts spread more than chance alone, and lose nobody.
+        // Bursts spread more than chance alone, and lose nothing.
         let counts = |times: &[Duration]| {
             let mut per_100_ms = [0.0f64; 100];
             times.iter().for_each(|t| per_100_ms[(t.as_millis() / 100).min(99) as usize] += 1.0);

@@ -36,7 +36,7 @@ pub struct SwitchPort {
     pub host: String,
 }
 
-/// A rack that stands. Dropping it and everything that runs in its namespaces removes it.
+/// A running rack. Dropping it and everything that runs in its namespaces removes it.
 #[derive(Clone, Debug)]
 pub struct Rack {
     /// Where the switch (and its control plane) runs. Its kernel has no addresses but loopback's and
@@ -80,7 +80,7 @@ impl Rack {
     }
 
     /// Makes the switch's kernel an ordinary router with the gateway addresses: the baseline without any
-    /// program, and a check of the wiring. The VIP is nobody's then.
+    /// program, and a check of the wiring. The VIP is unused then.
     pub fn route_by_kernel(&mut self) -> Result<()> {
         let warnings = self.switch.enter(|| {
             let mut warnings = apply_sysctls(ROUTER_SYSCTLS);
@@ -218,7 +218,7 @@ const HOST_INDEX: u32 = 2;
 const REPLACED: u32 = 1000;
 
 /// Index of a switch port's interface. The two ends of a pair must differ in index: if they are equal, which
-/// they easily are in namespaces of their own, the kernel takes them for ordinary links and may let a second
+/// they easily are in separate namespaces, the kernel takes them for ordinary links and may let a second
 /// pass before it switches them on (linkwatch_urgent_event in net/core/link_watch.c).
 fn switch_index(port: u16) -> u32 {
     1000 + u32::from(port)

@@ -53,7 +53,7 @@ impl TryFrom<String> for Mac {
     }
 }
 
-/// How one host is plugged into the switch: a port of its own with a subnet of its own.
+/// How one host is plugged into the switch: its own port with its own subnet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
     /// The switch's port number (1 to 510: 511 is v1model's drop port, 0 is left free).
@@ -137,7 +137,7 @@ pub enum DeviceKind {
     Gpu,
 }
 
-/// Something in a server that can handle requests: a host of its own on the network.
+/// Something in a server that can handle requests: a separate host on the network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeviceSpec {
     /// Its name within the server, such as `nic`.
@@ -182,7 +182,7 @@ pub struct RackSpec {
     /// Whether hosts hand unfinished checksums and oversized segments to the wire, as veth allows. Off
     /// unless the switch completes them itself.
     pub offloads: bool,
-    /// Whether hosts are told the MAC address of their gateways instead of asking for it.
+    /// Whether hosts get the MAC address of their gateways statically instead of resolving it.
     pub static_neighbours: bool,
     /// Queues of every interface, in each direction.
     pub queues: u32,

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-/// Text that may stand in HTML or SVG.
+/// Text for HTML or SVG.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -36,7 +36,7 @@ pub struct Report {
     pub policies: Vec<PolicyReport>,
     /// The consistency check.
     pub consistency: ConsistencyReport,
-    /// Bulk transfers that ran beside it.
+    /// Bulk transfers that ran at the same time.
     #[serde(default)]
     pub bulk: Vec<BulkReport>,
     /// The machine, the command, versions: whatever helps to repeat it. Shown as given.
@@ -359,7 +359,7 @@ impl Report {
 }
 
 fn ms(duration: Duration) -> f64 {
-    // Nanoseconds are exact below 2^53; three more digits than anybody can measure are dropped.
+    // Nanoseconds are exact below 2^53; three more digits than measurable are dropped.
     (duration.as_nanos() as f64 / 1e3).round() / 1e3
 }
 

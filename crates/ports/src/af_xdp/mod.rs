@@ -31,7 +31,7 @@ const HEADERS: u32 = 18;
 /// longer on a busy machine.
 const QUEUE_PATIENCE: Duration = Duration::from_secs(4);
 
-/// How long frames that did not fit wait for somebody to call although the descriptor is quiet.
+/// How long frames that did not fit wait for a call although the descriptor is quiet.
 const STUCK_INTERVAL_NS: u64 = 100_000;
 
 /// Where an XDP program runs.
@@ -104,7 +104,7 @@ struct Shared(Mutex<Option<Attachment>>);
 /// A Linux network interface, or some of its queues.
 ///
 /// It needs root, or CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW in the first user namespace. Frames that arrive go to the port
-/// and to nobody else: the kernel's own network stack does not see them, nor does tcpdump. The XDP program that sees to
+/// and nowhere else: the kernel's own network stack does not see them, nor does tcpdump. The XDP program that sees to
 /// that goes away with the last port of the interface. The port belongs to the network namespace in which it was
 /// opened, wherever the thread that uses it goes.
 pub struct AfXdp {
@@ -133,7 +133,7 @@ pub struct AfXdp {
     /// Frames were left behind.
     stuck: bool,
     counters: Counters,
-    /// What the sockets that are no more had dropped, and what has been counted of those that are.
+    /// Drops of closed sockets, and the drops already counted of open ones.
     kernel_drops: u64,
 }
 

@@ -9,7 +9,7 @@ use crate::sys::bpf::{self, Instruction, Purpose};
 
 /// `bpf_redirect_map(map, key, flags)`; the lower bits of the flags are what is returned where the map has no entry.
 const REDIRECT_MAP: i32 = 51;
-/// Go on to the kernel's network stack.
+/// Continue to the kernel's network stack.
 const XDP_PASS: i32 = 2;
 /// What must not happen; such frames show up in the tracepoint xdp_exception.
 const XDP_ABORTED: i32 = 0;

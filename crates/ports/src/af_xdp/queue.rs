@@ -185,7 +185,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Whether frames wait in the ring for somebody to call [`Queue::kick`].
+    /// Whether frames wait in the ring for a call of [`Queue::kick`].
     pub fn is_stuck(&mut self) -> bool {
         self.socket.sent.waiting() > 0 && self.socket.sent.needs_wakeup()
     }

@@ -12,7 +12,7 @@ use crate::sys::bpf::{self, Purpose};
 mod support;
 use support::Netns;
 
-/// Has the kernel put a tag on everything that is sent through an interface, beside the frame, as a VLAN interface does.
+/// Has the kernel put a tag on everything that is sent through an interface, next to the frame, as a VLAN interface does.
 fn tag_everything(interface: i32, tpid: u16, tci: u16) -> io::Result<[OwnedFd; 2]> {
     const VLAN_PUSH: i32 = 18;
     let mut program = Assembler::default();

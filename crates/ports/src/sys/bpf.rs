@@ -152,7 +152,7 @@ impl Purpose {
     }
 }
 
-/// Loads a program. The kernel wants to hear of a license that is compatible with the GPL where a program calls its
+/// Loads a program. The kernel requires a license that is compatible with the GPL where a program calls its
 /// functions; such programs are short, written for this crate, and may be used under the MIT license or the GPL as well.
 pub(crate) fn load(purpose: Purpose, instructions: &[Instruction]) -> io::Result<OwnedFd> {
     const BOUND_TO_DEVICE: u32 = 1 << 6;

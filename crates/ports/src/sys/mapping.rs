@@ -28,7 +28,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and whoever could look into it is gone with `self`.
+        // SAFETY: the mapping is ours, and all references to it end with `self`.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }

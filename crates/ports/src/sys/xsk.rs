@@ -182,7 +182,7 @@ impl Umem {
         true
     }
 
-    /// Tells the processor that the first bytes of a frame will be wanted soon.
+    /// Prefetches the first bytes of a frame.
     pub fn prefetch(&self, at: u64) {
         #[cfg(target_arch = "x86_64")]
         if let Some(start) = self.within(at, 1) {
@@ -277,7 +277,7 @@ impl XdpSocket {
         Ok(())
     }
 
-    /// Asks the kernel to go on receiving after the fill ring was empty.
+    /// Asks the kernel to continue receiving after the fill ring was empty.
     pub fn kick_receive(&self) -> io::Result<()> {
         let fd = self.fd.as_raw_fd();
         // SAFETY: there is neither a buffer nor room for an address.
@@ -311,7 +311,7 @@ fn get_option<T: Copy>(socket: &OwnedFd, option: libc::c_int) -> io::Result<T> {
         let value = (&raw mut value).cast();
         libc::getsockopt(socket.as_raw_fd(), libc::SOL_XDP, option, value, &mut length)
     })?;
-    // An old kernel fills less: structures of before Linux 5.4 lack the rings' flags.
+    // An old kernel fills less: structures from before Linux 5.4 lack the rings' flags.
     if length as usize != mem::size_of::<T>() {
         return Err(io::Error::from(io::ErrorKind::Unsupported));
     }

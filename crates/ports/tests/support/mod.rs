@@ -29,7 +29,7 @@ fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// A network namespace. It goes away, with all its interfaces, when the last user of it is gone.
+/// A network namespace. It is removed, with all its interfaces, when its last user ends.
 pub struct Netns(File);
 
 impl Netns {
@@ -195,7 +195,7 @@ fn link_up(interface: &str) -> io::Result<()> {
     request.send()
 }
 
-/// The operational state of RFC 2863. Unlike the flag IFF_RUNNING it tells "up" from "not known yet".
+/// The operational state of RFC 2863. Unlike the flag IFF_RUNNING it distinguishes "up" from "still unknown".
 fn is_operational(interface: &str) -> io::Result<bool> {
     let mut request = Request::link(libc::RTM_GETLINK, 0, 0);
     request.string(libc::IFLA_IFNAME, interface);

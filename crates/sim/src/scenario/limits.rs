@@ -9,7 +9,7 @@ pub const MEMORY_LIMIT_BYTES: u64 = 16 << 30;
 /// A request is remembered until the end: for percentiles and for the checkers.
 const REQUEST: f64 = 64.0;
 const CONNECTION: f64 = 24.0;
-/// A connection over TCP: two ends with two buffers each, and what smoltcp keeps beside.
+/// A connection over TCP: two ends with two buffers each, and smoltcp's other state.
 const STREAM: f64 = (4 * crate::tcp::BUFFER + 8192) as f64;
 /// With its agent, link and table entries.
 const DEVICE: f64 = 16_384.0;

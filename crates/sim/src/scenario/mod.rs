@@ -26,7 +26,7 @@ use std::net::{IpAddr, Ipv4Addr};
 /// Reads a file that a scenario names: the path as written in, text or reason out.
 pub type Load<'a> = dyn Fn(&str) -> Result<String, String> + 'a;
 
-/// How agents are, beside what `rack.toml` says about them.
+/// Settings of agents besides those in `rack.toml`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentModel {
     /// Whether there are any.
@@ -52,7 +52,7 @@ pub struct AgentModel {
 pub struct PrometheusModel {
     /// From one look to the next.
     pub scrape_ns: u64,
-    /// What rates are over: the looks of so long.
+    /// The window of rates: samples this far back.
     pub window_ns: u64,
 }
 
@@ -101,7 +101,7 @@ pub enum Action {
     Restore(Vec<usize>),
     /// Their speed is the model's times this.
     Speed(Vec<usize>, f64),
-    /// Their agents fall silent (`false`) or speak again.
+    /// Their agents stop (`false`) or resume reporting.
     Agents(Vec<usize>, bool),
     /// The controller takes them out of service (`false`) or in again.
     Enable(Vec<usize>, bool),
@@ -161,14 +161,14 @@ pub struct Scenario {
     pub prometheus: PrometheusModel,
     /// What happens on the way, in order.
     pub events: Vec<Event>,
-    /// Who learns the weights of accelerators, if anybody does.
+    /// The learner of the weights of accelerators, if there is one.
     pub learn: Option<LearnModel>,
     /// What the sweep chose: names and values, as in the file.
     pub point: Vec<(String, String)>,
 }
 
 impl Scenario {
-    /// A number, in hexadecimal, that tells this scenario and data plane from others (FNV-1a).
+    /// A number, in hexadecimal, that identifies this scenario and data plane (FNV-1a).
     pub fn fingerprint(&self, data_plane: &[u8]) -> String {
         let text = format!("{self:?}");
         let bytes = text.bytes().chain(data_plane.iter().copied());
@@ -188,7 +188,7 @@ impl Scenario {
         let switch = &self.rack.switch;
         let ms = 1_000_000;
         let reports = self.agents.enabled && switch.report_timeout_ms > 0;
-        // The data plane itself leaves out who is silent; a server that is silent as a whole goes when the controller,
+        // The data plane itself excludes silent devices; a server that is silent as a whole goes when the controller,
         // which polls, has changed the tables.
         reports.then(|| {
             (u64::from(switch.report_timeout_ms) + 2 * u64::from(switch.poll_interval_ms) + 10) * ms

@@ -1,4 +1,4 @@
-//! Parts of scenarios that are alike wherever they stand: links, distributions, arrivals, columns of files.
+//! Parts of scenarios that are the same everywhere: links, distributions, arrivals, columns of files.
 
 use super::{AgentModel, Load, PrometheusModel};
 use crate::arrivals::ArrivalModel;

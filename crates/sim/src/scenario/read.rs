@@ -129,7 +129,7 @@ impl Draft {
             }
         };
         let Some(mut source) = source else {
-            // What the rest means depends on the rack: it is told of when that is right.
+            // The meaning of the rest depends on the rack: it is checked once that is valid.
             for rest in ["device", "class", "client", "event"] {
                 top.tables(rest, problems);
             }

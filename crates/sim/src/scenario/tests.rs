@@ -223,7 +223,7 @@ fn refuses() {
     }
 }
 
-/// Learners need weights to set, and somebody to set them for.
+/// Learners need weights to set, and devices to set them for.
 #[test]
 fn learners() {
     let learn = "[learn]\nlearner = \"q-learning\"\n";
@@ -242,7 +242,7 @@ fn learners() {
     assert_eq!(points, ["learner=thompson", "learner=service-rate"]);
 }
 
-/// What is wrong with the rack is all that is told, not that nothing after it is known.
+/// Errors in the rack are reported alone, without consequential errors.
 #[test]
 fn a_wrong_rack() {
     let told = parse(&GOOD.replace("\"wrr\"", "\"best\"")).expect_err("no policy");

@@ -201,7 +201,7 @@ impl<E: Executor> World<E> {
     pub(super) fn packet_in(&mut self, packet: &[u8]) {
         match self.control.server.packet_in(packet) {
             Ok(outputs) => self.server_outputs(outputs),
-            // Nobody is connected: as on the wire, it is lost, and was counted as handed over.
+            // There is no client: as on the wire, it is lost, and was counted as handed over.
             Err(_) => self.lost_packet_ins += 1,
         }
     }

@@ -249,7 +249,7 @@ impl<E: Executor> World<E> {
 
     #[inline(always)]
     pub(super) fn client_answer(&mut self, client: usize, seen: &Seen) {
-        // Of a request that is answered already, nobody knows any more who asked: the checker will say so.
+        // The client of an already answered request is unknown: the checker will report it.
         let right = seen.intact
             && self.requests.get(seen.marks.request as usize).is_none_or(|request| {
                 request.client as usize == client
@@ -394,7 +394,7 @@ impl<E: Executor> World<E> {
         self.host_send(self.device_links[device] as usize, packet);
     }
 
-    /// A frame that is neither request nor answer: the controller asks for somebody's MAC address.
+    /// A frame that is neither request nor answer: the controller asks for a MAC address.
     pub(super) fn other_frame(&mut self, link: usize, packet: &[u8]) {
         let answers: Vec<Vec<u8>> = self.ports[link]
             .1
@@ -519,7 +519,7 @@ impl<E: Executor> World<E> {
         self.carry_report(device, packet);
     }
 
-    /// Agents fall silent or speak again.
+    /// Agents stop or resume reporting.
     pub(super) fn switch_agent(&mut self, device: usize, on: bool) {
         self.agents[device].on = on;
         if on {

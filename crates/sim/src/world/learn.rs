@@ -1,6 +1,6 @@
 //! Learning: what is observed once per interval, what comes of a decision, and what the oracle says to it.
 //!
-//! Servers that are alike are a class, and every class has weights of its own.
+//! Equal servers form a class, and every class has its own weights.
 
 use super::{Event, World};
 use crate::oracle::{DeviceNow, Oracle};
@@ -49,7 +49,7 @@ pub(super) struct Learn {
     lost: u64,
     /// The class that is asked next.
     asking: usize,
-    /// Somebody was asked since the interval began.
+    /// A decision was requested since the interval began.
     asked: bool,
     steps: Vec<LearnStep>,
 }
@@ -120,7 +120,7 @@ impl Learn {
         self.steps.last()
     }
 
-    /// How many classes of servers have weights of their own.
+    /// How many classes of servers have their own weights.
     pub fn classes(&self) -> usize {
         self.classes.len()
     }
@@ -262,7 +262,7 @@ impl<E: Executor> World<E> {
         Some(crate::Question { at_s, class: number, observation, weights: class.weights })
     }
 
-    /// Somebody decided: the weights from now on.
+    /// A decision: the weights from now on.
     pub(super) fn weigh(&mut self, asked: &crate::Question, weights: Weights, reward: Option<f64>) {
         let rate: f64 = self.clients.iter().map(|c| c.arrivals.rate_per_s(self.now.saturating_sub(1))).sum();
         let patience_ms = self.scenario.patience_ns as f64 / 1e6;
@@ -320,7 +320,7 @@ impl<E: Executor> World<E> {
         self.begin_interval();
     }
 
-    /// Tells the controller of weights and devices in service, if they are others than it has.
+    /// Sends the controller weights and devices in service, if they changed.
     pub(super) fn apply_weights(&mut self) {
         let Some(l) = &mut self.learn else { return };
         let before = self.control.controller.rack();
@@ -332,7 +332,7 @@ impl<E: Executor> World<E> {
         self.configure(|rack| *rack = after);
     }
 
-    /// Tells the checker which devices are out.
+    /// Updates the checker's list of devices that are out.
     pub(super) fn note_removed(&mut self) {
         let Some(l) = &mut self.learn else { return };
         for class in &l.classes {

@@ -39,7 +39,7 @@ use std::sync::Arc;
 /// The rack must be in order within so much virtual time.
 const SETUP_LIMIT_NS: u64 = 60_000_000_000;
 
-/// Who is behind a port.
+/// The station behind a port.
 #[derive(Clone, Copy, Debug)]
 enum Host {
     Client(u32),
@@ -98,7 +98,7 @@ pub struct World<E: Executor> {
     switch: Switch<E>,
     control: Control,
     prometheus: prometheus::Prometheus,
-    /// By link: switch port, and who is behind it.
+    /// By link: switch port, and the station behind it.
     ports: Vec<(u16, Vec<Host>)>,
     /// Link of a switch port.
     link_of_port: Vec<u32>,
@@ -139,7 +139,7 @@ pub struct World<E: Executor> {
     lost_packet_ins: u64,
     /// Packets that left on ports without a link.
     unplugged: u64,
-    /// Requests and answers that came to somebody else.
+    /// Requests and answers that reached the wrong station.
     strays: u64,
     fault: Option<Fault>,
     fault_count: u64,
@@ -152,7 +152,7 @@ pub struct World<E: Executor> {
     due: bool,
 }
 
-/// Runs one simulation to its end. Where the scenario has somebody who learns, it is asked for its decisions, and what it
+/// Runs one simulation to its end. If the scenario has a learner, it makes the decisions, and what it
 /// learnt is part of the outcome.
 ///
 /// # Errors
@@ -210,7 +210,7 @@ impl<E: Executor + Send + Sync> Session<E> {
         self.world.learn.as_ref().map_or(1, learn::Learn::classes)
     }
 
-    /// Goes on to the next decision, or to the end. At the end of an interval there is one for every class of servers.
+    /// Continues to the next decision, or to the end. At the end of an interval there is one for every class of servers.
     pub fn advance(&mut self) -> Option<Question> {
         if let Some(question) = self.world.question() {
             return Some(question);
@@ -223,7 +223,7 @@ impl<E: Executor + Send + Sync> Session<E> {
         self.world.question()
     }
 
-    /// The decision: weights from now on. `reward`, if anybody gave one, goes into the results.
+    /// The decision: weights from now on. `reward`, if given, goes into the results.
     pub fn decide(&mut self, question: &Question, weights: Weights, reward: Option<f64>) {
         self.world.weigh(question, weights, reward);
     }
@@ -448,7 +448,7 @@ impl<E: Executor> World<E> {
         self.begin_interval();
     }
 
-    /// Runs to the next decision (true), or to the last answer, or until nobody waits for one any more.
+    /// Runs to the next decision (true), or to the last answer, or until no client waits for one.
     fn go(&mut self) -> bool {
         let end = self.start + self.scenario.duration_ns + self.scenario.patience_ns;
         while !(self.stopped && self.open == 0) {

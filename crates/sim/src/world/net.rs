@@ -44,7 +44,7 @@ impl Sink for Outbox {
     }
 }
 
-/// Passes of the switch in one call; it goes on until nothing waits.
+/// Passes of the switch in one call; it continues until nothing waits.
 const BUDGET: usize = 1 << 12;
 /// Buffers that are kept for use again.
 const SPARE: usize = 4096;

@@ -37,7 +37,7 @@ fn value(series: &str, from: &Counters, to: &Counters, seconds: f64, workers: u3
     }
 }
 
-/// The server, and who asks it.
+/// The server and its clients.
 #[derive(Debug, Default)]
 pub(super) struct Prometheus {
     /// Of the window and no longer: when, and what, by device.

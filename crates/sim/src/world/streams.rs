@@ -284,7 +284,7 @@ impl<E: Executor> World<E> {
         }
     }
 
-    /// A device has finished a request; if its connection is over, nobody waits for that.
+    /// A device has finished a request; if its connection is over, the result is unused.
     pub(super) fn answer_over_stream(&mut self, device: usize, id: u32, marks: Marks) {
         let len = self.devices[device].model().answer_bytes as usize;
         let Some(stream) = self.streams.as_mut().and_then(|s| s.devices.get_mut(&id)) else { return };

@@ -82,7 +82,7 @@ fn others_learn_too() {
     }
 }
 
-/// A guard keeps even somebody in bounds who insists on weights that are wrong.
+/// A guard limits even a learner that insists on wrong weights.
 #[test]
 fn a_guard() {
     let wrong = |guard: &str| {
@@ -127,7 +127,7 @@ fn decisions(file: &str, learner: &str, changes: &[(&str, &str)]) -> Outcome {
     learn(&text, 1)
 }
 
-/// A second SmartNIC comes to every server: from then on it gets requests, learners go on being right, the better ones with at
+/// A second SmartNIC comes to every server: from then on it gets requests, learners stay right, the better ones with at
 /// most half of P4Wise's regret and never beyond the guard's bound.
 #[test]
 fn a_second_accelerator() {

@@ -220,7 +220,7 @@ fn the_controller_asks_prometheus() {
     let scenarios = read(&rack).unwrap_or_else(|e| panic!("{e}"));
     let outcome = run_with(&Arc::new(scenarios[0].clone()), 1, None);
     assert_eq!(outcome.violations.first, Vec::<String>::new(), "{}", outcome.json());
-    // One processor of three devices for a third of the time: about 100 requests. The other is no alternative.
+    // One processor of three devices for a third of the time: about 100 requests. The other is not an alternative.
     let (cpu, nic) = (share(&outcome.groups, "cpu"), share(&outcome.groups, "smartnic"));
     assert!((0.06..0.18).contains(&cpu) && nic > 0.8, "{}", outcome.json());
     assert!(outcome.requests.lost < 80, "{}", outcome.json());

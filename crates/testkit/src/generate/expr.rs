@@ -17,7 +17,7 @@ impl Builder {
             Ty::Ser(i) => Kind::Member(self.r.below(self.p.sers[*i].values.len())),
             Ty::Enum(i) => Kind::Member(self.r.below(self.p.enums[*i])),
             Ty::Error => {
-                // ParserTimeout and ParserInvalidArgument, too.
+                // Also ParserTimeout and ParserInvalidArgument.
                 Kind::Member(self.r.below(CORE_ERRORS.len() + self.p.errors))
             }
             Ty::Header(_) | Ty::Struct(_) | Ty::Tuple(_) => {
@@ -56,7 +56,7 @@ impl Builder {
         }
     }
 
-    /// Something of this type that stands somewhere; else a constant.
+    /// An l-value of this type; else a constant.
     pub(super) fn read(&mut self, ty: &Ty) -> Expr {
         let all = self.places(&|t| t == ty, false);
         if all.is_empty() {
@@ -66,7 +66,7 @@ impl Builder {
         self.guarded(place, header)
     }
 
-    /// A number that stands somewhere, whatever its type.
+    /// A numeric l-value of any type.
     fn any_number(&mut self) -> Expr {
         if self.place == Where::Parser && self.r.one_in(8) {
             let stacks = self.places(&|t| matches!(t, Ty::Stack(..)), false);

@@ -75,7 +75,7 @@ impl Builder {
         self.p.vars.len() - 1
     }
 
-    /// Makes something in a scope of its own.
+    /// Makes something in its own scope.
     pub(super) fn scoped<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
         let (visible, valid) = (self.visible.len(), self.valid.clone());
         let made = make(self);

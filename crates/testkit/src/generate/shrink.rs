@@ -287,7 +287,7 @@ impl Shrinker<'_> {
             true
         };
         self.each(p, &entries).or_else(|| {
-            // What pops nothing is no progress.
+            // A step that pops nothing is not progress.
             let before = format!("{p:?}").len();
             let mut once = |p: &Program| format!("{p:?}").len() < before && (self.try_one)(p);
             let mut inner = Shrinker { try_one: &mut once };

@@ -5,7 +5,7 @@ use super::tree::*;
 use num_bigint::BigInt;
 
 impl Builder {
-    /// Up to `n` statements in a scope of their own.
+    /// Up to `n` statements in their own scope.
     pub(super) fn block(&mut self, n: usize) -> Vec<Stmt> {
         self.scoped(|b| b.list(n))
     }

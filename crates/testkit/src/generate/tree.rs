@@ -170,7 +170,7 @@ pub struct Expr {
 pub enum Kind {
     /// A number of a type with digits (`8w5`).
     Num(BigInt),
-    /// A number without a type, which gets one from where it stands.
+    /// A number without a type, which gets one from its context.
     Untyped(BigInt),
     /// A calculation with numbers without a type, which the compiler does.
     Known(Box<Calc>),
@@ -227,7 +227,7 @@ pub enum Stmt {
     Update(Binary, Place, Expr),
     /// A condition.
     If(Expr, Vec<Stmt>, Vec<Stmt>),
-    /// A block of its own.
+    /// A separate block.
     Block(Vec<Stmt>),
     /// `switch (e)`: labels with their block (`None`: falls through), and the default one.
     Switch(Expr, Vec<(Expr, Option<Vec<Stmt>>)>, Option<Vec<Stmt>>),
@@ -249,7 +249,7 @@ pub enum Stmt {
     Return(Option<Expr>),
     /// Ends everything.
     Exit,
-    /// A call of a function whose value nobody wants.
+    /// A call of a function whose value is unused.
     Call(usize, Vec<Arg>),
     /// A direct call of an action of the control at hand.
     Action(usize, Vec<Arg>),
@@ -366,7 +366,7 @@ pub struct Table {
 pub struct Control {
     /// Of `apply`; empty for ingress and egress, which have those of the architecture.
     pub params: Vec<(Dir, VarId)>,
-    /// Constructor parameters, known at compile time; variables that nobody writes.
+    /// Constructor parameters, known at compile time; variables that are never written.
     pub constructor: Vec<VarId>,
     /// Instances of earlier controls, with the values of their constructor parameters.
     pub instances: Vec<(usize, Vec<BigInt>)>,
@@ -432,7 +432,7 @@ pub struct Program {
     pub headers: Vec<Vec<Ty>>,
     /// Headers of header unions.
     pub unions: Vec<Vec<usize>>,
-    /// Number of errors of its own.
+    /// Number of its own errors.
     pub errors: usize,
     /// Types of all variables.
     pub vars: Vec<Ty>,

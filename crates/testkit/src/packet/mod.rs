@@ -310,7 +310,7 @@ impl Packet {
         Packet::icmp(src, dst, kind, code, 0).payload(quote)
     }
 
-    /// An ARP message with zero hardware addresses; requests go to everybody.
+    /// An ARP message with zero hardware addresses; requests are broadcast.
     pub fn arp(oper: u16, spa: &str, tpa: &str) -> Self {
         let v4 = |text: &str| text.parse().unwrap_or_else(|_| panic!("{text} is no IPv4 address"));
         let arp = Arp { oper, sha: [0; 6], spa: v4(spa), tha: [0; 6], tpa: v4(tpa) };

@@ -52,7 +52,7 @@ fn flipped_bits_are_found() {
         let frame = p.bytes();
         let ip_at = 14 + 4 * p.vlans.len();
         for byte in ip_at..frame.len() {
-            // IPv6 does not cover version, traffic class, flow label and hop limit; another protocol is not known.
+            // IPv6 does not cover version, traffic class, flow label and hop limit; another protocol is unknown.
             if ip.src.is_ipv6() && (byte < ip_at + 4 || byte == ip_at + 6 || byte == ip_at + 7) {
                 continue;
             }

@@ -5,7 +5,7 @@ use super::{R, Reference, STEPS, Stop, V};
 use crate::generate::tree::*;
 use num_bigint::BigInt;
 
-/// Where a value stands: indices from a variable on. `None`: past the end of a stack.
+/// The position of a value: indices from a variable on. `None`: past the end of a stack.
 #[derive(Clone, Debug)]
 pub(super) struct Spot {
     pub(super) root: VarId,

@@ -106,7 +106,7 @@ impl<'a> Reference<'a> {
         ]);
         let error = match self.parser(self.p.parsers.len() - 1, &[]) {
             Ok(()) => 0,
-            // As in BMv2, the packet goes on, and the program sees the error.
+            // As in BMv2, the packet continues, and the program sees the error.
             Err(Stop::Reject(error)) => error,
             Err(other) => return Err(other),
         };

@@ -6,7 +6,7 @@ use num_bigint::BigInt;
 /// A value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum V {
-    /// Nobody knows: P4_16 leaves it open.
+    /// Unknown: P4_16 leaves it open.
     Unknown,
     /// `bool`
     Bool(bool),

@@ -159,7 +159,7 @@ fn idle_connections_end() {
     }
 }
 
-/// A quiet TCP connection is not cut: as long as nobody took its place, a late packet still finds it.
+/// A quiet TCP connection is not cut: while its place is not taken, a late packet still finds it.
 #[test]
 fn late_packet_of_an_idle_connection() {
     for (service, client) in [(WEB4, client4(1)), (WEB6, client6(1))] {
@@ -231,7 +231,7 @@ fn reset_ends_a_connection() {
     }
 }
 
-/// Whoever guesses the 5-tuple can send a RST, but if the connection goes on, it was not from its end: the entry stays.
+/// Whoever guesses the 5-tuple can send a RST, but if the connection continues, it was not from its end: the entry stays.
 #[test]
 fn a_forged_reset_does_not_cut() {
     for (service, client) in [(WEB4, client4(1)), (WEB6, client6(1))] {

@@ -30,7 +30,7 @@ fn arp_that_is_not_for_us() {
     let other = Packet::arp(ARP_REQUEST, "192.0.2.7", "10.0.0.77").macs(ASKER, [0xff; 6]);
     w.dropped(1, &other, "DROP_UNKNOWN_MAC");
     w.dropped(1, &other.clone().to_mac(SWITCH), "DROP_ARP");
-    // Gratuitous ARP by somebody who claims an address of ours: nothing here believes it.
+    // Gratuitous ARP from a station that claims our address: it is ignored.
     let claim = Packet::arp(ARP_REPLY, VIP4, VIP4).with_arp(|a| a.sha = ASKER).macs(ASKER, [0xff; 6]);
     w.dropped(1, &claim, "DROP_UNKNOWN_MAC");
 }

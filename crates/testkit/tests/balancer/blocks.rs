@@ -193,7 +193,7 @@ fn dynamic_weights() {
             n += 1;
             counts[slot_of(&mut w, &syn(&client4(n), WEB4))] += 1;
         }
-        // Everybody at 100 per cent: the static weights.
+        // All at 100 per cent: the static weights.
         let left = |i: usize| if round == 3 { 1.0 } else { f64::from(100 - loads[i][0]) };
         let want: Vec<f64> = (0..8).map(|i| f64::from(weights[i]) * left(i)).collect();
         assert_shares(&counts, &want, 0.001);
@@ -392,7 +392,7 @@ fn requests_on_a_connection() {
     assert_eq!(count(&mut w), 0);
 }
 
-/// A RST that was not from the client takes the connection out of the count until its next packet shows that it goes on.
+/// A RST that was not from the client takes the connection out of the count until its next packet shows that it continues.
 #[test]
 fn forged_resets() {
     let b = Blocks { metrics: [(IN_FLIGHT, 1), (0, 0)], counting: CONNECTIONS, ..Blocks::default() };
@@ -452,7 +452,7 @@ fn idle_devices_first() {
     assert_shares(&first, &[1.0; 8], 0.16);
 }
 
-/// A device that works on several requests at a time is idle while it has room; where nobody has, and among those that have, each is
+/// A device that works on several requests at a time is idle while it has room; where none has, and among those that have, each is
 /// taken as often as its weight says.
 #[test]
 fn idle_below_a_number() {
@@ -537,7 +537,7 @@ fn reports_correct_the_count() {
     assert_eq!(in_flight(&mut w), [0; 8]);
 }
 
-/// One word for every device in the mask, from agents that each speak for one.
+/// One word for every device in the mask, from agents that each report for one.
 #[test]
 fn reports_of_one_device() {
     let mut w = World::one_server(BLOCKS);
@@ -604,7 +604,7 @@ fn probes() {
         assert_shares(&counts, &weights, 0.001);
         assert!(weights[0] > 0.0 || counts[0] == 0);
     }
-    // Only one goes on sending.
+    // Only one keeps sending.
     w.wait(501);
     w.dropped(2, &narrow_probe(8, 1, 1, 1, 1), "REPORT_ACCEPTED");
     for _ in 0..20 {
@@ -614,7 +614,7 @@ fn probes() {
     w.dropped(2, &narrow_probe(8, 2, 1, 1, 1), "DROP_REPORT_SOURCE");
     w.dropped(2, &narrow_probe(9, 1, 1, 1, 1), "DROP_REPORT_SOURCE");
     w.dropped(3, &Packet { ..narrow_probe(8, 1, 1, 1, 1) }, "DROP_REPORT_SOURCE");
-    // Too short to be one, and one that is for somebody else.
+    // Too short to be one, and one for another station.
     w.dropped(2, &probe(8, vec![0]), "DROP_VIP_NO_SERVICE");
     let other = narrow_probe(8, 1, 1, 1, 1).dst("10.0.9.9");
     let (port, got) = w.forward(2, &other);

@@ -48,7 +48,7 @@ fn check(policy: u8, blocks: &str, prepare: fn(&mut World), reason: &str) {
     prepare(&mut w);
     let before = dispatched(&mut w);
     let device = w.device_of(&syn(&client4(1), WEB4));
-    // Later packets of the connection are no decisions.
+    // Later packets of the connection are not decisions.
     assert_eq!(w.device_of(&ack(&client4(1), WEB4)), device);
     let mut want: BTreeMap<String, u64> = before.into_iter().collect();
     *want.entry(reason.to_string()).or_default() += 1;

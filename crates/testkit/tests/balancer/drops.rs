@@ -110,7 +110,7 @@ fn signed_by_9(number: u8, sequence: u64) -> Vec<u8> {
     report_packet(9, true, &Report::new(1, 2, 2, 1)).payload(payload).bytes()
 }
 
-/// Puts somebody else's live connections into the four places of `client4(1)`.
+/// Puts other live connections into the four places of `client4(1)`.
 fn fill_places(w: &mut World) {
     // version, idle time, flags; units as in connections.p4
     let state: u64 = 0x3_ffff << 8 | 1;
@@ -142,7 +142,7 @@ fn every_reason() {
     }
 }
 
-/// Numbers that stand for nothing are never counted.
+/// Numbers without a meaning are never counted.
 #[test]
 fn other_numbers_stay_zero() {
     let mut w = World::new();
@@ -282,7 +282,7 @@ fn false_sources() {
     // A device is a client like any other, from its own port.
     let own = syn("10.0.1.8:4000", WEB4);
     assert_eq!(w.send(device_port(8), &own.bytes()).len(), 1);
-    // Its answers come from there, too.
+    // Its answers also come from there.
     for (client, service) in [(client4(2), WEB4), (client6(2), WEB6)] {
         let device = w.device_of(&syn(&client, service));
         let answer = reply(device, &syn(&client, service));

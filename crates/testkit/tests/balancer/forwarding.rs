@@ -85,7 +85,7 @@ fn time_to_live() {
         w.dropped(CLIENTS, &p.clone().ttl(1), "DROP_TTL");
         w.expect(CLIENTS, &p.clone().ttl(2), PLAIN_PORT, &p.macs(SWITCH, PLAIN).ttl(1));
     }
-    // Also on the way to a device; the connection that it opened stands.
+    // Also on the way to a device; the connection that it opened persists.
     for (from, to) in [(client4(1), WEB4), (client6(1), WEB6)] {
         w.dropped(CLIENTS, &syn(&from, to).ttl(1), "DROP_TTL");
         w.device_of(&syn(&from, to).ttl(2));
@@ -142,7 +142,7 @@ fn from_the_controller() {
     }
 }
 
-/// Answers to the controller's questions who has an address.
+/// Answers to the controller's address resolution requests.
 #[test]
 fn to_the_controller() {
     let mut w = World::new();

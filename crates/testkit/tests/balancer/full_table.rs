@@ -64,7 +64,7 @@ fn check_value_of_the_crc() {
     assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
 }
 
-/// Four keys fill the four ways; the fifth is refused and counted, again and again, and nobody else notices.
+/// Four keys fill the four ways; the fifth is repeatedly refused and counted, and others are unaffected.
 #[test]
 fn refuses_the_new_and_keeps_the_old() {
     for (number, service) in [(3, WEB6), (4, DNS6)] {
@@ -193,7 +193,7 @@ fn places_become_free() {
     }
 }
 
-/// The same 5-tuple again after its end takes its own place, so that a key never stands twice: here a place in front of
+/// The same 5-tuple again after its end takes its own place, so that a key never occurs twice: here a place in front of
 /// its own became free, and the end of the first connection must not be found by the second.
 #[test]
 fn a_key_never_stands_twice() {
@@ -207,7 +207,7 @@ fn a_key_never_stands_twice() {
     }
     w.wait(LINGER_MS + UNIT_MS);
     w.priorities(3, 0, 1, &[1, 0]);
-    // Way 0 is free, and the key stands in way 3.
+    // Way 0 is free, and the key is in way 3.
     assert_eq!(w.device_of(&syn(&clients[3], WEB6)), 9);
     assert_eq!(w.device_of(&ack(&clients[3], WEB6)), 9);
     w.device_of(&syn(&clients[4], WEB6));

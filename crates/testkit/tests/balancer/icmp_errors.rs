@@ -15,7 +15,7 @@ fn errors(v4: bool) -> [(u8, u8); 4] {
 struct Case {
     opening: Packet,
     v4: bool,
-    /// Somebody between the switch and the client.
+    /// A router between the switch and the client.
     hop: &'static str,
     vip: &'static str,
 }
@@ -34,7 +34,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// How much of the transport header is quoted: the eight bytes that everybody quotes, or all of it.
+/// How much of the transport header is quoted: the eight bytes that are always quoted, or all of it.
 fn quotes(p: &Packet) -> Vec<usize> {
     // Of a TCP header only the first eight bytes are kept right: its checksum lies behind them.
     if matches!(&p.body, pointsman_testkit::packet::Body::Ip(ip) if matches!(ip.l4, pointsman_testkit::packet::L4::Udp(_)))
@@ -45,7 +45,7 @@ fn quotes(p: &Packet) -> Vec<usize> {
     }
 }
 
-/// A router could not deliver an answer to the client: the device must hear of it as if it had sent to the client itself.
+/// A router could not deliver an answer to the client: the device must be notified as if it had sent to the client itself.
 #[test]
 fn about_an_answer_to_the_device() {
     let mut w = World::new();
@@ -149,7 +149,7 @@ fn errors_about_nothing_known() {
         let error = Packet::icmp_error(hop, vip, kind, 1, &quoted, 8).macs(ROUTER, SWITCH);
         w.dropped(CLIENTS, &error, "DROP_ICMP_UNMATCHED");
     }
-    // About something without ports there is nobody to tell.
+    // For a packet without ports there is no device to notify.
     let ping = Packet::echo(VIP4, "192.0.2.1", "x");
     let error = Packet::icmp_error("198.51.100.9", VIP4, 3, 1, &ping, 8).macs(ROUTER, SWITCH);
     w.dropped(CLIENTS, &error, "DROP_VIP_NO_SERVICE");

@@ -107,7 +107,7 @@ fn hash_is_the_same_everywhere() {
     }
 }
 
-/// Five to one is exactly five to one in each turn, and packets of connections that stand do not advance the ring.
+/// Five to one is exactly five to one in each turn, and packets of established connections do not advance the ring.
 #[test]
 fn round_robin_counts_connections() {
     let mut w = World::one_server(ROUND_ROBIN);
@@ -126,7 +126,7 @@ fn round_robin_counts_connections() {
     }
 }
 
-/// Every server and every service has a ring of its own.
+/// Every server and every service has its own ring.
 #[test]
 fn rings_are_independent() {
     let mut w = World::new();
@@ -239,7 +239,7 @@ fn a_server_with_eight_devices() {
     }
     w.pool(1, 0, 1, 0xff, 0, 500);
     w.priorities(1, 0, 1, &[7, 6, 5, 4, 3, 2, 1, 0]);
-    // The agent of the CPU speaks for all of them.
+    // The agent of the CPU reports for all of them.
     w.set("report_sources_v4 ingress_port=2 source=10.0.1.8 server=1 -> accept_reports(0xff, 8)");
     let mut n = 0;
     let mut check = |w: &mut World, mask: u8, available: u8, want: u8| {
@@ -276,7 +276,7 @@ fn pools_restrict_every_policy() {
     }
 }
 
-/// The ring proposes a device that is no candidate, and the priorities know no other: then there is none.
+/// The ring proposes a device that is not a candidate, and the priorities know no other: then there is none.
 #[test]
 fn a_proposal_that_is_no_candidate() {
     for policy in [HASH, ROUND_ROBIN] {
@@ -312,7 +312,7 @@ fn priorities_are_the_last_resort() {
 fn epochs() {
     let mut w = World::new();
     w.service(1, AVAILABILITY, 0);
-    // The generation that is not in force is filled without anybody noticing.
+    // The generation that is not in force is filled without any effect.
     w.fill(1, 1, &[2], &[1]);
     w.pool(1, 1, 2, 2, 1, 0);
     for i in 0..50 {
@@ -330,11 +330,11 @@ fn epochs() {
     w.service(1, AVAILABILITY, 0);
     let device = w.device_of(&syn(&client4(200), WEB4));
     assert!(device == 8 || device == 16);
-    // Other services have epochs of their own.
+    // Other services have their own epochs.
     assert_ne!(w.device_of(&datagram(&client4(1), DNS4)), 0);
 }
 
-/// A server whose agents stop is out for new connections, though nobody changes the slots; where all are silent, or a server never
+/// A server whose agents stop is out for new connections, though the slots do not change; where all are silent, or a server never
 /// reported, the slots alone decide.
 #[test]
 fn a_server_that_is_silent() {
@@ -348,7 +348,7 @@ fn a_server_that_is_silent() {
             (from..from + 40).map(|i| w.device_of(&syn(&client4(i), WEB4)) >> 3).collect()
         };
         let both = |found: &[u16]| found.contains(&1) && found.contains(&2);
-        // Nobody has reported.
+        // No reports yet.
         assert!(both(&servers(&mut w, 0)));
         // The second server has no agents.
         w.report(8, true);

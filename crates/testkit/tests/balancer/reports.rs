@@ -28,7 +28,7 @@ fn accepted() {
     }
 }
 
-/// A report changes the bits that it speaks of, no others.
+/// A report changes the bits that it covers, no others.
 #[test]
 fn only_what_the_mask_says() {
     let mut w = World::new();
@@ -77,7 +77,7 @@ fn longer_reports() {
     }
 }
 
-/// Ethernet's padding is no part of a report, and of its checksum neither.
+/// Ethernet's padding is not part of a report or its checksum.
 #[test]
 fn padded_to_the_least_frame() {
     let mut w = World::new();
@@ -118,7 +118,7 @@ fn spoofed() {
     refused(|p| (2, p.src("10.0.1.9")), wrong);
     refused(|p| (2, p.src("10.0.1.16")), wrong);
     refused(|p| (2, p.src("192.0.2.1")), wrong);
-    // For another server, known or not, or for devices that the agent does not speak for.
+    // For another server, known or not, or for devices that the agent does not report for.
     refused(changed(|r| r.server = 2), wrong);
     refused(changed(|r| r.server = 0), wrong);
     refused(changed(|r| r.server = 0x2001), wrong);
@@ -162,7 +162,7 @@ fn wrong_checksum() {
     }
 }
 
-/// A checksum of all ones stands for zero and may be right.
+/// A checksum of all ones means zero and may be right.
 #[test]
 fn checksum_of_all_ones() {
     let mut w = World::new();
@@ -217,11 +217,11 @@ fn overtaken() {
     for old in [99_999, 99_500, 99_000] {
         send(&mut w, old, 0, "DROP_REPORT_STALE");
     }
-    // The same again is no harm; newer ones are newer however far.
+    // A repetition is harmless; newer ones are newer however far.
     send(&mut w, 100_000, 1, "REPORT_ACCEPTED");
     send(&mut w, 100_001, 1, "REPORT_ACCEPTED");
     send(&mut w, 5_000_000, 1, "REPORT_ACCEPTED");
-    // An agent that was restarted begins anew: its clock is far behind.
+    // A restarted agent starts over: its clock is far behind.
     send(&mut w, 4_998_999, 1, "REPORT_ACCEPTED");
     send(&mut w, 17, 1, "REPORT_ACCEPTED");
     // The clock wraps.
@@ -229,12 +229,12 @@ fn overtaken() {
     send(&mut w, u32::MAX - 5, 1, "REPORT_ACCEPTED");
     send(&mut w, 10, 1, "REPORT_ACCEPTED");
     send(&mut w, u32::MAX, 0, "DROP_REPORT_STALE");
-    // Each agent has a sequence of its own.
+    // Each agent has its own sequence.
     w.dropped(2, &report_packet(9, true, &Report::new(1, 2, 2, 3)), "REPORT_ACCEPTED");
     assert_eq!(state_of(&mut w, 1), 3);
 }
 
-/// The whole TCP port of that number, and UDP from us to others, are no reports.
+/// The whole TCP port of that number, and UDP from us to others, are not reports.
 #[test]
 fn only_udp_to_us_is_a_report() {
     let mut w = World::new();
@@ -277,7 +277,7 @@ fn silent_agents() {
         // All of them silent: more likely the agents' fault than the devices'.
         w.wait(10_000);
         assert_eq!(seen(&mut w), both);
-        // Connections that stand do not care.
+        // Established connections are unaffected.
         assert_eq!(w.device_of(&ack(&client4(0), WEB4)) >> 3, 1);
     }
 }
@@ -289,7 +289,7 @@ fn never_heard_of() {
     w.pool(1, 0, 1, 3, 6, 500);
     w.report(9, false);
     assert_eq!(w.device_of(&syn(&client4(1), WEB4)), 9);
-    // The switch is younger than the timeout: that is no excuse.
+    // The switch is younger than the timeout: that makes no difference.
     w.pool(1, 0, 1, 3, 6, 3_600_000);
     assert_eq!(w.device_of(&syn(&client4(2), WEB4)), 9);
     // Without a timeout they are not needed.

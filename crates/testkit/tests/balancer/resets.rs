@@ -108,7 +108,7 @@ fn an_idle_connection_is_reset_by_its_next_segment() {
                 // It stays so, from wherever a segment comes.
                 w.wait(1);
             }
-            // A RST of its own passes.
+            // Its own RST passes.
             w.device_of(&segment(&client, service, RST));
             // A SYN is a new connection at once.
             w.priorities(if service == WEB4 { 1 } else { 3 }, 0, 1, &[1, 0]);
@@ -207,7 +207,7 @@ fn a_device_that_failed() {
     }
 }
 
-/// Of connections that are not known: every kind of segment but SYN and RST, each family; nothing is remembered of them.
+/// Unknown connections: every kind of segment but SYN and RST, each family; nothing is remembered of them.
 #[test]
 fn segments_of_unknown_connections() {
     let mut w = World::one_server(AVAILABILITY);
@@ -218,7 +218,7 @@ fn segments_of_unknown_connections() {
                 segment(&client, service, flags).payload("12345").with_tcp(|t| t.options = vec![1; 12]);
             w.unknown(CLIENTS, &data);
         }
-        // Parts of a datagram have no numbers of their own.
+        // Fragments of a datagram have no port numbers.
         let part = ack(&client, service);
         let part = if service == WEB4 { part.with_ip(|ip| ip.more_fragments = true) } else { continue };
         w.dropped(CLIENTS, &part, "DROP_NO_CONNECTION");

@@ -1,4 +1,4 @@
-//! Frames that nobody should send: no panic, every packet has one fate, every drop a counted reason, and what leaves has
+//! Invalid frames: no panic, every packet has one fate, every drop a counted reason, and what leaves has
 //! right checksums if what came had.
 
 use crate::world::*;
@@ -10,7 +10,7 @@ use pointsman_v1model::{DropReason, Output};
 /// Ports that frames come in on, one that does not exist among them.
 const PORTS: [u32; 6] = [1, 2, 3, 4, CPU, 77];
 
-/// A frame of every kind that the program tells apart.
+/// A frame of every kind that the program distinguishes.
 fn corpus() -> Vec<Packet> {
     let mut out = Vec::new();
     for (client, web, dns, vip, host, other, device) in [

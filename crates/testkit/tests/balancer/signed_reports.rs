@@ -1,4 +1,4 @@
-//! Reports with a digest: which are believed, in datagrams and in frames of their own.
+//! Reports with a digest: which are believed, in datagrams and in separate frames.
 
 use crate::world::*;
 use pointsman_balance::DeviceNumber;
@@ -205,12 +205,12 @@ fn replayed() {
         refused(&mut w, 2, &signed_frame(8, 1, old), "DROP_REPORT_SOURCE");
     }
     w.dropped(2, &signed(8, 1, now + 1), "REPORT_ACCEPTED");
-    // An agent that was restarted goes on with the wall clock, a little or much later.
+    // A restarted agent continues with the wall clock, a little or much later.
     w.dropped(2, &signed(8, 1, now + 1_000_000_000_000), "REPORT_ACCEPTED");
-    // Each agent has a sequence of its own.
+    // Each agent has its own sequence.
     w.dropped(2, &signed(9, 1, 7), "REPORT_ACCEPTED");
     refused(&mut w, 2, &signed(9, 1, 7), "DROP_REPORT_REPLAYED");
-    // A newer key begins anew, and from its first report on the old one is worth nothing.
+    // A newer key starts over, and from its first report on the old one is invalid.
     w.dropped(2, &signed(8, 2, 3), "REPORT_ACCEPTED");
     refused(&mut w, 2, &signed(8, 1, now + 2_000_000_000_000), "DROP_REPORT_REPLAYED");
     refused(&mut w, 2, &signed(8, 2, 3), "DROP_REPORT_REPLAYED");
@@ -231,12 +231,12 @@ fn without_the_right_key() {
     // The right key, from the wrong place.
     refused(&mut w, 3, &signed(8, 1, 5), "DROP_REPORT_SOURCE");
     refused(&mut w, 2, &signed(8, 1, 5).src("10.0.1.9"), "DROP_REPORT_SOURCE");
-    // Whoever needs no digest has no key, and a digest that nobody can verify is not believed.
+    // An agent that needs no digest has no key, and a digest that cannot be verified is rejected.
     w.add("report_keys agent=8 number=0 -> trust_source");
     w.remove("report_keys agent=8 number=1 -> set_key(0)");
     refused(&mut w, 2, &signed(8, 1, 5), "DROP_REPORT_KEY");
     w.dropped(2, &plain, "REPORT_ACCEPTED");
-    // Of an agent that is not known at all nothing is.
+    // Nothing from an unknown agent is accepted.
     w.rig.clear("report_keys").expect("a table");
     refused(&mut w, 2, &signed(8, 1, 5), "DROP_REPORT_KEY");
     refused(&mut w, 2, &plain, "DROP_REPORT_UNSIGNED");
@@ -331,7 +331,7 @@ fn frames_refused() {
     }
     // The bytes of one, in a datagram: what is signed in one form is nothing in the other.
     refused(&mut w, 2, &carried(8, true, good.to_vec()), "DROP_REPORT_MALFORMED");
-    // For somebody else.
+    // For another station.
     w.add("bridge mac=02:00:00:00:00:04 -> forward(4)");
     let through = of(&good).to_mac(PLAIN);
     w.expect(2, &through, 4, &through);
@@ -352,7 +352,7 @@ fn frames_without_digest() {
     w.dropped(2, &at(17), "REPORT_ACCEPTED");
 }
 
-/// A datagram that passes on its way to somebody else stays as it is.
+/// A datagram in transit to another station is unchanged.
 #[test]
 fn not_for_us() {
     let mut w = keyed();

@@ -164,7 +164,7 @@ fn random_packets() {
 fn devices_have_a_life_of_their_own() {
     let mut w = World::new();
     w.add("routes_v4 prefix=10.0.1.8/32 -> next_hop(2, 02:00:00:00:01:08)");
-    // From the service's port to somebody who never asked.
+    // From the service's port to a host that sent no request.
     let unasked = Packet::tcp("10.0.1.8:80", client4(9), SYN | ACK).macs(device_mac(8), SWITCH);
     w.expect(2, &unasked, CLIENTS, &unasked.clone().macs(SWITCH, ROUTER).ttl(63));
     // From another port, to a client with a connection.

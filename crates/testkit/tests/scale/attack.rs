@@ -1,10 +1,10 @@
-//! Connections that stand while somebody wants them not to.
+//! Established connections under attack.
 
 use crate::collide::colliding;
 use crate::net::*;
 use pointsman_testkit::packet::tcp_flags::*;
 
-/// Bits of a place's number, and how many connections stand.
+/// Bits of a place's number, and the number of established connections.
 fn size() -> (u32, u64) {
     if full() { (18, 200_000) } else { (14, 12_500) }
 }
@@ -16,7 +16,7 @@ fn established(net: &mut Net, from: u64, n: u64) -> Vec<Flow> {
     flows
 }
 
-/// SYNs that nobody completes, many times as many as there are places. Those who stand do not notice, nor does who comes.
+/// SYNs that are never completed, many times as many as there are places. Established and new connections are unaffected.
 #[test]
 fn flood_of_syns() {
     let (bits, n) = size();
@@ -43,7 +43,7 @@ fn flood_of_syns() {
         net.use_all(&flows[second % 4 * flows.len() / 4..][..flows.len() / 4]);
     }
     assert!(flooded > 3 * net.places, "{flooded} SYNs");
-    // Four places with connections that stand, at a fifth of all: 0.13 %.
+    // Four places with established connections, at a fifth of all: 0.13 %.
     assert!(lost <= 8, "{lost} of 1600 found no place");
     // Of the flood itself, those who come in the same millisecond.
     let refused = net.drops(TABLE_FULL) - refused;
@@ -116,7 +116,7 @@ fn retransmitted_syns() {
     net.check(&flows, &[(true, SYN | ACK), (false, ACK)]);
     assert_eq!(net.opened(), opened);
     net.consistent(4 * n);
-    // Others, whose handshake was given up: the SYN opens anew.
+    // Others, whose handshake was given up: the SYN opens a new connection.
     let clients: Vec<Client> = (n..n + 1000).map(client).collect();
     let lost = net.open(&clients);
     net.wait(HALF_OPEN_MS + 1);
@@ -127,7 +127,7 @@ fn retransmitted_syns() {
     net.consistent(6 * n);
 }
 
-/// Forged RSTs, from clients and devices, to every connection, again and again: who goes on speaking within the linger time, keeps its
+/// Forged RSTs, from clients and devices, to every connection, repeatedly: a connection that keeps sending within the linger time keeps its
 /// place and device, table full or not.
 #[test]
 fn storm_of_rsts() {
@@ -147,7 +147,7 @@ fn storm_of_rsts() {
         net.check(&found, &[(false, RST)]);
         net.wait(LINGER_MS / 2);
     }
-    // A real end: the same tuples open anew at once, though their entries linger.
+    // A real end: the same tuples reopen at once, though their entries linger.
     net.check(&flows, &[(false, RST)]);
     let clients: Vec<Client> = flows.iter().map(|f| f.client).collect();
     let opened = net.opened();
@@ -156,7 +156,7 @@ fn storm_of_rsts() {
     net.churn();
     net.use_all(&again);
     net.consistent(20 * n);
-    // RSTs of connections that are not known make none, and get no answer.
+    // RSTs of unknown connections create none, and get no answer.
     let strangers: Vec<Client> = (0..1000).map(flooder).collect();
     let before = net.drops(NO_CONNECTION);
     assert!(net.requests(&strangers, RST).iter().all(|f| *f == Fate::Dropped));
@@ -164,7 +164,7 @@ fn storm_of_rsts() {
 }
 
 /// Tuples made to share all four places: four of them stand, the others are refused, whatever they try. Everybody else but the few
-/// at these places goes on as if nothing had been.
+/// at these places are unaffected.
 #[test]
 fn colliding_tuples() {
     let (bits, n) = size();
@@ -193,7 +193,7 @@ fn colliding_tuples() {
         net.use_all(&standing);
         net.wait(1000);
     }
-    // Who is not at these places does not notice.
+    // Connections at other places are unaffected.
     let others = established(&mut net, 1_000_000_000, 5000);
     net.use_all(&others);
     net.consistent(12 * n);

@@ -1,4 +1,4 @@
-//! The balancer's connection table at scale, as native code: hundreds of thousands of connections that stand, end, come again, are
+//! The balancer's connection table at scale, as native code: hundreds of thousands of connections that stay, end, return, are
 //! attacked, while pools and policies change every second. A checker that shares nothing with the data plane (it keeps in mind where
 //! each connection began) counts every packet that goes elsewhere.
 //!

@@ -55,7 +55,7 @@ fn program(bits: u32) -> Arc<Program> {
     made.clone()
 }
 
-/// Who speaks with the service.
+/// The clients of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Client {
     V4(u32, u16),
@@ -275,7 +275,7 @@ impl Net {
         out
     }
 
-    /// SYNs of these clients: the connections that stand now. The others were dropped.
+    /// SYNs of these clients: the connections established now. The others were dropped.
     pub fn open(&mut self, clients: &[Client]) -> Vec<Flow> {
         let fates = self.requests(clients, SYN);
         let of = |(client, fate): (&Client, Fate)| match fate {

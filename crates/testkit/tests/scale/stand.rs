@@ -1,4 +1,4 @@
-//! Connections that stand while everything around them changes.
+//! Established connections while everything around them changes.
 
 use crate::net::*;
 use pointsman_testkit::packet::tcp_flags::*;
@@ -8,7 +8,7 @@ fn size() -> (u32, u64) {
     if full() { (19, 1_000_000) } else { (15, 62_500) }
 }
 
-/// Connections open until `n` stand; those that found no place are counted by the switch.
+/// Opens connections until `n` are established; those that found no place are counted by the switch.
 fn stand(net: &mut Net, n: u64) -> Vec<Flow> {
     let mut flows = Vec::new();
     let mut next = 0;
@@ -25,7 +25,7 @@ fn stand(net: &mut Net, n: u64) -> Vec<Flow> {
     flows
 }
 
-/// Pools and policies change every second, each connection speaks every ten; then all end, and the same clients come again.
+/// Pools and policies change every second, each connection sends every ten; then all end, and the same clients come again.
 #[test]
 fn pools_and_policies_change_every_second() {
     let (bits, n) = size();
@@ -36,7 +36,7 @@ fn pools_and_policies_change_every_second() {
         let tenth = flows.len() / 10;
         let part = &flows[second % 10 * tenth..][..tenth];
         net.use_all(part);
-        // A SYN that was sent again belongs to the connection that stands.
+        // A repeated SYN belongs to the established connection.
         net.check(&part[..tenth / 10], &[(false, SYN)]);
         net.wait(1000);
     }
@@ -63,7 +63,7 @@ fn pools_and_policies_change_every_second() {
     assert!(net.answers(&moved, ACK).iter().all(|f| *f == Fate::Plain));
 }
 
-/// Counting policies write at the beginning and end of each connection: what is in flight is what stands.
+/// Counting policies write at the beginning and end of each connection: the number in flight is that of established connections.
 #[test]
 fn in_flight_is_what_stands() {
     let (bits, n) = size();

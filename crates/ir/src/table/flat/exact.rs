@@ -1,7 +1,7 @@
 //! Open addressing with keys and rows inline.
 //!
-//! A key's home is its hash scaled to the number of slots, so that slots stand in the order of hashes. A collision goes
-//! to the next slot (linear probing), removal shifts back what then stands too far from home, so there are no
+//! A key's home is its hash scaled to the number of slots, so that slots are in the order of hashes. A collision goes
+//! to the next slot (linear probing), removal shifts back what is then too far from home, so there are no
 //! tombstones. At most five eighths of the slots are taken: a hit looks at 1.8 slots on average then, a miss at 4, next to
 //! each other. Growing (by half, or double while small) copies all slots in their order, so it reads and writes memory
 //! from front to back: some 10 ms for a million entries, the only pause there is.
@@ -23,7 +23,7 @@ pub(super) struct Exact {
     key: usize,
     slots: usize,
     len: usize,
-    /// Not known to who makes up keys.
+    /// Unknown to attackers who choose keys.
     secret: [u64; 2],
 }
 
@@ -133,7 +133,7 @@ impl Exact {
         self.words[n * self.stride + self.key] == 0
     }
 
-    /// The slot that holds `key`, or the free one where it would stand.
+    /// The slot that holds `key`, or the free one where it would go.
     fn seek(&self, key: &[u64]) -> Result<usize, usize> {
         let mut n = self.home(key);
         loop {
@@ -203,7 +203,7 @@ impl Exact {
             if self.is_free(n) {
                 break;
             }
-            // It may move to the hole if its home is not behind the hole, all counted backwards from where it stands.
+            // It may move to the hole if its home is not behind the hole, all counted backwards from its slot.
             let behind = |from: usize| if from <= n { n - from } else { n + self.slots - from };
             if behind(self.home(&self.slot(n)[..self.key])) >= behind(hole) {
                 self.words.copy_within(n * self.stride..(n + 1) * self.stride, hole * self.stride);

@@ -4,7 +4,7 @@
 use super::entries::Entries;
 use super::place::Place;
 
-/// Intervals and who wins in them.
+/// Intervals and the winning entry in each.
 #[derive(Clone, Debug)]
 pub(super) struct Intervals {
     place: Place,
@@ -71,7 +71,7 @@ impl Intervals {
         self.fill(entries, open, lo, hi);
     }
 
-    /// Finds who wins in intervals that nobody has, given in order: the best takes first what it covers.
+    /// Finds the winners of unassigned intervals, given in order: the best takes first what it covers.
     fn fill(&mut self, entries: &Entries, mut open: Vec<usize>, lo: u64, hi: u64) {
         let meets = |s: &u32| {
             let (l, h) = entries.bounds(*s, 0);

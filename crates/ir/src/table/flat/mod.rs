@@ -4,7 +4,7 @@
 //! as words and answers with a row of words, so that native code can use it without conversion. The data structure
 //! follows from the kinds of match and the entries:
 //! - only exact fields: open addressing with key and row inline (`exact.rs`);
-//! - one lpm field, and exact fields of up to 32 bits beside it: a trie (`trie.rs`);
+//! - one lpm field, and exact fields of up to 32 bits next to it: a trie (`trie.rs`);
 //! - one range field: a binary search among intervals (`intervals.rs`);
 //! - anything else: one hash table for each mask as long as masks are few (`tuples.rs`), or bit vectors (`vectors.rs`);
 //!   the table changes over by itself;
@@ -15,7 +15,7 @@
 //!
 //! # Keys
 //!
-//! The fields, those of kind `selector` left out, stand in a key as [`places`] says: short ones share words. Bits that
+//! The fields, except those of kind `selector`, are in a key as [`places`] says: short ones share words. Bits that
 //! belong to no field must be zero.
 //!
 //! # Rows
@@ -60,7 +60,7 @@ pub mod row {
     /// Set: the row does not say what happens (an action profile's group; data that is not all scalars; an entry with
     /// too high a number). [`Env::lookup`](crate::Env::lookup) does, and counts.
     pub const ASK: u64 = 1 << 34;
-    /// Set: look-ups of the table are counted or timed, so [`Env::count_hit`](crate::Env::count_hit) has to hear of it before the
+    /// Set: look-ups of the table are counted or timed, so [`Env::count_hit`](crate::Env::count_hit) has to be called before the
     /// action runs. Never together with [`ASK`].
     pub const COUNT: u64 = 1 << 35;
     /// From this bit on: the entry's number in the store ([`TableStore::handle_at`](crate::TableStore::handle_at)).
@@ -184,7 +184,7 @@ impl FlatTable {
         self.row_words
     }
 
-    /// Where the key's fields stand.
+    /// Positions of the key's fields.
     pub fn key_places(&self) -> &[Place] {
         &self.places
     }
@@ -341,7 +341,7 @@ impl FlatTable {
         }
     }
 
-    /// An entry that stands does something else now.
+    /// An existing entry's action changes.
     pub fn modify(&mut self, slot: u32, matches: &[KeyMatch], action: FlatAction<'_>) {
         self.make_row(Some(slot), action);
         match &mut self.search {

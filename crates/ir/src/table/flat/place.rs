@@ -1,10 +1,10 @@
-//! Where fields stand in the words of a key or row, and values as words.
+//! Positions of fields in the words of a key or row, and values as words.
 
 use crate::bits::Bits;
 use crate::table::KeyMatch;
 use crate::value::Value;
 
-/// Where a field stands.
+/// The position of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The (first) word.
@@ -65,9 +65,9 @@ impl Place {
     }
 }
 
-/// Where fields of these widths stand, and how many words they take: a field of up to 64 bits stands behind the one
+/// Positions of fields of these widths, and how many words they take: a field of up to 64 bits follows the one
 /// before in the same word, at the next higher bits, if it fits there whole, else at the bottom of a new word. A wider
-/// field has words of its own, the least significant first. What no field covers is zero.
+/// field has its own words, the least significant first. What no field covers is zero.
 pub fn places(widths: impl IntoIterator<Item = u32>) -> (Vec<Place>, usize) {
     let (mut words, mut used) = (0, 64);
     let mut places = Vec::new();

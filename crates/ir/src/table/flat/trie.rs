@@ -1,6 +1,6 @@
 //! Longest prefixes: a trie of which one step takes 6 bits of the key, as in Asai, Ohara: Poptrie (SIGCOMM 2015).
 //!
-//! The first 16 bits index an array; behind it stand nodes of 64 children each, kept compressed: one bit string says
+//! The first 16 bits index an array; behind it are nodes of 64 children each, kept compressed: one bit string says
 //! which children are nodes, another where among the leaves a run of equal ones begins, and counting bits gives the place
 //! in an array. Every leaf holds the longest prefix that matches there, so a look-up never goes back. Exact fields beside
 //! the prefix go before it, as the first bits of a longer prefix.
@@ -60,7 +60,7 @@ impl<T: Copy + Default> Pool<T> {
     }
 }
 
-/// The trie. A leaf is a number; 0 stands for no prefix.
+/// The trie. A leaf is a number; 0 means no prefix.
 #[derive(Clone, Debug)]
 pub(super) struct Trie {
     /// Fields in the order of their bits.
@@ -233,7 +233,7 @@ impl Trie {
         (self.joined(value), self.before + prefix_len)
     }
 
-    /// Adds a prefix that does not stand yet; `value` are the words of a key. Leaves are small numbers, none used twice.
+    /// Adds a new prefix; `value` are the words of a key. Leaves are small numbers, none used twice.
     pub fn insert(&mut self, value: &[u64], prefix_len: u32, leaf: u32) {
         let (value, len) = self.prefix(value, prefix_len);
         let mut name = [0; 3];
@@ -291,7 +291,7 @@ impl Trie {
         }
     }
 
-    /// What comes in the place of `old`, which stands where `depth` bits are known. A node stays at its index, or leaves
+    /// The replacement of `old`, which is where `depth` bits are known. A node stays at its index, or leaves
     /// a leaf behind (then its index is the caller's to give back); in the place of a leaf comes one at an index of its
     /// own.
     fn changed(&mut self, old: u32, depth: u32, c: &Change) -> u32 {

@@ -1,7 +1,7 @@
 //! Bit vectors (Lakshman, Stiliadis: High-speed policy-based packet forwarding, 1998), with the summaries of Baboescu,
 //! Varghese: Scalable packet classification (2001).
 //!
-//! Entries stand in a row, the best first, and have a bit each. For every value of every byte of the key there is a vector
+//! Entries are in a row, the best first, and have a bit each. For every value of every byte of the key there is a vector
 //! of the entries that allow it there; a range field has a vector for each interval between ends of ranges. The entries
 //! that match a key are those in all of its vectors, the first of them wins. A summary has a bit for each word of a vector
 //! that is not zero, so that most words are never looked at. Intervals need not end where each range does, so ranges
@@ -269,7 +269,7 @@ impl Vectors {
         }
     }
 
-    /// Sets or clears an entry's bit wherever it stands.
+    /// Sets or clears an entry's bit wherever it is.
     fn column(&mut self, entries: &Entries, slot: u32, position: u32, on: bool) {
         self.set(0, position, on);
         let parts = std::mem::take(&mut self.parts);
@@ -301,7 +301,7 @@ impl Vectors {
         left.iter().all(|w| *w == 0)
     }
 
-    /// Adds an entry that is among `entries` already. False: there is no room, make all of it anew.
+    /// Adds an entry that is among `entries` already. False: there is no room, rebuild all of it.
     pub fn insert(&mut self, entries: &Entries, slot: u32) -> bool {
         let Some(rank) = entries.rank(slot) else { return true };
         let capacity = self.at.len() as u32;
