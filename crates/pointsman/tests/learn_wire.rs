@@ -281,7 +281,7 @@ fn p4wise_finds_the_weights() -> Fallible<()> {
     std::fs::remove_file(&table)?;
     let controller = bench.controller()?;
     controller
-        .wait_for("service `inference`: q-learning learns its weights from 3:3 on, with no updates yet in");
+        .wait_for("service `inference`: q-learning learns weights, starting at 3:3, with no updates yet in");
     controller.wait_for("the switch is up to date");
     // Agents report.
     std::thread::sleep(Duration::from_millis(500));
@@ -343,7 +343,7 @@ fn each_class_has_its_weights() -> Fallible<()> {
     let mut bench = Bench::new("learn-classes", TWO, 360.0, learn, &ClientsView::text())?;
     let controller = bench.controller()?;
     controller.wait_for(
-        "service `inference`: service-rate learns its weights from old 3:3, like-s2 3:3 on, with no updates yet",
+        "service `inference`: service-rate learns weights, starting at old 3:3, like-s2 3:3, with no updates yet",
     );
     controller.wait_for("the switch is up to date");
     std::thread::sleep(Duration::from_millis(500));

@@ -143,7 +143,7 @@ fn what_does_nothing_is_warned_of() {
     let good = file(GOOD);
     for (more, part) in [
         (&["--thrift-port", "9090"][..], "--thrift-port: there is no Thrift server; use P4Runtime"),
-        (&["--nanolog", "ipc:///tmp/x"], "--nanolog: there are no nanomsg events"),
+        (&["--nanolog", "ipc:///tmp/x"], "--nanolog: nanomsg events are not supported"),
         (&["--notifications-addr", "ipc:///tmp/x"], "--notifications-addr: "),
         (&["--", "--disable-swap"], "--disable-swap: a controller can always replace"),
         (&["--", "--max-mc-groups", "5"], "multicast is not limited"),

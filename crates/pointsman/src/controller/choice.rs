@@ -66,7 +66,7 @@ async fn run(choice: PrometheusChoice, commands: UnboundedSender<Command>) {
         // A closed receiver: the task is about to stop.
         let _ = commands.send(Command::Say(format!("service `{}`: {text}", choice.service)));
     };
-    say(format!("asks {} for {}", choice.url, weights(&choice)));
+    say(format!("queries {} for {}", choice.url, weights(&choice)));
     let start = Instant::now();
     let url = format!("{}{QUERY_PATH}", choice.url.trim_end_matches('/'));
     let patience = choice.settings.patience;

@@ -170,7 +170,7 @@ impl Learner {
             (None, _) => String::new(),
         };
         let said = format!(
-            "service `{}`: {} learns its weights from {} on{knowledge}",
+            "service `{}`: {} learns weights, starting at {}{knowledge}",
             config.service,
             config.settings.learner.name(),
             driver.weights()

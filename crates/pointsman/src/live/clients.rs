@@ -64,7 +64,7 @@ impl ClientsView {
         let value = match request.body.as_slice() {
             b"query=p99_ms" => p99,
             b"query=loss" => loss,
-            _ => return Response::error(404, "ask for p99_ms or loss"),
+            _ => return Response::error(404, "query p99_ms or loss"),
         };
         // As in Prometheus: numbers are strings, to allow NaN.
         let sample = json!({ "metric": {}, "value": [0, value.to_string()] });

@@ -88,7 +88,7 @@ const APPLICATIONS: Figure = Figure {
     place: Place::Simulator(applications),
     remarks: &[
         "server and SmartNIC as fitted to the thesis's published measurements (as for figure 5.7): saturation of the server and of the \
-         SmartNIC in requests a second 862 and 769 for AD, 54 and 13 for BM25, 53 and 9.5 for VGG16, 15 and 3.6 for KNN",
+         SmartNIC in requests/s 862 and 769 for AD, 54 and 13 for BM25, 53 and 9.5 for VGG16, 15 and 3.6 for KNN",
         "sustained: nothing lost, and P99 within ten times the server's unloaded latency; Poisson arrivals; found by bisection",
         "possible gain over server-only: 109 % for AD, 26 % for BM25, 23 % for VGG16, 34 % for KNN; the \
          notes say how much of that each policy captures",

@@ -54,7 +54,7 @@ pub const FIGURES: &[Figure] = &[
         source: "thesis, section 5.7.4",
         place: Place::Nowhere(
             "it needs a Tofino and a SmartNIC in addition to nginx; `pointsman bench peers` compares with nginx and HAProxy on this \
-             machine. The published switch column comes from a run whose client stalled at 14.7 requests a second",
+             machine. The published switch column comes from a run whose client stalled at 14.7 requests/s",
         ),
         remarks: &[],
         claims: &[],
@@ -81,7 +81,7 @@ const DELAYS: Figure = Figure {
     place: Place::Both { simulator: delays, lab: delays },
     remarks: &[
         "devices are modelled: workers and service times fitted to the unloaded latencies and the saturation of the published logs",
-        "the text says Poisson, which is what runs here; the published clients send almost evenly (--arrivals near-constant)",
+        "arrivals are Poisson, as in the text; the published clients send almost evenly (--arrivals near-constant)",
         "the published 5:1 ring sends 2 of 11 requests to the SmartNIC, not 1 of 6: it reads one cell too many",
         "published percentiles cover answered requests of one run; ours count lost ones as the client timeout of 30 s",
         "anomaly detection: the published clients could not reach the rates on the figure's axis; ours are the rates actually offered",
@@ -237,9 +237,9 @@ const INTERVALS: Figure = Figure {
         "the agent's own CPU use is not simulated",
     ],
     claims: &[
-        effect("often", "P99 at 100 reports a second against that at 1 a second", 0.304),
-        effect("more", "P99 at 100 reports a second against that at 10 a second", 0.824),
-        same("most", "200 reports a second are no better than 100: P99 against that at 100"),
+        effect("often", "P99 at 100 reports/s against that at 1/s", 0.304),
+        effect("more", "P99 at 100 reports/s against that at 10/s", 0.824),
+        same("most", "200 reports/s are no better than 100: P99 against that at 100"),
     ],
 };
 

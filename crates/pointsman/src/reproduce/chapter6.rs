@@ -282,7 +282,7 @@ pub const FIGURES: &[Figure] = &[
             ),
             claim(
                 "again",
-                "P4Wise: right decisions from 250 after T on, where a second SmartNIC comes",
+                "P4Wise: right decisions from 250 after T on, where a second SmartNIC is added",
                 90.0,
                 "percent",
                 Rule::AtLeast,

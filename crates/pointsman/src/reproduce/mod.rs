@@ -106,7 +106,7 @@ fn wanted(names: &[String], place: Where) -> Result<Vec<(&'static Figure, Run)>,
                 (Place::Both { lab, .. }, Where::Lab) => lab,
                 _ if everything => continue,
                 (Place::Simulator(_), Where::Lab) => {
-                    return Err(format!("{name} runs in the simulator only: leave out --in lab"));
+                    return Err(format!("{name} runs only in the simulator: omit --in lab"));
                 }
                 (Place::Nowhere(why), _) => return Err(format!("{name} cannot be run: {why}")),
             };

@@ -78,11 +78,11 @@ pub fn check(s: &Scenario) -> Result<(), String> {
 fn plan(s: &Scenario, seed: u64) -> Result<Plan, String> {
     let [client] = s.clients.as_slice() else { return Err(refused("client", "write one only")) };
     if !s.events.is_empty() {
-        return Err(refused("event", "leave them out: the lab runs no script"));
+        return Err(refused("event", "omit them: the lab runs no script"));
     }
     if let Some(learn) = &s.learn {
         if learn.table.is_some() {
-            return Err(refused("learn.table", "leave it out: each run starts from scratch"));
+            return Err(refused("learn.table", "omit it: each run starts from scratch"));
         }
         if learn.per_class && s.class_names.len() > 1 {
             return Err(refused(
@@ -92,13 +92,13 @@ fn plan(s: &Scenario, seed: u64) -> Result<Plan, String> {
         }
     }
     if s.warmup_ns > 0 {
-        return Err(refused("warmup_s", "leave it out: all requests count"));
+        return Err(refused("warmup_s", "omit it: all requests count"));
     }
     if client.connections != Connections::PerRequest || client.congestion || !client.service.0.is_ipv4() {
-        return Err(refused("client", "leave out `connections`, `ecn` and `ip`"));
+        return Err(refused("client", "omit `connections`, `ecn` and `ip`"));
     }
     if client.transport != Protocol::Udp {
-        return Err(refused("client.transport", "leave it out"));
+        return Err(refused("client.transport", "omit it"));
     }
     if s.devices.len() > MAX_DEVICES {
         return Err(refused("rack.servers", &format!("at most {MAX_DEVICES} devices")));
@@ -125,7 +125,7 @@ fn plan(s: &Scenario, seed: u64) -> Result<Plan, String> {
             let model = &s.devices[at];
             let name = format!("{}/{}", server.name, device.name);
             if model.contention != 0.0 || model.give_up_ns.is_some() {
-                return Err(refused("device", "leave out `contention` and `give_up_ms`"));
+                return Err(refused("device", "omit `contention` and `give_up_ms`"));
             }
             let (mean_ns, times) = drawn(&model.service, seed, at);
             // Subnets of the devices: 10.0.1.0 to 10.0.48.0; the VIP is 10.0.100.1.

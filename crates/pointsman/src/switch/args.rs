@@ -425,7 +425,7 @@ impl Field {
             ),
             (
                 self.json_version,
-                "--json-version: there is no JSON here; this switch takes P4 source (see --version for its own)",
+                "--json-version: not applicable; this switch takes P4 source (see --version for its own)",
             ),
         ];
         match refused.iter().find(|(given, _)| *given) {
@@ -442,7 +442,7 @@ impl Field {
             (self.thrift_port.is_some(), "--thrift-port: there is no Thrift server; use P4Runtime"),
             (
                 self.nanolog.is_some(),
-                "--nanolog: there are no nanomsg events; --log-console and --pcap show what happens",
+                "--nanolog: nanomsg events are not supported; use --log-console or --pcap",
             ),
             (
                 self.notifications_addr.is_some(),

@@ -33,7 +33,7 @@ const SCORE: Quantity = Quantity {
 const SPREAD: Quantity = Quantity {
     name: "use_stddev",
     unit: "percent",
-    label: "standard deviation of use over devices, points",
+    label: "standard deviation of utilisation over devices, points",
     log: false,
 };
 const SERVERS: Quantity = Quantity { name: "servers", unit: "", label: "servers", log: false };
@@ -211,7 +211,7 @@ pub(super) fn evenness(bench: &Bench) -> Result<Found, String> {
     let servers = racks.map(|(servers, _)| f64::from(servers));
     let lines = POLICIES.iter().zip(outcomes.chunks(racks.len()));
     let ours = lines.map(|(policy, runs)| Curve::of(policy, &servers, runs, spread)).collect();
-    let title = "Standard deviation of devices' use".to_string();
+    let title = "Standard deviation of devices' utilisation".to_string();
     let chart = Chart { title, x: SERVERS, y: SPREAD, ours, paper: papers::curves("5.14") };
     let at = |policy: &str| chart.samples(policy, 64.0);
     let mut found = Found::default();

@@ -90,11 +90,11 @@ fn names(wanted: &PathElem, step: &Step) -> bool {
 
 fn check(wanted: &[PathElem], full: &Path) -> Result<(), Refused> {
     if !matches!(full.origin.as_str(), "" | "openconfig") {
-        return Err(Refused::NotFound(format!("there is no tree '{}': leave out the origin", full.origin)));
+        return Err(Refused::NotFound(format!("unknown tree '{}': omit the origin", full.origin)));
     }
     for elem in wanted {
         if elem.name == "..." {
-            return Err(Refused::Invalid("'...' is not supported: name each step, or '*'".to_string()));
+            return Err(Refused::Invalid("'...' is not supported: write each step, or '*'".to_string()));
         }
         if let Some(key) =
             elem.key.keys().find(|k| *k != "name" || !matches!(elem.name.as_str(), "interface" | "*"))
@@ -115,7 +115,7 @@ fn check(wanted: &[PathElem], full: &Path) -> Result<(), Refused> {
         return Ok(());
     }
     let text: Vec<&str> = wanted.iter().map(|e| e.name.as_str()).collect();
-    Err(Refused::NotFound(format!("there is no /{} here, only /interfaces/interface/state", text.join("/"))))
+    Err(Refused::NotFound(format!("/{} does not exist, only /interfaces/interface/state", text.join("/"))))
 }
 
 /// The values of a path: one update per path, or one per leaf where leaves must be separate.
@@ -301,7 +301,7 @@ mod tests {
             shown(&under.unwrap()),
             ["interfaces/interface[veth1]/name=veth1", "interfaces/interface[veth2]/name=veth2"]
         );
-        check("/components", Encoding::Proto, &["NotFound(\"there is no /components here"]);
+        check("/components", Encoding::Proto, &["NotFound(\"/components does not exist"]);
         check("/interfaces/interface/state/mtu", Encoding::Proto, &["NotFound"]);
         check("/interfaces/interface/state/name/x", Encoding::Proto, &["NotFound"]);
         check("/interfaces/interface[id=1]", Encoding::Proto, &["has no key id"]);
