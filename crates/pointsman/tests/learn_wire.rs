@@ -331,7 +331,7 @@ fn p4wise_finds_the_weights() -> Fallible<()> {
     let shown = bench.pointsman(&["learn", "show", &table])?;
     ensure!(shown.code == Some(0) && !shown.stdout.contains(" 0 updates"), "{shown:?}");
     let again = bench.controller()?;
-    let line = again.wait_for("q-learning learns its weights");
+    let line = again.wait_for("q-learning learns weights");
     ensure!(line.contains("updates in p4wise.q") && !line.contains("with 0 updates"), "{line}");
     Ok(())
 }
@@ -393,7 +393,7 @@ fn each_class_has_its_weights() -> Fallible<()> {
     let (old, new) = (capacity("old").ok_or("no old")?, capacity("like-s2").ok_or("no like-s2")?);
     ensure!((old - 200.0).abs() < 40.0 && (new - 600.0).abs() < 150.0, "{shown}");
     let again = bench.controller()?;
-    let line = again.wait_for("service-rate learns its weights");
+    let line = again.wait_for("service-rate learns weights");
     ensure!(line.contains("updates in rates") && !line.contains("with 0 updates"), "{line}");
     // Another learner's, and one that was cut off, are refused.
     drop(again);
