@@ -18,7 +18,7 @@ fn measure(name: &str, args: &[&str]) -> Value {
     serde_json::from_str(&std::fs::read_to_string(&path).expect("the file is there")).expect("JSON")
 }
 
-/// What every report has, and that packets were forwarded (`share` of them at least).
+/// Checks the common parts of every report, and that packets were forwarded (`share` of them at least).
 fn check(name: &str, args: &[&str], share: f64) -> Value {
     let json = measure(name, args);
     let number = |v: &Value| v.as_f64().unwrap_or_else(|| panic!("no number: {v} in {json:#}"));

@@ -31,7 +31,7 @@ fn pointsman(arguments: &[&str]) -> Fallible<Finished> {
     Ok(Finished { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) })
 }
 
-/// Runs it with `--json`; gives what it printed and the figures.
+/// Runs it with `--json`; returns its output and the figures.
 fn figures(name: &str, arguments: &[&str]) -> Fallible<(String, Value)> {
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.json", std::process::id()));
     let shown = file.display().to_string();
@@ -56,7 +56,7 @@ fn list<'a>(value: &'a Value, path: &str) -> Fallible<&'a Vec<Value>> {
         .ok_or_else(|| format!("no list at {path} of {value}").into())
 }
 
-/// Smallest, middle and largest of so many, in order.
+/// Smallest, middle and largest of several, in order.
 fn spread(value: &Value, path: &str, n: f64) -> Fallible<()> {
     let at = |part: &str| number(value, &format!("{path}/{part}"));
     let (min, median, max) = (at("min")?, at("median")?, at("max")?);
@@ -116,7 +116,7 @@ fn packets_and_streams_are_measured() -> Fallible<()> {
                 // Frames arrive once, if at all.
                 ensure!(number(probe, "/received")? <= number(probe, "/sent")?, "{probe}");
             }
-            // The flood loses frames, but what is half of the loss-free rate is measured in full.
+            // The flood loses frames, but half of the loss-free rate is measured completely.
             if let Some(latency) = run.pointer(&format!("/{lane}/latency")).filter(|l| !l.is_null()) {
                 ensure!(number(latency, "/measured")? > 0.0, "{latency}");
                 ensure!(number(latency, "/p50_us")? <= number(latency, "/p99_us")?, "{latency}");
@@ -145,7 +145,7 @@ fn peers_are_measured_or_named() -> Fallible<()> {
     for who in ["direct", "pointsman af_packet", "nftables", "haproxy", "nginx"] {
         let of: Vec<&Value> = requests.iter().filter(|r| r["what"] == who).collect();
         if of.is_empty() {
-            // Whoever is not there is named, with what to do.
+            // Missing peers are listed, with a remedy.
             let skipped = list(&report, "/skipped")?.iter().filter_map(Value::as_str);
             let line = skipped.into_iter().find(|line| line.starts_with(who));
             ensure!(

@@ -8,7 +8,7 @@ use support::controller::connect;
 use support::{PATIENCE, Running, Scratch, Switch, file, tell};
 use tonic::Code;
 
-/// What a takeover may take here: far more than the two seconds that are promised, since machines that test are busy.
+/// Time limit of a takeover here: far more than the promised two seconds, since test machines are busy.
 const SOON: Duration = Duration::from_secs(15);
 
 struct Bench {

@@ -80,7 +80,7 @@ fn devices(spec: &RackSpec) -> Vec<DeviceConfig> {
         service: Duration::from_millis(20),
         speed: d.speed,
         servers: 4,
-        // What does not fit is lost, and does not trouble the next interval.
+        // Excess requests are lost, and do not affect the next interval.
         buffer: 40,
         seed: SEED,
         metrics: Some(([127, 0, 0, 1], 9100).into()),
@@ -133,7 +133,7 @@ struct Bench {
     spec: RackSpec,
     rate: f64,
     view: ClientsView,
-    /// What a Prometheus server may scrape.
+    /// Metrics for a Prometheus server to scrape.
     scraped: Arc<Mutex<Scraped>>,
     client: Namespace,
     keys: Keyring,
@@ -268,7 +268,7 @@ fn p99_ms(result: &LoadResult) -> f64 {
     result.latencies.percentile(99.0).as_secs_f64() * 1e3
 }
 
-/// From equal weights to those that devices can bear; what an operator says in between counts; what was learnt is kept.
+/// From equal weights to sustainable ones; an operator's change in between counts; the learner state is kept.
 fn p4wise_finds_the_weights() -> Fallible<()> {
     let learn = "learner = \"q-learning\"\ntable = \"p4wise.q\"\n";
     let mut bench = Bench::new("learn-wire", ONE, RATE, learn, &ClientsView::text())?;
@@ -325,7 +325,7 @@ fn p4wise_finds_the_weights() -> Fallible<()> {
         "pointsman_controller_learner_state{name=\"inference\",learner=\"q-learning\",state=\"learning\"} 1.0",
     )?;
 
-    // What was learnt outlives the controller.
+    // The learner state outlives the controller.
     let ended = controller.end(nix::sys::signal::Signal::SIGTERM);
     ensure!(ended.code == Some(0), "{ended:?}");
     let shown = bench.pointsman(&["learn", "show", &table])?;
@@ -410,7 +410,7 @@ fn each_class_has_its_weights() -> Fallible<()> {
     Ok(())
 }
 
-/// What clients saw, as a Prometheus client counts it.
+/// Client metrics, as a Prometheus client library counts them.
 #[derive(Default)]
 struct Scraped {
     /// Those that took no longer than each bound, and all that were answered.
@@ -546,7 +546,7 @@ fn prometheus_tells_what_clients_see() -> Fallible<()> {
     // Whatever was sent before is lost only now.
     let p99 = field(&seen.1, "p99_ms").ok_or("no P99")?;
     ensure!((25.0..500.0).contains(&p99), "{}", seen.1);
-    // It is what clients see.
+    // It matches the clients' view.
     let after = bench.under_load(Duration::from_secs(6), |_| Ok(()))?;
     let text = bench.metrics()?;
     let metric = |name: &str| -> Option<f64> {
@@ -556,7 +556,7 @@ fn prometheus_tells_what_clients_see() -> Fallible<()> {
     let (told, measured) = (1e3 * metric("p99_seconds").ok_or("no P99")?, p99_ms(&after));
     ensure!((0.4..2.5).contains(&(told / measured)), "{told} ms by Prometheus, {measured} ms measured");
     ensure!(metric("loss_ratio") == Some(0.0) && after.lost == 0, "{text}");
-    // Whose Prometheus is gone does not decide.
+    // Without Prometheus there is no decision.
     drop(prometheus);
     controller.wait_for("clients' latency is unknown");
     bench.wait_for_metric(

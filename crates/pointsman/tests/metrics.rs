@@ -110,7 +110,7 @@ fn pages_and_dashboards() {
         samples.keys().any(|k| k.contains("name=\"inference\"") && k.contains("service=\"1\"")),
         "{page}"
     );
-    // An agent needs an interface to run on, but none to say what it counts.
+    // An agent needs an interface to run on, but not for its metrics.
     let described = Rack::parse("rack.toml", &std::fs::read_to_string(&rack).expect("text")).expect("valid");
     let agent = Agent::new(AgentConfig::from_rack(&described, "s1", "cpu", "lo").expect("a device"));
     let said = agent.exposition(Duration::ZERO, Duration::ZERO);

@@ -32,7 +32,7 @@ fn documentation() -> String {
     std::fs::read_to_string(file("docs/conformance.md")).expect("docs/conformance.md")
 }
 
-/// What the command says of a program.
+/// The command's verdict on a program.
 struct Outcome {
     right: bool,
     errors: Vec<Value>,
@@ -79,7 +79,7 @@ fn check(p4c: &Path, program: &Path) -> Outcome {
     }
 }
 
-/// What the command says of each program in `dirs`, by file name.
+/// The command's verdict on each program in `dirs`, by file name.
 fn outcomes(p4c: &Path, dirs: &[&str]) -> BTreeMap<String, Outcome> {
     let mut out = BTreeMap::new();
     for dir in dirs {
@@ -103,7 +103,7 @@ fn checkout() -> Option<PathBuf> {
     p4c
 }
 
-/// The first `file(line)` of an error in what p4c says.
+/// The first `file(line)` of an error in p4c's output.
 fn first_error(said: &str) -> Option<String> {
     said.lines().find_map(|l| {
         let (at, rest) = l.split_once("):")?;
@@ -116,7 +116,7 @@ fn first_error(said: &str) -> Option<String> {
     })
 }
 
-/// Compares what differs with what is listed.
+/// Compares the differences with the list.
 fn only_listed(list: &'static str, differ: &BTreeMap<String, String>, what: &str) {
     let known = listed(list);
     let mut surprises: Vec<String> = Vec::new();
@@ -156,7 +156,7 @@ fn samples_are_right() {
     documented("programs of `testdata/p4_16_samples`", total - wrong.len(), total);
     let v1model: Vec<&Outcome> = outcomes.values().filter(|o| o.v1model).collect();
     documented("of these for v1model", v1model.iter().filter(|o| o.right).count(), v1model.len());
-    // What the product promises.
+    // The promised result.
     assert!(wrong.len() * 50 <= total, "less than 98 % are right");
 }
 
@@ -190,7 +190,7 @@ fn wrong_programs_are_refused_on_the_right_line() {
     documented("programs of `p4_16_errors`", total - accepted.len(), total);
     documented("of those for which p4c names a line in its expected output: refused", right, lines);
     documented("or with an error that points at this line", right + labelled, lines);
-    // What the product promises.
+    // The promised result.
     assert!((right + labelled) * 10 >= lines * 9, "less than 90 % on the right line");
 }
 

@@ -44,7 +44,7 @@ fn files_and_standard_input() {
     assert_eq!(std::fs::read_to_string(&a).expect("it is there"), GOOD);
     assert_eq!(std::fs::read_to_string(dir.join("c.txt")).expect("it is there"), BAD);
     assert_eq!(run(&["--check", path], "").0, 0);
-    // What has no end is left alone; the others are formatted all the same.
+    // An unterminated file is left alone; the others are still formatted.
     std::fs::write(&b, BAD).expect("a file");
     std::fs::write(&a, "header h { /*").expect("a file");
     let (code, _, err) = run(&[path], "");

@@ -109,7 +109,7 @@ fn the_command_sets_shows_and_remembers() {
     assert!(said.starts_with("change 1: in force after "), "{said}");
     for policy in Policy::ALL {
         let dry = b.good(&["set", "--service", "inference", "--policy", policy.name(), "--dry-run"]);
-        // A summary: a few lines, whatever changes.
+        // A summary: a few lines, regardless of the change.
         assert!(dry.starts_with("# service inference: ") && dry.contains(&format!(" -> {policy}")), "{dry}");
         assert!(dry.contains(" updates in ") && dry.lines().count() < 30, "{dry}");
         assert!(!dry.contains("p4.v1.WriteRequest"), "{dry}");
@@ -148,7 +148,7 @@ fn the_command_sets_shows_and_remembers() {
     let said = b.good(&["reset", "--service", "inference"]);
     assert!(said.contains("in force"), "{said}");
     assert!(b.good(&["list"]).contains("inference  p4mite  file"));
-    // A switch that is gone: accepted, to be carried out when it is back.
+    // A lost switch: the change is accepted, and applied when it is back.
     let address = b.switch.take().expect("it runs").address.to_string();
     b.controller.wait_for("no connection to the switch");
     let (code, said, _) = b.policy(&["set", "--service", "inference", "--policy", "jsq", "--wait", "0"]);
@@ -161,7 +161,7 @@ fn the_command_sets_shows_and_remembers() {
     }
 }
 
-/// What HTTP itself makes possible: no token, too much, too slow, nonsense.
+/// HTTP-level errors: no token, too much, too slow, nonsense.
 #[test]
 fn the_server_refuses_and_goes_on() {
     let b = Bench::new("server");
@@ -176,7 +176,7 @@ fn the_server_refuses_and_goes_on() {
     assert_eq!(b.ask("PUT", policy, Some("fedcba9876543210fedc"), Some("{}".into())).0, 403);
     let (status, refused) = json(b.ask("PUT", policy, Some(OPS), Some("x".repeat((1 << 20) + 1))));
     assert!(status == 413 && refused["error"].as_str().is_some_and(|e| e.contains("bytes")), "{refused}");
-    // Raw bytes: each gets an answer of HTTP or is cut off, and the server goes on.
+    // Raw bytes: each gets an HTTP answer or is disconnected, and the server keeps running.
     let address = b.api.trim_start_matches("http://").to_string();
     let long = format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "a".repeat(100_000));
     for raw in [

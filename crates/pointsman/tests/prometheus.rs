@@ -98,7 +98,7 @@ impl Bench {
             .replacen("tokens = \"tokens.txt\"", "listen = \"127.0.0.1:0\"\ntokens = \"tokens\"", 1)
             .replacen("127.0.0.1:9559", &switch.address.to_string(), 1)
             .replacen("policy = \"p4mite\"", "policy = \"chosen\"", 1);
-        // The judgements of the paper: what computes, memory, network.
+        // The judgements of the paper: processor, memory, network.
         text + &format!(
             r#"
 [service.prometheus]
@@ -131,7 +131,7 @@ goal = "cost"
         )
     }
 
-    /// What an exporter says of its device.
+    /// An exporter's metrics of its device.
     fn busy(&self, i: usize, value: &str) {
         let folder = self.files.0.join(format!("device{i}"));
         std::fs::create_dir_all(&folder).expect("a folder");
@@ -187,7 +187,7 @@ goal = "cost"
         samples(status, &body).expect("samples").iter().map(|s| s.value).collect()
     }
 
-    /// What the switch holds: one value for each of the service's addresses and protocols.
+    /// The switch's state: one value for each of the service's addresses and protocols.
     fn registers(&self) -> Vec<u32> {
         let (mut client, _) = support::controller::connect(self.switch.address, 1_000_000_000_000);
         let register = client

@@ -36,7 +36,7 @@ fn the_example_is_right() {
     let directory = scratch("right");
     let file = directory.join("rack.toml");
     std::fs::copy(example(), &file).expect("a file");
-    // What it names is not there yet.
+    // Its referenced files do not exist yet.
     check(&["controller", "--check", text(&file)], 1, &["report-keys.txt", "pointsman keys"]);
     check(&["keys", text(&file)], 0, &["tokens.txt: a token for `operator`", "report-keys.txt: 4 new keys"]);
     let hint = "hint: answers to 10.0.0.0/24 must pass through the switch";
@@ -54,7 +54,7 @@ fn the_example_is_right() {
     let _ = std::fs::remove_dir_all(directory);
 }
 
-/// What would keep the controller from starting later: files that are not there or not in force any more, and what is hardly meant.
+/// Obstacles to a later start of the controller: missing or invalid files, and likely mistakes.
 #[test]
 fn check_looks_at_what_the_description_names() {
     let directory = scratch("check");

@@ -80,7 +80,7 @@ impl Client {
         Ok(self.namespace.enter(|| load::run(&config, ports, keys, |_| {}))??)
     }
 
-    /// Requests all of which must be answered, by devices that are what they say.
+    /// Requests that must all be answered, by the right devices.
     fn answered(&mut self, v6: bool, count: u64) -> Fallible<LoadResult> {
         let result = self.requests(v6, count)?;
         ensure!(result.sent == count && result.answered == count, "{result:?}");
@@ -141,7 +141,7 @@ impl Bench {
         self.lines.lock().map_or(0, |l| l.len())
     }
 
-    /// What has been logged since.
+    /// Log lines since the last call.
     fn since(&self, mark: usize) -> Vec<String> {
         self.lines.lock().map_or(Vec::new(), |l| l[mark..].to_vec())
     }

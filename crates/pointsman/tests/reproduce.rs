@@ -55,7 +55,7 @@ fn probes() {
     assert!((ours("rr-even") - 50.0).abs() < 1.0 && ours("probes-share") < 48.0, "{result}");
 }
 
-/// The same experiment on racks of namespaces: reports a hundred times as often help there, too.
+/// The same experiment on racks of namespaces: reports a hundred times as often also help there.
 #[test]
 fn a_figure_in_the_lab() {
     let dir = Scratch::new("reproduce-lab");

@@ -53,7 +53,7 @@ fn cases_are_listed() -> Fallible<()> {
     Ok(())
 }
 
-/// Two gentle cases: the rack holds, the results are complete, and what the case does has an effect.
+/// Two gentle cases: the rack holds, the results are complete, and the attack has an effect.
 fn a_case_is_run_and_judged() -> Fallible<()> {
     let file = std::env::temp_dir().join(format!("pointsman-siege-{}.json", std::process::id()));
     let outside = Namespace::new("outside")?;
@@ -75,7 +75,7 @@ fn a_case_is_run_and_judged() -> Fallible<()> {
         }
         ensure!(case["limits"].is_object() && case["broke"].as_array().is_some(), "{text}");
         ensure!(case["requests"].as_u64() > Some(100), "{text}");
-        // Nothing comes through a link that is down, and everything through one that is up.
+        // Nothing passes a link that is down, and everything one that is up.
         let cut = name == "link-cut-client";
         ensure!((case["lost"].as_u64() > Some(0)) == cut, "{text}");
         ensure!(case["violations"] == 0 && (cut || case["ok"] == true), "{text}");

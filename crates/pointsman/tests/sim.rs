@@ -49,13 +49,13 @@ fn learning_and_its_table() {
     assert!(wrong.code == Some(1) && wrong.stderr.contains("not a learner's file"), "{wrong:?}");
     let missing = run(&["learn", "show", &dir.path("none.q")]);
     assert!(missing.stderr.contains("--save-table"), "{missing:?}");
-    // What was finished is not simulated again, and gives the same files.
+    // Finished simulations are not repeated, and give the same files.
     let before = read(&page);
     assert_eq!(run(&args).code, Some(0));
     assert!(read(&page) == before && read(&json).lines().count() == 1);
 }
 
-/// The protocol, line by line, with what is wrong in it.
+/// The protocol, line by line, including errors.
 #[test]
 fn serving() {
     let dir = Scratch::new("sim-serve");
@@ -133,7 +133,7 @@ fn arrivals_from_a_capture() {
     assert_no_panic(&bad);
 }
 
-/// A sweep that several machines share, of which one is interrupted and goes on: together their files are what one machine's is.
+/// A sweep split over several machines, one of which is interrupted and resumed: together their files equal one machine's.
 #[test]
 fn shards_and_interruptions() {
     let dir = Scratch::new("sim-shards");
@@ -162,7 +162,7 @@ fn shards_and_interruptions() {
     all(&first, &["--shard", "1/2"]);
     all(&second, &["--shard", "2/2"]);
     assert_eq!((results(&first).len(), results(&second).len()), (3, 3));
-    // The first is cut off in the middle of its last line, and goes on.
+    // The first is cut off in the middle of its last line, and resumed.
     let text = std::fs::read_to_string(&first).expect("the file is there");
     std::fs::write(&first, &text[..text.len() - 100]).expect("it can be written");
     let told = all(&first, &["--shard", "1/2"]);

@@ -14,7 +14,7 @@ use tonic::Code;
 
 const GOOD: &str = "examples/forwarder/main.p4";
 
-/// Runs and checks exit code and what standard error must contain.
+/// Runs and checks exit code and required parts of standard error.
 fn check(args: &[&str], code: i32, parts: &[&str]) -> Finished {
     let finished = run(args);
     assert_eq!(finished.code, Some(code), "{args:?}: {finished:?}");
@@ -32,7 +32,7 @@ fn refused(args: &[&str], code: i32, parts: &[&str]) {
     check(&all, code, parts);
 }
 
-/// A program that is right apart from what takes the place of a control's body.
+/// A valid program, except for the replaced body of a control.
 fn program(apply: &str) -> String {
     std::fs::read_to_string(file(GOOD)).unwrap().replace("forward.apply();", apply)
 }

@@ -16,7 +16,7 @@ use tonic::Code;
 
 const GOOD: &str = "examples/forwarder/main.p4";
 
-/// What `simple_switch --help` and `simple_switch_grpc --help` list, with every option compiled in.
+/// The options listed by `simple_switch --help` and `simple_switch_grpc --help`, with every option compiled in.
 const BMV2: &[&str] = &[
     "help",
     "interface",
@@ -154,7 +154,7 @@ fn what_does_nothing_is_warned_of() {
         let warnings: Vec<&str> = finished.stderr.lines().filter(|l| l.contains("warning: ")).collect();
         assert!(warnings.len() == 1 && warnings[0].contains(part), "{more:?}: {warnings:?}");
     }
-    // And what is as it should be is not.
+    // Supported flags give no warning.
     for more in [&["--", "--enable-swap", "--cpu-port", "255"][..], &["--max-port-count", "16"], &["--no-p4"]]
     {
         let finished = started(more);
@@ -291,7 +291,7 @@ fn whoever_may_change_the_switch_is_named() {
     assert!(!local.stderr.contains(open), "{}", local.stderr);
 }
 
-/// A switch whose wires are captures: what comes in on port 1 goes out on port 2, limited in rate.
+/// A switch on captures: packets from port 1 leave on port 2, limited in rate.
 #[test]
 fn captures_for_interfaces() {
     let dir = Scratch::new("use-files");

@@ -53,7 +53,7 @@ impl Files {
         Switch::start(&args)
     }
 
-    /// What a client sees that trusts `ca` and has this certificate.
+    /// The result of a client that trusts `ca` and has this certificate.
     fn call(&self, switch: &Switch, ca: &str, identity: Option<&str>) -> Result<String, String> {
         let read = |name: &str| std::fs::read(self.path(name)).unwrap();
         let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read(ca)));
@@ -168,7 +168,7 @@ fn files_that_will_not_do() {
     check("early.pem", "early.key", &[], 1, &["early.pem is not valid before 4000-01-01", "clock"]);
     let key = files.path("server.key");
     check("server.pem", "server.key", &["--grpc-tls-ca", &key], 1, &["server.key", "client CA"]);
-    // Half of what is needed.
+    // Incomplete flags.
     for (flags, part) in [
         (&["--grpc-tls-cert", "x"][..], "--grpc-tls-key"),
         (&["--grpc-tls-key", "x"], "--grpc-tls-cert"),

@@ -144,7 +144,7 @@ fn datagrams(frames: &[(Record, Vec<u8>)], port: u16) -> Vec<Vec<u8>> {
     frames.iter().map(|(_, f)| f.as_slice()).filter(is_ours).map(payload).collect()
 }
 
-/// Waits until no counter of the program moves any more.
+/// Waits until the program's counters are stable.
 fn settle(controller: &mut Controller) -> BTreeMap<u8, (i64, i64)> {
     let mut read = || (1..=3).map(|n| (n, controller.counter("Forward.received", n.into()))).collect();
     let mut before: BTreeMap<u8, (i64, i64)> = read();
@@ -200,7 +200,7 @@ fn everything_that_is_sent_is_accounted_for() {
     assert_eq!(finished.code, Some(0), "{finished:?}");
     assert_no_panic(&finished);
 
-    // The captures hold what the sockets sent, in both directions and on both sides, and nothing twice.
+    // The captures hold the sockets' data, in both directions and on both sides, without duplicates.
     let pcap = Scratch(dir.0.join("pcap"));
     let files: BTreeMap<String, Vec<(Record, Vec<u8>)>> = (1..=3)
         .flat_map(|n| ["in", "out"].map(|way| format!("veth{n}_{way}.pcap")))
@@ -216,7 +216,7 @@ fn everything_that_is_sent_is_accounted_for() {
     }
     assert!(datagrams(&files["veth3_out.pcap"], 5000).is_empty(), "h3 is not concerned");
 
-    // The program counted what the captures hold.
+    // The program's counters match the captures.
     let bytes = |frames: &[(Record, Vec<u8>)]| frames.iter().map(|(_, f)| f.len() as i64).sum::<i64>();
     for n in 1..=3u8 {
         let frames = &files[&format!("veth{n}_in.pcap")];
@@ -357,7 +357,7 @@ fn programs_are_replaced_between_two_packets() {
 fn an_idle_switch_sleeps() {
     let rack = rack();
     let (switch, _controller) = start(&rack, &[]);
-    // What starting takes is not counted: neighbours that look for each other end within a second or two.
+    // Start-up is not counted: neighbour discovery ends within a second or two.
     std::thread::sleep(Duration::from_secs(3));
     let ticks = || {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", switch.pid())).expect("it runs");
@@ -509,7 +509,7 @@ fn members_follow_the_link_that_they_watch() {
         loop {
             let after = [1, 2].map(|port| controller.counter("Pick.picked", port).0);
             let picked = [after[0] - before[0], after[1] - before[1]];
-            // The host has something to say by itself, too.
+            // The host also sends packets on its own.
             if picked[0] + picked[1] >= 64 {
                 return picked;
             }

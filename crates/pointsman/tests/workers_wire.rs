@@ -137,7 +137,7 @@ fn copies(controller: &Controller) -> Vec<Entity> {
     ]
 }
 
-/// What a datagram says after it has passed: its flow, its sequence number there, and what the switch wrote.
+/// Content of a datagram that has passed: its flow, its sequence number there, and the value written by the switch.
 #[derive(Debug)]
 struct Tally {
     flow: u16,
@@ -259,7 +259,7 @@ fn tally(kind: &str, executor: &str, poll: &str) -> Fallible<()> {
         .sum();
     ensure!(hits == i64::from(ALL), "{hits} hits of {ALL}");
 
-    // What packets made besides.
+    // Clones, digests and idle notifications caused by the packets.
     let (mut clones, mut digests, mut idle) = (0, BTreeSet::new(), 0);
     let expected = ALL / 64;
     let start = Instant::now();
@@ -274,7 +274,7 @@ fn tally(kind: &str, executor: &str, poll: &str) -> Fallible<()> {
     }
     ensure!((clones, digests.len()) == (expected, expected as usize), "{clones}, {}", digests.len());
 
-    // A packet of the control plane, which comes in on its own port and is dropped there.
+    // A packet of the control plane, which enters on its own port and is dropped there.
     let packet = pb::PacketOut { payload: vec![0; 60], metadata: Vec::new() };
     controller.tell(pb::stream_message_request::Update::Packet(packet));
     // The client sends while it is used.

@@ -33,7 +33,7 @@ impl Server {
         Server { child, at }
     }
 
-    /// What it says at its end.
+    /// Its last output.
     fn end(mut self) -> Value {
         let mut text = String::new();
         self.child.stdout.as_mut().expect("piped").read_to_string(&mut text).expect("text");

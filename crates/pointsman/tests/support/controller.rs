@@ -17,7 +17,7 @@ use tonic::{Code, Status, Streaming};
 pub struct Controller {
     tokio: tokio::runtime::Runtime,
     client: P4RuntimeClient<Channel>,
-    /// What the controller says on its stream.
+    /// Messages of the controller on its stream.
     pub say: mpsc::Sender<pb::StreamMessageRequest>,
     stream: Streaming<pb::StreamMessageResponse>,
     election_id: pb::Uint128,
@@ -25,7 +25,7 @@ pub struct Controller {
     pub info: P4Info,
 }
 
-/// Connects and takes part in the arbitration with this election id. What is returned says whether it is primary.
+/// Connects and takes part in the arbitration with this election id. Returns whether it is primary.
 pub fn connect(address: SocketAddr, election: u128) -> (Controller, Code) {
     let tokio =
         tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime can be made");
@@ -171,7 +171,7 @@ impl Controller {
         Ok(entities)
     }
 
-    /// Gives what is read to `each`, one by one, and says how many there were.
+    /// Passes each entity read to `each`, and returns their number.
     pub fn read_each(
         &mut self,
         entity: pb::entity::Entity,

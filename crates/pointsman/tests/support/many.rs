@@ -8,7 +8,7 @@ use pointsman_control::proto::p4rt as pb;
 use std::time::{Duration, Instant};
 use tonic::Code;
 
-/// How long the steps took, and what memory the switch needed.
+/// Duration of the steps, and memory used by the switch.
 pub struct Filled {
     pub installed: Duration,
     pub read: Duration,
@@ -34,7 +34,7 @@ fn program(size: usize) -> String {
     std::fs::read_to_string(super::file("examples/forwarder/main.p4"))
         .expect("the example is there")
         .replace("size = 1024", &format!("size = {size}"))
-        // A plain table: what direct counters add is not the table's.
+        // A plain table: the cost of direct counters is separate.
         .replace("        counters = forwarded;\n", "")
         .replace("        forwarded.count();\n", "")
         .replace("    direct_counter(CounterType.packets_and_bytes) forwarded;\n", "")

@@ -36,7 +36,7 @@ pub fn pointsman(args: &[&str]) -> Command {
     command
 }
 
-/// What a process that ended left behind.
+/// Exit status and output of a process.
 #[derive(Debug)]
 pub struct Finished {
     /// `None`: killed by a signal.
@@ -228,7 +228,7 @@ impl Running {
         Pid::from_raw(self.child.id() as i32)
     }
 
-    /// Sends a signal, waits for the end and gives what it said.
+    /// Sends a signal, waits for the end and returns the output.
     pub fn end(mut self, signal: Signal) -> Finished {
         kill(Pid::from_raw(self.child.id() as i32), signal).expect("it runs");
         let code = wait(&mut self.child, "the command");
@@ -249,7 +249,7 @@ impl Drop for Running {
     }
 }
 
-/// Says a line that people see even if the test passes: the harness keeps what `println` prints to itself.
+/// Prints a line that is visible even if the test passes: the harness captures `println`.
 pub fn tell(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
@@ -284,7 +284,7 @@ impl Drop for Scratch {
     }
 }
 
-/// What a message for people must not hold.
+/// Asserts that no panic leaks into the output.
 pub fn assert_no_panic(finished: &Finished) {
     for bad in ["panicked", "RUST_BACKTRACE", "unwrap()", "Err("] {
         assert!(!finished.stderr.contains(bad), "{bad} in:\n{}", finished.stderr);
