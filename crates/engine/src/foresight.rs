@@ -1,10 +1,10 @@
 //! Is looking ahead worth it now?
 //!
-//! It is where the memory that packets look at does not stay in the second-level cache. How much there is in use, nobody knows
-//! when a program is loaded: a table of connections may hold ten or a million. So now and then a batch is looked ahead of whatever comes
-//! of it, and of the lines that it will look at, a fixed share is remembered, chosen by their addresses (Waldspurger and
-//! others, "Efficient MRC construction with SHARDS", FAST 2015). If too many of those were not seen lately, the lines in use are more than the
-//! cache has.
+//! It is if the memory used by packets does not stay in the second-level cache. How much is in use is unknown
+//! when a program is loaded: a table of connections may hold ten or a million. So now and then the switch looks ahead of a batch in any
+//! case, and of the lines that it will use, a fixed share is remembered, chosen by their addresses (Waldspurger and
+//! others, "Efficient MRC construction with SHARDS", FAST 2015). If too many of those were not seen recently, the lines in use exceed the
+//! cache.
 //!
 //! Nothing here depends on time, and nothing but time depends on it.
 

@@ -4,8 +4,8 @@
 //! first; bits above the width are zero. Structs, unions and stacks are their parts one after the other.
 //!
 //! *Packed* form: the fields of a header, as in a packet: most significant bit first, without gaps. So
-//! `extract` and `emit` are copies, and only fields that the program looks at are ever shifted and masked. A varbit field
-//! stands apart, in natural form, because everything else would move with its width.
+//! `extract` and `emit` are copies, and only fields that the program uses are ever shifted and masked. A varbit field
+//! is separate, in natural form, because everything else would move with its width.
 //!
 //! All zero bytes are the default value of every type.
 

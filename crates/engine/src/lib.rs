@@ -1,7 +1,7 @@
 //! The fast executor: it compiles a typed program to native code with Cranelift.
 //!
-//! It does exactly what the interpreter (`pointsman-interp`) does, which stays its oracle; the list of what happens where
-//! P4_16 leaves a choice stands there. How code is generated: see `generate/mod.rs`, the layout of values:
+//! It does exactly what the interpreter (`pointsman-interp`) does, which stays its oracle; it lists the behaviour where
+//! P4_16 leaves a choice. How code is generated: see `generate/mod.rs`, the layout of values:
 //! `layout.rs`.
 //!
 //! # What it asks of the architecture
@@ -16,8 +16,8 @@
 //! # Looking ahead
 //!
 //! Where programs have much memory, a second function finds out which addresses a packet will need (`generate/ahead.rs`);
-//! [`Executor::prefetch_pass`] and [`Executor::prefetch`] run it over a batch. Whether that is worth it now, `foresight.rs` finds out. What was
-//! measured, and what each step has brought, stands in docs/engine.md.
+//! [`Executor::prefetch_pass`] and [`Executor::prefetch`] run it over a batch. `foresight.rs` determines whether that is worth it now. For
+//! measurements, and the gain of each step, see docs/engine.md.
 //!
 //! # Workers
 //!

@@ -154,8 +154,8 @@ fn failed(diagnostics: &[diag::Diagnostic]) -> bool {
     diagnostics.iter().any(|d| d.severity == diag::Severity::Error)
 }
 
-/// Unless `strict`, what is only wrong with a program that is to be run is an error no longer: that it is not whole
-/// becomes a warning, what executors do not support is not said. Tells whether there was any of this.
+/// Unless `strict`, problems that only matter for running are no longer errors: an incomplete program
+/// becomes a warning, constructs that executors do not support are not reported. Returns whether there were any.
 fn relax(diagnostics: &mut Vec<diag::Diagnostic>, strict: bool) -> bool {
     if strict {
         return false;

@@ -398,7 +398,7 @@ impl CellArray {
     }
 
     /// Counts a packet of `bytes` bytes in a counter; counts wrap at 2^64. False if there is no such cell, or the array
-    /// is no counter.
+    /// is not a counter.
     #[inline]
     pub fn count(&self, index: u64, bytes: u32) -> bool {
         let Some(cell) = self.cell(index) else { return false };

@@ -1,7 +1,7 @@
 //! Memory for large arrays.
 //!
-//! Whoever looks at random places of many MiB waits twice: for the place, and for the processor to find out where its page
-//! stands, because the translations of so many small pages fit no cache. So large arrays get separate mappings, and Linux is
+//! Random accesses to many MiB wait twice: for the memory itself, and for the translation of its page's
+//! address, because the translations of so many small pages fit no cache. So large arrays get separate mappings, and Linux is
 //! asked to make them of huge pages (2 MiB on most machines), which it does as far as it has some
 //! (`/sys/kernel/mm/transparent_hugepage/enabled` says `madvise` or `always`). It is advice: where it is not followed,
 //! nothing but time is lost.

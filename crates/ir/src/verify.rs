@@ -1,5 +1,5 @@
 //! Checks that a program is well formed: that every index is in range, every expression well typed, every construct
-//! where it may stand. What passes cannot make an executor panic, overflow its stack or allocate without bound.
+//! where it is allowed. Verified programs cannot make an executor panic, overflow its stack or allocate without bound.
 //!
 //! Two types are *the same* here if their representations are ([`Types::repr`]): after type checking, new types and
 //! enums with representation are nothing but their values.

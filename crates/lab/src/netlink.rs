@@ -237,7 +237,7 @@ impl Netlink {
     }
 
     /// Waits until an interface carries packets. The kernel switches it on some time after both ends are up,
-    /// and drops without a word what is sent before. (The flag IFF_RUNNING does not tell: it is set, too, while
+    /// and silently drops what is sent before. (The flag IFF_RUNNING does not help: it is also set while
     /// the state is still unknown.)
     pub fn wait_until_up(&mut self, index: u32) -> Result<()> {
         let failed = |e| Error::os(format!("cannot read the state of interface {index}"), e);

@@ -18,8 +18,8 @@ pub enum Way {
 /// Sees every frame that crosses an interface, both ways, as the kernel has it: segmentation offloads uncut, checksums
 /// perhaps unfinished. For agents that measure; a switch uses [`AfPacket`](crate::AfPacket).
 ///
-/// Unlike a port it neither sends nor puts the interface into promiscuous mode. What the kernel had to drop because
-/// nobody looked in time is counted.
+/// Unlike a port it neither sends nor puts the interface into promiscuous mode. Frames that the kernel dropped because
+/// they were not read in time are counted.
 pub struct Observer {
     name: String,
     socket: OwnedFd,

@@ -19,15 +19,15 @@ pub enum Step {
     Sleep,
 }
 
-/// How long frames are looked for after the last one came: about what going to sleep and waking up would cost. Whoever has
-/// waited for that long in vain has lost no more than twice what the better choice would have cost.
+/// How long to poll after the last frame: about the cost of going to sleep and waking up. Polling
+/// that long in vain costs at most twice as much as the better choice.
 const SPIN_NS: u64 = 5_000;
 
 /// Two looks in a row without frames are about a microsecond apart. This much more, and another thread had the processor
 /// meanwhile.
 const GAP_NS: u64 = 200_000;
 
-/// How long spinning is left alone where others want the processor. Whoever spins then keeps those from running who
+/// How long not to spin when other threads need the processor. Spinning would then delay the threads that
 /// would send the next frame.
 const MODESTY_NS: u64 = 50_000_000;
 

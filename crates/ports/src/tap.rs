@@ -17,8 +17,8 @@ const BATCH: usize = 64;
 /// One end of a cable at whose other end the kernel is, as the network interface of this name: what the kernel sends there
 /// is received here, and the other way round.
 ///
-/// The interface is made, and brought up, when there is none of the name, and goes away with the port; one that is there
-/// already and persistent stays. It needs CAP_NET_ADMIN, or a persistent interface that belongs to the user. Each frame
+/// If there is no interface of the name, it is created and brought up, and removed with the port; an existing
+/// persistent one stays. It needs CAP_NET_ADMIN, or a persistent interface that belongs to the user. Each frame
 /// is a system call.
 ///
 /// Frames that are not fetched in time are lost in the kernel, which counts them at the interface (`ip -s link`).

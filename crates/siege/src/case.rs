@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// One evil, done to a rack that serves connections.
+/// One attack on a rack that serves connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// Its name on the command line and in results.
@@ -13,9 +13,9 @@ pub struct Case {
     pub quick: bool,
     /// How many controllers the rack has: 1 or 2.
     pub controllers: u8,
-    /// What is done, and when: milliseconds after the evil begins, ascending.
+    /// What is done, and when: milliseconds after the attack begins, ascending.
     pub steps: &'static [(u64, Act)],
-    /// How long the evil lasts; attackers stop then.
+    /// How long the attack lasts; attackers stop then.
     pub lasts: Duration,
     /// From when recovery is measured.
     pub recovers_from: Moment,
@@ -32,7 +32,7 @@ pub struct Case {
 /// From when recovery is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// The beginning of the evil: the rack must get over it while it lasts.
+    /// The beginning of the attack: the rack must get over it while it lasts.
     Begin,
     /// Its end.
     End,
@@ -53,13 +53,13 @@ pub struct Limits {
     pub recovery: Option<Duration>,
     /// Until every TCP connection that was there before is answered again or reset.
     pub stuck: Option<Duration>,
-    /// The longest time without an answer from the API or from the switch's metrics while the evil lasts.
+    /// The longest time without an answer from the API or from the switch's metrics while the attack lasts.
     pub control_gap: Option<Duration>,
     /// Growth of the memory of switch, controllers and agents together, MB.
     pub memory_mb: Option<f64>,
     /// Bytes that they write to their logs.
     pub log_bytes: Option<u64>,
-    /// How much later than 2 x the same case's P99.9 without evil the P99.9 may be.
+    /// How much later than 2 x the same case's P99.9 without an attack the P99.9 may be.
     pub added_p999: Option<Duration>,
 }
 
@@ -209,12 +209,12 @@ pub enum Server {
     P4Runtime,
 }
 
-/// One step of an evil.
+/// One step of an attack.
 #[derive(Clone, Copy, Debug)]
 pub enum Act {
     /// Sends a signal. A process that ends is started again after 0.2 s, as a supervisor would.
     Signal(Who, Signal),
-    /// Sends SIGKILL; the process stays away until the evil ends.
+    /// Sends SIGKILL; the process stays away until the attack ends.
     Remove(Who),
     /// Takes the link of a host down, and up again at the end.
     Cut(&'static str),
@@ -238,7 +238,7 @@ pub enum Act {
     Http(Server, Http),
 }
 
-/// What must hold after the evil.
+/// What must hold after the attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
     /// The policy that was asked for by API is in force.

@@ -23,7 +23,7 @@ pub struct Look {
 /// When things happened, since the load's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// The evil began.
+    /// The attack began.
     pub begin: Duration,
     /// It ended.
     pub end: Duration,
@@ -57,7 +57,7 @@ pub struct Seen {
 pub struct Verdict {
     /// The case.
     pub name: &'static str,
-    /// Requests sent from the beginning of the evil.
+    /// Requests sent from the beginning of the attack.
     pub requests: u64,
     /// Of these, lost: on standing connections that are not hit, on new ones over TCP and over UDP.
     pub lost: [u64; 3],
@@ -77,7 +77,7 @@ pub struct Verdict {
     pub memory_mb: f64,
     /// Bytes of log.
     pub log_bytes: u64,
-    /// P99.9 of latency before and during the evil.
+    /// P99.9 of latency before and during the attack.
     pub p999: [Duration; 2],
     /// Requests lost before the attack began: the machine's own doing.
     pub baseline_lost: u64,
@@ -127,7 +127,7 @@ fn recovery(case: &Case, seen: &Seen, times: &Times) -> Duration {
     }
 }
 
-/// The longest time, from the moment evil begins, that a standing TCP connection was neither answered nor reset.
+/// The longest time, from the moment the attack begins, that a standing TCP connection was neither answered nor reset.
 fn stuck(seen: &Seen, times: &Times) -> Duration {
     let mut silent_since: BTreeMap<u16, Duration> = BTreeMap::new();
     let mut longest = Duration::ZERO;
@@ -145,7 +145,7 @@ fn stuck(seen: &Seen, times: &Times) -> Duration {
     if longest < Duration::from_secs(1) { Duration::ZERO } else { longest }
 }
 
-/// The longest time without an answer of the control plane while the evil lasted.
+/// The longest time without an answer of the control plane while the attack lasted.
 fn control_gap(seen: &Seen, times: &Times) -> Duration {
     let (mut good, mut longest) = (times.begin, Duration::ZERO);
     for look in seen.looks.iter().filter(|l| (times.begin..=times.end).contains(&l.at)) {
@@ -172,7 +172,7 @@ pub fn judge(case: &Case, seen: &Seen, times: &Times) -> Verdict {
         let name = a.first.and_then(|d| seen.devices.get(d));
         name.is_some_and(|n| case.hits.contains(&n.as_str()))
     };
-    // A request that was under way when the evil began may suffer from it.
+    // A request that was under way when the attack began may suffer from it.
     let during = |a: &&Attempt| a.at + a.took >= times.begin;
     let count = |which: &dyn Fn(&Attempt) -> bool| {
         seen.attempts.iter().filter(during).filter(|a| which(a)).count() as u64
@@ -351,7 +351,7 @@ mod tests {
             with(&|s| s.looks.iter_mut().filter(|l| l.at > at(3000)).for_each(|l| l.answered = false)),
             "API",
         );
-        // A device that no new connection reaches after the end of the evil.
+        // A device that no new connection reaches after the end of the attack.
         says(
             with(&|s| s.attempts.retain(|a| a.at < at(4000) || a.outcome != Outcome::Answered(1))),
             "recovery 3000 ms",

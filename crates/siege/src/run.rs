@@ -94,7 +94,7 @@ pub fn run(cases: &[&Case], options: &Options, mut tell: impl FnMut(&str)) -> Re
         };
         let mut verdict = one(&mut rack, case)?;
         if verdict.baseline_lost > 0 {
-            // The machine could not even serve without evil: once more, with a new rack.
+            // The machine could not even serve without an attack: once more, with a new rack.
             drop(rack);
             rack = Rack::start(FOLDER.into(), &programs, case.controllers)?;
             verdict = one(&mut rack, case)?;
@@ -242,7 +242,7 @@ impl<'a> Siege<'a> {
         Ok(())
     }
 
-    /// Does the evil, step by step, until it is over. What the rack refused although it should not is returned.
+    /// Does the attack, step by step, until it is over. What the rack refused although it should not is returned.
     fn evil(&mut self, case: &Case, attack: &mut Attack) -> Result<Vec<String>> {
         let began = Instant::now();
         let mut faults = Vec::new();

@@ -1,8 +1,8 @@
 //! A rack in virtual time: the very same switch, P4 program, controller and agents as on the wire, with links, clients and
 //! devices around them that are simulated event by event.
 //!
-//! [`scenario::read`] reads what is to be simulated, [`run`] simulates it once, and an [`Outcome`] says what came out. There
-//! is no clock, no thread and no file here: the same scenario and seed give the same outcome, bit for bit.
+//! [`scenario::read`] reads a scenario, [`run`] simulates it once, and an [`Outcome`] holds the results. There
+//! are no clocks, threads or files here: the same scenario and seed give the same outcome, bit for bit.
 //!
 //! ```text
 //! client --> link --> switch (P4 program) --> link --> device: queue, workers

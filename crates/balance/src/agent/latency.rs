@@ -3,7 +3,7 @@
 //! - UDP: from a request datagram to the first datagram back; further datagrams of the same client port in between belong
 //!   to the same request.
 //! - TCP: from the last new data segment of the client to the first data segment back. The last one, since a long upload
-//!   is no slow answer; retransmissions are told by their sequence numbers and do not start the clock anew.
+//!   is not a slow answer; retransmissions are recognised by their sequence numbers and do not restart the clock.
 //!
 //! What is still unanswered counts by its age, so that a device that stopped answering is noticed.
 //!

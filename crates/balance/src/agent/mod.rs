@@ -1,9 +1,9 @@
-//! The agent of one device: watches its traffic and its machine, and tells the switch whether the device can take new
+//! The agent of one device: watches its traffic and its machine, and reports to the switch whether the device can take new
 //! connections.
 //!
 //! A metric at or above its high threshold makes the device busy; it is available again when every metric is at or below
 //! its low threshold and the hold time is over. Every change is reported at once, and once more a few milliseconds later,
-//! since a report may be lost; without change a report goes out every heartbeat, which also tells the switch that the
+//! since a report may be lost; without change a report is sent every heartbeat, which also shows that the
 //! device is alive.
 //!
 //! The agent also probes the device's service. While that does not answer, reports say that the device failed its health check, and the

@@ -434,8 +434,8 @@ fn keyed(settings: &str) -> Agent {
     Agent::new(AgentConfig::from_rack(&rack, "s1", "nic", "eth0").expect("known"))
 }
 
-/// Reports are signed with the newest key, each with a higher number than all before it, also those of an agent that was
-/// started anew.
+/// Reports are signed with the newest key, each with a higher number than all before it, also those of a restarted
+/// agent.
 #[test]
 fn signed_reports() {
     let key = |n| (n == 2).then(|| ReportKey::new([2; 8]));

@@ -1,9 +1,9 @@
-//! The controller's API: requests that look at policies and change them, and what comes of them.
+//! The controller's API: requests that read or change policies, and their effects.
 //!
-//! A [`Desk`] stands between the rack's file, whoever asks, and the [`Controller`](crate::controller::Controller). It has no socket
-//! and no clock: a request, the time and the controller's state give an answer and effects, which the caller carries out. What was
-//! asked for lies over the rack's file, service by service; the newest word counts, be it a request or a change of what the file
-//! says about the service's policy.
+//! A [`Desk`] connects the rack's file, the API's users, and the [`Controller`](crate::controller::Controller). It has no socket
+//! and no clock: a request, the time and the controller's state give an answer and effects, which the caller carries out. Requests
+//! override the rack's file, service by service; the latest change wins, be it a request or a change of the service's policy in
+//! the file.
 
 mod history;
 mod routes;

@@ -1,8 +1,8 @@
-//! How many connections devices still have that get no new ones, read from the switch's table of connections, a part at a time.
+//! The number of connections left on draining devices, read from the switch's table of connections, a part at a time.
 //!
-//! A connection that falls silent ends without a packet, so ends cannot be counted as they come: every entry is read. When an
-//! entry was seen last is told by the switch's clock, of which the controller knows what it reads: the latest moment in any entry,
-//! and how long ago it read that.
+//! A connection that falls silent ends without a packet, so ends cannot be counted as they come: every entry is read. An
+//! entry's last packet is given in the switch's clock, which the controller estimates from what it reads: the latest moment in any
+//! entry, and how long ago it read that.
 
 use crate::plan::Schema;
 use crate::plan::schema::number;

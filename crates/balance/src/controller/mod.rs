@@ -1,7 +1,7 @@
 //! The controller of one switch, over P4Runtime.
 //!
-//! It connects, becomes primary once the switch has no other primary ([`Leader`]), sees that the right program runs, reads all tables and then writes the
-//! difference to what they should hold, in steps in which no packet meets half a change (`crate::plan`). After any failure
+//! It connects, becomes primary once the switch has no other primary ([`Leader`]), sees that the right program runs, reads all
+//! tables and then writes the difference to what they should hold, in steps in which no packet meets half a change (`crate::plan`). After any failure
 //! it starts again from there: what the switch holds is the only state that has to be right. It asks for MAC addresses
 //! that the configuration does not say, and polls when devices last reported.
 //!

@@ -1,14 +1,14 @@
 //! Learners running beside a controller on the wire: one for each class of servers.
 //!
-//! It says what to read from the switch and when to ask what clients see, judges once per interval and says which weights are to be in
-//! force. Like everything here it has no clock and no socket: [`Driver::step`] gets the time and what came, and says what to do.
+//! It determines what to read from the switch and when to query clients' latency, judges once per interval and sets the weights.
+//! Like everything here it has no clock and no socket: [`Driver::step`] gets the time and the input, and returns what to do.
 //!
-//! An interval: after a decision, `settle` passes unobserved. Then the registers are read for the first time, which is what counters
-//! count from, and so many times more in equal distances; at the last one clients are asked, too. When both are known, every class's
-//! learner decides.
+//! An interval: after a decision, `settle` passes unobserved. Then the registers are read for the first time, as the baseline of the
+//! counters, and `polls` times more at equal distances; with the last one, clients' latency is queried. When both are known, every
+//! class's learner decides.
 //!
 //! Safe without data: an interval without an answer from the switch or about the clients leads to no decision. After
-//! so many of them as the guard holds its weights for, those weights take over, step by step, until something is seen again.
+//! as many of them as the guard's `hold`, the fallback weights take over, step by step, until data is available again.
 
 use super::classes::configured;
 use super::{
@@ -234,8 +234,8 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Learners for one service of a rack, behind a switch with this program: they go on with what was kept. They begin with the weights
-    /// that the rack's file says, or with the configuration's first one for accelerators.
+    /// Learners for one service of a rack, behind a switch with this program: they continue from what was kept. They begin with the weights
+    /// in the rack's file, or with the configuration's first one for accelerators.
     ///
     /// # Errors
     /// The program is not a balancer, or the settings do not fit.

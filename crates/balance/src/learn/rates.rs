@@ -23,8 +23,8 @@ const UP: f64 = 0.5;
 /// it tomorrow, and a processor that gets a little too much is worse than one that could take a little more.
 const SLACK: f64 = 10.0;
 
-/// From so many observations of a saturated device in a row on it is certain that it cannot serve more than it is asked for: what came
-/// before, and took its time, is over.
+/// After this many consecutive observations of a saturated device, it certainly cannot serve more than it receives: requests
+/// from before are done.
 const LASTS: u32 = 2;
 
 /// What is believed of one kind of device.

@@ -1,7 +1,7 @@
-//! Who may write (P4Runtime specification, "Client Arbitration and Controller Replication").
+//! Write access (P4Runtime specification, "Client Arbitration and Controller Replication").
 //!
 //! Each stream channel belongs to one role. Of a role's clients, the one whose election id is the highest that the
-//! server ever accepted for that role is the primary; where that client has gone there is none, until someone comes
+//! server ever accepted for that role is the primary; if that client disconnects there is none, until a client connects
 //! with an id at least as high.
 
 use super::roles::RoleRules;

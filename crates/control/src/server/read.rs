@@ -46,7 +46,7 @@ fn index(at: u64) -> Option<pb::Index> {
     Some(pb::Index { index: i64::try_from(at).unwrap_or(i64::MAX) })
 }
 
-/// Visits objects from a place on. `visit` gets an object and where to go on in it.
+/// Visits objects from a place on. `visit` gets an object and where to continue in it.
 fn walk<S>(
     objects: Vec<(u32, S)>,
     from: Place,

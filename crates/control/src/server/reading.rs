@@ -43,8 +43,8 @@ pub enum ReadStep {
     Done(Result<(), RpcError>),
 }
 
-/// Where a read goes on in what one of its requests asks for: objects come in the order of their ids, and what is in
-/// them in the order of indices, ids or handles.
+/// Where a read continues within one of its requests: objects come in the order of their ids, and their contents
+/// in the order of indices, ids or handles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     pub object: u32,
@@ -88,7 +88,7 @@ pub(super) fn kind(entity: &pb::Entity) -> Option<usize> {
 /// A read that was started and has not ended.
 pub struct Reading {
     requests: Vec<pb::Entity>,
-    /// The request that is being answered, and where that goes on.
+    /// The request that is being answered, and where it continues.
     request: usize,
     place: Option<Place>,
     outcomes: Vec<Result<(), EntityError>>,

@@ -1,7 +1,7 @@
 //! The checked program: names resolved, every expression with its type, generics still generic.
 //!
-//! Lists of declarations are arenas in [`Tree`]; everything refers to them by index. `lower` makes instances of what
-//! stands here.
+//! Lists of declarations are arenas in [`Tree`]; everything refers to them by index. `lower` makes instances of
+//! them.
 
 use super::eval::Const;
 use super::types::{Kind, Ty, TyTable};

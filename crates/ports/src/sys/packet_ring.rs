@@ -62,8 +62,8 @@ impl PacketRing {
         if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return None;
         }
-        // SAFETY: the kernel does not touch a slot that it has given to us until it has it back, and nobody else has
-        // the memory: for now this is the only reference to what follows the status.
+        // SAFETY: the kernel does not touch a slot that it has given to us until it has it back, and the memory is not
+        // shared: for now this is the only reference to what follows the status.
         let rest = unsafe { std::slice::from_raw_parts_mut(start.add(4), SLOT - 4) };
         let result = each(describe(status.load(Ordering::Relaxed), rest));
         status.store(libc::TP_STATUS_KERNEL, Ordering::Release);

@@ -177,7 +177,7 @@ impl Umem {
         let Some(start) = self.within(at, frame.len()) else {
             return false;
         };
-        // SAFETY: inside the mapping, and the frame is not: nobody else has a reference to the mapping now.
+        // SAFETY: inside the mapping, and the frame is not: there is no other reference to the mapping now.
         unsafe { std::ptr::copy_nonoverlapping(frame.as_ptr(), start, frame.len()) };
         true
     }

@@ -156,7 +156,7 @@ pub struct World<E: Executor> {
 /// learnt is part of the outcome.
 ///
 /// # Errors
-/// The program is no balancer, or the rack does not come up.
+/// The program is not a balancer, or the rack does not come up.
 pub fn run<E: Executor + Send + Sync>(
     scenario: &Arc<Scenario>,
     data_plane: &DataPlane<E>,
@@ -192,7 +192,7 @@ impl<E: Executor + Send + Sync> Session<E> {
     /// Sets the rack up; the first requests are to come.
     ///
     /// # Errors
-    /// The program is no balancer, or the rack does not come up.
+    /// The program is not a balancer, or the rack does not come up.
     pub fn start(
         scenario: &Arc<Scenario>,
         data_plane: &DataPlane<E>,

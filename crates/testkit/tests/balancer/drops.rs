@@ -250,7 +250,7 @@ fn lengths_beyond_the_frame() {
     assert_eq!(w.send(CLIENTS, &padded).len(), 1);
 }
 
-/// Nobody opens a connection from an address that no host has, that is ours, or that is a device's elsewhere; nor does anybody speak for a
+/// Connections from an address that no host has, that is ours, or that is a device's elsewhere are refused, and so are packets of a
 /// device or a VIP from another port.
 #[test]
 fn false_sources() {

@@ -87,8 +87,8 @@ fn refuses_the_new_and_keeps_the_old() {
     }
 }
 
-/// Four places with connections that are not established: a new one takes that of the one which nobody has seen for the longest time. Who is
-/// established stays, and so does who was answered, as long as there is another.
+/// Four places with connections that are not established: a new one takes that of the one unseen for the longest time. Established
+/// connections stay, and so do answered ones, as long as there is another.
 #[test]
 fn takes_the_place_of_the_least() {
     // Which of four are established, and which takes the fifth's place.

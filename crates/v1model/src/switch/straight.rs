@@ -64,8 +64,8 @@ pub(super) fn quiet<'a>(
 }
 
 impl<E: Executor> Drive<'_, E> {
-    /// Parses packets before the first of them goes through ingress. Nobody can tell when a parser runs that calls
-    /// nothing, and others do not run ahead. Packets that do not come in are not parsed.
+    /// Parses packets before the first of them goes through ingress. It makes no difference when a parser without extern calls
+    /// runs, and others do not run ahead. Packets that do not come in are not parsed.
     pub fn parse_ahead(
         &mut self,
         core: &mut Core<E::Frame>,

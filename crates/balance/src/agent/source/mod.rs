@@ -1,7 +1,7 @@
-//! Load that others measure already: what an agent may be told instead of measuring by itself.
+//! Load measured by other programs, which an agent can use instead of its own measurements.
 //!
-//! Whoever carries the bytes asks each source at its interval and hands over what comes back, or why nothing did; here it is read. All of
-//! it comes from outside, so nothing of it can do more than be refused.
+//! The caller queries each source at its interval and passes on the answer or the error; this module parses it. Answers are
+//! untrusted: the worst that invalid ones cause is an error.
 
 mod haproxy;
 mod orca;

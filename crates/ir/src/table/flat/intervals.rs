@@ -110,8 +110,8 @@ impl Intervals {
     }
 }
 
-/// Index of the last start that is not above `value`; the first start is 0. Halves without branches, which nobody could
-/// predict.
+/// Index of the last start that is not above `value`; the first start is 0. Halves without branches, which would be
+/// unpredictable.
 #[inline(always)]
 pub(super) fn last_start(starts: &[u64], value: u64) -> usize {
     let (mut at, mut rest) = (0, starts.len());

@@ -20,15 +20,15 @@
 //!
 //! # Rows
 //!
-//! Word 0 is the head, see [`row`]: action, flags, and which entry it is. From word [`row::DATA`] on stand the action's
-//! arguments as [`places`] of their widths says (`bool` 1 bit, enums and `error` 32). All rows of a table have one
+//! Word 0 is the head, see [`row`]: action, flags, and which entry it is. From word [`row::DATA`] on come the action's
+//! arguments, at the [`places`] of their widths (`bool` 1 bit, enums and `error` 32). All rows of a table have one
 //! size. A look-up that misses gives the row of the default action. Rows stay where they are until the table changes.
 //!
 //! # For native code
 //!
 //! The structure begins with two pointers to functions, `find` at offset [`FlatTable::FIND`] and `prefetch` at offset
-//! [`FlatTable::PREFETCH`]: the C ABI, first argument the table, second the key, result (of `find`) the row. Tables stand
-//! one after the other in the slice that [`Env::tables`](crate::Env::tables) gives, `size_of::<FlatTable>()` apart.
+//! [`FlatTable::PREFETCH`]: the C ABI, first argument the table, second the key, result (of `find`) the row. Tables are
+//! consecutive in the slice that [`Env::tables`](crate::Env::tables) gives, `size_of::<FlatTable>()` apart.
 
 mod entries;
 mod exact;
