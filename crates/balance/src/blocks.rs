@@ -9,7 +9,7 @@ use std::str::FromStr;
 pub enum Metric {
     /// Nothing: every device alike.
     None,
-    /// Use of processor, graphics processor or whatever computes, in per cent; reported.
+    /// Use of the processor, graphics processor or other computing unit, in per cent; reported.
     Compute,
     /// Use of memory, in per cent; reported.
     Memory,
@@ -173,7 +173,7 @@ pub enum Limits {
         /// In again.
         low: u16,
     },
-    /// Out as soon as more are in flight than it works on at the same time, by so many.
+    /// Out once the requests in flight exceed its `workers` by this many.
     Workers {
         /// 0: it may work to capacity.
         more: u16,

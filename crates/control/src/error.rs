@@ -76,7 +76,7 @@ impl EntityError {
         EntityError { code, message: message.into() }
     }
 
-    /// The entity does not make sense, whatever the state of the switch.
+    /// The entity is invalid in any state of the switch.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(Code::InvalidArgument, message)
     }
@@ -276,7 +276,7 @@ impl RpcError {
     }
 }
 
-/// Shortens a message to about so many bytes.
+/// Shortens a message to about this many bytes.
 fn clip(message: &mut String, longest: usize) {
     if message.len() > longest {
         let end = (0..=longest.saturating_sub(3)).rev().find(|i| message.is_char_boundary(*i)).unwrap_or(0);

@@ -8,7 +8,7 @@
 //!
 //! Nothing here depends on time, and nothing but time depends on it.
 
-/// One line of so many is remembered: those whose hash ends in zeros.
+/// One line of this many is remembered: those whose hash ends in zeros.
 const SHARE_BITS: u32 = 4;
 
 /// How many are remembered; they represent the lines of a second-level cache of 2 MiB.
@@ -17,7 +17,7 @@ const REMEMBERED: usize = (2 << 20 >> LINE_BITS) >> SHARE_BITS;
 /// Bytes of a line, as a power of two.
 const LINE_BITS: u32 = 6;
 
-/// Of so many batches, one is looked at.
+/// One of this many batches is sampled.
 const EVERY: u32 = 64;
 
 /// So many packets are looked at between two decisions.

@@ -245,7 +245,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// What the parser of a pass left, when it has consumed so many bits.
+    /// The rest after the parser of a pass has consumed this many bits.
     fn rest(&self, position: u64) -> &'a [u8] {
         let rest = self.packet.get(position.div_ceil(8) as usize..).filter(|_| self.pass);
         rest.unwrap_or(&[])

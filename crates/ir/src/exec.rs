@@ -1,7 +1,7 @@
 //! The contract between executors and architectures.
 //!
 //! An architecture drives a packet through the blocks of a [`Program`]; an [`Executor`] runs one block; the
-//! architecture's [`Env`] answers whatever reaches outside the block: table look-ups and externs.
+//! architecture's [`Env`] handles everything outside the block: table look-ups and externs.
 
 use crate::bits::Bits;
 use crate::cells::{CellArray, CellShape};
@@ -85,12 +85,12 @@ pub trait Executor: Sized + 'static {
     ) -> ParseOutcome;
 
     /// How many packets are worth parsing before the first of them goes through a control: where [`Executor::prefetch`]
-    /// gains more than the frames of so many packets cost. 1: none but the one that is next.
+    /// gains more than the frames of this many packets cost. 1: none but the one that is next.
     fn lookahead(&self) -> usize {
         1
     }
 
-    /// A control is about to be run on these frames, one after the other: whoever sees now which memory it will look at may
+    /// A control is about to be run on these frames, one after the other: an executor that can tell which memory it will use may
     /// fetch it into the caches. Nothing that a block can see may change, and the runs may find other values in frames,
     /// tables and cells than this call did.
     fn prefetch(

@@ -2,7 +2,7 @@
 //!
 //! A [`Program`] is closed and instantiated: every name is an index, every type is known, every extern, parser, control
 //! and table instance is separate, generics are expanded and compile-time expressions are constants.
-//! Expressions have no side effects; whatever has one (calls, table application, extraction) is a statement.
+//! Expressions have no side effects; everything that has one (calls, table application, extraction) is a statement.
 //! That is what lets an executor evaluate an expression in any order, and compile it straight to native code.
 //!
 //! The crate names no architecture. Architectures meet programs in three places only: [`Package`] (which blocks were

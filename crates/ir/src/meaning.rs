@@ -97,6 +97,6 @@ pub enum Digest {
     Sum16,
     /// A function, which must not panic.
     Function(DigestFn),
-    /// Gives such a function for data of so many bytes.
+    /// Returns such a function for data of this many bytes.
     Sized(fn(usize) -> DigestFn),
 }

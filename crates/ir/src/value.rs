@@ -24,7 +24,7 @@ pub enum Value {
     String(Arc<str>),
     /// Struct or tuple.
     Struct(Vec<Value>),
-    /// Header. The fields of an invalid header keep whatever they had; nothing may depend on it.
+    /// Header. The fields of an invalid header keep their values; nothing may depend on them.
     Header {
         /// Validity bit.
         valid: bool,

@@ -6,7 +6,7 @@
 //! Ctrl-C, a crash, or SIGKILL.
 //!
 //! In Linux a network namespace belongs to a thread. Code runs "in" a namespace on a thread that moved
-//! there; sockets stay in the namespace of the thread that opened them, whoever uses them later. Threads
+//! there; sockets stay in the namespace of the thread that opened them. Threads
 //! start in the namespace of the thread that starts them, so an asynchronous runtime built inside
 //! [`Namespace::spawn`] has all its workers there.
 
@@ -197,7 +197,7 @@ pub fn private_folder(folder: &Path, bytes: u64) -> Result<()> {
     memory_folder(folder, bytes)
 }
 
-/// A file system in memory over `folder`, of so many bytes at most; after [`private_folder`], or the machine would see it.
+/// A file system in memory over `folder`, of at most this many bytes; after [`private_folder`], or the machine would see it.
 pub fn memory_folder(folder: &Path, bytes: u64) -> Result<()> {
     let failed = |e| Error::os(format!("cannot mount a file system in memory over {}", folder.display()), e);
     sys::mount_memory(folder, bytes).map_err(failed)

@@ -123,7 +123,7 @@ pub(crate) fn private_mounts() -> io::Result<()> {
     }
 }
 
-/// Mounts a file system in memory, of so many bytes at most.
+/// Mounts a file system in memory, of at most this many bytes.
 pub(crate) fn mount_memory(folder: &std::path::Path, bytes: u64) -> io::Result<()> {
     use std::os::unix::ffi::OsStrExt;
     let folder = std::ffi::CString::new(folder.as_os_str().as_bytes())?;

@@ -1,4 +1,4 @@
-//! The request protocol between load generator and devices, and the signatures that prove who answered.
+//! The request protocol between load generator and devices, and the signatures that prove which device answered.
 //!
 //! A request is one UDP datagram, or one frame on a TCP connection (a 32-bit length, then the same bytes).
 //! All integers are big-endian.
@@ -135,7 +135,7 @@ pub struct Answer<'a> {
     pub argument: u64,
     /// Digest of the content of a bulk transfer, as the device saw it.
     pub digest: [u8; 16],
-    /// Who says that it answers.
+    /// The device that claims to answer.
     pub device: &'a str,
     /// The proof.
     pub signature: [u8; 16],
@@ -212,7 +212,7 @@ pub enum Verdict {
     Forged,
 }
 
-/// The keys of all devices: what a client needs to check who answered.
+/// The keys of all devices: what a client needs to check which device answered.
 #[derive(Clone, Debug, Default)]
 pub struct Keyring {
     names: Vec<String>,

@@ -49,7 +49,7 @@ impl PollStrategy {
         Self { mode, traffic_ns: 0, spun_ns: None, modest_until_ns: 0 }
     }
 
-    /// What to do after a look at all ports that has found so many frames.
+    /// What to do after polling all ports, which found this many frames.
     pub fn after(&mut self, now_ns: u64, frames: usize) -> Step {
         if self.mode == PollMode::Busy {
             return Step::Again;
@@ -76,7 +76,7 @@ impl PollStrategy {
 mod tests {
     use super::*;
 
-    /// Looks at these times, with so many frames; says which of them lead to another look.
+    /// Polls at these times, with this many frames; returns which of them lead to another poll.
     fn check(mode: PollMode, looks: &[(u64, usize, Step)]) {
         let mut strategy = PollStrategy::new(mode);
         for &(now_ns, frames, step) in looks {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Frames sent together.
 const BATCH: usize = 64;
-/// A flood that was kept from working catches up at most so many frames.
+/// A delayed flood catches up at most this many frames.
 const BACKLOG: f64 = 512.0;
 /// Connections of one hostile client of HTTP.
 const CONNECTIONS: usize = 64;

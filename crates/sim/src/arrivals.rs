@@ -50,7 +50,7 @@ pub enum ArrivalModel {
 }
 
 impl ArrivalModel {
-    /// How many arrivals there are to be expected in so many nanoseconds.
+    /// The expected number of arrivals in this many nanoseconds.
     pub fn expected(&self, ns: u64) -> f64 {
         let seconds = ns as f64 / SECOND;
         match self {

@@ -60,7 +60,7 @@ impl<T: Copy> Heap<T> {
     }
 }
 
-/// A day of the calendar is so many nanoseconds, as a power of two: 65 microseconds.
+/// Length of a day of the calendar in nanoseconds, as a power of two: 65 microseconds.
 const DAY: u32 = 16;
 /// Days of a year: what is more than a year ahead (134 ms) waits apart.
 const YEAR: usize = 2048;

@@ -12,7 +12,7 @@ use std::fmt;
 pub enum Law {
     /// A connection's packets all reach the same device, as long as it is not silent for too long.
     Consistency,
-    /// Answers come from the address that was asked, to who asked, unharmed.
+    /// Answers come from the requested address, to the client, undamaged.
     Translation,
     /// Every packet has exactly one fate.
     Packets,
@@ -96,7 +96,7 @@ struct Connection {
 /// Connections by number. Those with a single request are forgotten when they may start again.
 #[derive(Debug)]
 struct Connections {
-    /// The first so many last. Of these, those that have begun.
+    /// How many of the first are long-lived. Of these, those that have begun.
     number_lasting: usize,
     lasting: Vec<Connection>,
     single: Window<Connection>,
@@ -269,7 +269,7 @@ impl Checker {
         }
     }
 
-    /// An answer reached a client. `right` says whether it is the client that asked, and it was sent by who was asked.
+    /// An answer reached a client. `right`: it is the requesting client, and the requested server sent it.
     pub fn answered(&mut self, now: u64, request: u32, right: bool) {
         if !right {
             self.violations.add(Law::Translation, now, || {

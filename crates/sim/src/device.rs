@@ -1,4 +1,4 @@
-//! A device: so many workers with one queue in front of them, first come, first served.
+//! A device: a number of workers with one queue in front of them, first come, first served.
 
 use crate::frame::Packet;
 use crate::random::{Ahead, Distribution, Stream, rounded};

@@ -160,7 +160,7 @@ fn payload_at(a: &Addresses) -> usize {
     if a.ips.0.v6 { UDP6_END } else { UDP4_END }
 }
 
-/// Writes a UDP datagram's frame over whatever `out` holds. `congestion` says whether it understands ECN.
+/// Writes a UDP datagram's frame, replacing `out`. `congestion` says whether it understands ECN.
 pub fn udp(out: &mut Vec<u8>, a: &Addresses, congestion: bool, payload: &[u8]) {
     out.clear();
     out.resize(payload_at(a), 0);
@@ -250,7 +250,7 @@ pub fn packet_of(b: &[u8]) -> &[u8] {
     b.get(14..14 + len).unwrap_or_default()
 }
 
-/// Writes the frame of an IP packet over whatever `out` holds.
+/// Writes the frame of an IP packet, replacing `out`.
 pub fn carry(out: &mut Vec<u8>, macs: (Mac, Mac), packet: &[u8]) {
     out.clear();
     out.extend_from_slice(&macs.1.0);

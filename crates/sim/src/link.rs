@@ -123,7 +123,7 @@ impl Link {
         (packet, self.wire.front().map(|(at, _)| *at))
     }
 
-    /// The link goes up or down; what is on the wire is lost. Whoever waits for an arrival has to forget it: the frames
+    /// The link goes up or down; frames on the wire are lost. Callers waiting for an arrival have to forget it: the frames
     /// come back.
     pub fn set_up(&mut self, up: bool) -> VecDeque<(u64, Packet)> {
         self.up = up;

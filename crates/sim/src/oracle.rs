@@ -1,6 +1,6 @@
 //! The oracle: what every choice of weights is worth under a load, by queueing theory, and which is best.
 //!
-//! A learner knows what it sees; the oracle knows rates and service times. Each device is a queue with so many workers; waiting
+//! A learner knows what it sees; the oracle knows rates and service times. Each device is a queue with several workers; waiting
 //! follows the approximation of Allen and Cunneen (Erlang's formula, with the tail stretched or shortened by the variation of
 //! arrivals and of service times), the time there is waiting plus service, and the 99th percentile is that of the mixture of
 //! all devices. Requests come to a server at random, but its ring deals them out in turn: who gets every eighth sees arrivals
@@ -106,7 +106,7 @@ impl Oracle {
         Oracle { kinds, of }
     }
 
-    /// What these weights are worth while so many requests come per second.
+    /// The value of these weights at this rate of requests per second.
     pub fn worth(&self, rate_per_s: f64, now: &[DeviceNow], weights: Weights, judge: &Parameters) -> Worth {
         let weight = |d: &DeviceNow| match (d.up, d.accelerator) {
             (false, _) => 0,
@@ -232,7 +232,7 @@ impl Oracle {
     }
 }
 
-/// Probability to wait where `offered` Erlang meet so many workers: Erlang's C formula.
+/// Probability of waiting with `offered` Erlang and this many workers: Erlang's C formula.
 fn erlang_c(workers: u32, offered: f64) -> f64 {
     // By way of Erlang's B formula, whose recursion is stable.
     let b = (1..=workers).fold(1.0, |b, k| offered * b / (f64::from(k) + offered * b));

@@ -133,7 +133,7 @@ pub struct LearnStep {
 /// What became of a learner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Learning {
-    /// Who.
+    /// The learner.
     pub learner: &'static str,
     /// Its decisions.
     pub steps: Vec<LearnStep>,
@@ -152,13 +152,13 @@ impl Learning {
         Learning { learner, steps, table: None, interventions: 0, beyond_bound }
     }
 
-    /// Share of right decisions, in per cent, over the last so many.
+    /// Share of right decisions among the `last` ones, in per cent.
     pub fn accuracy_percent(&self, last: usize) -> f64 {
         let of = &self.steps[self.steps.len().saturating_sub(last)..];
         100.0 * of.iter().filter(|s| s.right).count() as f64 / of.len().max(1) as f64
     }
 
-    /// By how much latency under the weights decided on is above the oracle's, by theory, on average over the last so many
+    /// How much the theoretical latency under the chosen weights exceeds the oracle's, on average over the `last`
     /// decisions.
     pub fn regret_ms(&self, last: usize) -> f64 {
         let of = &self.steps[self.steps.len().saturating_sub(last)..];

@@ -119,7 +119,7 @@ impl Endpoint {
         Ok(it)
     }
 
-    /// One that waits for a connection. Whatever is not the beginning of one is answered with a reset.
+    /// One that waits for a connection. Anything but the beginning of one is answered with a reset.
     pub fn listen(now: u64, own: (IpAddr, u16), timeout_ns: u64, seed: u64) -> Self {
         let mut it = Endpoint::new(now, own.0, timeout_ns, seed);
         let local = IpListenEndpoint { addr: Some(own.0.into()), port: own.1 };

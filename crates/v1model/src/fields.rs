@@ -118,7 +118,7 @@ type FieldPath = (usize, Vec<u32>);
 pub(crate) struct FieldList {
     /// Scalars.
     scalars: Vec<FieldPath>,
-    /// Headers, stacks and whatever else has more than bits.
+    /// Headers, stacks and everything else that is more than bits.
     others: Vec<FieldPath>,
 }
 
@@ -144,7 +144,7 @@ impl FieldList {
         }
     }
 
-    /// Takes out whatever lies in these fields of a slot.
+    /// Takes the values of these fields out of a slot.
     pub fn remove(&mut self, slot: usize, fields: &[u32]) {
         let stays = |p: &FieldPath| p.0 != slot || !p.1.first().is_some_and(|f| fields.contains(f));
         self.scalars.retain(stays);

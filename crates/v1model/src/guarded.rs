@@ -12,14 +12,14 @@ impl<T> Guarded<T> {
         Guarded(Mutex::new(value))
     }
 
-    /// For whoever has it alone.
+    /// For exclusive access.
     #[inline]
     pub fn alone(&mut self) -> &mut T {
         // A panic elsewhere does not make the value worse: every change is a single call.
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For whoever shares it.
+    /// For shared access.
     pub fn shared(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -31,7 +31,7 @@ impl<T: Clone> Clone for Guarded<T> {
     }
 }
 
-/// A lock that is held by a value without borrowing it. Who waits spins first: what is done meanwhile is short.
+/// A lock that is held by a value without borrowing it. Waiting threads spin first, since it is held only briefly.
 #[derive(Debug, Default)]
 pub(crate) struct Turn(AtomicBool);
 

@@ -5,7 +5,7 @@ use crate::config::{ProbeKind, Target};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// The caller is given so much longer than a probe may take to tell what came of it.
+/// The extra time for the caller, beyond a probe's timeout, to report its result.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Something that the caller is to try, in time.

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Most requests that are remembered; beyond it the oldest is forgotten.
 pub(super) const MAX_PENDING: usize = 65_536;
-/// A device that answers nothing any more is tried again after so many times `lost_after`.
+/// A device that has stopped answering is tried again after this many times `lost_after`.
 const GIVE_UP: u64 = 10;
 
 /// Requests that wait for their answer, and the average of those that got one.

@@ -166,7 +166,7 @@ fn heartbeat() {
     assert_eq!(run(&mut a, at(350_000)), [(0, true), (100, true), (200, true), (300, true)]);
 }
 
-/// Whoever is woken late sends as many reports as were asked for; those that were missed altogether are not made up for.
+/// An agent woken late sends as many reports as requested; missed ones are not made up for.
 #[test]
 fn heartbeats_do_not_drift() {
     let mut a = agent();

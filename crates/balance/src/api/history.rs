@@ -51,7 +51,7 @@ pub struct Change {
     pub id: u64,
     /// When it was asked for, in milliseconds since 1970.
     pub at_ms: u64,
-    /// Who asked.
+    /// The user.
     pub who: String,
     /// The service's name.
     pub service: String,

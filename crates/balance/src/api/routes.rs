@@ -239,7 +239,7 @@ impl Desk {
         }
     }
 
-    /// Whatever changes nothing.
+    /// Read-only requests.
     fn look(&self, controller: &Controller, path: &[&str], query: &str) -> Checked<Response> {
         let plain = |value: Value| {
             Query::parse(query, &[])?;
@@ -426,7 +426,7 @@ impl Desk {
         })
     }
 
-    /// Who learns its weights.
+    /// The learner of its weights.
     fn learner_of(&self, service: &Service) -> Value {
         let Some(l) = self.file.learn.as_ref().filter(|l| l.service == service.name) else {
             return Value::Null;

@@ -3,7 +3,7 @@
 /// Shortest token: 16 characters of base64 are 96 bits.
 const MIN_TOKEN: usize = 16;
 
-/// One who may ask.
+/// An API user.
 #[derive(Clone, PartialEq, Eq)]
 struct Holder {
     name: String,
@@ -67,7 +67,7 @@ impl Tokens {
         Ok(Tokens(out))
     }
 
-    /// Who sends this header `Authorization`.
+    /// The user of this header `Authorization`.
     pub fn who(&self, authorization: Option<&str>) -> Option<Who<'_>> {
         let (scheme, token) = authorization?.split_once(' ')?;
         if !scheme.eq_ignore_ascii_case("bearer") {

@@ -43,7 +43,7 @@ pub struct AgentSettings {
     pub form: ReportForm,
     /// A report is sent at least this often, in milliseconds.
     pub heartbeat_ms: u32,
-    /// A change is reported again after so many milliseconds, against loss; 0 for not.
+    /// A change is reported again after this many milliseconds, against loss; 0: not repeated.
     pub repeat_ms: u32,
     /// Minimum time a device stays busy, in milliseconds.
     pub hold_ms: u32,
@@ -65,7 +65,7 @@ pub struct AgentSettings {
     pub network_percent: Option<Threshold>,
     /// Speed of the device's link in Mbit/s.
     pub network_mbit_s: Option<f64>,
-    /// Who else knows its load.
+    /// Other sources of its load.
     pub sources: Vec<SourceSettings>,
     /// How the health of its service is checked.
     pub health: HealthCheck,

@@ -1,4 +1,4 @@
-//! `[api]` and `[service.prometheus]`: who may change policies while the rack runs.
+//! `[api]` and `[service.prometheus]`: changing policies while the rack runs.
 
 use super::reader::{At, Problems, Table};
 use crate::mcdm::ahp;

@@ -41,7 +41,7 @@ pub struct HealthSettings {
     pub port: Option<u16>,
     /// Time between probes, in milliseconds.
     pub interval_ms: u32,
-    /// A probe without an answer after so many milliseconds has failed.
+    /// A probe without an answer after this many milliseconds has failed.
     pub timeout_ms: u32,
     /// So many probes in a row have to pass before a failed device is healthy.
     pub rise: u32,

@@ -20,7 +20,7 @@ pub struct LearnConfig {
     pub table: Option<String>,
     /// Where its random numbers begin; None: somewhere else each time.
     pub seed: Option<u64>,
-    /// Who knows what clients see.
+    /// The source of clients' latency.
     pub clients: ClientsSource,
 }
 

@@ -11,7 +11,7 @@ use pointsman_control::proto::p4rt::{self, entity::Entity as Kind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Places of each way that are looked at in a turn: a 64th of the table, but so many that it ends.
+/// Places of each way to read in a turn: a 64th of the table, but enough to finish.
 fn turn(schema: &Schema) -> u64 {
     (schema.places / 64 / PART).clamp(1, 4) * PART
 }

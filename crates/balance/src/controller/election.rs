@@ -12,7 +12,7 @@ use crate::mix::mix;
 
 /// Marks the ids of Pointsman's controllers: bits 32 to 63.
 const TAG: u32 = 0x506d_616e;
-/// Standbys wait so long, and up to [`JITTER`] longer, before they bid.
+/// How long standbys wait, plus up to [`JITTER`], before they bid.
 const SHORTEST: Duration = Duration::from_millis(20);
 const JITTER: Duration = Duration::from_millis(280);
 /// Wait before the switch is taken from the same kind of client a second time; it doubles up to [`LAST_PREEMPTION`].

@@ -80,7 +80,7 @@ pub(super) fn link_local(mac: Mac) -> Ipv6Addr {
     Ipv6Addr::from([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f])
 }
 
-/// Who answered, and with which MAC address; `None` for anything but an answer.
+/// The address that answered, and its MAC address; `None` for anything but an answer.
 pub(super) fn answer(frame: &[u8]) -> Option<(IpAddr, Mac)> {
     let (address, mac): (IpAddr, [u8; 6]) = match *frame.get(12..)?.first_chunk::<2>()? {
         ETHERTYPE_ARP => {

@@ -9,7 +9,7 @@ const BURST: u32 = 100;
 const REFILL: Duration = Duration::from_millis(100);
 /// So many equal lines of a kind in a row, then none until something else of the kind happens, or [`SUMMARY`] has passed.
 const EQUAL: u32 = 4;
-/// What was left out is said at least so often.
+/// How often omitted lines are summarised at least.
 const SUMMARY: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]

@@ -104,7 +104,7 @@ pub enum Output {
         /// The request.
         request: Request,
     },
-    /// Tell whoever watches.
+    /// Notify the operator.
     Event(Event),
 }
 

@@ -12,13 +12,13 @@ use std::time::Duration;
 /// First wait for an answer; it doubles up to [`LAST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LAST_WAIT: Duration = Duration::from_secs(4);
-/// Answers that come later than this after the question are unsolicited.
+/// Answers later than this after the request are unsolicited.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
-/// An address that is known is confirmed at least so often ...
+/// A known address is confirmed at least this often ...
 const REFRESH: Duration = Duration::from_secs(5);
-/// ... and at most so often because of frames that contradict it.
+/// ... and at most this often because of frames that contradict it.
 const HINTS: Duration = Duration::from_secs(2);
-/// Wait for the answer of the station that is known, which is asked [`CONFIRMATIONS`] times before all stations are.
+/// Wait for the answer of the known station, which is queried [`CONFIRMATIONS`] times before all stations are.
 const CONFIRM_WAIT: Duration = Duration::from_millis(250);
 const CONFIRMATIONS: u32 = 3;
 /// After this many unanswered requests the operator is notified.
@@ -34,9 +34,9 @@ pub(super) type Target = (u16, IpAddr);
 enum State {
     /// Known, or about to be asked for the first time.
     Quiet,
-    /// The station that is known has been asked so often whether it is still there.
+    /// The known station has been queried this many times.
     Confirming { tries: u32 },
-    /// All stations have been asked so often. `candidate` answered, but another one is known.
+    /// All stations have been queried this many times. `candidate` answered, but another one is known.
     Asking { tries: u32, candidate: Option<Mac> },
 }
 

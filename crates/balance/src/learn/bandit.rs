@@ -8,7 +8,7 @@ use super::{Knowledge, Observation, Parameters, Step, TableError, Verdict, Weigh
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Levels of load are so much apart.
+/// Distance between levels of load.
 const LEVEL: f64 = 1.12;
 /// Untried weights count as observed this often with this worth.
 const PRIOR: (f64, f64) = (0.5, 0.5);

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-/// What is known is saved so often where it changes.
+/// How often changes are saved.
 const SAVE_EVERY: Duration = Duration::from_secs(5);
 
 /// What clients of the service, or of a class of its servers, saw in the last interval.

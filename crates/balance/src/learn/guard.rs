@@ -1,5 +1,5 @@
 //! A guard around a learner: where latency or loss crosses a bound, safe weights take over for a while; and weights never
-//! change by more than so much at once. Where devices' capacities are known from what was seen, weights that would ask more of
+//! change by more than a given step at once. Where devices' capacities are known from what was seen, weights that would ask more of
 //! them than they have are not even tried.
 
 use super::rates::Capacity;
@@ -14,7 +14,7 @@ pub struct Bounds {
     pub loss: f64,
     /// Weight of accelerators that takes over.
     pub fallback: u32,
-    /// For so many intervals.
+    /// For this many intervals.
     pub hold: u32,
     /// Largest change of the weight of accelerators at once.
     pub max_change: u32,

@@ -1,4 +1,4 @@
-//! Reading what learners keep in files, line by line, so that whatever is wrong is named with its line.
+//! Reading what learners keep in files, line by line, so that errors name their line.
 
 use super::TableError;
 use std::str::SplitAsciiWhitespace;

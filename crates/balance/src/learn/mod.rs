@@ -190,7 +190,7 @@ pub struct Parameters {
     pub overload_share: f64,
     /// Weight of processors, and largest weight of accelerators.
     pub max_weight: u32,
-    /// A mean utilisation that is so much away from the one at the end of the last episode means that the load changed.
+    /// A mean utilisation this far from the one at the end of the last episode means that the load changed.
     pub change_percent: f64,
     /// Where the rate of requests differs by more than this from that at the last action, what is seen is not that action's
     /// consequence, and nothing is learnt from it. 0 is as published: everything is.

@@ -152,7 +152,7 @@ impl Telemetry {
         }
     }
 
-    /// The means of what was read since the last time, over so many seconds. Latency and loss, which clients know, are to
+    /// The means of the readings since the last time, over this many seconds. Latency and loss, which clients measure, are to
     /// be filled in.
     pub fn observation(&mut self, seconds: f64) -> Observation {
         let mut o = Observation::default();

@@ -44,10 +44,10 @@ impl std::str::FromStr for LearnerKind {
     }
 }
 
-/// Who learns, and how.
+/// A learner and its settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Who.
+    /// The learner.
     pub learner: LearnerKind,
     /// How to judge and to learn.
     pub parameters: Parameters,

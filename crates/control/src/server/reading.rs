@@ -60,7 +60,7 @@ pub(super) struct Slice {
 }
 
 impl Slice {
-    /// Is there enough left to look at something of this cost? One thing is always looked at, whatever it costs.
+    /// Is there enough left to look at something of this cost? One thing is always processed, whatever its cost.
     pub fn take(&mut self, cost: usize) -> bool {
         let any = self.left > 0;
         self.left = self.left.saturating_sub(cost);

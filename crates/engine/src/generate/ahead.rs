@@ -67,7 +67,7 @@ impl Ahead {
         Ahead { next, noted: 0, lines: Vec::new(), bytes: 0, unseen: unseen.collect(), tables: Vec::new() }
     }
 
-    /// Is there anything to gain, whatever is in the tables?
+    /// Is there anything to gain, regardless of the tables' contents?
     pub(super) fn has_large_arrays(&self) -> bool {
         self.bytes >= WORTHWHILE
     }

@@ -74,7 +74,7 @@ pub(crate) enum Entry {
     Control(ControlId),
 }
 
-/// A table that is made for so many entries may outgrow the caches.
+/// A table made for this many entries may outgrow the caches.
 const MANY_ENTRIES: u64 = 1 << 20;
 
 /// More scratch memory than this is refused.

@@ -39,7 +39,7 @@ pub enum Def {
     Action(usize),
     Table(usize),
     ValueSet(usize),
-    /// Its declaration had errors; whatever uses it says no more.
+    /// Its declaration had errors; its uses report no more.
     Broken,
 }
 

@@ -27,7 +27,7 @@ use crate::lex::{Token, TokenKind, parse_int, string_text};
 
 /// The tree may be this deep; later passes recurse over it.
 const MAX_DEPTH: u32 = 256;
-/// After so many errors, the rest is not looked at.
+/// After this many errors, the rest is not checked.
 const MAX_ERRORS: usize = 100;
 
 /// Words that are not names (section 6.3.1; `apply`, `key`, `actions`, `state`, `entries`, `type`, `priority` and `list`

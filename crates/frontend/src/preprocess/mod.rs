@@ -20,11 +20,11 @@ use crate::source::{Loader, SourceMap};
 
 /// Includes deeper than this are taken for endless.
 const MAX_INCLUDE_DEPTH: usize = 64;
-/// Macro expansion stops after so many steps: a few lines of macros can ask for exponentially many tokens.
+/// Macro expansion stops after this many steps: a few lines of macros can produce exponentially many tokens.
 const MAX_EXPANSION_STEPS: usize = 2_000_000;
-/// After so many diagnostics, no more are made.
+/// The maximum number of diagnostics.
 const MAX_DIAGNOSTICS: usize = 100;
-/// Files, and all of them together, may have at most so many bytes.
+/// The maximum size of a file, and of all together, in bytes.
 const MAX_TOTAL_BYTES: usize = 256 << 20;
 
 /// A macro defined or undefined from outside, as `-D` and `-U` do.

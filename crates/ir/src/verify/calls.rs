@@ -173,7 +173,7 @@ impl Code<'_, '_> {
     }
 }
 
-/// Who calls whom.
+/// The call graph.
 pub(super) struct Graph<'a> {
     program: &'a Program,
     /// First node number of parsers, controls, actions, functions, tables.

@@ -17,7 +17,7 @@ fn name(number: u64) -> String {
     format!("host{number}.rack{}.example", number % 64)
 }
 
-/// One in so many queries asks for a name that is not there.
+/// One in this many queries asks for a missing name.
 const ABSENT: u64 = 20;
 
 impl Zone {

@@ -189,7 +189,7 @@ fn random_matrix(rng: &mut Rng, rows: usize, columns: usize, most: f32) -> Array
     Array2::from_shape_simple_fn((rows, columns), || (2.0 * rng.unit() as f32 - 1.0) * most)
 }
 
-/// Weights of a layer with so many inputs, of a size that keeps what passes through about as large as it was (He and others,
+/// Weights of a layer with this many inputs, of a size that keeps what passes through about as large as it was (He and others,
 /// "Delving deep into rectifiers", 2015).
 fn weights(rng: &mut Rng, outputs: usize, inputs: usize) -> Array2<f32> {
     random_matrix(rng, outputs, inputs, (6.0 / inputs as f32).sqrt())

@@ -12,7 +12,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 /// Maximum concurrent clients; more have to retry.
 const ASKERS: usize = 16;
 
-/// A listener, and those who have connected but not asked yet.
+/// A listener, and connections without a request so far.
 #[derive(Debug)]
 pub(super) struct Metrics {
     listener: TcpListener,

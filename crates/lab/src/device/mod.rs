@@ -299,7 +299,7 @@ struct Server {
     rng: Rng,
     sockets: Sockets,
     connections: HashMap<u64, Connection>,
-    /// Who may ask for its counters, and the token of its listener.
+    /// The clients of its counters, and the token of its listener.
     metrics: Option<(u64, Metrics)>,
     workers: usize,
     next_token: u64,

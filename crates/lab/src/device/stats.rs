@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Counters of a running device, shared between its threads and whoever watches it.
+/// Counters of a running device, shared between its threads and its observers.
 #[derive(Debug, Default)]
 pub struct DeviceStats {
     pub(crate) requests: AtomicU64,

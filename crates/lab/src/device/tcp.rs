@@ -10,7 +10,7 @@ const CHUNK: usize = 64 * 1024;
 /// No more requests are read while this much output waits.
 const OUTPUT_LIMIT: usize = 256 * 1024;
 
-/// Who answers, and with which key.
+/// The device that answers, and its key.
 #[derive(Clone, Debug)]
 pub(super) struct Identity {
     pub name: String,

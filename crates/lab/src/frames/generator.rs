@@ -23,7 +23,7 @@ pub struct Plan {
     pub pace: Pace,
     /// For how long.
     pub duration: Duration,
-    /// At most so many frames.
+    /// Maximum number of frames.
     pub limit: u32,
     /// How many of them, evenly spread, carry their time of sending. (Of a flood, none: its length is not known.)
     pub timed: u32,
@@ -49,7 +49,7 @@ impl Offered {
 
 /// Frames prepared at a time.
 const BATCH: usize = 64;
-/// A generator that was kept from working catches up at most so many frames; what is behind that is not sent. Otherwise it
+/// A delayed generator catches up at most this many frames; the rest is not sent. Otherwise it
 /// would measure the effect of its own bursts.
 const BACKLOG: f64 = 256.0;
 

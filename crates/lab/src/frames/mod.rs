@@ -1,7 +1,7 @@
 //! Packet rates: frames by the million from one namespace, counted in another.
 //!
 //! A [`Template`] makes frames of many flows; a [`Transmitter`] takes them to an interface, paced by [`generate`]; a
-//! [`Sink`] counts them in the kernel, at a cost that is small and the same whoever forwarded them. [`loss_free`] searches
+//! [`Sink`] counts them in the kernel, at a cost that is small and independent of the forwarder. [`loss_free`] searches
 //! for the highest rate at which nothing is lost.
 //!
 //! A frame is UDP over IPv4 with correct checksums. Its payload begins with the fields used by the sink:

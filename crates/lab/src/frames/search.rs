@@ -13,7 +13,7 @@ pub struct Probe {
     pub sent: u64,
     /// Frames that arrived.
     pub received: u64,
-    /// Time on processors that whoever forwards used meanwhile, nanoseconds.
+    /// Processor time used by the forwarder meanwhile, nanoseconds.
     pub cpu_ns: u64,
 }
 
@@ -39,7 +39,7 @@ impl Probe {
 pub struct LossRule {
     /// Highest share of lost frames.
     pub max_loss: f64,
-    /// A rate that does not hold is tried so many times in all: a machine that does other things loses frames to them.
+    /// Maximum tries of a rate that is not sustained: other work on the machine can also lose frames.
     pub tries: u32,
     /// Rates looked at, apart from the flood.
     pub steps: u32,

@@ -12,7 +12,7 @@ const BUFFERED: usize = 1024;
 
 /// Counts the frames of one probe at a time on one interface.
 ///
-/// It has no thread: a filter in the kernel counts, on whatever processor delivers the frames, and drops them. Those whose
+/// It has no thread: a filter in the kernel counts, on the processor that delivers the frames, and drops them. Those whose
 /// latency is measured wait in a socket's buffer, with the time of their arrival at the interface, until the probe is over.
 #[derive(Debug)]
 pub struct Sink {
@@ -41,7 +41,7 @@ fn unless_equal(k: u32, otherwise: u8) -> libc::sock_filter {
     libc::sock_filter { code, jt: 0, jf: otherwise, k }
 }
 
-/// Lets through the frames of one probe; `timed`: only those whose latency is measured. `keep`: so many bytes of them.
+/// Lets through the frames of one probe; `timed`: only those whose latency is measured. `keep`: this many bytes of them.
 fn program(probe: u16, timed: bool, keep: u32) -> [libc::sock_filter; 7] {
     let load = |size, at: usize| statement(libc::BPF_LD | size | libc::BPF_ABS, at as u32);
     let mask = if timed { u32::MAX } else { u32::from(!TIMED) };

@@ -1,4 +1,4 @@
-//! The closed-loop generator: so many clients, each of which sends its next request when the last is answered.
+//! The closed-loop generator: a number of clients, each of which sends its next request when the last is answered.
 //!
 //! It finds out how much goes through, and what a request takes then. (How latency grows with a load that does not wait is
 //! for the [open loop](super::run).)
@@ -72,7 +72,7 @@ enum State {
     /// To be opened.
     Closed,
     Connecting,
-    /// Request sent, so many bytes of the answer received.
+    /// Request sent, this many bytes of the answer received.
     Waiting(usize),
 }
 

@@ -1,4 +1,4 @@
-//! The open-loop generator: requests leave on a schedule fixed beforehand, whatever happens to the answers.
+//! The open-loop generator: requests leave on a fixed schedule, regardless of the answers.
 //!
 //! Each UDP request is a connection of its own, from a source pair of its own. Latency counts from the time
 //! at which the request *should* have left, so a generator that falls behind cannot hide it

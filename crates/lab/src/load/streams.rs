@@ -1,4 +1,4 @@
-//! TCP throughput: so many connections that send as fast as they can.
+//! TCP throughput: a number of connections that send as fast as they can.
 
 use super::echo::{self, EchoCounters};
 use crate::error::{Error, Result};
@@ -43,7 +43,7 @@ impl StreamsResult {
 /// Bytes given to the kernel in one system call.
 const PIECE: usize = 128 * 1024;
 
-/// Runs on the calling thread, in whose namespace the sockets are; `servers` are the counters of those who receive.
+/// Runs on the calling thread, in whose namespace the sockets are; `servers` are the receivers' counters.
 ///
 /// All connections must come about; one that fails later counts as failed.
 pub fn streams(config: &StreamsConfig, servers: &EchoCounters) -> Result<StreamsResult> {

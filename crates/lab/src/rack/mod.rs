@@ -40,7 +40,7 @@ pub struct SwitchPort {
 #[derive(Clone, Debug)]
 pub struct Rack {
     /// Where the switch (and its control plane) runs. Its kernel has no addresses but loopback's and
-    /// forwards nothing: whatever passes, passes through the switch program.
+    /// forwards nothing: all traffic passes through the switch program.
     pub switch: Namespace,
     /// The switch's ports in ascending order.
     pub ports: Vec<SwitchPort>,

@@ -196,7 +196,7 @@ pub fn lines(series: &[Series], x: Axis, y: Axis, labels: (&str, &str), guides: 
 /// for devices (`d0`, `d1`...).
 pub const COLOURS: usize = 8;
 
-/// Shapes differ as well as colours, for those who cannot tell the colours apart.
+/// Shapes differ as well as colours, for readers who cannot distinguish the colours.
 pub fn marker(svg: &mut String, series: usize, x: f64, y: f64) {
     let points = |offsets: &[(f64, f64)]| {
         offsets.iter().map(|(dx, dy)| format!("{:.1},{:.1}", x + dx, y + dy)).collect::<Vec<_>>().join(" ")

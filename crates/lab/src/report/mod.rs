@@ -39,7 +39,7 @@ pub struct Report {
     /// Bulk transfers that ran at the same time.
     #[serde(default)]
     pub bulk: Vec<BulkReport>,
-    /// The machine, the command, versions: whatever helps to repeat it. Shown as given.
+    /// The machine, the command, versions: everything needed to repeat it. Shown as given.
     #[serde(default)]
     pub setup: BTreeMap<String, String>,
     /// What a reader should know: remarkable findings, doubts, warnings.

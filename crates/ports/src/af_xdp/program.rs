@@ -83,7 +83,7 @@ fn tag_function() -> Option<i32> {
     btf::function(&btf, "bpf_xdp_metadata_rx_vlan_tag")
 }
 
-/// The program on its interface; it leaves when this is dropped or the process ends, whatever way it ends.
+/// The program on its interface; it is removed when this is dropped or the process ends, even if killed.
 pub(super) struct Attachment {
     pub interface: libc::c_int,
     map: OwnedFd,

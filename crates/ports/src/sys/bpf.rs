@@ -115,8 +115,8 @@ impl<const WORDS: usize> Array<WORDS> {
     }
 }
 
-/// Runs an XDP program so many times, each time on a frame that starts as `frame` and may really be sent. Frames come
-/// back after they were sent as whoever had them left them. A signal ends it early.
+/// Runs an XDP program this many times, each time on a frame that starts as `frame` and may really be sent. Frames come
+/// back after they were sent, as the receiver left them. A signal ends it early.
 pub(crate) fn run_live(program: &OwnedFd, frame: &[u8], times: u32) -> io::Result<()> {
     let mut attributes = Attributes::new();
     attributes.put32(0, program.as_raw_fd() as u32);

@@ -33,7 +33,7 @@ pub(crate) enum Slot<'a> {
 }
 
 impl PacketRing {
-    /// Gives the socket a ring of about so many bytes. The socket asks for offload headers already, and is not bound yet.
+    /// Gives the socket a ring of about this many bytes. The socket asks for offload headers already, and is not bound yet.
     pub fn new(socket: &OwnedFd, bytes: usize) -> io::Result<Self> {
         let page = 4096;
         let block = BLOCK.min(bytes / page * page).max(page);

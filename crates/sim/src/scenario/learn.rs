@@ -1,4 +1,4 @@
-//! `[learn]`: who learns the weights of accelerators, and how.
+//! `[learn]`: the learner of the weights of accelerators.
 
 use super::Load;
 use pointsman_balance::config::reader::{At, Problems, Table};

@@ -1,4 +1,4 @@
-//! A generated rack: so many equal servers, as the text of a `rack.toml`, which is then read like any other.
+//! A generated rack: a number of equal servers, as the text of a `rack.toml`, which is then read like any other.
 
 use pointsman_balance::config::{AgentSettings, Threshold};
 use pointsman_balance::trust::ReportKeys;

@@ -21,7 +21,7 @@ pub(super) struct DeviceTable {
     pub(super) model: DeviceModel,
 }
 
-/// `[[class]]`: so many servers of a generated rack that are faster or slower than the others.
+/// `[[class]]`: a number of servers of a generated rack that are faster or slower than the others.
 pub(super) struct ClassTable {
     pub(super) name: At<String>,
     pub(super) servers: u32,

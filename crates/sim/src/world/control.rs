@@ -33,7 +33,7 @@ pub(super) struct Control {
     to_controller: VecDeque<controller::Input>,
     /// When the controller is to be stepped without input.
     tick_at: u64,
-    /// What it told, newest last; at most so many.
+    /// Its messages, newest last; a limited number.
     pub told: VecDeque<String>,
 }
 

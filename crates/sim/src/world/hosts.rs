@@ -70,7 +70,7 @@ fn index_of(port: u32) -> u32 {
 pub(super) struct SourcePorts(Vec<u16>);
 
 impl SourcePorts {
-    /// For clients that have at most so many connections.
+    /// For clients that have at most this many connections.
     pub fn of(connections: u32) -> Self {
         SourcePorts((0..connections.min(PORTS)).map(|i| (1024 + port_of(i)) as u16).collect())
     }
@@ -131,7 +131,7 @@ pub(super) struct AgentHost {
     pub on: bool,
     mac: Mac,
     address: Ipv4Addr,
-    /// Its clock: ahead by so much, and fast by so many millionths.
+    /// Its clock: the offset, and the drift in millionths.
     offset_ns: u64,
     skew: f64,
     /// When it is to be stepped without input, and what its clock shows then if that is known.

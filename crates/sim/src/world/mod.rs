@@ -36,7 +36,7 @@ use pointsman_v1model::{Switch, SwitchConfig};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-/// The rack must be in order within so much virtual time.
+/// The rack must be in order within this virtual time.
 const SETUP_LIMIT_NS: u64 = 60_000_000_000;
 
 /// The station behind a port.
@@ -517,7 +517,7 @@ impl<E: Executor> World<E> {
         sent >= self.start + self.scenario.warmup_ns
     }
 
-    /// Whether a fault strikes now: every so many occasions.
+    /// Whether a fault occurs now: every this many occasions.
     fn strikes(&mut self, fault: Fault) -> bool {
         if self.fault != Some(fault) {
             return false;

@@ -150,7 +150,7 @@ impl Cells {
         self.get(id).is_some_and(|array| array.store_words(index, words))
     }
 
-    /// Arrays for so many further workers.
+    /// Arrays for this many further workers.
     pub fn share(&mut self, shapes: &[CellShape], workers: usize) {
         while self.shards.len() < workers {
             let own = CellArray::new_group(shapes);
@@ -230,7 +230,7 @@ impl State {
         &self.program
     }
 
-    /// Readies the state for so many further workers.
+    /// Prepares the state for this many further workers.
     pub(crate) fn share(&mut self, workers: usize) {
         self.cells.share(&self.shapes, workers);
         // The switch itself processes nothing while a worker does: one worker is alone.
@@ -243,7 +243,7 @@ impl State {
         self.instances.get(id?.index())
     }
 
-    /// Takes over from the state of an earlier program whatever has the same name and shape here.
+    /// Takes over everything with the same name and shape from the state of an earlier program.
     pub(crate) fn adopt(&mut self, old: &State) {
         for (i, table) in self.tables.iter_mut().enumerate() {
             let name = &self.program.tables[i].name;

@@ -259,7 +259,7 @@ fn direct_counters_and_meters_follow_hits() {
     assert_eq!(s.direct_counter(EXACT, Some(h)), Err(TableError::NotFound));
 }
 
-/// A row of a flat table is counted as the look-up would have been, and says who was hit.
+/// A row of a flat table is counted as the look-up would have been, and names the entry that was hit.
 #[test]
 fn hits_of_flat_tables_count() {
     let (mut s, mut flat) = (state(), state());

@@ -1,4 +1,4 @@
-//! A switch in memory: tables as maps, with P4Runtime's rules about who may write what.
+//! A switch in memory: tables as maps, with P4Runtime's rules on write access.
 
 use super::super::{Output, Request, Response};
 use crate::config::Rack;
@@ -23,7 +23,7 @@ pub(super) struct Switch {
     pub counters: BTreeMap<(u32, i64), i64>,
     /// Devices whose agents report.
     pub speaking: BTreeSet<DeviceNumber>,
-    /// Who answers ARP and neighbour solicitations.
+    /// The stations that answer ARP and neighbour solicitations.
     pub hosts: BTreeMap<(u16, IpAddr), Mac>,
     /// Inserts into this table fail.
     pub full: Option<u32>,

@@ -1,4 +1,4 @@
-//! Pipeline configurations, and who may do what.
+//! Pipeline configurations and permissions.
 
 use super::*;
 use crate::p4info::p4info;

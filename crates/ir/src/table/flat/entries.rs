@@ -33,7 +33,7 @@ pub(super) struct Entries {
 }
 
 impl Entries {
-    /// For keys of so many words with these range fields.
+    /// For keys of this many words with these range fields.
     pub fn new(key: usize, ranges: Vec<Place>) -> Self {
         let bounds: usize = ranges.iter().map(|p| 2 * p.words().len()).sum();
         Entries { key, ranges, words: Vec::new(), stride: 2 * key + bounds, ranks: Vec::new(), len: 0 }

@@ -11,7 +11,7 @@ use crate::memory::Zeros;
 /// Slots of an empty table.
 const FEWEST: usize = 8;
 
-/// Beyond so many slots growing adds half, to waste less memory.
+/// Beyond this many slots growing adds half, to waste less memory.
 const LARGE: usize = 1 << 14;
 
 /// A hash table. A slot is a key followed by a row; the row's first word is never zero, that of a free slot is.
@@ -45,7 +45,7 @@ pub(super) fn next_secret(state: &mut u64) -> u64 {
 }
 
 impl Exact {
-    /// For keys and rows of so many words (a row has at least one).
+    /// For keys and rows of this many words (a row has at least one).
     pub fn new(key: usize, row: usize, mut seed: u64) -> Self {
         let secret = [next_secret(&mut seed) | 1, next_secret(&mut seed) | 1];
         Exact {

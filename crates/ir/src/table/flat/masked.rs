@@ -8,7 +8,7 @@ use super::vectors::{MAX_ENTRIES, Vectors};
 use crate::program::MatchKind;
 
 /// With more masks than this, bit vectors are quicker; with many entries they take longer, so it is one mask more for
-/// each so many entries.
+/// each this many entries.
 const MAX_MASKS: usize = 4;
 const ENTRIES_PER_MASK: usize = 2048;
 
@@ -28,7 +28,7 @@ pub(super) enum How {
 pub(super) struct Masked {
     pub entries: Entries,
     pub how: How,
-    /// Bit vectors took too much memory: try again with so many entries.
+    /// Bit vectors took too much memory: try again with this many entries.
     retry: usize,
     seed: u64,
 }

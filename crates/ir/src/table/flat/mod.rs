@@ -10,7 +10,7 @@
 //!   the table changes over by itself;
 //! - no keys: only the default row.
 //!
-//! Whoever owns the store keeps the table in step: every change of one is made to the other, with `&mut`, so no look-up
+//! The owner of the store keeps the table in step: every change of one is made to the other, with `&mut`, so no look-up
 //! ever sees half of one.
 //!
 //! # Keys
@@ -101,7 +101,7 @@ pub struct FlatShape {
     pub actions: Vec<Option<Vec<u32>>>,
     /// Look-ups are counted or timed ([`row::COUNT`]).
     pub counts: bool,
-    /// Something that who makes up keys does not know.
+    /// A secret from attackers who choose keys.
     pub seed: u64,
 }
 

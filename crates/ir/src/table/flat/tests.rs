@@ -278,7 +278,7 @@ fn masks_and_ranges() {
     assert_eq!(table.find(&[7; 33]), [row::ASK]);
 }
 
-/// Whoever shares the switch shares its tables; and a table that is emptied gives its memory back.
+/// Sharing the switch also shares its tables; and a table that is emptied gives its memory back.
 #[test]
 fn memory() {
     fn is_shared<T: Send + Sync>() {}

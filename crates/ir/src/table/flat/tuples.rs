@@ -36,7 +36,7 @@ pub(super) struct Tuples {
 }
 
 impl Tuples {
-    /// For keys of so many words, at most [`MAX_KEY`].
+    /// For keys of this many words, at most [`MAX_KEY`].
     pub fn new(key: usize, seed: u64) -> Self {
         let (tuples, masks, next) = (Vec::new(), Vec::new(), Vec::new());
         Tuples { tuples, masks, key, next, longest: 0, by_mask: BTreeMap::new(), seed }

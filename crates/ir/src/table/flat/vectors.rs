@@ -58,7 +58,7 @@ struct Field {
     direct: Vec<u16>,
 }
 
-/// Fields of up to so many bits have an interval by value.
+/// Fields of up to this many bits have an interval by value.
 const DIRECT: u32 = 16;
 
 /// Entries and their vectors.
