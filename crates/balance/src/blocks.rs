@@ -357,7 +357,7 @@ impl Blocks {
         b
     }
 
-    /// Whether the data plane needs to be told anything.
+    /// Whether the data plane needs any settings.
     pub fn is_plain(&self) -> bool {
         *self == Blocks::PLAIN
     }

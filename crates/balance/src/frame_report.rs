@@ -12,7 +12,7 @@
 //! | 8 | digest of the bytes before it, or zero |
 //!
 //! A [`Notice`] goes the other way, from the controller to an agent, in a frame of the same type: version 19, flags and load 0, number of
-//! the key and sequence of the newest report that was believed, and the digest that this key makes of it.
+//! the key and sequence of the newest accepted report, and its digest with this key.
 
 use crate::report::{Load, ReportError, Stamp};
 use crate::trust::ReportKey;
@@ -97,12 +97,12 @@ impl FrameReport {
 }
 
 /// Sends an agent whose reports are refused as replayed the number to exceed. Perhaps its clock was ahead before, and was set
-/// right. To replay a notice gains nothing: a number that was believed earlier is lower.
+/// right. Replaying a notice gains nothing: numbers accepted earlier are lower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// The device of the agent.
     pub device: DeviceNumber,
-    /// Key and sequence of the newest report that was believed.
+    /// Key and sequence of the newest accepted report.
     pub newest: Stamp,
 }
 

@@ -4,10 +4,10 @@
 //! in a simulator.
 //!
 //! - [`config`]: `rack.toml`, checked once;
-//! - [`api`]: requests to the controller, and what comes of them;
-//! - [`agent`]: what runs on every device;
-//! - [`controller`]: what fills the switch;
-//! - [`learn`]: a controller that learns the weights of accelerators (P4Wise);
+//! - [`api`]: requests to the controller, and their effects;
+//! - [`agent`]: the program on every device;
+//! - [`controller`]: fills the switch's tables;
+//! - [`learn`]: learns the weights of accelerators (P4Wise);
 //! - [`plan`]: configuration to table entries;
 //! - [`blocks`]: policies as configurations of the data plane's blocks;
 //! - [`mcdm`]: decisions by many criteria;

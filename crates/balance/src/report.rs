@@ -172,7 +172,7 @@ impl fmt::Display for ReportError {
 impl std::error::Error for ReportError {}
 
 impl Report {
-    /// The datagram's payload. Metrics beyond [`MAX_METRICS`] are left out.
+    /// The datagram's payload. Metrics beyond [`MAX_METRICS`] are omitted.
     pub fn encode(&self) -> Vec<u8> {
         let words = &self.words[..self.words.len().min(MAX_METRICS)];
         let mut out = Vec::with_capacity(HEADER_LEN + 4 * words.len());
@@ -187,7 +187,7 @@ impl Report {
         out
     }
 
-    /// The payload of a signed datagram. Words that the metrics do not announce are left out, missing ones are zero.
+    /// The payload of a signed datagram. Words that the metrics do not announce are omitted, missing ones are zero.
     pub fn encode_signed(&self, key: &ReportKey, stamp: Stamp) -> Vec<u8> {
         let n = signed_words(self.metrics).unwrap_or(0);
         let mut head = vec![SIGNED_VERSION, (SIGNED_LEN / 4 + n) as u8];

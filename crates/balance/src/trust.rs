@@ -1,4 +1,4 @@
-//! Whose reports are believed: the keys of agents, and where they are written down.
+//! Trust in reports: the keys of agents, and their file.
 //!
 //! A file of keys has a line for each key: the device whose agent has it, the key's number (1 to 255), and the key in hexadecimal.
 //! An agent signs with the highest number that it has; a switch takes every number that it was given, so that a new key can take the
@@ -59,7 +59,7 @@ impl fmt::Debug for ReportKey {
 pub struct ReportKeys(BTreeMap<(DeviceNumber, u8), ReportKey>);
 
 impl ReportKeys {
-    /// Reads a file of keys. Lines of devices that the rack does not have are left out; the second result names them.
+    /// Reads a file of keys. Lines of devices that are not in the rack are skipped; the second result names them.
     ///
     /// # Errors
     /// A line that is none, or two keys with the same number: which line, and what to write. It quotes no key.

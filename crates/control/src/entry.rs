@@ -223,7 +223,7 @@ fn match_name(m: &FieldMatchType) -> &'static str {
     }
 }
 
-/// The match in protobuf; fields that match everything are left out.
+/// The match in protobuf; fields that match everything are omitted.
 pub(crate) fn encode_match(
     codec: &Codec,
     fields: &[FieldSchema],

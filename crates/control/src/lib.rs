@@ -1,8 +1,8 @@
 //! P4Info and P4Runtime as pure functions over a switch.
 //!
 //! - [`proto`]: the messages, and gRPC stubs without sockets; [`text`]: their text format.
-//! - [`p4info::p4info`]: what a controller may know of a program.
-//! - [`Server`]: the P4Runtime server of a device as a state machine; [`device::Device`] is the device as it sees it.
+//! - [`p4info::p4info`]: the description of a program for controllers.
+//! - [`Server`]: the P4Runtime server of a device as a state machine; [`device::Device`] is its view of the device.
 //!
 //! Implemented from the P4Runtime specification 1.5; comments cite its sections by title.
 

@@ -49,7 +49,7 @@ pub(crate) struct TableSchema {
     pub id: u32,
     pub name: String,
     pub table: TableId,
-    /// Fields of kind `selector` left out, as in the table's entries.
+    /// Without fields of kind `selector`, as in the table's entries.
     pub fields: Vec<FieldSchema>,
     /// By P4Info id.
     pub actions: BTreeMap<u32, ActionRef>,

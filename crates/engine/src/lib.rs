@@ -1,21 +1,21 @@
 //! The fast executor: it compiles a typed program to native code with Cranelift.
 //!
-//! It does exactly what the interpreter (`pointsman-interp`) does, which stays its oracle; it lists the behaviour where
+//! It does exactly what the interpreter (`pointsman-interp`) does, which is its oracle and lists the behaviour where
 //! P4_16 leaves a choice. How code is generated: see `generate/mod.rs`, the layout of values:
 //! `layout.rs`.
 //!
-//! # What it asks of the architecture
+//! # Requirements on the architecture
 //!
-//! The contract is the interpreter's, and more, which an architecture need not answer:
+//! The contract is the interpreter's, with optional additions:
 //! - `Known`, when a program is loaded: what externs mean, so that registers, counters, checksums and hashes are code in
 //!   the place of calls (`generate/known.rs`), on the cells that [`Env::cells`] lends.
 //! - [`Env::tables`]: tables that native code looks up by itself (`generate/table.rs`).
 //! - [`Env::call_flat`]: any other extern call whose arguments are all numbers, or one struct of numbers, which is then
-//!   passed as the bits that a hash or checksum wants. What the architecture does not do this way is called with `Value`s.
+//!   passed as the bits that a hash or checksum wants. Other calls are made with `Value`s.
 //!
 //! # Looking ahead
 //!
-//! Where programs have much memory, a second function finds out which addresses a packet will need (`generate/ahead.rs`);
+//! For programs with much memory, a second function determines which addresses a packet will need (`generate/ahead.rs`);
 //! [`Executor::prefetch_pass`] and [`Executor::prefetch`] run it over a batch. `foresight.rs` determines whether that is worth it now. For
 //! measurements, and the gain of each step, see docs/engine.md.
 //!

@@ -4,10 +4,10 @@
 //! 1. `lex`: text of one file into tokens with spans.
 //! 2. `preprocess`: includes, macros and conditionals; one token stream, every token with the span where it was written.
 //! 3. `parse`: tokens into the syntax tree of [`ast`]. Names are not resolved.
-//! 4. `check`: names resolved, types known and checked, compile-time values evaluated; every rule of the language that
+//! 4. `check`: names resolved, types checked, compile-time values evaluated; every rule of the language that
 //!    does not depend on instantiation has been checked.
-//! 5. `lint`: a program without errors gets warnings about what its author hardly means. It changes nothing.
-//! 6. `lower`: instances made, calls ordered into temporaries, everything written as `ir`.
+//! 5. `lint`: a program without errors gets warnings about probable mistakes. It changes nothing.
+//! 6. `lower`: instances created, calls ordered into temporaries, everything expressed in `ir`.
 //!
 //! Nothing here reads files or prints: sources come through a [`source::Loader`], problems leave as
 //! [`diag::Diagnostic`]s.

@@ -1,6 +1,6 @@
-//! The obvious executor of a typed program: it walks the statements and expressions of [`Program`] directly.
+//! The reference executor of a typed program: it walks the statements and expressions of [`Program`] directly.
 //!
-//! It is the oracle of any faster executor, so where P4_16 leaves something undefined it says what happens here:
+//! It is the oracle of any faster executor, so it defines the behaviour where P4_16 leaves it undefined:
 //! - variables start with zero, false, invalid, first member ([`Value::default_of`]); the fields of an invalid header
 //!   keep what they had, and writing them is harmless; `setValid()` of an invalid header sets them to these defaults;
 //! - an index out of range reads a default value, a write there is lost, and `extract` there consumes the bits;
@@ -10,7 +10,7 @@
 //! - `advance` and the width of a varbit field must be whole bytes, else `ParserInvalidArgument` (as in BMv2); all else
 //!   may be at any bit offset;
 //! - values of `out` and `inout` parameters are copied back however a callee ends: return, `exit`, `reject`;
-//! - what is emitted ends on a byte border, filled with zero bits;
+//! - emitted data ends on a byte boundary, padded with zero bits;
 //! - a parser that makes more than [`MAX_TRANSITIONS`] transitions rejects with `ParserTimeout`; after
 //!   [`MAX_LOOP_ROUNDS`] rounds of loops in one run of a block, every loop ends as if its condition were false;
 //! - a table whose look-up names no action runs none, and the index of the action that ran is then all ones.

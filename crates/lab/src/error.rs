@@ -17,7 +17,7 @@ pub struct Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An error of our own finding, such as a configuration value out of range.
+    /// An error found by this crate, such as a configuration value out of range.
     pub fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), cause: None, remedy: None }
     }

@@ -1,6 +1,6 @@
-//! A rack on this machine: namespaces, veth pairs, devices, load generator, and what they measure.
+//! A rack on this machine: namespaces, veth pairs, devices, load generator, and their measurements.
 //!
-//! This crate knows namespaces, sockets and threads. It knows nothing of P4 or of policies: the binary runs
+//! This crate handles namespaces, sockets and threads. It is independent of P4 and policies: the binary runs
 //! the switch, the controller and the agents on threads inside the namespaces made here, and turns the knobs
 //! of an experiment between the calls below.
 //!
@@ -13,13 +13,13 @@
 //!    must answer ARP and neighbour solicitations for (or set `static_neighbours`).
 //! 3. [`device::Device::start`] in each device's namespace; `Device::stats` are live counters for agents.
 //! 4. On threads of the client's namespace (`namespace.enter(|| ...)`): [`load::run`] for one point of a ramp,
-//!    [`load::check_consistency`] and [`load::transfer`] for what must hold meanwhile. They all check the
+//!    [`load::check_consistency`] and [`load::transfer`] for the checks meanwhile. They all check the
 //!    signatures of the answers with a [`wire::Keyring`].
 //! 5. [`ramp::ramp`] finds the highest sustained load around such a point.
 //! 6. [`report::Report`] becomes JSON, a table, or a page.
 //!
 //! Nothing has to be cleaned up: dropping the rack and its devices removes everything, and so does the end of
-//! the process, however it comes about. (Only a CPU quota leaves an empty cgroup behind when the process is
+//! the process, even if killed. (Only a CPU quota leaves an empty cgroup behind when the process is
 //! killed; the next one removes it.)
 //!
 //! Pure parts, without clocks or sockets: [`ramp`], [`report`], [`wire`], [`rack::RackSpec`] and the schedule

@@ -36,7 +36,7 @@ pub const MAX_NAME: usize = 64;
 const REQUEST_MAGIC: [u8; 4] = *b"PMQ1";
 const ANSWER_MAGIC: [u8; 4] = *b"PMA1";
 
-/// What is asked for.
+/// The kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -59,7 +59,7 @@ impl Kind {
 /// A request. Connection and sequence together identify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What is asked for.
+    /// The kind of request.
     pub kind: Kind,
     /// The connection's number, the client's choice.
     pub connection: u64,

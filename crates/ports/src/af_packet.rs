@@ -180,7 +180,7 @@ impl AfPacket {
         Ok(())
     }
 
-    /// Looks what has become of the interface, and moves to a new one of the same name.
+    /// Checks the state of the interface, and moves to a new one of the same name.
     fn check_link(&mut self) {
         let attached = sys::interface(&self.socket, &self.name).and_then(|found| self.attach(&found));
         if attached.is_err() {

@@ -11,12 +11,12 @@ use crate::pcap::ReadError;
 pub enum PortError {
     /// There is no interface of this name in the network namespace.
     NoSuchInterface {
-        /// The name asked for.
+        /// The requested name.
         interface: String,
     },
     /// The name cannot be the name of an interface.
     BadInterfaceName {
-        /// The name asked for.
+        /// The requested name.
         interface: String,
     },
     /// The process lacks CAP_NET_RAW in the user namespace that owns the network namespace.
@@ -50,7 +50,7 @@ pub enum PortError {
     },
     /// A tap interface of this name cannot be created.
     NoTap {
-        /// The name asked for.
+        /// The requested name.
         interface: String,
         /// What is in the way, and what to do about it.
         why: String,

@@ -1,21 +1,21 @@
 //! Packets in and out: AF_XDP, AF_PACKET, tap, pcap, in-memory.
 //!
-//! A [`Port`] moves whole Ethernet frames in batches. It knows nothing of P4, switches or time: the caller
-//! passes the time (`now_ns`) and owns the buffers (a [`FramePool`]). What a caller sees are always complete,
+//! A [`Port`] moves whole Ethernet frames in batches. It is independent of P4, switches and time: the caller
+//! passes the time (`now_ns`) and owns the buffers (a [`FramePool`]). Callers always get complete,
 //! ordinary packets: [`AfPacket`] finishes checksums that the kernel left to the hardware and cuts segmentation
 //! super-frames, so that a program may rewrite headers with incremental checksums.
 //!
 //! | port | what it is |
 //! |---|---|
 //! | [`AfPacket`] | a Linux network interface, as root or rootless in a user namespace |
-//! | [`AfXdp`] | the same, faster, as root; what it receives the kernel's own network stack does not get |
+//! | [`AfXdp`] | the same, faster, as root; received frames do not reach the kernel's own network stack |
 //! | [`Tap`] | a network interface that it creates, with the kernel at the other end |
 //! | [`PcapPort`] | replays one capture file, records into another |
 //! | [`MemoryPort`] | one end of a cable inside the process, for tests |
 //! | [`Traced`] | any port, with everything that passes written to `<name>_in.pcap` and `<name>_out.pcap` |
 //! | [`Faulty`] | any port, behind a cable that loses, doubles and reorders frames |
 //!
-//! [`open_interface`] chooses between the first two and says how an interface is used. [`forward`] is the bare forwarder, a
+//! [`open_interface`] chooses between the first two and reports how an interface is used. [`forward`] is the bare forwarder, a
 //! switch without a program; [`LiveFrames`] the load to measure both with. A slower generator or a sink is a port in another
 //! network namespace, used in batches.
 //!

@@ -16,7 +16,7 @@ pub(crate) enum Link {
 #[derive(Debug)]
 pub(crate) struct LinkState {
     pub link: Link,
-    /// A change that the caller has not been told yet.
+    /// A change not yet reported to the caller.
     news: bool,
     /// When it was last looked at, in the caller's time.
     pub checked_ns: u64,

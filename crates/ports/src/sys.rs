@@ -501,7 +501,7 @@ pub(crate) fn lower(event: BorrowedFd) -> bool {
     unsafe { libc::read(event.as_raw_fd(), (&raw mut count).cast(), 8) == 8 }
 }
 
-/// Waits until one of the descriptors has what it is asked for, or an error; or until the time is over.
+/// Waits until one of the descriptors has a requested event or an error, or until the timeout.
 pub(crate) fn poll(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> io::Result<usize> {
     let timeout = timeout.map(|time| libc::timespec {
         tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),

@@ -67,7 +67,7 @@ impl Tap {
         Ok(port)
     }
 
-    /// Looks what has become of the interface, and attaches to a new one of the same name.
+    /// Checks the state of the interface, and attaches to a new one of the same name.
     fn check_link(&mut self) {
         let Ok(found) = sys::interface(&self.control, &self.name) else {
             self.link.set(Link::Gone);

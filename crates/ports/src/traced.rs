@@ -21,7 +21,7 @@ pub struct Traced<P> {
     /// Records of frames that may be sent, and where each ends.
     records: Vec<u8>,
     ends: Vec<usize>,
-    /// A file that could not be written, which the caller has not been told yet.
+    /// A file that could not be written, not yet reported to the caller.
     trouble: Option<PortError>,
 }
 

@@ -241,8 +241,8 @@ pub enum Act {
 /// What must hold after the attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// The policy that was asked for by API is in force.
+    /// The policy requested by API is in force.
     PolicyKept,
-    /// What was asked for is in the state file.
+    /// The request is in the state file.
     StateSaved,
 }

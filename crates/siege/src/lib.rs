@@ -4,7 +4,7 @@
 //! the lab, starts the product's own programs in it (switch, controllers, agents) and a server on each device, lets connections
 //! run for a while, attacks, waits until the rack has recovered, and judges what was seen ([`judge`]).
 //!
-//! This crate knows processes, files, sockets and frames. Of the product it knows what an attacker or an operator knows: the
+//! This crate handles processes, files, sockets and frames. It uses only what an attacker or an operator can use: the
 //! command line, the rack's description, the form of reports, P4Runtime and the API.
 
 mod attack;

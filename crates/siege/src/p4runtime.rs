@@ -91,7 +91,7 @@ async fn session(at: SocketAddr, what: P4Runtime, stop: &AtomicBool, sent: &Atom
     Ok(())
 }
 
-/// A stream channel on which this client asked to be primary; it ends with what is returned.
+/// A stream channel on which this client bid to be primary; it ends when the result is dropped.
 async fn arbitrate(
     client: &mut Client,
     election_id: p4rt::Uint128,

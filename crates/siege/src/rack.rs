@@ -29,7 +29,7 @@ pub const CLIENT: &str = "client";
 const SERVICE: &str = "inference";
 /// The token of the API: it is worth nothing outside of the namespace.
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
-/// What is asked of the API when a case asks for a policy.
+/// The request to the API when a case sets a policy.
 const POLICY: &str = "{\"policy\": \"ecmp\"}";
 /// How long one request to API or metrics may take.
 const PATIENCE: Duration = Duration::from_secs(1);

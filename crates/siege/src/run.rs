@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const START: Duration = Duration::from_secs(60);
 /// How often the rack is looked at.
 const TICK: Duration = Duration::from_millis(20);
-/// How often memory is measured, and the control plane asked.
+/// How often memory is measured, and the control plane queried.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// What to run.

@@ -1,4 +1,4 @@
-//! A rack in virtual time: the very same switch, P4 program, controller and agents as on the wire, with links, clients and
+//! A rack in virtual time: the same switch, P4 program, controller and agents as on the wire, with links, clients and
 //! devices around them that are simulated event by event.
 //!
 //! [`scenario::read`] reads a scenario, [`run`] simulates it once, and an [`Outcome`] holds the results. There

@@ -13,7 +13,7 @@ use pointsman_ir::{
     Type, TypeId, Types, Value, ValueSetId,
 };
 
-/// What a program asked for while a block ran; the architecture acts on it when the block has ended.
+/// A program's requests while a block ran; the architecture acts on it when the block has ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Effects {
     /// Anything at all. Set with whatever else is set: see [`BlockEnv::ask`].
@@ -35,7 +35,7 @@ pub(crate) struct Effects {
 }
 
 impl Effects {
-    /// Nothing was asked for.
+    /// Nothing was requested.
     pub const NONE: Effects = Effects {
         any: false,
         clone: None,

@@ -379,7 +379,7 @@ mod tests {
     use crate::fake::program;
     use pointsman_ir::{Arg, Expr, ExprKind, ExternFn, ExternInstance, Stmt, StmtKind, StructDef, Type};
 
-    /// Changes a good program; `expected` is part of the one problem that comes of it.
+    /// Changes a good program; `expected` is part of the one resulting problem.
     fn check(change: impl FnOnce(&mut Program), expected: &str) {
         let mut p = program();
         change(&mut p);

@@ -122,7 +122,7 @@ pub struct Stats {
     pub queued: u64,
     /// Times that a parser went to reject, by error name.
     pub parser_errors: BTreeMap<String, u64>,
-    /// Packets dropped, by reason; those that never happened are left out.
+    /// Packets dropped, by reason; reasons without drops are omitted.
     pub drops: BTreeMap<DropReason, u64>,
     /// What else went wrong.
     pub anomalies: Anomalies,

@@ -93,7 +93,7 @@ pub enum StepKind {
         /// By `exit`.
         exited: bool,
     },
-    /// A clone was asked for, but its session does not exist or has no ports.
+    /// A clone was requested, but its session does not exist or has no ports.
     NotCloned(u32),
     /// The packet goes to this many ports of a multicast group.
     Multicast {

@@ -67,7 +67,7 @@ impl Trial {
         Probe { kind: s.kind.clone(), to: self.target.to, timeout }
     }
 
-    /// What came of the probe under way. What comes of one that was given up is ignored. Says what an operator should know.
+    /// The result of the current probe. Results of abandoned ones are ignored. Returns a message for the operator.
     pub fn ended(&mut self, result: Result<(), &str>) -> Option<String> {
         self.deadline.take()?;
         let (rise, fall) = (self.target.settings.rise, self.target.settings.fall);

@@ -36,7 +36,7 @@ impl Part {
         }
     }
 
-    /// Whether what its sources tell is new enough to be told.
+    /// Whether the values of its sources are recent enough to be reported.
     pub fn is_known(&self, now: Duration) -> bool {
         self.sources.iter().all(|s| !s.is_stale(now))
     }

@@ -442,7 +442,7 @@ impl Agent {
         }
     }
 
-    /// The controller may tell that reports are refused since the switch believed one with a higher number, of a time when the clock was
+    /// The controller may report that reports are refused because the switch accepted one with a higher number, from when the clock was
     /// ahead: from now on numbers are above it.
     #[cold]
     fn notice(&mut self, direction: Direction, frame: &[u8], out: &mut Vec<Output>) {
@@ -471,7 +471,7 @@ impl Agent {
     }
 
     /// When the next heartbeat is due after a report now. Heartbeats keep to a schedule, so that being woken late does not make them
-    /// fewer; those that were missed altogether are left out. A report in between begins a new schedule, and so does the first.
+    /// fewer; missed ones are omitted. A report in between begins a new schedule, and so does the first.
     fn next_heartbeat(&self, now: Duration) -> Duration {
         let interval = ms(self.config.settings.heartbeat_ms);
         match now.checked_sub(self.heartbeat_at) {

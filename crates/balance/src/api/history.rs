@@ -1,4 +1,4 @@
-//! What was asked for, by whom, when, and what came of it.
+//! The history of changes: what, by whom, when, and the outcome.
 
 use super::time::rfc3339;
 use super::wanted::Document;
@@ -36,7 +36,7 @@ pub enum Outcome {
         /// The other one.
         by: u64,
     },
-    /// It was made by the rack's file itself, which needs no more than to be told of.
+    /// It was made by the rack's file itself, and is only noted.
     Noted {
         /// What happened.
         reason: String,
@@ -49,13 +49,13 @@ pub enum Outcome {
 pub struct Change {
     /// Its number, from 1.
     pub id: u64,
-    /// When it was asked for, in milliseconds since 1970.
+    /// When it was requested, in milliseconds since 1970.
     pub at_ms: u64,
     /// The user.
     pub who: String,
     /// The service's name.
     pub service: String,
-    /// What was asked for; None: what the rack's file says.
+    /// The requested setting; None: that of the rack's file.
     pub set: Option<Document>,
     /// What was in force, or on its way, before.
     pub before: Document,
@@ -64,7 +64,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Whether nothing more will come of it.
+    /// Whether its outcome is final.
     pub fn is_over(&self) -> bool {
         !matches!(self.result, Outcome::Pending { .. })
     }

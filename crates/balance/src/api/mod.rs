@@ -31,7 +31,7 @@ const MAX_NEWS: usize = 100;
 /// What the caller has to do, in this order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Give the controller this configuration, and this desk the events that come of it before anything else.
+    /// Give the controller this configuration, and this desk the resulting events before anything else.
     Configure(Box<Rack>),
     /// Keep this text over a restart, where a file for it was named.
     Save(String),
@@ -39,7 +39,7 @@ pub enum Effect {
     Say(String),
 }
 
-/// What was asked for one service.
+/// The request for one service.
 #[derive(Clone, Debug, PartialEq)]
 struct Override {
     wanted: Wanted,
@@ -63,7 +63,7 @@ struct Attempt {
 pub struct Desk {
     /// What the rack's file says.
     file: Rack,
-    /// With everything that was asked for.
+    /// With all requests applied.
     rack: Rack,
     overrides: BTreeMap<String, Override>,
     /// A learner's weights for a service: they replace the weights of the rack's file, and a request overrides them.
@@ -143,7 +143,7 @@ impl Desk {
         &self.file
     }
 
-    /// What was asked for so far.
+    /// The requests so far.
     pub fn history(&self) -> &History {
         &self.history
     }
@@ -220,7 +220,7 @@ impl Desk {
         effects
     }
 
-    /// Lays what was asked for over what the file says. A request ends where the file says something new about the policy; it waits where
+    /// Applies requests on top of the file. A request ends when the file changes the policy; it waits where
     /// the service or its devices are missing, which may be an accident.
     fn lay_over(&mut self, now_ms: u64, effects: &mut Vec<Effect>) {
         let mut rack = self.file.clone();

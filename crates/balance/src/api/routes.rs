@@ -63,7 +63,7 @@ pub struct Response {
     pub body: String,
 }
 
-/// An answer that waits for what comes of a change: [`Desk::outcome`] has it when the change is over, or its time.
+/// An answer that waits for the outcome of a change: [`Desk::outcome`] has it when the change is done, or its time is up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// The change.
@@ -72,7 +72,7 @@ pub struct Wait {
     pub at_most_ms: u64,
 }
 
-/// What comes of a request.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// To be sent back, at once unless there is something to wait for.
@@ -323,7 +323,7 @@ impl Desk {
         Ok(Answer { response, wait: Some(Wait { change, at_most_ms }), effects })
     }
 
-    /// What a change means to the service's learner.
+    /// The effect of a change on the service's learner.
     fn about_learner(&self, service: &str, set: bool) -> Option<String> {
         let learner = self.file.learn.as_ref().filter(|l| l.service == service)?.settings.learner.name();
         match (set, self.is_overridden(service)) {

@@ -84,7 +84,7 @@ pub struct Switch {
     pub cpu_port: u16,
     /// Whether reports need a digest.
     pub reports: Trust,
-    /// Probes are believed, although nothing authenticates them.
+    /// Probes are accepted, although they are not authenticated.
     pub believes_probes: bool,
     /// A device without a report for this long gets no new connections, in milliseconds; 0: reports are not needed.
     pub report_timeout_ms: u32,

@@ -184,7 +184,7 @@ fn switch(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<(Switch, 
     Some((switch, places))
 }
 
-/// Whether a field says that what it names is believed without a digest.
+/// Whether a field enables trust without a digest.
 fn in_as_many_words(t: &mut Table<'_, '_>, name: &'static str, problems: &mut Problems<'_>) -> bool {
     let wanted = "write \"unauthenticated\", or omit it";
     let Some(text) = t.text::<String>(name, wanted, problems) else { return false };

@@ -427,7 +427,7 @@ impl<'t, 'a> Table<'t, 'a> {
         Some(out)
     }
 
-    /// Rows of numbers within bounds: `[[1, 3], [0.33, 1]]`. `None` where the field is absent; rows that are wrong are left out.
+    /// Rows of numbers within bounds: `[[1, 3], [0.33, 1]]`. `None` where the field is absent; invalid rows are omitted.
     pub fn matrix(
         &mut self,
         name: &'static str,

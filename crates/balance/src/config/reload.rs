@@ -5,7 +5,7 @@ use crate::types::DeviceNumber;
 use std::collections::BTreeSet;
 use toml::de::DeTable;
 
-/// Reasons why `new` is perhaps not what its author meant to put in the place of `old`: it is cut off, or whole sections or more than half
+/// Reasons why `new` is perhaps not the intended replacement of `old`: it is truncated, or whole sections or more than half
 /// of the devices are missing. Empty if there is no objection.
 pub fn doubts(old: (&Rack, &str), new: (&Rack, &str)) -> Vec<String> {
     let (old_rack, old_text) = old;

@@ -395,7 +395,7 @@ fn sources() {
     assert_eq!(source.readings[0], Some(Reading::new("utilization", 1.0)));
 }
 
-/// What is believed without a digest is said in as many words.
+/// Trust without a digest must be configured explicitly.
 #[test]
 fn trust() {
     let keys = "report_keys = \"keys\"";

@@ -116,7 +116,7 @@ pub(super) mod tests {
     use super::*;
     use crate::mix::Random;
 
-    /// What a host says to a question, if it is the one that is asked for.
+    /// A host's answer to a request, if the request is for it.
     pub(crate) fn host(question: &[u8], own: IpAddr, mac: Mac) -> Option<Vec<u8>> {
         let to = question.get(..6)?;
         if to[0] & 1 == 0 && to != mac.0 {

@@ -27,12 +27,12 @@ const REPLAYED: u8 = 23;
 pub struct Refusal {
     /// Drop reason of the data plane.
     pub reason: u8,
-    /// Key and sequence of the newest report that it believed.
+    /// Key and sequence of the newest report that it accepted.
     pub newest: Stamp,
 }
 
 impl Refusal {
-    /// Whether numbers of reports do not exceed one that was believed.
+    /// Whether numbers of reports do not exceed one already accepted.
     pub fn is_replay(&self) -> bool {
         self.reason == REPLAYED
     }
@@ -87,7 +87,7 @@ pub(super) struct Health {
     pub failed: BTreeSet<DeviceNumber>,
     /// Why reports are refused, by device whose agent sends them. Of silent devices only.
     pub refused: BTreeMap<DeviceNumber, Refusal>,
-    /// Numbers of the newest reports that were believed, as far as they were asked for.
+    /// Numbers of the newest accepted reports, as far as they were requested.
     newest: BTreeMap<DeviceNumber, Stamp>,
     leaving: BTreeMap<Leaving, Drain>,
     pub drained_devices: BTreeSet<DeviceNumber>,

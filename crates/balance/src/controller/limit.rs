@@ -29,7 +29,7 @@ pub struct Limiter {
 }
 
 impl Limiter {
-    /// An event: its line, if it is to be told.
+    /// An event: its line, if it is to be reported.
     pub fn event(&mut self, now: Duration, event: &Event) -> Option<String> {
         let text = event.to_string();
         let kind = self.kinds.entry(event.kind()).or_insert_with(|| Kind {
@@ -56,7 +56,7 @@ impl Limiter {
         Some(if before == 0 { text } else { format!("{text} ({before} such lines were omitted before)") })
     }
 
-    /// Lines about what was left out, and is due to be said.
+    /// Due summaries of omitted lines.
     pub fn tick(&mut self, now: Duration) -> Vec<String> {
         let due = self.kinds.values_mut().filter(|k| k.left_out > 0 && now >= k.told + SUMMARY);
         due.map(|k| {

@@ -201,7 +201,7 @@ pub struct Controller {
     can_poll: bool,
     /// What was chosen, by service name.
     choices: BTreeMap<String, DeviceNumber>,
-    /// What the switch was told of it, by service number.
+    /// What was written to the switch, by service number.
     told: BTreeMap<u16, u32>,
 }
 
@@ -607,7 +607,7 @@ impl Controller {
         }
     }
 
-    /// What the configuration leaves to be asked for.
+    /// The addresses to resolve, which are not in the configuration.
     pub fn unresolved(&self) -> Vec<String> {
         let devices =
             self.rack.devices().filter(|(_, d)| plan::device_mac(d, &self.resolver.known).is_none());

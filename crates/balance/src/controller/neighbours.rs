@@ -32,7 +32,7 @@ pub(super) type Target = (u16, IpAddr);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Known, or about to be asked for the first time.
+    /// Known, or about to be requested for the first time.
     Quiet,
     /// The known station has been queried this many times.
     Confirming { tries: u32 },
@@ -98,8 +98,8 @@ impl Useless {
 
 /// Asks, remembers, asks again.
 ///
-/// A known address is never changed by a frame that was not asked for. It is confirmed from time to time, and soon after a frame that
-/// contradicts it, by a question to the known station alone; only if that is silent all stations are asked, and a new answer counts.
+/// A known address is never changed by an unsolicited frame. It is confirmed from time to time, and soon after a frame that
+/// contradicts it, by a request to the known station alone; only if that is silent, all stations are queried and a new answer counts.
 #[derive(Debug, Default)]
 pub(super) struct Resolver {
     asked: BTreeMap<Target, Asked>,
@@ -115,7 +115,7 @@ pub(super) enum Finding {
     Resolved(Target, Mac),
     /// No answer.
     NoAnswer(Target),
-    /// A frame says that the address is another station's than the one that is known, which is asked now.
+    /// A frame claims the address for another station; the known one is queried now.
     Contradicted(Target, Mac),
     /// A flood of packets begins.
     Flood,
@@ -137,7 +137,7 @@ impl Resolver {
         self.known.retain(|target, _| self.asked.contains_key(target));
     }
 
-    /// Takes over what the switch's tables say, to be asked for again at once.
+    /// Takes over the contents of the switch's tables, to be confirmed at once.
     pub fn adopt(&mut self, rack: &Rack, have: &Entries) {
         for (_, d) in rack.devices().filter(|(_, d)| d.mac.is_none()) {
             for v6 in [false, true] {

@@ -84,7 +84,7 @@ impl fmt::Display for Weights {
 /// What was seen in the last interval.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observation {
-    /// Utilisation of every processor in per cent. More than 100: more is asked of it than it can do.
+    /// Utilisation of every processor in per cent. More than 100: overloaded.
     pub cpu_percent: Vec<f64>,
     /// Of every accelerator.
     pub accelerator_percent: Vec<f64>,

@@ -13,7 +13,7 @@ use std::fmt;
 const SATURATED: f64 = 97.0;
 /// Below this, rounding to whole per cents says too little.
 const IDLE: f64 = 4.0;
-/// Share of a new observation in what is believed.
+/// Weight of a new observation in the estimate.
 const FRESH: f64 = 0.3;
 /// The target: at the beginning, at least, at most, and how it moves.
 const TARGET: (f64, f64, f64) = (80.0, 40.0, 92.0);
@@ -27,7 +27,7 @@ const SLACK: f64 = 10.0;
 /// from before are done.
 const LASTS: u32 = 2;
 
-/// What is believed of one kind of device.
+/// The estimate for one kind of device.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Capacity {
     pub(super) per_s: Option<f64>,
@@ -82,7 +82,7 @@ pub struct ServiceRates {
 
 pub(super) const HEAD: &str = "pointsman service-rate";
 const VERSION: &str = "1";
-/// What a device may be believed to serve.
+/// Bounds of a device's estimated rate.
 const BELIEVABLE: (f64, f64) = (1e-9, 1e12);
 
 impl Default for ServiceRates {

@@ -29,7 +29,7 @@ pub struct Settings {
     /// The criteria, each with its PromQL.
     pub criteria: Vec<(String, Criterion)>,
     /// PromQL for the age of an alternative's samples in seconds, such as `time() - timestamp(up == 1)`. An instant query itself
-    /// answers with values up to five minutes old. None: no age is asked for.
+    /// answers with values up to five minutes old. None: the age is not queried.
     pub age: Option<String>,
     /// Samples older than this are stale.
     pub stale_after: Duration,

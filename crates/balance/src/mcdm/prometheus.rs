@@ -1,4 +1,4 @@
-//! What a Prometheus server is asked, and what its answers mean (HTTP API, "Instant queries").
+//! Queries to a Prometheus server, and its answers (HTTP API, "Instant queries").
 
 use super::chooser::Sample;
 use serde_json::Value;

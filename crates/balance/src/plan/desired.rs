@@ -23,7 +23,7 @@ const TUNNEL: u8 = 4;
 pub struct Situation<'a> {
     /// The configuration.
     pub rack: &'a Rack,
-    /// What ARP and neighbour discovery told.
+    /// The results of ARP and neighbour discovery.
     pub neighbours: &'a Neighbours,
     /// Devices that were not heard of for too long.
     pub silent: &'a BTreeSet<DeviceNumber>,

@@ -162,9 +162,9 @@ pub struct Schema {
     actions: Vec<(u32, Vec<u32>)>,
     /// Register `last_heard` of the devices in slot 0 to 7.
     pub last_heard: Vec<u32>,
-    /// Register with key and sequence of the newest report that was believed, by device of the agent.
+    /// Register with key and sequence of the newest accepted report, by device of the agent.
     pub report_sequence: u32,
-    /// Register with the reason why the last report was refused, by device of the agent; 0: it was believed.
+    /// Register with the reason why the last report was refused, by device of the agent; 0: accepted.
     pub report_refused: u32,
     /// Counter of packets towards devices, by device number.
     pub device_packets: u32,

@@ -55,7 +55,7 @@ pub(super) struct Place {
 pub(super) struct Slice {
     left: usize,
     pub found: Vec<Raw>,
-    /// Cells and defaults that are as the program leaves them are left out.
+    /// Cells and defaults with the program's initial values are omitted.
     pub changed_only: bool,
 }
 
@@ -136,7 +136,7 @@ impl Reading {
         Reading { live: true, changed_only: true, ..server.reading(requests) }
     }
 
-    /// Takes one part of what is asked for out of the state.
+    /// Reads one part of the request from the state.
     fn gather(&mut self, view: View<'_>, slice: &mut Slice) {
         while self.request < self.requests.len() && slice.take(1) {
             match view.read(&self.requests[self.request], self.place.unwrap_or_default(), slice) {

@@ -25,7 +25,7 @@ pub struct P4RoleConfig {
     /// Objects that others may write as well.
     #[prost(uint32, repeated, tag = "2")]
     pub shared_p4_ids: Vec<u32>,
-    /// Which packets the role receives; all where it is left out.
+    /// Which packets the role receives; all by default.
     #[prost(message, optional, tag = "3")]
     pub packet_in_filter: Option<PacketFilter>,
     /// Whether it receives packets at all.

@@ -39,7 +39,7 @@ pub(super) enum Raw {
     Entry { table: u32, handle: EntryHandle, entry: Entry, parts: Parts },
     /// A direct counter, that of the default entry without an entry.
     Counter { table: u32, entry: Option<Entry>, value: CounterCell },
-    /// A direct meter, likewise; its counts by colour if they are asked for.
+    /// A direct meter, likewise; its counts by colour if requested.
     Meter { table: u32, entry: Option<Entry>, meter: Box<Meter>, marked: bool },
 }
 

@@ -167,7 +167,7 @@ impl Batch {
     }
 }
 
-/// The outcomes of a batch of which the last one here failed, and that has been taken back.
+/// The outcomes of a batch that was rolled back because its last tried update failed.
 fn all_aborted(mut tried: Vec<Result<(), EntityError>>, updates: usize) -> Vec<Result<(), EntityError>> {
     let index = tried.len() - 1;
     let aborted =

@@ -1,4 +1,4 @@
-//! Real computation on worker threads, under a CPU quota where one is asked for: a calibrated loop, or an application.
+//! Real computation on worker threads, under a CPU quota if configured: a calibrated loop, or an application.
 
 use super::cgroup::CpuGroup;
 use crate::error::{Error, Result};

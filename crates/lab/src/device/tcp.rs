@@ -33,7 +33,7 @@ pub(super) struct Connection {
     /// Answers that must wait until the content of a running download has been sent.
     held: Vec<u8>,
     phase: Phase,
-    /// What epoll was last told.
+    /// The events last set with epoll.
     pub interest: Interest,
 }
 

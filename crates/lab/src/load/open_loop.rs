@@ -52,7 +52,7 @@ pub struct LoadConfig {
     pub timeout: Duration,
     /// Seed of the schedule: the same seed, rate and duration give the same departures.
     pub seed: u64,
-    /// What is asked for: [`Kind::Work`] or [`Kind::Probe`].
+    /// The kind of request: [`Kind::Work`] or [`Kind::Probe`].
     pub kind: Kind,
     /// Size of a request's UDP payload, bytes.
     pub payload: usize,
@@ -113,7 +113,7 @@ impl LoadConfig {
     }
 
     /// The departures of the run, from its start: exactly rate times duration (rounded). Uniformly random
-    /// times in order are a Poisson process with a known count, so what is offered is what was asked for.
+    /// times in order are a Poisson process with a known count, so the offered rate is the requested one.
     pub fn schedule(&self) -> Vec<Duration> {
         if let Arrivals::Listed(times) = &self.arrivals {
             return times.to_vec();
@@ -164,7 +164,7 @@ fn within(bursts: &[(f64, f64)], share: f64) -> Duration {
 /// What came of a run.
 #[derive(Clone, Debug)]
 pub struct LoadResult {
-    /// Requests a second that were asked for.
+    /// The requested rate, per second.
     pub offered_rps: f64,
     /// Requests that were due, including those that could not leave. Each is answered or lost.
     pub sent: u64,

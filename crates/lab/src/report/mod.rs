@@ -179,7 +179,7 @@ impl PolicyReport {
 /// One measured point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PointReport {
-    /// Requests a second that were asked for.
+    /// The requested rate, per second.
     pub offered_rps: f64,
     /// Requests sent.
     pub sent: u64,

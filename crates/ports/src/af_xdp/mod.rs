@@ -307,7 +307,7 @@ impl AfXdp {
         Ok(())
     }
 
-    /// Looks what has become of the interface, and moves to a new one of the same name.
+    /// Checks the state of the interface, and moves to a new one of the same name.
     fn check_link(&mut self) {
         let Ok(found) = sys::interface(&self.control, &self.name) else {
             self.link.set(Link::Gone);
@@ -363,7 +363,7 @@ fn look(name: &str, config: &AfXdpConfig) -> Result<(OwnedFd, sys::Interface, u3
     Ok((control, found, queues))
 }
 
-/// Binds with zero-copy if that is asked for and there is such a thing, and says whether there is. A queue that was
+/// Binds with zero-copy if that is requested and supported, and returns whether it is. A queue that was
 /// just given up is busy for a while.
 fn bind(socket: &XdpSocket, interface: i32, queue: u32, zero_copy: bool) -> io::Result<bool> {
     let start = Instant::now();

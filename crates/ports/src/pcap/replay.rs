@@ -29,7 +29,7 @@ pub struct PcapPort {
     input: Option<Reader<BufReader<File>>>,
     /// Read ahead: its time in the capture, and the frame.
     next: Option<(u64, Frame)>,
-    /// An error to be told once the frames before it are delivered.
+    /// An error to report once the frames before it are delivered.
     error: Option<ReadError>,
     output: Option<Writer<File>>,
     pace: Pace,

@@ -26,7 +26,7 @@ pub(crate) struct Ring<T> {
     flags: NonNull<AtomicU32>,
     entries: NonNull<T>,
     size: u32,
-    /// Our own index, ahead of what the kernel has been told.
+    /// Our own index, ahead of the one published to the kernel.
     ours: u32,
     /// The kernel's index when it was last looked at.
     theirs: u32,

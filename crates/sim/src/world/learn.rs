@@ -1,4 +1,4 @@
-//! Learning: what is observed once per interval, what comes of a decision, and what the oracle says to it.
+//! Learning: the observations of each interval, the effect of a decision, and the oracle's judgement.
 //!
 //! Equal servers form a class, and every class has its own weights.
 
@@ -47,7 +47,7 @@ pub(super) struct Learn {
     /// Sent and lost at the beginning of the interval.
     sent: u64,
     lost: u64,
-    /// The class that is asked next.
+    /// The class that decides next.
     asking: usize,
     /// A decision was requested since the interval began.
     asked: bool,
@@ -157,7 +157,7 @@ impl Learn {
     }
 }
 
-/// What a learner is asked.
+/// The input for a decision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     /// Seconds since the first request.
@@ -233,7 +233,7 @@ impl<E: Executor> World<E> {
         }
     }
 
-    /// The end of an interval: every class is asked.
+    /// The end of an interval: every class decides.
     pub(super) fn decisions_are_due(&mut self) {
         if let Some(l) = &mut self.learn {
             (l.asking, l.asked) = (0, true);

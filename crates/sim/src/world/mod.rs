@@ -526,7 +526,7 @@ impl<E: Executor> World<E> {
         self.fault_count.is_multiple_of(100)
     }
 
-    /// An answer's addresses as the client that asked has to see them.
+    /// An answer's addresses as the client must see them.
     #[inline(always)]
     fn expected_answer(&self, client: usize, connection: u32) -> Addresses {
         let c = &self.clients[client];

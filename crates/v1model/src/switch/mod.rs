@@ -288,7 +288,7 @@ impl<E: Executor> Switch<E> {
         self.core.poll(self.loaded.as_mut().map(Loaded::alone), now, budget, sink)
     }
 
-    /// Takes packets from ports and processes them where they lie: what comes of it, and in which order, is the same as
+    /// Takes packets from ports and processes them in place: the results and their order are the same as
     /// with [`Switch::receive`] and [`Switch::poll`] with this budget for each of them in turn.
     ///
     /// A packet that nothing holds up (no packet waits, no queue has a rate, packets are not traced) is neither copied

@@ -290,7 +290,7 @@ impl<E: Executor> Drive<'_, E> {
         self.after_ingress(core, now, packet, effects);
     }
 
-    /// Acts on what ingress asked for.
+    /// Acts on the requests of ingress.
     pub fn after_ingress(
         &mut self,
         core: &mut Core<E::Frame>,
@@ -545,7 +545,7 @@ impl<E: Executor> Drive<'_, E> {
         self.after_egress(core, now, port, packet, effects, sink);
     }
 
-    /// Acts on what egress asked for, and sends the packet.
+    /// Acts on the requests of egress, and sends the packet.
     pub fn after_egress(
         &mut self,
         core: &mut Core<E::Frame>,

@@ -1,4 +1,4 @@
-//! What becomes of packets after ingress and after egress.
+//! The handling of packets after ingress and after egress.
 
 use crate::fake::{Block, Rig, Script, bits};
 use crate::{CloneSession, DropReason, Keep, Output, QueueConfig, Random, Replica, SwitchConfig, Time};

@@ -112,7 +112,7 @@ impl FromStr for Reading {
     }
 }
 
-/// What is asked.
+/// The target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourceKind {
     /// An HTTP address whose answer is in Prometheus' text format.
@@ -141,7 +141,7 @@ impl fmt::Display for SourceKind {
 /// A source of a device, and what is taken from it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceSettings {
-    /// What is asked.
+    /// The target.
     pub kind: SourceKind,
     /// How often, in milliseconds.
     pub interval_ms: u32,
@@ -193,7 +193,7 @@ impl Rate {
 pub(super) struct Source {
     pub settings: SourceSettings,
     rates: [Rate; 4],
-    /// When it answered last, or since when it is asked.
+    /// When it last answered, or since when it is queried.
     heard: Option<Duration>,
     values: [Option<f64>; 4],
     ready: bool,

@@ -28,7 +28,7 @@ struct LoadReport {
     application_utilization: f64,
 }
 
-/// `OrcaLoadReportRequest` of xds/service/orca/v3/orca.proto: how often reports are wanted. Names of costs are left out: all are.
+/// `OrcaLoadReportRequest` of xds/service/orca/v3/orca.proto: how often reports are wanted. Names of costs are omitted, which means all.
 #[derive(Clone, PartialEq, prost::Message)]
 struct ReportRequest {
     #[prost(message, optional, tag = "1")]

@@ -87,7 +87,7 @@ fn a_scraped_source() {
     assert_eq!(s.values()[3], Some(7.0));
 }
 
-/// A counter's growth in a second, smoothed over the window; series are counted together unless something else is asked for.
+/// A counter's growth in a second, smoothed over the window; series are summed by default.
 #[test]
 fn counters() {
     let check = |reading: &str, window_ms: u64, pages: &[(u64, &str, Option<f64>)]| {
