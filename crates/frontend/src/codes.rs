@@ -206,8 +206,9 @@ codes! {
          that fits it; otherwise none has.";
     "P0509" "A duplicate control-plane name"
         "A control plane identifies tables, actions, objects and so on by their full names. `@name(\"...\")` \
-         gives another name. Actions of different controls with the same parameters may share a name: then this is a \
-         warning, and the table determines which action is meant.";
+         gives another name. Actions of different controls with the same parameters may share a name, and so may two \
+         keys of a table: then this is a warning. The table determines which action is meant; such keys are \
+         identified by their ids.";
     "P0510" "Too many instances"
         "Each instance is a copy of its code. Programs that nest blocks into thousands of instances are rejected.";
     "P0511" "`main` is not a package"

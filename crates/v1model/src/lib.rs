@@ -55,7 +55,7 @@ pub use queue::{QueueConfig, QueueStats};
 pub use random::Random;
 pub use register::Register;
 pub use replication::{CloneSession, MAX_CLONE_SESSION, Replica, Replication, ReplicationError};
-pub use state::{Digest, Event, EventKind, IdleEntry, Kept, SavedEntry, State, StateError};
+pub use state::{Digest, Event, EventKind, IdleEntry, Kept, SavedEntry, State, StateError, Watch};
 pub use stats::{Anomalies, DropReason, PortStats, Stats};
 pub use switch::{
     Arrived, Keep, Loader, Output, PipelineError, Polled, Prepared, Preparer, Retired, Sink, Switch, Worker,

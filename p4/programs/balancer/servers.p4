@@ -205,8 +205,8 @@ control SelectServer(in bit<8> policy, in time_us_t now, inout metadata_t meta, 
                 time_us_t other_heard;
                 spare_heard.read(other_heard, (bit<32>)known[12:0]);
                 // A report may have come since this packet did.
-                if (known[13:13] == meta.epoch && heard != 0 && now > heard && now - heard > limit
-                    && other_heard != 0 && (now <= other_heard || now - other_heard <= limit)) {
+                if (known[13:13] == meta.epoch && heard != HEARD_NEVER && now > heard && now - heard > limit
+                    && other_heard != HEARD_NEVER && (now <= other_heard || now - other_heard <= limit)) {
                     meta.server = known[12:0];
                     heard = other_heard;
                     has_pool = false;
@@ -221,7 +221,7 @@ control SelectServer(in bit<8> policy, in time_us_t now, inout metadata_t meta, 
             }
             // Is this one such a server, or the one that is known no longer?
             if (pool.report_timeout != 0 || known != 0) {
-                bool silent = heard == 0 || now > heard && now - heard > pool.report_timeout;
+                bool silent = heard == HEARD_NEVER || now > heard && now - heard > pool.report_timeout;
                 if (pool.devices == 0 || pool.report_timeout == 0) {
                     spare.write((bit<32>)meta.flow.service, 0);
                 } else if (!silent) {

@@ -209,7 +209,9 @@ impl Gen<'_, '_> {
     /// Notes the address of a cell. It may be out of range: nothing but the address is made use of.
     fn note_cell(&mut self, instance: Option<ExternInstanceId>, i: V) {
         let Some(id) = instance else { return };
-        let Some(shape) = self.s.known.arrays.get(id.index()).filter(|s| s.len > 0) else { return };
+        if self.s.known.arrays.get(id.index()).is_none_or(|s| s.len == 0) {
+            return;
+        }
         if self.b.func.dfg.value_type(i) != types::I64 {
             return;
         }

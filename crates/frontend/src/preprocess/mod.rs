@@ -15,7 +15,7 @@ use std::rc::Rc;
 use pointsman_ir::{LineMarker, Span};
 
 use crate::diag::Diagnostic;
-use crate::lex::{Joined, Lexer, Token, TokenKind, unescape};
+use crate::lex::{BLANKS, Joined, Lexer, Token, TokenKind, unescape};
 use crate::source::{Loader, SourceMap};
 
 /// Includes deeper than this are taken for endless.
@@ -185,12 +185,17 @@ impl Preprocessor<'_> {
             match &token.kind {
                 TokenKind::Eof => break,
                 TokenKind::Bad(d) if d.code == "P0102" => self.report((**d).clone()),
+                TokenKind::Str if active => run.push(self.string(&text, token, depth)),
                 _ if active => run.push(token),
                 _ => {}
             }
             token = lexer.next(!active);
         }
         self.flush(&mut run);
+        self.unclosed(&open);
+    }
+
+    fn unclosed(&mut self, open: &[Conditional]) {
         for c in open {
             self.report(
                 Diagnostic::error("P0115", c.span, "this conditional is not terminated")
@@ -198,6 +203,44 @@ impl Preprocessor<'_> {
                     .help("add `#endif`"),
             );
         }
+    }
+
+    /// Obeys conditionals inside of a string of several lines, as the C preprocessor does, for which no string has more than one.
+    /// Their lines, and those left out, become empty.
+    fn string(&mut self, text: &str, string: Token, depth: usize) -> Token {
+        if !string.text.lines().skip(1).any(is_conditional) {
+            return string;
+        }
+        let mut open: Vec<Conditional> = Vec::new();
+        let mut kept = String::with_capacity(string.text.len());
+        let mut from = string.span.lo;
+        for (n, line) in string.text.split_inclusive('\n').enumerate() {
+            let active = open.last().is_none_or(|c| c.active);
+            if n > 0 && is_conditional(line) {
+                let joined = Joined::new(line);
+                let mut lexer = Lexer::new(&joined, string.span.file);
+                let tokens = std::iter::from_fn(|| Some(lexer.next(true)).filter(|t| !t.is_eof()));
+                let shifted = |t: Token| {
+                    let span = Span { lo: from + t.span.lo, hi: from + t.span.hi, ..t.span };
+                    Token { span, ..t }
+                };
+                let tokens: Vec<Token> = tokens.map(shifted).collect();
+                if let Some((hash, rest)) = tokens.split_first() {
+                    self.directive(text, hash, rest, active, &mut open, depth);
+                }
+                kept.push('\n');
+            } else if active {
+                kept.push_str(line);
+            } else {
+                kept.push('\n');
+            }
+            from += line.len() as u32;
+        }
+        self.unclosed(&open);
+        if !open.is_empty() {
+            kept.push('"');
+        }
+        Token { text: Rc::from(kept), ..string }
     }
 
     /// Expands and passes on a run of text between two directives.
@@ -413,6 +456,13 @@ impl Preprocessor<'_> {
             }
         }
     }
+}
+
+/// Is this line one of those that decide which lines are left out?
+fn is_conditional(line: &str) -> bool {
+    let Some(rest) = line.trim_start_matches(BLANKS).strip_prefix('#') else { return false };
+    let word = rest.trim_start_matches(BLANKS).split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next();
+    matches!(word, Some("if" | "ifdef" | "ifndef" | "elif" | "else" | "endif"))
 }
 
 #[cfg(test)]

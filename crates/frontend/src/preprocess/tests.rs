@@ -95,6 +95,19 @@ fn conditionals() {
     check("#if 3u > 2L\ny\n#endif", "y", &[]);
 }
 
+/// The C preprocessor knows no strings of several lines.
+#[test]
+fn conditionals_in_strings() {
+    check(
+        "x(\"a\n#if ONE\nb\n # else\nc\n#endif\nd # if\n#x\n  \")",
+        "x ( \"a\n\nb\n\n\n\nd # if\n#x\n  \" )",
+        &[],
+    );
+    check("#ifdef X\n\"a\n#endif\nb", "b", &[]);
+    check("\"a\n#if 0\nb\" c", "\"a\n\n\" c", &["P0115"]);
+    check("\"a\n#endif\n\" c", "\"a\n\n\" c", &["P0116"]);
+}
+
 #[test]
 fn includes_and_messages() {
     check("#include \"a.p4\"\nx\n#include <a.p4>", "A1 A2 x A1 A2", &[]);

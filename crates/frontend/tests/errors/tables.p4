@@ -38,7 +38,6 @@ control C(inout S s, inout standard_metadata_t standard_metadata) {
             s.a: exakt; //~ ERROR P0602 no match kind `exakt`
             s.a: lpm;
             s.b: lpm; //~ ERROR P0602 only one key of kind `lpm`
-            s.a: exact; //~ ERROR P0602 control-plane name `s.a`
         }
         actions = {
             NoAction;

@@ -39,6 +39,7 @@ control I(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t 
     table t {
         key = {
             hdr.h.a: exact;
+            hdr.h.a: ternary; //~ WARNING P0509 two keys have the control-plane name `hdr.h.a`
         }
         actions = {
             set;

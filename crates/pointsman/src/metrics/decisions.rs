@@ -2,7 +2,7 @@
 
 use super::{Distribution, Labels, Page};
 use crate::metrics::switch::named;
-use pointsman_v1model::State;
+use pointsman_v1model::Watch;
 
 /// Why a device was chosen (`REASON_*` of select.p4), by number.
 pub const REASONS: [&str; 14] = [
@@ -51,17 +51,17 @@ pub struct Decisions {
 impl Decisions {
     /// Of these devices and services: all others' counters are 0.
     pub fn of(
-        state: &State,
+        watch: &Watch,
         devices: impl Iterator<Item = u64>,
         services: impl Iterator<Item = u64>,
     ) -> Decisions {
-        let tally = |name: &str| named(state.program(), &format!("BalancerIngress.tally.{name}"));
+        let tally = |name: &str| named(watch.program(), &format!("BalancerIngress.tally.{name}"));
         let (Some(dispatches), Some(ages), Some(sums)) =
             (tally("dispatches"), tally("ages"), tally("age_us"))
         else {
             return Decisions::default();
         };
-        let count = |id, index| state.read_counter(id, index).map_or(0, |c| c.packets);
+        let count = |id, index| watch.counter(id, index).map_or(0, |c| c.packets);
         let reasons = devices.flat_map(|d| {
             let of = move |reason| ((d >> 3, d & 7), reason, count(dispatches, d * CASES + reason));
             (0..CASES).map(of).filter(|(.., n)| *n > 0)
@@ -69,7 +69,7 @@ impl Decisions {
         let staleness = services.map(|service| Staleness {
             service,
             decisions: std::array::from_fn(|i| count(ages, service * CASES + i as u64)),
-            sum_us: state.read_register(sums, service).map_or(0, |b| b.low_u64()),
+            sum_us: watch.register(sums, service).map_or(0, |b| b.low_u64()),
         });
         let staleness = staleness.filter(|s| s.decisions.iter().any(|n| *n > 0));
         Decisions { reasons: reasons.collect(), staleness: staleness.collect() }

@@ -27,11 +27,11 @@ type Labels = Vec<(&'static str, String)>;
 
 /// A distribution.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Distribution {
+pub struct Distribution {
     /// Sum of all values.
-    sum: f64,
+    pub sum: f64,
     /// Upper bounds, ascending, the last one infinity, and how many values lie between each and the one before.
-    buckets: Vec<(f64, u64)>,
+    pub buckets: Vec<(f64, u64)>,
 }
 
 /// Value of a metric.

@@ -2,11 +2,11 @@
 
 use super::connections::Connections;
 use super::decisions::Decisions;
-use super::{Labels, Page, labelled, one};
+use super::{Distribution, Labels, Page, labelled, one};
 use crate::switch::gnmi::model::Interface;
 use pointsman_ir::table::KeyMatch;
 use pointsman_ir::{ExternInstanceId, Program, TableId};
-use pointsman_v1model::{State, Stats};
+use pointsman_v1model::{State, Stats, Watch};
 use std::collections::BTreeSet;
 
 /// The balancer's reasons (`DROP_*` of headers.p4), by number from 1.
@@ -80,6 +80,8 @@ pub struct Figures {
     pub decisions: Decisions,
     /// Of the balancer, if its connections have been counted.
     pub connections: Option<Connections>,
+    /// Seconds that workers waited for the control plane, each time they did.
+    pub waits: Distribution,
 }
 
 /// The extern instance of this name.
@@ -89,24 +91,39 @@ pub(super) fn named(program: &Program, name: &str) -> Option<ExternInstanceId> {
 }
 
 /// Non-zero values of a counter array.
-fn counts(state: &State, name: &str) -> Vec<(u64, [u64; 2])> {
-    let Some(id) = named(state.program(), name) else { return Vec::new() };
-    let length = state.counter(id).map_or(0, |c| c.len());
-    let cells = (0..length).filter_map(|i| Some((i, state.read_counter(id, i).ok()?)));
+fn counts(watch: &Watch, name: &str) -> Vec<(u64, [u64; 2])> {
+    let Some(id) = named(watch.program(), name) else { return Vec::new() };
+    let cells = (0..watch.len(id)).filter_map(|i| Some((i, watch.counter(id, i)?)));
     cells.map(|(i, c)| (i, [c.packets, c.bytes])).filter(|(_, c)| *c != [0, 0]).collect()
 }
 
-impl Figures {
-    /// Of a switch as it is now. `now_us` is the time that its program sees.
-    pub fn of(stats: Stats, state: Option<&State>, now_us: u64) -> Figures {
-        let Some(state) = state else { return Figures { stats, ..Figures::default() } };
-        let program = state.program();
-        let tables = program.tables.iter().enumerate().filter_map(|(i, t)| {
+/// What a switch has to be held for; the rest of its figures is read while packets pass.
+pub struct Glance {
+    tables: Vec<(String, u64, u64)>,
+    devices: BTreeSet<u64>,
+    watch: Watch,
+}
+
+impl Glance {
+    /// Of a switch as it is now.
+    pub fn of(state: &State) -> Glance {
+        let tables = state.program().tables.iter().enumerate().filter_map(|(i, t)| {
             let store = state.table(TableId(i as u32))?.store();
             Some((t.name.clone(), store.len() as u64, store.capacity()))
         });
-        let connections = counts(state, "BalancerIngress.device_connections");
-        let packets = counts(state, "BalancerIngress.device_packets");
+        Glance { tables: tables.collect(), devices: accepted_devices(state), watch: state.watch() }
+    }
+}
+
+impl Figures {
+    /// Of a switch without (`None`) or with a program. `now_us` is the time that the program sees.
+    pub fn of(stats: Stats, glance: Option<Glance>, now_us: u64) -> Figures {
+        let Some(Glance { tables, devices: heard, watch }) = glance else {
+            return Figures { stats, ..Figures::default() };
+        };
+        let program = watch.program();
+        let connections = counts(&watch, "BalancerIngress.device_connections");
+        let packets = counts(&watch, "BalancerIngress.device_packets");
         let numbers: BTreeSet<u64> = connections.iter().chain(&packets).map(|(i, _)| *i).collect();
         let of = |list: &[(u64, [u64; 2])], number: u64| {
             list.binary_search_by_key(&number, |(i, _)| *i).map_or([0, 0], |at| list[at].1)
@@ -117,10 +134,9 @@ impl Figures {
         let registers: Vec<[Option<ExternInstanceId>; 3]> =
             (0..8).map(|s| ["last_heard", "in_flight", "reported"].map(|r| slot(r, s))).collect();
         let read = |id: Option<ExternInstanceId>, index: u64| {
-            id.and_then(|id| state.read_register(id, index).ok()).map_or(0, |b| b.low_u64())
+            id.and_then(|id| watch.register(id, index)).map_or(0, |b| b.low_u64())
         };
-        // Devices that have reported count even without traffic.
-        let heard = accepted_devices(state);
+        // Devices of the rack count even without traffic.
         let devices = numbers.union(&heard).map(|&number| {
             let (server, slot) = (number >> 3, number & 7);
             let [last_heard, in_flight, reported] = registers[slot as usize];
@@ -136,19 +152,20 @@ impl Figures {
                 reported: [0, 1, 2, 3].map(|i: usize| u64::from(reported[i])),
             }
         });
-        let services: Vec<(u64, u64)> = counts(state, "BalancerIngress.service_connections")
+        let services: Vec<(u64, u64)> = counts(&watch, "BalancerIngress.service_connections")
             .into_iter()
             .map(|(i, c)| (i, c[0]))
             .collect();
         let got_some = connections.iter().map(|(i, _)| *i);
         Figures {
             stats,
-            tables: tables.collect(),
-            drops: counts(state, "BalancerIngress.drops").into_iter().map(|(i, c)| (i, c[0])).collect(),
-            decisions: Decisions::of(state, got_some, services.iter().map(|(i, _)| *i)),
+            tables,
+            drops: counts(&watch, "BalancerIngress.drops").into_iter().map(|(i, c)| (i, c[0])).collect(),
+            decisions: Decisions::of(&watch, got_some, services.iter().map(|(i, _)| *i)),
             services,
             devices: devices.collect(),
             connections: None,
+            waits: Distribution::default(),
         }
     }
 
@@ -175,6 +192,11 @@ impl Figures {
             drops,
         );
         page.gauge("pointsman_switch_queued_packets", "Packets in queues.", one(s.queued));
+        page.histogram(
+            "pointsman_switch_control_wait_seconds",
+            "Time that a worker waited for the control plane.",
+            vec![(Labels::new(), self.waits.clone())],
+        );
         ports(interfaces, &mut page);
         let of = |f: fn(&(String, u64, u64)) -> u64| {
             self.tables.iter().map(|t| labelled("table", t.0.clone(), f(t))).collect()

@@ -1,28 +1,17 @@
 //! The switch as P4Runtime's device: workers are blocked only while state is read or changed, not while a
 //! program is compiled.
 
+use super::shared::Shared;
 use crate::compiler::{self, rendered};
 use crate::executor::Runner;
 use crate::sources::{Confined, Sources};
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 use pointsman_control::Device;
 use pointsman_ir::Program;
 use pointsman_v1model::{Kept, Pipeline, Prepared, Preparer, State, Switch, SwitchConfig, Time};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// The switch, which workers take for a batch of packets, and the control plane between two batches. Whoever waits gets
-/// it next, so that neither keeps the other out.
-pub type Shared = RwLock<Switch<Runner>>;
-
-/// Takes the switch for a moment.
-pub fn change<R>(shared: &Shared, job: impl FnOnce(&mut Switch<Runner>) -> R) -> R {
-    let mut guard = shared.write();
-    let result = job(&mut guard);
-    RwLockWriteGuard::unlock_fair(guard);
-    result
-}
 
 /// The compiler of the switch.
 pub type Compile<'a> = &'a dyn Fn(&[u8]) -> Result<Program, String>;
@@ -185,8 +174,8 @@ impl Device for Turn<'_> {
         };
         let complete = prepared.complete();
         prepared.ready(&mut state, now);
-        let retired = change(self.shared, |switch| switch.exchange(prepared, state, kept))
-            .map_err(|e| e.to_string())?;
+        let retired =
+            self.shared.change(|switch| switch.exchange(prepared, state, kept)).map_err(|e| e.to_string())?;
         // Packets go through meanwhile.
         drop(retired);
         complete();
@@ -245,7 +234,7 @@ mod tests {
     fn a_program_that_runs_is_not_compiled_again() {
         let switch = Choice::Interp.switch(SwitchConfig::default()).unwrap();
         let preparer = switch.preparer();
-        let shared = RwLock::new(switch);
+        let shared = Shared::new(switch);
         let sources = Sources::default();
         let compiled = std::cell::Cell::new(0);
         let compile = |text: &[u8]| {
@@ -273,7 +262,7 @@ mod tests {
     fn packets_do_not_wait_for_a_read_of_a_million_cells() {
         let switch = Choice::Interp.switch(SwitchConfig::default()).unwrap();
         let preparer = switch.preparer();
-        let shared = Arc::new(RwLock::new(switch));
+        let shared = Arc::new(Shared::new(switch));
         let sources = Sources::default();
         let compile = |text: &[u8]| compile_config(&sources, text);
         let mut server = Server::new(ServerConfig::default()).unwrap();
@@ -287,7 +276,7 @@ mod tests {
                 let mut waits: Vec<Duration> = Vec::new();
                 while reading.load(Ordering::Relaxed) {
                     let before = Instant::now();
-                    change(&shared, |_| waits.push(before.elapsed()));
+                    shared.change(|_| waits.push(before.elapsed()));
                     std::thread::sleep(Duration::from_micros(200));
                 }
                 waits

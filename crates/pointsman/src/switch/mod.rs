@@ -9,6 +9,7 @@ pub mod grpc;
 pub mod log;
 pub mod queues;
 pub mod runtime;
+mod shared;
 pub mod summary;
 pub mod tls;
 pub mod wires;

@@ -4,18 +4,18 @@
 mod calls;
 
 use super::audit::Audit;
-use super::device::{Cache, Shared, Turn, change, compile_config};
+use super::device::{Cache, Turn, compile_config};
 use super::gnmi::model::Interface;
 use super::log::Level;
 use super::queues::{self, Setting};
+use super::shared::Shared;
 use super::summary;
 use super::wires::Wires;
 use super::worker::{Common, Line, Notices, Order, Seat, Worker};
 use crate::executor::{Choice, Runner};
 use crate::metrics::connections::Census;
-use crate::metrics::switch::Figures;
+use crate::metrics::switch::{Figures, Glance};
 use crate::sources::Sources;
-use parking_lot::RwLock;
 use pointsman_control::proto::p4rt;
 use pointsman_control::{ConnId, Device, Output, RpcError, Server, ServerConfig};
 use pointsman_ir::Program;
@@ -180,21 +180,20 @@ impl Core {
     /// The queue does not exist.
     pub fn set_queues(&mut self, settings: &[Setting]) -> Result<(), String> {
         let config = self.preparer.config();
-        change(&self.shared, |switch| queues::apply(switch, config, settings))
+        self.shared.change(|switch| queues::apply(switch, config, settings))
     }
 
     /// Counters of the whole switch.
     pub fn stats(&mut self) -> Stats {
-        change(&self.shared, |switch| switch.stats().clone())
+        self.shared.change(|switch| switch.stats().clone())
     }
 
     /// The data behind the metrics.
     pub fn figures(&mut self) -> Figures {
         let (stats, now) = (self.stats(), self.now());
-        // Workers continue meanwhile: they only read.
-        let switch = self.shared.read();
-        let figures = Figures::of(stats, switch.state(), now.0 / 1000 + switch.config().clock_offset_us);
-        Figures { connections: self.census.last().cloned(), ..figures }
+        let glance = self.shared.read().state().map(Glance::of);
+        let figures = Figures::of(stats, glance, now.0 / 1000 + self.preparer.config().clock_offset_us);
+        Figures { connections: self.census.last().cloned(), waits: self.shared.waits(), ..figures }
     }
 
     /// Looks at one of `parts` parts of the balancer's table of connections.
@@ -334,7 +333,7 @@ impl Core {
         }
         if self.shared.read().next_idle().is_some_and(|at| at <= now) {
             let server = &mut self.server;
-            let outputs = change(&self.shared, |switch| {
+            let outputs = self.shared.change(|switch| {
                 let idle = switch.take_idle(now, IDLE);
                 let state = switch.state().filter(|_| !idle.is_empty());
                 state.map(|state| server.idle_entries(state, &idle, unix_ns() as i64))
@@ -383,7 +382,7 @@ impl Runtime {
             1 => vec![Seat::Alone],
             n => switch.add_workers(n).into_iter().map(Seat::Among).collect(),
         };
-        let shared = Arc::new(RwLock::new(switch));
+        let shared = Arc::new(Shared::new(switch));
         let start = Instant::now();
         let common = Common { shared: shared.clone(), start, control: tx.clone(), backlog: Arc::default() };
         let made = seats.into_iter().zip(wires).map(|(seat, w)| Worker::new(seat, w, common.clone()));

@@ -1,9 +1,9 @@
 //! A worker: a thread that passes packets from its own ports through the switch.
 
-use super::device::{Shared, change};
 use super::gnmi::model::Interface;
 use super::log::Level;
 use super::runtime::{Gone, Job, elapsed, unix_ns};
+use super::shared::Shared;
 use super::wires::Wires;
 use crate::executor::Runner;
 use pointsman_ports::{PollMode, PollStrategy, Step, Waker};
@@ -107,10 +107,10 @@ impl Seat {
     fn process(&mut self, shared: &Shared, now: Time, batch: &mut [Arrived<'_>], wires: &mut Wires) {
         match self {
             Seat::Alone => {
-                change(shared, |switch| switch.process(now, BUDGET, batch, wires));
+                shared.work_alone(|switch| switch.process(now, BUDGET, batch, wires));
             }
             Seat::Among(worker) => {
-                worker.process(&shared.read(), now, BUDGET, batch, wires);
+                worker.process(&shared.work(), now, BUDGET, batch, wires);
             }
         }
     }
@@ -126,7 +126,7 @@ impl Seat {
     ) -> After {
         let mut after = After { more: false, deadline: None, digests: Vec::new(), events: Vec::new() };
         match self {
-            Seat::Alone => change(shared, |switch| {
+            Seat::Alone => shared.work_alone(|switch| {
                 packets.drain(..).for_each(|p| switch.receive_cpu(now, &p));
                 after.more = switch.poll(now, BUDGET, wires).more;
                 after.deadline = switch.next_poll();
@@ -136,7 +136,7 @@ impl Seat {
                 }
             }),
             Seat::Among(worker) => {
-                let switch = shared.read();
+                let switch = shared.work();
                 packets.drain(..).for_each(|p| worker.receive_cpu(&switch, now, &p));
                 after.more = worker.poll(&switch, now, BUDGET, wires).more;
                 after.deadline = worker.next_deadline();

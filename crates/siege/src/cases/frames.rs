@@ -5,9 +5,16 @@ use crate::case::{Act, Case, Frames, Limits};
 use crate::rack::ATTACKER;
 use std::time::Duration;
 
-/// A flood of SYNs competes with new TCP connections only.
-const SYN_FLOOD: Limits =
-    Limits { new_tcp_lost: None, recovery: ms(7000), memory_mb: Some(128.0), ..NOTHING };
+/// A flood of SYNs competes with new TCP connections only. The devices answer it, and the virtual cable from a device to the switch
+/// holds 256 frames: a few answers to UDP requests are lost there.
+const SYN_FLOOD: Limits = Limits {
+    standing_lost: Some(5),
+    new_tcp_lost: None,
+    new_udp_lost: Some(5),
+    recovery: ms(7000),
+    memory_mb: Some(128.0),
+    ..NOTHING
+};
 /// A flood of UDP requests competes with new UDP connections only.
 const UDP_FLOOD: Limits =
     Limits { new_udp_lost: None, recovery: ms(7000), memory_mb: Some(128.0), ..NOTHING };

@@ -9,11 +9,13 @@ mod own;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 pub use carry::Kept;
 pub use objects::StateError;
 pub(crate) use own::{Access, Own};
 pub use tables::SavedEntry;
+pub use watch::Watch;
 
 use crate::counter::CounterCell;
 use crate::externs::Instance;
@@ -126,6 +128,11 @@ impl Clone for Cells {
 impl Cells {
     pub fn new(shapes: &[CellShape]) -> Self {
         Cells { arrays: CellArray::new_group(shapes), shards: Vec::new() }
+    }
+
+    /// The same cells, not a copy of them.
+    pub fn same(&self) -> Self {
+        Cells { arrays: self.arrays.clone(), shards: self.shards.clone() }
     }
 
     pub fn get(&self, id: ExternInstanceId) -> Option<&CellArray> {
