@@ -231,7 +231,7 @@ impl Preprocessor<'_> {
                 kept.push('\n');
             } else if active {
                 kept.push_str(line);
-            } else {
+            } else if line.ends_with('\n') {
                 kept.push('\n');
             }
             from += line.len() as u32;
