@@ -233,7 +233,7 @@ address = "10.0.1.13"
         check("s1/cpu 256 0011223344556677", "number, 1 to 255");
         check("s1/cpu 1 001122334455667", "16 hexadecimal digits");
         check("s1/cpu 1 +011223344556677", "16 hexadecimal digits");
-        check("s1/cpu 1 0011223344556677\ns1/cpu 1 0011223344556677", "keys:2: `s1/cpu` has a key 1 already");
+        check("s1/cpu 1 0011223344556677\ns1/cpu 1 0011223344556677", "keys:2: `s1/cpu` already has a key 1");
     }
 
     #[test]

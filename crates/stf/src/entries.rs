@@ -480,10 +480,7 @@ mod tests {
         assert_eq!(find("a.t"), Ok(0));
         assert_eq!(find("t"), Ok(0));
         assert_eq!(find("egress.t2"), Ok(2));
-        assert_eq!(
-            find("t2"),
-            Err("table t2 could be any of ingress.t2, egress.t2: write more of it".into())
-        );
+        assert_eq!(find("t2"), Err("table t2 is ambiguous; it could be any of ingress.t2, egress.t2".into()));
         assert!(find("x").is_err_and(|e| e.starts_with("no table x; there are: ingress.a.t")));
     }
 

@@ -271,7 +271,7 @@ fn agreement() {
     bad(
         "10.0.1.12",
         "10.0.1.11",
-        &["rack.toml:17:11: server.device.address", "`s1/cpu` has 10.0.1.11 already"],
+        &["rack.toml:17:11: server.device.address", "`s1/cpu` already has 10.0.1.11"],
     );
     bad("10.0.1.12", "10.0.0.1", &["server.device.address", "switch's own"]);
     bad(
@@ -359,7 +359,7 @@ fn services() {
         assert!(message.contains(expected), "{message}");
     };
     check(other, "device `s1/cpu` already serves udp port 8000 for service `web`");
-    check(&other.replace("101", "100"), "service `web` has udp/10.0.0.100:8000 already");
+    check(&other.replace("101", "100"), "service `web` already has udp/10.0.0.100:8000");
     check(&other.replace("other", "web").replace("8000", "8001"), "two services are called `web`");
     check(&other.replace("8000", "9876"), "load reports use UDP port 9876");
     good(&format!("{SMALL}{}", other.replace("8000", "8001")));

@@ -239,7 +239,7 @@ mod tests {
         };
         assert!(differences(&info(1, "a", 8), &info(1, "a", 8)).is_empty());
         assert!(differences(&info(1, "a", 8), &P4Info::default()).is_empty());
-        check(info(1, "a", 9), "action a is [1 p (9 bits)] there, [1 p (8 bits)] in the program");
+        check(info(1, "a", 9), "action a is [1 p (9 bits)] in p4info, [1 p (8 bits)] in the program");
         check(info(2, "a", 8), "has the id 0x00000002 in p4info, 0x00000001 in the program");
         check(info(1, "b", 8), "is action b in p4info, a in the program");
         check(info(2, "b", 8), "is not in the program");

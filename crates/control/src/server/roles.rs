@@ -178,7 +178,7 @@ mod tests {
         for (config, part) in [
             (any(&P4RoleConfig { shared_p4_ids: vec![1], ..config.clone() }), "choose one"),
             (any(&P4RoleConfig { shared_p4_ids: vec![0], ..config }), "id 0"),
-            (Any { type_url: "x/y".into(), value: vec![] }, "knows stratum.P4RoleConfig"),
+            (Any { type_url: "x/y".into(), value: vec![] }, "supports stratum.P4RoleConfig"),
             (Any { value: vec![0xff], ..any(&P4RoleConfig::default()) }, "role.config: "),
         ] {
             let e = RoleRules::parse(&config).expect_err("invalid");

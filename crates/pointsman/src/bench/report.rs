@@ -235,7 +235,7 @@ mod tests {
     fn as_a_table() {
         let text = report().to_string();
         let has = |part: &str| assert!(text.contains(part), "{part} in {text}");
-        has("7 flows, mix miss, 1 worker, 3 runs of 1000 packets");
+        has("7 flows, mix miss, 1 worker, 3 alternating runs of 1000 packets");
         has("90.0     100.0     110.0      10000000");
         has("forwarded: 75.00 %; dropped: ingress 250");
         has("shell 25.0");

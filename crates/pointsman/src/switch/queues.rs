@@ -149,7 +149,7 @@ mod tests {
         check("1", Err("has no `=`"));
         check("x=1", Err("port number or `all`"));
         check("1:8=1", Err("not 0 to 7"));
-        check("1=0", Err("above 0"));
+        check("1=0", Err("neither a positive number"));
         check("1=", Err("rate"));
         check("1=1,0", Err("depth"));
         check("1=1,x", Err("depth"));

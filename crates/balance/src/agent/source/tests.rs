@@ -74,7 +74,7 @@ fn a_scraped_source() {
     // Whatever goes wrong, the last numbers stay until they are too old.
     for (bytes, said) in [
         (&b"HTTP/1.1 503 Service Unavailable\r\n\r\n"[..], "503"),
-        (b"HTTP/1.1 200 OK\r\n\r\n", "no `vllm:kv_cache_usage_perc`"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", "no numeric `vllm:kv_cache_usage_perc`"),
         (b"SSH-2.0\r\n\r\n", "not an HTTP answer"),
         (b"", "no head"),
     ] {

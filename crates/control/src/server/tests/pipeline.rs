@@ -180,7 +180,7 @@ fn reconciliation_keeps_what_fits() {
     rig.set_pipeline(PipelineAction::ReconcileAndCommit, "main").expect("fits");
     rig.ok(Insert, lpm_entry(&rig));
     let e = rig.set_pipeline(PipelineAction::ReconcileAndCommit, "other").expect_err("an entry of lpm");
-    assert!(e.code == Code::InvalidArgument && e.message.contains("ingress.lpm is gone"), "{e}");
+    assert!(e.code == Code::InvalidArgument && e.message.contains("ingress.lpm was removed"), "{e}");
     assert!(rig.read_ok(Entity::TableEntry(Default::default())).len() > before[0].len());
 }
 

@@ -168,7 +168,7 @@ fn replica(port: &[u8], instance: u32) -> pb::Replica {
 fn multicast_groups() {
     let mut rig = Rig::new();
     let group = multicast(1, vec![replica(&[1], 1), replica(&[2], 1)]);
-    rig.refused(Modify, group.clone(), Code::NotFound, "multicast group 1: it is not there");
+    rig.refused(Modify, group.clone(), Code::NotFound, "multicast group 1: it does not exist");
     rig.ok(Insert, group.clone());
     rig.refused(Insert, group.clone(), Code::AlreadyExists, "already");
     let state = rig.device.state.as_ref().expect("a pipeline");
