@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// The heading of the table.
 pub const HEADING: &str =
-    "case                          requests   lost hit/new  viol.  whole ms  MB  log KB  outcome";
+    "case                          requests   lost hit/new  viol.  recov ms  MB  log KB  outcome";
 
 fn ms(d: Duration) -> String {
     format!("{:.0}", d.as_secs_f64() * 1e3)
