@@ -1,4 +1,4 @@
-//! The P4Info of programs in `p4info/`: each has its `.txtpb` beside it. Those have been compared with what p4c writes
+//! The P4Info of programs in `p4info/`: each has its `.txtpb` next to it. Those have been compared with what p4c writes
 //! for the same programs; where they differ, the program's comments say so.
 
 use pointsman_control::p4info::p4info;

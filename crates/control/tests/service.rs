@@ -65,7 +65,7 @@ fn one_shot_action_sets() {
     let entry = one_shot(&rig, 1, vec![choice(&rig, "eth3", 1, b"")]);
     rig.ok(Modify, Entity::TableEntry(entry.clone()));
     assert_eq!((ports(&mut rig), read_table(&mut rig, "spread")), (vec![3; 4], vec![entry.clone()]));
-    // Nothing of an action set shows as members or groups, and members cannot be added beside it.
+    // Nothing of an action set shows as members or groups, and members cannot be added next to it.
     assert_eq!(rig.read(Entity::ActionProfileMember(Default::default())), Ok(vec![]));
     assert_eq!(rig.read(Entity::ActionProfileGroup(Default::default())), Ok(vec![]));
     let member = pb::ActionProfileMember {

@@ -4,7 +4,7 @@ use pointsman_ir::{LineMarker, Span};
 
 /// Gives the text of a file. I/O is an argument: the binary passes one that reads directories, tests one that does not.
 pub trait Loader {
-    /// Resolves `#include`: `name` as written, `quoted` for `"..."` (tried beside the `from` path first), otherwise
+    /// Resolves `#include`: `name` as written, `quoted` for `"..."` (tried next to the `from` path first), otherwise
     /// `<...>`. `from` is the path of the including file. Returns the path by which the file is known, and its text.
     fn include(&self, name: &str, quoted: bool, from: &str) -> Option<(String, String)>;
 }

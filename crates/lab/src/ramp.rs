@@ -5,7 +5,7 @@
 //! request takes when nothing else is in the rack. The unloaded latency is one number for all policies that
 //! are compared, given in the plan; where it is not given, it is the median of the ramp's own first point,
 //! which must then be far below saturation. The **sustained load** is the highest offered rate that was
-//! sustained while every lower rate was, too.
+//! sustained while every lower rate was also sustained.
 //!
 //! Latency counts from the time at which a request should have left, so a generator that falls behind its
 //! schedule only ever makes a point look worse: a sustained point is sustained whatever the generator did. But

@@ -1,4 +1,4 @@
-//! The table that a person reads.
+//! The human-readable table.
 
 use crate::case::Case;
 use crate::judge::Verdict;

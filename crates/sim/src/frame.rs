@@ -201,7 +201,7 @@ fn marking(marks: Marks, len: u32) -> [u8; MIN_PAYLOAD] {
     head
 }
 
-/// The same request or answer in a stream of bytes, over TCP: `len` bytes, whose number stands in it.
+/// The same request or answer in a stream of bytes, over TCP: `len` bytes, including that number.
 pub fn message(out: &mut Vec<u8>, marks: Marks, len: usize) {
     let len = len.clamp(MIN_PAYLOAD, MAX_PAYLOAD);
     let end = out.len() + len;

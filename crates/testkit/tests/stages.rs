@@ -284,7 +284,7 @@ impl Walk<'_> {
                 now = joined;
             }
             StmtKind::Loop { .. } => panic!("no pipeline loops"),
-            // What comes behind is on another way; it is looked at as if it were on this one, too.
+            // The following is on another path; it is treated as if it were also on this one.
             StmtKind::Return(_) | StmtKind::Exit => {}
             other => panic!("not in a control: {other:?}"),
         }
@@ -306,7 +306,7 @@ impl Walk<'_> {
                 return self.call_extern(name, instance, result, args, now, after);
             }
             Callee::Control(id) => (&self.program.controls[id.index()].body, None),
-            // Of an action that an action calls: the control's frame, too.
+            // For an action called by an action: also the control's frame.
             Callee::Action(id) => {
                 let control = now.frames[here - 1].outer.unwrap_or(here - 1);
                 (&self.program.actions[id.index()].body, Some(control))

@@ -90,8 +90,8 @@ struct Count {
     sent: u64,
 }
 
-/// From one packet to the next. A handshake of a thread that waits for its turn stays younger than a millisecond, so that nobody takes its
-/// place.
+/// From one packet to the next. A handshake of a thread that waits for its turn stays younger than a millisecond, so that its
+/// place is not taken.
 const PACKET_NS: u64 = 20;
 
 /// One of the threads.

@@ -133,7 +133,7 @@ pub enum StepKind {
     },
     /// It went to the port of packets that are consumed.
     Consumed,
-    /// It is gone.
+    /// It was dropped.
     Dropped(DropReason),
     /// The trace is full ([`MAX_TRACE_STEPS`]); what happened after this is missing.
     Cut,

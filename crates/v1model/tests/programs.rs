@@ -1,4 +1,4 @@
-//! Runs every `*.p4` of this directory on the interpreter, fed by the `*.test` file beside it.
+//! Runs every `*.p4` of this directory on the interpreter, fed by the `*.test` file next to it.
 //!
 //! A test file has one command a line; `#` starts a comment. Times are virtual. Commands:
 //!

@@ -154,7 +154,7 @@ impl Agent {
             } else {
                 let over = judged.find(|(_, value, t)| *value >= t.high);
                 let why = over.map(|(name, value, t)| format!("{name} is {value:.1}, threshold {}", t.high));
-                let why = why.or_else(|| refuses.map(|s| format!("{} says so", s.settings.kind)));
+                let why = why.or_else(|| refuses.map(|s| format!("reported by {}", s.settings.kind)));
                 if let Some(why) = &why {
                     out.push(Output::Busy(format!("{}: {why}", part.name)));
                 }

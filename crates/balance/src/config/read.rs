@@ -474,7 +474,7 @@ fn service(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<RawServi
             match item {
                 Ok(name) => out.push((name, 1)),
                 Err(mut s) => {
-                    let name = s.name("name", "which server?", problems);
+                    let name = s.name("name", "write the server's name", problems);
                     let weight = s.integer("weight", 0, 1000, problems).map_or(1, |v| v.value as u32);
                     s.finish(problems);
                     out.extend(name.map(|n| (n, weight)));

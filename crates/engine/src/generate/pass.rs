@@ -380,7 +380,7 @@ impl Gen<'_, '_> {
         let begin = self.b.declare_var(types::I64);
         let end = self.b.ins().iadd(room, payload);
         self.b.def_var(begin, end);
-        // The last one first: so nobody needs to know beforehand how long they are. Where there is no room for another one those that
+        // The last one first, so that their lengths need not be known in advance. Where there is no room for another one those that
         // were written are before the payload, where they are no longer read.
         for (header, _) in headers.iter().rev().filter(|h| !h.1) {
             let (Shape::Header(h), At::Mem { base, off }) = (self.shape(header.ty), header.at) else {

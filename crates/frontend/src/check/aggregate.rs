@@ -39,7 +39,7 @@ impl Checker<'_> {
                 self.report(
                     Diagnostic::error("P0412", name.span, format!("field `{}` is given twice", name.name))
                         .related(first.span, "first given here")
-                        .help("leave out one of them"),
+                        .help("remove one of them"),
                 );
             }
             tys.push((name.name.clone(), value.ty));
@@ -173,7 +173,7 @@ impl Checker<'_> {
                     broken = true;
                     let message = format!("`{}` has no field `{name}`", self.show(to));
                     let near = super::scope::nearest(name, fields.iter().map(|(n, _)| n.as_str()));
-                    let help = near.map_or("leave it out".to_string(), |n| format!("did you mean `{n}`?"));
+                    let help = near.map_or("remove it".to_string(), |n| format!("did you mean `{n}`?"));
                     self.error("P0304", e.span, message, help);
                 }
             }

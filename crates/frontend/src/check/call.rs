@@ -29,12 +29,7 @@ impl Checker<'_> {
                 match self.callable(path, args).unwrap_or(binding.def) {
                     Def::Functions(fns) => self.call_function(&path.name.name, &fns, &explicit, args, span),
                     Def::Action(_) if !explicit.is_empty() => {
-                        self.error(
-                            "P0405",
-                            span,
-                            "an action takes no type arguments",
-                            "leave out the `<...>`",
-                        );
+                        self.error("P0405", span, "an action takes no type arguments", "remove the `<...>`");
                         self.check_args_anyway(args);
                         Expr { kind: ExprKind::Error, ty: Ty::VOID, span }
                     }
@@ -310,7 +305,7 @@ impl Checker<'_> {
             _ => {
                 if !explicit.is_empty() {
                     let message = format!("`{}` takes no type arguments", name.name);
-                    self.error("P0405", span, message, "leave out the `<...>`");
+                    self.error("P0405", span, message, "remove the `<...>`");
                 }
                 self.builtin_method(b, name, args, span)
             }

@@ -15,7 +15,7 @@ impl Checker<'_> {
             TypeDef::Alias(ty) => match self.tree.tys.get(ty).clone() {
                 _ if !explicit.is_empty() => {
                     let message = format!("`{}` takes no type arguments", self.show(ty));
-                    self.error("P0405", span, message, "leave out the `<...>`");
+                    self.error("P0405", span, message, "remove the `<...>`");
                     return Expr::error(span);
                 }
                 Kind::Extern(d, targs) => return self.construct(TypeDef::Extern(d), &targs, args, span),

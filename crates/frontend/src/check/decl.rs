@@ -85,7 +85,7 @@ impl Checker<'_> {
                     }
                     if self.tree.errors.contains(&n.name) {
                         let message = format!("error `{}` is declared twice", n.name);
-                        self.error("P0302", n.span, message, "leave out this one");
+                        self.error("P0302", n.span, message, "remove this one");
                     } else {
                         self.tree.errors.push(n.name.clone());
                     }
@@ -95,7 +95,7 @@ impl Checker<'_> {
                 for n in names {
                     if self.tree.match_kinds.contains(&n.name) {
                         let message = format!("match kind `{}` is declared twice", n.name);
-                        self.error("P0302", n.span, message, "leave out this one");
+                        self.error("P0302", n.span, message, "remove this one");
                     } else {
                         self.tree.match_kinds.push(n.name.clone());
                     }
@@ -596,7 +596,7 @@ impl Checker<'_> {
                 let of = if m.is_constructor { ParamsOf::ExternConstructor } else { ParamsOf::Method };
                 let sig = c.in_scope(|c| c.signature(&m.proto, &m.annotations, of));
                 if !m.is_constructor && sig.name == e.name.name {
-                    let help = "leave out the return type";
+                    let help = "remove the return type";
                     c.error("P0408", m.proto.returns.span, "a constructor has no return type", help);
                     continue;
                 }

@@ -29,7 +29,7 @@ impl Checker<'_> {
                     let varbit = |(_, t): &&(String, Ty)| matches!(self.tree.tys.get(*t), Kind::Varbit(_));
                     match (fields.iter().filter(varbit).count(), bound.args.len()) {
                         (0, 1) | (1, 2) => return,
-                        (0, _) => ("this header has no `varbit` field", "leave out the second argument"),
+                        (0, _) => ("this header has no `varbit` field", "remove the second argument"),
                         (1, _) => (
                             "this header has a `varbit` field",
                             "give its width in bits as the second argument",

@@ -55,7 +55,7 @@ impl Checker<'_> {
                     "P0404",
                     p.span,
                     "an optional parameter cannot have a default value",
-                    "leave out one",
+                    "remove one",
                 );
             }
             if let Some(first) = out.iter().find(|o| o.name == p.name.name) {
@@ -109,12 +109,7 @@ impl Checker<'_> {
         match self.tree.tys.get(ty) {
             Kind::Extern(..) => {
                 if !none {
-                    self.error(
-                        "P0408",
-                        p.span,
-                        "an extern object is passed without direction",
-                        "leave it out",
-                    );
+                    self.error("P0408", p.span, "an extern object is passed without direction", "remove it");
                 }
                 if matches!(of, ParamsOf::Action | ParamsOf::Function) {
                     let what = if of == ParamsOf::Action { "an action" } else { "a function" };

@@ -350,7 +350,7 @@ impl Checker<'_> {
                             self.report(
                                 Diagnostic::error("P0610", label.span, "two labels are equal")
                                     .related(*first, "the same as this one")
-                                    .help("leave out one of them"),
+                                    .help("remove one of them"),
                             );
                         }
                         seen.push((c.clone(), label.span));
@@ -423,7 +423,7 @@ impl Checker<'_> {
                                 self.report(
                                     Diagnostic::error("P0610", case.label.span, "two labels are equal")
                                         .related(*first, "the same as this one")
-                                        .help("leave out one of them"),
+                                        .help("remove one of them"),
                                 );
                             }
                             seen.push((k, case.label.span));

@@ -99,7 +99,7 @@ impl Checker<'_> {
                 self.report(
                     Diagnostic::error("P0601", p.span, format!("property `{n}` is given twice"))
                         .related(first.span, "first given here")
-                        .help("leave out one of them"),
+                        .help("remove one of them"),
                 );
             }
         }
@@ -300,7 +300,7 @@ impl Checker<'_> {
             self.report(
                 Diagnostic::error("P0603", a.span, format!("action `{name}` is listed twice"))
                     .related(first, "first listed here")
-                    .help("leave out one of them; actions of one table need distinct names"),
+                    .help("remove one of them; actions of one table need distinct names"),
             );
             return None;
         }
@@ -423,7 +423,7 @@ impl Checker<'_> {
             self.report(
                 Diagnostic::error("P0603", arg.span, format!("`{}` differs from the action list", p.name))
                     .related(bound, "bound here")
-                    .help("write the same expression, or leave it out"),
+                    .help("write the same expression, or omit it"),
             );
         }
     }

@@ -174,7 +174,7 @@ impl Checker<'_> {
                 n => format!("`{name}` takes {n} type argument(s), not {}", args.len()),
             };
             let help = if wanted == 0 {
-                "leave out the `<...>`".to_string()
+                "remove the `<...>`".to_string()
             } else {
                 format!("write `{name}<...>` with {wanted} type(s)")
             };

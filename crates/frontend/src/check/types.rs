@@ -55,11 +55,11 @@ pub enum Kind {
     Infer(u32),
     /// `{a, b, ...}`: a list expression that ends with `...`.
     OpenTuple(Vec<Ty>),
-    /// `{k = a}` whose type is not known yet; true: ends with `...`.
+    /// `{k = a}` of still unknown type; true: ends with `...`.
     Record(Vec<(String, Ty)>, bool),
-    /// `{#}` whose type is not known yet.
+    /// `{#}` of still unknown type.
     Invalid,
-    /// `...` whose type is not known yet.
+    /// `...` of still unknown type.
     Dots,
     /// What `table.apply()` gives: index into `Tree::tables`.
     Applied(usize),

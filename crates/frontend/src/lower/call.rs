@@ -84,7 +84,7 @@ impl Lower<'_> {
         let Some(Arg::In(count)) = call.args.first() else { return None };
         let n = self.constant_u64(count)?;
         if n == 0 {
-            let help = "leave out the statement, or shift by 1 or more";
+            let help = "remove the statement, or shift by 1 or more";
             self.error("P0506", count.span, "a stack cannot be shifted by 0 elements", help);
         }
         let lv = self.place(stack, false)?;

@@ -170,10 +170,10 @@ impl Lower<'_> {
                         e.span,
                         "another entry matches the same values",
                     );
-                    self.report(d.help("leave out one of them"));
+                    self.report(d.help("remove one of them"));
                     continue;
                 }
-                self.error("P0604", e.span, "another entry matches the same values", "leave out one of them");
+                self.error("P0604", e.span, "another entry matches the same values", "remove one of them");
                 return None;
             }
             out.push(ir::Entry {

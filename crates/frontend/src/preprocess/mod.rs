@@ -310,8 +310,8 @@ impl Preprocessor<'_> {
                 let message = if message.is_empty() { format!("#{}", name.text) } else { message };
                 let span = Span { hi: line.last().map_or(span.hi, |t| t.span.hi), ..span };
                 self.report(match &*name.text {
-                    "error" => Diagnostic::error("P0113", span, message).label("says the program"),
-                    _ => Diagnostic::warning("P0114", span, message).label("says the program"),
+                    "error" => Diagnostic::error("P0113", span, message).label("reported by the program"),
+                    _ => Diagnostic::warning("P0114", span, message).label("reported by the program"),
                 });
             }
             "pragma" => {

@@ -25,7 +25,7 @@ pub struct Plan {
     pub duration: Duration,
     /// Maximum number of frames.
     pub limit: u32,
-    /// How many of them, evenly spread, carry their time of sending. (Of a flood, none: its length is not known.)
+    /// How many of them, evenly spread, carry their time of sending. (Of a flood, none: its length is unknown.)
     pub timed: u32,
 }
 

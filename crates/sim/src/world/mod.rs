@@ -411,8 +411,8 @@ impl<E: Executor> World<E> {
                 let told = self.control.told.iter().map(|t| format!("\n  {t}")).collect::<String>();
                 let missing = self.control.controller.unresolved().join(", ");
                 return Err(format!(
-                    "the rack does not come up within {} s of virtual time; without a MAC address: {missing}; the \
-                     controller says:{told}",
+                    "the rack does not come up within {} s of virtual time; without a MAC address: {missing}; \
+                     messages of the controller:{told}",
                     SETUP_LIMIT_NS / 1_000_000_000
                 ));
             }

@@ -88,7 +88,7 @@ fn draining() {
     }
 }
 
-/// A device that is gone for good: its connections are dropped and counted, not sent to another device.
+/// A device removed for good: its connections are dropped and counted, not sent to another device.
 #[test]
 fn a_device_that_is_gone() {
     let mut w = World::one_server(AVAILABILITY);

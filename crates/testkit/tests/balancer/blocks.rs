@@ -732,7 +732,7 @@ fn controllers_choice() {
     assert_eq!(devices(&mut w, 0xc000_0000 | 21), [16]);
 }
 
-/// Two servers compared: the less loaded one per weight. With memory, even fewer stand above the others.
+/// Two servers compared: the less loaded one per weight. With memory, even fewer exceed the others.
 #[test]
 fn servers_by_load() {
     let mut spread = Vec::new();

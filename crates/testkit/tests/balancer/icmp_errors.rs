@@ -130,7 +130,7 @@ fn errors_leave_connections_alone() {
     w.wait(IDLE_MS - 1);
     w.forward(CLIENTS, &error);
     w.wait(2);
-    // The SYN opens anew, on the device that is preferred now.
+    // The SYN opens a new connection, on the device that is preferred now.
     w.priorities(1, 0, 1, &[1, 0]);
     assert_eq!(w.device_of(&syn(&client, WEB4)), 9);
 }

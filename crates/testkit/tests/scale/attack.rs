@@ -52,7 +52,7 @@ fn flood_of_syns() {
     net.consistent(6 * n);
 }
 
-/// Datagrams of forged clients, answered or not, many times as many as there are places: connections of both protocols stand, new ones
+/// Datagrams of forged clients, answered or not, many times as many as there are places: connections of both protocols persist, new ones
 /// find a place.
 #[test]
 fn flood_of_datagrams() {
@@ -98,7 +98,7 @@ fn flood_of_datagrams() {
     }
 }
 
-/// SYNs that are sent again, while policies change: one connection, one device, counted once. A handshake that goes on after a long
+/// SYNs that are sent again, while policies change: one connection, one device, counted once. A handshake that continues after a long
 /// time is a new connection.
 #[test]
 fn retransmitted_syns() {
@@ -163,7 +163,7 @@ fn storm_of_rsts() {
     assert_eq!(net.drops(NO_CONNECTION), before + 1000);
 }
 
-/// Tuples made to share all four places: four of them stand, the others are refused, whatever they try. Everybody else but the few
+/// Tuples made to share all four places: four of them are established, the others are refused. All others except the few
 /// at these places are unaffected.
 #[test]
 fn colliding_tuples() {

@@ -89,7 +89,7 @@ fn in_flight_is_what_stands() {
     net.consistent(5 * n);
 }
 
-/// Nineteen of twenty places are taken: who stands is not disturbed, who comes finds a place or is refused and counted; places of those
+/// Nineteen of twenty places are taken: established connections are undisturbed, new ones find a place or are refused and counted; places of those
 /// who go are taken again.
 #[test]
 fn nearly_full() {

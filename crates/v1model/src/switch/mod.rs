@@ -465,7 +465,7 @@ fn check_queue(config: &QueueConfig) -> Result<(), ConfigError> {
         return Err(ConfigError("depth_packets is 0: choose at least 1".into()));
     }
     if config.rate_pps == Some(0) {
-        return Err(ConfigError("rate_pps is 0: leave it out for no limit".into()));
+        return Err(ConfigError("rate_pps is 0: omit it for no limit".into()));
     }
     Ok(())
 }

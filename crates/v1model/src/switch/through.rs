@@ -39,7 +39,7 @@ mod exit {
 /// What happens to a packet that is nothing special; `None`: more than a pass can do.
 pub(super) fn plan(pipeline: &Pipeline, runs: &Runs, drop_port: u32) -> Option<Pass> {
     let (std, reads) = (&pipeline.std, &pipeline.std_reads);
-    // How long the packet is in egress is not known to a pass.
+    // A pass does not know the packet's length in egress.
     if pipeline.egress_reads_length {
         return None;
     }

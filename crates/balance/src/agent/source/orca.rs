@@ -84,11 +84,11 @@ fn json(text: &str) -> Result<Metrics, String> {
             (Some(n), _) => drop(out.insert(name.clone(), n)),
             (_, Some(map)) => {
                 for (inner, n) in map {
-                    let n = n.as_f64().ok_or_else(|| format!("`{name}.{inner}` is no number"))?;
+                    let n = n.as_f64().ok_or_else(|| format!("`{name}.{inner}` is not a number"))?;
                     out.insert(format!("{name}.{inner}"), n);
                 }
             }
-            _ => return Err(format!("`{name}` is no number")),
+            _ => return Err(format!("`{name}` is not a number")),
         }
     }
     Ok(out)

@@ -136,7 +136,7 @@ impl Tuples {
         }
     }
 
-    /// Number of the best entry that matches, plus one; 0 for none. `K` is the number of words of a key; 0: it is not known
+    /// Number of the best entry that matches, plus one; 0 for none. `K` is the number of words of a key; 0: unknown
     /// before.
     #[inline(always)]
     pub fn find<const K: usize>(&self, entries: &Entries, key: &[u64]) -> u32 {
