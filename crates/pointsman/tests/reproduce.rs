@@ -90,5 +90,5 @@ fn the_list_and_mistakes() {
     check(&["table-4.1"], "cannot be run: it counts resources");
     check(&["fig-5.12", "--in", "lab"], "omit --in lab");
     check(&["fig-5.7", "--seeds", "0"], "1..=10000");
-    check(&["fig-5.7", "--json", "/nonexistent/r.json"], "name another file with --json");
+    check(&["fig-5.7", "--json", "/nonexistent/r.json"], "choose another file with --json");
 }
