@@ -568,7 +568,7 @@ class Sessions(Case):
             ("garbage", b"\x00\xff\x7fELF", "P4 source"),
             ("empty", b"", "empty"),
             ("broken", broken, "p4_device_config:"),
-            ("another", another, "action Lookup.host_is is [1 value (32 bits)] there, [1 value (16 bits)] in the program"),
+            ("another", another, "action Lookup.host_is is [1 value (32 bits)] in p4info, [1 value (16 bits)] in the program"),
         ]:
             path = f"{CONFIG}.{name}"
             with open(path, "wb") as f:

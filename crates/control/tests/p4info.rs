@@ -78,7 +78,7 @@ fn mistakes() {
     check(&tables("@id(0x05000001)", ""), "", "top byte 0x05");
     check(&tables("@id(\"x\")", ""), "", "@id takes one number");
     check(&tables("@big[99999999999999999999]", ""), "", "write it as a string");
-    check(&tables("", ""), "@pkginfo(nonsense=\"1\")", "nonsense is none of");
+    check(&tables("", ""), "@pkginfo(nonsense=\"1\")", "unknown key nonsense");
     check(&tables("", ""), "@pkginfo(name=1)", "takes a string");
     check(&tables("", ""), "@platform_property(multicast_group_table_size=\"1\")", "takes a number");
     let key = "table t { key = { m.x: exact @id(0); } actions = { NoAction; } } table u { actions = { NoAction; } }";

@@ -400,7 +400,7 @@ fn each_class_has_its_weights() -> Fallible<()> {
     let text = std::fs::read_to_string(&rates)?;
     for (text, message) in [
         (text.replace("target_percent", "target"), "rates: line 7: `target"),
-        (text.replace("service-rate 1", "service-rate 2"), "rates: line 3: version 2 is not known"),
+        (text.replace("service-rate 1", "service-rate 2"), "rates: line 3: unknown version 2"),
         ("pointsman q-table 1\nranges 0\nupdates 0\n".into(), "rates: it holds what \"q-learning\" learnt"),
     ] {
         std::fs::write(&rates, &text)?;

@@ -301,7 +301,7 @@ fn over_tls() {
         let (code, _, err) = with(&b, &shown("stranger"));
         assert_eq!(code, Some(i32::from(mutual)), "{err}");
         let (code, _, err) = with(&b, &["--ca".into(), path("other-ca.pem")]);
-        assert!(code == Some(1) && err.contains("no TLS"), "{err}");
+        assert!(code == Some(1) && err.contains("TLS failed"), "{err}");
         let (code, _, err) = with(&b, &[]);
         assert!(code == Some(1) && err.contains("--ca FILE"), "{err}");
         // In the clear there is nothing to be had.

@@ -214,7 +214,7 @@ fn a_compilers_output_is_no_program() {
 fn ports_of_control_plane_and_drop() {
     let good = file(GOOD);
     for flag in ["--cpu-port", "--drop-port"] {
-        refused(&[&good, "--", flag, "4294967295"], &[flag, "511", "leave"]);
+        refused(&[&good, "--", flag, "4294967295"], &[flag, "511", "omit"]);
         refused(&[&good, "--", flag, "4294967296"], &[flag]);
     }
     refused(&[&good, "--", "--cpu-port", "0"], &["--cpu-port 0", "510"]);
@@ -240,7 +240,7 @@ fn a_program_after_pcap_is_the_program() {
 #[test]
 fn settings_of_queues() {
     let good = file(GOOD);
-    refused(&[&good, "--queue", "1"], &["'1' sets no queue", "PORT[:PRIORITY]=RATE[,DEPTH]"]);
+    refused(&[&good, "--queue", "1"], &["'1' has no `=`", "PORT[:PRIORITY]=RATE[,DEPTH]"]);
     let check = |more: &[&str], parts: &[&str]| {
         let finished = finish(pointsman(&args(&[&[good.as_str()], more].concat())));
         assert_eq!(finished.code, Some(1), "{finished:?}");

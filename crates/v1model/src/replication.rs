@@ -54,7 +54,7 @@ impl std::fmt::Display for ReplicationError {
                 write!(f, "the id is too large: groups go up to 65535, clone sessions up to 32767")
             }
             ReplicationError::RepeatedReplica(r) => {
-                write!(f, "port {} with instance {} is there twice", r.port, r.instance)
+                write!(f, "port {} with instance {} is given twice", r.port, r.instance)
             }
             ReplicationError::RepeatedPort(port) => {
                 write!(f, "port {port} is given twice among a replica and its backups")

@@ -104,8 +104,8 @@ fn conditionals_in_strings() {
         &[],
     );
     check("#ifdef X\n\"a\n#endif\nb", "b", &[]);
-    check("\"a\n#if 0\nb\" c", "\"a\n\n\" c", &["P0115"]);
-    check("\"a\n#endif\n\" c", "\"a\n\n\" c", &["P0116"]);
+    check("x \"a\n#if 0\nb\" c", "x \"a\n\n\" c", &["P0115"]);
+    check("x \"a\n#endif\n\" c", "x \"a\n\n\" c", &["P0116"]);
 }
 
 #[test]
