@@ -320,12 +320,11 @@ impl<'a> Other<'a> {
 }
 
 /// Programs of others that do not compile here, or whose P4Info differs, with the reason; a name covers all that begin with it.
-const OTHERS_DIFFERENT: [(&str, &str); 5] = [
-    ("DASH dash_pipeline", "parameters that one macro declares"),
-    ("sonic-pins sai_", "directives inside of strings"),
-    ("sonic-pins pdpi_main", "tables that differ"),
-    ("P4TE leaf_", "keys of one name, and expressions that a clone keeps"),
-    ("P4TE ", "keys of one name"),
+const OTHERS_DIFFERENT: [(&str, &str); 4] = [
+    ("P4TE leaf_", "a clone keeps expressions, which p4c also refuses"),
+    ("P4TE spine_", "a clone keeps expressions, which p4c also refuses"),
+    ("P4TE out_", "an action profile of a table that is never applied"),
+    ("P4TE clb_out_", "an action profile of a table that is never applied"),
 ];
 
 #[test]

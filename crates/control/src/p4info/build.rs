@@ -137,6 +137,8 @@ impl Builder<'_> {
                 _ => {}
             }
         }
+        // As p4c has them: counters, then meters, whose ids are larger.
+        direct_resource_ids.sort_unstable();
         let notify = t
             .const_properties
             .iter()
