@@ -15,9 +15,14 @@ const SYN_FLOOD: Limits = Limits {
     memory_mb: Some(128.0),
     ..NOTHING
 };
-/// A flood of UDP requests competes with new UDP connections only.
-const UDP_FLOOD: Limits =
-    Limits { new_udp_lost: None, recovery: ms(7000), memory_mb: Some(128.0), ..NOTHING };
+/// A flood of UDP requests competes with new UDP connections only. For the standing ones see [`SYN_FLOOD`].
+const UDP_FLOOD: Limits = Limits {
+    standing_lost: Some(5),
+    new_udp_lost: None,
+    recovery: ms(7000),
+    memory_mb: Some(128.0),
+    ..NOTHING
+};
 
 /// As many frames a second as an attacker sends.
 const FLOOD: u32 = 100_000;
