@@ -1,10 +1,10 @@
-//! Policies as configurations of the data plane's blocks (`p4/programs/balancer/blocks.p4`): what narrows the candidates, what
-//! measures them, what picks one; and how the server is chosen, which is a choice of its own.
+//! Policies as configurations of the data plane's blocks (`p4/programs/balancer/blocks.p4`): a block that narrows the
+//! candidates, one that measures them, one that picks a device, and the separate choice of the server.
 
 use crate::types::{Policy, Protocol};
 use std::str::FromStr;
 
-/// What a decision looks at (`METRIC_*` of the data plane).
+/// The metric of a decision (`METRIC_*` of the data plane).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metric {
     /// Nothing: every device alike.
@@ -72,7 +72,7 @@ impl Servers {
     }
 }
 
-/// What of a connection counts as in flight.
+/// The packets of a connection that count as in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Counting {
     /// The connection, from its first packet to its end.
@@ -129,7 +129,7 @@ by_name!(Metric, "metric");
 by_name!(Servers, "way to choose a server");
 by_name!(Counting, "way to count");
 
-/// What narrows the candidates (`NARROW_*`).
+/// How the candidates are narrowed (`NARROW_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)] // as in blocks.p4
 pub enum Narrow {
@@ -139,7 +139,7 @@ pub enum Narrow {
     Idle,
 }
 
-/// What picks one (`PICK_*`).
+/// How the device is picked (`PICK_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)] // as in blocks.p4
 pub enum Pick {
@@ -150,7 +150,7 @@ pub enum Pick {
     Chosen,
 }
 
-/// What the load of a device is multiplied with.
+/// The factor of a device's load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Factor {
     /// Nothing.
@@ -180,13 +180,13 @@ pub enum Limits {
     },
 }
 
-/// A per cent of load where what is reported and what is in flight make one number.
+/// One per cent of load, where reported load and requests in flight are added up.
 const PER_CENT: u16 = 16;
 
 /// A service's settings in addition to its policy. Each overrides the policy's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tuning {
-    /// What to look at.
+    /// The metric.
     pub metric: Option<Metric>,
     /// And what else; the sum counts.
     pub metric2: Option<Metric>,
@@ -194,7 +194,7 @@ pub struct Tuning {
     pub weight: Option<u8>,
     /// Weight of the second metric in the sum.
     pub weight2: Option<u8>,
-    /// What every connection that a device got since its last report adds to its load.
+    /// The load that a device gains with every connection since its last report.
     pub step: Option<u8>,
     /// Of how many devices by chance the least loaded is taken.
     pub choices: Option<u8>,
@@ -202,7 +202,7 @@ pub struct Tuning {
     pub high: Option<u16>,
     /// At this load or below it is in again.
     pub low: Option<u16>,
-    /// What counts as in flight.
+    /// How requests in flight are counted.
     pub count: Option<Counting>,
     /// How the server is chosen.
     pub servers: Option<Servers>,
@@ -226,9 +226,9 @@ pub struct Blocks {
     /// The factor is the second metric's alone.
     pub second_only: bool,
     pub factor: Factor,
-    /// In the unit of what the user says.
+    /// In the unit of the configuration.
     pub limits: Limits,
-    /// What a device's load is in that unit.
+    /// One unit of that in a device's load.
     pub unit: u16,
 }
 
@@ -249,13 +249,13 @@ impl Blocks {
         unit: 1,
     };
 
-    /// The blocks of a policy; for the four that the data plane has as such, what else can be said of them. `workers`: every device
-    /// says how many requests it works on at the same time.
+    /// The blocks of a policy; for the four built-in ones of the data plane, their options. `workers`: every device has
+    /// a configured number of requests that it works on at the same time.
     pub fn new(policy: Policy, tuning: &Tuning, protocol: Protocol, workers: bool) -> Blocks {
         use Metric::{Compute, InFlight, None as Nothing, Queue, Weight};
         let in_flight = [(InFlight, 1), (Nothing, 0)];
-        // A report is of the past: what is in flight now says how busy the workers are at this moment. Whoever says what to
-        // look at, and how, gets just that.
+        // A report is of the past: the requests in flight show how busy the workers are now. A configuration that names
+        // a metric and its blocks gets exactly these.
         let corrected = workers
             && (tuning.metric, tuning.metric2) == (None, None)
             && (tuning.weight, tuning.weight2, tuning.step) == (None, None, None);
@@ -319,7 +319,7 @@ impl Blocks {
             }
         };
         if policy == Policy::Jsq && tuning.metric == Some(Queue) {
-            // The reported queue is as old as the report: what came since counts too.
+            // The reported queue is as old as the report: connections since then count too.
             b.step = 1;
         }
         let t = tuning;
@@ -350,7 +350,7 @@ impl Blocks {
             }
         };
         b.servers = t.servers.unwrap_or(b.servers);
-        // What a device got since its last report is part of the same count.
+        // The connections that a device got since its last report are part of the same count.
         let needs_count =
             b.step > 0 || b.servers.compares() || b.metrics.iter().any(|(m, w)| *m == InFlight && *w > 0);
         b.count = t.count.or(b.count).or(needs_count.then(|| Counting::of(protocol)));

@@ -29,7 +29,7 @@ pub const NOTICE: u8 = 19;
 /// Bytes behind the Ethernet header.
 pub const LEN: usize = 24;
 
-/// What such a frame says.
+/// The content of such a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameReport {
     /// The device.
@@ -107,7 +107,7 @@ pub struct Notice {
 }
 
 impl Notice {
-    /// What follows the Ethernet header.
+    /// The part after the Ethernet header.
     pub fn encode(&self, key: &ReportKey) -> [u8; LEN] {
         let mut out = [0; LEN];
         out[0] = NOTICE;

@@ -20,7 +20,7 @@
 //! | 7 | sequence: the sender's microseconds since 1970, each number used once, rising |
 //! | 8 | digest of all other bytes, in their order ([`ReportKey::digest`]) |
 //!
-//! and no metrics but those below, since a digest is verified only of what is understood.
+//! and no metrics but those below, because the digest covers only fields that the data plane parses.
 //!
 //! With [`METRICS_LOAD`] the first word is the [`Load`] of every device in the mask, with [`METRICS_LOADS`] the first eight are
 //! those of the devices in each slot.
@@ -54,7 +54,7 @@ pub const METRICS_FAILED: u16 = 8;
 /// The load of a device, in eight bits each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
-    /// Use of what computes, in per cent.
+    /// Use of the computing units, in per cent.
     pub compute: u8,
     /// Use of memory, in per cent.
     pub memory: u8,
@@ -94,7 +94,7 @@ pub struct Report {
     pub words: Vec<u32>,
 }
 
-/// What a report needs to be accepted, besides the key.
+/// Key number and sequence of a signed report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Number of the key.

@@ -1,8 +1,8 @@
-//! HalfSipHash-2-4 with a digest of 64 bits: what reports are signed with, and what the data plane verifies (`siphash.p4`).
+//! HalfSipHash-2-4 with a digest of 64 bits: it signs reports, and the data plane verifies it (`siphash.p4`).
 //!
-//! A keyed hash in words of 32 bits, made for short messages (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012; the
-//! half variant is that of the reference implementation). Its key has 64 bits, which is what a switch can afford; who can try
-//! 2^64 keys can forge.
+//! A keyed hash in words of 32 bits, made for short messages (Aumasson and Bernstein, "SipHash: a fast short-input
+//! PRF", 2012; the half variant is that of the reference implementation). Its key has 64 bits, the most that a switch
+//! can afford; an attacker who can try 2^64 keys can forge reports.
 
 fn round(v: &mut [u32; 4]) {
     v[0] = v[0].wrapping_add(v[1]);
@@ -34,7 +34,7 @@ pub fn half_sip_hash(key: [u8; 8], message: &[u8]) -> [u8; 8] {
     for w in words {
         word(&mut v, u32::from_le_bytes(*w));
     }
-    // The length modulo 256 in the high byte, below it what is left.
+    // The length modulo 256 in the high byte, the remaining bytes below it.
     let mut last = (message.len() as u32) << 24;
     for (i, byte) in rest.iter().enumerate() {
         last |= u32::from(*byte) << (8 * i);

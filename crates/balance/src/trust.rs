@@ -97,10 +97,10 @@ impl ReportKeys {
         Ok((ReportKeys(keys), unknown.into_iter().collect()))
     }
 
-    /// Gives a key to every agent of the rack that has none, or with `renew` to all, one with a higher number.
+    /// Gives a key to every agent of the rack without one, or with `renew` to all, one with a higher number.
     ///
     /// # Errors
-    /// An agent has a key 255 already, and there is no higher number.
+    /// An agent already has key 255, the highest number.
     pub fn extend(
         &mut self,
         rack: &Rack,

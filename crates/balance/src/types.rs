@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// Devices that one server can have: a bitmap of eight bits says something about each.
+/// Devices that one server can have: one for each bit of a bitmap.
 pub const MAX_DEVICES: usize = 8;
 /// Largest server number: `server_t` of the data plane has 13 bits.
 pub const MAX_SERVER: u16 = 8191;
@@ -357,7 +357,7 @@ impl FromStr for Policy {
     }
 }
 
-/// What a device is.
+/// The kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeviceKind {
     /// The host's own processor.

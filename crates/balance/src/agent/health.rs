@@ -1,4 +1,4 @@
-//! Whether the service of a device answers: when it is probed, and what came of it.
+//! Whether the service of a device answers: probe times and results.
 
 use super::{Agent, Output, ms};
 use crate::config::{ProbeKind, Target};
@@ -25,7 +25,7 @@ pub(super) struct Trial {
     target: Target,
     /// When the next probe begins.
     due: Duration,
-    /// When the one under way has failed.
+    /// When the probe in flight has failed.
     deadline: Option<Duration>,
     /// How many in a row passed, or failed.
     passed: u32,
@@ -115,7 +115,7 @@ impl Agent {
         self.settled = false;
     }
 
-    /// What came of a probe.
+    /// Takes the result of a probe.
     pub(super) fn probed(
         &mut self,
         device: usize,

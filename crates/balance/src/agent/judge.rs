@@ -1,4 +1,4 @@
-//! Whether devices are busy: what they are measured by, and when that is to be looked at again.
+//! Whether devices are busy: the thresholds of each metric, and when the next check is due.
 
 use super::health::Trial;
 use super::source::Source;
@@ -42,14 +42,14 @@ impl Part {
     }
 }
 
-/// What latency is compared with for every packet, in nanoseconds.
+/// The limits of latency that apply to every packet, in nanoseconds.
 #[derive(Debug)]
 pub(super) struct Limits {
     /// When a request counts as lost.
     pub lost_after: u64,
     /// At which age of an unanswered request the device is busy.
     busy_after: Option<u64>,
-    /// A little less than that, so that rounding makes none too old.
+    /// A little less than that, so that rounding does not delay it.
     nearly_busy_after: u64,
     high_ms: f64,
     outstanding: f64,
@@ -70,8 +70,8 @@ impl Limits {
 }
 
 impl Agent {
-    /// Whether it is certain that another decision would change nothing. Then what was decided last changed nothing, and since then came
-    /// nothing but packets and time: no metric is different but latency and requests that wait.
+    /// Whether another decision certainly changes nothing: the last one changed nothing, and since then only packets
+    /// came and time passed. Then only latency and the number of waiting requests can differ.
     #[inline]
     pub(super) fn stays(&self) -> bool {
         let limits = &self.limits;
@@ -100,7 +100,7 @@ impl Agent {
 
     /// The part of that which packets do not change.
     pub(super) fn due_by_itself(&self) -> u64 {
-        // Of holding, only what is over by itself: the hold time, or a request that is given up.
+        // Only the ends of holding that need no packet: the hold time passed, or a request timed out.
         let holds = self.parts.iter().filter(|p| p.busy && p.hold_until > self.now).map(|p| p.hold_until);
         let at = holds.chain(self.repeat_at).fold(self.heartbeat_at.min(self.probe_at), Duration::min);
         nanos(at)

@@ -5,9 +5,9 @@
 //! - TCP: from the last new data segment of the client to the first data segment back. The last one, since a long upload
 //!   is not a slow answer; retransmissions are recognised by their sequence numbers and do not restart the clock.
 //!
-//! What is still unanswered counts by its age, so that a device that stopped answering is noticed.
+//! Unanswered requests count by their age, so that a device that stopped answering is noticed.
 //!
-//! Times are in nanoseconds: all this is done for every packet.
+//! Times are in nanoseconds, because this code runs for every packet.
 
 use super::waiting::{Key, Request, Waiting};
 use crate::types::Protocol;
@@ -68,7 +68,7 @@ impl Latency {
         self.forget();
     }
 
-    /// With nothing unanswered there is no queue, so what was says nothing about what comes.
+    /// With nothing unanswered the queue is empty, so past latency does not predict the next one.
     fn forget(&mut self) {
         if self.waiting.len() == 0 {
             self.average_ms = None;

@@ -1,13 +1,13 @@
 //! The agent of one device: watches its traffic and its machine, and reports to the switch whether the device can take new
 //! connections.
 //!
-//! A metric at or above its high threshold makes the device busy; it is available again when every metric is at or below
-//! its low threshold and the hold time is over. Every change is reported at once, and once more a few milliseconds later,
-//! since a report may be lost; without change a report is sent every heartbeat, which also shows that the
-//! device is alive.
+//! A metric at or above its high threshold makes the device busy; it is available again when every metric is at or
+//! below its low threshold and the hold time has passed. Every change is reported at once, and once more a few
+//! milliseconds later, since a report may be lost. Without a change a report is sent every heartbeat, which also shows
+//! that the device is alive.
 //!
-//! The agent also probes the device's service. While that does not answer, reports say that the device failed its health check, and the
-//! switch gives it no new connections under any policy.
+//! The agent also probes the device's service. While probes fail, reports say that the device failed its health check,
+//! and the switch gives it no new connections under any policy.
 //!
 //! Metrics: request latency and the number of unanswered requests (`latency`), use of processor, memory and network
 //! (`proc`).
@@ -37,7 +37,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use waiting::Key;
 
-/// What an agent has to know.
+/// The configuration of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentConfig {
     /// The device.
@@ -52,15 +52,15 @@ pub struct AgentConfig {
     pub report_to: SocketAddr,
     /// The switch's MAC address, for reports in frames.
     pub switch_mac: Mac,
-    /// What it signs its reports with: number and key.
+    /// The number and the key that sign its reports.
     pub key: Option<(u8, ReportKey)>,
     /// The network interface whose use counts.
     pub interface: String,
     /// How to measure and decide.
     pub settings: AgentSettings,
-    /// What of the device is probed.
+    /// The probes of the device.
     pub checks: Vec<Target>,
-    /// Other devices of the server that it reports for, by what their sources tell.
+    /// Other devices of the server that it reports for, from the values of their sources.
     pub others: Vec<Other>,
 }
 
@@ -73,7 +73,7 @@ pub struct Other {
     pub name: String,
     /// Where its load comes from, and how to decide.
     pub settings: AgentSettings,
-    /// What of it is probed.
+    /// The probes of this device.
     pub checks: Vec<Target>,
 }
 
@@ -81,8 +81,8 @@ impl AgentConfig {
     /// The agent of a device of the rack. `interface` is the name of the device's network interface.
     ///
     /// # Errors
-    /// There is no such device, another one's agent reports for it, there is no address of the switch that it could send reports
-    /// to, or no key to sign them with.
+    /// The device does not exist, another device's agent reports for it, no address of the switch can receive its
+    /// reports, or no key can sign them.
     pub fn from_rack(rack: &Rack, server: &str, device: &str, interface: &str) -> Result<Self, String> {
         let Some(of) = rack.server(server) else {
             let names: Vec<&str> = rack.servers.iter().map(|s| s.name.as_str()).collect();
@@ -169,16 +169,16 @@ pub enum Input<'a> {
     MemInfo(&'a str),
     /// The text of `/proc/net/dev`.
     NetDev(&'a str),
-    /// What came of asking a source.
+    /// The answer of a source.
     Source {
         /// Whose: 0 for the agent's own device, then [`AgentConfig::others`].
         device: usize,
         /// Which of its sources.
         source: usize,
-        /// What came of it.
+        /// The answer.
         answer: Answer<'a>,
     },
-    /// What came of [`Output::Probe`].
+    /// The result of [`Output::Probe`].
     Probed {
         /// Whose: 0 for the agent's own device, then [`AgentConfig::others`].
         device: usize,
@@ -191,7 +191,7 @@ pub enum Input<'a> {
     Tick,
 }
 
-/// What an agent wants done.
+/// An action that an agent requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
     /// Send a UDP datagram.
@@ -208,13 +208,13 @@ pub enum Output {
         /// The bytes after the Ethernet header.
         payload: Vec<u8>,
     },
-    /// Probe a service and tell what came of it by [`Input::Probed`].
+    /// Probe a service and pass the result in as [`Input::Probed`].
     Probe {
         /// Whose it is: 0 for the agent's own device, then [`AgentConfig::others`].
         device: usize,
         /// Which of its targets.
         target: usize,
-        /// What to do.
+        /// The kind of probe.
         probe: Probe,
     },
     /// A device failed its health check; the text says which, where and why.
@@ -229,7 +229,7 @@ pub enum Output {
     Problem(String),
 }
 
-/// The state of all metrics. What is not measured is `None`.
+/// The state of all metrics. `None` if not measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metrics {
     /// Request latency in milliseconds.
@@ -289,7 +289,7 @@ fn ms(n: u32) -> Duration {
     Duration::from_millis(u64::from(n))
 }
 
-/// A time as what is done for every packet calculates with it: 584 years and more are as good as never.
+/// A time in nanoseconds, for the calculations of every packet: 584 years and more count as never.
 #[inline]
 fn nanos(time: Duration) -> u64 {
     time.as_secs().saturating_mul(1_000_000_000).saturating_add(time.subsec_nanos().into())
@@ -483,7 +483,7 @@ impl Agent {
         }
     }
 
-    /// Reports what is known. Healthy devices with silent sources are omitted, so that they become silent.
+    /// Reports the known values. Healthy devices with silent sources are omitted, so that they become silent.
     fn report(&mut self, now: Duration, out: &mut Vec<Output>) {
         self.heartbeat_at = self.next_heartbeat(now);
         let all = 0..self.parts.len();
@@ -558,7 +558,7 @@ impl Agent {
         self.reports
     }
 
-    /// What it knows, in Prometheus' text format. `spent` is the processor time that it has used.
+    /// Its metrics, in Prometheus' text format. `spent` is the processor time that it has used.
     pub fn exposition(&self, now: Duration, spent: Duration) -> String {
         let m = self.metrics(now);
         let mut out = String::new();

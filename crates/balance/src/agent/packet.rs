@@ -1,4 +1,4 @@
-//! What the agent sees of a packet: whose connection it belongs to, and whether it carries data.
+//! The agent's view of a packet: its connection, and whether it carries data.
 
 use crate::types::{Address, Protocol};
 
@@ -31,7 +31,7 @@ pub(super) fn parse(frame: &[u8]) -> Option<Seen> {
         ethertype = chunk(frame, 16)?;
         at = 18;
     }
-    // What is behind the IP header, and how long the packet says that this is.
+    // The part behind the IP header, and its length according to the packet.
     let (number, source, destination, length, l4): (u8, Address, Address, u32, &[u8]) = match ethertype {
         [0x08, 0x00] => {
             let ip: &[u8; 20] = chunk(frame, at)?;

@@ -56,14 +56,14 @@ impl Cpu {
     }
 }
 
-/// Memory use in per cent, from the text of `/proc/meminfo`: what is not available to programs (proc_meminfo(5)).
+/// Memory use in per cent, from the text of `/proc/meminfo`: the part not available to programs (proc_meminfo(5)).
 pub(super) fn memory(text: &str) -> Result<f64, String> {
     let field = |name: &str| -> Option<f64> {
         let line = text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':'))?;
         line.split_ascii_whitespace().next()?.parse::<u64>().ok().map(|n| n as f64)
     };
     let total = field("MemTotal").filter(|t| *t > 0.0).ok_or("/proc/meminfo has no MemTotal")?;
-    // Linux before 3.14 does not say what is available.
+    // Linux before 3.14 does not report the available memory.
     let available = field("MemAvailable")
         .or_else(|| {
             Some(field("MemFree")? + field("Buffers").unwrap_or(0.0) + field("Cached").unwrap_or(0.0))

@@ -186,7 +186,7 @@ fn heartbeats_do_not_drift() {
     run(&mut a, at(100_000));
     assert_eq!(reports(&a.step(at(555_000), Input::Tick)), [true], "one for all that were missed");
     assert_eq!(run(&mut a, at(800_000)), [(600, true), (700, true), (800, true)]);
-    // What is reported in between counts: the next is due an interval later.
+    // Reports in between count: the next is due an interval later.
     udp(&mut a, at(810_000), Direction::In, 1000);
     assert_eq!(run(&mut a, at(1_000_000)), [(830, false), (835, false), (935, false)]);
 }
@@ -199,8 +199,8 @@ fn stuck() {
     udp(&mut a, at(10_000), Direction::In, 1000);
     assert_eq!(a.next_deadline(), at(30_000));
     assert_eq!(run(&mut a, at(120_000)), [(30, false), (35, false)]);
-    assert_eq!(run(&mut a, at(140_000)), [(135, false)], "heartbeats go on");
-    // The answer comes: nothing waits, so it is available, and says so twice.
+    assert_eq!(run(&mut a, at(140_000)), [(135, false)], "heartbeats continue");
+    // The answer comes: no request waits, so it is available, and reports that twice.
     assert_eq!(reports(&udp(&mut a, at(150_000), Direction::Out, 1000)), [true]);
     assert_eq!(run(&mut a, at(200_000)), [(155, true)]);
 }
@@ -296,19 +296,19 @@ fn tcp_connections() {
     tcp(&mut a, at(0), Direction::In, 100, 0x02, 0);
     tcp(&mut a, at(0), Direction::Out, 900, 0x12, 0);
     tcp(&mut a, at(0), Direction::In, 101, ACK, 0);
-    assert_eq!(outstanding(&a), 0, "a handshake is no request");
+    assert_eq!(outstanding(&a), 0, "a handshake is not a request");
     tcp(&mut a, at(1_000), Direction::In, 101, ACK, 1000);
     tcp(&mut a, at(2_000), Direction::In, 1101, ACK, 1000);
     assert_eq!(a.metrics(at(3_000)).latency_ms, 1.0, "from the last segment");
     tcp(&mut a, at(4_000), Direction::In, 1101, ACK, 1000);
     assert_eq!(a.metrics(at(5_000)).latency_ms, 3.0, "a retransmission does not count");
     tcp(&mut a, at(6_000), Direction::Out, 901, ACK, 0);
-    assert_eq!(outstanding(&a), 1, "an acknowledgement is no answer");
+    assert_eq!(outstanding(&a), 1, "an acknowledgement is not an answer");
     tcp(&mut a, at(7_000), Direction::Out, 901, ACK, 500);
     assert_eq!(outstanding(&a), 0);
     tcp(&mut a, at(8_000), Direction::In, 2101, ACK, 10);
     tcp(&mut a, at(9_000), Direction::Out, 1401, 0x14, 0);
-    assert_eq!(outstanding(&a), 0, "reset: nobody waits");
+    assert_eq!(outstanding(&a), 0, "reset: no request waits");
     tcp(&mut a, at(10_000), Direction::In, 2111, ACK, 10);
     tcp(&mut a, at(11_000), Direction::In, 2121, 0x11, 0);
     assert_eq!(outstanding(&a), 0, "the client went away");
@@ -395,7 +395,7 @@ fn memory_is_bounded() {
     assert_eq!(l.oldest(), Some(10));
 }
 
-/// Whatever the thresholds, a deadline that has come is over after a step, so there is no busy loop.
+/// Whatever the thresholds, every step moves the next deadline into the future, so there is no busy loop.
 #[test]
 fn deadlines_pass() {
     let mut random = Random::new(5);
@@ -591,8 +591,8 @@ fn a_failed_health_check_is_reported_at_once_and_every_heartbeat() {
     let why = "s1/nic failed its health check: 10.0.1.12:8000: connection refused";
     assert!(out.contains(&Output::Failed(why.into())), "{out:?}");
     assert_eq!(said(&a.step(at(256_000), Input::Tick)), [(2, 0, true)], "said twice");
-    assert_eq!(said(&a.step(at(356_000), Input::Tick)), [(2, 0, true)], "heartbeats go on");
-    // Two have to pass; what comes of a probe that was given up does not count.
+    assert_eq!(said(&a.step(at(356_000), Input::Tick)), [(2, 0, true)], "heartbeats continue");
+    // Two have to pass; the result of a probe that timed out does not count.
     a.step(at(500_000), Input::Tick);
     assert_eq!(said(&probed(&mut a, at(501_000), Ok(()))), []);
     assert_eq!(said(&probed(&mut a, at(502_000), Ok(()))), []);

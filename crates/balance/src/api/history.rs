@@ -9,13 +9,13 @@ use std::collections::VecDeque;
 /// How many changes are kept.
 pub const MAX_CHANGES: usize = 1000;
 
-/// What came of a change.
+/// The outcome of a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub enum Outcome {
     /// The switch does not hold it yet.
     Pending {
-        /// What keeps it, as far as something does.
+        /// What delays it, if anything does.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
@@ -26,7 +26,7 @@ pub enum Outcome {
         /// Milliseconds from the request until then.
         after_ms: u64,
     },
-    /// The controller stayed with what it had.
+    /// The controller kept the previous configuration.
     Rejected {
         /// Why.
         reason: String,
@@ -38,7 +38,7 @@ pub enum Outcome {
     },
     /// It was made by the rack's file itself, and is only noted.
     Noted {
-        /// What happened.
+        /// The reason.
         reason: String,
     },
 }
@@ -57,9 +57,9 @@ pub struct Change {
     pub service: String,
     /// The requested setting; None: that of the rack's file.
     pub set: Option<Document>,
-    /// What was in force, or on its way, before.
+    /// The setting in force, or pending, before.
     pub before: Document,
-    /// What came of it.
+    /// The outcome.
     pub result: Outcome,
 }
 
@@ -98,7 +98,7 @@ pub struct History {
 }
 
 impl History {
-    /// From what was kept.
+    /// From the saved changes.
     pub fn from_changes(changes: Vec<Change>) -> History {
         let last_id = changes.iter().map(|c| c.id).max().unwrap_or(0);
         History { changes: changes.into(), last_id }

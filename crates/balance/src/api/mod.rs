@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// How many of the controller's last words are kept.
 const MAX_NEWS: usize = 100;
 
-/// What the caller has to do, in this order.
+/// The caller's actions, in this order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Give the controller this configuration, and this desk the resulting events before anything else.
@@ -43,14 +43,14 @@ pub enum Effect {
 #[derive(Clone, Debug, PartialEq)]
 struct Override {
     wanted: Wanted,
-    /// What the rack's file said then. When it says something else, that is newer.
+    /// The settings in the rack's file at that time. If the file differs from them later, the file is newer.
     base: Wanted,
     change: u64,
     /// The rack's file has no room for it now: the service or devices are missing. It is in force again when they are back.
     waits: bool,
 }
 
-/// What is undone if the controller rejects a configuration.
+/// The state to restore if the controller rejects a configuration.
 #[derive(Clone, Debug)]
 struct Attempt {
     file: Option<Rack>,
@@ -61,7 +61,7 @@ struct Attempt {
 /// The state of the API.
 #[derive(Debug)]
 pub struct Desk {
-    /// What the rack's file says.
+    /// The rack's file.
     file: Rack,
     /// With all requests applied.
     rack: Rack,
@@ -76,7 +76,7 @@ pub struct Desk {
     unsaved: Option<String>,
 }
 
-/// What is kept over a restart.
+/// The state that survives a restart.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kept {
@@ -111,10 +111,11 @@ impl Desk {
         }
     }
 
-    /// Takes up what was kept at the last [`Effect::Save`]. To be called before the controller is made, with [`Desk::rack`].
+    /// Restores the state of the last [`Effect::Save`]. To be called before the controller is made, with
+    /// [`Desk::rack`].
     ///
     /// # Errors
-    /// The text is none that was kept.
+    /// The text is not a saved state.
     pub fn restore(&mut self, now_ms: u64, kept: &str) -> Result<Vec<Effect>, String> {
         let wrong = |e: String| format!("{e}; move the file away to start from the rack file");
         let kept: Kept = serde_json::from_str(kept).map_err(|e| wrong(e.to_string()))?;
@@ -138,7 +139,7 @@ impl Desk {
         &self.rack
     }
 
-    /// What the rack's file says.
+    /// The configuration in the rack's file.
     pub fn file(&self) -> &Rack {
         &self.file
     }
@@ -272,7 +273,7 @@ impl Desk {
         }
     }
 
-    /// What is to be kept over a restart.
+    /// The text to save for a restart.
     fn kept(&self) -> String {
         let services = self.overrides.iter().map(|(name, o)| {
             let (set, base) = (o.wanted.document(), o.base.document());
@@ -288,7 +289,7 @@ impl Desk {
         serde_json::to_string_pretty(&kept).unwrap_or_default() + "\n"
     }
 
-    /// What a service has now, and since which change.
+    /// The current settings of a service, and the change that made them.
     fn current(&self, service: &Service) -> (Wanted, Option<u64>) {
         match self.in_force(&service.name) {
             Some(o) => (o.wanted.clone(), Some(o.change)),
@@ -296,10 +297,10 @@ impl Desk {
         }
     }
 
-    /// The configuration with something else for one service; None for what the file says.
+    /// The configuration with other settings for one service; None for those of the file.
     ///
     /// # Errors
-    /// It cannot be; the message says what to write instead.
+    /// It is invalid; the message says what to write instead.
     fn with(&self, service: &str, wanted: Option<&Wanted>) -> Result<Rack, String> {
         let of_file = Wanted::of(self.file.service(service)?);
         let learnt = self.learnt.as_ref().filter(|(s, _)| wanted.is_none() && s == service);

@@ -44,15 +44,15 @@ pub const ROUTES: [(&str, &str); 10] = [
 pub struct Request<'a> {
     /// `GET` and the like.
     pub method: &'a str,
-    /// Path with what follows `?`.
+    /// Path and query.
     pub target: &'a str,
     /// The header `Authorization`.
     pub authorization: Option<&'a str>,
-    /// What it carries.
+    /// The body.
     pub body: &'a [u8],
 }
 
-/// What is sent back.
+/// The answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     /// Status of HTTP.
@@ -77,9 +77,9 @@ pub struct Wait {
 pub struct Answer {
     /// To be sent back, at once unless there is something to wait for.
     pub response: Response,
-    /// What to wait for.
+    /// What to wait for, if anything.
     pub wait: Option<Wait>,
-    /// What to do.
+    /// The actions.
     pub effects: Vec<Effect>,
 }
 
@@ -88,7 +88,7 @@ impl Response {
         Response { status, headers: Vec::new(), body: value.to_string() + "\n" }
     }
 
-    /// An error: what is wrong and what to do instead.
+    /// An error: the problem and its remedy.
     pub fn error(status: u16, message: impl Into<String>) -> Response {
         Response::json(status, &json!({ "error": message.into() }))
     }
@@ -183,7 +183,7 @@ impl Desk {
         self.answer(now_ms, controller, request).unwrap_or_else(Answer::from)
     }
 
-    /// What came of a change so far.
+    /// The outcome of a change so far.
     pub fn outcome(&self, change: u64) -> Response {
         let Some(found) = self.history.get(change) else {
             return Response::error(404, format!("no change {change} is kept; see GET /v1/changes"));
@@ -335,7 +335,7 @@ impl Desk {
         }
     }
 
-    /// What would be written: how many entries of which tables, and the first `limit` updates themselves.
+    /// The writes of a change: how many entries of which tables, and the first `limit` updates themselves.
     fn dry_run(
         &self,
         controller: &Controller,
@@ -372,7 +372,7 @@ impl Desk {
                 steps.push(json!({ "total": step.len(), "updates": [] }));
                 continue;
             }
-            // Who may change a policy may not know what reports are signed with.
+            // Read-only and policy users must not see the keys of reports.
             let open: Vec<Update> =
                 shown.iter().filter(|u| !matches!(u.key, Key::ReportKey { .. })).copied().collect();
             if open.len() < shown.len() {
@@ -473,7 +473,8 @@ impl Desk {
             .iter()
             .flat_map(|m| m.devices.iter().map(move |d| (m, d)))
             .map(|(m, d)| {
-                // Whoever is not enabled, or whose server is at weight 0, is so by an operator's word.
+                // A device that is not enabled, or whose server has weight 0, is out of service by an operator's
+                // request.
                 let why = unavailable.get(&d.number);
                 let state = match (d.enabled, d.held) {
                     _ if m.weight == 0 => "draining",

@@ -14,7 +14,7 @@ fn rack(text: &str) -> Rack {
     Rack::parse("rack.toml", text).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// A desk and a controller whose switch is out of reach, and what was kept last.
+/// A desk and a controller whose switch is out of reach, and the last saved state.
 struct Office {
     desk: Desk,
     controller: Controller,
@@ -191,11 +191,11 @@ fn the_newest_word_counts() {
     let file = text();
     let mut o = Office::new(&file);
     o.put(POLICY, r#"{"policy": "wrr"}"#);
-    // The file changes elsewhere: what was asked for stays.
+    // The file changes elsewhere: the requested setting stays.
     let effects = o.desk.file_changed(o.now, rack(&file.replace("# slots = 256", "slots = 512")));
     o.perform(effects);
     assert_eq!((o.policy(), o.desk.rack().services[0].slots), ("wrr", 512));
-    // The file says something new about the policy: that is newer.
+    // The file has a new policy: it is newer.
     let newer = file.replace("policy = \"p4mite\"", "policy = \"jsq\"");
     let effects = o.desk.file_changed(o.now, rack(&newer));
     o.perform(effects);
@@ -211,9 +211,9 @@ fn the_newest_word_counts() {
     assert_eq!(o.policy(), "jsq");
     assert!(o.said[1].contains("waits: ") && o.said[1].contains("no device `s2/nic`"), "{:?}", o.said);
     assert_eq!(o.get("/v1/services")["services"][0]["source"], "file", "what waits is not in force");
-    // Back again, and so is what was asked for: after a restart, and when the whole service was away.
+    // The request is back in force: after a restart, and after the whole service was absent.
     let mut again = Office::new(&newer);
-    let effects = again.desk.restore(again.now, &o.kept).expect("what was kept");
+    let effects = again.desk.restore(again.now, &o.kept).expect("the saved state");
     assert!(
         matches!(&effects[..], [Effect::Say(line), Effect::Save(_)] if line.contains("is in force again"))
     );
@@ -264,14 +264,14 @@ fn kept_over_a_restart() {
     );
     let kept = o.kept.clone();
     let mut again = Office::new(&file);
-    let effects = again.desk.restore(again.now, &kept).expect("what was kept");
+    let effects = again.desk.restore(again.now, &kept).expect("the saved state");
     assert_eq!(effects, []);
     assert_eq!(again.desk.rack(), o.desk.rack());
     assert_eq!(again.desk.history(), o.desk.history());
     assert_eq!(again.desk.kept(), kept);
     // Meanwhile the file said something new.
     let mut newer = Office::new(&file.replace("policy = \"p4mite\"", "policy = \"ecmp\""));
-    let effects = newer.desk.restore(newer.now, &kept).expect("what was kept");
+    let effects = newer.desk.restore(newer.now, &kept).expect("the saved state");
     assert!(matches!(effects[..], [Effect::Say(_), Effect::Save(_)]), "{effects:?}");
     assert_eq!(newer.desk.rack().services[0].policy.name(), "ecmp");
     for wrong in
@@ -293,7 +293,7 @@ fn only_the_last_changes_are_kept() {
     assert_eq!(o.get("/v1/changes?limit=1000")["changes"].as_array().map(Vec::len), Some(MAX_CHANGES));
 }
 
-/// Whether a value is what a schema of the description says.
+/// Whether a value matches a schema of the description.
 fn fits(value: &Value, schema: &Value, all: &Value) -> Result<(), String> {
     let wrong = |what: &str| Err(format!("{value} {what} {schema}"));
     if let Some(path) = schema["$ref"].as_str() {
@@ -472,7 +472,7 @@ fn a_learner_and_an_operator() {
     o.perform(effects);
     assert_eq!(weights(&o), [6, 0]);
 
-    // An operator's word is another thing.
+    // A device that an operator disabled is different.
     let disabled = learning.replacen("weight = 1\n", "weight = 1\nenabled = false\n", 1);
     let effects = o.desk.file_changed(o.now, rack(&disabled));
     o.perform(effects);

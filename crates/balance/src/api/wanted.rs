@@ -1,4 +1,4 @@
-//! A policy as people ask for it: by its name, or by the block that decides and what it looks at.
+//! A policy as users request it: by its name, or by the block that decides and its metric.
 
 use crate::blocks::{Counting, Metric, Servers, Tuning};
 use crate::config::{Rack, Service};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// Blocks by name, with what they do.
+/// Blocks by name, with a description.
 pub const BLOCKS: [(&str, &str); 7] = [
     ("min-finder", "the device with the smallest `metric`; with `choices`, among that many random ones"),
     ("round-robin", "shares by `weights` per connection, multiplied by the free share of `metric` if set"),
@@ -24,8 +24,8 @@ pub const BLOCKS: [(&str, &str); 7] = [
 /// Longest note.
 const MAX_NOTE: usize = 500;
 
-/// A policy as JSON says it. What is not there is what the policy does by itself (settings), or what the rack's file says
-/// (weights, priorities).
+/// A policy in JSON. Omitted settings take the policy's defaults; omitted weights and priorities are those of the
+/// rack's file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs)] // as in `Tuning`
@@ -136,7 +136,7 @@ fn of_block(block: &str, looks_at: Option<Metric>, tuning: &mut Tuning) -> Resul
 }
 
 impl Wanted {
-    /// What a service has by the rack's file.
+    /// The settings of a service in the rack's file.
     pub fn of(service: &Service) -> Wanted {
         Wanted {
             policy: service.policy,

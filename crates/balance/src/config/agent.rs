@@ -14,7 +14,7 @@ pub struct Threshold {
     pub low: f64,
 }
 
-/// What carries a report.
+/// The transport of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReportForm {
     /// A UDP datagram.
@@ -39,7 +39,7 @@ impl FromStr for ReportForm {
 /// How an agent measures and decides. A metric without threshold does not count.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentSettings {
-    /// What carries its reports.
+    /// The transport of its reports.
     pub form: ReportForm,
     /// A report is sent at least this often, in milliseconds.
     pub heartbeat_ms: u32,
@@ -47,7 +47,7 @@ pub struct AgentSettings {
     pub repeat_ms: u32,
     /// Minimum time a device stays busy, in milliseconds.
     pub hold_ms: u32,
-    /// Metrics forget what is older than about this, in milliseconds.
+    /// Metrics forget values older than about this, in milliseconds.
     pub window_ms: u32,
     /// Weight of the newest answer in the average of latencies, 0 (exclusive) to 1.
     pub smoothing: f64,

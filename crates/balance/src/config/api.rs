@@ -35,7 +35,7 @@ pub struct ApiTls {
     pub client_ca: Option<String>,
 }
 
-/// What [api] says where it listens beyond loopback in the clear.
+/// The option of [api] that allows listening beyond loopback without encryption.
 const WITHOUT_TLS: &str = "without-tls";
 
 fn tls(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<ApiTls> {
@@ -85,7 +85,7 @@ pub(super) fn api(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<A
     Some(ApiSettings { listen: listen.value, tls, tokens: tokens?.value, state: state.map(|s| s.value) })
 }
 
-/// A service whose device a controller chooses by what Prometheus says.
+/// A service whose device a controller chooses by metrics from Prometheus.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PrometheusChoice {
     /// The service's name.

@@ -1,4 +1,4 @@
-//! What the tables of a configuration must agree about.
+//! Consistency checks between the tables of a configuration.
 
 use super::read::{Raw, RawServer, RawService};
 use super::reader::{Place, Problems};
@@ -442,7 +442,7 @@ fn members(
     Some(service)
 }
 
-/// Whether a service has what a policy needs.
+/// Whether a service meets the requirements of a policy.
 pub(super) fn policy_needs(
     policy: Policy,
     tuning: &Tuning,

@@ -6,7 +6,7 @@ use crate::types::Protocol;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
-/// What a probe does.
+/// The kind of probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeKind {
     /// Opens a TCP connection.
@@ -35,7 +35,7 @@ impl ProbeKind {
 /// A health check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthSettings {
-    /// What a probe does.
+    /// The kind of probe.
     pub kind: ProbeKind,
     /// Port of the device; None: those of its services.
     pub port: Option<u16>,
@@ -80,7 +80,8 @@ pub struct Target {
     pub implied: bool,
 }
 
-/// What to probe of a device. `own`: its own agent does it, where the device is. Another device's agent checks only what is configured.
+/// The probes of a device. `own`: by its own agent, on the device. Another device's agent runs only the configured
+/// checks.
 pub(crate) fn targets(rack: &Rack, device: &Device, own: bool) -> Vec<Target> {
     let implied = device.agent.health == HealthCheck::Implied;
     let settings = match &device.agent.health {

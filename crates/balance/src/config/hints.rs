@@ -1,4 +1,4 @@
-//! What a configuration leaves to others, and what in it is valid but hardly meant.
+//! Requirements of a configuration outside the switch, and valid settings that are probably mistakes.
 
 use super::{Device, Rack};
 use crate::types::address_bits;
@@ -16,8 +16,8 @@ impl Rack {
         self.switch.gateways.iter().copied().filter(family).max_by_key(near)
     }
 
-    /// What an operator should know of a configuration that is valid: what devices need that the switch cannot give them, and what is
-    /// unusual.
+    /// Hints about a valid configuration: settings that devices need and the switch cannot provide, and unusual
+    /// settings.
     pub fn hints(&self) -> Vec<String> {
         let mut out = Vec::new();
         if self.switch.gateways.is_empty() {

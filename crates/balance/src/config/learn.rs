@@ -12,15 +12,15 @@ use std::time::Duration;
 pub struct LearnConfig {
     /// The service's name.
     pub service: String,
-    /// The learner and its settings. What it has learned is in its file.
+    /// The learner and its settings. Its learned values are in `table`.
     pub settings: Settings,
-    /// Weight of accelerators to begin with; None: what the service's weights say.
+    /// Initial weight of accelerators; None: the service's weights.
     pub first_weight: Option<u32>,
-    /// The file that keeps what is learnt, as written.
+    /// The path of the file of learned values, as written.
     pub table: Option<String>,
     /// Where its random numbers begin; None: somewhere else each time.
     pub seed: Option<u64>,
-    /// The source of clients' latency.
+    /// The seed of its random numbers; None: a different one each time.
     pub clients: ClientsSource,
 }
 

@@ -1,7 +1,7 @@
 //! `rack.toml`: services, servers, devices and the switch between them.
 //!
-//! [`Rack::parse`] checks everything once, here at the edge; what it returns is consistent: numbers are unique and in
-//! range, names resolved, every service can be served by the devices that it names.
+//! [`Rack::parse`] checks everything once. The result is consistent: numbers are unique and in range, names resolved,
+//! and every service can be served by the devices that it names.
 
 mod agent;
 mod api;
@@ -42,13 +42,13 @@ pub struct Rack {
     pub bridge: Vec<Station>,
     /// Servers with their devices.
     pub servers: Vec<Server>,
-    /// What clients ask for.
+    /// The services for clients.
     pub services: Vec<Service>,
     /// Keys of agents, from a separate file: see [`Rack::read_keys`].
     pub keys: ReportKeys,
-    /// Services whose device is chosen by what Prometheus says.
+    /// Services whose device is chosen by metrics from Prometheus.
     pub choices: Vec<PrometheusChoice>,
-    /// The controller's API; None: there is none.
+    /// The controller's API, if enabled.
     pub api: Option<ApiSettings>,
     /// The learner of a service's weights, if there is one.
     pub learn: Option<LearnConfig>,
@@ -74,7 +74,7 @@ pub struct Switch {
     pub election_id: u64,
     /// Whether the controller takes the switch from clients that are not Pointsman controllers.
     pub preempt: bool,
-    /// What it runs.
+    /// Its P4 program.
     pub program: Program,
     /// Its own MAC address, on all ports.
     pub mac: Mac,
@@ -134,14 +134,14 @@ pub struct Server {
     pub devices: Vec<Device>,
 }
 
-/// A device: something with an address of its own that serves requests.
+/// A device: a server of requests with its own address.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Device {
     /// Name, unique in the server.
     pub name: String,
     /// Its number in the data plane.
     pub number: DeviceNumber,
-    /// What it is.
+    /// Its kind.
     pub kind: DeviceKind,
     /// Port of the switch.
     pub port: u16,
@@ -212,7 +212,7 @@ impl Service {
         Blocks::new(self.policy, &self.tuning, protocol, tell_workers(&self.members))
     }
 
-    /// What clients can connect to: every combination of VIP and protocol.
+    /// Every combination of VIP and protocol that clients can connect to.
     pub fn frontends(&self) -> impl Iterator<Item = Frontend> + '_ {
         self.vips.iter().flat_map(move |vip| {
             self.protocols.iter().map(move |p| Frontend { vip: *vip, protocol: *p, port: self.port })
@@ -246,7 +246,7 @@ impl std::str::FromStr for DirectReturn {
     }
 }
 
-/// A rate of new connections that a service can bear; what comes above is refused and counted.
+/// A rate of new connections that a service can bear; connections above it are refused and counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Limit {
     /// Connections a second in the long run.
@@ -271,7 +271,7 @@ pub struct Member {
 pub struct MemberDevice {
     /// The device.
     pub number: DeviceNumber,
-    /// What it is.
+    /// Its kind.
     pub kind: DeviceKind,
     /// Whether it takes new connections.
     pub enabled: bool,
@@ -281,11 +281,11 @@ pub struct MemberDevice {
     pub priority: u8,
     /// Its weight among the devices of the rack, for WRR.
     pub weight: u32,
-    /// How many requests it works on at the same time, if the configuration says so.
+    /// How many requests it works on at the same time, if configured.
     pub workers: Option<u16>,
 }
 
-/// One address, protocol and port that clients connect to: what the data plane calls a service.
+/// One address, protocol and port that clients connect to: a service of the data plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Frontend {
     /// The virtual address.
@@ -341,7 +341,7 @@ impl Rack {
     /// The same configuration with another policy for one service.
     ///
     /// # Errors
-    /// There is no such service, or it lacks what the policy needs.
+    /// The service does not exist, or it does not meet the policy's requirements.
     pub fn with_policy(&self, service: &str, policy: Policy) -> Result<Rack, String> {
         let tuning = self.service(service)?.tuning;
         self.with_settings(service, policy, tuning, &BTreeMap::new(), &BTreeMap::new())
@@ -358,11 +358,11 @@ impl Rack {
         })
     }
 
-    /// The same configuration with another policy for one service, and everything that belongs to it. Weights and priorities are
-    /// of the devices that are named, by `server/device`; the others keep theirs.
+    /// The same configuration with another policy for one service, and all its settings. Weights and priorities apply
+    /// to the devices named by `server/device`; the others keep theirs.
     ///
     /// # Errors
-    /// There is no such service or device, or the service lacks what the policy needs.
+    /// The service or device does not exist, or the service does not meet the policy's requirements.
     pub fn with_settings(
         &self,
         service: &str,

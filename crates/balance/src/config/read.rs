@@ -1,4 +1,4 @@
-//! From TOML to the types of the configuration, table by table. What concerns several tables is in `check`.
+//! From TOML to the types of the configuration, table by table. `check` covers rules between several tables.
 
 use super::agent::{AgentSettings, read_settings};
 use super::api::{self, ApiSettings, RawPrometheus};
@@ -27,7 +27,7 @@ pub(super) struct RawService {
     pub vip_places: Vec<Place>,
 }
 
-/// A device as written: what `check` needs in addition to the device.
+/// A device as written: the fields that `check` needs in addition to the device.
 pub(super) struct RawDevice {
     pub device: Device,
     pub place: Place,

@@ -1,4 +1,4 @@
-//! Reads fields out of TOML tables and collects what is wrong, with the place of each.
+//! Reads fields out of TOML tables and collects errors, with the place of each.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,7 +18,7 @@ pub struct ConfigError {
     pub column: usize,
     /// The field, `server.device.port`; empty if the text is not TOML.
     pub field: String,
-    /// What is wrong and what to write instead.
+    /// The error and its remedy.
     pub message: String,
 }
 
@@ -62,7 +62,7 @@ pub struct At<T> {
     pub place: Place,
 }
 
-/// The text, and what was found wrong with it so far.
+/// The text, and the errors found in it so far.
 pub struct Problems<'a> {
     file: &'a str,
     text: &'a str,
@@ -308,7 +308,7 @@ impl<'t, 'a> Table<'t, 'a> {
         let message = match value.get_ref() {
             DeValue::String(s) => match s.parse() {
                 Ok(v) => return Some(At { value: v, place: value.span() }),
-                // The standard library's parsers say what is wrong, but not what to write.
+                // The standard library's parsers name the error, but not the remedy.
                 Err(e) if wanted.is_empty() => format!("{e}"),
                 Err(_) => format!("`{s}`: {wanted}"),
             },

@@ -5,8 +5,8 @@ use crate::types::DeviceNumber;
 use std::collections::BTreeSet;
 use toml::de::DeTable;
 
-/// Reasons why `new` is perhaps not the intended replacement of `old`: it is truncated, or whole sections or more than half
-/// of the devices are missing. Empty if there is no objection.
+/// Reasons why `new` is perhaps not the intended replacement of `old`: it is truncated, or whole sections or more than
+/// half of the devices are missing. Empty if `new` is plausible.
 pub fn doubts(old: (&Rack, &str), new: (&Rack, &str)) -> Vec<String> {
     let (old_rack, old_text) = old;
     let (new_rack, new_text) = new;

@@ -100,7 +100,7 @@ fn tuning() {
     check("prt", "low = 95", &["service.policy", "tuning.low is 95 and tuning.high 90"]);
 }
 
-/// What the comments of the example show as defaults are the defaults, and what they show as possible is valid.
+/// Commented-out defaults of the example are the real defaults, and its alternatives are valid.
 #[test]
 fn example_comments() {
     let text: String = EXAMPLE
@@ -172,7 +172,7 @@ fn health_checks() {
     wrong("intervall_ms = 5", &["health.intervall_ms: unknown field", "interval_ms"]);
 }
 
-/// What the switch cannot see to is said, and what is valid but hardly meant.
+/// Needs that the switch cannot meet and unusual settings are reported.
 #[test]
 fn hints() {
     let hints = good(EXAMPLE).hints();
@@ -632,7 +632,7 @@ fn learning() {
         ("web", Some("t.q"), 8)
     );
     assert_eq!((l.clients.loss.as_deref(), l.clients.patience.as_millis()), (None, 2000));
-    // What it says is read again as the same.
+    // The output parses to the same value.
     let again = format!(
         "[learn]\ntable = \"t.q\"\n{}{}",
         l.settings.text(),

@@ -1,8 +1,8 @@
 //! The number of connections left on draining devices, read from the switch's table of connections, a part at a time.
 //!
-//! A connection that falls silent ends without a packet, so ends cannot be counted as they come: every entry is read. An
-//! entry's last packet is given in the switch's clock, which the controller estimates from what it reads: the latest moment in any
-//! entry, and how long ago it read that.
+//! A connection that falls silent ends without a packet, so the end is not an event that could be counted: every entry
+//! is read. The time of an entry's last packet is in the switch's clock. The controller estimates that clock from its
+//! readings: the latest time in any entry, and how long ago it was read.
 
 use crate::plan::Schema;
 use crate::plan::schema::number;
@@ -25,7 +25,7 @@ const FINS: u64 = 2 | 4;
 const RESET: u64 = 8;
 /// The unit of `last_seen`.
 const UNIT: Duration = Duration::from_micros(1024);
-/// An entry's registers: what it is, when it was seen, and in its middle word whose it is.
+/// An entry's registers: its state, the time of its last packet, and in the middle word its device.
 const STATE: usize = 0;
 const SEEN: usize = 1;
 const MIDDLE: usize = 2;
@@ -33,21 +33,21 @@ const MIDDLE: usize = 2;
 /// How many connections devices have.
 #[derive(Debug, Default)]
 pub(super) struct Census {
-    /// Whom it is about.
+    /// The draining devices.
     of: BTreeSet<DeviceNumber>,
     /// The next place.
     next: u64,
-    /// Entries that live, by way and place, with what they are: when they were seen and whose they are is to be read. Most
-    /// places are free, so most is not.
+    /// Live entries by way and place, with their state; the time of the last packet and the device must still be read.
+    /// Most places are free, so few must be.
     live: BTreeMap<(usize, i64), u64>,
     counted: BTreeMap<DeviceNumber, u64>,
-    /// What stood there when all places had been looked at.
+    /// The counts when all places had been read.
     left: BTreeMap<DeviceNumber, u64>,
     /// A moment of the switch's clock, and when that was here.
     clock: Option<(u32, Duration)>,
 }
 
-/// What answers came to.
+/// The result of the answers.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Counted {
     /// Devices that turned out to have no connections left.
@@ -75,12 +75,12 @@ impl Census {
         *self = Census { of: std::mem::take(&mut self.of), ..Census::default() };
     }
 
-    /// What one of them has; None before all places were looked at.
+    /// The connections left on a device; None before all places were read.
     pub fn left(&self, device: DeviceNumber) -> Option<u64> {
         self.left.get(&device).copied()
     }
 
-    /// What to read next: nothing if no device has connections left.
+    /// The next entries to read; none if no device has connections left.
     pub fn questions(&self, schema: &Schema) -> Vec<p4rt::Entity> {
         if self.of.iter().all(|d| self.left.get(d) == Some(&0)) {
             return Vec::new();
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn connections_of_a_device() {
         let mut c = Census::default();
-        assert_eq!(round(&mut c, 0, &[]), [], "nobody drains, so nothing is read");
+        assert_eq!(round(&mut c, 0, &[]), [], "no device drains, so nothing is read");
         c.about([DEVICE].into());
         assert_eq!(left(&c), None);
         let all = [
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(round(&mut c, 21_000, &all[..1]), [DEVICE]);
         assert_eq!(left(&c), Some(0));
         let schema = Schema::new(&p4info()).expect("the balancer");
-        assert!(c.questions(&schema).is_empty(), "there is nothing to wait for");
+        assert!(c.questions(&schema).is_empty(), "no connections are left");
         // Another device also drains.
         c.about([DEVICE, DeviceNumber::from_bits(18)].into());
         assert_eq!(round(&mut c, 22_000, &[(0, 6, LIVE, 300, 30_000, 18)]), []);

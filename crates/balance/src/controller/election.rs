@@ -1,9 +1,10 @@
 //! Which controller leads: election ids, and when to bid for the switch.
 //!
-//! A controller first looks, by an arbitration without an id. Where the switch has no primary it bids with an id above the highest that
-//! the switch ever saw. Behind another controller of Pointsman it stands by until the switch reports that there is no primary; then
-//! standbys bid after waits of different length, so that the first bid usually is the only one. Ids differ between controllers, and the
-//! switch takes writes with the highest id only: there are never two writers.
+//! A controller first looks, by an arbitration without an id. If the switch has no primary, it bids with an id above
+//! the highest that the switch ever saw. If another Pointsman controller is primary, it is a standby until the switch
+//! reports that the primary is gone. Then the standbys bid after waits of different length, so that the first bid
+//! usually is the only one. Ids differ between controllers, and the switch takes writes with the highest id only: two
+//! controllers never write at the same time.
 
 use std::fmt;
 use std::time::Duration;
@@ -99,7 +100,7 @@ impl Leader {
     }
 }
 
-/// What to do about a lost or changed primary.
+/// The reaction to a lost or changed primary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// Bid after this time; zero: at once.
@@ -107,7 +108,7 @@ pub(super) enum Decision {
     StandBy,
 }
 
-/// What one controller knows of the elections of its switch.
+/// One controller's knowledge of the elections of its switch.
 #[derive(Debug)]
 pub(super) struct Election {
     seed: u64,

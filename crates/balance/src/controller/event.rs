@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Something that happened. Devices are named `server/device`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the fields are what the sentences of `Display` say
+#[allow(missing_docs)] // the sentences of `Display` explain the fields
 pub enum Event {
     Connecting { address: String },
     ConnectionLost { reason: String, retry_in: Duration },

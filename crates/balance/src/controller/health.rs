@@ -1,4 +1,4 @@
-//! Which devices are heard of, why others are not, and which of those that left are without connections, from what polls read.
+//! Which devices report, why others do not, and which draining devices have no connections left, according to polls.
 
 use crate::config::Rack;
 use crate::plan::{Action, Entries, Epoch, Generation, Key, Schema};
@@ -16,7 +16,7 @@ struct Heard {
     since: Duration,
 }
 
-/// What the data plane has in place of the time of a device's last report when that says that the device failed its health check.
+/// The data plane's value for the time of the last report of a device that failed its health check.
 const HEARD_FAILED: u128 = 1;
 
 /// Drop reason of the data plane: the number of the report was used before, or a higher one.
@@ -65,7 +65,7 @@ struct Drain {
     quiet_since: Duration,
 }
 
-/// What changed.
+/// A change of state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
     Silent(DeviceNumber),
@@ -178,7 +178,7 @@ impl Health {
         })
     }
 
-    /// What to read.
+    /// The registers to read.
     pub fn questions(&self, rack: &Rack, schema: &Schema) -> Vec<p4rt::Entity> {
         let index = |i: u16| Some(p4rt::Index { index: i.into() });
         let mut out = Vec::new();
@@ -299,7 +299,7 @@ impl Health {
         }
     }
 
-    /// Connections are over when no packet went there for longer than any of them could be idle.
+    /// Connections have ended when no packet went to the device for longer than any of them could be idle.
     fn counted(&mut self, now: Duration, leaving: Leaving, count: i64) -> Option<Finding> {
         let drain = self.leaving.get_mut(&leaving)?;
         if drain.count.replace(count) != Some(count) {

@@ -1,11 +1,11 @@
 //! The controller of one switch, over P4Runtime.
 //!
-//! It connects, becomes primary once the switch has no other primary ([`Leader`]), sees that the right program runs, reads all
-//! tables and then writes the difference to what they should hold, in steps in which no packet meets half a change (`crate::plan`). After any failure
-//! it starts again from there: what the switch holds is the only state that has to be right. It asks for MAC addresses
-//! that the configuration does not say, and polls when devices last reported.
+//! It connects, becomes primary once the switch has no other primary ([`Leader`]), sees that the right program runs,
+//! reads all tables and then writes the difference to the desired entries, in steps in which no packet meets half a
+//! change (`crate::plan`). After any failure it starts again from there: only the switch's tables need to be right. It
+//! resolves MAC addresses that are not configured, and polls the times of devices' last reports.
 //!
-//! The caller carries messages: it does what [`Output`] says and hands back what comes as [`Input`].
+//! The caller carries messages: it performs each [`Output`] and returns the results as [`Input`].
 
 mod census;
 mod election;
@@ -45,9 +45,9 @@ use write::Batch;
 /// The data plane to install.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
-    /// What a controller may know of it.
+    /// The program's description.
     pub p4info: P4Info,
-    /// What the switch needs of it: for Pointsman's switch, the P4 source with everything that it includes.
+    /// The pipeline configuration for the switch: for Pointsman's switch, the P4 source with all its includes.
     pub device_config: Vec<u8>,
 }
 
@@ -66,7 +66,7 @@ pub enum Input {
     Response {
         /// The request's.
         id: u64,
-        /// What came of it.
+        /// The result.
         result: Result<Response, RpcError>,
     },
     /// The configuration changed.
@@ -88,7 +88,7 @@ pub enum Input {
     },
 }
 
-/// What a controller wants done.
+/// An action that a controller requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
     /// Connect to `host:port` and open the stream channel; an older connection is given up.
@@ -131,7 +131,7 @@ pub enum Response {
     Write,
 }
 
-/// What a request was for.
+/// The purpose of a request.
 #[derive(Debug)]
 enum Purpose {
     CheckPipeline,
@@ -142,7 +142,7 @@ enum Purpose {
     Count,
 }
 
-/// A device that gets no new connections, and will not until an operator says so.
+/// A device that gets no new connections until an operator enables it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draining {
     /// `server/device`.
@@ -162,7 +162,7 @@ pub enum Status {
     Backup,
     /// In charge, still bringing the switch up to date.
     Working,
-    /// In charge, and the switch holds what it should.
+    /// In charge, and the switch holds the desired entries.
     InSync,
 }
 
@@ -182,26 +182,26 @@ pub struct Controller {
     have: Entries,
     /// Entries of our tables that the controller would never write; they are removed.
     foreign: Vec<p4rt::TableEntry>,
-    /// Whether the tables were adopted once: then what is known of devices is worth more than what they tell.
+    /// Whether the tables were adopted once: then the controller's knowledge of devices takes precedence over theirs.
     adopted: bool,
     queue: std::collections::VecDeque<Batch>,
     /// Changes since the switch was last up to date.
     writes: usize,
-    /// What the tables should hold may have changed.
+    /// The desired entries may have changed.
     dirty: bool,
     in_sync: bool,
     /// Names of all devices that were ever configured.
     names: BTreeMap<DeviceNumber, String>,
-    /// What was said already about the plan.
+    /// Notes on the plan that were already reported.
     notes: Vec<String>,
     resolver: Resolver,
     health: Health,
     census: Census,
     poll_at: Duration,
     can_poll: bool,
-    /// What was chosen, by service name.
+    /// Chosen devices by service name.
     choices: BTreeMap<String, DeviceNumber>,
-    /// What was written to the switch, by service number.
+    /// Choices written to the switch, by service number.
     told: BTreeMap<u16, u32>,
 }
 
@@ -216,8 +216,7 @@ pub enum Unavailable {
     Failed,
 }
 
-/// What a device gets in the services that it is part of: whether any gives it new connections, and whether any would, but for a
-/// learner.
+/// A device's role in its services: whether any gives it new connections, and whether any would without a learner.
 fn parts(rack: &Rack, device: DeviceNumber) -> Option<(bool, bool)> {
     let all = rack.services.iter().flat_map(|s| &s.members).filter(|m| m.server == device.server());
     let own = all.filter_map(|m| Some((m.weight, m.devices.iter().find(|d| d.number == device)?)));
@@ -300,7 +299,7 @@ impl Controller {
         &self.rack
     }
 
-    /// What the switch's tables hold, as far as is known.
+    /// The entries in the switch's tables, as far as known.
     pub fn entries(&self) -> &Entries {
         &self.have
     }
@@ -454,8 +453,8 @@ impl Controller {
         self.pending.values().any(|(p, _)| matches!(p, Purpose::Poll | Purpose::Count))
     }
 
-    /// Devices that get no new connections because an operator said so: they left the configuration, are not enabled, or all their
-    /// services give their server none. What a learner holds is not among them.
+    /// Devices that get no new connections by an operator's request: they left the configuration, are not enabled, or
+    /// all their services give their server none. Devices that a learner holds are not among them.
     fn drains(&self) -> BTreeSet<DeviceNumber> {
         let mut out: BTreeSet<DeviceNumber> = self.health.leaving_devices().collect();
         for (_, device) in self.rack.devices() {

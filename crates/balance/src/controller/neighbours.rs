@@ -27,7 +27,7 @@ const COMPLAIN_AFTER: u32 = 3;
 const FLOOD: u32 = 100;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What has to be known: port of the switch and address.
+/// A neighbour to resolve: port of the switch and address.
 pub(super) type Target = (u16, IpAddr);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +108,7 @@ pub(super) struct Resolver {
     was_flood: bool,
 }
 
-/// What came of a question or answer.
+/// The result of a question or answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
     /// A new or changed address.
@@ -171,7 +171,7 @@ impl Resolver {
         self.asked.values().map(|a| a.next).min()
     }
 
-    /// The frames to send now, each with its port, and what was found out.
+    /// The frames to send now, each with its port, and the findings.
     pub fn poll(&mut self, now: Duration, rack: &Rack) -> (Vec<(u16, Vec<u8>)>, Vec<Finding>) {
         let mut frames = Vec::new();
         let mut findings = Vec::new();

@@ -1,4 +1,4 @@
-//! What a configuration would change, without changing anything.
+//! The changes that a configuration would make, without making them.
 
 use super::{Controller, Status};
 use crate::config::Rack;
@@ -6,12 +6,12 @@ use crate::controller::session::Phase;
 use crate::plan::{self, Situation, Update};
 use pointsman_control::proto::p4rt;
 
-/// The writes that would bring the switch from what it holds to a configuration.
+/// The writes that would bring the switch from its entries to those of a configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Preview {
     /// In steps: one is complete before the next begins.
     pub steps: Vec<Vec<Update>>,
-    /// What would not come out exactly as configured.
+    /// Differences between the result and the configuration.
     pub notes: Vec<String>,
     /// The controller's state. Unless it is in charge, the switch may hold something else.
     pub status: Status,
@@ -30,7 +30,7 @@ impl Controller {
         }
     }
 
-    /// What a configuration would change.
+    /// The changes that a configuration would make.
     ///
     /// # Errors
     /// It would be rejected; the message says why.

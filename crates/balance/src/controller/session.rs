@@ -1,4 +1,4 @@
-//! Connection, mastership, pipeline, and reading back what the switch holds.
+//! Connection, mastership, pipeline, and reading back the switch's entries.
 
 use super::election::{Decision, ElectionId, Leader};
 use super::{Controller, Event, Output, Purpose, Request, Response};
@@ -9,7 +9,7 @@ use pointsman_control::proto::p4rt::{
 use pointsman_control::{Code, RpcError};
 use std::time::Duration;
 
-/// First wait after a failure; it doubles up to [`LAST_WAIT`], or [`LAST_RECONNECT`] where there is no connection.
+/// First wait after a failure; it doubles up to [`LAST_WAIT`], or [`LAST_RECONNECT`] without a connection.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LAST_WAIT: Duration = Duration::from_secs(5);
 /// A refused connection costs nothing, and a switch that has restarted is empty until it is reached.
@@ -32,7 +32,7 @@ pub(super) enum Phase {
     Arbitrating {
         until: Duration,
     },
-    /// Until there is no primary, or until it is time to bid.
+    /// For the end of the primary, or for the time to bid.
     Backup {
         bid_at: Option<Duration>,
     },
@@ -62,7 +62,7 @@ impl Controller {
         answers.chain(phase).min()
     }
 
-    /// What time alone brings about.
+    /// Handles elapsed deadlines.
     pub(super) fn advance(&mut self, now: Duration, out: &mut Vec<Output>) {
         match self.phase {
             Phase::Waiting { until } if now >= until => {
@@ -91,7 +91,7 @@ impl Controller {
         wait
     }
 
-    /// Forgets everything that was under way.
+    /// Forgets all requests in flight.
     fn abandon(&mut self) {
         self.pending.clear();
         self.queue.clear();
@@ -202,7 +202,8 @@ impl Controller {
         {
             return;
         }
-        // Specification, "Client Arbitration and Controller Replication": OK is the primary's, NOT_FOUND says that there is none.
+        // Specification, "Client Arbitration and Controller Replication": OK is the primary's, NOT_FOUND means no
+        // primary.
         let highest = a.election_id.map(|id| ElectionId(u128::from(id.high) << 64 | u128::from(id.low)));
         let status = a.status.as_ref().map(|s| s.code);
         if status == Some(Code::Ok.number()) {
@@ -216,7 +217,7 @@ impl Controller {
         }
         self.abandon();
         if self.election.others_led(highest) {
-            // What the other one found out is in the tables, to be adopted at a takeover.
+            // The other controller's findings are in the tables, to be adopted at a takeover.
             self.adopted = false;
             self.health.forget();
         }
@@ -346,7 +347,7 @@ impl Controller {
         self.request(now, Purpose::ReadAll, Request::Read(read), out);
     }
 
-    /// Takes over what the tables hold.
+    /// Adopts the entries of the tables.
     fn adopt(&mut self, now: Duration, entities: &[p4rt::Entity], out: &mut Vec<Output>) {
         self.have = Entries::new();
         self.foreign.clear();
@@ -369,7 +370,7 @@ impl Controller {
         } else {
             self.adopted = true;
             self.health.adopt(&self.rack, &self.have);
-            // There is no older configuration to stay with.
+            // An older configuration to stay with does not exist.
             if let Err(text) = plan::conflict(&self.situation(), &self.have) {
                 let text = format!("connections of a previous configuration are cut: {text}");
                 out.push(Output::Event(Event::Warning { text }));

@@ -1,4 +1,4 @@
-//! Writing the difference between what the switch holds and what it should.
+//! Writing the difference between the switch's entries and the desired ones.
 
 use super::session::code;
 use super::{Controller, Event, Output, Purpose, Request};
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// by default.
 const BATCH: usize = 250;
 
-/// What one write request changes.
+/// The changes of one write request.
 #[derive(Clone, Debug)]
 pub(super) enum Batch {
     Updates(Vec<Update>),
@@ -26,7 +26,7 @@ pub(super) enum Batch {
 const CHOSEN_DEVICE: u32 = 0xc000_0000;
 
 impl Batch {
-    /// What change number `i` is, for messages.
+    /// Change number `i`, for messages.
     fn name(&self, i: usize) -> Option<String> {
         match self {
             Batch::Updates(updates) => updates.get(i).map(Update::to_string),
@@ -43,8 +43,8 @@ impl Controller {
         self.pending.values().any(|(p, _)| matches!(p, Purpose::Write(_)))
     }
 
-    /// Sends the next batch; makes a new plan first if something changed. One request is under way at a time: the switch
-    /// may make the changes of one request, and requests side by side, in any order.
+    /// Sends the next batch; makes a new plan first if something changed. Only one request is in flight at a time: the
+    /// switch may make the changes of one request, and concurrent requests, in any order.
     pub(super) fn reconcile(&mut self, now: Duration, out: &mut Vec<Output>) {
         if self.is_writing() {
             return;
@@ -79,7 +79,7 @@ impl Controller {
         self.request(now, Purpose::Write(batch), Request::Write(write), out);
     }
 
-    /// What the switch does not know yet of the choices.
+    /// The choices that are not yet written to the switch.
     fn choices_to_tell(&self) -> Option<Batch> {
         let mut wanted: std::collections::BTreeMap<u16, u32> = self.told.keys().map(|n| (*n, 0)).collect();
         for (key, action) in &self.have {
@@ -87,7 +87,7 @@ impl Controller {
                 && let Some(of) = self.rack.services.iter().find(|s| s.frontends().any(|g| g == *f))
             {
                 let chosen = self.choices.get(&of.name).map(|d| CHOSEN_DEVICE | u32::from(d.bits()));
-                // Where it would count, what a former controller chose must go.
+                // If it would count, a former controller's choice must be removed.
                 let counts = of.blocks(f.protocol).servers == Servers::Chosen;
                 if let Some(value) = chosen.or(counts.then_some(0)) {
                     wanted.insert(*service, value);
@@ -149,7 +149,7 @@ impl Controller {
         }
     }
 
-    /// Names the entries that were refused, and begins again from what the switch then holds.
+    /// Names the refused entries, and begins again from the entries that the switch then holds.
     pub(super) fn write_failed(&mut self, now: Duration, batch: &Batch, e: RpcError, out: &mut Vec<Output>) {
         let mut named = false;
         for (i, detail) in e.details.iter().enumerate().filter(|(_, d)| d.canonical_code != 0) {

@@ -1,7 +1,7 @@
-//! A contextual bandit with Thompson sampling: for every level of load it keeps a guess of what each weight is worth and how sure
-//! it is of that, draws from these guesses, and takes the best draw. What is known well is used, what might be better is
-//! tried, and no more often than it might. Latency over weights has one valley, so only the best one known and its two
-//! neighbours are drawn for.
+//! A contextual bandit with Thompson sampling: for every level of load it estimates the value of each weight and the
+//! uncertainty of that estimate, draws from these distributions, and takes the best draw. Good weights are used, and
+//! weights that might be better are tried as often as they might be. Latency over weights has one valley, so only the
+//! best known weight and its two neighbours are drawn for.
 
 use super::lines::{Lines, MAX_UPDATES, numbers, wrong};
 use super::{Knowledge, Observation, Parameters, Step, TableError, Verdict, Weigher, Weights};
@@ -14,7 +14,7 @@ const LEVEL: f64 = 1.12;
 const PRIOR: (f64, f64) = (0.5, 0.5);
 /// Standard deviation of one observation of worth.
 const NOISE: f64 = 0.1;
-/// What was seen counts less with every later observation of its level: racks change.
+/// An observation counts less with every later one of its level: racks change.
 const MEMORY: f64 = 0.995;
 /// An observation this far from the estimate means that the rack changed: its level starts over.
 const SURPRISE: f64 = 0.4;
@@ -32,7 +32,7 @@ struct Guess {
     n: f64,
 }
 
-/// What a bandit knows: by level of load, what each weight of accelerators is worth.
+/// A bandit's knowledge: by level of load, the value of each weight of accelerators.
 ///
 /// ```text
 /// pointsman thompson 1
@@ -43,8 +43,8 @@ struct Guess {
 /// ...
 /// ```
 ///
-/// Version; number of weights, 0 included; observations so far; number of levels; then a line for each level: which one, and for
-/// every weight the sum of what it was seen to be worth, and how often it was seen, both the less the older.
+/// Version; number of weights, 0 included; observations so far; number of levels; then a line for each level: its
+/// number, and for every weight the sum of its observed values and their count, both discounted by age.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guesses {
     /// How many weights there are.
@@ -71,7 +71,7 @@ impl Guesses {
         self.weights - 1
     }
 
-    /// The text for a file. What it holds comes back bit for bit.
+    /// The text for a file. Reading it gives the same values, bit for bit.
     pub fn save(&self) -> String {
         let (weights, levels) = (self.weights, self.levels.len());
         let mut out =
@@ -130,7 +130,7 @@ impl Guesses {
         (LEVEL.powi(level), LEVEL.powi(level + 1))
     }
 
-    /// For every level, what each weight is worth, as CSV; with a line of names.
+    /// The estimated value of each weight at every level, as CSV with a header.
     pub fn csv(&self) -> String {
         let mut out = "from_per_s,to_per_s,weight,worth,observations\n".to_string();
         for (level, guesses) in &self.levels {
@@ -206,10 +206,10 @@ impl Bandit {
         Bandit::with(parameters, Guesses::new(&parameters))
     }
 
-    /// One that continues from what is known.
+    /// One that continues from earlier knowledge.
     ///
     /// # Errors
-    /// A parameter is wrong, or what is known is about other weights.
+    /// A parameter is wrong, or the knowledge is about other weights.
     pub fn with(parameters: Parameters, known: Guesses) -> Result<Self, String> {
         parameters.validate()?;
         if known.max_weight() != parameters.max_weight as usize {

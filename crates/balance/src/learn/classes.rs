@@ -29,7 +29,8 @@ pub fn alike<K: PartialEq>(all: impl IntoIterator<Item = (K, String)>) -> (Vec<u
 /// Servers of a service that share weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Class {
-    /// `all` where all servers share weights; else what the rack's file calls it, or `like-SERVER` for the first of them.
+    /// `all` if all servers share weights; else the class's name in the rack's file, or `like-SERVER` for its first
+    /// server.
     pub name: String,
     /// Numbers of its servers.
     pub servers: Vec<u16>,
@@ -37,17 +38,17 @@ pub struct Class {
     pub learns: bool,
 }
 
-/// What makes servers alike.
+/// The reason why servers are alike.
 #[derive(PartialEq)]
 enum Key<'a> {
-    /// The operator says so.
+    /// The rack's file names the class.
     Named(&'a str),
     /// They have equal devices: kind, whether they are enabled, weight, workers, by slot.
     Devices(Vec<(u8, DeviceKind, bool, u32, Option<u16>)>),
 }
 
-/// The classes of a service's servers, in the order of their first ones. Servers of weight 0 are in none. `name` is what a server is
-/// called, and `class` what the rack's file says of its class.
+/// The classes of a service's servers, in the order of their first ones. Servers of weight 0 have no class. `name` is a
+/// server's name, `class` its class in the rack's file.
 pub fn classes<'a>(
     service: &Service,
     per_class: bool,
@@ -85,7 +86,7 @@ impl Rack {
     /// The classes of a service's servers, as a learner with or without `per_class` sees them.
     ///
     /// # Errors
-    /// There is no such service.
+    /// The service does not exist.
     pub fn classes(&self, service: &str, per_class: bool) -> Result<Vec<Class>, String> {
         let class = |n| self.servers.iter().find(|s| s.number == n).and_then(|s| s.class.as_deref());
         Ok(classes(self.service(service)?, per_class, |n| self.server_name(n), class))
@@ -134,7 +135,7 @@ pub struct ClassWeights {
 pub struct ServiceWeights(pub Vec<ClassWeights>);
 
 impl ServiceWeights {
-    /// Those of a server; None: it is of no class, and keeps what it has.
+    /// The weights of a server; None if it has no class and keeps its weights.
     pub fn of(&self, server: u16) -> Option<Weights> {
         self.0.iter().find(|c| c.class.servers.contains(&server)).map(|c| c.weights)
     }
@@ -160,11 +161,11 @@ impl fmt::Display for ServiceWeights {
     }
 }
 
-/// What samples say about each of these classes: one sample is about all of them, unless it names a class; else each needs one of
-/// its own.
+/// The value of each of these classes in the samples: a single sample applies to all of them, unless it names a class;
+/// else each class needs its own.
 ///
 /// # Errors
-/// A class has none, or several; the message says what to write.
+/// A class has no sample, or several; the message names the remedy.
 pub fn of_classes(samples: &[Sample], classes: &[String]) -> Result<Vec<f64>, String> {
     if let [one] = samples
         && (classes.len() <= 1 || !one.labels.contains_key(LABEL))

@@ -25,7 +25,7 @@ use std::time::Duration;
 /// How often changes are saved.
 const SAVE_EVERY: Duration = Duration::from_secs(5);
 
-/// What clients of the service, or of a class of its servers, saw in the last interval.
+/// The measurements of clients of the service, or of a class of its servers, in the last interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clients {
     /// 99th percentile of latency in milliseconds; None: nothing was answered.
@@ -41,18 +41,18 @@ pub enum Input {
     Tick,
     /// Whether the switch can be looked at now.
     Situation(Situation),
-    /// The answer to [`Output::Read`], or why there is none.
+    /// The answer to [`Output::Read`], or the error.
     Devices {
         /// The question's.
         round: u64,
-        /// What came of it.
+        /// The result.
         result: Result<Vec<p4rt::Entity>, String>,
     },
-    /// The answer to [`Output::AskClients`], or why there is none.
+    /// The answer to [`Output::AskClients`], or the error.
     Clients {
         /// The question's.
         round: u64,
-        /// What came of it: one for each class that was named, in this order.
+        /// The result: one for each class that was named, in this order.
         result: Result<Vec<Clients>, String>,
     },
 }
@@ -60,7 +60,7 @@ pub enum Input {
 /// The state of controller and switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Situation {
-    /// The switch does not hold what it should, or another controller is in charge of it.
+    /// The switch does not hold the desired entries yet, or another controller is in charge of it.
     Waiting,
     /// An operator has set the service's policy.
     Paused,
@@ -68,7 +68,7 @@ pub enum Situation {
     Ready(BTreeSet<DeviceNumber>),
 }
 
-/// What a driver wants done.
+/// An action that a driver requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
     /// Read this from the switch, and answer with the same number of the round.
@@ -82,14 +82,14 @@ pub enum Output {
     AskClients {
         /// As with readings.
         round: u64,
-        /// What those of these classes of servers see.
+        /// The classes of servers whose clients are meant.
         classes: Vec<String>,
     },
     /// These weights are to be in force.
     Weigh(ServiceWeights),
-    /// Keep this text: what is known now, as [`Kept`] has it.
+    /// Save this text: the current knowledge, in the format of [`Kept`].
     Save(String),
-    /// What was decided.
+    /// A decision was made.
     Decided(Decision),
     /// Something is wrong, or right again; said once.
     Note(String),
@@ -131,7 +131,7 @@ impl State {
 pub struct Decision {
     /// The class of servers, where there are several.
     pub class: Option<String>,
-    /// What was seen.
+    /// The observations.
     pub seen: Observation,
     /// Under these weights.
     pub weights: Weights,
@@ -193,13 +193,13 @@ pub struct Standing<'a> {
     pub class: Option<&'a str>,
     /// The weights that it wants.
     pub weights: Weights,
-    /// What it decided last.
+    /// Its last decision.
     pub last: Option<&'a Decision>,
-    /// How many decisions there were, by what was thought of the weights before.
+    /// The number of decisions, by the verdict on the weights before.
     pub decisions: &'a BTreeMap<&'static str, u64>,
     /// How often its guard took over.
     pub interventions: u64,
-    /// How often what it knows was changed.
+    /// How often its knowledge was updated.
     pub updates: u64,
 }
 
@@ -208,9 +208,9 @@ pub struct Driver {
     settings: Settings,
     patience: Duration,
     classes: Vec<Own>,
-    /// Weights of classes in which there is nothing to weigh.
+    /// Weights of classes without a choice between processors and accelerators.
     fixed: Vec<ClassWeights>,
-    /// What was kept of classes that are not there now.
+    /// Saved knowledge of classes that the rack lacks now.
     absent: BTreeMap<String, super::Knowledge>,
     phase: Phase,
     round: u64,
@@ -234,8 +234,8 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Learners for one service of a rack, behind a switch with this program: they continue from what was kept. They begin with the weights
-    /// in the rack's file, or with the configuration's first one for accelerators.
+    /// Learners for one service of a rack, behind a switch with this program: they continue from saved knowledge.
+    /// Without it they begin with the weights in the rack's file, or with the configured first weight of accelerators.
     ///
     /// # Errors
     /// The program is not a balancer, or the settings do not fit.
@@ -332,7 +332,7 @@ impl Driver {
         self.skipped
     }
 
-    /// What is known, to be kept; None: nothing that could be.
+    /// The knowledge to save, if any.
     pub fn kept(&self) -> Option<Kept> {
         let known = |c: &Own| Some((c.class.name.clone(), c.weigher.knowledge()?));
         let mut all: Vec<_> = self.classes.iter().filter_map(known).collect();
@@ -399,7 +399,7 @@ impl Driver {
             self.said = true;
             out.push(Output::Weigh(self.weights()));
         }
-        // Whatever changed, what was seen before belongs to something else.
+        // After any change, earlier observations belong to another configuration.
         self.begin(now);
     }
 
@@ -547,7 +547,7 @@ impl Driver {
 }
 
 impl Own {
-    /// Judges what was seen and decides; None: there is nothing to learn from.
+    /// Judges the observations and decides; None if nothing can be learnt from them.
     fn decide(
         &mut self,
         seconds: f64,

@@ -1,11 +1,11 @@
-//! A guard around a learner: where latency or loss crosses a bound, safe weights take over for a while; and weights never
-//! change by more than a given step at once. Where devices' capacities are known from what was seen, weights that would ask more of
-//! them than they have are not even tried.
+//! A guard around a learner: if latency or loss crosses a bound, safe weights take over for a while; and weights never
+//! change by more than a given step at once. If devices' capacities are known from observations, weights that would
+//! exceed them are never tried.
 
 use super::rates::Capacity;
 use super::{Observation, Step, Weigher, Weights};
 
-/// What a guard does.
+/// The settings of a guard.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
     /// Largest latency (99th percentile).
@@ -70,7 +70,7 @@ impl Guard {
             return wanted;
         }
         let near = all.iter().filter(|(_, e)| good(e)).map(|(w, _)| *w).min_by_key(|w| w.abs_diff(wanted));
-        // Where none is good, what is least bad.
+        // If none is good, the least bad one.
         let known = all.iter().filter_map(|(w, e)| Some((*w, (*e)?)));
         near.or_else(|| known.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(w, _)| w)).unwrap_or(wanted)
     }

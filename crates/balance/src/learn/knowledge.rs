@@ -1,8 +1,8 @@
-//! What learners know, and the files that keep it.
+//! The knowledge of learners, and its files.
 //!
-//! A file begins with who learnt it and the version of the format: `pointsman q-table 1`, `pointsman thompson 1` or
-//! `pointsman service-rate 1`; their modules define the rest. Where classes of servers have their own weights, a
-//! file has a part for each:
+//! A file begins with the learner's name and the version of the format: `pointsman q-table 1`, `pointsman thompson 1`
+//! or `pointsman service-rate 1`; their modules define the rest. If classes of servers have separate weights, a file
+//! has a part for each:
 //!
 //! ```text
 //! pointsman classes 1
@@ -26,7 +26,7 @@ const HEAD: &str = "pointsman classes";
 const VERSION: &str = "1";
 const CLASS: &str = "class ";
 
-/// What one learner knows.
+/// The knowledge of one learner.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Knowledge {
     /// Of Q-learning.
@@ -56,7 +56,7 @@ impl Knowledge {
         }
     }
 
-    /// The text for a file. What it holds comes back bit for bit.
+    /// The text for a file. Reading it gives the same values, bit for bit.
     pub fn save(&self) -> String {
         match self {
             Knowledge::Table(t) => t.save(),
@@ -127,12 +127,12 @@ impl fmt::Display for Knowledge {
     }
 }
 
-/// What a file keeps.
+/// The content of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kept {
-    /// What one learner knows: for all servers, or for any class without its own entry.
+    /// The knowledge of one learner: for all servers, or for any class without an entry.
     One(Knowledge),
-    /// What those of several classes know, by the classes' names.
+    /// The knowledge of several classes' learners, by the classes' names.
     Classes(BTreeMap<String, Knowledge>),
 }
 
@@ -144,7 +144,7 @@ impl Default for Kept {
 }
 
 impl Kept {
-    /// What the learner of a class begins with.
+    /// The initial knowledge of a class's learner.
     pub fn of(&self, class: &str) -> Option<&Knowledge> {
         match self {
             Kept::One(k) => Some(k),
@@ -171,7 +171,7 @@ impl Kept {
         })
     }
 
-    /// The text for a file. What it holds comes back bit for bit.
+    /// The text for a file. Reading it gives the same values, bit for bit.
     pub fn save(&self) -> String {
         match self {
             Kept::One(k) => k.save(),

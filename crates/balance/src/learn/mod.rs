@@ -1,6 +1,6 @@
 //! P4Wise: a controller that learns the weights of accelerators (Q-learning).
 //!
-//! A [`Weigher`] is stepped once per interval with what was observed since the last step, and says which weights to use
+//! A [`Weigher`] is stepped once per interval with the observations since the last step, and returns the weights to use
 //! next. It knows no switch, no clock and no source of randomness: the caller gives it observations and random numbers
 //! and writes the weights, so it runs unchanged against a simulation and against a rack.
 //!
@@ -12,9 +12,9 @@
 //! - *Choice*: mostly the action with the largest value, now and then a random one (epsilon-greedy).
 //! - *Update*: Q(s,a) += alpha (r + gamma max Q(s',.) - Q(s,a)).
 //!
-//! [`Bandit`] and [`Rates`] are two others, [`Knowledge`] is what they keep in files, [`Guard`] keeps any of them within bounds, and [`Telemetry`] and [`with_weights`]
-//! are their eyes and hands: what a switch's registers say, and how a rack's weights are changed. [`Driver`] is a learner at
-//! run beside a controller on the wire.
+//! [`Bandit`] and [`Rates`] are two other learners. [`Knowledge`] is their saved state, [`Guard`] keeps any of them
+//! within bounds, [`Telemetry`] reads a switch's registers, and [`with_weights`] changes a rack's weights. [`Driver`]
+//! runs a learner together with a controller on the wire.
 
 mod bandit;
 mod classes;
@@ -41,7 +41,7 @@ pub use table::{QTable, TableError};
 
 use std::fmt;
 
-/// What to do with the accelerators' weights.
+/// A change of the accelerators' weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// One more.
@@ -81,7 +81,7 @@ impl fmt::Display for Weights {
     }
 }
 
-/// What was seen in the last interval.
+/// The observations of the last interval.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observation {
     /// Utilisation of every processor in per cent. More than 100: overloaded.
@@ -174,7 +174,7 @@ pub struct Parameters {
     pub gamma: f64,
     /// Probability of a random action.
     pub epsilon: f64,
-    /// What epsilon is multiplied by with every action: 1 is as published.
+    /// The factor of epsilon after every action: 1 is as published.
     pub epsilon_decay: f64,
     /// Values that a new table begins with; 0 is as published.
     pub initial_value: f64,
@@ -192,8 +192,8 @@ pub struct Parameters {
     pub max_weight: u32,
     /// A mean utilisation this far from the one at the end of the last episode means that the load changed.
     pub change_percent: f64,
-    /// Where the rate of requests differs by more than this from that at the last action, what is seen is not that action's
-    /// consequence, and nothing is learnt from it. 0 is as published: everything is.
+    /// If the rate of requests differs by more than this from that at the last action, the observations are not that
+    /// action's consequence, and nothing is learnt from them. 0 is as published: everything is.
     pub load_change_percent: f64,
 }
 
@@ -289,7 +289,7 @@ impl Parameters {
     }
 }
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
     /// Weights from now on.
@@ -300,7 +300,7 @@ pub struct Step {
     pub reward: Option<f64>,
 }
 
-/// Something that learns weights: stepped once per interval with what was seen under the weights in force.
+/// A learner of weights: stepped once per interval with the observations under the weights in force.
 pub trait Weigher: Send {
     /// The weights in force.
     fn weights(&self) -> Weights;
@@ -308,7 +308,7 @@ pub trait Weigher: Send {
     /// These were decided elsewhere.
     fn set_weights(&mut self, weights: Weights);
 
-    /// Takes what was observed under the weights in force. `random` gives numbers of [0, 1).
+    /// Takes the observations under the weights in force. `random` gives numbers of [0, 1).
     fn step(&mut self, o: &Observation, random: &mut dyn FnMut() -> f64) -> Step;
 
     /// Its table of values, if it has one.
@@ -316,12 +316,12 @@ pub trait Weigher: Send {
         None
     }
 
-    /// What it knows, if it is to be kept.
+    /// Its knowledge, if it is to be saved.
     fn knowledge(&self) -> Option<Knowledge> {
         None
     }
 
-    /// How often what it knows was changed.
+    /// How often its knowledge was updated.
     fn updates(&self) -> u64 {
         0
     }
@@ -337,7 +337,7 @@ pub trait Weigher: Send {
     }
 }
 
-/// Always the same weights: what learners are compared with.
+/// Constant weights: a baseline for learners.
 #[derive(Clone, Debug)]
 pub struct Fixed {
     /// How to judge.
@@ -400,7 +400,7 @@ impl Learner {
         Ok(Learner { parameters, table, weights, pending: None, settled: None, epsilon: parameters.epsilon })
     }
 
-    /// What it learnt.
+    /// The learnt table.
     pub fn table(&self) -> &QTable {
         &self.table
     }
@@ -410,7 +410,7 @@ impl Learner {
         self.weights
     }
 
-    /// Takes what was observed under the weights in force. `random` gives numbers of [0, 1).
+    /// Takes the observations under the weights in force. `random` gives numbers of [0, 1).
     pub fn step(&mut self, o: &Observation, random: &mut dyn FnMut() -> f64) -> Step {
         Weigher::step(self, o, random)
     }
@@ -422,7 +422,7 @@ impl Weigher for Learner {
     }
 
     fn set_weights(&mut self, weights: Weights) {
-        // The effect of its own action will not be observed.
+        // The effect of the learner's action will not be observed.
         if weights != self.weights {
             self.pending = None;
         }
@@ -455,7 +455,7 @@ impl Weigher for Learner {
             reward = Some(r);
             self.table.update(before, action, r + p.gamma * self.table.best_value(row), p.alpha);
         }
-        // What is right already needs no action, whatever changed.
+        // Weights that are right need no action, whatever changed.
         if verdict.is_right() {
             self.settled = Some(o.cpu_mean_percent());
             return Step { weights: self.weights, verdict, reward };
@@ -465,8 +465,8 @@ impl Weigher for Learner {
         if !changed && verdict != Verdict::Overload {
             return Step { weights: self.weights, verdict, reward };
         }
-        // The end of an episode that went wrong: the next one begins like the first. Where that is what is wrong, there is
-        // something to learn.
+        // The end of an episode that went wrong: the next one begins like the first. If its first weights are the
+        // cause, the learner learns from that.
         if verdict == Verdict::Overload && self.weights != p.first_weights() {
             self.weights = p.first_weights();
             self.settled = None;

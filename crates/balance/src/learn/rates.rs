@@ -1,15 +1,16 @@
 //! A learner with a model: it fits how many requests per second processors and accelerators can serve, and computes the
 //! weights from that.
 //!
-//! Use over rate is the time that a request takes, whatever the load, so one observation says nearly everything; and what is
-//! known of devices stays true when the load changes. Of the weights that keep all devices below a target it takes those with
-//! the fewest requests to accelerators, as the published reward wants it. How high the target may be is learnt from latency.
+//! Use divided by rate is the time that a request takes, whatever the load, so one observation determines nearly
+//! everything, and the estimates remain valid when the load changes. Of the weights that keep all devices below a
+//! target it takes those with the fewest requests to accelerators, in line with the published reward. The highest
+//! acceptable target is learnt from latency.
 
 use super::lines::{Lines, MAX_UPDATES, wrong};
 use super::{Knowledge, Observation, Parameters, Step, TableError, Weigher, Weights};
 use std::fmt;
 
-/// A device that is busier than this is saturated: its rate is no longer what it can serve.
+/// A device that is busier than this is saturated: its rate is no longer its capacity.
 const SATURATED: f64 = 97.0;
 /// Below this, rounding to whole per cents says too little.
 const IDLE: f64 = 4.0;
@@ -19,8 +20,8 @@ const FRESH: f64 = 0.3;
 const TARGET: (f64, f64, f64) = (80.0, 40.0, 92.0);
 const DOWN: f64 = 4.0;
 const UP: f64 = 0.5;
-/// Accelerators lose weight only where this much less than the target is to be expected: what is just below it today is above
-/// it tomorrow, and a processor that gets a little too much is worse than one that could take a little more.
+/// Accelerators lose weight only if the expected use is this much below the target: a device just below it today is
+/// above it tomorrow, and a processor with slightly too much load is worse than one with some to spare.
 const SLACK: f64 = 10.0;
 
 /// After this many consecutive observations of a saturated device, it certainly cannot serve more than it receives: requests
@@ -48,7 +49,7 @@ impl Capacity {
             return;
         }
         if percent >= SATURATED {
-            // Asked for more than it can serve, or still busy with what came before: a first guess, and what lasts is a bound.
+            // Offered more than it can serve, or still busy with a backlog: first a guess, and if it lasts, a bound.
             self.full = self.full.saturating_add(1);
             let bound = |c: f64| if self.full >= LASTS { c.min(rate) } else { c };
             self.per_s = Some(self.per_s.map_or(rate, bound));
@@ -61,7 +62,7 @@ impl Capacity {
     }
 }
 
-/// What the learner knows of devices.
+/// The learner's estimates of devices.
 ///
 /// ```text
 /// pointsman service-rate 1
@@ -109,7 +110,7 @@ impl ServiceRates {
         )
     }
 
-    /// The text for a file. What it holds comes back bit for bit.
+    /// The text for a file. Reading it gives the same values, bit for bit.
     pub fn save(&self) -> String {
         format!("{HEAD} {VERSION}\n{}", self.lines())
     }
@@ -163,7 +164,7 @@ impl Rates {
         Rates::with(parameters, ServiceRates::default())
     }
 
-    /// One that continues from what is known.
+    /// One that continues from earlier knowledge.
     ///
     /// # Errors
     /// A parameter is wrong.
@@ -197,7 +198,7 @@ impl Rates {
             if cpu <= limit && other <= self.known.target_percent {
                 return w;
             }
-            // None is good: what is least bad.
+            // None is good: take the least bad.
             if cpu.max(other) < best.0 {
                 best = (cpu.max(other), w);
             }

@@ -1,4 +1,4 @@
-//! What a learner sees and does, over the control plane: device state out of the switch's registers, ring weights by the
+//! A learner's input and output over the control plane: device state from the switch's registers, ring weights in the
 //! controller's configuration.
 //!
 //! The messages are plain P4Runtime, so they go to a simulated switch and to one on the wire alike. A learner needs no
@@ -29,7 +29,7 @@ struct Seen {
 /// Collects what registers and counters say about all devices of a rack.
 #[derive(Clone, Debug)]
 pub struct Telemetry {
-    /// Register of what devices in slot 0 to 7 reported.
+    /// Register of the reports of devices in slot 0 to 7.
     reported: Vec<u32>,
     /// Counter of packets towards devices.
     packets: u32,
@@ -73,20 +73,20 @@ impl Telemetry {
         })
     }
 
-    /// The register of what devices in a slot reported.
+    /// The register of the reports of devices in a slot.
     #[cfg(test)]
     pub(super) fn register_of_slot(&self, slot: usize) -> u32 {
         self.reported[slot]
     }
 
-    /// Takes a device out of what is observed, or in again: it was taken out of service, or has come.
+    /// Removes a device from the observed ones, or adds it: it went out of service, or into service.
     pub fn set_in_service(&mut self, device: DeviceNumber, is: bool) {
         if let Some(seen) = self.devices.get_mut(&device) {
             *seen = Seen { accelerator: seen.accelerator, out: !is, ..Seen::default() };
         }
     }
 
-    /// What to read.
+    /// The registers to read.
     pub fn question(&self) -> p4rt::ReadRequest {
         let register = |d: &DeviceNumber| {
             let index = Some(p4rt::Index { index: d.server().into() });
@@ -144,7 +144,7 @@ impl Telemetry {
         self.devices.values().any(|s| !s.out)
     }
 
-    /// Leaves out what was read so far: it was seen under other weights.
+    /// Drops the readings so far: they were made under other weights.
     pub fn forget(&mut self) {
         for seen in self.devices.values_mut() {
             seen.compute = (0.0, 0);

@@ -59,7 +59,7 @@ pub struct Settings {
     pub polls: u32,
     /// Whether each class of servers has its own weights.
     pub per_class: bool,
-    /// What it knows at the beginning; in scenarios only.
+    /// Its initial knowledge; in scenarios only.
     pub table: Option<QTable>,
     /// Weight of accelerators of the fixed learner.
     pub weight: u32,
@@ -77,10 +77,10 @@ impl Settings {
         self.weigher_with(table.map(|t| Knowledge::Table(t.clone())).as_ref())
     }
 
-    /// The learner, which continues from what is known.
+    /// The learner, which continues from earlier knowledge.
     ///
     /// # Errors
-    /// Its parameters do not fit, or what is known does not fit them.
+    /// Its parameters do not fit, or the knowledge does not fit them.
     pub fn weigher_with(&self, known: Option<&Knowledge>) -> Result<Box<dyn Weigher>, String> {
         let p = self.parameters;
         if let Some(known) = known {

@@ -32,7 +32,7 @@ pub struct QTable {
 pub struct TableError {
     /// Line, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The error.
     pub message: String,
 }
 
@@ -82,7 +82,7 @@ impl QTable {
         self.updates = self.updates.saturating_add(1);
     }
 
-    /// The text for a file. What it holds comes back bit for bit.
+    /// The text for a file. Reading it gives the same values, bit for bit.
     pub fn save(&self) -> String {
         let mut out = format!("{HEAD} {VERSION}\nranges {}\nupdates {}\n", self.ranges(), self.updates);
         for (i, [raise, lower, keep]) in self.rows.iter().enumerate() {

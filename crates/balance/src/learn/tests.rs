@@ -1,8 +1,8 @@
 use super::*;
 use crate::mix::Random;
 
-/// A rack of servers, each with a processor and accelerators, as queueing formulas see it: what is asked of each device,
-/// and the 99th percentile of an M/M/1 queue as fast as all its workers together.
+/// A rack of servers, each with a processor and accelerators, in queueing formulas: the load of each device, and the
+/// 99th percentile of an M/M/1 queue as fast as all its workers together.
 struct Formula {
     rate: f64,
     cpu_capacity: f64,
@@ -183,7 +183,7 @@ fn tables_in_files() {
     assert!(Learner::with_table(Parameters::default(), table).expect_err("3, not 10").contains("3 ranges"));
 }
 
-/// What these learners know after some time with a rack.
+/// The knowledge of these learners after some time with a rack.
 fn trained(learner: LearnerKind) -> Knowledge {
     let p = Parameters::default();
     let mut weigher: Box<dyn Weigher> = match learner {
@@ -469,7 +469,7 @@ fn a_guard_takes_over() {
     assert_eq!((got, guard.interventions()), (vec![6, 4, 2, 1, 3, 5, 3, 1], 2));
 }
 
-/// Nothing is tried that devices cannot bear: not 6:6, which would ask twice of accelerators what they have.
+/// No weights are tried that overload devices: not 6:6, which needs twice the accelerators' capacity.
 #[test]
 fn a_guard_looks_ahead() {
     let p = Parameters::default();

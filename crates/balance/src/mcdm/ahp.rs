@@ -37,9 +37,9 @@ pub enum AhpError {
         ratio: f64,
         /// Row and column of the judgement that fits the others least.
         worst: (usize, usize),
-        /// What it says.
+        /// Its own value.
         says: f64,
-        /// What the others say.
+        /// The value that follows from the others.
         others: f64,
     },
 }

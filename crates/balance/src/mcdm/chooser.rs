@@ -19,7 +19,7 @@ pub struct Alternative {
     pub device: DeviceNumber,
 }
 
-/// What a chooser has to know.
+/// The settings of a chooser.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// The label that says which alternative a sample is about, `instance` as a rule.
@@ -53,16 +53,16 @@ pub struct Sample {
 pub enum Input {
     /// Nothing but the time.
     Tick,
-    /// The answer to a query, or why there is none.
+    /// The answer to a query, or the error.
     Answer {
         /// The query's.
         id: u64,
-        /// What came of it.
+        /// The result.
         result: Result<Vec<Sample>, String>,
     },
 }
 
-/// What a chooser wants done.
+/// An action that a chooser requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
     /// Make this instant query and answer with the same id.
@@ -81,7 +81,7 @@ pub enum Output {
 #[derive(Debug)]
 struct Round {
     deadline: Duration,
-    /// What each open query is for: a criterion, or the age.
+    /// The purpose of each open query: a criterion, or the age.
     open: BTreeMap<u64, Option<usize>>,
     /// By criterion and alternative.
     values: Vec<BTreeMap<usize, f64>>,
@@ -113,7 +113,7 @@ impl Chooser {
         }
     }
 
-    /// What the switch should hold: None until the first round is over.
+    /// The device that the switch should hold: None until the first round has ended.
     pub fn chosen(&self) -> Option<Option<DeviceNumber>> {
         self.chosen
     }
@@ -266,7 +266,7 @@ mod tests {
             World { chooser: Chooser::new(settings()), now: Duration::ZERO }
         }
 
-        /// One round with these answers to the three queries; what it says at the end.
+        /// One round with these answers to the three queries; returns the messages at its end.
         fn round(&mut self, answers: [Result<Vec<Sample>, String>; 3]) -> Vec<Output> {
             let asked = self.chooser.step(self.now, Input::Tick);
             let mut out = Vec::new();
@@ -297,14 +297,14 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_measured_takes_no_part() {
+    fn devices_without_measurements_take_no_part() {
         let mut w = World::new();
         let (cpu, free, fresh) = ([10.0, 20.0, 30.0], [1.0; 3], [1.0; 3]);
         assert_eq!(w.choice(&cpu, &free, &fresh), Some(0));
         assert_eq!(w.choice(&[f64::NAN, 20.0, 30.0], &free, &fresh), Some(1));
         assert_eq!(w.choice(&[f64::NEG_INFINITY, 20.0, 30.0], &free, &fresh), Some(1));
         assert_eq!(w.choice(&cpu, &free, &[11.0, 10.0, 0.0]), Some(1), "stale");
-        assert_eq!(w.choice(&cpu, &free, &[]), None, "nobody is left");
+        assert_eq!(w.choice(&cpu, &free, &[]), None, "no device is left");
         let doubled = Ok(vec![sample(0, 1.0), sample(0, 2.0), sample(2, 3.0), sample(7, 0.0)]);
         let said = w.round([doubled, samples(&free), samples(&fresh)]);
         assert!(said.contains(&Output::Choose(Some(DeviceNumber::new(1, 2)))), "{said:?}");

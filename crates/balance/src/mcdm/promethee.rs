@@ -85,7 +85,7 @@ impl Preference {
     /// Whether its parameters make sense: above 0, and `q` at most `p`.
     ///
     /// # Errors
-    /// What to write instead.
+    /// The message names the valid values.
     pub fn check(self) -> Result<Self, String> {
         let positive = |name: &str, x: f64| {
             if x.is_finite() && x > 0.0 {
@@ -143,11 +143,11 @@ impl fmt::Display for Goal {
 /// A criterion.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Criterion {
-    /// Its weight; what counts is its part of the sum.
+    /// Its weight, relative to the sum of all.
     pub weight: f64,
     /// Whether more is better.
     pub goal: Goal,
-    /// What a difference means.
+    /// How differences are rated.
     pub preference: Preference,
 }
 
@@ -180,7 +180,7 @@ pub fn net_flows(values: &[Vec<f64>], criteria: &[Criterion]) -> Vec<f64> {
     flows
 }
 
-/// The alternative with the largest net flow; the first one of several. None if there are none.
+/// The alternative with the largest net flow, the first one if several have it. None for no alternatives.
 pub fn best(flows: &[f64]) -> Option<usize> {
     let indices = 0..flows.len();
     indices.reduce(|a, b| if flows[b] > flows[a] { b } else { a })

@@ -5,10 +5,10 @@ use super::entries::{Action, Entries, Key};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Whether the switch can go from what it holds to this configuration without cutting a connection.
+/// Whether the switch can change from its entries to this configuration without cutting a connection.
 ///
 /// # Errors
-/// The first conflict, and what to write instead.
+/// The first conflict, and its remedy.
 pub fn conflict(s: &Situation<'_>, have: &Entries) -> Result<(), String> {
     let mut places = BTreeMap::new();
     for (key, action) in have {

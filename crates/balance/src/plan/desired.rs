@@ -1,4 +1,4 @@
-//! What the tables should hold.
+//! The desired entries of the tables.
 
 use super::entries::{Action, BlockNumbers, Entries, Epoch, Key, NO_PORT};
 use super::generation::{Generation, Pool};
@@ -18,7 +18,7 @@ const RESET_IDLE: u8 = 1;
 const RESET_FAILED: u8 = 2;
 const TUNNEL: u8 = 4;
 
-/// Everything that determines what the tables should hold, apart from their current contents.
+/// The input of the desired entries, apart from the current ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
     /// The configuration.
@@ -27,23 +27,23 @@ pub struct Situation<'a> {
     pub neighbours: &'a Neighbours,
     /// Devices that were not heard of for too long.
     pub silent: &'a BTreeSet<DeviceNumber>,
-    /// Devices that left the configuration and whose connections are over.
+    /// Devices that left the configuration and whose connections have ended.
     pub drained_devices: &'a BTreeSet<DeviceNumber>,
-    /// Services (by number) that left the configuration and whose connections are over.
+    /// Services (by number) that left the configuration and whose connections have ended.
     pub drained_services: &'a BTreeSet<u16>,
 }
 
 /// Places in the data plane's table `rings`.
 const RING_TABLE_SIZE: u32 = 262_144;
 
-/// What the tables should hold.
+/// The desired entries of the tables.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// Every entry.
     pub entries: Entries,
     /// Devices that cannot be used yet because their MAC address is unknown.
     pub unresolved: BTreeSet<DeviceNumber>,
-    /// What does not come out exactly as configured.
+    /// Differences from the configuration.
     pub notes: Vec<String>,
 }
 
@@ -71,8 +71,8 @@ fn known_services(have: &Entries) -> BTreeMap<Frontend, u16> {
     have.iter().filter_map(of).collect()
 }
 
-/// What the tables should hold, given what they hold: numbers, epochs and slots stay as they are wherever possible, so
-/// that a restarted controller finds nothing to do.
+/// The desired entries of the tables, given the current ones: numbers, epochs and slots stay the same wherever
+/// possible, so that a restarted controller finds nothing to do.
 pub fn desired(s: &Situation<'_>, have: &Entries) -> Plan {
     let mut plan = Plan::default();
     stations(s, &mut plan);
@@ -215,7 +215,7 @@ fn devices(s: &Situation<'_>, have: &Entries, plan: &mut Plan) {
         }
     }
     for (server, device) in s.rack.devices() {
-        // Who knows its place?
+        // Only devices whose MAC address is known.
         let Some(mac) = device_mac(device, s.neighbours) else { continue };
         let number = device.number;
         let reported = server.devices.iter().filter(|d| d.reporter == number);
@@ -246,7 +246,7 @@ fn devices(s: &Situation<'_>, have: &Entries, plan: &mut Plan) {
     }
 }
 
-/// What resetting connections needs: the copies' session, and which devices have failed.
+/// The entries for resetting connections: the copies' session, and the failed devices.
 fn resets(s: &Situation<'_>, out: &mut Entries) {
     let services = &s.rack.services;
     if services.iter().any(|service| service.idle_reset || service.failure_reset) {
@@ -261,7 +261,7 @@ fn resets(s: &Situation<'_>, out: &mut Entries) {
     }
 }
 
-/// What the reports of an agent must be signed with.
+/// The keys that must sign an agent's reports.
 fn report_keys(s: &Situation<'_>, agent: DeviceNumber, out: &mut Entries) {
     match s.rack.switch.reports {
         Trust::Closed => {}
@@ -297,7 +297,7 @@ fn used_rings(have: &Entries) -> BTreeSet<u32> {
     have.values().filter_map(of).collect()
 }
 
-/// What a service may use of one server, as bits and orders of slots.
+/// A service's devices on one server, as bits and orders of slots.
 fn pool(
     s: &Situation<'_>,
     service: &Service,
@@ -483,8 +483,8 @@ fn serve(
         chosen: blocks.servers == Servers::Chosen,
         costs,
     };
-    // Slots can change one by one: every server that they name has its pool. All else changes as a whole, in the other
-    // epoch, which nothing sees before the service's entry says so.
+    // Slots can change one by one: every server that they name has its pool. Everything else changes as a whole, in the
+    // other epoch, which packets ignore until the service's entry names it.
     let epoch = match &current {
         None => 0,
         Some((epoch, g)) if !g.differs(&wanted) => *epoch,

@@ -11,10 +11,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// The drop port: no packet comes in on it.
 pub const NO_PORT: u16 = 511;
 
-/// What a switch's tables hold.
+/// The entries of a switch's tables.
 pub type Entries = BTreeMap<Key, Action>;
 
-/// One of two generations of what a service's entry points to.
+/// One of the two generations that a service's entry can point to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch {
     /// Number of the service.
@@ -23,7 +23,7 @@ pub struct Epoch {
     pub epoch: u8,
 }
 
-/// What an entry matches.
+/// The match of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)] // the fields are the tables' key fields
 pub enum Key {
@@ -160,7 +160,7 @@ impl fmt::Display for Epoch {
     }
 }
 
-/// What an entry does.
+/// The action of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)] // the fields are the actions' parameters
 pub enum Action {
@@ -279,7 +279,7 @@ impl From<&Blocks> for BlockNumbers {
     }
 }
 
-/// What happens to an entry.
+/// The kind of change of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// It is new.
@@ -293,11 +293,11 @@ pub enum Change {
 /// A change of one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Update {
-    /// What happens.
+    /// The kind of change.
     pub change: Change,
     /// To which entry.
     pub key: Key,
-    /// What it does; for [`Change::Delete`], what it did.
+    /// The new action; for [`Change::Delete`], the old one.
     pub action: Action,
 }
 

@@ -3,7 +3,7 @@
 use super::entries::{Action, BlockNumbers, Entries, Epoch, Key};
 use std::collections::BTreeMap;
 
-/// What a service uses of one server. Devices go by their slot.
+/// The part of one server that a service uses. Devices are identified by their slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pool {
     /// Silence after which a device is out, in milliseconds.
@@ -14,7 +14,7 @@ pub struct Pool {
     pub order: Vec<u8>,
     /// Whether it has a number without a ring, for other state that the data plane keeps for it.
     pub state: bool,
-    /// What the load of each slot's device is multiplied with.
+    /// The factor of each slot's device.
     pub factors: Option<[u16; 8]>,
     /// Where the device in each slot is out, and in again.
     pub thresholds: Option<([u16; 8], [u16; 8])>,
@@ -33,12 +33,12 @@ pub struct Generation {
     pub pools: BTreeMap<u16, Pool>,
     /// The server of each slot.
     pub slots: Vec<Option<u16>>,
-    /// What `policies` says.
+    /// The entry of `policies`.
     pub policy: Option<BlockNumbers>,
     /// Whether the controller may name the server.
     pub chosen: bool,
-    /// The effect of one more request in flight on each server, where two are compared. It is not part of what is read: it can change entry
-    /// by entry.
+    /// The effect of one more request in flight on each server, if servers are compared. It is not part of the
+    /// comparison between generations: it can change entry by entry.
     pub costs: BTreeMap<u16, u16>,
 }
 

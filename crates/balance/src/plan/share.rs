@@ -17,7 +17,7 @@ pub fn apportion<K: Copy + Ord>(weights: &BTreeMap<K, u64>, seats: u32) -> BTree
     if out.is_empty() {
         return out;
     }
-    // The next seat goes to the largest w / (2 s + 1), for s = 0 to the largest w / 0: whoever has none comes first.
+    // The next seat goes to the largest w / (2 s + 1), for s = 0 to the largest w / 0: a party without a seat comes first.
     let claim = |key: K, has: u32| {
         let divisor = if has == 0 { 0 } else { 2 * u128::from(has) + 1 };
         Claim { weight: weights[&key].into(), divisor, key }
@@ -32,7 +32,7 @@ pub fn apportion<K: Copy + Ord>(weights: &BTreeMap<K, u64>, seats: u32) -> BTree
     out
 }
 
-/// What a party has to say for itself when a seat is given away.
+/// The claim of a party when a seat is assigned.
 struct Claim<K> {
     weight: u128,
     /// 0 for the first seat.
@@ -78,7 +78,7 @@ pub fn assign_slots(previous: &[Option<u16>], weights: &BTreeMap<u16, u64>) -> V
     for (i, server) in slots.iter().enumerate().filter_map(|(i, s)| Some((i, (*s)?))) {
         owned.entry(server).or_default().push(i);
     }
-    // In no particular order: who takes a slot depends on the draw alone.
+    // In no particular order: the taker of a slot depends on the draw alone.
     let mut missing = Vec::new();
     for (&server, &wanted) in &quota {
         let mut own = owned.remove(&server).unwrap_or_default();
@@ -91,7 +91,7 @@ pub fn assign_slots(previous: &[Option<u16>], weights: &BTreeMap<u16, u64>) -> V
     }
     missing.retain(|(_, n)| *n > 0);
     for (i, slot) in slots.iter_mut().enumerate().filter(|(_, s)| s.is_none()) {
-        // Weighted by what is still missing, so that takers are spread evenly over the table.
+        // Weighted by the seats still missing, so that takers are spread evenly over the table.
         let taker = missing.iter().enumerate().max_by_key(|(_, (server, n))| {
             let draw = (score(*server, i) >> 32) * u64::from(*n);
             (draw, std::cmp::Reverse(*server))

@@ -1,4 +1,4 @@
-//! From what the tables hold to what they should hold, in an order in which no packet sees half a change.
+//! From the current entries of the tables to the desired ones, in an order in which no packet sees half a change.
 
 use super::entries::{Action, Change, Entries, Epoch, Key, Update};
 use std::collections::BTreeSet;
@@ -14,10 +14,10 @@ fn in_force(entries: &Entries) -> BTreeSet<Epoch> {
 
 /// The changes in steps. A step may be made in any order, but must be complete before the next begins:
 ///
-/// 1. leftovers in generations that are not in force go, and everything new comes, except the services' entries;
+/// 1. leftovers in generations not in force are deleted, and all new entries but the services' are inserted;
 /// 2. the services' entries change: each switches from a complete generation to a complete one in one write;
-/// 3. services go that are no longer wanted;
-/// 4. everything goes that nothing points to any more.
+/// 3. services that are no longer wanted are deleted;
+/// 4. entries without a reference are deleted.
 pub fn steps(have: &Entries, want: &Entries) -> Vec<Vec<Update>> {
     let in_force = in_force(have);
     let mut steps = vec![Vec::new(); 4];

@@ -108,8 +108,8 @@ impl State {
     }
 }
 
-/// Looks up everything that a packet for one of the rack's services can meet, in the epoch in force, and fails where
-/// something is missing. Shares no code with what made the entries.
+/// Looks up all entries that a packet for one of the rack's services can meet, in the epoch in force, and fails if one
+/// is missing. Shares no code with the planner.
 pub(crate) fn assert_complete(entries: &Entries, rack: &Rack, when: &str) {
     let mut numbers = BTreeSet::new();
     let mut rings = BTreeSet::new();
@@ -177,7 +177,7 @@ pub(crate) fn assert_complete(entries: &Entries, rack: &Rack, when: &str) {
                 let Some(Action::SetDevice { address, port, .. }) =
                     entries.get(&Key::Device { device: number, v6 })
                 else {
-                    panic!("{when}: {f}: nobody knows where {number} is");
+                    panic!("{when}: {f}: {number} has no known address");
                 };
                 let back = entries.get(&Key::Backend {
                     ingress: *port,
@@ -399,7 +399,7 @@ fn removed_services_drain() {
     let mut state = State::default();
     let want = state.plan(&rack, &have);
     walk(&mut have, &want, &rack, &mut random);
-    assert_eq!(known(&have), numbers, "its connections go on");
+    assert_eq!(known(&have), numbers, "its connections continue");
     assert!(!have.keys().any(|k| k.epoch().is_some_and(|e| e.service <= 4)), "but there are no new ones");
     // A new service does not get the number of one that drains.
     shape.services.insert(9001, shape.services[&9000].clone());
@@ -443,7 +443,7 @@ fn conflicts() {
     check(&moved, "would get number 2/0, which 10.1.0.16 keeps");
     check(&text.replace("10.0.0.100", "10.0.0.101"), "where connections of tcp/10.0.0.100:8000 may be alive");
     check(&text.replace("port = 8000", "port = 8001"), "");
-    // When the connections are over, all of it is possible.
+    // When the connections have ended, all of it is possible.
     let rack = Rack::parse("r", &moved).expect("valid");
     let state = State { drained_devices: [DeviceNumber::new(2, 0)].into(), ..State::default() };
     assert_eq!(conflict(&state.of(&rack), &have), Ok(()));
@@ -566,7 +566,7 @@ fn interrupted() {
     }
 }
 
-/// What is written is what is read.
+/// Written entries are read back unchanged.
 #[track_caller]
 fn check_message(schema: &Schema, key: &Key, action: &Action) {
     match schema.entity(key, action) {
@@ -711,8 +711,8 @@ fn another_program() {
     assert_eq!(Protocol::from_number(6), Some(Protocol::Tcp));
 }
 
-/// What each device can work on at a time goes into factors and thresholds; where one has no value, only reports are used and the
-/// operator is warned.
+/// The number of requests that each device works on at a time goes into factors and thresholds; if one has no value,
+/// only reports are used and the operator is warned.
 #[test]
 fn workers() {
     let rack = |policy: Policy, workers: [&str; 2]| {

@@ -76,7 +76,7 @@ fn changes_under_traffic() {
     for body in &bodies {
         let (outcome, messages) = change(&mut w, &mut clients, body);
         assert_eq!(outcome["outcome"], "in-force", "{body}: {outcome}");
-        // What is new, what switches over and what goes are requests of their own, unless nothing is different.
+        // New entries, the switch-over and deletions are separate requests, unless nothing is different.
         let writes = outcome["writes"].as_u64().expect("a number");
         assert!(
             messages >= 3 || writes == 0 || body.contains("weights"),
@@ -110,7 +110,7 @@ fn a_dry_run_writes_nothing_and_tells_what_comes() {
     assert_eq!((dry["controller"].as_str(), &dry["shown"]), (Some("in-sync"), &dry["total"]));
     w.run_for(Duration::from_secs(1));
     assert_eq!((w.controller.entries(), w.desk.history().iter().count()), (&held, 0));
-    // The requests are text that any P4Runtime tool reads, and exactly what is written then.
+    // The requests are text that any P4Runtime tool reads, and equal the writes.
     let mut switch_over = Vec::new();
     for step in dry["steps"].as_array().expect("steps") {
         let text = step["write_request"].as_str().expect("text");
@@ -143,7 +143,7 @@ fn a_dry_run_writes_nothing_and_tells_what_comes() {
     assert_eq!(steps.iter().map(updates).sum::<usize>() - shown, 4, "a key for each device");
 }
 
-/// What was asked for is what the switch gets, whatever happens between.
+/// The switch gets the requested setting, whatever happens in between.
 #[test]
 fn changes_survive_disturbances() {
     let mut w = World::new();
@@ -161,7 +161,7 @@ fn changes_survive_disturbances() {
     w.input(Input::Disconnected("cut".into()));
     assert_eq!(w.outcome(&first)["outcome"], "pending");
     assert!(w.outcome(&first)["reason"].as_str().is_some_and(|r| r.contains("cut")));
-    // Another one while there is no connection.
+    // Another one without a connection.
     let (status, second) = w.api("PUT", POLICY, r#"{"policy": "least-connections"}"#);
     assert_eq!((status, w.controller.status()), (202, Status::Disconnected));
     clients.ask_all(&mut w, "without a controller");
@@ -171,11 +171,11 @@ fn changes_survive_disturbances() {
     assert_eq!(w.outcome(&second)["outcome"], "in-force");
     clients.ask_all(&mut w, "after the reconnection");
 
-    // The controller restarts: with what was kept it finds nothing to do, and connections do not notice.
+    // The controller restarts: with the saved state it finds nothing to do, and connections are unaffected.
     let held = w.controller.entries().clone();
     let rack = with_keys(&example());
     w.desk = Desk::new(rack.clone(), Tokens::parse("ops 0123456789abcdef0123").expect("valid"));
-    let effects = w.desk.restore(w.unix_ms(), &w.kept.clone()).expect("what was kept");
+    let effects = w.desk.restore(w.unix_ms(), &w.kept.clone()).expect("the saved state");
     assert_eq!(effects, []);
     w.controller = World::controller(w.desk.rack());
     w.inbox.clear();
@@ -196,7 +196,7 @@ fn changes_survive_disturbances() {
     let (_, shown) = w.api("GET", POLICY, "");
     assert_eq!((&shown["policy"]["policy"], &shown["source"]), (&json!("least-connections"), &json!("api")));
 
-    // Without what was kept, the file is the truth.
+    // Without the saved state, the file decides.
     w.controller = World::controller(&rack);
     w.inbox.clear();
     let outputs = w.server.connection_closed(ConnId(1));

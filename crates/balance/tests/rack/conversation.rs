@@ -1,5 +1,5 @@
-//! Conversations with the controller's API, without a network: whatever is asked, in whatever order, these things hold. A property test
-//! has them, and the fuzz target `api`, which includes this file.
+//! Conversations with the controller's API, without a network: these invariants hold for all requests in any order. A
+//! property test checks them, and the fuzz target `api`, which includes this file.
 
 use pointsman_balance::Rack;
 use pointsman_balance::api::{Desk, Effect, Request, Tokens};
@@ -8,9 +8,9 @@ use serde_json::Value;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// Who may change something, and who may look.
+/// The token of a user with full access.
 pub const OPS: &str = "Bearer 0123456789abcdef0123";
-/// Who may only look.
+/// The token of a user with read-only access.
 pub const BOARD: &str = "Bearer fedcba9876543210fedc";
 
 /// Requests of one conversation at most: state grows with them.
@@ -82,7 +82,7 @@ impl Office {
         }
     }
 
-    /// Asks, does what comes of it, and gives the answer's status.
+    /// Sends a request, performs its effects, and returns the answer's status.
     pub fn ask(&mut self, request: &Request<'_>) -> u16 {
         self.now_ms += 10;
         let answer = self.desk.ask(self.now_ms, &self.controller, request);
@@ -99,7 +99,7 @@ impl Office {
             assert!(!answer.effects.iter().any(changes), "{request:?}: refused, and done");
         }
         if request.authorization != Some(OPS) {
-            assert_eq!(answer.effects, [], "{request:?}: who may not");
+            assert_eq!(answer.effects, [], "{request:?}: not allowed");
         }
         let status = r.status;
         self.perform(answer.effects);
@@ -121,7 +121,7 @@ impl Office {
         assert_eq!(self.desk.rack().services, self.controller.rack().services, "after {after:?}");
     }
 
-    /// What was kept, loaded by a new desk, gives the same services.
+    /// A new desk that loads the saved state gives the same services.
     pub fn restart(&self) {
         let Some(kept) = &self.kept else { return };
         let mut desk = Desk::new(file(self.second), tokens());
@@ -131,8 +131,8 @@ impl Office {
     }
 }
 
-/// A conversation as text: requests are separated by lines of `---`. The first line of each is its method, target and token (`ops` and
-/// `board` are the two that are known), what follows its body. `FILE` alone: the rack's file changes.
+/// A conversation as text: requests are separated by lines of `---`. The first line of each is its method, target and
+/// token (`ops` and `board` are the two known ones), followed by its body. `FILE` alone: the rack's file changes.
 pub fn conversation(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut office = Office::default();

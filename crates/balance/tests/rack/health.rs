@@ -104,7 +104,7 @@ fn an_agent_whose_clock_was_ahead() {
     assert!(w.told.iter().any(|t| t.starts_with(refused)), "{:?}", w.told);
     assert!(w.told.iter().any(|t| t.contains("one that is 3599.")), "{:?}", w.told);
     assert_eq!(w.controller.unavailable().count(), 0, "{:?}", w.told);
-    // No number is believed twice: what was recorded is worth nothing.
+    // No number is accepted twice: a recorded report is worthless.
     let before = newest(&mut w, device);
     assert!(before > mark);
     w.agents.clear();

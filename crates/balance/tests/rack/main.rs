@@ -37,7 +37,7 @@ fn a_rack_is_balanced() {
     let mut w = World::new();
     w.run_for(Duration::from_secs(1));
     assert_eq!(w.controller.status(), Status::InSync);
-    assert_eq!(w.controller.unresolved(), Vec::<String>::new(), "everybody answered ARP");
+    assert_eq!(w.controller.unresolved(), Vec::<String>::new(), "all devices answered ARP");
 
     // Policies, one after the other; connections stay where they are.
     let mut went: BTreeMap<u16, u16> = BTreeMap::new();
@@ -147,7 +147,7 @@ fn a_device_leaves_and_the_controller_restarts() {
     w.deliver(outputs);
     w.run_for(Duration::from_secs(1));
     assert_eq!((w.controller.status(), w.controller.entries()), (Status::InSync, &held));
-    // The clone session of resets is among what it found.
+    // The clone session of resets is among the entries found.
     assert!(
         held.contains_key(&Key::ResetSession)
             && w.switch.state().is_some_and(|s| s.replication.session(1).is_some())
@@ -213,7 +213,7 @@ fn random_requests() {
     );
 }
 
-/// The fuzz target's entry, with what its seeds look like.
+/// The fuzz target's entry, with examples of its seeds.
 #[test]
 fn a_conversation() {
     conversation::conversation(include_bytes!("../../../../fuzz/seeds/api/day"));

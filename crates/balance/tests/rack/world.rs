@@ -68,7 +68,7 @@ pub struct World {
     pub agents: Vec<(u16, Agent)>,
     /// Ports of devices whose service does not answer.
     pub dead: BTreeSet<u16>,
-    /// Everything that was told.
+    /// All messages.
     pub told: Vec<String>,
     /// Frames that left the switch for agents, with the port.
     to_agents: VecDeque<(u16, Vec<u8>)>,
@@ -76,11 +76,11 @@ pub struct World {
     pub wire: VecDeque<(u16, Vec<u8>)>,
     /// Frames that left the switch, apart from questions that were answered.
     pub left: Vec<(u16, Packet)>,
-    /// What the API asks for lies here, over the rack's file.
+    /// The API's requests, which override the rack's file.
     pub desk: Desk,
-    /// What the desk wanted kept last.
+    /// The desk's last saved state.
     pub kept: String,
-    /// What comes for the controller waits: who tests takes it out one by one.
+    /// Whether messages to the controller wait, so that a test can take them out one by one.
     pub hold: bool,
 }
 
@@ -255,7 +255,7 @@ impl World {
         (answer.response.status, serde_json::from_str(&answer.response.body).expect("JSON"))
     }
 
-    /// What came of a change.
+    /// The outcome of a change.
     pub fn outcome(&self, change: &Value) -> Value {
         let id = change["id"].as_u64().unwrap_or_else(|| panic!("no change: {change}"));
         serde_json::from_str(&self.desk.outcome(id).body).expect("JSON")

@@ -1,7 +1,7 @@
 //! Answers to HAProxy's agent checks ("agent-check" in its configuration manual): words in ASCII on one line, such as
 //! `75% ready up # comment`.
 
-/// What a server's agent says. What it does not mention stays as it was.
+/// The answer of a server's agent. Fields that it does not mention keep their values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Answer {
     /// Share of its usual weight, in per cent.

@@ -33,9 +33,9 @@ pub struct Reading {
     pub name: String,
     /// Labels that a series must have, with their values.
     pub labels: Vec<(String, String)>,
-    /// What to do with several.
+    /// How to combine several values.
     pub combine: Combine,
-    /// What the number is multiplied by.
+    /// The factor of the number.
     pub scale: f64,
     /// Whether it is a counter, and wanted is by how much it grows in a second.
     pub rate: bool,
@@ -138,20 +138,20 @@ impl fmt::Display for SourceKind {
     }
 }
 
-/// A source of a device, and what is taken from it.
+/// A source of a device, and the values taken from it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceSettings {
     /// The target.
     pub kind: SourceKind,
     /// How often, in milliseconds.
     pub interval_ms: u32,
-    /// After this long without an answer its device is no longer reported, in milliseconds.
+    /// Milliseconds without an answer after which the device is no longer reported.
     pub stale_ms: u32,
     /// Where compute, memory, network (in per cent) and queue (requests) come from.
     pub readings: [Option<Reading>; 4],
 }
 
-/// What came of asking.
+/// The answer to a query.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer<'a> {
     /// The bytes that came back: a whole HTTP answer, a line of an agent check, or a message of a stream.
@@ -170,12 +170,12 @@ struct Rate {
 }
 
 impl Rate {
-    /// Takes the counter's value, and says what is known: nothing before the second one.
+    /// Takes the counter's value and returns its rate: none before the second value.
     fn add(&mut self, now: Duration, value: f64, window: Duration) -> Option<f64> {
         match self.last {
             Some((at, before)) if now > at => {
                 let over = now - at;
-                // A counter that fell was reset to zero: what it counted in between is unknown.
+                // A counter that fell was reset to zero: what the count in between is unknown.
                 if value >= before {
                     self.per_s.add((value - before) / over.as_secs_f64(), over, window);
                 }
@@ -188,7 +188,7 @@ impl Rate {
     }
 }
 
-/// A source, and what it last said.
+/// A source, and its last answer.
 #[derive(Debug)]
 pub(super) struct Source {
     pub settings: SourceSettings,
@@ -223,7 +223,7 @@ impl Source {
         Source { settings, rates: Default::default(), heard: None, values: [None; 4], ready: true, up: true }
     }
 
-    /// Takes what came back. How fast counters grow is smoothed over `window`, as what agents measure by themselves.
+    /// Takes the answer. The growth of counters is smoothed over `window`, like agents' own measurements.
     pub fn answer(&mut self, now: Duration, answer: Answer<'_>, window: Duration) -> Result<(), String> {
         self.read(answer).map_err(|e| format!("{}: {e}", self.settings.kind))?;
         let read = self.values.iter_mut().zip(&self.settings.readings).zip(&mut self.rates);
@@ -278,7 +278,7 @@ impl Source {
         Ok(())
     }
 
-    /// Whether what it said is too old. A source that has not answered yet is.
+    /// Whether its values are too old. A source that has not answered yet is stale.
     pub fn is_stale(&self, now: Duration) -> bool {
         let limit = Duration::from_millis(u64::from(self.settings.stale_ms));
         self.heard.is_none_or(|at| now.saturating_sub(at) > limit)

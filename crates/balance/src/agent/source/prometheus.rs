@@ -1,5 +1,5 @@
-//! The text format that programs tell their metrics to Prometheus in ("Exposition formats", version 0.0.4, and what OpenMetrics adds
-//! to its lines), read for one metric at a time.
+//! The text format of Prometheus' metrics ("Exposition formats", version 0.0.4, and the additions of OpenMetrics to its
+//! lines), read for one metric at a time.
 
 use super::Reading;
 
@@ -68,7 +68,7 @@ fn sample(line: &str) -> Option<(&str, &str, f64)> {
     Some((name, labels, value.parse().ok()?))
 }
 
-/// The values of every series that a reading selects. NaN says that there is none.
+/// The values of every series that a reading selects. NaN stands for no value.
 pub(super) fn values(text: &str, reading: &Reading) -> Vec<f64> {
     let selected = |(name, own, value): (&str, &str, f64)| {
         if name != reading.name || value.is_nan() {

@@ -246,7 +246,7 @@ fn cluster(members: usize, seed: u64) -> Cluster {
     c
 }
 
-/// The first one leads; after its death another one takes over, and a restarted one stands by behind it.
+/// The first one leads; after its death another one takes over, and a restarted one becomes its standby.
 #[test]
 fn a_standby_takes_over() {
     for seed in 0..20 {
@@ -325,7 +325,7 @@ fn a_foreign_client_does_not_lock_controllers_out() {
         assert_eq!(c.switch.writes, writes);
         c.foreign(0, None);
         c.run_for(ms(1_000));
-        // Once ids have no room for a mark, a standby cannot tell whose id it is, but still stands by.
+        // Once ids have no room for a mark, a standby cannot recognise the owner of an id, but remains a standby.
         let leads = c.switch.primary().expect("one took over") as usize;
         assert!(leads < 2);
         let changes = c.changes.len();
@@ -338,7 +338,7 @@ fn a_foreign_client_does_not_lock_controllers_out() {
     }
 }
 
-/// Where the rack's file says so, the switch is taken from foreign clients, less and less often if they come back.
+/// If the rack's file allows it, the switch is taken from foreign clients, less and less often if they come back.
 #[test]
 fn preemption() {
     let mut rack = shape().rack();

@@ -115,7 +115,7 @@ impl World {
     /// Another client connects with this id, or disconnects.
     fn rival(&mut self, id: Option<u128>) {
         let notices = match id {
-            Some(_) => self.switch.arbitrate(RIVAL, id).expect("an id of its own"),
+            Some(_) => self.switch.arbitrate(RIVAL, id).expect("a unique id"),
             None => self.switch.hang_up(RIVAL),
         };
         self.notices(notices);
@@ -392,7 +392,7 @@ fn draining_devices_are_counted() {
     let of = |a: Option<u64>, b| {
         vec![("s2/d0".to_string(), true, a), ("s2/d1".into(), true, a.map(|_| 0)), ("s3/d1".into(), false, b)]
     };
-    assert_eq!(left(&w), of(None, None), "nobody knows yet");
+    assert_eq!(left(&w), of(None, None), "not known yet");
     w.run_for(ms(17_000));
     assert_eq!(left(&w), of(Some(2), Some(1)));
     // One ends by a RST, the other device's falls silent.
@@ -538,7 +538,7 @@ fn mastership() {
     w.input(Input::Stream(w.switch.notice(OWN)));
     assert_eq!(w.switch.writes, writes, "a backup writes nothing");
     assert_eq!(w.events.iter().filter(|e| **e == foreign(high)).count(), 1, "said once");
-    // It goes away; what was configured meanwhile is written now.
+    // It disconnects; the configuration of the meantime is written now.
     w.rival(None);
     w.run_for(ms(300));
     w.settle();
@@ -725,8 +725,8 @@ fn a_switch_that_hangs() {
     w.settle();
 }
 
-/// Everything that can go wrong, in random order: what a packet meets is complete at every moment (the switch checks), and
-/// in the end everything is as configured.
+/// Every kind of failure, in random order: packets meet complete entries at every moment (the switch checks), and in
+/// the end all entries are as configured.
 #[test]
 fn chaos() {
     for seed in 0..6 {

@@ -31,7 +31,7 @@ pub(super) struct Switch {
     /// Changes that were made.
     pub writes: usize,
     pub installs: usize,
-    /// What look-ups must find, checked on the way.
+    /// The expected results of look-ups, checked along the way.
     pub rack: Rack,
 }
 
@@ -262,7 +262,7 @@ impl Switch {
         Ok(())
     }
 
-    /// What comes back for a packet that is sent out.
+    /// The answer to a packet that is sent out.
     pub fn packet_out(&self, packet: &p4rt::PacketOut) -> Option<p4rt::StreamMessageResponse> {
         let meta = packet.metadata.first()?;
         assert_eq!(meta.metadata_id, self.schema.egress_port);
@@ -280,7 +280,7 @@ impl Switch {
     }
 }
 
-/// Only to see what a test printed.
+/// Only for messages of failed tests.
 pub(super) fn describe(outputs: &[Output]) -> Vec<String> {
     outputs
         .iter()

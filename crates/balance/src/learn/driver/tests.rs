@@ -199,7 +199,7 @@ fn weights_follow_and_the_table_is_saved() {
     assert_eq!(again.driver.kept(), Some(kept));
 }
 
-/// What each learner knows is saved, and taken up again: the next decision is the same as without a restart.
+/// Each learner's knowledge is saved and restored: the next decision is the same as without a restart.
 #[test]
 fn what_is_known_outlives_a_restart() {
     for kind in [LearnerKind::QLearning, LearnerKind::Thompson, LearnerKind::ServiceRate] {
@@ -249,10 +249,10 @@ fn classes_learn_by_themselves() {
     assert!(of(1) > 0 && of(2) == 0, "{last}");
     let d = w.decisions.last().unwrap_or_else(|| panic!("no decision"));
     assert!(d.class.as_deref() == Some("old") && d.to_string().starts_with("class=old weights="), "{d}");
-    assert_eq!(d.seen.cpu_percent.len(), 1, "of its own devices only");
+    assert_eq!(d.seen.cpu_percent.len(), 1, "only its class's devices");
     let standing: Vec<_> = w.driver.standing().map(|s| (s.class, s.weights)).collect();
     assert_eq!(standing.iter().map(|s| s.0).collect::<Vec<_>>(), [Some("like-s1"), Some("old")]);
-    // Each continues from what it knew; absent classes are kept.
+    // Each continues from its own knowledge; absent classes are kept.
     let kept = w.driver.kept().unwrap_or_else(|| panic!("nothing is kept"));
     let Kept::Classes(all) = Kept::load(&kept.save()).unwrap_or_else(|e| panic!("{e}")) else {
         panic!("{kept}")
@@ -261,7 +261,7 @@ fn classes_learn_by_themselves() {
     assert_ne!(all["like-s1"], all["old"]);
     let only = World::with(&of_class, &rack(), &kept);
     assert_eq!(only.driver.kept(), Some(kept.clone()));
-    // What one learner knew of all is where every class begins.
+    // Every class begins with the knowledge of the one learner of all.
     let one = Kept::One(all["old"].clone());
     let begun = World::with(&of_class, &named, &one).driver.kept();
     let Some(Kept::Classes(begun)) = begun else { panic!("{begun:?}") };
@@ -283,7 +283,7 @@ fn classes_with_nothing_to_weigh() {
     let w = World::with(&of_class, &rack, &Kept::default());
     let weights = w.driver.weights();
     assert_eq!((weights.of(1), weights.of(2)), (Some(self::weights(6, 2)), Some(self::weights(6, 1))));
-    assert_eq!(weights.to_string(), "6:2", "there is nothing to tell of the other");
+    assert_eq!(weights.to_string(), "6:2", "the other class has no weights");
     assert_eq!(weights.0.iter().map(|c| c.class.learns).collect::<Vec<_>>(), [true, false]);
     // It gets no new connections where its server has weight 0, and is of no class.
     rack.services[0].members[1].weight = 0;
@@ -310,7 +310,7 @@ fn what_is_silent_is_not_looked_at() {
     assert_eq!(w.decisions[0].seen.accelerator_percent.len(), 1);
     w.run(0.5);
     w.situation(&[]);
-    // What was seen before is not counted.
+    // Earlier observations are not counted.
     w.run(0.9);
     assert_eq!(w.decisions.len(), 1);
     w.run(0.2);
@@ -371,7 +371,7 @@ fn blind() {
 }
 
 #[test]
-fn nobody_asks() {
+fn no_clients() {
     let mut w = World::new(&settings(LearnerKind::QLearning));
     w.situation(&[]);
     w.clients = Ok(Clients { p99_ms: None, loss: 0.0 });
