@@ -1,4 +1,4 @@
-//! What the server needs of the device that it controls: its switch, and a compiler.
+//! The server's interface to the device that it controls: its switch, and a compiler.
 
 use pointsman_ir::{Executor, Program};
 use pointsman_v1model::{Kept, Pipeline, State, Switch, SwitchConfig, Time};
@@ -34,21 +34,21 @@ pub trait Device {
     /// A port went up or down; see [`State::set_port_status`].
     fn set_port_status(&mut self, port: u32, up: bool);
 
-    /// Would [`Device::set_pipeline`] take this program?
+    /// Whether [`Device::set_pipeline`] would accept this program.
     ///
     /// # Errors
-    /// What it would say.
+    /// The error that it would return.
     fn check_pipeline(&mut self, pipeline: &Pipeline) -> Result<(), String>;
 
-    /// Does beforehand what takes long of [`Device::set_pipeline`], which follows, so that packets need not wait for it.
+    /// Does the slow part of the following [`Device::set_pipeline`] in advance, so that packets need not wait for it.
     ///
     /// # Errors
-    /// What it would say.
+    /// The error that it would return.
     fn ready(&mut self, _pipeline: &Pipeline) -> Result<(), String> {
         Ok(())
     }
 
-    /// Runs another program from now on, in this state, with what is kept of the old program's.
+    /// Replaces the program by another one with this state, and with the `kept` parts of the old one.
     ///
     /// # Errors
     /// The switch cannot run it; the old one stays.

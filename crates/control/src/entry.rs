@@ -30,7 +30,7 @@ impl Scalar {
         };
         match self.limit {
             Some(limit) if value.saturating_u64() >= u64::from(limit) => Err(EntityError::invalid(format!(
-                "the type has {limit} members, there is no number {}",
+                "the type has {limit} members, so {} is too high",
                 value.low_u64()
             ))),
             _ => Ok(value),
@@ -73,7 +73,7 @@ impl Scalar {
 /// The table with this id.
 ///
 /// # Errors
-/// There is none; says what the id is instead.
+/// The id is 0, or no table has it.
 pub(crate) fn table(schema: &Schema, id: u32) -> Result<&TableSchema, EntityError> {
     if id == 0 {
         return Err(EntityError::invalid("table_id is not set"));

@@ -1,4 +1,4 @@
-//! gRPC statuses without gRPC: what an RPC answers when it fails.
+//! gRPC statuses without gRPC: the status of a failed RPC.
 
 use crate::proto::{p4rt, rpc};
 use pointsman_v1model::{ProfileError, ReplicationError, StateError, TableError};
@@ -36,7 +36,7 @@ impl Code {
         self as i32
     }
 
-    /// The code with this number; `Unknown` where there is none, as gRPC prescribes.
+    /// The code with this number; `Unknown` for other numbers, as gRPC prescribes.
     pub fn from_number(number: i32) -> Self {
         const ALL: [Code; 17] = [
             Code::Ok,
@@ -64,9 +64,9 @@ impl Code {
 /// Why one entity of a batch was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntityError {
-    /// What kind of refusal.
+    /// The kind of refusal.
     pub code: Code,
-    /// What is wrong and, where that is not obvious, what to do.
+    /// The error and, unless obvious, its remedy.
     pub message: String,
 }
 
@@ -182,9 +182,9 @@ impl From<ReplicationError> for EntityError {
 /// A failed RPC: the fields of `google.rpc.Status`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RpcError {
-    /// What kind of failure.
+    /// The kind of failure.
     pub code: Code,
-    /// What went wrong, for a person.
+    /// A description for people.
     pub message: String,
     /// One [`p4rt::Error`] for every entity of a batch, in the batch's order; empty where the request failed as a
     /// whole (P4Runtime specification, "Error Reporting").

@@ -1,4 +1,4 @@
-//! A small program, built by hand, and a device without packets: what the tests of this crate run on.
+//! A small program, built by hand, and a device without packets, for the tests of this crate.
 
 use crate::device::Device;
 use pointsman_ir::*;
@@ -321,7 +321,7 @@ pub(crate) struct TestDevice {
     pub state: Option<Running>,
     /// How often packets could have had the switch during calls.
     pub released: usize,
-    /// What they would do to the state then.
+    /// The effect that packets would have on the state then.
     pub packets: Option<fn(&mut Running, usize)>,
     /// Why it takes no program.
     pub refuses: Option<String>,

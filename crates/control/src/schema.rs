@@ -147,7 +147,7 @@ pub(crate) struct Schema {
     pub value_sets: BTreeMap<u32, ValueSetSchema>,
     pub packet_in: Option<Vec<HeaderField>>,
     pub packet_out: Option<Vec<HeaderField>>,
-    /// What ports are called where requests name them outside of the program's types.
+    /// Names of ports for requests that name them outside of the program's types.
     pub port_names: Option<Arc<NameSpace>>,
 }
 

@@ -55,7 +55,7 @@ fn descriptor(name: &str) -> Result<prost_reflect::MessageDescriptor, TextError>
     pool.get_message_by_name(name).ok_or_else(|| TextError(format!("no message {name}")))
 }
 
-/// Writes `message`, with the two comment lines that say what it is.
+/// Writes `message`, with two comment lines that identify its format.
 ///
 /// # Errors
 /// None for messages of this crate.

@@ -1,5 +1,5 @@
-//! What controllers call a value, and what the data plane has for it (P4Runtime specification, "User-defined types" and
-//! "PSA Metadata Translation").
+//! Controllers' values and their data plane equivalents (P4Runtime specification, "User-defined types" and "PSA
+//! Metadata Translation").
 //!
 //! Ports of this switch have the numbers that controllers use, apart from the CPU port. A type that is translated to
 //! strings has its names from three places: `@p4runtime_translation_mappings` in the program, the names of the switch's
@@ -25,7 +25,7 @@ pub(crate) struct Ports {
     pub cpu: Option<u32>,
     /// `None`: any.
     pub all: Option<BTreeSet<u32>>,
-    /// What strings call them.
+    /// Their names in string types.
     pub names: BTreeMap<u32, String>,
 }
 
@@ -82,7 +82,7 @@ impl NameSpace {
     }
 }
 
-/// Is it a type of ports? The last part of the URI says so, or the name of the type where there is no URI.
+/// Whether this is a type of ports, by the last part of the URI, or by the name of the type without a URI.
 pub(crate) fn is_port(uri: &str, type_name: &str) -> bool {
     let name = if uri.is_empty() { type_name } else { uri.rsplit('/').next().unwrap_or(uri) };
     name.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("port"))
@@ -170,7 +170,7 @@ impl Codec<'_> {
     /// The value of a name in the data plane, where it has `width` bits.
     ///
     /// # Errors
-    /// No text, unknown and not to be learned, or there is no value left.
+    /// No text, unknown and not to be learned, or all values are in use.
     pub fn value(&self, space: &NameSpace, width: u32, name: &[u8]) -> Result<Bits, EntityError> {
         let name = std::str::from_utf8(name).map_err(|_| {
             EntityError::invalid("its type is translated to strings, and the value is not UTF-8")
@@ -209,7 +209,7 @@ impl Codec<'_> {
         let free = |known: Option<&Space>, v: u128| {
             !known.is_some_and(|s| s.by_value.contains_key(&v)) && !space.fixed.iter().any(|(_, f)| *f == v)
         };
-        // What encode writes for values without a name is understood as long as they have none.
+        // The decimal form that encode writes for unnamed values is accepted while they have no name.
         let decimal = decimal.filter(fits).filter(|v| free(known, *v));
         if !self.learn {
             return decimal

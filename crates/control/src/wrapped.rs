@@ -3,7 +3,7 @@
 use prost::Message;
 use std::borrow::Cow;
 
-/// `p4.tmp.P4DeviceConfig`, with what it says besides the data left undecoded.
+/// `p4.tmp.P4DeviceConfig`, with all fields but the data left undecoded.
 #[derive(Clone, PartialEq, Message)]
 struct Wrapper {
     #[prost(bool, tag = "1")]

@@ -27,8 +27,8 @@ impl Loader for Dirs {
     }
 }
 
-/// What differs between objects of one kind. Theirs must be in ours; ours may hold more, because p4c drops what is
-/// never used.
+/// The differences between objects of one kind. p4c's must be in ours; ours may hold more, because p4c drops unused
+/// objects.
 fn compare<M: Clone + PartialEq + Debug>(
     kind: &str,
     ours: &[M],
@@ -190,7 +190,7 @@ const SAMPLES: [&str; 20] = [
     "v1model-const-entries-bmv2.p4",
 ];
 
-/// What the given p4c says about a program.
+/// The P4Info of a program by the given p4c.
 fn by_p4c(p4c: &Path, program: &Path) -> Result<P4Info, String> {
     let stem = program.to_string_lossy().replace(['/', '.'], "_");
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{stem}.txtpb"));
@@ -263,8 +263,8 @@ fn p4info_is_that_of_the_p4c_that_runs() {
     assert!(bad.is_empty(), "{} differ\n{}", bad.len(), bad.join("\n"));
 }
 
-/// A program of others, as a line of `expected/INDEX` describes it: project, name, folder, flags, program, exit status of p4c,
-/// seconds, what it said, and the file of its P4Info, separated by tabs.
+/// A program of another project, as a line of `expected/INDEX` describes it: project, name, folder, flags, program,
+/// exit status of p4c, seconds, its messages, and the file of its P4Info, separated by tabs.
 struct Other<'a> {
     name: String,
     folder: &'a Path,
@@ -286,7 +286,7 @@ impl<'a> Other<'a> {
         (!expected.is_empty()).then_some(Other { name, folder: Path::new(folder), flags, program, expected })
     }
 
-    /// What of our P4Info differs from p4c's.
+    /// The differences between our P4Info and p4c's.
     fn differences(&self, root: &Path) -> Vec<String> {
         let folder = root.join(self.folder);
         let (mut include, mut defines) = (Vec::new(), Vec::new());

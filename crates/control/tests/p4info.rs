@@ -1,5 +1,5 @@
-//! The P4Info of programs in `p4info/`: each has its `.txtpb` next to it. Those have been compared with what p4c writes
-//! for the same programs; where they differ, the program's comments say so.
+//! The P4Info of programs in `p4info/`: each has its `.txtpb` next to it. Those have been compared with p4c's output
+//! for the same programs; if they differ, the program's comments say so.
 
 use pointsman_control::p4info::p4info;
 use pointsman_control::proto::p4info::{self as pb, P4Info};
@@ -42,8 +42,8 @@ fn programs_have_the_expected_p4info() {
             std::fs::write(&expected, &text).expect("writable");
         }
         let expected = std::fs::read_to_string(&expected).unwrap_or_default();
-        assert!(text == expected, "{}: POINTSMAN_BLESS=1 writes it anew. It is:\n{text}", path.display());
-        let read: P4Info = from_text(&text).expect("what was written can be read");
+        assert!(text == expected, "{}: POINTSMAN_BLESS=1 rewrites it. It is:\n{text}", path.display());
+        let read: P4Info = from_text(&text).expect("written text can be read");
         assert_eq!(to_text(&read).as_ref(), Ok(&text));
     }
     assert!(programs > 0);
@@ -66,7 +66,7 @@ fn mistakes() {
         );
         let e = p4info(&compile(&source)).expect_err("a mistake");
         assert!(e.message.contains(part), "{e}");
-        // What concerns the program as a whole has no place.
+        // Errors of the program as a whole have no place.
         assert_eq!(e.span.is_none(), package.contains("="), "{e}");
     };
     let tables = |t: &str, u: &str| {

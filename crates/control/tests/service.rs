@@ -1,4 +1,4 @@
-//! The P4Runtime service and a switch that runs packets: what is written must show in what comes out.
+//! The P4Runtime service and a switch that runs packets: writes must affect outgoing packets.
 
 // `[e.clone()]` says "exactly this entry" better than `slice::from_ref(&e)`.
 #![allow(clippy::cloned_ref_to_slice_refs)]
@@ -294,7 +294,7 @@ fn meters_count_by_colour() {
         pb::TableEntry { meter_config: None, meter_counter_data: Some(Default::default()), ..entry };
     rig.ok(Modify, Entity::TableEntry(modified));
     assert_eq!(read(&mut rig, &key), (None, marked(0, 0, 0)));
-    // The default entry has a meter of its own, which packets run that miss.
+    // The default entry has a separate meter, for packets that miss.
     let default = pb::TableEntry { table_id: limits, is_default_action: true, ..Default::default() };
     let with_meter =
         pb::TableEntry { action: rig.table_action("NoAction", &[]), meter_config: config, ..default.clone() };
@@ -441,7 +441,7 @@ fn registers_of_structs() {
     let short = pb::P4Data { data: Some(Data::Struct(pb::P4StructLike { members: vec![bits(&[1])] })) };
     let short = (Some(pb::Index { index: 1 }), Some(short));
     rig.refused(Modify, entity(short), Code::InvalidArgument, "1 members are given, the type has 3");
-    // What the program writes is read the same way.
+    // Writes of the program are read the same way.
     rig.send(2, &packet(0, 5, 0));
     assert_eq!(
         rig.read(entity((Some(pb::Index { index: 0 }), None))),

@@ -1,5 +1,5 @@
-//! What the laboratory itself costs and measures, without any switch program: the demo's rack with the
-//! kernel as its router, and each kind of device on its own, addressed directly.
+//! The laboratory's own cost and results, without any switch program: the demo's rack with the kernel as its router,
+//! and each kind of device separately, addressed directly.
 //!
 //!     cargo run --release -p pointsman-lab --example baseline -- /tmp/baseline.html
 

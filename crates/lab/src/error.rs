@@ -1,4 +1,4 @@
-//! The one error type of the crate: what failed, why, and what to do about it.
+//! The one error type of the crate: failure, cause and remedy.
 
 use std::fmt;
 use std::io;
@@ -27,7 +27,7 @@ impl Error {
         Self { what: what.into(), cause: Some(cause), remedy: None }
     }
 
-    /// Adds what the person can do about it.
+    /// Adds a remedy for the user.
     pub fn with_remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
         self

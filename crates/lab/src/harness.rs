@@ -12,7 +12,7 @@ use std::time::Instant;
 /// A test that fails with an error, see [`ensure!`](crate::ensure); it may also panic.
 pub type Test = fn() -> Result<(), Box<dyn Error>>;
 
-/// What a test gives.
+/// The result of a test.
 pub trait Outcome {
     /// Failed, and why?
     fn failure(self) -> Option<String>;
@@ -34,7 +34,7 @@ impl Outcome for Result<(), Box<dyn Error>> {
 #[allow(clippy::type_complexity)]
 /// Runs the tests one after the other, those whose name contains the command line's first word if there is one.
 pub fn run<R: Outcome>(who: &str, tests: &[(&str, fn() -> R)]) -> ExitCode {
-    // Asked by editors and by `cargo nextest`: there is nothing that they could run one by one.
+    // Used by editors and by `cargo nextest`: they cannot run these tests one by one.
     if std::env::args().any(|a| a == "--list") {
         return ExitCode::SUCCESS;
     }

@@ -224,7 +224,7 @@ impl Netlink {
     /// Brings an interface down.
     pub fn set_down(&mut self, index: u32) -> Result<()> {
         let mut fixed = ifinfo(index, libc::IFF_UP as u32);
-        // The flag stays in the mask of what is to change.
+        // The flag stays in the mask of attributes to change.
         fixed[8..12].fill(0);
         let message = Message::new(RTM_NEWLINK, 0, &fixed);
         self.request(message, || format!("cannot bring interface {index} down"))
@@ -236,9 +236,9 @@ impl Netlink {
         self.request(message, || format!("cannot remove interface {index}"))
     }
 
-    /// Waits until an interface carries packets. The kernel switches it on some time after both ends are up,
-    /// and silently drops what is sent before. (The flag IFF_RUNNING does not help: it is also set while
-    /// the state is still unknown.)
+    /// Waits until an interface carries packets. The kernel switches it on some time after both ends are up, and
+    /// silently drops packets sent before. (The flag IFF_RUNNING does not help: it is also set while the state is still
+    /// unknown.)
     pub fn wait_until_up(&mut self, index: u32) -> Result<()> {
         let failed = |e| Error::os(format!("cannot read the state of interface {index}"), e);
         let end = Instant::now() + Duration::from_secs(10);

@@ -1,9 +1,8 @@
 //! Network namespaces without names, and the right to make them.
 //!
-//! A [`Namespace`] is held by a file descriptor of this process and by nothing else: no name under
-//! `/run/netns`, no file, no helper process. When the last descriptor is closed and the last thread in it
-//! has ended, the kernel removes the namespace with its interfaces, so there is nothing to clean up after
-//! Ctrl-C, a crash, or SIGKILL.
+//! A [`Namespace`] is held by a file descriptor of this process and by nothing else: no name under `/run/netns`, no
+//! file, no helper process. When the last descriptor is closed and the last thread in it has ended, the kernel removes
+//! the namespace with its interfaces, so no cleanup is needed after Ctrl-C, a crash, or SIGKILL.
 //!
 //! In Linux a network namespace belongs to a thread. Code runs "in" a namespace on a thread that moved
 //! there; sockets stay in the namespace of the thread that opened them. Threads
@@ -91,7 +90,7 @@ impl AsFd for Namespace {
     }
 }
 
-/// Runs `f` on a separate thread, because what it does to its namespaces cannot be undone.
+/// Runs `f` on a separate thread, because its changes of namespace cannot be undone.
 fn on_thread<T: Send>(name: &str, f: impl FnOnce() -> T + Send) -> Result<T> {
     thread::scope(|scope| {
         let handle = thread::Builder::new()
@@ -106,7 +105,7 @@ const PRIVILEGE_REMEDY: &str = "run as root (sudo), or allow unprivileged user n
      (sysctl kernel.unprivileged_userns_clone=1, or on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0; \
      in a container: --privileged)";
 
-/// What to do about a namespace that could not be made.
+/// The remedy for a namespace that could not be made.
 fn remedy(error: &std::io::Error) -> &'static str {
     match error.raw_os_error() {
         // unshare(2): the limits of user namespaces are reported like this.
@@ -189,8 +188,8 @@ pub fn become_root_in_user_namespace() -> Result<()> {
     Ok(())
 }
 
-/// A folder in memory that only this process and its children see, and that goes with them: a small file system of its own
-/// over `folder`, which must exist. Call it after [`ensure_privileges`], before any thread is started.
+/// A folder in memory that only this process and its children see, and that ends with them: a small separate file
+/// system over `folder`, which must exist. Call it after [`ensure_privileges`], before any thread is started.
 pub fn private_folder(folder: &Path, bytes: u64) -> Result<()> {
     let failed = |e| Error::os("cannot make a mount table", e).with_remedy(PRIVILEGE_REMEDY);
     sys::private_mounts().map_err(failed)?;

@@ -24,7 +24,7 @@ pub struct Process {
 
 impl Process {
     /// Starts `program` in `namespace`. Its standard input is a file that holds `input`, which it can also open as
-    /// `/dev/stdin`; what it writes to standard output and standard error is kept for messages.
+    /// `/dev/stdin`; its standard output and standard error are kept for messages.
     pub fn start(namespace: &Namespace, program: &str, arguments: &[&str], input: &str) -> Result<Self> {
         let failed = |what: &str| {
             let what = format!("cannot {what} {program}");
@@ -71,7 +71,7 @@ impl Process {
         self.output.metadata().map_or(0, |m| m.len())
     }
 
-    /// Waits until `ready` says so. An error if the program ends before, with what it said.
+    /// Waits until `ready` returns true. If the program ends before, its output is the error.
     pub fn wait_until(&mut self, patience: Duration, mut ready: impl FnMut() -> Result<bool>) -> Result<()> {
         let end = Instant::now() + patience;
         while !ready()? {
@@ -91,7 +91,7 @@ impl Process {
         Ok(())
     }
 
-    /// Waits for its end, killing it when `patience` is over; what it said is the error if it did not succeed.
+    /// Waits for its end, and kills it when `patience` has elapsed; if it fails, its output is the error.
     pub fn finish(mut self, patience: Duration) -> Result<String> {
         let end = Instant::now() + patience;
         loop {
@@ -107,7 +107,7 @@ impl Process {
         }
     }
 
-    /// The last of what it wrote, on one line.
+    /// The last part of its output, on one line.
     pub fn said(&self) -> String {
         // Messages are all that it is for. The program writes to the same open file: its place must not be moved.
         let mut text = vec![0; 64 * 1024];

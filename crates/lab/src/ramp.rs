@@ -19,7 +19,7 @@
 use crate::error::{Error, Result};
 use std::time::Duration;
 
-/// What the ramp needs to know of a measured point.
+/// The properties of a measured point that the ramp needs.
 pub trait Measured {
     /// Requests lost.
     fn lost(&self) -> u64;
@@ -31,7 +31,7 @@ pub trait Measured {
     fn schedule_kept(&self) -> bool;
 }
 
-/// What to measure.
+/// The measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RampPlan {
     /// Offered rates, requests a second, ascending.
@@ -87,7 +87,7 @@ pub enum Verdict {
 pub struct RampPoint<P> {
     /// Requests a second offered.
     pub rate: f64,
-    /// What was measured.
+    /// The measured point.
     pub point: P,
     /// Whether it counts.
     pub verdict: Verdict,
@@ -96,7 +96,7 @@ pub struct RampPoint<P> {
     pub measurements: usize,
 }
 
-/// What a ramp found.
+/// The result of a ramp.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ramp<P> {
     /// All points in ascending order of rate.

@@ -162,7 +162,7 @@ pub(crate) enum Offload {
     TransmitChecksum = 0x17,
     /// TCP segmentation: off means that segments fit the MTU.
     TcpSegmentation = 0x1f,
-    /// Generic segmentation of what the stack hands over in one piece.
+    /// Generic segmentation of data that the stack hands over in one piece.
     GenericSegmentation = 0x24,
 }
 
@@ -196,17 +196,17 @@ pub(crate) fn set_offload(name: &str, offload: Offload, on: bool) -> io::Result<
 /// An epoll instance whose events carry a `u64` token of the caller's.
 pub(crate) struct Epoll(OwnedFd);
 
-/// What [`Epoll::wait`] reports for one descriptor.
+/// The events of one descriptor that [`Epoll::wait`] reports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
     pub token: u64,
     pub readable: bool,
     pub writable: bool,
-    /// Error or hang-up: a read or write will tell which.
+    /// Error or hang-up: a read or write will show which.
     pub failed: bool,
 }
 
-/// What a descriptor is watched for. Errors and hang-ups are reported always.
+/// The events to watch a descriptor for. Errors and hang-ups are reported always.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interest(libc::c_int);
 
@@ -299,7 +299,7 @@ impl Timer {
         check(unsafe { libc::timerfd_settime(self.0.as_raw_fd(), 0, &spec, std::ptr::null_mut()) }).map(drop)
     }
 
-    /// Takes note of an expiry, so that the timer is no longer readable.
+    /// Acknowledges an expiry, so that the timer is no longer readable.
     pub fn clear(&self) {
         drain_counter(self.0.as_fd());
     }

@@ -201,7 +201,7 @@ fn signature(key: Key, fixed: &[u8], name: &[u8]) -> [u8; 16] {
     hasher.finish128().as_bytes()
 }
 
-/// What verification says about an answer to a certain request.
+/// The verdict of verification on an answer to a certain request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Signed by the named device, for this request. The number is the device's place in the keyring.
@@ -212,7 +212,7 @@ pub enum Verdict {
     Forged,
 }
 
-/// The keys of all devices: what a client needs to check which device answered.
+/// The keys of all devices, which clients use to check which device answered.
 #[derive(Clone, Debug, Default)]
 pub struct Keyring {
     names: Vec<String>,

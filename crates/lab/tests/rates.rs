@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     let tests: &[(&str, Test)] = &[
         ("frames_are_counted", frames_are_counted),
         ("requests_and_streams_reach_the_servers", requests_and_streams_reach_the_servers),
-        ("nobody_there_is_an_error_not_a_success", nobody_there_is_an_error_not_a_success),
+        ("a_missing_server_is_an_error", a_missing_server_is_an_error),
         ("programs_end_with_their_keeper", programs_end_with_their_keeper),
         ("programs_get_their_input_and_are_quoted", programs_get_their_input_and_are_quoted),
     ];
@@ -127,7 +127,7 @@ fn requests_and_streams_reach_the_servers() -> TestResult {
     Ok(())
 }
 
-fn nobody_there_is_an_error_not_a_success() -> TestResult {
+fn a_missing_server_is_an_error() -> TestResult {
     let cable = Cable::new()?;
     let config = ClosedLoopConfig {
         target: cable.target(),
@@ -170,7 +170,7 @@ fn programs_end_with_their_keeper() -> TestResult {
     drop(process);
     ensure!(gone(number), "process {number} outlives its keeper");
 
-    // The thread that started it ends without a word.
+    // The thread that started it ends without a message.
     let number = std::thread::scope(|scope| {
         let start = || {
             Process::start(&namespace, &sleep, &["600"], "").map(|process| {

@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         ("below_saturation_latency_is_service_time", below_saturation_latency_is_service_time),
         ("a_device_tells_how_busy_it_is", a_device_tells_how_busy_it_is),
         ("above_saturation_queue_grows_and_overflows", above_saturation_queue_grows_and_overflows),
-        ("nobody_there_means_all_lost", nobody_there_means_all_lost),
+        ("no_receiver_means_all_lost", no_receiver_means_all_lost),
         ("an_impostor_is_noticed", an_impostor_is_noticed),
         ("consistency_over_udp_and_tcp", consistency_over_udp_and_tcp),
         ("a_device_that_changes_is_a_violation", a_device_that_changes_is_a_violation),
@@ -114,7 +114,8 @@ fn namespaces_are_separate_and_vanish() -> TestResult {
     Ok(())
 }
 
-/// What a device counted, once it has counted so many answers and nothing waits: the client may have the last answer before.
+/// A device's counters, once it has counted this many answers and no request waits: the client may have the last answer
+/// before.
 fn counted(device: &Device, answers: u64) -> DeviceCounters {
     for _ in 0..2000 {
         let counters = device.stats().read();
@@ -204,7 +205,7 @@ fn above_saturation_queue_grows_and_overflows() -> TestResult {
     Ok(())
 }
 
-fn nobody_there_means_all_lost() -> TestResult {
+fn no_receiver_means_all_lost() -> TestResult {
     let cable = Cable::new()?;
     let config =
         LoadConfig { timeout: ms(100), ..LoadConfig::new(cable.target(false), 200.0, ms(300), SEED) };
@@ -366,7 +367,7 @@ fn the_rack_is_wired() -> TestResult {
     Ok(())
 }
 
-/// Hosts complete their checksums and know their gateways: what a switch program relies on.
+/// Hosts complete their checksums and know their gateways: switch programs rely on that.
 fn what_the_switch_sees_is_complete() -> TestResult {
     let spec = RackSpec { static_neighbours: true, ..RackSpec::demo() };
     let rack = Rack::build(&spec)?;

@@ -9,7 +9,7 @@ use support::Scratch;
 use support::many::{Filled, fill};
 
 fn main() {
-    // Cargo adds flags of its own.
+    // Cargo adds its own flags.
     let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|a| a.parse().ok()).collect();
     let entries = numbers.first().copied().unwrap_or(1_000_000);
     let per_batch = numbers.get(1).copied().unwrap_or(10_000);

@@ -151,7 +151,7 @@ impl Running {
                 outputs.extend(agent.step(now, Input::Packet { direction, frame }));
             });
             let seen = seen.unwrap_or_else(|e| {
-                // The link may return; until then there is nothing to observe.
+                // The link may return; until then nothing can be observed.
                 log(&e.to_string());
                 0
             });

@@ -44,8 +44,8 @@ pub fn compile(
     Err(Box::new(Failure { source_map, diagnostics }))
 }
 
-/// Checks a program for any architecture, by the declarations that it includes. One for v1model must also be what this
-/// switch can run.
+/// Checks a program for any architecture, by the declarations that it includes. This switch must also be able to run a
+/// program for v1model.
 pub fn check(path: &str, text: &str, loader: &dyn Loader, defines: &[Define]) -> Checked {
     let mut checked =
         pointsman_frontend::check_program(path, text, loader, defines, &|package| package == PACKAGE);

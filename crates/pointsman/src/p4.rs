@@ -114,7 +114,7 @@ impl Source {
     }
 }
 
-/// Runs the command. The exit code tells whether the program is valid.
+/// Runs the command. The exit code is that of a failure if the program is invalid.
 pub fn run(command: Command) -> Result<ExitCode, String> {
     let output = match &command {
         Command::Check { source } => {

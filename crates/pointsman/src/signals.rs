@@ -32,8 +32,8 @@ pub async fn wait_for_stop() {
     stop().await;
 }
 
-/// Ends the process at SIGINT or SIGTERM, `first` having put away what does not go with it (namespaces do, and programs
-/// that were started in them).
+/// Ends the process at SIGINT or SIGTERM. `first` removes the resources that outlive the process (namespaces, and
+/// programs that were started in them, end with it).
 pub fn end_process(first: impl FnOnce() + Send + 'static) -> Result<(), String> {
     let text = |e: std::io::Error| format!("cannot wait for signals: {e}");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(text)?;

@@ -131,8 +131,8 @@ pub fn flatten_file(path: &Path, sources: &Sources, defines: &[Define]) -> io::R
     Ok(out)
 }
 
-/// Finds what an include names: name as written, whether in quotes, and path of the including file in; path and text
-/// out.
+/// Finds an included file. Input: the name as written, whether it is in quotes, and the path of the including file.
+/// Output: path and text.
 type Find<'a> = dyn Fn(&str, bool, &str) -> Option<(String, String)> + 'a;
 
 /// The name in an include directive, and whether it is in quotes.
@@ -145,9 +145,9 @@ fn included(line: &str) -> Option<(&str, bool)> {
     rest.split_once(end).map(|(name, _)| (name, end == '"'))
 }
 
-/// Puts files in place of the directives that include them, as often as they are included: their include guards work as
-/// before, since the text is preprocessed afterwards. A file with `#pragma once` comes once. What cannot be found stays
-/// for the compiler to complain.
+/// Replaces include directives by the files, every time they are included: their include guards work as before, since
+/// the text is preprocessed afterwards. A file with `#pragma once` comes once. Directives whose file cannot be found
+/// stay, so that the compiler reports them.
 fn flatten(path: &str, text: &str, find: &Find<'_>) -> String {
     fn put(
         path: &str,
@@ -158,7 +158,7 @@ fn flatten(path: &str, text: &str, find: &Find<'_>) -> String {
         out: &mut String,
     ) {
         for line in text.lines() {
-            // A file that includes itself without a guard would go on for ever; the compiler reports it.
+            // A file that includes itself without a guard would never end; the compiler reports it.
             let name = included(line).filter(|_| depth < 32);
             match name.and_then(|(name, quoted)| find(name, quoted, path)) {
                 Some((path, _)) if once.contains(&path) => {}

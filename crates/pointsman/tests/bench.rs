@@ -58,7 +58,7 @@ fn several_workers() {
     assert_eq!(json["workers"], 2);
     assert_eq!(json["one_worker_ns_per_packet"]["n"], 2);
     assert!(json["ratio_to_one_worker"].as_f64().is_some_and(|g| g > 0.0), "{json:#}");
-    // Each flow is opened, and found, whoever has it.
+    // Each flow is opened and found, whichever worker has it.
     assert!(json["forwarded"].as_f64().is_some_and(|f| f > 0.999), "{json:#}");
 }
 
@@ -137,8 +137,8 @@ fn what_cannot_be_measured() {
     refused(&[&dir.write("other.p4", other)], &["Other", "V1Switch"]);
 }
 
-/// What a controller waits for when it sends the balancer: the front end and the code generator. The target is 100 ms in a
-/// release build on an idle machine; the bound leaves room for neither.
+/// The delay of a controller that sends the balancer: the front end and the code generator. The target is 100 ms in a
+/// release build on an idle machine; the bound leaves room for debug builds and busy machines.
 #[test]
 fn compiling_the_balancer_is_quick() {
     let limit = Duration::from_secs(if cfg!(debug_assertions) { 20 } else { 1 });

@@ -55,7 +55,7 @@ fn takeover(what: &str, controller: &Running) {
 }
 
 #[test]
-fn a_standby_takes_over_and_a_restarted_controller_stands_by() {
+fn a_standby_takes_over_and_a_restarted_controller_becomes_standby() {
     let b = Bench::new("standby", "");
     let first = b.controller();
     first.wait_for("the switch is up to date");
@@ -117,7 +117,7 @@ fn a_switch_is_taken_from_a_foreign_client_where_the_file_says_so() {
     controller.wait_for("the switch is up to date");
     let (mut client, code) = connect(b.switch().address, 1 << 100);
     assert_eq!(code, Code::Ok);
-    assert_eq!(client.hear_arbitration(), Code::AlreadyExists, "somebody else is in charge now");
+    assert_eq!(client.hear_arbitration(), Code::AlreadyExists, "another controller is primary now");
     assert!(controller.has("it is not a Pointsman controller"));
 }
 

@@ -4,8 +4,8 @@
 //!
 //! One server: a processor for 200 requests/s, and a SmartNIC for 80. At 230/s the processor alone is overloaded, and
 //! equal weights give the SmartNIC one and a half times its capacity: of the weights 3:0 to 3:3 only 3:1 keep up, at 86 and 72 %. Requests
-//! arrive evenly, so no decision depends on chance. Client metrics come from the test itself, or from a real Prometheus server
-//! that scrapes them; that test is skipped if there is none, and `POINTSMAN_REQUIRE_CLIENTS` makes that a failure.
+//! arrive evenly, so no decision depends on chance. Client metrics come from the test itself, or from a real Prometheus
+//! server that scrapes them; without one that test is skipped, or fails if `POINTSMAN_REQUIRE_CLIENTS` is set.
 //!
 //! Two servers: the second one's processor is three times as fast, and needs no SmartNIC at 360 requests a second.
 
@@ -185,7 +185,7 @@ impl Bench {
         })
     }
 
-    /// Requests for so long, while something else is done.
+    /// Requests for this time, while the closure runs.
     fn under_load(
         &mut self,
         duration: Duration,
@@ -303,7 +303,7 @@ fn p4wise_finds_the_weights() -> Fallible<()> {
         ensure!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
     }
 
-    // An operator's word counts, until it is taken back.
+    // An operator's request counts until it is reset.
     let set = ["set", "--policy", "wrr", "--weights", "s1/cpu=5,s1/nic=1"];
     let dry = bench.policy(&[&set[..], &["--dry-run"]].concat())?;
     ensure!(dry.code == Some(0) && dry.stdout.contains("the learner `q-learning` pauses until"), "{dry:?}");
@@ -336,8 +336,8 @@ fn p4wise_finds_the_weights() -> Fallible<()> {
     Ok(())
 }
 
-/// Servers of two classes: the first one's processor needs its SmartNIC, the second one's does not. Each class has weights of its own,
-/// in one file; and a SmartNIC at weight 0 is in service.
+/// Servers of two classes: the first one's processor needs its SmartNIC, the second one's does not. Each class has
+/// separate weights, in one file; and a SmartNIC at weight 0 is in service.
 fn each_class_has_its_weights() -> Fallible<()> {
     let learn = "learner = \"service-rate\"\ntable = \"rates\"\n";
     let mut bench = Bench::new("learn-classes", TWO, 360.0, learn, &ClientsView::text())?;
@@ -556,7 +556,7 @@ fn prometheus_tells_what_clients_see() -> Fallible<()> {
     let (told, measured) = (1e3 * metric("p99_seconds").ok_or("no P99")?, p99_ms(&after));
     ensure!((0.4..2.5).contains(&(told / measured)), "{told} ms by Prometheus, {measured} ms measured");
     ensure!(metric("loss_ratio") == Some(0.0) && after.lost == 0, "{text}");
-    // Without Prometheus there is no decision.
+    // Without Prometheus no decision is made.
     drop(prometheus);
     controller.wait_for("clients' latency is unknown");
     bench.wait_for_metric(

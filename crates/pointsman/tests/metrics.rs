@@ -98,10 +98,7 @@ fn pages_and_dashboards() {
     let (more, samples) = read(&page);
     types.extend(more);
     assert_eq!(samples["pointsman_controller_status{status=\"in_sync\"}"], 1.0);
-    assert_eq!(
-        samples["pointsman_controller_unresolved"], 5.0,
-        "nobody answers here: four devices and a route"
-    );
+    assert_eq!(samples["pointsman_controller_unresolved"], 5.0, "no answers here: four devices and a route");
     assert!(samples["pointsman_controller_writes_total"] > 0.0);
     let info =
         "pointsman_controller_device_info{server=\"2\",slot=\"1\",device=\"s2/nic\",kind=\"smartnic\"}";

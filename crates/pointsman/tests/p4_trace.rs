@@ -135,7 +135,7 @@ fn parser_errors() {
     assert_eq!(of("parsed")["accepted"], false);
 }
 
-/// A program with something of everything: what `registers.stf`-like tests of the balancer send touches most events.
+/// A program with a bit of everything: the packets of tests like the balancer's `registers.stf` touch most events.
 #[test]
 fn whole_tests_are_followed() {
     let mut events = BTreeSet::new();

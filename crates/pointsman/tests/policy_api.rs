@@ -144,7 +144,7 @@ fn the_command_sets_shows_and_remembers() {
     let history = b.good(&["history", "--service", "inference", "--limit", "100"]);
     assert!(history.contains("(night)") && history.lines().count() == 1 + 2 + Policy::ALL.len(), "{history}");
     assert!(b.good(&["status"]).contains("in-sync"));
-    // The file's own word again.
+    // The file's setting again.
     let said = b.good(&["reset", "--service", "inference"]);
     assert!(said.contains("in force"), "{said}");
     assert!(b.good(&["list"]).contains("inference  p4mite  file"));
@@ -163,7 +163,7 @@ fn the_command_sets_shows_and_remembers() {
 
 /// HTTP-level errors: no token, too much, too slow, nonsense.
 #[test]
-fn the_server_refuses_and_goes_on() {
+fn the_server_refuses_and_continues() {
     let b = Bench::new("server");
     let json = |(status, body): (u16, Vec<u8>)| {
         (status, serde_json::from_slice::<Value>(&body).unwrap_or_else(|e| panic!("{status}: {e}")))
@@ -304,7 +304,7 @@ fn over_tls() {
         assert!(code == Some(1) && err.contains("TLS failed"), "{err}");
         let (code, _, err) = with(&b, &[]);
         assert!(code == Some(1) && err.contains("--ca FILE"), "{err}");
-        // In the clear there is nothing to be had.
+        // Without TLS no request is answered.
         let mut stream = TcpStream::connect(b.api.trim_start_matches("https://")).expect("a connection");
         stream.set_read_timeout(Some(PATIENCE)).expect("set");
         let _ = stream.write_all(b"GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n");

@@ -148,7 +148,7 @@ fn unknown_devices_are_named_with_the_known_ones() {
     let directory = scratch("devices");
     let example = directory.join("rack.toml");
     std::fs::copy(self::example(), &example).expect("a file");
-    // Without keys there are no reports.
+    // Without keys no reports are sent.
     for command in [&["agent", text(&example), "s1", "cpu"][..], &["controller", text(&example)]] {
         check(command, 1, &["report-keys.txt", "pointsman keys"]);
     }

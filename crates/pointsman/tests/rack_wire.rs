@@ -1,4 +1,4 @@
-//! A whole rack on the wire: switch, controller, agents and devices in namespaces of their own, disturbed one part at a
+//! A whole rack on the wire: switch, controller, agents and devices in separate namespaces, disturbed one part at a
 //! time. Rates are low and latencies are not judged, so that a busy machine also passes.
 //! `pointsman_lab::harness` runs it.
 
@@ -23,10 +23,10 @@ use std::time::{Duration, Instant};
 
 const SEED: u64 = 11;
 
-/// Generous: only a part that is stuck takes so long.
-/// How long anything may take before a test gives up on it. Generous: machines that test are busy.
+/// How long anything may take before a test gives up on it. Generous, because test machines are busy: only a part that
+/// is stuck takes this long.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// So long a source port is not used again.
+/// Minimum time before a source port is used again.
 const REST: Duration = Duration::from_secs(20);
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
@@ -63,7 +63,7 @@ struct Client {
 }
 
 impl Client {
-    /// Requests at 100 a second, each a connection of its own.
+    /// Requests at 100 a second, each on a new connection.
     fn requests(&mut self, v6: bool, count: u64) -> Fallible<LoadResult> {
         self.runs += 1;
         let config = LoadConfig {
@@ -207,7 +207,7 @@ fn a_restarted_switch_is_filled_again() -> Fallible<()> {
     bench.live.stop_switch()?;
     bench.wait_for(mark, "no connection to the switch")?;
     let dark = bench.client.requests(false, 10)?;
-    ensure!(dark.answered == 0, "a switch that is gone forwards: {dark:?}");
+    ensure!(dark.answered == 0, "a killed switch forwards: {dark:?}");
     bench.live.start_switch()?;
     bench.live.wait_in_sync(PATIENCE)?;
     let said = bench.since(mark);
@@ -368,7 +368,7 @@ fn processes_of_group(id: u32) -> Vec<String> {
 }
 
 fn an_interrupted_demo_leaves_nothing() -> Fallible<()> {
-    // The demo runs in a namespace of its own, without interfaces of others.
+    // The demo runs in a separate namespace, without interfaces of others.
     let outside = Namespace::new("outside")?;
     let names = named_namespaces();
     for (work, signal) in [("timed", "INT"), ("cpu", "INT"), ("timed", "TERM")] {
@@ -411,7 +411,7 @@ fn an_interrupted_demo_leaves_nothing() -> Fallible<()> {
         let took = asked.elapsed();
         let output = demo.wait_with_output()?;
         ensure!(took < Duration::from_secs(2), "--work {work}: {took:?} after SIG{signal}");
-        ensure!(!output.status.success(), "an interrupted run is no success");
+        ensure!(!output.status.success(), "an interrupted run succeeds");
         let (groups, processes) = (groups_of(id), processes_of_group(id));
         ensure!(groups.is_empty(), "--work {work}: {groups:?}");
         ensure!(processes.is_empty(), "--work {work}: {processes:?}");

@@ -12,8 +12,8 @@ fn alone() -> MutexGuard<'static, ()> {
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs it until the results are good, at most three times. Again only where the lab itself says that it fell behind its own
-/// schedule: what a busy machine measured says nothing about the program.
+/// Runs it until the results are good, at most three times. It is repeated only if the lab itself reports that it fell
+/// behind its schedule: measurements of a busy machine do not show a fault of the program.
 fn compare(arguments: &[&str], json: &str, judge: impl Fn(&[Value]) -> Result<(), String>) {
     for attempt in 1.. {
         // In real time: a minute, more than commands are given otherwise.

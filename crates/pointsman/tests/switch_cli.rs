@@ -178,7 +178,7 @@ fn flags_of_p4() {
 }
 
 #[test]
-fn output_that_nobody_reads_is_no_crash() {
+fn output_without_a_reader_does_not_crash() {
     let closed = |args: &[&str], close_stderr: bool| {
         let mut command = pointsman(args);
         // The reading end is closed before the process writes.
@@ -271,7 +271,7 @@ fn names_are_addresses_too() {
 }
 
 #[test]
-fn controllers_that_misbehave_harm_nobody() {
+fn controllers_that_misbehave_do_no_harm() {
     let switch = Switch::start(&[&file(GOOD)]);
     // Not gRPC at all, cut short, and connections that say nothing and stay.
     let mut idle = Vec::new();
@@ -286,8 +286,9 @@ fn controllers_that_misbehave_harm_nobody() {
     let (first, code) = connect(switch.address, 5);
     assert_eq!(code, Code::Ok);
     let (mut second, code) = connect(switch.address, 3);
-    assert_eq!(code, Code::AlreadyExists, "somebody else is primary");
-    // The first vanishes silently: the second is notified that there is no primary, and takes over with a larger id.
+    assert_eq!(code, Code::AlreadyExists, "another controller is primary");
+    // The first vanishes silently: the second is notified that the switch has no primary, and takes over with a larger
+    // id.
     drop(first);
     assert_eq!(second.hear_arbitration(), Code::NotFound);
     assert_eq!(second.arbitrate(6), Code::Ok);

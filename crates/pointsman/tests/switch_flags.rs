@@ -283,7 +283,7 @@ fn a_hangup_does_no_harm() {
 }
 
 #[test]
-fn whoever_may_change_the_switch_is_named() {
+fn open_access_to_the_switch_is_warned_of() {
     let open = "anyone who can reach this address can change the switch";
     let warned = Switch::start_at("0.0.0.0:0", &[]).stop(Signal::SIGTERM);
     assert!(warned.stderr.contains(open) && warned.stderr.contains("--grpc-tls-cert"), "{}", warned.stderr);

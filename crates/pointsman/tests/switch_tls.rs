@@ -85,7 +85,7 @@ fn the_server_proves_who_it_is() {
         line.contains("a client at 127.0.0.1") && line.contains("does not accept this switch's"),
         "{line}"
     );
-    // In the clear there is nothing to be had.
+    // Without TLS no request is answered.
     let endpoint = Channel::from_shared(format!("http://{}", switch.address)).unwrap();
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let plain = tokio.block_on(async {

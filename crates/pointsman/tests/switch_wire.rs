@@ -292,7 +292,7 @@ fn tcp_passes_with_the_offloads_of_veth() {
             })
             .unwrap();
         assert_eq!(answer, "done");
-        assert!(receiver.join().unwrap() == expected, "what came is not what was sent");
+        assert!(receiver.join().unwrap() == expected, "received frames differ from sent ones");
     }
     assert_eq!(switch.stop(Signal::SIGTERM).code, Some(0));
 }
@@ -573,8 +573,8 @@ fn ports_that_cannot_be_opened() {
     let dir = Scratch::new("in-the-way");
     std::fs::create_dir(dir.0.join("lo_in.pcap")).unwrap();
     check(&[&program, "-i", "1@lo", "--pcap", &dir.path("")], &["lo_in.pcap", "could not write the capture"]);
-    // An interface that is down is opened: it may come up later. Someone should know, though.
-    // (While it is down there is no 127.0.0.1 either.)
+    // An interface that is down is opened: it may come up later. A message says so, though.
+    // (While it is down, 127.0.0.1 is missing too.)
     let switch = namespace.enter(|| Switch::start_at("0.0.0.0:0", &[&program, "-i", "1@lo"])).unwrap();
     switch.wait_for("port 1: 'lo' is down: bring it up with `ip link set lo up`");
 }

@@ -86,7 +86,8 @@ impl Attack {
         result
     }
 
-    /// What they sent a second: frames, requests, connections. `None` where there was no attacker, or it has not been stopped.
+    /// The attackers' rate per second: frames, requests, connections. `None` without an attacker, or if it has not been
+    /// stopped.
     pub fn per_s(&self) -> Option<f64> {
         self.per_s
     }
@@ -94,7 +95,7 @@ impl Attack {
 
 impl Drop for Attack {
     fn drop(&mut self) {
-        // What went wrong was asked for, or a case is given up already.
+        // The error was already reported, or the case was given up.
         let _ = self.stop();
     }
 }

@@ -1,4 +1,4 @@
-//! What a case is: plain data. The cases themselves are in [`crate::cases`].
+//! Cases as plain data. The cases themselves are in [`crate::cases`].
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use std::time::Duration;
 pub struct Case {
     /// Its name on the command line and in results.
     pub name: &'static str,
-    /// What is done, in one sentence.
+    /// The attack, in one sentence.
     pub about: &'static str,
     /// Part of `--quick`.
     pub quick: bool,
     /// How many controllers the rack has: 1 or 2.
     pub controllers: u8,
-    /// What is done, and when: milliseconds after the attack begins, ascending.
+    /// The steps of the attack: milliseconds after its beginning, ascending.
     pub steps: &'static [(u64, Act)],
     /// How long the attack lasts; attackers stop then.
     pub lasts: Duration,
@@ -23,9 +23,9 @@ pub struct Case {
     pub hits: &'static [&'static str],
     /// Measures latency with enough packets for a P99.9.
     pub latency: bool,
-    /// What must hold afterwards.
+    /// The conditions to check afterwards.
     pub checks: &'static [Check],
-    /// What is promised.
+    /// The promised limits.
     pub limits: Limits,
 }
 
@@ -38,7 +38,7 @@ pub enum Moment {
     End,
 }
 
-/// What a case may cost. `None`: not promised.
+/// The highest cost of a case. `None`: not promised.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// Requests lost on connections that were there before, on devices that are not hit themselves.
@@ -106,14 +106,14 @@ pub enum File {
     Tokens,
 }
 
-/// What is written to a file, made of what belongs there.
+/// The content to write to a file, made from the correct content.
 #[derive(Clone, Copy, Debug)]
 pub enum Content {
-    /// What belongs there.
+    /// The correct content.
     Right,
     /// The first per cent of it.
     Part(u8),
-    /// What is before this text: a description that is cut off there is complete in itself.
+    /// The content before this text: a description that is cut off there is complete in itself.
     Before(&'static str),
     /// These bytes.
     Bytes(&'static [u8]),
@@ -170,7 +170,7 @@ pub enum Frames {
     ReportsMalformed,
 }
 
-/// What a hostile client of P4Runtime does, over and over again.
+/// The repeated action of a hostile client of P4Runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum P4Runtime {
     /// Reads everything of every kind, without being primary.
@@ -185,7 +185,7 @@ pub enum P4Runtime {
     Sessions,
 }
 
-/// What a hostile client of HTTP does.
+/// The repeated action of a hostile client of HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Http {
     /// 64 connections that say nothing.
@@ -238,7 +238,7 @@ pub enum Act {
     Http(Server, Http),
 }
 
-/// What must hold after the attack.
+/// A condition to check after the attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
     /// The policy requested by API is in force.

@@ -97,7 +97,7 @@ impl Child {
         self.process.ended().is_none()
     }
 
-    /// The last of what it wrote.
+    /// The last part of its output.
     pub fn said(&self) -> String {
         self.process.said()
     }

@@ -10,12 +10,12 @@ use pointsman_lab::{Error, Result, Rng};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Bytes of a frame, apart from [`Frames::Random`]; what is shorter is padded, as on any wire.
+/// Bytes of a frame, apart from [`Frames::Random`]; shorter frames are padded, as on any wire.
 const LENGTH: usize = 128;
 /// Source ports that clients of Linux use.
 const EPHEMERAL: std::ops::Range<u64> = 32_768..61_000;
 
-/// A device's agent: what it takes to report in its place.
+/// A device's agent: the data needed to send reports in its name.
 #[derive(Clone, Debug)]
 struct Agent {
     link: Link,
@@ -69,7 +69,7 @@ impl Ground {
 }
 
 impl Agent {
-    /// What the agent says: it can take nothing.
+    /// The agent's report: it can take no connections.
     fn signed(&self, micros: u64) -> Vec<u8> {
         let mask = 1 << self.slot;
         let report =
@@ -268,7 +268,7 @@ impl Maker {
         let speaker = self.ground.agents[device].1.link.ipv4;
         let (vip, client) = (self.ground.vip.0, self.ground.client.ipv4);
         if self.kind == Frames::Icmp {
-            // About what the client sent to the VIP, to the client; and about what the VIP answered, to the VIP.
+            // About the client's packets to the VIP, to the client; and about the VIP's answers, to the VIP.
             let (from, to) = if self.number.is_multiple_of(2) { (client, vip) } else { (vip, client) };
             let ports = if self.number.is_multiple_of(2) { (port, PORT) } else { (PORT, port) };
             let about = packet(self.hop(), from.into(), to.into(), TCP, tcp(ports.0, ports.1, 1, ACK), USUAL);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// Sends a request and returns status and body. It takes `patience` at most, connection included.
 ///
 /// # Errors
-/// There is no answer in time, or something that is none.
+/// The answer is late or malformed.
 pub fn ask(at: SocketAddr, request: &str, patience: Duration) -> io::Result<(u16, String)> {
     let end = Instant::now() + patience;
     let mut stream = TcpStream::connect_timeout(&at, patience)?;

@@ -1,4 +1,4 @@
-//! From what was seen to what a case says: pure functions over requests and samples.
+//! From observations to the result of a case: pure functions over requests and samples.
 
 use crate::case::{Case, Moment};
 use crate::load::{Attempt, Life, Outcome};
@@ -16,7 +16,7 @@ pub struct Look {
     pub at: Duration,
     /// The first controller's API and the switch's metrics answered in time.
     pub answered: bool,
-    /// A controller is in charge and the switch holds what it should.
+    /// A controller is in charge and the switch holds the desired entries.
     pub in_charge: bool,
 }
 
@@ -48,11 +48,11 @@ pub struct Seen {
     pub log_bytes: u64,
     /// Frames or requests a second that attackers sent.
     pub attack_per_s: Option<f64>,
-    /// What is wrong apart from figures: processes that ended, checks that failed.
+    /// Faults apart from figures: processes that ended, checks that failed.
     pub faults: Vec<String>,
 }
 
-/// What a case came to.
+/// The result of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// The case.
@@ -81,7 +81,7 @@ pub struct Verdict {
     pub p999: [Duration; 2],
     /// Requests lost before the attack began: the machine's own doing.
     pub baseline_lost: u64,
-    /// What attackers managed to send a second.
+    /// The attackers' rate per second.
     pub attack_per_s: Option<f64>,
     /// Which limits it broke, and what else is wrong. Empty: the case holds.
     pub broke: Vec<String>,
@@ -158,7 +158,7 @@ fn control_gap(seen: &Seen, times: &Times) -> Duration {
     longest
 }
 
-/// The nearest-rank P99.9 of what took part in `which`.
+/// The nearest-rank P99.9 of the requests in `which`.
 fn p999(attempts: &[Attempt], which: impl Fn(&Attempt) -> bool) -> Duration {
     let mut took: Vec<Duration> = attempts.iter().filter(|a| which(a)).map(|a| a.took).collect();
     took.sort_unstable();
@@ -172,7 +172,7 @@ pub fn judge(case: &Case, seen: &Seen, times: &Times) -> Verdict {
         let name = a.first.and_then(|d| seen.devices.get(d));
         name.is_some_and(|n| case.hits.contains(&n.as_str()))
     };
-    // A request that was under way when the attack began may suffer from it.
+    // A request that was in flight when the attack began may suffer from it.
     let during = |a: &&Attempt| a.at + a.took >= times.begin;
     let count = |which: &dyn Fn(&Attempt) -> bool| {
         seen.attempts.iter().filter(during).filter(|a| which(a)).count() as u64

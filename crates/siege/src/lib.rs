@@ -1,8 +1,9 @@
 //! A rack of real processes under attack: one attack at a time, next to connections whose every answer is checked.
 //!
-//! A [`case::Case`] is data: steps, how long they last, and what they may cost. [`run`] builds a rack of network namespaces with
-//! the lab, starts the product's own programs in it (switch, controllers, agents) and a server on each device, lets connections
-//! run for a while, attacks, waits until the rack has recovered, and judges what was seen ([`judge`]).
+//! A [`case::Case`] is data: steps, how long they last, and their highest cost. [`run`] builds a rack of network
+//! namespaces with the lab, starts the product's own programs in it (switch, controllers, agents) and a server on each
+//! device, lets connections run for a while, attacks, waits until the rack has recovered, and judges the observations
+//! ([`judge`]).
 //!
 //! This crate handles processes, files, sockets and frames. It uses only what an attacker or an operator can use: the
 //! command line, the rack's description, the form of reports, P4Runtime and the API.

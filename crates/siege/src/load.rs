@@ -1,7 +1,8 @@
-//! Connections through the service's address: lasting ones and short ones, over TCP and UDP, IPv4 and IPv6. Every answer must
-//! be signed by a device for its request, and come from the connection's first device. What is not answered in time is lost.
+//! Connections through the service's address: lasting ones and short ones, over TCP and UDP, IPv4 and IPv6. Every
+//! answer must be signed by a device for its request, and come from the connection's first device. A request without an
+//! answer in time is lost.
 //!
-//! A thread for each connection: they are few, and so every request's time is its own.
+//! One thread per connection: they are few, so requests do not delay each other.
 
 use crate::rack::{CLIENT, PORT, Rack};
 use pointsman_lab::wire::{Keyring, Kind, MAX_FRAME, Request, Verdict};
@@ -18,18 +19,18 @@ pub const PATIENCE: Duration = Duration::from_secs(1);
 /// A TCP connection that has been silent for longer is given up and opened again.
 const GIVE_UP: Duration = Duration::from_secs(10);
 
-/// What a request belongs to.
+/// The kind of a request's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
     /// A connection that was there before.
     Standing,
-    /// A connection of its own.
+    /// A new connection.
     New,
     /// One of many on a connection that is there for its latency.
     Probe,
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Answered by the device with this number.
@@ -45,7 +46,7 @@ pub enum Outcome {
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// What it belongs to.
+    /// The kind of its connection.
     pub life: Life,
     /// Over TCP.
     pub tcp: bool,
@@ -55,7 +56,7 @@ pub struct Attempt {
     pub at: Duration,
     /// How long it took.
     pub took: Duration,
-    /// What came of it.
+    /// Its outcome.
     pub outcome: Outcome,
     /// The first device of its connection, if that is known.
     pub first: Option<usize>,
@@ -229,7 +230,8 @@ struct Sender {
 }
 
 impl Sender {
-    /// What the last request belonged to: the first one of a connection that replaces another one is a new connection's.
+    /// The kind of the last request's connection: the first one of a connection that replaces another one belongs to a new
+    /// connection.
     fn life(&self) -> Life {
         if self.sequence <= 1 { Life::New } else { self.life }
     }

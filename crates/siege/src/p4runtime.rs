@@ -16,7 +16,7 @@ use tonic::transport::{Channel, Endpoint};
 const DEVICE: u64 = 1;
 /// Above every controller's.
 const HIGHEST: p4rt::Uint128 = p4rt::Uint128 { high: u64::MAX, low: u64::MAX };
-/// What one request may take before the client gives it up and asks again.
+/// Timeout of one request, after which the client repeats it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 type Client = P4RuntimeClient<Channel>;
@@ -77,7 +77,7 @@ async fn session(at: SocketAddr, what: P4Runtime, stop: &AtomicBool, sent: &Atom
         }
         P4Runtime::BadUpdates => {
             while !stop.load(Relaxed) {
-                // It is refused, that is what it is for.
+                // It is refused on purpose.
                 let _ = client.write(bad_updates()).await;
                 sent.fetch_add(1, Relaxed);
             }

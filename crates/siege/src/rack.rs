@@ -58,7 +58,7 @@ pub struct Rack {
     devices: Vec<(String, Child)>,
 }
 
-/// The wiring: the demonstration's rack with an attacker on a port of its own.
+/// The wiring: the demonstration's rack with an attacker on an additional port.
 pub fn spec() -> RackSpec {
     let mut spec = RackSpec { offloads: true, ..RackSpec::demo() };
     let attacker = ClientSpec { name: ATTACKER.into(), link: Link::in_subnet(6, 1), addresses: 1 };
@@ -81,7 +81,7 @@ pub fn p4runtime() -> SocketAddr {
     ([127, 0, 0, 1], 9559).into()
 }
 
-/// The files of one controller: a rack's description that only its controller's settings tell from the other's.
+/// The files of one controller: the racks' descriptions differ only in the controllers' settings.
 fn description(spec: &RackSpec, controller: u8) -> String {
     let gateways: Vec<String> = spec
         .hosts()
@@ -193,7 +193,7 @@ impl Rack {
         std::iter::once(&mut self.switch).chain(&mut self.controller).chain(rest)
     }
 
-    /// What is judged: without the devices' processes, which are ours.
+    /// The judged processes: all but the devices', which are ours.
     pub fn judged(&self) -> impl Iterator<Item = &Child> {
         std::iter::once(&self.switch).chain(&self.controller).chain(self.agents.iter().map(|(_, c)| c))
     }
@@ -247,13 +247,13 @@ impl Rack {
         Ok(())
     }
 
-    /// Starts what has ended.
+    /// Restarts processes that have ended.
     pub fn supervise(&mut self) -> Result<()> {
         let now = Instant::now();
         self.children().try_for_each(|c| c.supervise(now))
     }
 
-    /// Where files of this kind are, with what belongs in each.
+    /// The places of files of this kind, with the content of each.
     fn files(&self, file: File) -> Vec<(PathBuf, Option<String>)> {
         let spec = &self.wiring.spec;
         match file {
@@ -292,7 +292,7 @@ impl Rack {
             return fs::remove_file(&path).map_err(failed("remove", &path));
         }
         let mut file = fs::File::create(&path).map_err(failed("make", &path))?;
-        // Until there is no space left; what has been written stays.
+        // Until no space is left; the written data stays.
         while std::io::Write::write_all(&mut file, &[0; 512]).is_ok() {}
         Ok(())
     }
@@ -310,7 +310,7 @@ impl Rack {
         }
     }
 
-    /// Whether what must hold afterwards holds; what is wrong, if not.
+    /// The result of a check: the fault, if any.
     pub fn check(&self, check: Check, primary: u8) -> Option<String> {
         match check {
             Check::PolicyKept => {
@@ -341,7 +341,7 @@ impl Rack {
     }
 }
 
-/// What a controller says of itself: whether it is in charge and the switch holds what it should. `None`: no answer.
+/// A controller's own status: whether it is in charge and the switch holds the desired entries. `None`: no answer.
 pub fn in_charge(controller: u8) -> Option<bool> {
     let request = http::request("GET", "/v1/status", Some(TOKEN), "");
     let (status, body) = http::ask(api(controller), &request, PATIENCE).ok()?;
@@ -404,7 +404,7 @@ mod tests {
             assert_eq!(rack.devices().count(), 4);
             assert_eq!(rack.api.map(|a| a.listen), Some(api(c)));
             assert_eq!(rack.switch.election_id, 2 - u64::from(c));
-            // What cases cut off must leave something valid, or they would show nothing.
+            // Cut-off descriptions must be valid, or the cases would show nothing.
             for cut in crate::cases::CUTS {
                 let part = made_of(&description(&spec, c), Content::Before(cut));
                 let part = String::from_utf8(part).expect("text");

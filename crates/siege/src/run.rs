@@ -37,7 +37,7 @@ const TICK: Duration = Duration::from_millis(20);
 /// How often memory is measured, and the control plane queried.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What to run.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The program to be judged.
@@ -46,7 +46,7 @@ pub struct Options {
     pub own: PathBuf,
 }
 
-/// What came of all cases.
+/// The results of all cases.
 #[derive(Clone, Debug)]
 pub struct Results {
     cases: Vec<(Case, Verdict)>,
@@ -80,7 +80,7 @@ pub fn prepare() -> Result<()> {
 /// Runs cases. `tell` gets the table, line by line. Processes end with the calling thread.
 ///
 /// # Errors
-/// A rack cannot be built, or serves nothing although nothing is done to it.
+/// A rack cannot be built, or does not serve even without an attack.
 pub fn run(cases: &[&Case], options: &Options, mut tell: impl FnMut(&str)) -> Result<Results> {
     let shown = |p: &Path| p.display().to_string();
     let programs = Programs { binary: shown(&options.binary), own: shown(&options.own) };
@@ -242,7 +242,7 @@ impl<'a> Siege<'a> {
         Ok(())
     }
 
-    /// Does the attack, step by step, until it is over. What the rack refused although it should not is returned.
+    /// Runs the attack to its end, step by step. Returns actions that the rack refused although it should not.
     fn evil(&mut self, case: &Case, attack: &mut Attack) -> Result<Vec<String>> {
         let began = Instant::now();
         let mut faults = Vec::new();
@@ -262,7 +262,7 @@ impl<'a> Siege<'a> {
         Ok(faults)
     }
 
-    /// What one step does at once; attackers are started elsewhere.
+    /// The immediate effect of one step; attackers are started elsewhere.
     fn act(&mut self, act: Act) -> Result<()> {
         let primary = self.watch.primary();
         match act {
@@ -289,7 +289,7 @@ impl<'a> Siege<'a> {
         }
     }
 
-    /// Ends what does not end by itself.
+    /// Ends the effects that do not end by themselves.
     fn undo(&mut self, case: &Case) -> Result<()> {
         for (_, act) in case.steps {
             match act {

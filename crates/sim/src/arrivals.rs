@@ -64,7 +64,7 @@ impl ArrivalModel {
             ArrivalModel::Steps { rates_per_s, step_ns } => {
                 let all: f64 = rates_per_s.iter().sum();
                 let mean = all / rates_per_s.len() as f64;
-                // Whole rounds, and what is left at the largest rate: rather too many than too few.
+                // Whole rounds, and the remainder at the largest rate: rather too many than too few.
                 let round = *step_ns as f64 * rates_per_s.len() as f64;
                 let rounds = (ns as f64 / round).floor();
                 let most = rates_per_s.iter().copied().fold(0.0, f64::max);

@@ -1,7 +1,7 @@
-//! The calendar: what happens when, in the order of time, and of being entered at equal times.
+//! The calendar: events in the order of time, and of insertion at equal times.
 
-/// Something entered. Its parts are handled one by one, not as a whole: what was just written in pieces and is read as a whole
-/// has to wait for the processor to put it together.
+/// An event in the calendar. Its parts are handled one by one, not as a whole: reading a value as a whole just after
+/// writing it in pieces stalls the processor.
 #[derive(Clone, Copy)]
 struct Entry<T> {
     at: u64,
@@ -62,7 +62,7 @@ impl<T: Copy> Heap<T> {
 
 /// Length of a day of the calendar in nanoseconds, as a power of two: 65 microseconds.
 const DAY: u32 = 16;
-/// Days of a year: what is more than a year ahead (134 ms) waits apart.
+/// Days of a year: events more than a year ahead (134 ms) wait separately.
 const YEAR: usize = 2048;
 const WORDS: usize = YEAR / 64;
 
@@ -133,7 +133,7 @@ impl<T: Copy> Days<T> {
 /// come, and a heap for all that is later. Most entries are a few microseconds ahead (frames on links), some milliseconds
 /// (services) or a tenth of a second (agents, thousands of them): only today's are sorted.
 pub struct Calendar<T> {
-    /// Comes before all others, if it is there. What happens enters mostly what happens next: it never sees the heap.
+    /// Comes before all others, if set. Most events insert their direct successor, which never enters the heap.
     next: Option<T>,
     next_at: u64,
     next_serial: u64,
@@ -225,7 +225,7 @@ impl<T: Copy> Calendar<T> {
             let later = self.later.first().map(|e| e.at >> DAY);
             self.today = match (self.days.next_after(self.today), later) {
                 (None, None) => return,
-                // What is later is not sorted into days before the year has come so far.
+                // Later events are sorted into days only when the year has come that far.
                 (Some(day), None) => day,
                 (Some(day), Some(later)) => day.min(later),
                 (None, Some(later)) => later,

@@ -1,13 +1,13 @@
 //! Checkers that run in every simulation.
 //!
-//! They know what hosts sent and received and when devices changed, and nothing of tables, policies or connections in the
-//! switch: what they demand follows from what the rack promises, not from how it is done.
+//! They know what hosts sent and received and when devices changed, but not the switch's tables, policies or
+//! connections: their laws follow from the rack's promises, not from the implementation.
 
 use crate::window::Window;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What was violated.
+/// A violated law.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Law {
     /// A connection's packets all reach the same device, as long as it is not silent for too long.
@@ -134,7 +134,7 @@ enum Stage {
     Answered,
 }
 
-/// What the checker knows of a device.
+/// The checker's view of a device.
 #[derive(Clone, Debug, Default)]
 struct Watched {
     present: u64,
@@ -158,7 +158,7 @@ pub struct DeviceSums {
     pub present: u64,
 }
 
-/// What went into a part of the network and what became of it.
+/// The packets into a part of the network, and their fate.
 #[derive(Clone, Debug)]
 pub struct Balance {
     /// The part.
@@ -178,7 +178,7 @@ pub struct Checker {
     requests: Vec<Stage>,
     devices: Vec<Watched>,
     answered: u64,
-    /// What was found.
+    /// The violations found.
     pub violations: Violations,
 }
 
@@ -316,13 +316,13 @@ impl Checker {
         self.devices[device].removed_at = removed.then_some(now);
     }
 
-    /// The end: what devices say of themselves, what became of packets, and how many requests were lost at known places
-    /// or are still on their way.
+    /// The end: the devices' own sums, the fate of packets, and how many requests were lost at known places or are
+    /// still on their way.
     pub fn finish(&mut self, now: u64, devices: &[DeviceSums], packets: &[Balance], lost: u64) {
         for (i, sums) in devices.iter().enumerate() {
             self.changed(now, i, 0, 0);
             let d = &self.devices[i];
-            // What is still there is not in the device's sums.
+            // Requests still present are not in the device's sums.
             if sums.present > 0 {
                 continue;
             }

@@ -1,7 +1,8 @@
 //! The Internet checksum (RFC 1071).
 //!
-//! Sums are taken in 64 bits, carries put back at the lower end: folded to 16 bits they are what a sum of 16-bit words would be, since
-//! 2^64 - 1 is a multiple of 2^16 - 1. Sums of parts, and numbers of up to 32 bits at even places, may simply be added.
+//! Sums are taken in 64 bits, carries put back at the lower end: folded to 16 bits they equal a sum of 16-bit words,
+//! since 2^64 - 1 is a multiple of 2^16 - 1. Sums of parts, and numbers of up to 32 bits at even places, may simply be
+//! added.
 
 fn add(a: u64, b: u64) -> u64 {
     let (sum, carry) = a.overflowing_add(b);
@@ -11,7 +12,7 @@ fn add(a: u64, b: u64) -> u64 {
 /// Sum of bytes that begin at an even place.
 #[inline]
 pub fn sum(bytes: &[u8]) -> u64 {
-    // With the bytes of all words exchanged, so are those of the sum: on most machines that saves it for every word.
+    // Swapping the bytes of all words swaps those of the sum: on most machines that saves a swap for every word.
     let (pairs, rest) = bytes.as_chunks::<16>();
     let mut all = pairs.iter().fold(0, |sum, pair| {
         let pair = u128::from_le_bytes(*pair);
@@ -37,7 +38,7 @@ mod tests {
     use super::*;
     use crate::random::{Part, Stream};
 
-    /// Word by word, as the RFC has it.
+    /// Word by word, as in the RFC.
     fn check(bytes: &[u8]) {
         let by_the_book = bytes.chunks(2).fold(0u32, |sum, pair| {
             let sum = sum + (u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));

@@ -7,9 +7,9 @@ use std::sync::{Arc, OnceLock};
 /// A P4 program that simulations run. An executor holds nothing of a switch, so all of them share one: making native code
 /// takes longer than many a simulation.
 pub struct DataPlane<E> {
-    /// What the controller is given.
+    /// The controller's program.
     pub program: Program,
-    /// What the front end made of it.
+    /// The output of the front end.
     pub compiled: Arc<pointsman_ir::Program>,
     executor: Arc<OnceLock<Result<Arc<E>, LoadError>>>,
 }

@@ -4,7 +4,7 @@ use crate::frame::Packet;
 use crate::random::{Ahead, Distribution, Stream, rounded};
 use std::collections::VecDeque;
 
-/// What a device is like.
+/// The properties of a device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceModel {
     /// Requests that it serves at the same time.
@@ -46,7 +46,7 @@ pub enum By {
     Stream(u32),
 }
 
-/// What became of the requests of a device. Those that wait or are served are the rest.
+/// The fate of a device's requests. The rest are waiting or being served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCounts {
     /// Requests that came.
@@ -78,7 +78,7 @@ pub struct Started {
     pub done_at: u64,
 }
 
-/// What a device did with a request.
+/// A device's reaction to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// Its service began.
@@ -108,7 +108,7 @@ pub struct Device {
     up: bool,
     /// Changed by events; multiplies the model's.
     pub speed: f64,
-    /// What became of its requests.
+    /// The fate of its requests.
     pub counts: DeviceCounts,
 }
 
@@ -128,7 +128,7 @@ impl Device {
         }
     }
 
-    /// What it is like.
+    /// Its properties.
     pub fn model(&self) -> &DeviceModel {
         &self.model
     }
@@ -162,7 +162,7 @@ impl Device {
         Started { worker: worker as u16, done_at }
     }
 
-    /// A request comes. `slow` is what the other devices of the server make of a service that starts now.
+    /// A request arrives. `slow`: the slowdown of a service that starts now by the other devices of the server.
     pub fn arrive(&mut self, now: u64, job: Job, slow: f64) -> Arrival {
         self.counts.arrived += 1;
         if !self.up {
@@ -219,7 +219,7 @@ impl Device {
         let gone = (served.len() as u64, waiting.len() as u64);
         let there = served.iter().map(|s| s.job.arrived).chain(waiting.iter().map(|j| j.arrived));
         self.counts.sojourn_ns += there.map(|at| now - at).sum::<u64>();
-        // What a worker did for nothing is use all the same.
+        // Time that a worker spent in vain also counts as use.
         self.counts.service_ns += served.iter().map(|s| now - s.began).sum::<u64>();
         self.counts.down += gone.0 + gone.1;
         self.busy = 0;

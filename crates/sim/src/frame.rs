@@ -1,7 +1,7 @@
 //! The frames that hosts send and read: requests, answers, load reports (UDP over IPv4 or IPv6) and ARP.
 //!
-//! Requests and answers carry their numbers in their payload. Checkers go by them, so they need to know nothing of what
-//! the switch did with addresses and ports.
+//! Requests and answers carry their numbers in their payload. Checkers use these, so the switch's changes to addresses
+//! and ports do not matter to them.
 
 use crate::checksum::{folded, sum};
 use pointsman_balance::Mac;
@@ -47,7 +47,7 @@ impl DerefMut for Packet {
     }
 }
 
-/// What a payload is.
+/// The kind of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// From a client.
@@ -76,11 +76,11 @@ pub struct Marks {
     pub connection: u32,
     /// The request.
     pub request: u32,
-    /// Of an answer: what kind of device gave it. Means nothing here.
+    /// Of an answer: the kind of device that gave it. Unused here.
     pub tag: u8,
 }
 
-/// What a host reads out of a frame.
+/// A frame as a host reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// Addresses.
@@ -111,15 +111,16 @@ pub fn probe(out: &mut Vec<u8>, macs: (Mac, Mac), ips: (Ipv4Addr, Ipv4Addr), id:
     out.extend_from_slice(&[(id & 15) << 4 | cpu, memory << 4 | link]);
 }
 
-/// Writes the headers of a UDP datagram over the beginning of a frame, up to its payload, of which there is the length and the sum for
-/// the checksum. Sums are taken of the numbers and not of the bytes: what was just written is slow to be read in other pieces.
+/// Writes the headers of a UDP datagram over the beginning of a frame, up to its payload, given by its length and its
+/// sum for the checksum. Sums are taken of the numbers and not of the bytes: reading bytes just after writing them in
+/// other pieces is slow.
 fn headers(out: &mut [u8], a: &Addresses, congestion: bool, (payload_bytes, payload): (usize, u64)) {
     let half = |n: u128| (n & 0xffff_ffff) as u64;
     let words = |a: Address| half(a.bits) + half(a.bits >> 32) + half(a.bits >> 64) + half(a.bits >> 96);
     let (ecn, len) = (if congestion { 2 } else { 0 }, (8 + payload_bytes) as u16);
     let ips = words(a.ips.0) + words(a.ips.1);
     let ports = u64::from(a.ports.0) + u64::from(a.ports.1);
-    // The pseudo header, the header and what is behind it. A sum of zero is written as its other form: zero means that there is none
+    // The pseudo header, the header and its payload. A sum of zero is written as its other form: zero means no checksum
     // (RFC 768).
     let check = match !folded(ips + 17 + u64::from(len) + ports + u64::from(len) + payload) {
         0 => 0xffff,
@@ -268,7 +269,7 @@ fn mac(b: &[u8], at: usize) -> Option<Mac> {
     b.get(at..at + 6)?.first_chunk().copied().map(Mac)
 }
 
-/// Where UDP begins in a frame with UDP; `None`: there is none.
+/// Where UDP begins in a frame with UDP; `None` in other frames.
 #[inline]
 fn udp_at(b: &[u8]) -> Option<usize> {
     match b.get(12..24)? {
@@ -371,7 +372,7 @@ mod tests {
     use super::*;
     use std::net::IpAddr;
 
-    /// Both checksums by the book, word by word (RFC 1071).
+    /// Both checksums word by word (RFC 1071).
     fn check_checksums(b: &[u8]) -> bool {
         let v6 = b[12] == 0x86;
         let sum = |bytes: &[u8], start: u32| {

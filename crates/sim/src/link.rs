@@ -7,14 +7,14 @@ use std::collections::VecDeque;
 /// Bytes that a frame takes on an Ethernet in addition to itself: preamble, checksum and gap.
 const OVERHEAD: u64 = 24;
 
-/// What a link is like. Both directions are alike.
+/// The properties of a link. Both directions are alike.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkModel {
     /// Bits per second; `None`: frames take no time.
     pub rate_bit_s: Option<f64>,
     /// Propagation.
     pub delay_ns: u64,
-    /// Bytes that may wait, what is left of the frame on the wire included; more are dropped.
+    /// Bytes that may wait, including the rest of the frame on the wire; more are dropped.
     pub queue_bytes: u64,
     /// A frame that meets more waiting bytes than this is marked, if its sender understands that.
     pub ecn_bytes: Option<u64>,
@@ -34,7 +34,7 @@ impl Default for LinkModel {
     }
 }
 
-/// What became of the frames of a link. Those on their way are the rest.
+/// The fate of a link's frames. The rest are on their way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounts {
     /// Frames sent.
@@ -62,7 +62,7 @@ pub struct Link {
     wire: VecDeque<(u64, Packet)>,
     up: bool,
     random: Stream,
-    /// What became of its frames.
+    /// The fate of its frames.
     pub counts: LinkCounts,
 }
 

@@ -1,10 +1,11 @@
-//! The oracle: what every choice of weights is worth under a load, by queueing theory, and which is best.
+//! The oracle: the value of every choice of weights under a load, by queueing theory, and the best choice.
 //!
-//! A learner knows what it sees; the oracle knows rates and service times. Each device is a queue with several workers; waiting
-//! follows the approximation of Allen and Cunneen (Erlang's formula, with the tail stretched or shortened by the variation of
-//! arrivals and of service times), the time there is waiting plus service, and the 99th percentile is that of the mixture of
-//! all devices. Requests come to a server at random, but its ring deals them out in turn: who gets every eighth sees arrivals
-//! that are an eighth as variable. A test compares the oracle's choice with an exhaustive search by simulation.
+//! A learner knows only its observations; the oracle knows rates and service times. Each device is a queue with several
+//! workers. Waiting follows the approximation of Allen and Cunneen (Erlang's formula, with the tail scaled by the
+//! variation of arrivals and of service times), latency is waiting plus service, and the 99th percentile is that of the
+//! mixture of all devices. Requests come to a server at random, but its ring distributes them in turn: a device that
+//! gets every eighth sees arrivals that are an eighth as variable. A test compares the oracle's choice with an
+//! exhaustive search by simulation.
 
 use crate::device::DeviceModel;
 use crate::random::{Part, Stream};
@@ -23,7 +24,7 @@ struct Kind {
     scv: f64,
 }
 
-/// What is known of one device at a moment.
+/// The state of one device.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceNow {
     /// Its server.
@@ -36,14 +37,14 @@ pub struct DeviceNow {
     pub speed: f64,
 }
 
-/// What weights are worth.
+/// The value of weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Worth {
     /// 99th percentile of latency; infinite where a device is overloaded.
     pub p99_ms: f64,
     /// Mean use of processors.
     pub cpu_percent: f64,
-    /// What the reward function says.
+    /// The verdict of the reward function.
     pub verdict: Verdict,
 }
 
@@ -52,7 +53,7 @@ pub struct Worth {
 pub struct Best {
     /// Weight of accelerators.
     pub accelerator: u32,
-    /// What they are worth.
+    /// Their value.
     pub worth: Worth,
 }
 

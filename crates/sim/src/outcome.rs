@@ -1,4 +1,4 @@
-//! What came out of one simulation.
+//! The results of one simulation.
 
 use crate::check::{Law, Violations};
 use pointsman_balance::learn::{QTable, Verdict};
@@ -21,12 +21,12 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Of these nanoseconds, which change places on the way. Percentiles by nearest rank; all 0 where there are none.
+    /// Of these nanoseconds, which are reordered in place. Percentiles by nearest rank; all 0 without values.
     pub fn of(ns: &mut [u64]) -> Self {
         let Some(max) = ns.iter().max().copied() else { return Latency::default() };
         let ms = |n: u64| n as f64 / 1e6;
         let (count, sum) = (ns.len(), ns.iter().map(|n| u128::from(*n)).sum::<u128>());
-        // From the lowest on: what is above one percentile is all that the next one has to look at.
+        // From the lowest on: the next percentile only needs the values above the last one.
         let mut from = 0;
         let mut rank = |percent: usize| {
             let at = (count * percent).div_ceil(100).max(1) - 1;
@@ -44,7 +44,7 @@ impl Latency {
     }
 }
 
-/// What became of requests. The first three count those sent after the warm-up, the others all.
+/// The fate of requests. The first three count those sent after the warm-up, the others all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
     /// Sent.
@@ -90,7 +90,7 @@ pub struct Group {
     pub utilisation_stddev_percent: f64,
     /// Busiest.
     pub utilisation_max_percent: f64,
-    /// Latency of what they answered, as clients saw it.
+    /// Latency of their answers, as clients saw it.
     pub latency: Latency,
 }
 
@@ -103,7 +103,7 @@ pub struct LearnStep {
     pub at_s: f64,
     /// The clients' rate then, to this class.
     pub offered_per_s: f64,
-    /// What was observed of processors.
+    /// Observed use of processors.
     pub cpu_percent: f64,
     /// Of accelerators.
     pub accelerator_percent: f64,
@@ -121,23 +121,23 @@ pub struct LearnStep {
     pub next_weight: u32,
     /// The oracle's.
     pub best_weight: u32,
-    /// What theory says to that.
+    /// Its latency in theory.
     pub best_p99_ms: f64,
-    /// And to the learner's decision.
+    /// That of the learner's decision.
     pub own_p99_ms: f64,
-    /// Whether the decision was right by the reward function, applied to what theory says at this load; or as good as the
-    /// oracle's.
+    /// Whether the decision was right by the reward function, applied to the theory's values at this load; or as good
+    /// as the oracle's.
     pub right: bool,
 }
 
-/// What became of a learner.
+/// The results of a learner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Learning {
     /// The learner.
     pub learner: &'static str,
     /// Its decisions.
     pub steps: Vec<LearnStep>,
-    /// What it knew at the end, if that is a table.
+    /// Its knowledge at the end, if that is a table.
     pub table: Option<QTable>,
     /// How often a guard took over.
     pub interventions: u64,
@@ -217,7 +217,7 @@ pub struct Outcome {
     pub wall_s: f64,
     /// Virtual time from the first request on.
     pub virtual_s: f64,
-    /// Virtual time that the results are over.
+    /// Virtual time that the results cover.
     pub measured_s: f64,
     /// Requests.
     pub requests: Requests,
@@ -225,11 +225,11 @@ pub struct Outcome {
     pub latency: Latency,
     /// By kind of device.
     pub groups: Vec<Group>,
-    /// What the switch dropped, by reason: reports that it consumed, too (`ingress`).
+    /// The switch's drops, by reason: including reports that it consumed (`ingress`).
     pub switch_drops: BTreeMap<String, u64>,
-    /// What became of a learner, if there was one.
+    /// The results of the learner, if the scenario has one.
     pub learning: Option<Learning>,
-    /// What checkers found.
+    /// Violations that checkers found.
     pub violations: Violations,
 }
 

@@ -14,7 +14,7 @@ pub enum Part {
     Arrivals = 1,
     /// How long a device serves.
     Service = 2,
-    /// What a link loses.
+    /// The losses of a link.
     Link = 3,
     /// An agent's clock.
     Clock = 4,
@@ -87,11 +87,11 @@ impl Stream {
     }
 }
 
-/// To the next whole number, halves up: what `x.round() as u64` is, without a call. 0 for what is negative or no number.
+/// To the next whole number, halves up: equals `x.round() as u64`, without a call. 0 for negative numbers and NaN.
 #[inline]
 pub fn rounded(x: f64) -> u64 {
     let whole = x as u64;
-    // Exact: what is left of a number once its whole part is taken away has no more digits than before.
+    // Exact: a number without its whole part has no more digits than before.
     whole.saturating_add(u64::from(x - whole as f64 >= 0.5))
 }
 
@@ -104,7 +104,7 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    /// The next one of what `draw` gives.
+    /// The next draw; `draw` makes several ahead.
     #[inline]
     pub fn next(&mut self, draw: impl FnMut() -> f64) -> f64 {
         if self.left == 0 {

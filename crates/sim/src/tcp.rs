@@ -1,4 +1,5 @@
-//! One end of a TCP connection: what a host's kernel does, as smoltcp does it. Segments in, segments out, in virtual time.
+//! One end of a TCP connection: the part of a host's kernel, implemented by smoltcp. Segments in, segments out, in
+//! virtual time.
 
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
@@ -66,7 +67,7 @@ pub struct Endpoint {
     sockets: SocketSet<'static>,
     handle: SocketHandle,
     wire: Wire,
-    /// Written, but there was no room for it yet.
+    /// Written, but not sent yet for lack of room.
     unsent: Vec<u8>,
     /// Received, but not taken yet.
     received: Vec<u8>,
@@ -151,7 +152,7 @@ impl Endpoint {
         self.socket().close();
     }
 
-    /// Sends what may be sent now and reads what came: IP packets to put on the wire.
+    /// Sends pending data and reads received data: IP packets to put on the wire.
     pub fn poll(&mut self, now: u64) -> Vec<Vec<u8>> {
         loop {
             self.interface.poll(instant(now), &mut self.wire, &mut self.sockets);
@@ -185,7 +186,7 @@ impl Endpoint {
         Some((at.total_micros().max(0) as u64).saturating_mul(1000).max(now + 1000))
     }
 
-    /// What was received and not taken yet.
+    /// Received data that was not taken yet.
     pub fn received(&mut self) -> &mut Vec<u8> {
         &mut self.received
     }
@@ -195,7 +196,7 @@ impl Endpoint {
         self.state() == State::CloseWait
     }
 
-    /// Whether there is no connection any more, or never was one.
+    /// Whether the connection has ended, or never existed.
     pub fn is_over(&self) -> bool {
         matches!(self.state(), State::Closed | State::Listen | State::TimeWait)
     }
@@ -267,7 +268,7 @@ mod tests {
         b.close();
         talk(&mut a, &mut b, 0, |a, b| a.is_over() && b.is_over());
         assert!(a.is_over() && b.is_over());
-        // There is no server: it gives up.
+        // Without a server: it gives up.
         let mut alone = Endpoint::connect(0, A, B, TIMEOUT, 1).expect("good addresses");
         let mut nobody = Endpoint::listen(0, (B.0, 1), TIMEOUT, 2);
         let (_, packets) = talk(&mut alone, &mut nobody, 1, |a, _| a.is_over());

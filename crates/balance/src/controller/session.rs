@@ -370,7 +370,7 @@ impl Controller {
         } else {
             self.adopted = true;
             self.health.adopt(&self.rack, &self.have);
-            // An older configuration to stay with does not exist.
+            // No older configuration exists to return to.
             if let Err(text) = plan::conflict(&self.situation(), &self.have) {
                 let text = format!("connections of a previous configuration are cut: {text}");
                 out.push(Output::Event(Event::Warning { text }));

@@ -16,7 +16,7 @@ use std::fmt;
 /// Why a program has no P4Info.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct P4InfoError {
-    /// What is wrong, with the name of the object.
+    /// The error, with the name of the object.
     pub message: String,
     /// Where the object is declared, if it is one with a place.
     pub span: Option<Span>,
@@ -214,7 +214,7 @@ impl Builder<'_> {
         for ((_, p), id) in data_params(a).zip(ids) {
             let sorted = annotations::sort(&p.annotations, &[])?;
             self.types.spec(p.ty).map_err(|e| format!("parameter {}: {e}", p.name))?;
-            // Members of an enum without representation travel by name: there is no width to speak of.
+            // Members of an enum without representation are transferred by name and have no width.
             let (bitwidth, type_name) = match self.program.types.get(p.ty) {
                 Type::Enum(def) => (0, Some(pb::P4NamedType { name: def.name.clone() })),
                 _ => (
@@ -272,7 +272,7 @@ impl Builder<'_> {
             }
             Prefix::DirectCounter => {
                 let spec = Some(pb::CounterSpec { unit: self.counter_unit(x) });
-                // Without a table there is nothing to read.
+                // Without a table nothing can be read.
                 if let Some(direct_table_id) = only(self.users(x, "counters"))? {
                     self.info.direct_counters.push(pb::DirectCounter { preamble, spec, direct_table_id });
                 }

@@ -1,4 +1,4 @@
-//! What of a program controllers see, and how it is called.
+//! The objects of a program that controllers see, and their names.
 
 use super::annotations;
 use super::build::P4InfoError;
@@ -28,7 +28,7 @@ pub(crate) fn actions_by_name(program: &Program) -> BTreeMap<&str, ActionId> {
     found
 }
 
-/// What the control plane sees of a program, before it has ids.
+/// The control plane's view of a program, before ids are assigned.
 pub(super) struct Objects<'a> {
     pub actions: Vec<ActionId>,
     /// Which actions are in the list of a table.

@@ -3,13 +3,13 @@
 use crate::proto::p4info::{self as pb, P4Info};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What of an object controllers and target must agree on.
+/// The properties of objects that controllers and target must agree on.
 type Facts = BTreeMap<u32, (String, String)>;
 
-/// What is wrong with a client's P4Info for a program whose own is `ours`; empty where they agree.
+/// The errors in a client's P4Info for a program whose own is `ours`; empty if they agree.
 ///
-/// Only what requests depend on counts: ids, names, widths, kinds of match, actions, types. Objects that are missing
-/// from the client's are not an error: it may have been written by a compiler that drops what is never used.
+/// Only properties that requests depend on count: ids, names, widths, kinds of match, actions, types. Objects that are
+/// missing from the client's are not an error: a compiler that drops unused objects may have written it.
 pub(crate) fn differences(ours: &P4Info, theirs: &P4Info) -> Vec<String> {
     let mut found = Vec::new();
     let (ours, theirs) = (facts(ours), facts(theirs));
@@ -40,8 +40,8 @@ pub(crate) fn differences(ours: &P4Info, theirs: &P4Info) -> Vec<String> {
     found
 }
 
-/// What has changed between two programs about objects that state belongs to, so that the state would mean something
-/// else: names, keys, parameters and types. Sizes and lists of actions may change; writing shows what does not fit.
+/// The changes between two programs to objects that have state, if the state would change its meaning: names, keys,
+/// parameters and types. Sizes and lists of actions may change; writing detects entries that do not fit.
 pub(crate) fn shape_changes(old: &P4Info, new: &P4Info, used: &BTreeSet<u32>) -> Vec<String> {
     let shapes = |info: &P4Info| -> BTreeMap<u32, (String, String)> {
         let named =
@@ -77,7 +77,7 @@ pub(crate) fn shape_changes(old: &P4Info, new: &P4Info, used: &BTreeSet<u32>) ->
     let change = |id: &u32| {
         let (old_name, old_shape) = old.get(id)?;
         match new.get(id) {
-            None => Some(format!("{old_name} was removed: there is no object with id {id:#010x}")),
+            None => Some(format!("{old_name} was removed: no object has the id {id:#010x}")),
             Some((name, shape)) if name != old_name || shape != old_shape => {
                 Some(format!("{old_name} was a {old_shape}, {name} is a {shape}"))
             }
@@ -87,7 +87,7 @@ pub(crate) fn shape_changes(old: &P4Info, new: &P4Info, used: &BTreeSet<u32>) ->
     used.iter().filter_map(change).collect()
 }
 
-/// The members of a struct, which its name alone does not tell.
+/// The members of a struct, which its name alone does not determine.
 fn struct_text(info: &P4Info, spec: &Option<pb::P4DataTypeSpec>) -> String {
     use pb::p4_data_type_spec::TypeSpec;
     let Some(TypeSpec::Struct(t)) = spec.as_ref().and_then(|s| s.type_spec.as_ref()) else {

@@ -1,4 +1,4 @@
-//! What P4Info says of a program as a whole.
+//! P4Info of a program as a whole.
 
 use super::{ARCHITECTURE, annotations};
 use crate::proto::p4info as pb;

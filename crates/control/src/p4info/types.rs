@@ -8,7 +8,7 @@ use pointsman_ir::{
     AnnotationBody, AnnotationToken, Annotations, Bits, EnumDef, Program, StructDef, Type, TypeId,
 };
 
-/// What a controller sees of a new type with `@p4runtime_translation`.
+/// A controller's view of a new type with `@p4runtime_translation`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Translation {
     /// An unsigned integer of this width.

@@ -61,7 +61,7 @@ struct Role {
     highest: Option<u128>,
     /// As the primary gave it last; returned to everyone.
     config: Option<Any>,
-    /// What it says.
+    /// Its content.
     rules: Option<RoleRules>,
     /// When its last client left, counted in departures.
     left: u64,
@@ -163,10 +163,10 @@ impl Arbitration {
         }
     }
 
-    /// What a configuration says.
+    /// The rules in a configuration.
     ///
     /// # Errors
-    /// It is not of the kind that this server knows, or claims for itself what another role has.
+    /// It is of an unknown kind, or claims objects that belong to another role.
     fn check_config(&self, role: &RoleKey, config: Option<&Any>) -> Result<Option<RoleRules>, RpcError> {
         let invalid = |message: String| RpcError::new(Code::InvalidArgument, message);
         let Some(config) = config else { return Ok(None) };
@@ -226,7 +226,7 @@ impl Arbitration {
         if was_primary { self.notices(&client.role) } else { Vec::new() }
     }
 
-    /// What a role with a configuration may do; `None` for everything.
+    /// The permissions of a role with a configuration; `None` for full access.
     pub fn rules(&self, role: &RoleKey) -> Option<&RoleRules> {
         self.roles.get(role)?.rules.as_ref()
     }
@@ -247,16 +247,16 @@ impl Arbitration {
         self.clients.get(&conn).map(|c| (&c.role, c.election_id))
     }
 
-    /// The primaries of all roles, with what their roles may do.
+    /// The primaries of all roles, with the permissions of their roles.
     pub fn primaries(&self) -> Vec<(ConnId, Option<&RoleRules>)> {
         self.roles.iter().filter_map(|(key, role)| Some((self.primary(key)?, role.rules.as_ref()))).collect()
     }
 
-    /// May the sender of a request with this role and election id change anything? (Specification, "`Write` RPC": the
-    /// request itself says who sent it.)
+    /// Whether the sender of a request with this role and election id may change anything. (Specification, "`Write`
+    /// RPC": the request itself identifies its sender.)
     ///
     /// # Errors
-    /// `NOT_FOUND` for a role that no client ever had, `PERMISSION_DENIED` for anyone but the primary.
+    /// `NOT_FOUND` for a role that no client ever had, `PERMISSION_DENIED` for all senders but the primary.
     pub fn authorize(&self, role: &RoleKey, id: Option<&p4rt::Uint128>) -> Result<(), RpcError> {
         let Some(state) = self.roles.get(role) else {
             return Err(RpcError::new(
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_follows_a_primary_that_leaves() {
+    fn a_primary_that_leaves_has_no_successor() {
         let mut a = arbitration();
         send(&mut a, 1, ROLE, Some(10)).expect("accepted");
         send(&mut a, 2, ROLE, Some(5)).expect("accepted");

@@ -26,7 +26,7 @@ pub(super) struct DigestState {
     /// Not sent yet, with the time at which the first of them came.
     buffer: Vec<P4Data>,
     since: Time,
-    /// What is in `buffer` or was sent and not acknowledged: not to be sent again.
+    /// Values in `buffer`, or sent and not acknowledged: not to be sent again.
     known: BTreeSet<Vec<u8>>,
     /// By list id: when it was sent, and what of `known` it brought.
     unacknowledged: BTreeMap<u64, (Time, Vec<Vec<u8>>)>,

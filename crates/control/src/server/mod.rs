@@ -1,9 +1,9 @@
 //! The P4Runtime server as a state machine: messages in, messages out; no sockets, no clock.
 //!
 //! A caller with sockets gives every stream channel a [`ConnId`], hands its messages to [`Server::stream_message`] and
-//! sends what comes back. Unary calls are plain method calls. The switch is passed to each call as a [`Device`], so
-//! that whoever owns the data path keeps it. Long calls let it have the switch again and again ([`Device::release`]).
-//! `now` is the switch's own time.
+//! sends the answers. Unary calls are plain method calls. The switch is passed to each call as a [`Device`], so that
+//! the data path keeps its owner. Long calls release it again and again ([`Device::release`]). `now` is the switch's
+//! time.
 
 mod arbitration;
 mod digest;
@@ -43,7 +43,7 @@ use view::{Terms, View};
 /// The version of the P4Runtime API that this server implements.
 pub const API_VERSION: &str = "1.5.0";
 
-/// What clients look for to see that there is no pipeline yet.
+/// Clients search for this text to detect that no pipeline is set yet.
 const NO_PIPELINE: &str =
     "No forwarding pipeline config set for this device: send one with VERIFY_AND_COMMIT";
 
@@ -68,7 +68,7 @@ impl ServerConfig {
     /// Checks every field.
     ///
     /// # Errors
-    /// Says what is wrong and what to do.
+    /// The message names the error and its remedy.
     pub fn validate(&self) -> Result<(), String> {
         if self.max_clients_per_role == 0 {
             return Err("max_clients_per_role is 0: no client could connect; choose 1 or more".to_string());
@@ -80,7 +80,7 @@ impl ServerConfig {
     }
 }
 
-/// What is to be done after a message.
+/// An action that follows from a message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
     /// Send this on a stream channel.
@@ -104,7 +104,7 @@ pub enum Output {
     },
 }
 
-/// What the switch does not keep for us: opaque data of controllers, and messages as they were written.
+/// State that the switch does not keep: opaque data of controllers, and messages in their original form.
 #[derive(Clone, Debug, Default)]
 struct Book {
     /// The deprecated 64-bit cookie of entries.
@@ -231,7 +231,7 @@ impl Server {
         send_all(self.arbitration.close(conn))
     }
 
-    /// What a port is called by types that are translated to strings; an interface, for example.
+    /// The name of a port in types that are translated to strings; an interface, for example.
     pub fn set_port_name(&mut self, port: u32, name: Option<String>) {
         match name {
             Some(name) => self.ports.names.insert(port, name),

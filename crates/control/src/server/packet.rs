@@ -15,7 +15,7 @@ use std::fmt;
 /// Why a packet for the control plane was not delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PacketInError {
-    /// There is no pipeline.
+    /// No pipeline is set.
     NoPipeline,
     /// No client is primary, or those that are do not want it.
     NoPrimary,

@@ -39,12 +39,13 @@ fn clip(mut message: String) -> String {
 impl Server {
     /// `SetForwardingPipelineConfig`.
     ///
-    /// The device configuration is P4 source text, which may be inside a `p4.tmp.P4DeviceConfig`. Every object of the request's P4Info must be in the program, with
-    /// the same id and shape; a request without P4Info gets the program's.
+    /// The device configuration is P4 source text, which may be inside a `p4.tmp.P4DeviceConfig`. Every object of the
+    /// request's P4Info must be in the program, with the same id and shape; a request without P4Info gets the
+    /// program's.
     ///
-    /// `RECONCILE_AND_COMMIT` carries over all state that controllers can read and write, and refuses the program where
-    /// any of it does not fit, or would mean something else. What is the same in both programs is kept as it is; elsewhere
-    /// timers, token buckets and counts by meter colour start from zero.
+    /// `RECONCILE_AND_COMMIT` carries over all state that controllers can read and write, and refuses the program if
+    /// any of it does not fit, or would change its meaning. Objects that are the same in both programs keep all their
+    /// state; in others timers, token buckets and counts by meter colour start from zero.
     ///
     /// # Errors
     /// As the specification has it. The old pipeline and its state stay.

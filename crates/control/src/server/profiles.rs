@@ -126,7 +126,7 @@ impl Access<'_> {
         Ok(())
     }
 
-    /// `watches` gets what the message says about each member's port.
+    /// `watches` gets the watched port of each member.
     fn decode_group(
         &self,
         profile: &ProfileSchema,
@@ -215,7 +215,7 @@ impl Access<'_> {
 }
 
 impl Terms<'_> {
-    /// The port on which a member depends, and the message that says so in its shortest form.
+    /// The port on which a member depends, and the message that sets it in its shortest form.
     fn decode_watch(
         &self,
         watch: Option<&WatchKind>,

@@ -1,8 +1,8 @@
-//! `RECONCILE_AND_COMMIT`: what a new program takes over from the one that runs.
+//! `RECONCILE_AND_COMMIT`: the state that a new program takes over from the running one.
 //!
-//! Objects that are the same in both programs are moved, in the moment in which the programs change places: packets may
-//! use them until then. Whatever else controllers can see is read a part at a time, and written to the new program's
-//! state aside.
+//! Objects that are the same in both programs are moved at the moment of the switch-over: packets may use them until
+//! then. All other state that controllers can see is read a part at a time, and written to the state of the new program
+//! before it runs.
 
 use super::pipeline::invalid;
 use super::reading::{ReadStep, Reading};
@@ -25,18 +25,18 @@ struct Restore {
     optional: bool,
 }
 
-/// What is taken over by moving it: P4Info ids of objects, and where the state has them.
+/// Objects whose state is moved: their P4Info ids, and their places in the state.
 struct Moves {
     ids: BTreeSet<u32>,
     kept: Kept,
 }
 
 impl Server {
-    /// Copies what controllers can see of the live pipeline into a new one, apart from what the result says is to be
-    /// moved.
+    /// Copies the state that controllers can see from the live pipeline into a new one, except the objects in the
+    /// result, which are to be moved.
     ///
     /// # Errors
-    /// Something does not fit.
+    /// Some state does not fit.
     pub(super) fn reconcile(
         &mut self,
         device: &mut dyn Device,
@@ -284,7 +284,7 @@ fn unchanged<T: PartialEq>(
     old.iter().filter(|object| new.get(&id(object)) == Some(object)).map(id).collect()
 }
 
-/// Takes over what the server itself has noted about objects that are moved.
+/// Takes over the server's own data about objects that are moved.
 fn take_notes(live: &Installed, new: &mut Installed, moves: &Moves) {
     let table = |id| moves.kept.tables.iter().find(|(old, _)| *old == id).map(|(_, new)| *new);
     let object = |id| moves.kept.externs.iter().find(|(old, _)| *old == id).map(|(_, new)| *new);

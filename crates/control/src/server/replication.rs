@@ -164,7 +164,7 @@ impl Access<'_> {
 }
 
 impl Terms<'_> {
-    /// A port where no type of the program says what it looks like.
+    /// A port whose format no type of the program defines.
     pub(super) fn decode_port(&self, bytes: &[u8]) -> Result<u32, EntityError> {
         self.codec.port(self.schema.port_names.as_deref(), bytes)
     }

@@ -1,4 +1,4 @@
-//! What a role may do (P4Runtime specification, "Role Config").
+//! The permissions of a role (P4Runtime specification, "Role Config").
 //!
 //! The specification leaves the definition of roles to an agreement between controllers and switch. Ours is Stratum's
 //! `P4RoleConfig`, which controllers such as finsy know. A role without a configuration has full access.

@@ -12,7 +12,7 @@ use pointsman_v1model::{CounterCell, MeterConfig, TableError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What an entry asks of its direct resources.
+/// Values for the direct resources of an entry.
 struct Direct {
     counter: Option<CounterCell>,
     meter: Option<MeterConfig>,
@@ -262,7 +262,7 @@ impl Access<'_> {
                 self.book.defaults.insert(id, (e.controller_metadata, e.metadata.clone()));
                 (direct.counter, direct.reset_marked)
             }
-            // Everything goes back to what the program says.
+            // Everything returns to the program's default.
             None => {
                 self.state.reset_default(id)?;
                 self.book.defaults.remove(&id);
@@ -297,7 +297,7 @@ impl Access<'_> {
         Ok(())
     }
 
-    /// What a matching packet is to do ("Action Specification"), and the number of the one-shot group that was made for
+    /// The action of a matching packet ("Action Specification"), and the number of the one-shot group that was made for
     /// it.
     fn decode_table_action(
         &mut self,

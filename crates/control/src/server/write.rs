@@ -16,7 +16,7 @@ pub(super) type Undo = Box<dyn FnOnce(&mut Book, &mut State)>;
 /// Where the updates of a batch note how to take them back; `None` where that will not be needed.
 pub(super) type UndoLog<'a> = Option<&'a mut Vec<Undo>>;
 
-/// What an update asks for, without `UNSPECIFIED`.
+/// The type of an update, without `UNSPECIFIED`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Op {
     Insert,
@@ -119,7 +119,7 @@ impl Server {
         }
     }
 
-    /// Takes back what a batch has done, the last update first.
+    /// Undoes a batch, the last update first.
     fn take_back(&mut self, device: &mut dyn Device, mut batch: Batch, now: Time) -> Result<(), RpcError> {
         while let Some(step) = batch.undo.pop() {
             let Access { book, state, .. } = self.access(device, now)?;
@@ -138,7 +138,7 @@ const SLICE: usize = 16;
 /// Cells that one update writes before packets get the switch again.
 const CELLS: u64 = 1024;
 
-/// A batch of updates under way.
+/// A batch of updates in progress.
 struct Batch {
     atomicity: Atomicity,
     undo: Vec<Undo>,

@@ -130,7 +130,7 @@ impl Rig {
         Ok(outcome.responses.into_iter().flat_map(|r| r.entities).filter_map(|e| e.entity).collect())
     }
 
-    /// A packet comes in; gives what goes out.
+    /// Receives a packet; returns the outgoing packets.
     pub fn send(&mut self, port: u32, packet: &[u8]) -> Vec<(u32, Vec<u8>)> {
         self.switch.receive(self.now, port, packet);
         self.run()
@@ -149,7 +149,7 @@ impl Rig {
         out
     }
 
-    /// What has come for the controller.
+    /// The messages for the controller.
     pub fn packets_in(&mut self) -> Vec<pb::PacketIn> {
         let packets = std::mem::take(&mut self.to_cpu);
         let outputs = packets.iter().flat_map(|p| self.server.packet_in(p).expect("a client is there"));
@@ -164,7 +164,7 @@ impl Rig {
         outputs.map(packet).collect()
     }
 
-    /// The controller sends a packet; gives what goes out.
+    /// The controller sends a packet; returns the outgoing packets.
     pub fn packet_out(&mut self, metadata: &[(u32, &[u8])], payload: &[u8]) -> Vec<(u32, Vec<u8>)> {
         let metadata =
             metadata.iter().map(|(id, v)| pb::PacketMetadata { metadata_id: *id, value: v.to_vec() });

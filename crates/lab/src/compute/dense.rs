@@ -67,7 +67,7 @@ impl Multiplications {
 }
 
 impl Answer for Multiplications {
-    /// How many multiplications, and a corner of what came out.
+    /// The number of multiplications, and a corner of the result.
     fn answer(&self, _query: u64) -> (u64, f64) {
         let mut out = Array2::zeros((SIDE, SIDE));
         for _ in 0..self.whole {

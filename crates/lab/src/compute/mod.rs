@@ -1,8 +1,8 @@
 //! Real work for devices: the applications that papers measure accelerators with, on data generated from a seed.
 //!
-//! What is computed is what the applications compute: a multilayer perceptron over flow features, ranked retrieval, nearest
-//! neighbours, the convolutions of VGG16, answers to DNS queries, and floating-point operations for their own sake. Data and
-//! weights are random: how long a request takes does not depend on what they mean, and no download is needed.
+//! The computations are those of the applications: a multilayer perceptron over flow features, ranked retrieval,
+//! nearest neighbours, the convolutions of VGG16, answers to DNS queries, and plain floating-point operations. Data and
+//! weights are random: how long a request takes does not depend on their meaning, and no download is needed.
 
 mod dense;
 mod dns;
@@ -16,7 +16,7 @@ use ndarray::Array2;
 use std::fmt;
 use std::str::FromStr;
 
-/// What a request is.
+/// The content of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Application {
     /// Anomaly detection: a multilayer perceptron over 39 features of flows, as in UNSW-NB15. Size: flows a request.
@@ -122,9 +122,9 @@ impl Work {
     }
 }
 
-/// What is ready to answer requests. Shared by threads; a request changes nothing.
+/// An application that is ready to answer requests. Shared by threads; a request changes nothing.
 pub trait Answer: Send + Sync {
-    /// Answers the query of this number: the same number, the same query. What comes out is a number and how good it is.
+    /// Answers the query of this number: the same number, the same query. The result is a number and its score.
     fn answer(&self, query: u64) -> (u64, f64);
 }
 
@@ -159,7 +159,7 @@ impl Computation {
         Ok(Computation { work, ready })
     }
 
-    /// What it computes.
+    /// The kind of its computation.
     pub fn work(&self) -> Work {
         self.work
     }

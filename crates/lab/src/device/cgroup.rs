@@ -166,7 +166,7 @@ fn locate(mountinfo: &str, cgroup: &str) -> Option<Hierarchy> {
             continue;
         };
         let below = |path: &str| {
-            // Seen from inside a container, the path may begin with what is mounted as the root.
+            // Inside a container, the path may begin with the directory that is mounted as the root.
             let inner = if *root == "/" { Some(path) } else { path.strip_prefix(root) };
             Path::new(mount).join(inner.unwrap_or("").trim_start_matches('/'))
         };
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(quota(0.0), (1_000, 1_000_000));
     }
 
-    /// Groups in an ordinary directory: which files are written, and with what.
+    /// Groups in an ordinary directory: the files written, and their content.
     #[test]
     fn both_versions_write_their_files() {
         let base = std::env::temp_dir().join(format!("pointsman-cgroup-test-{}", std::process::id()));

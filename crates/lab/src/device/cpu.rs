@@ -49,7 +49,7 @@ fn burn(iterations: u64) {
     black_box(x);
 }
 
-/// What workers do with a request: its service time and its query in, what the answer carries out.
+/// The work of a request: its service time and its query in, the answer's payload out.
 pub(super) type Task = Arc<dyn Fn(Duration, u64) -> [u8; 16] + Send + Sync>;
 
 /// The loop that takes as long as the service time.
@@ -60,7 +60,7 @@ pub(super) fn burning(calibration: Calibration) -> Task {
     })
 }
 
-/// A request that is done: what it was, how long it took in nanoseconds, and what the answer carries.
+/// A completed request: the request, its time in nanoseconds, and the answer's payload.
 pub(super) type Done<T> = (T, u64, [u8; 16]);
 
 struct State<T> {

@@ -1,4 +1,4 @@
-//! What handles requests: a device with a queue, answering over UDP and TCP on one port.
+//! Devices with a queue that handle requests, answering over UDP and TCP on one port.
 //!
 //! One thread receives, keeps time and sends; see [`Model`] for how long a request takes. Probes are answered
 //! at once and bulk transfers bypass the queue, so that consistency can be checked at rates that would
@@ -60,9 +60,10 @@ pub enum Model {
         /// of the device scales the quota; without one it scales the work.
         quota: Option<f64>,
     },
-    /// Each request is a real application's, and takes what it takes; service time and, without a quota, speed mean nothing.
+    /// Each request is a real application's, and takes its real time; service time and, without a quota, speed are
+    /// ignored.
     Compute {
-        /// What is computed.
+        /// The kind of computation.
         work: Work,
         /// As of `Cpu`.
         quota: Option<f64>,
@@ -252,7 +253,7 @@ impl Sockets {
             };
             let failed = |e| Error::os(format!("cannot listen on {address}"), e);
             let udp = open(Type::DGRAM).map_err(failed)?;
-            // As much as the machine allows: what is dropped must be dropped by the queue's limit.
+            // As much as the machine allows: drops must happen at the queue's limit.
             let _ = udp.set_recv_buffer_size(4 << 20);
             udp.bind(&address.into()).map_err(failed)?;
             sockets.udp.push(udp.into());
@@ -469,8 +470,8 @@ impl Server {
             let stream = match self.sockets.tcp[listener].accept() {
                 Ok((stream, _)) => stream,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
-                // Closed before it was accepted, or out of descriptors. The event comes again at once, so
-                // take a breath: there is no way to serve well in this state, only a way not to spin.
+                // Closed before it was accepted, or out of descriptors. The event comes again at once, so pause: good
+                // service is impossible in this state, but spinning is avoidable.
                 Err(_) => {
                     std::thread::sleep(Duration::from_millis(1));
                     return Ok(());
@@ -575,7 +576,7 @@ impl Server {
         }
     }
 
-    /// `result` is what the answer carries: of an application, what came of the request.
+    /// `result` is the answer's payload: of an application, the result of the request.
     fn answer(&mut self, job: &Job, result: [u8; 16]) {
         let sent = match job.reply {
             ReplyTo::Udp { socket, peer } => {

@@ -59,8 +59,8 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Takes a job that arrives at `now` and needs `service`, unless the buffer is full. The caller first
-    /// removes what has finished.
+    /// Takes a job that arrives at `now` and needs `service`, unless the buffer is full. The caller first removes
+    /// completed jobs.
     pub fn offer(&mut self, now: u64, service: u64, what: T) -> bool {
         if self.jobs.len() >= self.limit {
             return false;
@@ -86,7 +86,8 @@ impl<T> Queue<T> {
         self.jobs.pop().map(|job| (job.what, job.service))
     }
 
-    /// Time that servers have spent on jobs that are in service now, summed over them. What has finished was removed before.
+    /// Time that servers have spent on jobs that are in service now, summed over them. Completed jobs were removed
+    /// before.
     pub fn in_service_ns(&self, now: u64) -> u64 {
         let spent = |job: &Job<T>| now.min(job.finish).saturating_sub(job.finish.saturating_sub(job.service));
         self.jobs.iter().map(spent).sum()
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn two_servers_take_whoever_is_next() {
+    fn two_servers_take_the_next_job() {
         assert_eq!(
             check(2, 9, &[(0, 10), (0, 30), (1, 10), (2, 10)]).0,
             [(0, 10), (2, 20), (1, 30), (3, 30)]

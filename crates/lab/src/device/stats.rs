@@ -1,4 +1,4 @@
-//! What a device counts about itself, readable while it works.
+//! A device's counters, readable while it works.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub struct DeviceCounters {
     pub answers: u64,
     /// Requests dropped because the buffer was full.
     pub overflowed: u64,
-    /// Datagrams or frames that were no requests.
+    /// Datagrams or frames that were not requests.
     pub malformed: u64,
     /// Answers that the kernel refused to send, or whose TCP connection was closed.
     pub send_failures: u64,

@@ -37,13 +37,13 @@ pub(super) struct Connection {
     pub interest: Interest,
 }
 
-/// What came of an event.
+/// The result of an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Open,
     /// The peer closed, or the connection failed.
     Closed,
-    /// What arrived is not a frame of ours.
+    /// The bytes received are not a frame of ours.
     Malformed,
 }
 
@@ -64,7 +64,7 @@ impl Connection {
         self.output.len() - self.written
     }
 
-    /// What to watch for now.
+    /// The events to watch for now.
     pub fn wanted(&self) -> Interest {
         let download = matches!(self.phase, Phase::Download { .. });
         let write = download || self.pending() > 0;
@@ -92,7 +92,7 @@ impl Connection {
         self.frames(me, requests)
     }
 
-    /// Feeds a running upload; returns what does not belong to it.
+    /// Feeds a running upload; returns the bytes after its end.
     fn upload<'a>(&mut self, me: &Identity, bytes: &'a [u8]) -> &'a [u8] {
         let Phase::Upload { request, left, digest } = &mut self.phase else { return bytes };
         let take = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
@@ -148,7 +148,7 @@ impl Connection {
         wire::sign(request, &me.name, me.key, digest, output);
     }
 
-    /// Continues a download and writes what the socket takes.
+    /// Continues a download and writes as much as the socket takes.
     pub fn write(&mut self, me: &Identity, requests: &mut Vec<Request>) -> Outcome {
         let mut finished = None;
         if let Phase::Download { request, left, content, digest } = &mut self.phase
@@ -178,7 +178,7 @@ impl Connection {
         self.flush()
     }
 
-    /// Writes what the socket takes of the waiting output.
+    /// Writes as much of the waiting output as the socket takes.
     pub fn flush(&mut self) -> Outcome {
         while self.written < self.output.len() {
             match self.stream.write(&self.output[self.written..]) {

@@ -14,7 +14,7 @@ pub enum Pace {
     Rate(f64),
 }
 
-/// What to send.
+/// The frames to send.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Number of the probe, below 32,768.
@@ -29,7 +29,7 @@ pub struct Plan {
     pub timed: u32,
 }
 
-/// What was sent.
+/// The frames sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Offered {
     /// Frames that the wire took.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// What a probe found: frames offered for a while, frames that arrived.
+/// The result of a probe: frames offered for a while, frames that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Probe {
     /// Frames a second that were to be offered; none for a flood.
@@ -34,7 +34,7 @@ impl Probe {
     }
 }
 
-/// What counts as free of loss, and when to stop looking.
+/// The criteria of freedom from loss, and when to stop the search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LossRule {
     /// Highest share of lost frames.
@@ -53,18 +53,18 @@ impl Default for LossRule {
     }
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LossFree {
     /// The highest rate that held, as offered; zero if none did.
     pub loss_free_pps: f64,
-    /// What arrived of a flood.
+    /// Delivered frames of a flood.
     pub delivered_pps: f64,
     /// Time on processors for each frame of the flood that arrived, nanoseconds.
     pub cpu_ns_per_frame: f64,
-    /// What the generator offered in the flood: the search goes no further.
+    /// The generator's rate in the flood: the upper end of the search.
     pub flood_pps: f64,
-    /// Everything was delivered even of the flood: what was measured is the generator.
+    /// All frames of the flood were delivered: the measured limit is the generator's.
     pub generator_limited: bool,
     /// All probes in order, the flood first.
     pub probes: Vec<Probe>,
@@ -88,7 +88,7 @@ pub fn loss_free<E>(
         found.loss_free_pps = flood.offered_pps;
         return Ok(found);
     }
-    // What a flood lets through is a good first guess, not a bound: what drowns in it may do more when offered less.
+    // The rate delivered in a flood is a good first guess, not a bound: an overwhelmed switch may do more when offered less.
     let (mut holds, mut fails) = (0.0, flood.offered_pps);
     let mut guess = (found.delivered_pps * 0.95).min(fails * 0.95);
     for _ in 0..rule.steps {
@@ -101,7 +101,7 @@ pub fn loss_free<E>(
             found.probes.push(result);
             if result.loss() <= rule.max_loss {
                 held = true;
-                // A generator that falls behind has shown only what it offered.
+                // A generator that falls behind has shown only its own rate.
                 found.loss_free_pps = found.loss_free_pps.max(result.offered_pps.min(guess));
                 break;
             }

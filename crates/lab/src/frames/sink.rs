@@ -7,13 +7,14 @@ use crate::load::Latencies;
 use crate::netns::Namespace;
 use std::time::{Duration, Instant};
 
-/// What a buffered frame costs of a socket's buffer, roughly: its bookkeeping is larger than it is.
+/// The approximate cost of a buffered frame in a socket's buffer: its bookkeeping is larger than the frame.
 const BUFFERED: usize = 1024;
 
 /// Counts the frames of one probe at a time on one interface.
 ///
-/// It has no thread: a filter in the kernel counts, on the processor that delivers the frames, and drops them. Those whose
-/// latency is measured wait in a socket's buffer, with the time of their arrival at the interface, until the probe is over.
+/// It has no thread: a filter in the kernel counts, on the processor that delivers the frames, and drops them. Those
+/// whose latency is measured wait in a socket's buffer, with the time of their arrival at the interface, until the
+/// probe ends.
 #[derive(Debug)]
 pub struct Sink {
     all: PacketSocket,
@@ -21,7 +22,7 @@ pub struct Sink {
     room: usize,
 }
 
-/// What arrived of a probe.
+/// The arrivals of a probe.
 #[derive(Clone, Debug, Default)]
 pub struct Arrived {
     /// Frames.

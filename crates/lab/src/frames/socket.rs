@@ -1,4 +1,4 @@
-//! Packet sockets, as far as measurements need them: sending in batches, and counting what a filter lets through.
+//! Packet sockets, as far as measurements need them: sending in batches, and counting frames that pass a filter.
 
 use super::Transmitter;
 use crate::error::{Error, Result};
@@ -51,7 +51,7 @@ impl PacketSocket {
         for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
             *to = from as libc::c_char;
         }
-        // SAFETY: the request names a NUL-terminated interface; the kernel writes its index, which is what is read.
+        // SAFETY: the request names a NUL-terminated interface; the kernel writes its index, which is read.
         let index = unsafe {
             check(libc::ioctl(self.0.as_raw_fd(), libc::SIOCGIFINDEX as _, &raw mut request))?;
             request.ifr_ifru.ifru_ifindex
@@ -71,7 +71,7 @@ impl PacketSocket {
         self.set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1i32)
     }
 
-    /// Sizes a buffer, beyond the system's limit where that is allowed; returns what the kernel made of it.
+    /// Sizes a buffer, beyond the system's limit if allowed; returns the kernel's actual size.
     pub fn buffer(&self, receive: bool, bytes: i32) -> io::Result<usize> {
         let (force, polite) = if receive {
             (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF)
@@ -98,7 +98,7 @@ impl PacketSocket {
         self.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32)
     }
 
-    /// From now on only what this classic BPF program lets through counts.
+    /// From now on only frames that this classic BPF program accepts count.
     pub fn filter(&self, program: &[libc::sock_filter]) -> io::Result<()> {
         let length = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
         // The kernel copies it and does not write to it, whatever the type says.
@@ -125,8 +125,8 @@ impl PacketSocket {
         Ok(u64::from(stats.tp_packets))
     }
 
-    /// Receives one frame, as far as it fits, with the time of its arrival in nanoseconds of the system's clock (zero if
-    /// the kernel does not tell). `None`: there is none.
+    /// Receives one frame, as far as it fits, with the time of its arrival in nanoseconds of the system's clock (zero
+    /// if the kernel does not provide it). `None` without a frame.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<(usize, u64)>> {
         let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
         let mut control = [0u64; 16];

@@ -1,4 +1,4 @@
-//! What the frames of a measurement look like.
+//! The format of a measurement's frames.
 
 use crate::error::{Error, Result};
 use crate::rack::Mac;
@@ -24,7 +24,7 @@ const FIRST_PORT: u32 = 10_000;
 pub struct Template {
     /// Ethernet address of the host.
     pub source_mac: Mac,
-    /// Ethernet address of what is measured.
+    /// Ethernet address of the measured device.
     pub destination_mac: Mac,
     /// The first address of the host; every 50,000 flows another follows.
     pub source: Ipv4Addr,
@@ -94,7 +94,7 @@ impl Template {
         (frame, common)
     }
 
-    /// Fills in what differs: `frame` is a copy of the base.
+    /// Fills in the differing fields: `frame` is a copy of the base.
     pub(super) fn finish(&self, frame: &mut [u8], common: u32, probe: u16, number: u32, time_ns: u64) {
         let (address, port) = self.flow(number);
         frame[26..30].copy_from_slice(&address.octets());
@@ -106,7 +106,7 @@ impl Template {
         frame[at + 2..at + 6].copy_from_slice(&number.to_be_bytes());
         frame[at + 6..at + 14].copy_from_slice(&time_ns.to_be_bytes());
         let differs = sum(&address.octets()) + u32::from(port) + sum(&frame[at..at + 14]);
-        // A sum of zero is written as all ones: zero means that there is no checksum.
+        // A sum of zero is written as all ones: zero means no checksum.
         let checksum = match !fold(common + differs) {
             0 => 0xffff,
             checksum => checksum,

@@ -54,7 +54,7 @@ impl BulkResult {
     }
 }
 
-/// What the client's end has seen when the answer is there.
+/// The transfer as the client's end sees it when it has the answer.
 struct Seen {
     first_wrong: Option<u64>,
     digest: [u8; 16],

@@ -1,7 +1,7 @@
 //! The closed-loop generator: a number of clients, each of which sends its next request when the last is answered.
 //!
-//! It finds out how much goes through, and what a request takes then. (How latency grows with a load that does not wait is
-//! for the [open loop](super::run).)
+//! It measures the throughput, and the latency at that rate. (For latency under a load that does not wait, see the
+//! [open loop](super::run).)
 
 use super::echo::{self, MESSAGE_LEN, Message};
 use super::latency::Latencies;
@@ -42,7 +42,7 @@ pub struct ClosedLoopConfig {
     pub timeout: Duration,
 }
 
-/// What came of a run. Requests count that ended within the measured time.
+/// The results of a run. Only requests that ended within the measured time count.
 #[derive(Clone, Debug, Default)]
 pub struct ClosedLoopResult {
     /// Requests answered.
@@ -79,7 +79,7 @@ enum State {
 struct Client {
     socket: Option<Socket>,
     state: State,
-    /// When the request under way began.
+    /// When the request in flight began.
     since: Instant,
     number: u64,
     input: Message,
@@ -149,7 +149,7 @@ pub fn closed_loop(config: &ClosedLoopConfig, ports: &mut SourcePorts) -> Result
             run.time_out(now);
         }
     }
-    // What is still under way when the time is over is lost only if it is late already.
+    // A request still in flight at the end is lost only if it is late already.
     run.time_out(Instant::now());
     let Run { mut result, times, servers, .. } = run;
     result.latencies = times.into_iter().collect();
@@ -158,7 +158,7 @@ pub fn closed_loop(config: &ClosedLoopConfig, ports: &mut SourcePorts) -> Result
 }
 
 impl Run<'_> {
-    /// Begins a request, on a new connection if there is none.
+    /// Begins a request, on a new connection if necessary.
     fn begin(&mut self, at: usize) {
         let client = &mut self.clients[at];
         client.since = Instant::now();
@@ -260,7 +260,7 @@ impl Run<'_> {
         self.clients[at].state = State::Closed;
     }
 
-    /// Gives up what takes too long, and begins again where there is nothing under way.
+    /// Gives up late requests, and begins again on idle clients.
     fn time_out(&mut self, now: Instant) {
         for at in 0..self.clients.len() {
             let client = &mut self.clients[at];

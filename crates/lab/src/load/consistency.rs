@@ -110,7 +110,7 @@ pub struct Violation {
     pub later: String,
 }
 
-/// What came of a check.
+/// The results of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConsistencyResult {
     /// Connections opened.
@@ -195,8 +195,8 @@ struct Check<'a> {
 const TIMER: u64 = u64::MAX;
 const EXAMPLES: usize = 10;
 
-/// Runs a check on the calling thread, in whose namespace the sockets are, until its time is over or `stop`
-/// is set. `observe` is called some ten times a second.
+/// Runs a check on the calling thread, in whose namespace the sockets are, until its time has elapsed or `stop` is set.
+/// `observe` is called some ten times a second.
 pub fn check(
     config: &ConsistencyConfig,
     ports: &mut SourcePorts,
@@ -456,7 +456,7 @@ impl Check<'_> {
         }
     }
 
-    /// Writes what a TCP connection has to send, as far as the socket takes it.
+    /// Writes a TCP connection's pending output, as far as the socket takes it.
     fn flush(&mut self, number: usize) {
         let Some(Some(connection)) = self.connections.get_mut(number) else { return };
         let Transport::Tcp { output, interest, .. } = &mut connection.transport else { return };
@@ -483,7 +483,7 @@ impl Check<'_> {
         }
     }
 
-    /// A TCP connection has come to its end before we ended it.
+    /// A TCP connection has ended before we ended it.
     fn fail(&mut self, number: usize, error: &io::Error) {
         if error.kind() == ErrorKind::ConnectionReset {
             self.result.tcp_resets += 1;

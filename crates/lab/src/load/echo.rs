@@ -1,7 +1,7 @@
 //! The lean protocol of the closed-loop generator, and its servers.
 //!
-//! What is measured with it shares its processors with it, so both ends do as little as they can: messages of fixed
-//! length, no signatures but a keyed echo, one thread for all servers.
+//! The measured program shares processors with both ends, so they do as little as possible: messages of fixed length,
+//! no signatures but a keyed echo, one thread for all servers.
 //!
 //! | message | bytes |
 //! |---|---|
@@ -48,7 +48,7 @@ fn word(bytes: &Message, at: usize) -> u64 {
     u64::from_be_bytes(word)
 }
 
-/// What a server writes under the answer to a request.
+/// The mark that a server writes under the answer to a request.
 fn mark(server: u32, number: u64) -> u64 {
     mix(number ^ (u64::from(server) << 40))
 }
@@ -58,7 +58,7 @@ pub(super) fn request(number: u64) -> Message {
     message(REQUEST, 0, number, 0)
 }
 
-/// What opens a stream.
+/// The first message of a stream.
 pub(super) fn stream() -> Message {
     message(STREAM, 0, 0, 0)
 }
@@ -80,7 +80,7 @@ pub struct EchoServer {
     pub address: SocketAddr,
 }
 
-/// What the servers have seen so far.
+/// The servers' counters so far.
 #[derive(Debug, Default)]
 pub struct EchoCounters {
     /// Connections accepted.
@@ -89,7 +89,7 @@ pub struct EchoCounters {
     pub answers: AtomicU64,
     /// Bytes of streams received.
     pub stream_bytes: AtomicU64,
-    /// Connections given up because what came was not of this protocol, or because the peer does not read.
+    /// Connections given up because the input was not of this protocol, or because the peer does not read.
     pub failures: AtomicU64,
 }
 
@@ -227,7 +227,7 @@ impl Loop {
         }
     }
 
-    /// Reads once and answers; `false` when the connection is over.
+    /// Reads once and answers; `false` when the connection has ended.
     fn serve(&mut self, at: usize) -> bool {
         let Some(connection) = self.connections.get_mut(at).and_then(Option::as_mut) else { return true };
         let counters = &self.counters;

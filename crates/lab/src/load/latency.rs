@@ -22,13 +22,13 @@ impl Latencies {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether it has no values.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The nearest-rank percentile: the smallest value that at least `percent` of all do not exceed.
-    /// Zero if there are none.
+    /// Zero without values.
     pub fn percentile(&self, percent: f64) -> Duration {
         let rank = (percent / 100.0 * self.len() as f64).ceil() as usize;
         let at = rank.clamp(1, self.len().max(1)) - 1;

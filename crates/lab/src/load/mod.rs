@@ -1,4 +1,4 @@
-//! The client side: requests through the virtual IP, and end-to-end checks of what comes back.
+//! The client side: requests through the virtual IP, and end-to-end checks of the answers.
 
 mod bulk;
 mod closed_loop;

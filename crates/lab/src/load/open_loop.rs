@@ -1,8 +1,8 @@
 //! The open-loop generator: requests leave on a fixed schedule, regardless of the answers.
 //!
-//! Each UDP request is a connection of its own, from a source pair of its own. Latency counts from the time
-//! at which the request *should* have left, so a generator that falls behind cannot hide it
-//! ("coordinated omission"); and a lost request counts as its time-out.
+//! Each UDP request is a separate connection with a separate pair of source address and port. Latency counts from the
+//! time at which the request *should* have left, so a generator that falls behind cannot hide it ("coordinated
+//! omission"); and a lost request counts as its time-out.
 
 use super::latency::Latencies;
 use super::source::SourcePorts;
@@ -161,7 +161,7 @@ fn within(bursts: &[(f64, f64)], share: f64) -> Duration {
     Duration::from_secs_f64(from + part * (to - from))
 }
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct LoadResult {
     /// The requested rate, per second.
@@ -170,7 +170,7 @@ pub struct LoadResult {
     pub sent: u64,
     /// Answered in time with a good signature.
     pub answered: u64,
-    /// Of these, while requests were still being sent: what devices finished of a load beyond their capacity.
+    /// Those answered while requests were still being sent: the devices' throughput under a load beyond their capacity.
     pub answered_meanwhile: u64,
     /// The others.
     pub lost: u64,
@@ -201,7 +201,7 @@ pub struct LoadResult {
 }
 
 impl LoadResult {
-    /// Requests answered per second of sending: of the load that was offered, what was served.
+    /// Requests answered per second of sending: the served part of the offered load.
     pub fn answered_rps(&self) -> f64 {
         self.answered as f64 / self.duration.as_secs_f64().max(1e-9)
     }

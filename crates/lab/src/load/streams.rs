@@ -22,7 +22,7 @@ pub struct StreamsConfig {
     pub warm_up: Duration,
 }
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StreamsResult {
     /// Bytes that the servers received in the measured time.

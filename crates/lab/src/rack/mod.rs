@@ -48,7 +48,7 @@ pub struct Rack {
     pub hosts: Vec<Host>,
     /// Settings that the kernel refused and that the rack can do without (a read-only /proc/sys, say).
     pub warnings: Vec<String>,
-    /// What it was built from.
+    /// The specification that it was built from.
     pub spec: RackSpec,
 }
 
@@ -230,8 +230,8 @@ pub fn join(a: (&Namespace, &Link), b: (&Namespace, &Link), mtu: u32) -> Result<
     join_hosts(a, b, mtu, true)
 }
 
-/// The same, with complete checksums and with segments that fit the wire: what a network card without offloads would see,
-/// and what a program that sees single packets has to work with.
+/// The same, with complete checksums and with segments that fit the wire: the view of a network card without offloads,
+/// and the input of a program that sees single packets.
 pub fn join_without_offloads(
     a: (&Namespace, &Link),
     b: (&Namespace, &Link),
@@ -276,7 +276,7 @@ pub fn plug(b: &Namespace, plugged: bool) -> Result<()> {
     })?
 }
 
-/// What is set inside a host's namespace once its interface exists.
+/// The settings inside a host's namespace once its interface exists.
 struct HostSettings<'a> {
     addresses: Vec<IpAddr>,
     link: &'a Link,
@@ -326,13 +326,13 @@ const HOST_SYSCTLS: &[(&str, &str)] = &[
     // Answers may come from a virtual address: one default route, so nothing to filter.
     ("net/ipv4/conf/all/rp_filter", "0"),
     ("net/ipv4/conf/default/rp_filter", "0"),
-    // ICMP errors are part of what is tested; the default of one a second per peer would hide them.
+    // ICMP errors are part of the tests; the default of one a second per peer would hide them.
     ("net/ipv4/icmp_ratelimit", "0"),
     ("net/ipv6/icmp/ratelimit", "0"),
 ];
 
 const SWITCH_SYSCTLS: &[(&str, &str)] = &[
-    // The kernel under the switch keeps silent: no IPv6 of its own on any port, no forwarding.
+    // The kernel under the switch keeps silent: no own IPv6 on any port, no forwarding.
     ("net/ipv6/conf/default/disable_ipv6", "1"),
     ("net/ipv6/conf/all/accept_dad", "0"),
     ("net/ipv6/conf/default/accept_dad", "0"),
@@ -343,8 +343,8 @@ const SWITCH_SYSCTLS: &[(&str, &str)] = &[
 const ROUTER_SYSCTLS: &[(&str, &str)] =
     &[("net/ipv4/ip_forward", "1"), ("net/ipv6/conf/all/forwarding", "1")];
 
-/// Settings of a namespace through which connections come and go by the ten thousand each second: a finished
-/// connection's port may be used again after a second (RFC 6191), and all ports may be used.
+/// Settings of a namespace with ten thousand new connections per second: the port of a finished connection may be used
+/// again after a second (RFC 6191), and all ports may be used.
 pub fn allow_many_connections(namespace: &Namespace) -> Result<Vec<String>> {
     namespace.enter(|| apply_sysctls(MANY_CONNECTIONS))
 }
@@ -368,7 +368,7 @@ const SHORT_MEMORY: &[(&str, &str)] = &[
     ("net/netfilter/nf_conntrack_tcp_timeout_fin_wait", "2"),
 ];
 
-/// Writes settings of the calling thread's network namespace; returns what was refused.
+/// Writes settings of the calling thread's network namespace; returns the refused ones.
 fn apply_sysctls(settings: &[(&str, &str)]) -> Vec<String> {
     settings
         .iter()

@@ -80,7 +80,7 @@ impl Link {
     /// The link of this crate's own numbering plan: subnet 10.0.`subnet`.0/24 and
     /// fd00:`subnet`::/64 (written with the same digits), the switch at .1 and ::1, the host at .2 and ::2.
     pub fn in_subnet(port: u16, subnet: u8) -> Self {
-        // fd00:12::2 beside 10.0.12.2: the decimal digits read as hexadecimal.
+        // fd00:12::2 corresponds to 10.0.12.2: the decimal digits read as hexadecimal.
         let decimal = u16::from(subnet);
         let digits = ((decimal / 100) << 8) | ((decimal / 10 % 10) << 4) | (decimal % 10);
         let v4 = |host| Ipv4Addr::new(10, 0, subnet, host);
@@ -125,7 +125,7 @@ impl ClientSpec {
     }
 }
 
-/// What kind of processor a device is.
+/// The kind of processor of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceKind {
@@ -142,7 +142,7 @@ pub enum DeviceKind {
 pub struct DeviceSpec {
     /// Its name within the server, such as `nic`.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: DeviceKind,
     /// Its place on the switch.
     pub link: Link,
@@ -166,7 +166,7 @@ impl ServerSpec {
     }
 }
 
-/// A rack: one switch, and what is plugged into it.
+/// A rack: one switch, and the devices connected to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RackSpec {
     /// The virtual address of the service.

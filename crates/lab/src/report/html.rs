@@ -33,7 +33,7 @@ pub fn html(report: &Report, title: &str) -> String {
         &throughput_chart(report),
         "Requests answered in time, per second of sending. Below the line, requests are lost.",
     ));
-    page.push_str("<h2>Who answered</h2>\n");
+    page.push_str("<h2>Answers by device</h2>\n");
     page.push_str(&legend(&devices, false));
     page.push_str("<div class=\"multiples\">\n");
     for policy in &report.policies {
@@ -53,7 +53,7 @@ pub fn html(report: &Report, title: &str) -> String {
     page
 }
 
-/// Figures first: what each policy sustains, and what the checks found.
+/// Figures first: the load that each policy sustains, and the findings of the checks.
 fn summary(report: &Report) -> String {
     let mut out = String::from(
         "<table class=\"summary\">\n<thead><tr><th>Policy<th class=\"n\">Sustained load\
@@ -227,7 +227,7 @@ fn points(report: &Report, devices: &[String]) -> String {
     out
 }
 
-/// What it was measured on, as a table that can be opened.
+/// The machine of the measurements, as a table that can be opened.
 fn rack(report: &Report) -> String {
     let mut out = String::from(
         "<details><summary>Rack and set-up</summary>\n<div class=\"scroll\"><table>\n<thead><tr><th>Device\
@@ -269,7 +269,7 @@ mod tests {
     use crate::report::tests::sample;
 
     #[test]
-    fn the_page_stands_alone_and_is_complete() {
+    fn the_page_is_self_contained_and_complete() {
         let page = html(&sample(), "A <title>");
         for outside in ["http://", "https://", "src=", "href=", "url(", "@import", "<script"] {
             assert!(!page.contains(outside), "{outside}");

@@ -1,7 +1,7 @@
-//! What an experiment found, as data: JSON for programs, a table for terminals, a page for browsers.
+//! The results of an experiment as data: JSON for programs, a table for terminals, a page for browsers.
 //!
-//! The JSON object is a contract: fields may be added, none is renamed or changes its meaning. Rates are a
-//! second, times are milliseconds.
+//! The JSON object is a contract: fields may be added, but never renamed or changed in meaning. Rates are per second,
+//! times are milliseconds.
 
 pub mod chart;
 mod html;
@@ -30,7 +30,7 @@ pub struct Report {
     pub schema: u32,
     /// Seed of all random choices.
     pub seed: u64,
-    /// What was measured on.
+    /// The measured rack.
     pub rack: RackSummary,
     /// One entry per policy, in the order of measuring.
     pub policies: Vec<PolicyReport>,
@@ -42,7 +42,7 @@ pub struct Report {
     /// The machine, the command, versions: everything needed to repeat it. Shown as given.
     #[serde(default)]
     pub setup: BTreeMap<String, String>,
-    /// What a reader should know: remarkable findings, doubts, warnings.
+    /// Notes for the reader: remarkable findings, doubts, warnings.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -283,7 +283,7 @@ pub struct ConsistencyReport {
     /// The first few violations.
     #[serde(default)]
     pub examples: Vec<Violation>,
-    /// What was done to the rack meanwhile, in words.
+    /// Disturbances of the rack during the measurement, in words.
     #[serde(default)]
     pub disturbances: Vec<String>,
 }

@@ -20,7 +20,7 @@ pub(super) fn percent(share: f64) -> String {
     }
 }
 
-/// What a verdict means, in a word or two.
+/// The meaning of a verdict, in a word or two.
 pub(super) fn verdict(name: &str) -> &str {
     match name {
         "sustained" => "",

@@ -103,7 +103,7 @@ impl Nvml {
             0 => Ok(nvml),
             code => {
                 let why = nvml.words(code);
-                // Not initialised, so there is nothing to shut down.
+                // Not initialised, so nothing has to be shut down.
                 std::mem::forget(nvml);
                 Err(NvmlError::Unavailable(why))
             }

@@ -265,7 +265,7 @@ impl Plain {
         Plain { reference, ring: Ring::new(source.longest()), sequence, source, forwarded: 0 }
     }
 
-    /// The loop with as many connections of its own, for programs without balancing.
+    /// The loop with as many generated connections, for programs without balancing.
     pub fn alone(mut reference: Reference, load: Load) -> Self {
         let source = Source::Connections(scenario::SERVICE);
         let idle_ns = u64::from(scenario::SERVICE.idle_us) * 1000;

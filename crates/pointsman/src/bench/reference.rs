@@ -215,7 +215,7 @@ mod tests {
             (0..FLOWS).map(|f| handle(Step::Opens(f), 1).map(|s| get32(&s, IPV4 + 16))).collect();
         assert!(first.iter().all(Option::is_some), "there is room for all");
         for flow in 0..FLOWS {
-            let sent = handle(Step::Known(flow), 1_000_000).expect("it stands");
+            let sent = handle(Step::Known(flow), 1_000_000).expect("it is open");
             assert_eq!(Some(get32(&sent, IPV4 + 16)), first[flow as usize], "where it went first");
             assert_eq!(fold(sum(&sent[IPV4..IPV4 + 20])), 0xffff, "IPv4");
             let pseudo = sum(&sent[IPV4 + 12..IPV4 + 20]) + 6 + (SHORTEST - IPV4 - 20) as u32;

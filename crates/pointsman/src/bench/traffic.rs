@@ -165,7 +165,7 @@ pub enum Source {
 /// Ingress port of the clients.
 pub const CLIENT_PORT: u32 = 1;
 
-/// MAC address of whoever sends.
+/// MAC address of every sender.
 pub const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 
 /// Client ports that a client address has.

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_waits_for_who_panicked() {
+    fn a_worker_that_panicked_does_not_block_others() {
         let meeting = Meeting::new(2);
         std::thread::scope(|scope| {
             let other = scope.spawn(|| {

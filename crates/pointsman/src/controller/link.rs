@@ -22,8 +22,8 @@ const PACKETS_AT_ONCE: f64 = 1024.0;
 /// How long TCP may take to connect. A switch that restarts misses packets meanwhile, and TCP repeats its own after one second, two, four.
 const CONNECT: Duration = Duration::from_secs(1);
 
-/// A connection on which the switch is silent for so long is asked for a sign of life, and lost after another
-/// [`SIGN_OF_LIFE`] without one.
+/// If the switch is silent for this long, it is probed, and after another [`SIGN_OF_LIFE`] without an answer the
+/// connection is lost.
 const KEEPALIVE: Duration = Duration::from_secs(2);
 const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 

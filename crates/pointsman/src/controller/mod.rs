@@ -137,7 +137,8 @@ fn unix_ms() -> u64 {
 }
 
 impl<T: FnMut(&str)> Pump<T> {
-    /// A pump for this controller with its program and the result of [`open`]. `tell` gets lines about events, not too many.
+    /// A pump for this controller with its program and the result of [`open`]. `tell` gets lines about events, at a
+    /// limited rate.
     pub fn new(controller: Controller, program: &Program, opened: Opened, tell: T) -> Self {
         let Opened { desk, keep, folder, .. } = opened;
         let (commands, chosen) = mpsc::unbounded_channel();
@@ -361,7 +362,7 @@ impl<T: FnMut(&str)> Pump<T> {
         }
     }
 
-    /// Answers waiting requests whose change is over or whose time is up.
+    /// Answers waiting requests whose change is complete or whose time has elapsed.
     fn answer(&mut self) {
         let now = Instant::now();
         let (desk, mut left) = (&self.desk, Vec::new());

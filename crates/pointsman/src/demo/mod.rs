@@ -220,8 +220,8 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Raises the offered load under one policy until it no longer holds. `yardsticks`: what the CPUs handle together, and the
-/// unloaded latency.
+/// Raises the offered load under one policy until it no longer holds. `yardsticks`: the capacity of the CPUs together,
+/// and the unloaded latency.
 fn ramp_of(
     live: &mut Live,
     client: &mut Client,
@@ -268,8 +268,8 @@ fn client_of(live: &Live, spec: &RackSpec, configs: &[DeviceConfig], seed: u64) 
     })
 }
 
-/// The load that each policy sustains on the demo's rack, as a share of what its CPUs handle: for each policy, a number for each
-/// seed, which is another schedule of requests. The caller has privileges.
+/// The load that each policy sustains on the demo's rack, as a share of the capacity of its CPUs: for each policy, a
+/// number for each seed, which is another schedule of requests. The caller has privileges.
 ///
 /// # Errors
 /// The rack does not come up.
@@ -305,8 +305,8 @@ pub fn sustained(policies: &[Policy], seeds: &[u64], quick: bool) -> Result<Vec<
     Ok(out)
 }
 
-/// What a request takes when nothing else is in the rack: the yardstick of all policies. A machine that is busy with other
-/// things inflates it, so the best of a few short runs counts.
+/// The latency of a request in an otherwise idle rack: the yardstick of all policies. Other load on the machine
+/// inflates it, so the best of a few short runs counts.
 fn unloaded_latency(client: &mut Client, rate_rps: f64) -> Result<Duration, String> {
     let mut best: Option<Duration> = None;
     for _ in 0..3 {

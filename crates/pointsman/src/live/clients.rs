@@ -40,7 +40,7 @@ impl ClientsView {
         }
     }
 
-    /// The 99th percentile of answered requests in milliseconds, and the share of lost ones; both NaN where there were none.
+    /// The 99th percentile of answered requests in milliseconds, and the share of lost ones; both NaN without requests.
     fn now(&self) -> (f64, f64) {
         let now = Instant::now();
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);

@@ -72,7 +72,7 @@ pub struct Connections {
     pub phases: BTreeMap<Phase, u64>,
     /// Places of each way that a new connection would not get.
     pub taken: [u64; WAYS],
-    /// By number of the device: connections that go on.
+    /// By number of the device: open connections.
     pub devices: BTreeMap<u64, u64>,
 }
 

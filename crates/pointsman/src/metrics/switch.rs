@@ -57,7 +57,7 @@ pub struct DeviceFigures {
     pub traffic: [u64; 2],
     /// Count in flight.
     pub in_flight: u64,
-    /// Microseconds since its last report; None: there was none.
+    /// Microseconds since its last report; None without a report.
     pub report_age_us: Option<u64>,
     /// Its last report.
     pub reported: [u64; 4],
@@ -97,7 +97,7 @@ fn counts(watch: &Watch, name: &str) -> Vec<(u64, [u64; 2])> {
     cells.map(|(i, c)| (i, [c.packets, c.bytes])).filter(|(_, c)| *c != [0, 0]).collect()
 }
 
-/// What a switch has to be held for; the rest of its figures is read while packets pass.
+/// The figures that need the switch to be held; the others are read while packets pass.
 pub struct Glance {
     tables: Vec<(String, u64, u64)>,
     devices: BTreeSet<u64>,

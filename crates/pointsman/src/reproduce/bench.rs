@@ -215,7 +215,7 @@ impl Bench {
         Session::start(scenario, &self.data_plane, seed, None)
     }
 
-    /// Counts a simulation that is over.
+    /// Counts a completed simulation.
     pub fn finished(&self, outcome: Outcome) -> Outcome {
         self.simulations.fetch_add(1, Ordering::Relaxed);
         self.violations.fetch_add(outcome.violations.total(), Ordering::Relaxed);

@@ -195,7 +195,7 @@ fn fifth(bench: &Bench) -> Result<Found, String> {
     Ok(found)
 }
 
-/// A device's weight, from its capacity relative to the slower one's: what a user would write after measuring.
+/// A device's weight, from its capacity relative to the slower one's, as a user would set it after measuring.
 fn exact_weights(units: &mut [Unit]) {
     let least = units.iter().map(Unit::capacity_per_s).fold(f64::INFINITY, f64::min);
     for unit in units {
@@ -222,7 +222,7 @@ fn application(bench: &Bench, app: &App, policy: &str, load: f64) -> Setup {
     s.agent = format!("heartbeat_ms = {heartbeat_ms}\nrepeat_ms = 0\nwindow_ms = {}\n", 10 * heartbeat_ms);
     s.sampling_ms = f64::from(heartbeat_ms);
     if policy == "p4mite" {
-        // As in `outstanding`: what the server handles while the SmartNIC handles one; nearly as many as it works on.
+        // As in `outstanding`: the number of requests that the server handles while the SmartNIC handles one; nearly its number of workers.
         let meanwhile = per_s * nic.mean_ms / nic.speed / 1e3;
         let busy =
             [(0.9 * meanwhile).max(f64::from(server.workers)), (0.875 * f64::from(nic.workers)).max(1.0)];

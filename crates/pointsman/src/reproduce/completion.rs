@@ -13,7 +13,7 @@ use std::sync::Arc;
 const TIME: Quantity = Quantity { name: "completion", unit: "s", label: "completion time, s", log: false };
 const BATCH: Quantity = Quantity { name: "batch", unit: "requests", label: "requests", log: false };
 
-/// So long a client waits.
+/// Client timeout.
 const PATIENCE_S: f64 = 60.0;
 
 const REMARK: &str = "from the first request to the last answer; identical request times for every policy";

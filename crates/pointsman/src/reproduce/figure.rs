@@ -360,6 +360,6 @@ mod tests {
         assert_eq!(judged[0].json()["verdict"], "holds");
         assert_eq!(judged[0].json()["ours"], 2.05);
         found.claim("other", vec![]);
-        assert!(figure.judge(&found).is_err(), "nobody claims that");
+        assert!(figure.judge(&found).is_err(), "not claimed");
     }
 }

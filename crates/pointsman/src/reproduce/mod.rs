@@ -183,7 +183,7 @@ mod tests {
             let claims: BTreeSet<&str> = f.claims.iter().map(|c| c.id).collect();
             assert_eq!(claims.len(), f.claims.len(), "{}: two claims of one name", f.id);
             let runs = !matches!(f.place, Place::Nowhere(_));
-            assert_eq!(runs, !f.claims.is_empty(), "{}: what runs claims something", f.id);
+            assert_eq!(runs, !f.claims.is_empty(), "{}: every simulated figure has claims", f.id);
         }
     }
 

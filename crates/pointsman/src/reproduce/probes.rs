@@ -98,7 +98,7 @@ const COMPARED: Figure = Figure {
     ],
 };
 
-/// So long a client waits.
+/// Client timeout.
 const PATIENCE_S: f64 = 20.0;
 
 /// Names as in the paper, and ours.
@@ -147,7 +147,7 @@ fn compared(bench: &Bench) -> Result<Found, String> {
             if policy == "chosen" {
                 s.of_service = PROMETHEUS.into();
             }
-            // Its rates are over a minute.
+            // Its rates are means of a minute.
             s.warmup_s = 70.0;
             s.duration_s = s.warmup_s + bench.choose(300.0, 120.0);
             s.patience_s = PATIENCE_S;

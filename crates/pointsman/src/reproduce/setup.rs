@@ -66,7 +66,7 @@ pub struct Setup {
     pub duration_s: f64,
     /// Requests of this first part do not count.
     pub warmup_s: f64,
-    /// So long a client waits.
+    /// Client timeout.
     pub patience_s: f64,
     /// One way between switch and client, in milliseconds.
     pub client_delay_ms: f64,
@@ -89,7 +89,7 @@ pub fn poisson(rate_per_s: f64) -> String {
 }
 
 /// Bursts: Poisson at a rate that changes between two states, a fifth of the time at twice the mean and else at three
-/// quarters of it. A burst lasts so long on average.
+/// quarters of it. `burst_s` is the mean length of a burst.
 pub fn bursts(rate_per_s: f64, burst_s: f64) -> String {
     format!(
         "process = \"mmpp\", state = [{{ rate_per_s = {}, mean_s = {} }}, {{ rate_per_s = {}, mean_s = {burst_s} }}]",

@@ -23,7 +23,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Devices are network namespaces of their own, each with a subnet.
+/// Each device is a network namespace with its subnet.
 const MAX_DEVICES: usize = 48;
 const SERVICE: &str = "service";
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -245,7 +245,7 @@ fn toml(s: &Scenario, spec: &RackSpec) -> Result<String, String> {
     );
     if let Some(learn) = &s.learn {
         let first = learn.weigher()?.weights().accelerator;
-        // Servers that are alike here may differ in what is written above: `plan` has seen that there is one class.
+        // Servers that are alike here may differ in the text above: `plan` has checked that they form one class.
         let learn = LearnModel { per_class: false, ..learn.clone() };
         let _ = write!(t, "[learn]\nfirst_weight = {first}\n{}{}", learn.text(), ClientsView::text());
     }
@@ -409,8 +409,8 @@ fn times_factor(ms: u32, factor: f64) -> u32 {
     if ms == 0 { 0 } else { ((f64::from(ms) * factor).round() as u32).max(1) }
 }
 
-/// The same scenario with all times multiplied: on a rack with slower or quicker devices, loads and clocks. Numbers of milliseconds are
-/// rounded, to at least one; time-outs of reports do not shrink. Links and switch are what they are.
+/// The same scenario with all times multiplied: on a rack with slower or quicker devices, loads and clocks. Numbers of
+/// milliseconds are rounded, to at least one; time-outs of reports do not shrink. Links and switch are unchanged.
 pub fn stretched(s: &Scenario, factor: f64) -> Scenario {
     let ns = |ns: u64| (ns as f64 * factor).round() as u64;
     let mut out = s.clone();

@@ -225,7 +225,7 @@ pub struct Field {
     v: Option<bool>,
 }
 
-/// The command line without the `--` between simple_switch's flags and those of its target: here there is no difference.
+/// The command line without the `--` between simple_switch's flags and those of its target, which is not needed here.
 /// (A file whose name begins with a dash is `./-name`.)
 pub fn without_separator(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut args: Vec<OsString> = args.into_iter().collect();

@@ -13,7 +13,7 @@ pub struct Delayed<P> {
 }
 
 impl<P: Port> Delayed<P> {
-    /// `port`, which begins so long after it is first asked for frames.
+    /// `port`, which begins this long after it is first asked for frames.
     pub fn new(port: P, delay: Duration) -> Self {
         Delayed { port, delay_ns: u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX), begins_ns: None }
     }

@@ -70,7 +70,7 @@ impl Stream for Channel {
 const MESSAGES: usize = 4;
 
 /// How long writes wait for a read that has begun. After that they are carried out, and the read ends if one of them
-/// changes what it is about.
+/// changes its objects.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Carries out a read as far as its client takes the messages. `turn` keeps writes away.

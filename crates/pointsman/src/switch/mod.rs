@@ -383,7 +383,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
             format!("cannot listen on {}: {e}; choose another with --p4runtime", args.p4runtime)
         })?;
     let stopper = handle.clone();
-    // From here on a signal ends the switch in good order: whoever waits for the line below may rely on it.
+    // From here on a signal ends the switch in good order: programs that wait for the line below may rely on it.
     let stop = {
         let _inside = tokio.enter();
         crate::signals::stop()

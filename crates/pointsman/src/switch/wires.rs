@@ -15,7 +15,7 @@ const MAX_WAITING: usize = 1024;
 /// The poller's token for link changes: no port has this number.
 const EVENTS: usize = usize::MAX;
 
-/// Receptions between two checks for link changes while there is no time to wait for them.
+/// Receptions between two checks for link changes while the switch is busy all the time.
 const PATIENCE: u32 = 256;
 
 /// One port.

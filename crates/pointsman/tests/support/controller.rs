@@ -13,7 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 
-/// A connected controller; blocking, with a runtime of its own.
+/// A connected controller; blocking, with its own runtime.
 pub struct Controller {
     tokio: tokio::runtime::Runtime,
     client: P4RuntimeClient<Channel>,

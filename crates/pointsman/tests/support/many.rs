@@ -88,7 +88,7 @@ pub fn fill(dir: &Scratch, entries: usize, per_batch: usize) -> Filled {
     });
     let read = start.elapsed();
     assert_eq!(count.expect("the table can be read"), entries);
-    assert_eq!(sum, (0..entries).map(|n| n % 251).sum::<usize>(), "what was read is not what was written");
+    assert_eq!(sum, (0..entries).map(|n| n % 251).sum::<usize>(), "read entries differ from written ones");
     let (after, peak) = (switch.memory("VmRSS"), switch.memory("VmHWM"));
 
     // One more is refused, and says why.

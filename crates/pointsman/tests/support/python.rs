@@ -24,7 +24,7 @@ pub enum Client {
 }
 
 impl Client {
-    /// Its interpreter; `None`, after a message, if there is none.
+    /// Its interpreter; `None`, after a message, if it is not installed.
     pub fn python(self, who: &str) -> Option<PathBuf> {
         let (variable, environment, requirements) = match self {
             Client::Shell => ("POINTSMAN_PYTHON", ".venv", "requirements.txt"),
@@ -42,8 +42,8 @@ impl Client {
             "python3 -m venv {environment} && {environment}/bin/pip install -r tests/clients/{requirements}"
         );
         let required = std::env::var_os("POINTSMAN_REQUIRE_CLIENTS").is_some();
-        assert!(!required, "{who}: there is no {}; make it: {remedy}", path.display());
-        tell(&format!("SKIP: {who}: there is no {}; to run it: {remedy}", path.display()));
+        assert!(!required, "{who}: {} is missing; make it: {remedy}", path.display());
+        tell(&format!("SKIP: {who}: {} is missing; to run it: {remedy}", path.display()));
         None
     }
 }

@@ -1,4 +1,4 @@
-//! All cases, in the order in which they run, and what they may cost.
+//! All cases, in the order in which they run, and their limits.
 
 mod control;
 mod files;
@@ -14,7 +14,7 @@ pub(crate) const NOTHING: Limits = Limits {
     new_tcp_lost: Some(0),
     new_udp_lost: Some(0),
     violations: Some(0),
-    // The resolution of what is looked at every 0.2 s with a patience of 1 s.
+    // The resolution of requests every 0.2 s with a timeout of 1 s.
     recovery: Some(Duration::from_secs(1)),
     stuck: Some(Duration::from_secs(1)),
     control_gap: Some(Duration::from_millis(1500)),
@@ -23,7 +23,7 @@ pub(crate) const NOTHING: Limits = Limits {
     added_p999: None,
 };
 
-/// What most cases have in common.
+/// The common part of most cases.
 pub(crate) const BASE: Case = Case {
     name: "",
     about: "",
@@ -38,7 +38,7 @@ pub(crate) const BASE: Case = Case {
     limits: NOTHING,
 };
 
-/// Where descriptions are cut off: what is before is a valid one.
+/// Where descriptions are cut off: the part before is a valid one.
 pub(crate) const CUTS: [&str; 2] = ["[[service]]", "[[server]]\nname = \"s2\""];
 
 /// A number of milliseconds as a limit.

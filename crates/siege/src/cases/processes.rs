@@ -5,7 +5,7 @@ use crate::case::Signal::{Continue, Hangup, Kill, Stop};
 use crate::case::{Act, Case, Limits, Moment, Who};
 use std::time::Duration;
 
-/// A switch that is killed: its connections are lost, and it says so at once.
+/// A switch that is killed: its connections are lost, and that is noticed at once.
 const SWITCH_LOST: Limits = Limits {
     standing_lost: None,
     new_tcp_lost: None,

@@ -1,4 +1,4 @@
-//! `[[event]]`: what happens on the way.
+//! `[[event]]`: events during a simulation.
 
 use super::parts::{LONGEST_S, choice, needed, ns};
 use super::read::with_policy;

@@ -1,4 +1,4 @@
-//! Scenarios: what is simulated, as a TOML file says it.
+//! Scenarios: descriptions of simulations in TOML files.
 //!
 //! [`read`] checks everything once and gives one [`Scenario`] for every point of the file's sweep.
 
@@ -84,7 +84,7 @@ pub struct ClientModel {
     pub request_bytes: u32,
     /// How it uses connections.
     pub connections: Connections,
-    /// What carries its requests. All clients of a scenario have the same.
+    /// The transport of its requests. All clients of a scenario have the same.
     pub transport: Protocol,
     /// Where it sends requests.
     pub service: (IpAddr, u16),
@@ -92,7 +92,7 @@ pub struct ClientModel {
     pub congestion: bool,
 }
 
-/// What an event does. Devices are numbered as in [`Scenario::devices`].
+/// The effect of an event. Devices are numbered as in [`Scenario::devices`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Devices fail: they lose their requests and their agents fall silent.
@@ -137,7 +137,7 @@ pub struct Scenario {
     pub warmup_ns: u64,
     /// For how long a client waits for an answer.
     pub patience_ns: u64,
-    /// What the controller and the agents are given.
+    /// The configuration of the controller and the agents.
     pub rack: Rack,
     /// Models of the rack's devices, in its order.
     pub devices: Vec<DeviceModel>,
@@ -159,11 +159,11 @@ pub struct Scenario {
     pub agents: AgentModel,
     /// Whom the controller asks, where a service's device is chosen.
     pub prometheus: PrometheusModel,
-    /// What happens on the way, in order.
+    /// Events during the simulation, in order.
     pub events: Vec<Event>,
     /// The learner of the weights of accelerators, if there is one.
     pub learn: Option<LearnModel>,
-    /// What the sweep chose: names and values, as in the file.
+    /// The point of the sweep: names and values, as in the file.
     pub point: Vec<(String, String)>,
 }
 

@@ -84,7 +84,7 @@ pub(super) fn payload(t: &mut Table<'_, '_>, name: &'static str, problems: &mut 
     t.integer(name, MIN_PAYLOAD as u64, MAX_PAYLOAD as u64, problems).map_or(64, |v| v.value as u32)
 }
 
-/// What a table's first field chooses among.
+/// The choice that a table's first field makes.
 pub(super) fn choice(
     t: &mut Table<'_, '_>,
     name: &'static str,

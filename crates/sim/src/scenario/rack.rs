@@ -29,7 +29,7 @@ pub struct Each {
     pub enabled: bool,
 }
 
-/// What a generated rack is like.
+/// The description of a generated rack.
 #[derive(Clone, Debug)]
 pub struct Generated {
     pub servers: u32,

@@ -65,7 +65,7 @@ struct Point<'a> {
     learner: Option<&'a At<LearnerKind>>,
 }
 
-/// What every point of a sweep shares.
+/// The part that every point of a sweep shares.
 struct Base {
     name: String,
     seed: u64,
@@ -462,7 +462,7 @@ impl Draft {
             }
             _ => None,
         };
-        // Not the first few, which gateways and VIPs tend to have, nor what the rack uses.
+        // Neither the first few, which gateways and VIPs tend to have, nor those in use by the rack.
         let bits = if c.v6 { 128u32 } else { 32 };
         let size = 1u128.checked_shl(bits - u32::from(route.prefix.len()).min(bits)).unwrap_or(u128::MAX);
         let first = via.map_or(network + 2, |v| u32::from(v).into());
@@ -516,7 +516,7 @@ impl Draft {
             at += own.len();
             let given =
                 self.class_of_server(i).map(|c| c.name.value.clone()).or_else(|| server.class.clone());
-            // What the rack's file calls a class is one, whatever it consists of.
+            // A class in the rack's file is one class, whatever its servers are.
             let key = server.class.clone().ok_or(own);
             (key, given.unwrap_or_else(|| format!("like-{}", server.name)))
         });

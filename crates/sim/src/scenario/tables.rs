@@ -89,7 +89,7 @@ pub(super) fn source(
     let idle = t.integer("idle_timeout_ms", 100, 0xff_ffff, problems).map_or(5_000, |v| v.value as u32);
     let timeout = t.integer("report_timeout_ms", 0, 3_600_000, problems);
     if let Some(place) = timeout.as_ref().filter(|v| v.value > 0 && !agents).map(|v| &v.place) {
-        problems.add(place, "rack.report_timeout_ms", "there are no agents (agents.enabled): write 0");
+        problems.add(place, "rack.report_timeout_ms", "agents are disabled (agents.enabled): write 0");
     }
     let report_timeout_ms = timeout.map_or(if agents { 500 } else { 0 }, |v| v.value as u32);
     let poll = t.integer("poll_interval_ms", 1, 3_600_000, problems).map(|v| v.value as u32);

@@ -8,7 +8,7 @@ use pointsman_balance::{DeviceNumber, Rack};
 use pointsman_ir::Executor;
 
 impl<E: Executor> World<E> {
-    /// Does what is due, and enters what comes next.
+    /// Performs the actions that are due, and enters the next ones.
     pub(super) fn act(&mut self) {
         let scenario = self.scenario.clone();
         let since = self.now - self.start;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const CONNECTION: ConnId = ConnId(1);
 
-/// What is on its way to the switch.
+/// A message on its way to the switch.
 enum Question {
     /// Of the learner of this class of servers, which only reads.
     Learner(usize, Request),
@@ -23,7 +23,7 @@ enum Question {
     },
 }
 
-/// Controller, server, and what is on its way between them.
+/// Controller, server, and the messages between them.
 pub(super) struct Control {
     pub controller: Controller,
     server: Server,
@@ -160,7 +160,7 @@ impl<E: Executor> World<E> {
         match question {
             Question::Learner(class, request) => {
                 let now = Time(self.now);
-                // What could not be read is missing in the observation.
+                // Values that could not be read are missing in the observation.
                 let entities = match self.control.serve(&mut self.switch, now, &request) {
                     Ok(Response::Read(entities)) => entities,
                     _ => Vec::new(),
@@ -201,7 +201,7 @@ impl<E: Executor> World<E> {
     pub(super) fn packet_in(&mut self, packet: &[u8]) {
         match self.control.server.packet_in(packet) {
             Ok(outputs) => self.server_outputs(outputs),
-            // There is no client: as on the wire, it is lost, and was counted as handed over.
+            // Without a client: as on the wire, it is lost, and was counted as handed over.
             Err(_) => self.lost_packet_ins += 1,
         }
     }

@@ -1,6 +1,6 @@
-//! What happens in a simulation.
+//! The events of a simulation.
 
-/// What happens.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// A request of this client.
@@ -55,7 +55,7 @@ pub(super) enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Code(u64);
 
-/// What it is, and of whom.
+/// Its kind and its owner.
 #[inline(always)]
 fn code(what: u8, worker: u16, of: u32) -> u64 {
     u64::from(of) << 32 | u64::from(worker) << 16 | u64::from(what)

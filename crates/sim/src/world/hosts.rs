@@ -48,7 +48,7 @@ fn port_of(i: u32) -> u32 {
     }
 }
 
-/// What [`port_of`] makes this port of.
+/// The inverse of [`port_of`].
 fn index_of(port: u32) -> u32 {
     let back = |word: u32| {
         // With its halves exchanged, a Feistel network undoes itself when its keys come in the other order.
@@ -291,7 +291,7 @@ impl<E: Executor> World<E> {
 
     // --- Devices ---
 
-    /// What the other devices of its server make of a service that starts now.
+    /// The slowdown of a service that starts now by the other devices of its server.
     fn slowness(&self, device: usize) -> f64 {
         let contention = self.devices[device].model().contention;
         if contention == 0.0 {
@@ -423,7 +423,7 @@ impl<E: Executor> World<E> {
         let Some(agent) = host.agent.as_mut().filter(|_| host.on) else { return };
         let outputs = agent.step(duration(local), input);
         let deadline = nanos(agent.next_deadline());
-        // No sooner than what is entered already.
+        // Not before the action that is entered already.
         if deadline < host.at_local {
             let at = host.global(deadline).max(now + 1);
             if at < host.at {
@@ -510,7 +510,7 @@ impl<E: Executor> World<E> {
         let mut gateways = gateways.filter_map(|g| if let IpAddr::V4(ip) = g { Some(*ip) } else { None });
         let (true, Some(gateway)) = (host.on, gateways.next()) else { return };
         let all = u128::from(period) * workers;
-        // Tenths, rounded: what all workers together did not use.
+        // Tenths, rounded: the time that all workers together did not use.
         let free = (10 * all.saturating_sub(used) + all / 2) / all.max(1);
         let (macs, ips) = ((host.mac, self.scenario.rack.switch.mac), (host.address, gateway));
         let id = host.probe_id;
@@ -529,7 +529,7 @@ impl<E: Executor> World<E> {
         }
     }
 
-    /// The agent reads what the kernel would say about the processor.
+    /// The agent reads the kernel's figures of the processor.
     pub(super) fn sample(&mut self, device: usize) {
         let workers = u128::from(self.devices[device].model().workers);
         let tick_ns = u128::from(self.scenario.agents.tick_ns);

@@ -27,7 +27,7 @@ struct Class {
     servers: Vec<u32>,
 }
 
-/// What a learner's decisions need.
+/// The state for a learner's decisions.
 pub(super) struct Learn {
     pub model: LearnModel,
     classes: Vec<Class>,
@@ -164,7 +164,7 @@ pub struct Question {
     pub at_s: f64,
     /// Which class of servers, from 0: one learner for each.
     pub class: usize,
-    /// What was seen under the weights in force.
+    /// The observations under the weights in force.
     pub observation: Observation,
     /// These weights.
     pub weights: Weights,
@@ -215,7 +215,7 @@ impl<E: Executor> World<E> {
         }
     }
 
-    /// The switch answered; the answer is under way.
+    /// The switch answered; the answer is on its way.
     pub(super) fn learner_answer(&mut self, class: usize, entities: Vec<p4rt::Entity>) {
         let Some(l) = &mut self.learn else { return };
         l.answers.push_back((class, entities));
@@ -240,7 +240,7 @@ impl<E: Executor> World<E> {
         }
     }
 
-    /// What there is to decide on now.
+    /// The decision to make now, if any.
     pub(super) fn question(&mut self) -> Option<crate::Question> {
         let (now, start, lost) = (self.now, self.start, self.lost_so_far());
         let sent = self.requests.len() as u64;
@@ -311,7 +311,7 @@ impl<E: Executor> World<E> {
         }
     }
 
-    /// Gives the controller what was decided, if anything changed, and begins the next interval where all have decided.
+    /// Gives the controller the decisions, if anything changed, and begins the next interval when all have decided.
     pub(super) fn after_decisions(&mut self) {
         if !self.learn.as_ref().is_some_and(|l| l.asked) {
             return;

@@ -69,7 +69,7 @@ struct Client {
     first_connection: Option<u32>,
 }
 
-/// What is remembered of a request until it is answered.
+/// The record of a request until it is answered.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     sent: u64,
@@ -132,7 +132,7 @@ pub struct World<E: Executor> {
     stopped: bool,
     next_action: usize,
     outbox: net::Outbox,
-    /// What an agent is given to read.
+    /// The text that an agent reads.
     text: String,
     buffers: Vec<Packet>,
     to_cpu: u64,
@@ -152,8 +152,8 @@ pub struct World<E: Executor> {
     due: bool,
 }
 
-/// Runs one simulation to its end. If the scenario has a learner, it makes the decisions, and what it
-/// learnt is part of the outcome.
+/// Runs one simulation to its end. If the scenario has a learner, it makes the decisions, and its knowledge is part of
+/// the outcome.
 ///
 /// # Errors
 /// The program is not a balancer, or the rack does not come up.
@@ -228,7 +228,7 @@ impl<E: Executor + Send + Sync> Session<E> {
         self.world.weigh(question, weights, reward);
     }
 
-    /// The last decision, and what the oracle says to it.
+    /// The last decision, and the oracle's verdict on it.
     pub fn last_decision(&self) -> Option<&LearnStep> {
         self.world.learn.as_ref().and_then(|l| l.last_step())
     }
@@ -474,7 +474,7 @@ impl<E: Executor> World<E> {
         }
     }
 
-    /// What has nothing to do with single packets.
+    /// Events other than those of single packets.
     #[inline(never)]
     fn happens_seldom(&mut self, event: Event) {
         match event {

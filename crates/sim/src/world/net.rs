@@ -6,12 +6,12 @@ use crate::frame::{self, Packet};
 use pointsman_ir::Executor;
 use pointsman_v1model::{Arrived, Sink, Time};
 
-/// What left the switch in one go.
+/// The frames that left the switch in one call.
 #[derive(Default)]
 pub(super) struct Outbox {
     /// The port of the very frame that came in, changed where it lies, if nothing left before it. Nearly always this is all.
     straight: Option<u32>,
-    /// Port and frame of what left after that; `None`: the frame that came in.
+    /// Port and frame of those that left after that; `None`: the frame that came in.
     ports: Vec<(u32, Option<Packet>)>,
     cpu: Vec<Vec<u8>>,
     /// Bytes of the frame that came in.
@@ -95,14 +95,14 @@ impl<E: Executor> World<E> {
         let mut batch = [Arrived { port: self.ports[link].0.into(), buffer: &mut packet, start: 0 }];
         let polled = self.switch.process(Time(self.now), BUDGET, &mut batch, &mut self.outbox);
         if polled.more {
-            // What follows comes from the switch's queues: nothing of it lies in this buffer.
+            // The rest comes from the switch's queues: none of it is in this buffer.
             self.outbox.came_in = usize::MAX;
             while self.switch.poll(Time(self.now), BUDGET, &mut self.outbox).more {}
         }
         self.empty_outbox(Some(packet));
         if marked {
             self.lost.switch_in += 1;
-            // It waits nowhere: what did not leave was dropped.
+            // It never waits: a packet that did not leave was dropped.
             if self.lost.switch_out == before {
                 self.open = self.open.saturating_sub(1);
             }

@@ -8,7 +8,7 @@ use pointsman_balance::mcdm::chooser::{Chooser, Input, Output, Sample};
 use pointsman_ir::Executor;
 use std::collections::{BTreeMap, VecDeque};
 
-/// What a scrape finds at a device.
+/// The values that a scrape reads from a device.
 #[derive(Clone, Copy, Debug)]
 struct Counters {
     /// Whether it answers.
@@ -43,7 +43,7 @@ pub(super) struct Prometheus {
     /// Of the window and no longer: when, and what, by device.
     scrapes: VecDeque<(u64, Vec<Counters>)>,
     choosers: Vec<Asker>,
-    /// Queries under way: of which module, with which number, for which series.
+    /// Queries in flight: of which module, with which number, for which series.
     open: VecDeque<(usize, u64, String)>,
 }
 
@@ -136,7 +136,7 @@ impl<E: Executor> World<E> {
         }
     }
 
-    /// The server answers its oldest query: of every device that answered the last scrape, what the window says.
+    /// The server answers its oldest query: for every device that answered the last scrape, the value of the window.
     pub(super) fn at_prometheus(&mut self) {
         let Some((i, id, series)) = self.prometheus.open.pop_front() else { return };
         let (Some(asker), scrapes) = (self.prometheus.choosers.get(i), &self.prometheus.scrapes) else {

@@ -175,7 +175,7 @@ impl<E: Executor> World<E> {
             Some(Host::Client(_)) => {
                 let id = self.connection_of(to, seen.ports.1);
                 let stream = id.and_then(|id| self.streams.as_mut()?.clients.get_mut(&id));
-                // A connection that is over here: the device's end gives it up in time.
+                // This end of the connection has ended: the device's end gives it up in time.
                 if let (Some(id), Some(stream)) = (id, stream) {
                     stream.endpoint.receive(frame::packet_of(packet).to_vec());
                     self.drive_client(id);
@@ -284,7 +284,7 @@ impl<E: Executor> World<E> {
         }
     }
 
-    /// A device has finished a request; if its connection is over, the result is unused.
+    /// A device has finished a request; if its connection has ended, the result is unused.
     pub(super) fn answer_over_stream(&mut self, device: usize, id: u32, marks: Marks) {
         let len = self.devices[device].model().answer_bytes as usize;
         let Some(stream) = self.streams.as_mut().and_then(|s| s.devices.get_mut(&id)) else { return };

@@ -1,4 +1,4 @@
-//! Every checker finds what it is there for.
+//! Every checker finds the faults that it is made for.
 
 use crate::{run_with, scenarios};
 use pointsman_sim::Fault;
@@ -84,7 +84,7 @@ fn a_dead_device_that_reports() {
 }
 
 #[test]
-fn work_that_nobody_counted() {
+fn work_that_was_not_counted() {
     check(Some(Fault::FreeWork), &[Law::Utilisation]);
 }
 

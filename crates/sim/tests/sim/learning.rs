@@ -30,14 +30,14 @@ fn learn(text: &str, seed: u64) -> Outcome {
     outcome
 }
 
-/// P4Wise, trained for four rounds of all loads (360 intervals): it converges in less than 200, and nearly all decisions of the
-/// last round are right. What it learnt comes
-/// back from its file, and a learner that begins with it is right from the first minutes on.
+/// P4Wise, trained for four rounds of all loads (360 intervals): it converges in less than 200, and nearly all
+/// decisions of the last round are right. Its table is read back from its file, and a learner that begins with it is
+/// right from the first minutes on.
 #[test]
 fn p4wise_converges() {
     for seed in [1, 2] {
         let outcome = learn(&rack("q-learning", 1440), seed);
-        let learning = outcome.learning.expect("somebody learns");
+        let learning = outcome.learning.expect("a learner");
         let (last, regret) = (learning.accuracy_percent(90), learning.regret_ms(90));
         println!(
             "seed {seed}: {last:.0} % of the last 90 right, regret {regret:.1} ms, {:?}",
@@ -46,7 +46,7 @@ fn p4wise_converges() {
         assert!(learning.converged_after().is_some_and(|n| n < 200), "seed {seed}");
         assert!(last >= 90.0, "seed {seed}: {last} %");
         let text = learning.table.as_ref().map(QTable::save).expect("a table");
-        let table = QTable::load(&text).expect("what was saved");
+        let table = QTable::load(&text).expect("the saved table");
         assert_eq!(Some(&table), learning.table.as_ref());
         assert!(
             table.updates() > 20
@@ -63,7 +63,7 @@ fn trained(table: &str) {
     let text = rack("q-learning", 240).replace("[learn]", "[learn]\ntable = \"trained.q\"\nepsilon = 0.01");
     let read = pointsman_sim::scenario::read("test.toml", &text, &with).unwrap_or_else(|e| panic!("{e}"));
     let outcome = run_with(&std::sync::Arc::new(read[0].clone()), 9, None);
-    let learning = outcome.learning.expect("somebody learns");
+    let learning = outcome.learning.expect("a learner");
     let share = learning.accuracy_percent(usize::MAX);
     println!("trained: {share:.0} % right");
     assert!(share >= 80.0, "trained: {share} %");
@@ -74,7 +74,7 @@ fn trained(table: &str) {
 fn others_learn_too() {
     for (learner, at_least) in [("thompson", 75.0), ("service-rate", 95.0)] {
         let outcome = learn(&rack(learner, 600), 1);
-        let learning = outcome.learning.expect("somebody learns");
+        let learning = outcome.learning.expect("a learner");
         let share = learning.accuracy_percent(75);
         println!("{learner}: {share:.0} % of the last 75 right, regret {:.1} ms", learning.regret_ms(75));
         assert!(share >= at_least, "{learner}: {share} %");
@@ -87,7 +87,7 @@ fn others_learn_too() {
 fn a_guard() {
     let wrong = |guard: &str| {
         let text = rack("fixed", 240).replace("[learn]", &format!("[learn]\nweight = 4\n{guard}"));
-        let learning = learn(&text, 1).learning.expect("somebody decides");
+        let learning = learn(&text, 1).learning.expect("a learner");
         let slow = learning.steps.iter().filter(|s| s.p99_ms > 400.0).count();
         (slow, learning.interventions)
     };
@@ -97,7 +97,7 @@ fn a_guard() {
     assert!(without > 15 && with < without / 2 && interventions > 0, "{without} {with} {interventions}");
 }
 
-/// What the oracle takes for best is as good as the best of an exhaustive search by simulation.
+/// The oracle's best choice is as good as the best of an exhaustive search by simulation.
 #[test]
 fn the_oracle_is_right() {
     for rate in [100, 225, 300, 330] {
@@ -140,7 +140,7 @@ fn a_second_accelerator() {
     let mut regret = Vec::new();
     for (learner, at_least) in [("q-learning", 75.0), ("thompson", 95.0), ("service-rate", 95.0)] {
         let outcome = decisions("scenarios/second-nic.toml", learner, &changes);
-        let learning = outcome.learning.expect("somebody learns");
+        let learning = outcome.learning.expect("a learner");
         let (share, worst) =
             (learning.accuracy_percent(60), learning.steps.iter().map(|s| s.p99_ms).fold(0.0, f64::max));
         regret.push(learning.regret_ms(usize::MAX));
@@ -169,7 +169,7 @@ fn classes_of_servers() {
     let rates = [("[200, 400, 300, 420]", "[100, 210]"), ("duration_s = 600", "duration_s = 480")];
     let all: Vec<_> = changes.into_iter().chain(rates).collect();
     let outcome = decisions("scenarios/classes.toml", "service-rate", &all);
-    let learning = outcome.learning.expect("somebody learns");
+    let learning = outcome.learning.expect("a learner");
     let weights = |class: &str| -> Vec<u32> {
         let of =
             learning.steps.iter().filter(|s| s.class == class && s.offered_per_s > 100.0 && s.at_s > 100.0);
@@ -181,8 +181,7 @@ fn classes_of_servers() {
     assert!(share(&old, |w| w >= 1) && share(&new, |w| w == 0), "old {old:?}, new {new:?}");
     assert!(learning.accuracy_percent(60) >= 90.0, "{}", learning.accuracy_percent(60));
     let one: Vec<_> = all.iter().copied().chain([("per_class = true", "per_class = false")]).collect();
-    let learning =
-        decisions("scenarios/classes.toml", "service-rate", &one).learning.expect("somebody learns");
+    let learning = decisions("scenarios/classes.toml", "service-rate", &one).learning.expect("a learner");
     assert!(learning.steps.iter().all(|s| s.class != "like-s2"));
 }
 
@@ -198,7 +197,7 @@ fn learners_in_trouble() {
         let outcome = decisions("scenarios/trouble.toml", learner, &changes);
         let (sent, lost) = (outcome.requests.sent, outcome.requests.lost);
         assert!(lost > 0 && lost * 50 < sent, "{learner}: {lost} of {sent} lost");
-        let learning = outcome.learning.expect("somebody learns");
+        let learning = outcome.learning.expect("a learner");
         println!("{learner}: {:.0} % right", learning.accuracy_percent(usize::MAX));
         assert!(learning.accuracy_percent(usize::MAX) >= 60.0);
     }

@@ -28,7 +28,7 @@ fn check(workers: u32, distribution: &str, rate_per_s: f64, expected_ms: f64) {
     let half = 4.781 * (variance / waits.len() as f64).sqrt();
     println!("{workers} workers, {distribution}: {mean:.4} ms +- {half:.4}, theory {expected_ms:.4}");
     assert!((mean - expected_ms).abs() < half, "{mean} +- {half}, not {expected_ms}");
-    assert!(half < 0.15 * expected_ms, "the interval is too wide to tell: {mean} +- {half}");
+    assert!(half < 0.15 * expected_ms, "the interval is too wide: {mean} +- {half}");
 }
 
 #[test]

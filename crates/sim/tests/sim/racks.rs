@@ -51,7 +51,7 @@ fn policies_share_the_load() {
     }
 }
 
-/// Each policy that a simulated rack can have keeps what the rack promises, and loses nothing.
+/// Each policy that a simulated rack can have fulfils the rack's promises, and loses nothing.
 #[test]
 fn every_policy() {
     for policy in Policy::ALL.into_iter().filter(|p| !matches!(p, Policy::ProbeWrr | Policy::Chosen)) {
@@ -62,7 +62,7 @@ fn every_policy() {
     }
 }
 
-/// Every request is answered, or its loss has a place; what is lost when a server fails is little.
+/// Every request is answered, or its loss has a place; a failed server loses few requests.
 #[test]
 fn a_server_fails() {
     let events = r#"
@@ -256,7 +256,7 @@ fn requests_over_tcp() {
     assert!(lasting.packets < without.packets, "{} and {}", lasting.packets, without.packets);
 }
 
-/// Connections end with the server that they belong to; what it had not answered is lost with them, and nothing else.
+/// Connections end with their server; its unanswered requests are lost with them, and nothing else.
 #[test]
 fn a_server_fails_over_tcp() {
     let events = "[[event]]\nat_s = 1\naction = \"fail\"\ndevice = \"s3\"";

@@ -1,4 +1,4 @@
-//! Random requests: nothing may panic, and what was refused must have changed nothing.
+//! Random requests: they must not panic, and refused requests must not change anything.
 
 use super::*;
 use pb::write_request::Atomicity;

@@ -197,7 +197,7 @@ fn verification_is_what_commit_would_do() {
     rig.ok(Modify, register(&rig, 6));
     rig.device.refuses = Some("not now".to_string());
     rig.set_pipeline(PipelineAction::Commit, "").expect_err("refused");
-    // It stays saved, with what was written.
+    // It stays saved, with the writes to it.
     rig.device.refuses = None;
     assert_eq!(rig.read_ok(register(&rig, 0)), [register(&rig, 6)]);
     rig.set_pipeline(PipelineAction::Commit, "").expect("still saved");
@@ -308,7 +308,7 @@ fn roles_with_a_configuration() {
     let e = rig.server.set_pipeline(&mut rig.device, &request, rig.now).expect_err("may not");
     assert!(e.code == Code::PermissionDenied && e.message.contains("can_push_pipeline"), "{e}");
     // Only the default role's client receives packets.
-    let out = rig.server.packet_in(&[0; 8]).expect("somebody wants it");
+    let out = rig.server.packet_in(&[0; 8]).expect("a client gets it");
     assert!(matches!(&out[..], [Output::Send { conn: CLIENT, .. }]), "{out:?}");
 }
 
@@ -358,7 +358,7 @@ fn booting_needs_no_client() {
 }
 
 #[test]
-fn a_batch_of_reads_goes_on_after_errors() {
+fn a_batch_of_reads_continues_after_errors() {
     let mut rig = Rig::new();
     let bad = Entity::RegisterEntry(pb::RegisterEntry { register_id: 1, ..Default::default() });
     let entities = [Entity::TableEntry(Default::default()), bad, register(&rig, 0)];

@@ -1,4 +1,4 @@
-//! Long calls let packets use the switch again and again, and what they leave behind is right all the same.
+//! Long calls let packets use the switch again and again, and their results are still correct.
 
 use super::*;
 use crate::server::reading::SLICE;
@@ -43,7 +43,7 @@ fn a_read_gives_the_switch_back_after_a_bounded_number_of_cells() {
             ReadStep::Message(message) => found += message.entities.len(),
             ReadStep::Done(status) => break assert_eq!(status, Ok(())),
         }
-        // No message is made of more than one part found in it, and of what was left before.
+        // A message holds at most one part's findings and the rest of earlier ones.
         assert!(reading.waiting() <= SLICE + rig.server.config.entities_per_response);
     }
     assert_eq!(found, 4 * count);
@@ -52,7 +52,7 @@ fn a_read_gives_the_switch_back_after_a_bounded_number_of_cells() {
 }
 
 #[test]
-fn a_read_of_entries_goes_on_where_it_stopped() {
+fn a_read_of_entries_resumes_where_it_stopped() {
     let mut rig = Rig::new();
     let table_id = rig.id("lpm");
     let updates =
@@ -91,7 +91,7 @@ fn a_read_finds_all_of_a_write_or_nothing() {
         }
     };
     let other = lpm_of(&rig, 1);
-    assert_eq!(outcome(&mut rig, &mut |rig| rig.ok(Insert, other.clone())), Ok(()), "not what is read");
+    assert_eq!(outcome(&mut rig, &mut |rig| rig.ok(Insert, other.clone())), Ok(()), "outside the read");
     let aborted = Err(Code::Aborted);
     assert_eq!(outcome(&mut rig, &mut |rig| rig.ok(Modify, cells(reg, Some(0), Some(1)))), aborted);
     let commit = PipelineAction::VerifyAndCommit;

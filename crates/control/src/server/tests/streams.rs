@@ -183,7 +183,7 @@ fn a_bad_arbitration_closes_the_stream() {
         matches!(&out[..], [Output::Close { conn: ConnId(2), error }] if error.code == Code::NotFound),
         "{out:?}"
     );
-    // The primary's stream ends too: the backup hears that there is none any more.
+    // The primary's stream ends too: the backup is notified that the role has no primary now.
     rig.arbitrate(ConnId(3), 0);
     let out = send(&mut rig, CLIENT, Request::Arbitration(bad));
     let [Output::Send { conn: ConnId(3), response }, Output::Close { conn: CLIENT, .. }] = &out[..] else {

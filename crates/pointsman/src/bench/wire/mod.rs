@@ -46,7 +46,7 @@ impl Ports {
     }
 }
 
-/// What to measure.
+/// The measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Part {
     /// Packet rates and latencies.
@@ -151,8 +151,8 @@ pub fn run(args: WireArgs) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The bare forwarder and the switch in turn. What they do has a processor of its own where there are two: the generator,
-/// and the kernel on its behalf up to the forwarder's socket, works on the other.
+/// The bare forwarder and the switch in turn. With two processors, one is reserved for them: the generator, and the
+/// kernel on its behalf up to the forwarder's socket, uses the other.
 fn measure_packets(args: &WireArgs, kind: PortKind, generator: Generator) -> Result<Packets, String> {
     let duration = Duration::from_secs_f64(args.seconds);
     let length = usize::from(args.frame);

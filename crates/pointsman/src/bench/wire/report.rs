@@ -19,7 +19,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Statistics of these values; all zero if there are none.
+    /// Statistics of these values; all zero without values.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = values.into_iter().collect();
         sorted.sort_by(f64::total_cmp);
@@ -185,8 +185,8 @@ pub struct Packets {
     pub ratio_loss_free: Spread,
     /// The same for frames delivered under overload: less exact, but it does not depend on single lost frames.
     pub ratio_delivered: Spread,
-    /// Time on processors for a frame, of the bare forwarder over that of the switch: what the ratio of rates would be on a
-    /// machine that does nothing else.
+    /// Processor time per frame, of the bare forwarder over that of the switch: the ratio of rates on a machine without
+    /// other load.
     pub ratio_cpu: Spread,
     /// Everything.
     pub runs: Vec<PacketRun>,
@@ -295,8 +295,8 @@ pub struct Requests {
     pub p99_us: Spread,
     /// Rate over that of `direct`, run by run.
     pub ratio_to_direct: Spread,
-    /// Time on processors for each request, of client, servers and balancer together, microseconds. It hardly depends on
-    /// what else the machine does.
+    /// Processor time per request, of client, servers and balancer together, microseconds. It hardly depends on other
+    /// load of the machine.
     pub cpu_us: Spread,
     /// `cpu_us` of the cheapest proxy of the same run over this one: the ratio of rates if the processors were busy with
     /// nothing else. `None` without a proxy.

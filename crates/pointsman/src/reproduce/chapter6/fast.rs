@@ -39,9 +39,9 @@ pub fn setup(bench: &Bench, servers: u32, nics: usize, policy: &str, rate_per_s:
     s
 }
 
-/// How P4Wise learns. The thesis leaves the number of ranges open: of five, each is visited often enough to be learnt in 250
-/// decisions, and one ends at the reward's threshold. What comes of more requests is not taken for an action's consequence, and
-/// random actions become rare while it learns.
+/// How P4Wise learns. The thesis leaves the number of ranges open: of five, each is visited often enough to be learnt
+/// in 250 decisions, and one ends at the reward's threshold. Effects of a higher request rate are not attributed to an
+/// action, and random actions become rare while it learns.
 const LEARNING: &str = "ranges = 5\nload_change_percent = 20\nepsilon_decay = 0.98";
 
 /// With a learner that sets weights for this many intervals. `more` are further lines of `[learn]`.

@@ -78,7 +78,7 @@ struct Problem {
     message: String,
 }
 
-/// A test that is over.
+/// A completed test.
 struct Finished {
     outcome: Outcome,
     packets: usize,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// One line for a test that is over.
+/// One line for a completed test.
 pub fn line(test: &Test, result: &Finished) -> String {
     let ms = result.time.as_secs_f64() * 1000.0;
     match &result.outcome {

@@ -18,8 +18,8 @@ pub struct Scale {
     pub timeout: Duration,
 }
 
-/// A client's port is used again after so long, with those of eight addresses in between. Longer than the second after
-/// which the kernel allows it.
+/// Minimum time before a client's port is used again, with those of eight addresses in between. It is longer than the
+/// second after which the kernel allows it.
 const REST: Duration = Duration::from_secs(2);
 
 /// Measures all beds, of which the first is the cable.
