@@ -1,10 +1,11 @@
-//! How fast the bare forwarder is between two ports of one kind.
+//! The speed of the bare forwarder between two ports of one kind.
 //!
 //!     cargo run --release -p pointsman-ports --example forward_rate -- [KIND] [SECONDS] [FRAMES_PER_SECOND]
 //!
-//! KIND: `af_packet`, `af_xdp` or `both` (the default). FRAMES_PER_SECOND: 0, the default, for as many as possible. Builds `client -- switch -- server` out of network namespaces and
-//! veth pairs (as root or rootless), floods it from the client, and counts what is sent to the server. Then it sends a TCP
-//! stream, also without a switch, and single bytes to and fro.
+//! KIND: `af_packet`, `af_xdp` or `both` (the default). FRAMES_PER_SECOND: 0, the default, for as many as possible.
+//! Builds `client -- switch -- server` out of network namespaces and veth pairs (as root or rootless), floods it from
+//! the client, and counts the frames sent to the server. Then it sends a TCP stream, also without a switch, and single
+//! bytes to and fro.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};

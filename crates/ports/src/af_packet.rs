@@ -79,8 +79,8 @@ impl AfPacketConfig {
 /// inside `unshare -Urn`. The port belongs to the network namespace in which it was opened, wherever the thread that
 /// uses it goes.
 ///
-/// Frames that this machine sends through the interface by other means are not received. The kernel's own network
-/// stack gets what the port receives as well: give the interface no IP address, lest the kernel answer too.
+/// Frames that this machine sends through the interface by other means are not received. The kernel's own network stack
+/// also gets the frames that the port receives: give the interface no IP address, or the kernel answers too.
 pub struct AfPacket {
     name: String,
     socket: OwnedFd,
@@ -93,7 +93,7 @@ pub struct AfPacket {
     counters: Counters,
 }
 
-/// What the ports have in common that share an interface's traffic.
+/// The common state of ports that share an interface's traffic.
 struct Group {
     /// Where new sockets have to be made: once in a group, a socket cannot move to another interface.
     namespace: File,
@@ -258,7 +258,7 @@ fn prepare(name: &str, config: AfPacketConfig) -> Result<(OwnedFd, Option<Packet
     Ok((socket, ring))
 }
 
-/// Makes ordinary frames of what the kernel gave.
+/// Makes ordinary frames of the kernel's messages.
 fn accept(message: Message<'_>, counters: &mut Counters, pool: &mut FramePool, frames: &mut Vec<Frame>) {
     if message.outgoing {
         return;
@@ -376,7 +376,7 @@ impl Port for AfPacket {
                 self.link.checked_ns = now_ns;
                 self.check_link();
                 if self.link.is_up() && !checked {
-                    // The news was old: the link has come back meanwhile.
+                    // The event was old: the link has come back meanwhile.
                     checked = true;
                     continue;
                 }

@@ -1,7 +1,7 @@
 //! The kernel's own description of its types (BTF), as far as finding a function goes.
 
 /// The number by which BPF programs call the kernel's function `name`, looked up in the contents of
-/// `/sys/kernel/btf/vmlinux`. `None` where there is no such function, or the contents make no sense.
+/// `/sys/kernel/btf/vmlinux`. `None` if the function does not exist, or the contents make no sense.
 pub(crate) fn function(btf: &[u8], name: &str) -> Option<i32> {
     let word = |at: usize| {
         let bytes = btf.get(at..at + 4)?;
@@ -30,7 +30,7 @@ pub(crate) fn function(btf: &[u8], name: &str) -> Option<i32> {
                 return Some(number);
             }
         }
-        // What follows the three words of every type depends on its kind (Documentation/bpf/btf.rst).
+        // The data after the three words of every type depends on its kind (Documentation/bpf/btf.rst).
         at += 12
             + match kind {
                 1 | 14 | 17 => 4,

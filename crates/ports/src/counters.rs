@@ -1,4 +1,4 @@
-//! What a port counts.
+//! The counters of a port.
 
 /// Which way a frame was going, seen from the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,4 +1,4 @@
-//! What can go wrong with a port as a whole.
+//! Errors of a port as a whole.
 
 use std::path::PathBuf;
 use std::{error, fmt, io};
@@ -9,7 +9,7 @@ use crate::pcap::ReadError;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PortError {
-    /// There is no interface of this name in the network namespace.
+    /// The network namespace has no interface of this name.
     NoSuchInterface {
         /// The requested name.
         interface: String,
@@ -45,21 +45,21 @@ pub enum PortError {
     NoAfXdp {
         /// The interface to be opened.
         interface: String,
-        /// What is in the way.
+        /// The obstacle.
         why: String,
     },
     /// A tap interface of this name cannot be created.
     NoTap {
         /// The requested name.
         interface: String,
-        /// What is in the way, and what to do about it.
+        /// The obstacle, and its remedy.
         why: String,
     },
     /// Any other refusal by the kernel.
     System {
         /// The port's name.
         port: String,
-        /// What was being done, to follow "could not".
+        /// The failed action, to follow "could not".
         doing: &'static str,
         /// The kernel's answer.
         source: io::Error,
@@ -68,7 +68,7 @@ pub enum PortError {
     Config {
         /// The field.
         field: &'static str,
-        /// What it must be.
+        /// The valid values.
         rule: &'static str,
     },
     /// A capture file could not be created or written. Tracing of the port has stopped, the port continues.
@@ -88,7 +88,7 @@ pub enum PortError {
 }
 
 impl PortError {
-    /// What the kernel's answer means where an interface is opened.
+    /// The meaning of the kernel's error when an interface is opened.
     pub(crate) fn from_system(interface: &str, doing: &'static str, source: io::Error) -> Self {
         match source.raw_os_error() {
             Some(libc::ENODEV) => Self::NoSuchInterface { interface: interface.into() },

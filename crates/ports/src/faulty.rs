@@ -5,8 +5,8 @@ use std::os::fd::RawFd;
 
 use crate::{Counters, DropReason, Frame, FramePool, Port, PortError};
 
-/// What goes wrong in one direction. Each frame is first lost or not, then doubled or not; each copy is then held
-/// back or not.
+/// The faults of one direction. Each frame is first lost or not, then doubled or not; each copy is then held back or
+/// not.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Faults {
     /// Probability that a frame is lost, 0 to 1.
@@ -17,7 +17,7 @@ pub struct Faults {
     pub reordering: f64,
 }
 
-/// What goes wrong on a [`Faulty`] port.
+/// The faults of a [`Faulty`] port.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FaultConfig {
     /// From the wire into the switch.
@@ -81,7 +81,7 @@ impl Lane {
         Self { faults, held: VecDeque::new(), lost: 0 }
     }
 
-    /// Replaces the frames from `start` on by what the cable makes of them.
+    /// Replaces the frames from `start` on by the cable's output.
     fn pass(
         &mut self,
         now_ns: u64,
@@ -146,7 +146,7 @@ pub struct Faulty<P, R> {
     retry_ns: u64,
 }
 
-/// Interval of attempts to send what the port inside could not take.
+/// Interval of attempts to send frames that the inner port could not take.
 const RETRY_INTERVAL_NS: u64 = 1_000_000;
 
 impl<P: Port, R: FnMut() -> u64 + Send> Faulty<P, R> {
@@ -166,7 +166,7 @@ impl<P: Port, R: FnMut() -> u64 + Send> Faulty<P, R> {
         [retry, self.transmit.due()].into_iter().flatten().min()
     }
 
-    /// Sends what is past the cable, after `frames` have gone through it.
+    /// Sends the frames that have passed the cable, after `frames` have gone through it.
     fn push(&mut self, now_ns: u64, pool: &mut FramePool, frames: &mut Vec<Frame>) -> Result<(), PortError> {
         let start = self.waiting.len();
         self.waiting.append(frames);
@@ -224,7 +224,7 @@ impl<P: Port, R: FnMut() -> u64 + Send> Port for Faulty<P, R> {
         pool: &mut FramePool,
         frames: &mut Vec<Frame>,
     ) -> Result<usize, PortError> {
-        // One batch at a time waits for the port inside: what comes meanwhile is left to the caller.
+        // One batch at a time waits for the inner port: further frames stay with the caller.
         if !self.waiting.is_empty() {
             self.push(now_ns, pool, &mut Vec::new())?;
         }
@@ -248,7 +248,7 @@ impl<P: Port, R: FnMut() -> u64 + Send> Port for Faulty<P, R> {
         self.inner.has_carrier()
     }
 
-    /// The counters of the port inside with the injected losses. `rx_packets` counts what the port inside received.
+    /// The counters of the inner port with the injected losses. `rx_packets` counts the inner port's received frames.
     fn counters(&mut self) -> Counters {
         let mut counters = self.inner.counters();
         counters.add_drops(DropReason::RxInjected, self.receive.lost);
@@ -342,7 +342,7 @@ mod tests {
             numbers.sort_unstable();
             assert_eq!(numbers, (0..10_000).collect::<Vec<_>>());
         }
-        // All held back: they come when their time is over.
+        // All held back: they come when their delay has elapsed.
         assert_eq!(run(Faults { reordering: 1.0, ..Default::default() }, 9, true).0.len(), 9);
     }
 

@@ -1,4 +1,4 @@
-//! The bare forwarder: no program, just ports. What a switch on the same ports can reach at most.
+//! The bare forwarder: no program, just ports. The upper bound for a switch on the same ports.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -8,10 +8,11 @@ use crate::{FramePool, PollMode, PollStrategy, Poller, Port, PortError, Step};
 /// How long a loop without frames may not notice that it is to stop.
 const STOP_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Sends what comes in on one port out on the other until `stop` is set. What a port does not take is dropped and counted.
+/// Sends frames from one port out on the other until `stop` is set. Frames that a port does not take are dropped and
+/// counted.
 ///
 /// # Errors
-/// Trouble with waiting. Trouble with a port is left to the port: the loop continues.
+/// An error of waiting. Errors of a port are left to the port: the loop continues.
 pub fn forward(ports: &mut [Box<dyn Port>; 2], mode: PollMode, stop: &AtomicBool) -> Result<(), PortError> {
     let start = Instant::now();
     let failed = |source| PortError::System { port: "forwarder".into(), doing: "wait for frames", source };
@@ -30,7 +31,7 @@ pub fn forward(ports: &mut [Box<dyn Port>; 2], mode: PollMode, stop: &AtomicBool
         for at in 0..2 {
             let [left, right] = ports;
             let (from, to) = if at == 0 { (left, right) } else { (right, left) };
-            // What a port says of its link it says once; its counters have the rest.
+            // A port reports each change of its link once; its counters have the rest.
             let _ = from.receive(now_ns, &mut pool, &mut frames);
             count += frames.len();
             if !frames.is_empty() {

@@ -27,7 +27,7 @@ impl Default for FramePool {
 }
 
 impl FramePool {
-    /// A pool that keeps at most `keep` buffers; what is given to it beyond that is freed.
+    /// A pool that keeps at most `keep` buffers; further returned buffers are freed.
     pub fn new(keep: usize) -> Self {
         Self { spare: Vec::new(), keep }
     }

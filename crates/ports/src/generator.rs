@@ -1,4 +1,4 @@
-//! A load of frames made inside the kernel, for measuring what a switch can take.
+//! A load of frames made inside the kernel, to measure the capacity of a switch.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -43,9 +43,9 @@ const UNITS: i32 = 10;
 const PATIENCE_NS: u64 = 200_000;
 
 /// Sends the same frames over and over through an interface, one after the other, straight from an XDP program: about
-/// five times as fast as a socket could, so that the receiver is what is measured.
+/// five times as fast as a socket could, so that the receiver is the bottleneck.
 ///
-/// It needs what AF_XDP needs, and at the other end of a veth pair something that takes such frames: an
+/// It has AF_XDP's requirements, and needs at the other end of a veth pair a receiver of such frames: an
 /// [`AfXdp`](crate::AfXdp) port, or [`accept_live_frames`]. Otherwise they vanish.
 pub struct LiveFrames {
     program: OwnedFd,
@@ -55,7 +55,7 @@ pub struct LiveFrames {
     count: u64,
 }
 
-/// What a run of [`LiveFrames`] has sent.
+/// The frames sent in a run of [`LiveFrames`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveRun {
     /// Frames that were given to the interface.

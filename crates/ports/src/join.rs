@@ -25,12 +25,12 @@ pub(crate) struct Joined {
     pub count: usize,
     /// Where their payload begins.
     pub payload: usize,
-    /// What goes in front of all payloads.
+    /// The common header of all payloads.
     pub header: [u8; HEADER_ROOM],
     pub vnet: [u8; VNET_HEADER_BYTES],
 }
 
-/// What a segment has to say of itself, where it is sound in every respect that cutting a super-frame would make sound.
+/// The properties of a segment that is sound in every respect, as if cut from a super-frame.
 struct Segment {
     packet: Packet,
     payload: usize,

@@ -1,4 +1,4 @@
-//! What is joined is what is cut again.
+//! Joined segments equal the original ones when cut again.
 
 use etherparse::PacketBuilder;
 

@@ -1,4 +1,4 @@
-//! What a port knows of its interface's link, and what of that it has yet to tell.
+//! A port's knowledge of its interface's link, and the changes that it must still report.
 
 use crate::PortError;
 

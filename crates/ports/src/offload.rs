@@ -1,8 +1,8 @@
-//! Finishing what the kernel left to the hardware: partial checksums and segmentation.
+//! Finishing the work that the kernel left to the hardware: partial checksums and segmentation.
 //!
-//! A frame of kernel TCP that crosses a veth pair has a checksum over the pseudo-header only, and may be a
-//! super-frame of up to 64 KB that a network card would have cut. The header that PACKET_VNET_HDR puts in front
-//! says so; its layout is that of the virtio standard (virtio 1.2, section 5.1.6). [`expand`] does the card's work.
+//! A frame of kernel TCP that crosses a veth pair has a checksum over the pseudo-header only, and may be a super-frame
+//! of up to 64 KB that a network card would have cut. The header that PACKET_VNET_HDR puts in front describes this; its
+//! layout is that of the virtio standard (virtio 1.2, section 5.1.6). [`expand`] does the card's work.
 
 use crate::checksum::{crc32c, finish, sum};
 use crate::{DropReason, Frame, FramePool};
@@ -132,13 +132,13 @@ fn complete_checksum(header: &VnetHeader, frame: &mut [u8]) -> Result<(), DropRe
     Ok(())
 }
 
-/// Finishes a TCP, UDP or SCTP checksum that a kernel left unfinished where nothing says so but the frame itself: frames
-/// that reach AF_XDP on a veth have no [`VnetHeader`]. Says whether it did.
+/// Finishes a TCP, UDP or SCTP checksum that a kernel left unfinished, if only the frame itself shows it: frames that
+/// reach AF_XDP on a veth have no [`VnetHeader`]. Returns whether it did.
 ///
 /// An unfinished checksum is recognised by its field, which holds the sum of the pseudo-header, not inverted (for SCTP,
-/// zero), and by being wrong. A checksum that is right is left alone, and so is one that is wrong in any other way, so
-/// that the only frames that are changed by mistake are damaged ones whose field happens to hold just that sum: one
-/// damaged frame in 65,535, as many as a checksum lets pass anyway.
+/// zero), and by being wrong. Correct checksums are left alone, and so are all other wrong ones. So the only frames
+/// that are changed by mistake are damaged ones whose field happens to hold just that sum: one damaged frame in 65,535,
+/// as many as a checksum lets pass anyway.
 pub(crate) fn finish_unfinished(frame: &mut [u8]) -> bool {
     let Some(packet) = Packet::locate(frame) else {
         return false;
@@ -192,7 +192,7 @@ pub(crate) struct Packet {
 }
 
 impl Packet {
-    /// `None` where there is no whole IP packet with a transport header that starts in it.
+    /// `None` without a whole IP packet with a transport header that starts in it.
     pub fn locate(frame: &[u8]) -> Option<Self> {
         let mut l3 = ETHERNET_BYTES;
         let mut ethertype = be16(frame, 12)?;
@@ -250,8 +250,8 @@ pub(crate) fn put16(frame: &mut [u8], at: usize, value: u16) {
     frame[at..at + 2].copy_from_slice(&value.to_be_bytes());
 }
 
-/// Cuts a super-frame as a network card does: every piece has the super-frame's headers, with lengths, IPv4
-/// identification, TCP sequence number, flags and checksums of its own.
+/// Cuts a super-frame as a network card does: every piece has the super-frame's headers, with adapted lengths, IPv4
+/// identification, TCP sequence number, flags and checksums.
 fn cut(
     header: &VnetHeader,
     frame: &[u8],

@@ -101,7 +101,7 @@ fn udp_frame(v6: bool, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Makes the checksum partial, as the kernel does, and returns the header that says so.
+/// Makes the checksum partial, as the kernel does, and returns the header that describes it.
 fn make_partial(frame: &mut [u8]) -> VnetHeader {
     let (l4, protocol, addresses) = dissect(frame);
     let offset = if protocol == TCP { 16 } else { 6 };
@@ -236,7 +236,7 @@ fn udp_super_frames_are_cut() {
         let pieces = check_cut(&VnetHeader { gso_type: GSO_UDP_L4, gso_size: 1200, ..header }, &frame);
         assert_eq!(pieces.len(), 5);
     }
-    // Without a checksum in the super-frame there is none in the pieces.
+    // Without a checksum in the super-frame, the pieces have none.
     let mut frame = udp_frame(false, &payload(5000));
     put16(&mut frame, 40, 0);
     let header = VnetHeader { gso_type: GSO_UDP_L4, gso_size: 1200, ..Default::default() };
@@ -318,7 +318,7 @@ fn random(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Nothing that arrives makes the port panic, and what comes out is bounded.
+/// No input makes the port panic, and its output is bounded.
 fn check_any(header: &VnetHeader, frame: &mut [u8], pool: &mut FramePool, case: u64) -> bool {
     let length = frame.len();
     let mut frames = Vec::new();
@@ -383,7 +383,7 @@ fn damaged_super_frames_do_no_harm() {
     assert!((1000..49_000).contains(&accepted), "{accepted} accepted: both ways should be tried");
 }
 
-/// Frames whose checksum is unfinished although nothing says so.
+/// Frames whose checksum is unfinished although no header shows it.
 #[test]
 fn unfinished_checksums_are_recognised() {
     let tag = |frame: &[u8]| [&frame[..12], &[0x81, 0, 0, 5], &frame[12..]].concat();

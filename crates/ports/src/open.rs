@@ -18,11 +18,11 @@ pub enum Want {
 /// Opens an interface of the current network namespace, and says in one line how, for the log: kind, mode, and why it
 /// was not something faster.
 ///
-/// [`Want::Auto`] leaves AF_XDP alone where it would cut the machine off: an interface with an IPv4 address is one that
-/// the kernel itself uses, and AF_XDP would take all that arrives away from it.
+/// [`Want::Auto`] does not use AF_XDP if it would disconnect the machine: an interface with an IPv4 address is in use
+/// by the kernel itself, and AF_XDP would take away all incoming frames.
 ///
-/// So it does where traffic control shapes, drops or marks what leaves the interface: AF_XDP sends past it. Where AF_XDP is
-/// wanted all the same, the line says so.
+/// The same holds if traffic control shapes, drops or marks outgoing frames: AF_XDP bypasses it. If AF_XDP is requested
+/// all the same, the log line mentions this.
 ///
 /// `tap:NAME` is always a [`Tap`].
 ///
@@ -51,7 +51,7 @@ pub fn open_interface_shared(
     open(name, want, Some(ports.max(1)))
 }
 
-/// What is opened, and how, for the log.
+/// The opened ports, and a description for the log.
 type Opened = (Vec<Box<dyn Port>>, String);
 
 fn boxed<P: Port + 'static>(ports: Vec<P>) -> Vec<Box<dyn Port>> {

@@ -10,7 +10,7 @@ pub enum PollMode {
     Adaptive,
 }
 
-/// What to do after a look at all ports.
+/// The next step after polling all ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Look again at once.
@@ -49,7 +49,7 @@ impl PollStrategy {
         Self { mode, traffic_ns: 0, spun_ns: None, modest_until_ns: 0 }
     }
 
-    /// What to do after polling all ports, which found this many frames.
+    /// The next step after polling all ports, which found this many frames.
     pub fn after(&mut self, now_ns: u64, frames: usize) -> Step {
         if self.mode == PollMode::Busy {
             return Step::Again;

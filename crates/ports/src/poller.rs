@@ -21,7 +21,7 @@ impl Waker {
     }
 }
 
-/// What a descriptor is ready for.
+/// The readiness of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
     /// The key under which the descriptor was added.

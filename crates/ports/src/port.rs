@@ -24,11 +24,11 @@ pub trait Port: Send {
         None
     }
 
-    /// Appends about one batch of frames and says how many. 0: nothing now.
+    /// Appends about one batch of frames and returns their number. 0: nothing now.
     ///
     /// # Errors
-    /// Trouble with the port as a whole, once per change: an interface that is down says so in one call and is
-    /// then merely quiet until it returns. Trouble with single frames is counted, never an error.
+    /// An error of the port as a whole, once per change: an interface that is down is reported by one call and is then
+    /// merely quiet until it returns. Errors of single frames are counted, never returned.
     fn receive(
         &mut self,
         now_ns: u64,
@@ -36,11 +36,10 @@ pub trait Port: Send {
         frames: &mut Vec<Frame>,
     ) -> Result<usize, PortError>;
 
-    /// Sends frames from the front of `frames`, gives their buffers to `pool`, and says how many were sent.
+    /// Sends frames from the front of `frames`, gives their buffers to `pool`, and returns their number.
     ///
-    /// Frames that the port can never send (too long, too short, link down) are dropped and counted. What is left
-    /// in `frames` afterwards did not fit now: try again when the descriptor is writable, or
-    /// [`discard`](Port::discard) it.
+    /// Frames that the port can never send (too long, too short, link down) are dropped and counted. The rest in
+    /// `frames` did not fit now: try again when the descriptor is writable, or [`discard`](Port::discard) them.
     ///
     /// # Errors
     /// As for [`Port::receive`].
@@ -60,8 +59,8 @@ pub trait Port: Send {
         true
     }
 
-    /// Whether the link is up now, as far as the port can tell: interface up, and with a carrier. Worth
-    /// asking after [`LinkEvents`](crate::LinkEvents) said that something changed.
+    /// Whether the link is up now, as far as the port can know: interface up, and with a carrier. Call it after
+    /// [`LinkEvents`](crate::LinkEvents) reported a change.
     fn has_carrier(&mut self) -> bool {
         self.is_up()
     }

@@ -1,11 +1,11 @@
-//! What the kernel's traffic control does to frames that leave an interface. AF_XDP sends past it.
+//! The effect of the kernel's traffic control on outgoing frames. AF_XDP bypasses it.
 
 use std::io;
 
 use crate::sys;
 
-/// Kinds of queueing discipline that neither hold back, drop nor mark what an interface can carry; what an interface has
-/// without one.
+/// Kinds of queueing discipline that neither hold back, drop nor mark frames within the interface's capacity, and the
+/// default without one.
 const HARMLESS: [&str; 9] =
     ["noqueue", "noop", "pfifo_fast", "pfifo", "bfifo", "fq_codel", "fq", "mq", "clsact"];
 
@@ -21,10 +21,10 @@ const TCMSG: usize = 20;
 
 const TCA_KIND: u16 = 1;
 
-/// What shapes, drops or marks frames that leave the interface, for the log; `None` where nothing does.
+/// The discipline that shapes, drops or marks outgoing frames, for the log; `None` without such a discipline.
 ///
 /// # Errors
-/// The kernel does not say.
+/// The kernel does not answer.
 pub(crate) fn shaping(interface: i32) -> io::Result<Option<String>> {
     let disciplines: Vec<String> = sys::dump(&request(libc::RTM_GETQDISC, 0, 0))?
         .iter()
@@ -76,7 +76,7 @@ fn described(message: &[u8], of: u16, interface: i32) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// What the kernel says about a discipline: another attribute, then its kind.
+    /// The kernel's message about a discipline: another attribute, then its kind.
     fn message(of: u16, interface: i32, kind: &str) -> Vec<u8> {
         let mut bytes = request(of, interface, u32::MAX);
         bytes.extend_from_slice(&[5, 0, 12, 0, 1, 0, 0, 0]);

@@ -83,8 +83,8 @@ pub(crate) fn bind(socket: &OwnedFd, interface: libc::c_int) -> io::Result<()> {
     bind_protocol(socket, interface, libc::ETH_P_ALL as u16)
 }
 
-/// Receives from now on what the kernel deals out to the socket of everything that arrives on the interface: the group of
-/// this number shares it, or a new one if there is none. Says which number it is.
+/// Receives from now on the socket's share of all frames that arrive on the interface: the group of this number shares
+/// them, or a new one for `None`. Returns its number.
 pub(crate) fn bind_in_group(socket: &OwnedFd, interface: libc::c_int, group: Option<u16>) -> io::Result<u16> {
     // Until it is in the group the socket would also get the others' frames.
     let mut nothing = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 };
@@ -162,7 +162,7 @@ pub(crate) fn take_kernel_drops(socket: &OwnedFd) -> io::Result<u64> {
     Ok(u64::from(stats.tp_drops))
 }
 
-/// What the kernel knows about an interface.
+/// The kernel's data about an interface.
 pub(crate) struct Interface {
     pub index: libc::c_int,
     pub up: bool,
@@ -187,8 +187,8 @@ fn interface_request(name: &str) -> io::Result<libc::ifreq> {
     Ok(request)
 }
 
-/// Looks an interface up in the network namespace of the socket, which need not be that of the thread.
-/// ENODEV when there is none.
+/// Looks an interface up in the network namespace of the socket, which need not be that of the thread. ENODEV if it
+/// does not exist.
 pub(crate) fn interface(socket: &OwnedFd, name: &str) -> io::Result<Interface> {
     let mut request = interface_request(name)?;
     let mut ask = |what: libc::c_ulong| {
@@ -235,7 +235,7 @@ pub(crate) fn within_namespace<T: Send>(
     })
 }
 
-/// Makes `fd` refer to what `to` refers to; what it referred to before is closed if there is no other descriptor of it.
+/// Makes `fd` refer to the file of `to`; its old file is closed if no other descriptor refers to it.
 pub(crate) fn replace(fd: &OwnedFd, to: OwnedFd) -> io::Result<()> {
     // SAFETY: both descriptors are ours.
     check(unsafe { libc::dup3(to.as_raw_fd(), fd.as_raw_fd(), libc::O_CLOEXEC) })?;
@@ -346,7 +346,7 @@ pub(crate) fn drain(socket: &OwnedFd) -> bool {
     let mut any = false;
     let mut buffer = [0u8; 4096];
     loop {
-        // SAFETY: the pointer and the length describe `buffer`; what does not fit is cut off.
+        // SAFETY: the pointer and the length describe `buffer`; the rest of a longer message is cut off.
         let got = unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
         if got >= 0 {
             any = true;
@@ -362,7 +362,7 @@ pub(crate) fn drain(socket: &OwnedFd) -> bool {
 
 /// One received message.
 pub(crate) struct Message<'a> {
-    /// The header that says what is unfinished.
+    /// The header that describes unfinished work.
     pub vnet: [u8; VNET_HEADER_BYTES],
     /// Four unused bytes, then the frame as far as it fitted.
     pub room_and_frame: &'a mut [u8],

@@ -14,12 +14,11 @@ use crate::{Counters, DropReason, Frame, FramePool, Port, PortError};
 /// Frames received in one call at most, not counting the pieces of super-frames.
 const BATCH: usize = 64;
 
-/// One end of a cable at whose other end the kernel is, as the network interface of this name: what the kernel sends there
-/// is received here, and the other way round.
+/// One end of a cable to the kernel, as the network interface of this name: frames that the kernel sends there are
+/// received here, and the other way round.
 ///
-/// If there is no interface of the name, it is created and brought up, and removed with the port; an existing
-/// persistent one stays. It needs CAP_NET_ADMIN, or a persistent interface that belongs to the user. Each frame
-/// is a system call.
+/// If the interface does not exist, it is created and brought up, and removed with the port; an existing persistent one
+/// stays. It needs CAP_NET_ADMIN, or a persistent interface that belongs to the user. Each frame is a system call.
 ///
 /// Frames that are not fetched in time are lost in the kernel, which counts them at the interface (`ip -s link`).
 pub struct Tap {
@@ -38,10 +37,10 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Makes the interface `name` in the current network namespace, or takes the one that there is.
+    /// Makes the interface `name` in the current network namespace, or uses the existing one.
     ///
     /// # Errors
-    /// [`PortError::NoTap`] saying what is in the way.
+    /// [`PortError::NoTap`] with the obstacle.
     pub fn open(name: &str) -> Result<Self, PortError> {
         check_name(name)?;
         let failed = |doing| move |source| PortError::from_system(name, doing, source);
@@ -95,7 +94,7 @@ impl Tap {
     }
 }
 
-/// What is in the way, and what to do about it.
+/// The obstacle, and its remedy.
 fn why(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {

@@ -8,11 +8,11 @@ use std::path::Path;
 use crate::pcap::{Writer, append_record, file_name};
 use crate::{Counters, Direction, Frame, FramePool, Port, PortError};
 
-/// Any port, with what it receives recorded in `<name>_in.pcap` and what it transmits in `<name>_out.pcap`.
+/// Any port, with its received frames recorded in `<name>_in.pcap` and its transmitted ones in `<name>_out.pcap`.
 ///
-/// The files are complete after every batch, so that they can be read while the port works, and after a crash.
-/// Frames are stamped with the caller's `now_ns`. When a file cannot be written, one call says so and the port goes
-/// on without that file.
+/// The files are complete after every batch, so that they can be read while the port works, and after a crash. Frames
+/// are stamped with the caller's `now_ns`. If a file cannot be written, one call returns the error and the port
+/// continues without that file.
 #[derive(Debug)]
 pub struct Traced<P> {
     inner: P,
@@ -46,7 +46,7 @@ impl<P: Port> Traced<P> {
         })
     }
 
-    /// The result of the port inside; or, if that is good, what is wrong with a file.
+    /// The result of the inner port; or, if that is good, the error of a file.
     fn tell(&mut self, result: Result<usize, PortError>) -> Result<usize, PortError> {
         let count = result?;
         self.trouble.take().map_or(Ok(count), Err)

@@ -1,5 +1,5 @@
 //! AF_XDP ports between network namespaces that the test makes itself: `client/c0 -- s0/switch/s1 -- d0/server`, veth
-//! pairs with their default offloads. AF_XDP needs root; what needs less is also run as an ordinary user.
+//! pairs with their default offloads. AF_XDP needs root; tests that need less also run as an ordinary user.
 
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -111,7 +111,7 @@ impl Rack {
     }
 }
 
-/// What passed: segments and datagrams, and how many of them had a wrong checksum.
+/// The observed traffic: segments and datagrams, and how many of them had a wrong checksum.
 #[derive(Debug, Default)]
 struct Seen {
     transport: usize,
@@ -154,7 +154,7 @@ impl Seen {
     }
 }
 
-/// Kernel TCP on both ends, with offloads as they are: what passes has good checksums and is not too long.
+/// Kernel TCP on both ends, with default offloads: passing frames have good checksums and are not too long.
 fn check_stream(address: &str) {
     let rack = Rack::new();
     let listener = rack.server.run(|| TcpListener::bind((ip(address), 7000))).expect("listen");
@@ -299,7 +299,7 @@ fn queues_share_the_traffic() {
     }
     let error = switch.run(|| AfXdp::open("s0", AfXdpConfig { queue: Some(3), ..Default::default() }));
     let error = error.err().expect("an error").to_string();
-    assert!(error.contains("it has 3 receive queues, so there is no queue 3"), "{error}");
+    assert!(error.contains("receive queue 3 does not exist: it has 3"), "{error}");
 }
 
 fn an_interface_may_go_and_come_back() {
@@ -383,7 +383,7 @@ fn interfaces_that_af_xdp_does_not_suit_get_af_packet() {
     assert!(how.starts_with("AF_PACKET (no AF_XDP: the interface has an IPv4 address"), "{how}");
     let how = choose(&rack.switch, "lo", Want::Auto).expect("open");
     assert!(how.starts_with("AF_PACKET (no AF_XDP: "), "{how}");
-    // Its other end may send what does not fit.
+    // Its other end may send frames that are too long.
     rack.client.mtu("c0", 9000).expect("MTU");
     let how = choose(&rack.switch, "s0", Want::Auto).expect("open");
     assert!(how.starts_with("AF_PACKET (no AF_XDP: ") && how.contains("MTU"), "{how}");
@@ -439,7 +439,7 @@ fn live_frames_arrive_through_either_kind_of_port() {
             }
             generator.join().expect("generator")
         });
-        // At most what was asked for, in the time that it took: it takes a while to begin and end.
+        // At most the requested rate times the elapsed time: beginning and ending take a while.
         let most = 2000 * run.elapsed_ns / 1_000_000_000 + 1;
         assert!((40..=most).contains(&run.frames) && run.elapsed_ns >= 700_000_000, "{run:?}");
     }

@@ -97,7 +97,7 @@ impl Rack {
         self.switch.run(|| AfPacket::open(interface, config)).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Runs `work` while frames are forwarded between both ports, and returns what was seen.
+    /// Runs `work` while frames are forwarded between both ports, and returns the observations.
     fn forward(&self, config: AfPacketConfig, work: impl FnOnce()) -> Seen {
         let open = |name| -> Box<dyn Port> { Box::new(self.open(name, config)) };
         Seen::between([open("s0"), open("s1")], work)
@@ -112,7 +112,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Runs `work` while frames are forwarded between both ports, and returns what was seen.
+    /// Runs `work` while frames are forwarded between both ports, and returns the observations.
     fn between(ports: [Box<dyn Port>; 2], work: impl FnOnce()) -> Seen {
         let mut seen = Seen::default();
         let mut look = |frames: &[Frame]| {
@@ -214,7 +214,7 @@ fn check_vlan_tags(config: AfPacketConfig) {
     ];
     assert_eq!(send(&mut host, &frames), frames.len());
     assert_eq!(receive(&mut port, frames.len(), is_experimental), frames);
-    // What the port sent itself does not come back to it.
+    // Frames that the port sent do not come back to it.
     assert_eq!(send(&mut port, &frames), frames.len());
     assert_eq!(receive(&mut host, frames.len(), is_experimental), frames);
 }
@@ -353,7 +353,7 @@ fn a_group_shares_the_traffic_by_flows() {
             }
         }
         assert_eq!(seen.iter().map(Vec::len).sum::<usize>(), 96, "each once: {seen:?}");
-        assert!(seen.iter().all(|flows| !flows.is_empty()), "nobody gets them all: {seen:?}");
+        assert!(seen.iter().all(|flows| !flows.is_empty()), "one port got them all: {seen:?}");
         for socket in &sockets {
             let flow = socket.local_addr().expect("address").port();
             let owners = seen.iter().filter(|flows| flows.contains(&flow)).count();
@@ -428,7 +428,7 @@ fn tap_interfaces_may_go_down_and_away() {
     let error = wait_for_error(&mut port);
     assert!(matches!(error, PortError::LinkGone { .. }), "{error}");
     drop(port);
-    // Without the port there is no interface.
+    // Without the port the interface is gone.
     drop(netns.run(|| Tap::open("t0")).expect("open"));
     let error = netns.run(|| AfPacket::open("t0", AfPacketConfig::default())).err().expect("an error");
     assert!(matches!(error, PortError::NoSuchInterface { .. }), "{error}");

@@ -14,7 +14,7 @@ use pointsman_v1model::{
 };
 use std::path::Path;
 
-/// Resident memory in bytes; `None` where there is no /proc.
+/// Resident memory in bytes; `None` without /proc.
 pub fn resident() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     statm.split_whitespace().nth(1)?.parse::<u64>().ok().map(|pages| pages * 4096)

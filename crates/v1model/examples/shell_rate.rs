@@ -1,4 +1,4 @@
-//! What the architecture itself costs a packet: the balancer on an executor whose blocks do next to nothing.
+//! The architecture's own cost per packet: the balancer on an executor whose blocks do next to nothing.
 //!
 //! `cargo run --release -p pointsman-v1model --example shell_rate [PACKETS [WORKERS]]`
 

@@ -13,7 +13,7 @@ pub struct SwitchConfig {
     pub ports: Option<BTreeSet<u32>>,
     /// The value of `egress_spec` that means drop.
     pub drop_port: u32,
-    /// The port that packets are sent to which have done what they came for: they are counted as consumed, neither sent nor dropped.
+    /// The port for packets that end in the switch: they are counted as consumed, neither sent nor dropped.
     /// It is a port like any other if [`SwitchConfig::ports`] lists it.
     pub consume_port: u32,
     /// The port that leads to the control plane.
@@ -66,7 +66,7 @@ impl Default for SwitchConfig {
     }
 }
 
-/// What is wrong with a configuration, and what to do about it.
+/// The error of a configuration, and its remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError(pub String);
 

@@ -2,7 +2,7 @@
 
 use pointsman_ir::CellKind;
 
-/// What a counter counts (v1model's `CounterType`).
+/// The unit of a counter (v1model's `CounterType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterKind {
     /// Packets.
@@ -62,7 +62,7 @@ impl CounterCell {
         }
     }
 
-    /// To the words of a cell. What the counter does not count is lost.
+    /// To the words of a cell, without values that the counter does not count.
     pub(crate) fn to_words(self, kind: CounterKind) -> [u64; 2] {
         match kind {
             CounterKind::Packets => [self.packets, 0],
@@ -72,10 +72,10 @@ impl CounterCell {
     }
 }
 
-/// What an array of counters is. Its cells lie in [`State`](crate::State).
+/// The description of an array of counters. Its cells are in [`State`](crate::State).
 #[derive(Clone, Debug)]
 pub struct CounterArray {
-    /// What is counted.
+    /// The unit.
     pub kind: CounterKind,
     len: u64,
 }

@@ -1,4 +1,4 @@
-//! What a running block reaches outside itself.
+//! A running block's access to everything outside itself.
 
 use crate::externs::{Function, Instance};
 use crate::pipeline::Pipeline;
@@ -16,7 +16,7 @@ use pointsman_ir::{
 /// A program's requests while a block ran; the architecture acts on it when the block has ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Effects {
-    /// Anything at all. Set with whatever else is set: see [`BlockEnv::ask`].
+    /// Anything at all. Set together with every other field: see [`BlockEnv::ask`].
     pub any: bool,
     /// Session and field list of the last clone call.
     pub clone: Option<(u32, Option<u32>)>,
@@ -66,7 +66,7 @@ pub(crate) struct BlockEnv<'a> {
     pub now: Time,
     /// Length of the packet as it entered this pass.
     pub bytes: u32,
-    /// What the parser left; nothing in a pass, where [`ExternCall::rest`] is that.
+    /// The bytes after the parsed headers; empty in a pass, which uses [`ExternCall::rest`].
     pub payload: &'a [u8],
     pub drop_port: u32,
     /// Takes steps, for traced packets.
@@ -121,7 +121,7 @@ impl BlockEnv<'_> {
         }
     }
 
-    /// To note what the program asks for.
+    /// To note a request of the program.
     pub(crate) fn ask(&mut self) -> &mut Effects {
         self.effects.any = true;
         &mut self.effects

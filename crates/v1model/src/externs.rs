@@ -72,7 +72,7 @@ impl Place {
 }
 
 impl Function {
-    /// Does a call in this block do anything? Elsewhere it would be lost without a word.
+    /// Whether a call in this block has an effect. Elsewhere it would be silently lost.
     pub fn allowed(self, place: Place) -> bool {
         match self {
             Function::Clone | Function::ClonePreserving | Function::CloneData | Function::Truncate => {
@@ -158,7 +158,7 @@ pub(crate) fn resolve_function(f: &ExternFn) -> Result<Function, Problem> {
     })
 }
 
-/// What an extern object is, checked; enough to make its state.
+/// The checked description of an extern object; enough to make its state.
 #[derive(Clone, Debug)]
 pub(crate) enum InstancePlan {
     Register { elem: TypeId, width: u32, size: usize },

@@ -133,7 +133,7 @@ pub(crate) fn bits(width: u32, value: u32) -> Value {
 
 type Code = Rc<dyn Fn(&mut Block<'_>)>;
 
-/// What the blocks do.
+/// The actions of the blocks.
 #[derive(Clone)]
 pub(crate) struct Script {
     pub parser: Code,
@@ -157,7 +157,7 @@ impl Default for Script {
 }
 
 thread_local! {
-    /// What the next executor of this thread runs: `Executor::load` has no other way to get it.
+    /// The script of this thread's next executor: `Executor::load` has no other way to get it.
     static SCRIPT: RefCell<Script> = RefCell::default();
 }
 
@@ -365,7 +365,7 @@ pub(crate) fn program() -> Program {
     p
 }
 
-/// A switch, and what came out of it.
+/// A switch, and its output.
 pub(crate) struct Rig {
     pub switch: Switch<Fake>,
     pub out: Vec<Output>,
@@ -402,7 +402,7 @@ impl Rig {
         }
     }
 
-    /// What came out since the last call: "port:hex" or "cpu:hex".
+    /// The output since the last call: "port:hex" or "cpu:hex".
     pub fn outputs(&mut self) -> String {
         let hex = |b: &[u8]| b.iter().map(|b| format!("{b:02x}")).collect::<String>();
         let outputs = self.out.drain(..).map(|o| match o {

@@ -1,13 +1,13 @@
 //! The calls that most programs make for every packet, on numbers: [`Env::call_flat`](pointsman_ir::Env::call_flat).
 //!
-//! Each does what the call of the same function in `env.rs` does.
+//! Each has the effect of the same function's call in `env.rs`.
 
 use crate::env::BlockEnv;
 use crate::externs::Function;
 use crate::state::Own;
 use pointsman_ir::{ExternCall, FlatArgs};
 
-/// An index, or a limit: what does not fit is larger than everything.
+/// An index, or a limit: a value that does not fit is larger than everything.
 fn saturated([low, high]: [u64; 2]) -> u64 {
     if high == 0 { low } else { u64::MAX }
 }

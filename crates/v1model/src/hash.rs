@@ -152,7 +152,7 @@ pub fn identity(data: &[u8]) -> u64 {
 #[derive(Clone, Debug, Default)]
 pub struct BitBuffer {
     bytes: Vec<u8>,
-    /// Bits used in the last byte; 0 when it is full (or there is none).
+    /// Bits used in the last byte; 0 if it is full or absent.
     used: u32,
 }
 
@@ -163,7 +163,7 @@ impl BitBuffer {
         self.used = 0;
     }
 
-    /// What was pushed.
+    /// The pushed bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -1,4 +1,4 @@
-//! What a table keeps about its entries besides the entries: counters, meters, times.
+//! A table's data about its entries besides the entries: counters, meters, times.
 
 use crate::counter::CounterCell;
 use crate::meter::Meter;
@@ -7,7 +7,7 @@ use pointsman_ir::EntryHandle;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// What a table keeps about one entry.
+/// A table's data about one entry.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EntryInfo {
     pub counter: CounterCell,
@@ -67,7 +67,7 @@ impl InfoMap {
         self.pages.get_mut(&page)?.infos[at].as_mut()
     }
 
-    /// What is kept about `handle`, made if there is nothing yet.
+    /// The data about `handle`, made if missing.
     pub fn get_or_default(&mut self, handle: EntryHandle) -> &mut EntryInfo {
         let (page, at) = split(handle);
         let page = self.pages.entry(page).or_default();
@@ -75,7 +75,7 @@ impl InfoMap {
         page.infos[at].get_or_insert_default()
     }
 
-    /// Gives what was there before.
+    /// Returns the previous data.
     pub fn insert(&mut self, handle: EntryHandle, info: EntryInfo) -> Option<EntryInfo> {
         let before = self.remove(&handle);
         *self.get_or_default(handle) = info;

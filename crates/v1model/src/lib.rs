@@ -1,10 +1,10 @@
 //! The v1model architecture, generic over the executor; no I/O.
 //!
 //! [`Pipeline::load`] checks a program and binds it to the architecture; a [`Switch`] runs packets through it: parser,
-//! checksum verification, ingress, traffic manager, egress, checksum update, deparser. What a packet does after ingress
-//! and after egress (clone, resubmit, multicast, recirculate, drop) follows BMv2's `simple_switch.md`.
+//! checksum verification, ingress, traffic manager, egress, checksum update, deparser. The steps of a packet after
+//! ingress and after egress (clone, resubmit, multicast, recirculate, drop) follow BMv2's `simple_switch.md`.
 //!
-//! There are no sockets, threads or clocks here. Time comes as an argument, randomness from a seed: the same inputs at
+//! This crate uses no sockets, threads or clocks. Time comes as an argument, randomness from a seed: the same inputs at
 //! the same times give the same outputs.
 //!
 //! ```text
@@ -14,7 +14,7 @@
 //!              +---------- recirculate --------------------------------------------------------+
 //! ```
 //!
-//! What every construct does, and where it differs from BMv2, is in `docs/v1model.md`.
+//! For the meaning of every construct, and differences from BMv2, see `docs/v1model.md`.
 
 mod config;
 mod counter;

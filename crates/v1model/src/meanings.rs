@@ -1,6 +1,6 @@
-//! What the externs of v1model mean, for executors that do by themselves what others call us for.
+//! The meaning of v1model's externs, for executors that implement some of them instead of calling the architecture.
 //!
-//! Everything here must do what `env.rs` does.
+//! All meanings here must match `env.rs`.
 
 use crate::externs::Function;
 use crate::fields::StdFields;
@@ -8,7 +8,7 @@ use crate::hash::{HashAlgorithm, identity, xor16};
 use crate::pipeline::Pipeline;
 use pointsman_ir::{Digest, Known, Meaning};
 
-/// What executors may do by themselves when packets for `drop_port` are dropped.
+/// The steps that executors may do by themselves when packets for `drop_port` are dropped.
 pub(crate) fn known(pipeline: &Pipeline, drop_port: u32) -> Known {
     Known {
         meanings: pipeline.functions.iter().map(|f| meaning(*f, &pipeline.std, drop_port)).collect(),
@@ -50,7 +50,7 @@ fn digest(algorithm: HashAlgorithm) -> Digest {
         HashAlgorithm::Crc16 => Digest::Function(crc16),
         HashAlgorithm::Identity => Digest::Function(identity),
         HashAlgorithm::Xor16 => Digest::Function(|data| xor16(data).into()),
-        // They depend on the control plane, or on what was drawn before.
+        // They depend on the control plane, or on earlier draws.
         HashAlgorithm::Crc32Custom | HashAlgorithm::Crc16Custom | HashAlgorithm::Random => Digest::Ask,
     }
 }
@@ -58,7 +58,7 @@ fn digest(algorithm: HashAlgorithm) -> Digest {
 /// Bytes that are taken at a time.
 const SLICES: usize = 16;
 
-/// `TABLES[n][b]`: what a byte `b` does to the register when `n` bytes follow it.
+/// `TABLES[n][b]`: the effect of a byte `b` on the register when `n` bytes follow it.
 type Tables = [[u32; 256]; SLICES];
 
 /// The tables of a CRC that takes and gives bits least significant first; so does the generator polynomial.
@@ -168,7 +168,7 @@ mod carryless {
         low | u64::from(two) << at | u64::from(one).checked_shl(at + 8 * (data.len() as u32 & 2)).unwrap_or(0)
     }
 
-    /// Up to sixteen bytes in a row, the first one lowest: read as words, as who wrote them is likely to have done.
+    /// Up to sixteen bytes in a row, the first one lowest: read as words, as they were probably written.
     #[inline(always)]
     fn bytes(data: &[u8]) -> u128 {
         match data.split_first_chunk() {
@@ -198,7 +198,7 @@ mod carryless {
         for n in 0..blocks {
             let mut block = bytes(&data[16 * n..]);
             if n == 0 {
-                // What the register holds at first is added to the first four bytes.
+                // The initial value of the register is added to the first four bytes.
                 block ^= ones;
             }
             let next = if gap == 0 { block } else { before | block << gap };

@@ -4,7 +4,7 @@ use crate::counter::{CounterCell, CounterKind};
 use crate::guarded::Guarded;
 use crate::time::Time;
 
-/// What a meter measures (v1model's `MeterType`).
+/// The unit of a meter (v1model's `MeterType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MeterKind {
     /// Packets, whatever their length.
@@ -94,7 +94,7 @@ struct Used {
 pub struct Meter(Option<Box<Used>>);
 
 impl Meter {
-    /// Sets rates and bursts and fills both buckets; `None` takes the configuration away. What it counted stays.
+    /// Sets rates and bursts and fills both buckets; `None` removes the configuration. Its counts stay.
     pub fn configure(&mut self, now: Time, config: Option<MeterConfig>) {
         let buckets = config.map(|config| Buckets {
             config,
@@ -157,7 +157,7 @@ impl Meter {
 /// An array of meters.
 #[derive(Clone, Debug)]
 pub struct MeterArray {
-    /// What is measured.
+    /// The unit.
     pub kind: MeterKind,
     /// The meters.
     pub(crate) cells: Guarded<Vec<Meter>>,

@@ -16,10 +16,10 @@ use pointsman_ir::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What is wrong with a program for this architecture.
+/// An error of a program for this architecture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// What is wrong and what to do about it.
+    /// The error and its remedy.
     pub message: String,
     /// Where in the source, if it is one place.
     pub span: Option<Span>,

@@ -5,7 +5,7 @@ use pointsman_ir::{ActionCall, ActionId, Program, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What makes an action profile a selector.
+/// The properties of an action profile that is a selector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SelectorConfig {
     /// Hash over the key fields of kind `selector`.
@@ -51,7 +51,7 @@ impl Group {
 /// A member of a one-shot group: an action that no other group shares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OneShotMember {
-    /// What it does.
+    /// Its action.
     pub call: Arc<ActionCall>,
     /// Its share of the packets, 1 or more.
     pub weight: u32,
@@ -96,7 +96,7 @@ fn pick<'a, T>(
 /// Why a change of an action profile was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProfileError {
-    /// There is no action profile of this id.
+    /// No action profile has this id.
     UnknownProfile,
     /// Groups belong to selectors only.
     NotASelector,
@@ -314,7 +314,7 @@ impl ActionProfile {
         self.one_shots.get(&group)?.algorithm
     }
 
-    /// What a packet with this hash does that hit an entry with a group.
+    /// The action of a packet with this hash that hits an entry with a group.
     pub(crate) fn pick(&self, group: u32, hash: u64, down: &BTreeSet<u32>) -> Option<&Arc<ActionCall>> {
         if let Some(group) = self.groups.get(&group) {
             return self.member(group.pick(hash, down)?);
@@ -400,7 +400,7 @@ impl ActionProfile {
         Ok(())
     }
 
-    /// Puts a group in place, or takes it away, and keeps account of what groups use.
+    /// Inserts or removes a group, and keeps account of the members that groups use.
     fn put_group(&mut self, id: u32, group: Option<Group>) -> Option<Group> {
         let account = |profile: &mut Self, group: &Group, add: bool| {
             let cost = profile.group_cost(group);

@@ -21,7 +21,7 @@ impl<T> PortMap<T> {
         if port < LOW_PORTS { self.low.get(port as usize) } else { self.high.get(&port) }
     }
 
-    /// What belongs to `port`, made by `new` the first time.
+    /// The data of `port`, made by `new` the first time.
     #[inline]
     pub fn get_mut(&mut self, port: u32, mut new: impl FnMut() -> T) -> &mut T {
         if port < LOW_PORTS {

@@ -2,7 +2,7 @@
 
 use pointsman_ir::{Bits, Type, TypeId, Types, Value};
 
-/// What an array of registers is. Its cells lie in [`State`](crate::State).
+/// The description of an array of registers. Its cells are in [`State`](crate::State).
 #[derive(Clone, Debug)]
 pub struct Register {
     /// Type of a cell: a scalar, or a struct, tuple or header of them.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub struct Replica {
     /// Egress port.
     pub port: u32,
-    /// What the copy finds in `standard_metadata.egress_rid`.
+    /// The copy's `standard_metadata.egress_rid`.
     pub instance: u16,
 }
 

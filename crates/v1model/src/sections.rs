@@ -1,15 +1,15 @@
 //! Which parts of a program must not run at the same time when several workers process packets.
 //!
 //! P4_16 makes every call of an extern method atomic, and `@atomic` blocks as a whole (specification, "Concurrency
-//! model"). A program that has such blocks says what it relies on: they exclude each other, and nothing else does.
+//! model"). In a program with such blocks, only these exclude each other.
 //!
 //! Programs without them rely on more: on BMv2 a packet's reads and writes of registers in one block are not
 //! interleaved with those of another packet. So a block that uses registers which packets write runs as one section:
-//! registers that occur in one block share a lock, so that a block needs one lock only, and waiting for each other in a
-//! circle is impossible. The same holds for all of a program with `@atomic` blocks where calls by themselves would not be atomic, since cells
-//! are larger than a word, and where its parser uses such registers (parser states can be `@atomic`, too).
-//! Registers that packets only read need no lock, and neither do counters (each worker has its own) and meters (a call at
-//! a time).
+//! registers that occur in one block share a lock, so that a block needs one lock only, and a circular wait is
+//! impossible. The same holds for all of a program with `@atomic` blocks if calls alone would not be atomic, since
+//! cells are larger than a word, and if its parser uses such registers (parser states can be `@atomic`, too). Registers
+//! that packets only read need no lock, and neither do counters (each worker has its own) and meters (one call at a
+//! time).
 
 use crate::externs::Function;
 use crate::usage::{Unit, Usage, usage};

@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Numbers above those that a program can write (`bit<8>`).
 const FIRST_LIST: u32 = 256;
 
-/// What rewriting found.
+/// The result of rewriting.
 #[derive(Debug, Default)]
 pub(crate) struct Sites {
     /// Field lists of the older calls, by number.
@@ -28,7 +28,7 @@ pub(crate) struct Sites {
 }
 
 /// Rewrites `program`. `slots` are the types of headers, user metadata and standard metadata; `fixed` are the fields of
-/// standard metadata that no list carries along, because they tell what a copy is.
+/// standard metadata that no list preserves, because they describe the copy itself.
 pub(crate) fn rewrite(
     program: &mut Arc<Program>,
     functions: &[Function],

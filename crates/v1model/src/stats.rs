@@ -1,4 +1,4 @@
-//! Counters of a switch: what became of every packet.
+//! Counters of a switch: the fate of every packet.
 
 use std::collections::BTreeMap;
 
@@ -124,7 +124,7 @@ pub struct Stats {
     pub parser_errors: BTreeMap<String, u64>,
     /// Packets dropped, by reason; reasons without drops are omitted.
     pub drops: BTreeMap<DropReason, u64>,
-    /// What else went wrong.
+    /// Other faults.
     pub anomalies: Anomalies,
 }
 

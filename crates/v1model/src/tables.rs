@@ -1,4 +1,4 @@
-//! Tables at run time: entries, what they count, and the checks of everything that the control plane writes.
+//! Tables at run time: entries, their counters, and the checks of everything that the control plane writes.
 
 use crate::counter::CounterKind;
 use crate::guarded::Guarded;
@@ -24,7 +24,7 @@ pub fn table_size(table: &Table) -> u64 {
 /// Why a change of a table was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableError {
-    /// There is no such table.
+    /// No table has this id.
     UnknownTable,
     /// Its entries are `const`.
     ConstEntries,
@@ -109,7 +109,7 @@ pub struct TableState {
     actions: Vec<ActionShape>,
 }
 
-/// What is attached to a table, resolved by [`Pipeline::load`](crate::Pipeline::load).
+/// The objects attached to a table, resolved by [`Pipeline::load`](crate::Pipeline::load).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Attached {
     pub counter: Option<CounterKind>,
@@ -187,7 +187,7 @@ impl TableState {
         !self.has_info() && self.profile.is_none()
     }
 
-    /// What a flat table of it looks like.
+    /// The shape of its flat table.
     pub(crate) fn flat_shape(&self, types: &Types, seed: u64) -> FlatShape {
         let data = |a: &ActionShape| a.params.iter().map(|ty| types.scalar_width(*ty)).collect();
         FlatShape {
@@ -231,12 +231,12 @@ impl TableState {
         self.idle_timeouts
     }
 
-    /// Is there a direct counter, and what does it count?
+    /// The unit of the direct counter, if any.
     pub fn direct_counter(&self) -> Option<CounterKind> {
         self.direct_counter
     }
 
-    /// Is there a direct meter, and what does it measure?
+    /// The unit of the direct meter, if any.
     pub fn direct_meter(&self) -> Option<MeterKind> {
         self.direct_meter.map(|(_, kind)| kind)
     }

@@ -1,7 +1,7 @@
-//! The whole way of a packet, for people: what its blocks report, and what the architecture did around them.
+//! The whole way of a packet, for people: the reports of its blocks, and the architecture's steps around them.
 //!
-//! Every copy of a packet (clone, multicast replica, resubmitted, recirculated) is a separate *thread*, which says what
-//! it came from. Steps are in the order in which they happened.
+//! Every copy of a packet (clone, multicast replica, resubmitted, recirculated) is a separate *thread*, which names its
+//! origin. Steps are in the order in which they happened.
 
 use crate::stats::DropReason;
 use crate::time::Time;
@@ -18,7 +18,7 @@ pub struct TraceStep {
     pub thread: u32,
     /// When.
     pub time: Time,
-    /// What happened.
+    /// The kind of step.
     pub what: StepKind,
 }
 
@@ -54,7 +54,7 @@ pub enum Block {
     Deparser(ControlId),
 }
 
-/// What happened.
+/// The kind of step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StepKind {
     /// The packet came in.
@@ -88,7 +88,7 @@ pub enum StepKind {
     },
     /// A checksum was wrong: `checksum_error` is set.
     ChecksumError,
-    /// The block is over.
+    /// The block has ended.
     End {
         /// By `exit`.
         exited: bool,
@@ -135,7 +135,7 @@ pub enum StepKind {
     Consumed,
     /// It was dropped.
     Dropped(DropReason),
-    /// The trace is full ([`MAX_TRACE_STEPS`]); what happened after this is missing.
+    /// The trace is full ([`MAX_TRACE_STEPS`]); later steps are missing.
     Cut,
 }
 

@@ -1,4 +1,4 @@
-//! What the blocks of a program use: which externs they call, and which fields of the metadata they read.
+//! Usage by the blocks of a program: the externs that they call, and the fields of the metadata that they read.
 
 use pointsman_ir::{
     Arg, Callee, ControlId, Expr, ExprKind, ExternFnId, ExternInstanceId, KeySet, LValue, ParserId, Program,
@@ -15,7 +15,7 @@ pub(crate) enum Unit {
     Function(pointsman_ir::FunctionId),
 }
 
-/// What is used by a block and everything that it calls.
+/// The usage of a block and everything that it calls.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     /// Calls of extern functions, with their places.
@@ -45,7 +45,7 @@ impl Reads {
     }
 }
 
-/// Looks through `root` and what it calls for extern calls and for reads of variables of type `ty`, a struct.
+/// Searches `root` and its callees for extern calls and for reads of variables of type `ty`, a struct.
 pub(crate) fn usage(program: &Program, root: Unit, ty: TypeId) -> Usage {
     let mut walk = Walk { program, ty, found: Usage::default(), seen: BTreeSet::new(), todo: vec![root] };
     while let Some(unit) = walk.todo.pop() {

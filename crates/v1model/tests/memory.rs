@@ -14,7 +14,7 @@ fn memory_stays_flat() {
     let before = resident();
     run.packets(140_000);
     let (Some(before), Some(after)) = (before, resident()) else {
-        eprintln!("skipped: there is no /proc/self/statm");
+        eprintln!("skipped: /proc/self/statm is missing");
         return;
     };
     let grown = after.saturating_sub(before);

@@ -96,7 +96,7 @@ fn after_ingress(received: Way, instance_type: u8, left: &mut Vec<String>) {
     }
 }
 
-/// Egress and what comes after it.
+/// Egress and the steps after it.
 fn after_egress(mut way: Way, port: u32, rid: u8, instance_type: u8, left: &mut Vec<String>) {
     let op = way.bytes[0];
     way.bytes[2] = instance_type << 4 | if way.lost == 0 { way.kept } else { 15 };

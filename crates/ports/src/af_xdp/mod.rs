@@ -22,7 +22,7 @@ use queue::Queue;
 
 /// Bytes of one chunk of memory: a page, the most that the kernel takes everywhere.
 const CHUNK: u32 = 4096;
-/// What the kernel keeps free in front of a received frame (XDP_PACKET_HEADROOM).
+/// Bytes that the kernel keeps free in front of a received frame (XDP_PACKET_HEADROOM).
 const HEADROOM: u32 = 256;
 /// Ethernet header and one VLAN tag.
 const HEADERS: u32 = 18;
@@ -50,7 +50,7 @@ pub enum XdpMode {
 /// How an [`AfXdp`] port works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AfXdpConfig {
-    /// The only queue to use; all if there is none.
+    /// The only queue to use; None for all.
     pub queue: Option<u32>,
     /// Entries of each ring, a power of two from 64 to 32768. There are 8 KiB of memory for each, for each queue.
     pub ring: u32,
@@ -97,7 +97,7 @@ impl AfXdpConfig {
     }
 }
 
-/// What the ports of one interface share: the XDP program. The lock is held where sockets are made only.
+/// The common state of one interface's ports: the XDP program. The lock is held only while sockets are made.
 #[derive(Default)]
 struct Shared(Mutex<Option<Attachment>>);
 
@@ -155,7 +155,7 @@ impl AfXdp {
     /// How many receive queues an interface has.
     ///
     /// # Errors
-    /// There is no such interface.
+    /// The interface does not exist.
     pub fn queues(name: &str) -> Result<u32, PortError> {
         let (control, _) = find(name)?;
         // A driver that cannot be asked has one.
@@ -184,7 +184,7 @@ impl AfXdp {
         let failed = |doing| move |source| PortError::from_system(name, doing, source);
         let (control, found, queues) = look(name, &config)?;
         if let Some(&number) = numbers.iter().find(|&&number| number >= queues) {
-            let why = format!("it has {queues} receive queues, so there is no queue {number}");
+            let why = format!("receive queue {number} does not exist: it has {queues}");
             return Err(PortError::NoAfXdp { interface: name.into(), why });
         }
         let namespace =
@@ -239,7 +239,7 @@ impl AfXdp {
         if attachment.as_ref().is_none_or(|attachment| attachment.interface != found.index) {
             // The old program leaves first.
             *attachment = None;
-            // The number of queues may grow; there is no harm in a map that is too large.
+            // The number of queues may grow; a map that is too large does no harm.
             let places = self.numbers.iter().max().map_or(1, |&most| most + 1).max(256);
             let (made, native) = match self.config.mode {
                 XdpMode::Native => (Attachment::new(found.index, places, true), true),
@@ -272,7 +272,7 @@ impl AfXdp {
             queues.push(queue);
         }
         self.exchange(queues).map_err(refused("wait for several queues"))?;
-        // The kernel's end of veth takes what it is given; elsewhere two ways out would not keep the order.
+        // The kernel's end of veth accepts every frame; on other devices two ways out would not keep the order.
         let copies = self.queues.iter().all(|queue| !queue.zero_copy);
         self.join = self.config.join && self.repair && copies && self.prepare_joining(found).is_ok();
         if self.config.promiscuous {
@@ -328,7 +328,7 @@ impl AfXdp {
         self.link.set(if found.up { Link::Up } else { Link::Down });
     }
 
-    /// What to do about an error of a queue.
+    /// The reaction to an error of a queue.
     fn handle(&mut self, now_ns: u64, error: io::Error, doing: &'static str) -> Result<(), PortError> {
         if !is_link_trouble(&error) {
             return Err(PortError::System { port: self.name.clone(), doing, source: error });
@@ -350,7 +350,7 @@ fn find_joined(frames: &[Frame], longest: usize) -> Option<(usize, Joined)> {
     (0..frames.len()).filter(fits).find_map(|at| Some((at, join(&frames[at..])?)))
 }
 
-/// What has to be known before a port is opened: a socket to ask with, the interface, and its queues.
+/// The prerequisites of opening a port: a socket for requests, the interface, and its queues.
 fn look(name: &str, config: &AfXdpConfig) -> Result<(OwnedFd, sys::Interface, u32), PortError> {
     config.validate()?;
     let (control, found) = find(name)?;

@@ -7,11 +7,11 @@ use crate::assembler::{Assembler, R0, R1, R2, R3, R6, R7, R8, R10};
 use crate::btf;
 use crate::sys::bpf::{self, Instruction, Purpose};
 
-/// `bpf_redirect_map(map, key, flags)`; the lower bits of the flags are what is returned where the map has no entry.
+/// `bpf_redirect_map(map, key, flags)`; it returns the lower bits of the flags if the map has no entry.
 const REDIRECT_MAP: i32 = 51;
 /// Continue to the kernel's network stack.
 const XDP_PASS: i32 = 2;
-/// What must not happen; such frames show up in the tracepoint xdp_exception.
+/// For impossible cases; such frames show up in the tracepoint xdp_exception.
 const XDP_ABORTED: i32 = 0;
 /// `bpf_xdp_adjust_head(context, delta)`
 const ADJUST_HEAD: i32 = 44;
@@ -24,9 +24,9 @@ const QUEUE: i16 = 16;
 const STACK_MODE: u32 = 1 << 1;
 const DRIVER_MODE: u32 = 1 << 2;
 
-/// Sends what arrives on a queue to the queue's socket, and to the kernel's network stack where there is none. `tag`: the
-/// number of the kernel's function that says which VLAN tag the driver has taken out of the frame, or never put into it;
-/// the program puts it back.
+/// Sends the frames of a queue to the queue's socket, or to the kernel's network stack without a socket. `tag`: the
+/// number of the kernel's function that returns the VLAN tag that the driver has taken out of the frame, or never put
+/// into it; the program puts it back.
 fn redirect(map: &OwnedFd, tag: Option<i32>) -> Vec<Instruction> {
     let mut program = Assembler::default();
     let (plain, fail) = (program.label(), program.label());
@@ -115,13 +115,13 @@ impl Attachment {
         Ok(Self { interface, map, _program: program, _link: link, tags })
     }
 
-    /// From now on, what arrives on the queue goes to the socket.
+    /// From now on, the frames of the queue go to the socket.
     pub fn enter(&self, queue: u32, socket: &OwnedFd) -> io::Result<()> {
         bpf::map_socket(&self.map, queue, socket)
     }
 }
 
-/// What the kernel did not let happen.
+/// An operation that the kernel refused.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub doing: &'static str,
@@ -137,7 +137,7 @@ impl Refusal {
         )
     }
 
-    /// One line without a verb: why there is no AF_XDP.
+    /// One line without a verb: why AF_XDP is unavailable.
     pub fn why(&self) -> String {
         let Self { doing, error } = self;
         match error.raw_os_error() {

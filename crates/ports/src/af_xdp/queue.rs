@@ -156,7 +156,7 @@ impl Queue {
         }
     }
 
-    /// Has the kernel send what is in the ring, as far as it gets.
+    /// Lets the kernel send the frames in the ring, as far as it gets.
     fn kick(&mut self, counters: &mut Counters) -> io::Result<()> {
         let mut before = self.socket.sent.waiting();
         while before > 0 && self.socket.sent.needs_wakeup() {

@@ -63,7 +63,7 @@ fn tags_beside_the_frame_are_put_into_it() {
         }
         let frame = frames.iter().find(is_it).expect("the datagram");
         if !port.tags {
-            return println!("SKIP: VLAN tags: this kernel does not tell AF_XDP of them");
+            return println!("SKIP: VLAN tags: this kernel does not report them to AF_XDP");
         }
         let expected = [tpid.to_be_bytes(), tci.to_be_bytes(), [8, 0]].concat();
         assert_eq!(frame[12..18], expected, "{frame:x?}");

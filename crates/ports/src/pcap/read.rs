@@ -25,7 +25,7 @@ pub enum ReadError {
     Malformed {
         /// Where the part starts, in bytes.
         offset: u64,
-        /// What is wrong.
+        /// The error.
         what: &'static str,
     },
     /// The frames are not Ethernet frames.
@@ -71,12 +71,12 @@ impl error::Error for ReadError {
     }
 }
 
-/// What a capture says about a frame besides its bytes.
+/// The properties of a frame in a capture besides its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Since the Unix epoch, in nanoseconds. 0 where the file has no time.
     pub time_ns: u64,
-    /// The frame's length on the wire. More than what is in the file if the capture was made with a snap length.
+    /// The frame's length on the wire. Larger than the record if the capture was made with a snap length.
     pub original_bytes: u32,
 }
 
@@ -190,10 +190,10 @@ impl<R: Read> Reader<R> {
         Ok(Self { source, format: Format::Classic(order, unit_ns) })
     }
 
-    /// Reads the next frame into `frame`, in place of what is in it. `None` at the end of the file.
+    /// Reads the next frame into `frame`, replacing its content. `None` at the end of the file.
     ///
     /// # Errors
-    /// [`ReadError`]; there is nothing more to be had from the file then.
+    /// [`ReadError`]; the rest of the file cannot be read then.
     pub fn read(&mut self, frame: &mut Vec<u8>) -> Result<Option<Record>, ReadError> {
         frame.clear();
         match &mut self.format {
@@ -230,7 +230,7 @@ pub(super) mod tests {
     use super::*;
     use crate::pcap::Writer;
 
-    /// Everything in a capture up to its end or to what is wrong with it.
+    /// All frames of a capture up to its end or the first error.
     pub fn read_all(bytes: &[u8]) -> (Vec<(Record, Vec<u8>)>, Option<ReadError>) {
         let mut records = Vec::new();
         let mut reader = match Reader::new(bytes) {

@@ -20,7 +20,7 @@ pub enum Pace {
     Recorded,
 }
 
-/// Replays the frames of one capture and records what is transmitted in another.
+/// Replays the frames of one capture and records transmitted frames in another.
 #[derive(Debug)]
 pub struct PcapPort {
     name: String,

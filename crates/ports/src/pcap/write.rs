@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use super::{ETHERNET, MAGIC_NANOSECONDS, MAX_FRAME_BYTES};
 use crate::Direction;
 
-/// The name of a port's capture: `<port>_in.pcap` for what it received, `<port>_out.pcap` for what it transmitted,
-/// as BMv2's `--pcap` names them. A '/' in the port's name becomes '_'.
+/// The name of a port's capture: `<port>_in.pcap` for received frames, `<port>_out.pcap` for transmitted ones, like
+/// BMv2's `--pcap`. A '/' in the port's name becomes '_'.
 pub fn file_name(port: &str, direction: Direction) -> String {
     let suffix = if direction == Direction::Receive { "in" } else { "out" };
     format!("{}_{suffix}.pcap", port.replace('/', "_"))
 }
 
-/// Writes frames to a capture. What was recorded is in the output after [`flush`](Writer::flush), or when the writer
-/// is dropped.
+/// Writes frames to a capture. The records are in the output after [`flush`](Writer::flush), or when the writer is
+/// dropped.
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     output: W,
@@ -86,7 +86,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes what is pending.
+    /// Writes pending records.
     ///
     /// # Errors
     /// Those of the output. The pending records are lost then.

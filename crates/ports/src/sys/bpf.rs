@@ -38,7 +38,7 @@ impl Attributes {
     }
 
     /// # Safety
-    /// The addresses in the attributes lead to what the command expects there, for as long as the call lasts.
+    /// The addresses in the attributes point to the objects that the command expects, and stay valid during the call.
     unsafe fn call(&mut self, command: libc::c_int) -> libc::c_int {
         let (attributes, bytes) = (self.0.as_mut_ptr(), size_of_val(&self.0));
         // SAFETY: the pointer and the length describe the attributes; for the rest see above.
@@ -63,7 +63,7 @@ fn new_map(kind: u32, value_bytes: usize, entries: u32) -> io::Result<OwnedFd> {
     attributes.put32(4, 4);
     attributes.put32(8, value_bytes as u32);
     attributes.put32(12, entries);
-    // SAFETY: there are no addresses.
+    // SAFETY: the attributes contain no addresses.
     own(unsafe { attributes.call(MAP_CREATE) })
 }
 
@@ -124,17 +124,17 @@ pub(crate) fn run_live(program: &OwnedFd, frame: &[u8], times: u32) -> io::Resul
     attributes.put64(16, frame.as_ptr() as u64);
     attributes.put32(32, times);
     attributes.put32(64, LIVE_FRAMES);
-    // SAFETY: the frame, with its length, outlives the call and is only read; there is no room for answers.
+    // SAFETY: the frame, with its length, outlives the call and is only read; no buffer for answers is given.
     super::check(unsafe { attributes.call(PROG_TEST_RUN) })?;
     Ok(())
 }
 
-/// What a program is for.
+/// The kind of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// XDP on any interface.
     Xdp,
-    /// XDP on this interface, where it asks the driver for what it knows of a frame.
+    /// XDP on this interface, if it uses the driver's metadata of frames.
     XdpOn(libc::c_int),
     /// Frames that the network stack sends.
     #[cfg(test)]
@@ -199,6 +199,6 @@ pub(crate) fn link(
     attributes.put32(4, interface as u32);
     attributes.put32(8, purpose.types().1);
     attributes.put32(12, flags);
-    // SAFETY: there are no addresses.
+    // SAFETY: the attributes contain no addresses.
     own(unsafe { attributes.call(LINK_CREATE) })
 }

@@ -1,4 +1,4 @@
-//! What ethtool asks of drivers, through its ioctl.
+//! Requests of ethtool to drivers, through its ioctl.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

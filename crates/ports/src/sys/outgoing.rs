@@ -39,7 +39,7 @@ impl<'a> Outgoing<'a> {
         matches!(self, Self::Joined(..))
     }
 
-    /// Appends the parts of the message, each behind a header that says what is unfinished.
+    /// Appends the parts of the message, each behind a header that describes its unfinished work.
     pub(super) fn describe(&self, parts: &mut Vec<libc::iovec>) {
         const FINISHED: [u8; VNET_HEADER_BYTES] = [0; VNET_HEADER_BYTES];
         let part =

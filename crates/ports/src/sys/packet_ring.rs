@@ -10,9 +10,9 @@ use super::mapping::Mapping;
 use super::{Message, VLAN_ROOM, set_packet_option};
 use crate::offload::VNET_HEADER_BYTES;
 
-/// Bytes of a slot: an ordinary frame and what the kernel writes in front. Longer frames come through the socket instead.
+/// Bytes of a slot: an ordinary frame and the kernel's header. Longer frames come through the socket instead.
 const SLOT: usize = 2048;
-/// Bytes of a block of slots, which is what the kernel allocates.
+/// Bytes of a block of slots, the unit of the kernel's allocation.
 const BLOCK: usize = 64 << 10;
 /// Where `sockaddr_ll` is in a slot.
 const ADDRESS: usize = mem::size_of::<libc::tpacket2_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
@@ -24,7 +24,7 @@ pub(crate) struct PacketRing {
     next: usize,
 }
 
-/// What a slot of the ring holds.
+/// The content of a slot of the ring.
 pub(crate) enum Slot<'a> {
     /// A frame.
     Frame(Message<'a>),
@@ -53,7 +53,7 @@ impl PacketRing {
         Ok(Self { memory, slots, next: 0 })
     }
 
-    /// Gives the next frame that has arrived to `each`, and its slot back to the kernel. `None` when there is none.
+    /// Passes the next frame that has arrived to `each`, and returns its slot to the kernel. `None` without a frame.
     pub fn take<T>(&mut self, each: impl FnOnce(Slot<'_>) -> T) -> Option<T> {
         // SAFETY: slots divide blocks, so that they follow each other without gaps, and this is one of them.
         let start = unsafe { self.memory.start.as_ptr().add(self.next * SLOT) };
@@ -72,7 +72,7 @@ impl PacketRing {
     }
 }
 
-/// What is in a slot, given the status and what follows it.
+/// The content of a slot, given the status and the bytes after it.
 fn describe(status: u32, rest: &mut [u8]) -> Slot<'_> {
     if status & libc::TP_STATUS_COPY != 0 {
         return Slot::Elsewhere;
@@ -95,7 +95,7 @@ fn describe(status: u32, rest: &mut [u8]) -> Slot<'_> {
     }
     Slot::Frame(Message {
         vnet,
-        // What is in front of the frame has been read.
+        // The kernel's header in front of the frame has been read.
         room_and_frame: &mut rest[start.saturating_sub(VLAN_ROOM)..end],
         truncated: caught < length,
         vlan: tagged.then_some((if named { tpid } else { 0x8100 }, tci)),

@@ -7,8 +7,8 @@ use super::outgoing::Outgoing;
 use super::{VLAN_ROOM, check, interface_request, own, retry};
 use crate::offload::VNET_HEADER_BYTES;
 
-/// Attaches to the tap interface `name` of the current network namespace, which is made if there is none and then goes
-/// away with the descriptor. Frames have a header about offloads in front.
+/// Attaches to the tap interface `name` of the current network namespace. If it does not exist, it is made, and
+/// vanishes with the descriptor. Frames have a header about offloads in front.
 pub(crate) fn open(name: &str) -> io::Result<OwnedFd> {
     let flags = libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC;
     // SAFETY: the path ends with a zero.

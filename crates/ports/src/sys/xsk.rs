@@ -12,7 +12,7 @@ use super::{check, own, retry, set_option};
 /// Not in libc yet (Linux 6.18): how many frames one system call may send in copy mode, 32 unless set.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
-/// What a ring holds: places of frames in the UMEM, or descriptions of frames.
+/// The entries of a ring: places of frames in the UMEM, or descriptions of frames.
 pub(crate) trait Entry: Copy {}
 impl Entry for u64 {}
 impl Entry for libc::xdp_desc {}
@@ -100,7 +100,7 @@ impl<T: Entry> Ring<T> {
         true
     }
 
-    /// For the rings that we fill: shows the kernel what was added.
+    /// For the rings that we fill: publishes the added entries to the kernel.
     pub fn publish(&mut self) {
         self.index(self.producer).store(self.ours, Ordering::Release);
     }
@@ -133,7 +133,7 @@ impl<T: Entry> Ring<T> {
         Some(value)
     }
 
-    /// For the rings that the kernel fills: gives back the places of what was taken.
+    /// For the rings that the kernel fills: returns the places of consumed entries.
     pub fn release(&mut self) {
         self.index(self.consumer).store(self.ours, Ordering::Release);
     }
@@ -177,7 +177,7 @@ impl Umem {
         let Some(start) = self.within(at, frame.len()) else {
             return false;
         };
-        // SAFETY: inside the mapping, and the frame is not: there is no other reference to the mapping now.
+        // SAFETY: inside the mapping, and the frame is not: no other reference to the mapping exists now.
         unsafe { std::ptr::copy_nonoverlapping(frame.as_ptr(), start, frame.len()) };
         true
     }
@@ -267,7 +267,7 @@ impl XdpSocket {
         Ok(())
     }
 
-    /// Asks the kernel to send what is in the transmit ring.
+    /// Asks the kernel to send the frames in the transmit ring.
     pub fn kick_transmit(&self) -> io::Result<()> {
         let fd = self.fd.as_raw_fd();
         // SAFETY: there is neither a message nor an address.
@@ -289,7 +289,7 @@ impl XdpSocket {
         Ok(())
     }
 
-    /// What the kernel has counted since the socket was made.
+    /// The kernel's counters since the socket was made.
     pub fn statistics(&self) -> io::Result<libc::xdp_statistics> {
         get_option(&self.fd, libc::XDP_STATISTICS)
     }

@@ -1,4 +1,4 @@
-//! What the tests on interfaces share: a rack of three namespaces, and what is done with ports in it.
+//! The common part of the tests on interfaces: a rack of three namespaces, and actions on ports in it.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -80,7 +80,7 @@ impl Drop for Stopper<'_> {
     }
 }
 
-/// The plain loop: what comes in on one port goes out on the other.
+/// The plain loop: frames from one port go out on the other.
 fn forward(
     mut ports: [Box<dyn Port>; 2],
     look: &mut (dyn FnMut(&[Frame]) + Send),
@@ -164,8 +164,8 @@ pub fn receive(port: &mut dyn Port, count: usize, wanted: impl Fn(&Frame) -> boo
     frames
 }
 
-/// Receives as long as there is something: frames first, which the kernel's own chatter (IPv6) may be, then what has become
-/// of the interface.
+/// Receives until nothing is left: first frames, which may be the kernel's own chatter (IPv6), then the error of the
+/// interface.
 #[allow(dead_code)] // not every test that has this file needs it
 pub fn receive_what_is_there(port: &mut dyn Port) {
     let (mut poller, mut ready) = (Poller::new().expect("poller"), Vec::new());
@@ -198,7 +198,7 @@ pub fn send(port: &mut dyn Port, frames: &[Frame]) -> usize {
     sent
 }
 
-/// Receives until the port says what has happened, and returns that.
+/// Receives until the port returns an error, and returns that.
 pub fn wait_for_error(port: &mut dyn Port) -> PortError {
     let deadline = Instant::now() + Duration::from_secs(10);
     while Instant::now() < deadline {

@@ -1,5 +1,5 @@
-//! What a new program takes over of the old one's state by moving it: in a moment, however much it is, and with all that
-//! packets have left there until then.
+//! State that moves from the old program to a new one: in constant time, whatever its size, and with all changes that
+//! packets made until then.
 
 use crate::externs::Instance;
 use crate::state::State;
@@ -17,11 +17,11 @@ pub struct Kept {
 }
 
 impl State {
-    /// Can a table of this state take the place of `new`'s without a look at its entries? Names of keys and actions are
-    /// compared; what they mean is up to the caller.
+    /// Whether a table of this state can replace `new`'s without a check of its entries. Names of keys and actions are
+    /// compared; the caller compares their meanings.
     pub fn can_keep_table(&self, id: TableId, new: &State, new_id: TableId) -> bool {
         let (Some(table), Some(new_table)) = (self.table(id), new.table(new_id)) else { return false };
-        // What the program itself says about entries may have changed. Timers are elsewhere.
+        // The program's own entries may have changed. Timers are elsewhere.
         let declares = |state: &State, id: TableId| !state.program.tables[id.index()].entries.is_empty();
         table.same_shape(&self.program.types, new_table, &new.program.types)
             && table.store.capacity() == new_table.store.capacity()
@@ -41,7 +41,7 @@ impl State {
         }
     }
 
-    /// Moves what is kept out of the old program's state.
+    /// Moves the kept objects out of the old program's state.
     pub fn take_kept(&mut self, old: &mut State, kept: &Kept) {
         for (from, to) in &kept.tables {
             self.take_table(old, from.index(), to.index());

@@ -7,7 +7,7 @@ use pointsman_ir::table::flat::{FlatAction, FlatTable};
 use pointsman_ir::{ActionCall, Entry, EntryAction, EntryHandle, ExternInstanceId, TableId};
 use std::sync::Arc;
 
-/// What an entry does as long as the control plane changes nothing.
+/// The action of an entry until the control plane changes it.
 enum Resolved {
     Call(Arc<ActionCall>),
     Nothing,

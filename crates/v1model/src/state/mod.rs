@@ -42,7 +42,7 @@ use std::sync::Arc;
 pub struct Digest {
     /// When it was made.
     pub time: Time,
-    /// Type of the data: what names the digest.
+    /// Type of the data, which names the digest.
     pub ty: TypeId,
     /// The data, as it was at the call.
     pub data: Value,
@@ -53,11 +53,11 @@ pub struct Digest {
 pub struct Event {
     /// When it happened.
     pub time: Time,
-    /// What happened.
+    /// The kind of event.
     pub kind: EventKind,
 }
 
-/// What happened.
+/// The kind of event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// The program called `log_msg`.
@@ -149,7 +149,7 @@ impl Cells {
         Some(sum)
     }
 
-    /// Sets the words of a counter. False if there is no such counter.
+    /// Sets the words of a counter. False if the counter does not exist.
     pub fn set_counts(&self, id: ExternInstanceId, index: u64, words: [u64; 2]) -> bool {
         for array in self.shards.iter().filter_map(|shard| shard.get(id.index())) {
             array.store_words(index, [0, 0]);
@@ -170,7 +170,7 @@ impl Cells {
     }
 }
 
-/// What packets leave at the entries of a table.
+/// The per-entry data that packets write.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hits {
     /// Only where the table has direct resources or idle timeouts.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Why a register, counter, meter or value set could not be read or written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StateError {
-    /// There is no such object, or it is of another kind.
+    /// The object does not exist, or is of another kind.
     UnknownObject,
     /// The index is out of range; the size is given.
     IndexOutOfRange(u64),
@@ -131,7 +131,7 @@ impl State {
         cell(&cells, index).cloned()
     }
 
-    /// A meter with its buckets and what it counted, to be changed or put back.
+    /// A meter with its buckets and counts, to be changed or restored.
     pub fn meter_mut(&mut self, id: ExternInstanceId, index: u64) -> Result<&mut Meter, StateError> {
         match self.instances.get_mut(id.index()) {
             Some(Instance::Meter(m)) => cell_mut(m.cells.alone(), index),
@@ -237,7 +237,7 @@ impl State {
         self.naming(id, action).next().is_some()
     }
 
-    /// Do all tables with an entry for this member or group list what it does? `old` puts back what was there.
+    /// Whether all tables with an entry for this member or group list its action. `old` restores the previous state.
     fn check_users(
         &mut self,
         id: ExternInstanceId,
@@ -273,7 +273,7 @@ impl State {
         self.profile_mut(id)?.insert_member(member, call)
     }
 
-    /// Replaces what a member does.
+    /// Replaces the action of a member.
     pub fn modify_member(
         &mut self,
         id: ExternInstanceId,
@@ -331,8 +331,8 @@ impl State {
         self.profile_mut(id)?.delete_group(group)
     }
 
-    /// Adds a group with members of its own to an action selector and gives its number, which entries name like that
-    /// of any group. A selector has such groups, or members and groups, but not both.
+    /// Adds a group with its own members to an action selector and returns its number, which entries name like that of
+    /// any group. A selector has such groups, or members and groups, but not both.
     pub fn insert_one_shot(&mut self, id: ExternInstanceId, group: OneShot) -> Result<u32, ProfileError> {
         for member in &group.members {
             self.check_member(id, &member.call)?;

@@ -1,4 +1,4 @@
-//! What a worker has for itself, and how it gets at what it shares.
+//! A worker's own state, and its access to shared state.
 
 use crate::counter::CounterCell;
 use crate::externs::Instance;
@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::{Arc, MutexGuard};
 
-/// What belongs to one worker: packets of others see nothing of it.
+/// The state of one worker, which packets of others never see.
 #[derive(Debug)]
 pub(crate) struct Own {
     pub random: Random,
@@ -220,7 +220,7 @@ impl Access<'_> {
         self.count_hit(own, of, id, hit);
     }
 
-    /// Marks a packet by a meter of an array. `None`: there is no such meter.
+    /// Marks a packet by a meter of an array. `None` if the meter does not exist.
     pub fn mark(
         &mut self,
         id: Option<ExternInstanceId>,

@@ -176,7 +176,7 @@ impl State {
         }
     }
 
-    /// The same with its buckets and what it counted, to be changed or put back.
+    /// The same with its buckets and counts, to be changed or restored.
     pub fn direct_meter_mut(
         &mut self,
         id: TableId,
@@ -213,8 +213,8 @@ impl State {
         Some(SavedEntry { handle, entry, info: table.hits.shared().info.get(&handle).cloned() })
     }
 
-    /// Makes an entry again what it was when it was saved, whether it was changed or deleted since: handle, place among
-    /// entries of the same priority, counter, meter and timer. Nothing else may have taken its match.
+    /// Restores a saved entry, whether it was changed or deleted since: handle, place among entries of the same
+    /// priority, counter, meter and timer. No other entry may have taken its match.
     pub fn restore_entry(&mut self, id: TableId, saved: SavedEntry) -> Result<(), TableError> {
         let SavedEntry { handle, entry, info } = saved;
         let copy = (!self.flat.is_empty()).then(|| entry.clone());
@@ -266,7 +266,7 @@ impl State {
     /// further timeout.
     pub fn take_idle(&mut self, now: Time, max: usize) -> Vec<IdleEntry> {
         let mut idle = Vec::new();
-        // Looking costs, even where there is nothing to report.
+        // The search has a cost, even if it finds nothing.
         for _ in 0..max.saturating_mul(4) {
             let Some(&(at, table, handle)) = self.timers.first() else { break };
             if at > now || idle.len() >= max {

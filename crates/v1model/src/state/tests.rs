@@ -154,7 +154,7 @@ fn look_flat(s: &State, table: TableId, key: u128) -> Option<(u64, String)> {
     (found[0] & row::ASK == 0).then(|| (found[0], format!("{hit} {call}")))
 }
 
-/// What a packet of 100 bytes with this key finds: action and first argument. Store and flat table must agree.
+/// The result of a packet of 100 bytes with this key: action and first argument. Store and flat table must agree.
 fn look(s: &mut State, now: u64, table: TableId, key: u128, selectors: &[Bits]) -> String {
     let flat = look_flat(s, table, key);
     let own = &mut Own::new(&SwitchConfig::default());
@@ -421,7 +421,7 @@ fn objects_are_read_and_written() {
     assert_eq!(s.set_value_set(vs, vec![member(8); 3]), Err(StateError::TooManyMembers(2)));
 }
 
-/// A new program takes over what has the same name and shape, and nothing else.
+/// A new program takes over only state with the same name and shape.
 #[test]
 fn adopting_state() {
     let mut old = state();

@@ -5,8 +5,9 @@ use crate::counter::{CounterCell, CounterKind};
 use pointsman_ir::{Bits, CellKind, ExternInstanceId, Program};
 use std::sync::Arc;
 
-/// The registers and counters of a [`State`]: the same memory, which packets go on changing. Cells read one after the other need not
-/// belong to the same moment. After another program was set it still shows the memory of the old one.
+/// The registers and counters of a [`State`]: the same memory, which packets continue to change. Cells read one after
+/// the other need not belong to the same moment. After another program was set it still shows the memory of the old
+/// one.
 pub struct Watch {
     program: Arc<Program>,
     cells: Cells,
@@ -25,17 +26,17 @@ impl Watch {
         &self.program
     }
 
-    /// Number of cells of a register or counter array; 0 if there is no such array.
+    /// Number of cells of a register or counter array; 0 if the array does not exist.
     pub fn len(&self, id: ExternInstanceId) -> u64 {
         self.cells.get(id).map_or(0, |c| c.len())
     }
 
-    /// Reads a cell of a register array. None: there is no such cell.
+    /// Reads a cell of a register array. None if the cell does not exist.
     pub fn register(&self, id: ExternInstanceId, index: u64) -> Option<Bits> {
         self.cells.get(id).filter(|c| c.kind() == CellKind::Value)?.get(index)
     }
 
-    /// Reads a counter, of all workers together. None: there is no such counter.
+    /// Reads a counter, of all workers together. None if the counter does not exist.
     pub fn counter(&self, id: ExternInstanceId, index: u64) -> Option<CounterCell> {
         let kind = match self.cells.get(id)?.kind() {
             CellKind::Value => return None,

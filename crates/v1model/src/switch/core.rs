@@ -43,7 +43,7 @@ pub(super) struct Packet<F> {
     pub fresh: bool,
 }
 
-/// What is known of a packet on its way besides its bytes and its frame.
+/// The state of a packet on its way besides its bytes and its frame.
 #[derive(Clone, Copy)]
 pub(super) struct Way {
     /// Length of the packet as the program sees it, fixed at the start of the pass.
@@ -67,7 +67,7 @@ pub(super) struct Lane {
     /// It does not come in.
     pub refused: Option<DropReason>,
     pub way: Way,
-    /// What the parser said.
+    /// The parser's result.
     pub accepted: bool,
     pub error: u32,
     pub effects: Effects,

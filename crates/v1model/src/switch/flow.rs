@@ -1,4 +1,4 @@
-//! Packets in, packets out: what a switch does with packets, and what each of its workers does.
+//! Packets in, packets out: the work of a switch, and of each of its workers.
 
 use super::core::{Bench, Core};
 use super::passes::{Drive, Fixed};
@@ -131,7 +131,7 @@ impl<F> Core<F> {
         let foresees = through && batch.len() > 1 && drive.foresees(self, bench);
         // Nothing else is gained by stopping on the way.
         let at_once = if through && !foresees { batch.len().max(1) } else { drive.fixed.at_once };
-        // What is fetched takes its time: packets are looked ahead of when those before them set out.
+        // Fetching takes time: it begins for a group of packets when the group before them sets out.
         if foresees && self.is_clear() {
             let first = at_once.min(batch.len());
             drive.look_ahead(self, now, bench, &mut batch[..first]);

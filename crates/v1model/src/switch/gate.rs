@@ -1,4 +1,4 @@
-//! Where packets come in and leave: which ports there are, and what is counted there.
+//! Where packets arrive and leave: the existing ports, and their counters.
 
 use super::Sink;
 use crate::config::SwitchConfig;
@@ -108,7 +108,7 @@ impl Gate {
         self.drops[reason as usize] += 1;
     }
 
-    /// Counts what the parser made of a packet.
+    /// Counts the parser's result for a packet.
     #[inline]
     pub fn count_parsed(&mut self, accepted: bool, error: u32) {
         if !accepted {
@@ -133,7 +133,8 @@ impl Gate {
         }
     }
 
-    /// Where a packet that is sent to this port goes: `None` if there is no such port, else whether it is the control plane.
+    /// Where a packet that is sent to this port goes: `None` if the port does not exist, else whether it is the control
+    /// plane.
     #[inline]
     pub fn leads_to_cpu(&self, port: u32) -> Option<bool> {
         let to_cpu = self.cpu_port == Some(port);

@@ -83,7 +83,7 @@ impl Sink for Vec<Output> {
     }
 }
 
-/// What a new program takes over from the old one.
+/// The state that a new program takes over from the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// Nothing but multicast groups, clone sessions and queue settings.
@@ -112,7 +112,7 @@ impl std::fmt::Display for PipelineError {
 
 impl std::error::Error for PipelineError {}
 
-/// What [`Switch::poll`] did.
+/// The result of [`Switch::poll`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Polled {
     /// Passes through ingress or egress.
@@ -133,7 +133,7 @@ pub struct Switch<E: Executor> {
     core: Core<E::Frame>,
     /// Those of further workers.
     others: Vec<Arc<Guarded<Core<E::Frame>>>>,
-    /// What [`Switch::stats`] gave last.
+    /// The last result of [`Switch::stats`].
     stats: Stats,
 }
 
@@ -212,12 +212,12 @@ impl<E: Executor> Switch<E> {
         self.exchange(prepared, state, &Kept::default()).map(|_| ())
     }
 
-    /// Runs a program from now on that was readied before, with a state that was ([`Prepared::ready`]), and what is kept of
-    /// the old program's state. This takes a moment; what it gives back takes longer to drop, which can be done while packets
-    /// use the switch.
+    /// Switches over to a program and a state that were prepared ([`Prepared::ready`]), with the `kept` parts of the
+    /// old program's state. This is quick; dropping the result takes longer, which can be done while packets use the
+    /// switch.
     ///
     /// # Errors
-    /// The switch has got ports since that do not go with it.
+    /// The switch got ports since that do not fit.
     pub fn exchange(
         &mut self,
         prepared: Prepared<E>,
@@ -253,7 +253,7 @@ impl<E: Executor> Switch<E> {
         self.loaded.as_ref().map(|l| &l.fixed.pipeline)
     }
 
-    /// What runs the program.
+    /// The executor of the program.
     pub fn executor(&self) -> Option<&E> {
         self.loaded.as_ref().map(|l| &*l.fixed.exec)
     }
@@ -348,8 +348,8 @@ impl<E: Executor> Switch<E> {
         self.loaded.as_mut().map(|l| l.state.take_idle(now, max)).unwrap_or_default()
     }
 
-    /// Follows packets from now on, or no longer: [`Switch::take_trace`] tells what happened to them. This costs memory
-    /// and time, untraced packets cost neither.
+    /// Turns tracing on or off: [`Switch::take_trace`] returns the packets' steps. Tracing costs memory and time, for
+    /// traced packets only.
     pub fn set_tracing(&mut self, on: bool) {
         match on {
             true => {
@@ -359,7 +359,7 @@ impl<E: Executor> Switch<E> {
         }
     }
 
-    /// What happened to packets since the last call, in order.
+    /// The packets' steps since the last call, in order.
     pub fn take_trace(&mut self) -> Vec<TraceStep> {
         self.core.trace.as_mut().map(|t| std::mem::take(&mut t.steps)).unwrap_or_default()
     }

@@ -20,7 +20,7 @@ pub(super) struct Loaded<E: Executor> {
     pub state: State,
 }
 
-/// What of it never changes.
+/// The part of it that never changes.
 pub(super) struct Fixed<E: Executor> {
     pub exec: Arc<E>,
     pub std: StdHandles<E::Field>,
@@ -108,7 +108,7 @@ impl<E: Executor> Loaded<E> {
         let (program, blocks, runs) = (&pipeline.program, &pipeline.blocks, Runs::new(&pipeline));
         let headers = program.parsers.get(blocks.parser.index()).and_then(|p| p.frame.params.first());
         let reset_headers = headers.is_none_or(|p| p.direction != Direction::Out);
-        // A parser that calls nothing can run ahead of other packets. A few at a time share what is done once for all.
+        // A parser without calls can run ahead of other packets. A few at a time share the fixed cost.
         let at_once = if pipeline.parser_is_pure { exec.lookahead().clamp(FEW, LANES) } else { 1 };
         let clock_offset_us = offset_us;
         let fixed = Fixed { exec, std, pipeline, clock_offset_us, runs, reset_headers, at_once, through };
@@ -421,7 +421,7 @@ impl<E: Executor> Drive<'_, E> {
         self.begin(&mut copy, instance::INGRESS_CLONE);
         self.preserve(list, &packet.frame, &mut copy.frame);
         self.parse_packet(core, now, &mut copy);
-        // The parser saw the preserved fields and may have changed them: what ingress left counts.
+        // The parser saw the preserved fields and may have changed them: their values after ingress count.
         self.preserve(list, &packet.frame, &mut copy.frame);
         copy.way.truncate = truncate;
         core.gate.stats.ingress_clones += self.replicate(core, now, copy, &replicas, Some(class));
@@ -491,7 +491,7 @@ impl<E: Executor> Drive<'_, E> {
         self.set(frame, self.fixed.std.enq_qdepth, u64::from(depth));
     }
 
-    /// What egress sees of a packet that leaves its queue.
+    /// Egress's view of a packet that leaves its queue.
     fn leaves_queue(
         &self,
         frame: &mut E::Frame,

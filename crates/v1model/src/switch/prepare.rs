@@ -13,7 +13,7 @@ use pointsman_ir::{Executor, Known};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What has to be known of a switch to ready programs for it.
+/// The properties of a switch that are needed to prepare programs for it.
 pub struct Preparer<E: Executor> {
     pub(super) loader: SharedLoader<E>,
     pub(super) config: SwitchConfig,

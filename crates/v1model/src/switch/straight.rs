@@ -1,8 +1,8 @@
 //! Packets that go through the switch without a stop, in the buffers in which they were received.
 //!
-//! What happens to them is what `passes.rs` does, except what makes no difference when nothing waits and nothing is traced: no
-//! packet is boxed, copied or queued. Whatever is out of the ordinary (clones, multicast, resubmission, recirculation)
-//! gets a box here and goes the usual way from there.
+//! The result is the same as in `passes.rs`, without the parts that make no difference when nothing waits and nothing
+//! is traced: no packet is boxed, copied or queued. Packets out of the ordinary (clones, multicast, resubmission,
+//! recirculation) get a box here and go the usual way from there.
 
 use super::core::{Bench, Boxed, Core, Lane, instance};
 use super::passes::{Drive, get, header_bits, set, way_length};
@@ -23,7 +23,7 @@ pub(super) struct Went {
     pub aside: bool,
 }
 
-/// What has been done with a packet.
+/// The progress of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     Parsed,
@@ -95,8 +95,7 @@ impl<E: Executor> Drive<'_, E> {
             let parsed = fixed.exec.parse(parser, ALL_SLOTS, frame, data, &mut env);
             env.own.atomic.leave();
             drop(section);
-            // Field by field, and only what is needed: copies of what was written a moment ago in other pieces have to
-            // wait for it.
+            // Field by field, and only the needed ones: a copy of memory that was just written in other pieces stalls.
             (lane.accepted, lane.error) = (parsed.accepted, parsed.error);
             lane.effects.any = false;
             if env.effects.any {
@@ -304,7 +303,7 @@ impl<E: Executor> Drive<'_, E> {
                 arrived.buffer[at..payload_at].copy_from_slice(&emitted[..headers]);
                 core.send_bytes(port, 0, &arrived.buffer[at..payload_at + body], Some(number), sink);
             }
-            // There is no room for longer headers.
+            // No room for longer headers.
             _ => {
                 emitted.truncate(headers);
                 emitted.extend_from_slice(&payload[..body]);

@@ -39,7 +39,7 @@ fn egress(code: impl Fn(&mut Block<'_>) + 'static) -> Script {
     Script { egress: Rc::new(code), ..Script::default() }
 }
 
-/// One packet `0a0b0c0d` comes in on port 1; `expected` is what comes out.
+/// One packet `0a0b0c0d` comes in on port 1; `expected` is the output.
 fn check(script: Script, expected: &str) -> Rig {
     let mut rig = rig(script);
     rig.receive(100, 1, &[0x0a, 0x0b, 0x0c, 0x0d]);
@@ -494,7 +494,7 @@ fn traces_follow_every_copy() {
     }));
     r.receive(0, 1, &[1, 2]);
     r.run(0);
-    assert!(r.switch.take_trace().is_empty(), "nobody followed it");
+    assert!(r.switch.take_trace().is_empty(), "it was not traced");
     r.switch.set_tracing(true);
     r.receive(7, 1, &[1, 2]);
     r.receive(7, 600, &[1, 2]);
@@ -529,8 +529,7 @@ fn traces_follow_every_copy() {
     assert!(r.switch.take_trace().is_empty());
 }
 
-/// Whatever programs do to packets, in whatever mixture: each packet has one fate, and the same seed gives the same
-/// outputs.
+/// For random programs of all kinds: each packet has one fate, and the same seed gives the same outputs.
 #[test]
 fn packets_are_conserved() {
     fn run(seed: u64) -> (Vec<Output>, u64, u64) {

@@ -36,7 +36,7 @@ mod exit {
     pub const LOST: u32 = 5;
 }
 
-/// What happens to a packet that is nothing special; `None`: more than a pass can do.
+/// The steps of an ordinary packet; `None` if a pass cannot do them.
 pub(super) fn plan(pipeline: &Pipeline, runs: &Runs, drop_port: u32) -> Option<Pass> {
     let (std, reads) = (&pipeline.std, &pipeline.std_reads);
     // A pass does not know the packet's length in egress.
@@ -46,7 +46,7 @@ pub(super) fn plan(pipeline: &Pipeline, runs: &Runs, drop_port: u32) -> Option<P
     let field = |field: u32| PassField { slot: STD, field };
     let exit = |number: u32, frame: bool| PassExit { number, frame };
     let mut steps = Vec::new();
-    // What is never read need not be set.
+    // Values that are never read need not be set.
     let set = |steps: &mut Vec<PassStep>, to: u32, value: PassValue| {
         if reads.has(to) {
             steps.push(PassStep::Set(field(to), value));
@@ -212,7 +212,7 @@ impl<E: Executor> Drive<'_, E> {
         fixed.exec.foresees_pass(bench.first(fixed), &env)
     }
 
-    /// Packets are about to go through: what they will look at may be fetched meanwhile.
+    /// Prefetches memory for packets that are about to go through.
     pub fn look_ahead(
         &mut self,
         core: &mut Core<E::Frame>,
@@ -227,8 +227,9 @@ impl<E: Executor> Drive<'_, E> {
         fixed.exec.prefetch_pass(frame, &mut Nearing { env, gate, chunk: chunk.iter_mut(), stamp });
     }
 
-    /// Takes packets all the way through, one after the other, as [`Drive::straight`] does; `first`: the number of the first one in
-    /// the batch. How many have gone; their passes, without those of the last one; how far that went.
+    /// Takes packets all the way through, one after the other, as [`Drive::straight`] does; `first`: the number of the
+    /// first one in the batch. Returns the number of packets that left, their passes without those of the last one, and
+    /// how far the last one got.
     pub fn through(
         &mut self,
         core: &mut Core<E::Frame>,

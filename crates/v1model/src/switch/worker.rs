@@ -1,9 +1,9 @@
 //! Several workers on one switch.
 //!
-//! What workers share is the program, its tables and registers, and everything else that the control plane writes. They
-//! look at it and change registers, meters and what entries count; the control plane changes it while no worker is at
-//! work. So whoever owns the threads puts the switch behind a lock that workers take for reading, one batch at a time,
-//! and the control plane for writing: no packet sees half an update.
+//! Workers share the program, its tables and registers, and everything else that the control plane writes. They read it
+//! and change registers, meters and the counters of entries; the control plane changes it while all workers are idle.
+//! So the owner of the threads protects the switch by a lock that workers take for reading, one batch at a time, and
+//! the control plane for writing: no packet sees half an update.
 //!
 //! Each worker has its own queues, packets that are resubmitted or recirculated, counters, digests and random numbers.
 //! Packets of one worker stay in order. Registers: see `sections.rs`.

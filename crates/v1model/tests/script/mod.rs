@@ -88,7 +88,7 @@ pub fn feed_random(dir: &Path, name: &str, packets: u64) -> Outcome {
     same(rig.switch.stats().received, packets)
 }
 
-/// What leaves, in order.
+/// The outgoing packets, in order.
 #[derive(Default)]
 struct InOrder {
     left: Vec<Output>,
@@ -174,7 +174,7 @@ pub fn feed_both(dir: &Path, name: &str, packets: u64, config: SwitchConfig, bud
         fed += size;
         let made: Vec<(u32, Vec<u8>, usize)> = (0..size)
             .map(|_| {
-                // Some on ports that there are not, some without room in front.
+                // Some on ports that do not exist, some without room in front.
                 let ports = if random.below(20) == 0 { 600 } else { 8 };
                 let bytes = (0..random.below(64)).map(|_| random.next_u64() as u8 & 0x3f).collect();
                 (random.below(ports) as u32, bytes, random.below(40) as usize)
@@ -217,7 +217,7 @@ pub fn feed_both(dir: &Path, name: &str, packets: u64, config: SwitchConfig, bud
     let want = seen(&mut single.switch)?;
     same(seen(&mut batched.switch)?, want.clone())?;
     if !text.contains("random") {
-        // The switch itself does not wait for what the worker has in its queues.
+        // The switch itself does not wait for packets in the worker's queues.
         let without = |s: String| s.rsplit_once(", ").map_or(s.clone(), |(s, _)| s.to_string());
         same(without(seen(&mut shared.switch)?), without(want))?;
     }
@@ -321,7 +321,7 @@ pub fn feed_workers(dir: &Path, threads: usize, packets: u64) -> Outcome {
         (0..2).filter_map(|i| state.meter_cell(meter, i).ok()).map(|m| m.marked()[0].packets).sum();
     same(marked, all)?;
     same(state.direct_counter(TableId(0), None).map(|c| c.packets).ok(), Some(all / 2))?;
-    // Another program: what the workers counted goes along.
+    // Another program: the workers' counts are kept.
     let pipeline = load(&dir.join("workers.p4"))?;
     rig.switch.set_pipeline(Time(1), pipeline, Keep::Fitting).map_err(|e| e.to_string())?;
     let state = rig.switch.state().ok_or("no program")?;
@@ -346,7 +346,7 @@ fn load(source: &Path) -> Outcome<Pipeline> {
     Pipeline::load(compiled.program).map_err(|problems| format!("{problems:?}"))
 }
 
-/// What left the switch, and when.
+/// The packets that left the switch, and their times.
 #[derive(Debug)]
 struct Left {
     to: String,
