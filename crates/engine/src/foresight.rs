@@ -23,7 +23,7 @@ const EVERY: u32 = 64;
 /// So many packets are looked at between two decisions.
 const PACKETS: u32 = 1024;
 
-/// What was seen lately.
+/// Recent observations.
 #[derive(Clone)]
 pub(crate) struct Foresight {
     batches: u32,

@@ -11,7 +11,7 @@
 
 use pointsman_ir::{Type, TypeId, Types};
 
-/// What a scalar is.
+/// The kind of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scalar {
     Bool,

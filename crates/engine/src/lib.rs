@@ -7,30 +7,31 @@
 //! # Requirements on the architecture
 //!
 //! The contract is the interpreter's, with optional additions:
-//! - `Known`, when a program is loaded: what externs mean, so that registers, counters, checksums and hashes are code in
-//!   the place of calls (`generate/known.rs`), on the cells that [`Env::cells`] lends.
+//! - `Known`, when a program is loaded: the meanings of externs, so that registers, counters, checksums and hashes
+//!   become code instead of calls (`generate/known.rs`), on the cells that [`Env::cells`] lends.
 //! - [`Env::tables`]: tables that native code looks up by itself (`generate/table.rs`).
 //! - [`Env::call_flat`]: any other extern call whose arguments are all numbers, or one struct of numbers, which is then
-//!   passed as the bits that a hash or checksum wants. Other calls are made with `Value`s.
+//!   passed as the bits for a hash or checksum. Other calls are made with `Value`s.
 //!
 //! # Looking ahead
 //!
-//! For programs with much memory, a second function determines which addresses a packet will need (`generate/ahead.rs`);
-//! [`Executor::prefetch_pass`] and [`Executor::prefetch`] run it over a batch. `foresight.rs` determines whether that is worth it now. For
-//! measurements, and the gain of each step, see docs/engine.md.
+//! For programs with much memory, a second function determines which addresses a packet will need
+//! (`generate/ahead.rs`); [`Executor::prefetch_pass`] and [`Executor::prefetch`] run it over a batch. `foresight.rs`
+//! determines whether that pays off at the moment. For measurements, and the gain of each step, see docs/engine.md.
 //!
 //! # Workers
 //!
-//! An `Engine` can be shared: code and layouts never change, and what a run writes is in its frame, or in cells, whose rules
-//! are the architecture's.
+//! An `Engine` can be shared: code and layouts never change, and a run only writes to its frame, or to cells, whose
+//! rules are the architecture's.
 //!
 //! # Memory safety
 //!
-//! Generated code touches these kinds of memory: the packet's frame and scratch memory (one piece, allocated here, in the
-//! size that the layout and the code say, and checked before each run), the packet (every access behind a comparison with its
-//! length), the emitted bytes (behind a comparison with their capacity) and constants, which belong to the code and live
-//! as long. Stack indices are checked by the code. So are the indices of cells; that arrays have the shapes that the
-//! architecture announced is its promise, as it is that flat tables are what they say. It calls the functions of `runtime.rs`, which never unwind into it.
+//! Generated code touches these kinds of memory: the packet's frame and scratch memory (one piece, allocated here, in
+//! the size of the layout and the code, and checked before each run), the packet (every access behind a comparison with
+//! its length), the emitted bytes (behind a comparison with their capacity) and constants, which belong to the code and
+//! live as long. Stack indices are checked by the code. So are the indices of cells. The architecture guarantees that
+//! arrays have the announced shapes, and that flat tables are as described. It calls the functions of `runtime.rs`,
+//! which never unwind into it.
 
 mod code;
 mod foresight;
@@ -138,8 +139,8 @@ fn pass_entries(pass: &Pass) -> impl Iterator<Item = Entry> {
     })
 }
 
-/// The memory of one packet: what native code works with (`runtime::Ctx`), the slots, scratch memory. Only the slots mean
-/// anything between two runs. The default one belongs to no program.
+/// The memory of one packet: the context of native code (`runtime::Ctx`), the slots, scratch memory. Only the slots
+/// have a meaning between two runs. The default one belongs to no program.
 #[derive(Default)]
 pub struct Frame {
     slots: Vec<u64>,
@@ -244,7 +245,7 @@ impl Block {
     #[inline]
     fn runs_on(&self, slots: &[usize]) -> bool {
         let in_order = match slots {
-            // What architectures do for every packet.
+            // The usual case for every packet.
             [a] => *a == 0,
             [a, b] => (*a, *b) == (0, 1),
             [a, b, c] => (*a, *b, *c) == (0, 1, 2),
@@ -446,10 +447,10 @@ impl Executor for Engine {
             layouts,
             program,
         };
-        // Where a pass cannot be made, whatever is wrong, the blocks are, or tell what is wrong.
+        // If the pass cannot be compiled, the blocks are, or they return the error.
         engine.pass = known.pass.as_ref().and_then(|pass| engine.make_pass(pass).ok().flatten());
         for entry in engine.package() {
-            // What a pass contains can be compiled for sure, and is when it is needed apart.
+            // Blocks of a compiled pass can be compiled for sure, and are when they are needed separately.
             let apart = match (&known.pass, &engine.pass) {
                 (Some(pass), Some(made)) => !made.code.whole || !pass_entries(pass).any(|e| e == entry),
                 _ => true,
@@ -544,7 +545,7 @@ impl Executor for Engine {
 
     fn set(&self, frame: &mut Frame, slot: usize, path: &[u32], value: &Bits) -> bool {
         let Some(start) = self.offsets.get(slot) else { return false };
-        // What architectures do for every packet.
+        // The usual case for every packet.
         if let (Shape::Struct(fields), [field]) = (&self.layouts.get(self.slots[slot]).shape, path)
             && let Some((ty, offset)) = fields.get(*field as usize)
             && let Shape::Scalar(Scalar::Bits, width @ 1..=64) = self.layouts.get(*ty).shape

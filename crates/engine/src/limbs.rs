@@ -18,7 +18,7 @@ fn limb(a: &[u64], i: usize) -> u64 {
     a.get(i).copied().unwrap_or(0)
 }
 
-/// Clears what is above the width.
+/// Clears the bits above the width.
 fn trim(a: &mut [u64], width: u32) {
     if let Some(top) = a.get_mut(count(width).wrapping_sub(1)) {
         *top &= top_mask(width);
@@ -36,7 +36,7 @@ pub(crate) fn saturated(a: &[u64]) -> u64 {
     if a.iter().skip(1).all(|l| *l == 0) { limb(a, 0) } else { u64::MAX }
 }
 
-/// What each limb of two numbers becomes.
+/// Combines each limb of two numbers.
 pub(crate) fn each(to: &mut [u64], a: &[u64], b: &[u64], f: impl Fn(u64, u64) -> u64) {
     to.iter_mut().enumerate().for_each(|(i, t)| *t = f(limb(a, i), limb(b, i)));
 }

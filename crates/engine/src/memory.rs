@@ -519,7 +519,7 @@ impl Writer<'_> {
 mod tests {
     use super::*;
 
-    /// What is written at any bit reads back, and nothing around it changes.
+    /// Values written at any bit read back, and nothing around them changes.
     #[test]
     fn packed_round_trip() {
         for width in [0u32, 1, 3, 8, 13, 31, 64, 65, 100, 128, 129, 300] {

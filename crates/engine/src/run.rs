@@ -105,7 +105,7 @@ impl Engine {
         result
     }
 
-    /// Enters code. Only what the code looks at is written into its context.
+    /// Enters code. Only the parts of the context that the code reads are written.
     #[inline(always)]
     fn enter(
         &self,

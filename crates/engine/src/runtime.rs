@@ -1,4 +1,4 @@
-//! What native code reaches: its context, and the functions that it calls.
+//! The runtime of native code: its context, and the functions that it calls.
 //!
 //! # Safety
 //!
@@ -37,8 +37,8 @@ pub(crate) mod status {
     pub(crate) const EXITS: i64 = 16;
 }
 
-/// What native code works with: the first words of the memory that it is given, at offsets that [`at`] names. The packet's
-/// variables and scratch memory follow.
+/// The memory of native code: the first words of its context, at offsets that [`at`] names. The packet's variables and
+/// scratch memory follow.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Ctx<'a> {
@@ -59,12 +59,12 @@ pub(crate) struct Ctx<'a> {
     /// The arrays of the architecture, by instance; only of code that uses them.
     pub(crate) cells: *const CellArray,
     pub(crate) packet_bytes: u64,
-    /// The flat tables of the architecture; null if there are none.
+    /// The flat tables of the architecture; null without any.
     pub(crate) tables: *const FlatTable,
     /// Of code that looks ahead: which of its tables are large, a bit for each; where the addresses end that it has noted.
     pub(crate) large: u64,
     pub(crate) noted: *const u64,
-    /// What a function of [`rare`] gave back.
+    /// The result of a function of [`rare`].
     pub(crate) result: u64,
     /// Of a pass: whether the architecture was called, the numbers given with the packet, its results.
     pub(crate) asked: u64,
@@ -230,7 +230,7 @@ impl<'a> Host<'a> {
         match params {
             RowData::Flat(params) => {
                 for (n, (ty, at)) in params.iter().enumerate() {
-                    // By way of the natural form, which knows what is of another type.
+                    // Through the natural form, which handles values of another type.
                     let mut natural = vec![0; self.layouts.get(*ty).size.div_ceil(8) as usize];
                     self.memory().put(memory::bytes_mut(&mut natural), *ty, Spot::Natural(0), value(n));
                     at.put(data, &read_bits(memory::bytes(&natural), at.width));
@@ -357,7 +357,7 @@ pub(crate) extern "C" fn value_set(ctx: *mut Ctx<'_>, site: *const Site, area: *
     })
 }
 
-/// Appends a value to the packet: what native code cannot append itself. False after a panic.
+/// Appends a value to the packet that native code cannot append itself. False after a panic.
 pub(crate) extern "C" fn emit(ctx: *mut Ctx<'_>, ty: u64, at: *mut u8) -> u64 {
     guard(ctx, 0, |ctx| {
         let ty = TypeId(ty as u32);

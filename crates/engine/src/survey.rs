@@ -1,4 +1,4 @@
-//! What is known about a program before any code is generated.
+//! Properties of a program that are determined before any code is generated.
 
 use crate::generate::Entry;
 use crate::layout::{Layouts, Shape};

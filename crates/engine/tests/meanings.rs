@@ -1,5 +1,5 @@
-//! What native code does in the place of calls is what the interpreter's calls do: random packets, in batches that are looked
-//! ahead of, leave the same, and leave the same behind.
+//! Native code in the place of calls has the effect of the interpreter's calls: random packets, in prefetched batches,
+//! give the same output and leave the same state.
 
 use pointsman_engine::Engine;
 use pointsman_frontend::source::Loader;
@@ -27,7 +27,7 @@ fn pipeline() -> Pipeline {
     Pipeline::load(compiled.program).unwrap_or_else(|problems| panic!("{problems:?}"))
 }
 
-/// What leaves for these packets, and what registers and counters hold afterwards.
+/// The outgoing packets, and the final content of registers and counters.
 fn run<E: Executor>(packets: &[Vec<u8>], batch: usize) -> (Vec<Output>, String) {
     let mut switch = Switch::<E>::new(SwitchConfig::default()).unwrap();
     switch.set_pipeline(Time::ZERO, pipeline(), Keep::Nothing).unwrap();

@@ -1,7 +1,7 @@
 //! The programs and packets that test the v1model architecture, run as native code.
 
 #[path = "../../v1model/tests/script/mod.rs"]
-#[allow(dead_code)] // what compares with pseudo code runs on the interpreter alone
+#[allow(dead_code)] // comparisons with pseudo code run on the interpreter alone
 mod script;
 
 use pointsman_engine::Engine as Tested;

@@ -1,5 +1,5 @@
 //! Numbers of up to thousands of bits: every operator, on operands in headers, in metadata and in local variables,
-//! gives what the interpreter says, at widths around those where a number needs one limb more.
+//! gives the interpreter's result, at widths around those where a number needs one limb more.
 
 use pointsman_engine::Engine;
 use pointsman_frontend::source::Loader;

@@ -76,7 +76,7 @@ impl<'a> Writer<'a> {
 mod tests {
     use super::*;
 
-    /// What is written with any mix of widths reads back, and the bytes are the concatenation of the fields.
+    /// Fields written with any mix of widths read back, and the bytes are the concatenation of the fields.
     #[test]
     fn round_trip() {
         let mut seed = 7u64;

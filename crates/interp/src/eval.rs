@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 
 type Result<T> = std::result::Result<T, Stop>;
 
-/// What evaluation needs besides the variables.
+/// The context of evaluation besides the variables.
 #[derive(Clone, Copy)]
 pub(crate) struct Eval<'a> {
     pub(crate) types: &'a Types,

@@ -37,7 +37,7 @@ pub const MAX_TRANSITIONS: u32 = 10_000;
 /// Rounds that all loops together may make in one run of a parser or control.
 pub const MAX_LOOP_ROUNDS: u32 = 1 << 20;
 
-/// Runs one program. See the crate's documentation for what it does where P4 leaves a choice.
+/// Runs one program. See the crate's documentation for its behaviour where P4 leaves a choice.
 #[derive(Debug)]
 pub struct Interp {
     program: Arc<Program>,

@@ -64,7 +64,7 @@ pub(crate) struct Place {
     pub(crate) path: SmallVec<[u32; 4]>,
     /// Bits of the value there.
     pub(crate) slice: Option<(u32, u32)>,
-    /// The length of the path to the last stack that `next` was taken of: what `extract` advances.
+    /// The length of the path to the last stack that `next` was taken of, which `extract` advances.
     next_of: Option<u32>,
 }
 
@@ -97,7 +97,7 @@ impl Place {
         Ok(Some(place))
     }
 
-    /// Can writing one change what the other reads?
+    /// Whether writing one can change the value of the other.
     pub(crate) fn overlaps(&self, other: &Place) -> bool {
         self.root == other.root && self.path.iter().zip(&other.path).all(|(a, b)| a == b)
     }

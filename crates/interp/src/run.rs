@@ -40,7 +40,7 @@ pub(crate) struct Run<'a> {
     pub(crate) at: Callee,
     /// The statement that is traced.
     pub(crate) span: Span,
-    /// What a parser reads.
+    /// The packet that a parser reads.
     pub(crate) packet: &'a [u8],
     /// The next bit of it.
     pub(crate) position: usize,
@@ -48,14 +48,14 @@ pub(crate) struct Run<'a> {
     pub(crate) out: Writer<'a>,
     pub(crate) transitions_left: u32,
     loop_rounds_left: u32,
-    /// What the function that is returning returns.
+    /// The result of the function that is returning.
     returned: Value,
     /// Keys of the table that is being looked up, kept for their memory.
     key: Vec<Bits>,
     selectors: Vec<Bits>,
-    /// Frames of calls that are over, kept for their memory.
+    /// Frames of completed calls, kept for their memory.
     frames: Vec<Vec<Value>>,
-    /// Arguments of the calls under way that have places.
+    /// Arguments of the active calls that have places.
     back: Vec<Back>,
 }
 
@@ -166,7 +166,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Resolves `lv` and writes there; lost if there is no such place.
+    /// Resolves `lv` and writes there; lost if the place does not exist.
     pub(crate) fn store(&mut self, scope: &mut Scope<'_>, lv: &LValue, value: Value) -> Outcome {
         if let Some(v) = scope.peek_mut(lv) {
             values::put(v, value);
@@ -413,7 +413,7 @@ fn invalidate(value: &mut Value) {
 struct Call {
     /// The callee's frame.
     frame: Vec<Value>,
-    /// What goes back after the call: [`Run::back`] from here on.
+    /// The values to copy back after the call: [`Run::back`] from here on.
     back: usize,
 }
 
@@ -439,7 +439,7 @@ impl<'a> Run<'a> {
     /// Evaluates arguments from left to right. Structs and headers that are invisible during the call are moved, not
     /// copied: passing all headers to a control costs nothing.
     fn copy_in(&mut self, scope: &mut Scope<'_>, callee: Callee, args: &'a [Arg]) -> Result<Call, Stop> {
-        // Actions see the control's variables; an extern might change what it is lent.
+        // Actions see the control's variables; an extern might change lent values.
         let (hidden, lend) = match callee {
             Callee::Action(a) => (self.program.actions[a.index()].control.is_none(), false),
             Callee::Extern { .. } => (true, false),

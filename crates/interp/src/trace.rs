@@ -1,4 +1,4 @@
-//! Reports of what happens to traced packets. Nothing here runs for others.
+//! Reports of traced packets. Nothing here runs for others.
 
 use crate::place::{Place, Scope};
 use crate::run::{Outcome, Run, Stop};
@@ -8,10 +8,10 @@ use pointsman_ir::{
     VarRef,
 };
 
-/// What is known of a statement before it runs.
+/// The state of a statement before it runs.
 enum Before {
     Nothing,
-    /// A place will be written; what it holds. `None`: it does not exist.
+    /// A place will be written; its value. `None`: it does not exist.
     Write(Option<(Place, Value)>, TypeId),
     /// `extract` into a place; the position in the packet.
     Extract(Option<Place>, TypeId, usize),
@@ -36,7 +36,7 @@ impl<'a> Run<'a> {
         self.env.trace(TraceEvent { span, what });
     }
 
-    /// Runs a statement and reports what it did.
+    /// Runs a statement and reports its effect.
     pub(crate) fn traced(&mut self, scope: &mut Scope<'_>, stmt: &'a Stmt) -> Outcome {
         let outer = std::mem::replace(&mut self.span, stmt.span);
         let before = self.before(scope, stmt);
@@ -278,7 +278,7 @@ impl<'a> Run<'a> {
         args.iter().zip(values).enumerate().map(one).collect()
     }
 
-    /// Reports a call of an extern when it is over.
+    /// Reports a call of an extern after it returned.
     pub(crate) fn tell_extern(
         &mut self,
         call: &ExternCall<'_>,
@@ -296,7 +296,7 @@ impl<'a> Run<'a> {
         self.tell(self.span, Traced::Extern { function, instance, args: told, returned });
     }
 
-    /// The values of the key of a table, told with what was found.
+    /// Reports the values of a table's key and the result of the look-up.
     pub(crate) fn tell_lookup(
         &mut self,
         table: pointsman_ir::TableId,

@@ -1,4 +1,4 @@
-//! What values mean that `ir::Value` leaves to executors: steps into them, equality, packing.
+//! The parts of values' meaning that `ir::Value` leaves to executors: steps into them, equality, packing.
 
 use crate::bitio::{self, Writer};
 use pointsman_ir::{Bits, Type, TypeId, Types, Value};
@@ -90,7 +90,7 @@ pub(crate) fn copy(target: &mut Value, source: &Value) {
     }
 }
 
-/// `*target = value`, without a call where there is nothing to free.
+/// `*target = value`, without a call if nothing has to be freed.
 #[inline]
 pub(crate) fn put(target: &mut Value, value: Value) {
     match (target, value) {
@@ -100,8 +100,8 @@ pub(crate) fn put(target: &mut Value, value: Value) {
     }
 }
 
-/// `value` as a value of type `ty`: unchanged if it is one, widths adjusted, the default value where it does not fit
-/// at all. For what comes from outside the program (externs, the control plane, the architecture).
+/// `value` as a value of type `ty`: unchanged if it is one, widths adjusted, the default value if it does not fit at
+/// all. For values from outside the program (externs, the control plane, the architecture).
 pub(crate) fn conform(types: &Types, ty: TypeId, value: Value) -> Value {
     let all = |tys: &mut dyn Iterator<Item = TypeId>, v: Vec<Value>| {
         v.into_iter().zip(tys).map(|(v, t)| conform(types, t, v)).collect::<Vec<_>>()

@@ -54,13 +54,13 @@ fn measure(
     let (lookup, hit) = (per(start), resident_mb() - before);
     let start = Instant::now();
     for i in 0..n {
-        store.modify(entry(i, i + 1)).expect("the entry stands");
+        store.modify(entry(i, i + 1)).expect("the entry exists");
     }
     let modify = per(start);
     let start = Instant::now();
     for i in 0..n {
         let e = entry(i, 0);
-        store.delete(&e.matches, e.priority).expect("the entry stands");
+        store.delete(&e.matches, e.priority).expect("the entry exists");
     }
     let delete = per(start);
     println!(

@@ -206,7 +206,7 @@ fn measure(table: &Table, n: usize) {
         };
         let start = Instant::now();
         let Ok(handle) = store.insert(entry) else { continue };
-        let slot = store.slot_of(handle).expect("the entry stands");
+        let slot = store.slot_of(handle).expect("the entry exists");
         in_store += start.elapsed().as_nanos();
         let start = Instant::now();
         flat.insert(slot, handle, &matches, priority, FlatAction::Call(&call));
@@ -229,7 +229,7 @@ fn measure(table: &Table, n: usize) {
         keys.push(key);
     }
     for (key, words) in keys.iter().zip(words.chunks_exact(flat.key_words())) {
-        let want = store.lookup(key).map(|(h, _)| u64::from(store.slot_of(h).expect("it stands")));
+        let want = store.lookup(key).map(|(h, _)| u64::from(store.slot_of(h).expect("it exists")));
         let row = flat.find(words)[0];
         assert_eq!((row >> 32 & 1 == 1).then_some(row >> 36), want, "{} {key:?}", table.name);
     }

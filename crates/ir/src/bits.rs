@@ -1,7 +1,7 @@
 //! Fixed-width bit strings: the values of `bit<W>` and `int<W>` (P4_16 sections 7.1.6.2 and 7.1.6.3).
 //!
-//! A [`Bits`] carries its width but not its signedness: two's complement makes most operations the same for both,
-//! and the few that differ say so in their name.
+//! A [`Bits`] carries its width but not its signedness: two's complement makes most operations the same for both, and
+//! the few that differ have the signedness in their name.
 
 use num_bigint::BigUint;
 use std::cmp::Ordering;

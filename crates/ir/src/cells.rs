@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// What the cells of an array are.
+/// The kind of an array's cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum CellKind {
@@ -38,12 +38,12 @@ pub enum CellKind {
     PacketsAndBytes = 3,
 }
 
-/// What an array is to be like.
+/// The shape of an array to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CellShape {
-    /// Fully qualified name of the object, which decides what it is interleaved with.
+    /// Fully qualified name of the object, which decides which arrays it is interleaved with.
     pub name: String,
-    /// What its cells are.
+    /// The kind of its cells.
     pub kind: CellKind,
     /// Width of a cell in bits. Counters have 64 or 128.
     pub width: u32,
@@ -244,7 +244,7 @@ impl CellArray {
         arrays.iter().map(copy).collect()
     }
 
-    /// Does it stand there, `leader` being the array that the place names? Always, if there are no cells.
+    /// Whether it is at this place; `leader` is the array that the place names. Always true without cells.
     pub fn stands_at(&self, place: CellPlace, leader: &CellArray) -> bool {
         let first = leader.base.wrapping_add(place.first as usize);
         self.len == 0 || (self.stride, self.base) == (place.stride, first)
@@ -267,7 +267,7 @@ impl CellArray {
         self.width
     }
 
-    /// What the cells are.
+    /// The kind of the cells.
     #[inline]
     pub fn kind(&self) -> CellKind {
         self.kind
@@ -310,7 +310,7 @@ impl CellArray {
         matches!(self.width, 33..=64) || self.kind != CellKind::Value
     }
 
-    /// A cell of up to 64 bits. `None` if there is no such cell, or it is wider.
+    /// A cell of up to 64 bits. `None` if the cell does not exist, or is wider.
     #[inline]
     pub fn load(&self, index: u64) -> Option<u64> {
         let cell = self.cell(index)?;
@@ -321,7 +321,7 @@ impl CellArray {
         }
     }
 
-    /// Sets a cell of up to 64 bits, truncating. False if there is no such cell, or it is wider.
+    /// Sets a cell of up to 64 bits, truncating. False if the cell does not exist, or is wider.
     #[inline]
     pub fn store(&self, index: u64, value: u64) -> bool {
         let Some(cell) = self.cell(index) else { return false };
@@ -334,7 +334,7 @@ impl CellArray {
         true
     }
 
-    /// The low and the high half of a cell of up to 128 bits. `None` if there is no such cell, or it is wider.
+    /// The low and the high half of a cell of up to 128 bits. `None` if the cell does not exist, or is wider.
     #[inline]
     pub fn load_words(&self, index: u64) -> Option<[u64; 2]> {
         let cell = self.cell(index)?;
@@ -346,7 +346,7 @@ impl CellArray {
         (cell.len() <= 4).then(|| [at(0) | at(1) << 32, at(2) | at(3) << 32])
     }
 
-    /// Sets a cell of up to 128 bits from its halves, truncating. False if there is no such cell, or it is wider.
+    /// Sets a cell of up to 128 bits from its halves, truncating. False if the cell does not exist, or is wider.
     #[inline]
     pub fn store_words(&self, index: u64, [low, high]: [u64; 2]) -> bool {
         let Some(cell) = self.cell(index) else { return false };
@@ -367,7 +367,7 @@ impl CellArray {
         true
     }
 
-    /// A cell of any width. `None` if there is no such cell.
+    /// A cell of any width. `None` if the cell does not exist.
     pub fn get(&self, index: u64) -> Option<Bits> {
         if let Some([low, high]) = self.load_words(index) {
             return Some(Bits::new(self.width, u128::from(high) << 64 | u128::from(low)));
@@ -376,7 +376,7 @@ impl CellArray {
         Some(Bits::from_biguint(self.width, &BigUint::new(granules)))
     }
 
-    /// Sets a cell of any width, truncating or zero-extending. False if there is no such cell.
+    /// Sets a cell of any width, truncating or zero-extending. False if the cell does not exist.
     pub fn set(&self, index: u64, value: &Bits) -> bool {
         let Some(cell) = self.cell(index) else { return false };
         let fitted;
@@ -397,8 +397,8 @@ impl CellArray {
         }
     }
 
-    /// Counts a packet of `bytes` bytes in a counter; counts wrap at 2^64. False if there is no such cell, or the array
-    /// is not a counter.
+    /// Counts a packet of `bytes` bytes in a counter; counts wrap at 2^64. False if the cell does not exist, or the
+    /// array is not a counter.
     #[inline]
     pub fn count(&self, index: u64, bytes: u32) -> bool {
         let Some(cell) = self.cell(index) else { return false };

@@ -62,10 +62,10 @@ pub trait Executor: Sized + 'static {
     /// Sets a scalar, truncating to its width.
     fn write(&self, frame: &mut Self::Frame, field: Self::Field, value: u64);
 
-    /// A scalar: `path` are field (or element) indices from the slot's variable. `None` if there is no such scalar.
+    /// A scalar: `path` are field (or element) indices from the slot's variable. `None` if the scalar does not exist.
     fn get(&self, frame: &Self::Frame, slot: usize, path: &[u32]) -> Option<Bits>;
 
-    /// Sets a scalar, truncating or zero-extending. False if there is no such scalar.
+    /// Sets a scalar, truncating or zero-extending. False if the scalar does not exist.
     fn set(&self, frame: &mut Self::Frame, slot: usize, path: &[u32], value: &Bits) -> bool;
 
     /// The whole value of a slot.
@@ -90,9 +90,9 @@ pub trait Executor: Sized + 'static {
         1
     }
 
-    /// A control is about to be run on these frames, one after the other: an executor that can tell which memory it will use may
-    /// fetch it into the caches. Nothing that a block can see may change, and the runs may find other values in frames,
-    /// tables and cells than this call did.
+    /// A control is about to be run on these frames, one after the other: an executor that knows which memory it will
+    /// use may fetch it into the caches. Nothing that a block can see may change, and the runs may find other values in
+    /// frames, tables and cells than this call did.
     fn prefetch(
         &self,
         _control: ControlId,
@@ -120,13 +120,14 @@ pub trait Executor: Sized + 'static {
         false
     }
 
-    /// Takes packets through [`Known::pass`], one after the other. What the frame holds matters neither before nor after, but for
-    /// exits with a frame. False: nothing was done for the packet that came last, and the architecture has to run block by block.
+    /// Takes packets through [`Known::pass`], one after the other. The frame's content is irrelevant before and after,
+    /// except for exits with a frame. False: nothing was done for the packet that came last, and the architecture has
+    /// to run block by block.
     fn pass(&self, _frame: &mut Self::Frame, packets: &mut impl Convoy) -> bool {
         packets.next().is_none()
     }
 
-    /// Runs a control. What it emits is appended to `emitted`.
+    /// Runs a control. Emitted headers are appended to `emitted`.
     fn control(
         &self,
         control: ControlId,
@@ -137,17 +138,17 @@ pub trait Executor: Sized + 'static {
     ) -> ControlOutcome;
 }
 
-/// An architecture's information about externs when a program is loaded, so that an executor can do by itself what it
-/// would otherwise call the architecture for.
+/// An architecture's information about externs when a program is loaded, so that an executor can implement some of them
+/// without calls of the architecture.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
-    /// By [`ExternFnId`]. What is missing is [`Meaning::Ask`].
+    /// By [`ExternFnId`]. Missing ones are [`Meaning::Ask`].
     pub meanings: Vec<Meaning>,
-    /// The algorithms of hashes and checksums, by their ordinals. What is missing is [`Digest::Ask`].
+    /// The algorithms of hashes and checksums, by their ordinals. Missing ones are [`Digest::Ask`].
     pub digests: Vec<Digest>,
     /// By [`ExternInstanceId`]: the arrays that [`Env::cells`] will give, in shape and length.
     pub arrays: Vec<CellShape>,
-    /// What happens to a packet to which nothing unusual happens.
+    /// The way of an ordinary packet.
     pub pass: Option<Pass>,
 }
 
@@ -202,7 +203,7 @@ impl CoreErrors {
     }
 }
 
-/// What a parser did.
+/// The result of a parser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseOutcome {
     /// False: it went to `reject`.
@@ -213,7 +214,7 @@ pub struct ParseOutcome {
     pub consumed_bits: usize,
 }
 
-/// What a control did.
+/// The result of a control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControlOutcome {
     /// It ended by `exit`.
@@ -225,7 +226,7 @@ pub struct ControlOutcome {
 pub struct Lookup {
     /// The entry, if one was hit.
     pub hit: Option<EntryHandle>,
-    /// What runs: the entry's action or the default action. `None`: nothing (an empty action profile group).
+    /// The action to run: the entry's or the default action. `None`: nothing (an empty action profile group).
     pub action: Option<Arc<ActionCall>>,
 }
 
@@ -240,8 +241,8 @@ pub struct ExternCall<'a> {
     pub type_args: &'a [TypeId],
     /// Type of the result (`Void` for procedures).
     pub returns: Option<TypeId>,
-    /// In a pass ([`Executor::pass`]), once the parser has run: what it left of the packet. Empty in runs of one block, for
-    /// which the architecture knows.
+    /// In a pass ([`Executor::pass`]), once the parser has run: the rest of the packet. Empty in runs of one block,
+    /// where the architecture has it.
     pub rest: &'a [u8],
 }
 
@@ -253,8 +254,8 @@ pub struct FlatArgs<'a> {
     pub words: &'a mut [[u64; 2]],
     /// Their widths in bits; 0 for the argument that is [`FlatArgs::data`].
     pub widths: &'a [u32],
-    /// The bits of the one argument that is a struct or tuple, most significant first: whole bytes. `None` where it has no
-    /// fixed width: what needs it has to ask for [`Env::call_extern`].
+    /// The bits of the one argument that is a struct or tuple, most significant first: whole bytes. `None` if it has no
+    /// fixed width: an extern that needs it has to ask for [`Env::call_extern`].
     pub data: Option<&'a [u8]>,
     /// The returned value.
     pub result: &'a mut [u64; 2],
@@ -276,7 +277,7 @@ impl Generation {
     }
 }
 
-/// What a block reaches outside itself. Implemented by architectures.
+/// A block's access to everything outside itself. Implemented by architectures.
 pub trait Env {
     /// Looks up `table`. `key` holds every matched key field in order, `selectors` those of kind `selector`.
     fn lookup(&mut self, table: TableId, key: &[Bits], selectors: &[Bits]) -> Lookup;
@@ -338,9 +339,9 @@ pub trait Env {
         false
     }
 
-    /// Takes a report. An executor calls it, while [`Env::tracing`] says so, for everything that [`trace`](crate::trace)
-    /// lists; while not, it must neither call it nor pay for it. An executor that keeps no track of single statements
-    /// (one that compiles to machine code, say) hands blocks that are traced to one that does, such as the interpreter:
-    /// the outcome must be the same.
+    /// Takes a report. While [`Env::tracing`] is true, an executor calls it for everything that [`trace`](crate::trace)
+    /// lists; otherwise it must neither call it nor pay for it. An executor that does not keep track of single
+    /// statements (one that compiles to machine code, for example) hands traced blocks to one that does, such as the
+    /// interpreter: the outcome must be the same.
     fn trace(&mut self, _event: TraceEvent) {}
 }

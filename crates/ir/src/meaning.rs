@@ -1,10 +1,10 @@
-//! What extern functions mean, told by an architecture when it loads a program.
+//! The meanings of extern functions, given by an architecture when it loads a program.
 //!
-//! An executor that knows what a function does can do it in the place of the call. Nothing here names an architecture:
-//! a meaning refers to arguments by their position, and of the algorithms of a checksum or hash by their ordinals in
-//! the enum that names them.
+//! An executor that knows a function's meaning can implement it in the place of the call. This module names no
+//! architecture: a meaning refers to arguments by their position, and to the algorithms of a checksum or hash by their
+//! ordinals in the enum that names them.
 
-/// What a function or method does. Arguments are numbered from 0.
+/// The effect of a function or method. Arguments are numbered from 0.
 #[derive(Clone, Debug, Default)]
 pub enum Meaning {
     /// Only the architecture knows: it has to be asked.
@@ -47,7 +47,7 @@ pub enum Meaning {
         to: u32,
         /// Which of [`Known::digests`](crate::Known::digests).
         algorithm: u32,
-        /// What is added.
+        /// The number to add.
         base: u32,
         /// Scalars one after the other, most significant bit first, zero bits behind them up to whole bytes.
         data: u32,
@@ -61,7 +61,7 @@ pub enum Meaning {
         condition: u32,
         /// As of [`Meaning::Hash`].
         data: u32,
-        /// What the digest should be.
+        /// The expected digest.
         sum: u32,
         /// Which of [`Known::digests`](crate::Known::digests).
         algorithm: u32,

@@ -9,7 +9,8 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::AtomicU32;
 
-/// Smaller arrays, those of less than a huge page, are allocated as usual: what is touched of a huge page takes all of it.
+/// Smaller arrays, those of less than a huge page, are allocated as usual: a touched part of a huge page occupies all
+/// of it.
 #[cfg(target_os = "linux")]
 const LARGE: usize = 2 << 20;
 
@@ -120,8 +121,8 @@ impl<T: Number> Mapping<T> {
         const HUGE: usize = 2 << 20;
         let size = len.checked_mul(size_of::<T>())?.checked_next_multiple_of(HUGE)?;
         let all = size.checked_add(HUGE)?;
-        // SAFETY: a new private mapping, anywhere; then what lies before and behind the borders is given back. Nothing else uses
-        // of any of it. Advice does not change what is in memory.
+        // SAFETY: a new private mapping, anywhere; then the parts before and behind the borders are given back. Nothing else uses
+        // of any of it. Advice does not change the content of memory.
         unsafe {
             let (access, flags) = (
                 libc::PROT_READ | libc::PROT_WRITE,
@@ -146,7 +147,7 @@ impl<T: Number> Mapping<T> {
 #[cfg(target_os = "linux")]
 impl<T> Drop for Mapping<T> {
     fn drop(&mut self) {
-        // SAFETY: it is ours, and there are no references left.
+        // SAFETY: it is ours, and no references are left.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.size) };
     }
 }

@@ -1,9 +1,9 @@
 //! A packet's whole way through several blocks, as a list of steps.
 //!
-//! An executor that makes one piece of code of it ([`Executor::passes`](crate::Executor::passes)) saves what
-//! entering and leaving each block costs, and knows which fields are no longer read. The architecture says which
-//! blocks follow each other and what it does to fields in between; where it has more to do than that, the pass ends, and
-//! it continues block by block with the frame as it then is.
+//! An executor that compiles it to one piece of code ([`Executor::passes`](crate::Executor::passes)) saves the cost of
+//! entering and leaving each block, and knows which fields are no longer read. The architecture defines which blocks
+//! follow each other and how fields change in between; if a packet needs more than that, the pass ends, and the
+//! architecture continues block by block with the current frame.
 
 use crate::exec::Env;
 use crate::program::{ControlId, ParserId};
@@ -20,7 +20,7 @@ pub struct PassField {
     pub field: u32,
 }
 
-/// What a field is set to, truncated to its width.
+/// The new value of a field, truncated to its width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassValue {
     /// The same for every packet.
@@ -36,7 +36,7 @@ pub enum PassValue {
 pub struct PassExit {
     /// Names it; every exit with the same number has to be the same.
     pub number: u32,
-    /// The frame has to hold what it would hold if the blocks had been run one by one.
+    /// The frame must have the same content as if the blocks had been run one by one.
     pub frame: bool,
 }
 
@@ -64,8 +64,8 @@ pub enum PassStep {
     },
     /// Remembers a scalar for the outcome.
     Tell(PassField),
-    /// Runs a control and puts what it emits in front of what the parser left, in the packet's buffer. Goes out instead,
-    /// before it has run, if there is no room, or if the executor cannot do it.
+    /// Runs a control and puts its emitted headers in front of the parser's rest, in the packet's buffer. Without room,
+    /// or if the executor cannot do it, the pass ends with this exit before the control has run.
     Emit(ControlId, PassExit),
 }
 
@@ -87,7 +87,7 @@ pub struct Passed {
     pub rejected: Option<u32>,
     /// Bits of the packet that the parser consumed.
     pub consumed_bits: usize,
-    /// What [`PassStep::Tell`] remembered last.
+    /// The last value of [`PassStep::Tell`].
     pub told: u64,
     /// At the end: where in the buffer the packet now begins.
     pub start: usize,
@@ -101,13 +101,13 @@ pub struct Passing<'a> {
     pub start: usize,
     /// The numbers that steps refer to.
     pub given: [u64; GIVEN],
-    /// What blocks reach outside themselves.
+    /// The blocks' access to everything outside themselves.
     pub env: &'a mut dyn Env,
 }
 
-/// Packets that come one after the other. What [`Env::tables`] and [`Env::cells`] give is the same for all.
+/// Packets that come one after the other. [`Env::tables`] and [`Env::cells`] are the same for all.
 pub trait Coming {
-    /// The next; `None`: there are no more.
+    /// The next packet, if any.
     fn next(&mut self) -> Option<Passing<'_>>;
 }
 

@@ -59,7 +59,7 @@ pub struct Program {
     pub externs: Vec<ExternInstance>,
     /// Parser value sets.
     pub value_sets: Vec<ValueSet>,
-    /// What was passed to the package that is called `main`.
+    /// The arguments of the package that is called `main`.
     pub package: Package,
     /// Annotations on the package instance, such as `@pkginfo`.
     pub package_annotations: Annotations,
@@ -126,7 +126,7 @@ pub struct Annotations(pub Vec<Annotation>);
 pub struct Annotation {
     /// Without the `@`.
     pub name: String,
-    /// What follows it.
+    /// The body.
     pub body: AnnotationBody,
 }
 
@@ -146,7 +146,7 @@ pub enum AnnotationBody {
 /// A token of an unstructured annotation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum AnnotationToken {
-    /// A string literal without its quotes; what it escapes is left as written.
+    /// A string literal without its quotes; escapes are left as written.
     String(String),
     /// An integer literal: its value, without width and sign, and the literal as written.
     Int(num_bigint::BigInt, String),
@@ -275,8 +275,8 @@ pub struct Function {
     pub span: Span,
 }
 
-/// How a key field is matched. `Range`, `Optional` and `Selector` are declared by architectures, but what they mean is
-/// common to all that have them.
+/// How a key field is matched. Architectures declare `Range`, `Optional` and `Selector`, but their meaning is the same
+/// in all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // each is the match kind of that name
 pub enum MatchKind {
@@ -308,8 +308,8 @@ pub struct Key {
 pub struct TableAction {
     /// Which action.
     pub action: ActionId,
-    /// Runs in the control's frame before the arguments are taken: what calls in them need (P4_16 section 14.2.1.2
-    /// evaluates them only when the action is invoked).
+    /// Runs in the control's frame before the arguments are taken: statements that calls in them need (P4_16 section
+    /// 14.2.1.2 evaluates them only when the action is invoked).
     pub setup: Vec<Stmt>,
     /// Arguments for its parameters with direction, in the control's frame.
     pub bound: Vec<crate::stmt::Arg>,
@@ -340,7 +340,7 @@ pub struct Table {
     pub entries: Vec<crate::table::Entry>,
     /// `const entries`: the control plane may not touch them, nor add any.
     pub const_entries: bool,
-    /// `size`, if given; what 0 means is up to the architecture.
+    /// `size`, if given; the architecture defines the meaning of 0.
     pub size: Option<u64>,
     /// Further properties whose value is an extern instance (`counters`, `implementation`, `meters` ...).
     pub extern_properties: Vec<(String, ExternInstanceId)>,
@@ -370,7 +370,7 @@ pub enum Transition {
     Goto(StateRef),
     /// `transition select(...)`. Nothing matches: reject with `NoMatch`.
     Select {
-        /// What is looked at.
+        /// The expressions to match.
         on: Vec<Expr>,
         /// In order; the first that matches wins.
         cases: Vec<SelectCase>,
@@ -431,9 +431,9 @@ pub struct Control {
     pub span: Span,
 }
 
-/// The extern function that begins an `@atomic` block (P4_16, "Concurrency model"): the front end puts a call of it in front of
-/// the block. What is begun ends with a call of [`ATOMIC_END`], or with the parser or control that the architecture runs, where
-/// `exit` or `return` leads out of the block.
+/// The extern function that begins an `@atomic` block (P4_16, "Concurrency model"): the front end puts a call of it in
+/// front of the block. The block ends with a call of [`ATOMIC_END`], or with the parser or control that the
+/// architecture runs, if `exit` or `return` leads out of the block.
 pub const ATOMIC_BEGIN: &str = "atomic_begin";
 
 /// The extern function that ends an `@atomic` block.

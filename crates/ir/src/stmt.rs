@@ -67,7 +67,7 @@ pub enum Proj {
 /// An expression without side effects.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
-    /// What it computes.
+    /// The kind of expression.
     pub kind: ExprKind,
     /// Type of its value.
     pub ty: TypeId,
@@ -160,7 +160,7 @@ pub enum Arg {
     InOut(LValue),
 }
 
-/// What is called.
+/// The callee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Callee {
     /// An action, called directly.
@@ -183,7 +183,7 @@ pub enum Callee {
 /// A statement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stmt {
-    /// What it does.
+    /// The kind of statement.
     pub kind: StmtKind,
     /// Its position in the source.
     pub span: Span,
@@ -208,7 +208,7 @@ pub enum StmtKind {
     Call {
         /// Where the returned value goes.
         result: Option<LValue>,
-        /// What is called.
+        /// The callee.
         callee: Callee,
         /// Type arguments of a generic extern, such as the `T` of `digest<T>`.
         type_args: Vec<TypeId>,
@@ -272,7 +272,7 @@ pub enum StmtKind {
     Emit(Expr),
 }
 
-/// What matches in a `select` case, an entry set or a value set (P4_16 section 8.14).
+/// The values that match in a `select` case, an entry set or a value set (P4_16 section 8.14).
 #[derive(Clone, Debug, PartialEq)]
 pub enum KeySet {
     /// Equal.

@@ -1,8 +1,8 @@
 //! The text form of a program, for people and for golden tests: the same program always gives the same text.
 //!
 //! Names replace indices wherever they are unique; variables of one name in one frame are distinguished as `x#3`, those
-//! of the control around an action start with `^`. Spans are left out, so that moving code changes nothing.
-//! Nothing here relies on the program being right: what names nothing is printed as `?`.
+//! of the control around an action start with `^`. Spans are left out, so that moving code changes nothing. This module
+//! does not rely on the program being right: an index without an object is printed as `?`.
 
 mod code;
 mod values;
@@ -90,7 +90,7 @@ impl Out {
         let _ = writeln!(self.text, "{:1$}{2}", "", self.indent * 2, line.as_ref());
     }
 
-    /// `head {`, what `body` writes, `tail`.
+    /// `head {`, the output of `body`, `tail`.
     fn braces(&mut self, head: impl AsRef<str>, tail: &str, body: impl FnOnce(&mut Self)) {
         self.line(format!("{} {{", head.as_ref()));
         self.indent += 1;

@@ -1,7 +1,7 @@
-//! What an executor reports about a traced packet.
+//! An executor's reports about a traced packet.
 //!
-//! Reports are for people: they own their values and name places as the source does, so that nothing but the program is
-//! needed to show them. An executor makes them only while [`Env::tracing`](crate::Env::tracing) says so.
+//! Reports are for people: they own their values and name places as the source does, so that only the program is needed
+//! to show them. An executor makes them only while [`Env::tracing`](crate::Env::tracing) is true.
 
 use crate::exec::Lookup;
 use crate::program::{ExternFnId, ExternInstanceId, ParserId, Program, StateRef, TableId};
@@ -14,7 +14,7 @@ use crate::value::Value;
 pub struct TraceEvent {
     /// The statement, expression or declaration that it came from.
     pub span: Span,
-    /// What happened.
+    /// The kind of step.
     pub what: Traced,
 }
 
@@ -38,7 +38,7 @@ pub struct ExternArg {
     pub after: Option<Value>,
 }
 
-/// What happened.
+/// A step of an executor.
 ///
 /// Order within a block is the order of execution. Temporaries that the front end made (names that start with `$`) are not
 /// reported. The steps of the callee are between [`Traced::Enter`] and its [`Traced::Leave`].
@@ -70,7 +70,7 @@ pub enum Traced {
     },
     /// Bits were looked at without moving on.
     Lookahead {
-        /// What they are.
+        /// The value read.
         into: Named,
         /// First bit in the packet.
         at_bit: usize,
@@ -86,7 +86,7 @@ pub enum Traced {
     Change {
         /// The place with its new value.
         new: Named,
-        /// What it held before.
+        /// Its old value.
         old: Value,
     },
     /// A write to an element that does not exist.
@@ -108,12 +108,12 @@ pub enum Traced {
         key: Vec<crate::Bits>,
         /// Key fields of kind `selector`.
         selectors: Vec<crate::Bits>,
-        /// What was found.
+        /// The result.
         found: Lookup,
     },
     /// An action, function, control or parser starts, with its `in` and directionless parameters.
     Enter(Callee, Vec<Named>),
-    /// It is over.
+    /// The call has ended.
     Leave,
     /// An extern was called.
     Extern {
@@ -123,7 +123,7 @@ pub enum Traced {
         instance: Option<ExternInstanceId>,
         /// In order of the parameters.
         args: Vec<ExternArg>,
-        /// What it returned.
+        /// The returned value.
         returned: Option<Named>,
     },
     /// A deparser emits a header; nothing if it is invalid.

@@ -10,7 +10,7 @@ pub struct TypeId(pub u32);
 /// A P4 type after instantiation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
-    /// No value: what a procedure returns.
+    /// No value: the result of a procedure.
     Void,
     /// `bool`.
     Bool,
@@ -58,7 +58,7 @@ pub enum Type {
     NewType {
         /// Name as declared.
         name: String,
-        /// What it is made of.
+        /// The type that represents it.
         base: TypeId,
         /// Such as `@p4runtime_translation`.
         annotations: Annotations,

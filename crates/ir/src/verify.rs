@@ -27,7 +27,7 @@ pub const MAX_TOTAL_WIDTH: u64 = 1 << 24;
 /// How deep types may be nested.
 pub const MAX_TYPE_DEPTH: u32 = 32;
 
-/// How deep statements and expressions may be nested, summed along every chain of calls: what bounds the stack of an
+/// How deep statements and expressions may be nested, summed along every chain of calls: this bounds the stack of an
 /// executor that recurses.
 pub const MAX_NESTING: usize = 400;
 
@@ -157,7 +157,7 @@ fn package(report: &mut Report<'_>, package: &Package) {
     }
 }
 
-/// Frames, and that actions name their control: what checking code relies on.
+/// Frames, and that actions name their control: the checks of code rely on both.
 fn frames(report: &mut Report<'_>, known: &types::Known) -> bool {
     let program = report.program;
     let before = report.messages.len();

@@ -17,7 +17,7 @@ fn golden() {
     assert_eq!(text, std::fs::read_to_string(GOLDEN).unwrap());
 }
 
-/// What does not occur in the golden program.
+/// Constructs that do not occur in the golden program.
 #[test]
 fn details() {
     let mut b = Builder::new();

@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub struct ActionText {
     /// Name of the action.
     pub name: String,
-    /// Arguments; those without a name go by position.
+    /// Arguments; those without a name are positional.
     pub args: Vec<(Option<String>, String)>,
 }
 
@@ -26,9 +26,9 @@ pub struct EntryText {
     pub table: String,
     /// Priority; larger wins.
     pub priority: Option<i32>,
-    /// Name and match of each key field; what is left out matches anything (where its kind allows).
+    /// Name and match of each key field; omitted fields match anything (if their kind allows).
     pub keys: Vec<(String, String)>,
-    /// What it does.
+    /// Its action.
     pub action: ActionText,
 }
 

@@ -33,12 +33,12 @@ pub use parse::{Command, Condition, Index, Line, parse};
 pub use rig::Rig;
 pub use run::run;
 
-/// What is wrong with a test, or with the switch.
+/// An error of a test, or of the switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StfError {
     /// Line of the test, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The error.
     pub message: String,
 }
 
@@ -50,7 +50,7 @@ impl std::fmt::Display for StfError {
 
 impl std::error::Error for StfError {}
 
-/// What a test did.
+/// The result of a test.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Packets that arrived.
@@ -59,7 +59,7 @@ pub struct Report {
     pub packets_out: usize,
     /// Packets that left on other ports: not checked.
     pub unchecked: usize,
-    /// What was not as expected; empty if the test passed.
+    /// Deviations from the expected output; empty if the test passed.
     pub failures: Vec<StfError>,
 }
 

@@ -8,11 +8,11 @@ use crate::entries::{ActionText, EntryText};
 pub struct Line {
     /// Line of the test, from 1.
     pub number: usize,
-    /// What is to be done.
+    /// The command.
     pub command: Command,
 }
 
-/// What packets and bytes are compared with.
+/// The number that packets and bytes are compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
     /// `==`, `!=`, `<`, `<=`, `>` or `>=`.
@@ -22,7 +22,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Does `ordering` (of what is there to what was written) satisfy it?
+    /// Whether `ordering` (of the actual to the written number) satisfies it.
     pub fn holds(&self, ordering: std::cmp::Ordering) -> bool {
         match self.op.as_str() {
             "==" => ordering.is_eq(),

@@ -99,7 +99,7 @@ impl<E: Executor> Rig<E> {
         self.state().insert(now, table, entry).map(|_| ()).map_err(|e| format!("{text}: {e}"))
     }
 
-    /// Adds an entry or replaces what it does.
+    /// Adds an entry or replaces its action.
     pub fn set(&mut self, text: &str) -> Result<(), String> {
         let (table, entry) = build_entry(&self.program, &parse_entry(text)?)?;
         let now = self.now;

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// Time from one packet to the next.
 const STEP_MS: u64 = 1;
 
-/// What a packet must look like.
+/// The expected packet.
 #[derive(Debug)]
 struct Expected {
     line: usize,
@@ -38,7 +38,7 @@ struct Runner<'a, E: Executor> {
     ids: BTreeMap<String, (TableId, EntryHandle)>,
 }
 
-/// Runs a test on a fresh rig. An error is a mistake in the test; what the switch did wrong is in the report.
+/// Runs a test on a fresh rig. An error is a mistake in the test; the switch's faults are in the report.
 pub fn run<E: Executor>(rig: &mut Rig<E>, lines: &[Line]) -> Result<Report, StfError> {
     let ports = lines.iter().filter_map(|l| match l.command {
         Command::Packet { port, .. } | Command::Expect { port, .. } => Some(port),
@@ -229,7 +229,7 @@ impl<E: Executor> Runner<'_, E> {
             }
             Command::MirroringGet { session } => {
                 if self.state().replication.session(*session).is_none() {
-                    self.fail(line.number, format!("there is no clone session {session}"));
+                    self.fail(line.number, format!("no clone session {session}"));
                 }
             }
             Command::GroupCreate { group } => {
@@ -238,7 +238,7 @@ impl<E: Executor> Runner<'_, E> {
             }
             Command::NodeCreate { instance, ports } => self.nodes.push(node(*instance, ports)),
             Command::NodeUpdate { node: n, ports } => {
-                let known = self.nodes.get_mut(*n).ok_or_else(|| format!("there is no node {n}"))?;
+                let known = self.nodes.get_mut(*n).ok_or_else(|| format!("no node {n}"))?;
                 let instance = known.first().map_or(0, |r| r.instance);
                 *known = node(instance, ports);
                 let groups: Vec<u32> =
@@ -247,9 +247,9 @@ impl<E: Executor> Runner<'_, E> {
             }
             Command::NodeAssociate { group, node } => {
                 if *node >= self.nodes.len() {
-                    return Err(format!("there is no node {node}"));
+                    return Err(format!("no node {node}"));
                 }
-                let nodes = self.groups.get_mut(group).ok_or_else(|| format!("there is no group {group}"))?;
+                let nodes = self.groups.get_mut(group).ok_or_else(|| format!("no group {group}"))?;
                 nodes.push(*node);
                 self.store_group(*group)?;
             }
@@ -324,7 +324,7 @@ impl<E: Executor> Runner<'_, E> {
         Ok(())
     }
 
-    /// Compares what left with what was expected, port by port.
+    /// Compares outgoing packets with expected ones, port by port.
     fn compare(&mut self) {
         let mut failures = Vec::new();
         let mut fail = |line, message| failures.push(StfError { line, message });

@@ -22,7 +22,7 @@ const BUDGET: usize = 100;
 /// How long a failing program may be made smaller.
 const SHRINKING: Duration = Duration::from_secs(60);
 
-/// What is wrong. While a program is made smaller, it has to stay the same.
+/// The fault. It has to stay the same while the program is made smaller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// It does not compile. The first diagnostic, and all of them.
@@ -46,7 +46,7 @@ impl Failure {
     }
 }
 
-/// What was compared.
+/// The number of comparisons.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Programs.
@@ -258,7 +258,7 @@ fn hex(bytes: &[u8]) -> String {
 /// Runs one program on executor `E` and compares.
 ///
 /// # Errors
-/// What is wrong.
+/// The fault.
 pub fn compare<E: Executor>(p: &Program, tally: &mut Tally) -> Result<(), Failure> {
     let all = || -> Result<(), Failure> {
         let text = print::print(p);
@@ -290,7 +290,7 @@ pub fn compare<E: Executor>(p: &Program, tally: &mut Tally) -> Result<(), Failur
 /// Compares the program of a seed.
 ///
 /// # Errors
-/// A report with the seed, what is wrong, and the smallest program found for which it is wrong.
+/// A report with the seed, the fault, and the smallest program found that shows it.
 pub fn run<E: Executor>(seed: u64, tally: &mut Tally) -> Result<(), String> {
     let program = generate(seed);
     let Err(failure) = compare::<E>(&program, tally) else { return Ok(()) };
@@ -298,7 +298,7 @@ pub fn run<E: Executor>(seed: u64, tally: &mut Tally) -> Result<(), String> {
     Err(format!("seed {seed}: {}\n{}", describe(&failure), print::print(&small)) + &entries(&small))
 }
 
-/// What the control plane adds is not in the program's text.
+/// Entries that the control plane adds are not in the program's text.
 fn entries(p: &Program) -> String {
     let mut out = String::new();
     for (c, control) in p.controls.iter().enumerate() {

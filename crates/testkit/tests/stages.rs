@@ -1,11 +1,12 @@
-//! What the balancer's blocks would take of a switch whose stages look at each register array and each table once per packet (PISA):
-//! the longest chain of operations that depend on each other, tables, and accesses of register arrays, found in the typed program. The
-//! table in p4/programs/balancer/README.md is compared with it.
+//! The resources that the balancer's blocks would need in a switch whose stages access each register array and each
+//! table once per packet (PISA): the longest chain of operations that depend on each other, tables, and accesses of
+//! register arrays, found in the typed program. The table in p4/programs/balancer/README.md is compared with it.
 //!
-//! How it counts: a table takes a stage after its key, an access to a register array one after its index (and what is written), a
-//! hash one after its data. An addition, a comparison by size, a multiplication, a shift by a variable take one; copies, slices,
-//! concatenations, constants, comparisons for equality, masks, conditions nothing, as they are part of what uses them. What stands under
-//! a condition comes after it. Branches are looked at one by one, and the longest counts.
+//! Rules of the count: a table takes a stage after its key, an access to a register array one after its index (and the
+//! written value), a hash one after its data. An addition, a comparison by size, a multiplication, a shift by a
+//! variable take one; copies, slices, concatenations, constants, comparisons for equality, masks and conditions take
+//! none, as they are part of the operation that uses them. Operations under a condition come after it. Each branch is
+//! counted separately, and the longest counts.
 
 use pointsman_ir::{
     Arg, BinaryOp, Callee, ControlId, Expr, ExprKind, ExternInstanceId, LValue, Program, Proj, Stmt,
@@ -14,7 +15,7 @@ use pointsman_ir::{
 use pointsman_testkit::compile::{compile, own_includes, own_program};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is known of a place: after which stage it is there, and its value if that is a constant.
+/// The state of a place: after which stage it is available, and its value if that is a constant.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Known {
     stage: u32,
@@ -117,7 +118,7 @@ impl Now {
         }
     }
 
-    /// What is known when either way was taken.
+    /// The state after either branch was taken.
     fn join(mut self, other: Now) -> Now {
         let read = |now: &Now, at: &(usize, Place)| now.read(at);
         for frame in 0..self.frames.len() {
@@ -414,7 +415,7 @@ fn constant(value: &pointsman_ir::Value) -> Option<u128> {
     }
 }
 
-/// A row of the table: the control's name behind `BalancerIngress.`, its parameters that are constant, and what is said of it.
+/// A row of the table: the control's name behind `BalancerIngress.`, its parameters that are constant, and its title.
 fn row(program: &Program, name: &str, constants: &[(&str, u128)], title: &str) -> String {
     let full = format!("BalancerIngress.{name}");
     let id =

@@ -1,4 +1,4 @@
-//! The runner of packet tests: what passes, what fails and why, what is refused.
+//! The runner of packet tests: tests that pass, that fail with a reason, and that are refused.
 
 use pointsman_testkit::compile::own_includes;
 use pointsman_testkit::stf::{Report, run_stf};
@@ -158,9 +158,9 @@ fn copies() {
     ));
     passes(&format!("{group}mirroring_add_mc 9 7\n{mirror}packet 0 01000000\nexpect 2\n{got}"));
     passes(&format!("mirroring_add 9 6\nmirroring_delete 9\n{mirror}packet 6 01000000\nexpect 2"));
-    fails("mirroring_get 9", "there is no clone session 9");
-    refused("mc_node_associate 7 0", "there is no node 0");
-    refused("mc_node_create 0 1\nmc_node_associate 7 0", "there is no group 7");
+    fails("mirroring_get 9", "no clone session 9");
+    refused("mc_node_associate 7 0", "no node 0");
+    refused("mc_node_create 0 1\nmc_node_associate 7 0", "no group 7");
     refused("mc_mgrp_create 0", "multicast group 0 means no multicast");
     refused("mirroring_delete 9", "no such group or session");
 }

@@ -1,7 +1,7 @@
-//! The balancer on two workers, in memory: threads that open, use and close connections, the same and others, in any order. No
-//! connection changes its device, everything is counted once, and what is counted in flight is what the table says.
+//! The balancer on two workers, in memory: threads that open, use and close connections, the same and others, in any
+//! order. No connection changes its device, everything is counted once, and the count in flight equals the table's.
 //!
-//! The table is made small, so that places are taken over all the time.
+//! The table is small, so that places are reused all the time.
 
 use pointsman_engine::Engine;
 use pointsman_interp::Interp;
@@ -73,7 +73,7 @@ struct Flow {
     device: u8,
 }
 
-/// What the threads share.
+/// The state that the threads share.
 struct Shared<'a, E: Executor> {
     switch: &'a Switch<E>,
     flows: Mutex<Vec<Arc<Flow>>>,
@@ -103,7 +103,7 @@ struct Hand<'a, E: Executor> {
 }
 
 impl<E: Executor> Hand<'_, E> {
-    /// Sends a packet through the switch: what leaves, if anything does.
+    /// Sends a packet through the switch and returns the outgoing packet, if any.
     fn send(&mut self, port: u32, packet: Packet) -> Option<Vec<u8>> {
         let mut buffer = vec![0; 64];
         let start = buffer.len();
@@ -221,7 +221,7 @@ where
         for step in 0..steps {
             hand.step();
             if n == 0 && step % 150 == 0 {
-                // What has ended makes room.
+                // Ended connections make room.
                 let _gate = shared.gate.write().unwrap_or_else(PoisonError::into_inner);
                 shared.clock.fetch_add(2_100_000_000, Ordering::Relaxed);
             }
@@ -248,7 +248,7 @@ where
     check_in_flight(&mut rig, policy);
 }
 
-/// What is counted in flight is what the table says.
+/// The count in flight equals the table's.
 fn check_in_flight<E: Executor>(rig: &mut Rig<E>, policy: u8) {
     let mut register = |name: &str, index: u64| rig.register(name, index).expect("a register").low_u64();
     let mut standing = 0;
@@ -259,7 +259,7 @@ fn check_in_flight<E: Executor>(rig: &mut Rig<E>, policy: u8) {
         }
     }
     let counted: u64 = (0..8).map(|d| register(&format!("load.device{d}.in_flight"), 1)).sum();
-    assert_eq!(counted, standing, "policy {policy}: what is in flight");
+    assert_eq!(counted, standing, "policy {policy}: in flight");
 }
 
 /// Where the packets of a batch went: the last byte of the device's Ethernet address.
@@ -324,7 +324,7 @@ where
         let turn = Turn(turns, thread);
         for round in 0..rounds {
             turn.begin(round);
-            // What ended in the round before has lingered enough, but nothing has been idle too long when all is over.
+            // Connections that ended in the last round have lingered enough, but none is idle too long at the end.
             let now = Time(1_000_000_000 + round * 2_100_000_000);
             let mut send = |frames: &[Vec<u8>]| {
                 let mut buffers = frames.to_vec();
@@ -336,7 +336,7 @@ where
                 went.0
             };
             let [devices, used, ended] = [0, 1, 2].map(|k| send(&kinds[k]));
-            assert_eq!(devices, used, "every connection stands, and no other does");
+            assert_eq!(devices, used, "the table holds exactly these connections");
             assert_eq!(devices, ended);
             opened += devices.iter().flatten().count() as u64;
         }

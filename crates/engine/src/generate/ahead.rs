@@ -1,11 +1,11 @@
-//! Looking ahead: code that runs a control in thought, to learn which memory it will look at.
+//! Looking ahead: code that runs a control without effects, to find the memory that it will access.
 //!
-//! The code is that of the control without anything that has visible effects. It reads the packet's variables,
-//! looks keys up and computes hashes as the control would, and where the control would look at a cell, or at a large
-//! table, it notes the address. What it writes are copies of variables in scratch memory. Cells are not read: their
-//! values are taken to be zero, which for most programs means that nothing was found, and leads to the next place where
-//! it could be. The code ends where it would have to change headers, or to ask the architecture, and when it has noted nearly all
-//! large registers. So nothing depends on what comes out but time.
+//! The code is that of the control without anything that has visible effects. It reads the packet's variables, looks
+//! keys up and computes hashes as the control would, and where the control would access a cell, or a large table, it
+//! notes the address. It writes only to copies of variables in scratch memory. Cells are not read: their values are
+//! taken to be zero, which for most programs means that nothing was found, and leads to the next possible place. The
+//! code ends where it would have to change headers, or to call the architecture, and when it has noted nearly all large
+//! registers. So its results affect nothing but time.
 
 use super::call::alone;
 use super::external::Called;
@@ -43,7 +43,7 @@ fn large(shape: &CellShape, place: CellPlace) -> Option<u64> {
     (shape.kind == CellKind::Value && bytes >= LARGE).then_some(bytes)
 }
 
-/// What code that looks ahead is about.
+/// The state of code that looks ahead.
 #[derive(Debug)]
 pub(super) struct Ahead {
     /// Where the next address goes, and how many can have been noted.
@@ -117,7 +117,7 @@ impl Gen<'_, '_> {
                     && args.iter().enumerate().all(|(n, arg)| match arg {
                         Arg::In(_) => true,
                         Arg::Out(lv) => own(lv),
-                        // Lent as a whole, not copied back (`pass`): what is done to it is seen to there.
+                        // Lent as a whole, not copied back (`pass`): the callee handles its changes.
                         Arg::InOut(lv) => {
                             let lent = self.reg_type(lv.ty).is_none() && lv.path.is_empty();
                             let hidden = !matches!(callee, Callee::Action(_));
@@ -184,7 +184,7 @@ impl Gen<'_, '_> {
                 Some(Arg::InOut(lv)) if self.is_own(scope, lv) => self.call_known(scope, called, args),
                 _ => true,
             },
-            // What more it could find is seldom needed, and who needs it can compute the hash before.
+            // Further addresses are seldom needed, and programs that need them can compute the hash before.
             Meaning::Hash { .. } if self.ahead.as_ref().is_some_and(|a| a.bytes > 0) => self.stop(),
             Meaning::Hash { to, .. } => match args.get(*to as usize) {
                 Some(Arg::Out(lv)) if self.is_own(scope, lv) && self.call_known(scope, called, args) => true,
@@ -294,7 +294,7 @@ impl Gen<'_, '_> {
         self.b.inst_results(call).first().copied().unwrap_or(key)
     }
 
-    /// Says where the addresses end: what every way out of the code leads to.
+    /// Stores the end of the addresses: every way out of the code leads here.
     pub(super) fn end_of_addresses(&mut self) {
         let Some(next) = self.ahead.as_ref().map(|a| a.next) else { return };
         let end = self.b.use_var(next);

@@ -6,7 +6,7 @@ use super::{Flow, Gen, Scope};
 use pointsman_ir::{Arg, Callee, Expr, ExprKind, Frame, LValue, Proj, TypeId};
 use std::rc::Rc;
 
-/// What goes back after a call.
+/// The values to copy back after a call.
 pub(super) struct Back {
     target: Target,
     from: Place,
@@ -211,7 +211,7 @@ fn sliced(lv: &LValue) -> bool {
     matches!(lv.path.last(), Some(Proj::Slice { .. }))
 }
 
-/// Can writing one change what the other reads?
+/// Whether writing one can change the value of the other.
 fn overlap(a: &LValue, b: &LValue) -> bool {
     a.root == b.root
         && a.path.iter().zip(&b.path).all(|(x, y)| match (x, y) {

@@ -24,7 +24,7 @@ pub(crate) struct Rare {
 pub(crate) struct Cold {
     /// Owns the memory of the code; `None` only while it is dropped.
     module: Option<JITModule>,
-    /// Addresses of functions of the runtime, and of what native code calls for them.
+    /// Addresses of functions of the runtime, and of the functions that native code calls instead.
     ways: Vec<(usize, usize)>,
 }
 
@@ -82,7 +82,7 @@ impl Cold {
         Ok(Cold { module: Some(module), ways })
     }
 
-    /// What to call in the place of a function of the runtime, if it is called rarely.
+    /// The function to call instead of a function of the runtime, if it is called rarely.
     pub(crate) fn way(&self, function: *const u8) -> Option<*const u8> {
         let (_, way) = self.ways.iter().find(|(f, _)| *f == function as usize)?;
         Some(*way as *const u8)

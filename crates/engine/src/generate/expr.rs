@@ -439,7 +439,7 @@ impl Gen<'_, '_> {
         if both { self.b.ins().band(x, y) } else { self.b.ins().bor(x, y) }
     }
 
-    /// What an operator makes of numbers that are known: whole branches of a control depend on such, where it is applied
+    /// The result of an operator on known numbers: whole branches of a control depend on such results if it is applied
     /// with constants, and code that is not generated need not be compiled.
     fn folded(&mut self, op: BinaryOp, signed: bool, (x, y): (V, V), width: u32) -> Option<V> {
         use BinaryOp::*;
@@ -578,7 +578,7 @@ impl Gen<'_, '_> {
         }
     }
 
-    /// How many low bits of a value can be set at all, as far as the instructions tell that it comes from.
+    /// An upper bound of the low bits of a value that can be set, derived from the instructions that compute it.
     pub(super) fn most_bits(&self, v: V, depth: u32) -> u32 {
         let dfg = &self.b.func.dfg;
         let v = dfg.resolve_aliases(v);

@@ -10,7 +10,7 @@ use cranelift_codegen::ir::{InstBuilder, Value as V, types};
 use pointsman_ir::{Arg, Bits, ExternFnId, ExternInstanceId, TypeId, Value};
 use std::rc::Rc;
 
-/// What is called.
+/// The callee.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Called<'a> {
     pub(super) function: ExternFnId,

@@ -16,7 +16,7 @@ use std::rc::Rc;
 /// Memory operations that stay in the order of the program.
 const ORDERED: MemFlagsData = MemFlagsData::new();
 
-/// A stretch of the bytes that a digest is over.
+/// A part of the bytes that a digest covers.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     from: From,
@@ -32,7 +32,7 @@ enum From {
 }
 
 impl Gen<'_, '_> {
-    /// Does what a call means, if that is known and goes with its arguments. False: nothing was done.
+    /// Generates the meaning of a call, if it is known and fits its arguments. False: nothing was generated.
     pub(super) fn call_known(&mut self, scope: &Rc<Scope>, called: Called<'_>, args: &[Arg]) -> bool {
         let known = self.s.known;
         let arg = |n: &u32| args.get(*n as usize);
@@ -142,8 +142,8 @@ impl Gen<'_, '_> {
         (self.cell_address(instance, i), Some(none))
     }
 
-    /// The position of cell `i` of an array, if there is one: an address, and how far behind it. Cells of one index that stand
-    /// together have the address in common.
+    /// The position of cell `i` of an array, if it exists: an address, and an offset. Adjacent cells of one index share
+    /// the address.
     pub(super) fn cell_address(&mut self, instance: ExternInstanceId, i: V) -> (V, i32) {
         self.uses_cells = true;
         let place = self.s.places[instance.index()];
@@ -201,9 +201,9 @@ impl Gen<'_, '_> {
         Some(())
     }
 
-    /// Loads a cell of up to 64 bits, zero-extended, after all cells that the program reads before it: what other threads write in
-    /// some order is seen in this order. An x86-64 processor does so by itself; the flags keep the compiler from moving a load
-    /// (one that may trap is not moved past another).
+    /// Loads a cell of up to 64 bits, zero-extended, after all cells that the program reads before it: writes of other
+    /// threads are seen in their order. An x86-64 processor does so by itself; the flags keep the compiler from moving
+    /// a load (one that may trap is not moved past another).
     fn ordered_load(&mut self, width: u32, cell: V, off: i32) -> V {
         if cfg!(target_arch = "x86_64") {
             return match width {

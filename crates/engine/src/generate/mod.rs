@@ -1,11 +1,11 @@
 //! From the typed program to native code.
 //!
-//! One function per block that an architecture runs. Everything that the block calls is generated in place: there is no
-//! recursion in P4, so each call has its own variables, and most of them become registers. What a variable is held in:
+//! One function per block that an architecture runs. Everything that the block calls is generated in place: P4 has no
+//! recursion, so each call has its own variables, and most of them become registers. Where variables are held:
 //! - scalars of up to 128 bits, wider ones of a few 64-bit limbs (`wide.rs`), and structs and headers of few such, in
 //!   Cranelift variables ([`At::Regs`]);
 //! - everything else, and everything that is indexed at run time, in scratch memory ([`At::Mem`]);
-//! - parameters of the block in the packet's frame, and `inout` parameters of what it calls in the caller's place, where
+//! - parameters of the block in the packet's frame, and `inout` parameters of its callees in the caller's place, where
 //!   it makes no visible difference.
 //!
 //! All memory that the code touches has a size known here: the frame, the scratch memory and the constants. Only three
@@ -44,16 +44,16 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What code is generated from.
+/// The input of code generation.
 pub(crate) struct Source<'p> {
     pub(crate) program: &'p Program,
     pub(crate) layouts: &'p Layouts,
     pub(crate) errors: CoreErrors,
-    /// What externs mean.
+    /// The meanings of externs.
     pub(crate) known: &'p Known,
     /// Positions of the cells of its arrays.
     pub(crate) places: &'p [CellPlace],
-    /// Zero bytes, as many as the largest element of a stack has: what an index out of range reads.
+    /// Zero bytes, as many as the largest element of a stack has, for reads with an index out of range.
     pub(crate) zeros: &'p [u64],
     pub(crate) cold: &'p Cold,
     /// Every extraction starts at a whole byte.
@@ -129,7 +129,7 @@ struct Gen<'g, 'p> {
     sites: Vec<Box<Site>>,
     constants: Vec<Box<[u64]>>,
     strings: Vec<Arc<str>>,
-    /// What is known of it, if the code looks ahead.
+    /// The state of looking ahead, if the code does.
     ahead: Option<ahead::Ahead>,
     /// Flat tables, or cells, are used in place.
     uses_tables: bool,
@@ -203,7 +203,7 @@ pub(crate) fn compile_pass(
     })
 }
 
-/// Makes code of what `generate` generates; none if it looks ahead without need.
+/// Compiles the function that `generate` generates; none if looking ahead is not needed.
 fn make(
     source: &Source<'_>,
     isa: &OwnedTargetIsa,
@@ -242,7 +242,7 @@ fn make(
         g.b.seal_all_blocks();
         g.b.finalize(module.target_config());
         let uses = (g.uses_tables, g.uses_cells, g.trusts_cells, g.emits, !g.lacks_deparser);
-        // The stack is the scratch memory of a pass; what it notes goes behind the frame.
+        // The stack is the scratch memory of a pass; its notes go behind the frame.
         let scratch = if g.is_pass { 8 * ahead::MOST as u32 * u32::from(ahead) } else { g.scratch_most };
         (scratch, g.sites, g.constants, g.strings, uses, (tables, large))
     };
@@ -457,7 +457,7 @@ impl<'g, 'p> Gen<'g, 'p> {
 
     fn jump(&mut self, block: Block) {
         match self.is_dead() {
-            // What leads nowhere from nowhere must not count as a way to the block: variables would have two values there.
+            // An unreachable jump must not count as a way to the block: variables would have two values there.
             true => self.b.ins().trap(TrapCode::unwrap_user(1)),
             false => self.b.ins().jump(block, &[]),
         };

@@ -1,10 +1,11 @@
 //! A whole pass as one function ([`pointsman_ir::pass`]).
 //!
-//! The frame is a piece of the stack, which needs no register to be reached. Slots that are small structs of numbers do
-//! not stand in memory at all: their fields are variables, so unread fields are never written, and what is written
-//! once is known. Only where the pass ends with a frame are they put where the other blocks look for them.
+//! The frame is a piece of the stack, which needs no register to be reached. Slots that are small structs of numbers
+//! are never in memory: their fields are variables, so unread fields are never written, and values written once are
+//! known. Only if the pass ends with a frame are they stored for the other blocks.
 //!
-//! The deparser writes the headers straight into the packet's buffer, the last one first, in front of what the parser left.
+//! The deparser writes the headers straight into the packet's buffer, the last one first, in front of the parser's
+//! rest.
 
 use super::place::{At, Place};
 use super::{FLAGS, Flow, Gen, Scope};
@@ -27,7 +28,7 @@ const MOST_STACK: u32 = 1 << 16;
 /// Stacks of more elements are not put into the packet in place.
 const UNROLLED: u32 = 16;
 
-/// What a pass knows of itself.
+/// The state of a pass.
 struct Slots<'a> {
     places: Vec<Place>,
     /// Their positions in a frame.
@@ -92,7 +93,7 @@ impl Gen<'_, '_> {
         self.b.func.sized_stack_slots[slots.stack].size = size;
     }
 
-    /// May a step be left out while we look ahead? What is emitted, told and asked changes nothing that the others look at.
+    /// Whether a step may be left out while we look ahead. Emitted headers, reports and requests do not affect the other steps.
     fn is_step_foreseen(&self, step: &PassStep) -> bool {
         matches!(
             step,
@@ -365,7 +366,7 @@ impl Gen<'_, '_> {
             let yes = self.number(1);
             return self.exit_if(slots, yes, exit);
         };
-        // What the parser has begun to read is read.
+        // Headers that the parser has begun to read are read.
         let position = self.b.use_var(self.position);
         let up = self.b.ins().iadd_imm_s(position, 7);
         let payload = self.b.ins().ushr_imm_u(up, 3);
@@ -380,8 +381,8 @@ impl Gen<'_, '_> {
         let begin = self.b.declare_var(types::I64);
         let end = self.b.ins().iadd(room, payload);
         self.b.def_var(begin, end);
-        // The last one first, so that their lengths need not be known in advance. Where there is no room for another one those that
-        // were written are before the payload, where they are no longer read.
+        // The last one first, so that their lengths need not be known in advance. Without room for another one, those
+        // already written are before the payload, where they are no longer read.
         for (header, _) in headers.iter().rev().filter(|h| !h.1) {
             let (Shape::Header(h), At::Mem { base, off }) = (self.shape(header.ty), header.at) else {
                 continue;

@@ -8,7 +8,7 @@ use cranelift_codegen::ir::{InstBuilder, InstructionData, Opcode, Type as Ty, Va
 use cranelift_frontend::Variable;
 use pointsman_ir::{Expr, ExprKind, LValue, Proj, TypeId, Value, VarRef};
 
-/// What a place is held in.
+/// The storage of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum At {
     /// Cranelift variables from this number on, one per scalar or 64-bit limb; validity before the fields of a header.
@@ -559,7 +559,7 @@ impl<'p> Gen<'_, 'p> {
         }
     }
 
-    /// Evaluates the way to a place. Of an index out of range, zeros are read; what is written gets lost.
+    /// Evaluates the way to a place. With an index out of range, zeros are read, and writes are lost.
     pub(super) fn resolve(&mut self, scope: &Scope, lv: &LValue, write: bool) -> Target {
         let place = self.var(scope, lv.root).unwrap_or(Place { ty: lv.ty, at: At::Regs(0) });
         let mut target = Target { place, slice: None, union: None, next_of: None };
@@ -664,7 +664,7 @@ impl<'p> Gen<'_, 'p> {
         self.pointer(base, off)
     }
 
-    /// An index as a word; what is negative or larger than that is larger than any size.
+    /// An index as a word; negative or larger numbers become larger than any size.
     fn index(&mut self, scope: &Scope, e: &Expr) -> V {
         let width = self.layouts().width(e.ty).unwrap_or(0);
         match self.expr(scope, e) {
@@ -718,7 +718,7 @@ impl<'p> Gen<'_, 'p> {
     }
 }
 
-/// A load of 1, 2, 4 or 8 bytes inside of `bytes` that covers the bits; `None` if there is none.
+/// A load of 1, 2, 4 or 8 bytes inside of `bytes` that covers the bits; `None` if no load does.
 fn window(bit: u32, width: u32, bytes: u32) -> Option<(u32, u32)> {
     let (first, end) = (bit / 8, (bit + width).div_ceil(8));
     let size = (end - first).next_power_of_two();

@@ -128,7 +128,7 @@ impl Gen<'_, '_> {
     fn field_of_row(&mut self, base: V, word: i32, at: FieldAt) -> V {
         match (at.width, at.shift % 8) {
             (0, _) => self.number(0),
-            // The part of the word alone, where it is one that can be loaded.
+            // The part of the word alone, if it can be loaded.
             (8, 0) => self.b.ins().uload8(types::I64, FLAGS, base, word + at.shift as i32 / 8),
             (16, 0) => self.b.ins().uload16(types::I64, FLAGS, base, word + at.shift as i32 / 8),
             (32, 0) => self.b.ins().uload32(FLAGS, base, word + at.shift as i32 / 8),

@@ -1,8 +1,8 @@
 //! Numbers of more than 128 bits, as 64-bit limbs.
 //!
-//! Numbers of up to [`MOST_LIMBS`] limbs are held in as many registers, and what is done to them is generated in place.
-//! Larger ones are in memory, and functions of the runtime loop over their limbs, as they do for products and quotients;
-//! but the parts of them that fit registers are also read and written in place.
+//! Numbers of up to [`MOST_LIMBS`] limbs are held in as many registers, and operations on them are generated in place.
+//! Larger ones are in memory, and functions of the runtime loop over their limbs, as they do for products and
+//! quotients; but the parts of them that fit registers are also read and written in place.
 
 use super::place::{At, Place, Val, register};
 use super::{FLAGS, Gen};
@@ -87,7 +87,7 @@ impl Gen<'_, '_> {
         ty
     }
 
-    /// Clears what is above the width.
+    /// Clears the bits above the width.
     fn trim(&mut self, limbs: &mut [V], width: u32) {
         if let Some(top) = limbs.get_mut(count(width).wrapping_sub(1))
             && !width.is_multiple_of(64)
@@ -188,7 +188,7 @@ impl Gen<'_, '_> {
         self.of_limbs(limbs, wide.result)
     }
 
-    /// A word, or all ones for what does not fit one.
+    /// A word, or all ones for a number that does not fit one.
     pub(super) fn saturated(&mut self, v: Val, width: u32) -> V {
         let limbs = self.limbs(v, width);
         let Some((low, high)) = limbs.split_first() else { return self.number(0) };

@@ -11,7 +11,7 @@ use pointsman_ir::*;
 /// How many broken programs: some seconds' worth.
 const SEEDS: u64 = 1500;
 
-/// What one executor made of a packet.
+/// One executor's result for a packet.
 #[derive(Debug, PartialEq)]
 struct Traces {
     parsed: ParseOutcome,

@@ -119,7 +119,7 @@ fn lent_structs() {
         vec![b.call(None, Callee::Control(ControlId(1)), args)]
     });
     assert_eq!(result(&in_and_inout), (1, 2, 12));
-    // The result goes into what was lent.
+    // The result goes into the lent value.
     let into_lent = run(callee("in"), |b| {
         let args = vec![Arg::In(b.rd("p")), Arg::In(b.rd("p")), b.out("p.x")];
         vec![b.call(None, Callee::Control(ControlId(1)), args)]
@@ -169,7 +169,7 @@ fn out_parameters_and_results() {
         });
         assert_eq!(result(&rig), (0, 3, expected));
     }
-    // The result can be a part of what an argument copies back; it comes last.
+    // The result can be a part of an argument that is copied back; it comes last.
     let rig = run(function, |b| {
         let args = vec![b.out("p"), Arg::In(b.num(8, 4))];
         vec![b.call(Some("p.y"), Callee::Function(FunctionId(0)), args)]
@@ -224,7 +224,7 @@ fn externs() {
     assert_eq!(result(&rig), (0, 0, 5));
 }
 
-/// Sub-parsers share the packet; their rejection is that of the caller, with what was extracted.
+/// Sub-parsers share the packet; their rejection is that of the caller, with the headers extracted so far.
 #[test]
 fn sub_parsers() {
     let mut b = Builder::new();
@@ -326,7 +326,7 @@ fn tables() {
     assert_eq!(apply(call(1, &[])), ((10, 20, 51), false, ran(1)));
     // Exit: nothing behind the table runs.
     assert_eq!(apply(call(2, &[])), ((10, 20, 100), true, ran(2)));
-    // What a control plane should never do: missing data, data of another type, an unknown action.
+    // Mistakes of a control plane: missing data, data of another type, an unknown action.
     assert_eq!(apply(call(0, &[])), ((10, 0, 50), false, ran(0)));
     assert_eq!(apply(call(0, &[Value::Bool(true)])), ((10, 0, 50), false, ran(0)));
     assert_eq!(apply(call(9, &[])), ((10, 20, 49), false, vec![]));

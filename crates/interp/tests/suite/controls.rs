@@ -242,7 +242,7 @@ fn emission() {
 
 #[test]
 fn flow() {
-    // Counts in n what the statements that run add.
+    // Adds `v` to n, which so counts the statements that run.
     fn add(b: &mut Builder, v: u128) -> Stmt {
         let (n, v) = (b.rd("n"), b.num(8, v));
         let sum = b.bin(BinaryOp::Add, n, v);

@@ -4,7 +4,7 @@ use crate::support::*;
 use pointsman_ir::BinaryOp::*;
 use pointsman_ir::*;
 
-/// What `e` evaluates to.
+/// The value of `e`.
 fn value_of(e: impl Fn(&mut Builder) -> Expr) -> Value {
     let mut b = Builder::new();
     let probe = e(&mut b);

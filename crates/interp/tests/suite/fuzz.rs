@@ -134,7 +134,7 @@ fn expr(e: &mut Expr, f: Visit<'_>) {
     }
 }
 
-/// What the original program is made of, to put elsewhere.
+/// The parts of the original program, to put elsewhere.
 #[derive(Default)]
 pub struct Pool {
     exprs: Vec<Expr>,

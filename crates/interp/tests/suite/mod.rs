@@ -1,4 +1,4 @@
-//! What every executor must do. The root of a test binary names the executor ([`crate::Tested`]).
+//! The required behaviour of every executor. The root of a test binary names the executor ([`crate::Tested`]).
 
 mod calls;
 mod controls;

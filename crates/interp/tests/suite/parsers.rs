@@ -93,7 +93,7 @@ fn errors_and_where_they_leave_the_packet() {
     check(&[0x23, 0x0a, 0xbc, 0xde, 1, 2, 3, 4, 5, 6], false, "HeaderTooShort", 12);
 }
 
-/// What was extracted in order is what is emitted, whatever the packet.
+/// Headers extracted in order are emitted unchanged, whatever the packet.
 #[test]
 fn random_packets_round_trip() {
     let (mut b, frame) = tags();

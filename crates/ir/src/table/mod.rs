@@ -25,7 +25,7 @@ pub struct ActionCall {
     pub args: Vec<Value>,
 }
 
-/// What an entry does.
+/// The action of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryAction {
     /// Runs an action.
@@ -104,7 +104,7 @@ pub struct Entry {
     pub matches: Vec<KeyMatch>,
     /// Larger wins. Only for tables with ternary, range or optional keys; 0 otherwise.
     pub priority: i32,
-    /// What it does.
+    /// Its action.
     pub action: EntryAction,
     /// Written as `const` in the program: the control plane may not change it.
     pub is_const: bool,

@@ -154,7 +154,7 @@ pub(super) fn put_value(out: &mut Vec<u8>, value: &Value) {
     }
 }
 
-/// Reads what the functions above wrote. At the end of the bytes it reads zeros: never bytes of other data.
+/// Reads the output of the functions above. At the end of the bytes it reads zeros: never bytes of other data.
 pub(super) struct Unpack<'a>(pub &'a [u8]);
 
 impl Unpack<'_> {

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::Hasher;
 use std::sync::Arc;
 
-/// What an entry does; the data of a call is packed.
+/// The action of an entry; the data of a call is packed.
 #[derive(Clone, Copy, Debug)]
 enum Does {
     Call(u32),
@@ -23,7 +23,7 @@ enum Does {
     Group(u32),
 }
 
-/// What few entries have.
+/// Data that few entries have.
 #[derive(Clone, Debug)]
 struct Extra {
     metadata: Vec<u8>,
@@ -486,15 +486,15 @@ impl TableStore {
         let number = self.tuple(shape, rank);
         let slots = &self.slots;
         if let Some(tuple) = &mut self.tuples[number as usize] {
-            // All of one tuple have prefixes of one length. Equal priority: the older one wins, so that what a program
-            // wrote first stays first.
+            // All of one tuple have prefixes of one length. Equal priority: the older one wins, so that the program's
+            // first entry stays first.
             let goes_before =
                 |s: &Slot| s.priority > entry.priority || s.priority == entry.priority && s.handle < handle;
             tuple.add(hash, index, |i: u32| slots[i as usize].as_ref().is_some_and(goes_before));
         }
     }
 
-    /// The tuple for entries of this shape, made if there is none, ready for an entry of this rank.
+    /// The tuple for entries of this shape, made if missing, ready for an entry of this rank.
     fn tuple(&mut self, shape: Vec<Part>, rank: Rank) -> u32 {
         let number = match self.by_shape.get(&shape) {
             Some(n) => {
@@ -611,7 +611,7 @@ impl TableStore {
         Some((slot.handle, slot.unpack(self.kinds.len())))
     }
 
-    /// The same for packets: only what the entry does, unpacked once for many packets.
+    /// The same for packets: only the entry's action, unpacked once for many packets.
     pub fn hit(&mut self, key: &[Bits]) -> Option<(EntryHandle, EntryAction)> {
         let index = self.best(key)?;
         if self.ready.len() >= MAX_READY {

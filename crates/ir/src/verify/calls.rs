@@ -1,4 +1,4 @@
-//! Calls: what may be called from where, how arguments fit, and that nothing calls itself.
+//! Calls: permitted callees, fitting arguments, and no recursion.
 
 use super::code::{Code, Kind};
 use super::expr::Use;
@@ -17,12 +17,12 @@ pub(super) enum Node {
     Table(usize),
 }
 
-/// What checking a callable found out.
+/// The results of checking a callable.
 #[derive(Default)]
 pub(super) struct Work {
     /// Its deepest level.
     pub(super) deepest: usize,
-    /// What it calls, and at which level.
+    /// Its callees, and the level of each call.
     pub(super) calls: Vec<(Node, usize)>,
 }
 

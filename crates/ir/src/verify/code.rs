@@ -8,7 +8,7 @@ use crate::program::{Frame, Parser, Program, SelectCase, StateRef, TableId, Tran
 use crate::stmt::{Expr, KeySet, LValue, Stmt, StmtKind};
 use crate::types::{Type, TypeId, Types};
 
-/// What the code belongs to, by index.
+/// The owner of the code, by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Parser,
@@ -58,7 +58,7 @@ impl<'a, 'r> Code<'a, 'r> {
         }
     }
 
-    /// What was found about nesting and calls.
+    /// The results about nesting and calls.
     pub(super) fn finish(self) -> Work {
         self.work
     }

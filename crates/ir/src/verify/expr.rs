@@ -6,7 +6,7 @@ use crate::program::Direction;
 use crate::stmt::{BinaryOp, Expr, ExprKind, LValue, Proj, UnaryOp, VarRef};
 use crate::types::{Type, TypeId};
 
-/// What a place is used for.
+/// The use of a place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     Read,

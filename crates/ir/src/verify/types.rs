@@ -4,7 +4,7 @@ use super::{MAX_LEAVES, MAX_TOTAL_WIDTH, MAX_TYPE_DEPTH, MAX_WIDTH, Report};
 use crate::types::{Type, TypeId, Types};
 use crate::value::Value;
 
-/// What is known about each type.
+/// The facts about each type.
 pub(crate) struct Known {
     facts: Vec<Facts>,
 }
@@ -70,7 +70,7 @@ pub(crate) fn check(report: &mut Report<'_>) -> Option<Known> {
     Some(known)
 }
 
-/// What keeps executors from having the type at all.
+/// The reason why executors cannot have the type at all.
 fn wrong(types: &Types, ty: &Type, facts: &Facts) -> Option<String> {
     if facts.leaves > MAX_LEAVES {
         return Some(format!("it holds {} values, more than {MAX_LEAVES}", facts.leaves));

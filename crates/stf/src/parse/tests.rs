@@ -1,4 +1,4 @@
-//! What lines mean, and which are refused.
+//! The meaning of lines, and refused lines.
 
 use super::*;
 

@@ -374,8 +374,8 @@ impl Builder {
                 6 if !self.p.parsers.is_empty() => {
                     let sub = self.r.below(self.p.parsers.len());
                     let wanted = self.p.parsers[sub].params.clone();
-                    // What comes back from a parser that rejects is our own choice, made only where nothing is called
-                    // after its places are known.
+                    // The results of a parser that rejects are our own choice, made only if nothing is called after its
+                    // places are known.
                     let depth = usize::from(wanted.iter().all(|(d, _)| *d == Dir::In));
                     if let Some(args) = self.arguments(&wanted, depth) {
                         body.push(Stmt::Parser(sub, args));

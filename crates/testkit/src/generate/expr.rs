@@ -328,7 +328,7 @@ impl Builder {
         Some(e(ty, Kind::Call(f, args)))
     }
 
-    /// Arguments for parameters; `None` if there is nothing to write to.
+    /// Arguments for parameters; `None` without a place to write to.
     pub(super) fn arguments(&mut self, params: &[(Dir, VarId)], depth: usize) -> Option<Vec<Arg>> {
         let mut args = Vec::new();
         for (dir, v) in params {

@@ -68,7 +68,7 @@ impl Builder {
             self.p.structs.push(fields);
         }
         let meta: Vec<Ty> = (0..3 + self.r.below(4)).map(|_| self.any_type()).collect();
-        // Only what is zero at the start.
+        // Only variables that are zero at the start.
         let plain = |t: &Ty| !matches!(t, Ty::Header(_) | Ty::Union(_) | Ty::Stack(..));
         self.p.structs[1] = meta.into_iter().filter(plain).chain([Ty::Bit(8)]).collect();
         self.p.structs[0] = (0..2 + self.r.below(4)).map(|_| self.parsed_type()).collect();

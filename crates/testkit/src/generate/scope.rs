@@ -1,10 +1,10 @@
-//! What a piece of code that is being made may use.
+//! The names that a generated piece of code may use.
 
 use super::tree::*;
 use crate::random::Random;
 use num_bigint::BigInt;
 
-/// What kind of code it is.
+/// The kind of code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Where {
     Function,

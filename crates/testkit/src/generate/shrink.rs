@@ -147,7 +147,7 @@ impl Shrinker<'_> {
         (self.try_one)(&p).then_some(p)
     }
 
-    /// Applies `change` with 0, 1, 2 ... until it says that there is no such place.
+    /// Applies `change` with 0, 1, 2 ... until it returns that the place does not exist.
     fn each(&mut self, p: &Program, change: &dyn Fn(&mut Program, usize) -> bool) -> Option<Program> {
         for i in 0.. {
             let mut copy = p.clone();

@@ -37,7 +37,7 @@ impl Builder {
         match self.r.below(40) {
             0..=4 => self.declare(out),
             5..=8 => {
-                // The body may use what the condition asks for.
+                // The body may use headers that the condition requires.
                 let headers = self.places(&|t| matches!(t, Ty::Header(_)), false);
                 if headers.is_empty() || self.r.one_in(2) {
                     let c = self.expr(&Ty::Bool, depth);
@@ -213,7 +213,7 @@ impl Builder {
         let body = |b: &mut Self, ty: &Ty| {
             b.scoped(|b| {
                 let v = b.variable(ty, false);
-                // Made first: it knows nothing of what the body declares.
+                // Made first, so it cannot use the body's declarations.
                 let c = b.expr(&Ty::Bool, 2);
                 b.in_loop = true;
                 let mut body = b.list(n);
@@ -278,7 +278,7 @@ impl Builder {
         }
         out.push(Stmt::SetValid(place.clone(), true));
         for (i, t) in self.p.fields(&place.ty).iter().enumerate() {
-            // The fields that are left out keep what they have: zero, if the header was invalid.
+            // The omitted fields keep their values: zero, if the header was invalid.
             if !matches!(t, Ty::Varbit(_)) && !self.r.one_in(3) {
                 let e = self.constant(t);
                 out.push(Stmt::Assign(place.step(Step::Field(i), t), e));

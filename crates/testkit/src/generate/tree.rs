@@ -1,5 +1,5 @@
-//! The generator's own form of a program. It has nothing in common with the compiler's: what a program means is decided
-//! by [`reference`](crate::reference), from this tree alone.
+//! The generator's own form of a program. It has nothing in common with the compiler's: [`reference`](crate::reference)
+//! decides the meaning of a program, from this tree alone.
 //!
 //! Names follow from indices (`v7`, `H2`, `f0`, `t1` ...), so dropping a part never leaves a name without meaning.
 
@@ -90,7 +90,7 @@ pub struct Place {
     pub root: VarId,
     /// From there.
     pub path: Vec<Step>,
-    /// Type of what the path leads to.
+    /// Type of the place that the path leads to.
     pub ty: Ty,
 }
 
@@ -178,7 +178,7 @@ pub enum Kind {
     Bool(bool),
     /// A member of an enum or an error, by its index.
     Member(usize),
-    /// What a place holds.
+    /// The value of a place.
     Read(Place),
     /// One operand.
     Unary(Unary, Box<Expr>),
@@ -314,7 +314,7 @@ pub enum MatchKind {
     Optional,
 }
 
-/// What an entry says about a key, or a case of a select about its expression.
+/// The match of an entry for a key, or of a select's case for its expression.
 #[derive(Clone, Debug)]
 pub enum Match {
     /// `_`
@@ -398,7 +398,7 @@ pub enum Next {
 pub struct State {
     /// Code.
     pub body: Vec<Stmt>,
-    /// What is looked at; empty for none.
+    /// The expressions to match; may be empty.
     pub on: Vec<Expr>,
     /// Cases in order.
     pub cases: Vec<(Vec<Match>, Next)>,

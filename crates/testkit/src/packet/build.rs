@@ -61,7 +61,7 @@ impl L4 {
                 out.extend((8 + u.payload.len() as u16).to_be_bytes());
                 out.extend([0, 0]);
                 out.extend(&u.payload);
-                // A sum of zero is sent as all ones, since zero means that there is none (RFC 768).
+                // A sum of zero is sent as all ones, since zero means no checksum (RFC 768).
                 fill(&mut out, 6, u.checksum, |out| match over_pseudo(out) {
                     0 => 0xffff,
                     sum => sum,
@@ -139,7 +139,7 @@ impl Packet {
         out
     }
 
-    /// What is inside the Ethernet header and its tags, without the trailer.
+    /// The bytes inside the Ethernet header and its tags, without the trailer.
     pub fn network_bytes(&self) -> Vec<u8> {
         match &self.body {
             Body::Arp(arp) => {

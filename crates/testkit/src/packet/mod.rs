@@ -1,8 +1,8 @@
 //! Frames for tests: written field by field, with lengths and checksums filled in.
 //!
-//! A [`Packet`] says what a frame contains; [`Packet::bytes`] makes the frame, [`Packet::parse`] reads one. Checksums are
-//! computed from scratch over the finished bytes ([`checksum`]), so that a frame whose checksums were kept right
-//! incrementally can be compared with one that was built.
+//! A [`Packet`] describes the content of a frame; [`Packet::bytes`] makes the frame, [`Packet::parse`] reads one.
+//! Checksums are computed from scratch over the finished bytes ([`checksum`]), so that a frame whose checksums were
+//! updated incrementally can be compared with one that was built.
 //!
 //! ```
 //! use pointsman_testkit::packet::{Packet, check_checksums, tcp_flags};
@@ -60,13 +60,13 @@ pub struct Packet {
     pub src_mac: Mac,
     /// Tag control information of each VLAN tag, outermost first.
     pub vlans: Vec<u16>,
-    /// What the frame carries.
+    /// The content of the frame.
     pub body: Body,
-    /// Bytes behind what the headers account for, such as Ethernet's padding.
+    /// Bytes after the end given by the headers, such as Ethernet's padding.
     pub trailer: Vec<u8>,
 }
 
-/// What a frame carries.
+/// The content of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// ARP for IPv4 over Ethernet.
@@ -75,7 +75,7 @@ pub enum Body {
     Ip(Ip),
     /// Anything else.
     Other {
-        /// What it is.
+        /// Its type.
         ethertype: u16,
         /// It.
         bytes: Vec<u8>,
@@ -116,11 +116,11 @@ pub struct Ip {
     pub fragment: u16,
     /// IPv4: options, a multiple of four bytes, at most 40.
     pub options: Vec<u8>,
-    /// What it carries.
+    /// Its content.
     pub l4: L4,
 }
 
-/// What an IP packet carries.
+/// The content of an IP packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum L4 {
     /// TCP.
@@ -175,7 +175,7 @@ pub struct Icmp {
     pub code: u8,
     /// The four bytes behind the checksum.
     pub rest: u32,
-    /// What follows.
+    /// The payload.
     pub payload: Vec<u8>,
     /// Its checksum.
     pub checksum: Sum,
@@ -220,7 +220,7 @@ pub fn solicited_node(target: Ipv6Addr) -> Ipv6Addr {
 
 fn socket(text: impl AsRef<str>) -> SocketAddr {
     let text = text.as_ref();
-    text.parse().unwrap_or_else(|_| panic!("{text} is no address with port, such as 10.0.0.1:80 or [::1]:80"))
+    text.parse().unwrap_or_else(|_| panic!("{text} is not ADDRESS:PORT, such as 10.0.0.1:80 or [::1]:80"))
 }
 
 fn address(text: impl AsRef<str>) -> IpAddr {
@@ -346,7 +346,7 @@ impl Packet {
         self
     }
 
-    /// Changes the IP header; nothing if there is none.
+    /// Changes the IP header, if any.
     pub fn with_ip(mut self, change: impl FnOnce(&mut Ip)) -> Self {
         if let Body::Ip(ip) = &mut self.body {
             change(ip);
@@ -354,7 +354,7 @@ impl Packet {
         self
     }
 
-    /// Changes the TCP header; nothing if there is none.
+    /// Changes the TCP header, if any.
     pub fn with_tcp(self, change: impl FnOnce(&mut Tcp)) -> Self {
         self.with_ip(|ip| {
             if let L4::Tcp(tcp) = &mut ip.l4 {
@@ -363,7 +363,7 @@ impl Packet {
         })
     }
 
-    /// Changes the UDP header; nothing if there is none.
+    /// Changes the UDP header, if any.
     pub fn with_udp(self, change: impl FnOnce(&mut Udp)) -> Self {
         self.with_ip(|ip| {
             if let L4::Udp(udp) = &mut ip.l4 {
@@ -372,7 +372,7 @@ impl Packet {
         })
     }
 
-    /// Changes the ICMP header; nothing if there is none.
+    /// Changes the ICMP header, if any.
     pub fn with_icmp(self, change: impl FnOnce(&mut Icmp)) -> Self {
         self.with_ip(|ip| {
             if let L4::Icmp(icmp) = &mut ip.l4 {
@@ -381,7 +381,7 @@ impl Packet {
         })
     }
 
-    /// Changes the ARP message; nothing if there is none.
+    /// Changes the ARP message, if any.
     pub fn with_arp(mut self, change: impl FnOnce(&mut Arp)) -> Self {
         if let Body::Arp(arp) = &mut self.body {
             change(arp);
@@ -404,7 +404,7 @@ impl Packet {
         self.with_ip(|ip| ip.dst = address(dst))
     }
 
-    /// Sets what the innermost known header carries.
+    /// Sets the payload of the innermost known header.
     pub fn payload(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         let bytes = bytes.into();
         match &mut self.body {

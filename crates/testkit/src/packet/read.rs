@@ -5,7 +5,7 @@ use super::numbers::*;
 use super::{Arp, Body, Icmp, Ip, L4, Mac, Packet, Tcp, Udp};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What is left of a frame.
+/// The rest of a frame.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -83,7 +83,7 @@ fn check_transport(src: &[u8], dst: &[u8], proto: u8, payload: &[u8], whole: boo
     if !right {
         return Err(format!("{name} checksum {sum:#06x} (byte {at}) is wrong"));
     }
-    // Errors quote what they are about (RFC 792, RFC 4443).
+    // Errors quote the packet that caused them (RFC 792, RFC 4443).
     if whole && payload.len() > 8 {
         let quoted = match (proto, payload[0]) {
             (PROTO_ICMP, 3 | 4 | 5 | 11 | 12) => check_ipv4(&payload[8..], false),

@@ -119,7 +119,7 @@ impl Reference<'_> {
         }
     }
 
-    /// Writes a spot. What is lost by the rules for invalid headers is lost.
+    /// Writes a spot. Writes that the rules for invalid headers discard are lost.
     pub(super) fn store(&mut self, spot: &Spot, value: V) -> R<()> {
         if !spot.exists {
             return Ok(());
@@ -270,7 +270,7 @@ pub(super) fn invalidate(v: &mut V) {
     }
 }
 
-/// What the compiler calculates.
+/// The compiler's result.
 fn known(c: &Calc) -> BigInt {
     match c {
         Calc::Num(n) => n.clone(),

@@ -1,10 +1,11 @@
-//! What a generated program means, decided from the generator's tree alone.
+//! The meaning of a generated program, decided from the generator's tree alone.
 //!
-//! Written from the P4_16 specification with big integers, slowly and plainly; it shares nothing with the compiler and the
-//! executors. Where the specification leaves a result open, evaluation ends with [`Stop::Undefined`] and the case says
-//! nothing. Four things are pinned to what our switch documents: metadata starts with zeros; an invalid header assigned to
-//! (or `setInvalid()` on) a member of a union leaves the other members alone; `advance` and the width of a varbit field
-//! must be whole bytes, else `ParserInvalidArgument`; `out` parameters of a sub-parser are copied back when it rejects.
+//! Written from the P4_16 specification with big integers, slowly and plainly; it shares nothing with the compiler and
+//! the executors. Where the specification leaves a result open, evaluation ends with [`Stop::Undefined`] and the case
+//! is skipped. Four choices follow our switch's documentation: metadata starts with zeros; an invalid header assigned
+//! to (or `setInvalid()` on) a member of a union leaves the other members alone; `advance` and the width of a varbit
+//! field must be whole bytes, else `ParserInvalidArgument`; `out` parameters of a sub-parser are copied back when it
+//! rejects.
 
 mod expr;
 mod parse;
@@ -24,7 +25,7 @@ const DROP: u32 = 511;
 /// Statements that a packet may take; more make a case too slow to be of use.
 const STEPS: usize = 20_000;
 
-/// What becomes of a packet.
+/// The fate of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Nothing leaves.
@@ -82,7 +83,7 @@ impl<'a> Reference<'a> {
     /// One packet through the whole switch.
     ///
     /// # Errors
-    /// What becomes of it depends on something that P4_16 leaves open.
+    /// Its fate depends on something that P4_16 leaves open.
     pub fn packet(&mut self, port: u32, bytes: &[u8]) -> Result<Fate, &'static str> {
         self.run(port, bytes).map_err(|stop| match stop {
             Stop::Undefined(why) => why,

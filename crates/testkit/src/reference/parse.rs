@@ -138,7 +138,7 @@ impl Reference<'_> {
         Ok(())
     }
 
-    /// Appends what is valid.
+    /// Appends valid headers.
     pub(super) fn emit(&mut self, ty: &Ty, v: &V) -> R<()> {
         match (ty, v) {
             (Ty::Header(_), V::Header(true, fields)) => {

@@ -62,7 +62,7 @@ impl Reference<'_> {
             };
             e.matches.iter().zip(&t.keys).filter(|(_, (_, k))| *k == MatchKind::Lpm).map(length).sum()
         };
-        // The larger priority wins, else the longer prefix, else who comes first.
+        // The larger priority wins, else the longer prefix, else the first one.
         let all = t.entries.iter().chain(&t.added).enumerate();
         let found = if t.keys.is_empty() {
             None

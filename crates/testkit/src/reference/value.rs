@@ -43,7 +43,7 @@ pub enum Stop {
     Reject(usize),
 }
 
-/// What `Result` carries.
+/// The error of `Result`.
 pub type R<T> = Result<T, Stop>;
 
 /// 2^n
@@ -134,7 +134,7 @@ impl V {
     }
 }
 
-/// What a variable holds before anything was assigned: headers are invalid, all else is unknown.
+/// The value of a variable before any assignment: headers are invalid, all else is unknown.
 pub fn fresh(p: &Program, ty: &Ty) -> V {
     let many = |tys: Vec<Ty>| tys.iter().map(|t| fresh(p, t)).collect();
     match ty {

@@ -191,7 +191,7 @@ fn both_fins_end_a_connection() {
         // The same 5-tuple again is a new connection.
         assert_eq!(w.device_of(&syn(&client, service)), new);
         assert_eq!(w.device_of(&ack(&client, service)), new);
-        // The old device has no say any more: what it sends goes out as it is.
+        // The old device is not responsible any more: its packets go out unchanged.
         let stale = reply(old, &ack(&client, service));
         let (_, out) = w.forward(device_port(old), &stale);
         assert_eq!(out, stale.macs(SWITCH, ROUTER).ttl(63));

@@ -1,4 +1,4 @@
-//! What the switch answers itself: ARP, neighbour solicitations and echo requests for its own addresses.
+//! Requests that the switch answers itself: ARP, neighbour solicitations and echo requests for its own addresses.
 
 use crate::world::*;
 use pointsman_testkit::packet::numbers::*;
@@ -19,7 +19,7 @@ fn arp() {
             .macs(SWITCH, ASKER)
             .payload([0; 18]);
         w.expect(port, &who_has, port, &is_at);
-        // Neighbours refresh what they know by unicast.
+        // Neighbours refresh their caches by unicast.
         w.expect(port, &who_has.to_mac(SWITCH), port, &is_at);
     }
 }
@@ -121,7 +121,7 @@ fn echo_that_is_not_answered() {
     w.expect(CLIENTS, &through, PLAIN_PORT, &through.clone().macs(SWITCH, PLAIN).ttl(63));
 }
 
-/// A wrong checksum is not made right: whoever asked notices.
+/// A wrong checksum is not corrected, so that the sender notices.
 #[test]
 fn damaged_echo_stays_damaged() {
     let mut w = World::new();

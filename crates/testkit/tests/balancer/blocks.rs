@@ -132,8 +132,8 @@ fn minimum_finder() {
     }
 }
 
-/// With a step and counting, what a device got since its last report is part of its load: the connections of one interval fill the
-/// devices evenly, instead of all going to the one that was the least loaded.
+/// With a step and counting, connections since a device's last report are part of its load: the connections of one
+/// interval fill the devices evenly, instead of all going to the one that was the least loaded.
 #[test]
 fn no_herding() {
     let b = Blocks { metrics: [(COMPUTE, 1), (0, 0)], step: 2, counting: CONNECTIONS, ..Blocks::default() };
@@ -283,7 +283,8 @@ fn end(w: &mut World, client: &str, slot: usize, r: &mut Random) {
     }
 }
 
-/// Least connections: the switch's own counters are what is open at every moment, and the device with the fewest is taken.
+/// Least connections: the switch's own counters equal the open connections at every moment, and the device with the
+/// fewest is taken.
 #[test]
 fn least_connections() {
     let b = Blocks { metrics: [(IN_FLIGHT, 1), (0, 0)], counting: CONNECTIONS, ..Blocks::default() };
@@ -367,7 +368,7 @@ fn requests_in_flight() {
     }
 }
 
-/// TCP: a request is a segment with data; what only acknowledges is neither request nor answer.
+/// TCP: a request is a segment with data; a pure acknowledgement is neither request nor answer.
 #[test]
 fn requests_on_a_connection() {
     let b = Blocks { metrics: [(IN_FLIGHT, 1), (0, 0)], counting: REQUESTS, ..Blocks::default() };
@@ -378,7 +379,7 @@ fn requests_on_a_connection() {
     let bare = ack(&client, WEB4);
     let data = bare.clone().payload("GET");
     let answer = |p: &Packet| reply(8 + slot as u16, p);
-    assert_eq!(count(&mut w), 1, "who opens has a request");
+    assert_eq!(count(&mut w), 1, "a new connection has a request");
     w.forward(2, &answer(&data));
     assert_eq!(count(&mut w), 0);
     w.forward(CLIENTS, &bare);
@@ -487,8 +488,8 @@ fn idle_below_a_number() {
     assert_shares(&counts, &weights.map(f64::from), 0.001);
 }
 
-/// What is reported and what is in flight as one number, the latter by what each device works on at the same time: the smallest
-/// wins, whatever a stale report says.
+/// Reported load and requests in flight as one number, the latter relative to each device's workers: the smallest wins,
+/// whatever a stale report says.
 #[test]
 fn reports_with_what_is_in_flight() {
     let b = Blocks {
@@ -518,7 +519,7 @@ fn reports_with_what_is_in_flight() {
     }
 }
 
-/// Reports set the switch's count right if they say that their queue is what is in flight.
+/// Reports set the switch's count right if they mark their queue as the number in flight.
 #[test]
 fn reports_correct_the_count() {
     let b = Blocks { metrics: [(IN_FLIGHT, 1), (0, 0)], counting: CONNECTIONS, ..Blocks::default() };
@@ -568,8 +569,8 @@ fn narrow_probe(device: u16, id: u8, cpu: u8, memory: u8, link: u8) -> Packet {
     probe(device, bytes)
 }
 
-/// Weights by probes: (3 cpu + memory + 6 link) / 8 of tenths that are free, from 0 to 12. No connection for a weight of 0; all at
-/// 0 share; who sends no probes any more is out.
+/// Weights by probes: (3 cpu + memory + 6 link) / 8 of tenths that are free, from 0 to 12. No connection for a weight
+/// of 0; all at 0 share; a device that sends no probes any more is out.
 #[test]
 fn probes() {
     let mut w = World::one_server(BLOCKS);
@@ -693,7 +694,7 @@ fn wide_probes() {
     assert_eq!(w.device_of(&datagram(&client4(2), DNS4)), 9);
 }
 
-/// The controller's choice: a device, a server, or nothing; what it names must belong to the service.
+/// The controller's choice: a device, a server, or nothing; the named device or server must belong to the service.
 #[test]
 fn controllers_choice() {
     let mut w = World::new();

@@ -1,4 +1,4 @@
-//! What is counted of decisions: why a device was chosen, and how old its last report was then.
+//! The counters of decisions: why a device was chosen, and how old its last report was then.
 
 use crate::world::*;
 use pointsman_testkit::compile::own_program;
@@ -94,7 +94,7 @@ fn what_the_policy_asks_for_is_not_to_be_had() {
         w.pool(1, 0, 1, 1, 6, 0);
     };
     check(HASH, "", not_enabled, "fallback");
-    // One is heard of, and the ring names the other.
+    // One reports, and the ring names the other.
     let silent = |w: &mut World| {
         w.ring(1, 0, 1, &[1; 6]);
         w.pool(1, 0, 1, 3, 6, 500);

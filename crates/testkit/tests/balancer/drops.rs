@@ -1,4 +1,4 @@
-//! Every reason to drop a packet can be reached, and is what is counted then.
+//! Every reason to drop a packet can be reached, and is counted then.
 
 use crate::full_table::places;
 use crate::world::*;
@@ -157,7 +157,7 @@ fn other_numbers_stay_zero() {
     }
 }
 
-/// What is malformed, cut anywhere: dropped for that, or for what its first bytes already say.
+/// Malformed packets, cut anywhere: dropped for that, or for a fault of their first bytes.
 #[test]
 fn cut_short() {
     let mut w = World::new();
@@ -232,7 +232,7 @@ fn lengths_beyond_the_frame() {
         w.dropped_frame(CLIENTS, &sized(p, at, 1), "DROP_MALFORMED");
         w.dropped_frame(CLIENTS, &sized(p, at, 1000), "DROP_MALFORMED");
     }
-    // No room for the transport header, or for what UDP says.
+    // No room for the transport header, or for UDP's length.
     for (p, at, by) in
         [(&tcp4, 16, -4), (&tcp6, 18, -4), (&udp4, 16, -1), (&udp6, 18, -1), (&udp4, 38, 1), (&udp6, 58, 1)]
     {

@@ -37,7 +37,7 @@ fn key(bits: u128) -> (Ipv6Addr, u16) {
 fn colliding(service: u16, n: usize) -> Vec<String> {
     let base = 0x1234_u128 << 16 | 40_000;
     let at = |bits| places(key(bits).0, key(bits).1, service);
-    // Each row: what flipping these bits of the key does to the places. Gauss.
+    // Each row: the effect of flipping these bits of the key on the places. Gauss.
     let mut rows: Vec<(u64, u128)> = (0..80).map(|i| (at(base ^ 1 << i) ^ at(base), 1u128 << i)).collect();
     for bit in 0..64 {
         let Some(i) = rows.iter().position(|(p, _)| p >> bit & 1 == 1) else { continue };
@@ -196,7 +196,7 @@ fn places_become_free() {
 /// The same 5-tuple again after its end takes its own place, so that a key never occurs twice: here a place in front of
 /// its own became free, and the end of the first connection must not be found by the second.
 #[test]
-fn a_key_never_stands_twice() {
+fn a_key_is_never_stored_twice() {
     let clients = colliding(3, 5);
     let mut w = World::one_server(AVAILABILITY);
     for client in &clients[..4] {

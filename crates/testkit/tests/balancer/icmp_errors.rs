@@ -149,7 +149,7 @@ fn errors_about_nothing_known() {
         let error = Packet::icmp_error(hop, vip, kind, 1, &quoted, 8).macs(ROUTER, SWITCH);
         w.dropped(CLIENTS, &error, "DROP_ICMP_UNMATCHED");
     }
-    // For a packet without ports there is no device to notify.
+    // A packet without ports has no device to notify.
     let ping = Packet::echo(VIP4, "192.0.2.1", "x");
     let error = Packet::icmp_error("198.51.100.9", VIP4, 3, 1, &ping, 8).macs(ROUTER, SWITCH);
     w.dropped(CLIENTS, &error, "DROP_VIP_NO_SERVICE");

@@ -1,4 +1,4 @@
-//! Packet tests of p4/programs/balancer: what it must do to every kind of packet, one theme a module.
+//! Packet tests of p4/programs/balancer: the handling of every kind of packet, one theme a module.
 
 use pointsman_interp::Interp as Tested;
 

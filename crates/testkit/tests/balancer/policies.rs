@@ -41,7 +41,7 @@ fn servers_share_by_their_slots() {
     assert!(chi_squared(&counts, &[(8, 3.0), (16, 1.0)]) < LIMIT[1], "{counts:?}");
 }
 
-/// When one server goes, only its own slots change hands: clients of the other stay where they would have gone.
+/// When one server fails, only its own slots change hands: clients of the other keep their slots' server.
 #[test]
 fn slots_disturb_little() {
     let mut w = World::new();
@@ -153,7 +153,7 @@ fn rings_are_independent() {
     }
 }
 
-/// A ring that becomes shorter or longer goes on without a gap.
+/// A ring can become shorter or longer without a gap.
 #[test]
 fn rings_change_their_length() {
     let mut w = World::one_server(ROUND_ROBIN);
@@ -276,9 +276,9 @@ fn pools_restrict_every_policy() {
     }
 }
 
-/// The ring proposes a device that is not a candidate, and the priorities know no other: then there is none.
+/// The ring proposes a device that is not a candidate, and the priorities know no other: then no device is chosen.
 #[test]
-fn a_proposal_that_is_no_candidate() {
+fn a_proposal_that_is_not_a_candidate() {
     for policy in [HASH, ROUND_ROBIN] {
         let mut w = World::one_server(policy);
         w.ring(1, 0, 1, &[0; 6]);
@@ -364,12 +364,12 @@ fn a_server_that_is_silent() {
             w.wait(200);
             // The first one that comes to the other server makes it known.
             let found = servers(&mut w, 1000 * u32::from(live));
-            let first = found.iter().position(|s| *s == live).expect("one that is heard of");
+            let first = found.iter().position(|s| *s == live).expect("one that reports");
             assert!(found[first..].iter().all(|s| *s == live), "{found:?}");
             assert!(first < 16, "{found:?}");
             assert_eq!(w.device_of(&ack(&client4(300), WEB4)), old, "{dead} is silent");
         }
-        // In the other generation another set of servers is in force: what was known of this one does not count.
+        // In the other generation another set of servers is in force: the state of this one does not count.
         w.fill(1, 1, &[1], &[0]);
         w.service(1, policy, 1);
         assert!(servers(&mut w, 4000).iter().all(|s| *s == 1));

@@ -1,9 +1,9 @@
-//! Load reports: which are believed, and what a silent agent means.
+//! Load reports: which are accepted, and the effect of a silent agent.
 
 use crate::world::*;
 use pointsman_testkit::packet::{Packet, Report, Sum};
 
-/// Milliseconds since the start: what agents put into their reports.
+/// Milliseconds since the start, as agents write them into reports.
 fn clock(w: &World) -> u32 {
     (w.rig.now.0 / 1_000_000) as u32
 }

@@ -118,7 +118,7 @@ fn an_idle_connection_is_reset_by_its_next_segment() {
     }
 }
 
-/// A segment without acknowledgement, and one with FIN: the RST acknowledges what was sent.
+/// A segment without acknowledgement, and one with FIN: the RST acknowledges the sent data.
 #[test]
 fn numbers_of_the_answer() {
     for (client, service) in families() {
@@ -155,7 +155,7 @@ fn what_is_not_reset() {
     assert_eq!(w.device_of(&ack(&client4(1), WEB4)), device);
 }
 
-/// What is in flight ends with the connection.
+/// Requests in flight end with the connection.
 #[test]
 fn a_reset_connection_counts_no_longer() {
     let mut w = world(IDLE);

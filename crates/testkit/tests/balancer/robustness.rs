@@ -1,5 +1,5 @@
-//! Invalid frames: no panic, every packet has one fate, every drop a counted reason, and what leaves has
-//! right checksums if what came had.
+//! Invalid frames: no panic, every packet has one fate, every drop a counted reason, and outgoing packets have right
+//! checksums if the incoming ones had.
 
 use crate::world::*;
 use pointsman_testkit::packet::numbers::*;

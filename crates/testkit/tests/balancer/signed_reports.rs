@@ -17,7 +17,7 @@ const VECTORS: [(usize, [u8; 8]); 3] = [
     (48, [0xa9, 0xea, 0xa8, 0xc0, 0x4b, 0xa9, 0x3e, 0x3e]),
 ];
 
-/// A switch that hashes what it is sent: a byte says how many words there are behind the first four.
+/// A switch that hashes its input: a byte gives the number of words after the first four.
 const HASHER: &str = r#"
 #include <core.p4>
 #include <v1model.p4>
@@ -127,7 +127,7 @@ fn signed_frame(device: u16, number: u8, sequence: u64) -> Packet {
     frame(device, &frame_of(device, number, sequence).encode(Some(&key(device, number))))
 }
 
-/// What the switch knows of a device, and since when.
+/// The switch's data about a device, and their age.
 fn state(w: &mut World, device: u16) -> [u64; 3] {
     let (server, slot) = (u64::from(device >> 3), device & 7);
     let mut register = |name: &str| w.rig.register(name, server).expect("a register").low_u64();
@@ -159,7 +159,7 @@ fn believed() {
     }
 }
 
-/// Nothing of this changes what the switch knows, or what is believed afterwards.
+/// None of this changes the switch's data, or which reports are accepted afterwards.
 #[track_caller]
 fn refused(w: &mut World, port: u32, packet: &Packet, reason: &str) {
     w.wait(1);
@@ -177,7 +177,7 @@ fn forged() {
         for bit in 0..8 * good.len() {
             let mut bytes = good.clone();
             bytes[bit / 8] ^= 0x80 >> (bit % 8);
-            // Without checksum: only the digest can tell.
+            // Without checksum: only the digest shows it.
             let packet = without_checksum(carried(8, true, bytes));
             let before = DEVICES.map(|d| state(&mut w, d));
             assert_eq!(w.send(2, &packet.bytes()), []);
@@ -263,7 +263,7 @@ fn malformed() {
     check(&|b| b[8] = 0);
     check(&|b| b.truncate(24));
     check(&|b| b.truncate(23));
-    // What is not covered by the digest is not there.
+    // Data that the digest does not cover are ignored.
     check(&|b| {
         b.extend([0; 4]);
         b[1] += 1;
@@ -299,7 +299,7 @@ fn frames() {
     refused(&mut w, 2, &signed(8, 1, 10), "DROP_REPORT_REPLAYED");
     w.dropped(2, &signed(8, 1, 11), "REPORT_ACCEPTED");
     refused(&mut w, 2, &signed_frame(8, 1, 11), "DROP_REPORT_REPLAYED");
-    // What is in flight is corrected, and a busy device is busy.
+    // The number in flight is corrected, and a busy device is busy.
     let busy = FrameReport { busy: true, corrects: true, ..frame_of(8, 1, 12) };
     w.dropped(2, &frame(8, &busy.encode(Some(&key(8, 1)))), "REPORT_ACCEPTED");
     assert_eq!(state(&mut w, 8)[2], 0);
@@ -329,7 +329,7 @@ fn frames_refused() {
     for len in 0..24 {
         refused(&mut w, 2, &of(&good[..len]), "DROP_MALFORMED");
     }
-    // The bytes of one, in a datagram: what is signed in one form is nothing in the other.
+    // The bytes of one, in a datagram: a report signed for one form is invalid in the other.
     refused(&mut w, 2, &carried(8, true, good.to_vec()), "DROP_REPORT_MALFORMED");
     // For another station.
     w.add("bridge mac=02:00:00:00:00:04 -> forward(4)");

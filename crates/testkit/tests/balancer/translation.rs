@@ -105,7 +105,7 @@ fn first_fragment() {
     assert_eq!(out, [(device_port(device), cut(&World::towards_device(&whole, device)))]);
 }
 
-/// What was wrong on the way in stays wrong on the way out.
+/// A checksum that is wrong on arrival stays wrong on the way out.
 #[test]
 fn damage_stays_visible() {
     let mut w = World::new();

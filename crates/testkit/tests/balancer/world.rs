@@ -243,7 +243,7 @@ impl World {
         ));
     }
 
-    /// A frame arrives; what leaves must have right checksums where what arrived had.
+    /// A frame arrives; outgoing frames must have right checksums if it had.
     pub fn send(&mut self, port: u32, frame: &[u8]) -> Vec<(u32, Vec<u8>)> {
         let out: Vec<(u32, Vec<u8>)> = self
             .rig
@@ -381,7 +381,7 @@ impl World {
         assert_eq!(parsed, [(port, crate::resets::back(packet))]);
         assert!(out[0].1.len() <= frame.len(), "it grew");
         assert_eq!(count(self), before + 1);
-        // A RST is never answered, so that two who do not know a connection do not talk for ever.
+        // A RST is never answered, so that two hosts that do not know a connection do not answer each other for ever.
         let rst = packet.clone().with_tcp(|t| t.flags |= tcp_flags::RST);
         self.dropped(port, &rst, "DROP_NO_CONNECTION");
     }

@@ -45,7 +45,7 @@ fn flood_of_syns() {
     assert!(flooded > 3 * net.places, "{flooded} SYNs");
     // Four places with established connections, at a fifth of all: 0.13 %.
     assert!(lost <= 8, "{lost} of 1600 found no place");
-    // Of the flood itself, those who come in the same millisecond.
+    // Of the flood itself: packets of the same millisecond.
     let refused = net.drops(TABLE_FULL) - refused;
     assert!(refused < flooded / 20, "{refused} of {flooded} refused");
     net.use_all(&flows);

@@ -35,7 +35,7 @@ fn client(bits: u128) -> Client {
 pub fn colliding(service: u16, bits: u32, n: usize) -> Vec<Client> {
     let base = 0x1234_u128 << 16 | 40_000;
     let at = |key| places(client(key), service, bits);
-    // Each row: what flipping these bits of the key does to the places. Gauss.
+    // Each row: the effect of flipping these bits of the key on the places. Gauss.
     let mut rows: Vec<(u128, u128)> = (0..80).map(|i| (at(base ^ 1 << i) ^ at(base), 1u128 << i)).collect();
     for bit in 0..128 {
         let Some(i) = rows.iter().position(|(p, _)| p >> bit & 1 == 1) else { continue };

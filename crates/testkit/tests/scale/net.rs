@@ -24,7 +24,8 @@ pub const SERVERS: u16 = 8;
 
 /// Idle time of connections.
 pub const IDLE_MS: u64 = 60_000;
-/// As the program says: what an ended connection lingers (2 s), and what a handshake may take (5 s), rounded up as it rounds.
+/// The program's constants: how long an ended connection lingers (2 s), and how long a handshake may take (5 s),
+/// rounded up as it rounds.
 pub const LINGER_MS: u64 = 2_010;
 pub const HALF_OPEN_MS: u64 = 5_050;
 
@@ -44,7 +45,7 @@ pub fn full() -> bool {
 /// The program with 2^`bits` places a way.
 fn program(bits: u32) -> Arc<Program> {
     static PROGRAMS: OnceLock<Mutex<BTreeMap<u32, Arc<Program>>>> = OnceLock::new();
-    let mut programs = PROGRAMS.get_or_init(Mutex::default).lock().expect("nobody panicked");
+    let mut programs = PROGRAMS.get_or_init(Mutex::default).lock().expect("no thread panicked");
     let made = programs.entry(bits).or_insert_with(|| {
         let path = own_program("balancer");
         let text = std::fs::read_to_string(&path).expect("the program is there");
@@ -87,7 +88,7 @@ pub struct Flow {
     pub device: u16,
 }
 
-/// What the switch did with a packet.
+/// The switch's reaction to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// To this device, rewritten to its address.
@@ -254,7 +255,7 @@ impl Net {
         went.0
     }
 
-    /// Segments of these clients with these flags; what became of each.
+    /// Segments of these clients with these flags; the fate of each.
     pub fn requests(&mut self, clients: &[Client], flags: u8) -> Vec<Fate> {
         let mut out = Vec::with_capacity(clients.len());
         for part in clients.chunks(64) {

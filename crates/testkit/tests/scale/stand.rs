@@ -65,7 +65,7 @@ fn pools_and_policies_change_every_second() {
 
 /// Counting policies write at the beginning and end of each connection: the number in flight is that of established connections.
 #[test]
-fn in_flight_is_what_stands() {
+fn in_flight_equals_open_connections() {
     let (bits, n) = size();
     let n = n / 4;
     let mut net = Net::new(bits);
@@ -89,8 +89,8 @@ fn in_flight_is_what_stands() {
     net.consistent(5 * n);
 }
 
-/// Nineteen of twenty places are taken: established connections are undisturbed, new ones find a place or are refused and counted; places of those
-/// who go are taken again.
+/// Nineteen of twenty places are taken: established connections are undisturbed, new ones find a place or are refused
+/// and counted; places of ended ones are reused.
 #[test]
 fn nearly_full() {
     let bits = if full() { 18 } else { 14 };

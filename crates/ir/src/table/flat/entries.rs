@@ -1,4 +1,4 @@
-//! Entries with masks and ranges, by their numbers in the store: what the searches among them share.
+//! Entries with masks and ranges, by their numbers in the store: the common part of their searches.
 
 use super::place::{Matches, Place, between};
 use crate::table::EntryHandle;

@@ -1,10 +1,10 @@
 //! Open addressing with keys and rows inline.
 //!
 //! A key's home is its hash scaled to the number of slots, so that slots are in the order of hashes. A collision goes
-//! to the next slot (linear probing), removal shifts back what is then too far from home, so there are no
-//! tombstones. At most five eighths of the slots are taken: a hit looks at 1.8 slots on average then, a miss at 4, next to
-//! each other. Growing (by half, or double while small) copies all slots in their order, so it reads and writes memory
-//! from front to back: some 10 ms for a million entries, the only pause there is.
+//! to the next slot (linear probing); removal shifts entries back that are too far from home then, so no tombstones are
+//! needed. At most five eighths of the slots are taken: a hit then reads 1.8 slots on average, a miss 4, next to each
+//! other. Growing (by half, or double while small) copies all slots in their order, so it reads and writes memory from
+//! front to back: some 10 ms for a million entries, the only pause.
 
 use crate::memory::Zeros;
 
@@ -156,7 +156,7 @@ impl Exact {
         Some(&mut self.words[n * self.stride + self.key..(n + 1) * self.stride])
     }
 
-    /// Sets the row of `key`. A row whose first word is zero would be none.
+    /// Sets the row of `key`. A row whose first word is zero means a free slot.
     pub fn insert(&mut self, key: &[u64], row: &[u64]) {
         if key.len() != self.key || row.len() != self.stride - self.key || row.first() == Some(&0) {
             return;
@@ -190,7 +190,7 @@ impl Exact {
         }
     }
 
-    /// Removes a key. False: there was none.
+    /// Removes a key. False if it was missing.
     pub fn remove(&mut self, key: &[u64]) -> bool {
         if key.len() != self.key {
             return false;

@@ -25,7 +25,7 @@ impl Intervals {
         self.starts.capacity() * 8 + self.winners.capacity() * 4
     }
 
-    /// Index of the interval that begins at `at`, made if there is none.
+    /// Index of the interval that begins at `at`, made if missing.
     fn cut(&mut self, at: u64) -> usize {
         let next = self.starts.partition_point(|s| *s < at);
         if self.starts.get(next) != Some(&at) {
@@ -71,7 +71,7 @@ impl Intervals {
         self.fill(entries, open, lo, hi);
     }
 
-    /// Finds the winners of unassigned intervals, given in order: the best takes first what it covers.
+    /// Finds the winners of unassigned intervals, given in order: the best entry takes its intervals first.
     fn fill(&mut self, entries: &Entries, mut open: Vec<usize>, lo: u64, hi: u64) {
         let meets = |s: &u32| {
             let (l, h) = entries.bounds(*s, 0);

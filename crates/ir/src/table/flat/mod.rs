@@ -15,7 +15,7 @@
 //!
 //! # Keys
 //!
-//! The fields, except those of kind `selector`, are in a key as [`places`] says: short ones share words. Bits that
+//! The fields, except those of kind `selector`, are in a key as [`places`] defines: short ones share words. Bits that
 //! belong to no field must be zero.
 //!
 //! # Rows
@@ -81,7 +81,7 @@ pub type FindFn = unsafe extern "C" fn(table: *const FlatTable, key: *const u64)
 /// Fetches what looking up a key reads first.
 pub type PrefetchFn = unsafe extern "C" fn(table: *const FlatTable, key: *const u64);
 
-/// What an entry does, resolved.
+/// The resolved action of an entry.
 #[derive(Clone, Copy, Debug)]
 pub enum FlatAction<'a> {
     /// Runs an action.
@@ -92,7 +92,7 @@ pub enum FlatAction<'a> {
     Ask,
 }
 
-/// What a table's keys and actions look like.
+/// The shape of a table's keys and actions.
 #[derive(Clone, Debug)]
 pub struct FlatShape {
     /// Kinds and widths of the key fields, those of kind `selector` left out.
@@ -108,7 +108,7 @@ pub struct FlatShape {
 /// How entries are found. Where rows are not inline they are found by the entry's number.
 #[derive(Clone, Debug)]
 enum Search {
-    /// There are no keys.
+    /// No keys.
     Nothing,
     /// By asking [`Env::lookup`](crate::Env::lookup).
     Ask,
@@ -244,7 +244,7 @@ impl FlatTable {
         if key.len() != self.key_words {
             return &self.rows[..self.row_words];
         }
-        // SAFETY: the key has as many words as the function reads; what it gives is a row of this table, which has
+        // SAFETY: the key has as many words as the function reads; its result is a row of this table, which has
         // `row_words` words and cannot change as long as it is borrowed.
         unsafe { std::slice::from_raw_parts((self.find)(self, key.as_ptr()), self.row_words) }
     }

@@ -65,9 +65,9 @@ impl Place {
     }
 }
 
-/// Positions of fields of these widths, and how many words they take: a field of up to 64 bits follows the one
-/// before in the same word, at the next higher bits, if it fits there whole, else at the bottom of a new word. A wider
-/// field has its own words, the least significant first. What no field covers is zero.
+/// Positions of fields of these widths, and how many words they take: a field of up to 64 bits follows the one before
+/// in the same word, at the next higher bits, if it fits there whole, else at the bottom of a new word. A wider field
+/// has its own words, the least significant first. Bits outside of fields are zero.
 pub fn places(widths: impl IntoIterator<Item = u32>) -> (Vec<Place>, usize) {
     let (mut words, mut used) = (0, 64);
     let mut places = Vec::new();
@@ -126,7 +126,7 @@ pub(super) struct Matches {
 }
 
 impl Matches {
-    /// Replaces what is there.
+    /// Replaces the content.
     pub fn set(&mut self, places: &[Place], words: usize, matches: &[KeyMatch]) {
         for v in [&mut self.value, &mut self.mask] {
             v.clear();

@@ -311,7 +311,7 @@ fn memory() {
     }
 }
 
-/// Heads say what the architecture has to do.
+/// Heads tell the architecture which work is left.
 #[test]
 fn flags() {
     let default = ActionCall { action: 0, args: vec![Value::Struct(vec![])] };

@@ -1,11 +1,11 @@
 //! Longest prefixes: a trie of which one step takes 6 bits of the key, as in Asai, Ohara: Poptrie (SIGCOMM 2015).
 //!
-//! The first 16 bits index an array; behind it are nodes of 64 children each, kept compressed: one bit string says
-//! which children are nodes, another where among the leaves a run of equal ones begins, and counting bits gives the place
-//! in an array. Every leaf holds the longest prefix that matches there, so a look-up never goes back. Exact fields beside
-//! the prefix go before it, as the first bits of a longer prefix.
+//! The first 16 bits index an array; behind it are nodes of 64 children each, kept compressed: one bit string marks
+//! which children are nodes, another where among the leaves a run of equal ones begins, and counting bits gives the
+//! place in an array. Every leaf holds the longest prefix that matches there, so a look-up never goes back. Exact
+//! fields next to the prefix come before it, as the first bits of a longer prefix.
 //!
-//! A change rebuilds the nodes on the way to the prefix, and where the prefix is short those below it.
+//! A change rebuilds the nodes on the way to the prefix, and for a short prefix those below it.
 
 use super::exact::Exact;
 use super::place::Place;
@@ -72,7 +72,7 @@ pub(super) struct Trie {
     root: Vec<u32>,
     nodes: Pool<Node>,
     leaves: Pool<u32>,
-    /// Leaves by prefix, for what comes back to light when a prefix goes.
+    /// Leaves by prefix, to restore shorter ones when a prefix is removed.
     by_prefix: Exact,
     /// Number of prefixes of each length.
     lengths: Vec<u32>,
@@ -80,7 +80,7 @@ pub(super) struct Trie {
     length_of: Vec<u8>,
 }
 
-/// What a change does to leaves at and below a prefix.
+/// The effect of a change on leaves at and below a prefix.
 struct Change {
     /// The prefix, at the upper end of 128 bits.
     value: u128,

@@ -1,14 +1,14 @@
 //! Bit vectors (Lakshman, Stiliadis: High-speed policy-based packet forwarding, 1998), with the summaries of Baboescu,
 //! Varghese: Scalable packet classification (2001).
 //!
-//! Entries are in a row, the best first, and have a bit each. For every value of every byte of the key there is a vector
-//! of the entries that allow it there; a range field has a vector for each interval between ends of ranges. The entries
-//! that match a key are those in all of its vectors, the first of them wins. A summary has a bit for each word of a vector
-//! that is not zero, so that most words are never looked at. Intervals need not end where each range does, so ranges
-//! are compared before an entry wins; so there need not be many intervals.
+//! Entries are in a row, the best first, and have a bit each. For every value of every byte of the key, a vector has
+//! the bits of the entries that allow it there; a range field has a vector for each interval between ends of ranges.
+//! The entries that match a key are those in all of its vectors, and the first of them wins. A summary has a bit for
+//! each word of a vector that is not zero, so that most words are never read. Intervals need not end where each range
+//! does, which keeps their number low; so ranges are compared before an entry wins.
 //!
-//! What it costs does not depend on how many masks there are. Every change writes to all vectors, some microseconds;
-//! there are gaps between the entries, so that one more seldom moves many.
+//! The cost does not depend on the number of masks. Every change writes to all vectors, which takes some microseconds;
+//! gaps between the entries keep an insertion from moving many.
 
 use super::entries::{Entries, Rank};
 use super::intervals::last_start;
@@ -301,7 +301,7 @@ impl Vectors {
         left.iter().all(|w| *w == 0)
     }
 
-    /// Adds an entry that is among `entries` already. False: there is no room, rebuild all of it.
+    /// Adds an entry that is among `entries` already. False without room: rebuild all of it.
     pub fn insert(&mut self, entries: &Entries, slot: u32) -> bool {
         let Some(rank) = entries.rank(slot) else { return true };
         let capacity = self.at.len() as u32;
