@@ -36,7 +36,7 @@ pub struct Program {
 pub struct Annotation {
     /// Name without `@`.
     pub name: Ident,
-    /// What follows.
+    /// The body.
     pub body: AnnotationBody,
     /// All of it.
     pub span: Span,
@@ -87,9 +87,9 @@ pub enum DeclKind {
     Struct(StructDecl),
     /// `enum`.
     Enum(EnumDecl),
-    /// `parser`: a type (prototype) if there is no body.
+    /// `parser`: a type (prototype) without a body.
     Parser(ParserDecl),
-    /// `control`: a type (prototype) if there is no body.
+    /// `control`: a type (prototype) without a body.
     Control(ControlDecl),
     /// `package`.
     Package(PackageDecl),
@@ -134,7 +134,7 @@ pub struct VariableDecl {
 /// Instance of an extern, control, parser or package.
 #[derive(Clone, Debug)]
 pub struct InstanceDecl {
-    /// What is instantiated, with type arguments.
+    /// The instantiated type, with type arguments.
     pub ty: TypeExpr,
     /// Constructor arguments.
     pub args: Vec<Arg>,
@@ -481,7 +481,7 @@ pub struct EntryDecl {
 pub struct Block {
     /// Annotations (`@atomic` among them).
     pub annotations: Vec<Annotation>,
-    /// What is inside.
+    /// The statements inside.
     pub stmts: Vec<Stmt>,
     /// All of it.
     pub span: Span,
@@ -687,7 +687,7 @@ pub enum ExprKind {
     Cast(TypeExpr, Box<Expr>),
     /// `f<T>(args)`, constructor calls included.
     Call {
-        /// What is called.
+        /// The callee.
         callee: Box<Expr>,
         /// Type arguments.
         type_args: Vec<TypeExpr>,

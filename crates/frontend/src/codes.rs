@@ -1,13 +1,13 @@
-//! What each code of a diagnostic means: a title and a paragraph, for `pointsman p4 explain` and docs/diagnostics.md.
+//! The meaning of each diagnostic code: a title and a paragraph, for `pointsman p4 explain` and docs/diagnostics.md.
 
 /// A code explained.
 #[derive(Clone, Copy, Debug)]
 pub struct Explanation {
     /// `P` and four digits.
     pub code: &'static str,
-    /// What it is, in a few words.
+    /// The mistake in a few words.
     pub title: &'static str,
-    /// What it means and what to do, one paragraph.
+    /// The meaning and the remedy, one paragraph.
     pub text: &'static str,
 }
 

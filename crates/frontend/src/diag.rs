@@ -1,4 +1,4 @@
-//! Diagnostics: what is wrong, where, and what to do about it.
+//! Diagnostics: error, place and remedy.
 
 use pointsman_ir::Span;
 
@@ -24,13 +24,13 @@ pub struct Diagnostic {
     pub message: String,
     /// Where.
     pub span: Span,
-    /// What the primary span shows; may be empty.
+    /// The label of the primary span; may be empty.
     pub label: String,
-    /// Other places that matter, with what they show.
+    /// Other relevant places, with their labels.
     pub related: Vec<(Span, String)>,
     /// Facts that help to understand.
     pub notes: Vec<String>,
-    /// What to do.
+    /// The remedy.
     pub help: Option<String>,
 }
 
@@ -54,7 +54,7 @@ impl Diagnostic {
         Diagnostic { severity: Severity::Warning, ..Diagnostic::error(code, span, message) }
     }
 
-    /// Says what the primary span shows.
+    /// Sets the label of the primary span.
     pub fn label(mut self, text: impl Into<String>) -> Self {
         self.label = text.into();
         self

@@ -2,7 +2,7 @@
 //!
 //! The preprocessor pulls tokens one at a time, because only it knows whether a line is a directive or is skipped;
 //! there, a string ends with its line, while in the program it may contain line ends. A problem becomes a token of kind
-//! [`TokenKind::Bad`]: whether it matters is decided by whoever meets it (not in skipped groups, not in annotations).
+//! [`TokenKind::Bad`]: its consumer decides whether it matters (not in skipped groups, not in annotations).
 //!
 //! `>` is never joined to a following `>`: whether two of them shift or close type arguments, the parser decides.
 
@@ -14,7 +14,7 @@ use pointsman_ir::Span;
 
 use crate::diag::Diagnostic;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum TokenKind {
     /// Identifier, keyword or `_`.
@@ -301,7 +301,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// A string literal without its quotes. Escapes are for what uses the string (section 6.3.3.3) and stay as they are.
+/// A string literal without its quotes. Escapes (section 6.3.3.3) stay as they are, for the string's consumer.
 pub(crate) fn string_text(literal: &str) -> &str {
     let inner = literal.strip_prefix('"').unwrap_or(literal);
     inner.strip_suffix('"').unwrap_or(inner)
@@ -328,8 +328,7 @@ pub(crate) fn unescape(literal: &str) -> String {
     out
 }
 
-/// An integer literal: its value, and its width and whether it is signed if written (section 6.3.3.2).
-/// The error says what is wrong.
+/// An integer literal: its value, and its width and whether it is signed if written (section 6.3.3.2); or the error.
 pub(crate) fn parse_int(text: &str) -> Result<(BigInt, Option<(u32, bool)>), String> {
     let mut digits = text;
     let mut width = None;

@@ -27,10 +27,10 @@ pub mod source;
 
 pub use preprocess::Define;
 
-/// Reads a program: `main_text`, known as `main_path`, and what it includes, with macros defined as `defines` say.
+/// Reads a program: `main_text`, known as `main_path`, and its includes, with the macros in `defines`.
 ///
-/// The tree holds what could be read. If a diagnostic is an error, it is not all of the program, and only good for
-/// looking for more errors.
+/// The tree holds the readable parts. If a diagnostic is an error, it is incomplete, and only useful to find more
+/// errors.
 pub fn parse_program(
     main_path: &str,
     main_text: &str,
@@ -48,7 +48,7 @@ pub fn parse_program(
 pub struct Compiled {
     /// It passes [`pointsman_ir::verify::verify`].
     pub program: pointsman_ir::Program,
-    /// What spans refer to.
+    /// The texts that spans refer to.
     pub source_map: source::SourceMap,
     /// Diagnostics that are not errors.
     pub warnings: Vec<diag::Diagnostic>,
@@ -57,13 +57,13 @@ pub struct Compiled {
 /// Why a program did not compile.
 #[derive(Debug)]
 pub struct Failure {
-    /// What spans refer to.
+    /// The texts that spans refer to.
     pub source_map: source::SourceMap,
     /// At least one is an error.
     pub diagnostics: Vec<diag::Diagnostic>,
 }
 
-/// Compiles a program: `main_text`, known as `main_path`, and what it includes, with macros defined as `defines` say.
+/// Compiles a program: `main_text`, known as `main_path`, and its includes, with the macros in `defines`.
 pub fn compile(
     main_path: &str,
     main_text: &str,
@@ -78,10 +78,10 @@ pub fn compile(
     }
 }
 
-/// What is known about a program after [`check_program`].
+/// The result of [`check_program`].
 #[derive(Debug)]
 pub struct Checked {
-    /// What spans refer to.
+    /// The texts that spans refer to.
     pub source_map: source::SourceMap,
     /// Everything there is to say.
     pub diagnostics: Vec<diag::Diagnostic>,
@@ -100,9 +100,9 @@ impl Checked {
 
 /// Checks a program for any architecture, by the declarations that it includes.
 ///
-/// `runs` says of a package whether its programs are meant to run here. If so, what executors do not support is an
-/// error, as in [`compile`]. If not, only what the language forbids is one, and a program without `main` is right if
-/// its declarations are, with a warning.
+/// `runs` returns whether a package's programs are meant to run here. If so, constructs that executors do not support
+/// are errors, as in [`compile`]. If not, only violations of the language are errors, and a program without `main` is
+/// right if its declarations are, with a warning.
 pub fn check_program(
     main_path: &str,
     main_text: &str,
@@ -154,8 +154,8 @@ fn failed(diagnostics: &[diag::Diagnostic]) -> bool {
     diagnostics.iter().any(|d| d.severity == diag::Severity::Error)
 }
 
-/// Unless `strict`, problems that only matter for running are no longer errors: an incomplete program
-/// becomes a warning, constructs that executors do not support are not reported. Returns whether there were any.
+/// Unless `strict`, problems that only matter for running are no longer errors: an incomplete program becomes a
+/// warning, constructs that executors do not support are not reported. Returns whether any was found.
 fn relax(diagnostics: &mut Vec<diag::Diagnostic>, strict: bool) -> bool {
     if strict {
         return false;
@@ -176,10 +176,10 @@ fn relax(diagnostics: &mut Vec<diag::Diagnostic>, strict: bool) -> bool {
     found
 }
 
-/// The code of what the verifier says.
+/// The code of the verifier's findings.
 const TOO_LARGE: &str = "P0903";
 
-/// What the verifier says, at the block that it names: a limit of the executors, or else a mistake of ours.
+/// The verifier's finding, at the block that it names: a limit of the executors, or else a bug in the compiler.
 fn verifier_problem(program: &pointsman_ir::Program, problem: String) -> diag::Diagnostic {
     let blocks = program.parsers.iter().map(|p| ("parser", &p.name, p.span));
     let blocks = blocks

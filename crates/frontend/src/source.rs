@@ -1,4 +1,4 @@
-//! Where source text comes from, and what a [`Span`] means.
+//! Source texts, and the meaning of a [`Span`].
 
 use pointsman_ir::{LineMarker, Span};
 

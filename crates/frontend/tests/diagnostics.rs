@@ -55,7 +55,7 @@ fn compare(map: &SourceMap, diags: &[Diagnostic], mut expected: Vec<Expected>) -
             None => wrong.push(format!("not expected:\n{}", render::to_text(map, d, false))),
         }
         if d.help.is_none() && d.label.is_empty() {
-            wrong.push(format!("says neither what to do nor what it points at: {} {}", d.code, d.message));
+            wrong.push(format!("has neither help nor a label: {} {}", d.code, d.message));
         }
     }
     wrong.extend(

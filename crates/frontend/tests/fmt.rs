@@ -15,7 +15,7 @@ impl Loader for Nothing {
     }
 }
 
-/// The syntax tree and the diagnostics without places: what is read of one file, includes left out.
+/// The syntax tree and the diagnostics without places, of one file without its includes.
 fn read(text: &str) -> (String, Vec<&'static str>) {
     let without: String = text
         .lines()
@@ -101,7 +101,7 @@ fn our_programs() {
     assert!(check(&repository()) > 30);
 }
 
-/// What people read as examples is formatted. `pointsman p4 fmt p4 examples tests/programs` makes it so.
+/// Files that people read as examples are formatted. `pointsman p4 fmt p4 examples tests/programs` formats them.
 #[test]
 fn our_programs_are_formatted() {
     let mut all = Vec::new();
@@ -208,7 +208,7 @@ fn any_text() {
     for _ in 0..20_000 {
         let text: String = (0..next(30)).map(|_| pieces[next(pieces.len())]).collect();
         let Ok(once) = format(&text) else { continue };
-        // Where brackets do not match there is no structure to keep to.
+        // Unmatched brackets give no structure to keep.
         if text.contains('#') || !balanced(&text) {
             continue;
         }

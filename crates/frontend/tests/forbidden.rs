@@ -1,5 +1,5 @@
-//! Small programs with what the specification forbids, one a line in `data/forbidden.txt`: each is refused with its code,
-//! and only for one reason or what follows from it.
+//! Small programs with constructs that the specification forbids, one a line in `data/forbidden.txt`: each is refused
+//! with its code, and only for one reason or its consequences.
 
 mod common;
 

@@ -165,7 +165,7 @@ fn no_program_makes_the_compiler_panic() {
                 refused += 1;
                 assert!(f.diagnostics.iter().any(|d| d.severity == Severity::Error));
                 for d in &f.diagnostics {
-                    // The verifier found what the compiler should have: a bug, unless it is a limit.
+                    // The verifier found an error that the compiler missed: a bug, unless it is a limit.
                     let limit = ["more than", "deeper"].iter().any(|w| d.message.contains(w));
                     assert!(d.code != "P0903" || limit, "case {case}: {}\n{text}", d.message);
                     assert!(d.help.is_some() || !d.label.is_empty(), "case {case}: {} {}", d.code, d.message);

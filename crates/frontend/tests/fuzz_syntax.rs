@@ -91,7 +91,7 @@ fn no_text_makes_the_parser_panic() {
             for span in d.related.iter().map(|r| r.0).chain([d.span]) {
                 let f = &map.files[span.file as usize].text;
                 let inside = span.lo <= span.hi && f.get(span.lo as usize..span.hi as usize).is_some();
-                assert!(inside, "case {case}: {d:?} is no place in\n{text}");
+                assert!(inside, "case {case}: {d:?} is not a place in\n{text}");
             }
         }
         if let Some(d) = diags.last() {
@@ -99,5 +99,5 @@ fn no_text_makes_the_parser_panic() {
             assert!(render::to_json(&map, d).starts_with('{'));
         }
     }
-    assert!(refused > 5_000, "only {refused} cases were refused: these are no interesting programs");
+    assert!(refused > 5_000, "only {refused} cases were refused: these programs are not interesting");
 }

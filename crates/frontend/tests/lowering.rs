@@ -1,4 +1,4 @@
-//! What the IR of a program says: names, priorities, order of evaluation.
+//! The IR of programs: names, priorities, order of evaluation.
 
 mod common;
 

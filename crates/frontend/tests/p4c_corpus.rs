@@ -1,6 +1,6 @@
-//! The syntax of p4c's own test programs: what p4c accepts is accepted.
+//! The syntax of p4c's own test programs: programs that p4c accepts are accepted.
 //!
-//! `P4C_DIR` names a checkout of p4c; without it, the tests only say that they are skipped.
+//! `P4C_DIR` names a checkout of p4c; without it, the tests only report that they are skipped.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What lowered code does when the obvious executor runs it.
+//! The behaviour of lowered code in the obvious executor.
 
 mod common;
 
@@ -13,7 +13,7 @@ use pointsman_ir::{
     ValueSetId,
 };
 
-/// Tables hold what the program says; externs do nothing.
+/// Tables hold the program's entries; externs do nothing.
 struct Tables(Vec<TableStore>);
 
 impl Tables {

@@ -1,5 +1,5 @@
-//! A program of ten thousand lines compiles in a time that a person hardly notices. The bound is generous: it is to find
-//! what grows with the square of the program, not slow machines.
+//! A program of ten thousand lines compiles in a time that a person hardly notices. The bound is generous: it is meant
+//! to find quadratic growth, not slow machines.
 
 mod common;
 

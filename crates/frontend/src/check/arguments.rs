@@ -15,7 +15,7 @@ pub struct Bound {
     pub order: Vec<usize>,
 }
 
-/// What arguments are matched to.
+/// The owner of the parameters.
 #[derive(Clone, Copy)]
 pub struct Signature<'a> {
     pub name: &'a str,
@@ -42,7 +42,7 @@ impl<'a> Signature<'a> {
 pub enum Style {
     /// Like `in`.
     Action,
-    /// What they mean, the architecture decides: v1model's are known at compile time, PNA's need not be.
+    /// The architecture decides their meaning: v1model's are known at compile time, PNA's need not be.
     Extern,
     /// The argument must be known at compile time.
     Other,
@@ -50,7 +50,7 @@ pub enum Style {
     Block,
 }
 
-/// Which argument goes to which parameter; an error says what is wrong.
+/// Which argument goes to which parameter; or the error.
 pub fn match_args(params: &[Param], args: &[ast::Arg]) -> Result<Vec<Option<usize>>, (Option<Span>, String)> {
     let mut out = vec![None; params.len()];
     let named = args.iter().filter(|a| a.name.is_some()).count();
@@ -197,7 +197,7 @@ impl Checker<'_> {
                 e.is_some_and(|e| self.is_weak(e.ty)) && self.tree.tys.any(params[*k].ty, &|t| *t == wanted)
             };
             let at = (0..params.len()).find(guilty).and_then(|k| matched[k]).map_or(span, |i| args[i].span);
-            // The type arguments of a block can be left to what it becomes an argument of.
+            // The type arguments of a block can be left to the parameter that it is passed to.
             let left = style == Style::Block && self.tree.tys.any(*t, &|k| matches!(k, Kind::Infer(_)));
             broken |= !left && !self.inferred(name, *p, *t, explicit.is_empty(), broken, at);
         }
@@ -240,7 +240,7 @@ impl Checker<'_> {
         Some(Bound { type_args, args: out, order })
     }
 
-    /// A default value that is a block may name the type parameters of what is called.
+    /// A default value that is a block may name the type parameters of the callee.
     fn default_for(&mut self, e: Expr, type_params: &[Ty], given: &[Ty]) -> Expr {
         let ty = self.tree.tys.subst(e.ty, type_params, given);
         e.with_type(ty)

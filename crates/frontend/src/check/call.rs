@@ -102,7 +102,7 @@ impl Checker<'_> {
                         FnRef::Function(i) => fits(&self.tree.functions[*i].sig.params),
                     }),
                     Def::Action(i) => fits(&self.tree.actions[*i].sig.params),
-                    // Anything else hides what is further out.
+                    // Anything else hides outer declarations.
                     _ => return Some(None),
                 };
                 found.then(|| Some(def.clone()))
@@ -110,7 +110,7 @@ impl Checker<'_> {
         )?
     }
 
-    /// Finds what is wrong inside arguments of a call that is wrong itself.
+    /// Checks the arguments of a call that is wrong itself.
     pub fn check_args_anyway(&mut self, args: &[ast::Arg]) {
         for a in args {
             if let Some(v) = &a.value {
@@ -215,7 +215,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `None`: what it asserts is known only when the block is instantiated.
+    /// `None`: the assertion's value is known only when the block is instantiated.
     fn static_assert(&mut self, bound: &Bound, span: Span) -> Option<Expr> {
         let mut it = bound.args.iter().filter_map(|a| if let Arg::In(e) = a { Some(e) } else { None });
         let (Some(check), message) = (it.next(), it.next()) else { return Some(Expr::error(span)) };
@@ -398,7 +398,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `C.apply(...)`: a new instance of its own (P4_16 section 15.1).
+    /// `C.apply(...)`: a separate new instance (P4_16 section 15.1).
     fn apply_type(
         &mut self,
         block: usize,

@@ -181,7 +181,7 @@ impl Checker<'_> {
         Annotations(out)
     }
 
-    /// What known annotations look like.
+    /// The expected form of known annotations.
     fn wrong_body(&self, name: &str, body: &AnnotationBody) -> Option<&'static str> {
         use AnnotationToken::{Int, Other, String};
         let fine = match (name, body) {
@@ -460,7 +460,7 @@ impl Checker<'_> {
             Kind::Param(_) | Kind::Infer(_) => true,
             Kind::Enum(_) => self.tree.enum_repr(ty).is_some(),
             Kind::New(d) => self.fits_header(self.tree.new_types[d].base),
-            // As for structs, what has a size that varies cannot be inside.
+            // As for structs, types of varying size cannot be inside.
             Kind::Stack(t, _) => {
                 !self.tree.tys.any(t, &|k| matches!(k, Kind::Varbit(_))) && self.fits_header(t)
             }

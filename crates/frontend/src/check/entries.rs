@@ -133,12 +133,12 @@ impl Checker<'_> {
             broken |= n.is_none_or(|n| n < 0);
             out.push(n.map(i64::from));
         }
-        // What follows from wrong priorities is of no interest.
+        // Errors that follow from wrong priorities are of no interest.
         if broken { vec![None; list.len()] } else { out }
     }
 
-    /// `@priority(n)` behind entries, which BMv2 knows and P4_16 does not: the smallest wins, and an entry without it has
-    /// its number in the list, from 1. `None`: there is none, or `priority =` is also given.
+    /// `@priority(n)` behind entries, an extension of BMv2 to P4_16: the smallest wins, and an entry without it has its
+    /// number in the list, from 1. `None`: no entry has it, or `priority =` is also given.
     fn annotated_priorities(&mut self, list: &[ast::EntryDecl]) -> Option<Vec<i64>> {
         if list.iter().any(|e| e.priority.is_some()) {
             return None;

@@ -1,4 +1,4 @@
-//! Compile-time evaluation (P4_16 section 18.1): integers of any size, fixed widths, and what is made of them.
+//! Compile-time evaluation (P4_16 section 18.1): integers of any size, fixed widths, and compositions of them.
 
 use super::tree::{BinaryOp, Expr, ExprKind, StructKind, Tree, UnaryOp, VarId};
 use super::types::{Kind, Ty};
@@ -30,10 +30,10 @@ pub enum Const {
     Header(Vec<Const>),
 }
 
-/// Why there is no value.
+/// The reason why no value is known.
 #[derive(Debug)]
 pub enum Stop {
-    /// Depends on what is known only at run time.
+    /// Depends on a run-time value.
     NotConstant(Span),
     /// Wrong in itself.
     Bad(Box<Diagnostic>),
@@ -384,7 +384,7 @@ mod tests {
         );
         let (map, tree, mut diags) = crate::parse_program("test.p4", &text, &NoFiles, &[]);
         check_program(&tree, &map, &mut diags);
-        // That there is no `main` is reported only if nothing else is.
+        // A missing `main` is reported only if it is the only error.
         let first = diags.iter().find(|d| d.severity == Severity::Error && d.code != "P0505").map(|d| d.code);
         assert_eq!(first, expected.err(), "{expr}: {diags:?}");
     }

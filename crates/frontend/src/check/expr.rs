@@ -293,7 +293,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Reports `e` if it cannot be written to. `what` is what is about to happen, as in "assigned to".
+    /// Reports `e` if it cannot be written to. `what` names the operation, as in "assigned to".
     pub fn check_lvalue(&mut self, e: &Expr, what: &str) -> bool {
         if e.ty == Ty::ERROR || matches!(e.kind, ExprKind::Error) {
             return false;

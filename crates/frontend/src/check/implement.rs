@@ -175,7 +175,7 @@ impl Checker<'_> {
         tree::Expr { kind: tree::ExprKind::Instance(index), ty, span }
     }
 
-    /// Notes that `v` is used: an implementation takes along what it needs of the block around.
+    /// Notes that `v` is used: an implementation captures the variables that it uses of the block around.
     pub fn note_use(&mut self, v: VarId) {
         let Some(inside) = &mut self.cx.inside else { return };
         if v.0 < inside.first && self.tree.vars[v.0].kind != VarKind::Ctor && !inside.captures.contains(&v) {

@@ -7,7 +7,7 @@ use super::types::{Kind, Ty};
 use crate::diag::Diagnostic;
 use std::collections::BTreeMap;
 
-/// What is known about the variables of one call.
+/// The facts about the variables of one call.
 #[derive(Default)]
 pub struct Solution {
     vars: BTreeMap<u32, Ty>,
@@ -114,7 +114,7 @@ impl Checker<'_> {
         self.tree.tys.any(ty, &|k| matches!(k, Kind::Int | Kind::Dots | Kind::Invalid))
     }
 
-    /// `e` as a value of type `to`, implicit casts applied. `what` is what it is for, in messages.
+    /// `e` as a value of type `to`, implicit casts applied. `what` names its purpose, in messages.
     pub fn coerce(&mut self, e: Expr, to: Ty, what: &str) -> Expr {
         if e.ty == to {
             return self.fold(e);
@@ -146,7 +146,7 @@ impl Checker<'_> {
                     self.mismatch(&e, to, what);
                     return Expr { kind: ExprKind::Error, ty: to, span: e.span };
                 }
-                // What the block's own type arguments are may be known only here.
+                // The block's own type arguments may be known only here.
                 let ty = self.resolve(e.ty, &solution);
                 e.with_type(ty)
             }

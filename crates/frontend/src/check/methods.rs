@@ -11,7 +11,8 @@ use num_bigint::Sign;
 use pointsman_ir::Span;
 
 impl Checker<'_> {
-    /// What core.p4 cannot say about the types that packets are read into and written from (P4_16 section 13.8).
+    /// Rules that core.p4 cannot express about the types that packets are read into and written from (P4_16 section
+    /// 13.8).
     pub fn check_packet_call(&mut self, object: usize, name: &str, bound: &Bound, returns: Ty, span: Span) {
         let object = self.tree.externs[object].name.as_str();
         let arg = |i: usize| match bound.args.get(i) {

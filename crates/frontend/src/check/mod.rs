@@ -1,8 +1,8 @@
 //! Names resolved, types known and checked, compile-time values evaluated.
 //!
 //! Before: the syntax tree as written. After: a [`tree::Tree`] in which every rule of the language that does not depend
-//! on instantiation has been checked, also for declarations that nothing uses. Errors do not stop the pass: what is
-//! wrong becomes [`tree::ExprKind::Error`] or [`types::Ty::ERROR`], about which nothing more is said.
+//! on instantiation has been checked, also for unused declarations. Errors do not stop the pass: a wrong part becomes
+//! [`tree::ExprKind::Error`] or [`types::Ty::ERROR`], which cause no further messages.
 //!
 //! Codes: P03xx names, P04xx types, expressions and statements, P05xx compile-time evaluation and instantiation,
 //! P06xx tables and parsers, P09xx not supported.
@@ -63,7 +63,7 @@ pub fn check(program: &ast::Program, sources: &SourceMap, diagnostics: &mut Vec<
     checker.tree
 }
 
-/// The code of what executors do not support.
+/// The code of constructs that executors do not support.
 pub const UNSUPPORTED: &str = "P0901";
 /// The code of a program that is not whole.
 pub const NO_MAIN: &str = "P0505";
@@ -85,7 +85,7 @@ pub enum Place {
     Function,
 }
 
-/// What the code being checked may do.
+/// The permissions of the code being checked.
 #[derive(Clone, Debug, Default)]
 pub struct Context {
     pub place: Place,
@@ -106,7 +106,7 @@ pub struct Checker<'a> {
     sources: &'a SourceMap,
     diagnostics: &'a mut Vec<Diagnostic>,
     scopes: Vec<Scope>,
-    /// Where top-level names are declared: to tell use before declaration from unknown.
+    /// Where top-level names are declared, to distinguish use before declaration from unknown names.
     later: BTreeMap<String, Span>,
     cx: Context,
     next_infer: u32,
@@ -138,7 +138,7 @@ impl Checker<'_> {
         }
     }
 
-    /// An error with one sentence of what to do.
+    /// An error with its remedy in one sentence.
     pub fn error(
         &mut self,
         code: &'static str,
@@ -184,7 +184,7 @@ impl Checker<'_> {
                 var.kind == VarKind::Ctor || bound || matches!(var.ty, Ty::INT | Ty::STRING)
             }
             ExprKind::Target => false,
-            // What makes an object makes it once.
+            // A construct that makes an object makes it once.
             ExprKind::Call(_) if matches!(self.tree.tys.get(e.ty), types::Kind::Extern(..)) => true,
             ExprKind::Call(_) | ExprKind::Apply(_) | ExprKind::Hit { .. } | ExprKind::IsValid(_) => false,
             ExprKind::Next(_) | ExprKind::Last(_) | ExprKind::LastIndex(_) => false,

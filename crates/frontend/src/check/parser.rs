@@ -161,7 +161,7 @@ impl Checker<'_> {
         Transition::Select { on: exprs, cases: out }
     }
 
-    /// The scalars of the expression of `select`: tuples become what is in them.
+    /// The scalars of the expression of `select`: tuples are replaced by their elements.
     fn spread(&mut self, v: Expr, out: &mut Vec<Expr>) -> Shape {
         let parts: Vec<Ty> = match self.tree.tys.get(v.ty).clone() {
             Kind::Tuple(ts) => ts,
@@ -220,7 +220,7 @@ impl Checker<'_> {
         keys.iter().zip(on).map(|(k, e)| self.case_key(k, e)).collect()
     }
 
-    /// What a case says about one expression: a value set among them covers that one.
+    /// The match of a case for one expression: a value set among them covers that one.
     fn case_key(&mut self, key: &ast::Expr, on: &Expr) -> Option<KeySet> {
         if let ast::ExprKind::Name(path) = &key.kind
             && let Some(Def::ValueSet(i)) = self.find(path).map(|b| b.def.clone())

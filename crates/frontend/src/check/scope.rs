@@ -44,7 +44,7 @@ pub enum Def {
 }
 
 impl Def {
-    /// What kind of thing, for messages.
+    /// The kind of declaration, for messages.
     pub fn describe(&self) -> &'static str {
         match self {
             Def::Type(TypeDef::Block(_)) => "a parser or control type",

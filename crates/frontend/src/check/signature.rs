@@ -7,7 +7,7 @@ use super::types::{Kind, Ty};
 use crate::ast::{self, Direction};
 use crate::diag::Diagnostic;
 
-/// What a list of parameters belongs to.
+/// The owner of a list of parameters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum ParamsOf {
     /// Constructors of parsers and controls: all without direction.
@@ -214,7 +214,7 @@ impl Checker<'_> {
         Sig { name: f.name.name.clone(), span: f.name.span, type_params, params, returns, annotations }
     }
 
-    /// Reports a function that no call could tell from another of its name.
+    /// Reports a function that calls cannot distinguish from another of its name.
     pub fn check_overload(&mut self, name: &ast::Ident, sig: &Sig) {
         let path = ast::Path { rooted: false, name: name.clone() };
         let Some(Def::Functions(others)) =

@@ -124,7 +124,7 @@ impl Tree {
         }
     }
 
-    /// What is too large about a type, if anything: no executor takes more.
+    /// The part of a type that is too large for every executor, if any.
     pub fn too_large(&mut self, ty: Ty) -> Option<String> {
         let size = self.size(ty);
         if size.leaves > verify::MAX_LEAVES {

@@ -222,7 +222,7 @@ impl Checker<'_> {
         let visible: Vec<&Key> = keys.iter().filter(|k| k.kind != MatchKind::Selector).collect();
         for (i, k) in visible.iter().enumerate() {
             if visible[..i].iter().any(|o| o.name == k.name) {
-                // P4Runtime clients that use ids can tell them apart.
+                // P4Runtime clients that use ids can distinguish them.
                 let message = format!("two keys have the control-plane name `{}`", k.name);
                 let d = Diagnostic::warning("P0509", k.expr.span, message);
                 self.report(d.help("give one of them another: `@name(\"name\")`"));

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VarId(pub usize);
 
-/// What kind of variable.
+/// The kind of variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VarKind {
     /// Declared by a statement or at the head of a block.
@@ -175,7 +175,7 @@ pub struct Package {
     pub sig: Sig,
 }
 
-/// What a constructor makes.
+/// The result of a constructor.
 #[derive(Clone, Debug)]
 pub struct New {
     /// Extern, block or package with its type arguments.
@@ -328,7 +328,7 @@ pub enum ExprKind {
     Mux(Box<Expr>, Box<Expr>, Box<Expr>),
     /// To the type of this expression.
     Cast(Box<Expr>),
-    /// Struct, valid header, tuple, list, stack: (index, value) in the order of evaluation; what is missing has its
+    /// Struct, valid header, tuple, list, stack: (index, value) in the order of evaluation; missing members have their
     /// default.
     Aggregate(Vec<(u32, Expr)>),
     /// An invalid header or union.
@@ -357,7 +357,7 @@ pub struct Call {
     pub order: Vec<usize>,
 }
 
-/// What is called.
+/// The callee.
 #[derive(Clone, Debug)]
 pub enum Callee {
     /// Index into [`Tree::functions`].

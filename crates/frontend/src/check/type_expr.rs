@@ -75,7 +75,7 @@ impl Checker<'_> {
                 self.limited(ty, t.span)
             }
             TypeExprKind::List(t) => {
-                // Lists exist at compile time only, and so does what is in them.
+                // Lists exist at compile time only, and so do their elements.
                 let e = match &t.kind {
                     TypeExprKind::Tuple(ts) => {
                         let all = ts.iter().map(|a| self.type_arg(a)).collect();

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ty(u32);
 
-/// What a type is.
+/// The kinds of types.
 #[allow(clippy::enum_variant_names)] // `match_kind` is called so
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -61,7 +61,7 @@ pub enum Kind {
     Invalid,
     /// `...` of still unknown type.
     Dots,
-    /// What `table.apply()` gives: index into `Tree::tables`.
+    /// The result of `table.apply()`: index into `Tree::tables`.
     Applied(usize),
 }
 
@@ -133,7 +133,7 @@ impl TyTable {
         ty
     }
 
-    /// What `ty` is.
+    /// The kind of `ty`.
     pub fn get(&self, ty: Ty) -> &Kind {
         &self.kinds[ty.0 as usize]
     }

@@ -1,8 +1,8 @@
-//! What brackets enclose, and which `<` and `>` are brackets.
+//! The content of brackets, and which `<` and `>` are brackets.
 
 use super::scan::{Kind, Piece};
 
-/// What is known of a piece from its surroundings.
+/// The role of a piece in its surroundings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Role {
     /// For an opening bracket: it holds statements or declarations, and a line each for them.
@@ -17,7 +17,7 @@ pub(super) struct Role {
     pub ternary: bool,
     /// For `:`: it is part of a slice.
     pub slice: bool,
-    /// For `+` and `-`: there is no operand before it.
+    /// For `+` and `-`: without an operand before it.
     pub unary: bool,
     /// For `)`: it ends a cast.
     pub cast: bool,
@@ -55,7 +55,7 @@ pub(super) fn ends_operand(p: &Piece) -> bool {
     }
 }
 
-/// Finds out what every piece is.
+/// Finds the role of every piece.
 pub(super) fn roles(pieces: &[Piece]) -> Vec<Role> {
     let mut roles = vec![Role::default(); pieces.len()];
     // Braces without an end, where alternatives of the preprocessor do not fit together, are blocks of several lines.
@@ -106,7 +106,7 @@ pub(super) fn roles(pieces: &[Piece]) -> Vec<Role> {
                     if open.statements
                         && let Some(outer) = stack.last_mut()
                     {
-                        // `apply { }` and the like are statements of what is around them.
+                        // `apply { }` and the like are statements of the block around them.
                         outer.statements |= pieces[outer.at].is("{");
                     }
                     if roles[open.at].body

@@ -1,9 +1,9 @@
 //! The formatter: source text in, the same tokens, comments and preprocessor lines out, laid out as usual.
 //!
-//! It works on one file's tokens, before preprocessing, so it formats what no compiler would accept just as well. Lines are
-//! broken where their author broke them, except that statements get separate lines, `{` follows what it belongs
-//! to, and `else` behind `}`. Everything else (indentation, blanks, empty lines) follows from the tokens; columns that are
-//! aligned by several blanks stay so.
+//! It works on one file's tokens, before preprocessing, so it also formats invalid programs. Lines are broken where
+//! their author broke them, except that statements get separate lines, `{` is on the line of its owner, and `else`
+//! follows `}`. Everything else (indentation, blanks, empty lines) follows from the tokens; columns that are aligned by
+//! several blanks stay so.
 
 mod groups;
 mod scan;
@@ -41,7 +41,7 @@ fn same(a: &[Piece], b: &[Piece]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(equal)
 }
 
-/// What a bracket opened.
+/// The construct that a bracket opened.
 #[derive(Clone, Copy, Debug)]
 enum Context {
     /// Statements, each on separate lines unless `one_line`.

@@ -25,7 +25,7 @@ pub(super) struct Piece {
     pub text: String,
     /// Line ends before it.
     pub newlines: usize,
-    /// Blanks right before it, if there are nothing but blanks since the piece before, on the same line.
+    /// Blanks right before it, if only blanks separate it from the last piece on the same line.
     pub blanks: usize,
     /// Characters before it on its line.
     pub column: usize,

@@ -7,7 +7,7 @@ use crate::lex::{Joined, Lexer};
 /// How many blanks to put between `a` and `b`, which share a line.
 pub(super) fn blanks(a: (&Piece, Role), b: (&Piece, Role), open_of_a: Option<(&Piece, Role)>) -> usize {
     let (left, right) = (a.0, b.0);
-    // Whether two `>` are a shift depends on what is between them.
+    // Whether two `>` are a shift depends on the text between them.
     if left.is(">") && (right.is(">") || right.is(">=")) && !(a.1.generic && b.1.generic) {
         return right.blanks.min(1);
     }

@@ -1,4 +1,4 @@
-//! What the layout looks like.
+//! The layout of formatted text.
 
 use super::format;
 

@@ -1,6 +1,6 @@
-//! Values that nothing set, headers that cannot be valid, statements that are never reached: what is known about
-//! variables is followed through the code of each block, as an optimist would: only what is wrong on every way (headers),
-//! or plainly forgotten on some way (values), is said.
+//! Values that were never set, headers that cannot be valid, statements that are never reached. The state of variables
+//! is followed through the code of each block, optimistically: only headers that are invalid on every way, or values
+//! that are plainly forgotten on some way, are reported.
 
 use super::state::{Bad, Place, State, Value};
 use super::{INVALID_HEADER, OUT_NOT_SET, UNINITIALISED, UNREACHABLE};
@@ -52,9 +52,9 @@ struct Flow<'a> {
     quiet: bool,
     steps: usize,
     depth: usize,
-    /// What is known where the callable returns.
+    /// The state where the callable returns.
     ends: Option<State>,
-    /// What is known where the loops around are left.
+    /// The states where the loops around are left.
     breaks: Vec<Option<State>>,
     /// `None`: this is never reached.
     now: Option<State>,
@@ -147,7 +147,7 @@ impl Flow<'_> {
         self.leave(&b.params, "parser", accepted);
     }
 
-    /// Goes through all states once; returns what is known at `accept`.
+    /// Goes through all states once; returns the state at `accept`.
     fn states(&mut self, body: &crate::check::tree::Body, before: &mut [Option<State>]) -> Option<State> {
         let mut accepted = None;
         for (i, s) in body.states.iter().enumerate() {
@@ -303,7 +303,7 @@ impl Flow<'_> {
                 let now = self.now.take();
                 join(&mut self.ends, now);
             }
-            // What is out of the way of the packet need not be set.
+            // Variables on a way that the packet never takes need not be set.
             StmtKind::Exit => self.now = None,
             StmtKind::Break | StmtKind::Continue => {
                 let now = self.now.take();
@@ -324,7 +324,7 @@ impl Flow<'_> {
         join(&mut self.now, left);
     }
 
-    /// After a condition: what `isValid()` says.
+    /// After a condition: the consequence of its `isValid()`.
     fn assume(&mut self, cond: &Expr, holds: bool) {
         match &cond.kind {
             ExprKind::IsValid(e) => {
@@ -511,7 +511,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Runs the body of an action with what is known about the variables of the control.
+    /// Runs the body of an action with the state of the control's variables.
     fn action(&mut self, index: usize) {
         self.depth += 1;
         if self.depth < 30 && self.steps < MAX_STEPS {
@@ -524,7 +524,7 @@ impl Flow<'_> {
         self.depth -= 1;
     }
 
-    /// Applies a table: what is known after each of its actions.
+    /// Applies a table: the state after each of its actions.
     fn apply(&mut self, table: usize) -> Vec<Option<State>> {
         let t = self.tree.tables[table].clone();
         t.keys.iter().for_each(|k| self.expr(&k.expr));

@@ -72,7 +72,7 @@ pub fn lint(tree: &mut Tree, program: &ast::Program, sources: &SourceMap, diagno
     diagnostics.retain(|d| !everywhere(d) || is_own(d.span));
 }
 
-/// Which files are the program's own: included as `"..."`, and found beside an own file rather than in a folder of
+/// Which files are the program's own: included as `"..."`, and found next to an own file rather than in a folder of
 /// includes.
 fn own_files(sources: &SourceMap) -> Vec<bool> {
     let mut out: Vec<bool> = Vec::with_capacity(sources.files.len());
@@ -92,7 +92,7 @@ fn own_files(sources: &SourceMap) -> Vec<bool> {
     out
 }
 
-/// Of text that was preprocessed elsewhere, line markers say what was included. Its main file is what the first names.
+/// In text that was preprocessed elsewhere, line markers name the included files. Its main file is the first one named.
 fn own_marker(sources: &SourceMap, span: Span) -> bool {
     let first = sources.files.get(span.file as usize).and_then(|f| f.markers.first());
     first.is_none_or(|main| beside(&main.path, sources.path(span)))

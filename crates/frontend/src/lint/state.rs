@@ -1,11 +1,11 @@
-//! What is known about the values of variables at one point of a program.
+//! The state of variables at one point of a program.
 
 use crate::ast::StructKind;
 use crate::check::tree::{Tree, VarId};
 use crate::check::types::{Kind, Ty};
 use std::collections::BTreeMap;
 
-/// What is known about a value.
+/// The state of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// On some way here nothing set it.
@@ -55,13 +55,13 @@ impl Value {
                     Value::Parts(parts?)
                 }
             },
-            // An unset element is hard to tell from a set one, and all headers begin invalid.
+            // An unset element is hard to distinguish from a set one, and all headers begin invalid.
             Kind::Stack(..) | Kind::Extern(..) | Kind::Param(_) => Value::Set,
             _ => Value::Unset,
         })
     }
 
-    /// What is known where two ways meet.
+    /// The state where two ways meet.
     pub fn join(&mut self, other: &Value) {
         match (&mut *self, other) {
             (Value::Parts(a), Value::Parts(b)) => a.iter_mut().zip(b).for_each(|(a, b)| a.join(b)),
@@ -78,7 +78,7 @@ impl Value {
         }
     }
 
-    /// The part that `fields` lead to, or what a part of it says about it.
+    /// The part that `fields` lead to, or the enclosing part that determines it.
     fn part(&self, fields: &[u32]) -> &Value {
         match (self, fields) {
             (Value::Parts(ps), [f, rest @ ..]) => ps.get(*f as usize).map_or(&Value::Set, |p| p.part(rest)),
@@ -127,7 +127,7 @@ impl Value {
     }
 }
 
-/// What is known about all variables; those that are not here are set.
+/// The state of all variables; missing ones are set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
     vars: BTreeMap<VarId, Value>,
@@ -157,7 +157,7 @@ impl State {
         }
     }
 
-    /// What is wrong with reading (`field` of) what is there.
+    /// The error in reading (`field` of) a place.
     pub fn read(&self, place: &Place, is_header: bool) -> Option<Bad> {
         let v = self.vars.get(&place.var)?.part(&place.fields);
         match v {

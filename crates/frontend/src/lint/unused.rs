@@ -1,4 +1,4 @@
-//! What is declared and never used, and states that are never reached.
+//! Unused declarations, and states that are never reached.
 
 use super::{NO_DEFAULT, UNREACHABLE, UNUSED};
 use crate::ast;
@@ -295,7 +295,7 @@ impl Uses {
     }
 }
 
-/// A `select` that lacks a case for some values; what a packet with another one meets is `reject`.
+/// A `select` that lacks a case for some values; packets with other values are rejected.
 pub fn select_default(
     on: &[Expr],
     cases: &[(Vec<KeySet>, Target)],

@@ -264,8 +264,8 @@ impl Lower<'_> {
         })
     }
 
-    /// Can evaluating `e` write the place? Calls write what they are given, and implementations of abstract methods what
-    /// is around them.
+    /// Whether evaluating `e` can write the place. Calls write their arguments, and implementations of abstract methods
+    /// the variables around them.
     fn may_write(&self, e: &Expr, place: &Expr) -> bool {
         let mut found = match &e.kind {
             ExprKind::Call(c) => {

@@ -1,4 +1,4 @@
-//! Expressions: what has effects becomes statements before them, in the order of P4_16 section 8.1.
+//! Expressions: those with effects become statements before them, in the order of P4_16 section 8.1.
 
 use super::Lower;
 use crate::check::eval::Const;

@@ -30,7 +30,7 @@ pub struct Deferred {
     done: Vec<(Vec<Bound>, Inst)>,
 }
 
-/// What a constructor parameter is bound to.
+/// The value of a constructor parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Bound {
     Const(Const),
@@ -321,8 +321,8 @@ impl Lower<'_> {
         Some(ir::ValueSetId(self.program.value_sets.len() as u32 - 1))
     }
 
-    /// The type of a value set's members. Structs in structs become one struct with fields such as `inner.field`: that
-    /// is what select looks at, and what a control plane fills.
+    /// The type of a value set's members. Structs in structs become one struct with fields such as `inner.field`:
+    /// select compares these, and a control plane fills them.
     fn flat_element(&mut self, ty: Ty) -> ir::TypeId {
         let elem = self.ty(ty);
         let def = match self.program.types.repr_type(elem) {

@@ -4,8 +4,8 @@
 //! statements in the order of P4_16 section 8.1, and every name that the control plane sees is fully qualified.
 //! `pointsman_ir::verify` accepts it.
 //!
-//! What remains to report here depends on instantiation: values of constructor parameters, control-plane names that
-//! clash, and constructs that the IR has no form for.
+//! Errors that are still reported here depend on instantiation: values of constructor parameters, control-plane names
+//! that clash, and constructs that the IR has no form for.
 
 mod call;
 mod expr;
@@ -80,7 +80,7 @@ struct Body {
     outer: BTreeMap<VarId, u32>,
     /// Statements so far.
     out: Vec<ir::Stmt>,
-    /// What the statement being lowered assigns to.
+    /// The target of the statement being lowered.
     target: Option<ir::LValue>,
     /// Can the same statement run more than once in one call?
     repeats: bool,
@@ -107,7 +107,7 @@ struct Lower<'a> {
     instances: u32,
     /// Statements made so far.
     statements: u32,
-    /// The declaration being lowered, for what has no better place.
+    /// The declaration being lowered, for errors without a better place.
     span: Span,
     /// Blocks that are lowered when they are applied.
     deferred: Vec<instance::Deferred>,
@@ -144,7 +144,7 @@ impl Lower<'_> {
         Evaluator { tree: &self.tree, vars: &vars }.eval(e)
     }
 
-    /// [`Lower::eval`], reporting what has no value.
+    /// [`Lower::eval`], which reports expressions without a value.
     fn constant(&mut self, e: &Expr) -> Option<Const> {
         match self.eval(e) {
             Ok(c) => Some(c),

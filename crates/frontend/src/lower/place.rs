@@ -71,7 +71,7 @@ impl Lower<'_> {
         Some(lv)
     }
 
-    /// The value of `e`, safe from what later statements do to variables.
+    /// The value of `e`, safe from later statements' changes of variables.
     pub fn keep(&mut self, e: ir::Expr) -> ir::Expr {
         if matches!(e.kind, ir::ExprKind::Const(_)) {
             return e;

@@ -49,7 +49,7 @@ impl Lower<'_> {
                 self.push(StmtKind::Assign(LValue::var(ir::VarRef::Local(index), ty), value), span);
             }
             Tree::Assign(l, r) => {
-                // The left side is evaluated first: what its indices depend on may change on the right.
+                // The left side is evaluated first: variables of its indices may change on the right.
                 let Some(lv) = self.place(l, r.has_effects()) else { return };
                 let outer = self.body.target.replace(lv.clone());
                 let value = self.expr(r);

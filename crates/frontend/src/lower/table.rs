@@ -124,7 +124,7 @@ impl Lower<'_> {
         !made.is_empty()
     }
 
-    /// Arguments bound in an action list. What they call comes before, from left to right.
+    /// Arguments bound in an action list. Their calls come before, from left to right.
     fn bound(&mut self, args: &[Arg]) -> Option<Vec<ir::Arg>> {
         let effects = |a: &Arg| match a {
             Arg::In(e) | Arg::Out(e) | Arg::InOut(e) => e.has_effects(),

@@ -77,7 +77,7 @@ impl Lower<'_> {
                 let def = self.tree.new_types[d].clone();
                 Type::NewType { name: def.name, base: self.ty(def.base), annotations: def.annotations }
             }
-            // Objects and what is left after errors have no values.
+            // Objects and errors have no values.
             _ => Type::Void,
         };
         let id = self.program.types.intern(lowered);
@@ -158,7 +158,7 @@ impl Lower<'_> {
         }
     }
 
-    /// A scalar constant as bits: what keys of that type are matched against.
+    /// A scalar constant as bits, to be matched against keys of that type.
     pub fn const_bits(&mut self, c: &Const, ty: Ty, span: Span) -> Option<Bits> {
         self.const_value(c, ty, span)?.to_bits()
     }

@@ -63,7 +63,7 @@ impl Parser {
         })
     }
 
-    /// What follows a condition, if it is one: `? a : b`.
+    /// The rest of a conditional expression after the condition, if any: `? a : b`.
     fn conditional(&mut self, (cond, h): Tall) -> P<Tall> {
         if !self.at("?") {
             return Ok((cond, h));
@@ -171,8 +171,8 @@ impl Parser {
         })
     }
 
-    /// A primary expression and what is applied to it. `statement`: a statement starts here, in which `<` can only
-    /// start type arguments.
+    /// A primary expression and the operators applied to it. `statement`: a statement starts here, in which `<` can
+    /// only start type arguments.
     pub(super) fn postfix(&mut self, statement: bool) -> P<Tall> {
         let (mut e, mut h) = self.primary()?;
         loop {

@@ -1,12 +1,11 @@
 //! Tokens into the syntax tree, by recursive descent over the grammar of P4_16 1.2.5 (appendix H).
 //!
-//! Before: preprocessed tokens. After: a tree of everything that could be read; if anything could not, an error
-//! diagnostic says so.
+//! Before: preprocessed tokens. After: a tree of the readable parts; unreadable parts are reported as errors.
 //!
 //! The grammar needs to know which names are types: `a < b > (c)` is a call if `b` is a type and two comparisons
-//! otherwise, `(a) - b` a cast or a subtraction. So the parser keeps the names declared so far, by scope. Names that it
-//! does not know are left to the checker wherever the syntax alone is clear, since "unknown type" says more than
-//! "syntax error".
+//! otherwise, `(a) - b` a cast or a subtraction. So the parser keeps the names declared so far, by scope. Unknown names
+//! are left to the checker wherever the syntax alone is clear, since "unknown type" is more helpful than "syntax
+//! error".
 
 mod blocks;
 mod decl;
@@ -273,7 +272,7 @@ impl Parser {
         t.is_ident() && !is_reserved(&t.text)
     }
 
-    /// A name that is being declared or used; `what` says of what, with an article.
+    /// A name that is being declared or used; `what` names its kind, with an article.
     fn name(&mut self, what: &str) -> P<Ident> {
         if self.is_name(0) {
             let name = self.peek().text.to_string();

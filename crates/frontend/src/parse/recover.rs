@@ -77,7 +77,7 @@ impl Parser {
         Err(self.unexpected("`;`"))
     }
 
-    /// `{`, items, `}`. An item that fails is skipped; `item` says of what.
+    /// `{`, items, `}`. An item that fails is skipped; `item` reports it.
     pub(super) fn braced(&mut self, statements: bool, mut item: impl FnMut(&mut Self) -> P<()>) -> P<()> {
         let open = self.expect("{")?;
         loop {

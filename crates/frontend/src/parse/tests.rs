@@ -1,4 +1,4 @@
-//! The shape of trees. What is refused is in `tests/syntax`.
+//! The shape of trees. Refused programs are in `tests/syntax`.
 
 use crate::ast::*;
 use crate::diag::Diagnostic;

@@ -90,7 +90,7 @@ impl Preprocessor<'_> {
         self.macros.insert(name.text.clone(), new);
     }
 
-    /// Parameters, after `(`; what follows the `)`.
+    /// Parameters, after `(`; returns the tokens after `)`.
     fn parameters<'t>(&mut self, open: Span, mut rest: &'t [Token], new: &mut Macro) -> Option<&'t [Token]> {
         let mut params: Vec<Rc<str>> = Vec::new();
         let mut bad = None;

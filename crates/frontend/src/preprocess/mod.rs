@@ -85,7 +85,7 @@ pub(crate) struct Preprocessor<'a> {
     too_deep: bool,
 }
 
-/// Reads `main_text` and what it includes. The tokens end with one of kind `Eof`.
+/// Reads `main_text` and its includes. The tokens end with one of kind `Eof`.
 pub(crate) fn preprocess(
     main_path: &str,
     main_text: &str,
@@ -106,7 +106,7 @@ pub(crate) fn preprocess(
     let main = pp.map.add(main_path.to_string(), main_text.to_string());
     pp.predefine(defines);
     pp.file(main, 0);
-    // Where the text ends for a reader: what is missing there is missing behind the last line.
+    // Where the text ends for a reader: missing tokens are missing behind the last line.
     let end = main_text.trim_end().len() as u32;
     pp.out.push(Token {
         kind: TokenKind::Eof,
@@ -328,7 +328,7 @@ impl Preprocessor<'_> {
                     self.malformed(span, &args, "a line number", "#line 12 \"file.p4\"");
                 }
             }
-            // What a preprocessor leaves in its output. If it is something else that starts with a number, it is skipped.
+            // A line marker of a preprocessor. Other lines that start with a number are skipped.
             _ if name.kind == TokenKind::Int => {
                 self.line_marker(text, hash, line, line);
             }

@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! The common part of this crate's tests.
 
 use std::path::{Path, PathBuf};
 
