@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks what `pointsman demo --json FILE` wrote: the contract that scripts rely on, and what the demo must show.
+"""Checks the output of `pointsman demo --json FILE`: the contract that scripts rely on, and the demo's results.
 
 A machine that is busy with other things makes the load generator late; such points prove nothing, and then only the
 contract and the connections are judged.

@@ -84,7 +84,7 @@ class Connections(Case):
     async def test_the_cookie_saves_loading_the_program_again(self):
         async with self.switch(p4force=True) as switch:
             await switch.insert([host("10.0.0.1", 1)])
-        # The second finds its cookie and leaves everything as it is; the third is told to load.
+        # The second finds its cookie and leaves everything as it is; the third has to load.
         async with self.switch() as switch:
             self.assertEqual(len(await gather(switch.read(fy.P4TableEntry("hosts")))), 1)
         async with self.switch(p4force=True) as switch:
@@ -147,7 +147,7 @@ class Entities(Case):
         self.assertEqual((answer["host"], answer["route"], answer["acl"]), (1, 4, 3))
         answer = await self.lookup(switch, "10.0.1.1", src="10.1.1.1", protocol=6, length=201)
         self.assertEqual((answer["host"], answer["route"], answer["acl"]), (MISSED, 2, MISSED))
-        # What was written is what is read, of one table and of all.
+        # Written entries are read back, of one table and of all.
         for entry in entries:
             [read] = await gather(switch.read(entry))
             message = read.encode(switch.p4info).table_entry
@@ -244,7 +244,7 @@ class Entities(Case):
         await switch.modify([entry])
         [read] = await gather(switch.read(fy.P4TableEntry("spread")))
         self.assertEqual(read.encode(switch.p4info).table_entry, entry.encode(switch.p4info).table_entry)
-        # Members of one-shot sets are nobody's business.
+        # Members of one-shot sets are not visible.
         self.assertEqual(await gather(switch.read(fy.P4ActionProfileMember())), [])
         await switch.delete([entry])
         self.assertEqual(await gather(switch.read(fy.P4TableEntry("spread"))), [])

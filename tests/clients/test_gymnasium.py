@@ -29,7 +29,7 @@ def episode(env, seed, policy):
 pointsman, scenario = sys.argv[1:]
 env = PointsmanEnv(scenario, pointsman)
 with warnings.catch_warnings():
-    # The bounds of what is observed are open; the checker says so.
+    # The bounds of observations are open; the checker warns of it.
     warnings.simplefilter("ignore")
     check_env(env, skip_render_check=True, skip_close_check=True)
 
@@ -46,7 +46,7 @@ except RuntimeError as error:
 try:
     env.reset(seed=1)
     env.step(7)
-    raise AssertionError("7 is no weight here")
+    raise AssertionError("7 is not a weight here")
 except RuntimeError as error:
     assert "0 to 6" in str(error), error
 env.close()

@@ -53,7 +53,7 @@ class Case(unittest.TestCase):
 
     def setUp(self):
         sh.client.set_fwd_pipe_config(P4INFO, CONFIG)
-        # What the test before did not care for.
+        # Messages that the last test ignored.
         for messages in sh.client.stream_in_q.values():
             while not messages.empty():
                 messages.get()
@@ -426,7 +426,7 @@ class Batches(Case):
         self.assertEqual(codes, ["OK"] + [b[1] for b in bad] + ["OK", "ALREADY_EXISTS"], messages)
         for (_, _, part), message in zip(bad, messages[1:]):
             self.assertIn(part, message)
-        # What was right was done.
+        # The valid updates were carried out.
         self.assertEqual(len(list(sh.TableEntry("Lookup.hosts").read())), 2)
 
     def test_all_or_nothing(self):

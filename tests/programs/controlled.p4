@@ -17,7 +17,7 @@ header packet_out_t {
 header packet_in_t {
     bit<9>  ingress_port;
     @padding bit<7> pad;
-    bit<32> host;  // what each table said, or MISSED
+    bit<32> host;  // the result of each table, or MISSED
     bit<32> route;
     bit<32> acl;
 }

@@ -163,7 +163,7 @@ pub enum Factor {
     PerWorker(u16),
 }
 
-/// Where a device is out, and in again.
+/// The thresholds at which a device is out, and in again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Limits {
     /// Out at this load or above, in again at that or below.
@@ -362,7 +362,8 @@ impl Blocks {
         *self == Blocks::PLAIN
     }
 
-    /// Where a device that works on so many requests at the same time is out, and in again: its load, as the data plane has it.
+    /// The thresholds at which a device with this number of workers is out, and in again, in the data plane's unit of
+    /// load.
     pub fn thresholds(&self, workers: Option<u16>) -> (u16, u16) {
         match self.limits {
             Limits::Fixed { high, low } => (high.saturating_mul(self.unit), low.saturating_mul(self.unit)),

@@ -28,7 +28,7 @@ fn word(v: &mut [u32; 4], word: u32) {
 pub fn half_sip_hash(key: [u8; 8], message: &[u8]) -> [u8; 8] {
     let [a, b, c, d, e, f, g, h] = key;
     let (k0, k1) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
-    // The 0xee says that the digest is to have 64 bits.
+    // The 0xee selects a digest of 64 bits.
     let mut v = [k0, k1 ^ 0xee, 0x6c79_6765 ^ k0, 0x7465_6462 ^ k1];
     let (words, rest) = message.as_chunks::<4>();
     for w in words {

@@ -90,7 +90,7 @@ fn words(numbers: impl IntoIterator<Item = f64>) -> String {
 #[test]
 fn agrees_with_ahpy_and_pymcdm() {
     let Some(python) = python() else {
-        // Where the environments are said to be there, as in CI, their absence is a failure.
+        // If the environments are declared to exist, as in CI, their absence is a failure.
         assert!(std::env::var_os("POINTSMAN_REQUIRE_CLIENTS").is_none(), "no Python with ahpy and pymcdm");
         let _ = writeln!(
             std::io::stderr(),

@@ -81,7 +81,7 @@ impl EntityError {
         Self::new(Code::InvalidArgument, message)
     }
 
-    /// The entity names something that is not there.
+    /// The entity names a missing object.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(Code::NotFound, message)
     }

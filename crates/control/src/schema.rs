@@ -269,7 +269,7 @@ impl Schema {
                 (_, true) => Scope::DefaultOnly,
                 _ => Scope::Both,
             };
-            // The same action twice in one list cannot be told apart by id: the first one counts.
+            // Ids cannot distinguish the same action twice in one list: the first one counts.
             actions.entry(r.id).or_insert(ActionRef { index, scope });
         }
         let direct = |object: &str| {

@@ -13,7 +13,7 @@ fn python() -> Option<PathBuf> {
     path.exists().then_some(path)
 }
 
-/// Where the environment is said to be there, as in CI, its absence is a failure.
+/// If the environment is declared to exist, as in CI, its absence is a failure.
 fn skip(why: &str) {
     assert!(std::env::var_os("POINTSMAN_REQUIRE_CLIENTS").is_none(), "descriptors: {why}");
     // Past the harness, which keeps the output of tests that pass to itself.

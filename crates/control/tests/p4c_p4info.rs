@@ -1,7 +1,7 @@
 //! P4Info against p4c's own: its test programs come with the P4Info that p4c writes for them.
 //!
-//! `P4C_DIR` names a checkout of p4c, `POINTSMAN_P4C_BIN` a `p4c-bm2-ss` that runs, `POINTSMAN_OTHERS` a folder with other
-//! people's programs and what p4c makes of them; without them, the tests only say that they are skipped.
+//! `P4C_DIR` names a checkout of p4c, `POINTSMAN_P4C_BIN` a `p4c-bm2-ss` that runs, `POINTSMAN_OTHERS` a folder with
+//! other people's programs and p4c's output for them; without them, the tests only report that they are skipped.
 
 use pointsman_control::p4info::p4info;
 use pointsman_control::proto::p4info::{self as pb, P4Info};
@@ -158,7 +158,7 @@ fn p4info_is_that_of_p4c() {
     assert!(bad.is_empty(), "{} differ\n{}", bad.len(), bad.join("\n"));
 }
 
-/// Programs of ours: P4Info exactly as p4c writes it, apart from a `type_info` that is empty or not there.
+/// Programs of ours: P4Info exactly as p4c writes it, apart from an empty or missing `type_info`.
 const OURS: [&str; 4] = [
     "p4/programs/balancer/main.p4",
     "examples/forwarder/main.p4",

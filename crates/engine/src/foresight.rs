@@ -50,7 +50,7 @@ impl Foresight {
         self.looks = self.batches.is_multiple_of(EVERY);
         self.batches = self.batches.wrapping_add(1);
         if self.packets >= PACKETS {
-            // A line that is not there costs more than looking ahead of two packets.
+            // A missing cache line costs more than looking ahead of two packets.
             self.worth = (self.new << SHARE_BITS) > self.packets / 2;
             (self.packets, self.new) = (0, 0);
         }

@@ -99,7 +99,7 @@ pub struct Engine {
     cold: Cold,
     parsers: Vec<Block>,
     controls: Vec<Block>,
-    /// Where there is one, the code of its blocks is made when something needs them apart.
+    /// If it exists, the code of its blocks is compiled when they are needed separately.
     pass: Option<PassCode>,
 }
 

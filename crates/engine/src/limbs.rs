@@ -1,5 +1,5 @@
 //! Arithmetic on numbers of any width, as 64-bit limbs of which the least significant comes first. Bits above the width are
-//! zero, in arguments and results. Nothing here allocates: results go to where the caller says.
+//! zero, in arguments and results. Nothing here allocates: the caller provides the place of results.
 
 use std::cmp::Ordering;
 

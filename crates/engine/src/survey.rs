@@ -47,7 +47,7 @@ impl Survey {
         Survey { aligned, cyclic, loops }
     }
 
-    /// Refuses a block that would become too much code; gives the number of its statements (and states).
+    /// Refuses a block that would become too much code; returns the number of its statements (and states).
     pub(crate) fn check(&self, program: &Program, entry: Entry) -> Result<u64, LoadError> {
         let callee = match entry {
             Entry::Parser(id) => Callee::Parser(id),

@@ -19,7 +19,7 @@ enum Before {
     Lookahead(Option<Place>, TypeId),
     /// `advance`.
     Skip(usize),
-    /// Only its error would be told.
+    /// Only its error would be reported.
     Leaf,
 }
 

@@ -127,7 +127,7 @@ pub enum Privileges {
 /// Makes sure that this process may build a rack: does nothing as root, else becomes root in a user
 /// namespace. Call it first thing in `main`, before any thread is started.
 ///
-/// The error is one line that says what to do.
+/// The error is one line with the remedy.
 pub fn ensure_privileges() -> Result<Privileges> {
     let status = fs::read_to_string("/proc/thread-self/status")
         .map_err(|e| Error::os("cannot read /proc/thread-self/status", e))?;

@@ -212,7 +212,7 @@ fn no_receiver_means_all_lost() -> TestResult {
     let result = cable.load(&config)?;
     ensure!(result.sent == 60 && result.lost == result.sent && result.answered == 0, "{result:?}");
     ensure!(result.latencies.percentile(1.0) == ms(100), "{result:?}");
-    // And nowhere to go: the kernel refuses, the requests count all the same.
+    // And without a route: the kernel refuses, and the requests still count.
     let nowhere = LoadConfig { target: "127.0.0.2:1".parse()?, ..config };
     let result = cable.load(&nowhere)?;
     ensure!(result.sent == result.lost, "{result:?}");

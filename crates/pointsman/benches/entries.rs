@@ -1,6 +1,6 @@
-//! Fills a table over P4Runtime, as a controller would, reads it back and empties it; says how long that took and what
-//! memory the switch needed. `cargo bench -p pointsman --bench entries -- [ENTRIES [PER_BATCH]]`, a million in batches
-//! of 10,000 if nothing is said.
+//! Fills a table over P4Runtime, as a controller would, reads it back and empties it; prints the time and the switch's
+//! memory. `cargo bench -p pointsman --bench entries -- [ENTRIES [PER_BATCH]]`, by default a million in batches of
+//! 10,000.
 
 #[path = "../tests/support/mod.rs"]
 mod support;

@@ -476,7 +476,7 @@ fn question(command: &Command) -> Question {
     }
 }
 
-/// Whom to trust, where the address is `https://`.
+/// The trusted CA, for an address with `https://`.
 fn trust(reach: &Reach) -> Result<Option<Arc<ClientConfig>>, String> {
     if !reach.api.starts_with("https://") {
         return Ok(None);

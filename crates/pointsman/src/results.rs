@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 
-/// Can `path`, named by `flag`, be written? Asked before work that takes minutes; the file stays as it is.
+/// Whether `path`, named by `flag`, can be written. Checked before work that takes minutes; the file stays unchanged.
 pub fn check_writable(path: &Path, flag: &str) -> Result<(), String> {
     let existed = path.exists();
     let opened = OpenOptions::new().append(true).create(true).open(path);

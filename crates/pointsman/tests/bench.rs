@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::time::Duration;
 use support::{Scratch, assert_no_panic, file, run};
 
-/// Measures a little; gives the JSON.
+/// Measures briefly; returns the JSON.
 fn measure(name: &str, args: &[&str]) -> Value {
     let dir = Scratch::new(&format!("bench-{name}"));
     let path = dir.path("figures.json");
@@ -64,7 +64,7 @@ fn several_workers() {
 
 #[test]
 fn a_larger_table_holds_more_connections() {
-    // Twice the places of the table as it is: it has to grow.
+    // Twice the current places of the table: it has to grow.
     let args = ["balancer", "--flows", "150000", "--mix", "hit"];
     check("large", &args, 0.999);
 }

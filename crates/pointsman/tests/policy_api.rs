@@ -277,7 +277,7 @@ fn over_tls() {
     let ca = path("ca.pem");
     for mutual in [false, true] {
         let demand = if mutual { "tls_client_ca = \"ca.pem\"\n" } else { "" };
-        // Beyond loopback nothing more needs to be said.
+        // Beyond loopback no other option is needed.
         let api = format!("[api]\ntls_cert = \"server.pem\"\ntls_key = \"server.key\"\n{demand}");
         let text = rack.replacen("[api]\n", &api, 1).replacen("\"127.0.0.1:0\"", "\"0.0.0.0:0\"", 1);
         write("rack.toml", text);

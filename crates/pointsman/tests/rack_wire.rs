@@ -223,7 +223,7 @@ fn a_restarted_controller_disturbs_nothing() -> Fallible<()> {
     bench.while_connected(|bench| {
         bench.live.stop_controller();
         std::thread::sleep(Duration::from_millis(500));
-        // Without a controller new connections are balanced all the same.
+        // Without a controller new connections are still balanced.
         bench.client.answered(false, 20)?;
         let mark = bench.mark();
         bench.live.start_controller()?;

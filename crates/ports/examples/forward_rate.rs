@@ -98,7 +98,7 @@ fn cpu_seconds() -> [f64; 2] {
     [usage.ru_utime, usage.ru_stime].map(|time| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6)
 }
 
-/// Sends frames of one length; says how many.
+/// Sends frames of one length; returns their number.
 fn flood(rack: &Rack, seconds: f64, length: usize, per_second: u64) -> u64 {
     let mut frame = vec![0; length];
     frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5]);
@@ -110,7 +110,7 @@ fn flood(rack: &Rack, seconds: f64, length: usize, per_second: u64) -> u64 {
     })
 }
 
-/// Sends a stream from the client to the server; says how many bytes arrived.
+/// Sends a stream from the client to the server; returns the number of received bytes.
 fn stream(rack: &Rack, stop: &AtomicBool) -> u64 {
     let listener = rack.server.run(|| TcpListener::bind("10.9.0.2:7000").expect("listen"));
     let arrived = AtomicU64::new(0);
@@ -131,7 +131,7 @@ fn stream(rack: &Rack, stop: &AtomicBool) -> u64 {
     arrived.into_inner()
 }
 
-/// Sends a byte to and fro between the client and the server; says how often.
+/// Sends a byte to and fro between the client and the server; returns how often.
 fn requests(rack: &Rack, stop: &AtomicBool) -> u64 {
     let listener = rack.server.run(|| TcpListener::bind("10.9.0.2:7000").expect("listen"));
     thread::scope(|scope| {

@@ -39,7 +39,7 @@ const PATIENCE: i16 = 40;
 /// The unit of time is 2^-10 ns: frames are due to within a thousandth of a percent even at many millions a second.
 const UNITS: i32 = 10;
 
-/// How far the generator may fall behind before it gives the missed frames up, in ns.
+/// How far the generator may fall behind before it skips the missed frames, in ns.
 const PATIENCE_NS: u64 = 200_000;
 
 /// Sends the same frames over and over through an interface, one after the other, straight from an XDP program: about

@@ -32,7 +32,7 @@ fn segments(v6: bool, bytes: usize, size: usize, last_flags: u8) -> Vec<Frame> {
     frames
 }
 
-/// Joins frames, checks that cutting gives the same frames again, and says how many they were.
+/// Joins frames, checks that cutting restores the same frames, and returns the number of joined ones.
 fn check(frames: &[Frame]) -> usize {
     let Some(joined) = join(frames) else {
         return 0;

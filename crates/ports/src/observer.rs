@@ -48,7 +48,7 @@ impl Observer {
         self.socket.as_raw_fd()
     }
 
-    /// Gives the frames of one batch to `each`, and says how many there were. Never waits.
+    /// Passes the frames of one batch to `each`, and returns their number. Never waits.
     ///
     /// # Errors
     /// Trouble with the interface as a whole.

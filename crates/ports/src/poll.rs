@@ -37,7 +37,7 @@ pub struct PollStrategy {
     mode: PollMode,
     /// When there was a frame last.
     traffic_ns: u64,
-    /// When it was last said to look again after a look without frames.
+    /// When a poll without frames last requested another poll.
     spun_ns: Option<u64>,
     /// No spinning before this.
     modest_until_ns: u64,

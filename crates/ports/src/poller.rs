@@ -26,7 +26,7 @@ impl Waker {
 pub struct Ready {
     /// The key under which the descriptor was added.
     pub key: usize,
-    /// There is something to receive. Also set on errors: receiving then says which.
+    /// Something can be received. Also set on errors: receiving then returns the error.
     pub readable: bool,
     /// There is room to transmit.
     pub writable: bool,

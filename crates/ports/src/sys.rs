@@ -290,7 +290,7 @@ pub(crate) fn readable_when_any(fds: &[RawFd]) -> io::Result<OwnedFd> {
     Ok(epoll)
 }
 
-/// A socket on which the kernel says when an interface of this network namespace changes.
+/// A socket on which the kernel reports changes of this network namespace's interfaces.
 pub(crate) fn link_socket() -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: no pointers.
@@ -487,7 +487,7 @@ pub(crate) fn raise(event: BorrowedFd) -> io::Result<()> {
     let one = 1u64;
     // SAFETY: eight bytes are read from `one`.
     let result = unsafe { libc::write(event.as_raw_fd(), (&raw const one).cast(), 8) };
-    // A full counter is readable all the same.
+    // A full counter is also readable.
     if result < 0 && io::Error::last_os_error().kind() != io::ErrorKind::WouldBlock {
         return Err(io::Error::last_os_error());
     }

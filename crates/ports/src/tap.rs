@@ -126,7 +126,7 @@ impl Port for Tap {
     }
 
     fn due(&self) -> Option<u64> {
-        // The descriptor does not say that the interface went down: the port has to look.
+        // The descriptor does not show that the interface went down: the port has to check.
         Some(self.link.checked_ns.saturating_add(RECOVERY_INTERVAL_NS))
     }
 

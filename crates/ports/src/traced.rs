@@ -58,7 +58,7 @@ impl<P: Port> Traced<P> {
     }
 }
 
-/// Writes with `write`; gives the file up and says why when it fails.
+/// Writes with `write`; if it fails, stops using the file and returns the reason.
 fn write(
     file: &mut Option<Writer<File>>,
     write: impl FnOnce(&mut Writer<File>) -> io::Result<()>,

@@ -233,7 +233,7 @@ fn more_frames_than_the_rings_hold_are_sent_in_turn() {
         }
         assert_eq!(receive(&mut host, 50, is_experimental), expected);
     }
-    // And the other way: a ring that overflows loses frames, and says how many.
+    // And the other way: a ring that overflows loses frames, and counts them.
     assert_eq!(send(&mut host, &vec![experimental(&[], 60); 400]), 400);
     thread::sleep(Duration::from_millis(50));
     let received = receive(&mut port, 1, is_experimental).len() as u64;

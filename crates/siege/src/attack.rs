@@ -70,7 +70,7 @@ impl Attack {
         Ok(())
     }
 
-    /// Ends all of them and gives the first error.
+    /// Ends all of them and returns the first error.
     pub fn stop(&mut self) -> Result<()> {
         self.stop.store(true, Relaxed);
         if let Some(began) = self.began.take() {

@@ -114,7 +114,7 @@ impl Maker {
         (0..length.div_ceil(8)).flat_map(|_| self.rng.next_u64().to_ne_bytes()).take(length).collect()
     }
 
-    /// Appends `count` frames of one length to `out` and says which.
+    /// Appends `count` frames of one length to `out` and returns their length.
     pub fn batch(&mut self, count: usize, out: &mut Vec<u8>) -> usize {
         out.clear();
         let length = match self.kind {

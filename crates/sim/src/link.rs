@@ -81,7 +81,7 @@ impl Link {
         }
     }
 
-    /// Sends a frame. `Ok`: if the wire was empty, when the frame arrives. `Err` gives back the frame that was dropped.
+    /// Sends a frame. `Ok`: if the wire was empty, when the frame arrives. `Err` returns the dropped frame.
     #[inline]
     pub fn send(&mut self, now: u64, mut packet: Packet) -> Result<Option<u64>, Packet> {
         self.counts.sent += 1;

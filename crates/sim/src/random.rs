@@ -95,8 +95,8 @@ pub fn rounded(x: f64) -> u64 {
     whole.saturating_add(u64::from(x - whole as f64 >= 0.5))
 }
 
-/// Draws that were made ahead, where a stream has nothing else to give: one that is needed has long been worked out then, and several
-/// at a time take less than each by itself.
+/// Draws made in advance, for a stream that is used for nothing else: the next one is ready long before it is needed,
+/// and several at a time take less than each by itself.
 #[derive(Debug, Default)]
 pub struct Ahead {
     draws: [f64; 8],

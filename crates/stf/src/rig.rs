@@ -16,7 +16,7 @@ const BUDGET: usize = 10_000;
 /// Room in front of a packet, for longer headers.
 const ROOM: usize = 32;
 
-/// A switch that runs a program. Time passes only when told.
+/// A switch that runs a program. Time passes only on request.
 pub struct Rig<E: Executor = Interp> {
     /// The switch.
     pub switch: Switch<E>,
@@ -57,7 +57,7 @@ impl<E: Executor> Rig<E> {
         self.now = self.now.plus_ns(ms * 1_000_000);
     }
 
-    /// A packet arrives; gives what leaves because of it. It is processed where it lies, as on the wire.
+    /// A packet arrives; returns the packets that leave because of it. It is processed in place, as on the wire.
     pub fn send(&mut self, port: u32, frame: &[u8]) -> Vec<Output> {
         let mut out = Vec::new();
         let mut buffer = [&[0; ROOM], frame].concat();

@@ -51,7 +51,7 @@ impl Failure {
 pub struct Tally {
     /// Programs.
     pub programs: usize,
-    /// Of them, those that came to something that P4_16 leaves open, and said nothing from there on.
+    /// Of them, those that reached something that P4_16 leaves open, and were not compared from there on.
     pub undefined: usize,
     /// Programs with something that the compiler says it does not support.
     pub unsupported: usize,

@@ -1,4 +1,4 @@
-// Every hash algorithm over data of odd widths, and what hash() does with base and max.
+// Every hash algorithm over data of odd widths, and hash() with base and max.
 #include <core.p4>
 #include <v1model.p4>
 

@@ -1,4 +1,4 @@
-// What becomes of a packet after ingress and after egress. The first byte of a packet says what the program does to it.
+// The fate of a packet after ingress and after egress. The first byte of a packet selects the program's actions.
 #include <core.p4>
 #include <v1model.p4>
 

@@ -54,7 +54,7 @@ parser RouterParser(packet_in packet,
 
     state parse_ipv4 {
         packet.extract(hdr.ipv4);
-        // Options would stand between this header and the payload, and in the checksum.
+        // Options would follow between this header and the payload, and in the checksum.
         verify(hdr.ipv4.version == 4 && hdr.ipv4.ihl == 5, error.ParserInvalidArgument);
         transition accept;
     }

@@ -115,8 +115,8 @@ impl Latency {
         })
     }
 
-    /// Whether [`Latency::current_ms`] is less than `high_ms` for certain, of which `nearly` is a little less in nanoseconds. This is
-    /// told without calculating with fractions.
+    /// Whether [`Latency::current_ms`] is certainly less than `high_ms`, of which `nearly` is a little less in
+    /// nanoseconds. This needs no fractions.
     #[inline]
     pub fn is_below(&self, now: u64, high_ms: f64, nearly: u64) -> bool {
         self.oldest().is_none_or(|oldest| now.saturating_sub(oldest) < nearly)

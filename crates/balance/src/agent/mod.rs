@@ -217,15 +217,15 @@ pub enum Output {
         /// The kind of probe.
         probe: Probe,
     },
-    /// A device failed its health check; the text says which, where and why.
+    /// A device failed its health check; the text names it, the place and the reason.
     Failed(String),
     /// A device passes its health check again; which.
     Healthy(String),
-    /// A device became busy; the text says which, and by which metric.
+    /// A device became busy; the text names it and the metric.
     Busy(String),
     /// A device is available again; which.
     Available(String),
-    /// Something cannot be measured; said once for each kind.
+    /// Something cannot be measured; reported once for each kind.
     Problem(String),
 }
 
@@ -347,7 +347,7 @@ impl Agent {
         }
     }
 
-    /// Takes one input at time `now` and says what to do. Time must not run backwards.
+    /// Takes one input at time `now` and returns the actions. Time must not run backwards.
     pub fn step(&mut self, now: Duration, input: Input<'_>) -> Vec<Output> {
         let mut out = Vec::new();
         (self.now, self.now_ns) = (now, nanos(now));

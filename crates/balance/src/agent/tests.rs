@@ -520,7 +520,7 @@ fn several_devices() {
     let (mask, available, [_, gpu0, gpu1]) = last(&a.step(at(100), Input::Tick)).expect("a heartbeat");
     assert_eq!((mask, available), (0b11_0001, 0b11_0001));
     assert_eq!((gpu0.compute, gpu0.queue, gpu1.compute, gpu1.queue), (40, 3, 7, 3));
-    // One gets busy: told at once.
+    // One gets busy: reported at once.
     let out = page(&mut a, at(110), 95);
     assert_eq!(out[0], Output::Busy("s1/gpu0: cpu_percent is 95.0, threshold 90".into()));
     assert_eq!(last(&out).map(|(mask, available, _)| (mask, available)), Some((0b11_0001, 0b10_0001)));

@@ -300,7 +300,7 @@ impl Desk {
     /// The configuration with other settings for one service; None for those of the file.
     ///
     /// # Errors
-    /// It is invalid; the message says what to write instead.
+    /// It is invalid; the message names the remedy.
     fn with(&self, service: &str, wanted: Option<&Wanted>) -> Result<Rack, String> {
         let of_file = Wanted::of(self.file.service(service)?);
         let learnt = self.learnt.as_ref().filter(|(s, _)| wanted.is_none() && s == service);

@@ -269,7 +269,7 @@ fn kept_over_a_restart() {
     assert_eq!(again.desk.rack(), o.desk.rack());
     assert_eq!(again.desk.history(), o.desk.history());
     assert_eq!(again.desk.kept(), kept);
-    // Meanwhile the file said something new.
+    // Meanwhile the file has changed.
     let mut newer = Office::new(&file.replace("policy = \"p4mite\"", "policy = \"ecmp\""));
     let effects = newer.desk.restore(newer.now, &kept).expect("the saved state");
     assert!(matches!(effects[..], [Effect::Say(_), Effect::Save(_)]), "{effects:?}");
@@ -403,7 +403,7 @@ fn the_description_is_true() {
             });
             let answers = &doc["paths"][path][method.to_lowercase()]["responses"];
             let value: Value = serde_json::from_str(&r.body).expect("JSON");
-            // Every operation may say that the request makes no sense.
+            // Every operation may answer that the request makes no sense.
             let schema = match &answers[r.status.to_string()] {
                 Value::Null if r.status == 400 => json!({"$ref": "#/components/schemas/Error"}),
                 described => described["content"]["application/json"]["schema"].clone(),
@@ -450,7 +450,7 @@ fn a_learner_and_an_operator() {
     let shown = o.get("/v1/services/inference");
     assert_eq!(shown["learner"], about(false, "6:0"));
     assert_eq!((&shown["source"], o.desk.history().iter().count()), (&json!("file"), 0));
-    // Held, which is not draining: no event says that it can be stopped.
+    // Held, which is not draining: no event reports that it can be stopped.
     let device = |shown: &Value, i: usize| {
         let d = &shown["devices"][i];
         [&d["state"], &d["enabled"], &d["weight"]].map(Value::clone)

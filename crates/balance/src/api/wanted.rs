@@ -150,7 +150,7 @@ impl Wanted {
     /// From JSON.
     ///
     /// # Errors
-    /// It is not such an object, or has invalid values; the message says what to write.
+    /// It is not such an object, or has invalid values; the message names the remedy.
     pub fn parse(json: &[u8]) -> Result<Wanted, String> {
         let wrong = |e: String| {
             format!("{e}; write an object such as {{\"block\": \"min-finder\", \"metric\": \"compute\"}}")
@@ -166,7 +166,7 @@ impl Wanted {
     /// From what JSON says.
     ///
     /// # Errors
-    /// Something is out of range or contradicts itself; the message says what to write.
+    /// Something is out of range or contradicts itself; the message names the remedy.
     pub fn from_document(d: &Document) -> Result<Wanted, String> {
         let first = d.metric.as_deref().map(metric).transpose().map_err(|e| format!("`metric`: {e}"))?;
         let second = d.metric2.as_deref().map(metric).transpose().map_err(|e| format!("`metric2`: {e}"))?;

@@ -5,7 +5,7 @@ use super::reader::{At, Problems, Table};
 use crate::agent::source::{Reading, SourceKind, SourceSettings};
 use std::str::FromStr;
 
-/// Where a metric makes a device busy, and where available again.
+/// The thresholds at which a metric makes a device busy, and available again.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Threshold {
     /// At this value or above the device is busy.

@@ -8,15 +8,15 @@ use crate::types::DeviceNumber;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Where the controller's API listens, without `listen`.
+/// The API's default address, without `listen`.
 pub const DEFAULT_API: &str = "127.0.0.1:9560";
 
 /// The controller's API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiSettings {
-    /// Where it listens.
+    /// Its address.
     pub listen: SocketAddr,
-    /// TLS; None: in the clear.
+    /// TLS, if enabled.
     pub tls: Option<ApiTls>,
     /// The file of the tokens, as written.
     pub tokens: String,

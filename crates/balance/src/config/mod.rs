@@ -88,7 +88,7 @@ pub struct Switch {
     pub believes_probes: bool,
     /// A device without a report for this long gets no new connections, in milliseconds; 0: reports are not needed.
     pub report_timeout_ms: u32,
-    /// How often the controller looks whether servers are heard of, in milliseconds.
+    /// How often the controller checks whether servers report, in milliseconds.
     pub poll_interval_ms: u32,
 }
 
@@ -220,7 +220,7 @@ impl Service {
     }
 }
 
-/// Whether every device that takes connections says how many requests it works on at the same time.
+/// Whether every device that takes connections has a configured number of `workers`.
 pub(crate) fn tell_workers(members: &[Member]) -> bool {
     members.iter().flat_map(|m| &m.devices).filter(|d| d.enabled).all(|d| d.workers.is_some())
 }

@@ -336,7 +336,7 @@ fn device(
     let weight = t.integer("weight", 1, 1000, problems).map_or(1, |v| v.value as u32);
     let workers = t.integer("workers", 1, 4096, problems).map(|v| v.value as u16);
     let enabled = t.boolean("enabled", problems).unwrap_or(true);
-    // In a narrow probe 15 says that it is a wide one.
+    // A narrow probe with the id 15 is a wide one.
     let probe_id = t.integer("probe_id", 0, 255, problems).map_or(slot, |v| v.value as u8);
     if probe_id == 15 {
         problems.add(

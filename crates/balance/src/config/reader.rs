@@ -75,9 +75,9 @@ impl<'a> Problems<'a> {
         Problems { file, text, found: Vec::new() }
     }
 
-    /// Something is wrong there; the message says what to write instead.
+    /// Adds an error at this place; the message names the remedy.
     pub fn add(&mut self, place: &Place, field: impl Into<String>, message: impl Into<String>) {
-        // Spans come from the parser; `get` all the same, so that no text can make this panic.
+        // Spans come from the parser; `get` is still used, so that no text can make this panic.
         let before = self.text.get(..place.start).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
@@ -179,7 +179,7 @@ impl<'t, 'a> Table<'t, 'a> {
         }
     }
 
-    /// Reports a field that is not there.
+    /// Reports a missing field.
     pub fn missing(&self, name: &str, remedy: &str, problems: &mut Problems<'_>) {
         problems.add(&self.place, self.field(name), format!("missing: {remedy}"));
     }
@@ -405,7 +405,7 @@ impl<'t, 'a> Table<'t, 'a> {
         }
     }
 
-    /// A list whose items are names or tables. The item is a table with its name alone where it is a string.
+    /// A list whose items are names or tables. A string is read as a table with only a name.
     pub fn names_or_tables(
         &mut self,
         name: &'static str,

@@ -160,7 +160,7 @@ impl Election {
         id
     }
 
-    /// The switch says that this controller is the primary.
+    /// The switch reports that this controller is the primary.
     pub fn won(&mut self, now: Duration, id: Option<ElectionId>) -> ElectionId {
         let id = id.or(self.id).unwrap_or(ElectionId(0));
         if self.leader != Leader::Own(id) {

@@ -261,7 +261,7 @@ impl Health {
     /// Why the last report of an agent was refused, or 0.
     fn refused(&mut self, rack: &Rack, reporter: DeviceNumber, reason: u8) -> Option<Finding> {
         let newest = self.newest.remove(&reporter)?;
-        // It may have been heard of in the same answer.
+        // It may have reported in the same answer.
         if reason == 0 || !self.silent_reporters(rack).contains(&reporter) {
             self.refused.remove(&reporter);
             return None;

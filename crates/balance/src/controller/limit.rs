@@ -104,7 +104,7 @@ mod tests {
             "{rest:?}"
         );
         assert_eq!((l.next_deadline(), l.tick(at)), (None, vec![]));
-        // All were told or counted.
+        // All were logged or counted.
         let e = Event::Warning { text: "the end".into() };
         assert_eq!(l.event(at, &e).as_deref(), Some("the end"));
     }

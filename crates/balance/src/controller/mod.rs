@@ -78,8 +78,8 @@ pub enum Input {
         /// The policy.
         policy: Policy,
     },
-    /// The device that new connections of a service get, where its policy or its tuning leaves that to the controller. It is said to
-    /// the switch again after every reconnection.
+    /// The device that new connections of a service get, if its policy or its tuning leaves that to the controller. It
+    /// is written to the switch again after every reconnection.
     Choose {
         /// The service's name.
         service: String,
@@ -208,7 +208,7 @@ pub struct Controller {
 /// Why a device is not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unavailable {
-    /// It was not heard of for too long.
+    /// It did not report for too long.
     Silent,
     /// The same, but reports come, and the switch refuses them.
     Refused(Refusal),
@@ -349,7 +349,7 @@ impl Controller {
         }
     }
 
-    /// Takes one input at time `now` and says what to do.
+    /// Takes one input at time `now` and returns the actions.
     pub fn step(&mut self, now: Duration, input: Input) -> Vec<Output> {
         let mut out = Vec::new();
         match input {

@@ -279,7 +279,7 @@ mod tests {
     const OTHER: Mac = Mac([2, 0, 0, 0, 9, 2]);
     const EVIL: Mac = Mac([2, 0, 0, 0, 6, 66]);
 
-    /// A gateway at port 1, and stations that say that they are it.
+    /// A gateway at port 1, and stations that claim its address.
     struct Lan {
         resolver: Resolver,
         rack: Rack,
@@ -312,7 +312,7 @@ mod tests {
             self.resolver.known.get(&VIA).copied()
         }
 
-        /// A frame that says that the gateway is at `mac`, as an answer to nothing.
+        /// A frame that announces the gateway at `mac`, without a question.
         fn claim(&mut self, mac: Mac) {
             let question = frames::question(self.rack.switch.mac, Ipv6Addr::LOCALHOST, VIA.1, None);
             let frame = host(&question, VIA.1, mac).expect("it is asked for");

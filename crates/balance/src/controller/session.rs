@@ -208,7 +208,7 @@ impl Controller {
         let status = a.status.as_ref().map(|s| s.code);
         if status == Some(Code::Ok.number()) {
             let id = self.election.won(now, highest);
-            // While it leads, an OK only says that another client came or went.
+            // While it leads, an OK only means that another client came or went.
             if matches!(self.phase, Phase::Arbitrating { .. } | Phase::Backup { .. }) {
                 out.push(Output::Event(Event::Primary { id }));
                 self.check_pipeline(now, out);

@@ -198,7 +198,7 @@ fn normal(random: &mut dyn FnMut() -> f64) -> f64 {
 }
 
 impl Bandit {
-    /// One that knows nothing yet.
+    /// One without any knowledge yet.
     ///
     /// # Errors
     /// A parameter is wrong.

@@ -91,7 +91,7 @@ pub enum Output {
     Save(String),
     /// A decision was made.
     Decided(Decision),
-    /// Something is wrong, or right again; said once.
+    /// A fault began or ended; reported once.
     Note(String),
 }
 
@@ -219,7 +219,7 @@ pub struct Driver {
     silent: BTreeSet<DeviceNumber>,
     /// The pause was announced, its end not yet.
     paused: bool,
-    /// Weights have been said since the learner began, or came back.
+    /// Weights were announced since the learner began, or came back.
     said: bool,
     /// Readings that are not answered yet, and those that were, the first of an interval included.
     open: u32,
@@ -358,7 +358,7 @@ impl Driver {
         }
     }
 
-    /// Takes one input at time `now` and says what to do.
+    /// Takes one input at time `now` and returns the actions.
     pub fn step(&mut self, now: Duration, input: Input) -> Vec<Output> {
         let mut out = Vec::new();
         match input {

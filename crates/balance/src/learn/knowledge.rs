@@ -75,7 +75,7 @@ impl Knowledge {
     }
 
     fn read(lines: &mut Lines<'_>) -> Result<Knowledge, TableError> {
-        // Where nothing is there, any of them says that it is cut off.
+        // For an empty text, the parser of any of them reports that it is cut off.
         let head = lines.peek().unwrap_or(table::HEAD);
         if head.starts_with(bandit::HEAD) {
             Guesses::read(lines).map(Knowledge::Guesses)
@@ -92,7 +92,7 @@ impl Knowledge {
     /// Whether a learner can continue from it.
     ///
     /// # Errors
-    /// It is another learner's, or of another size; the message says what to do.
+    /// It is another learner's, or of another size; the message names the remedy.
     pub fn fits(&self, learner: LearnerKind, p: &Parameters) -> Result<(), String> {
         if self.learner() != learner {
             return Err(format!(

@@ -373,7 +373,7 @@ pub struct Learner {
 }
 
 impl Learner {
-    /// One that knows nothing yet.
+    /// One without any knowledge yet.
     ///
     /// # Errors
     /// A parameter is wrong.

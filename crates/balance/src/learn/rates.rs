@@ -156,7 +156,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// One that knows nothing yet.
+    /// One without any knowledge yet.
     ///
     /// # Errors
     /// A parameter is wrong.

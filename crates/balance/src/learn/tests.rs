@@ -417,8 +417,8 @@ fn share_right(learner: &mut dyn Weigher, seed: u64) -> f64 {
     f64::from(right) / f64::from(all)
 }
 
-/// A saturated accelerator gets more requests than it can serve, so their rate says too much of it. This must not be believed for
-/// long: neither at the start, nor where a device becomes slower.
+/// A saturated accelerator gets more requests than it can serve, so their rate overestimates its capacity. The estimate
+/// must recover soon: at the start, and when a device becomes slower.
 #[test]
 fn saturated_accelerators() {
     let p = Parameters::default();

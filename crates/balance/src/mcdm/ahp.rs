@@ -94,7 +94,7 @@ fn principal(m: &[Vec<f64>]) -> (Vec<f64>, f64) {
     (v, value)
 }
 
-/// Weights and consistency ratio, whatever the ratio is. `judgements[i][j]` says how many times as important criterion `i` is as
+/// Weights and consistency ratio, whatever the ratio is. `judgements[i][j]` is how many times as important criterion `i` is as
 /// criterion `j`.
 ///
 /// # Errors

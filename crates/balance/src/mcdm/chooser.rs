@@ -1,9 +1,9 @@
 //! The module of a controller that asks a Prometheus server how the devices of a service are, ranks them by PROMETHEE II and names the
 //! best one (`min_utilised`).
 //!
-//! It is a state machine: it says which queries to make, takes their answers as samples, and says what to write, only when that
-//! changes. Devices with a missing, stale or meaningless value (NaN, infinite) are skipped; if none is left, no device is named, and the
-//! data plane decides by itself.
+//! It is a state machine: it returns the queries to make, takes their answers as samples, and returns a choice to write
+//! whenever it changes. Devices with a missing, stale or meaningless value (NaN, infinite) are skipped; if none is
+//! left, no device is named, and the data plane decides by itself.
 
 use super::promethee::{Criterion, best, net_flows};
 use crate::types::DeviceNumber;
@@ -22,7 +22,7 @@ pub struct Alternative {
 /// The settings of a chooser.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// The label that says which alternative a sample is about, `instance` as a rule.
+    /// The label that identifies a sample's alternative, `instance` as a rule.
     pub label: String,
     /// The alternatives. Of several with the same net flow the first is taken.
     pub alternatives: Vec<Alternative>,
@@ -74,7 +74,7 @@ pub enum Output {
     },
     /// Name this device, or none. Only sent when it changes.
     Choose(Option<DeviceNumber>),
-    /// Something is wrong, or right again; said once.
+    /// A fault began or ended; reported once.
     Note(String),
 }
 
@@ -123,7 +123,7 @@ impl Chooser {
         self.round.as_ref().map_or(self.round_at, |r| r.deadline)
     }
 
-    /// Takes one input at time `now` and says what to do.
+    /// Takes one input at time `now` and returns the actions.
     pub fn step(&mut self, now: Duration, input: Input) -> Vec<Output> {
         let mut out = Vec::new();
         if let Input::Answer { id, result } = input {
@@ -170,7 +170,8 @@ impl Chooser {
         for (i, alternative) in self.settings.alternatives.iter().enumerate() {
             let mine = |s: &&Sample| s.labels.get(&self.settings.label) == Some(&alternative.label);
             let mut found = samples.iter().filter(mine);
-            // Two samples for one device (two interfaces, say): the query does not say which counts, so neither does.
+            // Two samples for one device (of two interfaces, for example): the query does not determine which counts,
+            // so neither does.
             let (Some(sample), None) = (found.next(), found.next()) else { continue };
             if sample.value.is_finite() {
                 match what {

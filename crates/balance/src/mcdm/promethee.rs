@@ -1,8 +1,9 @@
 //! PROMETHEE II (Brans and Vincke, 1985): a complete ranking of alternatives by many criteria.
 //!
-//! For each criterion a preference function says how much (0 to 1) a difference in its value makes one alternative preferable. The
-//! weighted sum over criteria is the preference of one over another; an alternative's net flow is how much it is preferred to the
-//! others, less how much they are preferred to it, each as a mean over the others. The largest net flow ranks first.
+//! For each criterion a preference function rates (0 to 1) how much a difference in its value makes one alternative
+//! preferable. The weighted sum over criteria is the preference of one over another; an alternative's net flow is how
+//! much it is preferred to the others, less how much they are preferred to it, each as a mean over the others. The
+//! largest net flow ranks first.
 
 use std::fmt;
 use std::str::FromStr;

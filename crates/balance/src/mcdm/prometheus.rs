@@ -24,7 +24,7 @@ pub fn form(promql: &str) -> String {
 /// The samples of an answer.
 ///
 /// # Errors
-/// The server refused, or the expression gives something else than an instant vector; the message says what to do.
+/// The server refused, or the result is not an instant vector; the message names the remedy.
 pub fn samples(status: u16, body: &[u8]) -> Result<Vec<Sample>, String> {
     let answer: Value = serde_json::from_slice(body)
         .map_err(|_| format!("status {status}, and not JSON: is that the address of a Prometheus server?"))?;

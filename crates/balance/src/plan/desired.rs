@@ -25,7 +25,7 @@ pub struct Situation<'a> {
     pub rack: &'a Rack,
     /// The results of ARP and neighbour discovery.
     pub neighbours: &'a Neighbours,
-    /// Devices that were not heard of for too long.
+    /// Devices that did not report for too long.
     pub silent: &'a BTreeSet<DeviceNumber>,
     /// Devices that left the configuration and whose connections have ended.
     pub drained_devices: &'a BTreeSet<DeviceNumber>,
@@ -455,7 +455,7 @@ fn serve(
             }
         }
     }
-    // A server is silent if nothing of its pool was heard of. All of them silent at once is more likely the agents'
+    // A server is silent if none of its pool's devices reports. All of them silent at once is more likely the agents'
     // fault than the devices'.
     let heard = |server: &u16| {
         pools.get(server).is_some_and(|p: &Pool| {

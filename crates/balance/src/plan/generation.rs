@@ -16,7 +16,7 @@ pub struct Pool {
     pub state: bool,
     /// The factor of each slot's device.
     pub factors: Option<[u16; 8]>,
-    /// Where the device in each slot is out, and in again.
+    /// The thresholds at which the device in each slot is out, and in again.
     pub thresholds: Option<([u16; 8], [u16; 8])>,
 }
 
@@ -118,7 +118,7 @@ impl Generation {
         g
     }
 
-    /// Adds the generation's entries. `ring_number` gives the ring of a server its number.
+    /// Adds the generation's entries. `ring_number` returns the number of a server's ring.
     pub fn write(&self, of: Epoch, out: &mut Entries, mut ring_number: impl FnMut(u16) -> u32) {
         for (&server, pool) in &self.pools {
             let ring_length = pool.ring.len() as u16;

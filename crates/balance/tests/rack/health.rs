@@ -61,7 +61,7 @@ fn a_service_that_does_not_answer() {
     assert_eq!(w.shares(7000..7060).len(), 4);
 }
 
-/// The number of the newest report that the switch believed of this device.
+/// The number of the newest report that the switch accepted of this device.
 fn newest(w: &mut World, device: DeviceNumber) -> u64 {
     let schema = Schema::new(&super::p4info()).expect("the balancer");
     let index = Some(p4rt::Index { index: device.bits().into() });
@@ -97,8 +97,8 @@ fn an_agent_whose_clock_was_ahead() {
     w.wire.extend(frames.iter().map(|f| (2, f.clone())));
     w.run_for(Duration::from_millis(1));
     let mark = newest(&mut w, device);
-    assert!(mark as u128 & ((1 << 56) - 1) >= hour.as_micros(), "the switch believed it");
-    // The agent's own reports are refused, which is said, until it has been told which number to exceed.
+    assert!(mark as u128 & ((1 << 56) - 1) >= hour.as_micros(), "the switch accepted it");
+    // The agent's own reports are refused, which is logged, until it knows the number to exceed.
     w.run_for(Duration::from_secs(2));
     let refused = "reports of s1/cpu arrive, but the switch refuses them: their numbers do not exceed";
     assert!(w.told.iter().any(|t| t.starts_with(refused)), "{:?}", w.told);

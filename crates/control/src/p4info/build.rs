@@ -204,7 +204,8 @@ impl Builder<'_> {
         Ok(pb::TableActionCall { action_id: self.symbols.id(Prefix::Action, &action.name), arguments })
     }
 
-    /// `listed`: a table has it in its list. Where only the program itself calls the action, it gives the arguments.
+    /// `listed`: a table has it in its list. If only the program itself calls the action, the program provides the
+    /// arguments.
     fn action(&mut self, a: &Action, listed: bool) -> Result<(), String> {
         if a.annotations.has("hidden") {
             return Ok(());

@@ -12,7 +12,7 @@ use pointsman_v1model::{Digest, Time};
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where the client sets no limit.
+/// The default if the client sets no limit.
 const MAX_LIST_SIZE: usize = 1000;
 
 /// Messages of one digest that wait or are not acknowledged: more are dropped, so that a client that never acknowledges

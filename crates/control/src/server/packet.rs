@@ -43,7 +43,7 @@ impl fmt::Display for PacketInError {
 impl std::error::Error for PacketInError {}
 
 impl Server {
-    /// A packet left the switch on its CPU port: it goes to the primary client of every role. Where the program has a
+    /// A packet left the switch on its CPU port: it goes to the primary client of every role. If the program has a
     /// header with `@controller_header("packet_in")`, the packet must begin with it; it becomes the message's metadata.
     ///
     /// # Errors

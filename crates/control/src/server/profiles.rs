@@ -166,7 +166,7 @@ impl Access<'_> {
 
     // ---- one-shot groups ("One Shot Action Selector Programming") ----
 
-    /// Makes the group of an action set and gives its number.
+    /// Makes the group of an action set and returns its number.
     pub(super) fn make_one_shot(
         &mut self,
         table: &TableSchema,
@@ -222,7 +222,7 @@ impl Terms<'_> {
     ) -> Result<(Option<u32>, Option<WatchKind>), EntityError> {
         #[allow(deprecated)]
         match watch {
-            // Both mean "always": they are what clients send that know no unset fields.
+            // Both mean "always": clients that cannot leave a field unset send them.
             None | Some(WatchKind::Watch(0)) => Ok((None, None)),
             Some(WatchKind::WatchPort(bytes)) if bytes.is_empty() => Ok((None, None)),
             Some(WatchKind::Watch(number)) => {

@@ -122,7 +122,7 @@ impl Access<'_> {
         let saved = saved.ok_or_else(|| EntityError::not_found("there is no such entry"))?;
         let is_const = table.const_entries || saved.entry().is_const;
         let old_cookie = self.book.cookies.get(&(id, handle)).copied();
-        // The one-shot group that the entry gives up, and the one that it gets.
+        // The one-shot group that the entry releases, and the one that it gets.
         let (mut given_up, mut given) = (None, None);
         if is_const {
             // Only direct resources may change ("Constant Tables").

@@ -13,7 +13,7 @@ use pointsman_v1model::{State, Time};
 /// Takes back one update.
 pub(super) type Undo = Box<dyn FnOnce(&mut Book, &mut State)>;
 
-/// Where the updates of a batch note how to take them back; `None` where that will not be needed.
+/// The log that undoes the updates of a batch; `None` if they will not be undone.
 pub(super) type UndoLog<'a> = Option<&'a mut Vec<Undo>>;
 
 /// The type of an update, without `UNSPECIFIED`.

@@ -82,7 +82,7 @@ impl Rig {
         self.server.port_status(&mut device, port, up);
     }
 
-    /// Writes one update; an error gives the update's own code and message.
+    /// Writes one update; an error returns the update's own code and message.
     pub fn write(&mut self, ty: pb::update::Type, entity: Entity) -> Result<(), (Code, String)> {
         let update = pb::Update { r#type: ty as i32, entity: Some(pb::Entity { entity: Some(entity) }) };
         let request = pb::WriteRequest {

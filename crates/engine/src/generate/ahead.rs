@@ -105,7 +105,7 @@ impl Gen<'_, '_> {
         }
     }
 
-    /// May a statement be run in thought? Externs and tables see to it by themselves.
+    /// Whether a statement may be run without effects. Externs and tables check this themselves.
     pub(super) fn is_foreseen(&self, scope: &Scope, stmt: &Stmt) -> bool {
         let own = |lv: &LValue| self.is_own(scope, lv);
         match &stmt.kind {

@@ -98,7 +98,7 @@ impl Checker<'_> {
             return self.fresh();
         }
         let ty = self.ty(t);
-        // `void` says that an extern does not use the argument.
+        // `void` means that an extern does not use the argument.
         if !self.is_value_type(ty) && ty != Ty::VOID {
             let message = format!("`{}` cannot be a type argument", self.show(ty));
             self.error("P0406", t.span, message, "use a type that has values");

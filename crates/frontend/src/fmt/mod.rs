@@ -17,7 +17,7 @@ use pointsman_ir::Span;
 /// Columns of one level.
 const INDENT: usize = 4;
 
-/// Formats a file. An error says where a comment or a string has no end (spans are of file 0).
+/// Formats a file. An error is the place of a comment or a string without end (spans are of file 0).
 pub fn format(text: &str) -> Result<String, Box<Diagnostic>> {
     let pieces = scan(text)?;
     let out = Layout::new(&pieces).run();

@@ -48,7 +48,7 @@ pub fn lint(tree: &mut Tree, is_own: &dyn Fn(Span) -> bool, out: &mut Vec<Diagno
 struct Flow<'a> {
     tree: &'a mut Tree,
     out: &'a mut Vec<Diagnostic>,
-    /// Nothing is said now: the code is looked at again.
+    /// Nothing is reported now: the code is analysed again.
     quiet: bool,
     steps: usize,
     depth: usize,

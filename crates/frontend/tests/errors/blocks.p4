@@ -1,4 +1,4 @@
-// Signatures of blocks, and what parameters may be.
+// Signatures of blocks, and the types of parameters.
 #include <v1model.p4>
 
 struct headers_t {}

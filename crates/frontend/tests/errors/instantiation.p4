@@ -1,4 +1,4 @@
-// What only instantiation shows.
+// Errors that only instantiation shows.
 #include <v1model.p4>
 
 header h_t {

@@ -1,4 +1,4 @@
-// P0409, P0410, P0413 and P06xx: what may stand where.
+// P0409, P0410, P0413 and P06xx: what is allowed where.
 #include <v1model.p4>
 
 bit<8> half(in bit<8> x) { //~ ERROR P0409 does not always return

@@ -1,4 +1,4 @@
-// What depends on which names are types; no errors here.
+// Syntax that depends on which names are types; no errors here.
 typedef bit<8> T;
 extern T generic<A>(in A a);
 extern void generic2<A, B>();

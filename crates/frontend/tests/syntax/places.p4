@@ -1,4 +1,4 @@
-// Things that stand where they cannot.
+// Constructs in places where they are not allowed.
 bit<8> global = 3; //~ ERROR P0210 `global` is a variable outside any block
 if (true) { } //~ ERROR P0205 a statement is not allowed at the top level
 table t { } //~ ERROR P0205 `table` is only allowed in a control

@@ -1,4 +1,4 @@
-// What is forgotten most often. The place is the end of the line before.
+// The most frequent omissions. The place is the end of the line before.
 const bit<8> a = 1 //~ ERROR P0202 missing `;` after this constant
 header h_t {
     bit<8> x //~ ERROR P0202 missing `;` after this field

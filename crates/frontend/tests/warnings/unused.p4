@@ -1,4 +1,4 @@
-// What is declared and never used.
+// Unused declarations.
 #include <core.p4>
 #include <v1model.p4>
 

@@ -55,7 +55,7 @@ const VALID: u8 = 10;
 const UNION: u8 = 11;
 const STACK: u8 = 12;
 
-/// Seven bits a byte, the highest bit says that more follow.
+/// Seven bits a byte, the highest bit marks that more follow.
 fn put_number(out: &mut Vec<u8>, mut n: u32) {
     while n >= 0x80 {
         out.push(n as u8 | 0x80);

@@ -569,7 +569,7 @@ impl TableStore {
             }
         }
         if self.by_handle.is_empty() {
-            // Nothing points here any more: give the memory back.
+            // Nothing points here any more: free the memory.
             self.slots = Vec::new();
             self.free = Vec::new();
             self.ready = Vec::new();

@@ -92,7 +92,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Waits until nothing arrives any more, at most for `patience`, and says what arrived since [`Sink::begin`].
+    /// Waits until nothing arrives any more, at most for `patience`, and returns the arrivals since [`Sink::begin`].
     pub fn finish(&self, patience: Duration) -> Result<Arrived> {
         const QUIET: Duration = Duration::from_millis(20);
         let failed = |e| Error::os("cannot read the number of frames", e);

@@ -178,7 +178,7 @@ impl Run<'_> {
         });
         match opened {
             Ok(socket) => self.clients[at].socket = Some(socket),
-            // Tried again when time-outs are looked for: at once might mean for ever.
+            // Tried again at the check for time-outs: retrying at once might loop for ever.
             Err(e) => self.fail(at, format!("cannot connect to {}: {e}", self.config.target)),
         }
     }

@@ -28,7 +28,7 @@ pub enum Arrivals {
     /// Poisson at a rate that changes: a fifth of the time at twice the mean, else at three quarters of it. A burst lasts
     /// 200 ms on average.
     Bursty,
-    /// At these times from the start, in order. Rate and duration say how many that are and when the last may come.
+    /// At these times from the start, in order. Rate and duration give their number and the last possible time.
     Listed(Arc<[Duration]>),
 }
 

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-/// Walks through all (port, address) pairs of a client and says when one is used again too early.
+/// Walks through all (port, address) pairs of a client and reports when one is used again too early.
 ///
 /// Keep one for all runs of an experiment: a switch that remembers connections must see each UDP request as a
 /// new one, so a pair may return only after the switch has forgotten it.

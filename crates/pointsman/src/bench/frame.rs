@@ -70,7 +70,7 @@ pub struct Fields {
     pub src: u32,
     /// Destination address.
     pub dst: u32,
-    /// TCP or UDP; anything else gets the ports all the same.
+    /// TCP or UDP; other protocols also get the ports.
     pub protocol: u8,
     /// Source port.
     pub sport: u16,

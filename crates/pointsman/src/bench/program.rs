@@ -106,7 +106,7 @@ impl<E: Executor> Program<E> {
         Ok(program)
     }
 
-    /// Sends a packet outside of the measurement; gives the last that leaves.
+    /// Sends a packet outside of the measurement; returns the last outgoing one.
     fn send(&mut self, step: Step, now: u64) -> Option<Vec<u8>> {
         let mut frame = [0; super::frame::SHORTEST];
         let (port, length) = self.source.write(step, &mut frame);

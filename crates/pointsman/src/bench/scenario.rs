@@ -195,7 +195,7 @@ pub fn fill<E: Executor>(
     }
 }
 
-/// Fills any program from a file of STF statements and says what packets it gets: those of the file, else packets that
+/// Fills any program from a file of STF statements and determines its packets: those of the file, else packets that
 /// match entries.
 ///
 /// # Errors

@@ -77,8 +77,8 @@ impl Random {
 }
 
 impl Sequence {
-    /// Packets of the flows that live, in a random order which repeats. `next_new` is the first of those that do not
-    /// live yet; `now` and `tick`, in nanoseconds, say when the first packet comes, and when each after the one before.
+    /// Packets of the live flows, in a random order which repeats. `next_new` is the first flow that is not live yet;
+    /// `now` and `tick`, in nanoseconds, are the time of the first packet, and the interval between packets.
     pub fn new(mix: Mix, mut live: Vec<u32>, next_new: u32, now: u64, tick: u64) -> Self {
         let mut random = Random(live.len() as u64);
         for i in (1..live.len()).rev() {
@@ -212,7 +212,7 @@ impl Source {
     }
 }
 
-/// The packet of a flow as it is unless more is known: UDP, source address and port by its number, destination random.
+/// The default packet of a flow: UDP, source address and port by its number, destination random.
 pub fn plain(flow: u32) -> Fields {
     let mut random = Random(u64::from(flow));
     let bits = random.next();

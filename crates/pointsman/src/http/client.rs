@@ -22,7 +22,7 @@ pub struct Ask<'a> {
     pub method: &'a str,
     /// `http://host:port/path?query`, or `https://` with TLS.
     pub url: &'a str,
-    /// Whom to trust, for `https://`.
+    /// The trusted CA, for `https://`.
     pub tls: Option<Arc<rustls::ClientConfig>>,
     /// The token to show.
     pub token: Option<&'a str>,

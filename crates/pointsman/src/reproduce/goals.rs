@@ -154,7 +154,7 @@ const CHANGE: Figure = Figure {
 
 fn change(bench: &Bench) -> Result<Found, String> {
     let duration_s = bench.choose(60.0, 20.0);
-    // Of those that choose badly at 80 % load the queues would fill: they are in force for a moment only.
+    // With those that choose badly, the queues would fill at 80 % load: they are in force for a moment only.
     let policies: Vec<&str> = std::iter::once("server-only")
         .chain(capacity::POLICIES.into_iter().filter(|p| *p != "ecmp" && *p != PRT_IN_FLIGHT))
         .collect();

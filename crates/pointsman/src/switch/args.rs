@@ -237,7 +237,7 @@ pub fn without_separator(args: impl IntoIterator<Item = OsString>) -> Vec<OsStri
     args
 }
 
-/// Does this look like a program rather than a folder?
+/// Whether this looks like a program rather than a folder.
 fn is_program(path: &Path) -> bool {
     path.is_file() || path.extension().is_some_and(|e| e == "p4" || e == "json")
 }

@@ -143,7 +143,7 @@ pub fn load(files: &Files, protocol: &str, now: SystemTime) -> Result<Arc<Server
     Ok(Arc::new(config))
 }
 
-/// Says which clients were refused, each kind of trouble once in a row: one that tries for ever must not fill the log.
+/// Logs refused clients, repeated errors of one kind only once: a client that retries for ever must not fill the log.
 struct Refusals {
     handle: Handle,
     last: Mutex<Option<(IpAddr, String)>>,

@@ -44,7 +44,7 @@ pub fn connect(address: SocketAddr, election: u128) -> (Controller, Code) {
 }
 
 impl Controller {
-    /// Takes part in the arbitration with this election id, and gives the answer.
+    /// Takes part in the arbitration with this election id, and returns the answer.
     pub fn arbitrate(&mut self, election: u128) -> Code {
         self.election_id = pb::Uint128 { high: (election >> 64) as u64, low: election as u64 };
         self.tell(Request::Arbitration(pb::MasterArbitrationUpdate {

@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// How long anything may take before a test gives up on it. Generous: machines that test are busy.
+/// How long anything may take before a test gives up on it. Generous, because test machines are busy.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The workspace.
@@ -265,7 +265,7 @@ impl Scratch {
         Scratch(path)
     }
 
-    /// Writes a file and gives its path.
+    /// Writes a file and returns its path.
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> String {
         let path = self.0.join(name);
         std::fs::write(&path, content).expect("the target directory is writable");

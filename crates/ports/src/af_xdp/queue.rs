@@ -88,7 +88,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Sends as many of the first `count` frames as there is room for and says how many. Frames longer than `longest` and shorter than an Ethernet header are dropped and counted.
+    /// Sends as many of the first `count` frames as there is room for and returns their number. Frames longer than
+    /// `longest` and shorter than an Ethernet header are dropped and counted.
     ///
     /// # Errors
     /// Trouble with the link. Frames that are in the ring by then are sent when it returns.

@@ -68,7 +68,7 @@ pub(crate) fn send_joined(socket: &OwnedFd, joined: Joined, frames: &[Vec<u8>]) 
     Ok(())
 }
 
-/// Sends frames from the front and says how many the kernel took, and whether the first message, which an error is about,
+/// Sends frames from the front and returns how many the kernel took, and whether the first message, which an error refers to,
 /// was a super-frame. `joining`: segments of a stream may be sent as one.
 pub(crate) fn send(socket: &OwnedFd, frames: &[Vec<u8>], joining: bool) -> (io::Result<usize>, bool) {
     let room = frames.len().min(MAX_BATCH);

@@ -37,7 +37,7 @@ pub(crate) fn set_up(socket: &OwnedFd, name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Receives one frame into `room_and_frame`, behind four unused bytes, and says how long it is and what its header says.
+/// Receives one frame into `room_and_frame`, behind four unused bytes, and returns its length and its header's content.
 pub(crate) fn receive(
     tap: &OwnedFd,
     room_and_frame: &mut [u8],

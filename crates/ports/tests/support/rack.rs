@@ -13,7 +13,7 @@ use pointsman_ports::{
 
 use super::support::Netns;
 
-/// Runs a test and says how it went.
+/// Runs a test and prints its result.
 pub fn run(name: &str, test: fn()) -> bool {
     let start = Instant::now();
     let good = panic::catch_unwind(AssertUnwindSafe(test)).is_ok();

@@ -76,7 +76,7 @@ pub struct ClientModel {
     pub address: IpAddr,
     /// Number of addresses.
     pub addresses: u32,
-    /// Next hop's address, where the controller asks for its MAC address.
+    /// Next hop's address, if the controller resolves its MAC address.
     pub via: Option<Ipv4Addr>,
     /// When requests come.
     pub arrivals: ArrivalModel,
@@ -157,7 +157,7 @@ pub struct Scenario {
     pub control_delay_ns: u64,
     /// Agents.
     pub agents: AgentModel,
-    /// Whom the controller asks, where a service's device is chosen.
+    /// The Prometheus servers that the controller queries if it chooses a service's device.
     pub prometheus: PrometheusModel,
     /// Events during the simulation, in order.
     pub events: Vec<Event>,

@@ -114,7 +114,7 @@ pub(super) fn source(
     })))
 }
 
-/// Reads `[[device]]` tables. In a generated rack they also say which devices each server has.
+/// Reads `[[device]]` tables. In a generated rack they also define the devices of each server.
 pub(super) fn devices(
     top: &mut Table<'_, '_>,
     mut generated: Option<&mut Generated>,

@@ -29,7 +29,7 @@ struct DeviceStream {
     device: u32,
     endpoint: Endpoint,
     at: u64,
-    /// Whom it talks to, source and destination as its own frames have them.
+    /// Its peer, source and destination as in its own frames.
     addresses: Addresses,
 }
 

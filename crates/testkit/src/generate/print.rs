@@ -145,7 +145,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Arguments of a call, sometimes by name and in another order: where no order can be told from another.
+    /// Arguments of a call, sometimes by name and in another order, if the order makes no difference.
     fn named(&self, params: &[(Dir, VarId)], args: &[Arg]) -> String {
         let mut list: Vec<String> =
             params.iter().zip(args).map(|((_, v), a)| format!("{} = {}", var(*v), self.arg(a))).collect();

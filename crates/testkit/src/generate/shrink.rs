@@ -52,7 +52,7 @@ fn inner(s: &mut Stmt) -> Vec<&mut Vec<Stmt>> {
     }
 }
 
-/// Visits every list of statements; `change` counts down and says when it did its work.
+/// Visits every list of statements; `change` counts down and returns whether it did its work.
 fn visit(list: &mut Vec<Stmt>, change: &mut dyn FnMut(&mut Vec<Stmt>) -> bool) -> bool {
     if change(list) {
         return true;

@@ -263,7 +263,7 @@ impl Reference<'_> {
         }
     }
 
-    /// Evaluates arguments from left to right and sets the parameters; gives the spots to copy back to.
+    /// Evaluates arguments from left to right and sets the parameters; returns the spots to copy back to.
     pub(super) fn copy_in(&mut self, params: &[(Dir, VarId)], args: &[Arg]) -> R<Vec<(Spot, VarId)>> {
         let (mut values, mut spots) = (Vec::new(), Vec::new());
         for ((dir, v), arg) in params.iter().zip(args) {

@@ -624,7 +624,7 @@ fn probes() {
     assert_eq!(a.l4, b.l4);
 }
 
-/// A device that sends both: a report keeps the weight that a probe gave, a probe the queue that a report told.
+/// A device that sends both: a report keeps the weight of the last probe, a probe the queue of the last report.
 #[test]
 fn probes_and_reports_of_one_device() {
     let mut w = World::one_server(BLOCKS);

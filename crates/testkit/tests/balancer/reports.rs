@@ -87,7 +87,7 @@ fn padded_to_the_least_frame() {
     assert_eq!(state_of(&mut w, 1), 1);
 }
 
-/// The bits of a report that is not believed change nothing, and neither is the device heard of.
+/// The bits of a report that is not accepted change nothing, and the device does not count as reporting.
 #[track_caller]
 fn refused(change: impl FnOnce(Packet) -> (u32, Packet), reason: &str) {
     let mut w = World::new();

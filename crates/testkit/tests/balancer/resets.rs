@@ -1,4 +1,4 @@
-//! RSTs to both ends of connections that were idle for too long, or whose device failed, where the service asks for it.
+//! RSTs to both ends of connections that were idle for too long, or whose device failed, if the service requests it.
 
 use crate::world::*;
 use pointsman_testkit::packet::{Body, L4, Packet, Sum, tcp_flags::*};
@@ -173,7 +173,7 @@ fn a_reset_connection_counts_no_longer() {
     }
 }
 
-/// Without the clone session the sender is reset all the same.
+/// Without the clone session the sender is still reset.
 #[test]
 fn without_a_session_the_sender_alone() {
     let mut w = world(IDLE);
@@ -184,7 +184,7 @@ fn without_a_session_the_sender_alone() {
     w.expect(CLIENTS, &data, CLIENTS, &back(&data));
 }
 
-/// Connections of a device that failed: reset where the service wants that, kept where it does not.
+/// Connections of a device that failed: reset if the service requests it, otherwise kept.
 #[test]
 fn a_device_that_failed() {
     for (client, service) in families() {

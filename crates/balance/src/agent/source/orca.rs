@@ -136,7 +136,7 @@ pub(super) fn metrics(head: &str) -> Result<Metrics, String> {
             return binary(&base64(value.trim()).ok_or("endpoint-load-metrics-bin is not Base64")?);
         }
         if name.eq_ignore_ascii_case("endpoint-load-metrics") {
-            // Some say which of the two it is, some do not.
+            // Some answers name the format, some do not.
             return match (value.strip_prefix("JSON"), value.strip_prefix("TEXT")) {
                 (Some(value), _) => json(value.trim()),
                 (_, Some(value)) => text(value.trim()),

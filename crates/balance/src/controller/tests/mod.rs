@@ -416,7 +416,8 @@ fn draining_devices_are_counted() {
     assert_eq!(left(&w), []);
 }
 
-/// A device that a learner holds at weight 0 does not drain: its connections are not counted, and no event says that it can be stopped.
+/// A device that a learner holds at weight 0 does not drain: its connections are not counted, and no event reports that
+/// it can be stopped.
 #[test]
 fn held_devices_do_not_drain() {
     let mut w = world();

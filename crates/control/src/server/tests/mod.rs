@@ -85,7 +85,7 @@ impl Rig {
         self.server.write(&mut self.device, &request, self.now).map(|_| ())
     }
 
-    /// Writes one update; an error gives the update's own code and message.
+    /// Writes one update; an error returns the update's own code and message.
     fn write(&mut self, ty: Type, entity: Entity) -> Result<(), (Code, String)> {
         self.write_all(pb::write_request::Atomicity::ContinueOnError, vec![(ty, entity)]).map_err(|e| {
             assert_eq!((e.code, e.details.len()), (Code::Unknown, 1), "{e}");

@@ -257,7 +257,7 @@ fn direct_counters() {
     rig.ok(Insert, entry(e.clone()));
     let request = pb::TableEntry { action: None, counter_data: Some(Default::default()), ..e.clone() };
     assert_eq!(read_table(&mut rig, request.clone()), [e.clone()]);
-    // Not asked for, not told; and left alone by a MODIFY that does not mention it.
+    // Not requested, not returned; and left alone by a MODIFY that does not mention it.
     rig.ok(Modify, entry(pb::TableEntry { counter_data: None, ..e.clone() }));
     let without = read_table(&mut rig, pb::TableEntry { counter_data: None, ..request.clone() });
     assert_eq!(without, [pb::TableEntry { counter_data: None, ..e.clone() }]);

@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 
-/// Bytes and range fields of a key that can be told apart.
+/// Bytes and range fields of a key that can be distinguished.
 const MAX_PARTS: usize = 64;
 
 /// So many vectors are combined before it is asked whether anything is left.
@@ -131,7 +131,7 @@ impl Vectors {
     pub fn new(entries: &Entries) -> Option<Self> {
         let words = (entries.len() * 3 / 2).div_ceil(64).max(4);
         let summary = words.div_ceil(64);
-        // How many entries look at a byte says how telling it is.
+        // How many entries match on a byte shows how selective it is.
         let mut telling: Vec<(usize, Part)> = Vec::new();
         for word in 0..entries.key_words() {
             for shift in (0..64).step_by(8) {

@@ -27,7 +27,7 @@ pub enum Target {
 /// The tests that `paths` name, in the order of the paths, each folder sorted.
 ///
 /// # Errors
-/// A path that is not there, or nothing was found.
+/// A missing path, or nothing was found.
 pub fn find(paths: &[PathBuf], program: Option<&Path>) -> Result<Vec<Test>, String> {
     let mut files = Vec::new();
     for path in paths {
