@@ -162,7 +162,7 @@ impl fmt::Display for ReportError {
             }
             ReportError::NoDevice => f.write_str("its mask names no device"),
             ReportError::Server(n) => write!(f, "server {n}, but numbers end at {MAX_SERVER}"),
-            ReportError::Metrics(m) => write!(f, "metrics {m:#06x} say that it has one load and eight"),
+            ReportError::Metrics(m) => write!(f, "metrics {m:#06x} have both one load and eight"),
             ReportError::Key(n) => write!(f, "signed with unknown key {n}"),
             ReportError::Digest => f.write_str("its digest does not match the key"),
         }

@@ -34,7 +34,7 @@ pub trait Device {
     /// A port went up or down; see [`State::set_port_status`].
     fn set_port_status(&mut self, port: u32, up: bool);
 
-    /// Whether [`Device::set_pipeline`] would accept this program.
+    /// Checks that [`Device::set_pipeline`] would accept this program.
     ///
     /// # Errors
     /// The error that it would return.

@@ -63,7 +63,7 @@ pub(crate) struct TableSchema {
 }
 
 impl TableSchema {
-    /// Does the key leave open which of several matching entries wins?
+    /// Whether the key leaves open which of several matching entries wins.
     pub fn needs_priority(&self) -> bool {
         self.fields
             .iter()

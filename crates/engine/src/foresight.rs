@@ -1,4 +1,4 @@
-//! Is looking ahead worth it now?
+//! Whether looking ahead pays off at the moment.
 //!
 //! It is if the memory used by packets does not stay in the second-level cache. How much is in use is unknown
 //! when a program is loaded: a table of connections may hold ten or a million. So now and then the switch looks ahead of a batch in any
@@ -45,7 +45,7 @@ impl Default for Foresight {
 }
 
 impl Foresight {
-    /// Shall the next batch be looked ahead of?
+    /// Whether to look ahead for the next batch.
     pub(crate) fn begin_batch(&mut self) -> bool {
         self.looks = self.batches.is_multiple_of(EVERY);
         self.batches = self.batches.wrapping_add(1);

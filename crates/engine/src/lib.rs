@@ -230,7 +230,7 @@ fn put<const N: usize>(mem: &mut [u8], at: usize, bytes: [u8; N]) {
     }
 }
 
-/// Is there an array in it?
+/// Whether it contains an array.
 fn has_array(types: &Types, ty: TypeId) -> bool {
     match types.repr_type(ty) {
         Type::Stack { .. } => true,
@@ -241,7 +241,7 @@ fn has_array(types: &Types, ty: TypeId) -> bool {
 }
 
 impl Block {
-    /// Is a frame the memory that the block is run on, with its parameters in these slots?
+    /// Whether a frame is the memory that the block runs on, with its parameters in these slots.
     #[inline]
     fn runs_on(&self, slots: &[usize]) -> bool {
         let in_order = match slots {
@@ -260,7 +260,7 @@ impl Engine {
         Memory { layouts: &self.layouts, strings: &[] }
     }
 
-    /// Do arrays have the shapes and positions given by the architecture?
+    /// Whether arrays have the shapes and positions given by the architecture.
     fn are_announced(&self, arrays: &[CellArray]) -> bool {
         let each = arrays.iter().zip(&self.known.arrays).zip(&self.places);
         each.into_iter().all(|((array, shape), place)| {

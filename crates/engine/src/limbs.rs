@@ -26,7 +26,7 @@ fn trim(a: &mut [u64], width: u32) {
     a.iter_mut().skip(count(width)).for_each(|l| *l = 0);
 }
 
-/// Is bit `width - 1` set?
+/// Whether bit `width - 1` is set.
 pub(crate) fn is_negative(a: &[u64], width: u32) -> bool {
     width > 0 && limb(a, count(width) - 1) >> ((width - 1) % 64) & 1 == 1
 }

@@ -340,7 +340,7 @@ pub(crate) extern "C" fn call_extern(ctx: *mut Ctx<'_>, site: *const Site, area:
     })
 }
 
-/// Is the key in `area` a member of the value set? 2 after a panic.
+/// Whether the key in `area` is a member of the value set. 2 after a panic.
 pub(crate) extern "C" fn value_set(ctx: *mut Ctx<'_>, site: *const Site, area: *const u8) -> u64 {
     guard(ctx, 2, |ctx| {
         // SAFETY: the site is owned by the code that calls; the area is as large as it says.

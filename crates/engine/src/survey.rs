@@ -134,7 +134,7 @@ fn size(program: &Program, callee: Callee, known: &mut HashMap<(u8, u32), u64>) 
     total
 }
 
-/// Can the parser come back to a state?
+/// Whether the parser can come back to a state.
 fn cyclic(parser: &Parser) -> bool {
     let nexts = |i: usize| -> Vec<usize> {
         let of = |s: &StateRef| match s {

@@ -348,7 +348,7 @@ pub struct MethodProto {
     pub annotations: Vec<Annotation>,
     /// `abstract`.
     pub is_abstract: bool,
-    /// Is it a constructor?
+    /// Whether it is a constructor.
     pub is_constructor: bool,
     /// Signature; `returns` is `void` for constructors.
     pub proto: FunctionProto,

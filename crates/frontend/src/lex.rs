@@ -50,12 +50,12 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    /// Is it this operator or punctuation?
+    /// Whether it is this operator or punctuation.
     pub fn is(&self, punct: &str) -> bool {
         self.kind == TokenKind::Punct && &*self.text == punct
     }
 
-    /// Is it this identifier or keyword?
+    /// Whether it is this identifier or keyword.
     pub fn is_word(&self, word: &str) -> bool {
         self.kind == TokenKind::Ident && &*self.text == word
     }

@@ -92,7 +92,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Is the program right? It need not have a [`Checked::program`] for that.
+    /// Whether the program is right. It need not have a [`Checked::program`] for that.
     pub fn is_right(&self) -> bool {
         !failed(&self.diagnostics)
     }

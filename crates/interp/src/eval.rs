@@ -197,7 +197,7 @@ impl Eval<'_> {
         Ok(Cow::Borrowed(value))
     }
 
-    /// Is it an `int<W>`, or represented as one?
+    /// Whether it is an `int<W>`, or represented as one.
     pub(crate) fn signed(self, ty: TypeId) -> bool {
         matches!(self.types.repr_type(ty), Type::Int(_))
     }

@@ -166,7 +166,7 @@ impl Interp {
         }
     }
 
-    /// Does the slot hold values of the parameter's type? An architecture sees to that when it checks the package.
+    /// Whether the slot holds values of the parameter's type. An architecture ensures this when it checks the package.
     fn fits(&self, param: &Param, slot: usize) -> bool {
         let types = &self.program.types;
         let fits = self.slots.get(slot).is_some_and(|ty| types.repr(*ty) == types.repr(param.ty));

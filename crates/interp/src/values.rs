@@ -36,13 +36,13 @@ pub(crate) fn bits(value: &Value) -> Option<&Bits> {
     }
 }
 
-/// Is it true? Only of `bool`.
+/// Whether it is true. Only for `bool`.
 #[inline]
 pub(crate) fn is_true(value: &Value) -> bool {
     matches!(value, Value::Bool(true))
 }
 
-/// Is the header valid, or a header of the union?
+/// Whether the header, or a header of the union, is valid.
 pub(crate) fn is_valid(value: &Value) -> bool {
     match value {
         Value::Header { valid, .. } => *valid,

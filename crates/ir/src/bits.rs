@@ -140,7 +140,7 @@ impl Bits {
         }
     }
 
-    /// Is every bit zero?
+    /// Whether every bit is zero.
     #[inline]
     pub fn is_zero(&self) -> bool {
         match self.view() {

@@ -273,7 +273,7 @@ impl CellArray {
         self.kind
     }
 
-    /// Do both arrays have cells of the same kind and width, and as many of them?
+    /// Whether both arrays have cells of the same kind and width, and as many of them.
     pub fn same_shape(&self, other: &CellArray) -> bool {
         (self.kind, self.width, self.len) == (other.kind, other.width, other.len)
     }
@@ -304,7 +304,7 @@ impl CellArray {
         Some(unsafe { &*at })
     }
 
-    /// Is a cell made of 64-bit words?
+    /// Whether a cell is made of 64-bit words.
     #[inline]
     fn in_words(&self) -> bool {
         matches!(self.width, 33..=64) || self.kind != CellKind::Value

@@ -38,7 +38,7 @@ pub trait Executor: Sized + 'static {
     /// The program that was loaded.
     fn program(&self) -> &Arc<Program>;
 
-    /// Does it use [`Env::tables`]? They cost memory, and time at every change.
+    /// Whether it uses [`Env::tables`]. They cost memory, and time at every change.
     fn wants_tables(&self) -> bool {
         false
     }
@@ -102,7 +102,7 @@ pub trait Executor: Sized + 'static {
     ) {
     }
 
-    /// Can it take packets through [`Known::pass`]? If not, the architecture runs block by block.
+    /// Whether it can take packets through [`Known::pass`]. If not, the architecture runs block by block.
     fn passes(&self) -> bool {
         false
     }
@@ -115,7 +115,7 @@ pub trait Executor: Sized + 'static {
     /// memory to work with. Only for passes of which [`Executor::foresees_pass`].
     fn prefetch_pass(&self, _frame: &mut Self::Frame, _packets: &mut impl Coming) {}
 
-    /// Shall [`Executor::prefetch_pass`] be called for a batch of packets that is about to go through? Asked once for each batch.
+    /// Whether to call [`Executor::prefetch_pass`] for a batch of packets that is about to go through. Called once for each batch.
     fn foresees_pass(&self, _frame: &mut Self::Frame, _env: &dyn Env) -> bool {
         false
     }
@@ -313,7 +313,7 @@ pub trait Env {
         None
     }
 
-    /// Does looking up this table change nothing, and depend on nothing but the key?
+    /// Whether looking up this table changes nothing, and depends on nothing but the key.
     fn is_plain(&self, _table: TableId) -> bool {
         false
     }
@@ -329,12 +329,12 @@ pub trait Env {
     /// as [`Env::lookup`] does.
     fn count_hit(&mut self, _table: TableId, _head: u64) {}
 
-    /// Has a block asked for something that the architecture has to do, or to know of, when the block has ended?
+    /// Whether a block has made a request that the architecture has to handle when the block has ended.
     fn asked(&self) -> bool {
         false
     }
 
-    /// Is this packet traced? An executor asks once per block that the architecture runs.
+    /// Whether this packet is traced. An executor calls this once per block that the architecture runs.
     fn tracing(&self) -> bool {
         false
     }

@@ -171,7 +171,7 @@ impl Annotations {
         self.0.iter().find(|a| a.name == name)
     }
 
-    /// Is `name` there?
+    /// Whether `name` is among them.
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }

@@ -134,7 +134,7 @@ impl Types {
         &self.types[id.0 as usize]
     }
 
-    /// Is `id` of this table?
+    /// Whether `id` belongs to this table.
     pub fn contains(&self, id: TypeId) -> bool {
         (id.0 as usize) < self.types.len()
     }

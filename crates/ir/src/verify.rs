@@ -97,7 +97,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Are the two types the same at run time? Both must be of the table.
+/// Whether the two types are the same at run time. Both must be of the table.
 fn same(types: &Types, a: TypeId, b: TypeId) -> bool {
     types.repr(a) == types.repr(b)
 }

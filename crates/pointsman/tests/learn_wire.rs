@@ -401,7 +401,7 @@ fn each_class_has_its_weights() -> Fallible<()> {
     for (text, message) in [
         (text.replace("target_percent", "target"), "rates: line 7: `target"),
         (text.replace("service-rate 1", "service-rate 2"), "rates: line 3: unknown version 2"),
-        ("pointsman q-table 1\nranges 0\nupdates 0\n".into(), "rates: it holds what \"q-learning\" learnt"),
+        ("pointsman q-table 1\nranges 0\nupdates 0\n".into(), "rates: it belongs to \"q-learning\""),
     ] {
         std::fs::write(&rates, &text)?;
         let refused = bench.pointsman(&["controller", "--check", &bench.rack])?;

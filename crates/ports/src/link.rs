@@ -26,7 +26,7 @@ impl LinkEvents {
         self.socket.as_raw_fd()
     }
 
-    /// Was there news since the last call?
+    /// Whether something changed since the last call.
     pub fn take(&mut self) -> bool {
         sys::drain(&self.socket)
     }

@@ -41,7 +41,7 @@ impl LinkState {
         (!self.is_up()).then(|| self.checked_ns.saturating_add(RECOVERY_INTERVAL_NS))
     }
 
-    /// Is it time to look again? Then it counts as done.
+    /// Whether it is time to check again. Then it counts as done.
     pub fn take_due(&mut self, now_ns: u64) -> bool {
         let due = now_ns.abs_diff(self.checked_ns) >= RECOVERY_INTERVAL_NS;
         if due {

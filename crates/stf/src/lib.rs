@@ -64,7 +64,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Was everything as expected?
+    /// Whether everything was as expected.
     pub fn passed(&self) -> bool {
         self.failures.is_empty()
     }

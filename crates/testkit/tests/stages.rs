@@ -402,7 +402,7 @@ impl Walk<'_> {
     }
 }
 
-/// Is it a part of a number?
+/// Whether it is a part of a number.
 fn sliced(lvalue: &LValue) -> bool {
     lvalue.path.iter().any(|p| matches!(p, Proj::Slice { .. }))
 }

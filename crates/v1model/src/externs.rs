@@ -90,12 +90,12 @@ impl Function {
         }
     }
 
-    /// Is its last argument a list of metadata?
+    /// Whether its last argument is a list of metadata.
     pub fn takes_list(self) -> bool {
         matches!(self, Function::CloneData | Function::ResubmitData | Function::RecirculateData)
     }
 
-    /// Does it report its position?
+    /// Whether it reports its position.
     pub fn is_check(self) -> bool {
         matches!(self, Function::Assert | Function::Assume)
     }

@@ -103,7 +103,7 @@ pub struct Pipeline {
     pub(crate) meta_headers: FieldList,
     /// Positions of asserts and assumes.
     pub(crate) places: Vec<Option<Arc<str>>>,
-    /// Does egress look at `packet_length`? Then it is worth knowing what ingress did to the headers.
+    /// Whether egress reads `packet_length`. Then ingress must keep track of the headers' lengths.
     pub(crate) egress_reads_length: bool,
     /// Fields of `standard_metadata` that the program reads: the others are unobservable.
     pub(crate) std_reads: Reads,
@@ -298,7 +298,7 @@ fn wrong_params(block: &str, want: usize, got: usize) -> String {
     format!("{block} has {got} parameters besides the packet; V1Switch wants {want}")
 }
 
-/// Are externs called only in the blocks where they have a meaning?
+/// Checks that externs are called only in the blocks where they have a meaning.
 fn check_placement(program: &Program, blocks: &Blocks, functions: &[Function], problems: &mut Vec<Problem>) {
     for (unit, block) in blocks.units() {
         let used = usage(program, unit, TypeId(u32::MAX));

@@ -241,7 +241,7 @@ impl ActionProfile {
         }
     }
 
-    /// Does a table list the actions of all members of a group?
+    /// Whether a table lists the actions of all members of a group.
     pub(crate) fn group_fits(&self, table: TableId, group: u32) -> bool {
         let fits = |call: &Arc<ActionCall>| self.in_table(table, call).is_some();
         let members = self.groups.get(&group).into_iter().flat_map(|g| &g.members);
@@ -263,7 +263,7 @@ impl ActionProfile {
         std::mem::swap(&mut self.users, &mut old.users);
     }
 
-    /// Do members and groups mean the same in the other one? Provided that its tables are.
+    /// Whether members and groups mean the same in the other one, provided that its tables do.
     pub(crate) fn is_like(&self, other: &ActionProfile) -> bool {
         let places = |p: &ActionProfile| p.users.places.clone();
         (self.size, self.selector) == (other.size, other.selector) && places(self) == places(other)
@@ -299,7 +299,7 @@ impl ActionProfile {
         self.groups.get(&id)
     }
 
-    /// Is it programmed with one-shot groups at present?
+    /// Whether it is programmed with one-shot groups at present.
     pub fn has_one_shots(&self) -> bool {
         !self.one_shots.is_empty()
     }

@@ -174,7 +174,7 @@ impl<P> Queues<P> {
         self.queue(port, priority).1.depth
     }
 
-    /// Does a queue take no more? Then it counts the packet as dropped.
+    /// Whether a queue is full. Then it counts the packet as dropped.
     pub fn refuses(&mut self, port: u32, priority: u8) -> bool {
         let q = self.queue(port, priority).1;
         let full = q.depth >= q.config.depth_packets;

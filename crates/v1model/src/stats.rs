@@ -197,7 +197,7 @@ impl Stats {
         self.drops.get(&reason).copied().unwrap_or(0)
     }
 
-    /// Does every packet have exactly one fate?
+    /// Whether every packet has exactly one fate.
     pub fn is_conserved(&self) -> bool {
         let gone = self.transmitted + self.to_cpu + self.consumed + self.dropped();
         self.received + self.created() == gone + self.queued

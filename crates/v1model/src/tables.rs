@@ -177,12 +177,12 @@ impl TableState {
         Ok(state)
     }
 
-    /// Does the table keep an [`EntryInfo`] for its entries?
+    /// Whether the table keeps an [`EntryInfo`] for its entries.
     pub(crate) fn has_info(&self) -> bool {
         self.direct_counter.is_some() || self.direct_meter.is_some() || self.idle_timeouts
     }
 
-    /// Does a look-up change nothing, and depend on nothing but the key?
+    /// Whether a look-up changes nothing, and depends on nothing but the key.
     pub(crate) fn is_plain(&self) -> bool {
         !self.has_info() && self.profile.is_none()
     }
@@ -209,24 +209,24 @@ impl TableState {
         &self.store
     }
 
-    /// Is the default action the one that the program declares?
+    /// Whether the default action is the one that the program declares.
     pub fn default_is_initial(&self) -> bool {
         **self.store.default_action() == *self.initial_default
     }
 
-    /// Is its default action one that only the program sets?
+    /// Whether only the program sets its default action.
     pub(crate) fn has_const_default(&self) -> bool {
         self.const_default
     }
 
-    /// Do entries of this table need a priority?
+    /// Whether entries of this table need a priority.
     pub fn needs_priority(&self) -> bool {
         self.keys
             .iter()
             .any(|k| matches!(k.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional))
     }
 
-    /// Are there idle timeouts (`support_timeout`)?
+    /// Whether it supports idle timeouts (`support_timeout`).
     pub fn supports_idle_timeout(&self) -> bool {
         self.idle_timeouts
     }
@@ -300,7 +300,7 @@ impl TableState {
         Ok(())
     }
 
-    /// Is `call` one of the table's actions with arguments of the right types?
+    /// Checks that `call` is one of the table's actions with arguments of the right types.
     pub(crate) fn check_call(
         &self,
         types: &Types,
@@ -386,7 +386,7 @@ impl TableState {
     }
 }
 
-/// Does `m` match a field of this kind and width, in the form that look-ups rely on?
+/// Checks that `m` is a match for a field of this kind and width, in the form that look-ups rely on.
 pub(crate) fn check_match(m: &KeyMatch, kind: MatchKind, width: u32) -> Result<(), String> {
     if m.kind() != kind {
         return Err(format!("a match of kind {:?} is needed", kind).to_lowercase());
@@ -422,7 +422,7 @@ pub(crate) fn check_match(m: &KeyMatch, kind: MatchKind, width: u32) -> Result<(
     Ok(())
 }
 
-/// Is `value` of type `ty`?
+/// Whether `value` has type `ty`.
 pub(crate) fn fits(types: &Types, ty: TypeId, value: &Value) -> bool {
     match (types.repr_type(ty), value) {
         (Type::Bool, Value::Bool(_)) => true,

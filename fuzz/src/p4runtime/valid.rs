@@ -398,7 +398,7 @@ pub fn everything() -> Vec<pb::Entity> {
     all.into_iter().map(|e| pb::Entity { entity: Some(e) }).collect()
 }
 
-/// Is it to be written back?
+/// Whether it is to be written back.
 pub fn can_be_modified(e: &pb::Entity) -> bool {
     match &e.entity {
         Some(Entity::TableEntry(e)) => !e.is_const && !e.is_default_action,

@@ -85,7 +85,7 @@ impl Guesses {
     }
 
     pub(super) fn read(lines: &mut Lines<'_>) -> Result<Self, TableError> {
-        lines.head(HEAD, VERSION, "what `thompson` keeps")?;
+        lines.head(HEAD, VERSION, "the state of `thompson`")?;
         let at = lines.number();
         let weights = lines.whole("weights", 256)? as usize;
         if weights < 2 {

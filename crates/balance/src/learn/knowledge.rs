@@ -96,7 +96,7 @@ impl Knowledge {
     pub fn fits(&self, learner: LearnerKind, p: &Parameters) -> Result<(), String> {
         if self.learner() != learner {
             return Err(format!(
-                "it holds what \"{}\" learnt, but learn.learner is \"{}\": name another file",
+                "it belongs to \"{}\", but learn.learner is \"{}\": name another file",
                 self.learner().name(),
                 learner.name()
             ));

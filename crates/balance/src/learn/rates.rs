@@ -116,7 +116,7 @@ impl ServiceRates {
     }
 
     pub(super) fn read(lines: &mut Lines<'_>) -> Result<Self, TableError> {
-        lines.head(HEAD, VERSION, "what `service-rate` keeps")?;
+        lines.head(HEAD, VERSION, "the state of `service-rate`")?;
         let updates = lines.whole("updates", MAX_UPDATES)?;
         let mut rate = |name| Ok(Capacity::known(lines.number_of(name, BELIEVABLE.0, BELIEVABLE.1)?));
         let (cpu, accelerator) = (rate("cpu_per_s")?, rate("accelerator_per_s")?);

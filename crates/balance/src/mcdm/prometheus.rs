@@ -29,7 +29,7 @@ pub fn samples(status: u16, body: &[u8]) -> Result<Vec<Sample>, String> {
     let answer: Value = serde_json::from_slice(body)
         .map_err(|_| format!("status {status}, and not JSON: is that the address of a Prometheus server?"))?;
     if answer["status"] != "success" {
-        let why = answer["error"].as_str().unwrap_or("it does not say why");
+        let why = answer["error"].as_str().unwrap_or("no reason given");
         return Err(format!("the server refuses (status {status}): {why}"));
     }
     let data = &answer["data"];

@@ -1,4 +1,4 @@
-//! Does a P4Info describe a program?
+//! Whether a P4Info describes a program.
 
 use crate::proto::p4info::{self as pb, P4Info};
 use std::collections::{BTreeMap, BTreeSet};

@@ -237,7 +237,7 @@ impl Arbitration {
         self.clients.iter().find(|(_, c)| c.role == *role && c.election_id == Some(highest)).map(|(c, _)| *c)
     }
 
-    /// Is this stream the primary of its role?
+    /// Whether this stream is the primary of its role.
     pub fn is_primary(&self, conn: ConnId) -> bool {
         self.clients.get(&conn).is_some_and(|c| self.primary(&c.role) == Some(conn))
     }

@@ -216,7 +216,7 @@ impl Server {
             Some(Update::Other(other)) => {
                 let details =
                     pb::stream_error::Details::Other(pb::StreamOtherError { other: Some(other.clone()) });
-                let message = "this target has no stream messages of its own".to_string();
+                let message = "this target does not support `other` messages".to_string();
                 vec![stream_error(conn, Code::Unimplemented, message, details)]
             }
             None => {

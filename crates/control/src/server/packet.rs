@@ -31,7 +31,7 @@ pub enum PacketInError {
 impl fmt::Display for PacketInError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PacketInError::NoPipeline => f.write_str("there is no pipeline"),
+            PacketInError::NoPipeline => f.write_str("no pipeline is set"),
             PacketInError::NoPrimary => f.write_str("no client is primary"),
             PacketInError::TooShort { have, need } => {
                 write!(f, "the packet has {have} bytes, the packet_in header {need}")

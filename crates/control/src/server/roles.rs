@@ -104,13 +104,13 @@ impl RoleRules {
         both(self, other).or_else(|| both(other, self))
     }
 
-    /// May the role touch an entity with these ids? One of them is enough. Multicast groups and clone sessions have
+    /// Whether the role may access an entity with these ids. One of them is enough. Multicast groups and clone sessions have
     /// none: they belong to everyone.
     pub fn allows(&self, ids: &[u32]) -> bool {
         ids.is_empty() || ids.iter().any(|id| self.exclusive.contains(id) || self.shared.contains(id))
     }
 
-    /// Does the role receive this packet?
+    /// Whether the role receives this packet.
     pub fn receives(&self, packet: &pb::PacketIn) -> bool {
         let passes = |(id, value): &(u32, Vec<u8>)| {
             packet.metadata.iter().any(|m| m.metadata_id == *id && m.value == *value)

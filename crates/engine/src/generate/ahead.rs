@@ -67,7 +67,7 @@ impl Ahead {
         Ahead { next, noted: 0, lines: Vec::new(), bytes: 0, unseen: unseen.collect(), tables: Vec::new() }
     }
 
-    /// Is there anything to gain, regardless of the tables' contents?
+    /// Whether anything can be gained, regardless of the tables' contents.
     pub(super) fn has_large_arrays(&self) -> bool {
         self.bytes >= WORTHWHILE
     }
@@ -94,7 +94,7 @@ impl Gen<'_, '_> {
         false
     }
 
-    /// Is the variable in private memory?
+    /// Whether the variable is in private memory.
     fn is_own(&self, scope: &Scope, lv: &LValue) -> bool {
         match self.var(scope, lv.root).map(|place| place.at) {
             Some(At::Regs(_)) => true,
@@ -197,7 +197,8 @@ impl Gen<'_, '_> {
         }
     }
 
-    /// Has the code noted nearly all that is large? Looking on costs time for every packet, which the last few lines are not worth.
+    /// Whether the code has noted nearly all large memory. Looking on costs time for every packet, which the last few
+    /// lines are not worth.
     /// Tables may be large, whatever they were declared for; but only those that were declared for many entries are waited for.
     fn has_seen_enough(&self) -> bool {
         let many = |t: &pointsman_ir::Table| t.size.is_some_and(|n| n >= MANY_ENTRIES);

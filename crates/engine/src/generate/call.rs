@@ -198,7 +198,7 @@ impl Gen<'_, '_> {
     }
 }
 
-/// Can no other argument that is a place, or lent, overlap argument `n`, whose place is `lv`?
+/// Whether no other argument that is a place, or lent, can overlap argument `n`, whose place is `lv`.
 pub(super) fn alone(args: &[Arg], n: usize, lv: &LValue) -> bool {
     args.iter().enumerate().filter(|(m, _)| *m != n).all(|(_, other)| match other {
         Arg::In(Expr { kind: ExprKind::Read(o), .. }) if !matches!(args[n], Arg::In(_)) => !overlap(lv, o),

@@ -10,7 +10,7 @@ use cranelift_codegen::ir::{Block, InstBuilder, InstructionData, Opcode, Type as
 use pointsman_ir::{BinaryOp, Bits, Expr, ExprKind, LValue, Proj, Type, TypeId, UnaryOp, Value};
 
 impl Gen<'_, '_> {
-    /// Is it an `int<W>`, or represented as one?
+    /// Whether it is an `int<W>`, or represented as one.
     pub(super) fn signed(&self, ty: TypeId) -> bool {
         matches!(self.types().repr_type(ty), Type::Int(_))
     }
@@ -257,7 +257,7 @@ impl Gen<'_, '_> {
         Val::At(place)
     }
 
-    /// Is the header valid, or a header of the union?
+    /// Whether the header, or a header of the union, is valid.
     fn is_valid(&mut self, place: Place) -> V {
         match self.shape(place.ty) {
             Shape::Union(members) => {
@@ -674,7 +674,7 @@ impl Gen<'_, '_> {
     }
 }
 
-/// Can evaluating it reject?
+/// Whether evaluating it can reject.
 pub(super) fn can_fail(e: &Expr) -> bool {
     match &e.kind {
         ExprKind::Const(_) | ExprKind::Invalid => false,
@@ -688,7 +688,7 @@ pub(super) fn can_fail(e: &Expr) -> bool {
     }
 }
 
-/// Can finding the place reject?
+/// Whether finding the place can reject.
 pub(super) fn place_can_fail(lv: &LValue) -> bool {
     lv.path.iter().any(|p| match p {
         Proj::Next | Proj::Last => true,

@@ -118,7 +118,7 @@ impl Gen<'_, '_> {
         }
     }
 
-    /// Are all arguments numbers of at most 128 bits, but for one struct?
+    /// Whether all arguments are numbers of at most 128 bits, but for one struct.
     fn is_flat(&self, args: &[Arg], returns: Option<TypeId>) -> bool {
         let number = |ty: TypeId| {
             let Shape::Scalar(kind, w) = self.shape(ty) else { return None };

@@ -164,7 +164,7 @@ pub(crate) fn compile(
     code.ok_or_else(|| LoadError(format!("{name}: no code")))
 }
 
-/// Can there be anything to gain by looking ahead?
+/// Whether looking ahead can gain anything.
 pub(crate) fn may_look_ahead(program: &Program, known: &Known) -> bool {
     let cells = known.arrays.iter().map(|a| a.len.saturating_mul(u64::from(a.width.div_ceil(8)) + 16));
     cells.fold(0, u64::saturating_add) >= ahead::WORTHWHILE
@@ -450,7 +450,7 @@ impl<'g, 'p> Gen<'g, 'p> {
         self.b.seal_block(block);
     }
 
-    /// Does nothing lead here?
+    /// Whether nothing leads here.
     fn is_dead(&self) -> bool {
         self.b.is_unreachable()
     }

@@ -131,7 +131,7 @@ impl Gen<'_, '_> {
         self.reject_with(error);
     }
 
-    /// Does the key match? `None`: always.
+    /// Whether the key matches. `None`: always.
     fn key(&mut self, scope: &Rc<Scope>, these: &[(Val, TypeId)], key: &KeySet) -> Option<V> {
         let &(value, ty) = these.first()?;
         Some(match key {

@@ -16,7 +16,7 @@ use cranelift_frontend::Variable;
 use pointsman_ir::{BinaryOp, Type, TypeId, UnaryOp};
 use std::ops::Range;
 
-/// Can limbs of numbers of this width be held in registers?
+/// Whether limbs of numbers of this width can be held in registers.
 fn few(width: u32) -> bool {
     count(width) <= MOST_LIMBS
 }

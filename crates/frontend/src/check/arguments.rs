@@ -290,7 +290,7 @@ impl Checker<'_> {
         v
     }
 
-    /// Is the type argument fully known? Reports if not.
+    /// Whether the type argument is fully known. Reports if not.
     fn inferred(&mut self, name: &str, param: Ty, arg: Ty, infer: bool, quiet: bool, span: Span) -> bool {
         let has = |c: &Self, f: &dyn Fn(&Kind) -> bool| c.tree.tys.any(arg, f);
         let show = self.show(param);

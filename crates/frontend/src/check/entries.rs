@@ -275,7 +275,7 @@ impl Checker<'_> {
         self.check_entry_kinds(&sets, &matched, e.span).then_some(sets)
     }
 
-    /// Can keys of these kinds be matched against these sets?
+    /// Whether keys of these kinds can be matched against these sets.
     fn check_entry_kinds(&mut self, sets: &[KeySet], keys: &[&Key], span: Span) -> bool {
         let mut fine = true;
         for (s, k) in sets.iter().zip(keys) {

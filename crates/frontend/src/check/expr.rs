@@ -356,7 +356,7 @@ impl Checker<'_> {
         false
     }
 
-    /// Are `next`, `last` and the like allowed here?
+    /// Whether `next`, `last` and the like are allowed here.
     pub fn in_parser_code(&self) -> bool {
         self.cx.in_parser && matches!(self.cx.place, Place::ParserState | Place::BlockHead)
     }

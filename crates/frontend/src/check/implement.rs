@@ -121,7 +121,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Does an implementation have the parameters and the result of its method?
+    /// Whether an implementation has the parameters and the result of its method.
     fn check_shape(&mut self, index: usize, object: usize, method: usize, sig: &Sig) -> bool {
         let Kind::Extern(_, targs) = self.tree.tys.get(self.tree.instances[index].new.ty).clone() else {
             return false;

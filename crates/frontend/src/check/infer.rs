@@ -90,7 +90,7 @@ impl Checker<'_> {
         xs.len() == ys.len() && xs.iter().zip(ys).all(|(x, y)| self.unify(*x, *y, s))
     }
 
-    /// Does block `b` have the signature that block type `a` asks for?
+    /// Whether block `b` has the signature that block type `a` requires.
     fn unify_blocks(&mut self, a: usize, xs: &[Ty], b: usize, ys: &[Ty], s: &mut Solution) -> bool {
         if self.tree.blocks[a].is_parser != self.tree.blocks[b].is_parser {
             return false;
@@ -109,7 +109,7 @@ impl Checker<'_> {
         })
     }
 
-    /// Does the type of an argument leave the widths of integers open?
+    /// Whether the type of an argument leaves the widths of integers open.
     pub fn is_weak(&self, ty: Ty) -> bool {
         self.tree.tys.any(ty, &|k| matches!(k, Kind::Int | Kind::Dots | Kind::Invalid))
     }
@@ -223,7 +223,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Is it a header or header union?
+    /// Whether it is a header or header union.
     pub fn is_header(&self, ty: Ty) -> bool {
         self.tree.is_struct(ty, &[StructKind::Header, StructKind::HeaderUnion])
     }

@@ -154,7 +154,7 @@ impl Checker<'_> {
         self.error(UNSUPPORTED, span, format!("{what} is not supported yet"), help);
     }
 
-    /// Were there any errors?
+    /// Whether any error was found.
     pub fn failed(&self) -> bool {
         self.diagnostics.iter().any(|d| d.severity == Severity::Error)
     }
@@ -172,7 +172,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Is the value of `e` known after instantiation (P4_16 section 18.1)?
+    /// Whether the value of `e` is known after instantiation (P4_16 section 18.1).
     pub fn compile_time(&self, e: &Expr) -> bool {
         match &e.kind {
             // A value of type `int` or `string` cannot be anything else.

@@ -313,7 +313,7 @@ impl Shape {
     }
 }
 
-/// Can a parser come from its first state to `accept` or `reject`?
+/// Whether a parser can get from its first state to `accept` or `reject`.
 fn ends(states: &[State]) -> bool {
     let mut seen = vec![false; states.len()];
     let mut open = vec![0];

@@ -29,7 +29,7 @@ pub enum ParamsOf {
 }
 
 impl ParamsOf {
-    /// Are these known at compile time?
+    /// Whether these are known at compile time.
     pub fn is_constructor(self) -> bool {
         matches!(self, ParamsOf::Constructor | ParamsOf::ExternConstructor | ParamsOf::Package)
     }
@@ -236,7 +236,7 @@ impl Checker<'_> {
     }
 }
 
-/// Would calls with the same arguments fit both?
+/// Whether calls with the same arguments would fit both.
 pub fn same_shape(a: &[Param], b: &[Param]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x.name == y.name)
 }

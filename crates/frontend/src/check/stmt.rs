@@ -468,12 +468,12 @@ impl Checker<'_> {
     }
 }
 
-/// Is it to be executed as if nothing else were ("Concurrency model")?
+/// Whether it must be executed in isolation ("Concurrency model").
 pub fn is_atomic(annotations: &[ast::Annotation]) -> bool {
     annotations.iter().any(|a| a.name.name == "atomic")
 }
 
-/// Does every path through `stmts` end in `return` (or `exit`)?
+/// Whether every path through `stmts` ends in `return` (or `exit`).
 pub fn always_returns(stmts: &[Stmt]) -> bool {
     stmts.iter().any(|s| match &s.kind {
         StmtKind::Return(_) | StmtKind::Exit => true,

@@ -323,7 +323,7 @@ impl Checker<'_> {
         Some(ActionRef { action, bound, annotations, span: a.span })
     }
 
-    /// Can the control plane supply the data of this action?
+    /// Checks that the control plane can supply the data of this action.
     fn check_action_data(&mut self, action: usize, span: Span) {
         for p in self.tree.actions[action].sig.params.clone() {
             let repr = self.tree.repr(p.ty);

@@ -485,7 +485,7 @@ impl Tree {
         }
     }
 
-    /// Is it a struct, header or union of one of these kinds?
+    /// Whether it is a struct, header or union of one of these kinds.
     pub fn is_struct(&self, ty: Ty, kinds: &[StructKind]) -> bool {
         matches!(self.tys.get(ty), Kind::Struct(d, _) if kinds.contains(&self.structs[*d].kind))
     }
@@ -593,14 +593,14 @@ impl Expr {
         }
     }
 
-    /// Does evaluating it call anything?
+    /// Whether evaluating it calls anything.
     pub fn has_effects(&self) -> bool {
         let mut found = matches!(self.kind, ExprKind::Call(_) | ExprKind::Apply(_) | ExprKind::Hit { .. });
         self.each_child(&mut |e| found = found || e.has_effects());
         found
     }
 
-    /// Does evaluating it apply a table directly?
+    /// Whether evaluating it applies a table directly.
     pub fn applies_table(&self) -> bool {
         let mut found = matches!(self.kind, ExprKind::Apply(_) | ExprKind::Hit { .. });
         self.each_child(&mut |e| found = found || e.applies_table());

@@ -214,7 +214,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Do the fields of a generic struct still have types that they may have?
+    /// Checks that the fields of a generic struct still have valid types.
     fn check_specialized(&mut self, d: usize, args: &[Ty], span: Span) {
         let def = &self.tree.structs[d];
         let (kind, params) = (def.kind, def.type_params.clone());
@@ -229,7 +229,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Is `ty` the type of a value that a variable can hold?
+    /// Whether `ty` is the type of a value that a variable can hold.
     pub fn is_value_type(&self, ty: Ty) -> bool {
         !matches!(
             self.tree.tys.get(ty),
@@ -259,7 +259,7 @@ impl Checker<'_> {
         false
     }
 
-    /// Is it an array whose elements are headers or header unions?
+    /// Whether it is an array whose elements are headers or header unions.
     pub fn is_header_stack(&self, ty: Ty) -> bool {
         matches!(self.tree.tys.get(ty), Kind::Stack(e, _) if self.is_header(*e) || matches!(self.tree.tys.get(*e), Kind::Param(_)))
     }

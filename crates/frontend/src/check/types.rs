@@ -68,7 +68,7 @@ pub enum Kind {
 /// Every type met so far, each once.
 pub struct TyTable {
     kinds: Vec<Kind>,
-    /// Does the type mention variables?
+    /// Whether the type mentions variables.
     open: Vec<bool>,
     // Only for finding; never iterated.
     index: HashMap<Kind, Ty>,
@@ -180,7 +180,7 @@ impl TyTable {
         self.replace(ty, &|k| pairs.iter().find(|(p, _)| p == k).map(|(_, a)| *a))
     }
 
-    /// Does `found` hold for `ty` or a part of it?
+    /// Whether `found` holds for `ty` or a part of it.
     pub fn any(&self, ty: Ty, found: &dyn Fn(&Kind) -> bool) -> bool {
         let kind = self.get(ty);
         found(kind)
@@ -197,7 +197,7 @@ impl TyTable {
             }
     }
 
-    /// Is it `bit<W>` or `int<W>`?
+    /// Width and signedness of `bit<W>` or `int<W>`.
     pub fn bits(&self, ty: Ty) -> Option<(u32, bool)> {
         match self.get(ty) {
             Kind::Bits { width, signed } => Some((*width, *signed)),

@@ -47,7 +47,7 @@ fn before(pieces: &[Piece], i: usize) -> Option<&Piece> {
     pieces.get(..i)?.iter().rev().find(|p| p.is_token())
 }
 
-/// Can the token end an operand?
+/// Whether the token can end an operand.
 pub(super) fn ends_operand(p: &Piece) -> bool {
     match p.kind {
         Kind::Word => !OPERATOR_WORDS.contains(&p.text.as_str()),
@@ -173,7 +173,7 @@ pub(super) fn directive_name(line: &str) -> &str {
     rest.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or("")
 }
 
-/// Does `)` at `i` end a cast, rather than arguments or a parenthesised expression?
+/// Whether `)` at `i` ends a cast, rather than arguments or a parenthesised expression.
 fn is_cast(pieces: &[Piece], roles: &[Role], open: usize, i: usize) -> bool {
     let starts = match before(pieces, open) {
         None => false,
@@ -194,7 +194,7 @@ fn is_cast(pieces: &[Piece], roles: &[Role], open: usize, i: usize) -> bool {
         })
 }
 
-/// Is the token before piece `i` the end of a cast?
+/// Whether the token before piece `i` is the end of a cast.
 fn after_cast(pieces: &[Piece], roles: &[Role], i: usize) -> bool {
     (0..i).rev().find(|k| pieces[*k].is_token()).is_some_and(|k| roles[k].cast)
 }

@@ -31,7 +31,7 @@ pub fn format(text: &str) -> Result<String, Box<Diagnostic>> {
     }
 }
 
-/// Are the tokens, comments and preprocessor lines the same?
+/// Whether the tokens, comments and preprocessor lines are the same.
 fn same(a: &[Piece], b: &[Piece]) -> bool {
     let words = |p: &Piece| p.text.split_whitespace().collect::<String>();
     let equal = |(a, b): (&Piece, &Piece)| match a.kind {
@@ -173,12 +173,12 @@ impl<'a> Layout<'a> {
             }
     }
 
-    /// Does the innermost bracket hold statements on separate lines?
+    /// Whether the innermost bracket holds statements on separate lines.
     fn in_block(&self) -> bool {
         matches!(self.state.stack.last(), None | Some(Context::Block { one_line: false, .. }))
     }
 
-    /// Does piece `i` start a line?
+    /// Whether piece `i` starts a line.
     fn breaks(&self, i: usize) -> bool {
         let (a, b) = (&self.pieces[i - 1], &self.pieces[i]);
         let trailing = b.is_comment() && b.newlines == 0;

@@ -40,7 +40,7 @@ impl Piece {
         matches!(self.kind, Kind::LineComment | Kind::BlockComment)
     }
 
-    /// Does it belong to the program?
+    /// Whether it belongs to the program.
     pub fn is_token(&self) -> bool {
         matches!(self.kind, Kind::Word | Kind::Punct)
     }

@@ -27,7 +27,7 @@ pub(super) fn blanks(a: (&Piece, Role), b: (&Piece, Role), open_of_a: Option<(&P
     if aligned { right.blanks } else { 1 }
 }
 
-/// Is there a blank between them?
+/// Whether a blank separates them.
 fn wanted(a: (&Piece, Role), b: (&Piece, Role), open_of_a: Option<(&Piece, Role)>) -> bool {
     let ((left, l), (right, r)) = (a, b);
     if left.is_comment() || right.is_comment() {
@@ -75,7 +75,7 @@ fn wanted(a: (&Piece, Role), b: (&Piece, Role), open_of_a: Option<(&Piece, Role)
     true
 }
 
-/// Would the two be read as something else without a blank?
+/// Whether the two would be read as something else without a blank.
 fn would_join(a: &Piece, b: &Piece) -> bool {
     if a.kind == Kind::Word && b.kind == Kind::Word {
         return true;

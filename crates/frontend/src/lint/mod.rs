@@ -98,7 +98,7 @@ fn own_marker(sources: &SourceMap, span: Span) -> bool {
     first.is_none_or(|main| beside(&main.path, sources.path(span)))
 }
 
-/// Is the file `path` in the folder of the file `including`, or below?
+/// Whether the file `path` is in the folder of the file `including`, or below.
 fn beside(including: &str, path: &str) -> bool {
     match including.rfind('/') {
         Some(end) => path.starts_with(&including[..=end]),

@@ -108,7 +108,7 @@ impl Value {
         }
     }
 
-    /// Is all of it unset, apart from headers?
+    /// Whether all of it is unset, apart from headers.
     fn all_unset(&self) -> bool {
         match self {
             Value::Unset | Value::Invalid => true,
@@ -117,7 +117,7 @@ impl Value {
         }
     }
 
-    /// Is a value missing that must be there when a block ends?
+    /// The fault, if a value that must be set when a block ends is missing.
     pub fn missing(&self) -> Option<Bad> {
         match (self.any_unset(), self.all_unset()) {
             (false, _) => None,

@@ -283,7 +283,7 @@ impl Lower<'_> {
         found
     }
 
-    /// Can writing one of two places change the other?
+    /// Whether writing one of two places can change the other.
     fn overlap(&self, a: &Expr, b: &Expr) -> bool {
         let apart =
             self.steps(a).iter().zip(&self.steps(b)).any(|(i, j)| i.is_some() && j.is_some() && i != j);
@@ -307,7 +307,7 @@ impl Lower<'_> {
         steps
     }
 
-    /// Can running it end in `exit`? `seen`: blocks that were looked at.
+    /// Whether running it can end in `exit`. `seen`: blocks already visited.
     fn may_exit(&self, callee: ir::Callee, seen: &mut Vec<ir::Callee>) -> bool {
         if seen.contains(&callee) {
             return false;

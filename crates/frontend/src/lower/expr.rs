@@ -14,7 +14,7 @@ impl Lower<'_> {
         std::mem::replace(&mut self.body.out, outer)
     }
 
-    /// Does the value depend on a constructor parameter?
+    /// Whether the value depends on a constructor parameter.
     fn uses_ctor(&self, e: &Expr) -> bool {
         let mut found = match &e.kind {
             ExprKind::Var(v) => self.tree.vars[v.0].kind == VarKind::Ctor || self.env.ctor.contains_key(v),

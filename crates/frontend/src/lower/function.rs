@@ -117,7 +117,7 @@ impl Lower<'_> {
     }
 }
 
-/// Can code write a variable of this kind?
+/// Whether code can write a variable of this kind.
 fn written(kind: VarKind) -> bool {
     matches!(kind, VarKind::Local | VarKind::Param(Direction::Out | Direction::InOut))
 }

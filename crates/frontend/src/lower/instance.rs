@@ -131,7 +131,7 @@ impl Lower<'_> {
         inst
     }
 
-    /// Is the parameter no variable, but an object or a value that is known at compile time?
+    /// Whether the parameter is not a variable, but an object or a value known at compile time.
     pub fn is_bound_at_apply(&self, p: &Param) -> bool {
         let kind = self.tree.tys.get(p.ty);
         matches!(kind, Kind::Extern(..) | Kind::Int | Kind::String | Kind::MatchKind) && !self.is_packet(p.ty)
@@ -253,7 +253,7 @@ impl Lower<'_> {
         Some(Inst::Package(ir::Package { name: package, args }))
     }
 
-    /// Is it `packet_in` or `packet_out`, which the IR does not pass around?
+    /// Whether it is `packet_in` or `packet_out`, which the IR does not pass around.
     pub fn is_packet(&self, ty: crate::check::types::Ty) -> bool {
         match self.tree.tys.get(ty) {
             Kind::Extern(d, _) => matches!(self.tree.externs[*d].name.as_str(), "packet_in" | "packet_out"),

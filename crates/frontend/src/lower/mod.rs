@@ -82,7 +82,7 @@ struct Body {
     out: Vec<ir::Stmt>,
     /// The target of the statement being lowered.
     target: Option<ir::LValue>,
-    /// Can the same statement run more than once in one call?
+    /// Whether the same statement can run more than once in one call.
     repeats: bool,
     in_parser: bool,
 }

@@ -66,7 +66,7 @@ impl Lower<'_> {
     }
 }
 
-/// Do controllers give both actions the same data?
+/// Whether controllers give both actions the same data.
 fn same_data(a: &Action, b: &Action) -> bool {
     let data = |a: &Action| {
         let params = a.frame.params.iter().filter(|p| p.direction == Direction::None);

@@ -9,7 +9,7 @@ use pointsman_ir::{self as ir, LValue, Proj, VarRef};
 const MAX_STATEMENTS: u32 = 2_000_000;
 
 impl Lower<'_> {
-    /// Is `e` a variable or a part of one?
+    /// Whether `e` is a variable or a part of one.
     pub fn is_place(&self, e: &Expr) -> bool {
         match &e.kind {
             ExprKind::Var(v) => self.body.map.contains_key(v) || self.body.outer.contains_key(v),
@@ -96,7 +96,7 @@ impl Lower<'_> {
         temp
     }
 
-    /// Was that reported?
+    /// Whether that was reported.
     pub fn too_much_code(&self) -> bool {
         self.statements >= MAX_STATEMENTS
     }

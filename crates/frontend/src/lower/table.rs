@@ -110,7 +110,7 @@ impl Lower<'_> {
         out
     }
 
-    /// Does evaluating it need extra statements?
+    /// Whether evaluating it needs extra statements.
     fn needs_statements(&mut self, e: &Expr) -> bool {
         if e.has_effects() {
             return true;

@@ -456,7 +456,7 @@ impl Parser {
         Ok(keys)
     }
 
-    /// Does `:` follow the `)` of the `(` at the present token? Otherwise the parentheses are part of an expression.
+    /// Whether `:` follows the `)` of the `(` at the present token. Otherwise the parentheses are part of an expression.
     fn paren_ends_before_colon(&self) -> bool {
         let mut nesting = 0usize;
         for (i, t) in self.tokens.iter().enumerate().skip(self.pos) {

@@ -311,7 +311,7 @@ impl Parser {
         result
     }
 
-    /// Is there room for a tree of this height here?
+    /// Checks that a tree of this height fits here.
     fn check_depth(&mut self, height: u32) -> P<()> {
         if self.depth + height <= MAX_DEPTH {
             return Ok(());

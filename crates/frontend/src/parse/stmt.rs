@@ -346,7 +346,7 @@ impl Parser {
     }
 }
 
-/// Can this be on the left of `=` (section 6.6)?
+/// Whether this can be on the left of `=` (section 6.6).
 fn is_place(e: &Expr) -> bool {
     match &e.kind {
         ExprKind::Name(_) | ExprKind::This => true,

@@ -8,7 +8,7 @@ use crate::diag::Diagnostic;
 const BASE: [&str; 8] = ["bit", "bool", "error", "int", "match_kind", "string", "tuple", "varbit"];
 
 impl Parser {
-    /// Is the token `n` ahead the start of a type other than a name?
+    /// Whether the token `n` ahead is the start of a type other than a name.
     pub(super) fn is_base_type(&self, n: usize) -> bool {
         let t = self.peek_at(n);
         t.is_ident() && (BASE.contains(&&*t.text) || t.is_word("list") && self.peek_at(n + 1).is("<"))
@@ -139,7 +139,7 @@ impl Parser {
         Ok(params)
     }
 
-    /// Can the token `n` ahead only start a type, as far as is known?
+    /// Whether the token `n` ahead can only start a type, as far as is known.
     pub(super) fn is_known_type(&self, n: usize) -> bool {
         let t = self.peek_at(n);
         if t.is(".") {
@@ -152,7 +152,7 @@ impl Parser {
             || self.is_name(n) && self.lookup(&t.text) == Some(NameKind::Type)
     }
 
-    /// Does a declaration of a variable or instance start here, rather than an expression?
+    /// Whether a declaration of a variable or instance starts here, rather than an expression.
     pub(super) fn at_declaration(&mut self) -> bool {
         if self.at_word("void") || self.is_base_type(0) {
             return !self.peek_at(1).is(".");

@@ -37,7 +37,7 @@ fn intersection(a: &HideSet, b: &HideSet) -> HideSet {
     (!names.is_empty()).then(|| Rc::new(names))
 }
 
-/// Is the difference between two definitions only white space?
+/// Whether two definitions differ only in white space.
 fn same_body(a: &Macro, b: &Macro) -> bool {
     a.params == b.params
         && a.variadic == b.variadic

@@ -62,11 +62,11 @@ struct Macro {
 /// One `#if` that is open.
 struct Conditional {
     span: Span,
-    /// Are the surroundings active?
+    /// Whether the surroundings are active.
     outer: bool,
-    /// Is the present group active?
+    /// Whether the present group is active.
     active: bool,
-    /// Was some group active?
+    /// Whether some group was active.
     taken: bool,
     /// `#else` was seen.
     last: bool,
@@ -458,7 +458,7 @@ impl Preprocessor<'_> {
     }
 }
 
-/// Is this line one of those that decide which lines are left out?
+/// Whether this line is one of those that decide which lines are left out.
 fn is_conditional(line: &str) -> bool {
     let Some(rest) = line.trim_start_matches(BLANKS).strip_prefix('#') else { return false };
     let word = rest.trim_start_matches(BLANKS).split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next();

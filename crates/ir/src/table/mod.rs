@@ -67,7 +67,7 @@ pub enum KeyMatch {
 }
 
 impl KeyMatch {
-    /// Does `value` match?
+    /// Whether `value` matches.
     pub fn matches(&self, value: &Bits) -> bool {
         match self {
             KeyMatch::Exact(v) => v == value,

@@ -357,7 +357,7 @@ impl TableStore {
         Some((index, number, hash))
     }
 
-    /// Does an entry name this member or group?
+    /// Whether an entry names this member or group.
     pub fn names(&self, action: &EntryAction) -> bool {
         match action {
             EntryAction::Call(_) => false,

@@ -142,7 +142,7 @@ fn facts(types: &Types, known: &Known, ty: &Type) -> Facts {
     Facts { leaves, bits, depth, flaw }
 }
 
-/// May it be a field of a header (P4_16 section 7.2.8)?
+/// Whether it may be a field of a header (P4_16 section 7.2.8).
 fn in_header(types: &Types, ty: &Type) -> bool {
     matches!(ty, Type::Varbit(_)) || packable(types, ty)
 }
@@ -165,7 +165,7 @@ pub(crate) fn is_header_stack(types: &Types, ty: &Type) -> bool {
     matches!(types.repr_type(*elem), Type::Header(_) | Type::HeaderUnion(_))
 }
 
-/// Can `lookahead` read it?
+/// Whether `lookahead` can read it.
 pub(crate) fn readable(types: &Types, ty: TypeId) -> bool {
     let all = |d: &crate::StructDef| d.fields.iter().all(|f| readable(types, f.ty));
     match types.repr_type(ty) {
@@ -176,7 +176,7 @@ pub(crate) fn readable(types: &Types, ty: TypeId) -> bool {
     }
 }
 
-/// Can `emit` write it (P4_16 section 16.1)?
+/// Whether `emit` can write it (P4_16 section 16.1).
 pub(crate) fn emittable(types: &Types, ty: TypeId) -> bool {
     match types.repr_type(ty) {
         Type::Header(_) | Type::HeaderUnion(_) => true,
@@ -194,7 +194,7 @@ pub(crate) fn varbits(types: &Types, ty: TypeId) -> usize {
     }
 }
 
-/// Is `value` one of type `ty`? `errors`: how many errors the program has.
+/// Whether `value` has type `ty`. `errors`: how many errors the program has.
 pub(crate) fn fits(types: &Types, errors: usize, ty: TypeId, value: &Value) -> bool {
     let all = |tys: &mut dyn ExactSizeIterator<Item = TypeId>, values: &[Value]| {
         tys.len() == values.len() && tys.zip(values).all(|(t, v)| fits(types, errors, t, v))

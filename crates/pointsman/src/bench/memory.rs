@@ -102,7 +102,7 @@ fn available() -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// Can this many flows be measured?
+/// Checks that this many flows can be measured.
 fn check_flows(flows: u64) -> Result<(), String> {
     if flows == 0 {
         return Err("--flows 0: give at least 1".into());
@@ -132,7 +132,7 @@ fn places(flows: u64) -> Option<Define> {
 }
 
 impl MemoryArgs {
-    /// Is there anything wrong with the flags alone?
+    /// Checks the flags alone.
     fn review(&self) -> Result<&Path, String> {
         let file = self
             .file

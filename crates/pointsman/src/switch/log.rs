@@ -89,7 +89,7 @@ impl Log {
         Ok(Log { level, target: Target::File { path: path.into(), file, bytes, rotation } })
     }
 
-    /// Is a line of this level written?
+    /// Whether a line of this level is written.
     pub fn wants(&self, level: Level) -> bool {
         level >= self.level
     }

@@ -176,7 +176,7 @@ pub fn build(setup: Setup) -> Result<Runtime, String> {
     Ok(runtime)
 }
 
-/// Can these workers share these ports?
+/// Checks that these workers can share these ports.
 fn check_workers(setup: &Setup, processors: usize) -> Result<(), String> {
     let workers = setup.workers;
     let tap = setup.interfaces.iter().find(|i| i.name.starts_with("tap:"));

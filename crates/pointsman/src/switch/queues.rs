@@ -110,7 +110,7 @@ pub fn apply<E: pointsman_ir::Executor>(
     Ok(())
 }
 
-/// Are there such queues?
+/// Checks that such queues exist.
 fn check(setting: &Setting, config: &SwitchConfig) -> Result<(), String> {
     if let Some(port) = setting.port
         && config.cpu_port != Some(port)

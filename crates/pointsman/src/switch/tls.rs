@@ -82,7 +82,7 @@ pub fn key(path: &Path, what: &str) -> Result<PrivateKeyDer<'static>, String> {
     })
 }
 
-/// Is the certificate in force?
+/// Checks that the certificate is valid now.
 fn check_validity(path: &Path, certificate: &CertificateDer, now: SystemTime) -> Result<(), String> {
     let name = path.display();
     let parsed = x509_cert::Certificate::from_der(certificate)

@@ -76,7 +76,7 @@ struct Loan {
 pub struct PortState {
     /// Port number.
     pub number: u32,
-    /// Does the link have a carrier?
+    /// Whether the link has a carrier.
     pub carrier: bool,
     /// How often the carrier was lost.
     pub lost: u64,

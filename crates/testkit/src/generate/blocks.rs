@@ -4,7 +4,7 @@ use super::scope::{Builder, Where};
 use super::tree::*;
 use num_bigint::BigInt;
 
-/// Does every way through the code write the variable first? Simply: is it assigned at the beginning?
+/// Assigns most `out` parameters at the beginning, so that every way through the code writes them first.
 fn first_values(b: &mut Builder, params: &[(Dir, VarId)], out: &mut Vec<Stmt>) {
     for (dir, v) in params {
         let ty = b.p.vars[*v].clone();

@@ -31,7 +31,7 @@ impl Builder {
         e(ty, kind)
     }
 
-    /// Can `constant` make one?
+    /// Whether `constant` can make one.
     fn has_constants(&self, ty: &Ty) -> bool {
         match ty {
             Ty::Stack(..) | Ty::Varbit(_) => false,

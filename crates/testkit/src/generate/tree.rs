@@ -53,7 +53,7 @@ pub enum Ty {
 }
 
 impl Ty {
-    /// Is it one value, not several?
+    /// Whether it is one value, not several.
     pub fn is_scalar(&self) -> bool {
         matches!(self, Ty::Bool | Ty::Bit(_) | Ty::Int(_) | Ty::Ser(_) | Ty::Enum(_) | Ty::Error)
     }

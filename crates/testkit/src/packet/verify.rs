@@ -1,4 +1,4 @@
-//! Are the checksums of a frame right? Shares nothing with the builder but the plain sum.
+//! Checks of a frame's checksums. Shares nothing with the builder but the plain sum.
 
 use super::checksum::{checksum, pseudo_header};
 use super::numbers::*;

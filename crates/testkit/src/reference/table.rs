@@ -6,7 +6,7 @@ use crate::generate::print::prefix_mask;
 use crate::generate::tree::*;
 use num_bigint::BigInt;
 
-/// Does `value`, of `width` bits, match?
+/// Whether `value`, of `width` bits, matches.
 pub(super) fn matches(
     m: &Match,
     width: u32,

@@ -103,7 +103,7 @@ impl V {
         }
     }
 
-    /// Is the header, or a header of the union, valid?
+    /// Whether the header, or a header of the union, is valid.
     pub fn is_valid(&self) -> bool {
         match self {
             V::Header(valid, _) => *valid,

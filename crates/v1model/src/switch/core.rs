@@ -258,7 +258,7 @@ impl<F> Core<F> {
         PortStats { queued: self.queues.port_len(port), ..stats }
     }
 
-    /// Is nothing waiting or traced? Then a packet may go straight through the switch.
+    /// Whether nothing is waiting or traced. Then a packet may go straight through the switch.
     #[inline]
     pub fn is_clear(&self) -> bool {
         self.input.is_empty() && self.again.is_empty() && self.queues.are_open() && self.trace.is_none()

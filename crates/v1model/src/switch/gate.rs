@@ -54,7 +54,7 @@ impl Gate {
         gate
     }
 
-    /// Does the switch have this port?
+    /// Whether the switch has this port.
     #[inline]
     pub fn has_port(&self, port: u32) -> bool {
         match self.low_ports.get(port as usize / 64) {
@@ -79,7 +79,7 @@ impl Gate {
         self.low_ports = low;
     }
 
-    /// May a packet of this length come in on this port?
+    /// Checks that a packet of this length may come in on this port.
     #[inline]
     pub fn accepts(&self, port: u32, bytes: usize) -> Result<(), DropReason> {
         if !self.has_port(port) {
@@ -141,7 +141,7 @@ impl Gate {
         (to_cpu || self.has_port(port)).then_some(to_cpu)
     }
 
-    /// Is this, which is not a port, where packets are consumed?
+    /// Whether this, which is not a port, is where packets are consumed.
     pub fn consumes(&self, port: u32) -> bool {
         port == self.consume_port
     }

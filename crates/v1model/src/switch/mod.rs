@@ -159,7 +159,7 @@ impl<E: Executor> Switch<E> {
         Ok(Switch { loader, loaded: None, core: Core::new(config), others, stats })
     }
 
-    /// Does the executor take packets through all blocks in one go? Not when they are traced, and not where blocks of one
+    /// Whether the executor takes packets through all blocks in one go. Not when they are traced, and not where blocks of one
     /// worker keep out those of others.
     pub fn goes_through(&self) -> bool {
         self.loaded.as_ref().is_some_and(|l| l.fixed.through)
@@ -170,7 +170,7 @@ impl<E: Executor> Switch<E> {
         &self.core.config
     }
 
-    /// Would [`Switch::set_pipeline`] take this program?
+    /// Checks that [`Switch::set_pipeline`] would accept this program.
     pub fn check_pipeline(&self, pipeline: &Pipeline) -> Result<(), PipelineError> {
         self.preparer().prepare(pipeline.clone()).map(|_| ())
     }

@@ -100,7 +100,7 @@ impl<E: Executor> Preparer<E> {
     }
 }
 
-/// Do the switch's port numbers fit the program?
+/// Checks that the switch's port numbers fit the program.
 pub(super) fn check(
     config: &SwitchConfig,
     ports: Option<&BTreeSet<u32>>,

@@ -195,7 +195,7 @@ impl Convoy for Train<'_, '_> {
 }
 
 impl<E: Executor> Drive<'_, E> {
-    /// Do packets go through in one go? Not where blocks of one packet have to keep out those of others.
+    /// Whether packets go through in one go. Not where blocks of one packet have to keep out those of others.
     pub fn goes_through(&self) -> bool {
         let fixed = self.fixed;
         let alone = matches!(self.state, Access::Alone(_));
@@ -205,7 +205,7 @@ impl<E: Executor> Drive<'_, E> {
         true
     }
 
-    /// Is there anything to gain by looking ahead now?
+    /// Whether looking ahead can gain anything now.
     pub fn foresees(&mut self, core: &mut Core<E::Frame>, bench: &mut Bench<E::Frame>) -> bool {
         let fixed = self.fixed;
         let env = quiet(&fixed.pipeline, self.state.again(), &mut core.own, Time::ZERO, 0, &[], 0);

@@ -269,7 +269,7 @@ fn classes_learn_by_themselves() {
     // Another learner's is refused.
     let other = Knowledge::Table(super::super::QTable::new(10));
     let e = Driver::new(&config(&of_class), &rack(), &Kept::One(other), &p4info(), 1);
-    assert!(e.err().is_some_and(|e| e.contains("holds what \"q-learning\" learnt")));
+    assert!(e.err().is_some_and(|e| e.contains("belongs to \"q-learning\"")));
 }
 
 /// Servers without processors or without accelerators have nothing to weigh, and keep what the file gives them.

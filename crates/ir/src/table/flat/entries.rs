@@ -112,7 +112,7 @@ impl Entries {
         }
     }
 
-    /// Does the key lie in the ranges of an entry?
+    /// Whether the key is in the ranges of an entry.
     #[inline(always)]
     pub fn in_ranges(&self, slot: u32, key: &[u64]) -> bool {
         if self.ranges.is_empty() {

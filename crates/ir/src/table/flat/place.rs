@@ -102,7 +102,7 @@ pub(super) fn put_value(place: Place, words: &mut [u64], value: &Value) -> bool 
     true
 }
 
-/// Does the key's field lie between two bounds, both included? They are words, the lowest first, as many as the field has.
+/// Whether the key's field is between two bounds, both included. They are words, the lowest first, as many as the field has.
 #[inline(always)]
 pub(super) fn between(place: Place, key: &[u64], lo: &[u64], hi: &[u64]) -> bool {
     if let ([lo], [hi]) = (lo, hi) {

@@ -123,7 +123,7 @@ impl Trie {
         })
     }
 
-    /// Do the key's fields fit 64 bits?
+    /// Whether the key's fields fit 64 bits.
     pub fn is_narrow(&self) -> bool {
         self.width <= 64
     }

@@ -120,7 +120,7 @@ fn byte(words: &[u64], word: usize, shift: u32) -> u8 {
 }
 
 impl Vectors {
-    /// Can keys with these fields be looked up this way at all? `ranges` are the fields of kind range.
+    /// Whether keys with these fields can be looked up this way at all. `ranges` are the fields of kind range.
     pub fn can(entries: &Entries) -> bool {
         let ranges = entries.range_fields();
         entries.key_words() * 8 + ranges.len() <= MAX_PARTS
@@ -290,7 +290,7 @@ impl Vectors {
         self.parts = parts;
     }
 
-    /// Is there a part for every byte that an entry looks at?
+    /// Whether every byte that an entry matches on has a part.
     fn covers(&self, mask: &[u64]) -> bool {
         let mut left = mask.to_vec();
         for part in &self.parts {

@@ -16,7 +16,7 @@ pub struct Interface {
     pub name: String,
     /// Its number in the switch.
     pub port: u32,
-    /// Has it a carrier?
+    /// Whether it has a carrier.
     pub up: bool,
     /// Frames, bytes, drops.
     pub counters: Counters,
@@ -81,7 +81,7 @@ fn leaves(interface: &Interface) -> Vec<Leaf> {
     [key].into_iter().chain(rest).collect()
 }
 
-/// Does a step of a request name this step? `*` and a key that is left out name every one.
+/// Whether a step of a request names this step. `*` and a key that is left out name every one.
 fn names(wanted: &PathElem, step: &Step) -> bool {
     let name = wanted.name.rsplit(':').next().unwrap_or_default();
     let key = wanted.key.get("name").filter(|k| *k != "*");
