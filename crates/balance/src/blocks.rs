@@ -259,7 +259,7 @@ impl Blocks {
         let corrected = workers
             && (tuning.metric, tuning.metric2) == (None, None)
             && (tuning.weight, tuning.weight2, tuning.step) == (None, None, None);
-        // Half of it is the reported load, half the share of workers that are taken.
+        // Half of it is the reported load, half the share of busy workers.
         let mean_of_both = Blocks {
             metrics: [(Compute, (PER_CENT / 2) as u8), (InFlight, 1)],
             second_only: true,
@@ -292,7 +292,7 @@ impl Blocks {
                 }
             },
             Policy::LeastConnections => Blocks { metrics: in_flight, ..Blocks::PLAIN },
-            // One more than there are: the comparison includes the new one.
+            // One more than the current number: the comparison includes the new one.
             Policy::WeightedLeastConnections => {
                 Blocks { metrics: in_flight, offset: 1, factor: Factor::Inverse, ..Blocks::PLAIN }
             }
@@ -374,13 +374,13 @@ impl Blocks {
         }
     }
 
-    /// Whether a decision looks at something that comes with reports or probes.
+    /// Whether a decision uses data from reports or probes.
     pub fn needs_reports(&self) -> bool {
         self.narrow == Narrow::Available || self.metrics.iter().any(|(m, w)| m.is_reported() && *w > 0)
     }
 }
 
-/// Factors in proportion to the inverses of weights, the exact ones where 16 bits hold them.
+/// Factors in proportion to the inverses of weights, exact if 16 bits hold them.
 pub fn inverses(weights: &[u64]) -> Vec<u16> {
     let gcd = |mut a: u64, mut b: u64| {
         while b != 0 {
@@ -475,7 +475,7 @@ mod tests {
             assert_eq!(b.metrics, [(Metric::Compute, 8), (Metric::InFlight, 1)], "{policy}");
             assert_eq!((b.factor, b.second_only, b.step), (Factor::PerWorker(800), true, 0), "{policy}");
             assert_eq!(b.count, Some(Counting::Requests), "{policy}");
-            // All eight workers taken are worth as much as a report of 100 per cent.
+            // Eight busy workers of eight weigh as much as a report of 100 per cent.
             assert_eq!(8 * 800 / 8, 100 * u16::from(b.metrics[0].1));
             for asked in [
                 Tuning { metric: Some(Metric::Compute), ..Tuning::default() },

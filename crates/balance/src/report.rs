@@ -7,7 +7,7 @@
 //! | 1 | length of the report in words of four bytes, at least 3 |
 //! | 2 | server |
 //! | 1 | mask: devices covered by the report |
-//! | 1 | available: those of them that can take new connections |
+//! | 1 | available: the subset that can take new connections |
 //! | 2 | metrics: which words follow |
 //! | 4 | sequence: the sender's milliseconds |
 //! | 4 n | metrics; a receiver skips those that it does not know |
@@ -84,7 +84,7 @@ pub struct Report {
     pub server: u16,
     /// Devices covered by this report, one bit per slot; never 0.
     pub mask: u8,
-    /// Those of them that can take new connections.
+    /// The subset that can take new connections.
     pub available: u8,
     /// Which metrics follow.
     pub metrics: u16,

@@ -1,5 +1,5 @@
 //! Installs a million exact entries through the server's `Write`, in batches as controllers send them, reads them back
-//! and deletes them. Says what each takes. Run by hand:
+//! and deletes them. Prints the cost of each. Run by hand:
 //!
 //! ```text
 //! cargo run --release -p pointsman-control --example million_writes [ENTRIES]

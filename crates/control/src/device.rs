@@ -19,7 +19,7 @@ pub trait Device {
     /// The ports; `None`: every number that the program's port type can hold.
     fn ports(&self) -> Option<&BTreeSet<u32>>;
 
-    /// The state of the running program, once there is one, to be read.
+    /// The state of the running program, if any, to be read.
     fn state(&mut self) -> Option<&State> {
         self.state_mut().map(|state| &*state)
     }
@@ -28,7 +28,7 @@ pub trait Device {
     /// after each small part of its work.
     fn release(&mut self) {}
 
-    /// The state of the running program, once there is one.
+    /// The state of the running program, if any.
     fn state_mut(&mut self) -> Option<&mut State>;
 
     /// A port went up or down; see [`State::set_port_status`].

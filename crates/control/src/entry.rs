@@ -156,7 +156,7 @@ fn decode_field(codec: &Codec, field: &FieldSchema, m: &pb::FieldMatch) -> Resul
             if prefix_len == 0 {
                 return Err(leave_out());
             }
-            // Of a translated value, the whole is matched; where the widths are the same, a part may be.
+            // A translated value is matched as a whole; if the widths are the same, a part may be matched.
             let prefix_len = if prefix_len == seen { width } else { prefix_len };
             if seen != width && prefix_len != width {
                 return Err(EntityError::unimplemented(format!(
@@ -262,7 +262,7 @@ pub(crate) fn encode_match(
     fields.iter().zip(matches).filter_map(encode).collect()
 }
 
-/// Where an action is used.
+/// The use of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     Entry,
@@ -352,7 +352,7 @@ pub(crate) fn encode_action(
 /// Checks what distinguishes entries with the same match.
 ///
 /// # Errors
-/// A priority where there must be none, or none where there must be one.
+/// A priority is given where it is not allowed, or missing where it is required.
 pub(crate) fn check_priority(table: &TableSchema, priority: i32) -> Result<(), EntityError> {
     match (table.needs_priority(), priority) {
         (true, p) if p <= 0 => Err(EntityError::invalid(format!(

@@ -186,7 +186,7 @@ pub struct RpcError {
     pub code: Code,
     /// A description for people.
     pub message: String,
-    /// One [`p4rt::Error`] for every entity of a batch, in the batch's order; empty where the request failed as a
+    /// One [`p4rt::Error`] for every entity of a batch, in the batch's order; empty if the request failed as a
     /// whole (P4Runtime specification, "Error Reporting").
     pub details: Vec<p4rt::Error>,
 }
@@ -203,7 +203,7 @@ impl RpcError {
         RpcError { code, message: message.into(), details: Vec::new() }
     }
 
-    /// The error of a batch with these outcomes, or `None` where all of them are well.
+    /// The error of a batch with these outcomes, or `None` if all of them are good.
     pub fn from_batch(what: &str, outcomes: &[Result<(), EntityError>]) -> Option<Self> {
         let failed = outcomes.iter().filter(|o| o.is_err()).count();
         let first = outcomes.iter().enumerate().find_map(|(i, o)| Some((i, o.as_ref().err()?)));
@@ -257,11 +257,11 @@ impl std::error::Error for RpcError {}
 /// 16 KiB, does so at random.
 const AT_MOST: usize = 5200;
 
-/// Bytes to which the messages of single updates are shortened, one after the other, until all of it fits.
+/// Bytes to which the messages of single updates are shortened, one after the other, until they all fit.
 const SHORTER: [usize; 6] = [usize::MAX, 160, 80, 40, 20, 0];
 
 impl RpcError {
-    /// The details of a status within bounds. Codes are kept as long as there is room for them.
+    /// The details of a status within bounds. Codes are kept as long as they fit.
     fn details_within_bounds(&self) -> Option<Vec<u8>> {
         let encoded = |longest: usize, type_url: &str| {
             let mut clipped = self.clone();

@@ -112,7 +112,7 @@ fn under_new_types(program: &Program, ty: TypeId) -> &Type {
 /// The value of type `ty` that `data` holds.
 ///
 /// # Errors
-/// The data is of another type, or too wide; the message says where inside a struct.
+/// The data is of another type, or too wide; the message gives the place inside a struct.
 pub(crate) fn decode(codec: &Codec, program: &Program, ty: TypeId, data: &P4Data) -> Result<Value, String> {
     let Some(data) = &data.data else { return Err("no data is set".to_string()) };
     if let Some(scalar) = translated(program, ty) {

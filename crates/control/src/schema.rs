@@ -105,7 +105,7 @@ pub(crate) struct ProfileSchema {
     pub max_group_size: u32,
     /// Sizes count members, not weights.
     pub counts_members: bool,
-    /// Greatest weight of a member where sizes count members; 0 for any.
+    /// Greatest weight of a member if sizes count members; 0 for any.
     pub max_member_weight: u32,
     /// The switch decides about weights.
     pub weights_disallowed: bool,
@@ -353,7 +353,7 @@ fn sdn(program: &Program, ty: TypeId) -> Result<Sdn, String> {
     })
 }
 
-/// The names of ports, where the program has a type of ports that is translated to strings.
+/// The names of ports, if the program has a type of ports that is translated to strings.
 fn port_names(program: &Program) -> Result<Option<Arc<NameSpace>>, String> {
     for (ty, _) in program.types.iter() {
         if let Sdn::Name(space) = sdn(program, ty)?

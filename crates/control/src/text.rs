@@ -157,7 +157,7 @@ fn quoted(bytes: &[u8]) -> String {
 /// Reads a message.
 ///
 /// # Errors
-/// The text is not such a message; the error says where.
+/// The text is not such a message; the error gives the place.
 pub fn from_text<M: TextMessage>(text: &str) -> Result<M, TextError> {
     let dynamic = DynamicMessage::parse_text_format(descriptor(M::NAME)?, text)
         .map_err(|e| TextError(e.to_string()))?;

@@ -258,7 +258,7 @@ impl Codec<'_> {
         known.cloned().unwrap_or_else(|| number.to_string()).into_bytes()
     }
 
-    /// The port that a replica or watched port means: its name where ports have names, or else its number.
+    /// The port that a replica or watched port means: its name if ports have names, else its number.
     pub fn port(&self, names: Option<&NameSpace>, bytes: &[u8]) -> Result<u32, EntityError> {
         if let Some(space) = names
             && let Ok(value) = self.value(space, 32, bytes)

@@ -57,7 +57,7 @@ fn one_shot_action_sets() {
     assert_eq!(ports(&mut rig), [1, 2, 2, 2]);
     rig.port(1, false);
     assert_eq!(ports(&mut rig), [2, 2, 2, 2]);
-    // A member that watches no port stays, whatever becomes of the port that it sends to.
+    // A member that watches no port stays, whatever happens to its port.
     rig.port(2, false);
     assert_eq!(ports(&mut rig), [2, 2, 2, 2]);
     rig.port(1, true);
@@ -65,7 +65,7 @@ fn one_shot_action_sets() {
     let entry = one_shot(&rig, 1, vec![choice(&rig, "eth3", 1, b"")]);
     rig.ok(Modify, Entity::TableEntry(entry.clone()));
     assert_eq!((ports(&mut rig), read_table(&mut rig, "spread")), (vec![3; 4], vec![entry.clone()]));
-    // Nothing of an action set shows as members or groups, and members cannot be added next to it.
+    // An action set does not appear among members or groups, and members cannot be added next to it.
     assert_eq!(rig.read(Entity::ActionProfileMember(Default::default())), Ok(vec![]));
     assert_eq!(rig.read(Entity::ActionProfileGroup(Default::default())), Ok(vec![]));
     let member = pb::ActionProfileMember {

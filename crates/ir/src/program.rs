@@ -256,7 +256,7 @@ pub struct Action {
     pub body: Vec<Stmt>,
     /// On the declaration.
     pub annotations: Annotations,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub span: Span,
 }
 
@@ -271,7 +271,7 @@ pub struct Function {
     pub returns: TypeId,
     /// Code.
     pub body: Vec<Stmt>,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub span: Span,
 }
 
@@ -348,7 +348,7 @@ pub struct Table {
     pub const_properties: Vec<(String, Const)>,
     /// On the declaration.
     pub annotations: Annotations,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub span: Span,
 }
 
@@ -395,7 +395,7 @@ pub struct State {
     pub body: Vec<Stmt>,
     /// How it ends.
     pub transition: Transition,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub span: Span,
 }
 
@@ -412,7 +412,7 @@ pub struct Parser {
     pub states: Vec<State>,
     /// On the declaration.
     pub annotations: Annotations,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub span: Span,
 }
 
@@ -427,7 +427,7 @@ pub struct Control {
     pub body: Vec<Stmt>,
     /// On the declaration.
     pub annotations: Annotations,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub span: Span,
 }
 
@@ -448,7 +448,7 @@ pub struct ExternFn {
     pub name: String,
     /// Names of the parameters: overloads of one name differ here.
     pub params: Vec<String>,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub span: Span,
 }
 
@@ -465,7 +465,7 @@ pub struct ExternInstance {
     pub args: Vec<(String, Const)>,
     /// On the declaration.
     pub annotations: Annotations,
-    /// Where it is declared.
+    /// The place of its declaration.
     pub span: Span,
 }
 

@@ -18,7 +18,7 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How often processor, memory and network use are read where a threshold needs them.
+/// How often processor, memory and network use are read if a threshold needs them.
 const SAMPLE: Duration = Duration::from_millis(100);
 
 /// How often the metrics page is updated.

@@ -7,7 +7,7 @@ pub fn say(line: &str) {
     show(&format!("pointsman: {line}\n"));
 }
 
-/// Writes text as it is, such as diagnostics.
+/// Writes text unchanged, such as diagnostics.
 pub fn show(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }

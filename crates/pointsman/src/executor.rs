@@ -285,7 +285,7 @@ impl Executor for Runner {
 
     fn prefetch(&self, control: ControlId, slots: &[usize], frames: &mut [Frame], env: &mut dyn Env) {
         let Runner::Native(engine) = self else { return };
-        // A row of native frames, for as long as it takes: a frame is small, its memory stays where it is.
+        // A row of native frames for this call: a frame is a small handle, and its memory does not move.
         let mut native = Vec::with_capacity(frames.len());
         native.extend(frames.iter_mut().filter_map(|frame| match frame {
             Frame::Native(f) => Some(std::mem::take(f)),

@@ -141,7 +141,7 @@ pub fn run(command: Command) -> Result<ExitCode, String> {
         }
     };
     match std::io::stdout().write_all(&output).and_then(|()| std::io::stdout().flush()) {
-        // Whoever reads, such as `head`, has seen enough.
+        // The reader, such as `head`, has seen enough.
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         Err(e) => Err(format!("cannot write to standard output: {e}")),
         Ok(()) => Ok(ExitCode::SUCCESS),

@@ -71,7 +71,7 @@ fn with_keys(path: &Path, mut rack: Rack) -> Result<Rack, String> {
     Ok(rack)
 }
 
-/// The same, and every agent of it has a key.
+/// The same, and each of its agents has a key.
 pub fn read_complete(path: &Path) -> Result<Rack, String> {
     complete(path, &text_of(path)?)
 }

@@ -83,7 +83,7 @@ fn a_restarted_controller_and_a_foreign_client() {
     drop(first.end(Signal::SIGKILL));
     let again = b.controller();
     takeover("restarted controller", &again);
-    // The highest id that there is.
+    // The highest possible id.
     let (client, code) = connect(b.switch().address, u128::MAX);
     assert_eq!(code, Code::Ok, "P4Runtime gives it the switch");
     again.wait_for("it is not a Pointsman controller: nothing is written");

@@ -88,7 +88,7 @@ fn devices(spec: &RackSpec) -> Vec<DeviceConfig> {
     spec.devices().map(device).collect()
 }
 
-/// The rack's file, with equal weights. The first of several servers is of a class that has a name.
+/// The rack's file, with equal weights. The first of several servers has a named class.
 fn toml(spec: &RackSpec) -> String {
     let gateways: Vec<String> = spec.hosts().map(|(_, l)| format!("\"{}\"", l.gateway_ipv4)).collect();
     let mut t = format!(
@@ -223,7 +223,7 @@ impl std::ops::Deref for Bench {
 }
 
 impl Place {
-    /// Runs `pointsman` where the switch is.
+    /// Runs `pointsman` in the switch's namespace.
     fn pointsman(&self, arguments: &[&str]) -> Fallible<Finished> {
         Ok(self.live.rack.switch.enter(|| finish(pointsman(arguments)))?)
     }
@@ -492,7 +492,7 @@ impl Bench {
         let program = self.live.rack.switch.enter(|| Program::start("prometheus", &arguments))??;
         let begin = Instant::now();
         let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        // Until it has scraped twice, so that there is a rate.
+        // Until it has scraped twice, so that a rate exists.
         let url = "http://127.0.0.1:9092/api/v1/query?query=rate(http_requests_total%5B1s%5D)";
         loop {
             let ask = pointsman::http::client::Ask { method: "GET", url, ..Default::default() };

@@ -17,7 +17,7 @@ fn get(url: &str) -> (u16, String) {
     (status, String::from_utf8(body).expect("text"))
 }
 
-/// Reads a page as OpenMetrics has it: names with their types, and samples. Anything else is a failure.
+/// Reads a page in OpenMetrics format: names with their types, and samples. Anything else is a failure.
 fn read(page: &str) -> (BTreeMap<String, String>, BTreeMap<String, f64>) {
     let (mut types, mut samples) = (BTreeMap::new(), BTreeMap::new());
     assert!(page.ends_with("\n# EOF\n"), "{page}");

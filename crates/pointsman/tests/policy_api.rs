@@ -118,7 +118,7 @@ fn the_command_sets_shows_and_remembers() {
     }
     let round_robin =
         ["set", "--service", "inference", "--block", "round-robin", "--weights", "s1/cpu=7,s2/nic=2"];
-    // All updates, as many as the summary says.
+    // All updates: the number in the summary.
     let dry = b.good(&[&round_robin[..], &["--dry-run", "--updates"]].concat());
     let said =
         dry.lines().nth(1).and_then(|l| l.strip_prefix("# ")?.split(' ').next()?.parse::<usize>().ok());

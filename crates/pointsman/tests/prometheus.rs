@@ -135,7 +135,7 @@ goal = "cost"
     fn busy(&self, i: usize, value: &str) {
         let folder = self.files.0.join(format!("device{i}"));
         std::fs::create_dir_all(&folder).expect("a folder");
-        // As the exporter's manual says: written elsewhere, then renamed.
+        // As in the exporter's manual: written elsewhere, then renamed.
         let new = self.files.write("new", format!("device_busy {value}\n"));
         std::fs::rename(new, folder.join("busy.prom")).expect("renamed");
     }
@@ -180,7 +180,7 @@ goal = "cost"
         });
     }
 
-    /// The values of an expression, as Prometheus has them.
+    /// The values of an expression in Prometheus.
     fn query(&self, promql: &str) -> Vec<f64> {
         let url = format!("http://127.0.0.1:{}/api/v1/query?{}", self.prometheus_port, form(promql));
         let (status, body) = get(&url, None).expect("an answer");

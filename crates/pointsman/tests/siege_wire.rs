@@ -75,7 +75,7 @@ fn a_case_is_run_and_judged() -> Fallible<()> {
         }
         ensure!(case["limits"].is_object() && case["broke"].as_array().is_some(), "{text}");
         ensure!(case["requests"].as_u64() > Some(100), "{text}");
-        // Nothing passes a link that is down, and everything one that is up.
+        // A link that is down passes no packets, one that is up passes all.
         let cut = name == "link-cut-client";
         ensure!((case["lost"].as_u64() > Some(0)) == cut, "{text}");
         ensure!(case["violations"] == 0 && (cut || case["ok"] == true), "{text}");

@@ -54,7 +54,7 @@ impl Trial {
         self.verdict.as_deref()
     }
 
-    /// When there is something to do.
+    /// The time of the next action.
     fn next(&self) -> Duration {
         self.deadline.unwrap_or(self.due)
     }
@@ -96,7 +96,7 @@ impl Trial {
 }
 
 impl Agent {
-    /// Begins the probes that are due, and gives up those that had time enough.
+    /// Begins the probes that are due, and times out overdue ones.
     pub(super) fn probe(&mut self, now: Duration, out: &mut Vec<Output>) {
         for device in 0..self.parts.len() {
             for target in 0..self.parts[device].trials.len() {

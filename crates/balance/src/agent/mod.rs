@@ -110,7 +110,7 @@ impl AgentConfig {
             rack.services.iter().filter(|s| s.members.iter().any(|m| m.server == number.server()));
         let ports = of_device.flat_map(|s| s.frontends().map(|f| (f.protocol, f.port))).collect();
         let report_to = found.addresses().find_map(|own| {
-            // Without a gateway a VIP will do, since it is an address of the switch too.
+            // Without a gateway a VIP is used, since it is also an address of the switch.
             let family = |a: &IpAddr| a.is_ipv4() == own.is_ipv4();
             rack.gateway_of(own)
                 .or_else(|| rack.services.iter().flat_map(|s| s.vips.iter().copied()).find(family))
@@ -271,9 +271,9 @@ pub struct Agent {
     /// Of the last report that was signed.
     sequence: u64,
     heartbeat_at: Duration,
-    /// When a probe begins, or has had time enough.
+    /// When a probe begins, or times out.
     probe_at: Duration,
-    /// When there is something to do that has nothing to do with requests, in nanoseconds.
+    /// When the next action that is not about requests is due, in nanoseconds.
     due: u64,
     repeat_at: Option<Duration>,
     problems: BTreeSet<String>,

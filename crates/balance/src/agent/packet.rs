@@ -41,7 +41,7 @@ pub(super) fn parse(frame: &[u8]) -> Option<Seen> {
                 return None;
             }
             let total = u32::from(u16::from_be_bytes([ip[2], ip[3]]));
-            // Segments that the kernel is yet to cut up may be longer than the field can say: then it is 0.
+            // Segments that the kernel has not cut yet may exceed the field's range: then it is 0.
             let length = if total == 0 { u32::from(u16::MAX) } else { total.checked_sub(header as u32)? };
             let address = |a: [u8; 4]| Address { v6: false, bits: u32::from_be_bytes(a).into() };
             let source = address([ip[12], ip[13], ip[14], ip[15]]);

@@ -616,7 +616,7 @@ fn probes_without_an_answer_have_failed() {
     assert!(out.iter().any(|o| matches!(o, Output::Failed(why) if why.ends_with("no answer within 100 ms"))));
 }
 
-/// With no check configured, a port that has never answered says nothing about the device.
+/// With no check configured, a port that has never answered is no evidence about the device.
 #[test]
 fn an_implied_check_counts_once_it_has_passed() {
     let mut a = checked("");

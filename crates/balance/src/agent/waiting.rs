@@ -88,7 +88,7 @@ impl Waiting {
         (product ^ product >> 64) as u32
     }
 
-    /// Where a connection's request is: place and entry.
+    /// The place and the entry of a connection's request.
     #[inline]
     fn find(&self, key: &Key) -> Option<(usize, usize)> {
         let mask = self.places.len().checked_sub(1)?;
@@ -118,7 +118,7 @@ impl Waiting {
         self.entries.get(self.oldest as usize).map(|e| &e.request)
     }
 
-    /// Adds a request that came after all others, of a connection that has none.
+    /// Adds a request that came after all others, of a connection without one.
     pub fn add(&mut self, request: Request) {
         if 4 * (self.len + 1) > self.places.len() {
             self.grow(request.start);
@@ -173,7 +173,7 @@ impl Waiting {
         Some(self.take(place, entry))
     }
 
-    /// Takes out the one that came first.
+    /// Removes the oldest one.
     pub fn remove_oldest(&mut self) -> Option<Request> {
         let key = self.oldest()?.key;
         self.remove(&key)
@@ -220,7 +220,7 @@ mod tests {
         Key::new(Protocol::Udp, 80, client, n as u16)
     }
 
-    /// The same as an ordered map with serial numbers, whatever comes and goes.
+    /// The same as an ordered map with serial numbers, for any sequence of operations.
     #[test]
     fn by_connection_and_by_age() {
         let mut random = Random::new(3);

@@ -1,4 +1,4 @@
-//! The history of changes: what, by whom, when, and the outcome.
+//! The history of changes: setting, user, time and outcome.
 
 use super::time::rfc3339;
 use super::wanted::Document;
@@ -114,7 +114,7 @@ impl History {
         self.changes.iter().find(|c| c.id == id)
     }
 
-    /// Adds a change and gives it its number. One of the same service that is still pending is superseded.
+    /// Adds a change and assigns its number. One of the same service that is still pending is superseded.
     pub(super) fn add(&mut self, change: Change) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
@@ -128,7 +128,7 @@ impl History {
         id
     }
 
-    /// Takes back the last one that was added, as if it had never superseded anything.
+    /// Removes the last change, as if it had never superseded anything.
     pub(super) fn reject(&mut self, id: u64, reason: &str) {
         for c in &mut self.changes {
             if c.id == id {

@@ -33,7 +33,7 @@ const MAX_NEWS: usize = 100;
 pub enum Effect {
     /// Give the controller this configuration, and this desk the resulting events before anything else.
     Configure(Box<Rack>),
-    /// Keep this text over a restart, where a file for it was named.
+    /// Save this text over a restart, if a file for it is configured.
     Save(String),
     /// Tell the operator.
     Say(String),
@@ -285,7 +285,7 @@ impl Desk {
             services: services.collect(),
             history: self.history.iter().cloned().collect(),
         };
-        // Strings, numbers and maps of them: nothing that JSON could not say.
+        // Strings, numbers and maps of them: JSON can represent them all.
         serde_json::to_string_pretty(&kept).unwrap_or_default() + "\n"
     }
 
@@ -305,7 +305,7 @@ impl Desk {
         let of_file = Wanted::of(self.file.service(service)?);
         let learnt = self.learnt.as_ref().filter(|(s, _)| wanted.is_none() && s == service);
         let wanted = wanted.unwrap_or(&of_file);
-        // Weights and priorities that are not named are those of the file, not of the request before.
+        // Weights and priorities that are not named are those of the file, not of the last request.
         let rack = self.with_file_for(service);
         let rack = wanted.apply(&rack, service)?;
         Ok(learnt.map(|(_, weights)| with_service_weights(&rack, service, weights)).unwrap_or(rack))

@@ -75,7 +75,7 @@ pub struct Wait {
 /// The result of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// To be sent back, at once unless there is something to wait for.
+    /// To be sent back, at once unless a change has to be awaited.
     pub response: Response,
     /// What to wait for, if anything.
     pub wait: Option<Wait>,

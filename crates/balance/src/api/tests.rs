@@ -109,7 +109,7 @@ fn a_change_and_its_history() {
             .clone()
     };
     assert_eq!((weight("s1/nic"), weight("s1/cpu")), (json!(3), json!(5)));
-    // A request says everything: weights that it does not name are those of the file.
+    // A request is complete: weights that it does not name are those of the file.
     o.put(POLICY, r#"{"policy": "wrr"}"#);
     assert_eq!(o.desk.rack().services[0].members[0].devices[1].weight, 1);
     let effects = o.desk.event(o.now + 7, &Event::InSync { writes: 4 });
@@ -348,7 +348,7 @@ fn fits(value: &Value, schema: &Value, all: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// The description lists the routes that there are, its examples are taken, and answers look as it says.
+/// The description lists all routes, its examples are accepted, and answers match it.
 #[test]
 fn the_description_is_true() {
     let mut o = Office::new(&text());

@@ -1,4 +1,4 @@
-//! Moments as text (RFC 3339), since nothing here asks a clock or a locale.
+//! Moments as text (RFC 3339), without a clock or a locale.
 
 /// `2026-11-21T19:50:00.123Z`, from milliseconds since 1970.
 pub fn rfc3339(unix_ms: u64) -> String {

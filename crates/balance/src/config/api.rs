@@ -92,7 +92,7 @@ pub struct PrometheusChoice {
     pub service: String,
     /// `http://host:port`, perhaps with a path before `/api/v1`.
     pub url: String,
-    /// Consistency ratio of the judgements, 0 where weights are written.
+    /// Consistency ratio of the judgements, 0 for written weights.
     pub ratio: f64,
     /// Names of the criteria, in order.
     pub names: Vec<String>,
@@ -293,7 +293,7 @@ pub(super) fn prometheus(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> O
     })
 }
 
-/// The field `url`: where a Prometheus server is.
+/// The field `url`: the address of a Prometheus server.
 pub(super) fn server_url(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<String> {
     let url = t.text::<String>("url", "write http://host:port", problems);
     if url.is_none() && t.place_of("url") == t.place {

@@ -37,7 +37,7 @@ impl ProbeKind {
 pub struct HealthSettings {
     /// The kind of probe.
     pub kind: ProbeKind,
-    /// Port of the device; None: those of its services.
+    /// Port of the device; None: the ports of its services.
     pub port: Option<u16>,
     /// Time between probes, in milliseconds.
     pub interval_ms: u32,

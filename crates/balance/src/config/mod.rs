@@ -36,7 +36,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub struct Rack {
     /// The switch and how to talk to it.
     pub switch: Switch,
-    /// Where packets go that are for no service and no station on the same wire.
+    /// The next hops of packets that are for no service and no station on the same wire.
     pub routes: Vec<Route>,
     /// Stations that the switch bridges to.
     pub bridge: Vec<Station>,
@@ -50,7 +50,7 @@ pub struct Rack {
     pub choices: Vec<PrometheusChoice>,
     /// The controller's API, if enabled.
     pub api: Option<ApiSettings>,
-    /// The learner of a service's weights, if there is one.
+    /// The learner of a service's weights, if any.
     pub learn: Option<LearnConfig>,
 }
 
@@ -128,7 +128,7 @@ pub struct Server {
     pub name: String,
     /// Its number in the data plane and in reports.
     pub number: u16,
-    /// The class of servers whose weights a learner learns together; None: servers with equal devices are of one.
+    /// The class of servers whose weights a learner learns together; None: servers with equal devices form a class.
     pub class: Option<String>,
     /// Its devices.
     pub devices: Vec<Device>,
@@ -275,7 +275,7 @@ pub struct MemberDevice {
     pub kind: DeviceKind,
     /// Whether it takes new connections.
     pub enabled: bool,
-    /// It takes none only since a learner gives it weight 0 for now: it is in service, and not to be stopped.
+    /// It takes none only because a learner gives it weight 0 for now: it is in service, and not to be stopped.
     pub held: bool,
     /// Its rank: lower is preferred.
     pub priority: u8,
@@ -333,7 +333,7 @@ impl Rack {
         of_server.flat_map(|s| s.devices.iter().map(move |d| (s, d))).find(|(_, d)| d.number == number)
     }
 
-    /// `server/device` for messages; the number where the configuration does not know it.
+    /// `server/device` for messages; the number if the configuration does not know it.
     pub fn device_name(&self, number: DeviceNumber) -> String {
         self.device(number).map_or_else(|| number.to_string(), |(s, d)| format!("{}/{}", s.name, d.name))
     }
@@ -350,7 +350,7 @@ impl Rack {
     /// The service of this name.
     ///
     /// # Errors
-    /// There is none; the message names those that there are.
+    /// It does not exist; the message lists the existing ones.
     pub fn service(&self, name: &str) -> Result<&Service, String> {
         self.services.iter().find(|s| s.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.services.iter().map(|s| s.name.as_str()).collect();
@@ -405,7 +405,7 @@ impl Rack {
         Ok(rack)
     }
 
-    /// The name of a server; its number where the configuration does not know it.
+    /// The name of a server; its number if the configuration does not know it.
     pub fn server_name(&self, number: u16) -> String {
         let found = self.servers.iter().find(|s| s.number == number);
         found.map_or_else(|| number.to_string(), |s| s.name.clone())

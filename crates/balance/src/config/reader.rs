@@ -96,7 +96,7 @@ impl<'a> Problems<'a> {
         self.found.is_empty()
     }
 
-    /// The value, if there is one and nothing is wrong.
+    /// The value, if present and valid.
     ///
     /// # Errors
     /// Everything that is wrong, in the order of the text.
@@ -161,7 +161,7 @@ impl<'t, 'a> Table<'t, 'a> {
         self.table.iter().find(|(k, _)| k.get_ref().as_ref() == name).map(|(_, v)| v)
     }
 
-    /// Place of a field, or of the table where it is absent.
+    /// Place of a field, or of the table if it is absent.
     pub fn place_of(&self, name: &str) -> Place {
         let found = self.table.iter().find(|(k, _)| k.get_ref().as_ref() == name);
         found.map_or(self.place.clone(), |(_, v)| v.span())
@@ -251,7 +251,7 @@ impl<'t, 'a> Table<'t, 'a> {
         }
     }
 
-    /// A list of numbers within bounds, or one number. `None` where the field is absent.
+    /// A list of numbers within bounds, or one number. `None` if the field is absent.
     pub fn numbers(
         &mut self,
         name: &'static str,
@@ -319,7 +319,7 @@ impl<'t, 'a> Table<'t, 'a> {
         None
     }
 
-    /// A string that represents a `T`. `wanted` is the remedy for cases where `T`'s own message has none.
+    /// A string that represents a `T`. `wanted` is the remedy if `T`'s own message has none.
     pub fn text<T: FromStr<Err: fmt::Display>>(
         &mut self,
         name: &'static str,
@@ -352,7 +352,7 @@ impl<'t, 'a> Table<'t, 'a> {
         Some(text)
     }
 
-    /// A list of strings, or one string for a list of one. `None` where the field is absent.
+    /// A list of strings, or one string for a list of one. `None` if the field is absent.
     pub fn list<T: FromStr<Err: fmt::Display>>(
         &mut self,
         name: &'static str,
@@ -427,7 +427,7 @@ impl<'t, 'a> Table<'t, 'a> {
         Some(out)
     }
 
-    /// Rows of numbers within bounds: `[[1, 3], [0.33, 1]]`. `None` where the field is absent; invalid rows are omitted.
+    /// Rows of numbers within bounds: `[[1, 3], [0.33, 1]]`. `None` if the field is absent; invalid rows are omitted.
     pub fn matrix(
         &mut self,
         name: &'static str,

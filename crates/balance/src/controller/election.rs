@@ -61,7 +61,7 @@ impl fmt::Display for ElectionId {
     }
 }
 
-/// The primary of the switch, as far as a controller knows.
+/// The primary of the switch, as far as the controller knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leader {
     /// The switch has not answered yet.
@@ -206,7 +206,7 @@ impl Election {
         self.highest = Some(id);
         self.bids = 0;
         if Some(id) == self.last_led {
-            // An older connection of this controller, which the switch still takes for alive.
+            // An older connection of this controller, which the switch still considers alive.
             self.leader = Leader::Pointsman(id);
             return Decision::BidAfter(Duration::ZERO);
         }

@@ -7,7 +7,8 @@ use std::time::Duration;
 /// So many lines of a kind in a row, then one every [`REFILL`].
 const BURST: u32 = 100;
 const REFILL: Duration = Duration::from_millis(100);
-/// So many equal lines of a kind in a row, then none until something else of the kind happens, or [`SUMMARY`] has passed.
+/// The number of equal lines of a kind in a row that are shown; then none until something else of the kind happens, or
+/// [`SUMMARY`] has passed.
 const EQUAL: u32 = 4;
 /// How often omitted lines are summarised at least.
 const SUMMARY: Duration = Duration::from_secs(30);

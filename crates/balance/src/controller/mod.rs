@@ -282,7 +282,8 @@ impl Controller {
         })
     }
 
-    /// The same with another seed, which gives it its number among the controllers of a switch and its waits before it takes over.
+    /// The same with another seed, which determines its number among the controllers of a switch and its waits before a
+    /// takeover.
     /// Controllers of one switch need different ones.
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.election = Election::new(seed);
@@ -309,7 +310,7 @@ impl Controller {
         self.choices.get(service).copied()
     }
 
-    /// Devices that get no new connections since they are silent or failed their health check, and which of it.
+    /// Devices that get no new connections because they are silent or failed their health check, with the reason.
     pub fn unavailable(&self) -> impl Iterator<Item = (DeviceNumber, Unavailable)> + '_ {
         self.health.silent.iter().map(|d| {
             let reporter = self.rack.device(*d).map_or(*d, |(_, found)| found.reporter);

@@ -320,7 +320,7 @@ mod tests {
             self.findings.extend(finding);
         }
 
-        /// So many milliseconds, in each of which `evil` happens.
+        /// A number of milliseconds, in each of which `evil` happens.
         fn run(&mut self, ms: u64, mut evil: impl FnMut(&mut Lan)) {
             for _ in 0..ms {
                 self.now += Duration::from_millis(1);

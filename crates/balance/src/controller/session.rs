@@ -117,7 +117,7 @@ impl Controller {
         self.phase = Phase::Waiting { until: now + retry_in };
     }
 
-    /// Gives up the connection and makes another at once.
+    /// Closes the connection and makes another at once.
     pub(super) fn reconnect(&mut self, now: Duration, out: &mut Vec<Output>) {
         if !matches!(self.phase, Phase::Waiting { .. }) {
             out.push(Output::Disconnect);
@@ -127,7 +127,7 @@ impl Controller {
         self.phase = Phase::Waiting { until: now };
     }
 
-    /// Something went wrong: begins again with arbitration, after a while.
+    /// A failure: begins again with arbitration, after a while.
     pub(super) fn fail(&mut self, now: Duration) {
         self.abandon();
         self.phase = Phase::Paused { until: now + self.backoff(LAST_WAIT) };

@@ -12,7 +12,7 @@ pub const MAX_CLASSES: usize = 31;
 /// The label that distinguishes classes in the client metrics of a Prometheus server.
 const LABEL: &str = "class";
 
-/// Puts things that are alike into classes: for each its class, and the name of each class, which is that of its first.
+/// Puts equal things into classes: for each its class, and the name of each class, which is that of its first.
 pub fn alike<K: PartialEq>(all: impl IntoIterator<Item = (K, String)>) -> (Vec<usize>, Vec<String>) {
     let (mut out, mut names, mut known) = (Vec::new(), Vec::new(), Vec::new());
     for (key, name) in all {
@@ -34,7 +34,7 @@ pub struct Class {
     pub name: String,
     /// Numbers of its servers.
     pub servers: Vec<u16>,
-    /// Whether there is something to weigh: it has processors and accelerators that take connections.
+    /// Whether it has a choice: it has processors and accelerators that take connections.
     pub learns: bool,
 }
 

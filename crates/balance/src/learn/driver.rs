@@ -64,7 +64,7 @@ pub enum Situation {
     Waiting,
     /// An operator has set the service's policy.
     Paused,
-    /// There are decisions to be made. These devices are silent: nothing is observed of them.
+    /// Decisions can be made. These devices are silent: they are not observed.
     Ready(BTreeSet<DeviceNumber>),
 }
 
@@ -129,7 +129,7 @@ impl State {
 /// One decision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// The class of servers, where there are several.
+    /// The class of servers, if the service has several.
     pub class: Option<String>,
     /// The observations.
     pub seen: Observation,
@@ -189,7 +189,7 @@ struct Own {
 /// The state of one class's learner.
 #[derive(Clone, Copy, Debug)]
 pub struct Standing<'a> {
-    /// The class, where there are several.
+    /// The class, if the service has several.
     pub class: Option<&'a str>,
     /// The weights that it wants.
     pub weights: Weights,
@@ -322,12 +322,12 @@ impl Driver {
         })
     }
 
-    /// The name of a class where there are several.
+    /// The name of a class if the service has several.
     fn named<'a>(&self, class: &'a Class) -> Option<&'a str> {
         (self.classes.len() > 1).then_some(class.name.as_str())
     }
 
-    /// Intervals without a decision, since nothing was known of devices or clients.
+    /// Intervals without a decision, because data of devices or clients was missing.
     pub fn skipped(&self) -> u64 {
         self.skipped
     }

@@ -209,7 +209,7 @@ impl Kept {
         Ok(Kept::Classes(all))
     }
 
-    /// As CSV, with a line of names; with a column for the class, where there are any.
+    /// As CSV with a header; with a column for the class, if it has any.
     pub fn csv(&self) -> String {
         let mut out = String::new();
         for (class, k) in self.parts() {

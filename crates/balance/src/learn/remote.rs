@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default)]
 struct Seen {
     accelerator: bool,
-    /// Not in service: nothing is observed of it.
+    /// Not in service: it is not observed.
     out: bool,
     /// Sum of readings of use in per cent, and how many.
     compute: (f64, u32),
@@ -26,7 +26,7 @@ struct Seen {
     fresh: i64,
 }
 
-/// Collects what registers and counters say about all devices of a rack.
+/// Collects the registers and counters of all devices of a rack.
 #[derive(Clone, Debug)]
 pub struct Telemetry {
     /// Register of the reports of devices in slot 0 to 7.

@@ -110,7 +110,8 @@ fn ns(seconds: f64) -> u64 {
     (seconds * 1e9).round() as u64
 }
 
-/// Reads what scenarios and `rack.toml` both say. Whoever calls takes the other fields of the table: `table`, which is a file.
+/// Reads the common fields of scenarios and `rack.toml`. The caller takes the other fields of the table: `table`, which
+/// is a file.
 pub fn read_settings(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<Settings> {
     let learner = kind(t, problems);
     let before = Parameters::default();
@@ -205,7 +206,7 @@ fn kind(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<LearnerKin
 }
 
 impl Settings {
-    /// The fields of `[learn]` that say the same, for a file that is made. Not the Q-table.
+    /// The fields of `[learn]` with the same meaning, for a generated file. Not the Q-table.
     pub fn text(&self) -> String {
         let (p, mut out) = (&self.parameters, String::new());
         let seconds = |ns: u64| ns as f64 / 1e9;

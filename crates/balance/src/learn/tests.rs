@@ -91,12 +91,12 @@ fn bellman() {
     let step = learner.step(&good, &mut || 0.5);
     assert_eq!((step.weights.accelerator, step.reward, step.verdict), (1, Some(10.0), Verdict::Shared));
     assert!(learner.table().save().contains("\n9 no 5 0 0\n"), "{}", learner.table());
-    // Nothing changed: nothing is done, and nothing learnt.
+    // Without a change nothing is done, and nothing learnt.
     let step = learner.step(&good, &mut || 0.5);
     assert_eq!((step.weights.accelerator, step.reward, learner.table().updates()), (1, None, 1));
 }
 
-/// Overload that came with more requests is not the fault of the action before it, unless it is to learn as published.
+/// Overload that came with more requests is not attributed to the last action, unless learning is as published.
 #[test]
 fn a_change_of_load() {
     let seen = |cpu: f64, rate: f64| Observation {
@@ -120,7 +120,7 @@ fn a_change_of_load() {
     assert_eq!(learnt(20.0, [100.0, 119.0]), (Some(-10.0), 1));
 }
 
-/// Trained at changing rates, it finds right weights nearly always, at rates where there are some.
+/// Trained at changing rates, it finds right weights nearly always, at rates that have some.
 #[test]
 fn it_learns() {
     let p = Parameters::default();
@@ -307,7 +307,7 @@ fn files_that_are_none() {
     check(&classes.replacen("class new\n", "class new\n\n", 1), 9, "not a learner's file");
 }
 
-/// Whatever is in a file: a reason with a line that it has, or something that can be kept and is the same again.
+/// Any file gives either an error with an existing line, or knowledge that is saved unchanged.
 #[test]
 fn files_of_noise() {
     let mut random = Random::new(7);

@@ -157,7 +157,7 @@ impl Chooser {
     }
 
     fn answer(&mut self, id: u64, result: Result<Vec<Sample>, String>) {
-        // Whatever belongs to a round that was given up comes too late.
+        // Answers of an abandoned round come too late.
         let Some(round) = &mut self.round else { return };
         let Some(what) = round.open.remove(&id) else { return };
         let samples = match result {

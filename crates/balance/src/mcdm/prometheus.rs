@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Where instant queries go, below the server's address.
+/// The path of instant queries, below the server's address.
 pub const QUERY_PATH: &str = "/api/v1/query";
 
 /// The body of a request, a form: without a time, so that the server's own clock counts.

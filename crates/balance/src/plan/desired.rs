@@ -93,7 +93,7 @@ pub fn desired(s: &Situation<'_>, have: &Entries) -> Plan {
     devices(s, have, &mut plan);
     resets(s, &mut plan.entries);
     let mut rings = Rings { used: used_rings(have) };
-    // The entry of a service that goes now is there until those of new ones are: they cannot have its number yet.
+    // The entry of a removed service exists until those of new ones are written: they cannot have its number yet.
     let mut taken: BTreeSet<u16> = known.values().copied().collect();
     for service in &s.rack.services {
         for frontend in service.frontends() {
@@ -183,7 +183,7 @@ fn stations(s: &Situation<'_>, plan: &mut Plan) {
 
 fn devices(s: &Situation<'_>, have: &Entries, plan: &mut Plan) {
     let mut configured = BTreeSet::new();
-    // Probes are rejected where no policy uses them.
+    // Probes are rejected if no policy uses them.
     let probes = s.rack.services.iter().any(|service| {
         let blocks = service.blocks(Protocol::Tcp);
         blocks.metrics.iter().any(|(m, w)| *m == Metric::Weight && *w > 0)
@@ -194,7 +194,7 @@ fn devices(s: &Situation<'_>, have: &Entries, plan: &mut Plan) {
         report_keys(s, number, &mut plan.entries);
         let Some(mac) = device_mac(device, s.neighbours) else {
             plan.unresolved.insert(number);
-            // Until it answers where it is now, it stays where it was.
+            // Until it answers at the new place, its old one stays.
             for address in device.addresses() {
                 let key = Key::Device { device: number, v6: address.is_ipv6() };
                 if let Some(action @ Action::SetDevice { address: was, .. }) = have.get(&key)
@@ -391,7 +391,7 @@ fn server_weight(policy: Policy, member: &Member, pool: &Pool) -> u64 {
     let devices = match policy {
         Policy::ServerOnly | Policy::P4mite => 1,
         Policy::Ecmp => pool.order.len() as u64,
-        // Whoever looks at load or weight makes use of all devices, each as far as it can serve.
+        // Policies that use load or weight make use of all devices, each as far as it can serve.
         _ => {
             let used = member.devices.iter().filter(|d| pool.order.contains(&d.number.slot()));
             used.map(|d| u64::from(d.weight)).sum()

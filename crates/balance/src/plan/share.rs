@@ -10,7 +10,7 @@ pub const MAX_RING: u32 = 2048;
 /// Splits `seats` by weight: each server with a weight gets at least one if there are enough.
 ///
 /// A divisor method (Webster's, with the first seat free): when a party leaves or the seats become more, no remaining
-/// party loses one, which is what makes slot tables change as little as possible. Shares are exact to about one seat.
+/// party loses one, so that slot tables change as little as possible. Shares are exact to about one seat.
 /// Ties go to the smaller key.
 pub fn apportion<K: Copy + Ord>(weights: &BTreeMap<K, u64>, seats: u32) -> BTreeMap<K, u32> {
     let mut out: BTreeMap<K, u32> = weights.iter().filter(|(_, w)| **w > 0).map(|(k, _)| (*k, 0)).collect();

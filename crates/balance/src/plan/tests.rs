@@ -208,7 +208,7 @@ fn walk(have: &mut Entries, want: &Entries, rack: &Rack, random: &mut Random) ->
             }
             update.apply(have);
             n += 1;
-            // All of it is checked only now and then: it is slow.
+            // The full check runs only now and then: it is slow.
             if matches!(update.key, Key::Service(_)) || n % 37 == 0 {
                 assert_complete(have, rack, &format!("after {update}"));
             }
@@ -640,7 +640,7 @@ fn messages() {
     assert_eq!(schema.decode(&bad), None);
 }
 
-/// Devices that fall silent have failed, where a service wants to know; not all at once.
+/// Devices that fall silent have failed, if a service wants to know; not all at once.
 #[test]
 fn failed_devices() {
     let with = |more: &str| {

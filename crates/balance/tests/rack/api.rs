@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const POLICY: &str = "/v1/services/inference/policy";
 
-/// Clients with connections: where each one went first, it must go ever after.
+/// Clients with connections: each one stays with its first device.
 #[derive(Default)]
 struct Clients {
     went: BTreeMap<u16, u16>,

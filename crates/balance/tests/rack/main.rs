@@ -58,7 +58,7 @@ fn a_rack_is_balanced() {
         let expected: [f64; 4] = match policy {
             Policy::Wrr => [5.0 / 12.0, 1.0 / 12.0, 5.0 / 12.0, 1.0 / 12.0],
             Policy::Ecmp => [0.25; 4],
-            // P4Mite, where all CPUs are available, and server-only.
+            // P4Mite, with all CPUs available, and server-only.
             _ => [0.5, 0.0, 0.5, 0.0],
         };
         for (port, share) in (2..).zip(expected) {

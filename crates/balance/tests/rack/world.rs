@@ -246,7 +246,7 @@ impl World {
         }
     }
 
-    /// Asks the API, and gives status and answer as they are before anything else happens.
+    /// Sends a request to the API, and returns status and answer before anything else happens.
     pub fn api(&mut self, method: &str, target: &str, body: &str) -> (u16, Value) {
         let authorization = Some("Bearer 0123456789abcdef0123");
         let request = ApiRequest { method, target, authorization, body: body.as_bytes() };

@@ -104,7 +104,7 @@ pub(super) fn id(annotations: &Annotations) -> Result<Option<u32>, String> {
     number.map(Some).ok_or_else(|| "@id takes one number from 1 to 0xffffffff".to_string())
 }
 
-/// The pairs of an unstructured `@name(key = value, ...)`, as `@pkginfo` has them.
+/// The pairs of an unstructured `@name(key = value, ...)`, such as `@pkginfo`.
 ///
 /// # Errors
 /// The body is anything else.

@@ -18,7 +18,7 @@ use std::fmt;
 pub struct P4InfoError {
     /// The error, with the name of the object.
     pub message: String,
-    /// Where the object is declared, if it is one with a place.
+    /// The place of the object's declaration, if it has one.
     pub span: Option<Span>,
 }
 
@@ -137,7 +137,7 @@ impl Builder<'_> {
                 _ => {}
             }
         }
-        // As p4c has them: counters, then meters, whose ids are larger.
+        // As in p4c: counters, then meters, whose ids are larger.
         direct_resource_ids.sort_unstable();
         let notify = t
             .const_properties

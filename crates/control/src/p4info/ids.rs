@@ -39,7 +39,7 @@ fn with_prefix(kind: Prefix, id: u32) -> Result<u32, String> {
     }
 }
 
-/// Collects all named objects of a program, then says their ids and aliases.
+/// Collects all named objects of a program, then assigns their ids and aliases.
 #[derive(Default)]
 pub(super) struct Symbols {
     /// `None` until `assign`.
@@ -93,7 +93,7 @@ impl Symbols {
         }
     }
 
-    /// The id of an object, 0 (no valid id) where it was never added.
+    /// The id of an object, 0 (no valid id) if it was never added.
     pub fn id(&self, kind: Prefix, name: &str) -> u32 {
         self.kinds.get(&(kind as u32)).and_then(|t| t.get(name).copied().flatten()).unwrap_or(0)
     }

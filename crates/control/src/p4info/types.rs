@@ -54,7 +54,7 @@ pub(super) fn new_type_name(program: &Program, ty: TypeId) -> Option<P4NamedType
     }
 }
 
-/// The width of a value as a controller sees it; 0 where it is a string.
+/// The width of a value as a controller sees it; 0 for a string.
 ///
 /// # Errors
 /// The type is not a scalar, or its translation is malformed.

@@ -19,14 +19,14 @@ pub struct ConnId(pub u64);
 pub struct RoleKey {
     /// Empty for the default role.
     pub name: String,
-    /// 0 where the role has a name.
+    /// 0 if the role has a name.
     pub id: u64,
 }
 
 impl RoleKey {
     /// The role that a request means.
     pub fn new(name: &str, id: u64) -> Self {
-        // The name replaced the number: where both are given, the name counts.
+        // The name replaced the number: if both are given, the name counts.
         RoleKey { name: name.to_string(), id: if name.is_empty() { id } else { 0 } }
     }
 
@@ -190,7 +190,7 @@ impl Arbitration {
         self.clients.values().any(|c| c.role == *role)
     }
 
-    /// Forgets a role if there are too many for another one.
+    /// Forgets a role if no room is left for another one.
     fn make_room(&mut self, new: &RoleKey) -> Result<(), RpcError> {
         if new.name.len() > MAX_NAME_BYTES {
             let message =

@@ -23,7 +23,7 @@ const MAX_KNOWN: usize = 1 << 16;
 #[derive(Clone, Debug, Default)]
 pub(super) struct DigestState {
     pub config: Config,
-    /// Not sent yet, with the time at which the first of them came.
+    /// Not sent yet, with the arrival time of the first one.
     buffer: Vec<P4Data>,
     since: Time,
     /// Values in `buffer`, or sent and not acknowledged: not to be sent again.
@@ -37,7 +37,7 @@ fn ns(n: i64) -> u64 {
 }
 
 impl DigestState {
-    /// Takes a message; true where the list is to be sent now.
+    /// Takes a message; true if the list is to be sent now.
     fn push(&mut self, data: P4Data, now: Time) -> bool {
         if self.known.len() >= MAX_KNOWN || !self.known.insert(data.encode_to_vec()) {
             return false;

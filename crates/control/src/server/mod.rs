@@ -99,7 +99,7 @@ pub enum Output {
     },
     /// Give this packet to the switch as if it had arrived on its CPU port.
     PacketOut {
-        /// The packet, with the `packet_out` header in front where the program has one.
+        /// The packet, with the `packet_out` header in front if the program has one.
         packet: Vec<u8>,
     },
 }
@@ -170,7 +170,7 @@ pub struct Server {
     arbitration: Arbitration,
     live: Option<Installed>,
     saved: Option<Saved>,
-    /// Those of the device, as they were at the last call that had it.
+    /// Those of the device at the last call that passed it.
     ports: Ports,
     /// Of the last digest list.
     last_list_id: u64,
@@ -281,7 +281,7 @@ impl Server {
         Err(RpcError::new(Code::NotFound, message))
     }
 
-    /// The pipeline that requests refer to: a saved one where there is one ("`SetForwardingPipelineConfig` RPC").
+    /// The pipeline that requests refer to: a saved one if it exists ("`SetForwardingPipelineConfig` RPC").
     ///
     /// # Errors
     /// There is none.

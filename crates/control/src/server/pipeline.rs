@@ -48,7 +48,7 @@ impl Server {
     /// state; in others timers, token buckets and counts by meter colour start from zero.
     ///
     /// # Errors
-    /// As the specification has it. The old pipeline and its state stay.
+    /// As in the specification. The old pipeline and its state stay.
     pub fn set_pipeline(
         &mut self,
         device: &mut dyn Device,
@@ -96,7 +96,7 @@ impl Server {
                         "no config is saved: send VERIFY_AND_SAVE first",
                     ));
                 };
-                // Whatever may have changed since it was saved: it stays saved where it cannot run.
+                // The switch may have changed since it was saved: if the program cannot run, it stays saved.
                 device.check_pipeline(&saved.pipeline).map_err(cannot_run)?;
                 if let Some(Saved { installed, pipeline, state }) = self.saved.take() {
                     self.commit(device, installed, pipeline, state, &Kept::default(), now)?;

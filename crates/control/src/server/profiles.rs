@@ -353,7 +353,7 @@ impl View<'_> {
     }
 }
 
-/// The weight of a member; 1 where the switch decides about weights.
+/// The weight of a member; 1 if the switch decides about weights.
 fn decode_weight(profile: &ProfileSchema, weight: i32, by_members: bool) -> Result<u32, EntityError> {
     if profile.weights_disallowed {
         return match weight {

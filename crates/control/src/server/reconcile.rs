@@ -76,8 +76,8 @@ impl Server {
         Ok(moves.kept)
     }
 
-    /// Everything in objects with other ids than these that is not as the program leaves it, as updates that make it so
-    /// again.
+    /// All state that differs from the program's initial one, in objects with other ids than these, as updates that
+    /// restore it.
     ///
     /// # Errors
     /// None that a client could bring about.
@@ -107,7 +107,7 @@ impl Server {
         }
     }
 
-    /// Appends the updates that bring an entity about in a fresh pipeline; none where it is there from the start.
+    /// Appends the updates that create an entity in a fresh pipeline; none if it is there from the start.
     fn restore(&self, device: &mut dyn Device, entity: Entity, updates: &mut Vec<Restore>) {
         use pb::update::Type;
         let zero = Some(pb::CounterData::default());

@@ -151,7 +151,7 @@ impl Batch {
         self.atomicity != Atomicity::ContinueOnError
     }
 
-    /// Cells to be written in one go. Only where packets must not see a part of the batch, all of them.
+    /// Cells to be written in one go. All of them, but only if packets must not see a part of the batch.
     fn cells(&self) -> u64 {
         if self.atomicity == Atomicity::DataplaneAtomic { u64::MAX } else { CELLS }
     }

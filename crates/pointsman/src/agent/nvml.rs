@@ -67,10 +67,10 @@ pub struct Nvml {
 }
 
 impl Nvml {
-    /// Loads the library from where the system finds it.
+    /// Loads the library from the system's default path.
     ///
     /// # Errors
-    /// Without a driver; or where the library does not start.
+    /// Without a driver; or if the library does not start.
     pub fn load() -> Result<Self, NvmlError> {
         let mut result = Self::load_from(NAMES[0].as_ref());
         for name in &NAMES[1..] {

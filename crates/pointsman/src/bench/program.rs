@@ -28,8 +28,8 @@ pub struct Load {
     pub size: usize,
 }
 
-/// Gives the packets of a ring to a switch as a port does: in batches, with the passes that each packet may take. What
-/// comes together has one time, as in `pointsman switch`.
+/// Gives the packets of a ring to a switch as a port does: in batches, with the passes that each packet may take.
+/// Packets of a batch have one time, as in `pointsman switch`.
 pub fn take_batches(ring: &mut Ring, mut process: impl FnMut(Time, usize, &mut [Arrived<'_>])) {
     let mut packets = ring.buffers();
     let mut batch = Vec::with_capacity(BATCH);
@@ -208,7 +208,7 @@ impl<E: Executor> Program<E> {
         &mut self.rig.switch
     }
 
-    /// Packets that came, those that left, and why others did not, since the switch began.
+    /// Incoming and outgoing packets, and the reasons for the difference, since the switch began.
     pub fn account(&mut self) -> (u64, u64, Vec<Loss>) {
         let stats = self.rig.switch.stats();
         (stats.received, self.out.packets, stats.drops.iter().map(|(r, n)| (*r, *n)).collect())

@@ -233,7 +233,7 @@ enum Field {
 }
 
 impl Field {
-    /// The field that a key of this name and width most likely means. Names are as people give them: `hdr.ipv4.dstAddr`.
+    /// The field that a key of this name and width most likely means. Names are in users' notation: `hdr.ipv4.dstAddr`.
     fn find(name: &str, width: u32) -> Option<Field> {
         let name = name.to_ascii_lowercase();
         let last = name.rsplit('.').next().unwrap_or("");

@@ -90,7 +90,7 @@ impl Standing {
 
 /// Commands to a running controller.
 pub enum Command {
-    /// As the library has it. Policies and configurations go another way, or the API would not know of them.
+    /// As in the library. Policies and configurations take another way, so that the API knows of them.
     Input(Input),
     /// The rack's file changed.
     File(Box<Rack>),

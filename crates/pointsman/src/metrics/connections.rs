@@ -31,7 +31,7 @@ pub enum Phase {
     Open,
     /// Both FINs or a RST were seen; last packets may still arrive.
     Ending,
-    /// Nothing was seen of it for its idle time: a late packet finds it, a new connection takes its place.
+    /// No packet was seen of it for its idle time: a late packet finds it, a new connection takes its place.
     Idle,
 }
 
@@ -91,7 +91,7 @@ impl Census {
         self.last.as_ref()
     }
 
-    /// Looks at one of `parts` equal parts of the table. `now_us` is the time that the program sees.
+    /// Counts one of `parts` equal parts of the table. `now_us` is the program's time.
     pub fn step(&mut self, state: &State, now_us: u64, parts: u64) {
         let of = |way: usize, what: &str| {
             named(state.program(), &format!("BalancerIngress.connections.way{way}.{what}"))

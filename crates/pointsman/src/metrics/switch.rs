@@ -265,7 +265,7 @@ impl Figures {
         }
         page.gauge("pointsman_balancer_device_load", "Load last reported by a device.", loads);
         self.decisions.add_to(page);
-        // Before the first count there are names without values.
+        // Before the first count the names have no values.
         self.connections.clone().unwrap_or_default().add_to(page);
     }
 }

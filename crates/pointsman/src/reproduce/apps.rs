@@ -109,7 +109,7 @@ impl App {
         s.client_delay_ms = (self.way_ms / 2.0).max(0.001);
         s.agent = "heartbeat_ms = 10\nrepeat_ms = 0\nwindow_ms = 1000\n".into();
         s.tuning = match policy {
-            // The original's: as reported, nothing added for connections since.
+            // The original's: as reported, without an addition for connections since.
             "least-utilised" => "step = 0".into(),
             "prt" => "high = 99, low = 95".into(),
             _ => String::new(),

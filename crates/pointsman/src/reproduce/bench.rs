@@ -399,7 +399,7 @@ mod tests {
             assert_eq!(out.rack.servers[0].devices[0].agent.heartbeat_ms, heartbeat_ms);
             assert_eq!(out.duration_ns, (s.duration_ns as f64 * stretch(&s)).round() as u64);
             crate::sim::wire::check(&out).expect("the lab has it");
-            // As many requests, as far apart as services are long.
+            // The same number of requests, with intervals in proportion to service times.
             let busy = |s: &Scenario| s.clients[0].arrivals.expected(s.duration_ns);
             assert!((busy(&out) / busy(&s) - 1.0).abs() < 1e-6);
         };

@@ -45,7 +45,7 @@ pub(super) fn rack(servers: u32, policy: &str, load_per_s: f64) -> Setup {
     s
 }
 
-/// The agents of P4Mite measure unanswered requests. A processor is busy when as many wait as it handles while the accelerator
+/// The agents of P4Mite measure unanswered requests. A processor is busy when as many are waiting as it handles while the accelerator
 /// handles one, as in `pointsman demo`.
 pub(super) fn outstanding(s: &mut Setup) {
     s.agent_of = vec![

@@ -30,7 +30,7 @@ pub struct Args {
     /// Figures to run: `fig-5.7`, `table-5.4` and so on (see --list); `all` for every runnable one.
     #[arg(value_name = "FIGURE", required_unless_present = "list")]
     figures: Vec<String>,
-    /// List every figure and table, and where it runs or why it cannot.
+    /// List every figure and table, and the places where it runs or the reason why it cannot.
     #[arg(long, conflicts_with_all = ["json", "csv", "html"])]
     list: bool,
     /// Shorter runs and fewer points: at most about two minutes per figure.
@@ -134,7 +134,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         say(&format!("{} seeds: verdicts are unreliable below 5", args.seeds));
     }
     if args.place == Where::Lab {
-        // First: namespaces can only be unshared while there is one thread.
+        // First: namespaces can only be unshared with a single thread.
         pointsman_lab::ensure_privileges().map_err(|e| e.to_string())?;
         crate::signals::end_process(pointsman_lab::device::release_cpu_groups)?;
     }

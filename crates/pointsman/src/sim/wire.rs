@@ -27,7 +27,7 @@ use std::time::Duration;
 const MAX_DEVICES: usize = 48;
 const SERVICE: &str = "service";
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Where each device serves its load metric, in its own namespace.
+/// The address of each device's load metric, in its own namespace.
 const METRICS: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9100));
 /// Number of service times drawn for each device; then they repeat.
 const DRAWS: usize = 1 << 16;

@@ -69,7 +69,7 @@ impl Audit {
         Some(told)
     }
 
-    /// When [`Audit::take`] has something to do.
+    /// The time of the next line for [`Audit::take`].
     pub fn next_deadline(&self) -> Option<Time> {
         let since = self.writers.values().map(|w| w.since).min();
         let since = [since, (self.lines > 0).then_some(self.since)].into_iter().flatten().min()?;

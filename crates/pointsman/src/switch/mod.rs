@@ -251,7 +251,7 @@ pub async fn serve(
     served.map_err(|e| format!("P4Runtime server: {e}"))
 }
 
-/// How often a part of the connection table is counted, and how many parts there are: a count takes ten seconds.
+/// How often a part of the connection table is counted, and the number of parts: a count takes ten seconds.
 const COUNT_EVERY: Duration = Duration::from_millis(50);
 const COUNT_PARTS: u64 = 200;
 
@@ -299,7 +299,7 @@ fn boot(runtime: &mut Runtime, file: &Path, sources: &Sources, defines: &[Define
 /// Exit code of a command line that cannot be honoured.
 const USAGE: u8 = 2;
 
-/// Reloads the file of `--queue-file` at each SIGHUP, if there is one.
+/// Reloads the file of `--queue-file`, if given, at each SIGHUP.
 async fn reload(mut hangup: Signal, handle: Handle, path: Option<PathBuf>, fixed: Vec<Setting>) {
     while hangup.recv().await.is_some() {
         let settings = path.as_deref().map(queues::read_file);

@@ -66,7 +66,7 @@ struct Loan {
     place: usize,
     /// Of the batch.
     number: usize,
-    /// Where in memory it begins, and its length.
+    /// Its address in memory, and its length.
     address: usize,
     length: usize,
 }

@@ -21,7 +21,7 @@ pub struct Args {
     /// Files, folders (searched for `*.p4`), or `-`.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Only list unformatted files; exit code 1 if there are any.
+    /// Only list unformatted files; exit code 1 if any is found.
     #[arg(long)]
     check: bool,
 }

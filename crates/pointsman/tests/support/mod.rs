@@ -131,7 +131,7 @@ impl Collector {
 pub struct Switch {
     child: Child,
     stderr: Collector,
-    /// Where it serves P4Runtime.
+    /// Its P4Runtime address.
     pub address: SocketAddr,
 }
 

@@ -154,7 +154,7 @@ pub struct SourceSettings {
 /// The answer to a query.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer<'a> {
-    /// The bytes that came back: a whole HTTP answer, a line of an agent check, or a message of a stream.
+    /// The received bytes: a whole HTTP answer, a line of an agent check, or a message of a stream.
     Bytes(&'a [u8]),
     /// Numbers by name, from a library.
     Values(&'a [(&'a str, f64)]),
@@ -289,7 +289,7 @@ impl Source {
         self.values
     }
 
-    /// Whether its device takes new connections, as far as given.
+    /// Whether its device takes new connections, as far as known.
     pub fn is_available(&self) -> bool {
         self.ready && self.up
     }

@@ -71,7 +71,7 @@ fn a_scraped_source() {
     let page = format!("HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\n{VLLM}");
     assert_eq!(s.answer(at(10), Answer::Bytes(page.as_bytes()), WINDOW), Ok(()));
     assert_eq!(s.values(), [None, Some(25.0), None, Some(7.0)]);
-    // Whatever goes wrong, the last numbers stay until they are too old.
+    // After any error the last numbers stay until they are too old.
     for (bytes, said) in [
         (&b"HTTP/1.1 503 Service Unavailable\r\n\r\n"[..], "503"),
         (b"HTTP/1.1 200 OK\r\n\r\n", "no numeric `vllm:kv_cache_usage_perc`"),

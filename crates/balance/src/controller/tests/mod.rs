@@ -681,7 +681,7 @@ fn silent_servers() {
     w.switch.speaking.remove(&DeviceNumber::new(2, 1));
     w.run_for(ms(1_000));
     assert_eq!(w.slots(), [(1, 32), (3, 32)].into(), "{:#?}", w.events);
-    // Back within a poll of being heard again.
+    // It is back within a poll after its next report.
     w.switch.speaking.insert(DeviceNumber::new(2, 0));
     w.run_for(ms(500));
     assert_eq!(w.slots().len(), 3);

@@ -254,7 +254,7 @@ impl Switch {
             _ => drop(self.tables.insert(key, e.clone())),
         }
         self.writes += 1;
-        // The check of everything is slow: always at the moment of truth, now and then in between.
+        // The full check is slow: it runs at every switch-over, and now and then in between.
         let decisive = self.schema.decode(e).is_some_and(|(k, _)| matches!(k, Key::Service(_)));
         if decisive || self.writes.is_multiple_of(61) {
             assert_complete(&self.entries(), &self.rack, "inside a batch");

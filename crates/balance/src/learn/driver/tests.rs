@@ -272,7 +272,7 @@ fn classes_learn_by_themselves() {
     assert!(e.err().is_some_and(|e| e.contains("belongs to \"q-learning\"")));
 }
 
-/// Servers without processors or without accelerators have nothing to weigh, and keep what the file gives them.
+/// Servers without processors or without accelerators have no weights to learn, and keep those of the file.
 #[test]
 fn classes_with_nothing_to_weigh() {
     let mut of_class = settings(LearnerKind::Fixed);
@@ -285,7 +285,7 @@ fn classes_with_nothing_to_weigh() {
     assert_eq!((weights.of(1), weights.of(2)), (Some(self::weights(6, 2)), Some(self::weights(6, 1))));
     assert_eq!(weights.to_string(), "6:2", "the other class has no weights");
     assert_eq!(weights.0.iter().map(|c| c.class.learns).collect::<Vec<_>>(), [true, false]);
-    // It gets no new connections where its server has weight 0, and is of no class.
+    // It gets no new connections if its server has weight 0, and has no class.
     rack.services[0].members[1].weight = 0;
     assert_eq!(World::with(&of_class, &rack, &Kept::default()).driver.weights().of(2), None);
 }
@@ -325,7 +325,7 @@ fn paused_and_back() {
     w.input(Input::Situation(Situation::Paused));
     w.run(10.0);
     assert!(w.decisions.is_empty() && w.driver.state() == State::Paused);
-    // The file's policy is written before there is anything to decide.
+    // The file's policy is written before the first decision.
     w.input(Input::Situation(Situation::Waiting));
     w.situation(&[]);
     assert_eq!(w.weights.len(), 2);

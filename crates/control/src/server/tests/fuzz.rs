@@ -362,7 +362,7 @@ fn everything(rig: &mut Rig) -> Vec<Vec<Entity>> {
     requests.into_iter().map(|r| rig.read_ok(r)).collect()
 }
 
-/// A batch that works, with an update that cannot in each place: all of it is taken back, whatever the place.
+/// A valid batch, with an invalid update inserted at each place: all of it is undone, whatever the place.
 #[test]
 fn batches_are_all_or_nothing() {
     let mut rig = Rig::new();

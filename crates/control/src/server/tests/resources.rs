@@ -303,7 +303,7 @@ fn everything_is_taken_back() {
     let codes: Vec<i32> = e.details.iter().map(|d| d.canonical_code).collect();
     assert_eq!(codes, [vec![10; 15], vec![11]].concat(), "{e}");
     assert_eq!(everything.clone().map(|e| rig.read_ok(e)), before);
-    // Without the last one all of it is done.
+    // Without the last one the whole batch is carried out.
     rig.write_all(Atomicity::RollbackOnError, batch[..15].to_vec()).expect("valid");
     assert_ne!(everything.map(|e| rig.read_ok(e)), before);
 }

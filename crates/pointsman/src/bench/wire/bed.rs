@@ -225,7 +225,7 @@ impl Bed {
         })
     }
 
-    /// Bare ports between a client and one server, which nothing but packets passes: addresses stay as they are.
+    /// Bare ports between a client and one server, for the measured traffic only: addresses are unchanged.
     pub fn bare(kind: PortKind) -> Result<Self, String> {
         let before = threads();
         let rack = Rack::build(&spec(1)).map_err(text)?;

@@ -73,7 +73,7 @@ pub struct Lane {
     pub bed: Bed,
     /// Of a search; none: the packet socket.
     live: bool,
-    /// Makes the kernel take live frames where it needs that.
+    /// Makes the kernel accept live frames, if necessary.
     _accepted: Option<LiveFramesAccepted>,
     socket: PacketSender,
     sink: Sink,
@@ -153,7 +153,7 @@ impl Lane {
         Ok(Offered { frames: run.frames, timed: 0, elapsed: Duration::from_nanos(run.elapsed_ns) })
     }
 
-    /// Sends a frame of each flow, and makes sure that something arrives at all.
+    /// Sends a frame of each flow, and checks that any arrive at all.
     pub fn introduce(&mut self) -> Result<(), String> {
         let flows = self.template.flows;
         let duration = Duration::from_secs_f64(f64::from(flows) / INTRODUCTION_PPS * 4.0 + 0.2);

@@ -25,7 +25,7 @@ const WATCHED: usize = 8;
 /// Decisions of training.
 const TRAINING: u32 = 250;
 
-/// 6:1 where processors would exceed a threshold with it, 6:0 otherwise.
+/// 6:1 if processors would exceed a threshold with it, 6:0 otherwise.
 struct Threshold {
     percent: f64,
     weights: Weights,

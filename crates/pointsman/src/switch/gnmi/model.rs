@@ -60,7 +60,7 @@ fn leaves(interface: &Interface) -> Vec<Leaf> {
     let state: [(&[&'static str], Scalar); 11] = [
         (&["name"], text(&interface.name)),
         (&["type"], text("iana-if-type:ethernetCsmacd")),
-        // As Stratum has it, and as controllers take it: the number that P4Runtime uses.
+        // As in Stratum, and as controllers expect it: the number that P4Runtime uses.
         (&["ifindex"], Scalar::Small(interface.port)),
         (&["id"], Scalar::Small(interface.port)),
         (&["oper-status"], text(if interface.up { "UP" } else { "DOWN" })),
@@ -102,7 +102,7 @@ fn check(wanted: &[PathElem], full: &Path) -> Result<(), Refused> {
             return Err(Refused::NotFound(format!("{} has no key {key}", elem.name)));
         }
     }
-    // Whether a path exists must not depend on whether there are interfaces.
+    // The existence of a path must not depend on the existence of interfaces.
     let any = Interface { name: String::new(), port: 0, up: false, counters: Counters::default() };
     let fits = |leaf: &Leaf| {
         wanted.len() <= leaf.steps.len()
@@ -118,7 +118,7 @@ fn check(wanted: &[PathElem], full: &Path) -> Result<(), Refused> {
     Err(Refused::NotFound(format!("/{} does not exist, only /interfaces/interface/state", text.join("/"))))
 }
 
-/// The values of a path: one update per path, or one per leaf where leaves must be separate.
+/// The values of a path: one update per path, or one per leaf if leaves must be separate.
 ///
 /// # Errors
 /// The path does not exist, whatever the interfaces.

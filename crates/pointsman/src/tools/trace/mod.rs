@@ -42,7 +42,7 @@ pub struct Args {
     /// Print JSON instead of text (docs/trace.md).
     #[arg(long)]
     json: bool,
-    /// Also show writes that change nothing (JSON always has them).
+    /// Also show writes that change nothing (JSON always includes them).
     #[arg(long)]
     all: bool,
     /// Folder to search for included files. Repeatable.

@@ -27,7 +27,7 @@ fn parents(steps: &[TraceStep]) -> BTreeMap<u32, u32> {
 }
 
 impl Describer<'_> {
-    /// File and line of a span. Spans of nothing have none.
+    /// File and line of a span, if it has any.
     fn place(&self, span: Span) -> Option<(String, usize, usize)> {
         if span.lo == span.hi {
             return None;
