@@ -1,4 +1,4 @@
-//! Bytes as a program: `compile` gives a program that every later stage takes, or diagnostics that help.
+//! Bytes as a program: `compile` returns a program that every later stage accepts, or helpful diagnostics.
 
 use crate::loader::Builtin;
 use pointsman_frontend::diag::{Diagnostic, Severity};
@@ -11,7 +11,7 @@ fn inspect(map: &SourceMap, diagnostics: &[Diagnostic]) {
     for d in diagnostics {
         let limit = ["more than", "deeper"].iter().any(|w| d.message.contains(w));
         assert!(d.code != "P0903" || limit, "{}", d.message);
-        // What is wrong with the syntax is plain from the place; anything else needs a remedy.
+        // Syntax errors are plain from the place; all others need a remedy.
         let plain = d.severity != Severity::Error || d.code < "P03";
         assert!(plain || d.help.is_some() || !d.label.is_empty(), "no help: {} {}", d.code, d.message);
     }

@@ -1,6 +1,6 @@
 //! Fuzz targets for libFuzzer, all in one program; `POINTSMAN_FUZZ_TARGET` says which. `fuzz/run` builds and runs them.
 //!
-//! A target panics where something is wrong; libFuzzer adds limits for time and memory.
+//! A target panics on a fault; libFuzzer adds limits for time and memory.
 #![no_main]
 
 mod check;

@@ -1,4 +1,5 @@
-//! Packets through a switch: no panic, every packet has one counted fate, and what leaves the balancer has right checksums.
+//! Packets through a switch: no panic, every packet has one counted fate, and the balancer's outgoing packets have
+//! right checksums.
 //!
 //! Input: a byte that chooses the program, then for each packet the port, flags, the time since the last one in
 //! milliseconds, its length in two bytes, and its bytes.

@@ -137,7 +137,7 @@ pub fn change(m: &mut DynamicMessage, r: &mut Random, words: &Words) {
         set(m, &field, r, words, 3);
         return;
     }
-    // Messages hold most of what there is to change.
+    // Most mutable fields are in messages.
     let deep: Vec<FieldDescriptor> =
         present.iter().filter(|f| matches!(f.kind(), Kind::Message(_))).cloned().collect();
     let field =

@@ -36,7 +36,7 @@ pub(crate) struct TableSite {
 pub(crate) enum RowData {
     /// Numbers, as in the rows of flat tables.
     Flat(Vec<(TypeId, FieldAt)>),
-    /// Anything else, in natural form: only rows that the runtime makes hold it. Offsets in bytes.
+    /// All other values, in natural form: only rows that the runtime makes hold it. Offsets in bytes.
     Natural(Vec<(TypeId, u32)>),
 }
 

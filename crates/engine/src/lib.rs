@@ -126,7 +126,7 @@ struct Block {
 /// Code of the pass that the architecture announced.
 struct PassCode {
     code: Code,
-    /// Looks ahead, if there can be anything to gain by it. Made when everything else is.
+    /// Looks ahead, if that can gain anything. Made when everything else is.
     ahead: OnceLock<Option<Code>>,
 }
 
@@ -339,7 +339,7 @@ impl Engine {
         Ok(code.map(|code| PassCode { code, ahead }))
     }
 
-    /// Code that looks ahead of the pass. It is never needed, so whatever is wrong with it does not matter.
+    /// Code that looks ahead of the pass. It is never required, so errors in it do not matter.
     fn make_ahead_of_pass(&self) {
         let (Some(made), Some(pass)) = (&self.pass, &self.known.pass) else { return };
         made.ahead.get_or_init(|| {

@@ -31,7 +31,7 @@ pub(crate) fn is_negative(a: &[u64], width: u32) -> bool {
     width > 0 && limb(a, count(width) - 1) >> ((width - 1) % 64) & 1 == 1
 }
 
-/// The number, or `u64::MAX` where it is larger.
+/// The number, or `u64::MAX` if it is larger.
 pub(crate) fn saturated(a: &[u64]) -> u64 {
     if a.iter().skip(1).all(|l| *l == 0) { limb(a, 0) } else { u64::MAX }
 }
@@ -41,7 +41,7 @@ pub(crate) fn each(to: &mut [u64], a: &[u64], b: &[u64], f: impl Fn(u64, u64) ->
     to.iter_mut().enumerate().for_each(|(i, t)| *t = f(limb(a, i), limb(b, i)));
 }
 
-/// `a + b`, or `a - b`; whether there is something to carry, or to borrow.
+/// `a + b`, or `a - b`; returns the carry, or the borrow.
 fn sum(to: &mut [u64], a: &[u64], b: &[u64], add: bool) -> bool {
     let mut carry = false;
     for (i, t) in to.iter_mut().enumerate() {

@@ -265,7 +265,7 @@ impl Memory<'_> {
         }
     }
 
-    /// Writes `value` as a value of type `ty`: widths adjusted, the default value where it does not fit at all.
+    /// Writes `value` as a value of type `ty`: widths adjusted, the default value if it does not fit at all.
     pub(crate) fn put(&self, mem: &mut [u8], ty: TypeId, spot: Spot, value: &Value) {
         let layout = self.layouts.get(ty);
         let each = |mem: &mut [u8], values: &[Value]| {

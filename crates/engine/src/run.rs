@@ -123,7 +123,7 @@ impl Engine {
             if all.len() >= self.no_cells.len() {
                 cells = all.as_ptr();
             } else if code.trusts_cells {
-                // Fewer than announced: nothing is where the code looks for it.
+                // Fewer than announced: the code would not find its memory.
                 return self.enter_without_cells(entry, memory, packet, emitted, env);
             }
             packet_bytes = u64::from(env.packet_bytes());
@@ -201,7 +201,7 @@ impl Engine {
         ran
     }
 
-    /// The same where it does not have to be fast.
+    /// The same without the need to be fast.
     #[inline(never)]
     fn enter_slowly(
         &self,

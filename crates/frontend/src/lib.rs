@@ -83,7 +83,7 @@ pub fn compile(
 pub struct Checked {
     /// The texts that spans refer to.
     pub source_map: source::SourceMap,
-    /// Everything there is to say.
+    /// All diagnostics.
     pub diagnostics: Vec<diag::Diagnostic>,
     /// The package that `main` is an instance of, and where `main` is.
     pub package: Option<(String, pointsman_ir::Span)>,

@@ -42,7 +42,7 @@ pub fn to_text(map: &SourceMap, d: &Diagnostic, colour: bool) -> String {
     out
 }
 
-/// All of them, and how many there are.
+/// All of them, and their number.
 pub fn all_to_text(map: &SourceMap, diags: &[Diagnostic], colour: bool) -> String {
     let mut out = String::new();
     for d in diags {
@@ -133,13 +133,13 @@ struct Place<'a> {
     primary: bool,
 }
 
-/// A file, or the part of it that a line marker says to be of another file.
+/// A file, or the part of it that a line marker assigns to another file.
 #[derive(PartialEq)]
 struct Part<'a> {
     /// The index of the file.
     file: u32,
     text: &'a str,
-    /// Where in the file it starts, in bytes.
+    /// Its offset in the file, in bytes.
     start: usize,
     path: &'a str,
     /// The number of its first line.

@@ -50,12 +50,12 @@ impl SourceMap {
         }
     }
 
-    /// The line marker that is in force where `span` starts.
+    /// The line marker that applies where `span` starts.
     pub fn marker(&self, span: Span) -> Option<&LineMarker> {
         self.files.get(span.file as usize).and_then(|f| LineMarker::at(&f.markers, span.lo))
     }
 
-    /// The path of the file that a span is in, as line markers say; empty if the span is not of this map.
+    /// The path of the file that a span is in, according to line markers; empty if the span is not of this map.
     pub fn path(&self, span: Span) -> &str {
         let file = || self.files.get(span.file as usize).map_or("", |f| &f.path);
         self.marker(span).map_or_else(file, |m| &m.path)

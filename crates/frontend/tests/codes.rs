@@ -1,5 +1,5 @@
 //! The documentation of diagnostics is complete: every code that the source uses is explained, and docs/diagnostics.md
-//! says what `pointsman p4 explain` says.
+//! matches `pointsman p4 explain`.
 
 use pointsman_frontend::codes;
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Whatever the tokens of a program, `compile` gives a program that the verifier accepts, or diagnostics.
+//! For all sequences of tokens, `compile` returns a program that the verifier accepts, or diagnostics.
 
 mod common;
 

@@ -153,7 +153,7 @@ impl Eval<'_> {
         Ok(u32::try_from(b.saturating_u64()).ok())
     }
 
-    /// `nextIndex`, if there is such an element.
+    /// `nextIndex`, if the element exists.
     pub(crate) fn next_index(self, stack: &Value) -> Result<u32> {
         match stack {
             Value::Stack { next, elems } if (*next as usize) < elems.len() => Ok(*next),
@@ -161,7 +161,7 @@ impl Eval<'_> {
         }
     }
 
-    /// Index of the element before `next`, if there is one.
+    /// Index of the element before `next`, if it exists.
     pub(crate) fn last_index(self, stack: &Value) -> Result<u32> {
         match stack {
             Value::Stack { next, elems } if *next >= 1 && *next as usize <= elems.len() => Ok(*next - 1),

@@ -54,7 +54,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Reports where a state goes and why.
+    /// Reports the next state and the reason.
     fn tell_transition(
         &mut self,
         scope: &Scope<'_>,

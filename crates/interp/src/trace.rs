@@ -23,7 +23,7 @@ enum Before {
     Leaf,
 }
 
-/// The parser's error, where a statement itself made it.
+/// The parser's error, if a statement itself made it.
 fn rejected(outcome: &Outcome) -> Option<u32> {
     match outcome {
         Err(Stop::Reject(error)) => Some(*error),

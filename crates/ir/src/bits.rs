@@ -127,7 +127,7 @@ impl Bits {
         }
     }
 
-    /// The value, or `u64::MAX` where it is larger: for use as an index that is bounds-checked afterwards.
+    /// The value, or `u64::MAX` if it is larger: for use as an index that is bounds-checked afterwards.
     pub fn saturating_u64(&self) -> u64 {
         self.to_u128().and_then(|v| u64::try_from(v).ok()).unwrap_or(u64::MAX)
     }

@@ -68,7 +68,7 @@ impl CellShape {
         CellShape { name: name.into(), kind, width, len }
     }
 
-    /// Memory that its cells take by themselves, in bytes; [`u64::MAX`] where that does not fit 64 bits.
+    /// Memory that its cells take by themselves, in bytes; [`u64::MAX`] if that does not fit 64 bits.
     pub fn bytes(&self) -> u64 {
         self.len.saturating_mul(4 * u64::from(stride(granules(self.width))))
     }

@@ -107,8 +107,8 @@ pub trait Executor: Sized + 'static {
         false
     }
 
-    /// Makes now what would otherwise be made when it is first needed, and then hold up the packet that needs it. Meanwhile others may
-    /// use the executor.
+    /// Makes now the code that would otherwise be made when it is first needed, and then delay the packet that needs
+    /// it. Meanwhile others may use the executor.
     fn complete(&self) {}
 
     /// Packets are about to go through the pass: as [`Executor::prefetch`], for the whole pass and with the packets as they came. `frame` is

@@ -54,7 +54,7 @@ pub enum Meaning {
         /// Where the digest wraps.
         max: u32,
     },
-    /// Where argument `condition` is true and the digest of `data`, truncated, is not `sum`, the architecture has to be
+    /// If argument `condition` is true and the digest of `data`, truncated, is not `sum`, the architecture has to be
     /// asked. Otherwise it does nothing.
     VerifyDigest {
         /// A `bool`.
@@ -66,7 +66,7 @@ pub enum Meaning {
         /// Which of [`Known::digests`](crate::Known::digests).
         algorithm: u32,
     },
-    /// Where argument `condition` is true, `sum` becomes the digest of `data`.
+    /// If argument `condition` is true, `sum` becomes the digest of `data`.
     UpdateDigest {
         /// A `bool`.
         condition: u32,
@@ -77,7 +77,7 @@ pub enum Meaning {
         /// Which of [`Known::digests`](crate::Known::digests).
         algorithm: u32,
     },
-    /// Where argument `condition` is false it does nothing; otherwise the architecture has to be asked.
+    /// If argument `condition` is false it does nothing; otherwise the architecture has to be asked.
     AskIf {
         /// A `bool`.
         condition: u32,

@@ -23,7 +23,7 @@ enum Kind<T> {
     Large(Mapping<T>),
 }
 
-/// Kinds of numbers of which zero bytes are zero.
+/// Kinds of numbers whose zero is represented by zero bytes.
 pub(crate) trait Number: Sized + 'static {
     /// So many zeros, allocated as usual.
     fn zeros(n: usize) -> Box<[Self]>;

@@ -63,12 +63,12 @@ pub struct Program {
     pub package: Package,
     /// Annotations on the package instance, such as `@pkginfo`.
     pub package_annotations: Annotations,
-    /// Where the text came from, for messages: [`Span::file`] is an index here. May be empty.
+    /// The origin of the text, for messages: [`Span::file`] is an index here. May be empty.
     pub sources: Vec<Source>,
 }
 
 impl Program {
-    /// `file.p4:17` for a span; `None` where the sources are unknown.
+    /// `file.p4:17` for a span; `None` if the sources are unknown.
     pub fn place(&self, span: Span) -> Option<String> {
         let source = self.sources.get(span.file as usize).filter(|_| span.hi > 0)?;
         let line = |at: u32| source.line_starts.partition_point(|start| *start <= at) as u32;

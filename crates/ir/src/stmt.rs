@@ -20,7 +20,7 @@ pub struct Span {
     pub hi: u32,
 }
 
-/// A variable: where it lives and which one it is.
+/// A variable: its frame and its index.
 ///
 /// A callable (parser, control, action, function) has one flat list of variables, its frame: parameters first, then
 /// locals and temporaries. Actions declared inside a control also see the control's frame.

@@ -18,7 +18,7 @@ pub struct TraceEvent {
     pub what: Traced,
 }
 
-/// A value with its type and, where it has one, its name.
+/// A value with its type and, if it has one, its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named {
     /// Place or parameter, as the source names it; empty if it has no name.

@@ -77,7 +77,7 @@ pub struct EnumDef {
 /// Fields of a struct, header or header union.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StructDef {
-    /// Name as declared, with type arguments where it was generic (`pair<bit<8>,bool>`).
+    /// Name as declared, with type arguments if it was generic (`pair<bit<8>,bool>`).
     pub name: String,
     /// In declaration order.
     pub fields: Vec<Field>,

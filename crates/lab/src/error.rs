@@ -5,7 +5,7 @@ use std::io;
 
 /// An operation of the laboratory that could not be done.
 ///
-/// Prints on one line: the operation, the cause, and the remedy where one is known.
+/// Prints on one line: the operation, the cause, and the remedy if one is known.
 #[derive(Debug)]
 pub struct Error {
     what: String,

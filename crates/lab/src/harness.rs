@@ -1,7 +1,7 @@
 //! For tests in network namespaces: a `main` in place of the standard harness, because becoming root in a user namespace
 //! must happen before the first thread.
 //!
-//! The test's manifest says `harness = false`. Where no namespaces can be made, it prints a line with SKIP and succeeds.
+//! The test's manifest says `harness = false`. If namespaces cannot be made, it prints a line with SKIP and succeeds.
 
 use crate::{ensure_privileges, raise_open_file_limit};
 use std::error::Error;
@@ -32,7 +32,7 @@ impl Outcome for Result<(), Box<dyn Error>> {
 
 // Just a list of names and functions.
 #[allow(clippy::type_complexity)]
-/// Runs the tests one after the other, those whose name contains the command line's first word if there is one.
+/// Runs the tests one after the other, only those whose name contains the command line's first word, if given.
 pub fn run<R: Outcome>(who: &str, tests: &[(&str, fn() -> R)]) -> ExitCode {
     // Used by editors and by `cargo nextest`: they cannot run these tests one by one.
     if std::env::args().any(|a| a == "--list") {

@@ -39,7 +39,7 @@ impl Namespace {
 
     /// Makes a new, empty namespace with its loopback interface down. `name` is for messages only.
     ///
-    /// Fails where the process may not make namespaces; see [`ensure_privileges`].
+    /// Fails if the process may not make namespaces; see [`ensure_privileges`].
     pub fn new(name: impl Into<String>) -> Result<Self> {
         let name = name.into();
         let made = on_thread(&name, || -> Result<OwnedFd> {
@@ -69,7 +69,7 @@ impl Namespace {
         thread_name: &str,
         f: impl FnOnce() -> T + Send + 'static,
     ) -> Result<JoinHandle<T>> {
-        // A thread starts where its parent is: so the parent goes there first, and its failure is ours.
+        // A thread starts in its parent's namespace: so the parent enters it first, and its failure is ours.
         self.enter(|| thread::Builder::new().name(thread_name.to_owned()).spawn(f))?
             .map_err(|e| Error::os(format!("cannot start the thread {thread_name}"), e))
     }
@@ -137,7 +137,7 @@ pub fn ensure_privileges() -> Result<Privileges> {
         become_root_in_user_namespace()?;
         Privileges::UserNamespace
     };
-    // Capabilities are not everything: a security module or a limit may still say no, and should say it now.
+    // Capabilities are not everything: a security module or a limit may still refuse, and should do so now.
     Namespace::new("trial").map(|_| privileges)
 }
 

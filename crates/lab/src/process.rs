@@ -47,7 +47,7 @@ impl Process {
         Ok(Self { name: program.to_owned(), child, output })
     }
 
-    /// The system's number of it.
+    /// The process id.
     pub fn number(&self) -> u32 {
         self.child.id()
     }

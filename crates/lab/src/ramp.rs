@@ -3,7 +3,7 @@
 //! *Definition.* A point is **sustained** if nothing was lost and the 99th percentile of the latency of all
 //! requests sent is at most [`RampPlan::latency_factor`] (ten) times the *unloaded latency*: the time a
 //! request takes when nothing else is in the rack. The unloaded latency is one number for all policies that
-//! are compared, given in the plan; where it is not given, it is the median of the ramp's own first point,
+//! are compared, given in the plan; if it is not given, it is the median of the ramp's own first point,
 //! which must then be far below saturation. The **sustained load** is the highest offered rate that was
 //! sustained while every lower rate was also sustained.
 //!

@@ -39,7 +39,7 @@ pub(crate) fn thread_id() -> libc::pid_t {
     unsafe { libc::gettid() }
 }
 
-/// Asks for timers and time-outs of this thread to be as exact as the kernel can (the default slack of
+/// Makes timers and time-outs of this thread as exact as the kernel can (the default slack of
 /// 50 us would be half of what we promise). Best effort: only precision suffers if it is refused.
 pub(crate) fn minimise_timer_slack() {
     // SAFETY: PR_SET_TIMERSLACK takes one integer and changes only the calling thread.
@@ -339,7 +339,7 @@ impl AsFd for Waker {
     }
 }
 
-/// Reads the counter of a timerfd or eventfd. "Nothing there" is as good as a value.
+/// Reads the counter of a timerfd or eventfd. An empty one is as good as a value.
 fn drain_counter(fd: BorrowedFd<'_>) {
     let mut count = [0u8; 8];
     // SAFETY: the buffer has room for the eight bytes that are asked for.

@@ -95,7 +95,7 @@ pub struct AfPacket {
 
 /// The common state of ports that share an interface's traffic.
 struct Group {
-    /// Where new sockets have to be made: once in a group, a socket cannot move to another interface.
+    /// The namespace for new sockets: once in a group, a socket cannot move to another interface.
     namespace: File,
     /// The interface, and the kernel's number of the group of its sockets.
     made: Mutex<Option<(i32, u16)>>,
@@ -281,7 +281,7 @@ fn accept(message: Message<'_>, counters: &mut Counters, pool: &mut FramePool, f
     }
 }
 
-/// A packet socket in the interface's network namespace, and what there is to know about the interface.
+/// A packet socket in the interface's network namespace, and the properties of the interface.
 pub(crate) fn find(name: &str) -> Result<(OwnedFd, sys::Interface), PortError> {
     let failed = |doing| move |source| PortError::from_system(name, doing, source);
     check_name(name)?;

@@ -12,7 +12,7 @@ const KEEP_CAPACITY: usize = 16 * 1024;
 /// Buffers waiting to be used again, so that the hot path does not allocate for every packet.
 ///
 /// A pool belongs to one thread. Frames that travel to another thread are given to that thread's pool; move them
-/// back with [`FramePool::take_spare`] and [`FramePool::give_all`] where traffic only flows one way.
+/// back with [`FramePool::take_spare`] and [`FramePool::give_all`] if traffic only flows one way.
 #[derive(Debug)]
 pub struct FramePool {
     spare: Vec<Frame>,

@@ -199,7 +199,8 @@ fn program(state: &OwnedFd, frames: &OwnedFd, interface: i32, stamp: Option<i16>
     program.finish()
 }
 
-/// Makes an interface take the frames of [`LiveFrames`] that come from the other end of its veth pair, and give them to
+/// Makes an interface accept the frames of [`LiveFrames`] that come from the other end of its veth pair, and give them
+/// to
 /// the network stack, and with it to [`AfPacket`](crate::AfPacket) ports, until the returned guard is dropped. As long as
 /// that lives the kernel at the other end cuts its super-frames itself: not a setting to measure streams in.
 ///
@@ -218,7 +219,7 @@ pub fn accept_live_frames(name: &str) -> Result<LiveFramesAccepted, PortError> {
     Ok(LiveFramesAccepted { _link: link })
 }
 
-/// As long as this lives, an interface takes live frames, see [`accept_live_frames`].
+/// As long as this lives, an interface accepts live frames, see [`accept_live_frames`].
 pub struct LiveFramesAccepted {
     _link: OwnedFd,
 }

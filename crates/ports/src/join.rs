@@ -5,7 +5,7 @@ use crate::Frame;
 use crate::checksum::{finish, sum};
 use crate::offload::{GSO_TCPV4, GSO_TCPV6, NEEDS_CHECKSUM, Packet, TCP, VNET_HEADER_BYTES, be16, put16};
 
-/// Shorter segments are not worth the trouble, and looking at their headers would be a burden where all are short.
+/// Shorter segments are not worth the trouble, and reading their headers would be a burden if all are short.
 const LEAST_BYTES: usize = 512;
 
 /// Segments in a super-frame at most. Each takes a place in the description of a message, which has 1024.
@@ -139,7 +139,7 @@ fn same_headers(first: &[u8], next: &[u8], segment: &Segment) -> bool {
         return false;
     }
     let same = |from: usize, to: usize| first[from..to] == next[from..to];
-    // But for: length, identification and checksum of IPv4; length of IPv6; sequence number, flags and checksum of TCP.
+    // Except: length, identification and checksum of IPv4; length of IPv6; sequence number, flags and checksum of TCP.
     let ip = match version {
         4 => same(l3 + 6, l3 + 10) && same(l3 + 12, l4),
         _ => same(l3 + 6, l4),

@@ -21,7 +21,7 @@ impl LinkEvents {
         Ok(Self { socket: sys::link_socket()? })
     }
 
-    /// A descriptor that becomes readable when there is news, for a [`Poller`](crate::Poller).
+    /// A descriptor that becomes readable when a link changed, for a [`Poller`](crate::Poller).
     pub fn raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()
     }

@@ -2,7 +2,7 @@
 
 use crate::PortError;
 
-/// How often to look whether an interface that is down has returned.
+/// The interval of checks whether an interface that is down has returned.
 pub(crate) const RECOVERY_INTERVAL_NS: u64 = 100_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl LinkState {
         self.link == Link::Up
     }
 
-    /// When to look again whether it has returned.
+    /// When to check again whether it has returned.
     pub fn due(&self) -> Option<u64> {
         (!self.is_up()).then(|| self.checked_ns.saturating_add(RECOVERY_INTERVAL_NS))
     }

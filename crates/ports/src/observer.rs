@@ -43,7 +43,7 @@ impl Observer {
         Ok(Self { name: name.into(), socket, buffers: ReceiveBuffers::new(), missed: 0 })
     }
 
-    /// Becomes readable when there is something to see.
+    /// Becomes readable when a frame can be seen.
     pub fn raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()
     }

@@ -6,7 +6,7 @@ use crate::{AfPacket, AfPacketConfig, AfXdp, AfXdpConfig, Port, PortError, Tap, 
 /// Which kind of port is wanted for an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Want {
-    /// AF_XDP in the driver where that works and does no harm, else AF_PACKET.
+    /// AF_XDP in the driver if that works and does no harm, else AF_PACKET.
     #[default]
     Auto,
     /// AF_XDP, in the network stack if need be, or an error.

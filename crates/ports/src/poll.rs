@@ -1,11 +1,11 @@
-//! When to look for frames again at once, and when to sleep.
+//! When to poll for frames again at once, and when to sleep.
 
 /// How a forwarding loop waits for frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PollMode {
     /// Never sleep: the least delay for a whole processor core.
     Busy,
-    /// Look again for a moment after there was something, then sleep.
+    /// Poll again for a moment after the last frame, then sleep.
     #[default]
     Adaptive,
 }

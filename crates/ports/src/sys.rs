@@ -68,7 +68,7 @@ pub(crate) fn set_packet_option(socket: &OwnedFd, option: libc::c_int, value: li
     set_option(socket, libc::SOL_PACKET, option, &value)
 }
 
-/// Enlarges both buffers, beyond the system's limit where that is allowed.
+/// Enlarges both buffers, beyond the system's limit if allowed.
 pub(crate) fn set_buffers(socket: &OwnedFd, bytes: libc::c_int) -> io::Result<()> {
     for (force, polite) in [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)]
     {
@@ -219,7 +219,7 @@ pub(crate) fn has_ipv4_address(socket: &OwnedFd, name: &str) -> bool {
     unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFADDR as libc::c_ulong as _, &raw mut request) == 0 }
 }
 
-/// Runs `work` in a separate thread inside a network namespace. It fails where the thread cannot be there.
+/// Runs `work` in a separate thread inside a network namespace. It fails if the thread cannot enter it.
 pub(crate) fn within_namespace<T: Send>(
     namespace: &std::fs::File,
     work: impl FnOnce() -> T + Send,
@@ -341,7 +341,7 @@ pub(crate) fn dump(request: &[u8]) -> io::Result<Vec<Vec<u8>>> {
     }
 }
 
-/// Throws away what waits on a socket and says whether there was anything, or had been before it overflowed.
+/// Discards pending data on a socket and returns whether any was there, or had been before it overflowed.
 pub(crate) fn drain(socket: &OwnedFd) -> bool {
     let mut any = false;
     let mut buffer = [0u8; 4096];

@@ -91,7 +91,7 @@ pub enum Signal {
     Stop,
     /// Lets it run again.
     Continue,
-    /// As when a terminal goes, and what asks daemons to read their files again.
+    /// As sent when a terminal closes, and to make daemons read their files again.
     Hangup,
 }
 
@@ -175,7 +175,7 @@ pub enum Frames {
 pub enum P4Runtime {
     /// Reads everything of every kind, without being primary.
     ReadAll,
-    /// Holds a session with the highest election id that there is.
+    /// Holds a session with the highest possible election id.
     Seize,
     /// Becomes primary and sends the program again: RECONCILE_AND_COMMIT.
     Push,

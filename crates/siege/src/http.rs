@@ -1,4 +1,4 @@
-//! As much of HTTP as it takes to ask and to annoy: one request, one connection, in the calling thread's namespace.
+//! The part of HTTP needed for requests and attacks: one request, one connection, in the calling thread's namespace.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -83,7 +83,7 @@ pub struct Verdict {
     pub baseline_lost: u64,
     /// The attackers' rate per second.
     pub attack_per_s: Option<f64>,
-    /// Which limits it broke, and what else is wrong. Empty: the case holds.
+    /// The limits that it broke, and other faults. Empty: the case holds.
     pub broke: Vec<String>,
 }
 

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 type Client = P4RuntimeClient<Channel>;
 type Reply<T> = std::result::Result<T, tonic::Status>;
 
-/// Does what `what` says over and over again, on the calling thread in the switch's namespace.
+/// Repeats the action `what`, on the calling thread in the switch's namespace.
 pub fn bother(at: SocketAddr, what: P4Runtime, stop: &AtomicBool, sent: &AtomicU64) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Error::os("cannot start a client of P4Runtime", e))?;

@@ -24,7 +24,7 @@ const FOLDER_BYTES: u64 = 64 << 20;
 const DISK_BYTES: u64 = 64 << 10;
 /// How long connections run before the attack.
 const BEFORE: Duration = Duration::from_millis(1500);
-/// The same where latency is compared.
+/// The same for comparisons of latency.
 const BEFORE_LATENCY: Duration = Duration::from_secs(5);
 /// How long everything has to be well for the rack to count as recovered.
 const WELL: Duration = Duration::from_millis(1600);
@@ -304,7 +304,7 @@ impl<'a> Siege<'a> {
         Ok(())
     }
 
-    /// Waits until everything has been well for a while, not before `from`; says whether it came to that.
+    /// Waits until everything has been well for a while, not before `from`; returns whether it was.
     fn wait_whole(&mut self, from: Duration, patience: Duration) -> Result<bool> {
         let until = Instant::now() + patience;
         while Instant::now() < until {

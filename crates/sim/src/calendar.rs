@@ -211,14 +211,14 @@ impl<T: Copy> Calendar<T> {
         Some((entry.at, entry.what))
     }
 
-    /// Takes out what happens next, if that is not after `end`.
+    /// Removes the next event, if it is not after `end`.
     #[inline]
     pub fn pop_by(&mut self, end: u64) -> Option<(u64, T)> {
         self.next_at().filter(|at| *at <= end)?;
         self.pop()
     }
 
-    /// Nothing is left of today: on to the next day that has something.
+    /// Today is empty: continue with the next day that has events.
     #[inline(never)]
     fn turn(&mut self) {
         while self.now.first().is_none() {

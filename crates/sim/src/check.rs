@@ -183,7 +183,7 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// Nothing has happened yet. A connection that is silent for longer than `idle_ns` may start again. The first `lasting`
+    /// The initial state. A connection that is silent for longer than `idle_ns` may start again. The first `lasting`
     /// connections have many requests, the others one each.
     pub fn new(devices: usize, lasting: u32, idle_ns: u64, detection_ns: Option<u64>) -> Self {
         Checker {

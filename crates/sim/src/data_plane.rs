@@ -21,7 +21,7 @@ impl<E: Executor + Send + Sync> DataPlane<E> {
     }
 
     /// How switches get their executor. All that are made of it are configured alike, as those of simulations are, so what
-    /// the first one says of slots and externs holds for all.
+    /// slots and externs of the first one are the same for all.
     pub(crate) fn loader(
         &self,
     ) -> impl Fn(Arc<pointsman_ir::Program>, &[TypeId], &Known) -> Result<Arc<E>, LoadError>

@@ -91,7 +91,7 @@ impl Link {
         }
         let now_ps = now.saturating_mul(1000);
         let start = self.free_ps.max(now_ps);
-        // Where the wire is free, nothing waits.
+        // If the wire is free, nothing waits.
         if start > now_ps
             && let Some(waiting) = (start - now_ps).checked_div(self.byte_ps)
         {

@@ -40,7 +40,7 @@ pub struct DeviceNow {
 /// The value of weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Worth {
-    /// 99th percentile of latency; infinite where a device is overloaded.
+    /// 99th percentile of latency; infinite if a device is overloaded.
     pub p99_ms: f64,
     /// Mean use of processors.
     pub cpu_percent: f64,

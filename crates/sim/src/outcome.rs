@@ -61,7 +61,8 @@ pub struct Requests {
     pub lost_in_switch: u64,
     /// By devices: buffer full, waited too long, failed.
     pub lost_at_devices: u64,
-    /// With their TCP connection, which was given up or reset. Then that is where a request is lost, whatever the reason.
+    /// Lost with their TCP connection, which was given up or reset. Then this is the place of the loss, whatever the
+    /// reason.
     pub lost_with_connections: u64,
     /// Answered after the client stopped waiting.
     pub late: u64,
@@ -97,7 +98,7 @@ pub struct Group {
 /// One decision of a learner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LearnStep {
-    /// Class of servers whose weights they are; empty where all are alike.
+    /// Class of servers whose weights they are; empty if all are alike.
     pub class: String,
     /// When, since the first request.
     pub at_s: f64,

@@ -59,7 +59,7 @@ impl Stream {
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// A number of (0, 1]: one that has a logarithm.
+    /// A number of (0, 1], which has a logarithm.
     fn positive(&mut self) -> f64 {
         1.0 - self.unit()
     }

@@ -14,7 +14,7 @@ pub const BUFFER: usize = 8 << 10;
 /// Largest IP packet.
 const MTU: usize = 1500;
 
-/// Where packets lie until they are taken.
+/// The place of packets until they are taken.
 #[derive(Default)]
 struct Wire {
     incoming: VecDeque<Vec<u8>>,
@@ -120,7 +120,7 @@ impl Endpoint {
         Ok(it)
     }
 
-    /// One that waits for a connection. Anything but the beginning of one is answered with a reset.
+    /// One that waits for a connection. All segments but a SYN are answered with a reset.
     pub fn listen(now: u64, own: (IpAddr, u16), timeout_ns: u64, seed: u64) -> Self {
         let mut it = Endpoint::new(now, own.0, timeout_ns, seed);
         let local = IpListenEndpoint { addr: Some(own.0.into()), port: own.1 };
@@ -180,7 +180,7 @@ impl Endpoint {
         }
     }
 
-    /// When it has to be polled again, if nothing comes before.
+    /// When it has to be polled again without input.
     pub fn next_at(&mut self, now: u64) -> Option<u64> {
         let at = self.interface.poll_at(instant(now), &self.sockets)?;
         Some((at.total_micros().max(0) as u64).saturating_mul(1000).max(now + 1000))

@@ -257,7 +257,7 @@ pub fn parse_match(kind: MatchKind, width: u32, text: &str) -> Result<KeyMatch, 
     }
 }
 
-/// A match of anything, where the kind allows it.
+/// A match of anything, if the kind allows it.
 fn anything(kind: MatchKind, width: u32) -> Option<KeyMatch> {
     (kind != MatchKind::Exact).then(|| parse_match(kind, width, "*").ok()).flatten()
 }

@@ -67,7 +67,7 @@ impl<E: Executor> Rig<E> {
         out
     }
 
-    /// A packet from the control plane; gives what leaves because of it.
+    /// A packet from the control plane; returns the packets that leave because of it.
     pub fn send_from_cpu(&mut self, frame: &[u8]) -> Vec<Output> {
         self.switch.receive_cpu(self.now, frame);
         self.settle()

@@ -56,7 +56,7 @@ fn rack<E: Executor>() -> Result<Rig<E>, String> {
     Ok(rig)
 }
 
-/// Nanoseconds that this process has run, where Linux reports it; other processes do not count.
+/// Nanoseconds that this process has run, if Linux reports it; other processes do not count.
 fn cpu_ns() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/schedstat").ok()?;
     text.split_whitespace().next()?.parse().ok()

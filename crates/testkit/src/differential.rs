@@ -33,7 +33,7 @@ pub enum Failure {
     Panic,
     /// Another packet left, or none, or one too many.
     Packet(String),
-    /// A register or counter holds something else.
+    /// A register or counter has another value.
     State(String),
 }
 
@@ -218,7 +218,7 @@ impl<E: Executor> Run<'_, E> {
             };
             let mut out: Vec<Output> = Vec::new();
             self.now = self.now.plus_ns(1_000_000);
-            // Where they lie, as on the wire; with and without room for longer headers.
+            // In place, as on the wire; with and without room for longer headers.
             let room = bytes.len() % 3 * 20;
             let mut buffer = [&vec![0; room], bytes.as_slice()].concat();
             let arrived = Arrived { port: *port, buffer: &mut buffer, start: room };

@@ -16,14 +16,14 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 const VIP: &str = "10.0.0.100:80";
 const SWITCH: [u8; 6] = [0x02, 0x50, 0x4d, 0, 0, 1];
-/// Where clients are, and where devices 8 to 15 are.
+/// Addresses of clients, and of devices 8 to 15.
 const CLIENTS: u32 = 1;
 const DEVICES: u32 = 2;
 
 /// Places of one way: 2 to the power of it.
 const PLACE_BITS: u64 = 5;
 
-/// Idle time of connections, ms: the longest there is.
+/// Idle time of connections, ms: the longest possible one.
 const IDLE_MS: u32 = 0xff_ffff;
 
 const ROUND_ROBIN: u8 = 1;
@@ -433,7 +433,7 @@ fn registers_lose_nothing() {
         check_count::<Engine>(declarations, body);
         check_count::<Interp>(declarations, body);
     };
-    // As on BMv2: nothing says what belongs together.
+    // As on BMv2: the program does not mark what belongs together.
     both("register<bit<32>>(1) n;", &format!("bit<32> v; {add}"));
     // As the program says, where a packet leaves the block early, and in blocks inside of blocks.
     both("register<bit<32>>(1) n;", &format!("bit<32> v; @atomic {{ {add} }}"));

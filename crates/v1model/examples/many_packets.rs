@@ -77,7 +77,7 @@ fn switch(name: &str) -> Result<Switch<Interp>, String> {
     Ok(switch)
 }
 
-/// Entries with idle timeouts and direct counters in the first table, if there is one.
+/// Entries with idle timeouts and direct counters in the first table, if any.
 fn add_entries(switch: &mut Switch<Interp>) -> Result<(), String> {
     let state = switch.state_mut().ok_or("no program")?;
     if state.program().tables.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// [`SwitchConfig::max_descendants`] where nothing else is set.
+/// [`SwitchConfig::max_descendants`] unless configured.
 pub const DEFAULT_MAX_DESCENDANTS: u32 = 1024;
 
 /// Everything that can be chosen about a switch apart from its program. [`Default`] is what BMv2's simple_switch does, apart

@@ -36,9 +36,9 @@ impl CounterKind {
 /// One counter. Wraps at 2^64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CounterCell {
-    /// Packets; stays 0 where only bytes are counted.
+    /// Packets; stays 0 if only bytes are counted.
     pub packets: u64,
-    /// Bytes of the packets as they came in; stays 0 where only packets are counted.
+    /// Bytes of the packets as they came in; stays 0 if only packets are counted.
     pub bytes: u64,
 }
 

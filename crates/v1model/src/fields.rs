@@ -15,7 +15,7 @@ macro_rules! std_fields {
             pub port_width: u32,
         }
 
-        /// The same fields as handles of an executor; `None` where the field is unobservable.
+        /// The same fields as handles of an executor; `None` if the field is unobservable.
         #[derive(Clone, Copy, Debug)]
         pub(crate) struct StdHandles<F> {
             $(pub $field: Option<F>,)*
@@ -165,7 +165,7 @@ impl FieldList {
         self.add_if(types, ty, slot, path, |_| true);
     }
 
-    /// Adds what `keep` says of a field and everything inside it.
+    /// Adds the part of a field that `keep` covers, and everything inside it.
     fn add_if(
         &mut self,
         types: &Types,

@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub struct Problem {
     /// The error and its remedy.
     pub message: String,
-    /// Where in the source, if it is one place.
+    /// The place in the source, if it is one place.
     pub span: Option<Span>,
 }
 

@@ -221,7 +221,7 @@ impl ActionProfile {
         &self.users.tables
     }
 
-    /// A member's call as a call of one of the tables. `None`: the table does not list its action.
+    /// A member's call as a call of one of the tables. `None` if the table does not list its action.
     pub fn in_table(&self, table: TableId, call: &Arc<ActionCall>) -> Option<Arc<ActionCall>> {
         match self.users.places(table) {
             None => Some(call.clone()),

@@ -255,7 +255,7 @@ impl<P> Queues<P> {
         }
     }
 
-    /// Configures all queues, also of ports that come later.
+    /// Configures all queues, also of ports that are added later.
     pub fn configure_all(&mut self, config: QueueConfig) {
         self.limited |= config.rate_pps.is_some();
         self.default = config;

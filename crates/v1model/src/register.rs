@@ -18,7 +18,7 @@ impl Register {
     }
 
     /// Width of a cell of type `ty`: its fields one after the other, a header with one bit before them that says whether
-    /// it is valid. `None` where that is not fixed.
+    /// it is valid. `None` if that is not fixed.
     pub fn cell_width(types: &Types, ty: TypeId) -> Option<u32> {
         let fields = |tys: &mut dyn Iterator<Item = TypeId>| {
             let widths: Option<Vec<u32>> = tys.map(|t| Register::cell_width(types, t)).collect();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// One copy: where it goes and which number it carries.
+/// One copy: its port and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Replica {
     /// Egress port.
@@ -12,7 +12,7 @@ pub struct Replica {
     pub instance: u16,
 }
 
-/// Where the copies of a clone go.
+/// The destinations of a clone's copies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CloneSession {
     /// One copy each.
@@ -69,7 +69,7 @@ impl std::error::Error for ReplicationError {}
 #[derive(Clone, Debug)]
 struct Group {
     replicas: Arc<[Replica]>,
-    /// In order of preference, for each replica; empty where no replica has any.
+    /// In order of preference, for each replica; empty if no replica has any.
     backups: Vec<Vec<Replica>>,
     /// The replicas in force while some ports are down.
     // Shared, so that a packet can hold on to its group while copies are made.
@@ -159,7 +159,7 @@ impl Replication {
         self.groups.get(&id).map(|g| &*g.replicas)
     }
 
-    /// The backups of a multicast group, by replica; empty where no replica has any.
+    /// The backups of a multicast group, by replica; empty if no replica has any.
     pub fn backups(&self, id: u32) -> Option<&[Vec<Replica>]> {
         self.groups.get(&id).map(|g| &*g.backups)
     }
@@ -174,7 +174,7 @@ impl Replication {
         self.insert_group_with_backups(id, replicas, Vec::new())
     }
 
-    /// The same, where each replica has a list of backups, the most preferred first.
+    /// The same, if each replica has a list of backups, the most preferred first.
     pub fn insert_group_with_backups(
         &mut self,
         id: u32,
@@ -194,7 +194,7 @@ impl Replication {
         self.modify_group_with_backups(id, replicas, Vec::new())
     }
 
-    /// The same, where each replica has a list of backups, the most preferred first.
+    /// The same, if each replica has a list of backups, the most preferred first.
     pub fn modify_group_with_backups(
         &mut self,
         id: u32,

@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 /// The sections of a program.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sections {
-    /// How many locks there are.
+    /// The number of locks.
     pub count: usize,
     /// It has `@atomic` blocks, which exclude each other, and no other sections.
     pub atomic: bool,

@@ -183,7 +183,7 @@ impl Walk<'_> {
                         _ => self.program.types.struct_def(ty).map_or(ty, |d| d.fields[*i as usize].ty),
                     };
                 }
-                // A field is kept whole even where only some of its bits are listed.
+                // A field is kept whole even if only some of its bits are listed.
                 Proj::Slice { .. } => {}
                 _ => return self.refuse(span),
             }

@@ -176,7 +176,7 @@ impl<'p> Walk<'p> {
         match arg {
             Arg::In(e) => self.expr(scope, e),
             Arg::Out(place) => self.indices(scope, place),
-            // A whole variable passed on is looked through where it arrives.
+            // A whole variable passed on is analysed at its destination.
             Arg::InOut(place) if place.path.is_empty() => {}
             Arg::InOut(place) => self.read(scope, place),
         }

@@ -1,4 +1,4 @@
-//! Memory stays flat whatever packets do; `examples/many_packets.rs` does the same for ten million of them.
+//! Memory stays flat for all kinds of packets; `examples/many_packets.rs` does the same for ten million of them.
 
 #[allow(dead_code)]
 #[path = "../examples/many_packets.rs"]

@@ -366,7 +366,7 @@ pub fn packet(r: &mut Random) -> Vec<u8> {
     out
 }
 
-/// A read of all that there is.
+/// A read of everything.
 pub fn everything() -> Vec<pb::Entity> {
     use pb::packet_replication_engine_entry::Type as R;
     let pre = |t| Entity::PacketReplicationEngineEntry(pb::PacketReplicationEngineEntry { r#type: Some(t) });

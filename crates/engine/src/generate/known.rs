@@ -1,4 +1,4 @@
-//! Calls of externs whose meaning is known ([`Meaning`]): done in the place of the call.
+//! Calls of externs whose meaning is known ([`Meaning`]): generated in the place of the call.
 
 use super::expr::can_fail;
 use super::external::{Called, Flat};

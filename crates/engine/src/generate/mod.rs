@@ -489,7 +489,7 @@ impl<'g, 'p> Gen<'g, 'p> {
         At::Mem { base: self.scratch, off: (self.scratch_at + off) as i32 }
     }
 
-    /// Gives back scratch memory that was handed out since the top was at `mark`: nothing in it is needed any more.
+    /// Gives back scratch memory that was handed out since the top was at `mark`: its content is no longer needed.
     fn release(&mut self, mark: u32) {
         self.scratch_top = mark;
     }

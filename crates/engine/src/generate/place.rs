@@ -354,7 +354,7 @@ impl<'p> Gen<'_, 'p> {
         }
     }
 
-    /// `a | b`; of numbers of 128 bits by halves, of which many are zero where fields are put together.
+    /// `a | b`; of numbers of 128 bits by halves, of which many are zero if fields are put together.
     pub(super) fn either(&mut self, a: V, b: V) -> V {
         if self.b.func.dfg.value_type(a) != types::I128 {
             return self.either_word(a, b);

@@ -270,7 +270,7 @@ impl Gen<'_, '_> {
         self.of_limbs(limbs, result)
     }
 
-    /// Sum or difference, and what there is to carry or borrow.
+    /// Sum or difference, and the carry or borrow.
     fn sum(&mut self, x: &[V], y: &[V], add: bool) -> (Vec<V>, V) {
         let mut carry: Option<V> = None;
         let mut limbs = Vec::with_capacity(x.len());

@@ -195,7 +195,7 @@ impl Checker<'_> {
         self.call_node(callee, bound, ty, span)
     }
 
-    /// The result type where it does not depend on what went wrong.
+    /// The result type if it does not depend on the error.
     fn known_result(&self, sig: &tree::Sig) -> Ty {
         let generic = self.tree.tys.any(sig.returns, &|k| matches!(k, Kind::Param(_)));
         if generic { Ty::ERROR } else { sig.returns }

@@ -45,7 +45,7 @@ const MAX_INT_BITS: u64 = 1 << 16;
 /// No string gets longer than this many bytes.
 const MAX_STRING: usize = 1 << 16;
 
-/// `value` as two's complement of `width` bits; the flag says whether it did not fit.
+/// `value` as two's complement of `width` bits; the flag is set if it did not fit.
 pub fn truncate(value: &BigInt, width: u32, signed: bool) -> (Bits, bool) {
     let magnitude = Bits::from_biguint(width, value.magnitude());
     let bits = if value.sign() == Sign::Minus { magnitude.neg() } else { magnitude };
@@ -254,7 +254,7 @@ impl Evaluator<'_> {
         })
     }
 
-    /// The default value of a type (P4_16 section 7.3), where it is one of ours.
+    /// The default value of a type (P4_16 section 7.3), if it is one of ours.
     pub fn default_of(&self, ty: Ty) -> Option<Const> {
         match self.tree.tys.get(self.tree.repr(ty)) {
             Kind::Bool => Some(Const::Bool(false)),

@@ -118,7 +118,7 @@ pub struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    /// Adds a diagnostic; the same again at the same place says nothing new.
+    /// Adds a diagnostic, unless the same was already added at the same place.
     pub fn report(&mut self, d: Diagnostic) {
         if self.diagnostics.len() >= MAX_DIAGNOSTICS {
             return;
@@ -196,7 +196,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A constant integer expression, as 0 .. 2^32; reports anything else.
+    /// A constant integer expression, as 0 .. 2^32; reports all others.
     pub fn const_u32(&mut self, e: &Expr, what: &str) -> Option<u32> {
         if e.ty == Ty::ERROR {
             return None;

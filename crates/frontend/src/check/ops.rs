@@ -128,7 +128,7 @@ impl Checker<'_> {
         Expr::error(span)
     }
 
-    /// Both operands as one type, where implicit casts can make them so.
+    /// Both operands as one type, if implicit casts can make them so.
     fn unify_numeric(&mut self, a: Expr, b: Expr) -> (Expr, Expr) {
         let (a, b) = if a.ty == b.ty { (a, b) } else { (self.enum_to_repr(a), self.enum_to_repr(b)) };
         match (self.tree.tys.bits(a.ty), self.tree.tys.bits(b.ty)) {

@@ -99,7 +99,7 @@ impl Tree {
         out.push_str(after);
     }
 
-    /// `minSizeInBits` and `maxSizeInBits` (P4_16 chapter 9); `None` where they are not defined.
+    /// `minSizeInBits` and `maxSizeInBits` (P4_16 chapter 9); `None` if they are not defined.
     pub fn size_in_bits(&mut self, ty: Ty, max: bool) -> Option<u64> {
         match self.tys.get(ty).clone() {
             Kind::Bool => Some(1),

@@ -272,7 +272,7 @@ impl Checker<'_> {
         })
     }
 
-    /// The type of an expression that was checked before: says nothing new.
+    /// The type of an expression that was checked before: without new diagnostics.
     fn quiet_type(&mut self, e: &ast::Expr) -> Option<Ty> {
         let before = self.diagnostics.len();
         let ty = self.expr(e).ty;

@@ -403,7 +403,7 @@ pub enum StmtKind {
     Assign(Expr, Expr),
     Eval(Expr),
     Block(Vec<Stmt>),
-    /// A block that is executed as if nothing else were.
+    /// A block that is executed in isolation.
     Atomic(Vec<Stmt>),
     If(Expr, Vec<Stmt>, Vec<Stmt>),
     /// Labels of a case are constants.

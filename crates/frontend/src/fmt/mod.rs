@@ -21,7 +21,7 @@ const INDENT: usize = 4;
 pub fn format(text: &str) -> Result<String, Box<Diagnostic>> {
     let pieces = scan(text)?;
     let out = Layout::new(&pieces).run();
-    // Whatever the layout does: the program stays the same, or the text as it is.
+    // If the layout would change the program, formatting fails.
     match scan(&out) {
         Ok(again) if same(&pieces, &again) => Ok(out),
         _ => Err(Box::new(

@@ -132,7 +132,7 @@ impl Flow<'_> {
             *first = self.now.take();
         }
         let mut accepted = None;
-        // Until nothing changes, in silence; then once more.
+        // Until nothing changes, without reports; then once more.
         self.quiet = true;
         for _ in 0..MAX_ROUNDS {
             let old = before.clone();

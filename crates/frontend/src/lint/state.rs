@@ -36,7 +36,7 @@ pub enum Bad {
 }
 
 impl Value {
-    /// A variable of type `ty` as it comes into being.
+    /// The initial value of a variable of type `ty`.
     pub fn new(tree: &mut Tree, ty: Ty) -> Value {
         let mut budget = MAX_PARTS;
         Value::fresh(tree, ty, &mut budget).unwrap_or(Value::Set)

@@ -40,7 +40,7 @@ impl Lower<'_> {
                 self.body.map.insert(*v, index);
                 let value = match value {
                     Some(v) => v,
-                    // A frame starts with defaults: only what runs again has something to forget.
+                    // A frame starts with defaults: only code that runs again has to reset variables.
                     None if self.body.repeats => {
                         ir::Expr { kind: ir::ExprKind::Const(self.default_value(ty)), ty, span }
                     }
@@ -169,7 +169,7 @@ impl Lower<'_> {
         self.place(var, false)
     }
 
-    /// Counts up to the upper bound without counting past it: it may be the largest number there is.
+    /// Counts up to the upper bound without counting past it: it may be the largest number.
     fn for_range(&mut self, var: &Expr, lo: &Expr, hi: &Expr, body: &[Stmt], span: Span) {
         let mut bounds = self.operands(&[lo, hi]).into_iter();
         let (Some(lo), Some(hi)) = (bounds.next(), bounds.next()) else { return };

@@ -93,7 +93,7 @@ impl Parser {
         Ok(ParserBody { locals, states })
     }
 
-    /// A variable or instance in a control or parser; `instead` says where statements go.
+    /// A variable or instance in a control or parser; `instead` names the place for statements.
     fn local(&mut self, of: &str, instead: &str) -> P<DeclKind> {
         let t = self.peek();
         let span = t.span;

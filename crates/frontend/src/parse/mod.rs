@@ -330,7 +330,7 @@ impl Parser {
         Err(Abandon)
     }
 
-    /// Tries a rule; if it fails, nothing has happened. It is not tried at the same place again.
+    /// Tries a rule; if it fails, the state is unchanged. It is not tried at the same place again.
     fn attempt<T>(&mut self, rule: impl FnOnce(&mut Self) -> P<T>) -> Option<T> {
         let (pos, diags, depth, no_gt, stopped, last_error) =
             (self.pos, self.diags.len(), self.depth, self.no_gt, self.stopped, self.last_error);
@@ -339,7 +339,7 @@ impl Parser {
         }
         match rule(self) {
             Ok(v) if self.diags.len() == diags => Some(v),
-            // Too deep is too deep, whatever it was meant to be.
+            // Nesting that is too deep is an error for any rule.
             _ if self.stopped && !stopped => None,
             _ => {
                 self.diags.truncate(diags);

@@ -289,7 +289,7 @@ fn survive(p: Program, rng: &mut Rng) -> bool {
         assert!(plain.slots == rig.slots && plain.emitted == rig.emitted && plain.world.log == rig.world.log);
         assert!(plain.world.trace.is_empty());
         rig.world.trace.clear();
-        // Nothing was left behind that is not of its slot's type: putting the values back changes nothing.
+        // No value of another type than its slot's is left: putting the values back changes nothing.
         let mut copy = rig.slots.clone();
         for slot in 0..slots.params.len() {
             rig.exec.set_value(&mut copy, slot, rig.value(slot));

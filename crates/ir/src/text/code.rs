@@ -20,7 +20,7 @@ impl<'a> Code<'a> {
         Code { program, local, outer }
     }
 
-    /// Name of variable `i`, with its index where the name is not unique.
+    /// Name of variable `i`, with its index if the name is not unique.
     pub(super) fn local(&self, i: usize) -> String {
         var_name(self.local, i)
     }

@@ -25,7 +25,7 @@ pub(super) struct Code<'a, 'r> {
     pub(super) known: &'r Known,
     /// `control ingress`.
     block: String,
-    /// Where in it: `body[2]`, `then[0]`.
+    /// The place in it: `body[2]`, `then[0]`.
     path: Vec<(&'static str, usize)>,
     pub(super) kind: Kind,
     pub(super) local: &'a Frame,

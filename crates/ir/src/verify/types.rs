@@ -15,7 +15,7 @@ struct Facts {
     /// Bits in a value.
     bits: u64,
     depth: u32,
-    /// Why no value of it can exist at run time.
+    /// The reason why no value of it can exist at run time.
     flaw: Option<String>,
 }
 

@@ -43,7 +43,7 @@ const SIDE: usize = 256;
 /// Floating-point operations of one multiplication: each element takes as many multiplications and additions as a side has.
 const OPERATIONS: u64 = 2 * (SIDE * SIDE * SIDE) as u64;
 
-/// So many millions of floating-point operations, as multiplications of matrices: whole rows, so a little more.
+/// At least this many million floating-point operations, as multiplications of matrices: whole rows, so a little more.
 pub struct Multiplications {
     whole: u64,
     rows: usize,

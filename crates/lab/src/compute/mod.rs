@@ -106,7 +106,7 @@ impl Work {
     /// Checks the size.
     ///
     /// # Errors
-    /// It is too small, too large, or no multiple of 32 where it has to be one.
+    /// It is too small, too large, or not a multiple of 32 although it has to be.
     pub fn validate(&self) -> Result<()> {
         let (_, least, most) = self.application.sizes();
         if self.size < least || self.size > most {

@@ -91,7 +91,7 @@ fn failed(path: &Path, e: io::Error) -> Error {
 }
 
 /// Quota and period in microseconds. The period is 10 ms, so that the time without processor is short, or
-/// longer where the quota would fall below the kernel's minimum of 1 ms.
+/// longer if the quota would fall below the kernel's minimum of 1 ms.
 fn quota(cores: f64) -> (u64, u64) {
     let cores = cores.clamp(0.001, 1024.0);
     let period = (1_000.0 / cores).clamp(10_000.0, 1_000_000.0);
@@ -121,7 +121,7 @@ fn release_in(hierarchy: &Hierarchy, process: u32) {
         for _ in 0..50 {
             let threads = fs::read_to_string(entry.path().join(threads_file)).unwrap_or_default();
             for thread in threads.lines() {
-                // It may have ended, and what stays in the group is tried again.
+                // It may have ended; processes left in the group are tried again.
                 let _ = fs::write(parent.join(threads_file), thread);
             }
             match fs::remove_dir(entry.path()) {

@@ -102,7 +102,7 @@ pub struct DeviceConfig {
     pub buffer: usize,
     /// Seed of the service times. Each device draws its own sequence.
     pub seed: u64,
-    /// Where it serves its counters over HTTP, in Prometheus' text format, if it does.
+    /// The address of its counters over HTTP, in Prometheus' text format, if it serves them.
     pub metrics: Option<SocketAddr>,
 }
 

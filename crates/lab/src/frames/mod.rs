@@ -11,7 +11,7 @@
 //! | magic `PMb1` | 4 |
 //! | number of the probe, bit 15 set in frames whose latency is measured | 2 |
 //! | number of the frame within the probe | 4 |
-//! | time of sending, nanoseconds of the system's clock; zero where it is not measured | 8 |
+//! | time of sending, nanoseconds of the system's clock; zero if it is not measured | 8 |
 //!
 //! With Ethernet, IP and UDP headers that is 60 bytes, the shortest frame (64 with its frame check sequence).
 

@@ -125,7 +125,7 @@ pub fn loss_free<E>(
 mod tests {
     use super::*;
 
-    /// Something that loses nothing below `capacity`, and under a flood delivers a share of it.
+    /// A receiver that loses nothing below `capacity`, and delivers a share of it under a flood.
     fn check(capacity: f64, flood: f64, under_flood: f64) -> LossFree {
         let probe = |rate: Option<f64>| {
             let offered = rate.unwrap_or(flood);

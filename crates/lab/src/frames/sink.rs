@@ -63,7 +63,7 @@ impl Sink {
     pub fn open(namespace: &Namespace, interface: &str) -> Result<Self> {
         let failed = |e| Error::os(format!("cannot count on {interface} in {}", namespace.name()), e);
         let (all, timed) = (PacketSocket::open(namespace)?, PacketSocket::open(namespace)?);
-        // The smallest buffer there is: once it is full, which it is at once, a frame costs only its filter.
+        // The smallest possible buffer: once it is full, which happens at once, a frame costs only its filter.
         all.buffer(true, 1).map_err(failed)?;
         let room = timed.buffer(true, 16 << 20).map_err(failed)? / BUFFERED;
         timed.timestamps().map_err(failed)?;

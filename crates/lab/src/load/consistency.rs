@@ -265,7 +265,7 @@ impl Check<'_> {
     }
 
     fn waiting(&self) -> bool {
-        // Late answers count as such only if they are listened for, but not at the price of time.
+        // Late answers count as such only if they are received, but waiting for them must not take time.
         self.result.answered + self.result.unanswered < self.result.requests
     }
 

@@ -442,7 +442,7 @@ impl Run<'_> {
                 }
                 self.close(place);
             }
-            // The request stays open: the true answer may still come.
+            // The request stays open: the genuine answer may still come.
             Verdict::OtherRequest | Verdict::Forged => self.result.bad_signatures += 1,
         }
     }

@@ -45,7 +45,7 @@ const PIECE: usize = 128 * 1024;
 
 /// Runs on the calling thread, in whose namespace the sockets are; `servers` are the receivers' counters.
 ///
-/// All connections must come about; one that fails later counts as failed.
+/// All connections must be established; one that fails later counts as failed.
 pub fn streams(config: &StreamsConfig, servers: &EchoCounters) -> Result<StreamsResult> {
     let target = config.target;
     let failed = |e| Error::os(format!("streams to {target}"), e);

@@ -108,7 +108,7 @@ pub struct Dot {
     pub x: f64,
     /// On the vertical one.
     pub y: f64,
-    /// Hollow where something is wrong with the point.
+    /// Hollow if the point has a problem.
     pub hollow: bool,
     /// Shown when pointed at.
     pub title: String,

@@ -3,7 +3,7 @@
 use super::{PointReport, Report};
 use std::fmt::Write;
 
-/// Milliseconds with as many digits as mean something.
+/// Milliseconds with all significant digits.
 pub(super) fn milliseconds(ms: f64) -> String {
     match ms {
         x if x >= 100.0 => format!("{x:.0} ms"),

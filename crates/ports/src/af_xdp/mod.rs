@@ -37,7 +37,7 @@ const STUCK_INTERVAL_NS: u64 = 100_000;
 /// Where an XDP program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XdpMode {
-    /// In the driver; in the network stack where the driver cannot, except on veth.
+    /// In the driver; in the network stack if the driver cannot, except on veth.
     #[default]
     Any,
     /// In the driver, or not at all.
@@ -58,7 +58,7 @@ pub struct AfXdpConfig {
     pub batch: usize,
     /// Where the XDP program may run.
     pub mode: XdpMode,
-    /// Let the driver read and write the port's memory where it can.
+    /// Let the driver read and write the port's memory if it can.
     pub zero_copy: bool,
     /// On veth, hand segments of a TCP stream that follow each other in a batch to the kernel as one super-frame, past
     /// AF_XDP, which cannot.
@@ -124,7 +124,7 @@ pub struct AfXdp {
     /// Readable when any of several queues is.
     any: Option<OwnedFd>,
     native: bool,
-    /// VLAN tags are where they belong.
+    /// VLAN tags are in their usual place.
     tags: bool,
     /// Frames may come with unfinished checksums.
     repair: bool,
@@ -142,7 +142,7 @@ impl AfXdp {
     /// names. An interface that is down is opened too, see [`AfPacket::open`](crate::AfPacket::open).
     ///
     /// # Errors
-    /// [`PortError`] naming the interface and the remedy; [`PortError::NoAfXdp`] where another kind of port may do.
+    /// [`PortError`] naming the interface and the remedy; [`PortError::NoAfXdp`] if another kind of port may do.
     pub fn open(name: &str, config: AfXdpConfig) -> Result<Self, PortError> {
         let (_, _, queues) = look(name, &config)?;
         let numbers = match config.queue {
@@ -194,7 +194,7 @@ impl AfXdp {
             config,
             namespace: Arc::new(namespace),
             shared: shared.clone(),
-            // Frames that the stack has seen are as the stack has them.
+            // Frames that the stack has seen are in the stack's form.
             repair: ethtool::driver(&control, name).is_ok_and(|driver| driver == "veth"),
             control,
             interface: 0,
@@ -401,7 +401,7 @@ impl Port for AfXdp {
     }
 
     fn due(&self) -> Option<u64> {
-        // The kernel does not say on an AF_XDP socket that the interface went down: the port has to look.
+        // An AF_XDP socket does not report that the interface went down: the port has to check.
         let interval = if self.stuck { STUCK_INTERVAL_NS } else { RECOVERY_INTERVAL_NS };
         Some(self.link.checked_ns.saturating_add(interval))
     }
@@ -460,7 +460,7 @@ impl Port for AfXdp {
                 }
             }
             self.stuck = queue.is_stuck();
-            // Nothing overtakes what did not get away.
+            // Frames that could not be sent are not overtaken.
             let Some((_, joined)) = joining.filter(|_| !self.stuck && before - frames.len() == count) else {
                 break;
             };

@@ -74,7 +74,7 @@ impl error::Error for ReadError {
 /// The properties of a frame in a capture besides its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Since the Unix epoch, in nanoseconds. 0 where the file has no time.
+    /// Since the Unix epoch, in nanoseconds. 0 if the file has no time.
     pub time_ns: u64,
     /// The frame's length on the wire. Larger than the record if the capture was made with a snap length.
     pub original_bytes: u32,
@@ -121,12 +121,12 @@ impl Order {
         if self == Self::Little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) }
     }
 
-    /// The word at `at`; 0 where the bytes end before.
+    /// The word at `at`; 0 if the bytes end before.
     pub fn word(self, bytes: &[u8], at: usize) -> u32 {
         bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map_or(0, |word| self.u32(word))
     }
 
-    /// The half word at `at`; 0 where the bytes end before.
+    /// The half word at `at`; 0 if the bytes end before.
     pub fn half(self, bytes: &[u8], at: usize) -> u16 {
         bytes.get(at..at + 2).and_then(|half| half.try_into().ok()).map_or(0, |half| self.u16(half))
     }

@@ -39,7 +39,7 @@ pub struct PcapPort {
 }
 
 impl PcapPort {
-    /// A port `name` that replays the file `input`, and writes to the file `output` if there is one.
+    /// A port `name` that replays the file `input`, and writes to the file `output`, if given.
     ///
     /// # Errors
     /// [`PortError::Replay`] or [`PortError::Capture`] when a file cannot be opened or is not a capture.

@@ -15,10 +15,10 @@ const MAP_LOOKUP_ELEM: libc::c_int = 1;
 
 const MAP_TYPE_ARRAY: u32 = 2;
 const MAP_TYPE_XSKMAP: u32 = 17;
-/// The frames of a test run really go where the program sends them.
+/// The frames of a test run really go to the program's destination.
 const LIVE_FRAMES: u32 = 1 << 1;
 
-/// The argument of bpf(), `union bpf_attr`: fields at fixed places, zero where nothing was put.
+/// The argument of bpf(), `union bpf_attr`: fields at fixed places, zero if nothing was put.
 struct Attributes([u64; 16]);
 
 impl Attributes {

@@ -73,7 +73,7 @@ impl<T: Entry> Ring<T> {
         unsafe { self.entries.as_ptr().add((index & (self.size - 1)) as usize) }
     }
 
-    /// Whether the kernel asked to be woken up when there is something new in this ring.
+    /// Whether the kernel asked to be woken up when this ring has new entries.
     pub fn needs_wakeup(&self) -> bool {
         self.index(self.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
     }
@@ -161,7 +161,7 @@ impl Umem {
         fits.then(|| unsafe { self.memory.start.as_ptr().add(at) })
     }
 
-    /// A frame that the kernel has put there. `None` where the kernel names a place that does not exist.
+    /// A frame that the kernel has put there. `None` if the kernel names a place that does not exist.
     ///
     /// The caller asks only for frames that it took out of the receive ring and whose chunk it has not given back.
     pub fn frame(&self, at: u64, bytes: usize) -> Option<&[u8]> {
@@ -170,7 +170,7 @@ impl Umem {
         Some(unsafe { std::slice::from_raw_parts(start, bytes) })
     }
 
-    /// Puts a frame there. `false` where it does not fit in the chunk.
+    /// Puts a frame there. `false` if it does not fit in the chunk.
     ///
     /// The caller names only chunks that are free: neither in a ring nor with the kernel.
     pub fn put(&mut self, at: u64, frame: &[u8]) -> bool {
@@ -270,7 +270,7 @@ impl XdpSocket {
     /// Asks the kernel to send the frames in the transmit ring.
     pub fn kick_transmit(&self) -> io::Result<()> {
         let fd = self.fd.as_raw_fd();
-        // SAFETY: there is neither a message nor an address.
+        // SAFETY: neither a message nor an address is passed.
         retry(|| unsafe {
             libc::sendto(fd, std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) as libc::c_int
         })?;
@@ -280,7 +280,7 @@ impl XdpSocket {
     /// Asks the kernel to continue receiving after the fill ring was empty.
     pub fn kick_receive(&self) -> io::Result<()> {
         let fd = self.fd.as_raw_fd();
-        // SAFETY: there is neither a buffer nor room for an address.
+        // SAFETY: neither a buffer nor room for an address is passed.
         retry(|| unsafe {
             let (no_address, no_length) = (std::ptr::null_mut(), std::ptr::null_mut());
             libc::recvfrom(fd, std::ptr::null_mut(), 0, libc::MSG_DONTWAIT, no_address, no_length)

@@ -107,7 +107,7 @@ fn forward(
 
 pub const STREAM_BYTES: usize = 20_000_000;
 
-/// The byte at a position of the stream. Its period has nothing to do with segment sizes.
+/// The byte at a position of the stream. Its period is unrelated to segment sizes.
 pub fn stream_byte(position: usize) -> u8 {
     (position % 251 + position / 65_521) as u8
 }
@@ -248,7 +248,7 @@ pub fn check_down_and_up(rack: &Rack, open: &dyn Fn() -> Box<dyn Port>) {
     assert!(matches!(error, PortError::LinkDown { .. }), "{error}");
     assert!(error.to_string().contains("ip link set s0 up"), "{error}");
     assert!(!port.is_up());
-    // Said once; from then on the port is quiet and counts.
+    // Reported once; from then on the port is quiet and counts.
     assert_eq!(send(&mut *port, &vec![experimental(&[], 60); 3]), 0);
     assert_eq!(port.counters().dropped(DropReason::TxLinkDown), 3);
     up();

@@ -4,7 +4,7 @@ use super::{BASE, CUTS, NOTHING, ms};
 use crate::case::{Act, Case, Check, Content, File, Limits};
 use std::time::Duration;
 
-/// Where keys are replaced: the agents' reports must be accepted again soon.
+/// With replaced keys, the agents' reports must be accepted again soon.
 const KEYS: Limits = Limits { recovery: ms(2000), ..NOTHING };
 
 pub const CASES: &[Case] = &[

@@ -16,7 +16,7 @@ const DEVICE: f64 = 16_384.0;
 /// The switch with the balancer's tables and registers, whatever the rack.
 const BASE: f64 = 64.0 * 1024.0 * 1024.0;
 
-/// About how much memory a simulation of it needs.
+/// The approximate memory of a simulation.
 pub fn memory_bytes(s: &Scenario) -> f64 {
     let requests: f64 = s.clients.iter().map(|c| c.arrivals.expected(s.duration_ns)).sum();
     let tcp = |c: &super::ClientModel| c.transport == pointsman_balance::Protocol::Tcp;

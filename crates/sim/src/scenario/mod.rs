@@ -141,9 +141,9 @@ pub struct Scenario {
     pub rack: Rack,
     /// Models of the rack's devices, in its order.
     pub devices: Vec<DeviceModel>,
-    /// Class of each server: those with equal devices are of one class.
+    /// Class of each server: those with equal devices form a class.
     pub class_of: Vec<u8>,
-    /// Names of these classes; empty where there is one.
+    /// Names of these classes; empty if there is one.
     pub class_names: Vec<String>,
     /// Clients.
     pub clients: Vec<ClientModel>,
@@ -161,7 +161,7 @@ pub struct Scenario {
     pub prometheus: PrometheusModel,
     /// Events during the simulation, in order.
     pub events: Vec<Event>,
-    /// The learner of the weights of accelerators, if there is one.
+    /// The learner of the weights of accelerators, if any.
     pub learn: Option<LearnModel>,
     /// The point of the sweep: names and values, as in the file.
     pub point: Vec<(String, String)>,

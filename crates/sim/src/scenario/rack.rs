@@ -79,7 +79,7 @@ pub fn agent_text(a: &AgentSettings) -> String {
     text
 }
 
-/// Gives every agent a key. No secret is needed where no other sender exists.
+/// Gives every agent a key. No secret is needed, because no other sender exists.
 pub fn simulated_keys(mut rack: Rack) -> Rack {
     let mut keys = ReportKeys::default();
     let mut n = 0u64;

@@ -479,7 +479,7 @@ impl Draft {
         Some((route.port, at(first), via, run.max(1)))
     }
 
-    /// Whether there are weights to be learnt, and something to learn them from.
+    /// Checks that the rack has weights to learn, and the devices that learning needs.
     fn can_learn(&self, rack: &Rack) -> Result<(), String> {
         let has = |cpu: bool| rack.devices().any(|(_, d)| (d.kind == DeviceKind::Cpu) == cpu);
         if let Some(s) = rack.services.iter().find(|s| s.policy != Policy::Wrr) {

@@ -131,7 +131,7 @@ pub(super) fn devices(
     }
     let mut out: Vec<DeviceTable> = Vec::new();
     for (i, mut t) in tables.into_iter().enumerate() {
-        // With a slash where the rack comes from a file: `name` of the reader takes none.
+        // With a slash if the rack comes from a file: `name` of the reader takes none.
         let name: Option<At<String>> = t.text("name", "write a string", problems);
         let Some(name) = name else {
             if t.place_of("name") == t.place {

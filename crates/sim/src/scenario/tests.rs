@@ -249,7 +249,7 @@ fn a_wrong_rack() {
     assert!(told.contains("unknown policy `best`") && !told.contains("unknown field"), "{told}");
 }
 
-/// Whatever is cut out or put in, there is an answer and no panic.
+/// Whatever is deleted or inserted, the result is an answer and not a panic.
 #[test]
 fn mutations() {
     let mut random = crate::random::Stream::new(1, crate::random::Part::Switch, 0);

@@ -48,7 +48,7 @@ impl<E: Executor> World<E> {
             Action::Enable(devices, on) => {
                 let numbers = self.numbers(devices);
                 if let Some(learn) = &mut self.learn {
-                    // Weights say whether those in service get anything.
+                    // Weights determine whether those in service get requests.
                     devices.iter().zip(&numbers).for_each(|(i, n)| learn.set_in_service(*i, *n, *on));
                     return self.apply_weights();
                 }

@@ -58,7 +58,7 @@ impl<E: Executor> World<E> {
         let lost_in_switch = self.lost.switch_in - self.lost.switch_out;
         let at_devices: u64 = self.devices.iter().map(|d| d.present()).sum();
         let under_way = flying(&self.up) + flying(&self.down) + at_devices;
-        // With TCP it is the client that knows what became of its connection, and of the requests on it.
+        // With TCP the client knows the fate of its connection, and of the requests on it.
         let (lost_with_connections, under_way) = match &self.streams {
             Some(streams) => (streams.lost, streams.waiting()),
             None => (0, under_way),

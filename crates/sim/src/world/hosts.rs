@@ -304,7 +304,7 @@ impl<E: Executor> World<E> {
         1.0 + contention * f64::from(busy) / f64::from(all.max(1))
     }
 
-    /// Class of servers that a device belongs to, where weights are learnt.
+    /// Class of servers that a device belongs to, if weights are learnt.
     fn class_of(&self, device: usize) -> u8 {
         self.learn.as_ref().map_or(0, |l| l.class_of[device])
     }
@@ -385,7 +385,7 @@ impl<E: Executor> World<E> {
             By::Stream(stream) => return self.answer_over_stream(device, stream, marks),
         };
         let bytes = self.devices[device].model().answer_bytes as usize;
-        // Only requests get as far as this.
+        // Only requests reach this point.
         if frame::answer(&mut packet, marks, bytes).is_none() {
             return self.recycle(packet);
         }

@@ -273,7 +273,7 @@ impl<E: Executor> World<E> {
                 now.speed = self.devices[*i].speed;
             }
         }
-        // Every server that has something that works gets as much as any other.
+        // Every server with a working device gets as much as any other.
         let alive = |class: &Class| {
             let works = |s: &&u32| class.now.iter().any(|d| d.server == **s && d.up);
             class.servers.iter().filter(works).count() as f64
@@ -301,7 +301,7 @@ impl<E: Executor> World<E> {
             best_weight: best.accelerator,
             best_p99_ms: bounded(best.worth.p99_ms),
             own_p99_ms: bounded(own.p99_ms),
-            // Where no weights are right, the best are.
+            // If no weights are right, the best ones count as right.
             right: own.verdict.is_right()
                 || weights.accelerator == best.accelerator
                 || own.p99_ms.is_finite() && own.p99_ms <= 1.05 * best.worth.p99_ms,

@@ -1,4 +1,4 @@
-//! One simulation: everything there is, and what happens next.
+//! One simulation: its complete state, and its next event.
 
 mod action;
 mod control;
@@ -146,7 +146,7 @@ pub struct World<E: Executor> {
     /// All answers, also those that came too late.
     answered: u64,
     learn: Option<learn::Learn>,
-    /// TCP connections, where clients use these.
+    /// TCP connections, if clients use these.
     streams: Option<streams::Streams>,
     /// The learner is due.
     due: bool,
@@ -183,7 +183,7 @@ pub fn run<E: Executor + Send + Sync>(
     Ok(outcome)
 }
 
-/// A simulation that stops wherever there is something to decide.
+/// A simulation that stops at every decision.
 pub struct Session<E: Executor> {
     world: World<E>,
 }
@@ -205,7 +205,7 @@ impl<E: Executor + Send + Sync> Session<E> {
         Ok(Session { world })
     }
 
-    /// How many classes of servers there are to decide for: one learner for each.
+    /// The number of classes of servers: one learner for each.
     pub fn classes(&self) -> usize {
         self.world.learn.as_ref().map_or(1, learn::Learn::classes)
     }

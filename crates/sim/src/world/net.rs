@@ -9,7 +9,7 @@ use pointsman_v1model::{Arrived, Sink, Time};
 /// The frames that left the switch in one call.
 #[derive(Default)]
 pub(super) struct Outbox {
-    /// The port of the very frame that came in, changed where it lies, if nothing left before it. Nearly always this is all.
+    /// The port of the very frame that came in, changed in place, if nothing left before it. Nearly always this is all.
     straight: Option<u32>,
     /// Port and frame of those that left after that; `None`: the frame that came in.
     ports: Vec<(u32, Option<Packet>)>,

@@ -58,7 +58,7 @@ struct Asker {
 }
 
 impl<E: Executor> World<E> {
-    /// The modules begin, where services have any.
+    /// The modules begin, if services have any.
     pub(super) fn start_choosers(&mut self) {
         let scenario = self.scenario.clone();
         let devices: Vec<_> = scenario.rack.devices().map(|(_, d)| d.number).collect();

@@ -124,7 +124,7 @@ impl<E: Executor> World<E> {
             packets.extend(stream.endpoint.poll(now));
         }
         if stream.endpoint.is_left() {
-            // A device that ends a connection has nothing more to say.
+            // A device that ends a connection sends nothing more.
             stream.endpoint.close();
             packets.extend(stream.endpoint.poll(now));
         }

@@ -389,7 +389,7 @@ impl Builder {
         }
         let mut on = Vec::new();
         let mut cases = Vec::new();
-        // From every state there is a way to the end: by its first case or by its default.
+        // Every state has a way to the end: by its first case or by its default.
         let next = |b: &mut Builder, back: bool| match b.r.below(6) {
             0 => Next::Accept,
             1 if b.r.one_in(3) => Next::Reject,
@@ -441,11 +441,11 @@ impl Builder {
         self.matching(ty, kind)
     }
 
-    /// Extracts a header, perhaps of a stack. Does that always take something from the packet?
+    /// Extracts a header, perhaps of a stack. Returns whether that always takes bits from the packet.
     fn extract(&mut self, body: &mut Vec<Stmt>) -> bool {
         let mut fits = self.places(&|t| matches!(t, Ty::Header(_)), true);
         for (p, h) in &mut fits {
-            // Where a stack is, `next` most of the time.
+            // For a stack, `next` most of the time.
             let (mut place, mut ty) = (Place::var(p.root, &self.p.vars[p.root]), self.p.vars[p.root].clone());
             for step in p.path.clone() {
                 let is_stack = if let Ty::Stack(elem, _) = &ty { Some((**elem).clone()) } else { None };

@@ -119,7 +119,7 @@ impl Builder {
 
     fn assign(&mut self, place: Place, depth: usize, out: &mut Vec<Stmt>) {
         let e = self.implicit(&place.ty, depth);
-        // Nothing of that type to be had.
+        // No value of that type is available.
         if matches!(e.kind, Kind::Bool(_)) && place.ty != Ty::Bool {
             return;
         }

@@ -340,7 +340,7 @@ pub struct Entry {
     pub action: usize,
     /// Values of its parameters without direction.
     pub args: Vec<BigInt>,
-    /// Larger wins; 0 where the key decides.
+    /// Larger wins; 0 if the key decides.
     pub priority: u32,
 }
 

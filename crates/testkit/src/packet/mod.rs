@@ -196,7 +196,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// A report of version 1 that says nothing but which of the devices in `mask` are `available`.
+    /// A report of version 1 with no other content than which of the devices in `mask` are `available`.
     pub fn new(server: u16, mask: u8, available: u8, sequence: u32) -> Self {
         Report { version: 1, length: 3, server, mask, available, metrics: 0, sequence }
     }

@@ -11,7 +11,7 @@ fn word(bytes: &[u8], at: usize) -> Result<u16, String> {
 }
 
 /// Verifies every checksum in a frame: of the IPv4 header, of TCP, UDP, ICMP and ICMPv6, and inside ICMP errors of the
-/// quoted IPv4 header and, where all of it is quoted, of the quoted datagram. Says which one is wrong.
+/// quoted IPv4 header and, if all of it is quoted, of the quoted datagram. Returns which one is wrong.
 ///
 /// Fragments have no verifiable transport checksum; a UDP checksum of zero over IPv4 is none, over IPv6 it is wrong
 /// (RFC 8200, section 8.1).

@@ -29,7 +29,7 @@ pub enum V {
 /// Where a computation ends early.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stop {
-    /// It depends on something that P4_16 leaves open: the case says nothing.
+    /// It depends on something that P4_16 leaves open: the case has no result.
     Undefined(&'static str),
     /// `exit`
     Exit,
@@ -115,7 +115,7 @@ impl V {
     /// Equality as each type has it.
     pub fn equals(&self, other: &V) -> R<bool> {
         let all = |a: &[V], b: &[V]| -> R<bool> {
-            // All pairs are looked at: an unknown one spoils the whole even where another differs.
+            // All pairs are compared: an unknown one makes the whole unknown even if another differs.
             let mut equal = true;
             for (x, y) in a.iter().zip(b) {
                 equal &= x.equals(y)?;

@@ -453,8 +453,8 @@ fn idle_devices_first() {
     assert_shares(&first, &[1.0; 8], 0.16);
 }
 
-/// A device that works on several requests at a time is idle while it has room; where none has, and among those that have, each is
-/// taken as often as its weight says.
+/// A device that works on several requests at a time is idle while it has room. If none has room, and among those that
+/// do, each is taken in proportion to its weight.
 #[test]
 fn idle_below_a_number() {
     let b = Blocks {

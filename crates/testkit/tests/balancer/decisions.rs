@@ -37,8 +37,8 @@ fn dispatched(w: &mut World) -> Vec<(String, u64)> {
     out.into_iter().collect()
 }
 
-/// One connection in a world of one server that `prepare` changed: why did it get its device? `blocks` are the parameters of
-/// `set_policy`, where the policy is made of blocks.
+/// Checks the reason for the device of one connection, in a world of one server that `prepare` changed. `blocks` are
+/// the parameters of `set_policy`, if the policy is made of blocks.
 #[track_caller]
 fn check(policy: u8, blocks: &str, prepare: fn(&mut World), reason: &str) {
     let mut w = World::one_server(policy);

@@ -216,7 +216,7 @@ fn availability_changes() {
     }
 }
 
-/// The load of one server says nothing about another.
+/// The load of one server does not affect another.
 #[test]
 fn availability_of_each_server() {
     let mut w = World::new();

@@ -111,7 +111,7 @@ fn changed(change: impl Fn(&mut Report) + Copy) -> impl FnOnce(Packet) -> (u32, 
 #[test]
 fn spoofed() {
     let wrong = "DROP_REPORT_SOURCE";
-    // From a port where the device is not.
+    // From another port than the device's.
     refused(|p| (1, p), wrong);
     refused(|p| (3, p), wrong);
     // From another address, be it that of another device of the server.
@@ -282,7 +282,7 @@ fn silent_agents() {
     }
 }
 
-/// Devices that never reported are as good as silent, where reports are needed.
+/// Devices that never reported count as silent, if reports are needed.
 #[test]
 fn never_heard_of() {
     let mut w = World::one_server(AVAILABILITY);

@@ -224,7 +224,7 @@ fn random_bytes() {
     t.check();
 }
 
-/// The largest packets that there are.
+/// The largest possible packets.
 #[test]
 fn large_packets() {
     let mut t = Target::new();

@@ -154,7 +154,7 @@ impl World {
         self.rig.wait_ms(ms);
     }
 
-    /// Where a device is, whose answers are its, whose reports are its.
+    /// Adds a device's entries: its place, the source of its answers, and the sender of its reports.
     pub fn add_device(&mut self, d: u16) {
         let (a4, a6, port) = (device_address(d, true), device_address(d, false), device_port(d));
         let mac = device_mac(d).map(|b| format!("{b:02x}")).join(":");
@@ -218,7 +218,7 @@ impl World {
     pub fn priorities(&mut self, service: u16, epoch: u8, server: u16, slots: &[u8]) {
         for (slot, priority) in (0..8).flat_map(|s| (3..=10).map(move |p| (s, p))) {
             let bit = 1 << slot;
-            // Most of them are not there.
+            // Most of them are missing.
             let _ = self.rig.remove(&format!(
                 "dip_table service={service} epoch={epoch} server={server} available={bit}&&&{bit} \
                  priority={priority} -> use_device(0)"
@@ -266,7 +266,7 @@ impl World {
         out
     }
 
-    /// `packet` arrives and exactly one packet leaves; which, and where?
+    /// `packet` arrives and exactly one packet leaves; returns it and its port.
     pub fn forward(&mut self, port: u32, packet: &Packet) -> (u32, Packet) {
         match self.send(port, &packet.bytes()).as_slice() {
             [(port, bytes)] => (*port, Packet::parse(bytes).unwrap_or_else(|e| panic!("{e}: {bytes:02x?}"))),
@@ -335,7 +335,7 @@ impl World {
         packet.clone().macs(SWITCH, ROUTER).src(vip).with_ip(|ip| ip.ttl -= 1)
     }
 
-    /// A packet of a client: which device gets it? All else about it is checked.
+    /// A packet of a client; returns its device. Everything else about it is checked.
     #[track_caller]
     pub fn device_of(&mut self, packet: &Packet) -> u16 {
         let packet = packet.clone().macs(ROUTER, SWITCH);

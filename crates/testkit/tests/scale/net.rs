@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Where clients are, and where all devices are.
+/// Addresses of clients, and of all devices.
 const CLIENTS: u32 = 1;
 const DEVICES: u32 = 2;
 const SWITCH: [u8; 6] = [0x02, 0x50, 0x4d, 0, 0, 1];
@@ -184,7 +184,7 @@ impl Net {
     }
 
     /// From now on new connections go to these servers, by this policy of the data plane (3: the fewest connections in flight), and
-    /// to these devices of each. As a controller does it: the other generation, then one write.
+    /// to these devices of each. Like a controller: the other generation, then one write.
     pub fn change(&mut self, servers: &[u16], policy: u8, devices: u8) {
         self.epoch ^= 1;
         let epoch = self.epoch;
@@ -294,7 +294,8 @@ impl Net {
         flows
     }
 
-    /// Segments of these connections, each with these flags and from the device or not. Where does each go?
+    /// Sends segments of these connections, each with these flags and from the device or not, and checks their
+    /// destinations.
     pub fn check(&mut self, flows: &[Flow], segments: &[(bool, u8)]) {
         let clients: Vec<Client> = flows.iter().map(|f| f.client).collect();
         for (from_device, flags) in segments {
@@ -313,7 +314,7 @@ impl Net {
         self.check(flows, &[(false, ACK | PSH), (true, ACK | PSH)]);
     }
 
-    /// At least this many segments were looked at, and all of them went where they should.
+    /// At least this many segments were checked, and all of them went to the right place.
     #[track_caller]
     pub fn consistent(&self, at_least: u64) {
         assert_eq!(self.violations, 0, "of {} segments", self.checked);

@@ -55,7 +55,7 @@ impl State {
         flat
     }
 
-    /// The store has taken an entry. `stood`: it stood there already and does something else now.
+    /// The store has taken an entry. `stood`: it existed already and has another action now.
     pub(super) fn flat_put(&mut self, id: TableId, handle: EntryHandle, entry: &Entry, stood: bool) {
         let Some(flat) = self.flat.get_mut(id.index()) else { return };
         let Some(table) = self.tables.get(id.index()) else { return };
@@ -75,7 +75,7 @@ impl State {
         }
     }
 
-    /// A member of an action profile does something else now.
+    /// A member of an action profile has another action now.
     pub(super) fn flat_member(&mut self, profile: ExternInstanceId, member: u32) {
         let of = EntryAction::Member(member);
         for (n, (flat, table)) in self.flat.iter_mut().zip(&self.tables).enumerate() {

@@ -62,7 +62,7 @@ pub struct Event {
 pub enum EventKind {
     /// The program called `log_msg`.
     Log(String),
-    /// An `assert` was false; the packet was dropped. With its place (`file.p4:17`) where the program knows it.
+    /// An `assert` was false; the packet was dropped. With its place (`file.p4:17`) if the program knows it.
     AssertFailed(Option<Arc<str>>),
     /// An `assume` was false, likewise.
     AssumeFailed(Option<Arc<str>>),
@@ -173,7 +173,7 @@ impl Cells {
 /// The per-entry data that packets write.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hits {
-    /// Only where the table has direct resources or idle timeouts.
+    /// Only if the table has direct resources or idle timeouts.
     pub info: InfoMap,
     pub default_counter: CounterCell,
     pub default_meter: Meter,
@@ -197,7 +197,7 @@ pub struct State {
     /// Held by packets in sections that must not overlap: [`Access::enter`].
     pub(crate) locks: Vec<Guarded<()>>,
     sections: usize,
-    /// Held by packets in `@atomic` blocks, where there are several workers.
+    /// Held by packets in `@atomic` blocks, if several workers run.
     pub(crate) atomic: Option<Arc<Turn>>,
     has_atomic: bool,
     /// Another one for each program that ran: digests of an earlier one mean nothing any more.

@@ -30,7 +30,7 @@ pub(crate) struct Own {
     max_events: usize,
     /// By extern instance: the colour of the entry that was hit last, for direct meters.
     pub colors: Vec<Color>,
-    /// The arrays that the worker's packets use, where they are not those of the state.
+    /// The arrays that the worker's packets use, if they are not those of the state.
     pub cells: Option<Arc<[CellArray]>>,
     /// The `@atomic` blocks that its packet is in.
     pub atomic: Atomic,

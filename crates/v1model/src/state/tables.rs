@@ -293,7 +293,7 @@ impl State {
         idle
     }
 
-    /// When [`State::take_idle`] next has something to look at.
+    /// When [`State::take_idle`] has its next work.
     pub fn next_idle(&self) -> Option<Time> {
         self.timers.first().map(|(at, _, _)| *at)
     }

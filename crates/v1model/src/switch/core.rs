@@ -39,7 +39,7 @@ pub(super) struct Packet<F> {
     /// How often the received packet that it descends from, and its other descendants, were cloned, resubmitted and
     /// recirculated so far. `None` if that never happened.
     pub descendants: Option<Arc<AtomicU32>>,
-    /// The frame holds nothing of this packet yet.
+    /// The frame is not used by this packet yet.
     pub fresh: bool,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Packet<F> {
 pub(super) struct Way {
     /// Length of the packet as the program sees it, fixed at the start of the pass.
     pub bytes: u32,
-    /// Where in the packet the parser stopped.
+    /// The parser's final position in the packet.
     pub payload: usize,
     /// Bits of the headers that the parser made valid; only counted where egress looks at the length.
     pub parsed_bits: u64,
@@ -123,7 +123,7 @@ pub(super) struct Core<F> {
     pub config: SwitchConfig,
     /// Known to be down.
     pub down_ports: BTreeSet<u32>,
-    /// Where packets come in and leave.
+    /// The places where packets arrive and leave.
     pub gate: Gate,
     /// Received packets.
     pub input: VecDeque<Boxed<F>>,
@@ -183,7 +183,7 @@ impl<F> Core<F> {
         core
     }
 
-    /// Goes over to another program. Packets between ingress and egress are lost, those that wait for ingress stay.
+    /// Switches to another program. Packets between ingress and egress are lost, those that wait for ingress stay.
     pub fn change_program<E: Executor<Frame = F>>(&mut self, fixed: &Fixed<E>) {
         self.gate.port_limit = 1 << fixed.pipeline.port_width();
         self.gate.note_ports();

@@ -80,13 +80,13 @@ impl<F> Core<F> {
         Polled { passes, more: waiting || self.queues.next().is_some_and(|t| t <= now) }
     }
 
-    /// When there is something to do besides new packets.
+    /// When the next work besides new packets is due.
     pub fn next_deadline(&self) -> Option<Time> {
         let input = (!self.input.is_empty() || !self.again.is_empty()).then_some(self.last_now);
         [input, self.queues.next()].into_iter().flatten().min()
     }
 
-    /// Receives and polls packets one by one, without copies where nothing holds them up.
+    /// Receives and polls packets one by one, without copies unless they have to wait.
     pub fn process<E: Executor<Frame = F>>(
         &mut self,
         drive: Option<&mut Drive<'_, E>>,

@@ -34,7 +34,7 @@ pub type Loader<E> = fn(Arc<Program>, &[TypeId], &Known) -> Result<E, LoadError>
 type SharedLoader<E> =
     Arc<dyn Fn(Arc<Program>, &[TypeId], &Known) -> Result<Arc<E>, LoadError> + Send + Sync>;
 
-/// Where packets go that leave the switch.
+/// The receiver of packets that leave the switch.
 pub trait Sink {
     /// A packet leaves on a port.
     fn transmit(&mut self, port: u32, packet: &[u8]);
@@ -54,7 +54,7 @@ pub struct Arrived<'a> {
     pub port: u32,
     /// Room for longer headers, as much as there is, and the packet, which ends with the buffer.
     pub buffer: &'a mut [u8],
-    /// Where in the buffer the packet begins.
+    /// The packet's first byte in the buffer.
     pub start: usize,
 }
 
@@ -266,7 +266,7 @@ impl<E: Executor> Switch<E> {
     /// Tables, registers and everything else that the control plane writes.
     pub fn state_mut(&mut self) -> Option<&mut State> {
         let state = &mut self.loaded.as_mut()?.state;
-        // Whatever the caller changes: nothing that is remembered of it holds any longer.
+        // The caller may change anything, so cached data is no longer valid.
         state.generation = Generation::new();
         Some(state)
     }
@@ -304,13 +304,13 @@ impl<E: Executor> Switch<E> {
         self.core.process(drive.as_mut(), now, budget, batch, sink)
     }
 
-    /// When [`Switch::poll`] next has something to do (perhaps already), or an idle timeout may have passed
+    /// When [`Switch::poll`] next has work (perhaps already), or an idle timeout may have passed
     /// ([`Switch::take_idle`]). `None`: not before the next packet.
     pub fn next_deadline(&self) -> Option<Time> {
         [self.next_poll(), self.next_idle()].into_iter().flatten().min()
     }
 
-    /// When [`Switch::poll`] next has something to do (perhaps already). `None`: not before the next packet.
+    /// When [`Switch::poll`] next has work (perhaps already). `None`: not before the next packet.
     pub fn next_poll(&self) -> Option<Time> {
         self.core.next_deadline()
     }

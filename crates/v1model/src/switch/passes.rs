@@ -603,7 +603,7 @@ impl<E: Executor> Drive<'_, E> {
         core.emitted = emitted;
     }
 
-    /// Processes what waits, egress first: packets leave as soon as they may, and queues stay short.
+    /// Processes waiting packets, egress first: packets leave as soon as they may, and queues stay short.
     pub fn work(
         &mut self,
         core: &mut Core<E::Frame>,

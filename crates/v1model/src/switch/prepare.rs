@@ -44,8 +44,8 @@ impl<E: Executor> Clone for Prepared<E> {
 }
 
 impl<E: Executor> Prepared<E> {
-    /// Makes what usual packets do not need, so that no unusual one has to wait for it. It takes a while, and can be called while the
-    /// program runs.
+    /// Makes the code that usual packets do not need, so that no unusual one has to wait for it. It takes a while, and
+    /// can be called while the program runs.
     pub fn complete(&self) -> impl FnOnce() + Send + use<E>
     where
         E: Send + Sync,

@@ -104,7 +104,7 @@ fn precedence_after_ingress() {
         group(b);
     };
     check(ingress(drop_then_group), "4:0a0b0c0d 5:0a0b0c0d");
-    // The clone is made whatever happens to the packet, and has the packet as it came in.
+    // The clone is made whatever happens to the packet, and holds the original packet.
     let clone_and_drop = |b: &mut Block<'_>| {
         b.set_h(0, 0xff);
         b.clone_to(1);

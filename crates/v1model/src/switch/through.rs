@@ -1,6 +1,6 @@
 //! Packets that go through the switch in one go: the executor has made one piece of code of all blocks.
 //!
-//! The plan says what `straight.rs` does between the blocks. Where there is more to do than that, the pass ends and
+//! The plan holds the steps of `straight.rs` between the blocks. If a packet needs more than that, the pass ends and
 //! `straight.rs` continues.
 
 use super::core::{Bench, Core, Lane, Way};
@@ -25,7 +25,7 @@ mod given {
     pub const STAMP: usize = 2;
 }
 
-/// Where a pass ends before its time.
+/// The points where a pass ends early.
 mod exit {
     pub const VERIFIED: u32 = 0;
     pub const INGRESS: u32 = 1;

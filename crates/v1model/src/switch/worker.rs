@@ -26,7 +26,7 @@ pub struct Worker<E: Executor> {
 }
 
 impl<E: Executor> Switch<E> {
-    /// Makes `count` workers besides those that there are, and besides the switch itself, which can still process packets.
+    /// Makes `count` workers in addition to existing ones, and to the switch itself, which can still process packets.
     pub fn add_workers(&mut self, count: usize) -> Vec<Worker<E>> {
         let first = self.others.len();
         for index in first..first + count {

@@ -135,7 +135,7 @@ fn seen(switch: &mut Switch<Tested>) -> Outcome<String> {
 }
 
 /// Feeds the same random packets to two switches that run `NAME.p4`, one by one and in batches: the results are equal.
-/// The number of packets that were sent from where they came.
+/// Returns the number of packets that were sent to their ingress port.
 pub fn feed_both(dir: &Path, name: &str, packets: u64, config: SwitchConfig, budget: usize) -> Outcome<u64> {
     let pipeline = load(&dir.join(format!("{name}.p4")))?;
     let text = std::fs::read_to_string(dir.join(format!("{name}.test"))).map_err(|e| e.to_string())?;

@@ -57,7 +57,7 @@ pub mod row {
     pub const ACTION: u64 = 0xffff_ffff;
     /// Set: an entry was hit. Otherwise it is the default action's row.
     pub const HIT: u64 = 1 << 32;
-    /// Set: the row does not say what happens (an action profile's group; data that is not all scalars; an entry with
+    /// Set: the row does not define the action (an action profile's group; data that is not all scalars; an entry with
     /// too high a number). [`Env::lookup`](crate::Env::lookup) does, and counts.
     pub const ASK: u64 = 1 << 34;
     /// Set: look-ups of the table are counted or timed, so [`Env::count_hit`](crate::Env::count_hit) has to be called before the

@@ -26,7 +26,7 @@ const GROUP: usize = 4;
 /// Where vectors begin.
 type Starts = [MaybeUninit<usize>; MAX_PARTS];
 
-/// More entries than this are not kept here, nor more bytes of vectors. (Tests want to see what happens then.)
+/// More entries than this are not kept here, nor more bytes of vectors. (Tests use a lower limit.)
 pub(super) const MAX_ENTRIES: usize = if cfg!(test) { 200 } else { 1 << 15 };
 const MAX_BYTES: usize = 64 << 20;
 
