@@ -6,6 +6,7 @@
 //! time.
 
 mod arbitration;
+mod cells;
 mod digest;
 mod packet;
 mod pipeline;

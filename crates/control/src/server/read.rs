@@ -24,10 +24,14 @@ enum Wanted {
 }
 
 /// Where a part of a read has stopped because it had looked at enough; `None` at the end.
-type Stopped<P> = Result<Option<P>, EntityError>;
+pub(super) type Stopped<P> = Result<Option<P>, EntityError>;
 
 /// The objects that an id names: one, or all for 0.
-fn select<'a, S>(map: &'a BTreeMap<u32, S>, what: &str, id: u32) -> Result<Vec<(u32, &'a S)>, EntityError> {
+pub(super) fn select<'a, S>(
+    map: &'a BTreeMap<u32, S>,
+    what: &str,
+    id: u32,
+) -> Result<Vec<(u32, &'a S)>, EntityError> {
     if id == 0 {
         return Ok(map.iter().map(|(id, s)| (*id, s)).collect());
     }
@@ -35,19 +39,19 @@ fn select<'a, S>(map: &'a BTreeMap<u32, S>, what: &str, id: u32) -> Result<Vec<(
 }
 
 /// An index without an object means nothing.
-fn no_index(id: u32, index: Option<&pb::Index>) -> Result<(), EntityError> {
+pub(super) fn no_index(id: u32, index: Option<&pb::Index>) -> Result<(), EntityError> {
     match (id, index) {
         (0, Some(_)) => Err(EntityError::invalid("an index is given, but no id")),
         _ => Ok(()),
     }
 }
 
-fn index(at: u64) -> Option<pb::Index> {
+pub(super) fn index(at: u64) -> Option<pb::Index> {
     Some(pb::Index { index: i64::try_from(at).unwrap_or(i64::MAX) })
 }
 
 /// Visits objects from a place on. `visit` gets an object and where to continue in it.
-fn walk<S>(
+pub(super) fn walk<S>(
     objects: Vec<(u32, S)>,
     from: Place,
     mut visit: impl FnMut(u32, S, u64) -> Stopped<u64>,
@@ -62,7 +66,7 @@ fn walk<S>(
 }
 
 /// Visits what is in an object, each with its number, until enough has been looked at.
-fn visit<T>(
+pub(super) fn visit<T>(
     slice: &mut Slice,
     cost: usize,
     items: impl Iterator<Item = (u64, T)>,
@@ -89,16 +93,15 @@ impl View<'_> {
             Some(Entity::TableEntry(e)) => self.read_tables(e, from, slice),
             Some(Entity::DirectCounterEntry(e)) => self.read_direct_counters(e, from, slice),
             Some(Entity::DirectMeterEntry(e)) => self.read_direct_meters(e, from, slice),
-            Some(Entity::CounterEntry(e)) => self.read_counters(e, from, slice),
             Some(Entity::MeterEntry(e)) => self.read_meters(e, from, slice),
-            Some(Entity::RegisterEntry(e)) => self.read_registers(e, from, slice),
             Some(Entity::ActionProfileMember(e)) => self.read_members(e, from, slice),
             Some(Entity::ActionProfileGroup(e)) => self.read_groups(e, from, slice),
             Some(Entity::PacketReplicationEngineEntry(e)) => self.read_replication(e, from, slice),
             Some(Entity::ValueSetEntry(e)) => self.read_value_sets(e, from, slice),
             Some(Entity::DigestEntry(e)) => self.read_digests(e, from, slice),
-            // There are no such instances, so a read of all of them finds none.
-            Some(Entity::ExternEntry(e)) if e.extern_type_id == 0 => Ok(None),
+            // Without such instances a read of all of them finds none. Counters and registers are read by `CellView`.
+            Some(Entity::ExternEntry(pb::ExternEntry { extern_type_id: 0, .. }))
+            | Some(Entity::CounterEntry(_) | Entity::RegisterEntry(_)) => Ok(None),
             Some(Entity::ExternEntry(_)) => {
                 Err(EntityError::unimplemented("this target has no externs beyond those of P4Runtime"))
             }
@@ -324,25 +327,6 @@ impl View<'_> {
         })
     }
 
-    fn read_counters(&self, e: &pb::CounterEntry, from: Place, slice: &mut Slice) -> Stopped<Place> {
-        no_index(e.counter_id, e.index.as_ref())?;
-        let all = select(&self.terms.schema.counters, "counter", e.counter_id)?;
-        walk(all, from, |counter_id, counter, at| {
-            let range = cells(counter, e.index.as_ref())
-                .map_err(|e| e.at(format_args!("counter {}", counter.name)))?;
-            let range = (range.start.max(at)..range.end).map(|at| (at, ()));
-            visit(slice, 1, range, |slice, at, ()| {
-                let value = self.state.read_counter(counter.instance, at)?;
-                if !slice.changed_only || value != Default::default() {
-                    let data = Some(encode_counter(value));
-                    let entry = pb::CounterEntry { counter_id, index: index(at), data };
-                    slice.found.push(Raw::Entity(Entity::CounterEntry(entry)));
-                }
-                Ok(())
-            })
-        })
-    }
-
     fn read_meters(&self, e: &pb::MeterEntry, from: Place, slice: &mut Slice) -> Stopped<Place> {
         no_index(e.meter_id, e.index.as_ref())?;
         let all = select(&self.terms.schema.meters, "meter", e.meter_id)?;
@@ -357,23 +341,6 @@ impl View<'_> {
                     let counter_data = e.counter_data.map(|_| encode_marked(cell.marked()));
                     let entry = pb::MeterEntry { meter_id, index: index(at), config, counter_data };
                     slice.found.push(Raw::Entity(Entity::MeterEntry(entry)));
-                }
-                Ok(())
-            })
-        })
-    }
-
-    fn read_registers(&self, e: &pb::RegisterEntry, from: Place, slice: &mut Slice) -> Stopped<Place> {
-        no_index(e.register_id, e.index.as_ref())?;
-        let all = select(&self.terms.schema.registers, "register", e.register_id)?;
-        walk(all, from, |id, register, at| {
-            let range = cells(&register.array, e.index.as_ref())
-                .map_err(|e| e.at(format_args!("register {}", register.array.name)))?;
-            let range = (range.start.max(at)..range.end).map(|at| (at, ()));
-            visit(slice, 1, range, |slice, index, ()| {
-                let bits = self.state.read_register(register.array.instance, index)?;
-                if !slice.changed_only || !bits.is_zero() {
-                    slice.found.push(Raw::Cell { register: id, index, bits });
                 }
                 Ok(())
             })

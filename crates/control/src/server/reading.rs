@@ -1,6 +1,7 @@
-//! A `Read` under way: it takes the switch for a small part of its work at a time, and gives what it has found message
-//! by message, so that neither packets nor other clients wait for it, nor memory for the slowest reader.
+//! A `Read` in progress. It is split into slices: packets and other clients use the switch between two of them. Registers and counters
+//! are read without taking the switch. Results are sent message by message, so that a slow reader needs no more memory.
 
+use super::cells::CellView;
 use super::roles::{RoleRules, entity_ids};
 use super::view::{Raw, Terms, View};
 use super::{NO_PIPELINE, RoleKey, Server};
@@ -10,17 +11,17 @@ use crate::proto::p4rt as pb;
 use crate::schema::Schema;
 use crate::translate::Codec;
 use pb::entity::Entity;
-use pointsman_v1model::Time;
+use pointsman_v1model::{Time, Watch};
 use prost::Message;
 use std::collections::VecDeque;
 
 /// Bytes after which a message is sent: well below the 4 MiB that gRPC clients accept.
 const ENOUGH_BYTES: usize = 1 << 20;
 
-/// Cells that a read looks at before packets get the switch again: about ten microseconds of work.
+/// Cells in a slice, after which packets get the switch again: about ten microseconds of work.
 pub(super) const SLICE: usize = 256;
 
-/// What an entry costs of that: it has to be unpacked.
+/// Cost of an entry in cells: it has to be unpacked.
 pub(super) const ENTRY: usize = 4;
 
 /// The answer to a `Read`: what was found, and then how it ended.
@@ -51,7 +52,7 @@ pub(super) struct Place {
     pub at: u64,
 }
 
-/// One part of a read: how much it may still look at, and what it has found.
+/// One part of a read: the remaining cost, and the results.
 pub(super) struct Slice {
     left: usize,
     pub found: Vec<Raw>,
@@ -101,6 +102,16 @@ pub struct Reading {
     /// It is about the pipeline that packets go through, even if another one is saved.
     live: bool,
     changed_only: bool,
+    /// The registers and counters, as soon as one is requested.
+    cells: Option<Watch>,
+}
+
+/// Where a slice looks.
+enum Source<'a> {
+    /// Packets pass meanwhile.
+    Cells(CellView<'a>),
+    /// Packets wait.
+    State(View<'a>),
 }
 
 /// Makes messages of entities.
@@ -136,10 +147,21 @@ impl Reading {
         Reading { live: true, changed_only: true, ..server.reading(requests) }
     }
 
-    /// Reads one part of the request from the state.
-    fn gather(&mut self, view: View<'_>, slice: &mut Slice) {
-        while self.request < self.requests.len() && slice.take(1) {
-            match view.read(&self.requests[self.request], self.place.unwrap_or_default(), slice) {
+    /// Is the current request about registers or counters?
+    fn is_of_cells(&self) -> bool {
+        self.requests.get(self.request).is_some_and(CellView::has)
+    }
+
+    /// Reads one part of the requests: those of registers and counters from there, the others from the state.
+    fn gather(&mut self, source: Source<'_>, slice: &mut Slice) {
+        let of_cells = matches!(source, Source::Cells(_));
+        while self.request < self.requests.len() && self.is_of_cells() == of_cells && slice.take(1) {
+            let (request, place) = (&self.requests[self.request], self.place.unwrap_or_default());
+            let stopped = match source {
+                Source::Cells(view) => view.read(request, place, slice),
+                Source::State(view) => view.read(request, place, slice),
+            };
+            match stopped {
                 Ok(Some(place)) => self.place = Some(place),
                 outcome => {
                     self.outcomes.push(outcome.map(|_| ()));
@@ -228,11 +250,12 @@ impl Server {
             changes: self.changes,
             live: false,
             changed_only: false,
+            cells: None,
         }
     }
 
-    /// Carries out a part of a read. The switch is taken for a bounded number of cells and entries, and released
-    /// before they become messages.
+    /// Carries out a part of a read. The switch is taken for a bounded number of entries, and released before they become messages. For
+    /// registers and counters it is taken once, to find their memory.
     ///
     /// A read that finds that a write or another pipeline has come in between ends with `ABORTED`: what it found before
     /// and what it would find now would not be one state. Callers who want reads to end let writes wait meanwhile.
@@ -274,11 +297,18 @@ impl Server {
         let codec = Codec { names: &installed.names, ports: &self.ports, learn: false };
         let terms = Terms { schema: &installed.schema, book: &installed.book, codec };
         let mut slice = Slice { left: SLICE, found: Vec::new(), changed_only: reading.changed_only };
-        match saved {
-            Some(saved) => reading.gather(View { terms, state: &saved.state, now }, &mut slice),
+        let of_cells = reading.is_of_cells();
+        match reading.cells.take().filter(|_| of_cells) {
+            Some(cells) => {
+                reading.gather(Source::Cells(CellView { terms, cells: &cells }), &mut slice);
+                reading.cells = Some(cells);
+            }
             None => {
-                let state = device.state().ok_or_else(none)?;
-                reading.gather(View { terms, state, now }, &mut slice);
+                let state = saved.map(|s| &s.state).or_else(|| device.state()).ok_or_else(none)?;
+                match of_cells {
+                    true => reading.cells = Some(state.watch()),
+                    false => reading.gather(Source::State(View { terms, state, now }), &mut slice),
+                }
                 device.release();
             }
         }

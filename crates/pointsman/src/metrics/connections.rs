@@ -1,12 +1,12 @@
 //! Occupancy of the balancer's connection table.
 //!
 //! The kind of an entry depends on the time, so it cannot be counted at changes: an idle connection ends without a packet. It is
-//! counted by looking at every place, a few at a time, so that packets and the control plane never wait for it.
+//! counted by looking at every place while packets pass, a few at a time, so that the control plane does not wait for it.
 
 use super::{Labels, Page, labelled, one};
 use crate::metrics::switch::named;
 use pointsman_ir::ExternInstanceId;
-use pointsman_v1model::State;
+use pointsman_v1model::Watch;
 use std::collections::BTreeMap;
 
 /// Ways of the table (connections.p4).
@@ -92,9 +92,9 @@ impl Census {
     }
 
     /// Counts one of `parts` equal parts of the table. `now_us` is the program's time.
-    pub fn step(&mut self, state: &State, now_us: u64, parts: u64) {
+    pub fn step(&mut self, cells: &Watch, now_us: u64, parts: u64) {
         let of = |way: usize, what: &str| {
-            named(state.program(), &format!("BalancerIngress.connections.way{way}.{what}"))
+            named(cells.program(), &format!("BalancerIngress.connections.way{way}.{what}"))
         };
         let ways: Option<Vec<[ExternInstanceId; 3]>> = (0..WAYS)
             .map(|way| Some([of(way, "state")?, of(way, "last_seen")?, of(way, "middle")?]))
@@ -103,13 +103,13 @@ impl Census {
             *self = Census::default();
             return;
         };
-        let length = ways.first().and_then(|[id, ..]| state.register(*id)).map_or(0, |r| r.len());
+        let length = ways.first().map_or(0, |[id, ..]| cells.len(*id));
         if self.counted.places != length * WAYS as u64 || self.next >= length {
             self.next = 0;
             self.counted = Connections { places: length * WAYS as u64, ..Connections::default() };
         }
         let end = (self.next + length.div_ceil(parts.max(1)).max(1)).min(length);
-        let read = |id, place| state.read_register(id, place).map_or(0, |b| b.low_u64());
+        let read = |id, place| cells.register(id, place).map_or(0, |b| b.low_u64());
         for place in self.next..end {
             for (way, [word, seen, middle]) in ways.iter().enumerate() {
                 let seen = || read(*seen, place) as u32;

@@ -20,7 +20,7 @@ use pointsman_control::proto::p4rt;
 use pointsman_control::{ConnId, Device, Output, RpcError, Server, ServerConfig};
 use pointsman_ir::Program;
 use pointsman_ports::{Counters, PollMode};
-use pointsman_v1model::{Event, EventKind, Preparer, Stats, SwitchConfig, Time};
+use pointsman_v1model::{Event, EventKind, Preparer, State, Stats, SwitchConfig, Time, Watch};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -65,6 +65,10 @@ pub struct Core {
     audit: Audit,
     /// Occupancy of the balancer's connection table.
     census: Census,
+    /// The registers and counters of the running program.
+    cells: Option<Watch>,
+    /// When an idle timeout of an entry may have passed.
+    idle_at: Option<Time>,
 }
 
 /// The switch's end of a stream channel.
@@ -147,7 +151,7 @@ impl Core {
         let compile = |text: &[u8]| compile_config(sources, text);
         let result =
             call(&mut self.server, &mut Turn::new(&self.shared, &self.preparer, &compile, &self.cache), now);
-        self.look_at_executor();
+        self.look_at_switch();
         result
     }
 
@@ -160,9 +164,14 @@ impl Core {
         self.workers.iter().map(ask).collect()
     }
 
-    /// Logs, once per program, if the program does not run as intended.
-    fn look_at_executor(&mut self) {
-        let warning = self.shared.read().executor().and_then(Runner::warning);
+    /// Keeps what is needed between calls of the control plane, so that the switch is not taken for it. Logs, once per program, if the
+    /// program does not run as intended.
+    fn look_at_switch(&mut self) {
+        let switch = self.shared.read();
+        let warning = switch.executor().and_then(Runner::warning);
+        self.cells = switch.state().map(State::watch);
+        self.idle_at = switch.next_idle();
+        drop(switch);
         if let Some(line) = warning.clone().filter(|w| self.warned.as_ref() != Some(w)) {
             self.tell(Level::Warn, line);
         }
@@ -199,9 +208,8 @@ impl Core {
     /// Looks at one of `parts` parts of the balancer's table of connections.
     pub fn count_connections(&mut self, parts: u64) {
         let now = self.now();
-        let switch = self.shared.read();
-        if let Some(state) = switch.state() {
-            self.census.step(state, now.0 / 1000 + switch.config().clock_offset_us, parts);
+        if let Some(cells) = &self.cells {
+            self.census.step(cells, now.0 / 1000 + self.preparer.config().clock_offset_us, parts);
         }
     }
 
@@ -317,8 +325,7 @@ impl Core {
 
     /// When [`Core::tick`] has something to do.
     fn next_deadline(&self) -> Option<Time> {
-        let deadlines =
-            [self.server.next_deadline(), self.shared.read().next_idle(), self.audit.next_deadline()];
+        let deadlines = [self.server.next_deadline(), self.idle_at, self.audit.next_deadline()];
         deadlines.into_iter().flatten().min()
     }
 
@@ -331,13 +338,14 @@ impl Core {
             let outputs = self.server.tick(now, unix_ns() as i64);
             self.deliver(outputs);
         }
-        if self.shared.read().next_idle().is_some_and(|at| at <= now) {
+        if self.idle_at.is_some_and(|at| at <= now) {
             let server = &mut self.server;
-            let outputs = self.shared.change(|switch| {
+            let (outputs, next) = self.shared.change(|switch| {
                 let idle = switch.take_idle(now, IDLE);
                 let state = switch.state().filter(|_| !idle.is_empty());
-                state.map(|state| server.idle_entries(state, &idle, unix_ns() as i64))
+                (state.map(|state| server.idle_entries(state, &idle, unix_ns() as i64)), switch.next_idle())
             });
+            self.idle_at = next;
             self.deliver(outputs.unwrap_or_default());
         }
     }
@@ -402,6 +410,8 @@ impl Runtime {
             stop: false,
             audit: Audit::default(),
             census: Census::default(),
+            cells: None,
+            idle_at: None,
         };
         Ok(Runtime { core, workers, jobs, handle: Handle { jobs: tx } })
     }
@@ -432,7 +442,7 @@ impl Runtime {
         let mut turn = Turn::new(&core.shared, &core.preparer, &compile, &core.cache);
         core.server.boot(&mut turn, config.as_bytes(), now).map_err(|e| e.message)?;
         drop(turn);
-        core.look_at_executor();
+        core.look_at_switch();
         Ok(())
     }
 
