@@ -172,6 +172,14 @@ struct note_t {
     reported_t load;      // meta.words are the values
 }
 
+// The devices whose last report was that of a failed health check.
+bit<8> failed_health_check(in values_t heard) {
+    return (heard.d7 == HEARD_FAILED ? 1w1 : 1w0) ++ (heard.d6 == HEARD_FAILED ? 1w1 : 1w0)
+        ++ (heard.d5 == HEARD_FAILED ? 1w1 : 1w0) ++ (heard.d4 == HEARD_FAILED ? 1w1 : 1w0)
+        ++ (heard.d3 == HEARD_FAILED ? 1w1 : 1w0) ++ (heard.d2 == HEARD_FAILED ? 1w1 : 1w0)
+        ++ (heard.d1 == HEARD_FAILED ? 1w1 : 1w0) ++ (heard.d0 == HEARD_FAILED ? 1w1 : 1w0);
+}
+
 // Which of the enabled devices of a server were heard of within the timeout, and when, if there is one or the policy `looks` at it.
 control HeardOf(in bool looks, in server_t server, in bit<8> enabled, in time_us_t timeout, in time_us_t now, out bit<8> fresh,
                 out values_t heard)

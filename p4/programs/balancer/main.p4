@@ -638,9 +638,11 @@ control BalancerIngress(inout headers_t hdr,
                         bool proposed = false;
                         accel_state.read(available, (bit<32>)meta.server);
                         heard_of.apply(meta.policy == POLICY_BLOCKS, meta.server, pool.devices, pool.report_timeout, now, fresh, heard);
-                        // All agents silent at once is more likely their fault than the devices': better any device than none.
+                        // All agents silent at once is more likely their fault than the devices': better any device than none. One
+                        // whose last health check failed is chosen only if all others failed theirs, too.
                         if (fresh == 0) {
-                            fresh = pool.devices;
+                            fresh = pool.devices & ~failed_health_check(heard);
+                            fresh = fresh == 0 ? pool.devices : fresh;
                             all_silent = true;
                         }
                         // Only a policy made of blocks looks at what the load is.

@@ -236,7 +236,7 @@ fn knowledge_in_files() {
         }
         let e =
             Kept::Classes([("old".to_string(), known)].into()).fits(LearnerKind::Fixed, &settings.parameters);
-        assert!(e.expect_err("it keeps nothing").starts_with("class old: it holds"));
+        assert!(e.expect_err("it keeps nothing").starts_with("class old: it belongs to"));
     }
     let guesses = trained(LearnerKind::Thompson);
     let more = Parameters { max_weight: 7, ..Parameters::default() };

@@ -8,6 +8,9 @@ fn clock(w: &World) -> u32 {
     (w.rig.now.0 / 1_000_000) as u32
 }
 
+/// The bit of `metrics` for a failed health check.
+const FAILED: u16 = 8;
+
 fn state_of(w: &mut World, server: u64) -> u64 {
     w.rig.register("load.accel_state", server).expect("a register").low_u64()
 }
@@ -279,6 +282,34 @@ fn silent_agents() {
         assert_eq!(seen(&mut w), both);
         // Established connections are unaffected.
         assert_eq!(w.device_of(&ack(&client4(0), WEB4)) >> 3, 1);
+    }
+}
+
+/// If no agent reports, a device whose last health check failed gets a new connection only if all others failed theirs, too.
+#[test]
+fn a_device_that_failed_before_all_fell_silent() {
+    for policy in [HASH, ROUND_ROBIN, AVAILABILITY] {
+        let mut w = World::one_server(policy);
+        w.fill(1, 0, &[1], &[0, 1]);
+        w.pool(1, 0, 1, 3, 2, 500);
+        w.report(9, true);
+        let failed = |w: &mut World, device: u16| {
+            let report = Report { metrics: FAILED, ..Report::new(1, 1 << (device & 7), 0, clock(w)) };
+            w.dropped(device_port(device), &report_packet(device, true, &report), "REPORT_ACCEPTED");
+        };
+        let seen = |w: &mut World, from: u32| {
+            let mut devices: Vec<u16> =
+                (from..from + 24).map(|i| w.device_of(&syn(&client4(i), WEB4))).collect();
+            devices.sort();
+            devices.dedup();
+            devices
+        };
+        failed(&mut w, 8);
+        w.wait(10_000);
+        assert_eq!(seen(&mut w, 0), [9]);
+        w.wait(1);
+        failed(&mut w, 9);
+        assert!(seen(&mut w, 100).contains(&8), "better any device than none");
     }
 }
 
