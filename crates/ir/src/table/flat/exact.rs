@@ -11,8 +11,13 @@ use crate::memory::Zeros;
 /// Slots of an empty table.
 const FEWEST: usize = 8;
 
-/// Beyond this many slots growing adds half, to waste less memory.
+/// From this many slots on a table is large: growing adds half, to waste less memory.
 const LARGE: usize = 1 << 14;
+
+/// The number of keys that fit a number of slots.
+fn room(slots: usize) -> usize {
+    if slots < LARGE { slots / 4 } else { slots / 8 * 5 }
+}
 
 /// A hash table. A slot is a key followed by a row; the row's first word is never zero, that of a free slot is.
 #[derive(Clone, Debug)]
@@ -164,7 +169,7 @@ impl Exact {
         let n = match self.seek(key) {
             Ok(n) => n,
             Err(mut n) => {
-                if (self.len + 1) * 8 > self.slots * 5 {
+                if self.len >= room(self.slots) {
                     self.resize(if self.slots < LARGE {
                         self.slots * 2
                     } else {
@@ -211,7 +216,7 @@ impl Exact {
             }
         }
         self.words[hole * self.stride..(hole + 1) * self.stride].fill(0);
-        if self.slots > FEWEST && self.len * 8 < self.slots {
+        if self.slots > FEWEST && self.len * 16 < self.slots {
             self.resize((self.slots / 4).max(FEWEST));
         }
         true
