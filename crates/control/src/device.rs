@@ -34,19 +34,11 @@ pub trait Device {
     /// A port went up or down; see [`State::set_port_status`].
     fn set_port_status(&mut self, port: u32, up: bool);
 
-    /// Checks that [`Device::set_pipeline`] would accept this program.
+    /// Prepares [`Device::set_pipeline`] as far as that is possible while packets pass.
     ///
     /// # Errors
-    /// The error that it would return.
-    fn check_pipeline(&mut self, pipeline: &Pipeline) -> Result<(), String>;
-
-    /// Does the slow part of the following [`Device::set_pipeline`] in advance, so that packets need not wait for it.
-    ///
-    /// # Errors
-    /// The error that it would return.
-    fn ready(&mut self, _pipeline: &Pipeline) -> Result<(), String> {
-        Ok(())
-    }
+    /// The switch cannot run the program.
+    fn ready(&mut self, pipeline: &Pipeline) -> Result<(), String>;
 
     /// Replaces the program by another one with this state, and with the `kept` parts of the old one.
     ///
@@ -94,7 +86,7 @@ impl<E: Executor, C: Fn(&[u8]) -> Result<Program, String>> Device for SwitchDevi
         self.switch.set_port_status(port, up);
     }
 
-    fn check_pipeline(&mut self, pipeline: &Pipeline) -> Result<(), String> {
+    fn ready(&mut self, pipeline: &Pipeline) -> Result<(), String> {
         self.switch.check_pipeline(pipeline).map_err(|e| e.to_string())
     }
 

@@ -368,7 +368,7 @@ impl Device for TestDevice {
         }
     }
 
-    fn check_pipeline(&mut self, _: &Pipeline) -> Result<(), String> {
+    fn ready(&mut self, _: &Pipeline) -> Result<(), String> {
         self.refuses.clone().map_or(Ok(()), Err)
     }
 
@@ -379,7 +379,7 @@ impl Device for TestDevice {
         mut state: Running,
         kept: &Kept,
     ) -> Result<(), String> {
-        self.check_pipeline(&pipeline)?;
+        self.ready(&pipeline)?;
         if let Some(old) = &mut self.state {
             state.copy_port_status(Some(old));
             state.take_kept(old, kept);

@@ -1,11 +1,11 @@
 //! The rack description, its agents' keys and the API's tokens, as files; `pointsman keys` creates keys and a first token.
 
 use crate::console::say;
+use crate::controller::files::replace;
 use pointsman_balance::Rack;
 use pointsman_balance::trust::{ReportKeys, Trust};
 use std::fs::File;
-use std::io::{Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -87,31 +87,18 @@ pub fn complete(path: &Path, text: &str) -> Result<Rack, String> {
     Err(format!("{} have no key in the file of switch.report_keys: run `{command}`", without.join(", ")))
 }
 
-/// Random numbers for keys.
-pub fn new_keys(rack: &Rack, keys: &mut ReportKeys, renew: bool) -> Result<usize, String> {
-    let mut source = File::open("/dev/urandom").map_err(|e| format!("cannot read /dev/urandom: {e}"))?;
-    let mut failed = None;
-    let made = keys.extend(rack, renew, || {
-        let mut key = [0; 8];
-        failed = source.read_exact(&mut key).err().or(failed.take());
-        key
-    })?;
-    match failed {
-        None => Ok(made),
-        Some(e) => Err(format!("cannot read /dev/urandom: {e}")),
-    }
+/// Random bytes for secrets.
+fn random<const N: usize>() -> Result<[u8; N], String> {
+    let mut bytes = [0; N];
+    let read = File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
+    read.map(|()| bytes).map_err(|e| format!("cannot read /dev/urandom: {e}"))
 }
 
-/// Writes a file that only its owner may read. Others may be looking at it: it is the old one or the new one.
-fn write_secret(file: &Path, text: &str) -> Result<(), String> {
-    let beside = file.with_extension("new");
-    let write = || -> std::io::Result<()> {
-        let mut out = File::options().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-        out.set_permissions(std::fs::Permissions::from_mode(0o600))?;
-        out.write_all(text.as_bytes())?;
-        std::fs::rename(&beside, file)
-    };
-    write().map_err(|e| format!("cannot write {}: {e}", file.display()))
+/// Random numbers for keys.
+pub fn new_keys(rack: &Rack, keys: &mut ReportKeys, renew: bool) -> Result<usize, String> {
+    let mut failed = None;
+    let made = keys.extend(rack, renew, || random().map_err(|e| failed = Some(e)).unwrap_or_default())?;
+    failed.map_or(Ok(made), Err)
 }
 
 /// Name of the holder of the first token.
@@ -124,11 +111,9 @@ fn make_token(path: &Path, rack: &Rack) -> Result<Option<PathBuf>, String> {
     if file.exists() {
         return Ok(None);
     }
-    let mut token = [0; 16];
-    let mut source = File::open("/dev/urandom").map_err(|e| format!("cannot read /dev/urandom: {e}"))?;
-    source.read_exact(&mut token).map_err(|e| format!("cannot read /dev/urandom: {e}"))?;
+    let token = random::<16>()?;
     let digits: String = token.iter().map(|b| format!("{b:02x}")).collect();
-    write_secret(&file, &format!("{OPERATOR} {digits}\n"))?;
+    replace(&file, &format!("{OPERATOR} {digits}\n"))?;
     Ok(Some(file))
 }
 
@@ -155,7 +140,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     let mut keys = rack.keys.clone();
     let made = new_keys(&rack, &mut keys, args.renew)?;
     if made > 0 {
-        write_secret(&file, &keys.text(&rack))?;
+        replace(&file, &keys.text(&rack))?;
     }
     say(&format!("{shown}: {made} new keys"));
     Ok(ExitCode::SUCCESS)

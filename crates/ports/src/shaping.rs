@@ -68,7 +68,7 @@ fn described(message: &[u8], of: u16, interface: i32) -> Option<String> {
             let name = value.split(|byte| *byte == 0).next().unwrap_or_default();
             return Some(String::from_utf8_lossy(name).into_owned());
         }
-        at += length.max(4).next_multiple_of(4);
+        at += length.next_multiple_of(4);
     }
 }
 

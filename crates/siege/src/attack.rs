@@ -64,7 +64,15 @@ impl Attack {
                     self.threads.push(switch.spawn("http", run)?);
                 }
             }
-            _ => return Ok(()),
+            Act::Signal(..)
+            | Act::Remove(_)
+            | Act::Cut(_)
+            | Act::Unplug(_)
+            | Act::Write(..)
+            | Act::Unlink(_)
+            | Act::FillDisk
+            | Act::ReportAhead(_)
+            | Act::Policy => return Ok(()),
         }
         self.began.get_or_insert_with(Instant::now);
         Ok(())

@@ -21,12 +21,17 @@ pub struct Case {
     pub recovers_from: Moment,
     /// Devices whose own connections may suffer: they are hit themselves.
     pub hits: &'static [&'static str],
-    /// Measures latency with enough packets for a P99.9.
-    pub latency: bool,
     /// The conditions to check afterwards.
     pub checks: &'static [Check],
     /// The promised limits.
     pub limits: Limits,
+}
+
+impl Case {
+    /// Whether latency is measured, with enough packets for a P99.9.
+    pub fn compares_latency(&self) -> bool {
+        self.limits.added_p999.is_some()
+    }
 }
 
 /// From when recovery is measured.

@@ -264,7 +264,7 @@ impl Maker {
 
     fn answer(&mut self) -> Vec<u8> {
         let port = (EPHEMERAL.start + self.below(EPHEMERAL.end - EPHEMERAL.start)) as u16;
-        let device = self.number as usize % self.ground.agents.len();
+        let device = self.number as usize / 4 % self.ground.agents.len();
         let speaker = self.ground.agents[device].1.link.ipv4;
         let (vip, client) = (self.ground.vip.0, self.ground.client.ipv4);
         if self.kind == Frames::Icmp {

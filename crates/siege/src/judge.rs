@@ -14,7 +14,7 @@ const ABSENT: Duration = Duration::from_millis(1500);
 pub struct Look {
     /// When it began, since the load's start.
     pub at: Duration,
-    /// The first controller's API and the switch's metrics answered in time.
+    /// The APIs of all controllers and the switch's metrics answered in time.
     pub answered: bool,
     /// A controller is in charge and the switch holds the desired entries.
     pub in_charge: bool,
@@ -147,15 +147,16 @@ fn stuck(seen: &Seen, times: &Times) -> Duration {
 
 /// The longest time without an answer of the control plane while the attack lasted.
 fn control_gap(seen: &Seen, times: &Times) -> Duration {
-    let (mut good, mut longest) = (times.begin, Duration::ZERO);
+    let (mut good, mut longest, mut silent) = (times.begin, Duration::ZERO, false);
     for look in seen.looks.iter().filter(|l| (times.begin..=times.end).contains(&l.at)) {
         if look.answered {
+            // A look takes time: the silence lasted until this one, not until the last that failed began.
+            longest = if silent { longest.max(look.at.saturating_sub(good)) } else { longest };
             good = look.at;
-        } else {
-            longest = longest.max(look.at.saturating_sub(good));
         }
+        silent = !look.answered;
     }
-    longest
+    if silent { longest.max(times.end.saturating_sub(good)) } else { longest }
 }
 
 /// The nearest-rank P99.9 of the requests in `which`.
@@ -226,7 +227,7 @@ fn broken(case: &Case, seen: &Seen, v: &Verdict) -> Vec<String> {
     above("API or metrics silent", " ms", v.control_gap.as_secs_f64() * 1e3, ms(limits.control_gap));
     above("memory", " MB", v.memory_mb, limits.memory_mb);
     above("log", " bytes", v.log_bytes as f64, number(limits.log_bytes));
-    if case.latency {
+    if case.compares_latency() {
         let usual = v.p999[0].as_secs_f64() * 2e3;
         let limit = ms(limits.added_p999).map(|added| usual + added);
         above("P99.9", " ms", v.p999[1].as_secs_f64() * 1e3, limit);
@@ -258,7 +259,7 @@ impl Verdict {
                 "standing_lost": l.standing_lost, "new_tcp_lost": l.new_tcp_lost, "new_udp_lost": l.new_udp_lost,
                 "violations": l.violations, "recovery_ms": ms(l.recovery), "stuck_ms": ms(l.stuck),
                 "control_gap_ms": ms(l.control_gap), "memory_growth_mb": l.memory_mb, "log_bytes": l.log_bytes,
-                "added_p999_ms": case.latency.then_some(ms(l.added_p999)).flatten(),
+                "added_p999_ms": case.compares_latency().then_some(ms(l.added_p999)).flatten(),
             },
             "ok": self.broke.is_empty(), "broke": self.broke,
             "standing_lost": self.lost[0], "new_tcp_lost": self.lost[1], "new_udp_lost": self.lost[2],
@@ -266,7 +267,7 @@ impl Verdict {
             "stuck_ms": tenths(self.stuck), "control_gap_ms": tenths(self.control_gap),
         });
         if let Some(all) = value.as_object_mut() {
-            if case.latency {
+            if case.compares_latency() {
                 let us = |d: Duration| d.as_micros() as u64;
                 all.insert(
                     "p999_us".into(),
@@ -396,7 +397,7 @@ mod tests {
     #[test]
     fn latency_is_compared_with_that_before() {
         let limits = crate::case::Limits { added_p999: Some(at(1)), ..NOTHING };
-        let case = Case { latency: true, limits, ..BASE };
+        let case = Case { limits, ..BASE };
         let probe = |ms, took| Attempt { took, ..attempt(Life::Probe, false, ms, Outcome::Answered(0)) };
         let seen = |during| {
             let mut seen = good();

@@ -2,6 +2,7 @@
 
 use crate::case::P4Runtime;
 use p4rt::entity::Entity as E;
+use p4rt::packet_replication_engine_entry::Type as Replication;
 use pointsman_control::proto::p4rt;
 use pointsman_control::proto::p4rt::p4_runtime_client::P4RuntimeClient;
 use pointsman_lab::{Error, Result};
@@ -76,6 +77,7 @@ async fn session(at: SocketAddr, what: P4Runtime, stop: &AtomicBool, sent: &Atom
             }
         }
         P4Runtime::BadUpdates => {
+            let _held = arbitrate(&mut client, HIGHEST).await?;
             while !stop.load(Relaxed) {
                 // It is refused on purpose.
                 let _ = client.write(bad_updates()).await;
@@ -142,6 +144,18 @@ fn everything() -> Vec<E> {
             table_entry: Some(p4rt::TableEntry::default()),
             ..Default::default()
         }),
+        E::DirectMeterEntry(p4rt::DirectMeterEntry {
+            table_entry: Some(p4rt::TableEntry::default()),
+            ..Default::default()
+        }),
+        E::PacketReplicationEngineEntry(p4rt::PacketReplicationEngineEntry {
+            r#type: Some(Replication::MulticastGroupEntry(p4rt::MulticastGroupEntry::default())),
+        }),
+        E::PacketReplicationEngineEntry(p4rt::PacketReplicationEngineEntry {
+            r#type: Some(Replication::CloneSessionEntry(p4rt::CloneSessionEntry::default())),
+        }),
+        E::ValueSetEntry(p4rt::ValueSetEntry::default()),
+        E::DigestEntry(p4rt::DigestEntry::default()),
         E::ActionProfileMember(p4rt::ActionProfileMember::default()),
         E::ActionProfileGroup(p4rt::ActionProfileGroup::default()),
     ]

@@ -3,6 +3,7 @@
 use crate::case::{Check, Content, File, Signal, Who};
 use crate::child::Child;
 use crate::http;
+use crate::run::Options;
 use pointsman_lab::rack::{ClientSpec, Link, Rack as Wiring, RackSpec};
 use pointsman_lab::wire::Keyring;
 use pointsman_lab::{Error, Namespace, Result};
@@ -33,15 +34,6 @@ const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 const POLICY: &str = "{\"policy\": \"ecmp\"}";
 /// How long one request to API or metrics may take.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-/// Which programs to run.
-#[derive(Clone, Debug)]
-pub struct Programs {
-    /// The program to be judged: switch, controllers and agents.
-    pub binary: String,
-    /// The program that serves requests on devices.
-    pub own: String,
-}
 
 /// A rack that runs.
 pub struct Rack {
@@ -143,10 +135,10 @@ fn failed(what: &str, path: &std::path::Path) -> impl FnOnce(std::io::Error) -> 
 
 impl Rack {
     /// Builds a rack with its files in `folder` and starts everything in it. The devices serve; the rest may take a moment.
-    pub fn start(folder: PathBuf, programs: &Programs, controllers: u8) -> Result<Self> {
+    pub fn start(folder: PathBuf, options: &Options, controllers: u8) -> Result<Self> {
         let spec = spec();
         let wiring = Wiring::build(&spec)?;
-        let binary = &programs.binary;
+        let (binary, own) = (&options.binary.display().to_string(), options.own.display().to_string());
         write_files(&folder, &spec, controllers)?;
         let described = |c: u8| folder.join(format!("rack-{c}.toml")).display().to_string();
         make_keys(&wiring.switch, binary, &described(0))?;
@@ -160,10 +152,7 @@ impl Rack {
             let more = ["--seed", &seed, "--name", &name, "--listen", &listen];
             let arguments = arguments.iter().chain(&more).map(ToString::to_string).collect();
             let host = &wiring.host(&name)?.namespace;
-            devices.push((
-                name.clone(),
-                Child::start(format!("device {name}"), host, &programs.own, arguments)?,
-            ));
+            devices.push((name.clone(), Child::start(format!("device {name}"), host, &own, arguments)?));
         }
         let mut arguments: Vec<String> = ["switch", "balancer", "--metrics"].map(String::from).into();
         arguments.push(metrics().to_string());

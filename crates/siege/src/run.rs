@@ -5,7 +5,7 @@ use crate::case::{Act, Case, Content, Signal};
 use crate::frames::{Ground, micros};
 use crate::judge::{Look, Seen, Times, Verdict, judge};
 use crate::load::{Attempt, Life, Load, Outcome, VOLUME, Volume};
-use crate::rack::{self, Programs, Rack};
+use crate::rack::{self, Rack};
 use crate::table;
 use pointsman_lab::frames::{PacketSender, Transmitter};
 use pointsman_lab::{Error, Namespace, Result, memory_folder, private_folder};
@@ -82,21 +82,19 @@ pub fn prepare() -> Result<()> {
 /// # Errors
 /// A rack cannot be built, or does not serve even without an attack.
 pub fn run(cases: &[&Case], options: &Options, mut tell: impl FnMut(&str)) -> Result<Results> {
-    let shown = |p: &Path| p.display().to_string();
-    let programs = Programs { binary: shown(&options.binary), own: shown(&options.own) };
     let mut kept: Option<Rack> = None;
     let mut results = Results { cases: Vec::new() };
     tell(table::HEADING);
     for case in cases {
         let mut rack = match kept.take().filter(|r| r.controllers == case.controllers) {
             Some(rack) => rack,
-            None => Rack::start(FOLDER.into(), &programs, case.controllers)?,
+            None => Rack::start(FOLDER.into(), options, case.controllers)?,
         };
         let mut verdict = one(&mut rack, case)?;
         if verdict.baseline_lost > 0 {
             // The machine could not even serve without an attack: once more, with a new rack.
             drop(rack);
-            rack = Rack::start(FOLDER.into(), &programs, case.controllers)?;
+            rack = Rack::start(FOLDER.into(), options, case.controllers)?;
             verdict = one(&mut rack, case)?;
         }
         tell(&table::line(&verdict));
@@ -172,7 +170,7 @@ struct Siege<'a> {
 
 /// Runs one case on a rack.
 fn one(rack: &mut Rack, case: &Case) -> Result<Verdict> {
-    let probes = if case.latency { 2 } else { 0 };
+    let probes = if case.compares_latency() { 2 } else { 0 };
     // The rack may have just been started: a small load finds out when it serves.
     let warm = Volume { standing: 0, new: 1, ..VOLUME };
     {
@@ -183,7 +181,7 @@ fn one(rack: &mut Rack, case: &Case) -> Result<Verdict> {
         }
     }
     let mut siege = Siege::start(rack, Volume { probes, ..VOLUME })?;
-    siege.last(if case.latency { BEFORE_LATENCY } else { BEFORE })?;
+    siege.last(if case.compares_latency() { BEFORE_LATENCY } else { BEFORE })?;
     let before = siege.rack.judged().map(|c| c.log_bytes()).sum::<u64>();
     siege.rack.children().for_each(|c| c.deaths.clear());
     siege.memory = (siege.rack.judged().filter_map(|c| c.memory()).sum(), 0);
@@ -197,6 +195,9 @@ fn one(rack: &mut Rack, case: &Case) -> Result<Verdict> {
     let whole = siege.wait_whole(end, PATIENCE)?;
     let primary = siege.watch.primary();
     faults.extend(case.checks.iter().filter_map(|c| siege.rack.check(*c, primary)));
+    if attack.per_s() == Some(0.0) {
+        faults.push("the attackers achieved nothing: the case says nothing".to_string());
+    }
     let Siege { rack, load, watch, memory, .. } = siege;
     let over = load.elapsed();
     let attempts = load.finish();
@@ -298,7 +299,12 @@ impl<'a> Siege<'a> {
                 Act::Write(file, _) | Act::Unlink(file) => self.rack.write(*file, Content::Right)?,
                 Act::FillDisk => self.rack.fill_disk(false)?,
                 Act::Remove(_) | Act::Signal(_, Signal::Stop) => self.rack.release()?,
-                _ => {}
+                Act::Signal(..)
+                | Act::ReportAhead(_)
+                | Act::Policy
+                | Act::Flood(..)
+                | Act::P4Runtime(..)
+                | Act::Http(..) => {}
             }
         }
         Ok(())

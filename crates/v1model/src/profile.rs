@@ -265,8 +265,7 @@ impl ActionProfile {
 
     /// Whether members and groups mean the same in the other one, provided that its tables do.
     pub(crate) fn is_like(&self, other: &ActionProfile) -> bool {
-        let places = |p: &ActionProfile| p.users.places.clone();
-        (self.size, self.selector) == (other.size, other.selector) && places(self) == places(other)
+        (self.size, self.selector) == (other.size, other.selector) && self.users.places == other.users.places
     }
 
     /// Members in order of their ids.

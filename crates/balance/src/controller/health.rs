@@ -87,8 +87,6 @@ pub(super) struct Health {
     pub failed: BTreeSet<DeviceNumber>,
     /// Why reports are refused, by device whose agent sends them. Of silent devices only.
     pub refused: BTreeMap<DeviceNumber, Refusal>,
-    /// Numbers of the newest accepted reports, as far as they were requested.
-    newest: BTreeMap<DeviceNumber, Stamp>,
     leaving: BTreeMap<Leaving, Drain>,
     pub drained_devices: BTreeSet<DeviceNumber>,
     pub drained_services: BTreeSet<u16>,
@@ -221,7 +219,9 @@ impl Health {
         schema: &Schema,
         answers: &[p4rt::Entity],
     ) -> Vec<Finding> {
-        let mut findings = Vec::new();
+        let (mut findings, mut refusals) = (Vec::new(), Vec::new());
+        // Numbers of the newest accepted reports.
+        let mut newest = BTreeMap::new();
         let timeout = Duration::from_millis(rack.switch.report_timeout_ms.into());
         for answer in answers {
             match &answer.entity {
@@ -229,10 +229,10 @@ impl Health {
                     let at = e.index.as_ref().and_then(|i| u16::try_from(i.index).ok());
                     let (Some(at), Some(value)) = (at, register_value(e)) else { continue };
                     if e.register_id == schema.report_sequence {
-                        let newest = Stamp::from_bytes((value as u64).to_be_bytes());
-                        self.newest.insert(DeviceNumber::from_bits(at), newest);
+                        let stamp = Stamp::from_bytes((value as u64).to_be_bytes());
+                        newest.insert(DeviceNumber::from_bits(at), stamp);
                     } else if e.register_id == schema.report_refused {
-                        findings.extend(self.refused(rack, DeviceNumber::from_bits(at), value as u8));
+                        refusals.push((DeviceNumber::from_bits(at), value as u8));
                     } else if let Some(slot) = schema.last_heard.iter().position(|id| *id == e.register_id) {
                         let device = DeviceNumber::new(at, slot as u8);
                         if rack.device(device).is_some() {
@@ -255,20 +255,24 @@ impl Health {
                 _ => {}
             }
         }
+        // They may have reported in the same answer.
+        let silent = self.silent_reporters(rack);
+        for (reporter, reason) in refusals {
+            let Some(newest) = newest.remove(&reporter) else { continue };
+            let refusal = Refusal { reason, newest };
+            findings.extend(self.refused(reporter, refusal, silent.contains(&reporter)));
+        }
         findings
     }
 
-    /// Why the last report of an agent was refused, or 0.
-    fn refused(&mut self, rack: &Rack, reporter: DeviceNumber, reason: u8) -> Option<Finding> {
-        let newest = self.newest.remove(&reporter)?;
-        // It may have reported in the same answer.
-        if reason == 0 || !self.silent_reporters(rack).contains(&reporter) {
+    /// Why the last report of an agent was refused (0: it was not).
+    fn refused(&mut self, reporter: DeviceNumber, refusal: Refusal, silent: bool) -> Option<Finding> {
+        if refusal.reason == 0 || !silent {
             self.refused.remove(&reporter);
             return None;
         }
-        let refusal = Refusal { reason, newest };
         let before = self.refused.insert(reporter, refusal);
-        before.is_none_or(|b| b.reason != reason).then_some(Finding::Refused(reporter, refusal))
+        before.is_none_or(|b| b.reason != refusal.reason).then_some(Finding::Refused(reporter, refusal))
     }
 
     fn heard(

@@ -258,14 +258,11 @@ impl Resolver {
 
 /// The switch's address to ask an IPv6 neighbour from: its nearest, else the link-local one.
 fn own_address(rack: &Rack, target: IpAddr) -> Ipv6Addr {
-    let near = |a: &Ipv6Addr| (a.to_bits() ^ address_bits(target)).leading_zeros();
-    let own = rack.switch.gateways.iter().filter_map(|g| match g {
-        IpAddr::V6(a) => Some(*a),
-        IpAddr::V4(_) => None,
-    });
-    // Closer than /32 is the same site for sure; a stranger's question might not be answered.
-    let own = own.filter(|a| near(a) >= 32).max_by_key(near);
-    own.unwrap_or_else(|| frames::link_local(rack.switch.mac))
+    match rack.gateway_of(target) {
+        // Closer than /32 is certainly the same site; a question from another one might not be answered.
+        Some(IpAddr::V6(own)) if (own.to_bits() ^ address_bits(target)).leading_zeros() >= 32 => own,
+        _ => frames::link_local(rack.switch.mac),
+    }
 }
 
 #[cfg(test)]

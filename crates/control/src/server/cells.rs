@@ -1,8 +1,8 @@
 //! Reads of registers and counters: from the memory that packets go on changing.
 
-use super::read::{Stopped, index, no_index, select, visit, walk};
+use super::read::{Stopped, index, no_index, select, visit_cells, walk};
 use super::reading::{Place, Slice};
-use super::resources::{cells, encode_counter};
+use super::resources::encode_counter;
 use super::view::{Raw, Terms};
 use crate::proto::p4rt as pb;
 use pb::entity::Entity;
@@ -46,10 +46,7 @@ impl CellView<'_> {
         no_index(e.counter_id, e.index.as_ref())?;
         let all = select(&self.terms.schema.counters, "counter", e.counter_id)?;
         walk(all, from, |counter_id, counter, at| {
-            let range = cells(counter, e.index.as_ref())
-                .map_err(|e| e.at(format_args!("counter {}", counter.name)))?;
-            let range = (range.start.max(at)..range.end).map(|at| (at, ()));
-            visit(slice, 1, range, |slice, at, ()| {
+            visit_cells(slice, ("counter", counter), e.index.as_ref(), at, |slice, at| {
                 let value = self.counter(counter.instance, at)?;
                 if !slice.changed_only || value != Default::default() {
                     let data = Some(encode_counter(value));
@@ -65,10 +62,7 @@ impl CellView<'_> {
         no_index(e.register_id, e.index.as_ref())?;
         let all = select(&self.terms.schema.registers, "register", e.register_id)?;
         walk(all, from, |id, register, at| {
-            let range = cells(&register.array, e.index.as_ref())
-                .map_err(|e| e.at(format_args!("register {}", register.array.name)))?;
-            let range = (range.start.max(at)..range.end).map(|at| (at, ()));
-            visit(slice, 1, range, |slice, index, ()| {
+            visit_cells(slice, ("register", &register.array), e.index.as_ref(), at, |slice, index| {
                 let bits = self.register(register.array.instance, index)?;
                 if !slice.changed_only || !bits.is_zero() {
                     slice.found.push(Raw::Cell { register: id, index, bits });

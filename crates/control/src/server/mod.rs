@@ -301,6 +301,12 @@ impl Server {
         }
     }
 
+    /// The translated values of the pipeline that clients write to.
+    fn names(&self) -> Result<&Names, RpcError> {
+        let installed = self.saved.as_ref().map(|s| &s.installed).or(self.live.as_ref());
+        installed.map(|i| &i.names).ok_or_else(|| RpcError::new(Code::FailedPrecondition, NO_PIPELINE))
+    }
+
     fn look_at_ports(&mut self, device: &dyn Device) {
         self.ports.cpu = device.config().cpu_port;
         if self.ports.all.as_ref() != device.ports() {

@@ -67,11 +67,11 @@ impl Server {
         match Action::try_from(request.action) {
             Ok(Action::Verify) => {
                 let (_, pipeline) = prepare(device, config)?;
-                device.check_pipeline(&pipeline).map_err(cannot_run)?;
+                device.ready(&pipeline).map_err(cannot_run)?;
             }
             Ok(Action::VerifyAndSave) => {
                 let (installed, pipeline) = prepare(device, config)?;
-                device.check_pipeline(&pipeline).map_err(cannot_run)?;
+                device.ready(&pipeline).map_err(cannot_run)?;
                 let mut state = State::new(&pipeline, device.config());
                 state.copy_port_status(device.state());
                 device.release();
@@ -97,7 +97,7 @@ impl Server {
                     ));
                 };
                 // The switch may have changed since it was saved: if the program cannot run, it stays saved.
-                device.check_pipeline(&saved.pipeline).map_err(cannot_run)?;
+                device.ready(&saved.pipeline).map_err(cannot_run)?;
                 if let Some(Saved { installed, pipeline, state }) = self.saved.take() {
                     self.commit(device, installed, pipeline, state, &Kept::default(), now)?;
                 }

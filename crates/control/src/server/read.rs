@@ -7,7 +7,7 @@ use super::view::{Parts, Raw, View};
 use crate::entry::{self, Use};
 use crate::error::EntityError;
 use crate::proto::p4rt as pb;
-use crate::schema::TableSchema;
+use crate::schema::{ArraySchema, TableSchema};
 use pb::entity::Entity;
 use pb::packet_replication_engine_entry::Type as Replication;
 use pointsman_ir::{Entry, EntryAction, EntryHandle, KeyMatch, TableId};
@@ -66,7 +66,7 @@ pub(super) fn walk<S>(
 }
 
 /// Visits what is in an object, each with its number, until enough has been looked at.
-pub(super) fn visit<T>(
+fn visit<T>(
     slice: &mut Slice,
     cost: usize,
     items: impl Iterator<Item = (u64, T)>,
@@ -79,6 +79,19 @@ pub(super) fn visit<T>(
         found(slice, at, item)?;
     }
     Ok(None)
+}
+
+/// Visits the cells of an array: one, or all from a place on.
+pub(super) fn visit_cells(
+    slice: &mut Slice,
+    (what, array): (&str, &ArraySchema),
+    index: Option<&pb::Index>,
+    from: u64,
+    mut found: impl FnMut(&mut Slice, u64) -> Result<(), EntityError>,
+) -> Stopped<u64> {
+    let range = cells(array, index).map_err(|e| e.at(format_args!("{what} {}", array.name)))?;
+    let range = (range.start.max(from)..range.end).map(|at| (at, ()));
+    visit(slice, 1, range, |slice, at, ()| found(slice, at))
 }
 
 impl View<'_> {
@@ -331,10 +344,7 @@ impl View<'_> {
         no_index(e.meter_id, e.index.as_ref())?;
         let all = select(&self.terms.schema.meters, "meter", e.meter_id)?;
         walk(all, from, |meter_id, meter, at| {
-            let range =
-                cells(meter, e.index.as_ref()).map_err(|e| e.at(format_args!("meter {}", meter.name)))?;
-            let range = (range.start.max(at)..range.end).map(|at| (at, ()));
-            visit(slice, 1, range, |slice, at, ()| {
+            visit_cells(slice, ("meter", meter), e.index.as_ref(), at, |slice, at| {
                 let cell = self.state.meter_cell(meter.instance, at)?;
                 if !slice.changed_only || cell.config().is_some() {
                     let config = cell.config().map(encode_meter);

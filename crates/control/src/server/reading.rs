@@ -2,6 +2,7 @@
 //! are read without taking the switch. Results are sent message by message, so that a slow reader needs no more memory.
 
 use super::cells::CellView;
+use super::read::Stopped;
 use super::roles::{RoleRules, entity_ids};
 use super::view::{Raw, Terms, View};
 use super::{NO_PIPELINE, RoleKey, Server};
@@ -106,14 +107,6 @@ pub struct Reading {
     cells: Option<Watch>,
 }
 
-/// Where a slice looks.
-enum Source<'a> {
-    /// Packets pass meanwhile.
-    Cells(CellView<'a>),
-    /// Packets wait.
-    State(View<'a>),
-}
-
 /// Makes messages of entities.
 struct Messages {
     entities: Vec<pb::Entity>,
@@ -152,16 +145,11 @@ impl Reading {
         self.requests.get(self.request).is_some_and(CellView::has)
     }
 
-    /// Reads one part of the requests: those of registers and counters from there, the others from the state.
-    fn gather(&mut self, source: Source<'_>, slice: &mut Slice) {
-        let of_cells = matches!(source, Source::Cells(_));
+    /// Reads one part of the requests: of those for registers and counters, or of the others.
+    fn gather(&mut self, slice: &mut Slice, read: impl Fn(&pb::Entity, Place, &mut Slice) -> Stopped<Place>) {
+        let of_cells = self.is_of_cells();
         while self.request < self.requests.len() && self.is_of_cells() == of_cells && slice.take(1) {
-            let (request, place) = (&self.requests[self.request], self.place.unwrap_or_default());
-            let stopped = match source {
-                Source::Cells(view) => view.read(request, place, slice),
-                Source::State(view) => view.read(request, place, slice),
-            };
-            match stopped {
+            match read(&self.requests[self.request], self.place.unwrap_or_default(), slice) {
                 Ok(Some(place)) => self.place = Some(place),
                 outcome => {
                     self.outcomes.push(outcome.map(|_| ()));
@@ -300,14 +288,18 @@ impl Server {
         let of_cells = reading.is_of_cells();
         match reading.cells.take().filter(|_| of_cells) {
             Some(cells) => {
-                reading.gather(Source::Cells(CellView { terms, cells: &cells }), &mut slice);
+                let view = CellView { terms, cells: &cells };
+                reading.gather(&mut slice, |request, from, slice| view.read(request, from, slice));
                 reading.cells = Some(cells);
             }
             None => {
                 let state = saved.map(|s| &s.state).or_else(|| device.state()).ok_or_else(none)?;
+                let view = View { terms, state, now };
                 match of_cells {
                     true => reading.cells = Some(state.watch()),
-                    false => reading.gather(Source::State(View { terms, state, now }), &mut slice),
+                    false => {
+                        reading.gather(&mut slice, |request, from, slice| view.read(request, from, slice))
+                    }
                 }
                 device.release();
             }

@@ -1,6 +1,7 @@
 //! What reading needs of a pipeline: its state, and the terms in which controllers see it.
 
 use super::Book;
+use super::read;
 use super::resources::{encode_counter, encode_marked, encode_meter};
 use crate::entry;
 use crate::error::EntityError;
@@ -63,8 +64,11 @@ impl<'a> Terms<'a> {
                 let program = &self.schema.program;
                 let value = Register::unpack(&program.types, schema.ty, &bits);
                 let data = Some(p4data::encode(&self.codec, program, schema.ty, &value));
-                let index = Some(pb::Index { index: i64::try_from(index).unwrap_or(i64::MAX) });
-                Entity::RegisterEntry(pb::RegisterEntry { register_id: register, index, data })
+                Entity::RegisterEntry(pb::RegisterEntry {
+                    register_id: register,
+                    index: read::index(index),
+                    data,
+                })
             }
             Raw::Entry { table: id, handle, entry, parts } => {
                 Entity::TableEntry(self.table_entry(table(id)?, handle, &entry, parts))

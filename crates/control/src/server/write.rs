@@ -71,14 +71,14 @@ impl Server {
             RpcError::new(Code::InvalidArgument, format!("there is no atomicity {}", request.atomicity))
         })?;
         let rules = self.arbitration.rules(&role).cloned();
-        let mark = self.access(device, now)?.names.mark();
+        let mark = self.names()?.mark();
         let mut batch = Batch { atomicity, undo: Vec::new(), work: 0 };
         let mut outcomes = Vec::with_capacity(request.updates.len());
         for update in &request.updates {
             outcomes.push(self.write_one(device, rules.as_ref(), update, &mut batch, now)?);
             if batch.all_or_none() && outcomes.last().is_some_and(Result::is_err) {
                 self.take_back(device, batch, now)?;
-                self.access(device, now)?.names.back_to(mark);
+                self.names()?.back_to(mark);
                 outcomes = all_aborted(outcomes, request.updates.len());
                 break;
             }
@@ -86,7 +86,7 @@ impl Server {
         let written = request.updates.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok());
         let kinds = written.filter_map(|(update, _)| kind(update.entity.as_ref()?));
         kinds.for_each(|kind| self.changes[kind] += 1);
-        self.access(device, now)?.names.settle();
+        self.names()?.settle();
         match RpcError::from_batch("updates", &outcomes) {
             None => Ok(pb::WriteResponse {}),
             Some(error) => Err(error),

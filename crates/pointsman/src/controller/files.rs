@@ -1,6 +1,7 @@
 //! The API's files: tokens, and the state kept over a restart.
 
 use pointsman_balance::api::Tokens;
+use std::fs::Permissions;
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
@@ -20,14 +21,15 @@ pub(super) fn tokens(path: &Path, notes: &mut Vec<String>) -> Result<Tokens, Str
     Ok(tokens)
 }
 
-/// Writes a file so that it is either the old one or the new one, whenever the power fails.
-pub(super) fn replace(path: &Path, text: &str) -> Result<(), String> {
+/// Writes a file that only its owner may read. It is either the old one or the new one, whenever the power fails.
+pub fn replace(path: &Path, text: &str) -> Result<(), String> {
     let mut name = path.as_os_str().to_os_string();
     name.push(".new");
     let new = Path::new(&name);
     let write = || {
         let mut file =
             std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(new)?;
+        file.set_permissions(Permissions::from_mode(0o600))?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         std::fs::rename(new, path)

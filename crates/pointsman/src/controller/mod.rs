@@ -1,7 +1,7 @@
 //! `pointsman controller`: connects the controller with gRPC, its configuration file and its HTTP API.
 
 mod choice;
-mod files;
+pub mod files;
 mod learner;
 mod link;
 mod reload;
@@ -28,6 +28,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::signal::unix::Signal;
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// Timeout of a connection attempt and of a request.
@@ -482,11 +483,13 @@ fn look(rack: &Rack, folder: &Path) -> Result<Opened, String> {
 }
 
 /// Follows the files of a rack, and reads them at SIGHUP.
-async fn follow(path: PathBuf, started_with: Rack, commands: mpsc::UnboundedSender<Command>) {
+async fn follow(
+    path: PathBuf,
+    started_with: Rack,
+    mut hangup: Signal,
+    commands: mpsc::UnboundedSender<Command>,
+) {
     let mut follower = Follower::new(&path, started_with);
-    let Ok(mut hangup) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()) else {
-        return;
-    };
     loop {
         tokio::select! {
             _ = hangup.recv() => follower.ask(),
@@ -533,6 +536,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         .build()
         .map_err(|e| format!("cannot start: {e}"))?;
     tokio.block_on(async {
+        let hangup = crate::signals::hangup()?;
         let (tx, rx) = mpsc::unbounded_channel();
         let (status, _) = watch::channel(Standing::START);
         if let Some(settings) = &rack.api {
@@ -548,7 +552,7 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
             say(&format!("metrics on http://{}/metrics", listener.local_addr().unwrap_or(at)));
             tokio::spawn(serve_metrics(listener, tx.clone()));
         }
-        tokio::spawn(follow(args.rack, rack, tx));
+        tokio::spawn(follow(args.rack, rack, hangup, tx));
         let pump = Pump::new(controller, &program, opened, say);
         tokio::select! {
             () = pump.run(rx, status) => {}

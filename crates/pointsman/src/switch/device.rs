@@ -150,10 +150,6 @@ impl Device for Turn<'_> {
         self.switch().set_port_status(port, up);
     }
 
-    fn check_pipeline(&mut self, pipeline: &Pipeline) -> Result<(), String> {
-        self.ready(pipeline)
-    }
-
     fn ready(&mut self, pipeline: &Pipeline) -> Result<(), String> {
         self.prepared = Some(self.cache.prepare(self.preparer, pipeline)?);
         Ok(())

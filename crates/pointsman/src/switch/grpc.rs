@@ -123,7 +123,7 @@ impl P4Runtime for Service {
     async fn read(&self, request: Request<p4rt::ReadRequest>) -> Result<Response<Self::ReadStream>, Status> {
         let request = request.into_inner();
         let turn = self.turns.clone().read_owned().await;
-        let start = move |core: &mut Core| core.control(|server, _, _| server.start_read(&request));
+        let start = move |core: &mut Core| core.server().start_read(&request);
         let reading = self.handle.call(start).await??;
         let (items, found) = channel(MESSAGES);
         tokio::spawn(read_on(self.handle.clone(), reading, items, turn));
@@ -144,9 +144,7 @@ impl P4Runtime for Service {
         request: Request<p4rt::GetForwardingPipelineConfigRequest>,
     ) -> Result<Response<p4rt::GetForwardingPipelineConfigResponse>, Status> {
         let request = request.into_inner();
-        answer(
-            self.handle.call(move |core| core.control(|server, _, _| server.get_pipeline(&request))).await?,
-        )
+        answer(self.handle.call(move |core| core.server().get_pipeline(&request)).await?)
     }
 
     async fn stream_channel(
@@ -178,8 +176,6 @@ impl P4Runtime for Service {
         request: Request<p4rt::CapabilitiesRequest>,
     ) -> Result<Response<p4rt::CapabilitiesResponse>, Status> {
         let request = request.into_inner();
-        answer(
-            self.handle.call(move |core| core.control(|server, _, _| server.capabilities(&request))).await?,
-        )
+        answer(self.handle.call(move |core| core.server().capabilities(&request)).await?)
     }
 }

@@ -144,6 +144,11 @@ impl Core {
         elapsed(self.start)
     }
 
+    /// P4Runtime without the device that it serves.
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
     /// P4Runtime and the device that it serves.
     pub fn control<R>(&mut self, call: impl FnOnce(&mut Server, &mut dyn Device, Time) -> R) -> R {
         let now = self.now();
@@ -151,7 +156,7 @@ impl Core {
         let compile = |text: &[u8]| compile_config(sources, text);
         let result =
             call(&mut self.server, &mut Turn::new(&self.shared, &self.preparer, &compile, &self.cache), now);
-        self.look_at_switch();
+        self.idle_at = self.shared.read().next_idle();
         result
     }
 
@@ -164,9 +169,9 @@ impl Core {
         self.workers.iter().map(ask).collect()
     }
 
-    /// Keeps what is needed between calls of the control plane, so that the switch is not taken for it. Logs, once per program, if the
-    /// program does not run as intended.
-    fn look_at_switch(&mut self) {
+    /// Keeps access to the registers and counters of a new program, so that the switch is not taken for them again. Logs, once per
+    /// program, if the program does not run as intended.
+    fn look_at_program(&mut self) {
         let switch = self.shared.read();
         let warning = switch.executor().and_then(Runner::warning);
         self.cells = switch.state().map(State::watch);
@@ -442,7 +447,7 @@ impl Runtime {
         let mut turn = Turn::new(&core.shared, &core.preparer, &compile, &core.cache);
         core.server.boot(&mut turn, config.as_bytes(), now).map_err(|e| e.message)?;
         drop(turn);
-        core.look_at_switch();
+        core.look_at_program();
         Ok(())
     }
 

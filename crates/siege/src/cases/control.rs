@@ -16,7 +16,6 @@ pub const CASES: &[Case] = &[
         about: "A client that is not primary repeatedly reads everything over P4Runtime.",
         steps: &[(0, Act::P4Runtime(P4Runtime::ReadAll, 1))],
         lasts: Duration::from_secs(6),
-        latency: true,
         limits: READS,
         ..BASE
     },
@@ -25,7 +24,6 @@ pub const CASES: &[Case] = &[
         about: "Four clients read everything at the same time.",
         steps: &[(0, Act::P4Runtime(P4Runtime::ReadAll, 4))],
         lasts: Duration::from_secs(6),
-        latency: true,
         limits: Limits { memory_mb: Some(256.0), ..READS },
         ..BASE
     },
@@ -50,17 +48,15 @@ pub const CASES: &[Case] = &[
         about: "A client with the highest election id sends the switch its own program repeatedly (RECONCILE).",
         steps: &[(0, Act::P4Runtime(P4Runtime::Push, 1))],
         lasts: Duration::from_secs(6),
-        latency: true,
         limits: Limits { added_p999: ms(1), control_gap: None, ..SEIZED },
         ..BASE
     },
     Case {
         name: "p4runtime-bad-updates",
-        about: "A client sends batches of 100 invalid updates.",
+        about: "A client with the highest election id sends batches of 100 invalid updates.",
         steps: &[(0, Act::P4Runtime(P4Runtime::BadUpdates, 1))],
         lasts: Duration::from_secs(5),
-        latency: true,
-        limits: READS,
+        limits: Limits { added_p999: ms(1), control_gap: None, ..SEIZED },
         ..BASE
     },
     Case {
@@ -128,7 +124,6 @@ pub const CASES: &[Case] = &[
         about: "Four clients request the switch's metrics as fast as they are answered.",
         steps: &[(0, Act::Http(Server::Metrics, Http::Busy))],
         lasts: Duration::from_secs(5),
-        latency: true,
         limits: READS,
         ..BASE
     },

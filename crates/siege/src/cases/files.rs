@@ -76,14 +76,15 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "rack-file-changing",
-        about: "rack.toml changes its policy five times in 2 s.",
+        about: "rack.toml changes its policy five times, each long enough to be read.",
         steps: &[
             (0, Act::Write(File::Rack, Content::Replaced("\"wrr\"", "\"ecmp\""))),
-            (400, Act::Write(File::Rack, Content::Right)),
-            (800, Act::Write(File::Rack, Content::Replaced("\"wrr\"", "\"power-of-two\""))),
             (1200, Act::Write(File::Rack, Content::Right)),
-            (1600, Act::Write(File::Rack, Content::Replaced("\"wrr\"", "\"ecmp\""))),
+            (2400, Act::Write(File::Rack, Content::Replaced("\"wrr\"", "\"power-of-two\""))),
+            (3600, Act::Write(File::Rack, Content::Right)),
+            (4800, Act::Write(File::Rack, Content::Replaced("\"wrr\"", "\"ecmp\""))),
         ],
+        lasts: Duration::from_secs(6),
         limits: Limits { recovery: ms(3000), ..NOTHING },
         ..BASE
     },

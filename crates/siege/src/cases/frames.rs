@@ -107,6 +107,7 @@ pub const CASES: &[Case] = &[
         about: "One report of a device with a valid signature from a clock that is an hour ahead.",
         quick: true,
         steps: &[(0, Act::ReportAhead("s1/cpu"))],
+        lasts: Duration::from_millis(100),
         limits: Limits { recovery: ms(3000), ..NOTHING },
         ..BASE
     },

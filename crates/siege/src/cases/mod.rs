@@ -33,7 +33,6 @@ pub(crate) const BASE: Case = Case {
     lasts: Duration::from_secs(3),
     recovers_from: Moment::End,
     hits: &[],
-    latency: false,
     checks: &[],
     limits: NOTHING,
 };
@@ -88,7 +87,6 @@ mod tests {
         for case in all() {
             assert!(case.about.ends_with('.') && case.name.len() <= 28, "{}", case.name);
             assert!(!case.steps.is_empty() && case.steps.is_sorted_by_key(|(at, _)| *at), "{}", case.name);
-            assert!(case.latency == case.limits.added_p999.is_some(), "{}", case.name);
         }
     }
 

@@ -112,6 +112,7 @@ pub const CASES: &[Case] = &[
         name: "agent-killed",
         about: "An agent gets SIGKILL and is started again after 0.2 s.",
         steps: &[(0, Act::Signal(Who::Agent("s1/cpu"), Kill))],
+        lasts: Duration::from_millis(100),
         ..BASE
     },
     Case {

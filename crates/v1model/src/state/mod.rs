@@ -1,6 +1,7 @@
 //! The state of a running program, and the control plane's way to it.
 //!
-//! Every method of the control plane is atomic: it happens between two packets, whole or not at all.
+//! Every method of the control plane is atomic: it happens between two packets, whole or not at all. Reads of registers and counters
+//! through a [`Watch`] are the exception: they happen while packets pass.
 
 mod carry;
 mod flat;

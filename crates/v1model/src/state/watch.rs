@@ -6,8 +6,8 @@ use pointsman_ir::{Bits, CellKind, ExternInstanceId, Program};
 use std::sync::Arc;
 
 /// The registers and counters of a [`State`]: the same memory, which packets continue to change. Cells read one after
-/// the other need not belong to the same moment. After another program was set it still shows the memory of the old
-/// one.
+/// the other need not belong to the same moment, nor do the words of a cell of more than 64 bits, or the packets and
+/// bytes of a counter. After another program was set it still shows the memory of the old one.
 pub struct Watch {
     program: Arc<Program>,
     cells: Cells,

@@ -82,6 +82,7 @@ impl Core {
         request: &p4rt::SetForwardingPipelineConfigRequest,
     ) -> Result<p4rt::SetForwardingPipelineConfigResponse, RpcError> {
         let result = self.control(|server, device, now| server.set_pipeline(device, request, now));
+        self.look_at_program();
         #[allow(deprecated)]
         let role = RoleKey::new(&request.role, request.role_id);
         let who = client(peer, &role, request.election_id.as_ref().map(election_id));
