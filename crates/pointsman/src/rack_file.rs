@@ -6,6 +6,7 @@ use pointsman_balance::Rack;
 use pointsman_balance::trust::{ReportKeys, Trust};
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

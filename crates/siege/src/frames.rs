@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Bytes of a frame, apart from [`Frames::Random`]; shorter frames are padded, as on any wire.
 const LENGTH: usize = 128;
 /// Source ports that clients of Linux use.
-const EPHEMERAL: std::ops::Range<u64> = 32_768..61_000;
+pub const EPHEMERAL: std::ops::Range<u64> = 32_768..61_000;
 
 /// A device's agent: the data needed to send reports in its name.
 #[derive(Clone, Debug)]

@@ -4,11 +4,12 @@
 //!
 //! One thread per connection: they are few, so requests do not delay each other.
 
+use crate::frames::EPHEMERAL;
 use crate::rack::{CLIENT, PORT, Rack};
 use pointsman_lab::wire::{Keyring, Kind, MAX_FRAME, Request, Verdict};
 use pointsman_lab::{Error, Namespace, Result};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -258,7 +259,7 @@ impl Sender {
         if self.connection.is_none() {
             (self.number, self.sequence, self.first) = (next_connection(), 0, None);
             self.heard = Instant::now();
-            self.connection = Some(open(self.target, self.tcp)?);
+            self.connection = Some(open(self.target, self.tcp, self.number)?);
         }
         self.sequence += 1;
         let (connection, sequence) = (self.number, self.sequence);
@@ -301,17 +302,21 @@ fn belongs(keys: &Keyring, answer: &[u8], request: &Request) -> bool {
     keys.verify_any(answer).is_some_and(of)
 }
 
-fn open(target: SocketAddr, tcp: bool) -> io::Result<Connection> {
+/// Opens the connection with this number. A UDP connection gets a port that was not used for long: the switch would take an old port for
+/// an old connection, with its device.
+fn open(target: SocketAddr, tcp: bool, number: u64) -> io::Result<Connection> {
     if tcp {
         let stream = TcpStream::connect_timeout(&target, PATIENCE)?;
         stream.set_nodelay(true)?;
         return Ok(Connection::Tcp(stream));
     }
-    let any: SocketAddr = match target {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    let any: IpAddr = match target {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    UdpSocket::bind(any).map(Connection::Udp)
+    let port = EPHEMERAL.start + number % (EPHEMERAL.end - EPHEMERAL.start);
+    // Another program of the namespace may have it.
+    UdpSocket::bind((any, port as u16)).or_else(|_| UdpSocket::bind((any, 0))).map(Connection::Udp)
 }
 
 /// One answer, and for UDP where it came from.
