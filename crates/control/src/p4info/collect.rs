@@ -47,16 +47,16 @@ pub(super) struct Objects<'a> {
 pub(super) fn collect(program: &Program) -> Result<Objects<'_>, String> {
     let listed: BTreeSet<ActionId> =
         program.tables.iter().flat_map(|t| &t.actions).map(|a| a.action).collect();
-    let mut actions = listed.clone();
-    let mut digests = BTreeMap::new();
-    let mut calls = Calls { program, actions: &mut actions, digests: &mut digests, unnamed: 0 };
+    let mut calls = Calls { program, actions: listed.clone(), digests: BTreeMap::new(), unnamed: 0 };
     for c in &program.controls {
         calls.walk(&c.body);
     }
-    // An action that only other actions call is called all the same.
+    // An action that only other actions call has no name for controllers: p4c inlines it. Its digests have.
+    let actions = calls.actions.clone();
     for a in &program.actions {
         calls.walk(&a.body);
     }
+    let digests = calls.digests;
     let mut headers: Vec<(&StructDef, String)> = Vec::new();
     for (_, ty) in program.types.iter() {
         if let Type::Header(def) = ty
@@ -83,8 +83,8 @@ pub(super) fn collect(program: &Program) -> Result<Objects<'_>, String> {
 /// Finds the actions and digests in code.
 struct Calls<'a> {
     program: &'a Program,
-    actions: &'a mut BTreeSet<ActionId>,
-    digests: &'a mut BTreeMap<String, TypeId>,
+    actions: BTreeSet<ActionId>,
+    digests: BTreeMap<String, TypeId>,
     unnamed: usize,
 }
 

@@ -155,8 +155,13 @@ control MyIngress(inout headers_t hdr, inout metadata_t meta, inout standard_met
         hdr.ethernet.dst = mac;
     }
 
-    action mark(int<8> trust, bool flag) {
+    // Controllers see no action that only other actions call.
+    action trusted(int<8> trust) {
         hdr.ipv4.trust = trust;
+    }
+
+    action mark(int<8> trust, bool flag) {
+        trusted(trust);
         meta.flag = flag;
     }
 
