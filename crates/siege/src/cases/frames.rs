@@ -15,9 +15,11 @@ const SYN_FLOOD: Limits = Limits {
     memory_mb: Some(128.0),
     ..NOTHING
 };
-/// A flood of UDP requests competes with new UDP connections only. For the standing ones see [`SYN_FLOOD`].
+/// A flood of UDP requests competes with new UDP connections only. For the others see [`SYN_FLOOD`]: a lost answer to a SYN is sent again
+/// after 1 s, when the client has given up.
 const UDP_FLOOD: Limits = Limits {
     standing_lost: Some(5),
+    new_tcp_lost: Some(5),
     new_udp_lost: None,
     recovery: ms(7000),
     memory_mb: Some(128.0),
