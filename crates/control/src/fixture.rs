@@ -304,13 +304,24 @@ pub(crate) fn program() -> Program {
         size: 2,
         annotations: Annotations::default(),
     });
+    apply_all(&mut b.p);
     b.p
+}
+
+/// Makes ingress apply every table: controllers do not see the others.
+fn apply_all(p: &mut Program) {
+    let tables = 0..p.tables.len() as u32;
+    let apply = |n| StmtKind::Apply { table: TableId(n), hit: None, action_run: None };
+    let ingress = p.controls.iter_mut().find(|c| c.name == "ingress").expect("it has one");
+    ingress.body.retain(|s| !matches!(s.kind, StmtKind::Apply { .. }));
+    ingress.body.extend(tables.map(|n| Stmt { kind: apply(n), span: Span::default() }));
 }
 
 /// `program` without its table `ingress.lpm`.
 pub(crate) fn other_program() -> Program {
     let mut p = program();
     p.tables.retain(|t| t.name != "ingress.lpm");
+    apply_all(&mut p);
     p
 }
 

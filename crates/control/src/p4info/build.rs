@@ -49,7 +49,8 @@ impl std::error::Error for P4InfoError {}
 pub fn p4info(program: &Program) -> Result<P4Info, P4InfoError> {
     let objects = collect(program).map_err(P4InfoError::new)?;
     let symbols = name(program, &objects)?;
-    let mut out = Builder { program, symbols, types: TypeTable::new(program), info: P4Info::default() };
+    let (types, tables) = (TypeTable::new(program), objects.tables.clone());
+    let mut out = Builder { program, tables, symbols, types, info: P4Info::default() };
     out.info.pkg_info = Some(pkg_info(&program.package_annotations).map_err(P4InfoError::new)?);
     for t in &objects.tables {
         out.table(t).map_err(P4InfoError::at(t.span, format_args!("table {}", t.name)))?;
@@ -80,6 +81,8 @@ pub fn p4info(program: &Program) -> Result<P4Info, P4InfoError> {
 
 struct Builder<'a> {
     program: &'a Program,
+    /// Those that controllers see.
+    tables: Vec<&'a Table>,
     symbols: Symbols,
     types: TypeTable<'a>,
     info: P4Info,
@@ -241,7 +244,7 @@ impl Builder<'_> {
 
     /// Ids of the tables whose property `property` is this instance.
     fn users(&self, instance: &ExternInstance, property: &str) -> Vec<u32> {
-        let uses = |t: &&Table| {
+        let uses = |t: &&&Table| {
             t.extern_properties.iter().any(|(p, x)| {
                 p == property
                     && self
@@ -249,7 +252,7 @@ impl Builder<'_> {
                         .is_some_and(|x| x.name == instance.name && x.object == instance.object)
             })
         };
-        let mut tables: Vec<_> = self.program.tables.iter().filter(uses).map(|t| t.name.as_str()).collect();
+        let mut tables: Vec<_> = self.tables.iter().filter(uses).map(|t| t.name.as_str()).collect();
         tables.sort_unstable();
         tables.iter().map(|t| self.symbols.id(Prefix::Table, t)).collect()
     }

@@ -5,7 +5,7 @@ use super::build::P4InfoError;
 use super::ids::Symbols;
 use crate::proto::p4info::p4_ids::Prefix;
 use pointsman_ir::{
-    ActionId, Annotations, Callee, Program, Span, Stmt, StmtKind, StructDef, Table, Type, TypeId,
+    ActionId, Annotations, Callee, Program, Span, Stmt, StmtKind, StructDef, Table, TableId, Type, TypeId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,14 +45,15 @@ pub(super) struct Objects<'a> {
 /// # Errors
 /// A malformed `@controller_header`.
 pub(super) fn collect(program: &Program) -> Result<Objects<'_>, String> {
-    let listed: BTreeSet<ActionId> =
-        program.tables.iter().flat_map(|t| &t.actions).map(|a| a.action).collect();
-    let mut calls = Calls { program, actions: listed.clone(), digests: BTreeMap::new(), unnamed: 0 };
+    let mut calls = Calls::of(program);
     for c in &program.controls {
         calls.walk(&c.body);
     }
-    // An action that only other actions call has no name for controllers: p4c inlines it. Its digests have.
-    let actions = calls.actions.clone();
+    // As in p4c's P4Info, a table that is never applied does not exist for controllers, nor does an action that only other actions
+    // call. Its digests do.
+    let tables: Vec<&Table> = calls.tables.iter().map(|id| &program.tables[id.index()]).collect();
+    let listed: BTreeSet<ActionId> = tables.iter().flat_map(|t| &t.actions).map(|a| a.action).collect();
+    let actions: BTreeSet<ActionId> = calls.actions.union(&listed).copied().collect();
     for a in &program.actions {
         calls.walk(&a.body);
     }
@@ -77,23 +78,32 @@ pub(super) fn collect(program: &Program) -> Result<Objects<'_>, String> {
     let meant = |id: &ActionId| program.actions.get(id.index()).map(|a| names[a.name.as_str()]);
     let actions: BTreeSet<ActionId> = actions.iter().filter_map(meant).collect();
     let actions = actions.into_iter().collect();
-    Ok(Objects { actions, listed, tables: program.tables.iter().collect(), digests, headers })
+    Ok(Objects { actions, listed, tables, digests, headers })
 }
 
-/// Finds the actions and digests in code.
+/// Finds the applied tables, called actions and digests in code.
 struct Calls<'a> {
     program: &'a Program,
+    tables: BTreeSet<TableId>,
     actions: BTreeSet<ActionId>,
     digests: BTreeMap<String, TypeId>,
     unnamed: usize,
 }
 
-impl Calls<'_> {
+impl<'a> Calls<'a> {
+    fn of(program: &'a Program) -> Self {
+        let (tables, actions) = (BTreeSet::new(), BTreeSet::new());
+        Calls { program, tables, actions, digests: BTreeMap::new(), unnamed: 0 }
+    }
+
     fn walk(&mut self, body: &[Stmt]) {
         for s in body {
             match &s.kind {
                 StmtKind::Call { callee: Callee::Action(a), .. } => {
                     self.actions.insert(*a);
+                }
+                StmtKind::Apply { table, .. } => {
+                    self.tables.insert(*table);
                 }
                 StmtKind::Call { callee: Callee::Extern { function, instance: None }, type_args, .. } => {
                     let f = self.program.extern_fns.get(function.index());
