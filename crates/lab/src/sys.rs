@@ -299,7 +299,7 @@ impl Timer {
         check(unsafe { libc::timerfd_settime(self.0.as_raw_fd(), 0, &spec, std::ptr::null_mut()) }).map(drop)
     }
 
-    /// Acknowledges an expiry, so that the timer is no longer readable.
+    /// Acknowledges an expiry: the timer's descriptor is not readable until the next one.
     pub fn clear(&self) {
         drain_counter(self.0.as_fd());
     }

@@ -302,8 +302,8 @@ fn belongs(keys: &Keyring, answer: &[u8], request: &Request) -> bool {
     keys.verify_any(answer).is_some_and(of)
 }
 
-/// Opens the connection with this number. A UDP connection gets a port that was not used for long: the switch would take an old port for
-/// an old connection, with its device.
+/// Opens the connection with this number. A UDP connection gets a port that was not used recently: the switch still knows the
+/// connections of recent ports, with their devices.
 fn open(target: SocketAddr, tcp: bool, number: u64) -> io::Result<Connection> {
     if tcp {
         let stream = TcpStream::connect_timeout(&target, PATIENCE)?;

@@ -395,7 +395,7 @@ fn memory_is_bounded() {
     assert_eq!(l.oldest(), Some(10));
 }
 
-/// Whatever the thresholds, every step moves the next deadline into the future, so there is no busy loop.
+/// Every step moves the next deadline into the future, for any thresholds. Otherwise the agent would loop without waiting.
 #[test]
 fn deadlines_pass() {
     let mut random = Random::new(5);
@@ -616,7 +616,7 @@ fn probes_without_an_answer_have_failed() {
     assert!(out.iter().any(|o| matches!(o, Output::Failed(why) if why.ends_with("no answer within 100 ms"))));
 }
 
-/// With no check configured, a port that has never answered is no evidence about the device.
+/// Without a configured check, a port that has never answered says nothing about the device.
 #[test]
 fn an_implied_check_counts_once_it_has_passed() {
     let mut a = checked("");

@@ -10,7 +10,7 @@ use super::lines::{Lines, MAX_UPDATES, wrong};
 use super::{Knowledge, Observation, Parameters, Step, TableError, Weigher, Weights};
 use std::fmt;
 
-/// A device that is busier than this is saturated: its rate is no longer its capacity.
+/// A device that is busier than this is saturated. Its measured rate then differs from its capacity.
 const SATURATED: f64 = 97.0;
 /// Below this, rounding to whole per cents says too little.
 const IDLE: f64 = 4.0;

@@ -1,4 +1,4 @@
-//! Reads of registers and counters: from the memory that packets go on changing.
+//! Reads of registers and counters, from the memory that packets change at the same time.
 
 use super::read::{Stopped, index, no_index, select, visit_cells, walk};
 use super::reading::{Place, Slice};
@@ -22,7 +22,7 @@ impl CellView<'_> {
         matches!(request.entity, Some(Entity::CounterEntry(_) | Entity::RegisterEntry(_)))
     }
 
-    /// Finds a part of what a request for registers or counters asks for, from a place on.
+    /// Reads a part of a request for registers or counters, from a place on.
     ///
     /// # Errors
     /// The request is malformed, or names an object that does not exist.

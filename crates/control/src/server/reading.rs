@@ -1,5 +1,5 @@
 //! A `Read` in progress. It is split into slices: packets and other clients use the switch between two of them. Registers and counters
-//! are read without taking the switch. Results are sent message by message, so that a slow reader needs no more memory.
+//! are read without taking the switch. Results are sent message by message, so memory stays bounded even if the client reads slowly.
 
 use super::cells::CellView;
 use super::read::Stopped;
@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 /// Bytes after which a message is sent: well below the 4 MiB that gRPC clients accept.
 const ENOUGH_BYTES: usize = 1 << 20;
 
-/// Cells in a slice, after which packets get the switch again: about ten microseconds of work.
+/// The cost of a slice in cells, about ten microseconds of work. Other clients get their turn after it, and packets if it took the switch.
 pub(super) const SLICE: usize = 256;
 
 /// Cost of an entry in cells: it has to be unpacked.

@@ -489,7 +489,7 @@ impl<'g, 'p> Gen<'g, 'p> {
         At::Mem { base: self.scratch, off: (self.scratch_at + off) as i32 }
     }
 
-    /// Gives back scratch memory that was handed out since the top was at `mark`: its content is no longer needed.
+    /// Frees the scratch memory above `mark`.
     fn release(&mut self, mark: u32) {
         self.scratch_top = mark;
     }

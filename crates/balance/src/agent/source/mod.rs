@@ -145,7 +145,7 @@ pub struct SourceSettings {
     pub kind: SourceKind,
     /// How often, in milliseconds.
     pub interval_ms: u32,
-    /// Milliseconds without an answer after which the device is no longer reported.
+    /// Time without an answer after which reports about the device stop, in milliseconds.
     pub stale_ms: u32,
     /// Where compute, memory, network (in per cent) and queue (requests) come from.
     pub readings: [Option<Reading>; 4],
