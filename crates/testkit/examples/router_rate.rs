@@ -1,7 +1,7 @@
 //! How fast the router forwards on one core, in memory, and how many instructions that takes: run it under
 //! `valgrind --tool=callgrind` with two numbers of packets, and take the difference.
 //!
-//! `cargo run --release -p pointsman-testkit --example router_rate [PACKETS [ROUTES]]`
+//! `cargo run --profile profiling -p pointsman-testkit --example router_rate [PACKETS [ROUTES]]`
 
 use pointsman_engine::Engine;
 use pointsman_ir::Executor;
