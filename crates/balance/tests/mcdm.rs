@@ -3,17 +3,8 @@
 use pointsman_balance::mcdm::ahp;
 use pointsman_balance::mcdm::promethee::{Criterion, Goal, Preference, net_flows};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
-
-/// The Python interpreter with both packages: `$POINTSMAN_PYTHON_MCDM`, or that of the workspace's `.venv-mcdm`.
-fn python() -> Option<PathBuf> {
-    let path = std::env::var_os("POINTSMAN_PYTHON_MCDM").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv-mcdm/bin/python3"),
-        PathBuf::from,
-    );
-    path.exists().then_some(path)
-}
 
 /// SplitMix64.
 struct Random(u64);
@@ -89,16 +80,7 @@ fn words(numbers: impl IntoIterator<Item = f64>) -> String {
 
 #[test]
 fn agrees_with_ahpy_and_pymcdm() {
-    let Some(python) = python() else {
-        // If the environments are declared to exist, as in CI, their absence is a failure.
-        assert!(std::env::var_os("POINTSMAN_REQUIRE_CLIENTS").is_none(), "no Python with ahpy and pymcdm");
-        let _ = writeln!(
-            std::io::stderr(),
-            "SKIP: mcdm: no Python environment; to run it: python3 -m venv .venv-mcdm && .venv-mcdm/bin/pip install -r \
-             tests/clients/requirements-mcdm.txt"
-        );
-        return;
-    };
+    let Some(python) = pointsman_needs::python("agrees_with_ahpy_and_pymcdm", "mcdm") else { return };
     let mut r = Random(1);
     let matrices: Vec<_> = (0..150).map(|_| judgements(&mut r)).collect();
     let rankings: Vec<_> = (0..300).map(|_| ranking(&mut r)).collect();

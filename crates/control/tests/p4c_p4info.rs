@@ -1,7 +1,7 @@
 //! P4Info against p4c's own: its test programs come with the P4Info that p4c writes for them.
 //!
 //! `P4C_DIR` names a checkout of p4c, `POINTSMAN_P4C_BIN` a `p4c-bm2-ss` that runs, `POINTSMAN_OTHERS` a folder with
-//! other people's programs and p4c's output for them; without them, the tests only report that they are skipped.
+//! other people's programs and p4c's output for them; without them, the tests are skipped.
 
 use pointsman_control::p4info::p4info;
 use pointsman_control::proto::p4info::{self as pb, P4Info};
@@ -9,9 +9,9 @@ use pointsman_control::text::from_text;
 use pointsman_frontend::Define;
 use pointsman_frontend::render::all_to_text;
 use pointsman_frontend::source::Loader;
+use pointsman_needs::{p4c, variable};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Reads includes from directories.
@@ -97,11 +97,6 @@ fn compare_types<M: PartialEq + Debug>(
     }
 }
 
-/// Says so past the harness, which keeps the output of tests that pass to itself.
-fn skip(why: &str) {
-    let _ = writeln!(std::io::stderr(), "SKIP: p4c_p4info: {why}");
-}
-
 /// Programs whose P4Info differs on purpose.
 const DIFFERENT: [&str; 2] = [
     // A key without @name is named by its expression as the source has it; p4c reformats the constants in it.
@@ -112,10 +107,7 @@ const DIFFERENT: [&str; 2] = [
 
 #[test]
 fn p4info_is_that_of_p4c() {
-    let Some(p4c) = std::env::var_os("P4C_DIR").map(PathBuf::from) else {
-        skip("P4C_DIR names no checkout of p4c");
-        return;
-    };
+    let Some(p4c) = p4c("p4info_is_that_of_p4c") else { return };
     let samples = p4c.join("testdata/p4_16_samples");
     let mut files: Vec<PathBuf> = std::fs::read_dir(p4c.join("testdata/p4_16_samples_outputs"))
         .expect("a checkout of p4c")
@@ -222,14 +214,11 @@ fn by_us(include: Vec<PathBuf>, program: &Path) -> Result<P4Info, String> {
 
 #[test]
 fn p4info_is_that_of_the_p4c_that_runs() {
-    let Some(p4c) = std::env::var_os("POINTSMAN_P4C_BIN").map(PathBuf::from) else {
-        skip("POINTSMAN_P4C_BIN names no p4c-bm2-ss");
-        return;
-    };
+    let Some(bin) = variable("p4info_is_that_of_the_p4c_that_runs", "POINTSMAN_P4C_BIN") else { return };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut bad = Vec::new();
     for program in OURS.map(|p| root.join(p)) {
-        let theirs = by_p4c(&p4c, &program);
+        let theirs = by_p4c(&bin, &program);
         let ours = by_us(vec![root.join("p4/include")], &program);
         match (ours, theirs) {
             (Ok(ours), Ok(theirs)) if with_types(&ours) == with_types(&theirs) => {}
@@ -243,20 +232,17 @@ fn p4info_is_that_of_the_p4c_that_runs() {
             }
         }
     }
-    match std::env::var_os("P4C_DIR").map(PathBuf::from) {
-        None => skip("P4C_DIR names no checkout of p4c, so its samples are left out"),
-        Some(checkout) => {
-            let samples = checkout.join("testdata/p4_16_samples");
-            for name in SAMPLES {
-                let program = samples.join(name);
-                let ours = by_us(vec![checkout.join("p4include"), samples.clone()], &program);
-                let found = match (ours, by_p4c(&p4c, &program)) {
-                    (Ok(ours), Ok(theirs)) => differences(&ours, &theirs),
-                    (ours, theirs) => vec![ours.err().or(theirs.err()).unwrap_or_default()],
-                };
-                if !found.is_empty() {
-                    bad.push(format!("{name}: {}", found.join("\n")));
-                }
+    if let Some(checkout) = p4c("p4info_is_that_of_the_p4c_that_runs, samples") {
+        let samples = checkout.join("testdata/p4_16_samples");
+        for name in SAMPLES {
+            let program = samples.join(name);
+            let ours = by_us(vec![checkout.join("p4include"), samples.clone()], &program);
+            let found = match (ours, by_p4c(&bin, &program)) {
+                (Ok(ours), Ok(theirs)) => differences(&ours, &theirs),
+                (ours, theirs) => vec![ours.err().or(theirs.err()).unwrap_or_default()],
+            };
+            if !found.is_empty() {
+                bad.push(format!("{name}: {}", found.join("\n")));
             }
         }
     }
@@ -327,10 +313,7 @@ const OTHERS_DIFFERENT: [(&str, &str); 2] = [
 
 #[test]
 fn p4info_of_other_programs_is_that_of_p4c() {
-    let Some(root) = std::env::var_os("POINTSMAN_OTHERS").map(PathBuf::from) else {
-        skip("POINTSMAN_OTHERS names no folder with other people's programs");
-        return;
-    };
+    let Some(root) = variable("p4info_of_other_programs_is_that_of_p4c", "POINTSMAN_OTHERS") else { return };
     let index = std::fs::read_to_string(root.join("expected/INDEX")).expect("expected/INDEX");
     let (mut same, mut bad) = (0, Vec::new());
     for other in index.lines().filter(|l| !l.starts_with('#')).filter_map(Other::read) {

@@ -141,8 +141,8 @@ fn no_program_makes_the_compiler_panic() {
         let text = String::from_utf8_lossy(&std::fs::read(&file).expect("readable")).into_owned();
         programs.push((file.to_string_lossy().into_owned(), pieces(&text)));
     }
-    if let Some(p4c) = std::env::var_os("P4C_DIR") {
-        for file in p4_files(&Path::new(&p4c).join("testdata/p4_16_samples")) {
+    if let Some(p4c) = pointsman_needs::p4c("fuzz_semantics, with p4c's programs") {
+        for file in p4_files(&p4c.join("testdata/p4_16_samples")) {
             let text = String::from_utf8_lossy(&std::fs::read(&file).expect("readable")).into_owned();
             if text.contains("v1model.p4") && text.contains("main;") {
                 programs.push((file.to_string_lossy().into_owned(), pieces(&text)));

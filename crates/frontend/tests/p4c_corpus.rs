@@ -1,22 +1,15 @@
 //! The syntax of p4c's own test programs: programs that p4c accepts are accepted.
 //!
-//! `P4C_DIR` names a checkout of p4c; without it, the tests only report that they are skipped.
+//! `P4C_DIR` names a checkout of p4c; without it, the tests are skipped.
 
 mod common;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use common::{Dirs, p4_files};
 use pointsman_frontend::diag::Severity;
 use pointsman_frontend::parse_program;
-
-fn checkout() -> Option<PathBuf> {
-    let dir = std::env::var_os("P4C_DIR").map(PathBuf::from);
-    if dir.is_none() {
-        eprintln!("SKIP: P4C_DIR names no checkout of p4c");
-    }
-    dir
-}
+use pointsman_needs::p4c;
 
 fn errors(p4c: &Path, file: &Path) -> Vec<String> {
     let text = String::from_utf8_lossy(&std::fs::read(file).expect("readable")).into_owned();
@@ -35,7 +28,7 @@ fn errors(p4c: &Path, file: &Path) -> Vec<String> {
 
 #[test]
 fn samples_are_accepted() {
-    let Some(p4c) = checkout() else { return };
+    let Some(p4c) = p4c("p4c_corpus") else { return };
     let files = p4_files(&p4c.join("testdata/p4_16_samples"));
     let mut bad = Vec::new();
     for file in &files {
@@ -65,7 +58,7 @@ const REFUSED_EARLIER: [&str; 3] = [
 
 #[test]
 fn errors_are_told_apart() {
-    let Some(p4c) = checkout() else { return };
+    let Some(p4c) = p4c("p4c_corpus") else { return };
     let mut bad = Vec::new();
     let (mut refused, mut accepted) = (0, 0);
     for file in &p4_files(&p4c.join("testdata/p4_16_errors")) {

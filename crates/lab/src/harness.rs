@@ -1,7 +1,7 @@
 //! For tests in network namespaces: a `main` in place of the standard harness, because becoming root in a user namespace
 //! must happen before the first thread.
 //!
-//! The test's manifest says `harness = false`. If namespaces cannot be made, it prints a line with SKIP and succeeds.
+//! The test's manifest says `harness = false`. If namespaces cannot be made, the tests are skipped.
 
 use crate::{ensure_privileges, raise_open_file_limit};
 use std::error::Error;
@@ -39,11 +39,11 @@ pub fn run<R: Outcome>(who: &str, tests: &[(&str, fn() -> R)]) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if let Err(e) = ensure_privileges() {
-        println!("SKIP: {who}: {e}");
+        pointsman_needs::skip(who, &e.to_string());
         return ExitCode::SUCCESS;
     }
     if let Err(e) = raise_open_file_limit() {
-        println!("SKIP: {who}: cannot raise the limit of open files: {e}");
+        pointsman_needs::skip(who, &format!("cannot raise the limit of open files: {e}"));
         return ExitCode::SUCCESS;
     }
     let only = std::env::args().nth(1).filter(|a| !a.starts_with('-'));

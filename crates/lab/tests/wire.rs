@@ -419,7 +419,7 @@ fn cpu_model_computes_under_a_quota() -> TestResult {
         Err(e) => {
             let text = e.to_string();
             ensure!(text.contains("CPU quota") || text.contains("cgroup"), "{text}");
-            println!("SKIP: quota part: {text}");
+            pointsman_needs::skip("cpu_model_computes_under_a_quota", &text);
             let free = Model::Cpu { calibration, quota: None };
             let config = DeviceConfig { model: free, service: ms(1), ..cable.device("s1/cpu") };
             let device = Device::start(&cable.server, config)?;

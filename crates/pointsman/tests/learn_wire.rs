@@ -5,7 +5,7 @@
 //! One server: a processor for 200 requests/s, and a SmartNIC for 80. At 230/s the processor alone is overloaded, and
 //! equal weights give the SmartNIC one and a half times its capacity: of the weights 3:0 to 3:3 only 3:1 keep up, at 86 and 72 %. Requests
 //! arrive evenly, so no decision depends on chance. Client metrics come from the test itself, or from a real Prometheus
-//! server that scrapes them; without one that test is skipped, or fails if `POINTSMAN_REQUIRE_CLIENTS` is set.
+//! server that scrapes them; without one that test is skipped.
 //!
 //! Two servers: the second one's processor is three times as fast, and needs no SmartNIC at 360 requests a second.
 
@@ -25,8 +25,8 @@ use std::net::{IpAddr, TcpListener};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use support::programs::{Program, installed};
-use support::{Finished, Running, Scratch, Switch, finish, pointsman, tell};
+use support::programs::Program;
+use support::{Finished, Running, Scratch, Switch, finish, pointsman};
 
 const SEED: u64 = 5;
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -516,8 +516,7 @@ fn field(line: &str, name: &str) -> Option<f64> {
 /// The same rack as for the first test, but what clients see comes by a histogram and two counters that a Prometheus server scrapes,
 /// with the expressions that the documentation recommends.
 fn prometheus_tells_what_clients_see() -> Fallible<()> {
-    if !installed(&["prometheus"]) {
-        tell("SKIP: prometheus_tells_what_clients_see: not installed; to run it: apt-get install prometheus");
+    if !pointsman_needs::programs("prometheus_tells_what_clients_see", &["prometheus"]) {
         return Ok(());
     }
     let clients = "[learn.clients]\nurl = \"http://127.0.0.1:9092\"\n\

@@ -6,7 +6,7 @@ mod support;
 
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use support::{file, pointsman};
 
@@ -95,14 +95,6 @@ fn outcomes(p4c: &Path, dirs: &[&str]) -> BTreeMap<String, Outcome> {
     out
 }
 
-fn checkout() -> Option<PathBuf> {
-    let p4c = std::env::var_os("P4C_DIR").map(PathBuf::from);
-    if p4c.is_none() {
-        println!("SKIP: P4C_DIR names no checkout of p4c");
-    }
-    p4c
-}
-
 /// The first `file(line)` of an error in p4c's output.
 fn first_error(said: &str) -> Option<String> {
     said.lines().find_map(|l| {
@@ -142,7 +134,7 @@ fn documented(row: &str, count: usize, total: usize) {
 
 #[test]
 fn samples_are_right() {
-    let Some(p4c) = checkout() else { return };
+    let Some(p4c) = pointsman_needs::p4c("p4_conformance") else { return };
     let dirs = ["", "/dash", "/fabric_20190420", "/omec", "/pins", "/parser-inline", "/metrics"]
         .map(|d| format!("p4_16_samples{d}"));
     let outcomes = outcomes(&p4c, &dirs.each_ref().map(String::as_str));
@@ -162,7 +154,7 @@ fn samples_are_right() {
 
 #[test]
 fn wrong_programs_are_refused_on_the_right_line() {
-    let Some(p4c) = checkout() else { return };
+    let Some(p4c) = pointsman_needs::p4c("p4_conformance") else { return };
     let outcomes = outcomes(&p4c, &["p4_16_errors"]);
     let (mut accepted, mut elsewhere) = (BTreeMap::new(), BTreeMap::new());
     let (mut right, mut labelled, mut lines) = (0, 0, 0);
@@ -194,7 +186,7 @@ fn wrong_programs_are_refused_on_the_right_line() {
     assert!((right + labelled) * 10 >= lines * 9, "less than 90 % on the right line");
 }
 
-/// Without p4c at hand: the documentation has the lists, and its numbers are those of the lists.
+/// Also without p4c: the documentation has the lists, and its numbers are those of the lists.
 #[test]
 fn the_documentation_has_the_lists() {
     let doc = documentation();

@@ -179,10 +179,7 @@ fn nothing_to_run_is_an_error() {
 /// p4c's tests, all of them: at most the listed ones fail, and every test for another architecture is a visible skip.
 #[test]
 fn the_tests_of_p4c() {
-    let Some(p4c) = std::env::var_os("P4C_DIR").map(PathBuf::from) else {
-        println!("SKIP: P4C_DIR names no checkout of p4c");
-        return;
-    };
+    let Some(p4c) = pointsman_needs::p4c("the_tests_of_p4c") else { return };
     let known = include_str!("../../testkit/tests/data/stf_known_failures.txt");
     let known: Vec<&str> = known
         .lines()

@@ -202,10 +202,7 @@ fn what_cannot_be_done() {
 /// With p4c's programs: whatever its tests send can be followed, and following changes no output.
 #[test]
 fn p4c_programs() {
-    let Some(p4c) = std::env::var_os("P4C_DIR").map(PathBuf::from) else {
-        println!("SKIP: P4C_DIR names no checkout of p4c");
-        return;
-    };
+    let Some(p4c) = pointsman_needs::p4c("p4c_programs") else { return };
     let samples = p4c.join("testdata/p4_16_samples");
     let mut followed = 0;
     let mut events = BTreeSet::new();

@@ -1,16 +1,17 @@
 //! A real Prometheus server with two real node exporters decides which device a service gets. Everything is on loopback, at ports
-//! that were free a moment ago. Skipped if the programs are not installed; `POINTSMAN_REQUIRE_CLIENTS` makes that a failure.
+//! that were free a moment ago. Skipped if the programs are not installed.
 
 mod support;
 
 use pointsman::http::client::{Ask, ask};
 use pointsman_balance::mcdm::prometheus::{form, samples};
 use pointsman_control::proto::p4rt as pb;
+use pointsman_needs::programs;
 use serde_json::Value;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
-use support::programs::{Program, installed};
-use support::{PATIENCE, Running, Scratch, Switch, file, tell};
+use support::programs::Program;
+use support::{PATIENCE, Running, Scratch, Switch, file};
 
 const TOKEN: &str = "0123456789abcdef0123";
 
@@ -212,10 +213,7 @@ goal = "cost"
 
 #[test]
 fn prometheus_names_the_device() {
-    if !installed(&["prometheus", "prometheus-node-exporter"]) {
-        tell(
-            "SKIP: prometheus: not installed; to run it: apt-get install prometheus prometheus-node-exporter",
-        );
+    if !programs("prometheus_names_the_device", &["prometheus", "prometheus-node-exporter"]) {
         return;
     }
     let mut b = Bench::new();
@@ -279,8 +277,7 @@ fn expressions(dashboard: &Value, found: &mut Vec<String>) {
 /// Two racks in one Prometheus, distinguished by a label: every query of the dashboard has an answer, with devices of both.
 #[test]
 fn dashboards_with_two_racks() {
-    if !installed(&["prometheus"]) {
-        tell("SKIP: prometheus: not installed; to run it: apt-get install prometheus");
+    if !programs("dashboards_with_two_racks", &["prometheus"]) {
         return;
     }
     let files = Scratch::new("two-racks");

@@ -16,6 +16,7 @@ use pointsman_lab::load::{self, BulkConfig, ConsistencyConfig, Direction, Source
 use pointsman_lab::rack::{ClientSpec, Link, Mac, Rack, RackSpec};
 use pointsman_lab::wire::Keyring;
 use pointsman_lab::{Namespace, ensure};
+use pointsman_needs::skip;
 use pointsman_ports::Want;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -25,13 +26,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use support::controller::{Controller, connect};
-use support::{PATIENCE, Switch, assert_no_panic, file, finish, pointsman, tell};
+use support::{PATIENCE, Switch, assert_no_panic, file, finish, pointsman};
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {
     if !enough_processors() {
-        tell("skipped: two workers need two processors");
+        skip("workers_wire", "two workers need two processors");
         return ExitCode::SUCCESS;
     }
     let tests: &[(&str, Test)] = &[
@@ -57,7 +58,7 @@ fn kinds() -> Vec<&'static str> {
     if is_root() {
         vec!["af-packet", "af-xdp"]
     } else {
-        tell("skipped with AF_XDP, which takes root");
+        skip("workers_wire with AF_XDP", "it needs root");
         vec!["af-packet"]
     }
 }

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+use pointsman_needs::skip;
 use pointsman_ports::{
     AfXdp, AfXdpConfig, DropReason, Frame, FramePool, LiveFrames, Observer, PollMode, Poller, Port,
     PortError, Want, Way, XdpMode, accept_live_frames, open_interface, open_interface_shared,
@@ -57,10 +58,10 @@ fn main() -> ExitCode {
     }
     if !support::is_root() {
         if !arguments.iter().any(|argument| argument == ROOTLESS) {
-            println!("SKIP: AF_XDP: needs root");
+            skip("af_xdp", "AF_XDP needs root");
         }
         if let Err(error) = support::enter_user_namespace() {
-            println!("SKIP: rootless network namespaces: user namespaces are not allowed here ({error})");
+            skip("af_xdp, rootless", &format!("user namespaces are not allowed here: {error}"));
             return ExitCode::SUCCESS;
         }
         let good = run("without_permission_there_is_af_packet", without_permission_there_is_af_packet);
@@ -71,19 +72,19 @@ fn main() -> ExitCode {
     let mut good = match status {
         Ok(status) => status.success(),
         Err(error) => {
-            println!("SKIP: rootless: cannot run this test as an ordinary user ({error})");
+            skip("af_xdp, rootless", &format!("this test cannot run as an ordinary user: {error}"));
             true
         }
     };
     let rack = match Netns::new() {
         Ok(_) => Rack::new(),
         Err(error) => {
-            println!("SKIP: network namespaces: not allowed here ({error})");
+            skip("af_xdp", &format!("network namespaces are not allowed here: {error}"));
             return if good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         }
     };
     if let Err(error) = rack.switch.run(|| AfXdp::open("s0", AfXdpConfig::default())) {
-        println!("SKIP: AF_XDP: not possible here ({error})");
+        skip("af_xdp", &format!("no AF_XDP: {error}"));
         return if good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     drop(rack);

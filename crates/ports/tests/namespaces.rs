@@ -11,6 +11,7 @@ use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use pointsman_needs::skip;
 use pointsman_ports::{
     AfPacket, AfPacketConfig, Counters, Direction, DropReason, Frame, FramePool, Observer, Port, PortError,
     Tap, Want, Way, open_interface, open_interface_shared,
@@ -60,7 +61,7 @@ fn main() -> ExitCode {
     if !support::is_root() {
         good &= run(&format!("permission_is_asked_for ({mode})"), permission_is_asked_for);
         if let Err(error) = support::enter_user_namespace() {
-            println!("SKIP: rootless network namespaces: user namespaces are not allowed here ({error})");
+            skip("namespaces, rootless", &format!("user namespaces are not allowed here: {error}"));
             return if good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         }
     } else if !again {
@@ -73,12 +74,17 @@ fn main() -> ExitCode {
             .status();
         match status {
             Ok(status) => good &= status.success(),
-            Err(error) => println!("SKIP: rootless: cannot run this test as an ordinary user ({error})"),
+            Err(error) => {
+                skip("namespaces, rootless", &format!("this test cannot run as an ordinary user: {error}"));
+            }
         }
     }
     match Netns::new() {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            println!("SKIP: network namespaces ({mode}): not allowed here ({error})");
+            skip(
+                &format!("namespaces ({mode})"),
+                &format!("network namespaces are not allowed here: {error}"),
+            );
             return if good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         }
         other => drop(other.expect("network namespace")),
@@ -169,11 +175,11 @@ fn udp_super_frames_arrive_as_datagrams() {
             libc::setsockopt(fd, libc::SOL_UDP, libc::UDP_SEGMENT, (&raw const segment).cast(), length)
         };
         if result != 0 {
-            println!(
-                "SKIP: UDP super-frames: this kernel has no UDP_SEGMENT ({})",
-                io::Error::last_os_error()
+            let error = io::Error::last_os_error();
+            return skip(
+                "udp_super_frames_arrive_as_datagrams",
+                &format!("this kernel has no UDP_SEGMENT: {error}"),
             );
-            return;
         }
         let bytes: Vec<u8> = (0..5500).map(stream_byte).collect();
         let seen = rack.forward(AfPacketConfig { batch: 1, ..Default::default() }, || {
@@ -382,9 +388,7 @@ fn tap_interfaces_carry_streams() {
     let (left, right) = match (tap(&client, "t0"), tap(&server, "t1")) {
         (Ok(left), Ok(right)) => (left, right),
         (Err(error), _) | (_, Err(error)) => {
-            println!("SKIP: tap interfaces: not possible here ({error})");
-            assert!(error.to_string().starts_with("cannot create the tap interface 't0': "), "{error}");
-            return;
+            return without_tap("tap_interfaces_carry_streams", &error);
         }
     };
     assert_eq!((left.0.name(), &*left.1), ("t0", "tap"));
@@ -398,11 +402,23 @@ fn tap_interfaces_carry_streams() {
     assert_eq!(left.rx_packets, right.tx_packets + right.dropped_total(Direction::Transmit));
 }
 
+/// An ordinary user may lack permission for `/dev/net/tun`, also as root of a namespace: then the error must name it.
+/// Everything else is a reason to skip the test.
+fn without_tap(test: &str, error: &PortError) {
+    assert!(error.to_string().starts_with("cannot create the tap interface 't0': "), "{error}");
+    match std::fs::File::options().read(true).write(true).open("/dev/net/tun") {
+        Err(denied) if denied.kind() == io::ErrorKind::PermissionDenied => {
+            assert!(error.to_string().contains("no permission"), "{error}");
+        }
+        _ => skip(test, &format!("no tap interfaces: {error}")),
+    }
+}
+
 fn tap_interfaces_may_go_down_and_away() {
     let netns = Netns::new().expect("network namespace");
     let mut port = match netns.run(|| Tap::open("t0")) {
         Ok(port) => port,
-        Err(error) => return println!("SKIP: tap interfaces: not possible here ({error})"),
+        Err(error) => return without_tap("tap_interfaces_may_go_down_and_away", &error),
     };
     assert!(port.is_up() && port.has_carrier());
     assert_eq!(send(&mut port, &[experimental(&[], 60), experimental(&[], 1514)]), 2);

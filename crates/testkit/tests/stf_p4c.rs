@@ -1,6 +1,6 @@
 //! p4c's own packet tests on our front end, executor and switch.
 //!
-//! `P4C_DIR` names a checkout of p4c; without it, the test only says that it is skipped. Tests that fail are listed
+//! `P4C_DIR` names a checkout of p4c; without it, the test is skipped. Tests that fail are listed
 //! with the reason in `data/stf_known_failures.txt`; one that fails and is not listed, or is listed and passes, is an
 //! error, so the list can only shrink.
 
@@ -61,10 +61,7 @@ fn verdict(report: Result<Report, String>) -> Result<(), String> {
 
 #[test]
 fn packet_tests_of_p4c() {
-    let Some(p4c) = std::env::var_os("P4C_DIR").map(PathBuf::from) else {
-        println!("SKIP: P4C_DIR names no checkout of p4c");
-        return;
-    };
+    let Some(p4c) = pointsman_needs::p4c("packet_tests_of_p4c") else { return };
     let known = known_failures();
     let mut problems = Vec::new();
     let (mut total, mut passed) = (0, 0);

@@ -21,16 +21,3 @@ impl Drop for Program {
         let _ = self.0.wait();
     }
 }
-
-/// Whether all these programs are there, which are Debian's packages of the same names. With `POINTSMAN_REQUIRE_CLIENTS` they have to be.
-pub fn installed(names: &[&str]) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let there = |name: &&str| std::env::split_paths(&path).any(|p| p.join(name).is_file());
-    let all = names.iter().all(there);
-    assert!(
-        all || std::env::var_os("POINTSMAN_REQUIRE_CLIENTS").is_none(),
-        "not all of {names:?} are there: apt-get install {}",
-        names.join(" ")
-    );
-    all
-}

@@ -10,6 +10,7 @@ use crate::sys::bpf::{self, Purpose};
 
 #[path = "../../tests/support/mod.rs"]
 mod support;
+use pointsman_needs::skip;
 use support::Netns;
 
 /// Has the kernel put a tag on everything that is sent through an interface, next to the frame, as a VLAN interface does.
@@ -26,20 +27,22 @@ fn tag_everything(interface: i32, tpid: u16, tci: u16) -> io::Result<[OwnedFd; 2
     Ok([program, link])
 }
 
+const WHO: &str = "tags_beside_the_frame_are_put_into_it";
+
 #[test]
 fn tags_beside_the_frame_are_put_into_it() {
     if !support::is_root() {
-        return println!("SKIP: AF_XDP: needs root");
+        return skip(WHO, "AF_XDP needs root");
     }
     let (client, switch) = match (Netns::new(), Netns::new()) {
         (Ok(client), Ok(switch)) => (client, switch),
-        (Err(error), _) | (_, Err(error)) => return println!("SKIP: network namespaces ({error})"),
+        (Err(error), _) | (_, Err(error)) => return skip(WHO, &format!("no network namespaces: {error}")),
     };
     client.veth("c0", &switch, "s0").unwrap();
     client.address("c0", [10, 9, 0, 1].into(), 24).unwrap();
     let mut port = match switch.run(|| AfXdp::open("s0", AfXdpConfig::default())) {
         Ok(port) => port,
-        Err(error) => return println!("SKIP: AF_XDP: not possible here ({error})"),
+        Err(error) => return skip(WHO, &format!("no AF_XDP: {error}")),
     };
     let sender = client.run(|| UdpSocket::bind("10.9.0.1:0")).unwrap();
     sender.set_broadcast(true).unwrap();
@@ -50,9 +53,7 @@ fn tags_beside_the_frame_are_put_into_it() {
         });
         let _tagging = match tagging {
             Ok(tagging) => tagging,
-            Err(error) => {
-                return println!("SKIP: VLAN tags: no programs in the way of sending here ({error})");
-            }
+            Err(error) => return skip(WHO, &format!("programs cannot be attached to sending: {error}")),
         };
         sender.send_to(b"hello", "10.9.0.255:7004").unwrap();
         let (mut pool, mut frames) = (FramePool::default(), Vec::new());
@@ -63,7 +64,7 @@ fn tags_beside_the_frame_are_put_into_it() {
         }
         let frame = frames.iter().find(is_it).expect("the datagram");
         if !port.tags {
-            return println!("SKIP: VLAN tags: this kernel does not report them to AF_XDP");
+            return skip(WHO, "this kernel does not report VLAN tags to AF_XDP");
         }
         let expected = [tpid.to_be_bytes(), tci.to_be_bytes(), [8, 0]].concat();
         assert_eq!(frame[12..18], expected, "{frame:x?}");

@@ -1,0 +1,99 @@
+//! What tests need from the machine, and the one way to skip a test that does not find it.
+//!
+//! A skipped test prints a line with SKIP on standard error. With `POINTSMAN_NO_SKIP=1`, as in CI, it fails instead; only
+//! the needs in [`OPTIONAL`] may be missing there.
+
+use std::env::var_os;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// If this variable is set, a test that would be skipped fails.
+pub const NO_SKIP: &str = "POINTSMAN_NO_SKIP";
+
+/// Variables that may be unset even in CI, each with the reason.
+pub const OPTIONAL: &[(&str, &str)] = &[
+    ("POINTSMAN_P4C_BIN", "p4c is not in a package registry, and building it takes an hour"),
+    (
+        "POINTSMAN_OTHERS",
+        "other projects' programs and p4c's output for them are not distributed with this project",
+    ),
+];
+
+/// Skips a test or a part of it, which the caller then leaves out. `why` names the obstacle and how to remove it.
+///
+/// # Panics
+///
+/// If [`NO_SKIP`] is set: the test fails.
+pub fn skip(test: &str, why: &str) {
+    assert!(var_os(NO_SKIP).is_none(), "{test} cannot run here: {why} ({NO_SKIP} is set)");
+    report(test, why);
+}
+
+/// The harness keeps the output of tests that pass to itself, but not what is written to the stream directly.
+fn report(test: &str, why: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIP: {test}: {why}");
+}
+
+/// The path in an environment variable. If it is not set, the test is skipped.
+///
+/// # Panics
+///
+/// As [`skip`], unless the variable is in [`OPTIONAL`].
+pub fn variable(test: &str, name: &str) -> Option<PathBuf> {
+    let path = var_os(name).map(PathBuf::from);
+    if path.is_none() {
+        match OPTIONAL.iter().find(|(optional, _)| *optional == name) {
+            Some((_, reason)) => report(test, &format!("{name} is not set: {reason}")),
+            None => skip(test, &format!("{name} is not set")),
+        }
+    }
+    path
+}
+
+/// The folder with p4c's test programs (`testdata`, `p4include`), named by `P4C_DIR`. Without it, the test is skipped.
+///
+/// # Panics
+///
+/// As [`skip`].
+pub fn p4c(test: &str) -> Option<PathBuf> {
+    variable(test, "P4C_DIR")
+}
+
+/// The interpreter of a Python environment with third-party packages. Environment `""` is `.venv` in the workspace, made from
+/// `tests/clients/requirements.txt`; `"x"` is `.venv-x`, made from `requirements-x.txt`. The variable `POINTSMAN_PYTHON` or
+/// `POINTSMAN_PYTHON_X` names another interpreter. If there is none, the test is skipped.
+///
+/// # Panics
+///
+/// As [`skip`].
+pub fn python(test: &str, environment: &str) -> Option<PathBuf> {
+    let suffix =
+        |separator| if environment.is_empty() { String::new() } else { format!("{separator}{environment}") };
+    let (variable, dash) = (format!("POINTSMAN_PYTHON{}", suffix('_').to_uppercase()), suffix('-'));
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let path =
+        var_os(variable).map_or_else(|| workspace.join(format!(".venv{dash}/bin/python3")), PathBuf::from);
+    if path.exists() {
+        return Some(path);
+    }
+    let remedy = format!(
+        "python3 -m venv .venv{dash} && .venv{dash}/bin/pip install -r tests/clients/requirements{dash}.txt"
+    );
+    skip(test, &format!("{} is missing; to run it: {remedy}", path.display()));
+    None
+}
+
+/// Whether all these programs, which are Debian's packages of the same names, are installed. If not, the test is skipped.
+///
+/// # Panics
+///
+/// As [`skip`].
+pub fn programs(test: &str, names: &[&str]) -> bool {
+    let path = var_os("PATH").unwrap_or_default();
+    let installed = |name: &&str| std::env::split_paths(&path).any(|p| p.join(name).is_file());
+    let all = names.iter().all(installed);
+    if !all {
+        skip(test, &format!("not installed; to run it: apt-get install {}", names.join(" ")));
+    }
+    all
+}
