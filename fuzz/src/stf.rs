@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 static PROGRAM: LazyLock<Arc<Program>> =
     LazyLock::new(|| compiled("controlled.p4", include_str!("../../tests/programs/controlled.p4")));
 
-/// One test. What it expects will seldom be so: that is no error.
+/// One test. What it expects will seldom be so: that is not an error.
 pub fn run(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let Ok(lines) = stf::parse(&text) else { return };

@@ -26,7 +26,7 @@ class Gnmi(unittest.IsolatedAsyncioTestCase):
                 ["in-discards", "in-octets", "in-pkts", "out-discards", "out-octets", "out-pkts"],
             )
             self.assertTrue(all(isinstance(c.value, int) for c in counters))
-            self.assertEqual(await client.get(GNMIPath("interfaces/interface[name=nobody]/state")), [])
+            self.assertEqual(await client.get(GNMIPath("interfaces/interface[name=absent]/state")), [])
 
     async def test_what_is_not(self):
         async with asyncio.timeout(PATIENCE), GNMIClient(TARGET) as client:

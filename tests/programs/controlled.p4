@@ -1,5 +1,5 @@
 // A program for tests of the control plane: one of everything that P4Runtime can write or read, and a data plane that
-// tells in a packet-in what it looked up for a packet-out. So lookups can be checked without an interface.
+// reports in a packet-in what it looked up for a packet-out. So lookups can be checked without an interface.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A wire between ports 1 and 2 for a test with several workers: it numbers UDP datagrams by a register that all of them
-// read and write, tells which entries of two tables they saw, counts them, and resubmits, clones and digests some.
+// read and write, reports which entries of two tables they saw, counts them, and resubmits, clones and digests some.
 
 #include <core.p4>
 #include <v1model.p4>

@@ -319,7 +319,7 @@ pub trait Env {
     }
 
     /// The tables in a form that native code can look up by itself, by [`TableId`]; none if they are not kept that way
-    /// ([`Executor::wants_tables`]) or every look-up has to be told ([`Env::tracing`]). Their addresses hold while a block
+    /// ([`Executor::wants_tables`]) or every look-up has to be reported ([`Env::tracing`]). Their addresses hold while a block
     /// runs.
     fn tables(&self) -> &[FlatTable] {
         &[]

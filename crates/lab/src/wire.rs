@@ -122,7 +122,7 @@ impl Request {
     }
 }
 
-/// An answer as it was received; [`Keyring::verify`] says whether to believe it.
+/// An answer as it was received; [`Keyring::verify`] says whether to accept it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer<'a> {
     /// The kind of the request.

@@ -323,10 +323,10 @@ fn what_a_controller_reads_back_compiles_alone() {
     std::fs::create_dir_all(dir.0.join("lib/sub")).unwrap();
     dir.write("lib/name.p4", "#include \"sub/deep.p4\"\n");
     dir.write("lib/sub/deep.p4", "#pragma once\nconst bit<8> DEEP = 1;\n");
-    dir.write("beside.p4", "#include <name.p4>\n#include <name.p4>\n");
+    dir.write("near.p4", "#include <name.p4>\n#include <name.p4>\n");
     let main = dir.write(
         "main.p4",
-        format!("#include \"beside.p4\"\n{}", program("if (DEEP == ONE) { TABLE.apply(); }")),
+        format!("#include \"near.p4\"\n{}", program("if (DEEP == ONE) { TABLE.apply(); }")),
     );
     let switch = Switch::start(&["-I", &dir.path("lib"), "-D", "TABLE=forward", "-DONE", &main]);
     let (mut controller, _) = connect(switch.address, 1);

@@ -106,7 +106,8 @@ impl<E: Executor> Runner<'_, E> {
             Command::NoPacket => {
                 if self.since_packet != 0 {
                     let n = self.since_packet;
-                    self.fail(line.number, format!("{n} packets left, none expected"));
+                    let s = if n == 1 { "" } else { "s" };
+                    self.fail(line.number, format!("{n} packet{s} left, none expected"));
                 }
             }
             Command::Add { entry, id } => {

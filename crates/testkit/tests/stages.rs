@@ -446,7 +446,7 @@ fn the_table_in_the_readme_is_right() {
         ("select_server", &[], "server (any of the ways)"),
         ("count_servers", &[], "loads of servers: count"),
         ("device_settings", &[], "settings of devices"),
-        ("heard_of", &[("looks", 1)], "state of eight devices: heard of"),
+        ("heard_of", &[("looks", 1)], "state of eight devices: last reports"),
         ("look_at_load", &[], "state of eight devices: value"),
         ("find_least", &[], "connection table: find one to end"),
         ("note_load", &[], "state of eight devices: note a report"),

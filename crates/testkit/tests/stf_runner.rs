@@ -50,7 +50,7 @@ fn packets() {
     );
     fails(&format!("{TO_2}packet 0 01020003\nexpect 3 01"), "line 3: no packet on port 3");
     fails(&format!("{TO_2}packet 2 01020003"), "an unexpected packet on port 2: 01020003");
-    fails(&format!("{TO_2}packet 0 01020003\nno_packet"), "line 3: 1 packets left");
+    fails(&format!("{TO_2}packet 0 01020003\nno_packet"), "line 3: 1 packet left");
     // In order.
     let two = "packet 0 01aa0000\npacket 0 01bb0000\n";
     passes(&format!("{TO_2}{two}expect 2 01aa\nexpect 2 01bb"));

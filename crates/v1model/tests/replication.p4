@@ -1,5 +1,5 @@
 // Copies: clone sessions with several replicas, a group and truncation, groups that name a port several times, truncate
-// in ingress and egress, and what recirculated and truncated packets are told of their length.
+// in ingress and egress, and the length that recirculated and truncated packets see.
 #include <core.p4>
 #include <v1model.p4>
 

@@ -14,7 +14,7 @@
 //
 // An entry is given up, and its place free, when nothing was seen of it for the service's idle time; after both FINs or a
 // RST when nothing was seen for LINGER, so that last acknowledgements and retransmissions still pass, and a forged
-// RST does not cut off a connection that goes on. A handshake that is not completed is given up after HALF_OPEN.
+// RST does not cut off a connection that continues. A handshake that is not completed is given up after HALF_OPEN.
 //
 // An entry takes 32 bytes, half a line of the processor's cache, so times are kept in coarse units (see below).
 
@@ -43,7 +43,7 @@ const seen_t LINGER = 1954; // 2 s
 const idle_t HALF_OPEN = 77; // 5 s
 // The idle time that a service has instead, so that its connections do not look like handshakes.
 const idle_t NOT_HALF_OPEN = 78;
-// Somebody else may have seen an entry after this packet came in. Up to so far in the future it was seen just now.
+// Another worker may have seen an entry after this packet came in. Up to this far in the future it was seen just now.
 const seen_t AHEAD = 1 << 20;
 
 idle_t idle_time(in bit<24> ms) {
@@ -78,7 +78,7 @@ const idle_t CONN_EXPIRED = 0;
 
 // What changes the table belongs into an `@atomic` block, together with the FindConnection that came before it; but for SawConnection, which
 // writes one word. Outside of one FindConnection may meet an entry that is just being written, and finds that out by
-// the entry's version, which changes when the place gets another key. It stands in two words. Who writes an entry writes the one
+// the entry's version, which changes when the place gets another key. It is kept in two words. Who writes an entry writes the one
 // with the version first and the state, with the same version, last. Who looks reads them the other way around: if both versions are the same,
 // nothing was written in between.
 
@@ -136,8 +136,8 @@ control FindInWay(in bit<2> number, in place_t place, in flow_t flow, in bool op
                 conn.options = m[11:6];
                 conn.seen = seen;
             } else {
-                // The same 5-tuple again after its end is a new connection, wherever its entry still stands. It takes precedence
-                // over a free place found before, or the key would stand twice. Nobody can foresee which places are
+                // The same 5-tuple again after its end is a new connection, wherever its entry still is. It takes precedence
+                // over a free place found before, or the key would exist twice. It is unpredictable which places are
                 // free, so nothing branches on it.
                 bool free = same || !conn.room && (!live || over);
                 conn.room = conn.room || free;
@@ -201,7 +201,7 @@ control SecondHash(in flow_t flow, inout bit<32> hash_b) {
     }
 }
 
-// Finds a connection, or otherwise a place for it. `hash_b` is 0 as long as nobody has needed it.
+// Finds a connection, or otherwise a place for it. `hash_b` is 0 until it is needed.
 control FindConnection(in flow_t flow, in bit<32> hash_a, inout bit<32> hash_b, in bool opens, in time_us_t now, inout connection_t conn)
                       (register<bit<64>> low0, register<bit<64>> high0, register<bit<64>> middle0, register<bit<32>> state0,
                        register<bit<32>> last_seen0, register<bit<64>> low1, register<bit<64>> high1,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fragments: the later ones have no ports, so they go where the first one of their datagram went.
 //
-// What became of a first fragment is kept at a place that is a hash of the datagram's whole identity (RFC 791, RFC 8200), which stands
-// there in full: a fragment never follows another datagram's. The newest datagram takes the place; of one that lost its own, and
+// The destination of a first fragment is kept at a place that is a hash of the datagram's whole identity (RFC 791, RFC 8200), which is
+// stored there in full: a fragment never follows another datagram's. The newest datagram takes the place; of one that lost its own, and
 // of one whose first fragment comes late, later fragments are dropped and counted: to their sender it looks like loss.
 
 #ifndef BALANCER_FRAGMENTS_P4

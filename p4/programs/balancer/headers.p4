@@ -174,7 +174,7 @@ header quoted_t {
 
 // A load report. `length` counts the whole report in words of four bytes. The load of a device is one word: compute, memory,
 // network, queue, eight bits each (per cent of what there is, and a number of requests). Reports are looked at, not extracted, so
-// that they are payload to the checksum, and go on as they are where they are not for us.
+// that they are payload to the checksum, and are forwarded unchanged if they are not for us.
 header report_t {
     bit<8>  version;
     bit<8>  length;
@@ -187,14 +187,14 @@ header report_t {
 // One without digest; metrics follow, and a switch that does not know them skips them.
 header plain_report_t {
     bit<64> head;
-    bit<32> sequence; // sender's milliseconds: older reports that arrive late are told from newer ones
+    bit<32> sequence; // sender's milliseconds: older reports that arrive late are recognised
 }
 
 // One with a digest of all other bytes; metrics follow.
 header signed_report_t {
     bit<64> head;
     bit<8>  key;      // which of the agent's keys, from 1
-    bit<56> sequence; // sender's microseconds since 1970: a number is believed once, and none that is lower than one before
+    bit<56> sequence; // sender's microseconds since 1970: a number is accepted once, and none that is lower than one before
     bit<64> digest;
 }
 
@@ -320,18 +320,18 @@ const bit<8> DROP_REPORT_MALFORMED = 12;  // wrong version or length
 const bit<8> DROP_REPORT_SOURCE = 13;     // not from where that device lives
 const bit<8> DROP_REPORT_STALE = 14;      // overtaken by a newer one
 const bit<8> DROP_ICMP_UNMATCHED = 15;    // ICMP error about no known connection
-const bit<8> DROP_ARP = 16;               // ARP or neighbour discovery that concerns nobody here
+const bit<8> DROP_ARP = 16;               // ARP or neighbour discovery for no address here
 const bit<8> DROP_ETHERTYPE = 17;         // for us, but neither ARP nor IP
 const bit<8> DROP_ADDRESS = 18;           // source address that no host has: broadcast, multicast, loopback, link-local or zero
 const bit<8> DROP_PACKET_OUT = 19;        // from the controller, for a port that cannot be
 const bit<8> DROP_REPORT_UNSIGNED = 20;   // without digest, but its agent's must have one
 const bit<8> DROP_REPORT_KEY = 21;        // with the number of a key that the switch does not have
 const bit<8> DROP_REPORT_DIGEST = 22;     // its digest does not match the key
-const bit<8> DROP_REPORT_REPLAYED = 23;   // not newer than one that was believed
+const bit<8> DROP_REPORT_REPLAYED = 23;   // not newer than one that was accepted
 const bit<8> DROP_RATE = 24;              // new connection, but its service gets more of them than it may
 const bit<8> DROP_IDLE = 25;              // connection idle for too long: both ends get a RST
 const bit<8> DROP_DEVICE_FAILED = 26;     // device of the connection failed: both ends get a RST
 const bit<8> DROP_SPOOFED = 27;           // source address of ours, or of a device and not from its port
-const bit<8> REPORT_ACCEPTED = 32;        // not a drop: a report or probe that was believed
+const bit<8> REPORT_ACCEPTED = 32;        // not a drop: a report or probe that was accepted
 
 #endif

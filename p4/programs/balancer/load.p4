@@ -131,7 +131,7 @@ control NoteOfDevice(in bool mine, in server_t server, in time_us_t now, in repo
                 last_heard.write(at, now);
             }
             if (report.metrics == 1) {
-                // A report knows no weight and a probe no queue: what was heard of it stays.
+                // A report knows no weight and a probe no queue: the last reported one stays.
                 bit<64> was;
                 reported.read(was, at);
                 reported.write(at, load[31:8]
@@ -180,14 +180,14 @@ bit<8> failed_health_check(in values_t heard) {
         ++ (heard.d1 == HEARD_FAILED ? 1w1 : 1w0) ++ (heard.d0 == HEARD_FAILED ? 1w1 : 1w0);
 }
 
-// Which of the enabled devices of a server were heard of within the timeout, and when, if there is one or the policy `looks` at it.
+// Which of the enabled devices of a server have reported within the timeout, and when, if there is one or the policy `looks` at it.
 control HeardOf(in bool looks, in server_t server, in bit<8> enabled, in time_us_t timeout, in time_us_t now, out bit<8> fresh,
                 out values_t heard)
                (register<bit<48>> last_heard0, register<bit<48>> last_heard1, register<bit<48>> last_heard2,
                 register<bit<48>> last_heard3, register<bit<48>> last_heard4, register<bit<48>> last_heard5,
                 register<bit<48>> last_heard6, register<bit<48>> last_heard7) {
     apply {
-        fresh = enabled; // nobody has to report
+        fresh = enabled; // no device has to report
         heard = { 0, 0, 0, 0, 0, 0, 0, 0 };
         if (looks || timeout != 0) {
             if (enabled[0:0] == 1) {

@@ -198,7 +198,7 @@ control BalancerIngress(inout headers_t hdr,
 
     // --- Services and devices ---
 
-    // All that is per service and changes at run time stands in one entry: one write changes it.
+    // All that is per service and changes at run time is in one entry: one write changes it.
     action set_service(service_t service, bit<8> policy, bit<1> epoch, bit<16> slots_mask, bit<24> idle_ms) {
         meta.flow.service = service;
         meta.policy = policy;
@@ -325,7 +325,7 @@ control BalancerIngress(inout headers_t hdr,
         size = 262144;
     }
 
-    // Whose address the source is. One of ours is nobody's outside, a device's only comes from the device's port.
+    // Whose address the source is. None of ours is valid outside, and a device's only comes from the device's port.
     action only_from(bit<9> port) {
         spoofed = meta.came_in != port;
     }
@@ -427,7 +427,7 @@ control BalancerIngress(inout headers_t hdr,
     action note_flags() {
         bit<8> fin_flag = CONN_FIN_DEVICE;
         if (to_service) {
-            // Nobody sees the FIN of a device that answers clients itself.
+            // The FIN of a device that answers clients itself does not pass the switch.
             fin_flag = (conn.flags & CONN_DIRECT) != 0 ? CONN_FINS : CONN_FIN_CLIENT;
         }
         if ((conn.options & OPTION_DATAGRAMS) != 0) {
@@ -439,7 +439,7 @@ control BalancerIngress(inout headers_t hdr,
         } else if (meta.rst) {
             conn.flags = conn.flags | CONN_RESET;
         } else {
-            // It goes on, so a RST before was not from its end.
+            // It continues, so a RST before was not from its end.
             conn.flags = conn.flags & ~CONN_RESET;
             if (meta.fin) {
                 conn.flags = conn.flags | fin_flag;
@@ -483,7 +483,7 @@ control BalancerIngress(inout headers_t hdr,
             local_v4.apply();
         }
 
-        // Somebody else's short frame of the reports' type is bridged like any other.
+        // A short frame of the reports' type that is not for us is bridged like any other.
         if (standard_metadata.parser_error != error.NoError
             && (for_switch || hdr.ethernet.ethertype != ETHERTYPE_REPORT)) {
             meta.drop_reason = DROP_MALFORMED;
@@ -577,7 +577,7 @@ control BalancerIngress(inout headers_t hdr,
                     }
                 }
             }
-            // Whoever opens a connection, or is none of its ends, is asked for its source address.
+            // The source address of a packet that opens a connection, or is not from one of its ends, is checked.
             if (to_service && meta.opens && !conn.found || !local && !(from_backend && conn.found)) {
                 if (hdr.ipv4.isValid()) {
                     sources_v4.apply();
@@ -597,7 +597,7 @@ control BalancerIngress(inout headers_t hdr,
                 if (conn.found) {
                     if (to_service || conn.device == backend) {
                         if (expired) {
-                            // Unless somebody was quicker.
+                            // Unless another worker was quicker.
                             expiry.apply(hdr, meta, fragmented, failed, now, conn, expired);
                         }
                         if (!expired) {
@@ -631,7 +631,7 @@ control BalancerIngress(inout headers_t hdr,
                     service_policy.apply(meta, blocks);
                     select_server.apply(blocks.servers, now, meta, pool, choice, is_chosen);
                     if (meta.drop_reason == DROP_NONE) {
-                        bit<8> fresh;     // devices that were heard of lately
+                        bit<8> fresh;     // devices that have reported lately
                         bit<8> available; // devices that can take new connections
                         bit<8> candidates;
                         slot_t slot = 0;

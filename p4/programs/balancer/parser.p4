@@ -159,7 +159,7 @@ parser BalancerParser(packet_in packet,
         }
     }
 
-    // Reports are looked at, not extracted, so that they are payload to the checksum and go on where they are not for us.
+    // Reports are looked at, not extracted, so that they are payload to the checksum and are forwarded if they are not for us.
     state parse_report {
         hdr.report = packet.lookahead<report_t>();
         transition select(hdr.report.version, hdr.udp.len) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reports and probes: which are believed, and what they say.
+// Reports and probes: which are accepted, and what they say.
 //
-// A report comes in a datagram or in a frame of its own. It is believed if it comes from where its device lives (port and address),
-// carries the digest that the device's key makes of it, and is newer than all that were believed before. An entry of `report_keys`
-// may say instead that a device's reports need no digest; without an entry nothing is believed.
+// A report comes in a datagram or in a frame of its own. It is accepted if it comes from where its device lives (port and address),
+// carries the digest that the device's key makes of it, and is newer than all that were accepted before. An entry of `report_keys`
+// may say instead that a device's reports need no digest; without an entry nothing is accepted.
 
 #ifndef BALANCER_REPORTS_P4
 #define BALANCER_REPORTS_P4
@@ -25,7 +25,7 @@ control Reports(inout headers_t hdr,
     // the sender's milliseconds.
     register<bit<64>>(65536) report_sequence;
 
-    // Why the last report from the place of a device's agent was refused (a drop reason), or 0: it was believed. By device, for
+    // Why the last report from the place of a device's agent was refused (a drop reason), or 0: it was accepted. By device, for
     // the controller, which can then tell refused reports from silence.
     register<bit<8>>(65536) report_refused;
 
@@ -42,7 +42,7 @@ control Reports(inout headers_t hdr,
     bit<16> probe_link = 6;
     bit<8> probe_shift = 3;
 
-    // The agent at this place speaks for these devices of the server.
+    // The agent at this place reports for these devices of the server.
     action accept_reports(bit<8> devices, device_t agent) {
         may_report = devices;
         sender = agent;
@@ -141,7 +141,7 @@ control Reports(inout headers_t hdr,
         note = { false, 0, 0, false, { 0, 0, 0, 0 } };
         bit<64> sequence = 0;
         bit<64> second = 1000; // of the sequence number of one without digest; 0 for one with
-        bool checks = false;   // it is believed if it is newer than all before
+        bool checks = false;   // it is accepted if it is newer than all before
         bool known = false;    // it came from an agent's place
         if (meta.probe != PROBE_NONE) {
             if (hdr.ipv4.isValid()) {
@@ -276,13 +276,13 @@ control Reports(inout headers_t hdr,
                 }
             }
         }
-        // Whatever is not newer than what was believed is refused.
+        // A report that is not newer than the last accepted one is refused.
         if (checks && meta.drop_reason == DROP_NONE) {
             bit<64> newest;
             report_sequence.read(newest, (bit<32>)sender);
             bit<64> behind = (newest - sequence) & 0xffffffff;
             if (second == 0) {
-                // Key and digest are right, so numbers only rise, and each is believed once.
+                // Key and digest are right, so numbers only rise, and each is accepted once.
                 if (sequence <= newest) {
                     meta.drop_reason = DROP_REPORT_REPLAYED;
                 }

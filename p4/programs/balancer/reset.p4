@@ -7,9 +7,9 @@
 // Both ends of a connection that is over without an end get a RST: idle for too long, or its device has failed. Services may ask for
 // it; without it such a connection is left alone.
 //
-// Nobody knows the sequence numbers of a connection that is silent, and a switch cannot send by itself. So the next segment of
+// The sequence numbers of a connection that is silent are unknown, and a switch cannot send by itself. So the next segment of
 // either end is what resets both (its numbers are all that a RST needs): it goes back to its sender as a RST, and a copy of it, which
-// comes around once more, goes on to the other end as a RST.
+// comes around once more, is sent to the other end as a RST.
 
 #ifndef BALANCER_RESET_P4
 #define BALANCER_RESET_P4

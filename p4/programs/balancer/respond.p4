@@ -17,7 +17,7 @@ const bit<8> ND_SOLICITATION = 135;
 const bit<8> ND_ADVERTISEMENT = 136;
 
 // Turns a request into its answer, for an address that the caller has found to be local. `answered` is false if the
-// packet is none of these requests.
+// packet is not one of these requests.
 control Respond(inout headers_t hdr,
                 inout metadata_t meta,
                 inout standard_metadata_t standard_metadata,

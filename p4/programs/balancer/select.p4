@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which device of its server gets a new connection.
 //
-// The service's policy proposes a device, or leaves it to the priorities of `dip_table`. What all policies share stands in
-// `SelectDevice`: only devices that the pool enables and whose agents were heard of lately are candidates, and if the proposal
-// is none of them, the priorities choose among the candidates.
+// The service's policy proposes a device, or leaves it to the priorities of `dip_table`. All policies share `SelectDevice`:
+// only devices that the pool enables and whose agents have reported lately are candidates, and if the proposal
+// is not one of them, the priorities choose among the candidates.
 //
 // Three policies are fixed (hash, round robin, availability); with POLICY_BLOCKS the entry of table `policies` says which blocks
 // (blocks.p4) with which settings, so that a policy is a configuration.
@@ -35,11 +35,11 @@ const bit<4> REASON_IDLE = 6;              // one of those with value 0
 const bit<4> REASON_CHANCE = 7;
 const bit<4> REASON_WEIGHTED = 8;          // by turns, each as often as its value says
 const bit<4> REASON_CHOSEN = 9;            // the controller's
-// What the policy asks for was not to be had:
+// The choice of the policy was not available:
 const bit<4> REASON_NO_CHOICE = 10;  // the controller names none: smallest value
 const bit<4> REASON_NONE_LEFT = 11;  // all are busy, above their threshold, not idle: the rest of the policy, of all
 const bit<4> REASON_FALLBACK = 12;   // the device was silent or not enabled: first of dip_table
-const bit<4> REASON_ALL_SILENT = 13; // no report of any device: as if all were heard of
+const bit<4> REASON_ALL_SILENT = 13; // no report of any device: as if all had reported
 
 // What `policies` says of a service.
 struct blocks_t {
@@ -147,7 +147,7 @@ control DeviceSettings(in metadata_t meta, out factors_t factors, out thresholds
 }
 
 // A proposal made of blocks: the devices that remain of the fresh ones (`candidates`), and of these the one to take. None, which
-// leaves it to dip_table, where the policy goes by priority.
+// leaves it to dip_table, whose policy is priority.
 control Blocks(in metadata_t meta, in blocks_t blocks, in bit<32> pool, in bit<8> fresh, in bit<8> available, in values_t values,
                in factors_t factors, in thresholds_t thresholds, in bool is_chosen, in slot_t choice,
                out bit<8> candidates, out slot_t proposal, out bool proposed, out bit<4> reason) {
@@ -177,7 +177,7 @@ control Blocks(in metadata_t meta, in blocks_t blocks, in bit<32> pool, in bit<8
                 ++ (values.d1 <= (bit<48>)thresholds.low.d1 ? 1w1 : 1w0)
                 ++ (values.d0 <= (bit<48>)thresholds.low.d0 ? 1w1 : 1w0));
         }
-        // Nobody left: the block does not decide.
+        // No device left: the block does not decide.
         bool none_left = left == 0;
         if (none_left) {
             left = fresh;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which server gets a new connection. Independent of how its device is chosen.
 //
-// Servers stand in a slot table: the controller fills the slots, so weights are numbers of slots, and when a server goes only its
+// Servers are in a slot table: the controller fills the slots, so weights are numbers of slots, and when a server goes only its
 // own slots change hands.
 //   by hash            hash of the flow -> slot -> server; no state at all
 //   power of two       two slots by two hashes, the one whose server has less in flight per weight
@@ -9,8 +9,8 @@
 //                      least loaded server without ever looking at all of them
 //   controller's choice  a register names the server
 //
-// A server that was silent for too long is not chosen, even if nobody changes the slots: the last server of the service that was not
-// takes its connections. Where none was heard of lately, or a server never was, the slots alone decide.
+// A server that was silent for too long is not chosen, even if the slots do not change: the last server of the service that was not
+// takes its connections. If none has reported lately, or a server never has, the slots alone decide.
 
 #ifndef BALANCER_SERVERS_P4
 #define BALANCER_SERVERS_P4
@@ -137,7 +137,7 @@ control SelectServer(in bit<8> policy, in time_us_t now, inout metadata_t meta, 
         size = 65536;
     }
 
-    // The same, for the server that the controller chose: a choice that is no server of the service (any more) counts for nothing.
+    // The same, for the server that the controller chose: a choice that is not (or no longer) a server of the service is ignored.
     table chosen_pools {
         key = {
             meta.flow.service: exact @name("service");

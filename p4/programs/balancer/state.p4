@@ -58,7 +58,7 @@
 @name("load.device7.in_flight") register<bit<16>>(MAX_SERVERS) in_flight7;
 // Which of them can take new connections.
 @name("load.accel_state") register<bit<8>>(MAX_SERVERS) accel_state;
-// When a server's devices were last heard of, in two copies: of the server that is chosen, and of the one that stands in for it.
+// When a server's devices last reported, in two copies: of the server that is chosen, and of the one that stands in for it.
 @name("load.server_heard") register<bit<48>>(MAX_SERVERS) server_heard;
 @name("load.spare_heard") register<bit<48>>(MAX_SERVERS) spare_heard;
 // In flight of all devices of a server, a copy for each of the two candidates (servers.p4).

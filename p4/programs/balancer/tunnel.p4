@@ -34,7 +34,7 @@ control Encapsulate(inout headers_t hdr, in service_t service, in ipv4_t device4
             hdr.outer_ipv4.setValid();
             hdr.outer_ipv4.version = 4;
             hdr.outer_ipv4.ihl = 5;
-            hdr.outer_ipv4.dscp_ecn = hdr.ipv4.dscp_ecn; // congestion is told inside (RFC 6040)
+            hdr.outer_ipv4.dscp_ecn = hdr.ipv4.dscp_ecn; // congestion is copied from inside (RFC 6040)
             hdr.outer_ipv4.len = hdr.ipv4.len + 20;
             hdr.outer_ipv4.id = 0;
             hdr.outer_ipv4.reserved = 0;

@@ -210,7 +210,7 @@ fn the_newest_word_counts() {
     o.perform(effects);
     assert_eq!(o.policy(), "jsq");
     assert!(o.said[1].contains("waits: ") && o.said[1].contains("no device `s2/nic`"), "{:?}", o.said);
-    assert_eq!(o.get("/v1/services")["services"][0]["source"], "file", "what waits is not in force");
+    assert_eq!(o.get("/v1/services")["services"][0]["source"], "file", "a pending change is not in force");
     // The request is back in force: after a restart, and after the whole service was absent.
     let mut again = Office::new(&newer);
     let effects = again.desk.restore(again.now, &o.kept).expect("the saved state");

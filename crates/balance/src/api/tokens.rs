@@ -111,7 +111,7 @@ mod tests {
         let bad = |text: &str, part: &str| {
             let e = Tokens::parse(text).expect_err(text);
             assert!(e.contains(part), "{e}");
-            assert!(!e.contains("0123456789"), "{e} tells a token");
+            assert!(!e.contains("0123456789"), "{e} shows a token");
         };
         bad("", "no token");
         bad("# only words\n", "no token");

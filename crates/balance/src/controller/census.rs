@@ -170,7 +170,7 @@ impl Census {
         })
     }
 
-    /// The switch's clock was there already.
+    /// The switch's clock showed at least `value` at this time.
     fn was(&mut self, value: u32, now: Duration) {
         let ahead = value.wrapping_sub(self.time(now));
         if self.clock.is_none() || ahead < u32::MAX / 2 {

@@ -1,4 +1,4 @@
-//! Learners running beside a controller on the wire: one for each class of servers.
+//! Learners running next to a controller on the wire: one for each class of servers.
 //!
 //! It determines what to read from the switch and when to query clients' latency, judges once per interval and sets the weights.
 //! Like everything here it has no clock and no socket: [`Driver::step`] gets the time and the input, and returns what to do.

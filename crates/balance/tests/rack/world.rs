@@ -153,7 +153,7 @@ impl World {
         for o in out {
             match o {
                 Out::Cpu(packet) => {
-                    let outputs = self.server.packet_in(&packet).expect("somebody listens");
+                    let outputs = self.server.packet_in(&packet).expect("a client listens");
                     self.deliver(outputs);
                 }
                 Out::Port(port, frame) => {

@@ -88,7 +88,7 @@ enum NameKind {
     Other,
 }
 
-/// The rule at hand cannot be completed; a diagnostic has been made.
+/// The current rule cannot be completed; a diagnostic has been made.
 #[derive(Debug)]
 struct Abandon;
 

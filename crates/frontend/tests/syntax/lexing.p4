@@ -1,4 +1,4 @@
-// Text that is no P4: characters, comments, strings, integers.
+// Text that is not P4: characters, comments, strings, integers.
 const bit<8> a = 'x'; //~ ERROR P0101 unexpected `'` //~ ERROR P0101 unexpected `'`
 const bit<8> größe = 1; //~ ERROR P0101 unexpected `öß` //~ ERROR P0201 expected `=`
 const bit<8> b = 0b102; //~ ERROR P0103 `2` is not a binary digit

@@ -1,6 +1,6 @@
 //! A device's counters over HTTP in Prometheus' text format, for agents and other scrapers.
 //!
-//! It is served by the device's own thread, between requests: an answer is some hundred bytes that are at hand.
+//! It is served by the device's own thread, between requests: an answer is some hundred bytes that are available.
 
 use super::stats::DeviceCounters;
 use crate::sys::{Epoll, Interest};

@@ -468,7 +468,7 @@ impl Runtime {
         std::thread::scope(|scope| {
             let mut threads = Vec::new();
             for (n, worker) in workers.iter_mut().enumerate() {
-                // However it ends: the others must not go on without it.
+                // However it ends: the others must not continue without it.
                 let end = EndOnDrop(handle.clone());
                 let run = move || {
                     let _end = end;

@@ -23,7 +23,7 @@ impl Shared {
         Shared { switch: RwLock::new(switch), waits: Default::default(), waited_ns: AtomicU64::new(0) }
     }
 
-    /// To look at it, beside others that do.
+    /// To read it, together with other readers.
     pub fn read(&self) -> RwLockReadGuard<'_, Switch<Runner>> {
         self.switch.read()
     }

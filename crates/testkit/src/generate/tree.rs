@@ -194,7 +194,7 @@ pub enum Kind {
     IsValid(Place),
     /// A function call.
     Call(usize, Vec<Arg>),
-    /// `t.apply().hit`, or `miss`: of a table of the control at hand.
+    /// `t.apply().hit`, or `miss`: of a table of the current control.
     Hit(usize, bool),
     /// A struct, header or tuple from its fields; `true`: written with names.
     Aggregate(Vec<Expr>, bool),
@@ -251,11 +251,11 @@ pub enum Stmt {
     Exit,
     /// A call of a function whose value is unused.
     Call(usize, Vec<Arg>),
-    /// A direct call of an action of the control at hand.
+    /// A direct call of an action of the current control.
     Action(usize, Vec<Arg>),
     /// `t.apply();`
     Table(usize),
-    /// `c.apply(...)` of an instance of the control at hand.
+    /// `c.apply(...)` of an instance of the current control.
     Control(usize, Vec<Arg>),
     /// `h.setValid()` or `h.setInvalid()`
     SetValid(Place, bool),

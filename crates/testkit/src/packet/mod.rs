@@ -225,7 +225,7 @@ fn socket(text: impl AsRef<str>) -> SocketAddr {
 
 fn address(text: impl AsRef<str>) -> IpAddr {
     let text = text.as_ref();
-    text.parse().unwrap_or_else(|_| panic!("{text} is no IP address"))
+    text.parse().unwrap_or_else(|_| panic!("{text} is not an IP address"))
 }
 
 /// Constructors. Addresses are text; a wrong one is a mistake in the test and panics.
@@ -312,7 +312,7 @@ impl Packet {
 
     /// An ARP message with zero hardware addresses; requests are broadcast.
     pub fn arp(oper: u16, spa: &str, tpa: &str) -> Self {
-        let v4 = |text: &str| text.parse().unwrap_or_else(|_| panic!("{text} is no IPv4 address"));
+        let v4 = |text: &str| text.parse().unwrap_or_else(|_| panic!("{text} is not an IPv4 address"));
         let arp = Arp { oper, sha: [0; 6], spa: v4(spa), tha: [0; 6], tpa: v4(tpa) };
         let mut p = Packet::new(Body::Arp(arp));
         if oper == numbers::ARP_REQUEST {
@@ -323,7 +323,7 @@ impl Packet {
 
     /// A neighbour solicitation or advertisement (`kind`) about `target` with a link-layer address option.
     pub fn neighbour(kind: u8, src: &str, dst: &str, rest: u32, target: &str, mac: Mac) -> Self {
-        let target: Ipv6Addr = target.parse().unwrap_or_else(|_| panic!("{target} is no IPv6 address"));
+        let target: Ipv6Addr = target.parse().unwrap_or_else(|_| panic!("{target} is not an IPv6 address"));
         let mut payload = target.octets().to_vec();
         payload.extend([if kind == numbers::ND_ADVERTISEMENT { 2 } else { 1 }, 1]);
         payload.extend(mac);

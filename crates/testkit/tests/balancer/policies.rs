@@ -250,9 +250,9 @@ fn a_server_with_eight_devices() {
         assert_eq!(got.dst_mac, [2, 0, 0, 0, 1, 8 + want], "{mask:#x} {available:#x}");
     };
     for slot in 0..8 {
-        // Heard of all, one is available.
+        // All have reported, one is available.
         check(&mut w, 0xff, 1 << slot, slot);
-        // Heard of one alone, and it is busy.
+        // Only one has reported, and it is busy.
         w.wait(501);
         check(&mut w, 1 << slot, 0, slot);
     }

@@ -1,4 +1,4 @@
-//! Reports with a digest: which are believed, in datagrams and in separate frames.
+//! Reports with a digest: which are accepted, in datagrams and in separate frames.
 
 use crate::world::*;
 use pointsman_balance::DeviceNumber;
@@ -184,7 +184,7 @@ fn forged() {
             assert_eq!(DEVICES.map(|d| state(&mut w, d)), before, "bit {bit} of {words} words");
         }
     }
-    assert_eq!(w.rig.counter("drops", 32).expect("a counter").packets, 0, "none was believed");
+    assert_eq!(w.rig.counter("drops", 32).expect("a counter").packets, 0, "none was accepted");
     // 256 + 288 + 512 - 3 * (version 8, length 8, mask up to 8 ...) bits: nearly all fell to the digest.
     assert!(w.rig.counter("drops", 22).expect("a counter").packets > 700);
     // A forged sequence number does not lock the agent out.

@@ -295,7 +295,7 @@ impl World {
         out
     }
 
-    /// `frame` arrives, nothing leaves, and just this reason is counted, with packet and bytes. Reports that are believed are counted
+    /// `frame` arrives, nothing leaves, and just this reason is counted, with packet and bytes. Reports that are accepted are counted
     /// there, too, but are consumed, not dropped.
     #[track_caller]
     pub fn dropped_frame(&mut self, port: u32, frame: &[u8], reason: &str) {

@@ -129,7 +129,7 @@ fn a_large_batch_lets_packets_pass_unless_they_must_not_see_a_part_of_it() {
         let updates: Vec<_> = (0..100).map(|n| (Insert, lpm_of(&rig, n))).collect();
         rig.write_all(atomicity, updates.clone()).expect("they fit");
         assert_eq!(rig.device.released - before > 5, passes, "{atomicity:?}");
-        // The last one is there already: all others are undone, which takes as long.
+        // The last one already exists: all others are undone, which takes as long.
         let more: Vec<_> = (100..200).chain([0]).map(|n| (Insert, lpm_of(&rig, n))).collect();
         let before = rig.device.released;
         assert!(rig.write_all(atomicity, more).is_err());

@@ -269,7 +269,7 @@ mod tests {
         let one = "/interfaces/interface[name=veth2]/state/oper-status";
         check(one, Encoding::Proto, &["interfaces/interface[veth2]/state/oper-status=DOWN"]);
         check(one, Encoding::JsonIetf, &["interfaces/interface[veth2]/state/oper-status=\"DOWN\""]);
-        check("/interfaces/interface[name=nobody]/state", Encoding::Proto, &[]);
+        check("/interfaces/interface[name=absent]/state", Encoding::Proto, &[]);
     }
 
     #[test]
