@@ -16,6 +16,8 @@
 //! - [`frame_report`]: the same in separate Ethernet frames;
 //! - [`trust`]: the keys that they are signed with.
 
+#![forbid(unsafe_code)]
+
 pub mod agent;
 pub mod api;
 pub mod blocks;

@@ -6,6 +6,8 @@
 //!
 //! Implemented from the P4Runtime specification 1.5; comments cite its sections by title.
 
+#![forbid(unsafe_code)]
+
 pub mod bytestring;
 pub mod device;
 mod entry;

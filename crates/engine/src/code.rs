@@ -106,8 +106,10 @@ pub(crate) struct Code {
 }
 
 // SAFETY: once it is made, neither code nor constants change; everything that a run writes is in its context.
+#[allow(unsafe_code)]
 unsafe impl Sync for Code {}
 // SAFETY: nothing in it belongs to a thread.
+#[allow(unsafe_code)]
 unsafe impl Send for Code {}
 
 impl std::fmt::Debug for Code {
@@ -117,6 +119,7 @@ impl std::fmt::Debug for Code {
 }
 
 impl Drop for Code {
+    #[allow(unsafe_code)]
     fn drop(&mut self) {
         if let Some(module) = self.module.take() {
             // SAFETY: nothing runs the code any more: a run borrows it, and its address is private.

@@ -6,12 +6,14 @@ use pointsman_ir::{Bits, TypeId, Value};
 use std::sync::Arc;
 
 /// The bytes of 64-bit words.
+#[allow(unsafe_code)]
 pub(crate) fn bytes(words: &[u64]) -> &[u8] {
     // SAFETY: any byte of a `u64` may be read, the length is that of the words, and `u8` has no alignment.
     unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), words.len() * 8) }
 }
 
 /// The bytes of 64-bit words, to change them.
+#[allow(unsafe_code)]
 pub(crate) fn bytes_mut(words: &mut [u64]) -> &mut [u8] {
     // SAFETY: as above; every pattern of bytes is a `u64`.
     unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), words.len() * 8) }
@@ -451,6 +453,7 @@ impl Memory<'_> {
 
 /// Asks for the cache line at any address.
 #[inline(always)]
+#[allow(unsafe_code)]
 pub(crate) fn fetch(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: it reads nothing.

@@ -107,6 +107,7 @@ impl Engine {
 
     /// Enters code. Only the parts of the context that the code reads are written.
     #[inline(always)]
+    #[allow(unsafe_code)]
     fn enter(
         &self,
         (code, entry): (&Code, Entry),
@@ -216,6 +217,7 @@ impl Engine {
 
     /// See [`Executor::pass`].
     #[inline(always)]
+    #[allow(unsafe_code)]
     pub(crate) fn run_pass(&self, frame: &mut Frame, packets: &mut impl Convoy) -> bool {
         let mut first = true;
         let mut emitted = Vec::new();
@@ -294,6 +296,7 @@ impl Engine {
     }
 
     /// See [`Executor::prefetch`].
+    #[allow(unsafe_code)]
     pub(crate) fn fetch_ahead(
         &self,
         control: ControlId,
@@ -362,6 +365,7 @@ impl Engine {
     }
 
     /// See [`Executor::prefetch_pass`].
+    #[allow(unsafe_code)]
     pub(crate) fn fetch_ahead_of_pass(&self, frame: &mut Frame, packets: &mut impl Coming) {
         let Some(code) = self.pass.as_ref().and_then(|pass| pass.ahead.get()?.as_ref()) else { return };
         if frame.end != self.words {

@@ -10,6 +10,7 @@
 //!
 //! No panic may unwind into native code, which has no tables for it: [`guard`] keeps it in the context, the code returns
 //! with [`status::PANIC`] and the caller resumes it.
+#![allow(unsafe_code)]
 
 use crate::code::{ExternSite, RowData, Site, TableSite};
 use crate::generate::Rare;

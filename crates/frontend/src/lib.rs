@@ -12,6 +12,8 @@
 //! Nothing here reads files or prints: sources come through a [`source::Loader`], problems leave as
 //! [`diag::Diagnostic`]s.
 
+#![forbid(unsafe_code)]
+
 pub mod ast;
 mod check;
 pub mod codes;

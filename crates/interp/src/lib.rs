@@ -15,6 +15,8 @@
 //!   [`MAX_LOOP_ROUNDS`] rounds of loops in one run of a block, every loop ends as if its condition were false;
 //! - a table whose look-up names no action runs none, and the index of the action that ran is then all ones.
 
+#![forbid(unsafe_code)]
+
 mod bitio;
 mod eval;
 mod parse;

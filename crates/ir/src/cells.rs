@@ -135,8 +135,10 @@ pub struct CellArray {
 
 // SAFETY: `base` points into the block that the array shares ownership of; the block consists of atomics, and nothing
 // else of an array ever changes.
+#[allow(unsafe_code)]
 unsafe impl Send for CellArray {}
 // SAFETY: as above.
+#[allow(unsafe_code)]
 unsafe impl Sync for CellArray {}
 
 impl Default for CellArray {
@@ -221,6 +223,7 @@ impl CellArray {
 
     /// The same arrays with the same values in separate memory. There must be no concurrent writes, or some cells are old
     /// and some new.
+    #[allow(unsafe_code)]
     pub fn copy_all(arrays: &[CellArray]) -> Vec<CellArray> {
         let mut copies: BTreeMap<*const Block, Arc<Block>> = BTreeMap::new();
         let copy = |array: &CellArray| {
@@ -280,6 +283,7 @@ impl CellArray {
 
     /// The granules of a cell.
     #[inline]
+    #[allow(unsafe_code)]
     fn cell(&self, index: u64) -> Option<&[AtomicU32]> {
         if index >= self.len {
             return None;
@@ -294,6 +298,7 @@ impl CellArray {
 
     /// Word `n` of a cell that consists of 64-bit words.
     #[inline]
+    #[allow(unsafe_code)]
     fn word(cell: &[AtomicU32], n: usize) -> Option<&AtomicU64> {
         let pair: &[AtomicU32; 2] = cell.get(2 * n..2 * n + 2)?.try_into().ok()?;
         let at = pair.as_ptr().cast::<AtomicU64>();

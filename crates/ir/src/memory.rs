@@ -5,6 +5,7 @@
 //! asked to make them of huge pages (2 MiB on most machines), which it does as far as it has some
 //! (`/sys/kernel/mm/transparent_hugepage/enabled` says `madvise` or `always`). It is advice: where it is not followed,
 //! nothing but time is lost.
+#![allow(unsafe_code)]
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::AtomicU32;

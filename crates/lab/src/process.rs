@@ -25,6 +25,7 @@ pub struct Process {
 impl Process {
     /// Starts `program` in `namespace`. Its standard input is a file that holds `input`, which it can also open as
     /// `/dev/stdin`; its standard output and standard error are kept for messages.
+    #[allow(unsafe_code)]
     pub fn start(namespace: &Namespace, program: &str, arguments: &[&str], input: &str) -> Result<Self> {
         let failed = |what: &str| {
             let what = format!("cannot {what} {program}");

@@ -1,4 +1,5 @@
 //! Safe wrappers around the few system calls that the standard library and `socket2` do not offer.
+#![allow(unsafe_code)]
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};

@@ -3,6 +3,8 @@
 //! A skipped test prints a line with SKIP on standard error. With `POINTSMAN_NO_SKIP=1`, as in CI, it fails instead; only
 //! the needs in [`OPTIONAL`] may be missing there.
 
+#![forbid(unsafe_code)]
+
 use std::env::var_os;
 use std::io::Write;
 use std::path::{Path, PathBuf};

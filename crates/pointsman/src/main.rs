@@ -1,5 +1,7 @@
 //! The command line of Pointsman.
 
+#![forbid(unsafe_code)]
+
 use clap::{Parser, Subcommand};
 use pointsman::console::say;
 use pointsman::{

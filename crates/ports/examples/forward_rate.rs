@@ -88,6 +88,7 @@ fn measure(what: &str, seconds: f64, want: Want, load: impl Fn(&Rack, &AtomicBoo
 }
 
 /// User and system CPU time of this thread, in seconds. On a busy machine they say more than rates do.
+#[allow(unsafe_code)]
 fn cpu_seconds() -> [f64; 2] {
     // SAFETY: all-zero is a value of this plain structure, which the call fills.
     let usage: libc::rusage = unsafe {

@@ -42,8 +42,6 @@
 //! # Ok::<(), PortError>(())
 //! ```
 
-#![deny(unsafe_code)]
-
 mod af_packet;
 mod af_xdp;
 mod assembler;

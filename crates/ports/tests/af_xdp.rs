@@ -169,6 +169,7 @@ fn check_stream(address: &str) {
     assert!(seen.transport > STREAM_BYTES / 1448 && seen.longest == 1514, "{seen:?}");
 }
 
+#[allow(unsafe_code)]
 fn udp_datagrams_cross() {
     let rack = Rack::new();
     for (from, to) in [("10.9.0.1", "10.9.0.2"), ("fd00:9::1", "fd00:9::2")] {
@@ -364,6 +365,7 @@ fn an_idle_forwarder_sleeps() {
 }
 
 /// Of the calling thread.
+#[allow(unsafe_code)]
 fn thread_cpu_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` outlives the call.

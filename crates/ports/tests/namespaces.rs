@@ -162,6 +162,7 @@ fn a_tcp_stream_crosses_over_ipv6() {
     check_stream("fd00:9::2", 1 << 20);
 }
 
+#[allow(unsafe_code)]
 fn udp_super_frames_arrive_as_datagrams() {
     let rack = Rack::new();
     for (from, to) in [("10.9.0.1", "10.9.0.2"), ("fd00:9::1", "fd00:9::2")] {

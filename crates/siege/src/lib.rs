@@ -8,6 +8,8 @@
 //! This crate handles processes, files, sockets and frames. It uses only what an attacker or an operator can use: the
 //! command line, the rack's description, the form of reports, P4Runtime and the API.
 
+#![forbid(unsafe_code)]
+
 mod attack;
 pub mod case;
 pub mod cases;

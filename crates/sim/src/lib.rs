@@ -11,6 +11,8 @@
 //!                          +--- P4Runtime messages --- controller
 //! ```
 
+#![forbid(unsafe_code)]
+
 pub mod arrivals;
 mod calendar;
 pub mod check;

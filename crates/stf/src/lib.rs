@@ -24,6 +24,8 @@
 //! starts a comment. Matches are written as in [`entries::parse_match`]. Every statement is executed; one that is not
 //! understood, or that the switch refuses, fails the test.
 
+#![forbid(unsafe_code)]
+
 pub mod entries;
 mod parse;
 mod rig;

@@ -1,5 +1,7 @@
 //! Tools for tests: frames with right checksums, programs on a switch in virtual time, packet tests written as text.
 
+#![forbid(unsafe_code)]
+
 pub mod compile;
 pub mod differential;
 pub mod generate;

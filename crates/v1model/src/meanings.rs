@@ -147,6 +147,7 @@ mod carryless {
     }
     sizes!(4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39 40);
 
+    #[allow(unsafe_code)]
     fn crc32<const N: usize>(data: &[u8]) -> u64 {
         match data.first_chunk() {
             // SAFETY: only given out where the processor has these instructions.
@@ -181,6 +182,7 @@ mod carryless {
     }
 
     #[inline(always)]
+    #[allow(unsafe_code)]
     fn vector(n: u128) -> __m128i {
         // SAFETY: both are 128 bits, and every pattern of bits is a value of both.
         unsafe { std::mem::transmute(n) }

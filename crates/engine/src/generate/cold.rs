@@ -29,11 +29,14 @@ pub(crate) struct Cold {
 }
 
 // SAFETY: once it is made, the code never changes.
+#[allow(unsafe_code)]
 unsafe impl Sync for Cold {}
 // SAFETY: nothing in it belongs to a thread.
+#[allow(unsafe_code)]
 unsafe impl Send for Cold {}
 
 impl Drop for Cold {
+    #[allow(unsafe_code)]
     fn drop(&mut self) {
         if let Some(module) = self.module.take() {
             // SAFETY: only native code of the same engine calls it, and nothing runs that any more.

@@ -204,6 +204,7 @@ pub(crate) fn compile_pass(
 }
 
 /// Compiles the function that `generate` generates; none if looking ahead is not needed.
+#[allow(unsafe_code)]
 fn make(
     source: &Source<'_>,
     isa: &OwnedTargetIsa,

@@ -1,4 +1,5 @@
 //! Packet sockets, as far as measurements need them: sending in batches, and counting frames that pass a filter.
+#![allow(unsafe_code)]
 
 use super::Transmitter;
 use crate::error::{Error, Result};

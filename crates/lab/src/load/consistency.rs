@@ -511,6 +511,7 @@ impl Check<'_> {
 }
 
 /// Receives a datagram into initialised memory.
+#[allow(unsafe_code)]
 fn recv_from(socket: &Socket, buffer: &mut [u8]) -> io::Result<(usize, Option<SocketAddr>)> {
     // SAFETY: MaybeUninit<u8> has the layout of u8, and recv_from only ever writes initialised bytes, so
     // the buffer holds initialised bytes before and after.

@@ -1,5 +1,6 @@
 //! Network namespaces and veth pairs for the tests, through netlink (rtnetlink(7)).
 
+#![allow(unsafe_code)]
 #![allow(dead_code)]
 
 use std::fs::File;

@@ -98,6 +98,7 @@ impl Exact {
 
     /// The row of `key`, which has [`Exact::key_words`] words.
     #[inline(always)]
+    #[allow(unsafe_code)]
     pub fn find(&self, key: &[u64]) -> Option<*const u64> {
         debug_assert_eq!(key.len(), self.key);
         let words = self.words.as_ptr();
@@ -230,6 +231,7 @@ mod tests {
 
     /// Changes of few keys with a hash that collides a lot: the table and a map agree after each.
     #[test]
+    #[allow(unsafe_code)]
     fn agrees_with_a_map() {
         for key_words in 0..5 {
             let mut dice = 7 + key_words as u64;

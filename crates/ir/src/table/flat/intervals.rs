@@ -113,6 +113,7 @@ impl Intervals {
 /// Index of the last start that is not above `value`; the first start is 0. Halves without branches, which would be
 /// unpredictable.
 #[inline(always)]
+#[allow(unsafe_code)]
 pub(super) fn last_start(starts: &[u64], value: u64) -> usize {
     let (mut at, mut rest) = (0, starts.len());
     while rest > 1 {

@@ -164,6 +164,7 @@ impl Trie {
 
     /// The leaf of the longest prefix that matches.
     #[inline(always)]
+    #[allow(unsafe_code)]
     pub fn find(&self, key: &[u64]) -> u32 {
         let mut rest = self.joined(key);
         // SAFETY: `root` has an element for each value of `root_bits` bits; the other indices are `walk`'s.
@@ -179,6 +180,7 @@ impl Trie {
 
     /// The same for [`Trie::is_narrow`].
     #[inline(always)]
+    #[allow(unsafe_code)]
     pub fn find_narrow(&self, key: &[u64]) -> u32 {
         let mut rest = self.joined_narrow(key);
         // SAFETY: as above.
@@ -209,6 +211,7 @@ impl Trie {
     /// `at` must be a node of this trie. Then its arrays exist, with a node for each bit of `nodes` and a leaf for each
     /// of `runs`, and the lowest child that is a leaf begins a run.
     #[inline(always)]
+    #[allow(unsafe_code)]
     unsafe fn step(&self, at: u32, n: u32) -> u32 {
         unsafe {
             let node = self.nodes.all.get_unchecked((at & !NODE) as usize);
@@ -294,6 +297,7 @@ impl Trie {
     /// The replacement of `old`, which is where `depth` bits are known. A node stays at its index, or leaves
     /// a leaf behind (then its index is the caller's to give back); in the place of a leaf comes one at an index of its
     /// own.
+    #[allow(unsafe_code)]
     fn changed(&mut self, old: u32, depth: u32, c: &Change) -> u32 {
         let inside = c.len > depth;
         if old & NODE == 0 && !inside {

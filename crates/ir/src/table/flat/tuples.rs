@@ -139,6 +139,7 @@ impl Tuples {
     /// Number of the best entry that matches, plus one; 0 for none. `K` is the number of words of a key; 0: unknown
     /// before.
     #[inline(always)]
+    #[allow(unsafe_code)]
     pub fn find<const K: usize>(&self, entries: &Entries, key: &[u64]) -> u32 {
         let (mut best, mut found) = (0, 0);
         let mut masks = self.masks.as_slice();

@@ -375,6 +375,7 @@ impl Vectors {
 
     /// Where the vectors of a key begin; the first of them again where it takes more to make up whole groups.
     #[inline(always)]
+    #[allow(unsafe_code)]
     fn vectors<'a>(&self, key: &[u64], starts: &'a mut Starts) -> &'a [[usize; GROUP]] {
         let stride = self.stride();
         let mut first = 0;
@@ -402,6 +403,7 @@ impl Vectors {
 
     /// Number of the best entry that matches, plus one; 0 for none.
     #[inline(always)]
+    #[allow(unsafe_code)]
     pub fn find(&self, entries: &Entries, key: &[u64]) -> u32 {
         let mut starts = [MaybeUninit::uninit(); MAX_PARTS];
         let groups = self.vectors(key, &mut starts);
