@@ -2,8 +2,8 @@
 """Finds habits of expression that tests/english.txt lists, each with what to write instead, in the project's prose: Markdown, the
 comments and string literals of Rust (with the texts of --help), comments of P4, TOML and shell, Python, and dashboards.
 
-    tests/check_english.py [FILE...]         all files of the repository by default
-    tests/check_english.py --self-test       checks this script
+    python3 tests/check_english.py [FILE...]         all files of the repository by default
+    python3 tests/check_english.py --self-test       checks this script
 
 Text is read without line breaks, so a phrase is also found where a line ends in the middle of it."""
 

@@ -10,7 +10,7 @@ fn one_case() {
         Ok("skip") => skip("it", "the reason"),
         Ok("variable") => assert_eq!(variable("it", "POINTSMAN_NEVER_SET"), None),
         Ok("optional") => assert_eq!(variable("it", OPTIONAL[0].0), None),
-        Ok("python") => assert_eq!(python("it", "of-nobody"), None),
+        Ok("python") => assert_eq!(python("it", "missing"), None),
         Ok("programs") => assert!(!programs("it", &["sh", "pointsman-no-such-program"])),
         Ok(case) => panic!("{case}"),
         Err(_) => {}
@@ -42,7 +42,7 @@ fn a_skip_is_printed_or_a_failure() {
         ),
         (
             "python",
-            ".venv-of-nobody/bin/pip install -r tests/clients/requirements-of-nobody.txt",
+            ".venv-missing/bin/pip install -r tests/clients/requirements-missing.txt",
             "it cannot run here",
         ),
         ("programs", "apt-get install sh pointsman-no-such-program", "it cannot run here: not installed"),
