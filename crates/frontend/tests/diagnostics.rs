@@ -4,11 +4,9 @@
 //! text. `WARNING` likewise; `//~^` means the line above, each `^` one more. All diagnostics of the main file must be
 //! foretold, and all that are foretold must come.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::{Dirs, p4_files};
+use crate::common::{Dirs, p4_files};
 use pointsman_frontend::diag::{Diagnostic, Severity};
 use pointsman_frontend::source::SourceMap;
 use pointsman_frontend::{check_program, compile, parse_program, render};

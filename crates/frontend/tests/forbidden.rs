@@ -1,9 +1,7 @@
 //! Small programs with constructs that the specification forbids, one a line in `data/forbidden.txt`: each is refused
 //! with its code, and only for one reason or its consequences.
 
-mod common;
-
-use common::Dirs;
+use crate::common::Dirs;
 use pointsman_frontend::check_program;
 use pointsman_frontend::diag::Severity;
 use std::path::Path;

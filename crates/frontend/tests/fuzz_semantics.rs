@@ -1,10 +1,8 @@
 //! For all sequences of tokens, `compile` returns a program that the verifier accepts, or diagnostics.
 
-mod common;
-
 use std::path::Path;
 
-use common::{Dirs, p4_files};
+use crate::common::{Dirs, p4_files};
 use pointsman_frontend::diag::Severity;
 use pointsman_frontend::{compile, render};
 

@@ -1,10 +1,8 @@
 //! No text makes the parser panic, overflow its stack or point outside of a file.
 
-mod common;
-
 use std::path::Path;
 
-use common::{Dirs, p4_files};
+use crate::common::{Dirs, p4_files};
 use pointsman_frontend::{Define, parse_program, render};
 
 /// xorshift64*: every run tries the same cases.

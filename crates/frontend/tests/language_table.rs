@@ -1,9 +1,7 @@
 //! docs/language.md is true: each row of its table has an example, and compiling it gives the diagnostic of the row, or
 //! none.
 
-mod common;
-
-use common::Dirs;
+use crate::common::Dirs;
 use pointsman_frontend::compile;
 use pointsman_frontend::diag::Severity;
 use std::collections::BTreeMap;

@@ -1,11 +1,9 @@
 //! Programs that are small but ask for very much: a diagnostic in good time, never an overflow of stack or memory.
 
-mod common;
-
 use std::path::Path;
 use std::time::Instant;
 
-use common::Dirs;
+use crate::common::Dirs;
 use pointsman_frontend::diag::{Diagnostic, Severity};
 use pointsman_frontend::{compile, render};
 

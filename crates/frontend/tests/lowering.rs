@@ -1,10 +1,8 @@
 //! The IR of programs: names, priorities, order of evaluation.
 
-mod common;
-
 use std::path::Path;
 
-use common::Dirs;
+use crate::common::Dirs;
 use pointsman_frontend::{compile, render};
 use pointsman_ir::{EntryAction, KeyMatch, PackageArg, Program, StmtKind, text};
 

@@ -2,11 +2,9 @@
 //!
 //! `P4C_DIR` names a checkout of p4c; without it, the tests are skipped.
 
-mod common;
-
 use std::path::Path;
 
-use common::{Dirs, p4_files};
+use crate::common::{Dirs, p4_files};
 use pointsman_frontend::diag::Severity;
 use pointsman_frontend::parse_program;
 use pointsman_needs::p4c;

@@ -1,10 +1,8 @@
 //! The programs of this repository, and small ones in `tests/accept`, compile to programs that the verifier accepts.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::{Dirs, p4_files};
+use crate::common::{Dirs, p4_files};
 use pointsman_frontend::{compile, render};
 
 /// Compiles these files.

@@ -1,11 +1,9 @@
 //! The behaviour of lowered code in the obvious executor.
 
-mod common;
-
 use std::path::Path;
 use std::sync::Arc;
 
-use common::Dirs;
+use crate::common::Dirs;
 use pointsman_frontend::{compile, render};
 use pointsman_interp::Interp;
 use pointsman_ir::{

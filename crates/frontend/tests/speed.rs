@@ -1,9 +1,7 @@
 //! A program of ten thousand lines compiles in a time that a person hardly notices. The bound is generous: it is meant
 //! to find quadratic growth, not slow machines.
 
-mod common;
-
-use common::Dirs;
+use crate::common::Dirs;
 use pointsman_frontend::{compile, render};
 use std::fmt::Write;
 use std::path::Path;

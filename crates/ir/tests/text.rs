@@ -1,9 +1,7 @@
-//! The text form. The golden file is rewritten with `UPDATE=1 cargo test -p pointsman-ir --test text`.
+//! The text form. The golden file is rewritten with `UPDATE=1 cargo test -p pointsman-ir --test all text`.
 
-mod common;
-
-use common::build::*;
-use common::good::*;
+use crate::common::build::*;
+use crate::common::good::*;
 use pointsman_ir::*;
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/good.ir");

@@ -1,9 +1,7 @@
 //! The verifier: a program with one of everything passes, and every rule refuses what breaks it.
 
-mod common;
-
-use common::build::*;
-use common::good::*;
+use crate::common::build::*;
+use crate::common::good::*;
 use pointsman_ir::verify::{MAX_NESTING, verify};
 use pointsman_ir::*;
 

@@ -12,28 +12,12 @@ use std::time::Instant;
 /// A test that fails with an error, see [`ensure!`](crate::ensure); it may also panic.
 pub type Test = fn() -> Result<(), Box<dyn Error>>;
 
-/// The result of a test.
-pub trait Outcome {
-    /// Failed, and why?
-    fn failure(self) -> Option<String>;
-}
+/// Tests with their names.
+pub type Tests = [(&'static str, Test)];
 
-impl Outcome for () {
-    fn failure(self) -> Option<String> {
-        None
-    }
-}
-
-impl Outcome for Result<(), Box<dyn Error>> {
-    fn failure(self) -> Option<String> {
-        self.err().map(|e| e.to_string())
-    }
-}
-
-// Just a list of names and functions.
-#[allow(clippy::type_complexity)]
-/// Runs the tests one after the other, only those whose name contains the command line's first word, if given.
-pub fn run<R: Outcome>(who: &str, tests: &[(&str, fn() -> R)]) -> ExitCode {
+/// Runs the tests of these modules one after the other, only those whose name, `module::test`, contains the command line's first word,
+/// if given.
+pub fn run(who: &str, modules: &[(&str, &Tests)]) -> ExitCode {
     // Used by editors and by `cargo nextest`: they cannot run these tests one by one.
     if std::env::args().any(|a| a == "--list") {
         return ExitCode::SUCCESS;
@@ -48,18 +32,27 @@ pub fn run<R: Outcome>(who: &str, tests: &[(&str, fn() -> R)]) -> ExitCode {
     }
     let only = std::env::args().nth(1).filter(|a| !a.starts_with('-'));
     let mut failed = false;
-    for (name, test) in tests.iter().filter(|(name, _)| only.as_ref().is_none_or(|o| name.contains(o))) {
-        let start = Instant::now();
-        let word = match catch_unwind(test).map(R::failure) {
-            Ok(None) => "ok".to_string(),
-            Ok(Some(e)) => format!("FAILED: {e}"),
-            // The panic has been reported where it happened.
-            Err(_) => "FAILED".to_string(),
-        };
-        println!("test {name} ... {word} ({:.1} s)", start.elapsed().as_secs_f64());
-        failed |= word != "ok";
+    for (module, tests) in modules {
+        for (name, test) in *tests {
+            let name = format!("{module}::{name}");
+            if only.as_ref().is_none_or(|o| name.contains(o)) {
+                failed |= !passes(&name, *test);
+            }
+        }
     }
     ExitCode::from(u8::from(failed))
+}
+
+fn passes(name: &str, test: Test) -> bool {
+    let start = Instant::now();
+    let word = match catch_unwind(test) {
+        Ok(Ok(())) => "ok".to_string(),
+        Ok(Err(e)) => format!("FAILED: {e}"),
+        // The panic has been reported where it happened.
+        Err(_) => "FAILED".to_string(),
+    };
+    println!("test {name} ... {word} ({:.1} s)", start.elapsed().as_secs_f64());
+    word == "ok"
 }
 
 /// Ends a test with the values that are to blame unless the condition holds.

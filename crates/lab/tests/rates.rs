@@ -1,7 +1,7 @@
 //! Generators, sinks and servers of rate measurements, and programs in namespaces. `pointsman_lab::harness` runs it.
 
 use pointsman_lab::frames::{MIN_FRAME, Pace, PacketSender, Plan, Sink, Template, generate};
-use pointsman_lab::harness::{Test, run};
+use pointsman_lab::harness::Test;
 use pointsman_lab::load::{
     ClosedLoopConfig, Connections, EchoServer, EchoServers, SourcePorts, StreamsConfig, closed_loop, streams,
 };
@@ -10,23 +10,19 @@ use pointsman_lab::rack::{Link, allow_many_connections, join};
 use pointsman_lab::{Namespace, ensure};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
 const PORT: u16 = 7100;
 
-fn main() -> ExitCode {
-    let tests: &[(&str, Test)] = &[
-        ("frames_are_counted", frames_are_counted),
-        ("requests_and_streams_reach_the_servers", requests_and_streams_reach_the_servers),
-        ("a_missing_server_is_an_error", a_missing_server_is_an_error),
-        ("programs_end_with_their_keeper", programs_end_with_their_keeper),
-        ("programs_get_their_input_and_are_quoted", programs_get_their_input_and_are_quoted),
-    ];
-    run("lab rates", tests)
-}
+pub const TESTS: &[(&str, Test)] = &[
+    ("frames_are_counted", frames_are_counted),
+    ("requests_and_streams_reach_the_servers", requests_and_streams_reach_the_servers),
+    ("a_missing_server_is_an_error", a_missing_server_is_an_error),
+    ("programs_end_with_their_keeper", programs_end_with_their_keeper),
+    ("programs_get_their_input_and_are_quoted", programs_get_their_input_and_are_quoted),
+];
 
 struct Cable {
     client: Namespace,

@@ -1,8 +1,7 @@
 //! Devices and load generator over real sockets, between namespaces that the test makes itself.
-//! `pointsman_lab::harness` runs it.
 
 use pointsman_lab::device::{Calibration, Device, DeviceConfig, DeviceCounters, Model, ServiceTime};
-use pointsman_lab::harness::{Test, run};
+use pointsman_lab::harness::Test;
 use pointsman_lab::load::{
     self, Arrivals, BulkConfig, ConsistencyConfig, Direction, LoadConfig, LoadResult, SourcePorts,
 };
@@ -12,7 +11,6 @@ use pointsman_lab::{Namespace, ensure};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -21,23 +19,20 @@ const PORT: u16 = 7000;
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
-fn main() -> ExitCode {
-    let tests: &[(&str, Test)] = &[
-        ("namespaces_are_separate_and_vanish", namespaces_are_separate_and_vanish),
-        ("below_saturation_latency_is_service_time", below_saturation_latency_is_service_time),
-        ("a_device_tells_how_busy_it_is", a_device_tells_how_busy_it_is),
-        ("above_saturation_queue_grows_and_overflows", above_saturation_queue_grows_and_overflows),
-        ("no_receiver_means_all_lost", no_receiver_means_all_lost),
-        ("an_impostor_is_noticed", an_impostor_is_noticed),
-        ("consistency_over_udp_and_tcp", consistency_over_udp_and_tcp),
-        ("a_device_that_changes_is_a_violation", a_device_that_changes_is_a_violation),
-        ("bulk_transfers_are_intact", bulk_transfers_are_intact),
-        ("the_rack_is_wired", the_rack_is_wired),
-        ("what_the_switch_sees_is_complete", what_the_switch_sees_is_complete),
-        ("cpu_model_computes_under_a_quota", cpu_model_computes_under_a_quota),
-    ];
-    run("lab wire", tests)
-}
+pub const TESTS: &[(&str, Test)] = &[
+    ("namespaces_are_separate_and_vanish", namespaces_are_separate_and_vanish),
+    ("below_saturation_latency_is_service_time", below_saturation_latency_is_service_time),
+    ("a_device_tells_how_busy_it_is", a_device_tells_how_busy_it_is),
+    ("above_saturation_queue_grows_and_overflows", above_saturation_queue_grows_and_overflows),
+    ("no_receiver_means_all_lost", no_receiver_means_all_lost),
+    ("an_impostor_is_noticed", an_impostor_is_noticed),
+    ("consistency_over_udp_and_tcp", consistency_over_udp_and_tcp),
+    ("a_device_that_changes_is_a_violation", a_device_that_changes_is_a_violation),
+    ("bulk_transfers_are_intact", bulk_transfers_are_intact),
+    ("the_rack_is_wired", the_rack_is_wired),
+    ("what_the_switch_sees_is_complete", what_the_switch_sees_is_complete),
+    ("cpu_model_computes_under_a_quota", cpu_model_computes_under_a_quota),
+];
 
 /// A client and a device at the two ends of a cable.
 struct Cable {

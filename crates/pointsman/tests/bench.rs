@@ -1,10 +1,8 @@
 //! `pointsman bench`: measurements, output and refusals. Figures are not judged: test machines are busy.
 
-mod support;
-
+use crate::support::{Scratch, assert_no_panic, file, run};
 use serde_json::Value;
 use std::time::Duration;
-use support::{Scratch, assert_no_panic, file, run};
 
 /// Measures briefly; returns the JSON.
 fn measure(name: &str, args: &[&str]) -> Value {

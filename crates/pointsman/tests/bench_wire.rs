@@ -1,22 +1,19 @@
 //! `pointsman bench wire` and `pointsman bench peers`: they complete within seconds, and their JSON has the
-//! form of docs/benchmarks.md. Rates are not judged, so a busy machine also passes. `pointsman_lab::harness` runs it.
+//! form of docs/benchmarks.md. Rates are not judged, so a busy machine also passes.
 
 use pointsman_lab::ensure;
-use pointsman_lab::harness::{Test, run};
+use pointsman_lab::harness::Test;
 use serde_json::Value;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
-fn main() -> ExitCode {
-    let tests: &[(&str, Test)] = &[
-        ("packets_and_streams_are_measured", packets_and_streams_are_measured),
-        ("peers_are_measured_or_named", peers_are_measured_or_named),
-        ("bad_arguments_are_refused", bad_arguments_are_refused),
-    ];
-    run("bench_wire", tests)
-}
+pub const TESTS: &[(&str, Test)] = &[
+    ("packets_and_streams_are_measured", packets_and_streams_are_measured),
+    ("peers_are_measured_or_named", peers_are_measured_or_named),
+    ("bad_arguments_are_refused", bad_arguments_are_refused),
+];
 
 struct Finished {
     code: Option<i32>,

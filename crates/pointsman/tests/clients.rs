@@ -3,12 +3,10 @@
 //!
 //! `support/python.rs` describes their requirements, and the behaviour without them.
 
-mod support;
-
+use crate::support::python::Client;
+use crate::support::{Scratch, Switch, assert_no_panic, file, finish, root, run};
 use nix::sys::signal::Signal;
 use std::process::Command;
-use support::python::Client;
-use support::{Scratch, Switch, assert_no_panic, file, finish, root, run};
 
 const PROGRAM: &str = "tests/programs/controlled.p4";
 

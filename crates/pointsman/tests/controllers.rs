@@ -1,11 +1,9 @@
 //! Several controllers of one real switch (without interfaces), clients that are not Pointsman's, restarts, and half-written files.
 
-mod support;
-
+use crate::support::controller::connect;
+use crate::support::{PATIENCE, Running, Scratch, Switch, file, tell};
 use nix::sys::signal::Signal;
 use std::time::{Duration, Instant};
-use support::controller::connect;
-use support::{PATIENCE, Running, Scratch, Switch, file, tell};
 use tonic::Code;
 
 /// Time limit of a takeover here: far more than the promised two seconds, since test machines are busy.

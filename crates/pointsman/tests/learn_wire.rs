@@ -1,6 +1,5 @@
 //! P4Wise against a switch on the wire: `pointsman switch` and `pointsman controller` as processes in a namespace, agents and devices
 //! in theirs, an open-loop client. The learner reads registers and writes ring weights by P4Runtime.
-//! `pointsman_lab::harness` runs it.
 //!
 //! One server: a processor for 200 requests/s, and a SmartNIC for 80. At 230/s the processor alone is overloaded, and
 //! equal weights give the SmartNIC one and a half times its capacity: of the weights 3:0 to 3:3 only 3:1 keep up, at 86 and 72 %. Requests
@@ -9,12 +8,12 @@
 //!
 //! Two servers: the second one's processor is three times as fast, and needs no SmartNIC at 360 requests a second.
 
-mod support;
-
+use crate::support::programs::Program;
+use crate::support::{Finished, Running, Scratch, Switch, finish, pointsman};
 use pointsman::executor::Choice;
 use pointsman::live::{ClientsView, Live, Log};
 use pointsman_lab::device::{DeviceConfig, Model, ServiceTime};
-use pointsman_lab::harness::{Test, run};
+use pointsman_lab::harness::Test;
 use pointsman_lab::load::{self, Arrivals, LoadConfig, LoadResult, SourcePorts};
 use pointsman_lab::rack::{ClientSpec, DeviceKind, DeviceSpec, Link, RackSpec, ServerSpec};
 use pointsman_lab::wire::{Key, Keyring};
@@ -22,11 +21,8 @@ use pointsman_lab::{Namespace, ensure};
 use std::fmt::Write;
 use std::io::{Read, Write as _};
 use std::net::{IpAddr, TcpListener};
-use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use support::programs::Program;
-use support::{Finished, Running, Scratch, Switch, finish, pointsman};
 
 const SEED: u64 = 5;
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -36,14 +32,11 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
-fn main() -> ExitCode {
-    let tests: &[(&str, Test)] = &[
-        ("p4wise_finds_the_weights", p4wise_finds_the_weights),
-        ("each_class_has_its_weights", each_class_has_its_weights),
-        ("prometheus_tells_what_clients_see", prometheus_tells_what_clients_see),
-    ];
-    run("learn_wire", tests)
-}
+pub const TESTS: &[(&str, Test)] = &[
+    ("p4wise_finds_the_weights", p4wise_finds_the_weights),
+    ("each_class_has_its_weights", each_class_has_its_weights),
+    ("prometheus_tells_what_clients_see", prometheus_tells_what_clients_see),
+];
 
 /// How fast the processor of each server is.
 type Shape = &'static [f64];

@@ -1,9 +1,7 @@
 //! A table with many entries over real gRPC; `benches/entries.rs` does the same with a million.
 
-mod support;
-
-use support::Scratch;
-use support::many::{Filled, fill};
+use crate::support::Scratch;
+use crate::support::many::{Filled, fill};
 
 #[test]
 fn fifty_thousand_entries() {

@@ -1,14 +1,12 @@
 //! Metrics of switch, controller and agent, and that the dashboards use no others.
 
-mod support;
-
+use crate::support::{PATIENCE, Running, Scratch, Switch, file, root};
 use pointsman::http::client::{Ask, ask};
 use pointsman_balance::Rack;
 use pointsman_balance::agent::{Agent, AgentConfig};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
-use support::{PATIENCE, Running, Scratch, Switch, file, root};
 
 fn get(url: &str) -> (u16, String) {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -70,7 +68,7 @@ fn pages_and_dashboards() {
     let example = example.replacen("report_keys = \"report-keys.txt\"", "reports = \"unauthenticated\"", 1);
     let example = example.replacen("tokens = ", "listen = \"127.0.0.1:0\"\ntokens = ", 1);
     let rack = files.write("rack.toml", example.replacen("127.0.0.1:9559", &switch.address.to_string(), 1));
-    assert_eq!(support::run(&["keys", &rack]).code, Some(0), "a token for the API");
+    assert_eq!(crate::support::run(&["keys", &rack]).code, Some(0), "a token for the API");
     let controller = Running::start(&["controller", &rack, "--metrics", "127.0.0.1:0"]);
     controller.wait_for("the switch is up to date");
     let at = |line: String| line.split("metrics on ").nth(1).expect("an address").trim().to_string();

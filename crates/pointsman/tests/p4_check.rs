@@ -1,9 +1,7 @@
 //! `pointsman p4 check --format json` and `p4 explain`, as specified in docs/diagnostics.md.
 
-mod support;
-
+use crate::support::{Scratch, run};
 use serde_json::Value;
-use support::{Scratch, run};
 
 /// The lines that the command writes, each a JSON object.
 fn objects(args: &[&str], code: i32) -> Vec<Value> {

@@ -2,13 +2,11 @@
 //! architecture, must be accepted, and those with errors must be refused, on p4c's line. Differences are listed in
 //! `data/` with the reason, and docs/conformance.md has the lists and the resulting numbers.
 
-mod support;
-
+use crate::support::{file, pointsman};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use support::{file, pointsman};
 
 /// Samples that are refused.
 const REFUSED: &str = include_str!("data/p4c_refused_samples.txt");

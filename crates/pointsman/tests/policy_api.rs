@@ -1,7 +1,7 @@
 //! `pointsman policy` and the controller's API over HTTP: a real switch (without interfaces), a real controller.
 
-mod support;
-
+use crate::support::certificates::{authority, issue};
+use crate::support::{PATIENCE, Running, Switch, file, finish, pointsman};
 use pointsman::http::client::{Ask, ask};
 use pointsman_balance::Policy;
 use serde_json::Value;
@@ -9,8 +9,6 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use support::certificates::{authority, issue};
-use support::{PATIENCE, Running, Switch, file, finish, pointsman};
 
 const OPS: &str = "0123456789abcdef0123";
 
@@ -232,7 +230,7 @@ fn files_that_are_wrong_are_named() {
     let check = |api: &str, parts: &[&str]| {
         let text = with_api(&example, &format!("{api}\n"));
         std::fs::write(folder.join("rack.toml"), text).expect("a file");
-        let done = support::run(&["controller", folder.join("rack.toml").to_str().expect("UTF-8")]);
+        let done = crate::support::run(&["controller", folder.join("rack.toml").to_str().expect("UTF-8")]);
         assert_eq!(done.code, Some(1), "{}", done.stderr);
         parts.iter().for_each(|p| assert!(done.stderr.contains(p), "{p:?} is not in {}", done.stderr));
     };

@@ -1,8 +1,8 @@
 //! A real Prometheus server with two real node exporters decides which device a service gets. Everything is on loopback, at ports
 //! that were free a moment ago. Skipped if the programs are not installed.
 
-mod support;
-
+use crate::support::programs::Program;
+use crate::support::{PATIENCE, Running, Scratch, Switch, file};
 use pointsman::http::client::{Ask, ask};
 use pointsman_balance::mcdm::prometheus::{form, samples};
 use pointsman_control::proto::p4rt as pb;
@@ -10,8 +10,6 @@ use pointsman_needs::programs;
 use serde_json::Value;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
-use support::programs::Program;
-use support::{PATIENCE, Running, Scratch, Switch, file};
 
 const TOKEN: &str = "0123456789abcdef0123";
 
@@ -190,7 +188,7 @@ goal = "cost"
 
     /// The switch's state: one value for each of the service's addresses and protocols.
     fn registers(&self) -> Vec<u32> {
-        let (mut client, _) = support::controller::connect(self.switch.address, 1_000_000_000_000);
+        let (mut client, _) = crate::support::controller::connect(self.switch.address, 1_000_000_000_000);
         let register = client
             .info
             .registers

@@ -1,7 +1,5 @@
 //! Commands fail with messages on invalid files.
 
-mod support;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -66,8 +64,8 @@ fn check_looks_at_what_the_description_names() {
     };
     std::fs::write(&file, &good).expect("a file");
     check(&["keys", text(&file)], 0, &[]);
-    let authority = support::certificates::authority("old");
-    let (certificate, key) = support::certificates::issue(&authority, |parameters| {
+    let authority = crate::support::certificates::authority("old");
+    let (certificate, key) = crate::support::certificates::issue(&authority, |parameters| {
         parameters.not_before = rcgen::date_time_ymd(2020, 1, 1);
         parameters.not_after = rcgen::date_time_ymd(2021, 1, 1);
     });

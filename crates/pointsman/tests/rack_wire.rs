@@ -1,12 +1,11 @@
 //! A whole rack on the wire: switch, controller, agents and devices in separate namespaces, disturbed one part at a
 //! time. Rates are low and latencies are not judged, so that a busy machine also passes.
-//! `pointsman_lab::harness` runs it.
 
 use pointsman::demo::{PORT, SERVICE, Work, devices, toml};
 use pointsman::executor::Choice;
 use pointsman::live::{Live, Log};
 use pointsman_balance::{Policy, Rack as RackConfig};
-use pointsman_lab::harness::{Test, run};
+use pointsman_lab::harness::Test;
 use pointsman_lab::load::{
     self, Arrivals, BulkConfig, ConsistencyConfig, ConsistencyResult, Direction, LoadConfig, LoadResult,
     SourcePorts,
@@ -16,7 +15,7 @@ use pointsman_lab::wire::Keyring;
 use pointsman_lab::{Namespace, ensure};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -31,18 +30,15 @@ const REST: Duration = Duration::from_secs(20);
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
-fn main() -> ExitCode {
-    let tests: &[(&str, Test)] = &[
-        ("a_restarted_switch_is_filled_again", a_restarted_switch_is_filled_again),
-        ("a_restarted_controller_disturbs_nothing", a_restarted_controller_disturbs_nothing),
-        ("a_silent_device_gets_nothing_new", a_silent_device_gets_nothing_new),
-        ("a_removed_device_keeps_its_connections", a_removed_device_keeps_its_connections),
-        ("policies_change_through_the_api", policies_change_through_the_api),
-        ("both_families_and_directions", both_families_and_directions),
-        ("an_interrupted_demo_leaves_nothing", an_interrupted_demo_leaves_nothing),
-    ];
-    run("rack_wire", tests)
-}
+pub const TESTS: &[(&str, Test)] = &[
+    ("a_restarted_switch_is_filled_again", a_restarted_switch_is_filled_again),
+    ("a_restarted_controller_disturbs_nothing", a_restarted_controller_disturbs_nothing),
+    ("a_silent_device_gets_nothing_new", a_silent_device_gets_nothing_new),
+    ("a_removed_device_keeps_its_connections", a_removed_device_keeps_its_connections),
+    ("policies_change_through_the_api", policies_change_through_the_api),
+    ("both_families_and_directions", both_families_and_directions),
+    ("an_interrupted_demo_leaves_nothing", an_interrupted_demo_leaves_nothing),
+];
 
 /// A rack with its controller, and a client in it.
 struct Bench {

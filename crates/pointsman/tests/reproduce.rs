@@ -1,9 +1,7 @@
 //! `pointsman reproduce`: its output as text and files.
 
-mod support;
-
+use crate::support::{Scratch, assert_no_panic, pointsman, run};
 use serde_json::Value;
-use support::{Scratch, assert_no_panic, pointsman, run};
 
 /// The quickest figure, with as many seeds as a test can wait for.
 #[test]

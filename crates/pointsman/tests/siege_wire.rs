@@ -1,24 +1,19 @@
-//! `pointsman siege`: cases end to end, bad input, and leftovers after it is killed. `pointsman_lab::harness` runs it.
+//! `pointsman siege`: cases end to end, bad input, and leftovers after it is killed.
 
-mod support;
-
-use pointsman_lab::harness::{Test, run};
+use pointsman_lab::harness::Test;
 use pointsman_lab::{Namespace, ensure};
 use serde_json::Value;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
-fn main() -> ExitCode {
-    let tests: &[(&str, Test)] = &[
-        ("bad_input_is_refused", bad_input_is_refused),
-        ("cases_are_listed", cases_are_listed),
-        ("a_case_is_run_and_judged", a_case_is_run_and_judged),
-        ("a_killed_siege_leaves_nothing", a_killed_siege_leaves_nothing),
-    ];
-    run("siege_wire", tests)
-}
+pub const TESTS: &[(&str, Test)] = &[
+    ("bad_input_is_refused", bad_input_is_refused),
+    ("cases_are_listed", cases_are_listed),
+    ("a_case_is_run_and_judged", a_case_is_run_and_judged),
+    ("a_killed_siege_leaves_nothing", a_killed_siege_leaves_nothing),
+];
 
 fn siege(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pointsman"));
@@ -98,7 +93,7 @@ fn runs(process: u32) -> bool {
 fn a_killed_siege_leaves_nothing() -> Fallible<()> {
     let outside = Namespace::new("outside")?;
     let mut running = outside.enter(|| siege(&["--case", "p4runtime-silent"]).spawn())??;
-    let until = Instant::now() + support::PATIENCE;
+    let until = Instant::now() + crate::support::PATIENCE;
     let mut children = Vec::new();
     // Four devices, the switch, a controller, four agents.
     while children.len() < 10 && Instant::now() < until {

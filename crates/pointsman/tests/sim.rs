@@ -1,12 +1,10 @@
 //! `pointsman sim` and `pointsman learn`: their output as text and files.
 
-mod support;
-
+use crate::support::python::Client;
+use crate::support::{Scratch, assert_no_panic, file, finish, pointsman, root, run};
 use serde_json::Value;
 use std::io::Write;
 use std::process::{Command, Stdio};
-use support::python::Client;
-use support::{Scratch, assert_no_panic, file, finish, pointsman, root, run};
 
 /// `scenarios/p4wise.toml` on one server, so short that tests are quick.
 fn scenario(dir: &Scratch, duration_s: u32) -> String {

@@ -1,11 +1,9 @@
 //! `pointsman sim --lab`: the same scenario in the simulator and on a rack of namespaces, in real time. Tests here run one after
 //! another, since two concurrent racks on two processors disturb each other.
 
-mod support;
-
+use crate::support::{Scratch, file, pointsman, run};
 use serde_json::Value;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use support::{Scratch, file, pointsman, run};
 
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());

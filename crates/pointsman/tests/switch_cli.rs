@@ -1,15 +1,13 @@
 //! `pointsman p4 ...` and `pointsman switch` at the command line, including bad input: exit codes, and messages with
 //! location and remedy. No interfaces and no privileges; those are in `switch_wire.rs`.
 
-mod support;
-
+use crate::support::controller::connect;
+use crate::support::{Finished, Scratch, Switch, assert_no_panic, file, finish, pointsman, run};
 use nix::sys::signal::Signal;
 use pointsman_control::proto::p4rt as pb;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
-use support::controller::connect;
-use support::{Finished, Scratch, Switch, assert_no_panic, file, finish, pointsman, run};
 use tonic::Code;
 
 const GOOD: &str = "examples/forwarder/main.p4";

@@ -1,8 +1,8 @@
 //! The flags of `pointsman switch` that come from simple_switch and simple_switch_grpc: scripts pass them, so each is
 //! supported, warned about or refused, and documented.
 
-mod support;
-
+use crate::support::controller::connect;
+use crate::support::{Finished, PATIENCE, Scratch, Switch, assert_no_panic, file, finish, pointsman};
 use clap::Args as _;
 use nix::sys::signal::{Signal, kill};
 use pointsman::switch::Args;
@@ -10,8 +10,6 @@ use pointsman_ports::pcap::{Reader, Writer};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use support::controller::connect;
-use support::{Finished, PATIENCE, Scratch, Switch, assert_no_panic, file, finish, pointsman};
 use tonic::Code;
 
 const GOOD: &str = "examples/forwarder/main.p4";

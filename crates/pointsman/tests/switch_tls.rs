@@ -1,14 +1,12 @@
 //! P4Runtime over TLS: generated certificates, good and bad; our own client, and finsy.
 
-mod support;
-
+use crate::support::certificates::{authority, issue};
+use crate::support::python::Client;
+use crate::support::{Scratch, Switch, assert_no_panic, file, finish, pointsman, root};
 use nix::sys::signal::Signal;
 use pointsman_control::proto::p4rt as pb;
 use rcgen::{CertificateParams, date_time_ymd};
 use std::process::Command;
-use support::certificates::{authority, issue};
-use support::python::Client;
-use support::{Scratch, Switch, assert_no_panic, file, finish, pointsman, root};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
 
 /// Everything that a test needs, in files: `ca.pem`; `server`, `client`, `stranger`, `expired`, `early`, each `.pem` and

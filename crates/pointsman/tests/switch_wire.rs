@@ -1,40 +1,40 @@
 //! `pointsman switch` on real interfaces: the kernel's UDP and TCP through examples/forwarder, between network namespaces
 //! created by the test. The hosts' traffic, the captures, the program's counters and the switch's own summary
 //! must all agree.
-//! `pointsman_lab::harness` runs it.
 
-mod support;
-
+use crate::support::controller::{Controller, connect};
+use crate::support::python::Client;
+use crate::support::{PATIENCE, Scratch, Switch, assert_no_panic, file, finish, pointsman, root};
 use nix::sys::signal::Signal;
 use pb::entity::Entity;
 use pb::set_forwarding_pipeline_config_request::Action;
 use pointsman_control::proto::p4rt as pb;
 use pointsman_lab::Namespace;
-use pointsman_lab::harness::run;
+use pointsman_lab::harness::Test;
 use pointsman_lab::rack::{ClientSpec, Link, Mac, Rack, RackSpec, join, plug};
 use pointsman_ports::pcap::{Reader, Record};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::{Duration, Instant};
-use support::controller::{Controller, connect};
-use support::python::Client;
-use support::{PATIENCE, Scratch, Switch, assert_no_panic, file, finish, pointsman, root};
 
-fn main() -> ExitCode {
-    let tests: &[(&str, fn())] = &[
-        ("everything_that_is_sent_is_accounted_for", everything_that_is_sent_is_accounted_for),
-        ("tcp_passes_with_the_offloads_of_veth", tcp_passes_with_the_offloads_of_veth),
-        ("programs_are_replaced_between_two_packets", programs_are_replaced_between_two_packets),
-        ("an_idle_switch_sleeps", an_idle_switch_sleeps),
-        ("the_steps_of_the_example_work", the_steps_of_the_example_work),
-        ("interfaces_come_and_go", interfaces_come_and_go),
-        ("members_follow_the_link_that_they_watch", members_follow_the_link_that_they_watch),
-        ("finsy_sees_interfaces_over_gnmi", finsy_sees_interfaces_over_gnmi),
-        ("ports_that_cannot_be_opened", ports_that_cannot_be_opened),
-    ];
-    run("switch_wire", tests)
+pub const TESTS: &[(&str, Test)] = &[
+    ("everything_that_is_sent_is_accounted_for", || good(everything_that_is_sent_is_accounted_for)),
+    ("tcp_passes_with_the_offloads_of_veth", || good(tcp_passes_with_the_offloads_of_veth)),
+    ("programs_are_replaced_between_two_packets", || good(programs_are_replaced_between_two_packets)),
+    ("an_idle_switch_sleeps", || good(an_idle_switch_sleeps)),
+    ("the_steps_of_the_example_work", || good(the_steps_of_the_example_work)),
+    ("interfaces_come_and_go", || good(interfaces_come_and_go)),
+    ("members_follow_the_link_that_they_watch", || good(members_follow_the_link_that_they_watch)),
+    ("finsy_sees_interfaces_over_gnmi", || good(finsy_sees_interfaces_over_gnmi)),
+    ("ports_that_cannot_be_opened", || good(ports_that_cannot_be_opened)),
+];
+
+/// Runs a test that panics if it fails.
+fn good(test: fn()) -> Result<(), Box<dyn std::error::Error>> {
+    test();
+    Ok(())
 }
 
 const FORWARDER: &str = "examples/forwarder/main.p4";

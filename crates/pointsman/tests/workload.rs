@@ -1,12 +1,10 @@
 //! `pointsman workload` over loopback: every application serves, every request is counted.
 
-mod support;
-
+use crate::support::{Scratch, assert_no_panic, pointsman, run};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
 use std::process::{Child, Stdio};
-use support::{Scratch, assert_no_panic, pointsman, run};
 
 /// A free port: bound and released.
 fn free_port() -> u16 {

@@ -1,6 +1,6 @@
 //! Policies changed through the API while connections continue: on the real data plane, packet by packet between its writes.
 
-use crate::world::{World, example, with_keys};
+use super::world::{World, example, with_keys};
 use pointsman_balance::api::{Desk, Tokens};
 use pointsman_balance::controller::{Input, Status};
 use pointsman_balance::{DeviceNumber, Policy};

@@ -1,8 +1,8 @@
 //! Programs that are broken at random, and still pass the verifier, do the same as native code and as interpreted.
 
-use crate::suite::fuzz::{Pool, mutate};
-use crate::support::common::good::good;
-use crate::support::*;
+use super::suite::fuzz::{Pool, mutate};
+use super::support::common::good::good;
+use super::support::*;
 use pointsman_engine::Engine;
 use pointsman_interp::Interp;
 use pointsman_ir::verify::verify;

@@ -1,6 +1,6 @@
 //! An architecture that announced arrays and then lends none is asked for every cell.
 
-use crate::support::*;
+use super::support::*;
 use pointsman_engine::Engine;
 use pointsman_ir::*;
 

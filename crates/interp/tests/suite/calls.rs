@@ -1,6 +1,6 @@
 //! Calls: copy-in copy-out, aliasing, exit, tables, externs.
 
-use crate::support::*;
+use super::super::support::*;
 use pointsman_ir::*;
 use std::sync::Arc;
 
@@ -318,7 +318,7 @@ fn tables() {
     };
     let call =
         |action, args: &[Value]| Some(EntryAction::Call(Arc::new(ActionCall { action, args: args.into() })));
-    let ran = |n| if crate::TRACES { vec![n] } else { vec![] };
+    let ran = |n| if super::super::TRACES { vec![n] } else { vec![] };
     let five = Value::Bits(Bits::new(8, 5));
     // A miss runs the default action.
     assert_eq!(apply(None), ((10, 20, 1), false, ran(1)));

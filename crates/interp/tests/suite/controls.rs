@@ -1,7 +1,7 @@
 //! Statements of controls: headers, stacks, unions, flow, emission.
 
-use crate::MAX_LOOP_ROUNDS;
-use crate::support::*;
+use super::super::MAX_LOOP_ROUNDS;
+use super::super::support::*;
 use pointsman_ir::*;
 
 /// Headers with everything that a header can be in, and a number `n`.
@@ -329,7 +329,7 @@ fn frames() {
 #[test]
 fn shared_between_threads() {
     fn shared<T: Send + Sync>() {}
-    shared::<crate::Tested>();
+    shared::<super::super::Tested>();
 }
 
 #[test]
@@ -338,14 +338,14 @@ fn refuses_what_it_cannot_run() {
     let frame = headers(&mut b);
     let wrong = vec![stmt(StmtKind::Break)];
     b.control("c", frame, wrong);
-    let error = crate::Tested::load(b.finish(), &[]).unwrap_err();
+    let error = super::super::Tested::load(b.finish(), &[]).unwrap_err();
     assert_eq!(error.0, "control c: body[0]: break outside of a loop");
     b.program.controls.clear();
-    let error = crate::Tested::load(b.finish(), &[TypeId(99)]).unwrap_err();
+    let error = super::super::Tested::load(b.finish(), &[TypeId(99)]).unwrap_err();
     assert_eq!(error.0, "a slot has type 99, which the program does not have");
     let frame = b.frame(&[], &[]);
     b.parser("p", frame, vec![state("start", vec![], accept())]);
     b.program.errors.retain(|e| e != "ParserTimeout");
-    let error = crate::Tested::load(b.finish(), &[]).unwrap_err();
+    let error = super::super::Tested::load(b.finish(), &[]).unwrap_err();
     assert!(error.0.contains("error.ParserTimeout"));
 }

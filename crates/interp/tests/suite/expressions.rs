@@ -1,6 +1,6 @@
 //! Expressions: every operator at every kind of type, and what P4 leaves undefined.
 
-use crate::support::*;
+use super::super::support::*;
 use pointsman_ir::BinaryOp::*;
 use pointsman_ir::*;
 

@@ -1,6 +1,6 @@
 //! Handles to the scalars of a frame.
 
-use crate::support::*;
+use super::super::support::*;
 use pointsman_ir::*;
 
 /// Every scalar of a struct reads and writes the same by handle and by path, alone, for every width up to 64.

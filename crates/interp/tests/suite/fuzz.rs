@@ -1,7 +1,7 @@
 //! A program that passes the verifier cannot make the executor panic: programs that are broken at random.
 
-use crate::support::common::good::good;
-use crate::support::*;
+use super::super::support::common::good::good;
+use super::super::support::*;
 use pointsman_ir::verify::{MAX_NESTING, verify};
 use pointsman_ir::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -342,14 +342,14 @@ fn random_packets() {
     let mut expected: Vec<_> = errors.iter().map(|e| (false, b.error(e))).collect();
     expected.push((true, 0));
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), expected);
-    assert!(!crate::TRACES || rig.world.states().contains(&3));
+    assert!(!super::super::TRACES || rig.world.states().contains(&3));
 }
 
 /// The deepest program that the verifier lets through fits the stack of a thread.
 #[test]
 fn deepest() {
     let mut b = Builder::new();
-    let t = crate::support::common::good::tys(&mut b);
+    let t = super::super::support::common::good::tys(&mut b);
     let levels = 5;
     let each = MAX_NESTING / levels - 8;
     for i in 0..levels {

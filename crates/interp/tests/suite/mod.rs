@@ -1,4 +1,4 @@
-//! The required behaviour of every executor. The root of a test binary names the executor ([`crate::Tested`]).
+//! The required behaviour of every executor. The module above names the executor (`Tested`).
 
 mod calls;
 mod controls;

@@ -1,6 +1,6 @@
 //! Parsers: extraction, stacks, selection, errors.
 
-use crate::support::*;
+use super::super::support::*;
 use pointsman_ir::*;
 
 /// A stack of 4-byte tags behind a 12-bit header, then a varbit option: nothing is aligned.
@@ -72,7 +72,7 @@ fn stack_of_unaligned_tags() {
     assert_eq!(*next, 2);
     let valid = |v: &Value| matches!(v, Value::Header { valid: true, .. });
     assert_eq!(elems.iter().map(valid).collect::<Vec<_>>(), [true, true, false]);
-    assert!(!crate::TRACES || rig.world.states() == [0, 1, 1]);
+    assert!(!super::super::TRACES || rig.world.states() == [0, 1, 1]);
 }
 
 #[test]
@@ -133,5 +133,5 @@ fn endless_parser_times_out() {
     let mut rig = Rig::new(&b, &frame);
     let outcome = rig.parse(0, &[]);
     assert_eq!((outcome.accepted, outcome.error), (false, b.error("ParserTimeout")));
-    assert_eq!(rig.get(0, &[]), u128::from(crate::MAX_TRANSITIONS % 256));
+    assert_eq!(rig.get(0, &[]), u128::from(super::super::MAX_TRANSITIONS % 256));
 }

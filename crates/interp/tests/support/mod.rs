@@ -4,7 +4,7 @@
 #[path = "../../../ir/tests/common/mod.rs"]
 pub mod common;
 
-use crate::Tested;
+use super::Tested;
 pub use common::build::*;
 use pointsman_ir::trace::{TraceEvent, Traced};
 use pointsman_ir::*;

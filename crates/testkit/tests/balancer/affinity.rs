@@ -1,6 +1,6 @@
 //! Every packet of a connection goes to the device of its first packet, for as long as the connection lasts.
 
-use crate::world::*;
+use super::world::*;
 use pointsman_testkit::packet::{Packet, tcp_flags::*};
 use pointsman_testkit::random::Random;
 

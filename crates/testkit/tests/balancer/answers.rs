@@ -1,6 +1,6 @@
 //! Requests that the switch answers itself: ARP, neighbour solicitations and echo requests for its own addresses.
 
-use crate::world::*;
+use super::world::*;
 use pointsman_testkit::packet::numbers::*;
 use pointsman_testkit::packet::{Body, L4, Packet, solicited_node};
 

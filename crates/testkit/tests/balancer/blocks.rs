@@ -1,6 +1,6 @@
 //! Policies made of blocks: each run is compared with a model that shares no code with the data plane.
 
-use crate::world::*;
+use super::world::*;
 use pointsman_testkit::packet::{Body, L4, Packet, Report, tcp_flags};
 use pointsman_testkit::random::Random;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! The counters of decisions: why a device was chosen, and how old its last report was then.
 
-use crate::world::*;
+use super::world::*;
 use pointsman_testkit::compile::own_program;
 use std::collections::BTreeMap;
 

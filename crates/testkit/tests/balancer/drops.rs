@@ -1,7 +1,7 @@
 //! Every reason to drop a packet can be reached, and is counted then.
 
-use crate::full_table::places;
-use crate::world::*;
+use super::full_table::places;
+use super::world::*;
 use pointsman_testkit::entries::find_table;
 use pointsman_testkit::packet::numbers::*;
 use pointsman_testkit::packet::{Body, Packet, Report, tcp_flags::*};

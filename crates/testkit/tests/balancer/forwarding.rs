@@ -1,6 +1,6 @@
 //! Everything that is not balanced: bridging, routing, packets from and to the controller.
 
-use crate::world::*;
+use super::world::*;
 use pointsman_testkit::packet::numbers::*;
 use pointsman_testkit::packet::{Body, L4, Packet, tcp_flags};
 use pointsman_v1model::Replica;

@@ -3,7 +3,7 @@
 //! A key's four places are halves of two CRC-32s. A CRC is linear, so keys that share all four are found by solving linear
 //! equations over the bits of an IPv6 client's address and port.
 
-use crate::world::*;
+use super::world::*;
 use pointsman_testkit::packet::tcp_flags::*;
 use std::net::Ipv6Addr;
 

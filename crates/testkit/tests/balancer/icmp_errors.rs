@@ -1,6 +1,6 @@
 //! ICMP errors about connections: delivered to the right end, right inside and outside.
 
-use crate::world::*;
+use super::world::*;
 use pointsman_testkit::packet::{Packet, tcp_flags::*};
 
 /// Kind and code of errors, IPv4: unreachable, fragmentation needed, time exceeded, parameter problem.

@@ -1,6 +1,6 @@
 //! Which server and which device a new connection gets.
 
-use crate::world::*;
+use super::world::*;
 use pointsman_testkit::packet::Report;
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Load reports: which are accepted, and the effect of a silent agent.
 
-use crate::world::*;
+use super::world::*;
 use pointsman_testkit::packet::{Packet, Report, Sum};
 
 /// Milliseconds since the start, as agents write them into reports.

@@ -1,6 +1,6 @@
 //! RSTs to both ends of connections that were idle for too long, or whose device failed, if the service requests it.
 
-use crate::world::*;
+use super::world::*;
 use pointsman_testkit::packet::{Body, L4, Packet, Sum, tcp_flags::*};
 use pointsman_v1model::{CloneSession, DropReason};
 

@@ -1,7 +1,7 @@
 //! Invalid frames: no panic, every packet has one fate, every drop a counted reason, and outgoing packets have right
 //! checksums if the incoming ones had.
 
-use crate::world::*;
+use super::world::*;
 use pointsman_testkit::packet::numbers::*;
 use pointsman_testkit::packet::{Body, L4, Packet, Report, check_checksums, checksum, tcp_flags::*};
 use pointsman_testkit::random::Random;

@@ -1,6 +1,6 @@
 //! Reports with a digest: which are accepted, in datagrams and in separate frames.
 
-use crate::world::*;
+use super::world::*;
 use pointsman_balance::DeviceNumber;
 use pointsman_balance::frame_report::{ETHERTYPE, FrameReport};
 use pointsman_balance::report::{Load, METRICS_LOAD, METRICS_LOADS, Report as Datagram, Stamp};
@@ -50,7 +50,7 @@ fn the_hash() {
     let directory = own_program("balancer").parent().expect("a directory").to_path_buf();
     let program = compile_text("hasher.p4", HASHER, &[&own_includes(), &directory])
         .unwrap_or_else(|(e, _)| panic!("{e}"));
-    let mut rig: pointsman_testkit::Rig<crate::Tested> =
+    let mut rig: pointsman_testkit::Rig<super::Tested> =
         pointsman_testkit::Rig::on(program, SwitchConfig::default()).unwrap_or_else(|e| panic!("{e}"));
     let mut digest = |key: [u8; 8], message: &[u8]| -> [u8; 8] {
         let count = (message.len() / 4 - 4) as u8;

@@ -1,6 +1,6 @@
 //! Addresses and checksums on the way in and on the way out.
 
-use crate::world::*;
+use super::world::*;
 use pointsman_testkit::packet::{Packet, Sum, check_checksums, tcp_flags::*};
 use pointsman_testkit::random::Random;
 

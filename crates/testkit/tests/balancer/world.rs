@@ -89,7 +89,7 @@ pub fn is_v4(packet: &Packet) -> bool {
 }
 
 pub struct World {
-    pub rig: Rig<crate::Tested>,
+    pub rig: Rig<super::Tested>,
     reasons: BTreeMap<String, u64>,
 }
 
@@ -378,7 +378,7 @@ impl World {
         let out = self.send(port, &frame);
         let parsed: Vec<(u32, Packet)> =
             out.iter().map(|(p, b)| (*p, Packet::parse(b).expect("a packet"))).collect();
-        assert_eq!(parsed, [(port, crate::resets::back(packet))]);
+        assert_eq!(parsed, [(port, super::resets::back(packet))]);
         assert!(out[0].1.len() <= frame.len(), "it grew");
         assert_eq!(count(self), before + 1);
         // A RST is never answered, so that two hosts that do not know a connection do not answer each other for ever.

@@ -1,7 +1,7 @@
 //! Established connections under attack.
 
-use crate::collide::colliding;
-use crate::net::*;
+use super::collide::colliding;
+use super::net::*;
 use pointsman_testkit::packet::tcp_flags::*;
 
 /// Bits of a place's number, and the number of established connections.

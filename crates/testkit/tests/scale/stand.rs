@@ -1,6 +1,6 @@
 //! Established connections while everything around them changes.
 
-use crate::net::*;
+use super::net::*;
 use pointsman_testkit::packet::tcp_flags::*;
 
 /// Bits of a place's number, and how many connections: a million in a table of two million places, or a sixteenth of both.

@@ -1,6 +1,6 @@
 //! The commands of a test file.
 
-use crate::Tested;
+use super::Tested;
 use pointsman_frontend::source::Loader;
 use pointsman_ir::{
     ActionCall, Bits, Direction, Entry, EntryAction, ExternInstanceId, KeyMatch, MatchKind, TableId, Value,

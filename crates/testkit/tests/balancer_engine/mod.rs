@@ -1,4 +1,5 @@
 //! The packet tests of p4/programs/balancer, run as native code.
+#![allow(clippy::duplicate_mod, reason = "the same tests for another executor")]
 
 use pointsman_engine::Engine as Tested;
 

@@ -1,0 +1,6 @@
+//! The integration tests of this crate: one program, because each costs a link. Every file here is a module of it.
+
+mod executor;
+mod meanings;
+mod v1model;
+mod wide;

@@ -1,0 +1,5 @@
+//! The integration tests of this crate: one program, because each costs a link. Every file here is a module of it.
+
+mod common;
+mod text;
+mod verify;

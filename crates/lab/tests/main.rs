@@ -1,0 +1,10 @@
+//! The tests of this crate in network namespaces: one program, because each costs a link. `pointsman_lab::harness` runs them.
+
+mod rates;
+mod wire;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    pointsman_lab::harness::run("lab", &[("wire", wire::TESTS), ("rates", rates::TESTS)])
+}

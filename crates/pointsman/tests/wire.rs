@@ -1,0 +1,24 @@
+//! The tests of this crate in network namespaces: one program, because each costs a link. `pointsman_lab::harness` runs them.
+
+mod bench_wire;
+mod learn_wire;
+mod rack_wire;
+mod siege_wire;
+mod support;
+mod switch_wire;
+mod workers_wire;
+
+use pointsman_lab::harness::{Tests, run};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let modules: &[(&str, &Tests)] = &[
+        ("switch_wire", switch_wire::TESTS),
+        ("workers_wire", workers_wire::TESTS),
+        ("rack_wire", rack_wire::TESTS),
+        ("siege_wire", siege_wire::TESTS),
+        ("learn_wire", learn_wire::TESTS),
+        ("bench_wire", bench_wire::TESTS),
+    ];
+    run("wire", modules)
+}

@@ -1,0 +1,12 @@
+//! The integration tests of this crate: one program, because each costs a link. Every file here is a module of it, except
+//! `differential.rs`, which replaces the panic hook.
+
+mod balancer;
+mod balancer_engine;
+mod p4c_programs;
+mod scale;
+mod stages;
+mod stf_p4c;
+mod stf_runner;
+mod vectors;
+mod workers;
