@@ -99,6 +99,32 @@ fn store_u64(args: &mut [Value], i: usize, value: u64) {
     store(args, i, &Bits::new(64, u128::from(value)));
 }
 
+impl<'a> BlockEnv<'a> {
+    /// That of an untraced packet, without the packet.
+    #[inline]
+    pub fn new(
+        pipeline: &'a Pipeline,
+        state: Access<'a>,
+        own: &'a mut Own,
+        now: Time,
+        drop_port: u32,
+    ) -> BlockEnv<'a> {
+        let effects = Effects::NONE;
+        BlockEnv {
+            pipeline,
+            state,
+            own,
+            effects,
+            now,
+            bytes: 0,
+            payload: &[],
+            drop_port,
+            trace: None,
+            thread: 0,
+        }
+    }
+}
+
 impl BlockEnv<'_> {
     /// Notes a step of the packet, if it is traced.
     pub fn note(&mut self, what: impl FnOnce() -> StepKind) {

@@ -15,30 +15,7 @@ macro_rules! std_fields {
             pub port_width: u32,
         }
 
-        /// The same fields as handles of an executor; `None` if the field is unobservable.
-        #[derive(Clone, Copy, Debug)]
-        pub(crate) struct StdHandles<F> {
-            $(pub $field: Option<F>,)*
-        }
-
         impl StdFields {
-            /// Finds the fields in the frames of an executor, those that the program reads and those that we read.
-            pub fn handles<E: Executor>(
-                &self,
-                exec: &E,
-                reads: &Reads,
-            ) -> Result<StdHandles<E::Field>, LoadError> {
-                let ours = [self.egress_spec, self.mcast_grp, self.priority, self.egress_rid];
-                let find = |name: &str, field: u32| {
-                    if !reads.has(field) && !ours.contains(&field) {
-                        return Ok(None);
-                    }
-                    let none = || LoadError(format!("the executor gives no handle to the field {name}"));
-                    exec.field(STD, &[field]).ok_or_else(none).map(Some)
-                };
-                Ok(StdHandles { $($field: find(stringify!($field), self.$field)?,)* })
-            }
-
             /// Finds the fields of v1model.p4 in `ty`.
             pub fn bind(types: &Types, ty: TypeId) -> Result<StdFields, Vec<Problem>> {
                 let Some(def) = types.struct_def(ty) else {
@@ -108,6 +85,39 @@ std_fields! {
     checksum_error 1,
     parser_error error,
     priority 3,
+}
+
+/// Handles to fields that are used outside of a packet's steps ([`crate::switch`]); `None` if the field is unobservable.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StdHandles<F> {
+    pub instance_type: Option<F>,
+    pub mcast_grp: Option<F>,
+    pub egress_rid: Option<F>,
+    pub checksum_error: Option<F>,
+    pub parser_error: Option<F>,
+    pub priority: Option<F>,
+}
+
+impl<F> StdHandles<F> {
+    /// Finds the fields that the program reads, and those that we read, in the frames of an executor.
+    ///
+    /// # Errors
+    /// The executor has no handle to one of them.
+    pub fn new<E: Executor<Field = F>>(exec: &E, std: &StdFields, reads: &Reads) -> Result<Self, LoadError> {
+        let ours = |field: u32| {
+            let none = || LoadError(format!("the executor gives no handle to field {field} of the metadata"));
+            exec.field(STD, &[field]).ok_or_else(none).map(Some)
+        };
+        let read = |field: u32| if reads.has(field) { ours(field) } else { Ok(None) };
+        Ok(StdHandles {
+            instance_type: read(std.instance_type)?,
+            mcast_grp: ours(std.mcast_grp)?,
+            egress_rid: ours(std.egress_rid)?,
+            checksum_error: read(std.checksum_error)?,
+            parser_error: read(std.parser_error)?,
+            priority: ours(std.priority)?,
+        })
+    }
 }
 
 /// Slot and path of a field.

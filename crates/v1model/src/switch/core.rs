@@ -1,8 +1,9 @@
 //! Everything of a switch but its program: queues, recycled packets, counters.
 
-use super::Sink;
+use super::drive::Fixed;
 use super::gate::Gate;
-use super::passes::Fixed;
+use super::straight::Place;
+use super::{Arrived, Sink};
 use crate::config::SwitchConfig;
 use crate::env::Effects;
 use crate::meter::Color;
@@ -35,7 +36,9 @@ pub(super) struct Packet<F> {
     pub way: Way,
     pub ingress_port: u32,
     pub received: Time,
+    /// When it came into its queue, and how many packets were there before.
     pub enqueued: Time,
+    pub enqueued_behind: u32,
     /// How often the received packet that it descends from, and its other descendants, were cloned, resubmitted and
     /// recirculated so far. `None` if that never happened.
     pub descendants: Option<Arc<AtomicU32>>,
@@ -53,12 +56,17 @@ pub(super) struct Way {
     /// Bits of the headers that the parser made valid; only counted where egress looks at the length.
     pub parsed_bits: u64,
     pub truncate: Option<u32>,
+    /// The error with which the parser rejected it.
+    pub rejected: Option<u32>,
+    /// The port that ingress chose.
+    pub out: u32,
     /// Which thread of the trace it is; 0 if it is not traced.
     pub thread: u32,
 }
 
 impl Way {
-    pub const START: Way = Way { bytes: 0, payload: 0, parsed_bits: 0, truncate: None, thread: 0 };
+    pub const START: Way =
+        Way { bytes: 0, payload: 0, parsed_bits: 0, truncate: None, rejected: None, out: 0, thread: 0 };
 }
 
 /// A packet that goes through the switch without a stop: it stays in the buffer in which it was received.
@@ -67,16 +75,13 @@ pub(super) struct Lane {
     /// It does not come in.
     pub refused: Option<DropReason>,
     pub way: Way,
-    /// The parser's result.
-    pub accepted: bool,
-    pub error: u32,
+    /// Requests that have not been acted on.
     pub effects: Effects,
 }
 
 impl Lane {
     /// That of no packet.
-    pub const NONE: Lane =
-        Lane { refused: None, way: Way::START, accepted: true, error: 0, effects: Effects::NONE };
+    pub const NONE: Lane = Lane { refused: None, way: Way::START, effects: Effects::NONE };
 }
 
 /// Memory for packets that are processed in place.
@@ -93,6 +98,18 @@ impl<F> Default for Bench<F> {
 }
 
 impl<F> Bench<F> {
+    /// A packet of a batch in the memory that it was parsed in.
+    pub fn place<'p, 'b>(
+        &'p mut self,
+        lane: usize,
+        number: usize,
+        arrived: &'p mut Arrived<'b>,
+    ) -> Option<Place<'p, 'b, F>> {
+        let Bench { frames, lanes, emitted } = self;
+        let (frame, lane) = (frames.get_mut(lane)?, lanes.get_mut(lane)?);
+        Some(Place { frame, lane, emitted, arrived, number })
+    }
+
     /// The frame of packets that go through one after the other.
     pub fn first<E: Executor<Frame = F>>(&mut self, fixed: &Fixed<E>) -> &mut F {
         if self.frames.is_empty() {

@@ -1,7 +1,8 @@
 //! Packets in, packets out: the work of a switch, and of each of its workers.
 
 use super::core::{Bench, Core};
-use super::passes::{Drive, Fixed};
+use super::drive::{Drive, Fixed};
+use super::straight::Went;
 use super::{Arrived, Polled, Sink};
 use crate::stats::DropReason;
 use crate::time::Time;
@@ -162,9 +163,12 @@ impl<F> Core<F> {
                     passes += before;
                     last
                 } else {
-                    let of = (next - start, next);
+                    let place = bench.place(next - start, next, &mut batch[next]);
                     next += 1;
-                    drive.straight(self, now, bench, of, &mut batch[of.1], sink)
+                    match place {
+                        Some(place) => drive.straight(self, now, place, sink),
+                        None => Went { passes: 0, aside: true },
+                    }
                 };
                 passes += went.passes;
                 if went.aside {

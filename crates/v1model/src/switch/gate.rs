@@ -108,10 +108,10 @@ impl Gate {
         self.drops[reason as usize] += 1;
     }
 
-    /// Counts the parser's result for a packet.
+    /// Counts a packet that the parser rejected with an error.
     #[inline]
-    pub fn count_parsed(&mut self, accepted: bool, error: u32) {
-        if !accepted {
+    pub fn count_parsed(&mut self, rejected: Option<u32>) {
+        if let Some(error) = rejected {
             self.count_parser_error(error as usize);
         }
     }

@@ -1,9 +1,12 @@
 //! The switch: packets in, packets out.
 
+mod copies;
 mod core;
+mod drive;
 mod flow;
 mod gate;
 mod passes;
+mod path;
 mod prepare;
 mod straight;
 #[cfg(test)]
@@ -12,7 +15,7 @@ mod through;
 mod worker;
 
 use self::core::Core;
-use self::passes::Loaded;
+use self::drive::Loaded;
 pub use self::prepare::{Prepared, Preparer};
 pub use self::worker::Worker;
 use crate::config::{ConfigError, SwitchConfig};
@@ -224,8 +227,7 @@ impl<E: Executor> Switch<E> {
         mut state: State,
         kept: &Kept,
     ) -> Result<Retired<E>, PipelineError> {
-        let Prepared { exec, through, std, pipeline } = prepared;
-        prepare::check(&self.core.config, self.core.gate.ports.as_ref(), &pipeline)?;
+        prepare::check(&self.core.config, self.core.gate.ports.as_ref(), &prepared.pipeline)?;
         let mut retired = self.loaded.take();
         if let Some(old) = &mut retired {
             let program = old.fixed.pipeline.program.clone();
@@ -236,7 +238,7 @@ impl<E: Executor> Switch<E> {
         state.replication.set_down_ports(self.core.down_ports.clone());
         state.share(self.others.len());
         let offset_us = self.core.config.clock_offset_us;
-        let loaded = Loaded::new((exec, through), std, pipeline, state, offset_us);
+        let loaded = Loaded::new(prepared, state, offset_us);
         self.each(|core| core.change_program(&loaded.fixed));
         self.loaded = Some(loaded);
         Ok(Retired { _old: retired })

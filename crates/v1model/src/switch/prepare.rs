@@ -1,8 +1,9 @@
 //! Readying a program to run, which takes long (native code is made), apart from the switch that shall run it: packets
 //! need not wait meanwhile.
 
-use super::passes::Runs;
-use super::{PipelineError, SharedLoader, through};
+use super::drive::Runs;
+use super::path::{self, Path};
+use super::{PipelineError, SharedLoader};
 use crate::config::SwitchConfig;
 use crate::fields::StdHandles;
 use crate::meanings;
@@ -26,6 +27,7 @@ pub struct Prepared<E: Executor> {
     /// It takes packets through in one go.
     pub(super) through: bool,
     pub(super) std: StdHandles<E::Field>,
+    pub(super) path: Path<E::Field>,
     pub(super) pipeline: Pipeline,
 }
 
@@ -38,8 +40,9 @@ impl<E: Executor> Clone for Preparer<E> {
 /// The same program, for the same switch or another one.
 impl<E: Executor> Clone for Prepared<E> {
     fn clone(&self) -> Self {
-        let Prepared { exec, through, std, pipeline } = self;
-        Prepared { exec: exec.clone(), through: *through, std: *std, pipeline: pipeline.clone() }
+        let Prepared { exec, through, std, path, pipeline } = self;
+        let (exec, path, pipeline) = (exec.clone(), path.clone(), pipeline.clone());
+        Prepared { exec, through: *through, std: *std, path, pipeline }
     }
 }
 
@@ -89,14 +92,15 @@ impl<E: Executor> Preparer<E> {
             pipeline.program.clone(),
             &pipeline.slots,
             &Known {
-                pass: through::plan(&pipeline, &Runs::new(&pipeline), self.config.drop_port),
+                pass: path::pass(&pipeline, &Runs::new(&pipeline), self.config.drop_port),
                 ..meanings::known(&pipeline, self.config.drop_port)
             },
         );
         let exec = exec.map_err(PipelineError::Load)?;
         let through = exec.passes();
-        let std = pipeline.std.handles(&*exec, &pipeline.std_reads).map_err(PipelineError::Load)?;
-        Ok(Prepared { exec, through, std, pipeline })
+        let std = StdHandles::new(&*exec, &pipeline.std, &pipeline.std_reads).map_err(PipelineError::Load)?;
+        let path = Path::new(&*exec, &pipeline, self.config.drop_port).map_err(PipelineError::Load)?;
+        Ok(Prepared { exec, through, std, path, pipeline })
     }
 }
 

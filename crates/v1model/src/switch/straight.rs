@@ -1,18 +1,19 @@
 //! Packets that go through the switch without a stop, in the buffers in which they were received.
 //!
-//! The result is the same as in `passes.rs`, without the parts that make no difference when nothing waits and nothing
-//! is traced: no packet is boxed, copied or queued. Packets out of the ordinary (clones, multicast, resubmission,
-//! recirculation) get a box here and go the usual way from there.
+//! The steps are those of `passes.rs`, but nothing waits and nothing is traced: no packet is boxed, copied or queued. Packets out
+//! of the ordinary (clones, multicast, resubmission, recirculation) get a box here and go on as the others.
 
-use super::core::{Bench, Boxed, Core, Lane, instance};
-use super::passes::{Drive, get, header_bits, set, way_length};
+use super::core::{Bench, Boxed, Core, Lane};
+use super::drive::Drive;
+use super::passes::Stop;
+use super::path::{Given, Walker, env, exit, given};
 use super::{Arrived, Sink};
-use crate::env::{BlockEnv, Effects};
-use crate::pipeline::{ALL_SLOTS, CHECKSUM_SLOTS, DEPARSER_SLOTS, Pipeline};
-use crate::state::{Access, Own};
+use crate::env::Effects;
+use crate::pipeline::ALL_SLOTS;
 use crate::stats::DropReason;
 use crate::time::Time;
 use pointsman_ir::Executor;
+use std::ops::Range;
 
 /// How far a packet went.
 #[derive(Clone, Copy)]
@@ -23,44 +24,18 @@ pub(super) struct Went {
     pub aside: bool,
 }
 
-/// The progress of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Stage {
-    Parsed,
-    Verified,
-    /// Ingress has run.
-    Ingress,
-    /// Egress has run.
-    Egress,
-    /// All but the deparser.
-    Computed,
-}
+/// By the passes of a packet that needs nothing more.
+pub(super) const ENDED: [Went; 3] =
+    [Went { passes: 0, aside: false }, Went { passes: 1, aside: false }, Went { passes: 2, aside: false }];
 
-pub(super) const ENDED: [Went; 2] = [Went { passes: 1, aside: false }, Went { passes: 2, aside: false }];
-
-/// The environment of an untraced packet.
-#[inline]
-pub(super) fn quiet<'a>(
-    pipeline: &'a Pipeline,
-    state: Access<'a>,
-    own: &'a mut Own,
-    now: Time,
-    bytes: u32,
-    payload: &'a [u8],
-    drop_port: u32,
-) -> BlockEnv<'a> {
-    BlockEnv {
-        pipeline,
-        state,
-        own,
-        effects: Effects::NONE,
-        now,
-        bytes,
-        payload,
-        drop_port,
-        trace: None,
-        thread: 0,
-    }
+/// A packet in the buffer in which it was received, and the memory in which it is processed.
+pub(super) struct Place<'p, 'b, F> {
+    pub frame: &'p mut F,
+    pub lane: &'p mut Lane,
+    pub emitted: &'p mut Vec<u8>,
+    pub arrived: &'p mut Arrived<'b>,
+    /// Its number in the batch.
+    pub number: usize,
 }
 
 impl<E: Executor> Drive<'_, E> {
@@ -79,41 +54,23 @@ impl<E: Executor> Drive<'_, E> {
             bench.frames.resize_with(chunk.len(), || fixed.exec.new_frame());
             bench.lanes.resize(chunk.len(), Lane::NONE);
         }
-        let (stamp, drop_port) = (self.stamp(now), core.config.drop_port);
-        let parser = fixed.pipeline.blocks.parser;
+        let mut given: Given = [0; _];
+        given[given::STAMP] = self.stamp(now);
         for ((arrived, frame), lane) in chunk.iter().zip(&mut bench.frames).zip(&mut bench.lanes) {
             let data = arrived.packet();
             lane.refused = core.gate.accepts(arrived.port, data.len()).err();
             if lane.refused.is_some() {
                 continue;
             }
-            let bytes = data.len() as u32;
-            self.begin_frame(frame, bytes, arrived.port, stamp);
-            let mut env =
-                quiet(&fixed.pipeline, self.state.again(), &mut core.own, now, bytes, &[], drop_port);
-            let section = env.state.enter(fixed.runs.parser);
-            let parsed = fixed.exec.parse(parser, ALL_SLOTS, frame, data, &mut env);
-            env.own.atomic.leave();
-            drop(section);
-            // Field by field, and only the needed ones: a copy of memory that was just written in other pieces stalls.
-            (lane.accepted, lane.error) = (parsed.accepted, parsed.error);
-            lane.effects.any = false;
-            if env.effects.any {
-                lane.effects = env.effects;
-            }
-            // Headers are whole bytes; only an odd `advance` could stop inside one.
-            lane.way.payload = parsed.consumed_bits.div_ceil(8).min(data.len());
-            lane.way.bytes = bytes;
-            lane.way.truncate = None;
-            if lane.error != 0 {
-                self.set(frame, fixed.std.parser_error, u64::from(lane.error));
-            }
-            if fixed.pipeline.egress_reads_length {
-                lane.way.parsed_bits = header_bits(&*fixed.exec, frame);
-            }
+            given[given::PORT] = u64::from(arrived.port);
+            given[given::BYTES] = data.len() as u64;
+            (lane.way.bytes, lane.way.truncate) = (data.len() as u32, None);
+            self.begin_frame(frame, &given);
+            lane.effects = self.parse(core, now, frame, &mut lane.way, data);
         }
         if let Some(ingress) = fixed.runs.ingress.filter(|_| chunk.len() > 1) {
-            let mut env = quiet(&fixed.pipeline, self.state.again(), &mut core.own, now, 0, &[], drop_port);
+            let lane = Lane::NONE;
+            let mut env = env(&fixed.pipeline, self.state.again(), core, now, &lane.way, &[]);
             fixed.exec.prefetch(ingress.control, ALL_SLOTS, &mut bench.frames[..chunk.len()], &mut env);
         }
     }
@@ -124,192 +81,174 @@ impl<E: Executor> Drive<'_, E> {
         &self,
         core: &mut Core<E::Frame>,
         now: Time,
-        frame: &mut E::Frame,
-        lane: &Lane,
-        arrived: &Arrived<'_>,
+        place: &mut Place<'_, '_, E::Frame>,
     ) -> Boxed<E::Frame> {
         let mut packet = self.fixed.packet(core);
-        std::mem::swap(&mut packet.frame, frame);
+        std::mem::swap(&mut packet.frame, place.frame);
         packet.data.clear();
-        packet.data.extend_from_slice(arrived.packet());
-        packet.way = lane.way;
-        packet.ingress_port = arrived.port;
+        packet.data.extend_from_slice(place.arrived.packet());
+        packet.way = place.lane.way;
+        packet.ingress_port = place.arrived.port;
         packet.received = now;
         packet.enqueued = now;
         packet.fresh = false;
         packet
     }
 
+    /// Takes a packet through some steps, and returns the exit.
+    #[inline]
+    fn walk_in_place(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        place: &mut Place<'_, '_, E::Frame>,
+        legs: Range<usize>,
+        given: &Given,
+    ) -> Option<u32> {
+        let Place { frame, lane, emitted, arrived, .. } = place;
+        let (way, effects) = (&mut lane.way, &mut lane.effects);
+        self.walk(core, now, legs, given, Walker { frame, way, data: arrived.packet(), emitted, effects })
+    }
+
     /// Takes a parsed packet through ingress and, unless it is dropped or has to wait, through egress: exactly as if it
-    /// had been queued and taken out of the queue again. Nothing else waits. `of`: its number in the bench, and in the
-    /// batch.
+    /// had been queued and taken out of the queue again. Nothing else waits.
     #[inline]
     pub fn straight(
         &mut self,
         core: &mut Core<E::Frame>,
         now: Time,
-        bench: &mut Bench<E::Frame>,
-        of: (usize, usize),
-        arrived: &mut Arrived<'_>,
+        mut place: Place<'_, '_, E::Frame>,
         sink: &mut dyn Sink,
     ) -> Went {
-        let Bench { frames, lanes, emitted } = bench;
-        let (Some(frame), Some(lane)) = (frames.get_mut(of.0), lanes.get_mut(of.0)) else {
-            return Went { passes: 0, aside: true };
-        };
-        let packet = arrived.packet();
-        core.gate.arrives(arrived.port, packet.len(), lane.refused);
-        if let Some(reason) = lane.refused {
+        let (arrived, refused) = (&place.arrived, place.lane.refused);
+        core.gate.arrives(arrived.port, arrived.packet().len(), refused);
+        if let Some(reason) = refused {
             core.refuse(0, reason);
-            return Went { passes: 0, aside: false };
+            return ENDED[0];
         }
-        core.gate.count_parsed(lane.accepted, lane.error);
+        core.gate.count_parsed(place.lane.way.rejected);
         core.again_next = true;
-        self.onward(core, now, (frame, lane, emitted), (Stage::Parsed, 0), of.1, arrived, sink)
+        let left = self.walk_in_place(core, now, &mut place, self.fixed.path.ingress(), &[0; _]);
+        self.onward(core, now, place, left, sink)
     }
 
-    /// Takes a packet on from a stage that it has reached; behind egress, with the port that it leaves on. `number`: in
-    /// the batch.
-    #[inline]
-    #[allow(clippy::too_many_arguments, reason = "a packet's way, and what it meets")]
+    /// Takes a packet on from an exit or, without one, from the traffic manager.
     pub fn onward(
         &mut self,
         core: &mut Core<E::Frame>,
         now: Time,
-        (frame, lane, emitted): (&mut E::Frame, &mut Lane, &mut Vec<u8>),
-        (stage, port): (Stage, u32),
-        number: usize,
-        arrived: &mut Arrived<'_>,
+        mut place: Place<'_, '_, E::Frame>,
+        left: Option<u32>,
         sink: &mut dyn Sink,
     ) -> Went {
-        let (fixed, packet) = (self.fixed, arrived.packet());
-        let (drop_port, runs) = (core.config.drop_port, &fixed.runs);
-        let payload = packet.get(lane.way.payload..).unwrap_or(&[]);
-        let mut env = quiet(
-            &fixed.pipeline,
-            self.state.again(),
-            &mut core.own,
-            now,
-            lane.way.bytes,
-            payload,
-            drop_port,
-        );
-        if lane.effects.any {
-            env.effects = lane.effects;
-        }
-        if let Some(verify) = runs.verify.filter(|_| stage < Stage::Verified) {
-            let section = env.state.enter(verify.section);
-            fixed.exec.control(verify.control, CHECKSUM_SLOTS, frame, emitted, &mut env);
-            env.own.atomic.leave();
-            drop(section);
-        }
-        if env.effects.checksum_error && stage < Stage::Ingress {
-            set(&*fixed.exec, frame, fixed.std.checksum_error, 1);
-            env.effects.checksum_error = false;
-        }
-        if let Some(ingress) = runs.ingress.filter(|_| stage < Stage::Ingress) {
-            let section = env.state.enter(ingress.section);
-            fixed.exec.control(ingress.control, ALL_SLOTS, frame, emitted, &mut env);
-            env.own.atomic.leave();
-            drop(section);
-        }
-        let (mut port, left) = (port, ENDED[1]);
-        if stage < Stage::Egress {
-            let effects = if env.effects.any { env.effects } else { Effects::NONE };
-            if effects.checksum_error {
-                // Verified in ingress: egress sees it.
-                set(&*fixed.exec, frame, fixed.std.checksum_error, 1);
-            }
-            port = get(&*fixed.exec, frame, fixed.std.egress_spec);
-            let multicast = get(&*fixed.exec, frame, fixed.std.mcast_grp) != 0 && !effects.drop;
-            if multicast || (effects.any && !effects.are_plain()) {
-                let packet = self.boxed(core, now, frame, lane, arrived);
-                self.after_ingress(core, now, packet, effects);
-                return Went { passes: 1, aside: true };
-            }
-            if port == drop_port || effects.drop {
-                core.refuse(0, DropReason::Ingress);
-                return ENDED[0];
-            }
-            if effects.any {
-                lane.way.truncate = effects.truncate;
-            }
-            // Egress sees a packet that has waited in an empty queue for no time.
-            let std = &fixed.std;
-            let stamp = now.micros().wrapping_add(fixed.clock_offset_us);
-            set(&*fixed.exec, frame, std.instance_type, instance::NORMAL.into());
-            set(&*fixed.exec, frame, std.enq_timestamp, stamp);
-            set(&*fixed.exec, frame, std.enq_qdepth, 0);
-            set(&*fixed.exec, frame, std.egress_global_timestamp, stamp);
-            set(&*fixed.exec, frame, std.deq_timedelta, 0);
-            set(&*fixed.exec, frame, std.deq_qdepth, 0);
-            set(&*fixed.exec, frame, std.egress_port, u64::from(port));
-            if fixed.pipeline.egress_reads_length {
-                let length = way_length(&lane.way, header_bits(&*fixed.exec, frame));
-                set(&*fixed.exec, frame, std.packet_length, length);
-            }
-        }
-        if let Some(egress) = runs.egress.filter(|_| stage < Stage::Computed) {
-            if stage < Stage::Egress {
-                env.effects = Effects::NONE;
-                set(&*fixed.exec, frame, fixed.std.egress_spec, u64::from(drop_port) + 1);
-                let section = env.state.enter(egress.section);
-                fixed.exec.control(egress.control, ALL_SLOTS, frame, emitted, &mut env);
-                env.own.atomic.leave();
-                drop(section);
-            }
-            if get(&*fixed.exec, frame, fixed.std.egress_spec) == drop_port {
-                env.ask().drop = true;
-            }
-            if env.effects.any {
-                let effects = env.effects;
-                if !effects.are_plain() {
-                    let packet = self.boxed(core, now, frame, lane, arrived);
-                    self.after_egress(core, now, port, packet, effects, sink);
-                    return Went { passes: 2, aside: true };
-                }
-                if effects.drop {
-                    core.refuse(0, DropReason::Egress);
-                    return left;
-                }
-                lane.way.truncate = effects.truncate.or(lane.way.truncate);
-            }
-        }
-        if let Some(compute) = runs.compute.filter(|_| stage < Stage::Computed) {
-            let section = env.state.enter(compute.section);
-            fixed.exec.control(compute.control, CHECKSUM_SLOTS, frame, emitted, &mut env);
-            env.own.atomic.leave();
-            drop(section);
-        }
-        emitted.clear();
-        if let Some(deparser) = runs.deparser {
-            let section = env.state.enter(deparser.section);
-            fixed.exec.control(deparser.control, DEPARSER_SLOTS, frame, emitted, &mut env);
-            env.own.atomic.leave();
-            drop(section);
-        }
-        if env.effects.assertion_failed {
-            core.refuse(0, DropReason::AssertionFailed);
-            return left;
-        }
-        let (mut headers, mut body) = (emitted.len(), payload.len());
-        if let Some(most) = lane.way.truncate {
-            headers = headers.min(most as usize);
-            body = body.min(most as usize - headers);
-        }
-        let payload_at = arrived.start + lane.way.payload;
-        match payload_at.checked_sub(headers) {
-            Some(at) if payload_at <= arrived.buffer.len() => {
-                arrived.buffer[at..payload_at].copy_from_slice(&emitted[..headers]);
-                core.send_bytes(port, 0, &arrived.buffer[at..payload_at + body], Some(number), sink);
-            }
-            // No room for longer headers.
+        let left = match left {
+            Some(exit::EGRESS | exit::LOST | exit::COMPUTED) => left,
             _ => {
-                emitted.truncate(headers);
-                emitted.extend_from_slice(&payload[..body]);
-                core.send_bytes(port, 0, emitted, None, sink);
+                if let Err(went) = self.through_ingress(core, now, &mut place, left) {
+                    return went;
+                }
+                // Egress sees a packet that has waited in an empty queue for no time.
+                let mut given = [0; _];
+                (given[given::ENQUEUED], given[given::DEQUEUED]) = (self.stamp(now), self.stamp(now));
+                given[given::OUT] = u64::from(place.lane.way.out);
+                self.walk_in_place(core, now, &mut place, self.fixed.path.egress(), &given)
             }
+        };
+        if let Err(went) = self.through_egress(core, now, &mut place, left, sink) {
+            return went;
         }
-        left
+        if place.lane.effects.assertion_failed {
+            core.refuse(0, DropReason::AssertionFailed);
+        } else {
+            if self.fixed.runs.deparser.is_none() {
+                place.emitted.clear();
+            }
+            send_in_place(core, place, sink);
+        }
+        ENDED[2]
+    }
+
+    /// From an exit on to the traffic manager, unless the packet ends before it or gets a box.
+    #[inline]
+    fn through_ingress(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        place: &mut Place<'_, '_, E::Frame>,
+        mut left: Option<u32>,
+    ) -> Result<(), Went> {
+        while let Some(number) = left {
+            if number == exit::INGRESS {
+                let effects = place.lane.effects;
+                let group = self.get(place.frame, self.fixed.std.mcast_grp);
+                if !effects.are_plain() || (group != 0 && !effects.drop) {
+                    let packet = self.boxed(core, now, place);
+                    self.ingress_from(core, now, packet, Stop { exit: left, effects });
+                    return Err(Went { passes: 1, aside: true });
+                }
+                place.lane.way.truncate = effects.truncate.or(place.lane.way.truncate);
+            }
+            if number == exit::REFUSED || place.lane.effects.drop {
+                core.refuse(0, DropReason::Ingress);
+                return Err(ENDED[1]);
+            }
+            self.checksum_error(core, place.frame, 0, &mut place.lane.effects);
+            if number == exit::INGRESS {
+                place.lane.effects = Effects::NONE;
+            }
+            left = self.walk_in_place(core, now, place, self.fixed.path.after(number), &[0; _]);
+        }
+        Ok(())
+    }
+
+    /// From an exit on to the end, unless the packet ends before it or gets a box.
+    #[inline]
+    fn through_egress(
+        &mut self,
+        core: &mut Core<E::Frame>,
+        now: Time,
+        place: &mut Place<'_, '_, E::Frame>,
+        mut left: Option<u32>,
+        sink: &mut dyn Sink,
+    ) -> Result<(), Went> {
+        while let Some(number) = left {
+            let effects = place.lane.effects;
+            if number == exit::EGRESS && !effects.are_plain() {
+                let (port, packet) = (place.lane.way.out, self.boxed(core, now, place));
+                self.egress_from(core, now, port, packet, Stop { exit: left, effects }, sink);
+                return Err(Went { passes: 2, aside: true });
+            }
+            if number == exit::LOST || effects.drop {
+                core.refuse(0, DropReason::Egress);
+                return Err(ENDED[2]);
+            }
+            place.lane.way.truncate = effects.truncate.or(place.lane.way.truncate);
+            left = self.walk_in_place(core, now, place, self.fixed.path.after(number), &[0; _]);
+        }
+        Ok(())
+    }
+}
+
+/// Sends a packet, with its headers put in front of its payload where it lies, if there is room.
+fn send_in_place<F>(core: &mut Core<F>, place: Place<'_, '_, F>, sink: &mut dyn Sink) {
+    let Place { lane, emitted, arrived, number, .. } = place;
+    let (port, payload_at) = (lane.way.out, arrived.start + lane.way.payload);
+    let payload = arrived.buffer.get(payload_at..).unwrap_or(&[]);
+    let (mut headers, mut body) = (emitted.len(), payload.len());
+    if let Some(most) = lane.way.truncate {
+        headers = headers.min(most as usize);
+        body = body.min(most as usize - headers);
+    }
+    match payload_at.checked_sub(headers) {
+        Some(at) if payload_at <= arrived.buffer.len() => {
+            arrived.buffer[at..payload_at].copy_from_slice(&emitted[..headers]);
+            core.send_bytes(port, 0, &arrived.buffer[at..payload_at + body], Some(number), sink);
+        }
+        // No room for longer headers.
+        _ => {
+            emitted.truncate(headers);
+            emitted.extend_from_slice(&payload[..body]);
+            core.send_bytes(port, 0, emitted, None, sink);
+        }
     }
 }

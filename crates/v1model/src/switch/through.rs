@@ -1,103 +1,18 @@
-//! Packets that go through the switch in one go: the executor has made one piece of code of all blocks.
+//! Packets that go through the switch in one go: the executor has made one piece of code of the steps in `path.rs`.
 //!
-//! The plan holds the steps of `straight.rs` between the blocks. If a packet needs more than that, the pass ends and
-//! `straight.rs` continues.
+//! If a packet needs more than that, the pass ends and `straight.rs` continues.
 
 use super::core::{Bench, Core, Lane, Way};
+use super::drive::Drive;
 use super::gate::Gate;
-use super::passes::{Drive, Runs};
-use super::straight::{ENDED, Stage, Went, quiet};
+use super::path::exit;
+use super::straight::{ENDED, Place, Went};
 use super::{Arrived, Sink};
 use crate::env::{BlockEnv, Effects};
-use crate::pipeline::{HEADERS, META, Pipeline, STD};
 use crate::state::Access;
 use crate::stats::DropReason;
 use crate::time::Time;
-use pointsman_ir::{
-    Coming, Convoy, Executor, Pass, PassExit, PassField, PassStep, PassValue, Passed, Passing,
-};
-
-/// Numbers that are given with each packet.
-mod given {
-    pub const PORT: usize = 0;
-    pub const BYTES: usize = 1;
-    /// Microseconds, as the program sees them.
-    pub const STAMP: usize = 2;
-}
-
-/// The points where a pass ends early.
-mod exit {
-    pub const VERIFIED: u32 = 0;
-    pub const INGRESS: u32 = 1;
-    pub const EGRESS: u32 = 2;
-    pub const COMPUTED: u32 = 3;
-    /// Dropped by ingress, or by egress.
-    pub const REFUSED: u32 = 4;
-    pub const LOST: u32 = 5;
-}
-
-/// The steps of an ordinary packet; `None` if a pass cannot do them.
-pub(super) fn plan(pipeline: &Pipeline, runs: &Runs, drop_port: u32) -> Option<Pass> {
-    let (std, reads) = (&pipeline.std, &pipeline.std_reads);
-    // A pass does not know the packet's length in egress.
-    if pipeline.egress_reads_length {
-        return None;
-    }
-    let field = |field: u32| PassField { slot: STD, field };
-    let exit = |number: u32, frame: bool| PassExit { number, frame };
-    let mut steps = Vec::new();
-    // Values that are never read need not be set.
-    let set = |steps: &mut Vec<PassStep>, to: u32, value: PassValue| {
-        if reads.has(to) {
-            steps.push(PassStep::Set(field(to), value));
-        }
-    };
-    set(&mut steps, std.ingress_port, PassValue::Given(given::PORT));
-    set(&mut steps, std.packet_length, PassValue::Given(given::BYTES));
-    set(&mut steps, std.ingress_global_timestamp, PassValue::Given(given::STAMP));
-    let error = reads.has(std.parser_error).then(|| field(std.parser_error));
-    steps.push(PassStep::Parse(pipeline.blocks.parser, error));
-    steps.extend(runs.verify.map(|r| PassStep::Control(r.control)));
-    steps.push(PassStep::ExitIfAsked(exit(exit::VERIFIED, true)));
-    steps.extend(runs.ingress.map(|r| PassStep::Control(r.control)));
-    let ingress = exit(exit::INGRESS, true);
-    steps.push(PassStep::ExitIfAsked(ingress));
-    let (spec, group) = (field(std.egress_spec), field(std.mcast_grp));
-    steps.push(PassStep::ExitIf { field: group, number: 0, equal: false, exit: ingress });
-    let drop = u64::from(drop_port);
-    let refused = exit(exit::REFUSED, false);
-    steps.push(PassStep::ExitIf { field: spec, number: drop, equal: true, exit: refused });
-    steps.push(PassStep::Tell(spec));
-    for (to, value) in [
-        (std.instance_type, PassValue::Const(super::core::instance::NORMAL.into())),
-        (std.enq_timestamp, PassValue::Given(given::STAMP)),
-        (std.enq_qdepth, PassValue::Const(0)),
-        (std.egress_global_timestamp, PassValue::Given(given::STAMP)),
-        (std.deq_timedelta, PassValue::Const(0)),
-        (std.deq_qdepth, PassValue::Const(0)),
-        (std.egress_port, PassValue::Field(spec)),
-    ] {
-        set(&mut steps, to, value);
-    }
-    if let Some(egress) = runs.egress {
-        steps.push(PassStep::Set(spec, PassValue::Const(drop + 1)));
-        steps.push(PassStep::Control(egress.control));
-        steps.push(PassStep::ExitIfAsked(exit(exit::EGRESS, true)));
-        let lost = exit(exit::LOST, false);
-        steps.push(PassStep::ExitIf { field: spec, number: drop, equal: true, exit: lost });
-    }
-    let computed = exit(exit::COMPUTED, true);
-    steps.extend(runs.compute.map(|r| PassStep::Control(r.control)));
-    steps.push(PassStep::ExitIfAsked(computed));
-    steps.push(PassStep::Emit(runs.deparser?.control, computed));
-    // The handles of `fields.rs`.
-    let ours = [std.egress_spec, std.mcast_grp, std.priority, std.egress_rid];
-    let all = pipeline.program.types.struct_def(pipeline.slots[STD]).map_or(0, |d| d.fields.len() as u32);
-    let mut kept = vec![None; 3];
-    (kept[HEADERS], kept[META]) = (None, None);
-    kept[STD] = Some((0..all).filter(|f| reads.has(*f) || ours.contains(f)).collect());
-    Some(Pass { steps, kept })
-}
+use pointsman_ir::{Coming, Convoy, Executor, Passed, Passing};
 
 /// Packets that are looked ahead of.
 struct Nearing<'a, 'p> {
@@ -164,22 +79,20 @@ impl Convoy for Train<'_, '_> {
         let Train { env, gate, chunk, at, .. } = self;
         let Some(arrived) = chunk.get(*at) else { return false };
         gate.arrives(arrived.port, env.bytes as usize, None);
-        if let Some(error) = passed.rejected {
-            gate.count_parsed(false, error);
-        }
+        gate.count_parsed(passed.rejected);
         match passed.exit {
             None => {
                 let packet = arrived.buffer.get(passed.start..).unwrap_or(&[]);
                 gate.send(passed.told as u32, packet, Some(self.first + *at), self.sink);
-                self.passes += ENDED[1].passes;
+                self.passes += ENDED[2].passes;
             }
             Some(exit::REFUSED) => {
                 gate.drops(DropReason::Ingress);
-                self.passes += ENDED[0].passes;
+                self.passes += ENDED[1].passes;
             }
             Some(exit::LOST) => {
                 gate.drops(DropReason::Egress);
-                self.passes += ENDED[1].passes;
+                self.passes += ENDED[2].passes;
             }
             Some(exit) => {
                 self.ended = Some((exit, passed));
@@ -208,7 +121,7 @@ impl<E: Executor> Drive<'_, E> {
     /// Whether looking ahead can gain anything now.
     pub fn foresees(&mut self, core: &mut Core<E::Frame>, bench: &mut Bench<E::Frame>) -> bool {
         let fixed = self.fixed;
-        let env = quiet(&fixed.pipeline, self.state.again(), &mut core.own, Time::ZERO, 0, &[], 0);
+        let env = BlockEnv::new(&fixed.pipeline, self.state.again(), &mut core.own, Time::ZERO, 0);
         fixed.exec.foresees_pass(bench.first(fixed), &env)
     }
 
@@ -223,7 +136,7 @@ impl<E: Executor> Drive<'_, E> {
         let fixed = self.fixed;
         let (frame, stamp) = (bench.first(fixed), self.stamp(now));
         let Core { own, gate, .. } = core;
-        let env = quiet(&fixed.pipeline, self.state.again(), own, now, 0, &[], 0);
+        let env = BlockEnv::new(&fixed.pipeline, self.state.again(), own, now, 0);
         fixed.exec.prefetch_pass(frame, &mut Nearing { env, gate, chunk: chunk.iter_mut(), stamp });
     }
 
@@ -242,7 +155,7 @@ impl<E: Executor> Drive<'_, E> {
         let drop_port = core.config.drop_port;
         let frame = bench.first(fixed);
         let Core { own, gate, .. } = core;
-        let env = quiet(&fixed.pipeline, self.state.again(), own, now, 0, &[], drop_port);
+        let env = BlockEnv::new(&fixed.pipeline, self.state.again(), own, now, drop_port);
         let mut train = Train {
             env,
             gate,
@@ -262,12 +175,12 @@ impl<E: Executor> Drive<'_, E> {
         if at > 0 {
             core.again_next = true;
         }
-        const NOTHING: Went = Went { passes: 0, aside: false };
-        let Some(arrived) = chunk.get_mut(at) else { return (at, passes, NOTHING) };
+        let Some(arrived) = chunk.get_mut(at) else { return (at, passes, ENDED[0]) };
+        let number = first + at;
         let went = match (ended, done) {
-            (Some(ended), _) => self.on_from(ended, core, now, bench, effects, first + at, arrived, sink),
-            (None, false) => self.by_blocks(core, now, bench, first + at, arrived, sink),
-            (None, true) => return (at, passes, NOTHING),
+            (Some(ended), _) => self.on_from(ended, core, now, bench, effects, (number, arrived), sink),
+            (None, false) => self.by_blocks(core, now, bench, (number, arrived), sink),
+            (None, true) => return (at, passes, ENDED[0]),
         };
         core.again_next = true;
         (at + 1, passes, went)
@@ -284,25 +197,17 @@ impl<E: Executor> Drive<'_, E> {
         now: Time,
         bench: &mut Bench<E::Frame>,
         effects: Effects,
-        number: usize,
-        arrived: &mut Arrived<'_>,
+        (number, arrived): (usize, &mut Arrived<'_>),
         sink: &mut dyn Sink,
     ) -> Went {
         let Bench { frames, emitted, .. } = bench;
         let Some(frame) = frames.first_mut() else { return Went { passes: 0, aside: true } };
         let bytes = arrived.packet().len();
         let payload = passed.consumed_bits.div_ceil(8).min(bytes);
-        let way = Way { bytes: bytes as u32, payload, ..Way::START };
-        let error = passed.rejected.unwrap_or(0);
-        let mut lane = Lane { refused: None, way, accepted: passed.rejected.is_none(), error, effects };
-        let stage = match exit {
-            exit::VERIFIED => Stage::Verified,
-            exit::INGRESS => Stage::Ingress,
-            exit::EGRESS => Stage::Egress,
-            _ => Stage::Computed,
-        };
-        let reached = (stage, passed.told as u32);
-        self.onward(core, now, (frame, &mut lane, emitted), reached, number, arrived, sink)
+        let (rejected, out) = (passed.rejected, passed.told as u32);
+        let way = Way { bytes: bytes as u32, payload, rejected, out, ..Way::START };
+        let lane = &mut Lane { refused: None, way, effects };
+        self.onward(core, now, Place { frame, lane, emitted, arrived, number }, Some(exit), sink)
     }
 
     /// For an executor that cannot take this packet through.
@@ -313,11 +218,13 @@ impl<E: Executor> Drive<'_, E> {
         core: &mut Core<E::Frame>,
         now: Time,
         bench: &mut Bench<E::Frame>,
-        number: usize,
-        arrived: &mut Arrived<'_>,
+        (number, arrived): (usize, &mut Arrived<'_>),
         sink: &mut dyn Sink,
     ) -> Went {
         self.parse_ahead(core, now, std::slice::from_ref(arrived), bench);
-        self.straight(core, now, bench, (0, number), arrived, sink)
+        match bench.place(0, number, arrived) {
+            Some(place) => self.straight(core, now, place, sink),
+            None => Went { passes: 0, aside: true },
+        }
     }
 }

@@ -9,7 +9,7 @@
 //! Packets of one worker stay in order. Registers: see `sections.rs`.
 
 use super::core::Core;
-use super::passes::Loaded;
+use super::drive::Loaded;
 use super::{Arrived, Polled, Sink, Switch};
 use crate::guarded::Guarded;
 use crate::state::{Digest, Event};

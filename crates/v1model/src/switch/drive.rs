@@ -1,0 +1,145 @@
+//! A program at work.
+
+use super::core::{Boxed, Core, FEW, LANES, Packet, Way};
+use super::path::Path;
+use super::prepare::Prepared;
+use crate::fields::StdHandles;
+use crate::pipeline::Pipeline;
+use crate::state::{Access, State};
+use crate::time::Time;
+use crate::usage::Unit;
+use pointsman_ir::{ControlId, Direction, Executor};
+use std::sync::Arc;
+
+/// A program that runs.
+pub(super) struct Loaded<E: Executor> {
+    pub fixed: Fixed<E>,
+    pub state: State,
+}
+
+/// The part of it that never changes.
+pub(super) struct Fixed<E: Executor> {
+    pub exec: Arc<E>,
+    pub std: StdHandles<E::Field>,
+    pub path: Path<E::Field>,
+    pub pipeline: Pipeline,
+    /// See [`crate::SwitchConfig::clock_offset_us`].
+    pub clock_offset_us: u64,
+    pub runs: Runs,
+    /// The parser does not clear the headers itself.
+    pub reset_headers: bool,
+    /// Packets that are parsed before the first of them continues.
+    pub at_once: usize,
+    /// The executor takes packets through in one go (`through.rs`).
+    pub through: bool,
+}
+
+/// The controls, without those that do nothing: many programs leave the checksum blocks and egress empty.
+pub(super) struct Runs {
+    /// The section that the parser is.
+    pub parser: Option<usize>,
+    pub verify: Option<Run>,
+    pub ingress: Option<Run>,
+    pub egress: Option<Run>,
+    pub compute: Option<Run>,
+    pub deparser: Option<Run>,
+}
+
+impl Runs {
+    pub fn new(pipeline: &Pipeline) -> Runs {
+        let (program, blocks) = (&pipeline.program, &pipeline.blocks);
+        let run = |control: ControlId| {
+            let does_something = program.controls.get(control.index()).is_some_and(|c| !c.body.is_empty());
+            does_something.then(|| Run::new(pipeline, control))
+        };
+        Runs {
+            parser: pipeline.sections.of(Unit::Parser(blocks.parser)),
+            verify: run(blocks.verify),
+            ingress: run(blocks.ingress),
+            egress: run(blocks.egress),
+            compute: run(blocks.compute),
+            deparser: run(blocks.deparser),
+        }
+    }
+}
+
+/// A control that is run.
+#[derive(Clone, Copy)]
+pub(super) struct Run {
+    pub control: ControlId,
+    /// See [`Access::enter`].
+    pub section: Option<usize>,
+}
+
+impl Run {
+    pub fn new(pipeline: &Pipeline, control: ControlId) -> Run {
+        Run { control, section: pipeline.sections.of(Unit::Control(control)) }
+    }
+}
+
+/// A program at work: for one worker that has it alone, or one of several.
+pub(super) struct Drive<'a, E: Executor> {
+    pub fixed: &'a Fixed<E>,
+    pub state: Access<'a>,
+}
+
+impl<E: Executor> Fixed<E> {
+    pub fn packet(&self, core: &mut Core<E::Frame>) -> Boxed<E::Frame> {
+        core.pool.pop().unwrap_or_else(|| {
+            Box::new(Packet {
+                frame: self.exec.new_frame(),
+                data: Vec::new(),
+                way: Way::START,
+                ingress_port: 0,
+                received: Time::ZERO,
+                enqueued: Time::ZERO,
+                enqueued_behind: 0,
+                descendants: None,
+                fresh: true,
+            })
+        })
+    }
+}
+
+impl<E: Executor> Loaded<E> {
+    pub fn new(prepared: Prepared<E>, state: State, clock_offset_us: u64) -> Self {
+        let Prepared { exec, through, std, path, pipeline } = prepared;
+        let (program, blocks, runs) = (&pipeline.program, &pipeline.blocks, Runs::new(&pipeline));
+        let headers = program.parsers.get(blocks.parser.index()).and_then(|p| p.frame.params.first());
+        let reset_headers = headers.is_none_or(|p| p.direction != Direction::Out);
+        // A parser without calls can run ahead of other packets. A few at a time share the fixed cost.
+        let at_once = if pipeline.parser_is_pure { exec.lookahead().clamp(FEW, LANES) } else { 1 };
+        let fixed =
+            Fixed { exec, std, path, pipeline, clock_offset_us, runs, reset_headers, at_once, through };
+        Loaded { fixed, state }
+    }
+
+    pub fn alone(&mut self) -> Drive<'_, E> {
+        Drive { fixed: &self.fixed, state: Access::Alone(&mut self.state) }
+    }
+
+    pub fn shared(&self) -> Drive<'_, E> {
+        Drive { fixed: &self.fixed, state: Access::Shared(&self.state) }
+    }
+}
+
+impl<E: Executor> Drive<'_, E> {
+    /// Sets a field of `standard_metadata`, if the program reads it.
+    #[inline]
+    pub fn set(&self, frame: &mut E::Frame, field: Option<E::Field>, value: u64) {
+        if let Some(field) = field {
+            self.fixed.exec.write(frame, field, value);
+        }
+    }
+
+    #[inline]
+    pub fn get(&self, frame: &E::Frame, field: Option<E::Field>) -> u32 {
+        field.map_or(0, |field| self.fixed.exec.read(frame, field) as u32)
+    }
+
+    /// Microseconds as the program sees them.
+    #[inline]
+    pub fn stamp(&self, time: Time) -> u64 {
+        time.micros().wrapping_add(self.fixed.clock_offset_us)
+    }
+}
