@@ -1,12 +1,12 @@
-//! P4Wise against a switch on the wire: `pointsman switch` and `pointsman controller` as processes in a namespace, agents and devices
-//! in theirs, an open-loop client. The learner reads registers and writes ring weights by P4Runtime.
+//! Learners of weights against a switch on the wire: `pointsman switch` and `pointsman controller` as processes in a namespace, agents
+//! and devices in theirs, an open-loop client. The learner reads registers and writes ring weights by P4Runtime.
 //!
-//! One server: a processor for 200 requests/s, and a SmartNIC for 80. At 230/s the processor alone is overloaded, and
-//! equal weights give the SmartNIC one and a half times its capacity: of the weights 3:0 to 3:3 only 3:1 keep up, at 86 and 72 %. Requests
-//! arrive evenly, so no decision depends on chance. Client metrics come from the test itself, or from a real Prometheus
-//! server that scrapes them; without one that test is skipped.
+//! Whether learners find the right weights is tested in virtual time (`crates/sim/tests/sim/learning.rs`). Here each input
+//! must reach the learner and each decision the switch, on a machine of any speed: no test asks for a certain decision.
 //!
-//! Two servers: the second one's processor is three times as fast, and needs no SmartNIC at 360 requests a second.
+//! One server: a processor for 200 requests/s, and a SmartNIC for 80. Two servers: the second one's processor is three times as
+//! fast. Client metrics come from the test itself, or from a real Prometheus server that scrapes them; without one that test is
+//! skipped.
 
 use crate::support::programs::Program;
 use crate::support::{Finished, Running, Scratch, Switch, finish, pointsman};
@@ -33,7 +33,7 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
 pub const TESTS: &[(&str, Test)] = &[
-    ("p4wise_finds_the_weights", p4wise_finds_the_weights),
+    ("p4wise_decides", p4wise_decides),
     ("each_class_has_its_weights", each_class_has_its_weights),
     ("prometheus_tells_what_clients_see", prometheus_tells_what_clients_see),
 ];
@@ -257,12 +257,30 @@ impl Place {
     }
 }
 
-fn p99_ms(result: &LoadResult) -> f64 {
-    result.latencies.percentile(99.0).as_secs_f64() * 1e3
+/// The latest decision for a class of servers (all of them if it has no name), as soon as the API shows its weights.
+fn a_decision_is_applied(place: &Place, controller: &Running, class: &str) -> Fallible<String> {
+    let (mark, name) = match class {
+        "" => ("decision service=".to_string(), "weights"),
+        _ => (format!("class={class} "), class),
+    };
+    let begin = Instant::now();
+    loop {
+        controller.wait_for(&mark);
+        let line = controller.lines(&mark).pop().ok_or("no decision")?;
+        let next =
+            line.split(' ').find_map(|f| f.strip_prefix("next=")).ok_or("a decision without weights")?;
+        let shown = place.policy(&["show"])?.stdout;
+        if shown.contains(&format!("{name} {next},")) {
+            return Ok(line);
+        }
+        // Another decision may have come in between.
+        ensure!(begin.elapsed() < PATIENCE, "{line}, but\n{shown}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
-/// From equal weights to sustainable ones; an operator's change in between counts; the learner state is kept.
-fn p4wise_finds_the_weights() -> Fallible<()> {
+/// Decisions reach the switch; an operator's change in between counts; the learner state is kept.
+fn p4wise_decides() -> Fallible<()> {
     let learn = "learner = \"q-learning\"\ntable = \"p4wise.q\"\n";
     let mut bench = Bench::new("learn-wire", ONE, RATE, learn, &ClientsView::text())?;
     let table = bench.files.write("p4wise.q", "pointsman q-table 1\nranges 7\n");
@@ -276,25 +294,21 @@ fn p4wise_finds_the_weights() -> Fallible<()> {
     controller
         .wait_for("service `inference`: q-learning learns weights, starting at 3:3, with no updates yet in");
     controller.wait_for("the switch is up to date");
-    // Agents report.
-    std::thread::sleep(Duration::from_millis(500));
-    let before = bench.under_load(Duration::from_secs(18), |_| {
-        controller.wait_for("weights=3:3 next=3:0 verdict=overload");
-        controller.wait_for("weights=3:1 next=3:1 verdict=shared");
+    // Equal weights overload the SmartNIC at this rate, so there is an action, and its reward in the next interval.
+    let mut line = String::new();
+    bench.under_load(Duration::from_secs(18), |place| {
+        controller.wait_for_line("a reward", |l| l.contains("decision ") && !l.contains("reward=none"));
+        line = a_decision_is_applied(place, &controller, "")?;
         Ok(())
     })?;
-    let after = bench.under_load(Duration::from_secs(6), |_| Ok(()))?;
-    let (learning, learnt) = (p99_ms(&before), p99_ms(&after));
-    ensure!(after.lost == 0 && learnt < 0.5 * learning, "P99 {learning} ms and then {learnt} ms: {after:?}");
-    let share = after.share();
-    ensure!((share["s1/nic"] - 0.25).abs() < 0.02, "{share:?}");
-    let text = bench.metrics()?;
-    for line in [
-        "pointsman_controller_learner_weight{name=\"inference\",kind=\"accelerator\"} 1.0",
-        "pointsman_controller_learner_state{name=\"inference\",learner=\"q-learning\",state=\"learning\"} 1.0",
-    ] {
-        ensure!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
+    ensure!(line.contains("learner=q-learning"), "{line}");
+    // A request takes 20 ms at least, and each processor and agent was busy and told so.
+    for (name, least) in [("p99_ms", 20.0), ("offered_per_s", 10.0), ("cpu_percent", 1.0)] {
+        ensure!(field(&line, name).is_some_and(|v| v >= least), "{name} in {line}");
     }
+    bench.wait_for_metric(
+        "pointsman_controller_learner_state{name=\"inference\",learner=\"q-learning\",state=\"learning\"} 1.0",
+    )?;
 
     // An operator's request counts until it is reset.
     let set = ["set", "--policy", "wrr", "--weights", "s1/cpu=5,s1/nic=1"];
@@ -307,7 +321,11 @@ fn p4wise_finds_the_weights() -> Fallible<()> {
         "pointsman_controller_learner_state{name=\"inference\",learner=\"q-learning\",state=\"paused\"} 1.0",
     )?;
     let shown = bench.policy(&["show"])?;
-    ensure!(shown.stdout.contains("learner    q-learning, weights 3:1, paused"), "{shown:?}");
+    let learner = shown.stdout.lines().find(|l| l.starts_with("learner ")).unwrap_or_default();
+    ensure!(
+        learner.starts_with("learner    q-learning, weights 3:") && learner.contains(", paused;"),
+        "{shown:?}"
+    );
     let theirs = bench.under_load(Duration::from_secs(3), |_| Ok(()))?;
     let share = theirs.share();
     ensure!((share["s1/nic"] - 1.0 / 6.0).abs() < 0.02, "{share:?}");
@@ -340,39 +358,38 @@ fn each_class_has_its_weights() -> Fallible<()> {
     );
     controller.wait_for("the switch is up to date");
     std::thread::sleep(Duration::from_millis(500));
-    // Looked at under load: when it ends, an interval is seen in which there was less of it.
-    let result = bench.under_load(Duration::from_secs(20), |place| {
+    // Looked at under load: without it, there are no decisions. The fast processor needs no SmartNIC, whatever the rate.
+    bench.under_load(Duration::from_secs(12), |place| {
         controller.wait_for("class=old weights=3:3");
         controller.wait_for("held at weight 0 by the learner, in service but without new connections: s");
-        controller.wait_for("class=like-s2 weights=3:0 next=3:0 verdict=cpus-suffice");
-        controller.wait_for("class=old weights=3:1 next=3:1");
-        let shown = place.policy(&["show"])?;
-        for line in [
-            "learner    service-rate, weights old 3:1, like-s2 3:0, active",
-            "class      old, weights 3:1: s1",
+        controller.wait_for("class=like-s2 weights=3:0");
+        for class in ["old", "like-s2"] {
+            a_decision_is_applied(place, &controller, class)?;
+        }
+        let shown = place.policy(&["show"])?.stdout;
+        for part in [
+            "learner    service-rate, weights old 3:",
+            "class      old, weights 3:",
             "class      like-s2, weights 3:0: s2",
-            "s1/nic  1       2         in service",
             "s2/nic  0       2         in service, held at weight 0 by the learner",
         ] {
-            ensure!(shown.stdout.lines().any(|l| l == line), "{line} is not in\n{}", shown.stdout);
+            ensure!(shown.contains(part), "{part} is not in\n{shown}");
         }
         let status = place.status()?.stdout;
-        let held = "held        s2/nic: in service, at weight 0 by the learner";
-        ensure!(status.contains(held) && !status.contains("draining"), "{status}");
-        ensure!(!status.contains("can be stopped"), "{status}");
+        let held = status.lines().find(|l| l.starts_with("held  ")).unwrap_or_default();
+        ensure!(held.contains("s2/nic") && held.ends_with(": in service, at weight 0 by the learner"), "{status}");
+        ensure!(!status.contains("draining") && !status.contains("can be stopped"), "{status}");
         let text = place.metrics()?;
         for line in [
-            "pointsman_controller_learner_weight{name=\"inference\",class=\"old\",kind=\"accelerator\"} 1.0",
             "pointsman_controller_learner_weight{name=\"inference\",class=\"like-s2\",kind=\"accelerator\"} 0.0",
             "pointsman_controller_held_device{device=\"s2/nic\"} 1.0",
         ] {
             ensure!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
         }
+        ensure!(text.contains("learner_weight{name=\"inference\",class=\"old\",kind=\"accelerator\"}"), "{text}");
         ensure!(!text.contains("draining_connections{"), "{text}");
         Ok(())
     })?;
-    let share = result.share();
-    ensure!(share["s1/nic"] > 1.3 * share["s2/nic"], "{share:?}");
 
     // Each class's learner state outlives the controller.
     let ended = controller.end(nix::sys::signal::Signal::SIGTERM);
@@ -384,7 +401,7 @@ fn each_class_has_its_weights() -> Fallible<()> {
         line.split(',').nth(1)?.parse().ok()
     };
     let (old, new) = (capacity("old").ok_or("no old")?, capacity("like-s2").ok_or("no like-s2")?);
-    ensure!((old - 200.0).abs() < 40.0 && (new - 600.0).abs() < 150.0, "{shown}");
+    ensure!(old > 0.0 && new > 1.5 * old, "{shown}");
     let again = bench.controller()?;
     let line = again.wait_for("service-rate learns weights");
     ensure!(line.contains("updates in rates") && !line.contains("with 0 updates"), "{line}");
@@ -424,6 +441,10 @@ impl Scraped {
             }
             let seconds = latency.as_secs_f64();
             self.answered += 1;
+            // Every tenth one is told as lost, so that there is a loss to tell of.
+            if self.answered % 9 == 0 {
+                self.failed += 1;
+            }
             self.seconds += seconds;
             for (n, _) in self.buckets.iter_mut().zip(BOUNDS).filter(|(_, bound)| seconds <= *bound) {
                 *n += 1;
@@ -506,8 +527,8 @@ fn field(line: &str, name: &str) -> Option<f64> {
     line.split(' ').find_map(|f| f.strip_prefix(mark.as_str()))?.parse().ok()
 }
 
-/// The same rack as for the first test, but what clients see comes by a histogram and two counters that a Prometheus server scrapes,
-/// with the expressions that the documentation recommends.
+/// Client metrics come by a histogram and two counters that a Prometheus server scrapes, with the expressions that the
+/// documentation recommends.
 fn prometheus_tells_what_clients_see() -> Fallible<()> {
     if !pointsman_needs::programs("prometheus_tells_what_clients_see", &["prometheus"]) {
         return Ok(());
@@ -515,7 +536,8 @@ fn prometheus_tells_what_clients_see() -> Fallible<()> {
     let clients = "[learn.clients]\nurl = \"http://127.0.0.1:9092\"\n\
         p99_ms = \"1000 * histogram_quantile(0.99, sum by (le) (rate(http_request_duration_seconds_bucket[1s])))\"\n\
         loss = \"sum(rate(http_requests_failed_total[1s])) / sum(rate(http_requests_total[1s]))\"\n";
-    let mut bench = Bench::new("learn-prometheus", ONE, RATE, "learner = \"q-learning\"\n", clients)?;
+    // Few requests, so that any weights will do and latencies depend on the machine only.
+    let mut bench = Bench::new("learn-prometheus", ONE, 60.0, "learner = \"q-learning\"\n", clients)?;
     let prometheus = bench.start_prometheus()?;
     let controller = bench.controller()?;
     controller.wait_for("the switch is up to date");
@@ -526,37 +548,26 @@ fn prometheus_tells_what_clients_see() -> Fallible<()> {
     )?;
     let text = bench.metrics()?;
     ensure!(!text.contains("learner_decisions_total{"), "{text}");
-    let mut seen = (String::new(), String::new());
-    bench.under_load(Duration::from_secs(18), |_| {
-        seen.0 = controller.wait_for("weights=3:3 next=3:0 verdict=overload");
-        seen.1 = controller.wait_for("weights=3:1 next=3:1 verdict=shared");
+    let result = bench.under_load(Duration::from_secs(10), |_| {
+        controller.wait_for("decision service=inference learner=q-learning");
         Ok(())
     })?;
-    // The SmartNIC gets 115 requests a second and answers 80; its buffer of 40 is full after a second, so answers wait half a second.
-    let p99 = field(&seen.0, "p99_ms").ok_or("no P99")?;
-    ensure!((300.0..1200.0).contains(&p99), "{}", seen.0);
-    // Whatever was sent before is lost only now.
-    let p99 = field(&seen.1, "p99_ms").ok_or("no P99")?;
-    ensure!((25.0..500.0).contains(&p99), "{}", seen.1);
-    // It matches the clients' view.
-    let after = bench.under_load(Duration::from_secs(6), |_| Ok(()))?;
-    let text = bench.metrics()?;
-    let metric = |name: &str| -> Option<f64> {
-        let line = text.lines().find(|l| l.starts_with(&format!("pointsman_controller_learner_{name}{{")))?;
-        line.rsplit(' ').next()?.parse().ok()
-    };
-    let (told, measured) = (1e3 * metric("p99_seconds").ok_or("no P99")?, p99_ms(&after));
-    ensure!((0.4..2.5).contains(&(told / measured)), "{told} ms by Prometheus, {measured} ms measured");
-    ensure!(metric("loss_ratio") == Some(0.0) && after.lost == 0, "{text}");
+    // A percentile from buckets is within the bucket; the rate is that of a second.
+    let said: Vec<String> = controller.lines("decision service=inference");
+    for line in &said {
+        let (least, most) = (result.latencies.percentile(0.0), result.latencies.percentile(100.0));
+        let below = BOUNDS.into_iter().rfind(|b| *b <= least.as_secs_f64()).unwrap_or(0.0);
+        let above = BOUNDS.into_iter().find(|b| *b >= most.as_secs_f64()).unwrap_or(TIMEOUT.as_secs_f64());
+        let p99 = field(line, "p99_ms").ok_or("no P99")? / 1e3;
+        ensure!((below..=above).contains(&p99), "{least:?} to {most:?}, but {line}");
+        // One in ten is counted as failed, see `Scraped::saw`.
+        let loss = field(line, "loss").ok_or("no loss")?;
+        ensure!((0.05..0.2).contains(&loss) || result.lost > 0, "{line}");
+    }
     // Without Prometheus no decision is made.
     drop(prometheus);
     controller.wait_for("clients' latency is unknown");
     bench.wait_for_metric(
         "pointsman_controller_learner_state{name=\"inference\",learner=\"q-learning\",state=\"blind\"} 1.0",
-    )?;
-    // On the way there were losses, and those were known of: 30 of 230 with everything to the processor, 35 with equal weights.
-    let said = controller.end(nix::sys::signal::Signal::SIGTERM).stderr;
-    let worst = said.lines().filter_map(|l| field(l, "loss")).fold(0.0, f64::max);
-    ensure!((0.05..0.5).contains(&worst), "{worst} in\n{said}");
-    Ok(())
+    )
 }

@@ -112,7 +112,12 @@ impl Collector {
                 return t;
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            assert!(!gathered.ended && !left.is_zero(), "no {what} in:\n{}", gathered.lines.join("\n"));
+            if gathered.ended || left.is_zero() {
+                let text = gathered.lines.join("\n");
+                // The thread that gathers goes on.
+                drop(gathered);
+                panic!("no {what} in:\n{text}");
+            }
             gathered = news.wait_timeout(gathered, left).unwrap().0;
         }
     }
@@ -210,12 +215,22 @@ impl Running {
 
     /// Waits for a line that contains `text`.
     pub fn wait_for(&self, text: &str) -> String {
-        self.stderr.wait_for(text, |lines| lines.iter().find(|l| l.contains(text)).cloned())
+        self.wait_for_line(text, |l| l.contains(text))
+    }
+
+    /// Waits for a line that is `what`.
+    pub fn wait_for_line(&self, what: &str, found: impl Fn(&str) -> bool) -> String {
+        self.stderr.wait_for(what, |lines| lines.iter().find(|l| found(l)).cloned())
+    }
+
+    /// The lines so far that contain `text`.
+    pub fn lines(&self, text: &str) -> Vec<String> {
+        self.stderr.0.0.lock().unwrap().lines.iter().filter(|l| l.contains(text)).cloned().collect()
     }
 
     /// How many lines so far contain `text`.
     pub fn count(&self, text: &str) -> usize {
-        self.stderr.0.0.lock().unwrap().lines.iter().filter(|l| l.contains(text)).count()
+        self.lines(text).len()
     }
 
     /// Whether a line so far contains `text`.
