@@ -47,7 +47,11 @@ impl Attack {
             Act::P4Runtime(what, clients) => {
                 for _ in 0..clients {
                     let (stop, sent) = (stop.clone(), sent.clone());
-                    let run = move || p4runtime::bother(rack::p4runtime(), what, &stop, &sent);
+                    let run = move || {
+                        // The rack has the same processors, which a client elsewhere would not take from it.
+                        pointsman_lab::lower_priority();
+                        p4runtime::bother(rack::p4runtime(), what, &stop, &sent)
+                    };
                     self.threads.push(switch.spawn("p4runtime", run)?);
                 }
             }

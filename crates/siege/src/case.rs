@@ -32,6 +32,12 @@ impl Case {
     pub fn compares_latency(&self) -> bool {
         self.limits.added_p999.is_some()
     }
+
+    /// Whether a client takes the highest election id that exists.
+    pub fn raises_election_id(&self) -> bool {
+        use P4Runtime::{BadUpdates, Push, Seize};
+        self.steps.iter().any(|(_, act)| matches!(act, Act::P4Runtime(Seize | Push | BadUpdates, _)))
+    }
 }
 
 /// From when recovery is measured.

@@ -54,8 +54,7 @@ async fn session(at: SocketAddr, what: P4Runtime, stop: &AtomicBool, sent: &Atom
                         break;
                     }
                     // Kinds that cannot be read with a wildcard are refused; the others count.
-                    let _ = read(&mut client, entity).await;
-                    sent.fetch_add(1, Relaxed);
+                    let _ = read(&mut client, entity, sent).await;
                 }
             }
         }
@@ -125,11 +124,14 @@ async fn push(client: &mut Client, config: Option<p4rt::ForwardingPipelineConfig
     client.set_forwarding_pipeline_config(request).await.map(drop)
 }
 
-async fn read(client: &mut Client, entity: E) -> Reply<()> {
+/// Reads until the end, and counts the messages.
+async fn read(client: &mut Client, entity: E, sent: &AtomicU64) -> Reply<()> {
     let entities = vec![p4rt::Entity { entity: Some(entity) }];
     let request = p4rt::ReadRequest { device_id: DEVICE, entities, ..Default::default() };
     let mut stream = client.read(request).await?.into_inner();
-    while stream.message().await?.is_some() {}
+    while stream.message().await?.is_some() {
+        sent.fetch_add(1, Relaxed);
+    }
     Ok(())
 }
 

@@ -98,8 +98,9 @@ pub fn run(cases: &[&Case], options: &Options, mut tell: impl FnMut(&str)) -> Re
             verdict = one(&mut rack, case)?;
         }
         tell(&table::line(&verdict));
-        // A recovered rack is reused for the next case.
-        if verdict.broke.is_empty() && case.checks.is_empty() {
+        // A recovered rack is reused for the next case, unless its controller now has the highest election id of all: the next client
+        // with that id would be refused.
+        if verdict.broke.is_empty() && case.checks.is_empty() && !case.raises_election_id() {
             kept = Some(rack);
         }
         results.cases.push((**case, verdict));

@@ -337,6 +337,8 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
     let tokio = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
+        // Clients of the control plane do not take processors from packets.
+        .on_thread_start(pointsman_lab::lower_priority)
         .build()
         .map_err(|e| format!("cannot start: {e}"))?;
     let hangup = tokio.block_on(async { crate::signals::hangup() })?;
