@@ -71,7 +71,7 @@ const AT_ONCE: usize = 8;
 const LARGE_TABLE: usize = 1 << 26;
 
 /// Words in front of the slots.
-const HEAD: usize = 20;
+const HEAD: usize = 22;
 
 const _: () = assert!(size_of::<Ctx<'static>>() <= 8 * HEAD);
 

@@ -9,7 +9,7 @@ use crate::exec::Env;
 use crate::program::{ControlId, ParserId};
 
 /// Numbers that are given with each packet ([`PassValue::Given`]).
-pub const GIVEN: usize = 3;
+pub const GIVEN: usize = 4;
 
 /// A field of a slot whose type is a struct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,15 @@ pub enum PassStep {
         number: u64,
         /// Goes out if it is.
         equal: bool,
+        /// Where to.
+        exit: PassExit,
+    },
+    /// Goes out if a scalar of at most 64 bits is in a set of numbers.
+    ExitIfIn {
+        /// The scalar.
+        field: PassField,
+        /// The set, one of the numbers given with the packet: bit `n` for the number `n`, the last bit for 63 and all above.
+        set: usize,
         /// Where to.
         exit: PassExit,
     },

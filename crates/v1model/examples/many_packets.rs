@@ -57,7 +57,7 @@ fn switch(name: &str) -> Result<Switch<Interp>, String> {
     switch.set_pipeline(Time::ZERO, pipeline, Keep::Nothing).map_err(|e| e.to_string())?;
     // Ports 1 and 5 cannot keep up: their queues fill and drop.
     for port in [1, 5] {
-        let slow = QueueConfig { depth_packets: 64, rate_pps: Some(20_000) };
+        let slow = QueueConfig { depth_packets: 64, rate_pps: Some(20_000), ..QueueConfig::default() };
         switch.configure_queue(port, None, slow).map_err(|e| e.to_string())?;
     }
     let state = switch.state_mut().ok_or("no program")?;

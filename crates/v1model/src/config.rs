@@ -1,5 +1,6 @@
 //! Configuration of a switch.
 
+use crate::queue::PortRate;
 use std::collections::BTreeSet;
 
 /// [`SwitchConfig::max_descendants`] unless configured.
@@ -24,6 +25,8 @@ pub struct SwitchConfig {
     pub queue_depth_packets: u32,
     /// Packets per second at which each queue is served; `None` for no limit.
     pub queue_rate_pps: Option<u64>,
+    /// How fast resubmitted and recirculated packets come in; `None` for no limit.
+    pub recirculation_rate: Option<PortRate>,
     /// Received packets that may wait for ingress.
     pub input_depth_packets: u32,
     /// Resubmitted and recirculated packets that may wait for ingress.
@@ -54,6 +57,7 @@ impl Default for SwitchConfig {
             queues_per_port: 1,
             queue_depth_packets: 64,
             queue_rate_pps: None,
+            recirculation_rate: None,
             input_depth_packets: 1024,
             recirculation_depth_packets: 1024,
             max_descendants: Some(DEFAULT_MAX_DESCENDANTS),
@@ -90,6 +94,9 @@ impl SwitchConfig {
         }
         if self.queue_rate_pps == Some(0) {
             return err("queue_rate_pps is 0: omit it for no limit".into());
+        }
+        if self.recirculation_rate.is_some_and(|r| r.bits_per_s == 0) {
+            return err("recirculation_rate is 0 bit/s: omit it for no limit".into());
         }
         for (name, value) in [
             ("input_depth_packets", self.input_depth_packets),

@@ -88,12 +88,14 @@ pub fn apply<E: pointsman_ir::Executor>(
     settings: &[Setting],
 ) -> Result<(), String> {
     settings.iter().try_for_each(|s| check(s, config))?;
-    let default = QueueConfig { depth_packets: config.queue_depth_packets, rate_pps: config.queue_rate_pps };
+    let (depth_packets, rate_pps) = (config.queue_depth_packets, config.queue_rate_pps);
+    let default = QueueConfig { depth_packets, rate_pps, ..QueueConfig::default() };
     switch.configure_all_queues(default).map_err(|e| e.to_string())?;
     for setting in settings {
         let limits = QueueConfig {
             depth_packets: setting.depth_packets.unwrap_or(default.depth_packets),
             rate_pps: setting.rate_pps,
+            ..default
         };
         match (setting.port, setting.priority) {
             (None, None) => switch.configure_all_queues(limits),

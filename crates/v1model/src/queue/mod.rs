@@ -1,7 +1,17 @@
 //! The egress queues of the traffic manager.
+//!
+//! A packet may leave a queue as soon as the queue's own rate and delay allow it. Of a port without a rate, that is when it leaves,
+//! highest priority first. A port with a rate in bits sends one packet after the other, by strict priority.
 
+mod config;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use self::config::Pace;
+pub use self::config::{PortRate, QueueConfig, SharedBuffer};
 use crate::time::Time;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 /// Something per port: an array for the usual small numbers, a map for the others.
 #[derive(Clone, Debug)]
@@ -34,18 +44,19 @@ impl<T> PortMap<T> {
         }
     }
 
+    pub fn find_mut(&mut self, port: u32) -> Option<&mut T> {
+        if port < LOW_PORTS { self.low.get_mut(port as usize) } else { self.high.get_mut(&port) }
+    }
+
+    /// The same for something else.
+    pub fn map<U>(&self, mut f: impl FnMut(&T) -> U) -> PortMap<U> {
+        let high = self.high.iter().map(|(port, t)| (*port, f(t))).collect();
+        PortMap { low: self.low.iter().map(f).collect(), high }
+    }
+
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.low.iter_mut().chain(self.high.values_mut())
     }
-}
-
-/// Depth and rate of one queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueConfig {
-    /// Packets that it holds.
-    pub depth_packets: u32,
-    /// Packets per second at which it is served; `None` for no limit.
-    pub rate_pps: Option<u64>,
 }
 
 /// Counters of one queue.
@@ -53,54 +64,20 @@ pub struct QueueConfig {
 pub struct QueueStats {
     /// Packets in it now.
     pub queued: u32,
-    /// Packets dropped because it was full.
+    /// Bytes in it now, as the packets came in.
+    pub queued_bytes: u64,
+    /// Packets dropped because it, or the shared buffer, was full.
     pub full: u64,
 }
 
-#[derive(Clone, Debug)]
-struct Queue {
-    config: QueueConfig,
-    depth: u32,
-    /// Packets dropped because it was full.
-    full: u64,
-    /// When the packet that was queued last may leave.
-    last_send: Option<Time>,
-    /// Billionths of a nanosecond per packet that did not make a whole nanosecond yet, times the rate.
-    remainder: u64,
-}
-
-const SECOND_NS: u64 = 1_000_000_000;
-
-impl Queue {
-    /// When a packet that comes now may leave.
-    fn schedule(&mut self, now: Time) -> Time {
-        let Some(rate) = self.config.rate_pps.filter(|r| *r > 0) else { return now };
-        let earliest = match self.last_send {
-            None => now,
-            Some(last) => {
-                let (mut gap, rest) = (SECOND_NS / rate, SECOND_NS % rate);
-                self.remainder += rest;
-                if self.remainder >= rate {
-                    self.remainder -= rate;
-                    gap += 1;
-                }
-                last.plus_ns(gap)
-            }
-        };
-        if earliest <= now {
-            self.remainder = 0;
-        }
-        let at = earliest.max(now);
-        self.last_send = Some(at);
-        at
-    }
-}
-
+/// A packet in a queue.
 #[derive(Debug)]
 struct Waiting<P> {
-    send: Time,
+    /// The queue lets it go.
+    ready: Time,
     seq: u64,
     port: u32,
+    bytes: u32,
     packet: P,
 }
 
@@ -121,7 +98,55 @@ impl<P> PartialOrd for Waiting<P> {
 impl<P> Ord for Waiting<P> {
     /// Greatest is what leaves first: `BinaryHeap` gives the greatest.
     fn cmp(&self, o: &Self) -> std::cmp::Ordering {
-        (o.send, o.seq).cmp(&(self.send, self.seq))
+        (o.ready, o.seq).cmp(&(self.ready, self.seq))
+    }
+}
+
+#[derive(Debug)]
+struct Queue<P> {
+    config: QueueConfig,
+    stats: QueueStats,
+    pace: Pace,
+    /// The packets of a port with a rate. Others are in [`Queues::waiting`].
+    packets: VecDeque<Waiting<P>>,
+}
+
+impl<P> Queue<P> {
+    fn new(config: QueueConfig) -> Self {
+        Queue { config, stats: QueueStats::default(), pace: Pace::default(), packets: VecDeque::new() }
+    }
+
+    /// When a packet that comes now may leave.
+    fn ready(&mut self, now: Time) -> Time {
+        let held = now.plus_ns(self.config.delay_ns);
+        let Some(rate) = self.config.rate_pps else { return held };
+        let at = held.max(Time(self.pace.free_ns));
+        self.pace.send(held.0, 1, rate);
+        at
+    }
+}
+
+/// The queues of a port, by priority.
+#[derive(Debug)]
+struct Port<P> {
+    queues: Vec<Queue<P>>,
+    rate: Option<PortRate>,
+    pace: Pace,
+    /// Packets in all its queues.
+    len: u64,
+    /// It is in [`Queues::agenda`].
+    listed: bool,
+}
+
+impl<P> Port<P> {
+    /// No packet waits, and none would have to.
+    fn is_plain(&self) -> bool {
+        self.len == 0 && self.rate.is_none() && self.queues.iter().all(|q| q.config.is_prompt())
+    }
+
+    fn without_packets<Q>(&self) -> Port<Q> {
+        let queues = self.queues.iter().map(|q| Queue::new(q.config)).collect();
+        Port { queues, rate: self.rate, pace: Pace::default(), len: 0, listed: false }
     }
 }
 
@@ -137,87 +162,171 @@ pub(crate) struct Departure<P> {
 /// All queues of all ports. Among packets that may leave, higher priority goes first, then earlier time, then first come.
 #[derive(Debug)]
 pub(crate) struct Queues<P> {
-    /// By priority.
+    /// Packets of ports without a rate, by priority.
     waiting: Vec<BinaryHeap<Waiting<P>>>,
-    queues: PortMap<Vec<Queue>>,
+    /// Ports with a rate that have packets: when each of them has to be looked at.
+    agenda: BinaryHeap<Reverse<(Time, u64, u32)>>,
+    ports: PortMap<Port<P>>,
     default: QueueConfig,
-    /// Some queue has, or had, a rate.
-    limited: bool,
+    buffer: Option<SharedBuffer>,
+    /// See [`Queues::held`].
+    held: u64,
     seq: u64,
     len: u64,
+    /// Bytes in all queues.
+    bytes: u64,
+}
+
+/// The bit of a port in [`Queues::held`].
+fn bit(port: u32) -> u64 {
+    1 << port.min(63)
 }
 
 impl<P> Queues<P> {
     pub fn new(priorities: u8, default: QueueConfig) -> Self {
-        let waiting = (0..priorities.max(1)).map(|_| BinaryHeap::new()).collect();
         Queues {
-            waiting,
-            queues: PortMap::new(),
-            limited: default.rate_pps.is_some(),
+            waiting: (0..priorities.max(1)).map(|_| BinaryHeap::new()).collect(),
+            agenda: BinaryHeap::new(),
+            ports: PortMap::new(),
+            held: if default.is_prompt() { 0 } else { !0 },
             default,
+            buffer: None,
             seq: 0,
             len: 0,
+            bytes: 0,
         }
     }
 
-    fn queue(&mut self, port: u32, priority: u8) -> (usize, &mut Queue) {
-        let n = self.waiting.len();
-        let at = usize::from(priority).min(n - 1);
-        let config = self.default;
-        let new = Queue { config, depth: 0, full: 0, last_send: None, remainder: 0 };
-        let queues = self.queues.get_mut(port, || vec![new.clone(); n]);
-        (at, &mut queues[at])
+    fn port(&mut self, port: u32) -> &mut Port<P> {
+        let (n, config) = (self.waiting.len(), self.default);
+        let queues = || (0..n).map(|_| Queue::new(config)).collect();
+        self.ports.get_mut(port, || Port {
+            queues: queues(),
+            rate: None,
+            pace: Pace::default(),
+            len: 0,
+            listed: false,
+        })
     }
 
-    /// Packets in a queue; priorities that do not exist mean the highest.
+    /// The queue of a priority; priorities that do not exist mean the highest.
+    fn queue(&mut self, port: u32, priority: u8) -> (usize, &mut Queue<P>) {
+        let at = usize::from(priority).min(self.waiting.len() - 1);
+        (at, &mut self.port(port).queues[at])
+    }
+
+    /// Packets in a queue.
     pub fn depth(&mut self, port: u32, priority: u8) -> u32 {
-        self.queue(port, priority).1.depth
+        self.queue(port, priority).1.stats.queued
     }
 
-    /// Whether a queue is full. Then it counts the packet as dropped.
-    pub fn refuses(&mut self, port: u32, priority: u8) -> bool {
+    /// Whether a queue, or the shared buffer, is too full for a packet. Then it counts the packet as dropped.
+    pub fn refuses(&mut self, port: u32, priority: u8, bytes: u32) -> bool {
+        let (buffer, used, more) = (self.buffer, self.bytes, u64::from(bytes));
         let q = self.queue(port, priority).1;
-        let full = q.depth >= q.config.depth_packets;
-        q.full += u64::from(full);
+        let queued = q.stats.queued_bytes;
+        let full = q.stats.queued >= q.config.depth_packets
+            || q.config.depth_bytes.is_some_and(|most| queued + more > most)
+            || buffer.is_some_and(|b| !b.admits(used, queued, more));
+        q.stats.full += u64::from(full);
         full
     }
 
     /// Counters of a queue.
     pub fn stats(&self, port: u32, priority: u8) -> QueueStats {
-        let queue = self.queues.get(port).and_then(|q| q.get(usize::from(priority)));
-        queue.map_or_else(QueueStats::default, |q| QueueStats { queued: q.depth, full: q.full })
+        let queue = self.ports.get(port).and_then(|p| p.queues.get(usize::from(priority)));
+        queue.map_or_else(QueueStats::default, |q| q.stats)
     }
 
     /// Adds a packet to a queue that is not full.
-    pub fn push(&mut self, now: Time, port: u32, priority: u8, packet: P) {
+    pub fn push(&mut self, now: Time, port: u32, priority: u8, bytes: u32, packet: P) {
         self.seq += 1;
         self.len += 1;
+        self.bytes += u64::from(bytes);
+        self.held |= bit(port);
         let seq = self.seq;
         let (at, queue) = self.queue(port, priority);
-        queue.depth += 1;
-        let send = queue.schedule(now);
-        self.waiting[at].push(Waiting { send, seq, port, packet });
+        queue.stats.queued += 1;
+        queue.stats.queued_bytes += u64::from(bytes);
+        let waiting = Waiting { ready: queue.ready(now), seq, port, bytes, packet };
+        let of_port = self.port(port);
+        of_port.len += 1;
+        if of_port.rate.is_none() {
+            return self.waiting[at].push(waiting);
+        }
+        of_port.queues[at].packets.push_back(waiting);
+        self.list(port);
+    }
+
+    /// Enters a port with packets in the agenda, unless it is there.
+    fn list(&mut self, port: u32) {
+        let seq = self.seq;
+        let Some(p) = self.ports.find_mut(port).filter(|p| !p.listed) else { return };
+        let ready = p.queues.iter().filter_map(|q| q.packets.front().map(|w| w.ready)).min();
+        let Some(ready) = ready else { return };
+        p.listed = true;
+        self.agenda.push(Reverse((ready.max(Time(p.pace.free_ns)), seq, port)));
     }
 
     /// The next packet that may leave by now.
     pub fn pop(&mut self, now: Time) -> Option<Departure<P>> {
         for priority in (0..self.waiting.len()).rev() {
-            if self.waiting[priority].peek().is_some_and(|w| w.send <= now)
+            if self.waiting[priority].peek().is_some_and(|w| w.ready <= now)
                 && let Some(w) = self.waiting[priority].pop()
             {
-                self.len -= 1;
-                let (_, queue) = self.queue(w.port, priority as u8);
-                queue.depth -= 1;
-                let depth = queue.depth;
-                return Some(Departure { port: w.port, packet: w.packet, depth });
+                return Some(self.departs(priority, w));
+            }
+        }
+        while let Some(Reverse((_, _, port))) = self.agenda.peek().copied().filter(|r| r.0.0 <= now) {
+            self.agenda.pop();
+            let Some(p) = self.ports.find_mut(port) else { continue };
+            p.listed = false;
+            let free = p.pace.free_ns <= now.0;
+            let may_go = |q: &Queue<P>| q.packets.front().is_some_and(|w| w.ready <= now);
+            let chosen = p.queues.iter().rposition(may_go).filter(|_| free);
+            let gone = chosen.and_then(|at| Some((at, p.queues[at].packets.pop_front()?)));
+            // If it sends this packet, it is free later: then it is listed anew.
+            self.list(port);
+            if let Some((priority, w)) = gone {
+                return Some(self.departs(priority, w));
             }
         }
         None
     }
 
+    fn departs(&mut self, priority: usize, w: Waiting<P>) -> Departure<P> {
+        self.len -= 1;
+        self.bytes -= u64::from(w.bytes);
+        let prompt = self.default.is_prompt();
+        let port = self.port(w.port);
+        port.len -= 1;
+        let stats = &mut port.queues[priority].stats;
+        stats.queued -= 1;
+        stats.queued_bytes -= u64::from(w.bytes);
+        let depth = stats.queued;
+        // Ports from 63 on share a bit, which stays.
+        if prompt && w.port < 63 && port.is_plain() {
+            self.held &= !bit(w.port);
+        }
+        Departure { port: w.port, packet: w.packet, depth }
+    }
+
+    /// A packet of this length goes out on a port now.
+    #[inline]
+    pub fn sent(&mut self, now: Time, port: u32, bytes: usize) {
+        if self.held & bit(port) != 0
+            && let Some(p) = self.ports.find_mut(port)
+            && let Some(rate) = p.rate
+        {
+            let bits = 8 * (bytes as u64 + u64::from(rate.overhead_bytes));
+            p.pace.send(now.0, bits, rate.bits_per_s);
+        }
+    }
+
     /// When the next packet may leave.
     pub fn next(&self) -> Option<Time> {
-        self.waiting.iter().filter_map(|h| h.peek().map(|w| w.send)).min()
+        let waiting = self.waiting.iter().filter_map(|h| h.peek().map(|w| w.ready));
+        waiting.chain(self.agenda.peek().map(|r| r.0.0)).min()
     }
 
     /// Packets in all queues.
@@ -225,124 +334,92 @@ impl<P> Queues<P> {
         self.len
     }
 
-    /// Nothing waits, and a packet that is pushed now may leave now.
+    /// No packet has to leave now.
     #[inline]
-    pub fn are_open(&self) -> bool {
-        self.len == 0 && !self.limited
+    pub fn are_quiet(&self, now: Time) -> bool {
+        self.len == 0 || self.next().is_none_or(|t| t > now)
+    }
+
+    /// Nothing waits for this port, and a packet that comes now may leave now.
+    pub fn is_open(&self, now: Time, port: u32) -> bool {
+        match self.ports.get(port) {
+            Some(p) => p.len == 0 && p.pace.free_ns <= now.0 && p.queues.iter().all(|q| q.config.is_prompt()),
+            None => self.default.is_prompt(),
+        }
+    }
+
+    /// The ports for which [`Queues::is_open`] has to be asked, a bit each; those from 63 on share a bit.
+    #[inline]
+    pub fn held(&self) -> u64 {
+        self.held
     }
 
     /// Packets in the queues of `port`.
     pub fn port_len(&self, port: u32) -> u64 {
-        self.queues.get(port).map_or(0, |q| q.iter().map(|q| u64::from(q.depth)).sum())
+        self.ports.get(port).map_or(0, |p| p.len)
     }
 
-    /// Depth and rate of a queue.
+    /// Settings of a queue.
     pub fn config(&self, port: u32, priority: u8) -> QueueConfig {
-        let queue = self.queues.get(port).and_then(|q| q.get(usize::from(priority)));
+        let queue = self.ports.get(port).and_then(|p| p.queues.get(usize::from(priority)));
         queue.map_or(self.default, |q| q.config)
     }
 
     /// Configures one queue, or all queues of a port. Packets that wait already keep their times.
     pub fn configure(&mut self, port: u32, priority: Option<u8>, config: QueueConfig) {
-        self.limited |= config.rate_pps.is_some();
         match priority {
             Some(p) => self.queue(port, p).1.config = config,
-            None => {
-                for p in 0..self.waiting.len() {
-                    self.queue(port, p as u8).1.config = config;
-                }
-            }
+            None => self.port(port).queues.iter_mut().for_each(|q| q.config = config),
         }
+        self.held |= bit(port);
     }
 
-    /// Configures all queues, also of ports that are added later.
+    /// Configures all queues, also of ports that are added later, and takes the ports' rates away.
     pub fn configure_all(&mut self, config: QueueConfig) {
-        self.limited |= config.rate_pps.is_some();
         self.default = config;
-        self.queues.values_mut().flatten().for_each(|q| q.config = config);
+        for port in self.ports.values_mut() {
+            port.rate = None;
+            port.queues.iter_mut().for_each(|q| q.config = config);
+        }
+        // Ports that need no question are found again when a packet leaves them.
+        self.held = if config.is_prompt() && self.len == 0 { 0 } else { !0 };
+    }
+
+    /// Sets the rate of a port. Packets that wait already are sent at the new rate, or at once.
+    pub fn set_rate(&mut self, port: u32, rate: Option<PortRate>) {
+        self.port(port).rate = rate;
+        self.held |= bit(port);
+    }
+
+    /// Sets or removes the buffer that all queues share.
+    pub fn set_buffer(&mut self, buffer: Option<SharedBuffer>) {
+        self.buffer = buffer;
     }
 
     /// Queues with the same settings, empty.
     pub fn alike<Q>(&self) -> Queues<Q> {
-        let empty = |q: &Queue| Queue { config: q.config, depth: 0, full: 0, last_send: None, remainder: 0 };
-        let queues = PortMap {
-            low: self.queues.low.iter().map(|q| q.iter().map(empty).collect()).collect(),
-            high: self.queues.high.iter().map(|(p, q)| (*p, q.iter().map(empty).collect())).collect(),
-        };
-        let waiting = self.waiting.iter().map(|_| BinaryHeap::new()).collect();
-        Queues { waiting, queues, default: self.default, limited: self.limited, seq: 0, len: 0 }
+        let ports = self.ports.map(Port::without_packets);
+        Queues {
+            ports,
+            held: self.held,
+            buffer: self.buffer,
+            ..Queues::new(self.waiting.len() as u8, self.default)
+        }
     }
 
     /// Takes every packet out.
     pub fn drain(&mut self) -> Vec<P> {
-        self.queues.values_mut().flatten().for_each(|q| {
-            q.depth = 0;
-            q.last_send = None;
-        });
-        self.len = 0;
-        self.waiting.iter_mut().flat_map(|h| std::mem::take(h).into_sorted_vec()).map(|w| w.packet).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn queues(priorities: u8, rate_pps: Option<u64>) -> Queues<u32> {
-        Queues::new(priorities, QueueConfig { depth_packets: 4, rate_pps })
-    }
-
-    #[test]
-    fn unlimited_is_first_come_first_served() {
-        let mut q = queues(1, None);
-        for i in 0..3 {
-            q.push(Time(5), 3 - i, 0, i);
+        let heaps = self.waiting.iter_mut().flat_map(|h| std::mem::take(h).into_sorted_vec());
+        let mut all: Vec<Waiting<P>> = heaps.collect();
+        for port in self.ports.values_mut() {
+            (port.len, port.listed, port.pace) = (0, false, Pace::default());
+            for q in &mut port.queues {
+                (q.stats.queued, q.stats.queued_bytes, q.pace) = (0, 0, Pace::default());
+                all.extend(q.packets.drain(..));
+            }
         }
-        let order: Vec<_> = std::iter::from_fn(|| q.pop(Time(5))).map(|d| (d.port, d.packet)).collect();
-        assert_eq!(order, [(3, 0), (2, 1), (1, 2)]);
-        assert_eq!(q.next(), None);
-    }
-
-    #[test]
-    fn rate_spaces_departures_exactly() {
-        let mut q = queues(1, Some(3));
-        for i in 0..4 {
-            assert!(!q.refuses(1, 0));
-            q.push(Time(0), 1, 0, i);
-        }
-        assert!(q.refuses(1, 0) && !q.refuses(2, 0));
-        assert_eq!(q.stats(1, 0), QueueStats { queued: 4, full: 1 });
-        let mut times = Vec::new();
-        while let Some(t) = q.next() {
-            assert!(t == Time(0) || q.pop(Time(t.0 - 1)).is_none());
-            let d = q.pop(t).unwrap();
-            times.push((t.0, d.depth));
-        }
-        assert_eq!(times, [(0, 3), (333_333_333, 2), (666_666_666, 1), (1_000_000_000, 0)]);
-        // After a pause the next one goes at once.
-        q.push(Time(9_000_000_000), 1, 0, 9);
-        assert_eq!(q.next(), Some(Time(9_000_000_000)));
-    }
-
-    #[test]
-    fn higher_priority_first() {
-        let mut q = queues(3, None);
-        for (priority, packet) in [(0, 0), (1, 1), (2, 2), (7, 7), (0, 3)] {
-            q.push(Time(0), 1, priority, packet);
-        }
-        assert_eq!(q.port_len(1), 5);
-        let order: Vec<_> = std::iter::from_fn(|| q.pop(Time(0))).map(|d| d.packet).collect();
-        assert_eq!(order, [2, 7, 1, 0, 3]);
-    }
-
-    #[test]
-    fn ports_beyond_the_array() {
-        let mut q = queues(1, None);
-        q.configure(70_000, None, QueueConfig { depth_packets: 1, rate_pps: None });
-        q.push(Time(0), 70_000, 0, 1);
-        assert!(q.refuses(70_000, 0));
-        assert_eq!(q.config(70_001, 0).depth_packets, 4);
-        assert_eq!(q.drain(), [1]);
-        assert_eq!((q.len(), q.port_len(70_000)), (0, 0));
+        (self.len, self.bytes) = (0, 0);
+        self.agenda.clear();
+        all.into_iter().map(|w| w.packet).collect()
     }
 }

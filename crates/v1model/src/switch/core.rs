@@ -7,7 +7,7 @@ use super::{Arrived, Sink};
 use crate::config::SwitchConfig;
 use crate::env::Effects;
 use crate::meter::Color;
-use crate::queue::{QueueConfig, Queues};
+use crate::queue::{Pace, QueueConfig, Queues};
 use crate::random::Random;
 use crate::state::Own;
 use crate::stats::{DropReason, PortStats, Stats};
@@ -149,6 +149,8 @@ pub(super) struct Core<F> {
     /// The last packet for ingress came from `input`, so the next one comes from `again`: the two take turns, so that
     /// neither starves the other.
     pub again_next: bool,
+    /// See [`SwitchConfig::recirculation_rate`].
+    again_pace: Pace,
     /// Not there while it is in use.
     pub bench: Option<Box<Bench<F>>>,
     pub own: Own,
@@ -170,14 +172,15 @@ const POOLED_BYTES: usize = 16 * 1024;
 
 impl<F> Core<F> {
     pub fn new(config: SwitchConfig) -> Self {
-        let queue =
-            QueueConfig { depth_packets: config.queue_depth_packets, rate_pps: config.queue_rate_pps };
+        let (depth_packets, rate_pps) = (config.queue_depth_packets, config.queue_rate_pps);
+        let queue = QueueConfig { depth_packets, rate_pps, ..QueueConfig::default() };
         Core {
             down_ports: BTreeSet::new(),
             gate: Gate::new(&config),
             input: VecDeque::new(),
             again: VecDeque::new(),
             again_next: true,
+            again_pace: Pace::default(),
             bench: None,
             own: Own::new(&config),
             number: 0,
@@ -275,10 +278,23 @@ impl<F> Core<F> {
         PortStats { queued: self.queues.port_len(port), ..stats }
     }
 
-    /// Whether nothing is waiting or traced. Then a packet may go straight through the switch.
+    /// Whether nothing has to be done first, and packets are not traced. Then a packet may go straight through the switch, if its
+    /// port is open.
     #[inline]
-    pub fn is_clear(&self) -> bool {
-        self.input.is_empty() && self.again.is_empty() && self.queues.are_open() && self.trace.is_none()
+    pub fn is_clear(&self, now: Time) -> bool {
+        self.input.is_empty()
+            && (self.again.is_empty() || self.again_pace.free_ns > now.0)
+            && self.queues.are_quiet(now)
+            && self.trace.is_none()
+    }
+
+    /// When the next packet may go through ingress.
+    pub fn next_ingress(&self) -> Option<Time> {
+        match (self.input.is_empty(), self.again.is_empty()) {
+            (false, _) => Some(self.last_now),
+            (true, false) => Some(self.last_now.max(Time(self.again_pace.free_ns))),
+            (true, true) => None,
+        }
     }
 
     pub fn push_again(&mut self, packet: Boxed<F>) {
@@ -289,16 +305,16 @@ impl<F> Core<F> {
         }
     }
 
-    pub fn next_input(&mut self) -> Option<Boxed<F>> {
-        let from_again = match self.again_next {
-            true => !self.again.is_empty(),
-            false => self.input.is_empty(),
-        };
-        let packet = if from_again { self.again.pop_front() } else { self.input.pop_front() };
-        if packet.is_some() {
-            self.again_next = !from_again;
+    pub fn next_input(&mut self, now: Time) -> Option<Boxed<F>> {
+        let may_again = !self.again.is_empty() && self.again_pace.free_ns <= now.0;
+        let from_again = may_again && (self.again_next || self.input.is_empty());
+        let packet = if from_again { self.again.pop_front() } else { self.input.pop_front() }?;
+        self.again_next = !from_again;
+        if let Some(rate) = self.config.recirculation_rate.filter(|_| from_again) {
+            let bits = 8 * (packet.data.len() as u64 + u64::from(rate.overhead_bytes));
+            self.again_pace.send(now.0, bits, rate.bits_per_s);
         }
-        packet
+        Some(packet)
     }
 
     pub fn send(&mut self, port: u32, packet: Boxed<F>, bytes: &[u8], sink: &mut dyn Sink) {
@@ -325,6 +341,7 @@ impl<F> Core<F> {
                 None => StepKind::Dropped(DropReason::UnknownEgressPort),
             });
         }
+        self.queues.sent(self.last_now, port, bytes.len());
         self.gate.send(port, bytes, buffer, sink);
     }
 }

@@ -77,14 +77,12 @@ impl<F> Core<F> {
     }
 
     fn polled(&self, now: Time, passes: usize) -> Polled {
-        let waiting = !self.input.is_empty() || !self.again.is_empty();
-        Polled { passes, more: waiting || self.queues.next().is_some_and(|t| t <= now) }
+        Polled { passes, more: self.next_deadline().is_some_and(|t| t <= now) }
     }
 
     /// When the next work besides new packets is due.
     pub fn next_deadline(&self) -> Option<Time> {
-        let input = (!self.input.is_empty() || !self.again.is_empty()).then_some(self.last_now);
-        [input, self.queues.next()].into_iter().flatten().min()
+        [self.next_ingress(), self.queues.next()].into_iter().flatten().min()
     }
 
     /// Receives and polls packets one by one, without copies unless they have to wait.
@@ -103,7 +101,7 @@ impl<F> Core<F> {
         self.own.forget(&drive.state);
         self.last_now = self.last_now.max(now);
         let mut bench = self.bench.take().unwrap_or_default();
-        let alone = batch.len() == 1 && budget >= 2 && self.is_clear() && drive.goes_through();
+        let alone = batch.len() == 1 && budget >= 2 && self.is_clear(now) && drive.goes_through();
         let passes = match alone {
             // Nothing to plan.
             true => {
@@ -133,13 +131,13 @@ impl<F> Core<F> {
         // Nothing else is gained by stopping on the way.
         let at_once = if through && !foresees { batch.len().max(1) } else { drive.fixed.at_once };
         // Fetching takes time: it begins for a group of packets when the group before them sets out.
-        if foresees && self.is_clear() {
+        if foresees && self.is_clear(now) {
             let first = at_once.min(batch.len());
             drive.look_ahead(self, now, bench, &mut batch[..first]);
         }
         for start in (0..batch.len()).step_by(at_once) {
             let end = (start + at_once).min(batch.len());
-            let mut clear = budget >= 2 && self.is_clear();
+            let mut clear = budget >= 2 && self.is_clear(now);
             if clear && !through {
                 drive.parse_ahead(self, now, &batch[start..end], bench);
             } else if clear && foresees && end < batch.len() {
@@ -173,7 +171,7 @@ impl<F> Core<F> {
                 passes += went.passes;
                 if went.aside {
                     passes += drive.work(self, now, budget - went.passes, sink);
-                    clear = self.is_clear();
+                    clear = self.is_clear(now);
                 }
             }
         }

@@ -21,7 +21,7 @@ pub use self::worker::Worker;
 use crate::config::{ConfigError, SwitchConfig};
 use crate::guarded::Guarded;
 use crate::pipeline::{Pipeline, Problem};
-use crate::queue::{QueueConfig, QueueStats};
+use crate::queue::{PortRate, QueueConfig, QueueStats, SharedBuffer};
 use crate::state::{Digest, Event, IdleEntry, Kept, State};
 use crate::stats::{PortStats, Stats};
 use crate::time::Time;
@@ -293,8 +293,8 @@ impl<E: Executor> Switch<E> {
     /// Takes packets from ports and processes them in place: the results and their order are the same as
     /// with [`Switch::receive`] and [`Switch::poll`] with this budget for each of them in turn.
     ///
-    /// A packet that nothing holds up (no packet waits, no queue has a rate, packets are not traced) is neither copied
-    /// nor queued. Others are copied and take the usual way.
+    /// A packet that nothing holds up (no other packet has to leave first, its port is free, packets are not traced) is neither
+    /// copied nor queued. Others are copied and take the usual way.
     pub fn process(
         &mut self,
         now: Time,
@@ -428,7 +428,11 @@ impl<E: Executor> Switch<E> {
         let mut sum = self.core.queues.stats(port, priority);
         for core in &self.others {
             let more = core.shared().queues.stats(port, priority);
-            sum = QueueStats { queued: sum.queued + more.queued, full: sum.full + more.full };
+            sum = QueueStats {
+                queued: sum.queued + more.queued,
+                queued_bytes: sum.queued_bytes + more.queued_bytes,
+                full: sum.full + more.full,
+            };
         }
         sum
     }
@@ -454,10 +458,34 @@ impl<E: Executor> Switch<E> {
         Ok(())
     }
 
-    /// Sets depth and rate of all queues.
+    /// Sets depth and rate of all queues, and takes the rates of ports away.
     pub fn configure_all_queues(&mut self, config: QueueConfig) -> Result<(), ConfigError> {
         check_queue(&config)?;
         self.each(|core| core.queues.configure_all(config));
+        Ok(())
+    }
+
+    /// Sets the rate of a port; `None` for no limit. Each worker sends at this rate.
+    ///
+    /// # Errors
+    /// A rate of 0.
+    pub fn configure_port_rate(&mut self, port: u32, rate: Option<PortRate>) -> Result<(), ConfigError> {
+        if rate.is_some_and(|r| r.bits_per_s == 0) {
+            return Err(ConfigError("bits_per_s is 0: omit the rate for no limit".into()));
+        }
+        self.each(|core| core.queues.set_rate(port, rate));
+        Ok(())
+    }
+
+    /// Sets the buffer that all queues of a worker share; `None` for no limit but those of the queues.
+    ///
+    /// # Errors
+    /// A size of 0, or a threshold of 0.
+    pub fn configure_buffer(&mut self, buffer: Option<SharedBuffer>) -> Result<(), ConfigError> {
+        if buffer.is_some_and(|b| b.bytes == 0 || b.threshold_percent == 0) {
+            return Err(ConfigError("a shared buffer of 0 bytes or 0 per cent holds nothing".into()));
+        }
+        self.each(|core| core.queues.set_buffer(buffer));
         Ok(())
     }
 }
@@ -468,6 +496,9 @@ fn check_queue(config: &QueueConfig) -> Result<(), ConfigError> {
     }
     if config.rate_pps == Some(0) {
         return Err(ConfigError("rate_pps is 0: omit it for no limit".into()));
+    }
+    if config.depth_bytes == Some(0) {
+        return Err(ConfigError("depth_bytes is 0: omit it for no limit".into()));
     }
     Ok(())
 }

@@ -169,7 +169,7 @@ impl<E: Executor> Drive<'_, E> {
             Some(p) => p,
             None => self.get(&packet.frame, self.fixed.std.priority) as u8,
         };
-        if core.queues.refuses(port, priority) {
+        if core.queues.refuses(port, priority, packet.data.len() as u32) {
             core.gate.port(port).queue_full += 1;
             return core.drop(packet, DropReason::QueueFull);
         }
@@ -179,7 +179,8 @@ impl<E: Executor> Drive<'_, E> {
             let instance = self.get(&packet.frame, self.fixed.std.egress_rid) as u16;
             StepKind::Enqueued { port, priority, depth, instance }
         });
-        core.queues.push(now, port, priority, packet);
+        let bytes = packet.data.len() as u32;
+        core.queues.push(now, port, priority, bytes, packet);
     }
 
     /// Takes a packet from its queue to the port.
@@ -268,7 +269,7 @@ impl<E: Executor> Drive<'_, E> {
         while passes < budget {
             if let Some(departure) = core.queues.pop(now) {
                 self.egress(core, now, departure, sink);
-            } else if let Some(packet) = core.next_input() {
+            } else if let Some(packet) = core.next_input(now) {
                 self.ingress(core, now, packet);
             } else {
                 break;

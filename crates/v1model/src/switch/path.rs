@@ -21,19 +21,21 @@ pub(super) mod given {
     pub const BYTES: usize = 1;
     /// Microseconds as the program sees them, as all times here.
     pub const STAMP: usize = 2;
+    /// See [`crate::queue::Queues::held`]; for a compiled pass only.
+    pub const HELD: usize = 3;
     /// Those behind it. When the packet was enqueued.
-    pub const ENQUEUED: usize = 3;
-    pub const ENQ_DEPTH: usize = 4;
-    pub const DEQUEUED: usize = 5;
-    pub const WAITED: usize = 6;
-    pub const DEQ_DEPTH: usize = 7;
-    pub const OUT: usize = 8;
+    pub const ENQUEUED: usize = 4;
+    pub const ENQ_DEPTH: usize = 5;
+    pub const DEQUEUED: usize = 6;
+    pub const WAITED: usize = 7;
+    pub const DEQ_DEPTH: usize = 8;
+    pub const OUT: usize = 9;
     /// The packet's length with the headers as they are now.
-    pub const LENGTH: usize = 9;
+    pub const LENGTH: usize = 10;
 }
 
 /// Numbers by [`given`].
-pub(super) type Given = [u64; 10];
+pub(super) type Given = [u64; 11];
 
 /// The points where a packet may leave the ordinary way.
 pub(super) mod exit {
@@ -43,12 +45,14 @@ pub(super) mod exit {
     pub const INGRESS: u32 = 1;
     /// Dropped by ingress.
     pub const REFUSED: u32 = 2;
+    /// Through ingress, to a port that may be closed.
+    pub const QUEUE: u32 = 3;
     /// Something was requested in egress.
-    pub const EGRESS: u32 = 3;
+    pub const EGRESS: u32 = 4;
     /// Dropped by egress.
-    pub const LOST: u32 = 4;
+    pub const LOST: u32 = 5;
     /// Something was requested while checksums were computed, or a compiled pass cannot run the deparser.
-    pub const COMPUTED: u32 = 5;
+    pub const COMPUTED: u32 = 6;
 }
 
 /// The steps of an ordinary packet, and the number of the first one behind the traffic manager.
@@ -113,13 +117,17 @@ pub(super) fn pass(pipeline: &Pipeline, runs: &Runs, drop_port: u32) -> Option<P
         return None;
     }
     let std = &pipeline.std;
-    let (mut steps, _) = steps(pipeline, runs, drop_port);
+    let (mut steps, queue) = steps(pipeline, runs, drop_port);
+    // A packet for a port that may be closed goes on step by step.
+    let spec = PassField { slot: STD, field: std.egress_spec };
+    let queued = PassExit { number: exit::QUEUE, frame: true };
+    steps.insert(queue, PassStep::ExitIfIn { field: spec, set: given::HELD, exit: queued });
     for step in &mut steps {
         let PassStep::Set(_, value) = step else { continue };
         *value = match *value {
             PassValue::Given(given::ENQUEUED | given::DEQUEUED) => PassValue::Given(given::STAMP),
             PassValue::Given(given::ENQ_DEPTH | given::WAITED | given::DEQ_DEPTH) => PassValue::Const(0),
-            PassValue::Given(given::OUT) => PassValue::Field(PassField { slot: STD, field: std.egress_spec }),
+            PassValue::Given(given::OUT) => PassValue::Field(spec),
             other => other,
         };
     }
@@ -202,6 +210,9 @@ impl<F: Copy> Path<F> {
                     Leg::ExitIf(field(*of)?, *number, *equal, exit.number)
                 }
                 PassStep::Tell(from) => Leg::Tell(field(*from)?),
+                PassStep::ExitIfIn { .. } => {
+                    return Err(LoadError("only a compiled pass exits there".into()));
+                }
             })
         };
         let legs: Vec<Leg<F>> = steps.iter().map(leg).collect::<Result<_, _>>()?;

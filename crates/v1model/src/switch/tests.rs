@@ -386,7 +386,7 @@ fn queues_in_virtual_time() {
         note.borrow_mut().push(fields.map(|f| b.std(f)));
     });
     let mut r = rig(script);
-    let slow = QueueConfig { depth_packets: 3, rate_pps: Some(1000) };
+    let slow = QueueConfig { depth_packets: 3, rate_pps: Some(1000), ..QueueConfig::default() };
     r.switch.configure_queue(0, None, slow).unwrap();
     for i in 0..5 {
         r.receive(100 + i, 1, &[1, i as u8]);
@@ -457,7 +457,7 @@ fn changing_the_program() {
     r.receive(0, 1, &[1, 2]);
     assert_eq!(dropped(&mut r, DropReason::NoPipeline), 1);
     let mut r = rig(Script::default());
-    let slow = QueueConfig { depth_packets: 64, rate_pps: Some(1) };
+    let slow = QueueConfig { depth_packets: 64, rate_pps: Some(1), ..QueueConfig::default() };
     r.switch.configure_all_queues(slow).unwrap();
     (0..3).for_each(|_| r.receive(0, 1, &[1, 2]));
     r.run(0);

@@ -27,7 +27,7 @@ impl Coming for Nearing<'_, '_> {
     fn next(&mut self) -> Option<Passing<'_>> {
         let Nearing { env, gate, chunk, stamp } = self;
         let arrived = chunk.find(|a| gate.accepts(a.port, a.packet().len()).is_ok())?;
-        Some(passing(env, arrived, *stamp))
+        Some(passing(env, arrived, (*stamp, 0)))
     }
 }
 
@@ -42,6 +42,7 @@ struct Train<'a, 'p> {
     /// Which of them is next, or on its way.
     at: usize,
     stamp: u64,
+    held: u64,
     /// Passes of all of them through ingress or egress.
     passes: usize,
     /// One for which there is more to do, and where it has got to.
@@ -50,17 +51,21 @@ struct Train<'a, 'p> {
 
 /// A packet on its way into a pass.
 #[inline(always)]
-fn passing<'a>(env: &'a mut BlockEnv<'_>, arrived: &'a mut Arrived<'_>, stamp: u64) -> Passing<'a> {
+fn passing<'a>(
+    env: &'a mut BlockEnv<'_>,
+    arrived: &'a mut Arrived<'_>,
+    (stamp, held): (u64, u64),
+) -> Passing<'a> {
     let bytes = arrived.packet().len();
     env.bytes = bytes as u32;
-    let given = [u64::from(arrived.port), bytes as u64, stamp];
+    let given = [u64::from(arrived.port), bytes as u64, stamp, held];
     Passing { buffer: arrived.buffer, start: arrived.start, given, env }
 }
 
 impl Coming for Train<'_, '_> {
     #[inline(always)]
     fn next(&mut self) -> Option<Passing<'_>> {
-        let Train { env, gate, chunk, at, stamp, .. } = self;
+        let Train { env, gate, chunk, at, stamp, held, .. } = self;
         loop {
             let arrived = chunk.get(*at)?;
             let bytes = arrived.packet().len();
@@ -69,7 +74,7 @@ impl Coming for Train<'_, '_> {
             gate.drops(reason);
             *at += 1;
         }
-        Some(passing(env, chunk.get_mut(*at)?, *stamp))
+        Some(passing(env, chunk.get_mut(*at)?, (*stamp, *held)))
     }
 }
 
@@ -154,6 +159,7 @@ impl<E: Executor> Drive<'_, E> {
         let (fixed, stamp) = (self.fixed, self.stamp(now));
         let drop_port = core.config.drop_port;
         let frame = bench.first(fixed);
+        let held = core.queues.held();
         let Core { own, gate, .. } = core;
         let env = BlockEnv::new(&fixed.pipeline, self.state.again(), own, now, drop_port);
         let mut train = Train {
@@ -164,6 +170,7 @@ impl<E: Executor> Drive<'_, E> {
             first,
             at: 0,
             stamp,
+            held,
             passes: 0,
             ended: None,
         };
@@ -207,7 +214,8 @@ impl<E: Executor> Drive<'_, E> {
         let (rejected, out) = (passed.rejected, passed.told as u32);
         let way = Way { bytes: bytes as u32, payload, rejected, out, ..Way::START };
         let lane = &mut Lane { refused: None, way, effects };
-        self.onward(core, now, Place { frame, lane, emitted, arrived, number }, Some(exit), sink)
+        let left = (exit != exit::QUEUE).then_some(exit);
+        self.onward(core, now, Place { frame, lane, emitted, arrived, number }, left, sink)
     }
 
     /// For an executor that cannot take this packet through.

@@ -483,6 +483,7 @@ impl Rig {
                 let config = QueueConfig {
                     depth_packets: option(rest, "depth")?.unwrap_or(64) as u32,
                     rate_pps: option(rest, "rate")?,
+                    ..QueueConfig::default()
                 };
                 let priority = option(rest, "priority")?.map(|p| p as u8);
                 said(self.switch.configure_queue(number(word(rest, 0)?)? as u32, priority, config))

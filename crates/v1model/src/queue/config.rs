@@ -1,0 +1,113 @@
+//! Settings of the traffic manager.
+
+/// Depth, rate and delay of one queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueConfig {
+    /// Packets that it holds.
+    pub depth_packets: u32,
+    /// Bytes that it holds; `None` for no limit.
+    pub depth_bytes: Option<u64>,
+    /// Packets per second at which it is served; `None` for no limit.
+    pub rate_pps: Option<u64>,
+    /// Nanoseconds for which it holds each packet at least.
+    pub delay_ns: u64,
+}
+
+impl Default for QueueConfig {
+    fn default() -> Self {
+        QueueConfig { depth_packets: 64, depth_bytes: None, rate_pps: None, delay_ns: 0 }
+    }
+}
+
+impl QueueConfig {
+    /// It holds no packet longer than its port does.
+    pub(super) fn is_prompt(&self) -> bool {
+        self.rate_pps.is_none() && self.delay_ns == 0
+    }
+}
+
+/// How fast a port sends. Its queues are served by strict priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortRate {
+    /// Bits per second on the wire.
+    pub bits_per_s: u64,
+    /// Bytes that the wire carries for each packet besides the packet.
+    pub overhead_bytes: u32,
+}
+
+impl PortRate {
+    /// Preamble, start of frame, checksum and gap (IEEE 802.3, clauses 3 and 4).
+    pub const ETHERNET_OVERHEAD: u32 = 24;
+
+    /// That of an Ethernet link.
+    pub fn ethernet(bits_per_s: u64) -> PortRate {
+        PortRate { bits_per_s, overhead_bytes: PortRate::ETHERNET_OVERHEAD }
+    }
+}
+
+/// A buffer that all queues share. A queue takes no more than its part of the free bytes, so that a few full queues leave
+/// room for others (dynamic thresholds: Choudhury and Hahne, 1998).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedBuffer {
+    /// Its size.
+    pub bytes: u64,
+    /// The part in per cent; 100 for as much as is free.
+    pub threshold_percent: u32,
+}
+
+impl SharedBuffer {
+    /// Whether a queue with `queued` bytes may take `more` while `used` bytes of all are taken.
+    pub(super) fn admits(&self, used: u64, queued: u64, more: u64) -> bool {
+        let free = self.bytes.saturating_sub(used);
+        let threshold = u128::from(free) * u128::from(self.threshold_percent) / 100;
+        more <= free && u128::from(queued + more) <= threshold
+    }
+}
+
+/// A rate's clock: when what was sent is over. Fractions of nanoseconds add up.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pace {
+    pub free_ns: u64,
+    /// Of a nanosecond, times the rate.
+    remainder: u64,
+}
+
+impl Pace {
+    /// Sends `amount` of something at `rate` a second, from `now` on or as soon as what was sent before is over.
+    pub fn send(&mut self, now_ns: u64, amount: u64, rate: u64) {
+        if self.free_ns < now_ns {
+            *self = Pace { free_ns: now_ns, remainder: 0 };
+        }
+        let rate = u128::from(rate.max(1));
+        let total = u128::from(amount) * 1_000_000_000 + u128::from(self.remainder);
+        self.free_ns = self.free_ns.saturating_add((total / rate) as u64);
+        self.remainder = (total % rate) as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pace_loses_no_fraction() {
+        let mut pace = Pace::default();
+        for _ in 0..3 {
+            pace.send(5, 1, 3);
+        }
+        assert_eq!(pace.free_ns, 1_000_000_005);
+        // After a pause nothing is left over.
+        pace.send(2_000_000_000, 10, 1_000_000_000);
+        assert_eq!(pace.free_ns, 2_000_000_010);
+    }
+
+    #[test]
+    fn a_buffer_leaves_room_for_others() {
+        let buffer = SharedBuffer { bytes: 1000, threshold_percent: 100 };
+        assert!(buffer.admits(0, 0, 1000) && !buffer.admits(0, 0, 1001));
+        assert!(buffer.admits(500, 400, 100) && !buffer.admits(500, 400, 101));
+        let half = SharedBuffer { threshold_percent: 50, ..buffer };
+        assert!(half.admits(0, 0, 500) && !half.admits(0, 0, 501));
+        assert!(!SharedBuffer { threshold_percent: 800, ..buffer }.admits(990, 0, 20));
+    }
+}
