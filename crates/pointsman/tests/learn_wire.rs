@@ -441,7 +441,7 @@ impl Scraped {
             }
             let seconds = latency.as_secs_f64();
             self.answered += 1;
-            // Every tenth one is told as lost, so that there is a loss to tell of.
+            // Every tenth request counts as lost, so that the loss is not zero.
             if self.answered % 9 == 0 {
                 self.failed += 1;
             }

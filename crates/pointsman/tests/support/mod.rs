@@ -114,7 +114,7 @@ impl Collector {
             let left = deadline.saturating_duration_since(Instant::now());
             if gathered.ended || left.is_zero() {
                 let text = gathered.lines.join("\n");
-                // The thread that gathers goes on.
+                // The thread that gathers lines must not find a poisoned lock.
                 drop(gathered);
                 panic!("no {what} in:\n{text}");
             }

@@ -285,7 +285,7 @@ impl<P> Queues<P> {
             let may_go = |q: &Queue<P>| q.packets.front().is_some_and(|w| w.ready <= now);
             let chosen = p.queues.iter().rposition(may_go).filter(|_| free);
             let gone = chosen.and_then(|at| Some((at, p.queues[at].packets.pop_front()?)));
-            // If it sends this packet, it is free later: then it is listed anew.
+            // If it sends this packet, it is free later: then it is listed again.
             self.list(port);
             if let Some((priority, w)) = gone {
                 return Some(self.departs(priority, w));

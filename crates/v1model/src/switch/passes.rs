@@ -101,7 +101,7 @@ impl<E: Executor> Drive<'_, E> {
         self.enqueue(core, now, port, None, packet);
     }
 
-    /// Tells the program of a wrong checksum.
+    /// Sets `checksum_error` after a wrong checksum.
     #[inline]
     pub fn checksum_error(
         &self,
@@ -117,7 +117,7 @@ impl<E: Executor> Drive<'_, E> {
         }
     }
 
-    /// Acts on the requests of ingress. `None`: the packet does not go on.
+    /// Acts on the requests of ingress. `None`: the packet has ended here.
     fn after_ingress(
         &mut self,
         core: &mut Core<E::Frame>,

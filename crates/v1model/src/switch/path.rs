@@ -118,7 +118,7 @@ pub(super) fn pass(pipeline: &Pipeline, runs: &Runs, drop_port: u32) -> Option<P
     }
     let std = &pipeline.std;
     let (mut steps, queue) = steps(pipeline, runs, drop_port);
-    // A packet for a port that may be closed goes on step by step.
+    // A packet for a port that may be closed continues step by step.
     let spec = PassField { slot: STD, field: std.egress_spec };
     let queued = PassExit { number: exit::QUEUE, frame: true };
     steps.insert(queue, PassStep::ExitIfIn { field: spec, set: given::HELD, exit: queued });

@@ -1,7 +1,7 @@
 //! Packets that go through the switch without a stop, in the buffers in which they were received.
 //!
 //! The steps are those of `passes.rs`, but nothing waits and nothing is traced: no packet is boxed, copied or queued. Packets out
-//! of the ordinary (clones, multicast, resubmission, recirculation) get a box here and go on as the others.
+//! of the ordinary (clones, multicast, resubmission, recirculation) get a box here and continue as the others do.
 
 use super::core::{Bench, Boxed, Core, Lane};
 use super::drive::Drive;
