@@ -8,11 +8,11 @@ pub mod wire;
 use crate::compiler;
 use crate::console::{print, say};
 use crate::controller;
+use crate::parallel;
+use crate::progress::Progress;
 use crate::sources::Sources;
-use indicatif::{ProgressBar, ProgressStyle};
 use pointsman_engine::Engine;
 use pointsman_sim::{DataPlane, Scenario, scenario, table};
-use rayon::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -339,16 +339,8 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         say(&format!("{} of {} simulations are already finished", jobs.len() - todo.len(), jobs.len()));
     }
     let results = Mutex::new(Results { file: file.map(open).transpose()?, to_stdout, done });
-    let bar = ProgressBar::new(todo.len() as u64);
-    if let Ok(style) =
-        ProgressStyle::with_template("{wide_bar} {pos}/{len} simulations, {elapsed} elapsed, {eta} remaining")
-    {
-        bar.set_style(style);
-    }
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(args.threads)
-        .build()
-        .map_err(|e| format!("cannot start threads: {e}"))?;
+    let bar = Progress::new(true);
+    bar.begin(todo.len() as u64, "simulations");
     let one = |job: &&Job| -> Result<(), String> {
         let began = Instant::now();
         let mut outcome = pointsman_sim::run(&job.scenario, &data_plane, job.seed, None)?;
@@ -359,8 +351,9 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         bar.inc(1);
         Ok(())
     };
-    pool.install(|| todo.par_iter().map(one).collect::<Result<(), String>>())?;
-    bar.finish_and_clear();
+    let ran = parallel::map(args.threads, &todo, one);
+    bar.finish();
+    ran?;
     let results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mine: Vec<&Value> = jobs.iter().filter_map(|j| results.done.get(&j.key())).collect();
     if !to_stdout {

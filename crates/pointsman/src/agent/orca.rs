@@ -219,9 +219,9 @@ mod tests {
             tokio.block_on(async {
                 let listener = tokio::net::TcpListener::from_std(listener).expect("a socket");
                 let incoming = tokio_stream::wrappers::TcpListenerStream::new(listener);
-                let serving = tonic::transport::Server::builder().add_service(Server(Arc::new(reports)));
+                let serving = tonic::transport::Server::builder();
                 tokio::select! {
-                    r = serving.serve_with_incoming(incoming) => r.expect("it serves"),
+                    r = serving.serve_with_incoming(Server(Arc::new(reports)), incoming) => r.expect("it serves"),
                     _ = end => {}
                 }
             });

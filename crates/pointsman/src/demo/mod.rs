@@ -8,9 +8,9 @@ pub use rack::{PORT, SERVICE, Work, devices, toml};
 use crate::console::{print, show};
 use crate::executor::Choice;
 use crate::live::{Live, Log};
+use crate::progress::Progress;
 use crate::results::{self, check_writable};
 use crate::signals::end_process;
-use indicatif::{ProgressBar, ProgressStyle};
 use pointsman_balance::Policy;
 use pointsman_lab::device::DeviceConfig;
 use pointsman_lab::load::{self, Arrivals, LoadConfig, LoadResult, SourcePorts};
@@ -149,11 +149,8 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     let cpus: f64 = configs.iter().filter(|c| c.speed >= 1.0).map(rack::capacity_rps).sum();
 
     let total = scale.ramp() * Policy::COMPARED.len() as u32 + scale.stress.duration;
-    let bar = ProgressBar::new(total.as_millis() as u64);
-    let style = ProgressStyle::with_template("{bar:30} {percent:>3} % {eta:>4} remaining  {msg}");
-    bar.set_style(style.map_err(|e| format!("progress bar: {e}"))?);
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar.set_message("building the rack");
+    let bar = Progress::new(false);
+    bar.begin(total.as_millis() as u64, "building the rack");
 
     let log: Log = {
         let (bar, verbose) = (bar.clone(), args.verbose);
@@ -173,20 +170,20 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
 
     let mut policies = Vec::new();
     for policy in Policy::COMPARED {
-        let before = bar.position();
+        let before = bar.done();
         let found = ramp_of(&mut live, &mut client, policy, scale, (cpus, unloaded), &bar)?;
         policies.push(PolicyReport::new(policy.name(), &found));
-        bar.set_position(before + scale.ramp().as_millis() as u64);
+        bar.set(before + scale.ramp().as_millis() as u64);
     }
 
-    let before = bar.position();
+    let before = bar.done();
     let (consistency, bulk) =
         stress::run(&mut live, &mut client, &spec, &scale.stress, |elapsed, message| {
-            bar.set_position(before + elapsed.as_millis() as u64);
-            bar.set_message(message);
+            bar.set(before + elapsed.as_millis() as u64);
+            bar.message(message);
         })?;
     let stats = live.stats()?;
-    bar.finish_and_clear();
+    bar.finish();
 
     let mut notes = live.rack.warnings.clone();
     if !stats.is_conserved() {
@@ -228,10 +225,10 @@ fn ramp_of(
     policy: Policy,
     scale: &Scale,
     yardsticks: (f64, Duration),
-    bar: &ProgressBar,
+    bar: &Progress,
 ) -> Result<Ramp<LoadResult>, String> {
     let (cpus, unloaded) = yardsticks;
-    bar.set_message(format!("{}: setting the policy", policy.name()));
+    bar.message(format!("{}: setting the policy", policy.name()));
     live.set_policy(SERVICE, policy)?;
     live.wait_in_sync(PATIENCE)?;
     let plan = RampPlan {
@@ -241,7 +238,7 @@ fn ramp_of(
     };
     let limit = unloaded.mul_f64(plan.latency_factor);
     ramp(&plan, |rate| {
-        bar.set_message(format!("{}: {rate:.0} requests/s", policy.name()));
+        bar.message(format!("{}: {rate:.0} requests/s", policy.name()));
         let duration = scale.duration(rate / cpus);
         let result = client.measure(rate, duration, Arrivals::Poisson)?;
         bar.inc(duration.as_millis() as u64 + 150);
@@ -288,9 +285,8 @@ pub fn sustained(policies: &[Policy], seeds: &[u64], quick: bool) -> Result<Vec<
     let mut client = client_of(&live, &spec, &configs, first)?;
     let unloaded = unloaded_latency(&mut client, cpus * 0.02)?;
     let total = scale.ramp() * (policies.len() * seeds.len()) as u32;
-    let bar = ProgressBar::new(total.as_millis() as u64);
-    let style = ProgressStyle::with_template("{bar:30} {percent:>3} % {eta:>4} remaining  {msg}");
-    bar.set_style(style.map_err(|e| format!("progress bar: {e}"))?);
+    let bar = Progress::new(false);
+    bar.begin(total.as_millis() as u64, "");
     let mut out = Vec::new();
     for policy in policies {
         let mut samples = Vec::new();
@@ -301,7 +297,7 @@ pub fn sustained(policies: &[Policy], seeds: &[u64], quick: bool) -> Result<Vec<
         }
         out.push(samples);
     }
-    bar.finish_and_clear();
+    bar.finish();
     Ok(out)
 }
 

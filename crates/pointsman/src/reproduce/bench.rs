@@ -2,13 +2,13 @@
 
 use crate::compiler;
 use crate::controller;
+use crate::parallel;
+use crate::progress::Progress;
 use crate::sim::validate::load_average;
 use crate::sim::wire::{OnWire, stretched};
 use crate::sources::Sources;
-use indicatif::{ProgressBar, ProgressStyle};
 use pointsman_engine::Engine;
 use pointsman_sim::{DataPlane, Outcome, Scenario, Session, scenario};
-use rayon::prelude::*;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -95,8 +95,8 @@ pub struct Bench {
     pub place: Where,
     lab: Mutex<LabTally>,
     data_plane: DataPlane<Engine>,
-    pool: rayon::ThreadPool,
-    bar: ProgressBar,
+    threads: usize,
+    bar: Progress,
     simulations: AtomicU64,
     violations: AtomicU64,
     /// Results shared by several figures, by name.
@@ -121,17 +121,11 @@ impl Bench {
         let compiled = compiler::compile("the balancer", &text, &Sources::default(), &[])
             .map_err(|failure| compiler::rendered(&failure))?;
         let data_plane = DataPlane::new(program, Arc::new(compiled.program));
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(match (threads, place) {
-                (0, Where::Lab) => RACKS,
-                (threads, _) => threads,
-            })
-            .build()
-            .map_err(|e| format!("cannot start threads: {e}"))?;
-        let bar = ProgressBar::new(0);
-        if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}, {elapsed} elapsed") {
-            bar.set_style(style);
-        }
+        let threads = match (threads, place) {
+            (0, Where::Lab) => RACKS,
+            (threads, _) => threads,
+        };
+        let bar = Progress::new(true);
         let (simulations, violations) = (AtomicU64::new(0), AtomicU64::new(0));
         let shared = Mutex::default();
         let lab = Mutex::default();
@@ -143,7 +137,7 @@ impl Bench {
             place,
             lab,
             data_plane,
-            pool,
+            threads,
             bar,
             simulations,
             violations,
@@ -240,8 +234,8 @@ impl Bench {
             self.bar.inc(1);
             result
         };
-        let done = self.pool.install(|| jobs.par_iter().map(run).collect::<Result<Vec<T>, String>>());
-        self.bar.finish_and_clear();
+        let done = parallel::map(self.threads, &jobs, run);
+        self.bar.finish();
         let mut done = done?.into_iter();
         Ok((0..items.len()).map(|_| done.by_ref().take(self.seeds as usize).collect()).collect())
     }
@@ -253,9 +247,7 @@ impl Bench {
     }
 
     fn begin(&self, what: &str, items: usize) {
-        self.bar.reset();
-        self.bar.set_length(items as u64 * self.seeds);
-        self.bar.set_message(what.to_string());
+        self.bar.begin(items as u64 * self.seeds, what);
     }
 
     /// Runs every scenario with every seed, where experiments run.
@@ -290,8 +282,8 @@ impl Bench {
             Where::Lab => {
                 self.begin(what, items.len());
                 let one = |item: &I| self.on_the_wire(|seed| scenario(item, seed));
-                let done = self.pool.install(|| items.par_iter().map(one).collect());
-                self.bar.finish_and_clear();
+                let done = parallel::map(self.threads, items, one);
+                self.bar.finish();
                 done
             }
         }
@@ -341,7 +333,7 @@ impl Bench {
         Some(format!(
             "in the lab: {runs} runs, {} racks at the same time; all times scaled by {least:.2} to {most:.2}, and reported \
              unscaled; the client fell behind its schedule in {late} of them, as the machine was busy{load}",
-            self.pool.current_num_threads()
+            self.threads
         ))
     }
 

@@ -1,11 +1,11 @@
 //! Log targets of a running switch: `--log-console`, `--log-file`, `--log-level`.
 
 use crate::console::say;
+use pointsman_balance::api::rfc3339;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use x509_cert::der::DateTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Log level, with simple_switch's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
@@ -101,7 +101,7 @@ impl Log {
         }
         let stamped = || {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            format!("{} [{}] {text}\n", stamp(now), level.name())
+            format!("{} [{}] {text}\n", rfc3339(now.as_millis() as u64), level.name())
         };
         match &mut self.target {
             Target::Lost => {}
@@ -147,21 +147,9 @@ fn rotate(path: &Path, keep: usize) -> std::io::Result<File> {
     File::create(path)
 }
 
-/// UTC to the millisecond.
-fn stamp(since_epoch: Duration) -> String {
-    let whole = Duration::from_secs(since_epoch.as_secs());
-    let text = DateTime::from_unix_duration(whole).map(|d| d.to_string()).unwrap_or_default();
-    format!("{}.{:03}Z", text.trim_end_matches('Z'), since_epoch.subsec_millis())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn stamps() {
-        assert_eq!(stamp(Duration::from_millis(1_700_000_000_042)), "2023-11-14T22:13:20.042Z");
-    }
 
     #[test]
     fn files_are_set_aside() {

@@ -2,6 +2,7 @@
 
 pub mod args;
 mod audit;
+mod certificate;
 mod device;
 pub mod files;
 pub mod gnmi;
@@ -9,6 +10,7 @@ pub mod grpc;
 pub mod log;
 pub mod queues;
 pub mod runtime;
+mod services;
 mod shared;
 pub mod summary;
 pub mod tls;
@@ -34,6 +36,7 @@ use pointsman_ports::{
 use pointsman_v1model::SwitchConfig;
 use queues::Setting;
 use runtime::{Handle, Runtime};
+use services::Services;
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -236,16 +239,18 @@ pub async fn serve(
     let service = P4RuntimeServer::new(grpc::Service::new(handle.clone()))
         .max_decoding_message_size(grpc::MAX_MESSAGE_BYTES)
         .max_encoding_message_size(grpc::MAX_MESSAGE_BYTES);
+    let services = Services { p4runtime: service, gnmi: GNmiServer::new(gnmi::Service::new(handle.clone())) };
     let server = tonic::transport::Server::builder()
         .http2_keepalive_interval(Some(KEEPALIVE))
-        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-        .add_service(service)
-        .add_service(GNmiServer::new(gnmi::Service::new(handle.clone())));
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT));
     let served = match tls {
-        None => server.serve_with_incoming(TcpIncoming::from(listener).with_nodelay(Some(true))).await,
+        None => {
+            let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+            server.serve_with_incoming(services, incoming).await
+        }
         Some(config) => {
             let incoming = ReceiverStream::new(tls::accept(listener, config, handle));
-            server.serve_with_incoming(incoming).await
+            server.serve_with_incoming(services, incoming).await
         }
     };
     served.map_err(|e| format!("P4Runtime server: {e}"))

@@ -1,8 +1,10 @@
 //! TLS and mutual TLS for P4Runtime: the files, and the handshake before gRPC. The controller's API reads its
 //! files the same way.
 
+use super::certificate::validity;
 use super::log::Level;
 use super::runtime::Handle;
+use pointsman_balance::api::rfc3339;
 use rustls::RootCertStore;
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
@@ -18,7 +20,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use x509_cert::der::Decode;
 
 /// Timeout of the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -85,20 +86,19 @@ pub fn key(path: &Path, what: &str) -> Result<PrivateKeyDer<'static>, String> {
 /// Checks that the certificate is valid now.
 fn check_validity(path: &Path, certificate: &CertificateDer, now: SystemTime) -> Result<(), String> {
     let name = path.display();
-    let parsed = x509_cert::Certificate::from_der(certificate)
-        .map_err(|e| format!("the first certificate in {name} cannot be read: {e}"))?;
-    let validity = parsed.tbs_certificate().validity();
-    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-    if now > validity.not_after.to_unix_duration() {
-        let date = validity.not_after.to_date_time();
+    let [begins, ends] = validity(certificate).ok_or_else(|| {
+        format!("the first certificate in {name} cannot be read: it is not an X.509 certificate")
+    })?;
+    let now = rfc3339(now.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64);
+    // Text of this form is in the order of time.
+    if now > ends {
         return Err(format!(
-            "the certificate in {name} expired at {date}: no client would accept it; renew it"
+            "the certificate in {name} expired at {ends}: no client would accept it; renew it"
         ));
     }
-    if now < validity.not_before.to_unix_duration() {
-        let date = validity.not_before.to_date_time();
+    if now < begins {
         return Err(format!(
-            "the certificate in {name} is not valid before {date}: wait, or check this machine's clock"
+            "the certificate in {name} is not valid before {begins}: wait, or check this machine's clock"
         ));
     }
     Ok(())
