@@ -32,7 +32,7 @@ pub fn map<I: Sync, T: Send>(
     let mut done = thread::scope(|scope| {
         let mut running = Vec::new();
         for _ in 0..threads.min(items.len()) {
-            match Builder::new().spawn_scoped(scope, &work) {
+            match Builder::new().spawn_scoped(scope, work) {
                 Ok(thread) => running.push(thread),
                 Err(e) => {
                     failed.store(true, Ordering::Relaxed);
