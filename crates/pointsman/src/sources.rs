@@ -14,10 +14,11 @@ macro_rules! carried {
     ($($name:literal => $path:literal),* $(,)?) => { &[$(($name, include_str!($path))),*] };
 }
 
-/// `#include <...>`: the language's core library and the architecture.
+/// `#include <...>`: the language's core library, the architecture, and libraries for it.
 const SYSTEM: &[(&str, &str)] = carried! {
     "core.p4" => "../../../p4/include/core.p4",
     "v1model.p4" => "../../../p4/include/v1model.p4",
+    "pointsman/generator.p4" => "../../../p4/lib/pointsman/generator.p4",
 };
 
 /// Finds includes: next to the including file, in the `-I` folders, among those built into the binary.

@@ -89,6 +89,15 @@ fn our_own_programs_pass() {
 }
 
 #[test]
+fn generated_packets() {
+    let example = repository().join("examples/heartbeat");
+    for executor in ["engine", "interp"] {
+        let (code, out, err) = run(&[example.to_str().expect("text"), "--executor", executor]);
+        assert_eq!((code, last_line(&out), err.as_str()), (0, "1 passed, 0 failed, 0 skipped", ""), "{out}");
+    }
+}
+
+#[test]
 fn what_cannot_be_compiled_is_interpreted() {
     let dir = Folder::new("interpreted");
     dir.write("array.p4", &REFLECT.replace("{ bit<16> x; }", "{ bit<16> x; bit<8>[2] y; }"));

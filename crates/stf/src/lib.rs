@@ -18,7 +18,9 @@
 //! | `mc_mgrp_create GROUP`, `mc_node_create INSTANCE PORT ...`, `mc_node_update NODE PORT ...`, `mc_node_associate GROUP NODE` | multicast; nodes are numbered from 0 |
 //! | `member_create PROFILE MEMBER ACTION(...)`, `group_create PROFILE GROUP MEMBER[:WEIGHT] ...` | action profiles and selectors (ours); entries of their tables do `member(MEMBER)` or `group(GROUP)` |
 //! | `value_set_add NAME MATCH[,MATCH ...]` | a member of a parser value set (ours) |
-//! | `wait [MILLISECONDS]` | time passes, a second unless told |
+//! | `generator NUMBER:period=TIME,port=PORT[,packets=N][,header=no],template=HEX`, `generator NUMBER:port-down,...`, `generator NUMBER:off` | a packet generator (ours) |
+//! | `port_down PORT`, `port_up PORT` | the port has no carrier, or has one again (ours) |
+//! | `wait [MILLISECONDS]` | time passes, a second unless told; packets may leave meanwhile |
 //!
 //! Packets expected on a port are matched in order, and there must be no others on any port that the test names. `#`
 //! starts a comment. Matches are written as in [`entries::parse_match`]. Every statement is executed; one that is not
@@ -27,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 pub mod entries;
+pub mod generator;
 mod parse;
 mod rig;
 mod run;

@@ -2,6 +2,7 @@
 
 use crate::StfError;
 use crate::entries::{ActionText, EntryText};
+use crate::generator::Numbered;
 
 /// A command with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,6 +125,11 @@ pub enum Command {
     NodeUpdate {
         node: usize,
         ports: Vec<u32>,
+    },
+    Generator(Numbered),
+    PortStatus {
+        port: u32,
+        up: bool,
     },
     NodeAssociate {
         group: u32,
@@ -353,6 +359,11 @@ fn command(line: &str) -> Result<Command, String> {
             }
             None => return Err("value_set_add NAME MATCH[,MATCH ...]".into()),
         },
+        "generator" => Command::Generator(rest.parse()?),
+        "port_down" | "port_up" => {
+            count(1)?;
+            Command::PortStatus { port: int(words[0])?, up: word.eq_ignore_ascii_case("port_up") }
+        }
         "wait" => match words.as_slice() {
             [] => Command::Wait { ms: 1000 },
             [ms] => Command::Wait { ms: int(ms)? },

@@ -57,6 +57,21 @@ impl<E: Executor> Rig<E> {
         self.now = self.now.plus_ns(ms * 1_000_000);
     }
 
+    /// Lets `ms` milliseconds pass, and returns the packets that leave meanwhile.
+    pub fn run_ms(&mut self, ms: u64) -> Vec<Output> {
+        let end = self.now.plus_ns(ms * 1_000_000);
+        let mut out = Vec::new();
+        while let Some(at) = self.switch.next_poll().filter(|at| *at <= end) {
+            self.now = self.now.max(at);
+            // A packet that recirculates for ever must not stop the clock.
+            if self.switch.poll(self.now, BUDGET, &mut out).more {
+                break;
+            }
+        }
+        self.now = end;
+        out
+    }
+
     /// A packet arrives; returns the packets that leave because of it. It is processed in place, as on the wire.
     pub fn send(&mut self, port: u32, frame: &[u8]) -> Vec<Output> {
         let mut out = Vec::new();

@@ -4,6 +4,7 @@ use crate::entries::{
     build_action, build_entry, build_matches, build_member, find_extern, find_table, find_value_set,
     parse_bits,
 };
+use crate::generator::Numbered;
 use crate::parse::{Command, Condition, Index, Line};
 use crate::rig::Rig;
 use crate::{Report, StfError};
@@ -87,17 +88,9 @@ impl<E: Executor> Runner<'_, E> {
                 self.report.packets_in += 1;
                 self.since_packet = 0;
                 let out = self.rig.send(*port, bytes);
-                self.rig.wait_ms(STEP_MS);
-                for packet in out {
-                    let Output::Port(port, bytes) = packet else { continue };
-                    self.since_packet += 1;
-                    if self.ports.contains(&port) {
-                        self.report.packets_out += 1;
-                        self.left.entry(port).or_default().push_back(bytes);
-                    } else {
-                        self.report.unchecked += 1;
-                    }
-                }
+                self.take(out);
+                let later = self.rig.run_ms(STEP_MS);
+                self.take(later);
             }
             Command::Expect { port, digits, exact } => {
                 let expected = Expected { line: line.number, digits: digits.clone(), exact: *exact };
@@ -277,9 +270,34 @@ impl<E: Executor> Runner<'_, E> {
                 members.push(build_member(&program, id, fields)?);
                 self.state().set_value_set(id, members).map_err(text)?;
             }
-            Command::Wait { ms } => self.rig.wait_ms(*ms),
+            Command::Generator(Numbered { number, generator }) => {
+                self.rig.switch.set_generator(now, *number, generator.clone()).map_err(text)?;
+            }
+            Command::PortStatus { port, up } => {
+                self.rig.switch.set_port_status(*port, *up);
+                let out = self.rig.run_ms(0);
+                self.take(out);
+            }
+            Command::Wait { ms } => {
+                let out = self.rig.run_ms(*ms);
+                self.take(out);
+            }
         }
         Ok(())
+    }
+
+    /// Keeps packets that left, for the statements that expect them.
+    fn take(&mut self, out: Vec<Output>) {
+        for packet in out {
+            let Output::Port(port, bytes) = packet else { continue };
+            self.since_packet += 1;
+            if self.ports.contains(&port) {
+                self.report.packets_out += 1;
+                self.left.entry(port).or_default().push_back(bytes);
+            } else {
+                self.report.unchecked += 1;
+            }
+        }
     }
 
     fn named(&self, id: &str) -> Result<(TableId, EntryHandle), String> {

@@ -43,6 +43,9 @@ pub struct SwitchConfig {
     /// Added to the timestamps that programs see: microseconds between the epoch of their choice and the switch's start.
     /// With the time of day at the start they see UNIX time. 0 as in BMv2.
     pub clock_offset_us: u64,
+    /// Timestamps in `standard_metadata` count nanoseconds and not microseconds, which is BMv2's unit. Those of 32 bits then wrap
+    /// after 4.3 seconds.
+    pub nanoseconds: bool,
     /// Of `random()` and of the `random` hash. Equal seeds and inputs give equal outputs.
     pub seed: u64,
 }
@@ -65,6 +68,7 @@ impl Default for SwitchConfig {
             max_waiting_digests: 4096,
             max_waiting_events: 4096,
             clock_offset_us: 0,
+            nanoseconds: false,
             seed: 1,
         }
     }

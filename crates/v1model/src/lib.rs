@@ -24,6 +24,7 @@ mod externs;
 mod fake;
 mod fields;
 mod flat;
+mod generator;
 mod guarded;
 mod hash;
 mod info;
@@ -47,6 +48,7 @@ mod usage;
 
 pub use config::{ConfigError, DEFAULT_MAX_DESCENDANTS, SwitchConfig};
 pub use counter::{CounterArray, CounterCell, CounterKind};
+pub use generator::{Generator, Made, Trigger};
 pub use hash::{BitBuffer, Crc, CrcParams, HashAlgorithm, csum16, identity, xor16};
 pub use meter::{Color, Meter, MeterArray, MeterConfig, MeterKind};
 pub use pipeline::{Pipeline, Problem};

@@ -102,6 +102,8 @@ pub struct Stats {
     pub received: u64,
     /// Of these, from the control plane.
     pub received_from_cpu: u64,
+    /// Packets made by generators.
+    pub generated: u64,
     /// Ingress clones made.
     pub ingress_clones: u64,
     /// Egress clones made.
@@ -162,6 +164,7 @@ impl Stats {
         let pairs = [
             (&mut self.received, o.received),
             (&mut self.received_from_cpu, o.received_from_cpu),
+            (&mut self.generated, o.generated),
             (&mut self.ingress_clones, o.ingress_clones),
             (&mut self.egress_clones, o.egress_clones),
             (&mut self.replicas, o.replicas),
@@ -184,7 +187,7 @@ impl Stats {
 
     /// Packets made inside the switch.
     pub fn created(&self) -> u64 {
-        self.ingress_clones + self.egress_clones + self.replicas
+        self.generated + self.ingress_clones + self.egress_clones + self.replicas
     }
 
     /// Packets dropped for any reason.

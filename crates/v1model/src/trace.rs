@@ -64,6 +64,13 @@ pub enum StepKind {
         /// The packet.
         bytes: Vec<u8>,
     },
+    /// A generator made the packet.
+    Generated {
+        /// The port as which it came in.
+        port: u32,
+        /// The packet.
+        bytes: Vec<u8>,
+    },
     /// This thread is a copy of another one.
     Copied {
         /// The thread that it came from.

@@ -6,6 +6,7 @@ use super::straight::Place;
 use super::{Arrived, Sink};
 use crate::config::SwitchConfig;
 use crate::env::Effects;
+use crate::generator::Generators;
 use crate::meter::Color;
 use crate::queue::{Pace, QueueConfig, Queues};
 use crate::random::Random;
@@ -157,6 +158,7 @@ pub(super) struct Core<F> {
     /// 0, and from 1 on for further workers.
     number: u64,
     pub queues: Queues<Boxed<F>>,
+    pub generators: Generators,
     pub pool: Vec<Boxed<F>>,
     pub emitted: Vec<u8>,
     pub last_now: Time,
@@ -185,6 +187,7 @@ impl<F> Core<F> {
             own: Own::new(&config),
             number: 0,
             queues: Queues::new(config.queues_per_port, queue),
+            generators: Generators::default(),
             pool: Vec::new(),
             emitted: Vec::new(),
             last_now: Time::ZERO,
@@ -285,6 +288,7 @@ impl<F> Core<F> {
         self.input.is_empty()
             && (self.again.is_empty() || self.again_pace.free_ns > now.0)
             && self.queues.are_quiet(now)
+            && self.generators.next().is_none_or(|t| t > now)
             && self.trace.is_none()
     }
 

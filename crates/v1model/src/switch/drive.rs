@@ -3,6 +3,7 @@
 use super::core::{Boxed, Core, FEW, LANES, Packet, Way};
 use super::path::Path;
 use super::prepare::Prepared;
+use crate::config::SwitchConfig;
 use crate::fields::StdHandles;
 use crate::pipeline::Pipeline;
 use crate::state::{Access, State};
@@ -24,7 +25,9 @@ pub(super) struct Fixed<E: Executor> {
     pub path: Path<E::Field>,
     pub pipeline: Pipeline,
     /// See [`crate::SwitchConfig::clock_offset_us`].
-    pub clock_offset_us: u64,
+    clock_offset_us: u64,
+    /// See [`crate::SwitchConfig::nanoseconds`].
+    nanoseconds: bool,
     pub runs: Runs,
     /// The parser does not clear the headers itself.
     pub reset_headers: bool,
@@ -102,15 +105,26 @@ impl<E: Executor> Fixed<E> {
 }
 
 impl<E: Executor> Loaded<E> {
-    pub fn new(prepared: Prepared<E>, state: State, clock_offset_us: u64) -> Self {
+    pub fn new(prepared: Prepared<E>, state: State, config: &SwitchConfig) -> Self {
         let Prepared { exec, through, std, path, pipeline } = prepared;
         let (program, blocks, runs) = (&pipeline.program, &pipeline.blocks, Runs::new(&pipeline));
         let headers = program.parsers.get(blocks.parser.index()).and_then(|p| p.frame.params.first());
         let reset_headers = headers.is_none_or(|p| p.direction != Direction::Out);
         // A parser without calls can run ahead of other packets. A few at a time share the fixed cost.
         let at_once = if pipeline.parser_is_pure { exec.lookahead().clamp(FEW, LANES) } else { 1 };
-        let fixed =
-            Fixed { exec, std, path, pipeline, clock_offset_us, runs, reset_headers, at_once, through };
+        let (clock_offset_us, nanoseconds) = (config.clock_offset_us, config.nanoseconds);
+        let fixed = Fixed {
+            exec,
+            std,
+            path,
+            pipeline,
+            clock_offset_us,
+            nanoseconds,
+            runs,
+            reset_headers,
+            at_once,
+            through,
+        };
         Loaded { fixed, state }
     }
 
@@ -137,9 +151,12 @@ impl<E: Executor> Drive<'_, E> {
         field.map_or(0, |field| self.fixed.exec.read(frame, field) as u32)
     }
 
-    /// Microseconds as the program sees them.
+    /// A point in time as the program sees it.
     #[inline]
     pub fn stamp(&self, time: Time) -> u64 {
-        time.micros().wrapping_add(self.fixed.clock_offset_us)
+        match self.fixed.nanoseconds {
+            false => time.micros().wrapping_add(self.fixed.clock_offset_us),
+            true => time.0.wrapping_add(self.fixed.clock_offset_us.wrapping_mul(1000)),
+        }
     }
 }

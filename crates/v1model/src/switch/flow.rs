@@ -18,8 +18,7 @@ impl<F> Core<F> {
         port: u32,
         packet: &[u8],
     ) {
-        self.last_now = self.last_now.max(now);
-        self.trace.iter_mut().for_each(|t| t.now = now);
+        self.begin(fixed, now);
         let thread = self.thread(|| StepKind::Received { port, bytes: packet.to_vec() });
         let Some(fixed) = fixed else {
             self.gate.stats.received += 1;
@@ -30,6 +29,36 @@ impl<F> Core<F> {
         if let Some(reason) = refused {
             return self.refuse(thread, reason);
         }
+        self.admit(fixed, now, port, packet, thread);
+    }
+
+    /// Whatever is done with the switch at this point in time, packets that are due are made first.
+    fn begin<E: Executor<Frame = F>>(&mut self, fixed: Option<&Fixed<E>>, now: Time) {
+        self.last_now = self.last_now.max(now);
+        self.trace.iter_mut().for_each(|t| t.now = now);
+        if self.generators.next().is_some_and(|t| t <= now) {
+            let mut generators = std::mem::take(&mut self.generators);
+            generators.make(now, |port, at, packet| {
+                self.gate.stats.generated += 1;
+                let thread = self.thread(|| StepKind::Generated { port, bytes: packet.to_vec() });
+                match fixed {
+                    Some(fixed) => self.admit(fixed, at, port, packet, thread),
+                    None => self.refuse(thread, DropReason::NoPipeline),
+                }
+            });
+            self.generators = generators;
+        }
+    }
+
+    /// Puts a packet where it waits for ingress.
+    fn admit<E: Executor<Frame = F>>(
+        &mut self,
+        fixed: &Fixed<E>,
+        received: Time,
+        port: u32,
+        packet: &[u8],
+        thread: u32,
+    ) {
         if self.input.len() >= self.config.input_depth_packets as usize {
             return self.refuse(thread, DropReason::InputFull);
         }
@@ -37,7 +66,7 @@ impl<F> Core<F> {
         p.data.clear();
         p.data.extend_from_slice(packet);
         p.ingress_port = port;
-        p.received = now;
+        p.received = received;
         p.fresh = true;
         p.way.thread = thread;
         self.input.push_back(p);
@@ -68,8 +97,7 @@ impl<F> Core<F> {
         budget: usize,
         sink: &mut dyn Sink,
     ) -> Polled {
-        self.last_now = self.last_now.max(now);
-        self.trace.iter_mut().for_each(|t| t.now = now);
+        self.begin(drive.as_ref().map(|d| d.fixed), now);
         let Some(mut drive) = drive else { return Polled { passes: 0, more: false } };
         self.own.forget(&drive.state);
         let passes = drive.work(self, now, budget, sink);
@@ -82,7 +110,7 @@ impl<F> Core<F> {
 
     /// When the next work besides new packets is due.
     pub fn next_deadline(&self) -> Option<Time> {
-        [self.next_ingress(), self.queues.next()].into_iter().flatten().min()
+        [self.next_ingress(), self.queues.next(), self.generators.next()].into_iter().flatten().min()
     }
 
     /// Receives and polls packets one by one, without copies unless they have to wait.
@@ -99,7 +127,7 @@ impl<F> Core<F> {
             return Polled { passes: 0, more: false };
         };
         self.own.forget(&drive.state);
-        self.last_now = self.last_now.max(now);
+        self.begin(Some(drive.fixed), now);
         let mut bench = self.bench.take().unwrap_or_default();
         let alone = batch.len() == 1 && budget >= 2 && self.is_clear(now) && drive.goes_through();
         let passes = match alone {

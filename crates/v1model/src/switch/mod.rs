@@ -19,6 +19,7 @@ use self::drive::Loaded;
 pub use self::prepare::{Prepared, Preparer};
 pub use self::worker::Worker;
 use crate::config::{ConfigError, SwitchConfig};
+use crate::generator::{Generator, Generators};
 use crate::guarded::Guarded;
 use crate::pipeline::{Pipeline, Problem};
 use crate::queue::{PortRate, QueueConfig, QueueStats, SharedBuffer};
@@ -237,8 +238,7 @@ impl<E: Executor> Switch<E> {
         }
         state.replication.set_down_ports(self.core.down_ports.clone());
         state.share(self.others.len());
-        let offset_us = self.core.config.clock_offset_us;
-        let loaded = Loaded::new(prepared, state, offset_us);
+        let loaded = Loaded::new(prepared, state, &self.core.config);
         self.each(|core| core.change_program(&loaded.fixed));
         self.loaded = Some(loaded);
         Ok(Retired { _old: retired })
@@ -390,10 +390,44 @@ impl<E: Executor> Switch<E> {
         self.each(|core| {
             if up {
                 core.down_ports.remove(&port);
-            } else {
-                core.down_ports.insert(port);
+            } else if core.down_ports.insert(port) {
+                core.generators.port_down(port);
             }
         });
+    }
+
+    /// Sets or removes the packet generator of a number. It begins at `now`, and works on the first worker, from whose
+    /// [`Switch::poll`] or [`Worker::poll`] its packets come.
+    ///
+    /// # Errors
+    /// See [`Generator::validate`]; the port does not fit the program's port type.
+    pub fn set_generator(
+        &mut self,
+        now: Time,
+        number: u16,
+        generator: Option<Generator>,
+    ) -> Result<(), ConfigError> {
+        if let Some(g) = &generator {
+            g.validate(self.core.config.drop_port)?;
+            let width = self.pipeline().map_or(32, Pipeline::port_width);
+            if width < 32 && g.port >> width != 0 {
+                return Err(ConfigError(format!("a generator's port {} has more than {width} bits", g.port)));
+            }
+        }
+        match self.others.first() {
+            Some(core) => core.shared().generators.set(now, number, generator),
+            None => self.core.generators.set(now, number, generator),
+        }
+        Ok(())
+    }
+
+    /// The packet generators, by number.
+    pub fn generators(&self) -> Vec<(u16, Generator)> {
+        let list = |all: &Generators| all.all().map(|(n, g)| (n, g.clone())).collect();
+        match self.others.first() {
+            Some(core) => list(&core.shared().generators),
+            None => list(&self.core.generators),
+        }
     }
 
     /// The ports, if they are restricted.
@@ -474,6 +508,18 @@ impl<E: Executor> Switch<E> {
             return Err(ConfigError("bits_per_s is 0: omit the rate for no limit".into()));
         }
         self.each(|core| core.queues.set_rate(port, rate));
+        Ok(())
+    }
+
+    /// Sets how fast resubmitted and recirculated packets come in; `None` for no limit.
+    ///
+    /// # Errors
+    /// A rate of 0.
+    pub fn configure_recirculation(&mut self, rate: Option<PortRate>) -> Result<(), ConfigError> {
+        if rate.is_some_and(|r| r.bits_per_s == 0) {
+            return Err(ConfigError("bits_per_s is 0: omit the rate for no limit".into()));
+        }
+        self.each(|core| core.config.recirculation_rate = rate);
         Ok(())
     }
 

@@ -192,8 +192,9 @@ impl<E: Executor> Drive<'_, E> {
         sink: &mut dyn Sink,
     ) {
         let Departure { port, mut packet, depth } = departure;
-        let waited = now.micros().saturating_sub(packet.enqueued.micros());
-        core.note(packet.way.thread, || StepKind::Dequeued { port, waited_us: waited });
+        let waited = self.stamp(now).saturating_sub(self.stamp(packet.enqueued));
+        let waited_us = now.micros().saturating_sub(packet.enqueued.micros());
+        core.note(packet.way.thread, || StepKind::Dequeued { port, waited_us });
         let mut given = [0; _];
         given[given::ENQUEUED] = self.stamp(packet.enqueued);
         given[given::ENQ_DEPTH] = u64::from(packet.enqueued_behind);

@@ -19,7 +19,7 @@ pub(super) mod given {
     /// Those before the traffic manager, which a compiled pass gets, too.
     pub const PORT: usize = 0;
     pub const BYTES: usize = 1;
-    /// Microseconds as the program sees them, as all times here.
+    /// As the program sees it, as all points in time here.
     pub const STAMP: usize = 2;
     /// See [`crate::queue::Queues::held`]; for a compiled pass only.
     pub const HELD: usize = 3;

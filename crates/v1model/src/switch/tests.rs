@@ -1,7 +1,9 @@
 //! The handling of packets after ingress and after egress.
 
 use crate::fake::{Block, Rig, Script, bits};
-use crate::{CloneSession, DropReason, Keep, Output, QueueConfig, Random, Replica, SwitchConfig, Time};
+use crate::{
+    CloneSession, DropReason, Keep, Output, PortRate, QueueConfig, Random, Replica, SwitchConfig, Time,
+};
 use pointsman_ir::Value;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -406,6 +408,34 @@ fn queues_in_virtual_time() {
     );
     assert_eq!(dropped(&mut r, DropReason::QueueFull), 1);
     assert_eq!(r.switch.next_deadline(), None);
+}
+
+/// Two bytes take 2 us at 8 Mbit/s.
+#[test]
+fn a_rate_in_bits_and_timestamps_in_nanoseconds() {
+    let seen: Rc<RefCell<Vec<[u64; 4]>>> = Rc::default();
+    let note = seen.clone();
+    let script = egress(move |b| {
+        let fields = ["ingress_global_timestamp", "enq_timestamp", "deq_timedelta", "enq_qdepth"];
+        note.borrow_mut().push(fields.map(|f| b.std(f)));
+    });
+    let config = SwitchConfig { nanoseconds: true, clock_offset_us: 1, ..SwitchConfig::default() };
+    let mut r = rig_with(config, script);
+    r.switch.configure_port_rate(0, Some(PortRate { bits_per_s: 8_000_000, overhead_bytes: 0 })).unwrap();
+    for i in 0..3 {
+        r.receive(100, 1, &[1, i]);
+    }
+    r.run(101);
+    assert_eq!(r.outputs(), "0:0100");
+    r.run(103);
+    assert_eq!(r.outputs(), "0:0101");
+    assert_eq!(r.switch.next_deadline(), Some(Time::from_micros(105)));
+    r.run(105);
+    assert_eq!(r.outputs(), "0:0102");
+    assert_eq!(
+        *seen.borrow(),
+        [[101_000, 102_000, 0, 0], [101_000, 102_000, 2_000, 0], [101_000, 102_000, 4_000, 1]]
+    );
 }
 
 #[test]

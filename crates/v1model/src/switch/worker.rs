@@ -37,6 +37,11 @@ impl<E: Executor> Switch<E> {
         if let Some(l) = &mut self.loaded {
             l.state.share(self.others.len());
         }
+        if first == 0
+            && let Some(worker) = self.others.first()
+        {
+            worker.shared().generators = std::mem::take(&mut self.core.generators);
+        }
         let worker = |index: usize| Worker { core: self.others[index].clone(), index };
         (first..first + count).map(worker).collect()
     }

@@ -7,9 +7,9 @@ use pointsman_ir::{
     ValueSetId,
 };
 use pointsman_v1model::{
-    Arrived, CloneSession, CounterCell, CrcParams, DropReason, Event, EventKind, Group, GroupMember, Keep,
-    MeterConfig, Output, Pipeline, QueueConfig, Random, Replica, Sink, State, Switch, SwitchConfig, Time,
-    Worker,
+    Arrived, CloneSession, ConfigError, CounterCell, CrcParams, DropReason, Event, EventKind, Group,
+    GroupMember, Keep, MeterConfig, Output, Pipeline, PortRate, QueueConfig, Random, Replica, SharedBuffer,
+    Sink, State, Switch, SwitchConfig, Time, Worker,
 };
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -134,13 +134,39 @@ fn seen(switch: &mut Switch<Tested>) -> Outcome<String> {
     Ok(format!("{:?}", (stats, digests, events, ports, cells, entries, switch.next_deadline())))
 }
 
+/// What limits the ports of a switch.
+type Limits = fn(&mut Switch<Tested>) -> Result<(), ConfigError>;
+
+/// Port 0 has no limit, and each of the next ones has another.
+fn limited(switch: &mut Switch<Tested>) -> Result<(), ConfigError> {
+    let rate = |bits_per_s| Some(PortRate { bits_per_s, overhead_bytes: 4 });
+    for (port, bits) in [(1, 100_000_000), (2, 10_000_000), (3, 1_000_000)] {
+        switch.configure_port_rate(port, rate(bits))?;
+    }
+    let delayed = QueueConfig { delay_ns: 15_000, depth_bytes: Some(500), ..QueueConfig::default() };
+    if switch.config().queues_per_port > 1 {
+        switch.configure_queue(3, Some(1), delayed)?;
+    }
+    switch.configure_queue(4, None, delayed)?;
+    switch.configure_queue(5, None, QueueConfig { rate_pps: Some(50_000), ..QueueConfig::default() })?;
+    switch.configure_recirculation(rate(50_000_000))?;
+    switch.configure_buffer(Some(SharedBuffer { bytes: 2_000, threshold_percent: 50 }))
+}
+
 /// Feeds the same random packets to two switches that run `NAME.p4`, one by one and in batches: the results are equal.
 /// Returns the number of packets that were sent to their ingress port.
-pub fn feed_both(dir: &Path, name: &str, packets: u64, config: SwitchConfig, budget: usize) -> Outcome<u64> {
+pub fn feed_both(
+    dir: &Path,
+    name: &str,
+    packets: u64,
+    (config, limits): (SwitchConfig, Limits),
+    budget: usize,
+) -> Outcome<u64> {
     let pipeline = load(&dir.join(format!("{name}.p4")))?;
     let text = std::fs::read_to_string(dir.join(format!("{name}.test"))).map_err(|e| e.to_string())?;
     let new = || -> Outcome<Rig> {
         let mut rig = Rig::new(config.clone(), pipeline.clone())?;
+        limits(&mut rig.switch).map_err(|e| e.to_string())?;
         for line in text.lines() {
             let words: Vec<&str> = line.split('#').next().unwrap_or("").split_whitespace().collect();
             let sets = [
@@ -230,13 +256,18 @@ pub fn feed_batches(dir: &Path, name: &str, packets: u64) -> Outcome<u64> {
     let ports = Some([1, 2, 3, 4, 5, 500].into());
     let slow = SwitchConfig { queue_rate_pps: Some(100_000), queues_per_port: 2, ..plain.clone() };
     let narrow = SwitchConfig { ports, max_packet_bytes: 40, queues_per_port: 8, ..plain.clone() };
+    let two = SwitchConfig { queues_per_port: 2, ..plain.clone() };
+    let unlimited: Limits = |_| Ok(());
     let mut in_place = 0;
     for (what, config, budget) in [
-        ("plain", plain.clone(), 50),
-        ("slow", slow, 50),
-        ("narrow", narrow, 50),
-        ("short of breath", plain.clone(), 3),
-        ("one pass", plain, 1),
+        ("plain", (plain.clone(), unlimited), 50),
+        ("slow", (slow, unlimited), 50),
+        ("narrow", (narrow, unlimited), 50),
+        ("limited", (plain.clone(), limited), 50),
+        ("limited, two queues", (two.clone(), limited), 50),
+        ("limited, short of breath", (two, limited), 3),
+        ("short of breath", (plain.clone(), unlimited), 3),
+        ("one pass", (plain, unlimited), 1),
     ] {
         in_place += feed_both(dir, name, packets, config, budget).map_err(|e| format!("{what}: {e}"))?;
     }

@@ -80,6 +80,14 @@ impl Describer<'_> {
                 let text = format!("received on port {port}, {}: {}", bytes_of(bytes.len()), digits(bytes));
                 step("received", json!({ "port": port, "bytes": digits(bytes) }), text)
             }
+            StepKind::Generated { port, bytes } => {
+                let text = format!(
+                    "made by a generator as on port {port}, {}: {}",
+                    bytes_of(bytes.len()),
+                    digits(bytes)
+                );
+                step("generated", json!({ "port": port, "bytes": digits(bytes) }), text)
+            }
             StepKind::Copied { parent, origin } => {
                 let (name, key, n, words) = match origin {
                     Origin::IngressClone(s) => (

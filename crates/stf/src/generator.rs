@@ -1,0 +1,125 @@
+//! Packet generators as text: `NUMBER:period=TIME,port=PORT,...`, in packet tests and on command lines.
+
+use pointsman_v1model::{Generator, Trigger};
+
+/// A packet generator and its number; without the generator, the one of this number ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Numbered {
+    /// The number, as it is in the header of its packets.
+    pub number: u16,
+    /// What it makes.
+    pub generator: Option<Generator>,
+}
+
+/// How it is written.
+pub const USAGE: &str = "NUMBER:period=TIME,port=PORT[,packets=N][,header=no],template=HEX, such as \
+                         1:period=1ms,port=68,template=0200000000010200000000020800; `port-down` in the place of `period=TIME` \
+                         for packets when a port goes down; NUMBER:off to end it";
+
+/// A number of nanoseconds, microseconds, milliseconds or seconds in nanoseconds; not 0.
+pub fn nanoseconds(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit {
+        "ns" => 1,
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(factor).filter(|n| *n > 0)
+}
+
+fn bytes(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u8>> = text.chars().map(|c| Some(c.to_digit(16)? as u8)).collect();
+    let digits = digits.filter(|d| d.len() % 2 == 0)?;
+    Some(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+}
+
+impl std::str::FromStr for Numbered {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |what: &str| format!("'{text}' {what}: write {USAGE}");
+        let (number, settings) = text.split_once(':').ok_or_else(|| wrong("has no `:`"))?;
+        let number = number.trim().parse().map_err(|_| wrong("does not begin with a number up to 65535"))?;
+        if settings.trim() == "off" {
+            return Ok(Numbered { number, generator: None });
+        }
+        let (mut trigger, mut port, mut packets, mut header, mut template) =
+            (None, None, 1, true, Vec::new());
+        for setting in settings.split(',').map(str::trim) {
+            let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
+            match key {
+                "period" => {
+                    let ns = nanoseconds(value).ok_or_else(|| wrong("has a period that is not like 1ms"))?;
+                    trigger = Some(Trigger::Period(ns));
+                }
+                "port-down" if value.is_empty() => trigger = Some(Trigger::PortDown),
+                "port" => port = Some(value.parse().map_err(|_| wrong("has a port that is not a number"))?),
+                "packets" => {
+                    packets =
+                        value.parse().map_err(|_| wrong("has a number of packets that is not 1 to 65535"))?;
+                }
+                "header" => {
+                    header = match value {
+                        "yes" => true,
+                        "no" => false,
+                        _ => return Err(wrong("has a header that is neither `yes` nor `no`")),
+                    }
+                }
+                "template" => {
+                    template = bytes(value).ok_or_else(|| wrong("has a template that is not hexadecimal"))?;
+                }
+                other => return Err(wrong(&format!("has the unknown setting `{other}`"))),
+            }
+        }
+        let trigger = trigger.ok_or_else(|| wrong("has neither a period nor `port-down`"))?;
+        let port = port.ok_or_else(|| wrong("has no port"))?;
+        let generator = Generator { trigger, packets, port, header, template };
+        Ok(Numbered { number, generator: Some(generator) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_text() {
+        let full = Generator {
+            trigger: Trigger::Period(1_000_000),
+            packets: 2,
+            port: 68,
+            header: false,
+            template: vec![0, 0xaa, 0xbb],
+        };
+        let read = |text: &str| text.parse::<Numbered>();
+        let numbered = |number, generator| Ok(Numbered { number, generator });
+        assert_eq!(
+            read("1:period=1ms,port=68,packets=2,header=no,template=00AAbb"),
+            numbered(1, Some(full.clone()))
+        );
+        let down = Generator { trigger: Trigger::PortDown, packets: 1, header: true, ..full };
+        assert_eq!(read("7: port-down, port=68 ,template=00aabb"), numbered(7, Some(down)));
+        assert_eq!(read("7:off"), numbered(7, None));
+        for (text, part) in [
+            ("1", "no `:`"),
+            ("x:off", "up to 65535"),
+            ("65536:off", "up to 65535"),
+            ("1:port=1", "neither a period"),
+            ("1:port-down", "no port"),
+            ("1:period=1,port=1", "not like 1ms"),
+            ("1:period=0ms,port=1", "not like 1ms"),
+            ("1:period=99999999999999s,port=1", "not like 1ms"),
+            ("1:period=1ms,port=x", "port that is not a number"),
+            ("1:period=1ms,port=1,packets=70000", "1 to 65535"),
+            ("1:period=1ms,port=1,header=maybe", "neither `yes` nor `no`"),
+            ("1:period=1ms,port=1,template=abc", "not hexadecimal"),
+            ("1:period=1ms,port=1,speed=3", "unknown setting `speed`"),
+        ] {
+            let said = read(text).unwrap_err();
+            assert!(said.contains(part) && said.contains("NUMBER:off"), "{text}: {said}");
+        }
+    }
+}
