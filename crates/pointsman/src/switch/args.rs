@@ -9,6 +9,7 @@ use crate::executor::Choice;
 use crate::sources::parse_define;
 use pointsman_frontend::Define;
 use pointsman_ports::{PollMode, Want};
+use pointsman_stf::generator::Numbered;
 use pointsman_v1model::DEFAULT_MAX_DESCENDANTS;
 use std::ffi::OsString;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -63,6 +64,16 @@ fn parse_address(s: &str) -> Result<SocketAddr, String> {
     let wrong = |e: std::io::Error| format!("{e}: write ADDRESS:PORT, such as 127.0.0.1:9559 or [::1]:9559");
     let none = || std::io::Error::other("the name has no address");
     s.to_socket_addrs().and_then(|mut all| all.next().ok_or_else(none)).map_err(wrong)
+}
+
+/// A unit of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Timestamps {
+    /// Microseconds.
+    #[default]
+    Us,
+    /// Nanoseconds.
+    Ns,
 }
 
 /// Run a P4 program as a switch on Linux interfaces, with a P4Runtime server.
@@ -131,10 +142,18 @@ pub struct Args {
     /// Queues per port, 1 to 8, selected by standard_metadata.priority; larger numbers are served first.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub priority_queues: u8,
-    /// Rate (packets per second, or `max`) and depth (packets) of queues: 1=1000,64 for port 1, 1:7=500 for its priority 7
-    /// queue, all=max,256 for every port. Repeatable.
-    #[arg(long, value_name = "PORT[:PRIORITY]=RATE[,DEPTH]")]
+    /// Rate (packets per second, bits such as 10Gbit, or `max`), depth (packets, or bytes such as 200kB) and delay of queues:
+    /// 1=1000,64 for port 1, 1:7=500 for its priority 7 queue, all=max,256 for every port, 1=10Gbit,200kB,delay=5us;
+    /// buffer=12MB,100% for a buffer that all queues share, recirculation=10Gbit for recirculated packets. Repeatable.
+    #[arg(long, value_name = "PORT[:PRIORITY]=RATE[,DEPTH][,delay=TIME]")]
     pub queue: Vec<Setting>,
+    /// Unit of the timestamps that programs see: `us`, as in BMv2, or `ns`.
+    #[arg(long, value_enum, default_value_t)]
+    pub timestamps: Timestamps,
+    /// A packet generator: NUMBER:period=1ms,port=68,packets=2,header=no,template=HEX, or with `port-down` in the place of the
+    /// period. Repeatable.
+    #[arg(long, value_name = "NUMBER:SETTINGS")]
+    pub generator: Vec<Numbered>,
     /// File of --queue settings, one per line; reloaded on SIGHUP.
     #[arg(long, value_name = "FILE")]
     pub queue_file: Option<PathBuf>,

@@ -3,6 +3,7 @@
 pub mod args;
 mod audit;
 mod certificate;
+mod clock;
 mod device;
 pub mod files;
 pub mod gnmi;
@@ -33,6 +34,7 @@ use pointsman_ports::pcap::Pace;
 use pointsman_ports::{
     PcapPort, PollMode, Port, PortError, Traced, Want, open_interface, open_interface_shared,
 };
+use pointsman_stf::generator::Numbered;
 use pointsman_v1model::SwitchConfig;
 use queues::Setting;
 use runtime::{Handle, Runtime};
@@ -96,6 +98,8 @@ pub struct Setup {
     pub executor: Choice,
     /// Queues that differ from that.
     pub queues: Vec<Setting>,
+    /// Packet generators.
+    pub generators: Vec<Numbered>,
     /// Device id in P4Runtime.
     pub device_id: u64,
     /// Search path of includes.
@@ -118,6 +122,7 @@ impl Default for Setup {
             switch,
             executor: Choice::default(),
             queues: Vec::new(),
+            generators: Vec::new(),
             device_id: 1,
             sources: Sources::default(),
             watch: Watch::default(),
@@ -176,6 +181,7 @@ pub fn build(setup: Setup) -> Result<Runtime, String> {
     let mut runtime = Runtime::new(config, setup.executor, server, setup.sources, wires)?;
     runtime.set_poll(setup.poll);
     runtime.set_queues(&setup.queues)?;
+    runtime.set_generators(&setup.generators)?;
     Ok(runtime)
 }
 
@@ -365,6 +371,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
             drop_port: args.drop_port,
             queues_per_port: args.priority_queues,
             queue_depth_packets: args.queue_depth,
+            nanoseconds: args.timestamps == args::Timestamps::Ns,
             max_descendants: (args.max_descendants != 0).then_some(args.max_descendants),
             // Outsiders must not learn which keys of a table collide.
             seed: RandomState::new().hash_one(std::process::id()),
@@ -372,6 +379,7 @@ pub fn run(mut args: Args) -> Result<ExitCode, String> {
         },
         executor: args.executor,
         queues,
+        generators: args.generator,
         device_id: args.device_id,
         sources: sources.clone(),
         watch: Watch { each: log.wants(Level::Debug), bytes: args.dump_packet_data },

@@ -1,19 +1,69 @@
 //! Settings of the traffic manager: `--queue`, `--queue-file`.
 
-use pointsman_v1model::{QueueConfig, Switch, SwitchConfig};
+use pointsman_stf::generator::nanoseconds;
+use pointsman_v1model::{PortRate, QueueConfig, SharedBuffer, Switch, SwitchConfig};
 use std::path::Path;
 
-/// Rate and depth of some queues: `PORT[:PRIORITY]=RATE[,DEPTH]`.
+/// One setting, as written on the command line or on a line of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Setting {
+pub enum Setting {
+    /// `PORT[:PRIORITY]=RATE[,DEPTH][,delay=TIME]`.
+    Queue(Queue),
+    /// `buffer=SIZE[,PERCENT%]`.
+    Buffer(SharedBuffer),
+    /// `recirculation=RATE`.
+    Recirculation(PortRate),
+}
+
+/// The setting of some queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queue {
     /// `None`: every port.
     pub port: Option<u32>,
     /// `None`: all queues of the port.
     pub priority: Option<u8>,
-    /// Packets a second; `None` for no limit.
-    pub rate_pps: Option<u64>,
-    /// Packets; `None` for the value of `--queue-depth`.
-    pub depth_packets: Option<u32>,
+    /// How fast they are served.
+    pub rate: Rate,
+    /// What they hold; `None` for the value of `--queue-depth`.
+    pub depth: Option<Depth>,
+    /// Nanoseconds for which each packet is held.
+    pub delay_ns: u64,
+}
+
+/// A rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rate {
+    /// No limit.
+    Max,
+    /// Packets a second, of each queue.
+    Packets(u64),
+    /// Bits a second on the wire, of the port.
+    Bits(u64),
+}
+
+/// A depth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// In packets.
+    Packets(u32),
+    /// In bytes.
+    Bytes(u64),
+}
+
+/// A positive number with one of these units: `10Gbit` is 10 times 10^9 if `Gbit` stands for that.
+fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let (_, factor) = units.iter().find(|(name, _)| *name == unit)?;
+    number.parse::<u64>().ok()?.checked_mul(*factor).filter(|n| *n > 0)
+}
+
+fn bits(text: &str) -> Option<u64> {
+    with_unit(text, &[("bit", 1), ("kbit", 1_000), ("Mbit", 1_000_000), ("Gbit", 1_000_000_000)])
+}
+
+fn bytes(text: &str) -> Option<u64> {
+    with_unit(text, &[("B", 1), ("kB", 1_000), ("MB", 1_000_000), ("GB", 1_000_000_000)])
 }
 
 impl std::str::FromStr for Setting {
@@ -22,43 +72,123 @@ impl std::str::FromStr for Setting {
     fn from_str(s: &str) -> Result<Self, String> {
         let wrong = |what: &str| {
             format!(
-                "'{s}' {what}: write PORT[:PRIORITY]=RATE[,DEPTH], such as 1=1000,64, 1:7=500 or all=max,256"
+                "'{s}' {what}: write PORT[:PRIORITY]=RATE[,DEPTH][,delay=TIME], such as 1=1000,64, 1:7=500, all=max,256 or \
+                 1=10Gbit,200kB; or buffer=12MB,100%; or recirculation=10Gbit"
             )
         };
-        let (queue, limits) = s.split_once('=').ok_or_else(|| wrong("has no `=`"))?;
-        let (port, priority) = match queue.trim().split_once(':') {
+        let (left, right) = s.split_once('=').ok_or_else(|| wrong("has no `=`"))?;
+        let mut parts = right.split(',').map(str::trim);
+        let first = parts.next().unwrap_or_default();
+        let setting = match left.trim() {
+            "buffer" => {
+                let percent = parts.next().map_or(Some(100), |p| p.strip_suffix('%')?.parse().ok());
+                let threshold_percent = percent.filter(|p| *p > 0);
+                let size = bytes(first).ok_or_else(|| wrong("has a size that is not like 12MB"))?;
+                let threshold_percent =
+                    threshold_percent.ok_or_else(|| wrong("has a part that is not like 100%"))?;
+                Setting::Buffer(SharedBuffer { bytes: size, threshold_percent })
+            }
+            "recirculation" => {
+                let rate = bits(first).ok_or_else(|| wrong("has a rate that is not like 10Gbit"))?;
+                Setting::Recirculation(PortRate::ethernet(rate))
+            }
+            queue => Setting::Queue(Queue::read(queue, first, &mut parts).map_err(wrong)?),
+        };
+        match parts.next() {
+            None => Ok(setting),
+            Some(_) => Err(wrong("has too many parts")),
+        }
+    }
+}
+
+impl Queue {
+    fn read<'t>(
+        queue: &str,
+        rate: &str,
+        more: &mut impl Iterator<Item = &'t str>,
+    ) -> Result<Queue, &'static str> {
+        let (port, priority) = match queue.split_once(':') {
             Some((port, priority)) => (port, Some(priority)),
-            None => (queue.trim(), None),
+            None => (queue, None),
         };
         let port = match port {
             "all" => None,
-            n => Some(n.parse().map_err(|_| wrong("does not begin with a port number or `all`"))?),
+            n => Some(n.parse().map_err(|_| "does not begin with a port number or `all`")?),
         };
-        let priority = priority
-            .map(|p| {
-                p.parse().ok().filter(|p| *p < 8).ok_or_else(|| wrong("has a priority that is not 0 to 7"))
-            })
-            .transpose()?;
-        let (rate, depth) = match limits.trim().split_once(',') {
-            Some((rate, depth)) => (rate.trim(), Some(depth.trim())),
-            None => (limits.trim(), None),
+        let priority = match priority {
+            Some(p) => Some(p.parse().ok().filter(|p| *p < 8).ok_or("has a priority that is not 0 to 7")?),
+            None => None,
         };
-        let positive = |n: &u64| *n > 0;
-        let rate_pps = match rate {
-            "max" => None,
-            n => Some(n.parse().ok().filter(positive).ok_or_else(|| {
-                wrong("has a rate that is neither a positive number of packets per second nor `max`")
-            })?),
+        let rate = match rate {
+            "max" => Rate::Max,
+            text => match (with_unit(text, &[("", 1)]), bits(text)) {
+                (Some(n), _) => Rate::Packets(n),
+                (None, Some(n)) => Rate::Bits(n),
+                _ => {
+                    return Err(
+                        "has a rate that is neither a positive number of packets per second, nor one of bits such as \
+                                10Gbit, nor `max`",
+                    );
+                }
+            },
         };
-        let depth_packets = depth
-            .map(|d| {
-                d.parse()
-                    .ok()
-                    .filter(|d| *d > 0)
-                    .ok_or_else(|| wrong("has a depth that is not a positive number"))
-            })
-            .transpose()?;
-        Ok(Setting { port, priority, rate_pps, depth_packets })
+        if matches!(rate, Rate::Bits(_)) && priority.is_some() {
+            return Err(
+                "has a rate in bits for one queue: it is the port's, which serves its queues by priority",
+            );
+        }
+        let mut this = Queue { port, priority, rate, depth: None, delay_ns: 0 };
+        for part in more {
+            match part.strip_prefix("delay=") {
+                Some(time) => {
+                    this.delay_ns = nanoseconds(time).ok_or("has a delay that is not like 5us or 1ms")?;
+                }
+                None if this.depth.is_none() => {
+                    let packets = part.parse().ok().filter(|d| *d > 0).map(Depth::Packets);
+                    let depth = packets.or_else(|| bytes(part).map(Depth::Bytes));
+                    this.depth =
+                        Some(depth.ok_or(
+                            "has a depth that is neither a positive number of packets nor like 200kB",
+                        )?);
+                }
+                None => return Err("has two depths"),
+            }
+        }
+        Ok(this)
+    }
+
+    /// The settings of each of its queues.
+    fn config(&self, default: &QueueConfig) -> QueueConfig {
+        let rate_pps = if let Rate::Packets(n) = self.rate { Some(n) } else { None };
+        let (depth_packets, depth_bytes) = match self.depth {
+            None => (default.depth_packets, None),
+            Some(Depth::Packets(n)) => (n, None),
+            Some(Depth::Bytes(n)) => (u32::MAX, Some(n)),
+        };
+        QueueConfig { depth_packets, depth_bytes, rate_pps, delay_ns: self.delay_ns }
+    }
+
+    /// Applies it.
+    fn apply<E: pointsman_ir::Executor>(
+        &self,
+        switch: &mut Switch<E>,
+        config: &SwitchConfig,
+        default: &QueueConfig,
+    ) -> Result<(), pointsman_v1model::ConfigError> {
+        let limits = self.config(default);
+        let rate = if let Rate::Bits(n) = self.rate { Some(PortRate::ethernet(n)) } else { None };
+        if let (None, None) = (self.port, self.priority) {
+            switch.configure_all_queues(limits)?;
+        }
+        let all = || config.ports.iter().flatten().chain(config.cpu_port.as_ref());
+        let ports: Vec<u32> = self.port.map_or_else(|| all().copied().collect(), |port| vec![port]);
+        for port in ports {
+            switch.configure_queue(port, self.priority, limits)?;
+            if self.priority.is_none() {
+                switch.configure_port_rate(port, rate)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -87,33 +217,28 @@ pub fn apply<E: pointsman_ir::Executor>(
     config: &SwitchConfig,
     settings: &[Setting],
 ) -> Result<(), String> {
-    settings.iter().try_for_each(|s| check(s, config))?;
+    let queues = settings.iter().filter_map(|s| if let Setting::Queue(q) = s { Some(q) } else { None });
+    queues.into_iter().try_for_each(|q| check(q, config))?;
     let (depth_packets, rate_pps) = (config.queue_depth_packets, config.queue_rate_pps);
     let default = QueueConfig { depth_packets, rate_pps, ..QueueConfig::default() };
-    switch.configure_all_queues(default).map_err(|e| e.to_string())?;
-    for setting in settings {
-        let limits = QueueConfig {
-            depth_packets: setting.depth_packets.unwrap_or(default.depth_packets),
-            rate_pps: setting.rate_pps,
-            ..default
-        };
-        match (setting.port, setting.priority) {
-            (None, None) => switch.configure_all_queues(limits),
-            (Some(port), priority) => switch.configure_queue(port, priority, limits),
-            (None, priority) => config
-                .ports
-                .iter()
-                .flatten()
-                .chain(config.cpu_port.as_ref())
-                .try_for_each(|port| switch.configure_queue(*port, priority, limits)),
+    let mut applied = || {
+        switch.configure_all_queues(default)?;
+        switch.configure_buffer(None)?;
+        switch.configure_recirculation(config.recirculation_rate)?;
+        for setting in settings {
+            match setting {
+                Setting::Queue(queue) => queue.apply(switch, config, &default)?,
+                Setting::Buffer(buffer) => switch.configure_buffer(Some(*buffer))?,
+                Setting::Recirculation(rate) => switch.configure_recirculation(Some(*rate))?,
+            }
         }
-        .map_err(|e| e.to_string())?;
-    }
-    Ok(())
+        Ok(())
+    };
+    applied().map_err(|e: pointsman_v1model::ConfigError| e.to_string())
 }
 
 /// Checks that such queues exist.
-fn check(setting: &Setting, config: &SwitchConfig) -> Result<(), String> {
+fn check(setting: &Queue, config: &SwitchConfig) -> Result<(), String> {
     if let Some(port) = setting.port
         && config.cpu_port != Some(port)
         && config.ports.as_ref().is_some_and(|all| !all.contains(&port))
@@ -143,17 +268,38 @@ mod tests {
 
     #[test]
     fn settings() {
-        let plain = Setting { port: Some(1), priority: None, rate_pps: Some(1000), depth_packets: None };
-        check("1=1000", Ok(plain));
-        check("1=1000,64", Ok(Setting { depth_packets: Some(64), ..plain }));
-        check(" 1:7 = 1000 , 64 ", Ok(Setting { priority: Some(7), depth_packets: Some(64), ..plain }));
-        check("all=max,9", Ok(Setting { port: None, rate_pps: None, depth_packets: Some(9), ..plain }));
+        let plain =
+            Queue { port: Some(1), priority: None, rate: Rate::Packets(1000), depth: None, delay_ns: 0 };
+        let packets = |n| Some(Depth::Packets(n));
+        let ok = |queue| Ok(Setting::Queue(queue));
+        check("1=1000", ok(plain));
+        check("1=1000,64", ok(Queue { depth: packets(64), ..plain }));
+        check(" 1:7 = 1000 , 64 ", ok(Queue { priority: Some(7), depth: packets(64), ..plain }));
+        check("all=max,9", ok(Queue { port: None, rate: Rate::Max, depth: packets(9), ..plain }));
+        let gigabit = Queue { rate: Rate::Bits(10_000_000_000), ..plain };
+        check("1=10Gbit", ok(gigabit));
+        check(
+            "1=10Gbit,200kB,delay=5us",
+            ok(Queue { depth: Some(Depth::Bytes(200_000)), delay_ns: 5_000, ..gigabit }),
+        );
+        check("1=max,delay=1ms", ok(Queue { rate: Rate::Max, delay_ns: 1_000_000, ..plain }));
+        check("buffer=12MB", Ok(Setting::Buffer(SharedBuffer { bytes: 12_000_000, threshold_percent: 100 })));
+        check("buffer=1kB,50%", Ok(Setting::Buffer(SharedBuffer { bytes: 1_000, threshold_percent: 50 })));
+        check("recirculation=5Mbit", Ok(Setting::Recirculation(PortRate::ethernet(5_000_000))));
         check("1", Err("has no `=`"));
         check("x=1", Err("port number or `all`"));
         check("1:8=1", Err("not 0 to 7"));
-        check("1=0", Err("neither a positive number"));
-        check("1=", Err("rate"));
+        for rate in ["0", "", "0Gbit", "10GB", "99999999999Gbit", "-1"] {
+            check(&format!("1={rate}"), Err("neither a positive number of packets per second"));
+        }
+        check("1:2=1Gbit", Err("it is the port's"));
         check("1=1,0", Err("depth"));
         check("1=1,x", Err("depth"));
+        check("1=1,2,3", Err("two depths"));
+        check("1=1,delay=3", Err("not like 5us"));
+        check("buffer=12", Err("not like 12MB"));
+        check("buffer=12MB,0%", Err("not like 100%"));
+        check("buffer=12MB,5%,3", Err("too many parts"));
+        check("recirculation=max", Err("not like 10Gbit"));
     }
 }

@@ -4,6 +4,7 @@
 mod calls;
 
 use super::audit::Audit;
+use super::clock::Clock;
 use super::device::{Cache, Turn, compile_config};
 use super::gnmi::model::Interface;
 use super::log::Level;
@@ -20,11 +21,12 @@ use pointsman_control::proto::p4rt;
 use pointsman_control::{ConnId, Device, Output, RpcError, Server, ServerConfig};
 use pointsman_ir::Program;
 use pointsman_ports::{Counters, PollMode};
+use pointsman_stf::generator::Numbered;
 use pointsman_v1model::{Event, EventKind, Preparer, State, Stats, SwitchConfig, Time, Watch};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc as stream, oneshot};
 
 use calls::client;
@@ -60,7 +62,7 @@ pub struct Core {
     next_conn: u64,
     /// Log lines for the operator that are still pending.
     news: Vec<(Level, String)>,
-    start: Instant,
+    clock: Clock,
     stop: bool,
     audit: Audit,
     /// Occupancy of the balancer's connection table.
@@ -141,7 +143,7 @@ impl Handle {
 impl Core {
     /// Time since the switch started.
     pub fn now(&self) -> Time {
-        elapsed(self.start)
+        self.clock.now()
     }
 
     /// P4Runtime without the device that it serves.
@@ -195,6 +197,20 @@ impl Core {
     pub fn set_queues(&mut self, settings: &[Setting]) -> Result<(), String> {
         let config = self.preparer.config();
         self.shared.change(|switch| queues::apply(switch, config, settings))
+    }
+
+    /// Sets these packet generators.
+    ///
+    /// # Errors
+    /// Names the generator, and what is wrong with it.
+    pub fn set_generators(&mut self, all: &[Numbered]) -> Result<(), String> {
+        let now = self.now();
+        self.shared.change(|switch| {
+            all.iter().try_for_each(|Numbered { number, generator }| {
+                let set = switch.set_generator(now, *number, generator.clone());
+                set.map_err(|e| format!("--generator {number}: {e}"))
+            })
+        })
     }
 
     /// Counters of the whole switch.
@@ -323,8 +339,13 @@ impl Core {
             self.deliver(outputs);
         }
         self.news.extend(events.into_iter().map(told));
+        let changed = !links.is_empty();
         for (port, up) in links {
             self.control(|server, device, _| server.port_status(device, port, up));
+        }
+        if changed && let Some(first) = self.workers.first() {
+            // A generator may have made packets. A worker that has ended makes none.
+            let _ = first.order(Order::Look);
         }
     }
 
@@ -396,8 +417,8 @@ impl Runtime {
             n => switch.add_workers(n).into_iter().map(Seat::Among).collect(),
         };
         let shared = Arc::new(Shared::new(switch));
-        let start = Instant::now();
-        let common = Common { shared: shared.clone(), start, control: tx.clone(), backlog: Arc::default() };
+        let clock = Clock::start();
+        let common = Common { shared: shared.clone(), clock, control: tx.clone(), backlog: Arc::default() };
         let made = seats.into_iter().zip(wires).map(|(seat, w)| Worker::new(seat, w, common.clone()));
         let (workers, lines) = made.unzip();
         let core = Core {
@@ -411,7 +432,7 @@ impl Runtime {
             streams: BTreeMap::new(),
             next_conn: 1,
             news: Vec::new(),
-            start,
+            clock,
             stop: false,
             audit: Audit::default(),
             census: Census::default(),
@@ -437,6 +458,14 @@ impl Runtime {
     /// The queue does not exist.
     pub fn set_queues(&mut self, settings: &[Setting]) -> Result<(), String> {
         self.core.set_queues(settings)
+    }
+
+    /// Sets these packet generators.
+    ///
+    /// # Errors
+    /// Names the generator, and what is wrong with it.
+    pub fn set_generators(&mut self, all: &[Numbered]) -> Result<(), String> {
+        self.core.set_generators(all)
     }
 
     /// Starts with a compiled program. Controllers get `config` as its `p4_device_config`.
@@ -553,11 +582,6 @@ impl Core {
             log(level, &news);
         }
     }
-}
-
-/// Time since the switch started.
-pub fn elapsed(start: Instant) -> Time {
-    Time(start.elapsed().as_nanos() as u64)
 }
 
 /// Time of day for ports and messages: captures and notifications carry it.

@@ -1,8 +1,9 @@
 //! A worker: a thread that passes packets from its own ports through the switch.
 
+use super::clock::Clock;
 use super::gnmi::model::Interface;
 use super::log::Level;
-use super::runtime::{Gone, Job, elapsed, unix_ns};
+use super::runtime::{Gone, Job, unix_ns};
 use super::shared::Shared;
 use super::wires::Wires;
 use crate::executor::Runner;
@@ -33,6 +34,8 @@ pub enum Order {
     PacketOut(Vec<u8>),
     /// Report the state of the ports.
     Interfaces(oneshot::Sender<Vec<Interface>>),
+    /// Look for work that came up in the switch.
+    Look,
     /// End.
     Stop,
 }
@@ -157,7 +160,7 @@ pub struct Worker {
     pub wires: Wires,
     poll: PollStrategy,
     shared: Arc<Shared>,
-    start: Instant,
+    clock: Clock,
     orders: Receiver<Order>,
     control: Sender<Job>,
     /// Notices of all workers that the control plane has not seen yet.
@@ -175,8 +178,8 @@ pub struct Worker {
 pub struct Common {
     /// The switch.
     pub shared: Arc<Shared>,
-    /// When the switch started.
-    pub start: Instant,
+    /// The switch's clock.
+    pub clock: Clock,
     /// The control plane.
     pub control: Sender<Job>,
     /// See [`Worker`].
@@ -188,13 +191,13 @@ impl Worker {
     pub fn new(seat: Seat, wires: Wires, common: Common) -> (Self, Line) {
         let (tx, orders) = sync_channel(MAX_ORDERS);
         let line = Line { orders: tx, waker: wires.waker() };
-        let Common { shared, start, control, backlog } = common;
+        let Common { shared, clock, control, backlog } = common;
         let worker = Worker {
             seat,
             wires,
             poll: PollStrategy::new(PollMode::default()),
             shared,
-            start,
+            clock,
             orders,
             control,
             backlog,
@@ -211,7 +214,7 @@ impl Worker {
     }
 
     fn now(&self) -> Time {
-        elapsed(self.start)
+        self.clock.now()
     }
 
     /// Works until it is stopped.
@@ -230,6 +233,7 @@ impl Worker {
                     Order::PacketOut(packet) => self.packets.push(packet),
                     // The caller may have disconnected.
                     Order::Interfaces(tx) => drop(tx.send(self.wires.interfaces())),
+                    Order::Look => more = true,
                     Order::Stop => {
                         self.wires.flush(unix_ns());
                         return Ok(());
@@ -237,17 +241,16 @@ impl Worker {
                 }
             }
             let unix = unix_ns();
-            // A batch has one timestamp: reading the clock costs as much as a look-up.
-            let now = self.now();
-            let (seat, shared) = (&mut self.seat, &self.shared);
+            let (seat, shared, clock) = (&mut self.seat, &self.shared, self.clock);
             // Each packet is completed before the next: queues hold only what they must, not a batch.
             let frames = self.wires.receive(unix, |wires, port, frames| {
                 let arrived = |buffer| Arrived { port, buffer, start: 0 };
                 let mut batch: Vec<Arrived<'_>> =
                     frames.iter_mut().map(|f| arrived(f.as_mut_slice())).collect();
-                seat.process(shared, now, &mut batch, wires);
+                // A batch has one timestamp, since reading the clock costs as much as a look-up; and no frame is older than that.
+                seat.process(shared, clock.now(), &mut batch, wires);
             });
-            let due = self.deadline.is_some_and(|at| at <= now);
+            let due = self.deadline.is_some_and(|at| at <= clock.now());
             let mut said = (Vec::new(), Vec::new());
             if frames > 0 || more || due || !self.packets.is_empty() {
                 let now = self.now();
@@ -263,7 +266,8 @@ impl Worker {
             // More orders may follow whose wake-up is already consumed.
             let step = self.poll.after(self.now().0, frames);
             if orders == 0 && frames == 0 && !more && step == Step::Sleep {
-                let deadline = self.deadline.map(|at| self.start + Duration::from_nanos(at.0));
+                let left = self.deadline.map(|at| Duration::from_nanos(at.since(self.now())));
+                let deadline = left.map(|left| Instant::now() + left);
                 self.wires.wait(unix_ns(), deadline).map_err(|e| format!("cannot wait for packets: {e}"))?;
             }
         }
