@@ -362,20 +362,6 @@ impl Engine {
             _ => None,
         })
     }
-
-    /// Bytes of machine code that have been made so far.
-    pub fn code_bytes(&self) -> usize {
-        let blocks = self.parsers.iter().chain(&self.controls);
-        blocks
-            .filter_map(|b| b.code.get()?.as_ref().ok())
-            .chain(
-                self.pass
-                    .iter()
-                    .flat_map(|p| std::iter::once(&p.code).chain(p.ahead.get().into_iter().flatten())),
-            )
-            .map(|c| c.size)
-            .sum()
-    }
 }
 
 impl Executor for Engine {

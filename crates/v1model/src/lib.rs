@@ -53,7 +53,7 @@ pub use hash::{BitBuffer, Crc, CrcParams, HashAlgorithm, csum16, identity, xor16
 pub use meter::{Color, Meter, MeterArray, MeterConfig, MeterKind};
 pub use pipeline::{Pipeline, Problem};
 pub use profile::{ActionProfile, Group, GroupMember, OneShot, OneShotMember, ProfileError, SelectorConfig};
-pub use queue::{PortRate, QueueConfig, QueueStats, SharedBuffer};
+pub use queue::{PortRate, QueueConfig, SharedBuffer};
 pub use random::Random;
 pub use register::Register;
 pub use replication::{CloneSession, MAX_CLONE_SESSION, Replica, Replication, ReplicationError};

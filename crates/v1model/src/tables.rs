@@ -226,11 +226,6 @@ impl TableState {
             .any(|k| matches!(k.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional))
     }
 
-    /// Whether it supports idle timeouts (`support_timeout`).
-    pub fn supports_idle_timeout(&self) -> bool {
-        self.idle_timeouts
-    }
-
     /// The unit of the direct counter, if any.
     pub fn direct_counter(&self) -> Option<CounterKind> {
         self.direct_counter

@@ -152,11 +152,6 @@ impl Verdict {
         }
     }
 
-    /// Whether it ends an episode.
-    pub fn is_final(self) -> bool {
-        self != Verdict::Open
-    }
-
     /// Whether the weights are right.
     pub fn is_right(self) -> bool {
         matches!(self, Verdict::CpusSuffice | Verdict::Shared)

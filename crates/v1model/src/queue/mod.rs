@@ -61,13 +61,11 @@ impl<T> PortMap<T> {
 
 /// Counters of one queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QueueStats {
+struct QueueStats {
     /// Packets in it now.
-    pub queued: u32,
+    queued: u32,
     /// Bytes in it now, as the packets came in.
-    pub queued_bytes: u64,
-    /// Packets dropped because it, or the shared buffer, was full.
-    pub full: u64,
+    queued_bytes: u64,
 }
 
 /// A packet in a queue.
@@ -220,20 +218,19 @@ impl<P> Queues<P> {
         self.queue(port, priority).1.stats.queued
     }
 
-    /// Whether a queue, or the shared buffer, is too full for a packet. Then it counts the packet as dropped.
+    /// Whether a queue, or the shared buffer, is too full for a packet.
     pub fn refuses(&mut self, port: u32, priority: u8, bytes: u32) -> bool {
         let (buffer, used, more) = (self.buffer, self.bytes, u64::from(bytes));
         let q = self.queue(port, priority).1;
         let queued = q.stats.queued_bytes;
-        let full = q.stats.queued >= q.config.depth_packets
+        q.stats.queued >= q.config.depth_packets
             || q.config.depth_bytes.is_some_and(|most| queued + more > most)
-            || buffer.is_some_and(|b| !b.admits(used, queued, more));
-        q.stats.full += u64::from(full);
-        full
+            || buffer.is_some_and(|b| !b.admits(used, queued, more))
     }
 
     /// Counters of a queue.
-    pub fn stats(&self, port: u32, priority: u8) -> QueueStats {
+    #[cfg(test)]
+    fn stats(&self, port: u32, priority: u8) -> QueueStats {
         let queue = self.ports.get(port).and_then(|p| p.queues.get(usize::from(priority)));
         queue.map_or_else(QueueStats::default, |q| q.stats)
     }
@@ -360,6 +357,7 @@ impl<P> Queues<P> {
     }
 
     /// Settings of a queue.
+    #[cfg(test)]
     pub fn config(&self, port: u32, priority: u8) -> QueueConfig {
         let queue = self.ports.get(port).and_then(|p| p.queues.get(usize::from(priority)));
         queue.map_or(self.default, |q| q.config)

@@ -22,7 +22,7 @@ use crate::config::{ConfigError, SwitchConfig};
 use crate::generator::{Generator, Generators};
 use crate::guarded::Guarded;
 use crate::pipeline::{Pipeline, Problem};
-use crate::queue::{PortRate, QueueConfig, QueueStats, SharedBuffer};
+use crate::queue::{PortRate, QueueConfig, SharedBuffer};
 use crate::state::{Digest, Event, IdleEntry, Kept, State};
 use crate::stats::{PortStats, Stats};
 use crate::time::Time;
@@ -455,25 +455,6 @@ impl<E: Executor> Switch<E> {
             core.gate.note_ports();
         });
         removed
-    }
-
-    /// Counters of one queue of a port; each worker has its own queues, this is their sum.
-    pub fn queue_stats(&self, port: u32, priority: u8) -> QueueStats {
-        let mut sum = self.core.queues.stats(port, priority);
-        for core in &self.others {
-            let more = core.shared().queues.stats(port, priority);
-            sum = QueueStats {
-                queued: sum.queued + more.queued,
-                queued_bytes: sum.queued_bytes + more.queued_bytes,
-                full: sum.full + more.full,
-            };
-        }
-        sum
-    }
-
-    /// Depth and rate of a queue.
-    pub fn queue_config(&self, port: u32, priority: u8) -> QueueConfig {
-        self.core.queues.config(port, priority)
     }
 
     /// Sets depth and rate of one queue of a port, or of all its queues. Packets that wait already keep their times.
