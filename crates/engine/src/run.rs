@@ -221,6 +221,7 @@ impl Engine {
     pub(crate) fn run_pass(&self, frame: &mut Frame, packets: &mut impl Convoy) -> bool {
         let mut first = true;
         let mut emitted = Vec::new();
+        let set = packets.set();
         let at = frame.slots.as_mut_ptr().cast::<Ctx<'_>>();
         while let Some(Passing { buffer, start, given, env }) = packets.next() {
             let Some(pass) = &self.pass else { return false };
@@ -237,7 +238,7 @@ impl Engine {
                 }
                 debug_assert!(self.are_announced(cells));
                 // SAFETY: as below.
-                unsafe { ((*at).tables, (*at).cells) = (tables.as_ptr(), cells.as_ptr()) };
+                unsafe { ((*at).tables, (*at).cells, (*at).set) = (tables.as_ptr(), cells.as_ptr(), set) };
             }
             let packet_bits = (buffer.len() - start) as u64 * 8;
             // SAFETY: `start` lies within the buffer, or at its end.
@@ -344,6 +345,7 @@ impl Engine {
             result: 0,
             asked: 0,
             given: [0; GIVEN],
+            set: 0,
             told: 0,
         };
         for frame in frames.iter_mut().filter(|f| f.end == self.words) {

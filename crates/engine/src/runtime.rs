@@ -70,6 +70,8 @@ pub(crate) struct Ctx<'a> {
     /// Of a pass: whether the architecture was called, the numbers given with the packet, its results.
     pub(crate) asked: u64,
     pub(crate) given: [u64; GIVEN],
+    /// See [`pointsman_ir::Convoy::set`].
+    pub(crate) set: u64,
     pub(crate) told: u64,
 }
 
@@ -95,6 +97,7 @@ pub(crate) mod at {
     pub(crate) const RESULT: i32 = offset_of!(Ctx<'static>, result) as i32;
     pub(crate) const ASKED: i32 = offset_of!(Ctx<'static>, asked) as i32;
     pub(crate) const GIVEN: i32 = offset_of!(Ctx<'static>, given) as i32;
+    pub(crate) const SET: i32 = offset_of!(Ctx<'static>, set) as i32;
     pub(crate) const TOLD: i32 = offset_of!(Ctx<'static>, told) as i32;
     pub(crate) const OUT_CAP: i32 = offset_of!(Ctx<'static>, out_cap) as i32;
 }

@@ -9,7 +9,7 @@ use crate::exec::Env;
 use crate::program::{ControlId, ParserId};
 
 /// Numbers that are given with each packet ([`PassValue::Given`]).
-pub const GIVEN: usize = 4;
+pub const GIVEN: usize = 3;
 
 /// A field of a slot whose type is a struct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,15 +62,8 @@ pub enum PassStep {
         /// Where to.
         exit: PassExit,
     },
-    /// Goes out if a scalar of at most 64 bits is in a set of numbers.
-    ExitIfIn {
-        /// The scalar.
-        field: PassField,
-        /// The set, one of the numbers given with the packet: bit `n` for the number `n`, the last bit for 63 and all above.
-        set: usize,
-        /// Where to.
-        exit: PassExit,
-    },
+    /// Goes out if a scalar of at most 64 bits is in [`Convoy::set`].
+    ExitIfIn(PassField, PassExit),
     /// Remembers a scalar for the outcome.
     Tell(PassField),
     /// Runs a control and puts its emitted headers in front of the parser's rest, in the packet's buffer. Without room,
@@ -122,6 +115,9 @@ pub trait Coming {
 
 /// Packets that go through a pass, one after the other.
 pub trait Convoy: Coming {
+    /// The set of numbers for [`PassStep::ExitIfIn`], asked for once: bit `n` for the number `n`, the last bit for 63 and all above.
+    fn set(&self) -> u64;
+
     /// How far the packet went that came last. False: none shall follow it.
     fn passed(&mut self, passed: Passed) -> bool;
 }

@@ -136,7 +136,12 @@ impl Gen<'_, '_> {
                 let to = self.place_of(slots, *to);
                 let v = match value {
                     PassValue::Const(n) => self.number(*n),
-                    PassValue::Given(n) => self.given(*n),
+                    PassValue::Given(n) => {
+                        if *n >= GIVEN {
+                            self.refuse("a pass speaks of a number that is not given".into());
+                        }
+                        self.b.ins().load(types::I64, FLAGS, self.ctx, at::GIVEN + 8 * *n as i32)
+                    }
                     PassValue::Field(from) => {
                         let from = self.place_of(slots, *from);
                         self.word(from)
@@ -181,9 +186,10 @@ impl Gen<'_, '_> {
                 let condition = self.b.ins().icmp_imm_u(cc, v, *number as i64);
                 self.exit_if(slots, condition, *exit);
             }
-            PassStep::ExitIfIn { field, set, exit } => {
+            PassStep::ExitIfIn(field, exit) => {
                 let place = self.place_of(slots, *field);
-                let (v, set) = (self.word(place), self.given(*set));
+                let v = self.word(place);
+                let set = self.b.ins().load(types::I64, FLAGS, self.ctx, at::SET);
                 let last = self.number(63);
                 let bit = self.b.ins().umin(v, last);
                 let shifted = self.b.ins().ushr(set, bit);
@@ -197,14 +203,6 @@ impl Gen<'_, '_> {
             }
             PassStep::Emit(id, exit) => self.emit_step(slots, *id, *exit),
         }
-    }
-
-    /// A number that is given with the packet.
-    fn given(&mut self, n: usize) -> V {
-        if n >= GIVEN {
-            self.refuse("a pass speaks of a number that is not given".into());
-        }
-        self.b.ins().load(types::I64, FLAGS, self.ctx, at::GIVEN + 8 * n as i32)
     }
 
     fn begin_step(&mut self) -> Flow {

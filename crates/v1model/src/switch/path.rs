@@ -21,21 +21,19 @@ pub(super) mod given {
     pub const BYTES: usize = 1;
     /// As the program sees it, as all points in time here.
     pub const STAMP: usize = 2;
-    /// See [`crate::queue::Queues::held`]; for a compiled pass only.
-    pub const HELD: usize = 3;
     /// Those behind it. When the packet was enqueued.
-    pub const ENQUEUED: usize = 4;
-    pub const ENQ_DEPTH: usize = 5;
-    pub const DEQUEUED: usize = 6;
-    pub const WAITED: usize = 7;
-    pub const DEQ_DEPTH: usize = 8;
-    pub const OUT: usize = 9;
+    pub const ENQUEUED: usize = 3;
+    pub const ENQ_DEPTH: usize = 4;
+    pub const DEQUEUED: usize = 5;
+    pub const WAITED: usize = 6;
+    pub const DEQ_DEPTH: usize = 7;
+    pub const OUT: usize = 8;
     /// The packet's length with the headers as they are now.
-    pub const LENGTH: usize = 10;
+    pub const LENGTH: usize = 9;
 }
 
 /// Numbers by [`given`].
-pub(super) type Given = [u64; 11];
+pub(super) type Given = [u64; 10];
 
 /// The points where a packet may leave the ordinary way.
 pub(super) mod exit {
@@ -121,7 +119,7 @@ pub(super) fn pass(pipeline: &Pipeline, runs: &Runs, drop_port: u32) -> Option<P
     // A packet for a port that may be closed continues step by step.
     let spec = PassField { slot: STD, field: std.egress_spec };
     let queued = PassExit { number: exit::QUEUE, frame: true };
-    steps.insert(queue, PassStep::ExitIfIn { field: spec, set: given::HELD, exit: queued });
+    steps.insert(queue, PassStep::ExitIfIn(spec, queued));
     for step in &mut steps {
         let PassStep::Set(_, value) = step else { continue };
         *value = match *value {
@@ -210,7 +208,7 @@ impl<F: Copy> Path<F> {
                     Leg::ExitIf(field(*of)?, *number, *equal, exit.number)
                 }
                 PassStep::Tell(from) => Leg::Tell(field(*from)?),
-                PassStep::ExitIfIn { .. } => {
+                PassStep::ExitIfIn(..) => {
                     return Err(LoadError("only a compiled pass exits there".into()));
                 }
             })

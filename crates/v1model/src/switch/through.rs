@@ -27,7 +27,7 @@ impl Coming for Nearing<'_, '_> {
     fn next(&mut self) -> Option<Passing<'_>> {
         let Nearing { env, gate, chunk, stamp } = self;
         let arrived = chunk.find(|a| gate.accepts(a.port, a.packet().len()).is_ok())?;
-        Some(passing(env, arrived, (*stamp, 0)))
+        Some(passing(env, arrived, *stamp))
     }
 }
 
@@ -51,21 +51,17 @@ struct Train<'a, 'p> {
 
 /// A packet on its way into a pass.
 #[inline(always)]
-fn passing<'a>(
-    env: &'a mut BlockEnv<'_>,
-    arrived: &'a mut Arrived<'_>,
-    (stamp, held): (u64, u64),
-) -> Passing<'a> {
+fn passing<'a>(env: &'a mut BlockEnv<'_>, arrived: &'a mut Arrived<'_>, stamp: u64) -> Passing<'a> {
     let bytes = arrived.packet().len();
     env.bytes = bytes as u32;
-    let given = [u64::from(arrived.port), bytes as u64, stamp, held];
+    let given = [u64::from(arrived.port), bytes as u64, stamp];
     Passing { buffer: arrived.buffer, start: arrived.start, given, env }
 }
 
 impl Coming for Train<'_, '_> {
     #[inline(always)]
     fn next(&mut self) -> Option<Passing<'_>> {
-        let Train { env, gate, chunk, at, stamp, held, .. } = self;
+        let Train { env, gate, chunk, at, stamp, .. } = self;
         loop {
             let arrived = chunk.get(*at)?;
             let bytes = arrived.packet().len();
@@ -74,11 +70,16 @@ impl Coming for Train<'_, '_> {
             gate.drops(reason);
             *at += 1;
         }
-        Some(passing(env, chunk.get_mut(*at)?, (*stamp, *held)))
+        Some(passing(env, chunk.get_mut(*at)?, *stamp))
     }
 }
 
 impl Convoy for Train<'_, '_> {
+    #[inline(always)]
+    fn set(&self) -> u64 {
+        self.held
+    }
+
     #[inline(always)]
     fn passed(&mut self, passed: Passed) -> bool {
         let Train { env, gate, chunk, at, .. } = self;
