@@ -127,7 +127,7 @@ impl Generators {
 
     /// A port went down. What that makes is due at once.
     pub fn port_down(&mut self, port: u32) {
-        // Ports of more than 16 bits are told by their low bits.
+        // The header has the low 16 bits of the port.
         for r in self.all.values_mut().filter(|r| r.generator.trigger == Trigger::PortDown) {
             r.down.push_back(port as u16);
         }

@@ -4,7 +4,7 @@ use nix::time::{ClockId, clock_gettime};
 use pointsman_v1model::Time;
 use std::time::Duration;
 
-/// Time since the switch started. It goes on while the machine is suspended: leases and idle timeouts do not stop with it.
+/// Time since the switch started. It continues while the machine is suspended: leases and idle timeouts do not stop with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Duration,
