@@ -60,7 +60,7 @@ control NoVerify(inout headers_t hdr, inout metadata_t meta) {
     apply {}
 }
 
-control Ingress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+control Beat(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     // When each port last received a heartbeat, in microseconds.
     register<bit<48>>(512) heard;
 
@@ -99,4 +99,4 @@ control Deparse(packet_out packet, in headers_t hdr) {
     }
 }
 
-V1Switch(Parse(), NoVerify(), Ingress(), NoEgress(), NoCompute(), Deparse()) main;
+V1Switch(Parse(), NoVerify(), Beat(), NoEgress(), NoCompute(), Deparse()) main;

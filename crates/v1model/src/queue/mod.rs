@@ -130,6 +130,8 @@ struct Port<P> {
     queues: Vec<Queue<P>>,
     rate: Option<PortRate>,
     pace: Pace,
+    /// When the packet that left its queue last could have been sent.
+    begins: Option<u64>,
     /// Packets in all its queues.
     len: u64,
     /// It is in [`Queues::agenda`].
@@ -144,7 +146,7 @@ impl<P> Port<P> {
 
     fn without_packets<Q>(&self) -> Port<Q> {
         let queues = self.queues.iter().map(|q| Queue::new(q.config)).collect();
-        Port { queues, rate: self.rate, pace: Pace::default(), len: 0, listed: false }
+        Port { queues, rate: self.rate, pace: Pace::default(), begins: None, len: 0, listed: false }
     }
 }
 
@@ -175,6 +177,9 @@ pub(crate) struct Queues<P> {
     bytes: u64,
 }
 
+/// A port that is served late makes up for this long at most: it does not send a burst after a long pause.
+const MOST_LATE_NS: u64 = 1_000_000;
+
 /// The bit of a port in [`Queues::held`].
 fn bit(port: u32) -> u64 {
     1 << port.min(63)
@@ -202,6 +207,7 @@ impl<P> Queues<P> {
             queues: queues(),
             rate: None,
             pace: Pace::default(),
+            begins: None,
             len: 0,
             listed: false,
         })
@@ -282,6 +288,9 @@ impl<P> Queues<P> {
             let may_go = |q: &Queue<P>| q.packets.front().is_some_and(|w| w.ready <= now);
             let chosen = p.queues.iter().rposition(may_go).filter(|_| free);
             let gone = chosen.and_then(|at| Some((at, p.queues[at].packets.pop_front()?)));
+            // A switch that is polled late does not lose the time for which packets waited.
+            let begin = gone.as_ref().map(|(_, w)| w.ready.0.max(p.pace.free_ns));
+            p.begins = begin.map(|begin| begin.max(now.0.saturating_sub(MOST_LATE_NS)));
             // If it sends this packet, it is free later: then it is listed again.
             self.list(port);
             if let Some((priority, w)) = gone {
@@ -316,7 +325,7 @@ impl<P> Queues<P> {
             && let Some(rate) = p.rate
         {
             let bits = 8 * (bytes as u64 + u64::from(rate.overhead_bytes));
-            p.pace.send(now.0, bits, rate.bits_per_s);
+            p.pace.send(p.begins.take().unwrap_or(now.0), bits, rate.bits_per_s);
         }
     }
 

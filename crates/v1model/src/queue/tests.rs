@@ -91,6 +91,32 @@ fn a_port_sends_one_packet_after_the_other() {
     assert!(q.pop(Time(10_000)).is_some() && q.pop(Time(10_000)).is_some());
 }
 
+/// Late service does not lower the rate.
+#[test]
+fn a_port_that_is_served_late() {
+    let mut q = queues(1, None);
+    q.set_rate(1, Some(PortRate { bits_per_s: 800_000_000, overhead_bytes: 0 }));
+    for packet in 0..4 {
+        push(&mut q, 0, 1, 0, packet);
+    }
+    let mut serve_at = |now: u64| {
+        let gone = q.pop(Time(now)).is_some();
+        if gone {
+            q.sent(Time(now), 1, 100);
+        }
+        (gone, q.next().map(|t| t.0))
+    };
+    assert_eq!(serve_at(0), (true, Some(0)));
+    // Each takes 1,000 ns, however late the one before it left.
+    assert_eq!(serve_at(0), (false, Some(1000)));
+    assert_eq!(serve_at(1700), (true, Some(1000)));
+    assert_eq!(serve_at(1700), (false, Some(2000)));
+    // After a long pause only a millisecond is made up for.
+    assert_eq!(serve_at(5_000_000), (true, Some(2000)));
+    assert_eq!(serve_at(5_000_000).0, true);
+    assert!(q.is_open(Time(4_002_000), 1) && !q.is_open(Time(4_001_999), 1));
+}
+
 /// A packet of high priority that comes while another one is sent goes next.
 #[test]
 fn priorities_within_a_port() {
