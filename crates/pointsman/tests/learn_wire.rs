@@ -442,7 +442,7 @@ impl Scraped {
             let seconds = latency.as_secs_f64();
             self.answered += 1;
             // Every tenth request counts as lost, so that the loss is not zero.
-            if self.answered % 9 == 0 {
+            if self.answered.is_multiple_of(9) {
                 self.failed += 1;
             }
             self.seconds += seconds;
