@@ -317,6 +317,16 @@ impl<P> Queues<P> {
         Departure { port: w.port, packet: w.packet, depth }
     }
 
+    /// The packet that left a queue last was sent or dropped.
+    #[inline]
+    pub fn served(&mut self, port: u32) {
+        if self.held & bit(port) != 0
+            && let Some(p) = self.ports.find_mut(port)
+        {
+            p.begins = None;
+        }
+    }
+
     /// A packet of this length goes out on a port now.
     #[inline]
     pub fn sent(&mut self, now: Time, port: u32, bytes: usize) {
