@@ -429,12 +429,12 @@ fn a_rate_in_bits_and_timestamps_in_nanoseconds() {
     assert_eq!(r.outputs(), "0:0100");
     r.run(103);
     assert_eq!(r.outputs(), "0:0101");
-    assert_eq!(r.switch.next_deadline(), Some(Time::from_micros(105)));
+    assert_eq!(r.switch.next_deadline(), Some(Time::from_micros(104)));
     r.run(105);
     assert_eq!(r.outputs(), "0:0102");
     assert_eq!(
         *seen.borrow(),
-        [[101_000, 102_000, 0, 0], [101_000, 102_000, 2_000, 0], [101_000, 102_000, 4_000, 1]]
+        [[101_000, 101_000, 0, 0], [101_000, 101_000, 2_000, 0], [101_000, 101_000, 4_000, 1]]
     );
 }
 
