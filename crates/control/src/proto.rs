@@ -1,23 +1,23 @@
-//! The protobuf types of P4Runtime and P4Info, generated from `proto/` (`tests/generated.rs`), and their text format.
+//! The protobuf types of P4Runtime and P4Info, generated from `proto/`, and their text format.
 
 #[allow(missing_docs, clippy::all, rustdoc::all)]
 mod generated {
     pub mod google {
         pub mod rpc {
-            include!("../generated/google.rpc.rs");
+            include!(concat!(env!("OUT_DIR"), "/google.rpc.rs"));
         }
     }
     pub mod gnmi {
-        include!("../generated/gnmi.rs");
+        include!(concat!(env!("OUT_DIR"), "/gnmi.rs"));
     }
     pub mod p4 {
         pub mod config {
             pub mod v1 {
-                include!("../generated/p4.config.v1.rs");
+                include!(concat!(env!("OUT_DIR"), "/p4.config.v1.rs"));
             }
         }
         pub mod v1 {
-            include!("../generated/p4.v1.rs");
+            include!(concat!(env!("OUT_DIR"), "/p4.v1.rs"));
         }
     }
 }
@@ -35,4 +35,4 @@ pub use generated::p4::config::v1 as p4info;
 pub use generated::p4::v1 as p4rt;
 
 /// The compiled definitions as a serialized `google.protobuf.FileDescriptorSet`, for server reflection and tests.
-pub const DESCRIPTORS: &[u8] = include_bytes!("../generated/descriptors.bin");
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
