@@ -1,5 +1,6 @@
 //! Packet generators as text: `NUMBER:period=TIME,port=PORT,...`, in packet tests and on command lines.
 
+use pointsman_v1model::units::nanoseconds;
 use pointsman_v1model::{Generator, Trigger};
 
 /// A packet generator and its number; without the generator, the one of this number ends.
@@ -15,20 +16,6 @@ pub struct Numbered {
 pub const USAGE: &str = "NUMBER:period=TIME,port=PORT[,packets=N][,header=no],template=HEX, such as \
                          1:period=1ms,port=68,template=0200000000010200000000020800; `port-down` in the place of `period=TIME` \
                          for packets when a port goes down; NUMBER:off to end it";
-
-/// A number of nanoseconds, microseconds, milliseconds or seconds in nanoseconds; not 0.
-pub fn nanoseconds(text: &str) -> Option<u64> {
-    let digits = text.find(|c: char| !c.is_ascii_digit())?;
-    let (number, unit) = text.split_at(digits);
-    let factor = match unit {
-        "ns" => 1,
-        "us" => 1_000,
-        "ms" => 1_000_000,
-        "s" => 1_000_000_000,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(factor).filter(|n| *n > 0)
-}
 
 fn bytes(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> = text.chars().map(|c| Some(c.to_digit(16)? as u8)).collect();

@@ -56,7 +56,7 @@ impl Made {
     }
 }
 
-/// No generator is served more often at one point in time: the rest is skipped. Who looks late shall not be kept busy by the past.
+/// A generator makes up for this many missed batches at most; it skips earlier ones.
 const MOST_MISSED: u64 = 64;
 
 impl Generator {

@@ -44,6 +44,7 @@ mod switch;
 mod tables;
 mod time;
 pub mod trace;
+pub mod units;
 mod usage;
 
 pub use config::{ConfigError, DEFAULT_MAX_DESCENDANTS, SwitchConfig};

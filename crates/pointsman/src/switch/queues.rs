@@ -1,6 +1,6 @@
 //! Settings of the traffic manager: `--queue`, `--queue-file`.
 
-use pointsman_stf::generator::nanoseconds;
+use pointsman_v1model::units::{bits, bytes, nanoseconds, with_unit};
 use pointsman_v1model::{PortRate, QueueConfig, SharedBuffer, Switch, SwitchConfig};
 use std::path::Path;
 
@@ -48,22 +48,6 @@ pub enum Depth {
     Packets(u32),
     /// In bytes.
     Bytes(u64),
-}
-
-/// A positive number with one of these units: `10Gbit` is 10 times 10^9 if `Gbit` stands for that.
-fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let (_, factor) = units.iter().find(|(name, _)| *name == unit)?;
-    number.parse::<u64>().ok()?.checked_mul(*factor).filter(|n| *n > 0)
-}
-
-fn bits(text: &str) -> Option<u64> {
-    with_unit(text, &[("bit", 1), ("kbit", 1_000), ("Mbit", 1_000_000), ("Gbit", 1_000_000_000)])
-}
-
-fn bytes(text: &str) -> Option<u64> {
-    with_unit(text, &[("B", 1), ("kB", 1_000), ("MB", 1_000_000), ("GB", 1_000_000_000)])
 }
 
 impl std::str::FromStr for Setting {

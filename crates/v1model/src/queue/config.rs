@@ -45,13 +45,13 @@ impl PortRate {
     }
 }
 
-/// A buffer that all queues share. A queue takes no more than its part of the free bytes, so that a few full queues leave
-/// room for others (dynamic thresholds: Choudhury and Hahne, 1998).
+/// A buffer that all queues share. Each queue is limited to a percentage of the bytes that are free at the moment, so a few full
+/// queues cannot use up the buffer (dynamic thresholds: Choudhury and Hahne, 1998).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedBuffer {
     /// Its size.
     pub bytes: u64,
-    /// The part in per cent; 100 for as much as is free.
+    /// The percentage; 100 for as much as is free.
     pub threshold_percent: u32,
 }
 
@@ -73,11 +73,15 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Sends `amount` of something at `rate` a second, from `now` on or as soon as what was sent before is over.
-    pub fn send(&mut self, now_ns: u64, amount: u64, rate: u64) {
-        if self.free_ns < now_ns {
-            *self = Pace { free_ns: now_ns, remainder: 0 };
+    /// What is sent next begins at this time, or as soon as what was sent before is over.
+    pub fn begin(&mut self, at_ns: u64) {
+        if self.free_ns < at_ns {
+            *self = Pace { free_ns: at_ns, remainder: 0 };
         }
+    }
+
+    /// Sends `amount` of something at `rate` a second.
+    pub fn send(&mut self, amount: u64, rate: u64) {
         let rate = u128::from(rate.max(1));
         let total = u128::from(amount) * 1_000_000_000 + u128::from(self.remainder);
         self.free_ns = self.free_ns.saturating_add((total / rate) as u64);
@@ -93,11 +97,13 @@ mod tests {
     fn a_pace_loses_no_fraction() {
         let mut pace = Pace::default();
         for _ in 0..3 {
-            pace.send(5, 1, 3);
+            pace.begin(5);
+            pace.send(1, 3);
         }
         assert_eq!(pace.free_ns, 1_000_000_005);
         // After a pause nothing is left over.
-        pace.send(2_000_000_000, 10, 1_000_000_000);
+        pace.begin(2_000_000_000);
+        pace.send(10, 1_000_000_000);
         assert_eq!(pace.free_ns, 2_000_000_010);
     }
 

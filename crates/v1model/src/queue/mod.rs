@@ -118,8 +118,9 @@ impl<P> Queue<P> {
     fn ready(&mut self, now: Time) -> Time {
         let held = now.plus_ns(self.config.delay_ns);
         let Some(rate) = self.config.rate_pps else { return held };
-        let at = held.max(Time(self.pace.free_ns));
-        self.pace.send(held.0, 1, rate);
+        self.pace.begin(held.0);
+        let at = Time(self.pace.free_ns);
+        self.pace.send(1, rate);
         at
     }
 }
@@ -130,8 +131,6 @@ struct Port<P> {
     queues: Vec<Queue<P>>,
     rate: Option<PortRate>,
     pace: Pace,
-    /// When the packet that left its queue last could have been sent.
-    begins: Option<u64>,
     /// Packets in all its queues.
     len: u64,
     /// It is in [`Queues::agenda`].
@@ -146,7 +145,7 @@ impl<P> Port<P> {
 
     fn without_packets<Q>(&self) -> Port<Q> {
         let queues = self.queues.iter().map(|q| Queue::new(q.config)).collect();
-        Port { queues, rate: self.rate, pace: Pace::default(), begins: None, len: 0, listed: false }
+        Port { queues, rate: self.rate, pace: Pace::default(), len: 0, listed: false }
     }
 }
 
@@ -207,7 +206,6 @@ impl<P> Queues<P> {
             queues: queues(),
             rate: None,
             pace: Pace::default(),
-            begins: None,
             len: 0,
             listed: false,
         })
@@ -289,8 +287,9 @@ impl<P> Queues<P> {
             let chosen = p.queues.iter().rposition(may_go).filter(|_| free);
             let gone = chosen.and_then(|at| Some((at, p.queues[at].packets.pop_front()?)));
             // A switch that is polled late does not lose the time for which packets waited.
-            let begin = gone.as_ref().map(|(_, w)| w.ready.0.max(p.pace.free_ns));
-            p.begins = begin.map(|begin| begin.max(now.0.saturating_sub(MOST_LATE_NS)));
+            if let Some((_, w)) = &gone {
+                p.pace.begin(w.ready.0.max(now.0.saturating_sub(MOST_LATE_NS)));
+            }
             // If it sends this packet, it is free later: then it is listed again.
             self.list(port);
             if let Some((priority, w)) = gone {
@@ -317,25 +316,15 @@ impl<P> Queues<P> {
         Departure { port: w.port, packet: w.packet, depth }
     }
 
-    /// The packet that left a queue last was sent or dropped.
+    /// A packet of this length goes out on a port: the last one that left a queue of it, or one for which it opened.
     #[inline]
-    pub fn served(&mut self, port: u32) {
-        if self.held & bit(port) != 0
-            && let Some(p) = self.ports.find_mut(port)
-        {
-            p.begins = None;
-        }
-    }
-
-    /// A packet of this length goes out on a port now.
-    #[inline]
-    pub fn sent(&mut self, now: Time, port: u32, bytes: usize) {
+    pub fn sent(&mut self, port: u32, bytes: usize) {
         if self.held & bit(port) != 0
             && let Some(p) = self.ports.find_mut(port)
             && let Some(rate) = p.rate
         {
             let bits = 8 * (bytes as u64 + u64::from(rate.overhead_bytes));
-            p.pace.send(p.begins.take().unwrap_or(now.0), bits, rate.bits_per_s);
+            p.pace.send(bits, rate.bits_per_s);
         }
     }
 
@@ -356,15 +345,17 @@ impl<P> Queues<P> {
         self.len == 0 || self.next().is_none_or(|t| t > now)
     }
 
-    /// Nothing waits for this port, and a packet that comes now may leave now.
-    pub fn is_open(&self, now: Time, port: u32) -> bool {
-        match self.ports.get(port) {
-            Some(p) => p.len == 0 && p.pace.free_ns <= now.0 && p.queues.iter().all(|q| q.config.is_prompt()),
-            None => self.default.is_prompt(),
+    /// Whether a packet that comes now may leave now, past the empty queues of the port.
+    pub fn opens(&mut self, now: Time, port: u32) -> bool {
+        let Some(p) = self.ports.find_mut(port) else { return self.default.is_prompt() };
+        let open = p.len == 0 && p.pace.free_ns <= now.0 && p.queues.iter().all(|q| q.config.is_prompt());
+        if open {
+            p.pace.begin(now.0);
         }
+        open
     }
 
-    /// The ports for which [`Queues::is_open`] has to be asked, a bit each; those from 63 on share a bit.
+    /// The ports for which [`Queues::opens`] has to be asked, a bit each; those from 63 on share a bit.
     #[inline]
     pub fn held(&self) -> u64 {
         self.held

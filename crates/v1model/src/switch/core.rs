@@ -316,7 +316,8 @@ impl<F> Core<F> {
         self.again_next = !from_again;
         if let Some(rate) = self.config.recirculation_rate.filter(|_| from_again) {
             let bits = 8 * (packet.data.len() as u64 + u64::from(rate.overhead_bytes));
-            self.again_pace.send(now.0, bits, rate.bits_per_s);
+            self.again_pace.begin(now.0);
+            self.again_pace.send(bits, rate.bits_per_s);
         }
         Some(packet)
     }
@@ -345,7 +346,7 @@ impl<F> Core<F> {
                 None => StepKind::Dropped(DropReason::UnknownEgressPort),
             });
         }
-        self.queues.sent(self.last_now, port, bytes.len());
+        self.queues.sent(port, bytes.len());
         self.gate.send(port, bytes, buffer, sink);
     }
 }

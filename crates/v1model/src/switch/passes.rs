@@ -269,9 +269,7 @@ impl<E: Executor> Drive<'_, E> {
         let mut passes = 0;
         while passes < budget {
             if let Some(departure) = core.queues.pop(now) {
-                let port = departure.port;
                 self.egress(core, now, departure, sink);
-                core.queues.served(port);
             } else if let Some(packet) = core.next_input(now) {
                 self.ingress(core, now, packet);
             } else {

@@ -147,7 +147,7 @@ impl<E: Executor> Drive<'_, E> {
                 if let Err(went) = self.through_ingress(core, now, &mut place, left) {
                     return went;
                 }
-                if !core.queues.is_open(now, place.lane.way.out) {
+                if !core.queues.opens(now, place.lane.way.out) {
                     let (port, packet) = (place.lane.way.out, self.boxed(core, now, &mut place));
                     self.enqueue(core, now, port, None, packet);
                     return Went { passes: 1, aside: true };
