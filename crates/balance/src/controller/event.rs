@@ -1,8 +1,8 @@
 //! A controller's messages to its operators.
 
-use super::election::{ElectionId, Leader};
 use crate::types::Mac;
 use pointsman_control::Code;
+use pointsman_session::{self as session, ElectionId, Leader};
 use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -75,6 +75,21 @@ impl Event {
             Event::Released { .. } => "released",
             Event::Learnt { .. } => "learnt",
             Event::Warning { .. } => "warning",
+        }
+    }
+}
+
+impl From<session::Event> for Event {
+    fn from(event: session::Event) -> Self {
+        match event {
+            session::Event::Connecting { address } => Event::Connecting { address },
+            session::Event::ConnectionLost { reason, retry_in } => Event::ConnectionLost { reason, retry_in },
+            session::Event::Primary { id } => Event::Primary { id },
+            session::Event::Backup { leader } => Event::Backup { leader },
+            session::Event::Bidding { leader, wait } => Event::Bidding { leader, wait },
+            session::Event::Failed { what, error } => {
+                Event::RequestFailed { what, code: error.code, message: error.message }
+            }
         }
     }
 }

@@ -1,14 +1,13 @@
 //! The controller of one switch, over P4Runtime.
 //!
-//! It connects, becomes primary once the switch has no other primary ([`Leader`]), sees that the right program runs,
-//! reads all tables and then writes the difference to the desired entries, in steps in which no packet meets half a
-//! change (`crate::plan`). After any failure it starts again from there: only the switch's tables need to be right. It
-//! resolves MAC addresses that are not configured, and polls the times of devices' last reports.
+//! Once its session is ready (`pointsman_session`), it reads all tables and then writes the difference to the desired
+//! entries, in steps in which no packet meets half a change (`crate::plan`). After any failure it starts again from
+//! there: only the switch's tables need to be right. It resolves MAC addresses that are not configured, and polls the
+//! times of devices' last reports.
 //!
 //! The caller carries messages: it performs each [`Output`] and returns the results as [`Input`].
 
 mod census;
-mod election;
 mod event;
 mod frames;
 mod health;
@@ -20,10 +19,10 @@ mod session;
 mod tests;
 mod write;
 
-pub use election::{ElectionId, Leader};
 pub use event::Event;
 pub use health::Refusal;
 pub use limit::Limiter;
+pub use pointsman_session::{ElectionId, Leader, Program, Request, Response};
 pub use preview::Preview;
 
 use crate::config::{NextHop, Rack};
@@ -32,24 +31,14 @@ use crate::mix::fnv;
 use crate::plan::{self, Entries, Schema, Situation};
 use crate::types::{DeviceNumber, Policy};
 use census::Census;
-use election::Election;
 use health::Health;
 use neighbours::Resolver;
-use pointsman_control::proto::{p4info::P4Info, p4rt};
+use pointsman_control::proto::p4rt;
 use pointsman_control::{Code, RpcError};
-use session::Phase;
+use pointsman_session::{Input as SessionInput, Session, SessionConfig, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use write::Batch;
-
-/// The data plane to install.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Program {
-    /// The program's description.
-    pub p4info: P4Info,
-    /// The pipeline configuration for the switch: for Pointsman's switch, the P4 source with all its includes.
-    pub device_config: Vec<u8>,
-}
 
 /// A controller's input. Input from a lost connection is ignored.
 #[derive(Debug)]
@@ -89,53 +78,11 @@ pub enum Input {
 }
 
 /// An action that a controller requests.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Output {
-    /// Connect to `host:port` and open the stream channel; an older connection is given up.
-    Connect(String),
-    /// Give up the connection. No `Disconnected` is expected for it.
-    Disconnect,
-    /// Send a message on the stream channel.
-    Send(p4rt::StreamMessageRequest),
-    /// Make a request and answer with the same id.
-    Request {
-        /// Never used twice.
-        id: u64,
-        /// The request.
-        request: Request,
-    },
-    /// Notify the operator.
-    Event(Event),
-}
-
-/// A unary (or, for `Read`, server-streaming) request of P4Runtime.
-#[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // named as in the specification
-pub enum Request {
-    GetPipeline(p4rt::GetForwardingPipelineConfigRequest),
-    SetPipeline(Box<p4rt::SetForwardingPipelineConfigRequest>),
-    Read(p4rt::ReadRequest),
-    Write(p4rt::WriteRequest),
-}
-
-/// The answer to a [`Request`].
-#[derive(Clone, Debug, PartialEq)]
-pub enum Response {
-    /// To `GetPipeline`.
-    GetPipeline(Box<p4rt::GetForwardingPipelineConfigResponse>),
-    /// To `SetPipeline`.
-    SetPipeline,
-    /// To `Read`: the entities of all messages.
-    Read(Vec<p4rt::Entity>),
-    /// To `Write`.
-    Write,
-}
+pub type Output = pointsman_session::Output<Event>;
 
 /// The purpose of a request.
 #[derive(Debug)]
 enum Purpose {
-    CheckPipeline,
-    Install,
     ReadAll,
     Write(Batch),
     Poll,
@@ -166,19 +113,22 @@ pub enum Status {
     InSync,
 }
 
+/// What the controller knows of the switch's tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// They must be read.
+    Unread,
+    /// It is in charge, and they are known.
+    Active,
+}
+
 /// The controller of one switch. Times count from any fixed moment and must not run backwards.
 #[derive(Debug)]
 pub struct Controller {
     rack: Rack,
-    program: Program,
     schema: Schema,
-    cookie: u64,
+    session: Session<Purpose>,
     phase: Phase,
-    election: Election,
-    /// Failures since the switch was last up to date.
-    failures: u32,
-    next_id: u64,
-    pending: BTreeMap<u64, (Purpose, Duration)>,
     have: Entries,
     /// Entries of our tables that the controller would never write; they are removed.
     foreign: Vec<p4rt::TableEntry>,
@@ -238,6 +188,15 @@ fn listed(rack: &Rack, devices: &[DeviceNumber]) -> String {
     names.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
 }
 
+fn session_config(rack: &Rack) -> SessionConfig {
+    SessionConfig {
+        address: rack.switch.p4runtime.clone(),
+        device_id: rack.switch.device_id,
+        election_id: rack.switch.election_id,
+        preempt: rack.switch.preempt,
+    }
+}
+
 fn names(rack: &Rack) -> BTreeMap<DeviceNumber, String> {
     rack.devices().map(|(s, d)| (d.number, format!("{}/{}", s.name, d.name))).collect()
 }
@@ -255,15 +214,10 @@ impl Controller {
         resolver.set_targets(&rack, Duration::ZERO);
         Ok(Controller {
             names: names(&rack),
+            session: Session::new(session_config(&rack), program, cookie),
             rack,
-            program,
             schema,
-            cookie,
-            phase: Phase::Waiting { until: Duration::ZERO },
-            election: Election::new(0),
-            failures: 0,
-            next_id: 1,
-            pending: BTreeMap::new(),
+            phase: Phase::Unread,
             have: Entries::new(),
             foreign: Vec::new(),
             adopted: false,
@@ -285,14 +239,13 @@ impl Controller {
     /// The same with another seed, which determines its number among the controllers of a switch and its waits before a
     /// takeover.
     /// Controllers of one switch need different ones.
-    pub fn with_seed(mut self, seed: u64) -> Self {
-        self.election = Election::new(seed);
-        self
+    pub fn with_seed(self, seed: u64) -> Self {
+        Controller { session: self.session.with_seed(seed), ..self }
     }
 
     /// The primary of the switch.
     pub fn leader(&self) -> Leader {
-        self.election.leader
+        self.session.leader()
     }
 
     /// The configuration in force.
@@ -342,11 +295,11 @@ impl Controller {
 
     /// Its state.
     pub fn status(&self) -> Status {
-        match self.phase {
-            Phase::Waiting { .. } | Phase::Connecting { .. } => Status::Disconnected,
-            Phase::Backup { .. } => Status::Backup,
-            Phase::Active if self.in_sync && !self.dirty => Status::InSync,
-            _ => Status::Working,
+        match self.session.state() {
+            State::Disconnected => Status::Disconnected,
+            State::Backup => Status::Backup,
+            State::Ready if self.in_sync && !self.dirty => Status::InSync,
+            State::Ready | State::Working => Status::Working,
         }
     }
 
@@ -355,10 +308,12 @@ impl Controller {
         let mut out = Vec::new();
         match input {
             Input::Tick => {}
-            Input::Connected => self.connected(now, &mut out),
-            Input::Disconnected(reason) => self.disconnected(now, reason, &mut out),
-            Input::Stream(message) => self.stream(now, message, &mut out),
-            Input::Response { id, result } => self.response(now, id, result, &mut out),
+            Input::Connected => self.carry(now, SessionInput::Connected, &mut out),
+            Input::Disconnected(reason) => self.carry(now, SessionInput::Disconnected(reason), &mut out),
+            Input::Stream(message) => self.carry(now, SessionInput::Stream(message), &mut out),
+            Input::Response { id, result } => {
+                self.carry(now, SessionInput::Response { id, result }, &mut out)
+            }
             Input::Config(rack) => self.configure(now, *rack, &mut out),
             Input::SetPolicy { service, policy } => match self.rack.with_policy(&service, policy) {
                 Ok(rack) => self.configure(now, rack, &mut out),
@@ -377,7 +332,7 @@ impl Controller {
                 }
             }
         }
-        self.advance(now, &mut out);
+        self.carry(now, SessionInput::Tick, &mut out);
         if self.phase == Phase::Active {
             self.resolve(now, &mut out);
             self.poll(now, &mut out);
@@ -388,7 +343,7 @@ impl Controller {
 
     /// The deadline for the next step with [`Input::Tick`].
     pub fn next_deadline(&self) -> Option<Duration> {
-        let mut at = self.session_deadline();
+        let mut at = self.session.next_deadline();
         let mut sooner = |other: Option<Duration>| at = at.into_iter().chain(other).min();
         if self.phase == Phase::Active {
             sooner(self.resolver.next_deadline());
@@ -413,8 +368,8 @@ impl Controller {
             out.push(Output::Event(Event::ConfigRejected { reason }));
             return;
         }
-        let (old, new) = (&self.rack.switch, &rack.switch);
-        let reconnect = old.p4runtime != new.p4runtime || old.device_id != new.device_id;
+        let session = session_config(&rack);
+        let moved = !session.same_switch(self.session.config());
         let before = held(&self.rack);
         self.rack = rack;
         self.names.extend(names(&self.rack));
@@ -426,11 +381,12 @@ impl Controller {
         self.dirty = true;
         out.push(Output::Event(Event::ConfigAccepted));
         self.note_held(&before, out);
-        if reconnect {
+        if moved {
             self.adopted = false;
             self.health.forget();
-            self.reconnect(now, out);
         }
+        let actions = self.session.configure(now, session);
+        self.perform(now, actions, out);
     }
 
     fn note_held(&self, before: &BTreeSet<DeviceNumber>, out: &mut Vec<Output>) {
@@ -451,7 +407,7 @@ impl Controller {
     }
 
     fn is_polling(&self) -> bool {
-        self.pending.values().any(|(p, _)| matches!(p, Purpose::Poll | Purpose::Count))
+        self.session.in_flight().any(|p| matches!(p, Purpose::Poll | Purpose::Count))
     }
 
     /// Devices that get no new connections by an operator's request: they left the configuration, are not enabled, or
@@ -473,7 +429,7 @@ impl Controller {
         self.poll_at = now + self.poll_interval();
         let entities = self.health.questions(&self.rack, &self.schema);
         if !entities.is_empty() {
-            let read = self.read_request(entities);
+            let read = self.session.read_request(entities);
             self.request(now, Purpose::Poll, Request::Read(read), out);
         }
         self.census.about(self.drains());
@@ -483,7 +439,7 @@ impl Controller {
     fn count(&mut self, now: Duration, out: &mut Vec<Output>) {
         let entities = self.census.questions(&self.schema);
         if !entities.is_empty() {
-            let read = self.read_request(entities);
+            let read = self.session.read_request(entities);
             self.request(now, Purpose::Count, Request::Read(read), out);
         }
     }

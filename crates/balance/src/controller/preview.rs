@@ -1,8 +1,7 @@
 //! The changes that a configuration would make, without making them.
 
-use super::{Controller, Status};
+use super::{Controller, Phase, Status};
 use crate::config::Rack;
-use crate::controller::session::Phase;
 use crate::plan::{self, Situation, Update};
 use pointsman_control::proto::p4rt;
 
@@ -43,15 +42,6 @@ impl Controller {
 
     /// The P4Runtime request that makes these changes.
     pub fn write_request(&self, updates: &[Update]) -> p4rt::WriteRequest {
-        self.write_of(updates.iter().map(|u| self.message(u)).collect())
-    }
-
-    pub(super) fn write_of(&self, updates: Vec<p4rt::Update>) -> p4rt::WriteRequest {
-        p4rt::WriteRequest {
-            device_id: self.rack.switch.device_id,
-            election_id: self.election_id(),
-            updates,
-            ..Default::default()
-        }
+        self.session.write_request(updates.iter().map(|u| self.message(u)).collect())
     }
 }

@@ -1,11 +1,10 @@
 //! Writing the difference between the switch's entries and the desired ones.
 
-use super::session::code;
 use super::{Controller, Event, Output, Purpose, Request};
 use crate::blocks::Servers;
 use crate::plan::{self, Action, Change, Key, Update};
-use pointsman_control::RpcError;
 use pointsman_control::proto::p4rt;
+use pointsman_control::{Code, RpcError};
 use std::time::Duration;
 
 /// Most changes of one write request. A failed batch has one error per change, which must fit into the 8 KiB of headers that gRPC clients take
@@ -40,7 +39,7 @@ impl Batch {
 
 impl Controller {
     fn is_writing(&self) -> bool {
-        self.pending.values().any(|(p, _)| matches!(p, Purpose::Write(_)))
+        self.session.in_flight().any(|p| matches!(p, Purpose::Write(_)))
     }
 
     /// Sends the next batch; makes a new plan first if something changed. Only one request is in flight at a time: the
@@ -75,7 +74,7 @@ impl Controller {
             }
             Batch::Choices(list) => list.iter().map(|(n, value)| self.write_choice(*n, *value)).collect(),
         };
-        let write = self.write_of(updates);
+        let write = self.session.write_request(updates);
         self.request(now, Purpose::Write(batch), Request::Write(write), out);
     }
 
@@ -114,7 +113,7 @@ impl Controller {
             return;
         }
         self.in_sync = true;
-        self.failures = 0;
+        self.session.settled();
         out.push(Output::Event(Event::InSync { writes: std::mem::take(&mut self.writes) }));
         let findings = self.health.compare(now, &self.rack, &self.have);
         self.note_health(findings, out);
@@ -155,7 +154,7 @@ impl Controller {
         for (i, detail) in e.details.iter().enumerate().filter(|(_, d)| d.canonical_code != 0) {
             if let Some(update) = batch.name(i) {
                 named = true;
-                let (code, message) = (code(detail.canonical_code), detail.message.clone());
+                let (code, message) = (Code::from_number(detail.canonical_code), detail.message.clone());
                 out.push(Output::Event(Event::WriteFailed { update, code, message }));
             }
         }

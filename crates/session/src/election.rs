@@ -102,7 +102,7 @@ impl Leader {
 
 /// The reaction to a lost or changed primary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Decision {
+pub(crate) enum Decision {
     /// Bid after this time; zero: at once.
     BidAfter(Duration),
     StandBy,
@@ -110,7 +110,7 @@ pub(super) enum Decision {
 
 /// One controller's knowledge of the elections of its switch.
 #[derive(Debug)]
-pub(super) struct Election {
+pub(crate) struct Election {
     seed: u64,
     /// Its id at the switch, on this connection. With it requests are made.
     pub id: Option<ElectionId>,

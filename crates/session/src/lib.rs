@@ -1,0 +1,19 @@
+//! A P4Runtime client's session with one switch as a state machine: for controllers of any program.
+//!
+//! A [`Session`] connects, becomes primary once the switch has no other primary ([`Leader`]), and sees that the right
+//! program runs. Then its owner reads and writes. After any failure the session starts again from there, so only what
+//! the switch holds needs to be right.
+//!
+//! Nothing here has a clock, a socket or a thread. The caller carries messages: it performs each [`Output`] and returns
+//! the results as [`Input`].
+
+#![forbid(unsafe_code)]
+
+mod election;
+mod messages;
+pub mod mix;
+mod session;
+
+pub use election::{ElectionId, Leader};
+pub use messages::{Event, Input, Notice, Output, Program, Request, Response, SessionConfig, State};
+pub use session::Session;
