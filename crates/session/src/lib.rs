@@ -2,7 +2,8 @@
 //!
 //! A [`Session`] connects, becomes primary once the switch has no other primary ([`Leader`]), and sees that the right
 //! program runs. Then its owner reads and writes. After any failure the session starts again from there, so only what
-//! the switch holds needs to be right.
+//! the switch holds needs to be right. A [`Reconciler`] is an owner for programs whose entities follow from a list: it
+//! keeps a switch's entities as they are desired.
 //!
 //! Nothing here has a clock, a socket or a thread. The caller carries messages: it performs each [`Output`] and returns
 //! the results as [`Input`].
@@ -12,8 +13,10 @@
 mod election;
 mod messages;
 pub mod mix;
+mod reconcile;
 mod session;
 
 pub use election::{ElectionId, Leader};
 pub use messages::{Event, Input, Notice, Output, Program, Request, Response, SessionConfig, State};
+pub use reconcile::{DesiredError, Reconciler, ReconcilerConfig, ReconcilerEvent};
 pub use session::Session;

@@ -1,0 +1,44 @@
+//! The updates that lead from one state of a switch to another.
+
+use super::entity::Key;
+use super::scope::Entities;
+use pointsman_control::proto::p4rt::{self, update::Type};
+use std::collections::BTreeMap;
+
+/// The updates in steps: those of one step may be made in any order, each step after the one before. What is used is inserted
+/// before its users, and deleted after them; in between, what remains is modified.
+pub(super) fn steps(have: &Entities, desired: &Entities) -> impl Iterator<Item = Vec<p4rt::Update>> {
+    let (mut inserts, mut modifies, mut deletes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    for (key, entity) in desired {
+        match have.get(key) {
+            Some(old) if old == entity => {}
+            // A table always has a default action.
+            None if !matches!(key, Key::Default { .. }) => add(&mut inserts, Type::Insert, key, entity),
+            Some(_) | None => add(&mut modifies, Type::Modify, key, entity),
+        }
+    }
+    for (key, entity) in have.iter().filter(|(key, _)| !desired.contains_key(key)) {
+        if !matches!(key, Key::Default { .. }) {
+            add(&mut deletes, Type::Delete, key, entity);
+        }
+    }
+    inserts.into_values().chain(modifies.into_values()).chain(deletes.into_values().rev())
+}
+
+fn add(steps: &mut BTreeMap<u8, Vec<p4rt::Update>>, kind: Type, key: &Key, entity: &p4rt::Entity) {
+    let update = p4rt::Update { r#type: kind.into(), entity: Some(entity.clone()) };
+    steps.entry(key.rank()).or_default().push(update);
+}
+
+/// Makes the updates of a write that succeeded.
+pub(super) fn apply(updates: Vec<p4rt::Update>, have: &mut Entities) {
+    for update in updates {
+        let deleted = update.r#type == i32::from(Type::Delete);
+        let Some((key, entity)) = update.entity.and_then(|e| Some((Key::of(&e)?, e))) else { continue };
+        if deleted {
+            have.remove(&key);
+        } else {
+            have.insert(key, entity);
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! The integration tests of this crate: one program, because each costs a link. Every file here is a module of it.
+
+mod reconciler;
+mod world;
