@@ -24,10 +24,12 @@ pub enum Law {
     Utilisation,
     /// The mean number of requests at a device is their rate times their mean time there.
     Little,
+    /// No packet enters a switch twice.
+    Loops,
 }
 
 impl Law {
-    /// All of them.
+    /// All laws of racks.
     pub const ALL: [Law; 7] = [
         Law::Consistency,
         Law::Translation,
@@ -48,6 +50,7 @@ impl Law {
             Law::Dispatch => "dispatch",
             Law::Utilisation => "utilisation_law",
             Law::Little => "littles_law",
+            Law::Loops => "loop_freedom",
         }
     }
 }
@@ -76,7 +79,7 @@ impl Violations {
         self.counts.values().sum()
     }
 
-    fn add(&mut self, law: Law, now: u64, text: impl FnOnce() -> String) {
+    pub(crate) fn add(&mut self, law: Law, now: u64, text: impl FnOnce() -> String) {
         *self.counts.entry(law).or_default() += 1;
         if self.first.len() < WORDS {
             self.first.push(format!("{law} at {:.6} s: {}", now as f64 / 1e9, text()));

@@ -3,11 +3,11 @@
 //! Requests and answers carry their numbers in their payload. Checkers use these, so the switch's changes to addresses
 //! and ports do not matter to them.
 
-use crate::checksum::{folded, sum};
 use pointsman_balance::Mac;
 use pointsman_balance::types::Address;
+pub use pointsman_net::Packet;
+use pointsman_net::checksum::{folded, sum};
 use std::net::Ipv4Addr;
-use std::ops::{Deref, DerefMut};
 
 /// Where UDP begins: behind Ethernet and IPv4 without options, or IPv6 without extension headers.
 const UDP4: usize = 14 + 20;
@@ -18,34 +18,6 @@ const UDP6_END: usize = UDP6 + 8;
 pub const MIN_PAYLOAD: usize = 16;
 /// Payload of one datagram that fits Ethernet, IPv6 too.
 pub const MAX_PAYLOAD: usize = 1500 - 48;
-
-/// A frame on its way, in a box: links, queues and hosts hand on a pointer.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Packet(Box<Bytes>);
-
-/// The bytes of a [`Packet`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Bytes(Vec<u8>);
-
-impl From<Vec<u8>> for Packet {
-    fn from(bytes: Vec<u8>) -> Self {
-        Packet(Box::new(Bytes(bytes)))
-    }
-}
-
-impl Deref for Packet {
-    type Target = Vec<u8>;
-
-    fn deref(&self) -> &Vec<u8> {
-        &self.0.0
-    }
-}
-
-impl DerefMut for Packet {
-    fn deref_mut(&mut self) -> &mut Vec<u8> {
-        &mut self.0.0
-    }
-}
 
 /// The kind of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -332,26 +304,6 @@ pub fn read(b: &[u8]) -> Option<Seen> {
     })
 }
 
-/// A queue on the way marks congestion (RFC 3168), if the sender understands it: whether it does.
-pub fn mark_congestion(b: &mut [u8]) -> bool {
-    match b {
-        [_, _, _, _, _, _, _, _, _, _, _, _, 8, 0, 0x45, ecn, rest @ ..]
-            if *ecn & 3 != 0 && rest.len() >= 18 =>
-        {
-            *ecn |= 3;
-            b[24..26].fill(0);
-            let check = !folded(sum(&b[14..34]));
-            b[24..26].copy_from_slice(&check.to_be_bytes());
-            true
-        }
-        [_, _, _, _, _, _, _, _, _, _, _, _, 0x86, 0xdd, v, ecn, ..] if *v >> 4 == 6 && *ecn & 0x30 != 0 => {
-            *ecn |= 0x30;
-            true
-        }
-        _ => false,
-    }
-}
-
 /// The answer of the station with this MAC address to an ARP request for `own`; `None` if the frame is not such a request.
 pub fn arp_answer(b: &[u8], own: Ipv4Addr, own_mac: Mac) -> Option<Vec<u8>> {
     if b.get(12..22)? != [8, 6, 0, 1, 8, 0, 6, 4, 0, 1] || word(b, 38)? != own.octets() {
@@ -370,6 +322,7 @@ pub fn arp_answer(b: &[u8], own: Ipv4Addr, own_mac: Mac) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pointsman_net::mark_congestion;
     use std::net::IpAddr;
 
     /// Both checksums word by word (RFC 1071).

@@ -14,17 +14,14 @@
 #![forbid(unsafe_code)]
 
 pub mod arrivals;
-mod calendar;
 pub mod check;
-mod checksum;
+mod control_plane;
 mod data_plane;
 pub mod device;
 mod fault;
 mod frame;
-pub mod link;
 pub mod oracle;
 pub mod outcome;
-pub mod random;
 pub mod scenario;
 pub mod table;
 pub mod tcp;
@@ -34,5 +31,7 @@ mod world;
 pub use data_plane::DataPlane;
 pub use fault::Fault;
 pub use outcome::Outcome;
+use pointsman_net::calendar;
+pub use pointsman_net::{link, random};
 pub use scenario::Scenario;
 pub use world::{Question, Session, run};

@@ -234,7 +234,7 @@ pub struct Outcome {
     pub violations: Violations,
 }
 
-fn latency_fields(map: &mut Map<String, Value>, l: &Latency) {
+pub(crate) fn latency_fields(map: &mut Map<String, Value>, l: &Latency) {
     for (name, value) in [
         ("mean_ms", l.mean_ms),
         ("p50_ms", l.p50_ms),

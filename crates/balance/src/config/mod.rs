@@ -10,7 +10,7 @@ mod health;
 mod hints;
 mod learn;
 mod read;
-pub mod reader;
+pub use pointsman_topology::reader;
 pub mod reload;
 #[cfg(test)]
 mod tests;

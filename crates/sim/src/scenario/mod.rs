@@ -5,7 +5,7 @@
 mod event;
 mod learn;
 mod limits;
-mod parts;
+pub(crate) mod parts;
 mod rack;
 mod read;
 mod tables;
@@ -167,14 +167,17 @@ pub struct Scenario {
     pub point: Vec<(String, String)>,
 }
 
+/// A number, in hexadecimal, that identifies a scenario, as text, and a data plane (FNV-1a).
+pub(crate) fn fingerprint(scenario: &str, data_plane: &[u8]) -> String {
+    let bytes = scenario.bytes().chain(data_plane.iter().copied());
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+    format!("{hash:016x}")
+}
+
 impl Scenario {
     /// A number, in hexadecimal, that identifies this scenario and data plane (FNV-1a).
     pub fn fingerprint(&self, data_plane: &[u8]) -> String {
-        let text = format!("{self:?}");
-        let bytes = text.bytes().chain(data_plane.iter().copied());
-        let hash =
-            bytes.fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
-        format!("{hash:016x}")
+        fingerprint(&format!("{self:?}"), data_plane)
     }
 
     /// Its point of the sweep as text: `rate_per_s=1000 policy=wrr`, or nothing.

@@ -9,14 +9,14 @@ use pointsman_balance::config::reader::{At, Problems, Table};
 
 const SECOND: f64 = 1e9;
 /// No simulation is longer, in seconds: a year.
-pub(super) const LONGEST_S: f64 = 3.2e7;
+pub(crate) const LONGEST_S: f64 = 3.2e7;
 
 /// Nanoseconds.
-pub(super) fn ns(seconds: f64) -> u64 {
+pub(crate) fn ns(seconds: f64) -> u64 {
     (seconds * SECOND).round() as u64
 }
 
-pub(super) fn link(mut t: Table<'_, '_>, base: &LinkModel, problems: &mut Problems<'_>) -> LinkModel {
+pub(crate) fn link(mut t: Table<'_, '_>, base: &LinkModel, problems: &mut Problems<'_>) -> LinkModel {
     let mut out = base.clone();
     if let Some(rate) = t.number("rate_gbit_s", 1e-6, 1e5, problems) {
         out.rate_bit_s = Some(rate.value * 1e9);
@@ -37,7 +37,7 @@ pub(super) fn link(mut t: Table<'_, '_>, base: &LinkModel, problems: &mut Proble
     out
 }
 
-pub(super) fn agents(table: Option<Table<'_, '_>>, problems: &mut Problems<'_>) -> AgentModel {
+pub(crate) fn agents(table: Option<Table<'_, '_>>, problems: &mut Problems<'_>) -> AgentModel {
     let mut out = AgentModel {
         enabled: true,
         sampling_ns: 100_000_000,
@@ -65,7 +65,7 @@ pub(super) fn agents(table: Option<Table<'_, '_>>, problems: &mut Problems<'_>) 
     out
 }
 
-pub(super) fn prometheus(table: Option<Table<'_, '_>>, problems: &mut Problems<'_>) -> PrometheusModel {
+pub(crate) fn prometheus(table: Option<Table<'_, '_>>, problems: &mut Problems<'_>) -> PrometheusModel {
     let mut seconds = [5.0, 60.0];
     if let Some(mut t) = table {
         for (name, value) in ["scrape_s", "window_s"].into_iter().zip(&mut seconds) {
@@ -80,12 +80,12 @@ pub(super) fn prometheus(table: Option<Table<'_, '_>>, problems: &mut Problems<'
     PrometheusModel { scrape_ns: ns(seconds[0]), window_ns: ns(seconds[1]) }
 }
 
-pub(super) fn payload(t: &mut Table<'_, '_>, name: &'static str, problems: &mut Problems<'_>) -> u32 {
+pub(crate) fn payload(t: &mut Table<'_, '_>, name: &'static str, problems: &mut Problems<'_>) -> u32 {
     t.integer(name, MIN_PAYLOAD as u64, MAX_PAYLOAD as u64, problems).map_or(64, |v| v.value as u32)
 }
 
 /// The choice that a table's first field makes.
-pub(super) fn choice(
+pub(crate) fn choice(
     t: &mut Table<'_, '_>,
     name: &'static str,
     known: &[&'static str],
@@ -104,7 +104,7 @@ pub(super) fn choice(
     found.copied()
 }
 
-pub(super) fn needed(
+pub(crate) fn needed(
     t: &mut Table<'_, '_>,
     name: &'static str,
     range: (f64, f64),
@@ -117,7 +117,7 @@ pub(super) fn needed(
     t.number(name, range.0, range.1, problems).map(|v| v.value)
 }
 
-pub(super) fn distribution(
+pub(crate) fn distribution(
     mut t: Table<'_, '_>,
     load: &Load<'_>,
     problems: &mut Problems<'_>,
@@ -192,7 +192,7 @@ fn parse_column(file: &str, text: &str, column: &str) -> Result<Vec<f64>, String
     Ok(out)
 }
 
-pub(super) fn arrivals(
+pub(crate) fn arrivals(
     mut t: Table<'_, '_>,
     load: &Load<'_>,
     problems: &mut Problems<'_>,

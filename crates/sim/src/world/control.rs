@@ -1,15 +1,13 @@
 //! The controller, and the P4Runtime server of the switch that it talks to. Messages take time, nothing else.
 
 use super::{Event, World};
+use crate::control_plane::{CONNECTION, ControlPlane};
 use pointsman_balance::controller::{self, Controller, Output, Program, Request, Response};
-use pointsman_control::{ConnId, RpcError, Server, ServerConfig, SwitchDevice};
 use pointsman_ir::Executor;
-use pointsman_v1model::{Switch, Time};
+use pointsman_v1model::Time;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-
-const CONNECTION: ConnId = ConnId(1);
 
 /// A message on its way to the switch.
 enum Question {
@@ -26,8 +24,7 @@ enum Question {
 /// Controller, server, and the messages between them.
 pub(super) struct Control {
     pub controller: Controller,
-    server: Server,
-    program: Arc<pointsman_ir::Program>,
+    server: ControlPlane,
     delay_ns: u64,
     to_switch: VecDeque<Question>,
     to_controller: VecDeque<controller::Input>,
@@ -54,11 +51,9 @@ impl Control {
         compiled: Arc<pointsman_ir::Program>,
         delay_ns: u64,
     ) -> Result<Self, String> {
-        let config = ServerConfig { device_id: rack.switch.device_id, ..ServerConfig::default() };
         Ok(Control {
             controller: Controller::new(rack.clone(), program.clone())?,
-            server: Server::new(config)?,
-            program: compiled,
+            server: ControlPlane::new(rack.switch.device_id, compiled)?,
             delay_ns,
             to_switch: VecDeque::new(),
             to_controller: VecDeque::new(),
@@ -70,33 +65,6 @@ impl Control {
     /// A learner asks something.
     pub fn ask(&mut self, class: usize, request: Request) {
         self.to_switch.push_back(Question::Learner(class, request));
-    }
-
-    /// The switch serves one request.
-    fn serve<E: Executor>(
-        &mut self,
-        switch: &mut Switch<E>,
-        now: Time,
-        request: &Request,
-    ) -> Result<Response, RpcError> {
-        let program = &self.program;
-        let mut device = SwitchDevice { switch, compile: |_: &[u8]| Ok(program.as_ref().clone()) };
-        match request {
-            Request::GetPipeline(r) => {
-                self.server.get_pipeline(r).map(|r| Response::GetPipeline(Box::new(r)))
-            }
-            Request::SetPipeline(r) => {
-                self.server.set_pipeline(&mut device, r, now).map(|_| Response::SetPipeline)
-            }
-            Request::Read(r) => {
-                let read = self.server.read(&mut device, r, now);
-                let mut responses = read.responses.into_iter();
-                let mut entities = responses.next().map(|first| first.entities).unwrap_or_default();
-                responses.for_each(|more| entities.extend(more.entities));
-                read.status.map(|()| Response::Read(entities))
-            }
-            Request::Write(r) => self.server.write(&mut device, r, now).map(|_| Response::Write),
-        }
     }
 }
 
@@ -161,7 +129,7 @@ impl<E: Executor> World<E> {
             Question::Learner(class, request) => {
                 let now = Time(self.now);
                 // Values that could not be read are missing in the observation.
-                let entities = match self.control.serve(&mut self.switch, now, &request) {
+                let entities = match self.control.server.serve(&mut self.node.switch, now, &request) {
                     Ok(Response::Read(entities)) => entities,
                     _ => Vec::new(),
                 };
@@ -169,12 +137,12 @@ impl<E: Executor> World<E> {
             }
             Question::Connect => self.answer(controller::Input::Connected),
             Question::Message(message) => {
-                let outputs = self.control.server.stream_message(CONNECTION, &message);
+                let outputs = self.control.server.server.stream_message(CONNECTION, &message);
                 self.server_outputs(outputs);
             }
             Question::Request { id, request } => {
                 let now = Time(self.now);
-                let result = self.control.serve(&mut self.switch, now, &request);
+                let result = self.control.server.serve(&mut self.node.switch, now, &request);
                 self.answer(controller::Input::Response { id, result });
             }
         }
@@ -190,7 +158,7 @@ impl<E: Executor> World<E> {
                     self.answer(controller::Input::Disconnected(error.to_string()));
                 }
                 pointsman_control::Output::PacketOut { packet } => {
-                    self.switch.receive_cpu(Time(self.now), &packet);
+                    self.node.switch.receive_cpu(Time(self.now), &packet);
                     self.poll_switch();
                 }
             }
@@ -199,7 +167,7 @@ impl<E: Executor> World<E> {
 
     /// The switch hands a packet to the control plane.
     pub(super) fn packet_in(&mut self, packet: &[u8]) {
-        match self.control.server.packet_in(packet) {
+        match self.control.server.server.packet_in(packet) {
             Ok(outputs) => self.server_outputs(outputs),
             // Without a client: as on the wire, it is lost, and was counted as handed over.
             Err(_) => self.lost_packet_ins += 1,

@@ -26,7 +26,7 @@ impl<E: Executor> World<E> {
     pub(super) fn finish(mut self) -> Outcome {
         let (up, on_way_up) = totals(&self.up);
         let (down, on_way_down) = totals(&self.down);
-        let stats = self.switch.stats().clone();
+        let stats = self.node.switch.stats().clone();
         let dropped: u64 = stats.drops.values().sum();
         let made = stats.ingress_clones + stats.egress_clones + stats.replicas;
         let link = |c: &LinkCounts, flying: u64| c.delivered + c.full + c.lost + c.down + flying;

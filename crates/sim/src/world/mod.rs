@@ -32,6 +32,7 @@ use pointsman_balance::controller::{Input, Status};
 use pointsman_balance::learn::Weights;
 use pointsman_balance::types::Address;
 use pointsman_ir::Executor;
+use pointsman_net::Node;
 use pointsman_v1model::{Switch, SwitchConfig};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -95,7 +96,7 @@ pub struct World<E: Executor> {
     start: u64,
     calendar: Calendar<Code>,
     events: u64,
-    switch: Switch<E>,
+    node: Node<E>,
     control: Control,
     prometheus: prometheus::Prometheus,
     /// By link: switch port, and the station behind it.
@@ -131,7 +132,6 @@ pub struct World<E: Executor> {
     counts_at: [Vec<DeviceCounts>; 2],
     stopped: bool,
     next_action: usize,
-    outbox: net::Outbox,
     /// The text that an agent reads.
     text: String,
     buffers: Vec<Packet>,
@@ -256,7 +256,7 @@ impl<E: Executor + Send + Sync> World<E> {
             seed: Stream::new(seed, Part::Switch, 0).bits(),
             ..SwitchConfig::default()
         };
-        let switch = Switch::with_shared(config, data_plane.loader()).map_err(|e| e.to_string())?;
+        let switch = Switch::with_shared(config, data_plane.loader.load()).map_err(|e| e.to_string())?;
         let program = &data_plane.program;
         let learn = s.learn.as_ref().map(|l| learn::Learn::new(l, s, program)).transpose()?;
         let first_rack = learn.as_ref().map(|l| l.rack(rack));
@@ -347,7 +347,7 @@ impl<E: Executor + Send + Sync> World<E> {
             start: 0,
             calendar: Calendar::default(),
             events: 0,
-            switch,
+            node: Node::new(switch),
             control,
             prometheus: prometheus::Prometheus::default(),
             ports,
@@ -375,7 +375,6 @@ impl<E: Executor + Send + Sync> World<E> {
             devices,
             stopped: false,
             next_action: 0,
-            outbox: net::Outbox::default(),
             text: String::new(),
             buffers: Vec::new(),
             to_cpu: 0,

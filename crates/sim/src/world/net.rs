@@ -4,48 +4,7 @@ use super::{Event, Host, World};
 use crate::fault::Fault;
 use crate::frame::{self, Packet};
 use pointsman_ir::Executor;
-use pointsman_v1model::{Arrived, Sink, Time};
 
-/// The frames that left the switch in one call.
-#[derive(Default)]
-pub(super) struct Outbox {
-    /// The port of the very frame that came in, changed in place, if nothing left before it. Nearly always this is all.
-    straight: Option<u32>,
-    /// Port and frame of those that left after that; `None`: the frame that came in.
-    ports: Vec<(u32, Option<Packet>)>,
-    cpu: Vec<Vec<u8>>,
-    /// Bytes of the frame that came in.
-    came_in: usize,
-    /// Buffers to use again.
-    spare: Vec<Packet>,
-}
-
-impl Sink for Outbox {
-    fn transmit(&mut self, port: u32, packet: &[u8]) {
-        let mut buffer = self.spare.pop().unwrap_or_default();
-        buffer.clear();
-        buffer.extend_from_slice(packet);
-        self.ports.push((port, Some(buffer)));
-    }
-
-    fn transmit_buffer(&mut self, port: u32, _: usize, packet: &[u8]) {
-        // Frames lie in their buffers without room before them: one that is as long as it was is the whole buffer.
-        if packet.len() != self.came_in {
-            self.transmit(port, packet);
-        } else if self.straight.is_none() && self.ports.is_empty() {
-            self.straight = Some(port);
-        } else {
-            self.ports.push((port, None));
-        }
-    }
-
-    fn to_cpu(&mut self, packet: &[u8]) {
-        self.cpu.push(packet.to_vec());
-    }
-}
-
-/// Passes of the switch in one call; it continues until nothing waits.
-const BUDGET: usize = 1 << 12;
 /// Buffers that are kept for use again.
 const SPARE: usize = 4096;
 
@@ -88,18 +47,11 @@ impl<E: Executor> World<E> {
         if let Some(at) = next {
             self.calendar.enter(at, Event::Up(link as u32));
         }
-        let Some(mut packet) = packet else { return };
+        let Some(packet) = packet else { return };
         let marked = frame::is_marked(&packet);
         let before = self.lost.switch_out;
-        self.outbox.came_in = packet.len();
-        let mut batch = [Arrived { port: self.ports[link].0.into(), buffer: &mut packet, start: 0 }];
-        let polled = self.switch.process(Time(self.now), BUDGET, &mut batch, &mut self.outbox);
-        if polled.more {
-            // The rest comes from the switch's queues: none of it is in this buffer.
-            self.outbox.came_in = usize::MAX;
-            while self.switch.poll(Time(self.now), BUDGET, &mut self.outbox).more {}
-        }
-        self.empty_outbox(Some(packet));
+        self.node.arrive(self.now, self.ports[link].0.into(), packet);
+        self.take_frames();
         if marked {
             self.lost.switch_in += 1;
             // It never waits: a packet that did not leave was dropped.
@@ -111,40 +63,23 @@ impl<E: Executor> World<E> {
 
     /// Lets the switch work, and takes what leaves.
     pub(super) fn poll_switch(&mut self) {
-        while self.switch.poll(Time(self.now), BUDGET, &mut self.outbox).more {}
-        self.empty_outbox(None);
+        self.node.poll(self.now);
+        self.take_frames();
     }
 
-    /// `came_in`: the frame that the switch was given.
-    fn empty_outbox(&mut self, mut came_in: Option<Packet>) {
-        if let Some(port) = self.outbox.straight.take()
-            && let Some(packet) = came_in.take()
-        {
+    /// Takes what has left the switch.
+    fn take_frames(&mut self) {
+        while let Some((port, packet)) = self.node.leaves() {
             self.leave(port, packet);
         }
-        if !self.outbox.ports.is_empty() {
-            let mut ports = std::mem::take(&mut self.outbox.ports);
-            for (port, packet) in ports.drain(..) {
-                if let Some(packet) = packet.or_else(|| came_in.take()) {
-                    self.leave(port, packet);
-                }
-            }
-            self.outbox.ports = ports;
-        }
-        if let Some(packet) = came_in {
+        if let Some(packet) = self.node.unused() {
             self.recycle(packet);
         }
-        if !self.outbox.cpu.is_empty() {
-            for packet in std::mem::take(&mut self.outbox.cpu) {
-                self.to_cpu += 1;
-                self.packet_in(&packet);
-            }
+        while let Some(packet) = self.node.to_cpu() {
+            self.to_cpu += 1;
+            self.packet_in(&packet);
         }
-        while self.outbox.spare.len() < 4
-            && let Some(buffer) = self.buffers.pop()
-        {
-            self.outbox.spare.push(buffer);
-        }
+        self.node.supply(&mut self.buffers);
     }
 
     /// A frame leaves the switch.

@@ -1,6 +1,6 @@
 //! One direction of a link: a queue with tail drop in front of a wire with a rate and a delay.
 
-use crate::frame::{self, Packet};
+use crate::packet::{Packet, mark_congestion};
 use crate::random::Stream;
 use std::collections::VecDeque;
 
@@ -99,9 +99,7 @@ impl Link {
                 self.counts.full += 1;
                 return Err(packet);
             }
-            if self.model.ecn_bytes.is_some_and(|limit| waiting > limit)
-                && frame::mark_congestion(&mut packet)
-            {
+            if self.model.ecn_bytes.is_some_and(|limit| waiting > limit) && mark_congestion(&mut packet) {
                 self.counts.marked += 1;
             }
         }

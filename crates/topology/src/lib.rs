@@ -1,0 +1,160 @@
+//! Networks as data: switches, hosts and the links between them.
+//!
+//! A [`Topology`] is made by [`Builder`], which refuses what cannot be wired, by a generator such as [`LeafSpine`], or from
+//! TOML ([`read`]). [`Routes`] has the shortest paths through it.
+#![forbid(unsafe_code)]
+
+mod build;
+mod leaf_spine;
+mod read;
+pub mod reader;
+mod routes;
+#[cfg(test)]
+mod tests;
+
+pub use build::{Builder, Mistake};
+pub use leaf_spine::LeafSpine;
+pub use read::read;
+pub use routes::Routes;
+
+use std::net::Ipv4Addr;
+
+/// A switch, by its place in [`Topology::switches`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SwitchId(pub u32);
+
+/// A host, by its place in [`Topology::hosts`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostId(pub u32);
+
+/// A link, by its place in [`Topology::links`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub u32);
+
+/// A switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// Unique among all nodes.
+    pub name: String,
+    /// Its Ethernet address, on all ports.
+    pub mac: [u8; 6],
+}
+
+/// A host: whatever sends and receives packets and is not a switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Unique among all nodes.
+    pub name: String,
+    /// Its Ethernet address.
+    pub mac: [u8; 6],
+    /// Its IPv4 address.
+    pub address: Ipv4Addr,
+}
+
+/// One end of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    /// A port of a switch.
+    Switch(SwitchId, u16),
+    /// The only interface of a host.
+    Host(HostId),
+}
+
+/// What a link can carry. Both directions are alike.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Line {
+    /// Bits per second on the wire.
+    pub bits_per_s: u64,
+    /// Propagation, in nanoseconds.
+    pub delay_ns: u64,
+    /// Bytes that may wait at either end before the wire.
+    pub queue_bytes: u64,
+    /// Probability that a frame is lost on the wire.
+    pub loss: f64,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Line { bits_per_s: 10_000_000_000, delay_ns: 1_000, queue_bytes: 512 << 10, loss: 0.0 }
+    }
+}
+
+/// A link between two ends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Link {
+    /// The names of its nodes, in this order: `leaf1-spine2`.
+    pub name: String,
+    /// Where it ends.
+    pub ends: [End; 2],
+    /// What it can carry.
+    pub line: Line,
+}
+
+/// A network that can be wired: names, addresses and ports are unique, and nothing is left unconnected.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Topology {
+    switches: Vec<Switch>,
+    hosts: Vec<Host>,
+    links: Vec<Link>,
+}
+
+/// Ports of a switch are 1 to this: 511 drops packets, and 510 is the controller's.
+pub const LAST_PORT: u16 = 509;
+/// The port of a switch that leads to its controller.
+pub const CPU_PORT: u16 = 510;
+
+impl Topology {
+    /// All switches.
+    pub fn switches(&self) -> &[Switch] {
+        &self.switches
+    }
+
+    /// All hosts.
+    pub fn hosts(&self) -> &[Host] {
+        &self.hosts
+    }
+
+    /// All links.
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// The ports of a switch in ascending order: the port, its link, and the link's other end.
+    pub fn ports(&self, switch: SwitchId) -> Vec<(u16, LinkId, End)> {
+        let mut out = Vec::new();
+        for (id, link) in (0..).map(LinkId).zip(&self.links) {
+            let [a, b] = link.ends;
+            for (here, there) in [(a, b), (b, a)] {
+                match here {
+                    End::Switch(s, port) if s == switch => out.push((port, id, there)),
+                    _ => {}
+                }
+            }
+        }
+        out.sort_unstable_by_key(|(port, ..)| *port);
+        out
+    }
+
+    /// The link of a name.
+    pub fn link(&self, name: &str) -> Option<LinkId> {
+        self.links.iter().position(|l| l.name == name).map(|i| LinkId(i as u32))
+    }
+
+    /// The Ethernet address of the node at a link's end.
+    pub fn mac(&self, end: End) -> [u8; 6] {
+        match end {
+            End::Switch(s, _) => self.switches[s.0 as usize].mac,
+            End::Host(h) => self.hosts[h.0 as usize].mac,
+        }
+    }
+
+    /// The switch and port that a host is connected to, with the link.
+    pub fn uplink(&self, host: HostId) -> Option<(SwitchId, u16, LinkId)> {
+        (0..).map(LinkId).zip(&self.links).find_map(|(id, link)| match link.ends {
+            [End::Switch(s, port), End::Host(h)] | [End::Host(h), End::Switch(s, port)] if h == host => {
+                Some((s, port, id))
+            }
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,193 @@
+//! Topologies as TOML.
+
+use crate::reader::{At, Problems, Table};
+use crate::{Builder, LAST_PORT, LeafSpine, Line, Mistake, Topology};
+use std::net::Ipv4Addr;
+
+/// Nodes of a network. Each switch has a program's tables and registers in memory.
+const MOST_SWITCHES: u64 = 1_000;
+const MOST_HOSTS: u64 = 20_000;
+
+/// About what a switch or a host takes in a simulator, in bytes, on top of the traffic.
+const SWITCH_BYTES: u64 = 4 << 20;
+const HOST_BYTES: u64 = 4 << 10;
+
+/// Reads a table `[network]`: either `leaf_spine = { .. }`, or lists of `switch`, `host` and `link`.
+/// Problems have been reported if there is none.
+pub fn read(mut t: Table<'_, '_>, problems: &mut Problems<'_>) -> Option<Topology> {
+    let base = match t.table("line", problems) {
+        Some(l) => line(l, &Line::default(), problems),
+        None => Line::default(),
+    };
+    if let Some(generated) = t.table("leaf_spine", problems) {
+        let place = generated.place.clone();
+        for other in ["switch", "host", "link"] {
+            if !t.tables(other, problems).is_empty() {
+                problems.add(
+                    &t.place_of(other),
+                    t.field(other),
+                    "`leaf_spine` makes all of them: remove this",
+                );
+            }
+        }
+        let wanted = leaf_spine(generated, &base, problems)?;
+        let built = wanted.build();
+        t.finish(problems);
+        return built.map_err(|e| problems.add(&place, "network.leaf_spine", e.to_string())).ok();
+    }
+    let builder = listed(&mut t, &base, problems);
+    let place = t.place.clone();
+    t.finish(problems);
+    builder?.finish().map_err(|e| problems.add(&place, "network", e.to_string())).ok()
+}
+
+/// Reads the properties of links.
+fn line(mut t: Table<'_, '_>, base: &Line, problems: &mut Problems<'_>) -> Line {
+    let mut out = *base;
+    line_into(&mut t, &mut out, problems);
+    if let Some(rate) = rate(&mut t, problems) {
+        out.bits_per_s = rate;
+    }
+    t.finish(problems);
+    out
+}
+
+fn line_into(t: &mut Table<'_, '_>, out: &mut Line, problems: &mut Problems<'_>) {
+    if let Some(delay) = t.number("delay_us", 0.0, 1e9, problems) {
+        out.delay_ns = (delay.value * 1e3).round() as u64;
+    }
+    if let Some(queue) = t.number("queue_kib", 0.0, 1e9, problems) {
+        out.queue_bytes = (queue.value * 1024.0) as u64;
+    }
+    if let Some(loss) = t.number("loss", 0.0, 1.0, problems) {
+        out.loss = loss.value;
+    }
+}
+
+fn rate(t: &mut Table<'_, '_>, problems: &mut Problems<'_>) -> Option<u64> {
+    t.number("rate_gbit_s", 1e-6, 1e5, problems).map(|r| (r.value * 1e9).round() as u64)
+}
+
+fn leaf_spine(mut t: Table<'_, '_>, base: &Line, problems: &mut Problems<'_>) -> Option<LeafSpine> {
+    let most = u64::from(LAST_PORT);
+    let mut count = |name: &'static str, remedy: &str, problems: &mut Problems<'_>| {
+        let found = t.integer(name, 1, u64::MAX >> 1, problems);
+        if found.is_none() && t.place_of(name) == t.place {
+            t.missing(name, remedy, problems);
+        }
+        found
+    };
+    let leaves = count("leaves", "write the number of leaves", problems);
+    let spines = count("spines", "write the number of spines", problems);
+    let hosts = count("hosts_per_leaf", "write the number of hosts of each leaf", problems);
+    let host_line = t.table("host_link", problems).map_or(*base, |l| line(l, base, problems));
+    let fabric_line = t.table("fabric_link", problems).map_or(*base, |l| line(l, base, problems));
+    let (leaves, spines, hosts) = (leaves?, spines?, hosts?);
+    let (switches, all_hosts) =
+        (leaves.value.saturating_add(spines.value), leaves.value.saturating_mul(hosts.value));
+    if let Some(message) = too_large(switches, all_hosts) {
+        problems.add(&leaves.place, t.field("leaves"), message);
+        return None;
+    }
+    let mut ports = |at: &At<u64>, name: &str, value: u64| {
+        if value > most {
+            problems.add(
+                &at.place,
+                t.field(name),
+                format!("a switch would need {value} ports; it has {most}"),
+            );
+        }
+        value <= most
+    };
+    let good = ports(&leaves, "leaves", leaves.value)
+        && ports(&hosts, "hosts_per_leaf", hosts.value.saturating_add(spines.value));
+    t.finish(problems);
+    good.then_some(LeafSpine {
+        leaves: leaves.value as u32,
+        spines: spines.value as u32,
+        hosts_per_leaf: hosts.value as u32,
+        host_line,
+        fabric_line,
+    })
+}
+
+/// Why so many nodes are refused.
+fn too_large(switches: u64, hosts: u64) -> Option<String> {
+    let bytes = u128::from(switches) * u128::from(SWITCH_BYTES) + u128::from(hosts) * u128::from(HOST_BYTES);
+    (switches > MOST_SWITCHES || hosts > MOST_HOSTS).then(|| {
+        format!(
+            "{switches} switches and {hosts} hosts would need about {:.1} GiB of memory: at most {MOST_SWITCHES} switches and \
+             {MOST_HOSTS} hosts",
+            bytes as f64 / f64::from(1 << 30)
+        )
+    })
+}
+
+/// Reads lists of switches, hosts and links.
+fn listed(t: &mut Table<'_, '_>, base: &Line, problems: &mut Problems<'_>) -> Option<Builder> {
+    let mut builder = Builder::new();
+    let (switches, hosts, links) =
+        (t.tables("switch", problems), t.tables("host", problems), t.tables("link", problems));
+    if switches.is_empty() {
+        t.missing("switch", "write `leaf_spine = { .. }`, or [[network.switch]] tables", problems);
+        return None;
+    }
+    if let Some(message) = too_large(switches.len() as u64, hosts.len() as u64) {
+        problems.add(&t.place, t.field("switch"), message);
+        return None;
+    }
+    for mut s in switches {
+        let (field, rate) = (s.field("name"), rate(&mut s, problems));
+        let name = s.name("name", "give the switch a name", problems);
+        s.finish(problems);
+        let Some(name) = name else { continue };
+        if let Err(e) = builder.switch(&name.value, rate) {
+            problems.add(&name.place, field, e.to_string());
+        }
+    }
+    for mut h in hosts {
+        let (place, path, rate) = (h.place.clone(), h.field("name"), rate(&mut h, problems));
+        let name = h.name("name", "give the host a name", problems);
+        let address: Option<At<Ipv4Addr>> = h.text("address", "write an IPv4 address", problems);
+        if address.is_none() && h.place_of("address") == place {
+            h.missing("address", "write its IPv4 address", problems);
+        }
+        let field = h.field("address");
+        h.finish(problems);
+        let (Some(name), Some(address)) = (name, address) else { continue };
+        match builder.host(&name.value, address.value, rate) {
+            Ok(_) => {}
+            Err(e @ Mistake::NameTaken(_)) => problems.add(&name.place, path, e.to_string()),
+            Err(e) => problems.add(&address.place, field, e.to_string()),
+        }
+    }
+    for l in links {
+        link(l, &mut builder, base, problems);
+    }
+    Some(builder)
+}
+
+fn link(mut t: Table<'_, '_>, builder: &mut Builder, base: &Line, problems: &mut Problems<'_>) {
+    let name = if t.place_of("name") == t.place { None } else { t.name("name", "", problems) };
+    let rate = rate(&mut t, problems);
+    let mut line = *base;
+    line_into(&mut t, &mut line, problems);
+    let ends: Option<Vec<At<String>>> = t.list("ends", "write a list of strings", problems);
+    let place = t.place_of("ends");
+    if ends.is_none() && place == t.place {
+        t.missing("ends", "write the two ends: [\"leaf1:1\", \"spine1:1\"]", problems);
+    }
+    let field = t.field("ends");
+    t.finish(problems);
+    let Some(ends) = ends else { return };
+    let [a, b] = ends.as_slice() else {
+        return problems.add(&place, field, "write two ends: [\"leaf1:1\", \"spine1:1\"]");
+    };
+    let mut found = |end: &At<String>| {
+        builder.end(&end.value).map_err(|e| problems.add(&end.place, field.clone(), e.to_string())).ok()
+    };
+    let (Some(a), Some(b)) = (found(a), found(b)) else { return };
+    if let Err(e) = builder.link(name.as_ref().map(|n| n.value.as_str()), [a, b], rate, line) {
+        problems.add(&place, field, e.to_string());
+    }
+}

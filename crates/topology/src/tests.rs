@@ -1,0 +1,160 @@
+//! Tests of topologies.
+
+use crate::reader::{Problems, Table};
+use crate::{Builder, End, HostId, LeafSpine, Line, LinkId, Mistake, Routes, SwitchId, Topology};
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+fn parse(text: &str) -> Result<Topology, String> {
+    let mut problems = Problems::new("net.toml", text);
+    let document = problems.parse().expect("TOML");
+    let mut top = Table::top(&document);
+    let network = top.table("network", &mut problems).expect("a table");
+    let found = crate::read(network, &mut problems);
+    problems.into_result(found).map_err(|e| e.to_string())
+}
+
+fn leaf_spine() -> Topology {
+    LeafSpine {
+        leaves: 4,
+        spines: 3,
+        hosts_per_leaf: 2,
+        host_line: Line::default(),
+        fabric_line: Line::default(),
+    }
+    .build()
+    .expect("good")
+}
+
+#[test]
+fn a_leaf_spine_network() {
+    let t = leaf_spine();
+    assert_eq!((t.switches().len(), t.hosts().len(), t.links().len()), (7, 8, 8 + 12));
+    assert_eq!(t.hosts()[7].address, Ipv4Addr::new(10, 0, 16, 3));
+    // Hosts come first, then spines; of a spine, leaves.
+    let leaf4 = t.ports(SwitchId(3));
+    assert_eq!(leaf4[1], (2, t.link("h8-leaf4").expect("a link"), End::Host(HostId(7))));
+    assert_eq!(leaf4[4], (5, t.link("leaf4-spine3").expect("a link"), End::Switch(SwitchId(6), 4)));
+    assert_eq!(
+        t.ports(SwitchId(6))[3],
+        (4, t.link("leaf4-spine3").expect("a link"), End::Switch(SwitchId(3), 5))
+    );
+    assert_eq!(t.uplink(HostId(7)).map(|(s, p, _)| (s, p)), Some((SwitchId(3), 2)));
+}
+
+#[test]
+fn routes_avoid_links_that_are_down() {
+    let t = leaf_spine();
+    let all = Routes::of(&t, &BTreeSet::new());
+    assert_eq!(all.ports(SwitchId(0), HostId(0)), [1]);
+    assert_eq!(all.ports(SwitchId(0), HostId(7)), [3, 4, 5]);
+    assert_eq!(all.ports(SwitchId(4), HostId(7)), [4]);
+    let cut = |names: &[&str]| names.iter().map(|n| t.link(n).expect("a link")).collect::<BTreeSet<LinkId>>();
+    // Leaf 1 must not use a spine that has lost leaf 4; and the spine itself reaches it over two more links.
+    let one = Routes::of(&t, &cut(&["leaf4-spine1"]));
+    assert_eq!(one.ports(SwitchId(0), HostId(7)), [4, 5]);
+    assert_eq!(one.ports(SwitchId(4), HostId(7)), [1, 2, 3]);
+    assert_eq!(one.ports(SwitchId(0), HostId(2)), [3, 4, 5]);
+    let alone = Routes::of(&t, &cut(&["leaf4-spine1", "leaf4-spine2", "leaf4-spine3", "h1-leaf1"]));
+    assert!(alone.ports(SwitchId(0), HostId(7)).is_empty() && alone.ports(SwitchId(0), HostId(0)).is_empty());
+    assert_eq!(alone.ports(SwitchId(3), HostId(7)), [2]);
+}
+
+#[test]
+fn listed_networks() {
+    let text = "[network]\nline = { delay_us = 2 }\n\
+        [[network.switch]]\nname = \"a\"\n[[network.switch]]\nname = \"b\"\nrate_gbit_s = 40\n\
+        [[network.host]]\nname = \"x\"\naddress = \"10.0.0.1\"\n[[network.host]]\nname = \"y\"\naddress = \"10.0.0.2\"\n\
+        [[network.link]]\nends = [\"x\", \"a:1\"]\n[[network.link]]\nends = [\"a:2\", \"b:1\"]\ndelay_us = 5\n\
+        [[network.link]]\nends = [\"b:2\", \"y\"]\nrate_gbit_s = 1\nname = \"last\"\n";
+    let t = parse(text).expect("good");
+    let lines: Vec<_> =
+        t.links().iter().map(|l| (l.name.as_str(), l.line.bits_per_s, l.line.delay_ns)).collect();
+    assert_eq!(
+        lines,
+        [("x-a", 10_000_000_000, 2_000), ("a-b", 40_000_000_000, 5_000), ("last", 1_000_000_000, 2_000)]
+    );
+}
+
+/// Each with the field that the message names, and a part of the message.
+#[test]
+fn bad_networks() {
+    let switches = "[[network.switch]]\nname = \"a\"\n[[network.switch]]\nname = \"b\"\nrate_gbit_s = 40\n";
+    let host =
+        "[[network.host]]\nname = \"x\"\naddress = \"10.0.0.1\"\n[[network.link]]\nends = [\"x\", \"a:1\"]\n";
+    let listed = |rest: &str| format!("[network]\n{switches}{host}{rest}");
+    let link = |ends: &str| listed(&format!("[[network.link]]\nends = {ends}\n"));
+    for (text, field, part) in [
+        ("[network]\n".into(), "network.switch", "leaf_spine"),
+        (link("[\"a:2\", \"a:3\"]"), "network.link.ends", "both ends are at a"),
+        (link("[\"a:1\", \"b:1\"]"), "network.link.ends", "port 1 of a has two links"),
+        (link("[\"x\", \"b:1\"]"), "network.link.ends", "host x has two links"),
+        (link("[\"a:2\", \"c:1\"]"), "network.link.ends", "no switch or host is called `c`"),
+        (link("[\"a:2\", \"b:510\"]"), "network.link.ends", "write 1 to 509"),
+        (link("[\"a:2\", \"b:0\"]"), "network.link.ends", "write 1 to 509"),
+        (link("[\"a:2\", \"b\"]"), "network.link.ends", "SWITCH:PORT"),
+        (link("[\"a:2\"]"), "network.link.ends", "two ends"),
+        (listed(""), "network", "b has no link"),
+        (
+            format!("{}[[network.switch]]\nname = \"a\"\n", link("[\"a:2\", \"b:1\"]")),
+            "network.switch.name",
+            "two nodes",
+        ),
+        (
+            format!("{}[[network.host]]\nname = \"y\"\naddress = \"10.0.0.1\"\n", link("[\"a:2\", \"b:1\"]")),
+            "network.host.address",
+            "two hosts have the address",
+        ),
+        (
+            format!(
+                "{}[[network.host]]\nname = \"y\"\naddress = \"224.0.0.1\"\n",
+                link("[\"a:2\", \"b:1\"]")
+            ),
+            "network.host.address",
+            "unicast",
+        ),
+        (
+            listed(
+                "[[network.switch]]\nname = \"c\"\nrate_gbit_s = 10\n[[network.link]]\nends = [\"c:1\", \"b:1\"]\n",
+            ),
+            "network.link.ends",
+            "the ends of c-b have 10 and 40 Gbit/s",
+        ),
+        (
+            "[network.leaf_spine]\nleaves = 1000000000000\nspines = 4\nhosts_per_leaf = 100\n".into(),
+            "network.leaf_spine.leaves",
+            "GiB of memory",
+        ),
+        (
+            "[network.leaf_spine]\nleaves = 2\nspines = 4\nhosts_per_leaf = 508\n".into(),
+            "network.leaf_spine.hosts_per_leaf",
+            "512 ports",
+        ),
+        (
+            "[network.leaf_spine]\nleaves = 0\nspines = 4\nhosts_per_leaf = 2\n".into(),
+            "network.leaf_spine.leaves",
+            "0",
+        ),
+        (
+            "[network.leaf_spine]\nleaves = 1\nspines = 4\n".into(),
+            "network.leaf_spine.hosts_per_leaf",
+            "missing",
+        ),
+    ] {
+        let message = parse(&text).expect_err(part);
+        assert!(message.contains(&format!("{field}: ")) && message.contains(part), "{part}: {message}");
+    }
+}
+
+#[test]
+fn what_a_builder_refuses() {
+    let mut b = Builder::new();
+    let (a, c) = (b.switch("a", None).expect("new"), b.switch("c", None).expect("new"));
+    let x = b.host("x", Ipv4Addr::new(10, 0, 0, 1), None).expect("new");
+    let y = b.host("y", Ipv4Addr::new(10, 0, 0, 2), None).expect("new");
+    let mut link = |ends| b.link(None, ends, None, Line::default());
+    assert_eq!(link([End::Host(x), End::Host(y)]), Err(Mistake::NoSwitch("x-y".into())));
+    assert_eq!(link([End::Switch(a, 1), End::Switch(c, 1)]), Ok(LinkId(0)));
+    assert_eq!(link([End::Switch(a, 2), End::Switch(c, 2)]), Err(Mistake::LinkTaken("a-c".into())));
+    assert_eq!(b.finish().err(), Some(Mistake::Unconnected("x".into())));
+}
