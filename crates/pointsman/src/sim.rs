@@ -1,5 +1,6 @@
 //! `pointsman sim`: runs scenarios over seeds and sweep points, and stores the results.
 
+mod network;
 mod page;
 mod serve;
 pub mod validate;
@@ -81,20 +82,41 @@ fn parse_shard(text: &str) -> Result<Shard, String> {
     if shard.index == 0 || shard.index > shard.count { Err(wanted()) } else { Ok(shard) }
 }
 
+/// Runs a simulation: the line of its results.
+type Simulate<'a> = Box<dyn Fn() -> Result<String, String> + Sync + 'a>;
+
 /// One simulation to run.
-struct Job {
-    scenario: Arc<Scenario>,
+struct Job<'a> {
+    /// The point of the sweep, as text.
+    point: String,
     seed: u64,
     fingerprint: String,
+    memory_bytes: f64,
+    simulate: Simulate<'a>,
 }
 
 /// Key that identifies a simulation in a file of results.
 type Key = (String, String, u64);
 
-impl Job {
+impl Job<'_> {
     fn key(&self) -> Key {
-        (self.fingerprint.clone(), self.scenario.point_text(), self.seed)
+        (self.fingerprint.clone(), self.point.clone(), self.seed)
     }
+}
+
+/// The simulation of a rack with one seed.
+fn job<'a>(scenario: &'a Arc<Scenario>, data_plane: &'a DataPlane<Engine>, seed: u64) -> Job<'a> {
+    let fingerprint = scenario.fingerprint(&data_plane.program.device_config);
+    let (point, memory_bytes) = (scenario.point_text(), scenario::memory_bytes(scenario));
+    let of = fingerprint.clone();
+    let simulate = move || {
+        let began = Instant::now();
+        let mut outcome = pointsman_sim::run(scenario, data_plane, seed, None)?;
+        outcome.wall_s = began.elapsed().as_secs_f64();
+        outcome.fingerprint.clone_from(&of);
+        Ok(outcome.json())
+    };
+    Job { point, seed, fingerprint, memory_bytes, simulate: Box::new(simulate) }
 }
 
 fn key_of(result: &Value) -> Option<Key> {
@@ -137,21 +159,28 @@ fn data_plane(scenario: &Scenario) -> Result<DataPlane<Engine>, String> {
     Ok(DataPlane::new(program, Arc::new(compiled.program)))
 }
 
-fn read(path: &Path) -> Result<Vec<Arc<Scenario>>, String> {
-    let shown = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| format!("cannot read {shown}: {e}; expected a scenario, such as those in scenarios/"))?;
+/// The text of a scenario.
+fn text_of(path: &Path) -> Result<String, String> {
+    let shown = path.display();
+    std::fs::read_to_string(path)
+        .map_err(|e| format!("cannot read {shown}: {e}; expected a scenario, such as those in scenarios/"))
+}
+
+/// Reads files that a scenario names, which are relative to its folder.
+fn loader(path: &Path) -> impl Fn(&str) -> Result<String, String> {
     let beside = path.parent().unwrap_or(Path::new("")).to_path_buf();
-    // Files referenced by a scenario are relative to its folder.
-    let load = |name: &str| {
+    move |name: &str| {
         let file = beside.join(name);
         let bytes = std::fs::read(&file).map_err(|e| format!("cannot read {}: {e}", file.display()))?;
         if name.ends_with(".pcap") || name.ends_with(".pcapng") {
             return capture_times(&bytes).map_err(|e| format!("{}: {e}", file.display()));
         }
         String::from_utf8(bytes).map_err(|_| format!("{} is not UTF-8 text", file.display()))
-    };
-    let read = scenario::read(&shown, &text, &load).map_err(|e| e.to_string())?;
+    }
+}
+
+fn read(path: &Path, text: &str) -> Result<Vec<Arc<Scenario>>, String> {
+    let read = scenario::read(&path.display().to_string(), text, &loader(path)).map_err(|e| e.to_string())?;
     Ok(read.into_iter().map(Arc::new).collect())
 }
 
@@ -285,9 +314,19 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     if args.scenario.len() > 1 && !args.lab {
         return Err("several scenarios are only allowed with --lab".into());
     }
-    let mut scenarios = Vec::new();
+    let mut texts = Vec::new();
     for path in &args.scenario {
-        scenarios.extend(read(path)?);
+        texts.push((path.as_path(), text_of(path)?));
+    }
+    let is_network = |(path, text): &&(&Path, String)| {
+        pointsman_sim::network::is_network(&path.display().to_string(), text)
+    };
+    if let Some((path, text)) = texts.iter().find(is_network) {
+        return network::run(&args, path, text);
+    }
+    let mut scenarios = Vec::new();
+    for (path, text) in &texts {
+        scenarios.extend(read(path, text)?);
     }
     let Some(first) = scenarios.first() else { return Err("the sweep has no points".into()) };
     let data_plane = data_plane(first)?;
@@ -310,55 +349,13 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
         }
         return Ok(if violations == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
-    let all = scenarios.iter().flat_map(|s| {
-        let fingerprint = s.fingerprint(&data_plane.program.device_config);
-        (0..args.seeds).map(move |i| Job {
-            scenario: s.clone(),
-            seed: seed.wrapping_add(i),
-            fingerprint: fingerprint.clone(),
-        })
-    });
-    let mine = |(i, _): &(usize, Job)| args.shard.is_none_or(|s| *i as u64 % s.count == s.index - 1);
-    let jobs: Vec<Job> = all.enumerate().filter(mine).map(|(_, job)| job).collect();
-    if args.check {
-        for job in &jobs {
-            let mib = scenario::memory_bytes(&job.scenario) / f64::from(1 << 20);
-            print(&format!("{} seed {}: about {mib:.0} MiB\n", job.scenario.point_text(), job.seed));
-        }
-        return Ok(ExitCode::SUCCESS);
-    }
-    let to_stdout = args.json.as_deref() == Some(Path::new("-"));
-    let file = args.json.as_deref().filter(|_| !to_stdout);
-    let done = file.map(finished).transpose()?.unwrap_or_default();
-    let open = |path: &Path| {
-        let cannot = |e| format!("cannot write {}: {e}", path.display());
-        OpenOptions::new().create(true).append(true).open(path).map_err(cannot)
-    };
-    let todo: Vec<&Job> = jobs.iter().filter(|j| !done.contains_key(&j.key())).collect();
-    if todo.len() < jobs.len() {
-        say(&format!("{} of {} simulations are already finished", jobs.len() - todo.len(), jobs.len()));
-    }
-    let results = Mutex::new(Results { file: file.map(open).transpose()?, to_stdout, done });
-    let bar = Progress::new(true);
-    bar.begin(todo.len() as u64, "simulations");
-    let one = |job: &&Job| -> Result<(), String> {
-        let began = Instant::now();
-        let mut outcome = pointsman_sim::run(&job.scenario, &data_plane, job.seed, None)?;
-        outcome.wall_s = began.elapsed().as_secs_f64();
-        outcome.fingerprint.clone_from(&job.fingerprint);
-        let mut results = results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        results.add(job.key(), &outcome.json())?;
-        bar.inc(1);
-        Ok(())
-    };
-    let ran = parallel::map(args.threads, &todo, one);
-    bar.finish();
-    ran?;
-    let results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let mine: Vec<&Value> = jobs.iter().filter_map(|j| results.done.get(&j.key())).collect();
-    if !to_stdout {
-        mine.iter().for_each(|r| print(&summary(r)));
-    }
+    let seeds = |s| (0..args.seeds).map(move |i| (s, seed.wrapping_add(i)));
+    let all = scenarios.iter().flat_map(seeds);
+    let mine = |(i, _): &(usize, _)| args.shard.is_none_or(|s| *i as u64 % s.count == s.index - 1);
+    let jobs = all.enumerate().filter(mine).map(|(_, (s, seed))| job(s, &data_plane, seed));
+    let jobs: Vec<Job<'_>> = jobs.collect();
+    let Some(results) = simulate(&args, &jobs)? else { return Ok(ExitCode::SUCCESS) };
+    let mine: Vec<&Value> = jobs.iter().filter_map(|j| results.get(&j.key())).collect();
     if let Some(path) = &args.csv {
         csv(path, &mine)?;
     }
@@ -371,14 +368,60 @@ pub fn run(args: Args) -> Result<ExitCode, String> {
     if let Some(path) = &args.save_table {
         save_table(path, &mine)?;
     }
+    Ok(verdict(&mine))
+}
+
+/// Names the violations that the results have.
+fn verdict(results: &[&Value]) -> ExitCode {
     let mut violated = 0;
-    for result in &mine {
+    for result in results {
         violated += result["checks"]["violations"].as_u64().unwrap_or(0);
         for text in result["checks"]["first"].as_array().into_iter().flatten() {
             say(&format!("seed {}: {}", result["seed"], text.as_str().unwrap_or_default()));
         }
     }
-    Ok(if violated == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if violated == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs the simulations that the file of results does not have yet, and prints a line for each: all results. `None` with `--check`,
+/// which only lists them.
+fn simulate(args: &Args, jobs: &[Job<'_>]) -> Result<Option<BTreeMap<Key, Value>>, String> {
+    if args.check {
+        for job in jobs {
+            let mib = job.memory_bytes / f64::from(1 << 20);
+            print(&format!("{} seed {}: about {mib:.0} MiB\n", job.point, job.seed));
+        }
+        return Ok(None);
+    }
+    let to_stdout = args.json.as_deref() == Some(Path::new("-"));
+    let file = args.json.as_deref().filter(|_| !to_stdout);
+    let done = file.map(finished).transpose()?.unwrap_or_default();
+    let open = |path: &Path| {
+        let cannot = |e| format!("cannot write {}: {e}", path.display());
+        OpenOptions::new().create(true).append(true).open(path).map_err(cannot)
+    };
+    let todo: Vec<&Job<'_>> = jobs.iter().filter(|j| !done.contains_key(&j.key())).collect();
+    if todo.len() < jobs.len() {
+        say(&format!("{} of {} simulations are already finished", jobs.len() - todo.len(), jobs.len()));
+    }
+    let results = Mutex::new(Results { file: file.map(open).transpose()?, to_stdout, done });
+    let bar = Progress::new(true);
+    bar.begin(todo.len() as u64, "simulations");
+    let one = |job: &&Job<'_>| -> Result<(), String> {
+        let line = (job.simulate)()?;
+        let mut results = results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        results.add(job.key(), &line)?;
+        bar.inc(1);
+        Ok(())
+    };
+    let ran = parallel::map(args.threads, &todo, one);
+    bar.finish();
+    ran?;
+    let done = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).done;
+    if !to_stdout {
+        jobs.iter().filter_map(|j| done.get(&j.key())).for_each(|r| print(&summary(r)));
+    }
+    Ok(Some(done))
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod data_plane;
 pub mod device;
 mod fault;
 mod frame;
+pub mod network;
 pub mod oracle;
 pub mod outcome;
 pub mod scenario;

@@ -64,10 +64,16 @@ pub fn program(name: &ProgramName) -> Result<Program, String> {
             (file.clone(), text)
         }
     };
-    let compiled = crate::compiler::compile(&path, &text, &Sources::default(), &[])
+    Ok(compiled(&path, text)?.0)
+}
+
+/// A program for controllers and, compiled, for switches. `path` is how messages call it; `text` includes nothing but what is built
+/// into every switch.
+pub fn compiled(path: &str, text: String) -> Result<(Program, pointsman_ir::Program), String> {
+    let compiled = crate::compiler::compile(path, &text, &Sources::default(), &[])
         .map_err(|failure| crate::compiler::rendered(&failure))?;
     let p4info = p4info(&compiled.program).map_err(|e| format!("{path}: {e}"))?;
-    Ok(Program { p4info, device_config: text.into_bytes() })
+    Ok((Program { p4info, device_config: text.into_bytes() }, compiled.program))
 }
 
 /// State of a controller.

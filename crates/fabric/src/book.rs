@@ -1,0 +1,227 @@
+//! Entities by the names of a program, for messages by its ids.
+
+use pointsman_control::proto::p4info::{P4Info, Preamble, match_field::Match, match_field::MatchType};
+use pointsman_control::proto::p4rt::{self, entity::Entity as Kind, field_match::FieldMatchType};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The program lacks something that the controller fills.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownName {
+    /// What kind of thing: `table`, `action`, `match field`, `parameter`, `action profile`.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+}
+
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the program has no {} `{}`: choose a program that this controller can fill",
+            self.kind, self.name
+        )
+    }
+}
+
+impl std::error::Error for UnknownName {}
+
+#[derive(Clone, Debug)]
+struct TableNames {
+    id: u32,
+    fields: BTreeMap<String, (u32, MatchType)>,
+}
+
+#[derive(Clone, Debug)]
+struct ActionNames {
+    id: u32,
+    params: BTreeMap<String, u32>,
+}
+
+/// The names of a program's tables, actions and action profiles. Full names, as in its P4Info.
+#[derive(Clone, Debug)]
+pub struct Book {
+    tables: BTreeMap<String, TableNames>,
+    actions: BTreeMap<String, ActionNames>,
+    profiles: BTreeMap<String, u32>,
+}
+
+/// The value of a match field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// The whole field, or all of an LPM, ternary or optional one.
+    Exact(u128),
+    /// The first bits of an LPM field.
+    Prefix(u128, u32),
+}
+
+/// What a table entry does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Does {
+    /// An action with parameters.
+    Action(p4rt::Action),
+    /// A member of an action profile.
+    Member(u32),
+    /// A group of an action profile.
+    Group(u32),
+}
+
+/// The shortest byte string of a number (P4Runtime specification, "Bytestrings").
+fn bytes(n: u128) -> Vec<u8> {
+    let all = n.to_be_bytes();
+    let first = all.iter().position(|b| *b != 0).unwrap_or(all.len() - 1);
+    all[first..].to_vec()
+}
+
+fn unknown(kind: &'static str, name: &str) -> UnknownName {
+    UnknownName { kind, name: name.into() }
+}
+
+/// Id and name of an object.
+fn named(preamble: &Option<Preamble>) -> (u32, String) {
+    preamble.as_ref().map_or_else(Default::default, |p| (p.id, p.name.clone()))
+}
+
+impl Book {
+    /// The names of a P4Info.
+    pub fn new(info: &P4Info) -> Self {
+        let table = |t: &pointsman_control::proto::p4info::Table| {
+            let (id, name) = named(&t.preamble);
+            let kind = |m: &Option<Match>| match m {
+                Some(Match::MatchType(kind)) => MatchType::try_from(*kind).unwrap_or(MatchType::Unspecified),
+                _ => MatchType::Unspecified,
+            };
+            let fields = t.match_fields.iter().map(|f| (f.name.clone(), (f.id, kind(&f.r#match)))).collect();
+            (name, TableNames { id, fields })
+        };
+        let action = |a: &pointsman_control::proto::p4info::Action| {
+            let (id, name) = named(&a.preamble);
+            (name, ActionNames { id, params: a.params.iter().map(|p| (p.name.clone(), p.id)).collect() })
+        };
+        let profile = |p: &pointsman_control::proto::p4info::ActionProfile| {
+            let (id, name) = named(&p.preamble);
+            (name, id)
+        };
+        Book {
+            tables: info.tables.iter().map(table).collect(),
+            actions: info.actions.iter().map(action).collect(),
+            profiles: info.action_profiles.iter().map(profile).collect(),
+        }
+    }
+
+    /// An action with its parameters by name.
+    ///
+    /// # Errors
+    /// The program has no such action or parameter.
+    pub fn action(&self, name: &str, params: &[(&str, u128)]) -> Result<p4rt::Action, UnknownName> {
+        let action = self.actions.get(name).ok_or_else(|| unknown("action", name))?;
+        let param = |(param, value): &(&str, u128)| {
+            let id =
+                action.params.get(*param).ok_or_else(|| unknown("parameter", &format!("{name}.{param}")))?;
+            Ok(p4rt::action::Param { param_id: *id, value: bytes(*value) })
+        };
+        let params = params.iter().map(param).collect::<Result<_, _>>()?;
+        Ok(p4rt::Action { action_id: action.id, params })
+    }
+
+    /// A table entry; `key` has the fields by name, those that are absent match everything.
+    ///
+    /// # Errors
+    /// The program has no such table or field.
+    pub fn entry(&self, table: &str, key: &[(&str, Value)], does: Does) -> Result<p4rt::Entity, UnknownName> {
+        let names = self.tables.get(table).ok_or_else(|| unknown("table", table))?;
+        let field = |(field, value): &(&str, Value)| {
+            let found =
+                names.fields.get(*field).ok_or_else(|| unknown("match field", &format!("{table}.{field}")));
+            found.map(|(id, kind)| p4rt::FieldMatch {
+                field_id: *id,
+                field_match_type: Some(matched(*kind, *value)),
+            })
+        };
+        let r#match = key.iter().map(field).collect::<Result<_, _>>()?;
+        let entry = p4rt::TableEntry {
+            table_id: names.id,
+            r#match,
+            action: Some(table_action(does)),
+            ..Default::default()
+        };
+        Ok(p4rt::Entity { entity: Some(Kind::TableEntry(entry)) })
+    }
+
+    /// The default action of a table.
+    ///
+    /// # Errors
+    /// The program has no such table.
+    pub fn default_action(&self, table: &str, action: p4rt::Action) -> Result<p4rt::Entity, UnknownName> {
+        let names = self.tables.get(table).ok_or_else(|| unknown("table", table))?;
+        let entry = p4rt::TableEntry {
+            table_id: names.id,
+            is_default_action: true,
+            action: Some(table_action(Does::Action(action))),
+            ..Default::default()
+        };
+        Ok(p4rt::Entity { entity: Some(Kind::TableEntry(entry)) })
+    }
+
+    /// A member of an action profile.
+    ///
+    /// # Errors
+    /// The program has no such action profile.
+    pub fn member(
+        &self,
+        profile: &str,
+        member_id: u32,
+        action: p4rt::Action,
+    ) -> Result<p4rt::Entity, UnknownName> {
+        let id = self.profiles.get(profile).ok_or_else(|| unknown("action profile", profile))?;
+        let member = p4rt::ActionProfileMember { action_profile_id: *id, member_id, action: Some(action) };
+        Ok(p4rt::Entity { entity: Some(Kind::ActionProfileMember(member)) })
+    }
+
+    /// A group of an action profile: members, each with the port that has to be up.
+    ///
+    /// # Errors
+    /// The program has no such action profile.
+    pub fn group(
+        &self,
+        profile: &str,
+        group_id: u32,
+        members: &[(u32, u16)],
+    ) -> Result<p4rt::Entity, UnknownName> {
+        let id = self.profiles.get(profile).ok_or_else(|| unknown("action profile", profile))?;
+        let member = |(member_id, port): &(u32, u16)| p4rt::action_profile_group::Member {
+            member_id: *member_id,
+            weight: 1,
+            watch_kind: Some(p4rt::action_profile_group::member::WatchKind::WatchPort(bytes((*port).into()))),
+        };
+        let members = members.iter().map(member).collect();
+        let group =
+            p4rt::ActionProfileGroup { action_profile_id: *id, group_id, members, ..Default::default() };
+        Ok(p4rt::Entity { entity: Some(Kind::ActionProfileGroup(group)) })
+    }
+}
+
+fn matched(kind: MatchType, value: Value) -> FieldMatchType {
+    let (value, prefix_len) = match value {
+        Value::Exact(value) => (value, None),
+        Value::Prefix(value, len) => (value, Some(len as i32)),
+    };
+    let value = bytes(value);
+    match (kind, prefix_len) {
+        (MatchType::Lpm, Some(prefix_len)) => {
+            FieldMatchType::Lpm(p4rt::field_match::Lpm { value, prefix_len })
+        }
+        (MatchType::Optional, _) => FieldMatchType::Optional(p4rt::field_match::Optional { value }),
+        _ => FieldMatchType::Exact(p4rt::field_match::Exact { value }),
+    }
+}
+
+fn table_action(does: Does) -> p4rt::TableAction {
+    use p4rt::table_action::Type;
+    let kind = match does {
+        Does::Action(action) => Type::Action(action),
+        Does::Member(id) => Type::ActionProfileMemberId(id),
+        Does::Group(id) => Type::ActionProfileGroupId(id),
+    };
+    p4rt::TableAction { r#type: Some(kind) }
+}

@@ -1,0 +1,148 @@
+//! The controller of all switches of a network: one session with each, and routes that follow the links.
+
+use crate::book::{Book, UnknownName};
+use crate::ecmp;
+use pointsman_session::{
+    DesiredError, Input as SessionInput, Output, Program, Reconciler, ReconcilerConfig, ReconcilerEvent,
+    SessionConfig,
+};
+use pointsman_topology::{LinkId, Routes, SwitchId, Topology};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+/// An input of the controller.
+#[derive(Debug)]
+pub enum Input {
+    /// Nothing but the time.
+    Tick,
+    /// For the session with this switch.
+    Session(SwitchId, SessionInput),
+    /// A switch says whether a port of it has a carrier.
+    Port {
+        /// The switch.
+        switch: SwitchId,
+        /// The port.
+        port: u16,
+        /// Whether it has.
+        up: bool,
+    },
+}
+
+/// Updates of one write request: a switch serves packets between requests.
+const BATCH: usize = 256;
+
+/// Why a program cannot be filled.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FillError {
+    /// It lacks something.
+    Unknown(UnknownName),
+    /// A session does not take the entities.
+    Desired(DesiredError),
+}
+
+impl fmt::Display for FillError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FillError::Unknown(e) => e.fmt(f),
+            FillError::Desired(e) => e.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for FillError {}
+
+/// What the session with a switch requests.
+pub type Action = (SwitchId, Output<ReconcilerEvent>);
+
+/// The controller of a network. Times count from any fixed moment and must not run backwards.
+pub struct Controller {
+    topology: Topology,
+    book: Book,
+    sessions: Vec<Reconciler>,
+    /// Ports without a carrier. A link is down if either end has none.
+    down: BTreeSet<(SwitchId, u16)>,
+}
+
+impl Controller {
+    /// A controller that connects at its first step; the P4Runtime address of each switch is `address`'s.
+    ///
+    /// # Errors
+    /// The program has not the tables that the controller fills.
+    pub fn new(
+        topology: Topology,
+        program: &Program,
+        address: impl Fn(SwitchId) -> String,
+    ) -> Result<Self, FillError> {
+        let session = |i: u32| {
+            let (address, election_id) = (address(SwitchId(i)), 1);
+            let session = SessionConfig { address, device_id: 1, election_id, preempt: false };
+            Reconciler::new(ReconcilerConfig { session, seed: 0, batch: BATCH }, program.clone())
+        };
+        let sessions = (0..topology.switches().len() as u32).map(session).collect();
+        let mut new =
+            Controller { book: Book::new(&program.p4info), topology, sessions, down: BTreeSet::new() };
+        new.route()?;
+        Ok(new)
+    }
+
+    /// Links that are down, as far as known.
+    pub fn links_down(&self) -> BTreeSet<LinkId> {
+        let of = |(switch, port): &(SwitchId, u16)| {
+            self.topology.ports(*switch).into_iter().find(|(p, ..)| p == port).map(|(_, link, _)| link)
+        };
+        self.down.iter().filter_map(of).collect()
+    }
+
+    /// Whether all switches hold the entries for the links as they are known.
+    pub fn in_sync(&self) -> bool {
+        self.sessions.iter().all(Reconciler::in_sync)
+    }
+
+    /// The deadline for the next step with [`Input::Tick`].
+    pub fn next_deadline(&self) -> Option<Duration> {
+        self.sessions.iter().filter_map(Reconciler::next_deadline).min()
+    }
+
+    /// Takes one input at time `now` and returns the actions, in the order of switches.
+    pub fn step(&mut self, now: Duration, input: Input) -> Vec<Action> {
+        match input {
+            Input::Session(switch, input) => {
+                let session = self.sessions.get_mut(switch.0 as usize);
+                let out = session.map(|s| s.step(now, input)).unwrap_or_default();
+                out.into_iter().map(|o| (switch, o)).collect()
+            }
+            Input::Port { switch, port, up } => {
+                let changed =
+                    if up { self.down.remove(&(switch, port)) } else { self.down.insert((switch, port)) };
+                // All names were found when the controller was made.
+                if !changed || self.route().is_err() {
+                    return Vec::new();
+                }
+                self.tick(now, |_| true)
+            }
+            Input::Tick => self.tick(now, |s| s.next_deadline().is_some_and(|at| at <= now)),
+        }
+    }
+
+    fn tick(&mut self, now: Duration, which: impl Fn(&Reconciler) -> bool) -> Vec<Action> {
+        let mut out = Vec::new();
+        for (id, session) in (0..).map(SwitchId).zip(&mut self.sessions) {
+            if which(session) {
+                out.extend(session.step(now, SessionInput::Tick).into_iter().map(|o| (id, o)));
+            }
+        }
+        out
+    }
+
+    /// Tells every session what its switch has to hold.
+    fn route(&mut self) -> Result<(), FillError> {
+        let routes = Routes::of(&self.topology, &self.links_down());
+        for (id, session) in (0..).map(SwitchId).zip(&mut self.sessions) {
+            let entities =
+                ecmp::entities(&self.book, &self.topology, &routes, id).map_err(FillError::Unknown)?;
+            session.set_desired(entities).map_err(FillError::Desired)?;
+        }
+        Ok(())
+    }
+}

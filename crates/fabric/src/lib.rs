@@ -1,0 +1,10 @@
+//! Controllers of networks of switches, over P4Runtime: what each switch's tables have to hold, from the topology and from the
+//! links that are down.
+#![forbid(unsafe_code)]
+
+mod book;
+mod controller;
+pub mod ecmp;
+
+pub use book::{Book, Does, UnknownName, Value};
+pub use controller::{Action, Controller, FillError, Input};

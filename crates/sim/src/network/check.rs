@@ -1,0 +1,89 @@
+//! Checkers of networks. They know what hosts sent and received, and which switches each packet entered, but neither routes nor
+//! tables.
+
+use crate::check::{Law, Violations};
+use crate::frame::{Addresses, Kind, Marks, Seen};
+use pointsman_net::Watch;
+use pointsman_topology::SwitchId;
+use std::collections::BTreeMap;
+
+/// Laws that hold in a network.
+pub(super) const LAWS: [Law; 4] = [Law::Loops, Law::Translation, Law::Packets, Law::Requests];
+
+/// Where TTL lies in the frames of this simulation.
+const TTL: usize = 22;
+const FIRST_TTL: u8 = 64;
+
+/// The packets that are on their way, each with the switches that it has entered.
+#[derive(Debug, Default)]
+pub(super) struct Checker {
+    under_way: BTreeMap<(u32, u8), Vec<SwitchId>>,
+    /// Packets of hosts: sent and received.
+    pub sent: u64,
+    pub received: u64,
+    pub violations: Violations,
+}
+
+fn key(marks: Marks) -> (u32, u8) {
+    (marks.request, marks.kind as u8)
+}
+
+impl Checker {
+    /// A host sends a packet.
+    pub fn sends(&mut self, now: u64, marks: Marks) {
+        self.sent += 1;
+        if self.under_way.insert(key(marks), Vec::new()).is_some() {
+            self.violations.add(Law::Requests, now, || format!("request {} was sent twice", marks.request));
+        }
+    }
+
+    /// A host receives a packet that was to have these addresses.
+    pub fn receives(&mut self, now: u64, seen: &Seen, expected: &Addresses, frame: &[u8]) {
+        self.received += 1;
+        let Some(switches) = self.under_way.remove(&key(seen.marks)) else {
+            return self.violations.add(Law::Packets, now, || {
+                format!("{:?} {} arrived twice, or was never sent", seen.marks.kind, seen.marks.request)
+            });
+        };
+        let (hops, ttl) = (switches.len(), frame.get(TTL).copied().unwrap_or(0));
+        if !seen.intact || seen.addresses != *expected {
+            self.violations
+                .add(Law::Translation, now, || format!("{:?}, expected {expected:?}", seen.addresses));
+        } else if usize::from(ttl) + hops != usize::from(FIRST_TTL) {
+            self.violations
+                .add(Law::Translation, now, || format!("time to live {ttl} after {hops} switches"));
+        }
+    }
+
+    /// No packet is on its way any more, and this many were dropped, by switches and on links together.
+    pub fn end(&mut self, now: u64, dropped: u64) {
+        let (sent, received, lost) = (self.sent, self.received, self.under_way.len() as u64);
+        if sent != received + lost || lost != dropped {
+            self.violations.add(Law::Packets, now, || {
+                format!("{sent} packets sent, {received} received, {lost} missing; {dropped} were counted as dropped")
+            });
+        }
+    }
+}
+
+impl Watch for Checker {
+    fn enters(&mut self, now: u64, switch: SwitchId, frame: &[u8]) {
+        let Some(marks) = crate::frame::read(frame).map(|seen| seen.marks) else { return };
+        let Some(switches) = self.under_way.get_mut(&key(marks)) else {
+            return self.violations.add(Law::Packets, now, || {
+                format!("request {} entered switch {} and is not under way", marks.request, switch.0)
+            });
+        };
+        if switches.contains(&switch) {
+            self.violations.add(Law::Loops, now, || {
+                format!("{:?} {} entered switch {} twice", marks.kind, marks.request, switch.0)
+            });
+        }
+        switches.push(switch);
+    }
+}
+
+/// What answers a request's marks.
+pub(super) fn answer(marks: Marks) -> Marks {
+    Marks { kind: Kind::Answer, ..marks }
+}

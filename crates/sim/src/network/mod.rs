@@ -1,0 +1,87 @@
+//! A network of switches with traffic between hosts: the smallest simulation of a fabric.
+//!
+//! Every host sends requests to all others, which answer at once. Each switch runs the same compiled program and has a P4Runtime
+//! server; one controller keeps a session with each.
+
+mod check;
+mod control;
+mod outcome;
+mod read;
+mod run;
+
+pub use outcome::NetworkOutcome;
+pub use read::{is_network, read};
+pub use run::run;
+
+use crate::arrivals::ArrivalModel;
+use pointsman_topology::{LinkId, Topology};
+
+/// Requests between all pairs of hosts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Traffic {
+    /// When each host sends requests. Their destinations are all other hosts in turn.
+    pub arrivals: ArrivalModel,
+    /// UDP source ports that a host uses with each destination, in turn.
+    pub flows: u32,
+    /// Payload bytes of a request.
+    pub request_bytes: u32,
+    /// Payload bytes of an answer.
+    pub answer_bytes: u32,
+}
+
+/// A link goes down or up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkEvent {
+    /// Since the first request may come.
+    pub at_ns: u64,
+    /// Which.
+    pub link: LinkId,
+    /// Whether it goes up.
+    pub up: bool,
+}
+
+/// Everything about one simulation of a network but its seed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NetworkScenario {
+    /// Its name.
+    pub name: String,
+    /// The file's own seed.
+    pub seed: u64,
+    /// For how long hosts send.
+    pub duration_ns: u64,
+    /// For how long a host waits for an answer.
+    pub patience_ns: u64,
+    /// The program of all switches: a path, or `None` for the included one (`p4/programs/ecmp`).
+    pub program: Option<String>,
+    /// Switches, hosts and links.
+    pub topology: Topology,
+    /// From a frame's leaving the queue of a switch to its first bit on the wire.
+    pub switch_latency_ns: u64,
+    /// One way between the controller and a switch.
+    pub control_delay_ns: u64,
+    /// Until a switch tells the controller that a port lost its carrier, or has it again.
+    pub detection_ns: u64,
+    /// Requests.
+    pub traffic: Traffic,
+    /// Events, in order.
+    pub events: Vec<LinkEvent>,
+}
+
+/// A request is remembered until the end, for percentiles and checkers.
+const REQUEST_BYTES: f64 = 48.0;
+/// A switch with its tables and queues.
+const SWITCH_BYTES: f64 = 4.0 * 1024.0 * 1024.0;
+
+impl NetworkScenario {
+    /// A number, in hexadecimal, that identifies this scenario and program (FNV-1a).
+    pub fn fingerprint(&self, program: &[u8]) -> String {
+        crate::scenario::fingerprint(&format!("{self:?}"), program)
+    }
+
+    /// The approximate memory of a simulation.
+    pub fn memory_bytes(&self) -> f64 {
+        let hosts = self.topology.hosts().len() as f64;
+        let requests = self.traffic.arrivals.expected(self.duration_ns) * hosts;
+        self.topology.switches().len() as f64 * SWITCH_BYTES + requests * REQUEST_BYTES
+    }
+}

@@ -1,0 +1,168 @@
+//! The results of one simulation of a network.
+
+use super::check::LAWS;
+use super::run::between_switches;
+use crate::check::Violations;
+use crate::link::LinkCounts;
+use crate::outcome::{Latency, Requests, latency_fields};
+use pointsman_ir::Executor;
+use pointsman_net::{Network, PortCounts};
+use pointsman_topology::{End, LinkId, SwitchId};
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The results of one simulation of a network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NetworkOutcome {
+    /// The scenario's name.
+    pub scenario: String,
+    /// Seed.
+    pub seed: u64,
+    /// Identifies this scenario and program; set by the caller, which has both.
+    pub fingerprint: String,
+    /// Packets that all switches received.
+    pub packets: u64,
+    /// How long it took; set by the caller, which has a clock.
+    pub wall_s: f64,
+    /// Virtual time from the first request on.
+    pub virtual_s: f64,
+    /// Requests.
+    pub requests: Requests,
+    /// From a request to its answer.
+    pub latency: Latency,
+    /// The switches' drops, by reason.
+    pub drops: BTreeMap<String, u64>,
+    /// The fate of all frames on links.
+    pub on_links: LinkCounts,
+    /// Frames that reached a host that they were not for, and frames for the controller.
+    pub strays: u64,
+    /// By switch: its name, and its ports.
+    pub switches: Vec<(String, Vec<(u16, PortCounts)>)>,
+    /// Over all switches with hosts: how far a port to another switch differs from the mean of that switch's, in per cent of it, counted
+    /// while all links were up. `None` without such ports.
+    pub spread_percent: Option<f64>,
+    /// Violations that checkers found.
+    pub violations: Violations,
+}
+
+impl NetworkOutcome {
+    /// One line of JSON.
+    pub fn json(&self) -> String {
+        let r = &self.requests;
+        let mut requests = Map::new();
+        for (name, n) in [("sent", r.sent), ("answered", r.answered), ("lost", r.lost)] {
+            requests.insert(name.into(), json!(n));
+        }
+        latency_fields(&mut requests, &self.latency);
+        requests.insert("fates".into(), json!({ "late": r.late }));
+        let port = |(number, c): &(u16, PortCounts)| json!({"port": number, "packets": c.packets, "bytes": c.bytes, "drops": c.drops});
+        let switches = self.switches.iter().map(
+            |(name, ports)| json!({"name": name, "ports": ports.iter().map(port).collect::<Vec<Value>>()}),
+        );
+        let laws: Map<String, Value> = LAWS
+            .iter()
+            .map(|l| (l.name().into(), json!(self.violations.counts.get(l).unwrap_or(&0))))
+            .collect();
+        let l = &self.on_links;
+        json!({
+            "scenario": self.scenario,
+            "point": {},
+            "seed": self.seed,
+            "fingerprint": self.fingerprint,
+            "packets": self.packets,
+            "wall_s": self.wall_s,
+            "virtual_s": self.virtual_s,
+            "requests": requests,
+            "switch_drops": self.drops,
+            "network": {
+                "switches": switches.collect::<Vec<Value>>(),
+                "spread_percent": self.spread_percent,
+                "links": {"sent": l.sent, "delivered": l.delivered, "full": l.full, "lost": l.lost, "down": l.down},
+                "strays": self.strays,
+            },
+            "checks": {
+                "violations": self.violations.total(),
+                "by_law": laws,
+                "first": self.violations.first,
+            },
+        })
+        .to_string()
+    }
+}
+
+type Port = (SwitchId, u16);
+
+/// Counts what ports between switches send while all links are up.
+#[derive(Debug, Default)]
+pub(super) struct Counting {
+    down: BTreeSet<LinkId>,
+    since: BTreeMap<Port, u64>,
+    sent: BTreeMap<Port, u64>,
+}
+
+/// Packets sent on each port to another switch, of switches with hosts.
+fn uplinks<E: Executor + Send + Sync, A: Copy>(network: &Network<E, A>) -> BTreeMap<Port, u64> {
+    let count = network.topology().switches().len() as u32;
+    let with_hosts =
+        |s: &SwitchId| network.topology().ports(*s).iter().any(|(.., e)| matches!(e, End::Host(_)));
+    let of = |s: SwitchId| {
+        let ports = between_switches(network, s).into_iter();
+        ports.map(move |(port, _)| ((s, port), network.port_counts(s, port).packets))
+    };
+    (0..count).map(SwitchId).filter(with_hosts).flat_map(of).collect()
+}
+
+impl Counting {
+    /// A link goes down or up now.
+    pub fn changes<E: Executor + Send + Sync, A: Copy>(
+        &mut self,
+        network: &Network<E, A>,
+        link: LinkId,
+        up: bool,
+    ) {
+        self.end(network);
+        if up {
+            self.down.remove(&link);
+        } else {
+            self.down.insert(link);
+        }
+        self.since = uplinks(network);
+    }
+
+    /// Adds what was sent since the last change.
+    pub fn end<E: Executor + Send + Sync, A: Copy>(&mut self, network: &Network<E, A>) {
+        if self.down.is_empty() {
+            for (port, now) in uplinks(network) {
+                *self.sent.entry(port).or_default() += now - self.since.get(&port).unwrap_or(&0);
+            }
+        }
+    }
+
+    /// See [`NetworkOutcome::spread_percent`].
+    pub fn spread_percent(&self) -> Option<f64> {
+        let mut by_switch: BTreeMap<SwitchId, Vec<f64>> = BTreeMap::new();
+        for ((switch, _), sent) in &self.sent {
+            by_switch.entry(*switch).or_default().push(*sent as f64);
+        }
+        let of = |sent: &Vec<f64>| {
+            let mean = sent.iter().sum::<f64>() / sent.len() as f64;
+            let farthest = sent.iter().map(|n| (n - mean).abs()).fold(0.0, f64::max);
+            (mean > 0.0).then(|| 100.0 * farthest / mean)
+        };
+        by_switch.values().filter_map(of).reduce(f64::max)
+    }
+
+    /// All ports with links, by switch.
+    pub fn switches<E: Executor + Send + Sync, A: Copy>(
+        &self,
+        network: &Network<E, A>,
+    ) -> Vec<(String, Vec<(u16, PortCounts)>)> {
+        let of = |(i, switch): (usize, &pointsman_topology::Switch)| {
+            let id = SwitchId(i as u32);
+            let ports = network.topology().ports(id);
+            let counts = ports.into_iter().map(|(port, ..)| (port, network.port_counts(id, port))).collect();
+            (switch.name.clone(), counts)
+        };
+        network.topology().switches().iter().enumerate().map(of).collect()
+    }
+}

@@ -1,0 +1,144 @@
+//! From TOML to network scenarios.
+
+use super::{LinkEvent, NetworkScenario, Traffic};
+use crate::scenario::Load;
+use crate::scenario::parts::{LONGEST_S, arrivals, choice, needed, ns, payload};
+use pointsman_topology::reader::{At, ConfigErrors, Problems, Table};
+use pointsman_topology::{Topology, read as topology};
+
+/// What a simulation may keep in memory.
+const MEMORY_LIMIT_BYTES: f64 = (16u64 << 30) as f64;
+
+/// Whether a scenario is one of a network: it has a table `[network]`.
+pub fn is_network(file: &str, text: &str) -> bool {
+    let mut problems = Problems::new(file, text);
+    problems.parse().is_some_and(|document| {
+        let top = Table::top(&document);
+        top.place_of("network") != top.place
+    })
+}
+
+/// Reads a scenario of a network. `file` is how messages call the text; `load` reads the files that it names.
+///
+/// # Errors
+/// Everything that is wrong with it, each with line, field and remedy.
+pub fn read(file: &str, text: &str, load: &Load<'_>) -> Result<NetworkScenario, ConfigErrors> {
+    let mut problems = Problems::new(file, text);
+    let Some(document) = problems.parse() else { return problems.into_result(None) };
+    let mut top = Table::top(&document);
+    let found = scenario(&mut top, load, &mut problems);
+    top.finish(&mut problems);
+    problems.into_result(found)
+}
+
+fn scenario(
+    top: &mut Table<'_, '_>,
+    load: &Load<'_>,
+    problems: &mut Problems<'_>,
+) -> Option<NetworkScenario> {
+    let name = top.name("name", "give the scenario a name: name = \"leaf-spine\"", problems);
+    let seed = top.integer("seed", 0, u64::MAX >> 1, problems).map_or(1, |v| v.value);
+    let duration =
+        needed(top, "duration_s", (1e-6, LONGEST_S), "write how long hosts send, in seconds", problems);
+    let patience = top.number("patience_s", 1e-6, LONGEST_S, problems).map_or(1.0, |v| v.value);
+    let switch_latency_ns = top.table("switch", problems).map_or(500, |mut t| {
+        let latency = t.number("latency_us", 0.0, 1e9, problems).map_or(0.5, |v| v.value);
+        t.finish(problems);
+        (latency * 1e3).round() as u64
+    });
+    let (control_delay_ns, detection_ns) = control(top.table("control", problems), problems);
+    let program = match top.table("program", problems) {
+        Some(mut t) => {
+            let file: Option<At<String>> = t.text("file", "write the path of a P4 program", problems);
+            t.finish(problems);
+            file.map(|f| f.value)
+        }
+        None => None,
+    };
+    let network_place = top.place_of("network");
+    let network = top.table("network", problems).and_then(|t| topology(t, problems));
+    let traffic = match top.table("traffic", problems) {
+        Some(t) => traffic(t, load, problems),
+        None => {
+            top.missing("traffic", "write a table [traffic] with the hosts' `arrivals`", problems);
+            None
+        }
+    };
+    let events = top.tables("event", problems);
+    let network = network?;
+    let mut events: Vec<LinkEvent> =
+        events.into_iter().filter_map(|t| event(t, &network, problems)).collect();
+    events.sort_by_key(|e| e.at_ns);
+    if network.hosts().len() < 2 {
+        problems.add(&network_place, "network", "traffic needs two hosts or more: add some");
+    }
+    let (name, duration, traffic) = (name?, duration?, traffic?);
+    let found = NetworkScenario {
+        name: name.value,
+        seed,
+        duration_ns: ns(duration),
+        patience_ns: ns(patience),
+        program,
+        topology: network,
+        switch_latency_ns,
+        control_delay_ns,
+        detection_ns,
+        traffic,
+        events,
+    };
+    let (needed, gib) = (found.memory_bytes(), f64::from(1 << 30));
+    if needed > MEMORY_LIMIT_BYTES {
+        let (needed, limit) = (needed / gib, MEMORY_LIMIT_BYTES / gib);
+        let message = format!(
+            "needs about {needed:.1} GiB of memory; the limit is {limit:.0} GiB: lower the rate or the duration"
+        );
+        problems.add(&top.place_of("traffic"), "traffic.arrivals", message);
+    }
+    Some(found)
+}
+
+/// `[control]`: the delay of messages, and of news about ports.
+fn control(table: Option<Table<'_, '_>>, problems: &mut Problems<'_>) -> (u64, u64) {
+    let Some(mut t) = table else { return (200_000, 1_000_000) };
+    let mut us = |name, default: f64, problems: &mut Problems<'_>| {
+        let found = t.number(name, 0.0, 1e9, problems).map_or(default, |v| v.value);
+        (found * 1e3).round() as u64
+    };
+    let out = (us("delay_us", 200.0, problems), us("detection_us", 1_000.0, problems));
+    t.finish(problems);
+    out
+}
+
+fn traffic(mut t: Table<'_, '_>, load: &Load<'_>, problems: &mut Problems<'_>) -> Option<Traffic> {
+    let found = match t.table("arrivals", problems) {
+        Some(a) => arrivals(a, load, problems),
+        None => {
+            let remedy = "write when each host sends requests: { process = \"poisson\", rate_per_s = 10000 }";
+            t.missing("arrivals", remedy, problems);
+            None
+        }
+    };
+    let flows = t.integer("flows", 1, 60_000, problems).map_or(256, |v| v.value as u32);
+    let (request_bytes, answer_bytes) =
+        (payload(&mut t, "request_bytes", problems), payload(&mut t, "answer_bytes", problems));
+    t.finish(problems);
+    Some(Traffic { arrivals: found?, flows, request_bytes, answer_bytes })
+}
+
+fn event(mut t: Table<'_, '_>, network: &Topology, problems: &mut Problems<'_>) -> Option<LinkEvent> {
+    let at = needed(&mut t, "at_s", (0.0, LONGEST_S), "when, in seconds since the first request", problems);
+    let action = choice(&mut t, "action", &["link-down", "link-up"], problems);
+    let name: Option<At<String>> = t.text("link", "write the name of a link", problems);
+    if name.is_none() && t.place_of("link") == t.place {
+        t.missing("link", "write the name of a link: link = \"leaf1-spine1\"", problems);
+    }
+    t.finish(problems);
+    let name = name?;
+    let link = network.link(&name.value);
+    if link.is_none() {
+        let some: Vec<&str> = network.links().iter().take(4).map(|l| l.name.as_str()).collect();
+        let message = format!("no link `{}`; links are called {} and so on", name.value, some.join(", "));
+        problems.add(&name.place, "event.link", message);
+    }
+    Some(LinkEvent { at_ns: ns(at?), link: link?, up: action? == "link-up" })
+}
