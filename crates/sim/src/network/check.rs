@@ -87,3 +87,72 @@ impl Watch for Checker {
 pub(super) fn answer(marks: Marks) -> Marks {
     Marks { kind: Kind::Answer, ..marks }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame;
+    use pointsman_balance::Mac;
+    use std::net::{IpAddr, Ipv4Addr};
+
+    fn addresses() -> Addresses {
+        let ip = |n| IpAddr::from(Ipv4Addr::new(10, 0, 0, n)).into();
+        Addresses { macs: (Mac([2; 6]), Mac([4; 6])), ips: (ip(1), ip(2)), ports: (1024, 7) }
+    }
+
+    /// A checker with one packet under way, its marks and its frame.
+    fn sent() -> (Checker, Marks, Vec<u8>) {
+        let marks = Marks { kind: Kind::Request, connection: 3, request: 5, tag: 0 };
+        let (mut checker, mut frame) = (Checker::default(), Vec::new());
+        frame::marked(&mut frame, &addresses(), false, marks, 100);
+        checker.sends(0, marks);
+        (checker, marks, frame)
+    }
+
+    fn laws(checker: &Checker) -> Vec<Law> {
+        checker.violations.counts.keys().copied().collect()
+    }
+
+    fn arrives(checker: &mut Checker, frame: &[u8], expected: &Addresses) {
+        let seen = frame::read(frame).expect("ours");
+        checker.receives(9, &seen, expected, frame);
+    }
+
+    #[test]
+    fn a_right_way_and_wrong_ones() {
+        let (mut checker, _, frame) = sent();
+        arrives(&mut checker, &frame, &addresses());
+        checker.end(10, 0);
+        assert_eq!(laws(&checker), []);
+        arrives(&mut checker, &frame, &addresses());
+        assert_eq!(laws(&checker), [Law::Packets]);
+
+        let (mut checker, _, frame) = sent();
+        checker.enters(1, SwitchId(3), &frame);
+        checker.enters(2, SwitchId(4), &frame);
+        assert_eq!(laws(&checker), []);
+        checker.enters(3, SwitchId(3), &frame);
+        assert_eq!(laws(&checker), [Law::Loops]);
+
+        // It entered one switch, and its time to live is what it was.
+        let (mut checker, _, frame) = sent();
+        checker.enters(1, SwitchId(3), &frame);
+        arrives(&mut checker, &frame, &addresses());
+        assert_eq!(laws(&checker), [Law::Translation]);
+
+        let (mut checker, marks, frame) = sent();
+        arrives(&mut checker, &frame, &Addresses { ports: (1025, 7), ..addresses() });
+        checker.sends(10, marks);
+        checker.sends(10, marks);
+        assert_eq!(laws(&checker), [Law::Translation, Law::Requests]);
+    }
+
+    #[test]
+    fn lost_packets_are_counted() {
+        let (mut checker, ..) = sent();
+        checker.end(1, 1);
+        assert_eq!(laws(&checker), []);
+        checker.end(1, 0);
+        assert_eq!(laws(&checker), [Law::Packets]);
+    }
+}

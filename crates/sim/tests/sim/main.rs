@@ -2,6 +2,7 @@
 
 mod checkers;
 mod learning;
+mod network;
 mod queueing;
 mod racks;
 

@@ -1,0 +1,119 @@
+//! Networks of leaves and spines on the engine, with their controller.
+
+use super::load;
+use pointsman_engine::Engine;
+use pointsman_sim::network::{self, NetworkOutcome, NetworkScenario};
+use std::sync::{Arc, OnceLock};
+
+type Program = (pointsman_session::Program, Arc<pointsman_ir::Program>);
+
+fn ecmp() -> &'static Program {
+    static ECMP: OnceLock<Program> = OnceLock::new();
+    ECMP.get_or_init(|| {
+        let text = pointsman_fabric::ecmp::PROGRAM;
+        let compiled = pointsman_frontend::compile("main.p4", text, &super::Repository, &[]);
+        let compiled = compiled.unwrap_or_else(|e| panic!("{:?}", e.diagnostics)).program;
+        let p4info = pointsman_control::p4info::p4info(&compiled).expect("it has a P4Info");
+        (pointsman_session::Program { p4info, device_config: b"ecmp".to_vec() }, Arc::new(compiled))
+    })
+}
+
+fn read(text: &str) -> Result<NetworkScenario, String> {
+    assert!(network::is_network("test.toml", text));
+    network::read("test.toml", text, &load).map_err(|e| e.to_string())
+}
+
+fn run(text: &str, seed: u64) -> NetworkOutcome {
+    let (program, compiled) = ecmp();
+    let scenario = read(text).unwrap_or_else(|e| panic!("{e}"));
+    let outcome =
+        network::run::<Engine>(&scenario, program, compiled, seed).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(outcome.violations.first, Vec::<String>::new(), "{}", outcome.json());
+    outcome
+}
+
+const NETWORK: &str = "name = \"test\"\nduration_s = 0.2\n\
+    [network.leaf_spine]\nleaves = 3\nspines = 3\nhosts_per_leaf = 2\n\
+    [traffic]\narrivals = { process = \"poisson\", rate_per_s = 10000 }\nflows = 512\n";
+
+/// The port of a switch.
+fn packets(outcome: &NetworkOutcome, switch: &str, port: u16) -> u64 {
+    let (_, ports) = outcome.switches.iter().find(|(name, _)| name == switch).expect("a switch");
+    ports.iter().find(|(p, _)| *p == port).expect("a port").1.packets
+}
+
+#[test]
+fn all_paths_are_used_and_nothing_is_lost() {
+    let outcome = run(NETWORK, 1);
+    let requests = &outcome.requests;
+    assert!((11_000..13_000).contains(&requests.sent), "{requests:?}");
+    assert_eq!((requests.lost, outcome.strays), (0, 0));
+    assert!(outcome.spread_percent.is_some_and(|s| s < 5.0), "{:?}", outcome.spread_percent);
+    // Spines carry requests and answers between leaves: four fifths of all pairs, each way.
+    let over_spines: u64 = (1..=3)
+        .flat_map(|s| (1..=3).map(move |p| (s, p)))
+        .map(|(s, port)| packets(&outcome, &format!("spine{s}"), port))
+        .sum();
+    let share = over_spines as f64 / (2 * requests.sent) as f64;
+    assert!((0.79..0.81).contains(&share), "{share}");
+    let again = run(NETWORK, 1);
+    assert_eq!(again.json(), outcome.json());
+    assert_ne!(run(NETWORK, 2).latency, outcome.latency);
+}
+
+/// Packets of a cut link are lost until the switches know of it; then others carry its flows, until it comes back.
+#[test]
+fn a_link_is_cut_and_restored() {
+    let event = |at: f64, action: &str| {
+        format!("[[event]]\nat_s = {at}\naction = \"{action}\"\nlink = \"leaf1-spine1\"\n")
+    };
+    let cut = format!("{NETWORK}{}", event(0.05, "link-down"));
+    let lost = run(&cut, 1);
+    // News take 1.2 ms, and a write 0.2 ms: of some 12,000 requests, about 80 meet the cut link in that time.
+    assert!((1..200).contains(&lost.requests.lost), "{:?}", lost.requests);
+    assert!(lost.drops.values().sum::<u64>() + lost.on_links.down > 0);
+    let restored = run(&format!("{cut}{}", event(0.1, "link-up")), 1);
+    let (before, after) = (packets(&lost, "leaf1", 3), packets(&restored, "leaf1", 3));
+    assert!(after > 2 * before, "{before} packets without, {after} with a restored link");
+    assert!(restored.spread_percent.is_some_and(|s| s < 5.0), "{:?}", restored.spread_percent);
+}
+
+#[test]
+fn a_host_that_is_cut_off_takes_no_other_with_it() {
+    let text = format!("{NETWORK}[[event]]\nat_s = 0\naction = \"link-down\"\nlink = \"h1-leaf1\"\n");
+    let outcome = run(&text, 1);
+    // Its own requests, and a fifth of all others'.
+    let share = outcome.requests.lost as f64 / outcome.requests.sent as f64;
+    assert!((0.32..0.35).contains(&share), "{share}");
+}
+
+#[test]
+fn bad_scenarios() {
+    for (from, to, part) in [
+        ("[traffic]", "[trafic]", "test.toml:1:1: traffic: missing"),
+        ("flows = 512", "flows = 0", "traffic.flows: 0 is out of range"),
+        ("rate_per_s = 10000", "rate_per_s = 1e12", "GiB of memory"),
+        ("leaves = 3", "leaves = 1\n", "network.leaf_spine"),
+        ("duration_s = 0.2", "duration_s = 0", "duration_s"),
+    ] {
+        let text = NETWORK.replace(from, to);
+        let error = match read(&text) {
+            Err(error) => error,
+            // One leaf is a network.
+            Ok(s) => {
+                assert_eq!((part, s.topology.hosts().len()), ("network.leaf_spine", 2));
+                continue;
+            }
+        };
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    let event = "[[event]]\nat_s = 0.1\naction = \"link-down\"\nlink = \"leaf1-spine9\"\n";
+    assert!(
+        read(&format!("{NETWORK}{event}")).is_err_and(|e| e.contains("event.link: no link `leaf1-spine9`"))
+    );
+    let mut other = ecmp().0.clone();
+    other.p4info.tables.clear();
+    let scenario = read(NETWORK).expect("good");
+    let refused = network::run::<Engine>(&scenario, &other, &ecmp().1, 1);
+    assert!(refused.is_err_and(|e| e.contains("no table `EcmpIngress.switch_config`")));
+}
